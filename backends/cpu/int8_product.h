@@ -1,0 +1,64 @@
+/* Exact int8 products with an int32 sum: y[r][o] = float(sum_k x[r][k] * w[o][k]) * (x_scale[r] * w_scale[o]) + bias[o].
+ * One weight layout serves every x86 kernel, so that a matrix is laid out once, at load. */
+#ifndef COORDGEN_BACKENDS_CPU_INT8_PRODUCT_H
+#define COORDGEN_BACKENDS_CPU_INT8_PRODUCT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Tile: 16 outputs x 64 inputs, 1024 bytes, byte [k / 4][o][k % 4]. A block of 16 outputs is its tiles in rising k;
+ * blocks follow each other. Inputs past k and outputs past n are zero. This is AMX's B tile and a VNNI register row. */
+#define INT8_TILE_OUTPUTS 16
+#define INT8_TILE_INPUTS 64
+#define INT8_TILE_BYTES (INT8_TILE_OUTPUTS * INT8_TILE_INPUTS)
+#define INT8_K_MAX 131072 /* 127 * 127 * k stays below 2^31 */
+
+typedef struct Int8Weights {
+    size_t n;              /* outputs */
+    size_t k;              /* inputs */
+    size_t k_tiles;        /* ceil(k / 64) */
+    size_t n_blocks;       /* ceil(n / 16) */
+    const int8_t *tiles;   /* [n_blocks][k_tiles][INT8_TILE_BYTES], aligned to 64 */
+    const int32_t *sums;   /* [n_blocks * 16]: sum over k of w[o][k], for kernels that shift x to unsigned */
+    const float *scales;   /* [n_blocks * 16], zero past n */
+    const float *bias;     /* [n_blocks * 16] or NULL */
+} Int8Weights;
+
+/* Rows of quantized activations. */
+typedef struct Int8Rows {
+    size_t rows;
+    size_t stride_bytes;  /* k_tiles * 64; bytes past k are zero */
+    const int8_t *x;      /* [rows][stride_bytes], aligned to 64, values -127..127 */
+    const float *scales;  /* [rows] */
+} Int8Rows;
+
+/* Output blocks [block_begin, block_end) for all rows, into y[r * y_stride + o]; never writes past output n - 1. */
+typedef void Int8Product(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end, float *y,
+                         size_t y_stride);
+
+typedef struct Int8ProductKernel {
+    const char *name;
+    uint32_t need; /* CPU_* bits */
+    Int8Product *fn;
+} Int8ProductKernel;
+
+/* Best row whose needs are all in cpu; the scalar row needs nothing. */
+const Int8ProductKernel *int8_product_select(uint32_t cpu);
+size_t int8_product_n_kernels(void);
+const Int8ProductKernel *int8_product_kernel_at(size_t index);
+
+static inline size_t int8_tiles_for(size_t k) {
+    return (k + INT8_TILE_INPUTS - 1) / INT8_TILE_INPUTS;
+}
+
+static inline size_t int8_blocks_for(size_t n) {
+    return (n + INT8_TILE_OUTPUTS - 1) / INT8_TILE_OUTPUTS;
+}
+
+/* Lays out blocks [block_begin, block_end) of row-major w[n][k] and their sums. */
+void int8_weights_layout(const int8_t *w, size_t n, size_t k, size_t block_begin, size_t block_end, int8_t *tiles,
+                         int32_t *sums);
+/* One output row back out of the tiles: q[k]. */
+void int8_weights_row(const Int8Weights *weights, size_t output, int8_t *q);
+
+#endif

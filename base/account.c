@@ -1,0 +1,117 @@
+#include "base/account.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+static const char *const account_names[_ACCOUNT_N] = {
+    [ACCOUNT_WEIGHTS] = "weights",
+    [ACCOUNT_GRAPHS] = "graphs",
+    [ACCOUNT_KV] = "kv",
+    [ACCOUNT_DRAFTDB] = "draftdb",
+    [ACCOUNT_ACTIVATIONS] = "activations",
+    [ACCOUNT_CACHE] = "cache",
+    [ACCOUNT_SESSIONS] = "sessions",
+};
+
+void account_table_init(AccountTable *table) {
+    *table = (AccountTable){ .total_limit_bytes = UINT64_MAX };
+    for (size_t i = 0; i < _ACCOUNT_N; i++)
+        table->limit_bytes[i] = UINT64_MAX;
+}
+
+const char *account_name(AccountId id) {
+    return account_names[id];
+}
+
+/* Adds bytes to the counter unless that would pass the limit. */
+static int counter_add(_Atomic uint64_t *counter, uint64_t bytes, uint64_t limit) {
+    uint64_t used = atomic_load(counter);
+
+    do {
+        if (bytes > limit || used > limit - bytes)
+            return ACCOUNT_E_LIMIT;
+    } while (!atomic_compare_exchange_weak(counter, &used, used + bytes));
+    return 0;
+}
+
+/**
+ * account_charge() - reserve bytes of an account before they are allocated
+ * @bill: zero, or an earlier charge to the same account, which grows
+ *
+ * Thread: any. Return: 0, or ACCOUNT_E_LIMIT with nothing changed.
+ */
+int account_charge(AccountTable *table, AccountId id, Bill *bill, uint64_t bytes) {
+    uint64_t used, peak;
+    int r;
+
+    assert(!bill->bytes || (bill->table == table && bill->id == id));
+    r = counter_add(&table->total_bytes, bytes, table->total_limit_bytes);
+    if (r)
+        return r;
+    r = counter_add(&table->used_bytes[id], bytes, table->limit_bytes[id]);
+    if (r) {
+        atomic_fetch_sub(&table->total_bytes, bytes);
+        return r;
+    }
+    used = atomic_load(&table->used_bytes[id]);
+    peak = atomic_load(&table->peak_bytes[id]);
+    while (used > peak && !atomic_compare_exchange_weak(&table->peak_bytes[id], &peak, used))
+        ;
+    bill->table = table;
+    bill->id = id;
+    bill->bytes += bytes;
+    return 0;
+}
+
+void bill_settle(Bill *bill) {
+    if (bill->bytes) {
+        atomic_fetch_sub(&bill->table->used_bytes[bill->id], bill->bytes);
+        atomic_fetch_sub(&bill->table->total_bytes, bill->bytes);
+    }
+    *bill = (Bill){ 0 };
+}
+
+/**
+ * accounted_block_init() - charge, then allocate zeroed memory
+ * @block: overwritten; accounted_block_deinit() gives memory and charge back
+ *
+ * The memory is mapped, so that a large block goes back to the system at once when it is freed.
+ * Return: 0, ACCOUNT_E_LIMIT, or -ENOMEM; on failure block is empty and nothing stays charged.
+ */
+int accounted_block_init(AccountedBlock *block, AccountTable *table, AccountId id, size_t len_bytes) {
+    static const size_t huge_bytes = 2u << 20;
+    size_t map_bytes;
+    void *data;
+    int r;
+
+    *block = (AccountedBlock){ 0 };
+    if (!len_bytes)
+        return 0;
+    if (len_bytes > SIZE_MAX / 2)
+        return err_raise(-ENOMEM);
+    map_bytes = (len_bytes + 4095) & ~(size_t)4095;
+    r = account_charge(table, id, &block->bill, map_bytes);
+    if (r)
+        return r;
+    data = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) {
+        bill_settle(&block->bill);
+        return err_raise(-ENOMEM);
+    }
+    if (map_bytes >= huge_bytes)
+        (void)madvise(data, map_bytes, MADV_HUGEPAGE);
+    block->data = data;
+    block->len_bytes = map_bytes;
+    return 0;
+}
+
+void accounted_block_deinit(AccountedBlock *block) {
+    if (block->data)
+        munmap(block->data, block->len_bytes);
+    bill_settle(&block->bill);
+    *block = (AccountedBlock){ 0 };
+}

@@ -1,0 +1,55 @@
+/* Memory accounts: bytes are reserved from a named account before they are allocated (design, invariant 2). */
+#ifndef COORDGEN_BASE_ACCOUNT_H
+#define COORDGEN_BASE_ACCOUNT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ACCOUNT_E_LIMIT = 1, /* the account's or the whole table's limit would be passed */
+};
+
+typedef enum AccountId {
+    ACCOUNT_WEIGHTS,     /* loaded weight matrices, norms, token tables */
+    ACCOUNT_GRAPHS,      /* compiled graphs of a device */
+    ACCOUNT_KV,          /* key-value caches of sequences */
+    ACCOUNT_DRAFTDB,     /* draft database and its automaton */
+    ACCOUNT_ACTIVATIONS, /* scratch of the running operators */
+    ACCOUNT_CACHE,       /* kept prefixes and other things that may be dropped */
+    ACCOUNT_SESSIONS,    /* prompts, frames and buffers of clients */
+    _ACCOUNT_N,
+} AccountId;
+
+/* One set for a process; zero-initialise, then account_table_init(). Any thread may charge and settle. */
+typedef struct AccountTable {
+    _Atomic uint64_t used_bytes[_ACCOUNT_N];
+    _Atomic uint64_t peak_bytes[_ACCOUNT_N];
+    _Atomic uint64_t total_bytes;
+    uint64_t limit_bytes[_ACCOUNT_N]; /* const after set-up; UINT64_MAX: none of its own */
+    uint64_t total_limit_bytes;       /* const after set-up */
+} AccountTable;
+
+/* What one object holds of an account; embedded in that object, settled when it is freed. Zero: holds nothing. */
+typedef struct Bill {
+    AccountTable *table;
+    AccountId id;
+    uint64_t bytes;
+} Bill;
+
+void account_table_init(AccountTable *table);
+const char *account_name(AccountId id);
+int account_charge(AccountTable *table, AccountId id, Bill *bill, uint64_t bytes);
+void bill_settle(Bill *bill);
+
+/* Memory that is charged while it lives: zeroed, aligned to 64 bytes at least (page-aligned, huge pages asked for when large). */
+typedef struct AccountedBlock {
+    void *data;
+    size_t len_bytes;
+    Bill bill;
+} AccountedBlock;
+
+int accounted_block_init(AccountedBlock *block, AccountTable *table, AccountId id, size_t len_bytes);
+void accounted_block_deinit(AccountedBlock *block);
+
+#endif

@@ -1,0 +1,15 @@
+#ifndef COORDGEN_BASE_CLOCK_H
+#define COORDGEN_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* Monotonic time in nanoseconds; only differences mean something. */
+static inline uint64_t clock_now_ns(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+#endif

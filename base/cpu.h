@@ -1,0 +1,36 @@
+/* Instruction sets: what the machine has, and what a run is allowed to use. */
+#ifndef COORDGEN_BASE_CPU_H
+#define COORDGEN_BASE_CPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Feature bits; a kernel names the bits it needs. The operating system's consent is part of each. */
+enum {
+    CPU_AVX2 = 1u << 0,       /* AVX2, FMA, F16C */
+    CPU_AVX512 = 1u << 1,     /* AVX-512 F, BW, DQ, VL */
+    CPU_AVX512VNNI = 1u << 2, /* AVX512-VNNI */
+    CPU_AMX_INT8 = 1u << 3,   /* AMX-TILE, AMX-INT8, permission granted to this process */
+};
+
+/* Levels a user can name: each includes the ones before it. */
+typedef enum Isa {
+    ISA_SCALAR,
+    ISA_AVX2,
+    ISA_AVX512VNNI,
+    ISA_AMX,
+    _ISA_N,
+    ISA_BEST = _ISA_N, /* the highest that the machine has */
+} Isa;
+
+uint32_t cpu_features(void);
+const char *isa_name(Isa isa);
+int isa_parse(const char *name, Isa *isap, ErrText *err);
+uint32_t isa_features(Isa isa);
+bool isa_present(Isa isa);
+/* What the machine has of the level's features; an error naming the level when it lacks one. */
+int isa_select(Isa isa, uint32_t *featuresp, ErrText *err);
+
+#endif

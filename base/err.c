@@ -1,0 +1,59 @@
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+int err_set(ErrText *err, int code, const char *format, ...) {
+    va_list args;
+
+    if (err) {
+        va_start(args, format);
+        vsnprintf(err->text, sizeof(err->text), format, args);
+        va_end(args);
+    }
+    return code;
+}
+
+void err_prefix(ErrText *err, const char *format, ...) {
+    char prefix[256];
+    va_list args;
+    size_t len_bytes, room_bytes, text_bytes;
+
+    if (!err)
+        return;
+    va_start(args, format);
+    vsnprintf(prefix, sizeof(prefix) - 2, format, args);
+    va_end(args);
+    strcat(prefix, ": ");
+    len_bytes = strlen(prefix);
+    room_bytes = sizeof(err->text) - 1 - len_bytes;
+    text_bytes = strnlen(err->text, room_bytes);
+    memmove(err->text + len_bytes, err->text, text_bytes);
+    memcpy(err->text, prefix, len_bytes);
+    err->text[len_bytes + text_bytes] = 0;
+}
+
+static int report(int r, const char *verb, const char *file, int line, const char *func) {
+    if (r)
+        log_debug(TOPIC_BASE, "%s %s() %s:%d: %s", verb, func, file, line, r < 0 ? strerror(-r) : "unhandled condition");
+    return r;
+}
+
+int err_raise_at(int r, const char *file, int line, const char *func) {
+    return report(r, "raised in", file, line, func);
+}
+
+int err_trace_at(int r, const char *file, int line, const char *func) {
+    return report(r, "passed by", file, line, func);
+}
+
+int err_fold_at(int r, const char *file, int line, const char *func) {
+    if (r > 0) {
+        report(r, "folded in", file, line, func);
+        return -ENOTRECOVERABLE;
+    }
+    return report(r, "passed by", file, line, func);
+}

@@ -1,0 +1,27 @@
+/* Error contract: 0 ok; negative -errno, fatal for the operation, forwarded; positive a condition of the module. */
+#ifndef COORDGEN_BASE_ERR_H
+#define COORDGEN_BASE_ERR_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+/* Text of an error that the caller can show to a user: what, where, which value, what to do. */
+typedef struct ErrText {
+    char text[768];
+} ErrText;
+
+/* Sets the text (err may be NULL) and returns code: `return err_set(err, GGUF_E_CORRUPT, "...", ...)`. */
+int err_set(ErrText *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Puts "prefix: " before the text that is there. */
+void err_prefix(ErrText *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* err_raise: a fatal error starts here; err_trace: it passes through; err_fold: a condition nobody expects. */
+#define err_raise(r) err_raise_at((r), __FILE__, __LINE__, __func__)
+#define err_trace(r) err_trace_at((r), __FILE__, __LINE__, __func__)
+#define err_fold(r) err_fold_at((r), __FILE__, __LINE__, __func__)
+
+int err_raise_at(int r, const char *file, int line, const char *func);
+int err_trace_at(int r, const char *file, int line, const char *func);
+int err_fold_at(int r, const char *file, int line, const char *func);
+
+#endif

@@ -1,0 +1,45 @@
+/* Files: map one read-only, write one atomically, move whole buffers. */
+#ifndef COORDGEN_BASE_FILE_IO_H
+#define COORDGEN_BASE_FILE_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+enum {
+    FILE_E_SHORT = 1, /* the file ended before the bytes that were asked for */
+};
+
+typedef struct MappedFile {
+    const uint8_t *data; /* NULL when empty */
+    size_t len_bytes;
+} MappedFile;
+
+/* Regular files only. The map is private and read-only; deinit of a zero struct does nothing. */
+int mapped_file_open(MappedFile *file, const char *path, ErrText *err);
+int mapped_file_from_fd(MappedFile *file, int fd, const char *name, ErrText *err);
+void mapped_file_deinit(MappedFile *file);
+
+int file_read_exact(int fd, void *data, size_t len_bytes, uint64_t offset);
+int file_write_all(int fd, const void *data, size_t len_bytes);
+/* Whole file (or stream) as a NUL-terminated buffer, at most max_bytes; owned by the caller. */
+int file_slurp(const char *path, size_t max_bytes, char **datap, size_t *len_bytesp, ErrText *err);
+int file_slurp_fd(int fd, const char *name, size_t max_bytes, char **datap, size_t *len_bytesp, ErrText *err);
+int file_make_dirs(const char *path, ErrText *err);
+
+/* A file that appears under its name whole or not at all. */
+typedef struct AtomicFile AtomicFile;
+int atomic_file_new(AtomicFile **filep, const char *path, ErrText *err);
+int atomic_file_fd(const AtomicFile *file);
+/* fsync, rename into place, fsync of the folder. The object is spent and must still be freed. */
+int atomic_file_commit(AtomicFile *file, ErrText *err);
+AtomicFile *atomic_file_free(AtomicFile *file); /* removes the temporary file when not committed */
+DEFINE_CLEANUP(AtomicFile, atomic_file_free)
+
+/* SHA-256 as 64 hex digits and a NUL. */
+#define SHA256_HEX_BYTES 65
+void sha256_hex(const void *data, size_t len_bytes, char hex[SHA256_HEX_BYTES]);
+
+#endif

@@ -1,0 +1,41 @@
+/* Operator's log: topic, level, one line. Text of prompts and outputs never goes here (design, invariant 5). */
+#ifndef COORDGEN_BASE_LOG_H
+#define COORDGEN_BASE_LOG_H
+
+typedef enum LogLevel { /* the syslog levels that we use */
+    LOG_LEVEL_ERROR = 3,
+    LOG_LEVEL_WARN = 4,
+    LOG_LEVEL_NOTICE = 5,
+    LOG_LEVEL_INFO = 6,
+    LOG_LEVEL_DEBUG = 7,
+} LogLevel;
+
+typedef enum LogTopic {
+    TOPIC_BASE,
+    TOPIC_MODEL,
+    TOPIC_BACKEND,
+    TOPIC_SCHED,
+    TOPIC_ENGINE,
+    TOPIC_DAEMON,
+    TOPIC_CLIENT,
+    _TOPIC_N,
+} LogTopic;
+
+/* Receives one line without its newline; called from any thread, one call at a time. */
+typedef void LogSink(LogLevel level, const char *topic, const char *line);
+
+void log_set_level(LogLevel level);
+LogLevel log_level(void);
+int log_level_parse(const char *name, LogLevel *levelp);
+const char *log_level_name(LogLevel level);
+void log_set_sink(LogSink *sink); /* NULL: stderr */
+
+void log_write(LogLevel level, LogTopic topic, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#define log_error(topic, ...) log_write(LOG_LEVEL_ERROR, (topic), __VA_ARGS__)
+#define log_warn(topic, ...) log_write(LOG_LEVEL_WARN, (topic), __VA_ARGS__)
+#define log_notice(topic, ...) log_write(LOG_LEVEL_NOTICE, (topic), __VA_ARGS__)
+#define log_info(topic, ...) log_write(LOG_LEVEL_INFO, (topic), __VA_ARGS__)
+#define log_debug(topic, ...) log_write(LOG_LEVEL_DEBUG, (topic), __VA_ARGS__)
+
+#endif

@@ -1,0 +1,81 @@
+/* A loaded model: weights on a device, tokenizer, chat template. Sequences are its timelines; one thread computes. */
+#ifndef COORDGEN_ENGINE_ENGINE_H
+#define COORDGEN_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/account.h"
+#include "base/cleanup.h"
+#include "base/cpu.h"
+#include "base/err.h"
+#include "engine/chat_template.h"
+#include "engine/tokenizer.h"
+#include "scheduler/worker_pool.h"
+
+enum {
+    ENGINE_E_MODEL = 1,   /* the file is corrupt or holds something not supported; the text says what */
+    ENGINE_E_MEMORY = 2,  /* a memory account's limit is reached */
+    ENGINE_E_CONTEXT = 3, /* more positions than the sequence or the model has */
+};
+
+typedef enum EngineDevice {
+    ENGINE_DEVICE_REFERENCE, /* float32 loops on a GGUF source */
+    ENGINE_DEVICE_CPU,       /* int8 products on a .cgm package */
+} EngineDevice;
+
+#define ENGINE_CHUNK_DEFAULT 256
+#define ENGINE_CHUNK_MAX 4096
+
+typedef struct EngineOptions {
+    const char *path;       /* .gguf for the reference device, .cgm for the cpu device */
+    EngineDevice device;
+    Isa isa;                /* ISA_BEST, or the level to stay within (cpu device) */
+    uint32_t chunk_tokens;  /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: the default */
+    WorkerPool *pool;       /* outlives the engine; used by the thread that computes */
+    AccountTable *accounts; /* outlives the engine */
+} EngineOptions;
+
+typedef struct EngineInfo {
+    const char *name;         /* general.name, or the file's */
+    const char *architecture; /* "llama" */
+    const char *device;       /* "cpu" */
+    const char *kernel;       /* "int8_product__avx512vnni" */
+    uint32_t n_vocab;
+    uint32_t n_layers;
+    uint32_t n_embd;
+    uint32_t n_context;       /* positions the model was made for */
+    uint64_t n_parameters;
+    uint64_t weights_bytes;   /* resident */
+    uint64_t kv_bytes_per_token;
+    const char *kv_type;      /* "f16" */
+    char source_sha256[65];   /* "" when not known */
+} EngineInfo;
+
+typedef struct Engine Engine;
+typedef struct Sequence Sequence;
+
+int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err);
+Engine *engine_free(Engine *engine); /* all sequences must be freed before */
+DEFINE_CLEANUP(Engine, engine_free)
+
+const EngineInfo *engine_info(const Engine *engine);
+const Tokenizer *engine_tokenizer(const Engine *engine);
+const ChatTemplate *engine_chat_template(const Engine *engine);
+uint32_t engine_chunk_tokens(const Engine *engine);
+/* Takes effect at the next step (tests: the bits do not depend on it). */
+void engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens);
+
+/* A timeline with room for capacity_tokens positions (at most n_context), reserved from the kv account. */
+int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err);
+Sequence *sequence_free(Sequence *sequence);
+DEFINE_CLEANUP(Sequence, sequence_free)
+size_t sequence_n_tokens(const Sequence *sequence);
+
+/* Appends n tokens (1..chunk) and computes them; the logits of the last n_logit_rows of them into
+ * f32 logits[n_logit_rows][n_vocab]. Thread: the one that computes. 0, ENGINE_E_CONTEXT, -EINVAL (bad token id). */
+int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_logit_rows,
+                   float *logits);
+
+#endif

@@ -1,0 +1,68 @@
+/* One generation: prompt tokens in, text deltas out, one bounded step at a time, so that many can take turns. */
+#ifndef COORDGEN_ENGINE_GENERATION_H
+#define COORDGEN_ENGINE_GENERATION_H
+
+#include "engine/engine.h"
+#include "engine/sampler.h"
+
+enum {
+    GENERATION_E_EMPTY = 1,   /* the prompt has no token */
+    GENERATION_E_TOO_LONG = 2, /* the prompt leaves no room in the context; the text gives both numbers */
+    GENERATION_E_MEMORY = 3,  /* the kv account's limit is reached: try again later */
+    GENERATION_E_OPTIONS = 4, /* an option out of its range; the text names it */
+};
+
+typedef enum GenerationEnd {
+    GENERATION_RUNNING,
+    GENERATION_END_TOKEN,    /* the model ended its turn */
+    GENERATION_END_STOP,     /* a stop string; it is not part of the output */
+    GENERATION_END_MAX,      /* max_tokens */
+    GENERATION_END_CONTEXT,  /* the context is full */
+    GENERATION_END_CANCELLED,
+} GenerationEnd;
+
+#define GENERATION_STOPS_MAX 8
+#define GENERATION_STOP_BYTES_MAX 256
+
+typedef struct GenerationOptions {
+    uint32_t max_tokens; /* 0: as many as fit */
+    uint32_t context_tokens; /* cap on prompt + output; 0: the model's */
+    bool ignore_end;     /* go on past end-of-generation tokens (benchmarks, tests) */
+    SamplerOptions sampler;
+    const char *stops[GENERATION_STOPS_MAX];
+    size_t n_stops;
+} GenerationOptions;
+
+typedef struct GenerationUsage {
+    uint32_t n_prompt_tokens;
+    uint32_t n_cached_tokens; /* prompt tokens whose KV was there already */
+    uint32_t n_prefilled_tokens; /* so far */
+    uint32_t n_output_tokens;
+    uint64_t prefill_ns;
+    uint64_t decode_ns;
+} GenerationUsage;
+
+/* New text (whole UTF-8 sequences, not NUL-terminated, may be empty) and the tokens sampled in this step (0 or 1).
+ * Called from generation_step(). */
+typedef void GenerationDeltaFn(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens);
+
+typedef struct Generation Generation;
+
+/* Copies prompt tokens and options; reserves the KV cache. */
+int generation_new(Generation **generationp, Engine *engine, const uint32_t *prompt, size_t n_prompt,
+                   const GenerationOptions *options, ErrText *err);
+Generation *generation_free(Generation *generation);
+DEFINE_CLEANUP(Generation, generation_free)
+
+/* From any thread: the next step (or the one that runs, at its next operator) ends with GENERATION_END_CANCELLED. */
+void generation_cancel(Generation *generation);
+
+/* One prefill chunk or one token. Thread: the one that computes. Return: 0 or -errno (fatal for this generation). */
+int generation_step(Generation *generation, GenerationDeltaFn *fn, void *arg);
+GenerationEnd generation_end(const Generation *generation); /* GENERATION_RUNNING: call generation_step() again */
+const GenerationUsage *generation_usage(const Generation *generation);
+const char *generation_end_name(GenerationEnd end); /* "stop", "length", ... */
+/* Logits the last token was sampled from: f32[n_vocab], valid until the next step (bit-exactness tests). */
+const float *generation_logits(const Generation *generation);
+
+#endif

@@ -1,0 +1,110 @@
+/* GGUF v3 reader: every size, count, offset, type and duplicate is checked before use; the file stays mapped. */
+#ifndef COORDGEN_MODEL_GGUF_H
+#define COORDGEN_MODEL_GGUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "quant/ggml_type.h"
+
+enum {
+    GGUF_E_CORRUPT = 1,     /* not a GGUF v3 file, or one that contradicts itself; the text names field and value */
+    GGUF_E_UNSUPPORTED = 2, /* a valid file with something that this program refuses by name */
+    GGUF_E_MISSING = 3,     /* no such key */
+    GGUF_E_TYPE = 4,        /* the key has another type, or its value is out of the caller's range */
+};
+
+typedef enum GgufValueType { /* the numbers are the file format's */
+    GGUF_U8 = 0,
+    GGUF_I8 = 1,
+    GGUF_U16 = 2,
+    GGUF_I16 = 3,
+    GGUF_U32 = 4,
+    GGUF_I32 = 5,
+    GGUF_F32 = 6,
+    GGUF_BOOL = 7,
+    GGUF_STRING = 8,
+    GGUF_ARRAY = 9,
+    GGUF_U64 = 10,
+    GGUF_I64 = 11,
+    GGUF_F64 = 12,
+} GgufValueType;
+
+/* Bytes inside the mapped file (or the writer's memory); not NUL-terminated. */
+typedef struct GgufString {
+    const char *data;
+    size_t len_bytes;
+} GgufString;
+
+typedef struct GgufArray {
+    GgufValueType element_type;
+    uint64_t n;
+    const uint8_t *data;       /* packed little-endian elements, possibly unaligned; NULL for strings */
+    const GgufString *strings; /* [n] when element_type is GGUF_STRING */
+} GgufArray;
+
+typedef struct GgufKey {
+    GgufString name;
+    GgufValueType type;
+    union {
+        uint64_t u64; /* U8 U16 U32 U64 */
+        int64_t i64;  /* I8 I16 I32 I64 */
+        double f64;   /* F32 F64 */
+        bool boolean;
+        GgufString string;
+        GgufArray array;
+    } value;
+} GgufKey;
+
+#define GGUF_DIMS_MAX 4
+#define GGUF_TENSOR_NAME_MAX 64 /* with the NUL */
+
+typedef struct GgufTensor {
+    char name[GGUF_TENSOR_NAME_MAX];
+    uint32_t type; /* GgmlType; its block layout is known */
+    uint32_t n_dims;
+    uint64_t ne[GGUF_DIMS_MAX]; /* ne[0] fastest; 1 past n_dims */
+    uint64_t offset_bytes;      /* in the file */
+    uint64_t len_bytes;
+    const uint8_t *data; /* in the map; all len_bytes are inside the file */
+} GgufTensor;
+
+typedef struct GgufFile GgufFile;
+
+int gguf_open(GgufFile **filep, const char *path, ErrText *err);
+/* Parses len_bytes of memory that must outlive the object (fuzzing, tests). */
+int gguf_parse(GgufFile **filep, const void *data, size_t len_bytes, const char *name, ErrText *err);
+GgufFile *gguf_free(GgufFile *file);
+DEFINE_CLEANUP(GgufFile, gguf_free)
+
+const char *gguf_path(const GgufFile *file);
+uint64_t gguf_len_bytes(const GgufFile *file);
+const void *gguf_data(const GgufFile *file); /* the whole mapped file */
+uint32_t gguf_alignment(const GgufFile *file);
+
+size_t gguf_n_keys(const GgufFile *file);
+const GgufKey *gguf_key_at(const GgufFile *file, size_t index);
+const GgufKey *gguf_key(const GgufFile *file, const char *name); /* NULL when absent; O(1) */
+size_t gguf_n_tensors(const GgufFile *file);
+const GgufTensor *gguf_tensor_at(const GgufFile *file, size_t index);
+const GgufTensor *gguf_tensor(const GgufFile *file, const char *name); /* NULL when absent; O(1) */
+
+/* Typed getters: 0, GGUF_E_MISSING, or GGUF_E_TYPE; *valuep untouched on error. Text is set either way. */
+int gguf_get_u32(const GgufFile *file, const char *name, uint32_t *valuep, ErrText *err); /* any integer type that fits */
+int gguf_get_u64(const GgufFile *file, const char *name, uint64_t *valuep, ErrText *err);
+int gguf_get_f32(const GgufFile *file, const char *name, float *valuep, ErrText *err); /* F32, F64 or an integer */
+int gguf_get_bool(const GgufFile *file, const char *name, bool *valuep, ErrText *err);
+int gguf_get_string(const GgufFile *file, const char *name, GgufString *valuep, ErrText *err);
+int gguf_get_array(const GgufFile *file, const char *name, GgufValueType element_type, const GgufArray **arrayp,
+                   ErrText *err);
+
+/* Element of an array of I32 / U32 / F32. */
+int32_t gguf_array_i32(const GgufArray *array, uint64_t index);
+float gguf_array_f32(const GgufArray *array, uint64_t index);
+
+const char *gguf_value_type_name(uint32_t type);
+
+#endif

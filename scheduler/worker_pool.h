@@ -1,0 +1,23 @@
+/* Worker threads that run one parallel loop at a time for one calling thread. */
+#ifndef COORDGEN_SCHEDULER_WORKER_POOL_H
+#define COORDGEN_SCHEDULER_WORKER_POOL_H
+
+#include <stddef.h>
+
+#include "base/cleanup.h"
+
+typedef struct WorkerPool WorkerPool;
+
+/* Called for disjoint ranges [begin, end) that cover [0, n); on any worker or on the calling thread. */
+typedef void WorkerFn(void *arg, size_t begin, size_t end, unsigned int worker);
+
+/* n_threads counts the calling thread: 1 starts none. */
+int worker_pool_new(WorkerPool **poolp, unsigned int n_threads);
+WorkerPool *worker_pool_free(WorkerPool *pool);
+DEFINE_CLEANUP(WorkerPool, worker_pool_free)
+
+unsigned int worker_pool_n_threads(const WorkerPool *pool);
+/* Splits [0, n) into ranges whose borders are multiples of grain; returns when all are done. One caller at a time. */
+void worker_pool_run(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t grain);
+
+#endif

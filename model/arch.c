@@ -1,0 +1,197 @@
+#include "model/arch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+static const struct {
+    const char *name;
+    bool linear;
+    TensorRole bias;
+} roles[_ROLE_N] = {
+    [ROLE_TOKEN_EMBD] = { "token_embd.weight", true, ROLE_NONE },
+    [ROLE_ROPE_FREQS] = { "rope_freqs.weight", false, ROLE_NONE },
+    [ROLE_ATTN_NORM] = { "attn_norm.weight", false, ROLE_NONE },
+    [ROLE_ATTN_Q] = { "attn_q.weight", true, ROLE_ATTN_Q_BIAS },
+    [ROLE_ATTN_Q_BIAS] = { "attn_q.bias", false, ROLE_NONE },
+    [ROLE_ATTN_K] = { "attn_k.weight", true, ROLE_ATTN_K_BIAS },
+    [ROLE_ATTN_K_BIAS] = { "attn_k.bias", false, ROLE_NONE },
+    [ROLE_ATTN_V] = { "attn_v.weight", true, ROLE_ATTN_V_BIAS },
+    [ROLE_ATTN_V_BIAS] = { "attn_v.bias", false, ROLE_NONE },
+    [ROLE_ATTN_Q_NORM] = { "attn_q_norm.weight", false, ROLE_NONE },
+    [ROLE_ATTN_K_NORM] = { "attn_k_norm.weight", false, ROLE_NONE },
+    [ROLE_ATTN_OUTPUT] = { "attn_output.weight", true, ROLE_NONE },
+    [ROLE_POST_ATTN_NORM] = { "post_attention_norm.weight", false, ROLE_NONE },
+    [ROLE_FFN_NORM] = { "ffn_norm.weight", false, ROLE_NONE },
+    [ROLE_FFN_GATE] = { "ffn_gate.weight", true, ROLE_NONE },
+    [ROLE_FFN_UP] = { "ffn_up.weight", true, ROLE_NONE },
+    [ROLE_FFN_DOWN] = { "ffn_down.weight", true, ROLE_NONE },
+    [ROLE_POST_FFN_NORM] = { "post_ffw_norm.weight", false, ROLE_NONE },
+    [ROLE_OUTPUT_NORM] = { "output_norm.weight", false, ROLE_NONE },
+    [ROLE_OUTPUT] = { "output.weight", true, ROLE_NONE },
+};
+
+static const Dim slot_dims[_SLOT_N] = {
+    [SLOT_X] = DIM_EMBD, [SLOT_NORM] = DIM_EMBD, [SLOT_Q] = DIM_HEADS, [SLOT_K] = DIM_KV,
+    [SLOT_V] = DIM_KV,   [SLOT_GATE] = DIM_FF,   [SLOT_UP] = DIM_FF,   [SLOT_OUT] = DIM_EMBD,
+};
+
+/* Tensors, { role, in, out, optional } ---------------------------------------------------------------------------- */
+
+static const ArchTensor common_first[] = {
+    { ROLE_TOKEN_EMBD, DIM_EMBD, DIM_VOCAB, false },
+    { ROLE_ROPE_FREQS, DIM_ROT_HALF, DIM_NONE, true },
+};
+
+static const ArchTensor common_last[] = {
+    { ROLE_OUTPUT_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_OUTPUT, DIM_EMBD, DIM_VOCAB, true }, /* absent when tied: token_embd serves */
+};
+
+static const ArchTensor llama_layer[] = {
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
+    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
+};
+
+static const ArchTensor qwen2_layer[] = {
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, false },
+    { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, false },
+    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, false },
+    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
+    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
+};
+
+static const ArchTensor gemma3_layer[] = {
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_Q_NORM, DIM_HEAD, DIM_NONE, false },
+    { ROLE_ATTN_K_NORM, DIM_HEAD, DIM_NONE, false },
+    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
+    { ROLE_POST_ATTN_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
+    { ROLE_POST_FFN_NORM, DIM_EMBD, DIM_NONE, false },
+};
+
+/* Operators of a layer, in order ----------------------------------------------------------------------------------- */
+
+#define NORM(from, to, role) { .kind = OP_NORM, .in = from, .n = 1, .out = { to }, .w = { role } }
+#define LINEAR(from, to, role) { .kind = OP_LINEAR, .in = from, .n = 1, .out = { to }, .w = { role } }
+#define HEAD_NORM(slot, role) { .kind = OP_HEAD_NORM, .in = slot, .n = 1, .out = { slot }, .w = { role } }
+#define ROPE(slot) { .kind = OP_ROPE, .in = slot, .out = { slot } }
+#define ADD(slot) { .kind = OP_ADD, .in = slot, .out = { SLOT_X } }
+#define QKV                                                                                                            \
+    {                                                                                                                  \
+        .kind = OP_LINEAR, .in = SLOT_NORM, .n = 3, .out = { SLOT_Q, SLOT_K, SLOT_V },                                 \
+        .w = { ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V },                                                                \
+    }
+#define GATE_UP                                                                                                        \
+    {                                                                                                                  \
+        .kind = OP_LINEAR, .in = SLOT_NORM, .n = 2, .out = { SLOT_GATE, SLOT_UP }, .w = { ROLE_FFN_GATE, ROLE_FFN_UP } \
+    }
+#define ATTENTION { .kind = OP_ATTENTION, .in = SLOT_Q, .out = { SLOT_Q } }
+#define GATED { .kind = OP_GATED, .in = SLOT_GATE, .out = { SLOT_GATE } }
+
+static const ArchOp llama_ops[] = { /* qwen2 too: its biases belong to its linears */
+    NORM(SLOT_X, SLOT_NORM, ROLE_ATTN_NORM),
+    QKV,
+    ROPE(SLOT_Q),
+    ROPE(SLOT_K),
+    ATTENTION,
+    LINEAR(SLOT_Q, SLOT_OUT, ROLE_ATTN_OUTPUT),
+    ADD(SLOT_OUT),
+    NORM(SLOT_X, SLOT_NORM, ROLE_FFN_NORM),
+    GATE_UP,
+    GATED,
+    LINEAR(SLOT_GATE, SLOT_OUT, ROLE_FFN_DOWN),
+    ADD(SLOT_OUT),
+};
+
+static const ArchOp gemma3_ops[] = {
+    NORM(SLOT_X, SLOT_NORM, ROLE_ATTN_NORM),
+    QKV,
+    HEAD_NORM(SLOT_Q, ROLE_ATTN_Q_NORM),
+    HEAD_NORM(SLOT_K, ROLE_ATTN_K_NORM),
+    ROPE(SLOT_Q),
+    ROPE(SLOT_K),
+    ATTENTION,
+    LINEAR(SLOT_Q, SLOT_OUT, ROLE_ATTN_OUTPUT),
+    NORM(SLOT_OUT, SLOT_OUT, ROLE_POST_ATTN_NORM),
+    ADD(SLOT_OUT),
+    NORM(SLOT_X, SLOT_NORM, ROLE_FFN_NORM),
+    GATE_UP,
+    GATED,
+    LINEAR(SLOT_GATE, SLOT_OUT, ROLE_FFN_DOWN),
+    NORM(SLOT_OUT, SLOT_OUT, ROLE_POST_FFN_NORM),
+    ADD(SLOT_OUT),
+};
+
+#define TABLES(layer_tensors, layer_ops)                                                                               \
+    .first = common_first, .n_first = ARRAY_LEN(common_first), .layer = layer_tensors,                                 \
+    .n_layer = ARRAY_LEN(layer_tensors), .last = common_last, .n_last = ARRAY_LEN(common_last), .ops = layer_ops,      \
+    .n_ops = ARRAY_LEN(layer_ops)
+
+static const Arch archs[] = {
+    { .name = "llama", TABLES(llama_layer, llama_ops), .rope = ROPE_NORM, .activation = ACTIVATION_SILU },
+    { .name = "qwen2", TABLES(qwen2_layer, llama_ops), .rope = ROPE_NEOX, .activation = ACTIVATION_SILU },
+    { .name = "gemma3", TABLES(gemma3_layer, gemma3_ops), .rope = ROPE_NEOX, .activation = ACTIVATION_GELU,
+      .scales_embedding = true, .has_local_layers = true },
+};
+
+const Arch *arch_find(const char *name) {
+    for (size_t i = 0; i < ARRAY_LEN(archs); i++)
+        if (!strcmp(archs[i].name, name))
+            return &archs[i];
+    return NULL;
+}
+
+size_t arch_n(void) {
+    return ARRAY_LEN(archs);
+}
+
+const Arch *arch_at(size_t index) {
+    return &archs[index];
+}
+
+const char *tensor_role_name(TensorRole role) {
+    return roles[role].name;
+}
+
+bool tensor_role_is_linear(TensorRole role) {
+    return roles[role].linear;
+}
+
+TensorRole tensor_role_bias(TensorRole role) {
+    return roles[role].bias;
+}
+
+const char *tensor_name(TensorRole role, int layer, char *buffer, size_t len_bytes) {
+    if (layer < 0)
+        snprintf(buffer, len_bytes, "%s", roles[role].name);
+    else
+        snprintf(buffer, len_bytes, "blk.%d.%s", layer, roles[role].name);
+    return buffer;
+}
+
+Dim slot_dim(Slot slot) {
+    return slot_dims[slot];
+}

@@ -1,0 +1,128 @@
+/* Architectures as data: which tensors a model has, in order of use, and the operators of one layer. The next
+ * architecture is a table in arch.c, not code. */
+#ifndef COORDGEN_MODEL_ARCH_H
+#define COORDGEN_MODEL_ARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a tensor is for. */
+typedef enum TensorRole {
+    ROLE_NONE,
+    ROLE_TOKEN_EMBD,
+    ROLE_ROPE_FREQS,
+    ROLE_ATTN_NORM,
+    ROLE_ATTN_Q,
+    ROLE_ATTN_Q_BIAS,
+    ROLE_ATTN_K,
+    ROLE_ATTN_K_BIAS,
+    ROLE_ATTN_V,
+    ROLE_ATTN_V_BIAS,
+    ROLE_ATTN_Q_NORM,
+    ROLE_ATTN_K_NORM,
+    ROLE_ATTN_OUTPUT,
+    ROLE_POST_ATTN_NORM,
+    ROLE_FFN_NORM,
+    ROLE_FFN_GATE,
+    ROLE_FFN_UP,
+    ROLE_FFN_DOWN,
+    ROLE_POST_FFN_NORM,
+    ROLE_OUTPUT_NORM,
+    ROLE_OUTPUT,
+    _ROLE_N,
+} TensorRole;
+
+/* Sizes that shapes are made of; their values are in Hparams. */
+typedef enum Dim {
+    DIM_NONE,
+    DIM_EMBD,     /* width of the residual stream */
+    DIM_HEADS,    /* n_heads * head_size */
+    DIM_KV,       /* n_kv_heads * head_size */
+    DIM_FF,       /* width of the feed-forward block */
+    DIM_VOCAB,    /* tokens */
+    DIM_HEAD,     /* head_size */
+    DIM_ROT_HALF, /* n_rot / 2 */
+} Dim;
+
+typedef struct ArchTensor {
+    TensorRole role;
+    Dim in;        /* ne[0] */
+    Dim out;       /* ne[1]; DIM_NONE: a vector of float32 */
+    bool optional;
+} ArchTensor;
+
+/* Row buffers that operators read and write. */
+typedef enum Slot {
+    SLOT_X,    /* residual stream, DIM_EMBD */
+    SLOT_NORM, /* its normalised copy, DIM_EMBD */
+    SLOT_Q,    /* queries, DIM_HEADS; the attention's output takes their place */
+    SLOT_K,    /* keys, DIM_KV */
+    SLOT_V,    /* values, DIM_KV */
+    SLOT_GATE, /* DIM_FF */
+    SLOT_UP,   /* DIM_FF */
+    SLOT_OUT,  /* what is added to the stream, DIM_EMBD */
+    _SLOT_N,
+} Slot;
+
+typedef enum OpKind {
+    OP_NORM,      /* out[0] = RMSNorm(in) * w[0] */
+    OP_LINEAR,    /* out[i] = in x w[i] (+ its bias), i below n: products that share their input */
+    OP_HEAD_NORM, /* in = RMSNorm of each head of in, * w[0] */
+    OP_ROPE,      /* rotary positions on the heads of in */
+    OP_ATTENTION, /* Q, K, V -> Q: appends K and V to the cache, attends */
+    OP_GATED,     /* GATE = activation(GATE) * UP */
+    OP_ADD,       /* X += in */
+} OpKind;
+
+#define OP_WEIGHTS_MAX 3
+
+typedef struct ArchOp {
+    OpKind kind;
+    Slot in;
+    size_t n; /* weights */
+    Slot out[OP_WEIGHTS_MAX];
+    TensorRole w[OP_WEIGHTS_MAX];
+} ArchOp;
+
+typedef enum RopeStyle {
+    ROPE_NORM, /* pairs (2i, 2i + 1) */
+    ROPE_NEOX, /* pairs (i, i + n_rot / 2) */
+} RopeStyle;
+
+typedef enum Activation {
+    ACTIVATION_SILU,
+    ACTIVATION_GELU, /* tanh form */
+} Activation;
+
+typedef struct Arch {
+    const char *name; /* general.architecture */
+    const ArchTensor *first; /* before the layers, in file order */
+    size_t n_first;
+    const ArchTensor *layer; /* of every layer, in order of use */
+    size_t n_layer;
+    const ArchTensor *last; /* after the layers */
+    size_t n_last;
+    const ArchOp *ops; /* of a layer */
+    size_t n_ops;
+    RopeStyle rope;
+    Activation activation;
+    bool scales_embedding;  /* x = embedding * sqrt(n_embd) */
+    bool has_local_layers;  /* sliding-window layers with their own RoPE base */
+} Arch;
+
+/* NULL when unknown. */
+const Arch *arch_find(const char *name);
+size_t arch_n(void);
+const Arch *arch_at(size_t index);
+
+/* "attn_q.weight", "attn_q.bias"; without "blk.N." */
+const char *tensor_role_name(TensorRole role);
+/* Whether the tensor is a matrix that products run on (its bias and norms are not). */
+bool tensor_role_is_linear(TensorRole role);
+/* The bias that goes with a linear, or ROLE_NONE. */
+TensorRole tensor_role_bias(TensorRole role);
+/* Full name of a tensor; layer below 0 for those outside the layers. Returns buffer. */
+const char *tensor_name(TensorRole role, int layer, char *buffer, size_t len_bytes);
+Dim slot_dim(Slot slot);
+
+#endif

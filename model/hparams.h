@@ -1,0 +1,49 @@
+/* Hyper-parameters of a model, read from GGUF metadata and checked against each other and against the tensors. */
+#ifndef COORDGEN_MODEL_HPARAMS_H
+#define COORDGEN_MODEL_HPARAMS_H
+
+#include <stdint.h>
+
+#include "model/arch.h"
+#include "model/gguf.h"
+
+enum {
+    HPARAMS_E_UNSUPPORTED = 1, /* an architecture or option that is not known here; the text names it */
+    HPARAMS_E_CORRUPT = 2,     /* missing, out of range, or contradicting the tensors; the text names the key */
+};
+
+typedef struct Hparams {
+    const Arch *arch;
+    uint32_t n_layers;
+    uint32_t n_context; /* positions the model was made for */
+    uint32_t n_embd;
+    uint32_t n_ff;
+    uint32_t n_heads;
+    uint32_t n_kv_heads; /* divides n_heads */
+    uint32_t head_size;  /* a multiple of 16 */
+    uint32_t n_rot;      /* rotated dimensions of a head */
+    uint32_t n_vocab;
+    float norm_eps;
+    double rope_base;
+    double rope_position_scale; /* 1 / rope.scaling.factor */
+    double rope_base_local;     /* sliding-window layers */
+    uint32_t window;            /* positions a sliding-window layer sees, itself included; 0: no such layers */
+    uint32_t window_pattern;    /* layer il is local when il % pattern < pattern - 1 */
+    float attention_scale;      /* on q.k */
+    float embedding_scale;      /* on the embedding; 1 or sqrt(n_embd) */
+    bool tied;                  /* no output.weight: the head uses token_embd */
+} Hparams;
+
+/* Reads and checks the keys of a source GGUF or of a package (which keeps them). */
+int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err);
+/* Every tensor the architecture needs is there with its shape and a type that can be read, and no other is. */
+int hparams_check_tensors(const Hparams *hparams, const GgufFile *file, ErrText *err);
+uint32_t hparams_dim(const Hparams *hparams, Dim dim);
+bool hparams_layer_is_local(const Hparams *hparams, uint32_t layer);
+
+/* Calls fn for every tensor of the architecture in file order: layer -1 outside the layers. Stops at a non-zero value
+ * and returns it. */
+typedef int HparamsTensorFn(void *arg, const ArchTensor *tensor, int layer);
+int hparams_each_tensor(const Hparams *hparams, HparamsTensorFn *fn, void *arg);
+
+#endif

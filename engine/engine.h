@@ -12,12 +12,13 @@
 #include "base/err.h"
 #include "engine/chat_template.h"
 #include "engine/tokenizer.h"
-#include "scheduler/worker_pool.h"
+#include "base/worker_pool.h"
 
 enum {
     ENGINE_E_MODEL = 1,   /* the file is corrupt or holds something not supported; the text says what */
     ENGINE_E_MEMORY = 2,  /* a memory account's limit is reached */
     ENGINE_E_CONTEXT = 3, /* more positions than the sequence or the model has */
+    ENGINE_E_CANCELLED = 4, /* the sequence's cancel flag was seen; it is as it was before the call */
 };
 
 typedef enum EngineDevice {
@@ -72,9 +73,14 @@ int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, E
 Sequence *sequence_free(Sequence *sequence);
 DEFINE_CLEANUP(Sequence, sequence_free)
 size_t sequence_n_tokens(const Sequence *sequence);
+/* Looked at before every operator of engine_forward(); NULL: none. Outlives the sequence. */
+void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled);
+/* Goes up with every operator that an engine_forward() finishes: the watchdog's sign of life. Any thread. */
+uint64_t engine_heartbeat(const Engine *engine);
 
 /* Appends n tokens (1..chunk) and computes them; the logits of the last n_logit_rows of them into
- * f32 logits[n_logit_rows][n_vocab]. Thread: the one that computes. 0, ENGINE_E_CONTEXT, -EINVAL (bad token id). */
+ * f32 logits[n_logit_rows][n_vocab]. Thread: the one that computes. 0, ENGINE_E_CONTEXT,
+ * ENGINE_E_CANCELLED, -EINVAL (bad token id, bad count). */
 int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_logit_rows,
                    float *logits);
 

@@ -1,6 +1,6 @@
 /* Worker threads that run one parallel loop at a time for one calling thread. */
-#ifndef COORDGEN_SCHEDULER_WORKER_POOL_H
-#define COORDGEN_SCHEDULER_WORKER_POOL_H
+#ifndef COORDGEN_BASE_WORKER_POOL_H
+#define COORDGEN_BASE_WORKER_POOL_H
 
 #include <stddef.h>
 

@@ -1,0 +1,102 @@
+/* A device: a table of operators on rows, behind which weights live in the device's own layout. The forward pass
+ * (engine/forward.c) knows no device; a new one is a new folder with such a table.
+ *
+ * Every operator works row by row: what it gives for a row must not depend on the other rows of the call, on their
+ * number or on the number of threads (design, invariant 1). */
+#ifndef COORDGEN_BACKENDS_BACKEND_H
+#define COORDGEN_BACKENDS_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/account.h"
+#include "base/err.h"
+#include "base/worker_pool.h"
+
+enum {
+    BACKEND_E_MEMORY = 1,  /* a memory account's limit */
+    BACKEND_E_WEIGHTS = 2, /* weights the device cannot take; the text names the tensor and why */
+};
+
+typedef struct Backend Backend;
+typedef struct BackendLinear BackendLinear; /* one weight matrix in the device's layout */
+
+/* A matrix y[n] = W[n][k] x[k] + bias as the model file has it; valid during linear_new() only, but for `data`, which
+ * the reference device goes on reading (the file stays mapped while that device lives). */
+typedef struct LinearSource {
+    const char *name;
+    size_t n, k;
+    uint32_t type;           /* GgmlType; GGML_I8: int8 rows with scales */
+    const void *data;        /* row-major, n rows of k values */
+    const float *scales;     /* [n], GGML_I8 only */
+    uint32_t rotation_block; /* GGML_I8: inputs are rotated by blocks of this before they are quantized; 0: not */
+    const float *bias;       /* [n] or NULL; copied */
+} LinearSource;
+
+/* Queries of `rows` consecutive positions of one sequence against its cache. */
+typedef struct AttentionCall {
+    float *q;       /* [rows][n_heads * head_size]; replaced by the output */
+    const float *k; /* [rows][n_kv_heads * head_size]: appended at `position` */
+    const float *v;
+    void *k_cache; /* [capacity][n_kv_heads * head_size] of the device's KV type */
+    void *v_cache;
+    size_t position; /* logical position of the first row; the cache holds the ones before */
+    size_t rows;
+    size_t n_heads, n_kv_heads, head_size;
+    size_t window; /* positions seen, the own included; 0: all */
+    float scale;
+} AttentionCall;
+
+/* Largest call that will be made; scratch is reserved for it. */
+typedef struct BackendShape {
+    size_t rows;
+    size_t width;    /* inputs of a product */
+    size_t n_vocab;
+    size_t n_heads;
+} BackendShape;
+
+typedef struct BackendOps {
+    const char *name;        /* "cpu" */
+    const char *kv_type;     /* "f16" */
+    size_t kv_element_bytes;
+
+    Backend *(*free)(Backend *backend);
+    const char *(*kernel)(const Backend *backend); /* which product kernel runs */
+    int (*reserve)(Backend *backend, const BackendShape *shape, ErrText *err);
+    /* Scratch of attention over n_positions; may grow. */
+    int (*reserve_positions)(Backend *backend, size_t n_positions, ErrText *err);
+
+    int (*linear_new)(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
+    BackendLinear *(*linear_free)(BackendLinear *linear);
+
+    /* y[i] = x W[i]^T + bias[i] for n matrices that share their input. x f32[rows][k], y[i] f32[rows][n_i]. */
+    void (*linear)(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
+                   float *const *y);
+    /* y[r] = row tokens[r] of the embedding, times factor. */
+    void (*embed)(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
+                  float *y);
+    void (*norm)(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n, float *y);
+    /* cos, sin f32[rows][n_rot / 2]; x f32[rows][n_heads * head_size] */
+    void (*rope)(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
+                 size_t head_size, size_t n_rot, bool neox);
+    void (*attention)(Backend *backend, const AttentionCall *call);
+    void (*gated)(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu);
+    void (*add)(Backend *backend, float *x, const float *y, size_t rows, size_t n);
+} BackendOps;
+
+struct Backend {
+    const BackendOps *ops;
+    WorkerPool *pool;
+    AccountTable *accounts;
+};
+
+int backend_reference_new(Backend **backendp, WorkerPool *pool, AccountTable *accounts, ErrText *err);
+/* cpu: CPU_* bits that it may use. */
+int backend_cpu_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
+
+static inline Backend *backend_free(Backend *backend) {
+    return backend ? backend->ops->free(backend) : NULL;
+}
+
+#endif

@@ -1,0 +1,196 @@
+/*
+ * One parallel loop at a time. The calling thread opens a gate, takes ranges itself, and closes the gate when none is
+ * left; a worker that comes late finds it closed and goes on waiting. So the caller waits only for workers that took a
+ * range, never for one that the system has not scheduled: on a loaded machine the loop degrades to the caller's speed.
+ *
+ * The gate is one word: bit 16 says open, the low 16 bits count the workers inside. Workers spin for a short while
+ * after a loop, because the next operator usually follows at once, and then park.
+ */
+#include "base/worker_pool.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+#define GATE_OPEN 0x10000u
+#define GATE_COUNT 0x0ffffu
+#define SPIN_NS 60000
+#define RANGES_PER_THREAD 4 /* uneven workers still end together; more ranges cost more counter traffic */
+
+typedef struct Worker {
+    WorkerPool *pool;
+    pthread_t thread;
+    unsigned int index;
+} Worker;
+
+struct WorkerPool {
+    unsigned int n_threads; /* const */
+    unsigned int n_started;
+    Worker *workers; /* [n_threads - 1] */
+
+    /* The loop that runs: written by the caller while the gate is closed and nobody is inside. */
+    WorkerFn *fn;
+    void *arg;
+    size_t n, range;
+    _Atomic size_t next;
+
+    _Atomic uint32_t gate;
+    _Atomic unsigned int n_parked; /* changed under lock */
+    _Atomic bool stopping;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+};
+
+static inline void cpu_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void take_ranges(WorkerPool *pool, unsigned int worker) {
+    for (;;) {
+        size_t begin = atomic_fetch_add_explicit(&pool->next, pool->range, memory_order_relaxed);
+
+        if (begin >= pool->n)
+            return;
+        pool->fn(pool->arg, begin, pool->n - begin < pool->range ? pool->n : begin + pool->range, worker);
+    }
+}
+
+/* Goes through the gate if it is open. */
+static bool gate_enter(WorkerPool *pool) {
+    uint32_t gate = atomic_load_explicit(&pool->gate, memory_order_relaxed);
+
+    while (gate & GATE_OPEN)
+        if (atomic_compare_exchange_weak_explicit(&pool->gate, &gate, gate + 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+static void park(WorkerPool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    atomic_fetch_add(&pool->n_parked, 1);
+    /* The caller opens the gate and then looks for parked workers; we say that we park and then look at the gate. */
+    while (!(atomic_load(&pool->gate) & GATE_OPEN) && !atomic_load(&pool->stopping))
+        pthread_cond_wait(&pool->wake, &pool->lock);
+    atomic_fetch_sub(&pool->n_parked, 1);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void *worker_main(void *arg) {
+    Worker *worker = arg;
+    WorkerPool *pool = worker->pool;
+    uint64_t idle_since_ns = clock_now_ns();
+
+    while (!atomic_load_explicit(&pool->stopping, memory_order_relaxed)) {
+        if (gate_enter(pool)) {
+            take_ranges(pool, worker->index);
+            atomic_fetch_sub_explicit(&pool->gate, 1, memory_order_release);
+            idle_since_ns = clock_now_ns();
+            continue;
+        }
+        for (int i = 0; i < 64; i++)
+            cpu_relax();
+        if (clock_now_ns() - idle_since_ns > SPIN_NS) {
+            park(pool);
+            idle_since_ns = clock_now_ns();
+        }
+    }
+    return NULL;
+}
+
+WorkerPool *worker_pool_free(WorkerPool *pool) {
+    if (!pool)
+        return NULL;
+    assert(!atomic_load(&pool->gate));
+    pthread_mutex_lock(&pool->lock);
+    atomic_store(&pool->stopping, true);
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+    for (unsigned int i = 0; i < pool->n_started; i++)
+        pthread_join(pool->workers[i].thread, NULL);
+    pthread_cond_destroy(&pool->wake);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool->workers);
+    free(pool);
+    return NULL;
+}
+
+/**
+ * worker_pool_new() - start n_threads - 1 workers
+ * @n_threads: 1..1024, the calling thread counted
+ *
+ * Return: 0, -EINVAL, -ENOMEM or what pthread_create() says.
+ */
+int worker_pool_new(WorkerPool **poolp, unsigned int n_threads) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    int r;
+
+    if (n_threads < 1 || n_threads > 1024)
+        return err_raise(-EINVAL);
+    pool = calloc(1, sizeof(*pool));
+    if (!pool)
+        return err_raise(-ENOMEM);
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->wake, NULL);
+    pool->n_threads = n_threads;
+    pool->workers = calloc(n_threads, sizeof(*pool->workers));
+    if (!pool->workers)
+        return err_raise(-ENOMEM);
+    for (unsigned int i = 0; i + 1 < n_threads; i++) {
+        pool->workers[i] = (Worker){ .pool = pool, .index = i + 1 };
+        r = pthread_create(&pool->workers[i].thread, NULL, worker_main, &pool->workers[i]);
+        if (r)
+            return err_raise(-r);
+        pool->n_started++;
+    }
+    *poolp = steal(&pool);
+    return 0;
+}
+
+unsigned int worker_pool_n_threads(const WorkerPool *pool) {
+    return pool->n_threads;
+}
+
+void worker_pool_run(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t grain) {
+    size_t n_grains = (n + grain - 1) / grain, per_range;
+
+    if (!n)
+        return;
+    per_range = n_grains / (pool->n_threads * RANGES_PER_THREAD);
+    if (per_range < 1)
+        per_range = 1;
+    if (pool->n_threads == 1 || n_grains == 1) {
+        fn(arg, 0, n, 0);
+        return;
+    }
+    pool->fn = fn;
+    pool->arg = arg;
+    pool->n = n;
+    pool->range = per_range * grain;
+    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    atomic_store(&pool->gate, GATE_OPEN);
+    if (atomic_load(&pool->n_parked)) {
+        pthread_mutex_lock(&pool->lock);
+        pthread_cond_broadcast(&pool->wake);
+        pthread_mutex_unlock(&pool->lock);
+    }
+    take_ranges(pool, 0);
+    atomic_fetch_and_explicit(&pool->gate, (uint32_t)~GATE_OPEN, memory_order_relaxed);
+    for (unsigned int spins = 0; atomic_load_explicit(&pool->gate, memory_order_acquire) & GATE_COUNT; spins++) {
+        cpu_relax();
+        if (spins > 10000) /* the worker that we wait for may need our core */
+            sched_yield();
+    }
+}

@@ -1,0 +1,87 @@
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/worker_pool.h"
+
+#define N_MAX 5000
+
+typedef struct Marks {
+    _Atomic unsigned int seen[N_MAX];
+    _Atomic unsigned int bad_borders;
+    size_t grain, n;
+    unsigned int n_threads;
+} Marks;
+
+static void mark(void *arg, size_t begin, size_t end, unsigned int worker) {
+    Marks *marks = arg;
+
+    if (begin % marks->grain || (end % marks->grain && end != marks->n) || begin >= end || worker >= marks->n_threads)
+        marks->bad_borders++;
+    for (size_t i = begin; i < end; i++)
+        marks->seen[i]++;
+}
+
+static void test_worker_pool_covers_once(void **state) {
+    static const size_t sizes[] = { 0, 1, 2, 15, 16, 17, 255, 1024, N_MAX };
+    static Marks marks;
+
+    for (unsigned int n_threads = 1; n_threads <= 5; n_threads++) {
+        _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+
+        assert_int_equal(worker_pool_new(&pool, n_threads), 0);
+        assert_int_equal(worker_pool_n_threads(pool), n_threads);
+        for (size_t s = 0; s < ARRAY_LEN(sizes); s++)
+            for (size_t grain = 1; grain <= 16; grain *= 4) {
+                for (size_t i = 0; i < N_MAX; i++)
+                    marks.seen[i] = 0;
+                marks.bad_borders = 0;
+                marks.grain = grain;
+                marks.n = sizes[s];
+                marks.n_threads = n_threads;
+                worker_pool_run(pool, mark, &marks, sizes[s], grain);
+                assert_int_equal(marks.bad_borders, 0);
+                for (size_t i = 0; i < N_MAX; i++)
+                    assert_int_equal(marks.seen[i], i < sizes[s]);
+            }
+    }
+}
+
+static void sum(void *arg, size_t begin, size_t end, unsigned int worker) {
+    (void)worker;
+    *(_Atomic uint64_t *)arg += end - begin;
+}
+
+/* Loops that follow each other at once: a worker that comes late to one must not run the next one's work twice. */
+static void test_worker_pool_many_short_loops(void **state) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    _Atomic uint64_t total = 0;
+
+    assert_int_equal(worker_pool_new(&pool, 4), 0);
+    for (size_t i = 0; i < 20000; i++)
+        worker_pool_run(pool, sum, &total, 1 + i % 7, 1);
+    assert_int_equal(total, 20000 / 7 * 28 + 1); /* 20000 = 7 * 2857 + 1 */
+}
+
+static void test_worker_pool_refuses_counts(void **state) {
+    WorkerPool *pool = NULL;
+
+    assert_int_equal(worker_pool_new(&pool, 0), -EINVAL);
+    assert_int_equal(worker_pool_new(&pool, 5000), -EINVAL);
+    assert_null(pool);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_worker_pool_covers_once),
+        cmocka_unit_test(test_worker_pool_many_short_loops),
+        cmocka_unit_test(test_worker_pool_refuses_counts),
+    };
+
+    return cmocka_run_group_tests_name("worker_pool", tests, NULL, NULL);
+}

@@ -1,0 +1,198 @@
+#include "proto/proto_check.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Sets text and path: "field: what". */
+#define refuse(fault, path, ...) refuse_at((fault), (path), PROTO_CHECK_E_VALUE, __VA_ARGS__)
+
+static int refuse_at(FrameFault *fault, const char *path, int code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static int refuse_at(FrameFault *fault, const char *path, int code, const char *format, ...) {
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(fault->err.text, sizeof(fault->err.text), format, args);
+    va_end(args);
+    err_prefix(&fault->err, "%s", path);
+    snprintf(fault->field, sizeof(fault->field), "%s", path);
+    return code;
+}
+
+/* "generate.messages": the operation, then the field in it. */
+static const char *path_join(char *room, size_t room_bytes, const char *op, const char *field) {
+    snprintf(room, room_bytes, "%s.%s", op, field);
+    return room;
+}
+
+/* A NaN passes no comparison, so every range is written as what is allowed. */
+int proto_check_sampling(const Coordgen__V1__SamplingOptions *sampling, FrameFault *fault) {
+    if (sampling->has_temperature && !(sampling->temperature >= 0 && sampling->temperature <= 100))
+        return refuse(fault, "generate.sampling.temperature", "%g is not in 0..100 (0: greedy)",
+                      (double)sampling->temperature);
+    if (sampling->has_top_p && !(sampling->top_p > 0 && sampling->top_p <= 1))
+        return refuse(fault, "generate.sampling.top_p", "%g is not above 0 and at most 1 (1: off)",
+                      (double)sampling->top_p);
+    if (sampling->has_min_p && !(sampling->min_p >= 0 && sampling->min_p < 1))
+        return refuse(fault, "generate.sampling.min_p", "%g is not at least 0 and below 1 (0: off)",
+                      (double)sampling->min_p);
+    if (sampling->has_repetition_penalty && !(sampling->repetition_penalty > 0 && sampling->repetition_penalty <= 10))
+        return refuse(fault, "generate.sampling.repetition_penalty", "%g is not above 0 and at most 10 (1: off)",
+                      (double)sampling->repetition_penalty);
+    return 0;
+}
+
+static int model_name_check(const char *op, const char *name, bool needed, size_t max_bytes, FrameFault *fault) {
+    char path[64];
+
+    path_join(path, sizeof(path), op, "model");
+    if (needed && (!name || !*name))
+        return refuse(fault, path, "a model must be named");
+    if (name && strlen(name) > max_bytes)
+        return refuse(fault, path, "a name of %zu bytes: at most %zu", strlen(name), max_bytes);
+    return 0;
+}
+
+static int messages_check(const char *op, const Coordgen__V1__Messages *messages, FrameFault *fault) {
+    char path[96];
+
+    path_join(path, sizeof(path), op, "messages");
+    if (!messages || !messages->n_message)
+        return refuse(fault, path, "at least one message is needed");
+    if (messages->n_message > PROTO_MESSAGES_MAX)
+        return refuse(fault, path, "%zu messages: at most %d", messages->n_message, PROTO_MESSAGES_MAX);
+    for (size_t i = 0; i < messages->n_message; i++) {
+        const Coordgen__V1__Message *message = messages->message[i];
+
+        if (!message->has_role || message->role == COORDGEN__V1__ROLE__ROLE_UNSPECIFIED) {
+            snprintf(path, sizeof(path), "%s.messages.message[%zu].role", op, i);
+            return refuse(fault, path, "missing: one of system, user, assistant");
+        }
+        if (!message->text) {
+            snprintf(path, sizeof(path), "%s.messages.message[%zu].text", op, i);
+            return refuse(fault, path, "missing");
+        }
+    }
+    return 0;
+}
+
+static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFault *fault) {
+    int r;
+
+    r = model_name_check("generate", generate->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
+    if (r)
+        return r;
+    switch (generate->input_case) {
+    case COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES:
+        r = messages_check("generate", generate->messages, fault);
+        if (r)
+            return r;
+        break;
+    case COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT:
+        if (!*generate->prompt)
+            return refuse(fault, "generate.prompt", "the prompt is empty");
+        break;
+    default:
+        return refuse(fault, "generate.messages", "messages or a prompt are needed");
+    }
+    if (generate->n_stop > PROTO_STOPS_MAX)
+        return refuse(fault, "generate.stop", "%zu stop strings: at most %d", generate->n_stop, PROTO_STOPS_MAX);
+    for (size_t i = 0; i < generate->n_stop; i++) {
+        size_t len_bytes = strlen(generate->stop[i]);
+        char path[64];
+
+        snprintf(path, sizeof(path), "generate.stop[%zu]", i);
+        if (!len_bytes)
+            return refuse(fault, path, "a stop string must not be empty");
+        if (len_bytes > PROTO_STOP_BYTES_MAX)
+            return refuse(fault, path, "%zu bytes: at most %d", len_bytes, PROTO_STOP_BYTES_MAX);
+    }
+    return generate->sampling ? proto_check_sampling(generate->sampling, fault) : 0;
+}
+
+static int tokenize_check(const Coordgen__V1__TokenizeRequest *tokenize, FrameFault *fault) {
+    int r;
+
+    r = model_name_check("tokenize", tokenize->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
+    if (r)
+        return r;
+    switch (tokenize->input_case) {
+    case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_TEXT:
+        return 0;
+    case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES:
+        if (tokenize->has_add_special || tokenize->has_parse_special)
+            return refuse(fault, tokenize->has_add_special ? "tokenize.add_special" : "tokenize.parse_special",
+                          "the chat template decides on special tokens: leave it out with messages");
+        return messages_check("tokenize", tokenize->messages, fault);
+    default:
+        return refuse(fault, "tokenize.text", "a text or messages are needed");
+    }
+}
+
+static int hello_check(const Coordgen__V1__HelloRequest *hello, FrameFault *fault) {
+    if (!hello->has_version_min || !hello->version_min)
+        return refuse(fault, "hello.version_min", "missing or 0");
+    if (!hello->has_version_max || hello->version_max < hello->version_min)
+        return refuse(fault, "hello.version_max", "missing, or below version_min");
+    if (hello->client_name && strlen(hello->client_name) > PROTO_CLIENT_NAME_BYTES_MAX)
+        return refuse(fault, "hello.client_name", "%zu bytes: at most %d", strlen(hello->client_name),
+                      PROTO_CLIENT_NAME_BYTES_MAX);
+    return 0;
+}
+
+static int detokenize_check(const Coordgen__V1__DetokenizeRequest *detokenize, FrameFault *fault) {
+    if (detokenize->n_tokens > PROTO_TOKENS_MAX)
+        return refuse(fault, "detokenize.tokens", "%zu tokens: at most %u", detokenize->n_tokens, PROTO_TOKENS_MAX);
+    return model_name_check("detokenize", detokenize->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
+}
+
+/**
+ * proto_check_request() - check what the types of the wire cannot say: ranges, lengths, counts, presence
+ * @request: decoded by frame_decode_request(), or built by a client before it is sent
+ * @fault:   text and field path; its request_id is left alone
+ *
+ * What depends on the state (which models there are, what fits into the context) is the service's own.
+ * Return: 0, PROTO_CHECK_E_VALUE, PROTO_CHECK_E_ENVELOPE.
+ */
+int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault) {
+    if (!request->has_request_id || !request->request_id)
+        return refuse_at(fault, "request_id", PROTO_CHECK_E_ENVELOPE, "missing or 0: every request has a number");
+    switch (request->op_case) {
+    case COORDGEN__V1__REQUEST__OP_HELLO:
+        return hello_check(request->hello, fault);
+    case COORDGEN__V1__REQUEST__OP_GENERATE:
+        return generate_check(request->generate, fault);
+    case COORDGEN__V1__REQUEST__OP_CANCEL:
+        if (!request->cancel->has_target_request_id || !request->cancel->target_request_id)
+            return refuse(fault, "cancel.target_request_id", "missing or 0");
+        return 0;
+    case COORDGEN__V1__REQUEST__OP_TOKENIZE:
+        return tokenize_check(request->tokenize, fault);
+    case COORDGEN__V1__REQUEST__OP_DETOKENIZE:
+        return detokenize_check(request->detokenize, fault);
+    case COORDGEN__V1__REQUEST__OP_STATUS:
+    case COORDGEN__V1__REQUEST__OP_MODEL_LIST:
+        return 0;
+    case COORDGEN__V1__REQUEST__OP_MODEL_SHOW:
+        return model_name_check("model_show", request->model_show->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
+    case COORDGEN__V1__REQUEST__OP_MODEL_LOAD:
+        return model_name_check("model_load", request->model_load->model, true, PROTO_PATH_BYTES_MAX, fault);
+    case COORDGEN__V1__REQUEST__OP_MODEL_UNLOAD:
+        return model_name_check("model_unload", request->model_unload->model, true, PROTO_MODEL_NAME_BYTES_MAX, fault);
+    default:
+        return refuse_at(fault, "op", PROTO_CHECK_E_ENVELOPE, "the request names no operation");
+    }
+}
+
+int proto_version_choose(const Coordgen__V1__HelloRequest *hello, uint32_t *versionp, ErrText *err) {
+    if (hello->version_max < PROTO_VERSION_MIN || hello->version_min > PROTO_VERSION_MAX)
+        return err_set(err, PROTO_CHECK_E_VALUE,
+                       "protocol versions %" PRIu32 "..%" PRIu32 " are asked for, this service speaks %u..%u: update "
+                       "the older side",
+                       hello->version_min, hello->version_max, PROTO_VERSION_MIN, PROTO_VERSION_MAX);
+    *versionp = hello->version_max < PROTO_VERSION_MAX ? hello->version_max : PROTO_VERSION_MAX;
+    return 0;
+}

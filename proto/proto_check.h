@@ -1,0 +1,30 @@
+/* Ranges of the values in a request: the same rules for the library that builds it and the service that obeys it. */
+#ifndef COORDGEN_PROTO_PROTO_CHECK_H
+#define COORDGEN_PROTO_PROTO_CHECK_H
+
+#include "proto/frame.h"
+
+#define PROTO_VERSION_MIN 1u
+#define PROTO_VERSION_MAX 1u
+
+#define PROTO_CLIENT_NAME_BYTES_MAX 64
+#define PROTO_MODEL_NAME_BYTES_MAX 255
+#define PROTO_PATH_BYTES_MAX 4095
+#define PROTO_MESSAGES_MAX 4096
+#define PROTO_STOPS_MAX 8
+#define PROTO_STOP_BYTES_MAX 256
+#define PROTO_TOKENS_MAX (1u << 20)
+
+enum {
+    PROTO_CHECK_E_VALUE = 1, /* a value out of its range or missing: ERROR_CODE_INVALID_ARGUMENT */
+    PROTO_CHECK_E_ENVELOPE,  /* request_id missing or 0: ERROR_CODE_PROTOCOL */
+};
+
+/* 0 or a PROTO_CHECK_E_*; fault has the text and the path of the field. */
+int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault);
+int proto_check_sampling(const Coordgen__V1__SamplingOptions *sampling, FrameFault *fault);
+
+/* 0 and the highest version that both ends speak, or PROTO_CHECK_E_VALUE (no overlap: ERROR_CODE_VERSION). */
+int proto_version_choose(const Coordgen__V1__HelloRequest *hello, uint32_t *versionp, ErrText *err);
+
+#endif

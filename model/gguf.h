@@ -75,6 +75,7 @@ typedef struct GgufTensor {
 typedef struct GgufFile GgufFile;
 
 int gguf_open(GgufFile **filep, const char *path, ErrText *err);
+int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err);
 /* Parses len_bytes of memory that must outlive the object (fuzzing, tests). */
 int gguf_parse(GgufFile **filep, const void *data, size_t len_bytes, const char *name, ErrText *err);
 GgufFile *gguf_free(GgufFile *file);
@@ -84,6 +85,7 @@ const char *gguf_path(const GgufFile *file);
 uint64_t gguf_len_bytes(const GgufFile *file);
 const void *gguf_data(const GgufFile *file); /* the whole mapped file */
 uint32_t gguf_alignment(const GgufFile *file);
+uint32_t gguf_version(const GgufFile *file);
 
 size_t gguf_n_keys(const GgufFile *file);
 const GgufKey *gguf_key_at(const GgufFile *file, size_t index);

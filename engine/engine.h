@@ -62,11 +62,12 @@ Engine *engine_free(Engine *engine); /* all sequences must be freed before */
 DEFINE_CLEANUP(Engine, engine_free)
 
 const EngineInfo *engine_info(const Engine *engine);
+AccountTable *engine_accounts(const Engine *engine);
 const Tokenizer *engine_tokenizer(const Engine *engine);
 const ChatTemplate *engine_chat_template(const Engine *engine);
 uint32_t engine_chunk_tokens(const Engine *engine);
 /* Takes effect at the next step (tests: the bits do not depend on it). */
-void engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens);
+int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err);
 
 /* A timeline with room for capacity_tokens positions (at most n_context), reserved from the kv account. */
 int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err);

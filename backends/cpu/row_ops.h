@@ -17,7 +17,7 @@ typedef struct AttentionRow {
     size_t head_size;    /* multiple of 16 */
     float scale;         /* on the scores */
     float *scores;       /* scratch: [n_group][end - begin] */
-    float *out;          /* [n_group][head_size] */
+    float *out;          /* [n_group][head_size]; may be q */
 } AttentionRow;
 
 typedef struct RowOps {

@@ -1,0 +1,284 @@
+#include "engine/engine.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "backends/cpu/rope_table.h"
+#include "base/log.h"
+#include "engine/engine_private.h"
+
+/* --- rows: the buffers of one step --------------------------------------------------------------------------------- */
+
+/* Next piece of a block, aligned to 64 bytes; counts without a block. */
+static void *carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes) {
+    size_t at_bytes = *at_bytesp;
+
+    *at_bytesp = at_bytes + ((len_bytes + 63) & ~(size_t)63);
+    return block ? block + at_bytes : NULL;
+}
+
+static size_t carve_rows(Engine *engine, uint8_t *block, size_t rows) {
+    RopeRows *const ropes[] = { &engine->rope, &engine->rope_local };
+    size_t at_bytes = 0, half = engine->hparams.n_rot / 2;
+
+    for (size_t slot = 0; slot < _SLOT_N; slot++)
+        engine->slots[slot] =
+            carve(block, &at_bytes, rows * hparams_dim(&engine->hparams, slot_dim((Slot)slot)) * sizeof(float));
+    for (size_t i = 0; i < ARRAY_LEN(ropes); i++) {
+        ropes[i]->freqs = carve(block, &at_bytes, half * sizeof(double));
+        ropes[i]->cos = carve(block, &at_bytes, rows * half * sizeof(float));
+        ropes[i]->sin = carve(block, &at_bytes, rows * half * sizeof(float));
+    }
+    return at_bytes;
+}
+
+static size_t max_size(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
+    const Hparams *hparams = &engine->hparams;
+    RopeParams rope = {
+        .base = hparams->rope_base,
+        .position_scale = hparams->rope_position_scale,
+        .divisors = engine->weights->outside.vectors[ROLE_ROPE_FREQS],
+        .n_rot = hparams->n_rot,
+    };
+    RopeParams rope_local = { .base = hparams->rope_base_local, .position_scale = 1, .n_rot = hparams->n_rot };
+    BackendShape shape = {
+        .rows = chunk_tokens,
+        .width = max_size(max_size(hparams->n_embd, hparams->n_ff), hparams_dim(hparams, DIM_HEADS)),
+        .n_vocab = hparams->n_vocab,
+        .n_heads = hparams->n_heads,
+    };
+    int r;
+
+    engine->chunk_tokens = 0;
+    accounted_block_deinit(&engine->activations);
+    r = accounted_block_init(&engine->activations, engine->accounts, ACCOUNT_ACTIVATIONS,
+                             carve_rows(engine, NULL, chunk_tokens));
+    if (r)
+        return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for steps of %u tokens: choose a smaller chunk",
+                       chunk_tokens);
+    carve_rows(engine, engine->activations.data, chunk_tokens);
+    rope_frequencies(&rope, engine->rope.freqs);
+    rope_frequencies(&rope_local, engine->rope_local.freqs);
+    r = engine->backend->ops->reserve(engine->backend, &shape, err);
+    if (r)
+        return r < 0 ? r : ENGINE_E_MEMORY;
+    engine->chunk_tokens = chunk_tokens;
+    return 0;
+}
+
+int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
+    if (!chunk_tokens || chunk_tokens > ENGINE_CHUNK_MAX)
+        return err_set(err, -EINVAL, "chunk of %u tokens is outside 1..%d", chunk_tokens, ENGINE_CHUNK_MAX);
+    return engine_reserve_rows(engine, chunk_tokens, err);
+}
+
+/* --- engine -------------------------------------------------------------------------------------------------------- */
+
+static void fill_info(Engine *engine, const GgufFile *file) {
+    const Hparams *hparams = &engine->hparams;
+    const Backend *backend = engine->backend;
+    AccountTable *accounts = engine->accounts;
+    GgufString sha256;
+
+    engine->info = (EngineInfo){
+        .name = engine->name,
+        .architecture = hparams->arch->name,
+        .device = backend->ops->name,
+        .kernel = backend->ops->kernel(backend),
+        .n_vocab = hparams->n_vocab,
+        .n_layers = hparams->n_layers,
+        .n_embd = hparams->n_embd,
+        .n_context = hparams->n_context,
+        .n_parameters = engine->weights->n_parameters,
+        .weights_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]),
+        .kv_bytes_per_token =
+            2 * (uint64_t)hparams->n_layers * hparams_dim(hparams, DIM_KV) * backend->ops->kv_element_bytes,
+        .kv_type = backend->ops->kv_type,
+    };
+    if (!gguf_get_string(file, PACKAGE_KEY_SOURCE_SHA256, &sha256, NULL) &&
+        sha256.len_bytes < sizeof(engine->info.source_sha256))
+        memcpy(engine->info.source_sha256, sha256.data, sha256.len_bytes);
+}
+
+static char *model_name(const GgufFile *file) {
+    const char *path = gguf_path(file), *slash = strrchr(path, '/');
+    GgufString name;
+
+    if (!gguf_get_string(file, "general.name", &name, NULL) && name.len_bytes)
+        return strndup(name.data, name.len_bytes < 128 ? name.len_bytes : 128);
+    return strdup(slash ? slash + 1 : path);
+}
+
+static int load(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package, ErrText *err) {
+    uint32_t features;
+    int r;
+
+    r = hparams_read(&engine->hparams, file, err);
+    if (r)
+        return r < 0 ? r : ENGINE_E_MODEL;
+    if (!package && (r = hparams_check_tensors(&engine->hparams, file, err)))
+        return r < 0 ? r : ENGINE_E_MODEL;
+    r = tokenizer_new(&engine->tokenizer, file, err);
+    if (r)
+        return r < 0 ? r : ENGINE_E_MODEL;
+    if (tokenizer_n_tokens(engine->tokenizer) > engine->hparams.n_vocab)
+        return err_set(err, ENGINE_E_MODEL, "%s: %u tokens in the tokenizer, but the embedding has %u rows",
+                       gguf_path(file), tokenizer_n_tokens(engine->tokenizer), engine->hparams.n_vocab);
+    chat_template_init(&engine->chat, file);
+    engine->name = model_name(file);
+    if (!engine->name)
+        return err_set(err, -ENOMEM, "out of memory");
+    r = isa_select(options->isa, &features, err);
+    if (r)
+        return r;
+    if (options->device == ENGINE_DEVICE_REFERENCE)
+        r = backend_reference_new(&engine->backend, options->pool, options->accounts, err);
+    else
+        r = backend_cpu_new(&engine->backend, features, options->pool, options->accounts, err);
+    if (r)
+        return r;
+    r = weights_new(&engine->weights, engine->backend, &engine->hparams, file, package, options->accounts, err);
+    if (r)
+        return r < 0 ? r : r == BACKEND_E_MEMORY ? ENGINE_E_MEMORY : ENGINE_E_MODEL;
+    r = engine_reserve_rows(engine, options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT, err);
+    if (r)
+        return r;
+    fill_info(engine, file);
+    return 0;
+}
+
+/**
+ * engine_new() - load a model onto a device
+ * @options: pool and accounts outlive the engine; the rest is copied
+ *
+ * The cpu device copies what it needs and closes the package; the reference device keeps the GGUF mapped, and the file
+ * must not be truncated meanwhile. Thread: the one that will compute.
+ * Return: 0, ENGINE_E_MODEL, ENGINE_E_MEMORY or -errno, with a text that names the file and what is wrong in it.
+ */
+int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
+    _cleanup_(engine_freep) Engine *engine = NULL;
+    _cleanup_(package_freep) Package *package = NULL;
+    uint64_t weights_before = atomic_load(&options->accounts->used_bytes[ACCOUNT_WEIGHTS]);
+    int r;
+
+    if (options->chunk_tokens > ENGINE_CHUNK_MAX)
+        return err_set(err, -EINVAL, "chunk of %u tokens is outside 1..%d", options->chunk_tokens, ENGINE_CHUNK_MAX);
+    engine = calloc(1, sizeof(*engine));
+    if (!engine)
+        return err_set(err, -ENOMEM, "out of memory");
+    engine->accounts = options->accounts;
+    if (options->device == ENGINE_DEVICE_REFERENCE) {
+        r = gguf_open(&engine->file, options->path, err);
+        if (!r)
+            r = load(engine, options, engine->file, NULL, err);
+        else if (r > 0)
+            r = ENGINE_E_MODEL;
+    } else {
+        r = package_open(&package, options->path, err);
+        if (!r)
+            r = load(engine, options, package_file(package), package, err);
+        else if (r > 0)
+            r = ENGINE_E_MODEL;
+    }
+    if (r)
+        return r;
+    engine->info.weights_bytes -= weights_before;
+    log_info(TOPIC_ENGINE, "loaded '%s': %s, %u layers, %" PRIu64 " MB of weights, kernel %s", engine->info.name,
+             engine->info.architecture, engine->info.n_layers, engine->info.weights_bytes / 1000000, engine->info.kernel);
+    *enginep = steal(&engine);
+    return 0;
+}
+
+Engine *engine_free(Engine *engine) {
+    if (!engine)
+        return NULL;
+    assert(!engine->n_sequences);
+    weights_free(engine->weights);
+    backend_free(engine->backend);
+    tokenizer_free(engine->tokenizer);
+    gguf_free(engine->file);
+    accounted_block_deinit(&engine->activations);
+    free(engine->name);
+    free(engine);
+    return NULL;
+}
+
+const EngineInfo *engine_info(const Engine *engine) {
+    return &engine->info;
+}
+
+AccountTable *engine_accounts(const Engine *engine) {
+    return engine->accounts;
+}
+
+const Tokenizer *engine_tokenizer(const Engine *engine) {
+    return engine->tokenizer;
+}
+
+const ChatTemplate *engine_chat_template(const Engine *engine) {
+    return &engine->chat;
+}
+
+uint32_t engine_chunk_tokens(const Engine *engine) {
+    return engine->chunk_tokens;
+}
+
+uint64_t engine_heartbeat(const Engine *engine) {
+    return atomic_load_explicit(&engine->heartbeat, memory_order_relaxed);
+}
+
+/* --- sequences ----------------------------------------------------------------------------------------------------- */
+
+/**
+ * sequence_new() - an empty timeline with room for capacity_tokens positions
+ *
+ * Return: 0, ENGINE_E_CONTEXT (0 or more than the model has), ENGINE_E_MEMORY, -ENOMEM.
+ */
+int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err) {
+    Sequence *sequence;
+    int r;
+
+    if (!capacity_tokens || capacity_tokens > engine->hparams.n_context)
+        return err_set(err, ENGINE_E_CONTEXT, "%zu positions asked for; the model has 1 to %u", capacity_tokens,
+                       engine->hparams.n_context);
+    r = engine->backend->ops->reserve_positions(engine->backend, capacity_tokens, err);
+    if (r)
+        return r < 0 ? r : ENGINE_E_MEMORY;
+    sequence = calloc(1, sizeof(*sequence));
+    if (!sequence)
+        return err_set(err, -ENOMEM, "out of memory");
+    r = accounted_block_init(&sequence->kv, engine->accounts, ACCOUNT_KV, capacity_tokens * engine->info.kv_bytes_per_token);
+    if (r) {
+        free(sequence);
+        return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for the KV cache of %zu tokens (%" PRIu64 " bytes)",
+                       capacity_tokens, capacity_tokens * engine->info.kv_bytes_per_token);
+    }
+    sequence->engine = engine;
+    sequence->capacity_tokens = capacity_tokens;
+    engine->n_sequences++;
+    *sequencep = sequence;
+    return 0;
+}
+
+Sequence *sequence_free(Sequence *sequence) {
+    if (!sequence)
+        return NULL;
+    sequence->engine->n_sequences--;
+    accounted_block_deinit(&sequence->kv);
+    free(sequence);
+    return NULL;
+}
+
+size_t sequence_n_tokens(const Sequence *sequence) {
+    return sequence->n_tokens;
+}
+
+void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled) {
+    sequence->cancelled = cancelled;
+}

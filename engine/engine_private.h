@@ -1,0 +1,47 @@
+/* What the parts of the engine share: engine.c makes it, forward.c runs it. */
+#ifndef COORDGEN_ENGINE_ENGINE_PRIVATE_H
+#define COORDGEN_ENGINE_ENGINE_PRIVATE_H
+
+#include "backends/backend.h"
+#include "engine/engine.h"
+#include "engine/weights.h"
+#include "model/hparams.h"
+#include "model/package.h"
+
+/* Rotary tables of the positions of one step, f32[chunk][n_rot / 2]. */
+typedef struct RopeRows {
+    double *freqs; /* f64[n_rot / 2] */
+    float *cos;
+    float *sin;
+} RopeRows;
+
+struct Engine {
+    Hparams hparams;
+    EngineInfo info;
+    char *name;
+    Backend *backend;
+    Weights *weights;
+    Tokenizer *tokenizer;
+    ChatTemplate chat;
+    AccountTable *accounts;
+    GgufFile *file;   /* reference device: its weights are read from the map */
+    size_t n_sequences; /* alive */
+
+    uint32_t chunk_tokens;
+    AccountedBlock activations; /* the slots and rotary rows below */
+    float *slots[_SLOT_N];      /* f32[chunk][dim of the slot] */
+    RopeRows rope, rope_local;
+    _Atomic uint64_t heartbeat;
+};
+
+struct Sequence {
+    Engine *engine;
+    size_t n_tokens, capacity_tokens;
+    AccountedBlock kv; /* [layer][K, V][capacity][n_kv_heads * head_size] of the device's KV type */
+    const _Atomic bool *cancelled; /* may be NULL */
+};
+
+/* Carves slots and rotary rows for chunk_tokens rows out of a new block. */
+int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err);
+
+#endif

@@ -1,0 +1,285 @@
+#define _GNU_SOURCE
+#include "engine/generation.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+struct Generation {
+    Engine *engine;
+    Sequence *sequence;
+    GenerationOptions options;
+    char *stop_texts;      /* the options' stop strings, copied */
+    size_t stop_bytes_max; /* of the longest */
+    TokenList tokens;      /* prompt, then output */
+    size_t n_prompt;
+    size_t capacity_tokens; /* prompt and output together */
+    float *logits;          /* f32[n_vocab] */
+    SamplerCandidate *candidates;
+    Detokenizer detokenizer;
+    StrBuf pending; /* output text that may still turn out to begin a stop string */
+    GenerationUsage usage;
+    GenerationEnd end;
+    Bill bill;
+    _Atomic bool cancelled;
+};
+
+Generation *generation_free(Generation *generation) {
+    if (!generation)
+        return NULL;
+    sequence_free(generation->sequence);
+    token_list_deinit(&generation->tokens);
+    str_buf_deinit(&generation->pending);
+    bill_settle(&generation->bill);
+    free(generation->stop_texts);
+    free(generation->logits);
+    free(generation->candidates);
+    free(generation);
+    return NULL;
+}
+
+static int check_options(const GenerationOptions *options, ErrText *err) {
+    int r = sampler_options_check(&options->sampler, err);
+
+    if (r)
+        return GENERATION_E_OPTIONS;
+    if (options->n_stops > GENERATION_STOPS_MAX)
+        return err_set(err, GENERATION_E_OPTIONS, "%zu stop strings; at most %d are allowed", options->n_stops,
+                       GENERATION_STOPS_MAX);
+    for (size_t i = 0; i < options->n_stops; i++) {
+        size_t len_bytes = strlen(options->stops[i]);
+
+        if (!len_bytes || len_bytes > GENERATION_STOP_BYTES_MAX)
+            return err_set(err, GENERATION_E_OPTIONS, "stop string %zu has %zu bytes; 1 to %d are allowed", i, len_bytes,
+                           GENERATION_STOP_BYTES_MAX);
+    }
+    return 0;
+}
+
+static int copy_stops(Generation *generation) {
+    GenerationOptions *options = &generation->options;
+    size_t total_bytes = 0;
+    char *at;
+
+    for (size_t i = 0; i < options->n_stops; i++)
+        total_bytes += strlen(options->stops[i]) + 1;
+    generation->stop_texts = at = malloc(total_bytes + 1);
+    if (!at)
+        return -ENOMEM;
+    for (size_t i = 0; i < options->n_stops; i++) {
+        size_t len_bytes = strlen(options->stops[i]);
+
+        memcpy(at, options->stops[i], len_bytes + 1);
+        options->stops[i] = at;
+        at += len_bytes + 1;
+        if (len_bytes > generation->stop_bytes_max)
+            generation->stop_bytes_max = len_bytes;
+    }
+    return 0;
+}
+
+/**
+ * generation_new() - prepare a generation and reserve its KV cache
+ * @prompt:  ids below n_vocab; copied
+ * @options: copied, stop strings too
+ *
+ * Thread: the one that computes. Return: 0, GENERATION_E_*, -EINVAL (token id) or -ENOMEM, with a text.
+ */
+int generation_new(Generation **generationp, Engine *engine, const uint32_t *prompt, size_t n_prompt,
+                   const GenerationOptions *options, ErrText *err) {
+    _cleanup_(generation_freep) Generation *generation = NULL;
+    size_t n_vocab = engine_info(engine)->n_vocab, context_tokens = engine_info(engine)->n_context, state_bytes;
+    int r;
+
+    r = check_options(options, err);
+    if (r)
+        return r;
+    if (!n_prompt)
+        return err_set(err, GENERATION_E_EMPTY, "the prompt is empty");
+    if (options->context_tokens && options->context_tokens < context_tokens)
+        context_tokens = options->context_tokens;
+    if (n_prompt >= context_tokens)
+        return err_set(err, GENERATION_E_TOO_LONG,
+                       "the prompt has %zu tokens, which leaves no room for an answer in a context of %zu: shorten it",
+                       n_prompt, context_tokens);
+    for (size_t i = 0; i < n_prompt; i++)
+        if (prompt[i] >= n_vocab)
+            return err_set(err, -EINVAL, "prompt token %zu is %" PRIu32 "; the model has %zu tokens", i, prompt[i], n_vocab);
+    generation = calloc(1, sizeof(*generation));
+    if (!generation)
+        return err_set(err, -ENOMEM, "out of memory");
+    generation->engine = engine;
+    generation->options = *options;
+    generation->n_prompt = n_prompt;
+    generation->usage.n_prompt_tokens = (uint32_t)n_prompt;
+    generation->capacity_tokens = context_tokens;
+    if (options->max_tokens && options->max_tokens < context_tokens - n_prompt)
+        generation->capacity_tokens = n_prompt + options->max_tokens;
+    state_bytes = n_vocab * (sizeof(float) + sizeof(SamplerCandidate)) + generation->capacity_tokens * sizeof(uint32_t);
+    if (account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes))
+        return err_set(err, GENERATION_E_MEMORY, "no memory for another request now: try again later");
+    r = sequence_new(&generation->sequence, engine, generation->capacity_tokens, err);
+    if (r)
+        return r == ENGINE_E_MEMORY ? GENERATION_E_MEMORY : r == ENGINE_E_CONTEXT ? GENERATION_E_TOO_LONG : r;
+    sequence_set_cancel(generation->sequence, &generation->cancelled);
+    generation->logits = malloc(n_vocab * sizeof(float));
+    generation->candidates = malloc(n_vocab * sizeof(SamplerCandidate));
+    generation->tokens.ids = malloc(generation->capacity_tokens * sizeof(uint32_t));
+    if (!generation->logits || !generation->candidates || !generation->tokens.ids || copy_stops(generation))
+        return err_set(err, -ENOMEM, "out of memory");
+    generation->tokens.room = generation->capacity_tokens;
+    generation->tokens.n = n_prompt;
+    memcpy(generation->tokens.ids, prompt, n_prompt * sizeof(*prompt));
+    detokenizer_init(&generation->detokenizer, engine_tokenizer(engine), false, false);
+    *generationp = steal(&generation);
+    return 0;
+}
+
+void generation_cancel(Generation *generation) {
+    atomic_store_explicit(&generation->cancelled, true, memory_order_relaxed);
+}
+
+/* --- output text ---------------------------------------------------------------------------------------------------- */
+
+/* Where the first stop string begins in the pending text, or -1. */
+static ssize_t find_stop(const Generation *generation) {
+    const char *text = generation->pending.data, *first = NULL;
+
+    for (size_t i = 0; text && i < generation->options.n_stops; i++) {
+        const char *stop = generation->options.stops[i];
+        const char *found = memmem(text, generation->pending.len_bytes, stop, strlen(stop));
+
+        if (found && (!first || found < first))
+            first = found;
+    }
+    return first ? first - text : -1;
+}
+
+/* Bytes at the end of the pending text that could be the beginning of a stop string. */
+static size_t held_back(const Generation *generation) {
+    size_t len_bytes = generation->pending.len_bytes, longest = 0;
+
+    for (size_t i = 0; i < generation->options.n_stops; i++) {
+        const char *stop = generation->options.stops[i];
+        size_t n = strlen(stop) - 1;
+
+        for (n = n < len_bytes ? n : len_bytes; n > longest; n--)
+            if (!memcmp(generation->pending.data + len_bytes - n, stop, n))
+                longest = n;
+    }
+    return longest;
+}
+
+/* Gives out the first n bytes of the pending text, with the token of this step. */
+static void give_out(Generation *generation, size_t n, const uint32_t *token, GenerationDeltaFn *fn, void *arg) {
+    StrBuf *pending = &generation->pending;
+
+    if (fn && (n || token))
+        fn(arg, n ? pending->data : "", n, token, token ? 1 : 0);
+    if (n) {
+        memmove(pending->data, pending->data + n, pending->len_bytes - n);
+        str_buf_truncate(pending, pending->len_bytes - n);
+    }
+}
+
+static int finish(Generation *generation, GenerationEnd end, const uint32_t *token, GenerationDeltaFn *fn, void *arg) {
+    int r = 0;
+
+    if (end != GENERATION_END_STOP) {
+        r = detokenizer_finish(&generation->detokenizer, &generation->pending);
+        give_out(generation, generation->pending.len_bytes, token, fn, arg);
+    }
+    generation->end = end;
+    return r;
+}
+
+/* Takes one sampled token: text, stop strings, limits. */
+static int take_token(Generation *generation, uint32_t token, GenerationDeltaFn *fn, void *arg) {
+    const Tokenizer *tokenizer = engine_tokenizer(generation->engine);
+    ssize_t stop;
+    int r;
+
+    if (!generation->options.ignore_end && tokenizer_is_end(tokenizer, token))
+        return finish(generation, GENERATION_END_TOKEN, NULL, fn, arg);
+    generation->tokens.ids[generation->tokens.n++] = token;
+    generation->usage.n_output_tokens++;
+    if (token < tokenizer_n_tokens(tokenizer)) { /* an embedding may be padded past the tokenizer's table */
+        r = detokenizer_push(&generation->detokenizer, token, &generation->pending);
+        if (r)
+            return r;
+    }
+    stop = find_stop(generation);
+    if (stop >= 0) {
+        give_out(generation, (size_t)stop, &token, fn, arg);
+        return finish(generation, GENERATION_END_STOP, NULL, fn, arg);
+    }
+    if (generation->usage.n_output_tokens == generation->options.max_tokens)
+        return finish(generation, GENERATION_END_MAX, &token, fn, arg);
+    if (generation->tokens.n == generation->capacity_tokens)
+        return finish(generation, GENERATION_END_CONTEXT, &token, fn, arg);
+    give_out(generation, generation->pending.len_bytes - held_back(generation), &token, fn, arg);
+    return 0;
+}
+
+/* --- steps ---------------------------------------------------------------------------------------------------------- */
+
+/**
+ * generation_step() - one prefill chunk, or one token
+ * @fn: called with new text and the step's token; may be NULL
+ *
+ * Thread: the one that computes. Return: 0 (look at generation_end()), or -errno.
+ */
+int generation_step(Generation *generation, GenerationDeltaFn *fn, void *arg) {
+    size_t done = sequence_n_tokens(generation->sequence), n = generation->tokens.n - done;
+    bool prefill = done < generation->n_prompt, last;
+    uint64_t start_ns = clock_now_ns();
+    uint32_t token;
+    int r;
+
+    if (generation->end != GENERATION_RUNNING)
+        return 0;
+    if (atomic_load_explicit(&generation->cancelled, memory_order_relaxed))
+        return finish(generation, GENERATION_END_CANCELLED, NULL, fn, arg);
+    if (n > engine_chunk_tokens(generation->engine))
+        n = engine_chunk_tokens(generation->engine);
+    last = done + n == generation->tokens.n;
+    r = engine_forward(generation->engine, generation->sequence, generation->tokens.ids + done, n, last ? 1 : 0,
+                       generation->logits);
+    if (r == ENGINE_E_CANCELLED)
+        return finish(generation, GENERATION_END_CANCELLED, NULL, fn, arg);
+    if (r)
+        return err_fold(r);
+    if (prefill)
+        generation->usage.n_prefilled_tokens += (uint32_t)n;
+    if (last) {
+        token = sampler_pick(&generation->options.sampler, generation->logits, engine_info(generation->engine)->n_vocab,
+                             generation->tokens.ids, generation->tokens.n, generation->tokens.n, generation->candidates);
+        r = take_token(generation, token, fn, arg);
+    }
+    *(prefill ? &generation->usage.prefill_ns : &generation->usage.decode_ns) += clock_now_ns() - start_ns;
+    return r;
+}
+
+GenerationEnd generation_end(const Generation *generation) {
+    return generation->end;
+}
+
+const GenerationUsage *generation_usage(const Generation *generation) {
+    return &generation->usage;
+}
+
+const float *generation_logits(const Generation *generation) {
+    return generation->logits;
+}
+
+const char *generation_end_name(GenerationEnd end) {
+    static const char *const names[] = {
+        [GENERATION_RUNNING] = "running",          [GENERATION_END_TOKEN] = "end-token",
+        [GENERATION_END_STOP] = "stop-string",     [GENERATION_END_MAX] = "max-tokens",
+        [GENERATION_END_CONTEXT] = "context-full", [GENERATION_END_CANCELLED] = "cancelled",
+    };
+
+    return names[end];
+}

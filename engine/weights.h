@@ -1,0 +1,34 @@
+/* The weights of a model on a device: matrices in the device's layout, norms and biases as float32 vectors. */
+#ifndef COORDGEN_ENGINE_WEIGHTS_H
+#define COORDGEN_ENGINE_WEIGHTS_H
+
+#include "backends/backend.h"
+#include "base/account.h"
+#include "model/hparams.h"
+#include "model/package.h"
+
+/* Tensors of one layer, or of the parts outside the layers, by role; NULL where there is none. */
+typedef struct WeightsLayer {
+    BackendLinear *linears[_ROLE_N];
+    float *vectors[_ROLE_N];
+} WeightsLayer;
+
+typedef struct Weights {
+    const Hparams *hparams;
+    Backend *backend;
+    WeightsLayer outside;
+    WeightsLayer *layers; /* [n_layers] */
+    Bill vectors_bill;
+    uint64_t n_parameters;
+} Weights;
+
+/* From a source GGUF, or from a package when that is not NULL (file is then the package's). */
+int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file, Package *package,
+                AccountTable *accounts, ErrText *err);
+Weights *weights_free(Weights *weights);
+DEFINE_CLEANUP(Weights, weights_free)
+
+/* The head: output.weight, or the embedding when they are tied. */
+const BackendLinear *weights_head(const Weights *weights);
+
+#endif

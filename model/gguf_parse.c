@@ -28,6 +28,10 @@ const char *gguf_value_type_name(uint32_t type) {
     return type < ARRAY_LEN(value_types) ? value_types[type].name : "unknown";
 }
 
+uint32_t gguf_value_bytes(uint32_t type) {
+    return type < ARRAY_LEN(value_types) ? value_types[type].bytes : 0;
+}
+
 /* Reading position in the file; at <= file->len_bytes always. */
 typedef struct Cursor {
     const GgufFile *file;

@@ -39,6 +39,9 @@ int gguf_index_init(GgufIndex *index, size_t n);
 uint32_t *gguf_key_slot(const GgufFile *file, const char *name, size_t len_bytes);
 uint32_t *gguf_tensor_slot(const GgufFile *file, const char *name, size_t len_bytes);
 
+/* Bytes of a value of fixed size; 0 for strings, arrays and unknown types. */
+uint32_t gguf_value_bytes(uint32_t type);
+
 /* Fills file from file->data; 0, GGUF_E_*, or -ENOMEM. What was allocated is the caller's to free (gguf_free). */
 int gguf_parse_into(GgufFile *file, ErrText *err);
 

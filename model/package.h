@@ -1,47 +1,87 @@
-/* The .cgm package: a valid GGUF v3 file, aligned to 4096, whose products' weights are int8 rows with a scale a channel.
- * NAME.weight (I8, ne {k, n}), NAME.scales (F32 {n}), NAME.bits (I8 {n}: width of every channel); all else is F32. */
+/* Model package (.cgm): a GGUF v3 file that an importer made, with int8 linears. This is its reader; importer.h writes it.
+ *
+ * Format version 1. general.alignment is 4096 and tensors lie in the order of the architecture's tables, so that the
+ * tensors of a layer are one extent. Every key of the source is kept but general.alignment, general.file_type and
+ * general.quantization_version. A linear NAME ("blk.0.attn_q", "token_embd", "output") with k inputs and n outputs is
+ *   NAME.weight  I8  {k, n}   row-major, -127..127
+ *   NAME.scales  F32 {n}      one an output channel, finite, >= 0: weight = int8 * scale
+ *   NAME.bits    I8  {n}      width of every channel's integers: 8
+ * and every other tensor (norms, biases, rope_freqs) is F32. A tied head uses token_embd. */
 #ifndef COORDGEN_MODEL_PACKAGE_H
 #define COORDGEN_MODEL_PACKAGE_H
 
-#include "model/gguf.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-enum {
-    PACKAGE_E_CORRUPT = 1,     /* contradicts itself or the architecture; the text names tensor or key */
-    PACKAGE_E_UNSUPPORTED = 2, /* a format version, layout or activation mode that is not known here */
-    PACKAGE_E_NOT_PACKAGE = 3, /* a GGUF file without coordgen's keys: import it first */
-};
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "model/gguf.h"
+#include "model/hparams.h"
 
 #define PACKAGE_FORMAT_VERSION 1
 #define PACKAGE_ALIGNMENT 4096
-#define PACKAGE_KEY_FORMAT_VERSION "coordgen.format_version"
-#define PACKAGE_KEY_SOURCE_SHA256 "coordgen.source.sha256"
-#define PACKAGE_KEY_SOURCE_BYTES "coordgen.source.file_bytes"
-#define PACKAGE_KEY_SOURCE_NAME "coordgen.source.name"
-#define PACKAGE_KEY_RECIPE "coordgen.quant.recipe"
-#define PACKAGE_KEY_ROTATED "coordgen.quant.rotated"
-#define PACKAGE_KEY_ACTIVATION_MODE "coordgen.activation_mode"
-#define PACKAGE_KEY_LINEAR_NAMES "coordgen.linear.names"
-#define PACKAGE_KEY_LINEAR_LAYOUTS "coordgen.linear.layouts"
-#define PACKAGE_KEY_LINEAR_ROTATIONS "coordgen.linear.rotation_block"
-#define PACKAGE_KEY_LINEAR_ACTIVATIONS "coordgen.linear.activations"
+#define PACKAGE_CHANNEL_BITS 8
 
-typedef struct Package Package;
+#define PACKAGE_KEY_PREFIX "coordgen."
+#define PACKAGE_KEY_FORMAT_VERSION "coordgen.format_version"       /* u32 */
+#define PACKAGE_KEY_SOURCE_SHA256 "coordgen.source.sha256"         /* string, 64 hex digits */
+#define PACKAGE_KEY_SOURCE_BYTES "coordgen.source.file_bytes" /* u64 */
+#define PACKAGE_KEY_SOURCE_NAME "coordgen.source.name"             /* string, base name */
+#define PACKAGE_KEY_RECIPE "coordgen.quant.recipe"           /* string */
+#define PACKAGE_KEY_ROTATED "coordgen.quant.rotated"         /* bool */
+#define PACKAGE_KEY_ACTIVATION_MODE "coordgen.activation_mode"     /* string */
+/* Parallel arrays over the linears, in file order. */
+#define PACKAGE_KEY_LINEAR_NAMES "coordgen.linear.names"                   /* strings */
+#define PACKAGE_KEY_LINEAR_LAYOUTS "coordgen.linear.layouts"               /* strings */
+#define PACKAGE_KEY_LINEAR_ROTATIONS "coordgen.linear.rotation_block" /* u32, 0: not rotated */
+#define PACKAGE_KEY_LINEAR_ACTIVATIONS "coordgen.linear.activations"       /* strings */
 
-/* The matrix of one product, in the mapped file. */
+#define PACKAGE_RECIPE_INT8_RTN "int8-rtn"
+#define PACKAGE_ACTIVATION_DYNAMIC_ROW "dynamic-row"
+#define PACKAGE_LAYOUT_INT8 "int8"
+
+enum {
+    PACKAGE_E_CORRUPT = 1,     /* not a GGUF file, or one that contradicts itself or the architecture; the text names
+                                * tensor or key */
+    PACKAGE_E_UNSUPPORTED = 2, /* another format version, layout, width or architecture; the text names it */
+    PACKAGE_E_NOT_PACKAGE = 3, /* a GGUF file without coordgen's keys: import it first */
+};
+
+/* The matrix of one product, in the mapped file; weights and scales are aligned to 4096. */
 typedef struct PackageLinear {
-    const int8_t *weights; /* [n][k] */
-    const float *scales;   /* [n], finite, >= 0 */
-    const int8_t *bits;    /* [n], 8 in this version */
+    const char *name;        /* of the weight tensor without ".weight"; the package's */
+    const int8_t *weights;   /* [n][k]. Not scanned at open: -128 does not occur in a good package, and who lays the weights
+                              * out must refuse it (kernels rely on -127..127) */
+    const float *scales;     /* [n], finite, >= 0 */
+    const int8_t *bits;      /* [n], 8 in this version */
     size_t n, k;
-    uint32_t rotation_block; /* inputs are rotated by blocks of this; 0: not */
+    uint32_t rotation_block; /* inputs are rotated by blocks of this before they are quantized; 0: not */
 } PackageLinear;
 
-/* Opens and checks everything but the weights' values. */
+typedef struct Package Package; /* immutable: any number of threads may read it */
+
+/* Opens and checks everything but the weights' values. The file stays mapped while the package lives; see gguf_open()
+ * for what happens when it is cut short meanwhile. */
 int package_open(Package **packagep, const char *path, ErrText *err);
+/* Memory that outlives the object, aligned to 4096 (fuzzing, tests). */
+int package_parse(Package **packagep, const void *data, size_t len_bytes, const char *name, ErrText *err);
 Package *package_free(Package *package);
 DEFINE_CLEANUP(Package, package_free)
+
+/* Whether the file says that it is a package (of any version). */
+bool package_is(const GgufFile *file);
+
 const GgufFile *package_file(const Package *package);
-/* By the tensor's name, "blk.0.attn_q.weight". 0, or PACKAGE_E_CORRUPT when there is no such linear. */
+const Hparams *package_hparams(const Package *package);
+const char *package_source_sha256(const Package *package); /* 64 hex digits */
+bool package_rotated(const Package *package);
+
+size_t package_n_linears(const Package *package);
+const PackageLinear *package_linear_at(const Package *package, size_t index); /* file order */
+/* By the tensor's name, "blk.0.attn_q.weight". 0, or PACKAGE_E_CORRUPT when there is no such linear. O(1). */
 int package_linear(const Package *package, const char *tensor_name, PackageLinear *linearp, ErrText *err);
+/* Norm, bias or rope_freqs as f32[*np]; NULL when the model has none. layer -1 outside the layers. */
+const float *package_vector(const Package *package, TensorRole role, int layer, size_t *np);
 
 #endif

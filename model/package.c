@@ -1,0 +1,383 @@
+#include "model/package.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/printable.h"
+
+struct Package {
+    GgufFile *file;
+    Hparams hparams;
+    char source_sha256[65];
+    bool rotated;
+    size_t n_linears;
+    PackageLinear *linears;
+    char (*names)[GGUF_TENSOR_NAME_MAX]; /* [n_linears] */
+    uint32_t *by_tensor;                 /* [n_tensors]: index + 1 of the linear whose weight the tensor is, or 0 */
+};
+
+Package *package_free(Package *package) {
+    if (!package)
+        return NULL;
+    gguf_free(package->file);
+    free(package->linears);
+    free(package->names);
+    free(package->by_tensor);
+    free(package);
+    return NULL;
+}
+
+bool package_is(const GgufFile *file) {
+    return gguf_key(file, PACKAGE_KEY_FORMAT_VERSION);
+}
+
+/* --- checks ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct PackageCheck {
+    Package *package;
+    ErrText *err;
+    const GgufArray *names, *layouts, *rotation_blocks, *activations;
+    size_t n_tensors_known;
+} PackageCheck;
+
+/* GGUF_E_* of a key as this module's condition. */
+static int key_error(int r) {
+    return r < 0 ? r : PACKAGE_E_CORRUPT;
+}
+
+static bool string_is(GgufString string, const char *text) {
+    return string.len_bytes == strlen(text) && !memcmp(string.data, text, string.len_bytes);
+}
+
+static int expect_string(const PackageCheck *check, const char *key, const char *expected) {
+    const GgufFile *file = check->package->file;
+    GgufString value;
+    Printable shown;
+    int r;
+
+    r = gguf_get_string(file, key, &value, check->err);
+    if (r)
+        return key_error(r);
+    if (!string_is(value, expected))
+        return err_set(check->err, PACKAGE_E_UNSUPPORTED,
+                       "%s: key '%s' is '%s', this program knows '%s': import the model again with this version", gguf_path(file), key,
+                       printable(&shown, value.data, value.len_bytes), expected);
+    return 0;
+}
+
+static int check_keys(PackageCheck *check) {
+    Package *package = check->package;
+    const GgufFile *file = package->file;
+    GgufString sha256;
+    uint32_t version;
+    int r;
+
+    if (!package_is(file))
+        return err_set(check->err, PACKAGE_E_NOT_PACKAGE, "%s: a GGUF file, but not a model package: import it first (coordgenctl "
+                       "model import)", gguf_path(file));
+    r = gguf_get_u32(file, PACKAGE_KEY_FORMAT_VERSION, &version, check->err);
+    if (r)
+        return key_error(r);
+    if (version != PACKAGE_FORMAT_VERSION)
+        return err_set(check->err, PACKAGE_E_UNSUPPORTED, "%s: package format version %u, this program reads %d: import the model again",
+                       gguf_path(file), version, PACKAGE_FORMAT_VERSION);
+    if (gguf_alignment(file) != PACKAGE_ALIGNMENT)
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key 'general.alignment' is %u, a package has %d", gguf_path(file),
+                       gguf_alignment(file), PACKAGE_ALIGNMENT);
+    r = gguf_get_string(file, PACKAGE_KEY_SOURCE_SHA256, &sha256, check->err);
+    if (r)
+        return key_error(r);
+    if (sha256.len_bytes != 64 || strspn(memcpy(package->source_sha256, sha256.data, 64), "0123456789abcdef") != 64)
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' is not a SHA-256 of 64 hex digits", gguf_path(file),
+                       PACKAGE_KEY_SOURCE_SHA256);
+    r = gguf_get_bool(file, PACKAGE_KEY_ROTATED, &package->rotated, check->err);
+    if (r)
+        return key_error(r);
+    r = expect_string(check, PACKAGE_KEY_RECIPE, PACKAGE_RECIPE_INT8_RTN);
+    return r ? r : expect_string(check, PACKAGE_KEY_ACTIVATION_MODE, PACKAGE_ACTIVATION_DYNAMIC_ROW);
+}
+
+static int check_arrays(PackageCheck *check) {
+    const struct {
+        const char *key;
+        GgufValueType type;
+        const GgufArray **arrayp;
+    } arrays[] = {
+        { PACKAGE_KEY_LINEAR_NAMES, GGUF_STRING, &check->names },
+        { PACKAGE_KEY_LINEAR_LAYOUTS, GGUF_STRING, &check->layouts },
+        { PACKAGE_KEY_LINEAR_ROTATIONS, GGUF_U32, &check->rotation_blocks },
+        { PACKAGE_KEY_LINEAR_ACTIVATIONS, GGUF_STRING, &check->activations },
+    };
+    int r;
+
+    for (size_t i = 0; i < ARRAY_LEN(arrays); i++) {
+        r = gguf_get_array(check->package->file, arrays[i].key, arrays[i].type, arrays[i].arrayp, check->err);
+        if (r)
+            return key_error(r);
+        if ((*arrays[i].arrayp)->n != check->names->n)
+            return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %" PRIu64 " elements, '%s' has %" PRIu64,
+                           gguf_path(check->package->file), arrays[i].key, (*arrays[i].arrayp)->n, PACKAGE_KEY_LINEAR_NAMES,
+                           check->names->n);
+    }
+    if (check->names->n > gguf_n_tensors(check->package->file))
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' names %" PRIu64 " linears, the file has %zu tensors",
+                       gguf_path(check->package->file), PACKAGE_KEY_LINEAR_NAMES, check->names->n,
+                       gguf_n_tensors(check->package->file));
+    return 0;
+}
+
+static int find_tensor(PackageCheck *check, const char *name, uint32_t type, uint64_t ne0, uint64_t ne1,
+                       const GgufTensor **tensorp) {
+    const GgufTensor *tensor = gguf_tensor(check->package->file, name);
+    const char *path = gguf_path(check->package->file);
+
+    if (!tensor)
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: tensor '%s' is missing", path, name);
+    if (tensor->type != type)
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: tensor '%s' has type %s, a package has %s there", path, name,
+                       ggml_type_name(tensor->type), ggml_type_name(type));
+    if (tensor->ne[0] != ne0 || tensor->ne[1] != ne1 || tensor->ne[2] != 1 || tensor->ne[3] != 1)
+        return err_set(check->err, PACKAGE_E_CORRUPT,
+                       "%s: tensor '%s' is %" PRIu64 " x %" PRIu64 " x %" PRIu64 " x %" PRIu64 ", the metadata asks for %" PRIu64
+                       " x %" PRIu64,
+                       path, name, tensor->ne[0], tensor->ne[1], tensor->ne[2], tensor->ne[3], ne0, ne1);
+    check->n_tensors_known++;
+    *tensorp = tensor;
+    return 0;
+}
+
+static int check_linear_settings(const PackageCheck *check, size_t index, const char *name, uint64_t k) {
+    const char *path = gguf_path(check->package->file);
+    uint32_t block = (uint32_t)gguf_array_i32(check->rotation_blocks, index);
+    GgufString layout = check->layouts->strings[index], activation = check->activations->strings[index];
+    Printable shown;
+
+    if (!string_is(check->names->strings[index], name))
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s': element %zu is '%s', the architecture has '%s' there", path,
+                       PACKAGE_KEY_LINEAR_NAMES, index,
+                       printable(&shown, check->names->strings[index].data, check->names->strings[index].len_bytes), name);
+    if (!string_is(layout, PACKAGE_LAYOUT_INT8))
+        return err_set(check->err, PACKAGE_E_UNSUPPORTED, "%s: linear '%s' has layout '%s', this program knows '%s'", path, name,
+                       printable(&shown, layout.data, layout.len_bytes), PACKAGE_LAYOUT_INT8);
+    if (!string_is(activation, PACKAGE_ACTIVATION_DYNAMIC_ROW))
+        return err_set(check->err, PACKAGE_E_UNSUPPORTED, "%s: linear '%s' has activations '%s', this program knows '%s'", path, name,
+                       printable(&shown, activation.data, activation.len_bytes), PACKAGE_ACTIVATION_DYNAMIC_ROW);
+    if (block && ((block & (block - 1)) || block < 32 || block > 512 || k % block))
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: linear '%s' of %" PRIu64 " inputs has rotation block %u", path, name, k,
+                       block);
+    return 0;
+}
+
+static int check_channels(const PackageCheck *check, const PackageLinear *linear) {
+    for (size_t i = 0; i < linear->n; i++) {
+        if (!isfinite(linear->scales[i]) || linear->scales[i] < 0)
+            return err_set(check->err, PACKAGE_E_CORRUPT, "%s: tensor '%s.scales': element %zu is %g", gguf_path(check->package->file),
+                           linear->name, i, (double)linear->scales[i]);
+        if (linear->bits[i] != PACKAGE_CHANNEL_BITS)
+            return err_set(check->err, PACKAGE_E_UNSUPPORTED, "%s: tensor '%s.bits': channel %zu is %d bits wide, layout '%s' has %d",
+                           gguf_path(check->package->file), linear->name, i, linear->bits[i], PACKAGE_LAYOUT_INT8,
+                           PACKAGE_CHANNEL_BITS);
+    }
+    return 0;
+}
+
+static int check_linear(PackageCheck *check, const char *weight_name, const ArchTensor *expected) {
+    Package *package = check->package;
+    size_t index = package->n_linears, base_bytes = strlen(weight_name) - strlen(".weight");
+    uint64_t k = hparams_dim(&package->hparams, expected->in), n = hparams_dim(&package->hparams, expected->out);
+    const GgufTensor *weight, *scales, *bits;
+    PackageLinear *linear = &package->linears[index];
+    char *name = package->names[index], part[GGUF_TENSOR_NAME_MAX + 16];
+    int r;
+
+    if (index == check->names->n)
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %" PRIu64 " elements, tensor '%s' is not among them",
+                       gguf_path(package->file), PACKAGE_KEY_LINEAR_NAMES, check->names->n, weight_name);
+    memcpy(name, weight_name, base_bytes);
+    name[base_bytes] = 0;
+    r = check_linear_settings(check, index, name, k);
+    if (r)
+        return r;
+    r = find_tensor(check, weight_name, GGML_I8, k, n, &weight);
+    if (r)
+        return r;
+    snprintf(part, sizeof(part), "%s.scales", name);
+    r = find_tensor(check, part, GGML_F32, n, 1, &scales);
+    if (r)
+        return r;
+    snprintf(part, sizeof(part), "%s.bits", name);
+    r = find_tensor(check, part, GGML_I8, n, 1, &bits);
+    if (r)
+        return r;
+    *linear = (PackageLinear){
+        .name = name,
+        .n = (size_t)n,
+        .k = (size_t)k,
+        .weights = (const int8_t *)weight->data,
+        .scales = (const float *)(const void *)scales->data,
+        .bits = (const int8_t *)bits->data,
+        .rotation_block = (uint32_t)gguf_array_i32(check->rotation_blocks, index),
+    };
+    r = check_channels(check, linear);
+    if (r)
+        return r;
+    package->by_tensor[weight - gguf_tensor_at(package->file, 0)] = (uint32_t)index + 1;
+    package->n_linears++;
+    return 0;
+}
+
+static int check_vector(const PackageCheck *check, const GgufTensor *tensor) {
+    const float *values = (const float *)(const void *)tensor->data;
+
+    for (uint64_t i = 0; i < tensor->ne[0]; i++)
+        if (!isfinite(values[i]))
+            return err_set(check->err, PACKAGE_E_CORRUPT, "%s: tensor '%s': element %" PRIu64 " is not a finite number",
+                           gguf_path(check->package->file), tensor->name, i);
+    return 0;
+}
+
+static int check_tensor(void *arg, const ArchTensor *expected, int layer) {
+    PackageCheck *check = arg;
+    const GgufTensor *tensor;
+    char name[GGUF_TENSOR_NAME_MAX];
+    int r;
+
+    tensor_name(expected->role, layer, name, sizeof(name));
+    if (expected->optional && !gguf_tensor(check->package->file, name))
+        return 0;
+    if (tensor_role_is_linear(expected->role))
+        return check_linear(check, name, expected);
+    r = find_tensor(check, name, GGML_F32, hparams_dim(&check->package->hparams, expected->in),
+                    hparams_dim(&check->package->hparams, expected->out), &tensor);
+    return r ? r : check_vector(check, tensor);
+}
+
+static int check_all_tensors(PackageCheck *check) {
+    Package *package = check->package;
+    int r;
+
+    package->linears = calloc(check->names->n + 1, sizeof(*package->linears));
+    package->names = calloc(check->names->n + 1, sizeof(*package->names));
+    package->by_tensor = calloc(gguf_n_tensors(package->file) + 1, sizeof(*package->by_tensor));
+    if (!package->linears || !package->names || !package->by_tensor)
+        return err_set(check->err, -ENOMEM, "%s: out of memory for %" PRIu64 " linears", gguf_path(package->file), check->names->n);
+    r = hparams_each_tensor(&package->hparams, check_tensor, check);
+    if (r)
+        return r;
+    if (package->n_linears != check->names->n)
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %" PRIu64 " elements, the architecture has %zu linears",
+                       gguf_path(package->file), PACKAGE_KEY_LINEAR_NAMES, check->names->n, package->n_linears);
+    if (check->n_tensors_known != gguf_n_tensors(package->file))
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: %zu tensors, the architecture has %zu", gguf_path(package->file),
+                       gguf_n_tensors(package->file), check->n_tensors_known);
+    return 0;
+}
+
+/* --- object ------------------------------------------------------------------------------------------------------------- */
+
+/* Takes file over, also when it fails. */
+static int package_new(Package **packagep, GgufFile *file, ErrText *err) {
+    _cleanup_(gguf_freep) GgufFile *owned = file;
+    _cleanup_(package_freep) Package *package = calloc(1, sizeof(*package));
+    PackageCheck check = { .package = package, .err = err };
+    int r;
+
+    if (!package)
+        return err_set(err, -ENOMEM, "%s: out of memory", gguf_path(file));
+    package->file = steal(&owned);
+    r = check_keys(&check);
+    if (r)
+        return r;
+    r = hparams_read(&package->hparams, file, err);
+    if (r)
+        return r == HPARAMS_E_UNSUPPORTED ? PACKAGE_E_UNSUPPORTED : r == HPARAMS_E_CORRUPT ? PACKAGE_E_CORRUPT : err_fold(r);
+    r = check_arrays(&check);
+    if (r)
+        return r;
+    r = check_all_tensors(&check);
+    if (r)
+        return r;
+    *packagep = steal(&package);
+    return 0;
+}
+
+static int gguf_error(int r) {
+    return r == GGUF_E_UNSUPPORTED ? PACKAGE_E_UNSUPPORTED : r == GGUF_E_CORRUPT ? PACKAGE_E_CORRUPT : err_fold(r);
+}
+
+/**
+ * package_open() - map a package and check it
+ *
+ * Everything but the integers of the weights is checked: keys, the parallel arrays, every tensor's presence, type and
+ * shape against the architecture, scales, widths and vectors. Reads some percent of the file at most.
+ *
+ * Thread: any. Return: 0, PACKAGE_E_*, or -errno; the text names the file and what is wrong.
+ */
+int package_open(Package **packagep, const char *path, ErrText *err) {
+    GgufFile *file = NULL;
+    int r;
+
+    r = gguf_open(&file, path, err);
+    return r ? gguf_error(r) : package_new(packagep, file, err);
+}
+
+int package_parse(Package **packagep, const void *data, size_t len_bytes, const char *name, ErrText *err) {
+    GgufFile *file = NULL;
+    int r;
+
+    if ((uintptr_t)data % PACKAGE_ALIGNMENT)
+        return err_set(err, -EINVAL, "%s: package memory must be aligned to %d", name, PACKAGE_ALIGNMENT);
+    r = gguf_parse(&file, data, len_bytes, name, err);
+    return r ? gguf_error(r) : package_new(packagep, file, err);
+}
+
+const GgufFile *package_file(const Package *package) {
+    return package->file;
+}
+
+const Hparams *package_hparams(const Package *package) {
+    return &package->hparams;
+}
+
+const char *package_source_sha256(const Package *package) {
+    return package->source_sha256;
+}
+
+bool package_rotated(const Package *package) {
+    return package->rotated;
+}
+
+size_t package_n_linears(const Package *package) {
+    return package->n_linears;
+}
+
+const PackageLinear *package_linear_at(const Package *package, size_t index) {
+    return index < package->n_linears ? &package->linears[index] : NULL;
+}
+
+int package_linear(const Package *package, const char *weight_name, PackageLinear *linearp, ErrText *err) {
+    const GgufTensor *tensor = gguf_tensor(package->file, weight_name);
+    uint32_t slot = tensor ? package->by_tensor[tensor - gguf_tensor_at(package->file, 0)] : 0;
+    Printable shown;
+
+    if (!slot)
+        return err_set(err, PACKAGE_E_CORRUPT, "%s: no linear '%s'", gguf_path(package->file),
+                       printable(&shown, weight_name, strlen(weight_name)));
+    *linearp = package->linears[slot - 1];
+    return 0;
+}
+
+const float *package_vector(const Package *package, TensorRole role, int layer, size_t *np) {
+    const GgufTensor *tensor;
+    char name[GGUF_TENSOR_NAME_MAX];
+
+    if (role == ROLE_NONE || tensor_role_is_linear(role))
+        return NULL;
+    tensor = gguf_tensor(package->file, tensor_name(role, layer, name, sizeof(name)));
+    if (!tensor)
+        return NULL;
+    *np = (size_t)tensor->ne[0];
+    return (const float *)(const void *)tensor->data;
+}

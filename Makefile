@@ -1,55 +1,94 @@
-# coordgen: `make help` lists the targets. Variants are variables: CC=clang, SAN=address,undefined, SAN=thread, WERROR=.
+# coordgen: `make help` lists the targets. Variants are variables: CC=clang, SAN=address,undefined, SAN=thread, OPT=.
+# Every compiler and sanitizer has a build directory of its own; a change of other flags rebuilds what is there.
 comma := ,
-PREFIX ?= /usr/local
+empty :=
+space := $(empty) $(empty)
 VERSION := 0.1.0
-BUILD := build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
-OBJ := $(BUILD)/obj
+SONAME_MAJOR := 0
 
-PKGS := libevent libprotobuf-c libsystemd libpcre2-8 libutf8proc jansson nettle libedit
-PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-WERROR ?= -Werror
-WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wundef -Wvla \
-        -Wno-unused-parameter -Wno-psabi $(WERROR)
-OPT ?= -O3 -g
-FLAGS = -std=gnu11 $(OPT) $(WARN) -fno-common -fvisibility=hidden -ffp-contract=off -fPIC -pthread -MMD -MP -I. \
-        -I$(OBJ)/gen -DCOORDGEN_VERSION='"$(VERSION)"' $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) \
-        $(PKG_CFLAGS) $(CPPFLAGS) $(CFLAGS)
-LINK = $(CC) -pthread $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+CLANG := $(if $(findstring clang,$(notdir $(CC))),clang)
+VARIANT := $(subst $(space),-,$(strip $(CLANG) $(if $(SAN),san-$(subst $(comma),-,$(SAN)))))
+BUILD := build$(if $(VARIANT),/$(VARIANT))
+OBJ := $(BUILD)/obj
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
+.SUFFIXES:
+.SECONDARY:
 
-# --- sources: one static library a layer; a program links what its layer may see -----------------------------------
-src = $(sort $(wildcard $(addsuffix /*.c,$(1))))
+# Goals that compile nothing themselves, so that they work before the packages are there.
+PLAIN_GOALS := help clean dist lint format check check-long demo install-deps uninstall
+BUILDING := $(filter-out $(PLAIN_GOALS),$(or $(MAKECMDGOALS),all))
+
+# --- packages --------------------------------------------------------------------------------------------------------
+PKGS := libevent libprotobuf-c libsystemd libpcre2-8 libutf8proc jansson nettle libedit
+ifneq ($(BUILDING),)
+ifneq ($(shell for tool in pkg-config protoc-c $(firstword $(CC)); do command -v $$tool >/dev/null || echo $$tool; done),)
+$(error One of pkg-config, protoc-c, $(firstword $(CC)) is missing: run tools/install-deps (as root, or with sudo) and then make again)
+endif
+PKGS_MISSING := $(strip $(foreach pkg,$(PKGS),$(shell pkg-config --exists $(pkg) || echo $(pkg))))
+ifneq ($(PKGS_MISSING),)
+$(error The development files of these libraries are missing: $(PKGS_MISSING). Run tools/install-deps (as root, or with sudo) and then make again)
+endif
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
+BASE_LIBS := $(shell pkg-config --libs nettle) -lm
+CORE_LIBS := $(shell pkg-config --libs libpcre2-8 libutf8proc)
+PROTO_LIBS := $(shell pkg-config --libs libprotobuf-c)
+DAEMON_LIBS := $(shell pkg-config --libs libevent libsystemd)
+JANSSON_LIBS := $(shell pkg-config --libs jansson)
+EDIT_LIBS := $(shell pkg-config --libs libedit)
+MACHINE := $(shell $(CC) -dumpmachine)
+endif
+
+# --- flags -----------------------------------------------------------------------------------------------------------
+# Warnings stop the build in a clone; a packager's build from a tarball goes on (WERROR=-Werror or WERROR= decide too).
+WERROR ?= $(if $(wildcard .git),-Werror)
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wundef -Wvla \
+        -Wno-unused-parameter -Wno-psabi $(WERROR)
+OPT ?= $(if $(SAN),-O2,-O3) -g
+# No contraction of a * b + c and no -ffast-math: the bits of a float operator are the source's.
+FLAGS = -std=gnu11 $(OPT) $(WARN) -fno-common -fvisibility=hidden -ffp-contract=off -fPIC -pthread -MMD -MP -I. \
+        -I$(OBJ)/gen -DCOORDGEN_VERSION='"$(VERSION)"' \
+        $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer) \
+        $(PKG_CFLAGS) $(CPPFLAGS) $(CFLAGS)
+LINK = $(CC) -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+
+ifneq ($(BUILDING),)
+FLAGS_NOW := $(CC) $(shell $(CC) -dumpfullversion -dumpversion) $(filter-out -Werror,$(FLAGS)) $(LINK)
+ifneq ($(file <$(OBJ)/flags),$(FLAGS_NOW))
+$(shell mkdir -p $(OBJ))
+$(file >$(OBJ)/flags,$(FLAGS_NOW))
+endif
+endif
+
+# --- sources: one static library a layer; a program links what its layer may see --------------------------------------
+# A kernel file's suffix names the instructions it may use; files for another machine's are left out.
+X86_KERNELS := %__avx2.c %__avx512.c %__avx512vnni.c %__amx.c
+OTHER_MACHINE := $(if $(filter x86_64-% amd64-%,$(MACHINE)),,$(X86_KERNELS))
+src = $(filter-out $(OTHER_MACHINE),$(sort $(wildcard $(addsuffix /*.c,$(1)))))
 objs = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
 BASE_SRC := $(call src,base)
 CORE_SRC := $(call src,quant model backends backends/reference backends/cpu scheduler engine)
 PROTO_SRC := $(call src,proto)
 CLIENT_SRC := $(call src,client)
-CTL_SRC := $(call src,client/ctl)
-DAEMON_SRC := $(call src,daemon)
+CTL_SRC := $(filter-out client/ctl/coordgenctl.c,$(call src,client/ctl))
+DAEMON_SRC := $(filter-out daemon/coordgend.c,$(call src,daemon))
 EVAL_SRC := $(call src,eval)
 
 LIB_BASE := $(OBJ)/libbase.a
 LIB_CORE := $(OBJ)/libcore.a
 LIB_PROTO := $(OBJ)/libproto.a
 LIB_CLIENT := $(OBJ)/libclient.a
+LIB_CTL := $(OBJ)/libctl.a
 LIB_DAEMON := $(OBJ)/libdaemon.a
-
-BASE_LIBS := $(shell pkg-config --libs nettle 2>/dev/null) -lm
-CORE_LIBS := $(shell pkg-config --libs libpcre2-8 libutf8proc 2>/dev/null)
-PROTO_LIBS := $(shell pkg-config --libs libprotobuf-c 2>/dev/null)
-DAEMON_LIBS := $(shell pkg-config --libs libevent libsystemd 2>/dev/null)
-JANSSON_LIBS := $(shell pkg-config --libs jansson 2>/dev/null)
-EDIT_LIBS := $(shell pkg-config --libs libedit 2>/dev/null)
 
 $(OBJ)/%__avx2.o: ISA := -mavx2 -mfma -mf16c
 $(OBJ)/%__avx512.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
 $(OBJ)/%__avx512vnni.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
 $(OBJ)/%__amx.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mamx-tile -mamx-int8
 
-$(OBJ)/%.o: %.c | $(OBJ)/gen/proto/coordgen.pb-c.h
+$(OBJ)/%.o: %.c $(OBJ)/flags | $(OBJ)/gen/proto/coordgen.pb-c.h
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS) $(ISA) -c $< -o $@
 
@@ -57,34 +96,94 @@ GEN_SRC := $(OBJ)/gen/proto/coordgen.pb-c.c
 $(OBJ)/gen/proto/coordgen.pb-c.h $(GEN_SRC) &: proto/coordgen.proto
 	@mkdir -p $(OBJ)/gen
 	protoc-c --c_out=$(OBJ)/gen $<
-$(OBJ)/gen/%.o: $(OBJ)/gen/%.c
+$(OBJ)/gen/%.o: $(OBJ)/gen/%.c $(OBJ)/flags
 	$(CC) $(filter-out -Wshadow -Wmissing-prototypes,$(FLAGS)) -c $< -o $@
 
 define archive
 	@mkdir -p $(@D)
 	@rm -f $@
-	ar rcs $@ $^
+	ar rcs $@ $(filter %.o,$^)
 endef
 $(LIB_BASE): $(call objs,$(BASE_SRC)) ; $(archive)
 $(LIB_CORE): $(call objs,$(CORE_SRC)) ; $(archive)
 $(LIB_PROTO): $(call objs,$(PROTO_SRC)) $(OBJ)/gen/proto/coordgen.pb-c.o ; $(archive)
 $(LIB_CLIENT): $(call objs,$(CLIENT_SRC)) ; $(archive)
-$(LIB_DAEMON): $(call objs,$(filter-out daemon/coordgend.c,$(DAEMON_SRC))) ; $(archive)
+$(LIB_CTL): $(call objs,$(CTL_SRC)) ; $(archive)
+$(LIB_DAEMON): $(call objs,$(DAEMON_SRC)) ; $(archive)
 
-# --- unit tests: test/unit/test_X.c is a program of its own ---------------------------------------------------------
-UNIT_SRC := $(call src,test/unit)
-UNIT_BIN := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(filter test/unit/test_%,$(UNIT_SRC)))
-UNIT_HELP := $(call objs,$(filter-out test/unit/test_%,$(UNIT_SRC)))
-CMOCKA_LIBS := $(shell pkg-config --libs cmocka 2>/dev/null)
-ALL_LIBS = $(LIB_DAEMON) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
-ALL_SYS = $(CMOCKA_LIBS) $(DAEMON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(JANSSON_LIBS) $(BASE_LIBS)
-
-$(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(ALL_LIBS)
+# --- programs --------------------------------------------------------------------------------------------------------
+define link
 	@mkdir -p $(@D)
-	$(LINK) $< $(UNIT_HELP) $(ALL_LIBS) $(ALL_SYS) -o $@
+	$(LINK) $(filter %.o %.a,$^) $(1) -o $@
+endef
 
-.PHONY: unit
-unit: $(UNIT_BIN)
-	@set -e; for t in $(UNIT_BIN); do echo "== $$t"; $$t; done
+$(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
+	$(call link,$(DAEMON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
+$(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
+	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
+$(BUILD)/bin/coordgen-eval: $(call objs,$(EVAL_SRC)) $(LIB_CORE) $(LIB_BASE)
+	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 
+PROGRAMS := $(patsubst %,$(BUILD)/bin/%,$(if $(wildcard daemon/coordgend.c),coordgend) \
+            $(if $(wildcard client/ctl/coordgenctl.c),coordgenctl) $(if $(EVAL_SRC),coordgen-eval))
+
+# --- client library --------------------------------------------------------------------------------------------------
+# One relocatable object of the client and what it uses below it; in the static library only the public names stay
+# visible, so that a program's own names cannot collide with ours.
+CLIENT_SONAME := libcoordgen-client.so.$(SONAME_MAJOR)
+CLIENT_SO := $(BUILD)/lib/libcoordgen-client.so.$(VERSION)
+CLIENT_LINKS := $(BUILD)/lib/$(CLIENT_SONAME) $(BUILD)/lib/libcoordgen-client.so
+CLIENT_A := $(BUILD)/lib/libcoordgen-client.a
+LIBRARIES := $(if $(CLIENT_SRC),$(CLIENT_SO) $(CLIENT_LINKS) $(CLIENT_A))
+
+$(CLIENT_SO): $(call objs,$(CLIENT_SRC)) $(LIB_PROTO) $(LIB_BASE) client/libcoordgen-client.map
+	@mkdir -p $(@D)
+	$(LINK) -shared -Wl,-soname,$(CLIENT_SONAME) -Wl,--version-script,client/libcoordgen-client.map \
+	    $(if $(SAN),,-Wl,-z,defs) $(filter %.o %.a,$^) $(PROTO_LIBS) $(BASE_LIBS) -o $@
+$(CLIENT_LINKS): $(CLIENT_SO)
+	ln -sf $(notdir $(CLIENT_SO)) $@
+$(CLIENT_A): $(call objs,$(CLIENT_SRC)) $(LIB_PROTO) $(LIB_BASE)
+	@mkdir -p $(@D)
+	ld -r $(filter %.o %.a,$^) -o $(OBJ)/libcoordgen-client.o
+	objcopy --localize-hidden $(OBJ)/libcoordgen-client.o
+	@rm -f $@
+	ar rcs $@ $(OBJ)/libcoordgen-client.o
+
+.PHONY: all
+all: $(PROGRAMS) $(LIBRARIES)
+
+include mk/test.mk mk/install.mk
+
+.PHONY: help
+help:
+	@echo 'make [all]            programs in $(BUILD)/bin, libraries in $(BUILD)/lib'
+	@echo 'make demo             packages, build, default model, daemon, a text summarised; MODEL=FILE.gguf PROMPT=FILE'
+	@echo 'make check            packages, default model, all tests and sanitizer runs (about 20 minutes on two cores)'
+	@echo 'make check-long       the same on all four models, with longer fuzzing'
+	@echo 'make unit             unit tests; one: make $(BUILD)/test/test_NAME'
+	@echo 'make integration      the real daemon on the real model; one: make integration T=test_stream'
+	@echo 'make fuzz             libFuzzer on every target for FUZZ_SECONDS=10 (clang); fuzz-replay: the corpora, any compiler'
+	@echo 'make lint             rules of the source tree; format: clang-format in place'
+	@echo 'make bench            speed of prefill and decode on this machine'
+	@echo 'make install          DESTDIR= PREFIX=/usr/local LIBDIR=; uninstall'
+	@echo 'make install-deps     the Debian packages that all of this needs'
+	@echo 'make clean, make dist'
+	@echo 'Variables: CC=clang  SAN=address,undefined  SAN=thread  OPT="-O0 -g"  WERROR=  CFLAGS=  LDFLAGS='
+
+.PHONY: install-deps
+install-deps:
+	@tools/install-deps
+
+.PHONY: clean
+clean:
+	rm -rf build
+
+.PHONY: dist
+dist:
+	@mkdir -p build
+	git archive --format=tar --prefix=coordgen-$(VERSION)/ HEAD | gzip -9n > build/coordgen-$(VERSION).tar.gz
+	@echo build/coordgen-$(VERSION).tar.gz
+
+ifneq ($(BUILDING),)
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
+endif

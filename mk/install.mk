@@ -1,0 +1,62 @@
+# install and uninstall. Both walk one list of "source destination mode", so that they cannot disagree.
+PREFIX ?= /usr/local
+DESTDIR ?=
+MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null || :)
+BINDIR ?= $(PREFIX)/bin
+SBINDIR ?= $(PREFIX)/sbin
+LIBDIR ?= $(PREFIX)/lib$(if $(MULTIARCH),/$(MULTIARCH))
+INCLUDEDIR ?= $(PREFIX)/include
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
+TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
+DOCDIR ?= $(DATADIR)/doc/coordgen
+
+# Templates (*.in) hold @NAME@ for these directories; they are filled in anew at every install.
+TEMPLATE_VARS := PREFIX BINDIR SBINDIR LIBDIR INCLUDEDIR DATADIR DOCDIR VERSION
+templated = $(patsubst %.in,$(BUILD)/%,$(1))
+FILLED := $(call templated,$(wildcard packaging/*/*.in))
+$(BUILD)/packaging/%: packaging/%.in FORCE
+	@mkdir -p $(@D)
+	@sed $(foreach var,$(TEMPLATE_VARS),-e 's|@$(var)@|$($(var))|g') $< >$@
+.PHONY: FORCE
+FORCE:
+
+# MODE:SOURCE:DESTINATION, one word each.
+packaged = $(wildcard packaging/$(1)) $(patsubst %.in,$(BUILD)/%,$(wildcard packaging/$(1).in))
+items = $(foreach file,$(2),$(1):$(file):$(3)/$(notdir $(file)))
+man_items = $(foreach page,$(wildcard packaging/man/*.[1-8]),644:$(page):$(MANDIR)/man$(patsubst .%,%,$(suffix $(page)))/$(notdir $(page)))
+INSTALL_ITEMS = \
+    $(call items,755,$(filter %/coordgend,$(PROGRAMS)),$(SBINDIR)) \
+    $(call items,755,$(filter-out %/coordgend,$(PROGRAMS)),$(BINDIR)) \
+    $(call items,755,$(if $(CLIENT_SRC),$(CLIENT_SO)),$(LIBDIR)) \
+    $(call items,644,$(if $(CLIENT_SRC),$(CLIENT_A)),$(LIBDIR)) \
+    $(call items,644,$(wildcard client/coordgen-client.h),$(INCLUDEDIR)) \
+    $(call items,644,$(call packaged,pkgconfig/*.pc),$(LIBDIR)/pkgconfig) \
+    $(call items,644,$(call packaged,systemd/*.service) $(call packaged,systemd/*.socket),$(UNITDIR)) \
+    $(call items,644,$(call packaged,sysusers.d/*.conf),$(SYSUSERSDIR)) \
+    $(call items,644,$(call packaged,tmpfiles.d/*.conf),$(TMPFILESDIR)) \
+    $(call items,644,$(call packaged,catalog/*.catalog),$(PREFIX)/lib/systemd/catalog) \
+    $(call items,644,$(wildcard packaging/completions/bash/*),$(DATADIR)/bash-completion/completions) \
+    $(call items,644,$(wildcard packaging/completions/zsh/*),$(DATADIR)/zsh/vendor-completions) \
+    $(call items,644,$(wildcard packaging/conf/*),$(DOCDIR)) \
+    $(call items,644,$(wildcard packaging/examples/*),$(DOCDIR)/examples) \
+    $(man_items)
+
+.PHONY: install uninstall
+install: all $(FILLED)
+	@set -e; for item in $(INSTALL_ITEMS); do \
+	     mode=$${item%%:*} rest=$${item#*:}; source=$${rest%%:*} dest=$${rest#*:}; \
+	     install -D -m $$mode "$$source" "$(DESTDIR)$$dest"; echo "$(DESTDIR)$$dest"; \
+	 done
+	@set -e; for link in $(notdir $(CLIENT_LINKS)); do \
+	     ln -sf $(notdir $(CLIENT_SO)) "$(DESTDIR)$(LIBDIR)/$$link"; echo "$(DESTDIR)$(LIBDIR)/$$link"; \
+	 done
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+# The configuration, models and caches of a user stay.
+uninstall:
+	@for item in $(INSTALL_ITEMS); do rest=$${item#*:}; rm -f "$(DESTDIR)$${rest#*:}"; done
+	@for link in $(notdir $(CLIENT_LINKS)); do rm -f "$(DESTDIR)$(LIBDIR)/$$link"; done
+	@rmdir "$(DESTDIR)$(DOCDIR)/examples" "$(DESTDIR)$(DOCDIR)" 2>/dev/null || :

@@ -1,0 +1,67 @@
+# Tests: see test/README.md. `make check` runs them all through test/run-check, which keeps the logs in build/check/.
+
+# --- unit tests: test/unit/test_X.c is a program of its own; other files there help all of them ------------------------
+UNIT_SRC := $(call src,test/unit)
+UNIT_BIN := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(filter test/unit/test_%,$(UNIT_SRC)))
+UNIT_HELP := $(call objs,$(filter-out test/unit/test_%,$(UNIT_SRC)))
+ALL_LIBS := $(LIB_DAEMON) $(LIB_CTL) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
+ALL_SYS := $(DAEMON_LIBS) $(EDIT_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(JANSSON_LIBS) $(BASE_LIBS)
+
+$(OBJ)/test/%.o: CFLAGS += -UNDEBUG
+$(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(ALL_LIBS)
+	$(call link,-lcmocka $(ALL_SYS))
+
+.PHONY: unit unit-programs
+unit-programs: $(UNIT_BIN)
+unit: $(UNIT_BIN)
+	@failed=; for t in $(UNIT_BIN); do echo "== $$t"; $$t || failed="$$failed $$t"; done; \
+	 [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+# --- fuzzing: test/fuzz/fuzz_X.c with LLVMFuzzerTestOneInput(), seeds in test/fuzz/corpus/X ----------------------------
+FUZZ_SRC := $(filter test/fuzz/fuzz_%,$(call src,test/fuzz))
+FUZZ_NAMES := $(patsubst test/fuzz/fuzz_%.c,%,$(FUZZ_SRC))
+REPLAY_BIN := $(patsubst %,$(BUILD)/fuzz-replay/fuzz_%,$(FUZZ_NAMES))
+FUZZ_BIN := $(patsubst %,$(BUILD)/fuzz/fuzz_%,$(FUZZ_NAMES))
+FUZZ_SECONDS ?= 10
+FUZZ_SAN := fuzzer-no-link,address,undefined
+
+$(BUILD)/fuzz-replay/fuzz_%: $(OBJ)/test/fuzz/fuzz_%.o $(OBJ)/test/fuzz/replay_main.o $(ALL_LIBS)
+	$(call link,$(ALL_SYS))
+$(BUILD)/fuzz/fuzz_%: $(OBJ)/test/fuzz/fuzz_%.o $(ALL_LIBS)
+	@mkdir -p $(@D)
+	$(LINK) -fsanitize=fuzzer $(filter %.o %.a,$^) $(ALL_SYS) -o $@
+
+.PHONY: fuzz fuzz-programs fuzz-replay fuzz-replay-programs
+fuzz-replay-programs: $(REPLAY_BIN)
+fuzz-replay: $(REPLAY_BIN)
+	@set -e; for name in $(filter-out negative,$(FUZZ_NAMES)); do $(BUILD)/fuzz-replay/fuzz_$$name test/fuzz/corpus/$$name; done
+# The programs, in the clang build that has the fuzzer's instrumentation.
+fuzz-programs:
+	+$(MAKE) CC=clang SAN=$(FUZZ_SAN) OPT='-O1 -g' fuzz-programs-here
+.PHONY: fuzz-programs-here
+fuzz-programs-here: $(FUZZ_BIN)
+fuzz: fuzz-programs
+	test/fuzz/run-fuzz $(FUZZ_SECONDS)
+
+# --- the rest ----------------------------------------------------------------------------------------------------------
+.PHONY: integration check check-long lint format bench demo
+# T=test_stream or T=test_stream.Stream.test_sequence; BUILD_DIR of the programs under test.
+integration: all
+	COORDGEN_BUILD=$(abspath $(BUILD)) test/integration/run $(T)
+
+lint:
+	@test/lint.sh
+
+format:
+	clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')
+
+# The packages come first; what needs pkg-config is parsed by the makes that these scripts start.
+check: install-deps
+	@test/run-check
+check-long: install-deps
+	@test/run-check --long
+demo: install-deps
+	@tools/demo $(if $(MODEL),--model '$(MODEL)') $(if $(PROMPT),--prompt '$(PROMPT)')
+
+bench: all
+	@tools/bench --build $(BUILD) $(if $(MODEL),--model '$(MODEL)')

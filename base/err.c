@@ -27,8 +27,9 @@ void err_prefix(ErrText *err, const char *format, ...) {
     va_start(args, format);
     vsnprintf(prefix, sizeof(prefix) - 2, format, args);
     va_end(args);
-    strcat(prefix, ": ");
     len_bytes = strlen(prefix);
+    memcpy(prefix + len_bytes, ": ", 3);
+    len_bytes += 2;
     room_bytes = sizeof(err->text) - 1 - len_bytes;
     text_bytes = strnlen(err->text, room_bytes);
     memmove(err->text + len_bytes, err->text, text_bytes);

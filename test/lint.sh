@@ -1,0 +1,153 @@
+#!/bin/bash
+# Rules of the source tree that the compiler does not check. A remark made twice in review becomes a rule here.
+#   test/lint.sh            all rules; exit 1 when one is broken
+# Exceptions stand in test/lint.allow, each with its reason.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+
+broken=0
+declare -A used
+
+# report RULE FILE LINE TEXT: unless test/lint.allow names rule and file
+report() {
+    if grep -qE "^$1 $2( |$)" test/lint.allow; then
+        used["$1 $2"]=1
+        return
+    fi
+    echo "$2:$3: $1: $4"
+    broken=$((broken + 1))
+}
+
+# search RULE PATTERN TEXT FILE...: every line that matches (comments and strings taken out) is reported
+search() {
+    local rule=$1 pattern=$2 text=$3 file line
+    shift 3
+    [ $# -gt 0 ] || return 0
+    while IFS=: read -r file line; do
+        report "$rule" "$file" "$line" "$text"
+    done < <(code "$pattern" "$@")
+}
+
+# file:line of the code that matches a pattern; what stands in comments and string literals does not count
+code() {
+    PATTERN=$1 perl -e '
+        my $pattern = $ENV{PATTERN};
+        for my $file (@ARGV) {
+            open my $in, "<", $file or next;
+            my $text = do { local $/; <$in> };
+            $text =~ s{(/\*.*?\*/)|(//[^\n]*)|("(?:[^"\\\n]|\\.)*")|(\x27(?:[^\x27\\\n]|\\.)*\x27)}
+                      {my $out = defined $3 ? "\"\"" : ""; my $all = $&; $out . ("\n" x ($all =~ tr/\n//))}gse;
+            my $line = 0;
+            for (split /\n/, $text) { $line++; print "$file:$line\n" if /$pattern/; }
+        }' "${@:2}"
+}
+
+if git rev-parse --git-dir >/dev/null 2>&1; then
+    mapfile -t files < <(git ls-files --cached --others --exclude-standard | while read -r f; do [ -f "$f" ] && echo "$f"; done)
+else # a tarball
+    mapfile -t files < <(find . -path ./build -prune -o -type f -print | sed 's|^\./||')
+fi
+pick() { printf '%s\n' "${files[@]}" | grep -E "$1"; }
+mapfile -t sources < <(pick '\.(c|h|inc)$')
+mapfile -t library < <(pick '^(base|quant|model|backends|scheduler|spec|engine|proto|client|daemon)/.*\.(c|h|inc)$')
+mapfile -t texts < <(pick '\.(c|h|inc|py|sh|mk|md|proto|json|conf|service|socket|map|in|yml)$|^(Makefile|tools/|test/fuzz/run-fuzz|test/run-check)' |
+    grep -vE '^test/golden/|\.bin$')
+
+# --- the direction of includes ------------------------------------------------------------------------------------
+declare -A sees=(
+    [base]="base"
+    [quant]="base quant"
+    [model]="base quant model"
+    [backends]="base quant backends"
+    [scheduler]="base quant backends scheduler"
+    [spec]="base spec"
+    [engine]="base quant model backends scheduler spec engine"
+    [proto]="base proto"
+    [client]="base proto client"
+    [client/ctl]="base proto client client/ctl quant model"
+    [daemon]="base proto quant model backends scheduler spec engine daemon"
+    [eval]="base quant model backends scheduler spec engine eval"
+)
+folder_of() {
+    case $1 in
+    client/ctl/*) echo client/ctl ;;
+    */*) echo "${1%%/*}" ;;
+    *) echo "" ;;
+    esac
+}
+for file in "${sources[@]}"; do
+    from=$(folder_of "$file")
+    [ -n "${sees[$from]-}" ] || continue
+    while IFS=: read -r line include; do
+        to=$(folder_of "$include")
+        # A name without a folder is the public header, which programs outside include the same way.
+        [ -n "$to" ] || continue
+        case " ${sees[$from]} " in
+        *" $to "*) ;;
+        *) report include "$file" "$line" "$from must not see $to ($include)" ;;
+        esac
+    done < <(awk -F'"' '/^[ \t]*#[ \t]*include "/ { print NR ":" $2 }' "$file")
+done
+
+# --- names ----------------------------------------------------------------------------------------------------------
+while read -r name; do
+    report unique-name "$(printf '%s\n' "${sources[@]}" | grep -E "(^|/)$name\$" | tail -1)" 1 "another file is called $name too"
+done < <(printf '%s\n' "${sources[@]}" | sed 's|.*/||' | sort | uniq -d)
+
+for file in "${sources[@]}"; do
+    [[ $file == *.h ]] || continue
+    guard=COORDGEN_$(basename "$(dirname "$file")" | tr 'a-z-' 'A-Z_')_$(basename "$file" .h | tr 'a-z.-' 'A-Z__')_H
+    grep -qE '^#ifndef COORDGEN_[A-Z0-9_]+_H$' "$file" || report guard "$file" 1 "no include guard like $guard"
+done
+
+# --- calls ----------------------------------------------------------------------------------------------------------
+mains='^(daemon/coordgend|client/ctl/coordgenctl|eval/coordgen_eval|eval/coordgen-eval)\.c$'
+mapfile -t no_mains < <(printf '%s\n' "${library[@]}" | grep -vE "$mains")
+search exit '\b(exit|_exit|_Exit|quick_exit|abort)\s*\(' 'library code reports an error, it never ends the process' "${no_mains[@]}"
+search unbounded '\b(strcpy|stpcpy|strcat|sprintf|vsprintf|gets|strncpy|strncat|sscanf|scanf|alloca)\s*\(' \
+    'no bound, or one that is easily got wrong: snprintf, memcpy, str_buf, strtoul' "${sources[@]}"
+search number '\b(atoi|atol|atoll|atof)\s*\(' 'cannot tell an error: strtoul and friends' "${sources[@]}"
+search thread-unsafe '\b(strtok|localtime|gmtime|ctime|asctime|rand|srand|readdir_r)\s*\(' \
+    'not safe with threads, or not the same everywhere: strtok_r, localtime_r, sampler_uniform' "${library[@]}"
+search shell '\b(system|popen)\s*\(' 'no shell' "${library[@]}"
+mapfile -t quiet < <(printf '%s\n' "${library[@]}" | grep -vE "^client/ctl/|$mains")
+search print '(?<!format\()\b((printf|puts|putchar|perror)\s*\(|fprintf\s*\(\s*std(out|err))' 'library code logs, it does not print' "${quiet[@]}"
+
+# --- text -----------------------------------------------------------------------------------------------------------
+for rule in $'tab:\t:a tab; the sources are indented by 4 spaces' 'trailing: $:white space at the end of the line'; do
+    IFS=: read -r name pattern text <<<"$rule"
+    while IFS=: read -r file line _; do
+        report "$name" "$file" "$line" "$text"
+    done < <(grep -nHE "$pattern" "${sources[@]}" /dev/null)
+done
+while IFS=: read -r file line _; do
+    report unfinished "$file" "$line" "unfinished work is finished or written down as an issue"
+done < <(grep -nHwE 'T[O]DO|F[I]XME|X[X]X|H[A]CK' "${texts[@]}" /dev/null)
+while IFS=: read -r file line _; do
+    report unsafe-math "$file" "$line" "changes bits, or ties the build to this machine"
+done < <(grep -nHE -- '-f[f]ast-math|-m[a]rch=native|-O[f]ast' Makefile mk/*.mk | grep -vE ':[0-9]+:[[:space:]]*#')
+
+# --- tests ----------------------------------------------------------------------------------------------------------
+for file in $(pick '^test/unit/test_.*\.c$'); do
+    grep -qE '\bassert_[a-z_]+ *\(|\bfail(_msg)? *\(' "$file" || report assertion "$file" 1 "a test that asserts nothing cannot fail"
+done
+
+while read -r rule file _; do
+    [[ -z $rule || $rule == \#* ]] && continue
+    [ -n "${used["$rule $file"]-}" ] || { echo "test/lint.allow: '$rule $file' is not needed any more"; broken=$((broken + 1)); }
+done <test/lint.allow
+
+# --- told, not enforced ---------------------------------------------------------------------------------------------
+for file in "${sources[@]}"; do
+    n=$(wc -l <"$file")
+    [ "$n" -le 700 ] || echo "note: $file has $n lines: is it two modules?"
+done
+
+long=$(perl -CSD -ne 'chomp; $n++ if length > 120; END { print $n + 0 }' "${sources[@]}")
+[ "$long" = 0 ] || echo "note: $long lines are longer than 120 columns (make format)"
+
+if [ "$broken" -gt 0 ]; then
+    echo "lint: $broken broken rules"
+    exit 1
+fi
+echo "lint: ${#sources[@]} sources, no rule broken"

@@ -54,7 +54,7 @@ static bool varint_read(const uint8_t **atp, const uint8_t *end, uint64_t *value
 }
 
 /* Whole, shortest-form UTF-8 without surrogates (Unicode 15, table 3-7). */
-static bool utf8_valid(const uint8_t *at, size_t len_bytes) {
+bool wire_utf8_valid(const uint8_t *at, size_t len_bytes) {
     const uint8_t *end = at + len_bytes;
 
     while (at < end) {
@@ -169,7 +169,7 @@ static int prefixed_check(Walk *walk, const ProtobufCFieldDescriptor *field, con
         /* protobuf-c makes a C string of it: a NUL would cut the text off without a word. */
         if (len_bytes && memchr(at, 0, len_bytes))
             return refuse(walk, FRAME_E_TEXT, "the text holds a NUL byte: remove it");
-        if (!utf8_valid(at, len_bytes))
+        if (!wire_utf8_valid(at, len_bytes))
             return refuse(walk, FRAME_E_TEXT, "the text is not valid UTF-8: convert it");
         return 0;
     default:

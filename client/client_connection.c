@@ -1,0 +1,204 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/clock.h"
+#include "client/client_internal.h"
+#include "proto/proto_check.h"
+#include "proto/wire_check.h"
+
+static const char socket_path_system[] = "/run/coordgen/api.sock";
+
+/* The environment is not believed in a set-user-id program. */
+static void socket_path_default(char *path, size_t room_bytes) {
+    const char *given = secure_getenv("COORDGEN_SOCKET"), *runtime = secure_getenv("XDG_RUNTIME_DIR");
+
+    if (given && *given) {
+        snprintf(path, room_bytes, "%s", given);
+        return;
+    }
+    snprintf(path, room_bytes, "%s", socket_path_system);
+    if (!access(path, F_OK) || !runtime || !*runtime)
+        return;
+    snprintf(path, room_bytes, "%s/coordgen/api.sock", runtime);
+    if (access(path, F_OK))
+        snprintf(path, room_bytes, "%s", socket_path_system);
+}
+
+static int connect_failed(CoordgenClient *client, int error) {
+    switch (error) {
+    case ENOENT:
+    case ECONNREFUSED:
+        return client_fail(client, COORDGEN_E_UNREACHABLE, "", 0,
+                           "%s: no service there (%s): is coordgend running?", client->socket_path,
+                           strerror(error));
+    case EACCES:
+    case EPERM:
+        return client_fail(client, COORDGEN_E_DENIED, "", 0,
+                           "%s: %s: the user must be in the group of the socket", client->socket_path,
+                           strerror(error));
+    case EAGAIN:
+        return client_fail(client, COORDGEN_E_BUSY, "", 100, "%s: more connections are waiting than the service takes",
+                           client->socket_path);
+    default:
+        return client_fail(client, COORDGEN_E_UNREACHABLE, "", 0, "%s: %s", client->socket_path, strerror(error));
+    }
+}
+
+/* Puts the socket under the descriptor that the user waits for, and starts a clean stream on it. */
+static int connection_begin(CoordgenClient *client, int *fdp) {
+    struct epoll_event interest = { .events = EPOLLIN };
+
+    if (client->epoll_fd < 0)
+        client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (client->epoll_fd < 0 || epoll_ctl(client->epoll_fd, EPOLL_CTL_ADD, *fdp, &interest) < 0)
+        return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "epoll: %s", strerror(errno));
+    frame_reader_deinit(&client->reader);
+    client->greeted = false;
+    client->service_version[0] = 0;
+    pthread_mutex_lock(&client->lock);
+    client->socket_fd = steal_fd(fdp);
+    client->state = CLIENT_CONNECTED;
+    client->want_out = client->out_broken = false;
+    str_buf_deinit(&client->out);
+    client->out_at_bytes = 0;
+    pthread_mutex_unlock(&client->lock);
+    return 0;
+}
+
+int client_connection_adopt(CoordgenClient *client, int fd) {
+    _cleanup_(closep) int owned = fd;
+    int flags = fcntl(fd, F_GETFL), type = 0;
+    socklen_t len_bytes = sizeof(type);
+
+    if (client->state == CLIENT_CONNECTED)
+        return client_fail(client, COORDGEN_E_WRONG_STATE, "", 0, "the client is connected already");
+    if (flags < 0 || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len_bytes) < 0 || type != SOCK_STREAM)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "", 0, "descriptor %d is no stream socket", fd);
+    if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "", 0, "descriptor %d: %s", fd, strerror(errno));
+    snprintf(client->socket_path, sizeof(client->socket_path), "descriptor %d", fd);
+    return connection_begin(client, &owned);
+}
+
+/**
+ * client_connection_open() - connect to the socket, without blocking past the deadline
+ * @deadline_ns: only a full queue of the listener makes it wait; 0: not at all
+ *
+ * Return: 0 or a CoordgenError. A client may try again after a failure.
+ */
+int client_connection_open(CoordgenClient *client, const char *socket_path, uint64_t deadline_ns) {
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    _cleanup_(closep) int fd = -1;
+
+    if (client->state == CLIENT_CONNECTED)
+        return client_fail(client, COORDGEN_E_WRONG_STATE, "", 0, "the client is connected already");
+    if (socket_path && *socket_path)
+        snprintf(client->socket_path, sizeof(client->socket_path), "%s", socket_path);
+    else
+        socket_path_default(client->socket_path, sizeof(client->socket_path));
+    if (strlen(client->socket_path) >= sizeof(address.sun_path))
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "", 0,
+                           "%.64s...: the path of a socket has at most %zu bytes", client->socket_path,
+                           sizeof(address.sun_path) - 1);
+    strcpy(address.sun_path, client->socket_path);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "socket: %s", strerror(errno));
+    while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+        /* A Unix socket has no "in progress": EAGAIN means that the listener's queue is full, and nothing to wait on. */
+        if (errno != EINTR && (errno != EAGAIN || clock_now_ns() >= deadline_ns))
+            return connect_failed(client, errno);
+        (void)poll(NULL, 0, 5);
+    }
+    return connection_begin(client, &fd);
+}
+
+/* The requests that are left are the caller's to end. */
+void client_connection_close(CoordgenClient *client) {
+    pthread_mutex_lock(&client->lock);
+    if (client->socket_fd >= 0) {
+        /* By hand: after fork() the other process' copy would keep a closed socket in the set. */
+        if (client->pid == getpid())
+            (void)epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, client->socket_fd, NULL);
+        close(client->socket_fd);
+    }
+    client->socket_fd = -1;
+    if (client->state == CLIENT_CONNECTED)
+        client->state = CLIENT_DEAD;
+    pthread_mutex_unlock(&client->lock);
+}
+
+static void want_out_set(CoordgenClient *client, bool want_out) {
+    struct epoll_event interest = { .events = EPOLLIN | (want_out ? EPOLLOUT : 0) };
+
+    if (client->want_out == want_out)
+        return;
+    client->want_out = want_out;
+    (void)epoll_ctl(client->epoll_fd, EPOLL_CTL_MOD, client->socket_fd, &interest);
+}
+
+void client_flush_locked(CoordgenClient *client) {
+    while (client->out_at_bytes < client->out.len_bytes && !client->out_broken) {
+        ssize_t n = send(client->socket_fd, client->out.data + client->out_at_bytes,
+                         client->out.len_bytes - client->out_at_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            want_out_set(client, true);
+            return;
+        }
+        /* A service that hangs up may have said why: the reader finds that, and then the end. */
+        if (n < 0)
+            client->out_broken = true;
+        else
+            client->out_at_bytes += (size_t)n;
+    }
+    str_buf_truncate(&client->out, 0);
+    client->out_at_bytes = 0;
+    if (client->out.room_bytes > 65536)
+        str_buf_deinit(&client->out);
+    want_out_set(client, false);
+}
+
+static int failure_set(ClientFailure *failure, int code, const char *field, const char *text) {
+    *failure = (ClientFailure){ .code = code };
+    snprintf(failure->field, sizeof(failure->field), "%s", field);
+    snprintf(failure->err.text, sizeof(failure->err.text), "%s", text);
+    return code;
+}
+
+int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, ClientFailure *failure) {
+    _cleanup_(freep) uint8_t *frame = NULL;
+    size_t len_bytes;
+    FrameFault fault = { 0 };
+    ErrText err = { "" };
+    int r;
+
+    if (proto_check_request(message, &fault))
+        return failure_set(failure, COORDGEN_E_INVALID_ARGUMENT, fault.field, fault.err.text);
+    r = frame_encode(&message->base, &frame, &len_bytes, &err);
+    if (r)
+        return failure_set(failure, r == FRAME_E_TOO_LARGE ? COORDGEN_E_TOO_LARGE : COORDGEN_E_NO_MEMORY, "", err.text);
+    /* The service would refuse the same: here the caller learns it at once. */
+    if (wire_check(frame + FRAME_HEADER_BYTES, len_bytes - FRAME_HEADER_BYTES, &coordgen__v1__request__descriptor, true,
+                   &fault))
+        return failure_set(failure, COORDGEN_E_INVALID_ARGUMENT, fault.field, fault.err.text);
+    if (client->out.len_bytes - client->out_at_bytes + len_bytes > CLIENT_OUT_BYTES_MAX) {
+        failure_set(failure, COORDGEN_E_BUSY, "", "more requests wait to be sent than the service takes");
+        failure->retry_after_ms = 100;
+        return COORDGEN_E_BUSY;
+    }
+    str_buf_append(&client->out, frame, len_bytes);
+    if (str_buf_failed(&client->out))
+        return failure_set(failure, COORDGEN_E_NO_MEMORY, "", "out of memory for a request");
+    client_flush_locked(client);
+    return 0;
+}

@@ -1,0 +1,341 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "client/client_internal.h"
+#include "proto/wire_check.h"
+
+enum {
+    READ_BYTES = 64 << 10,
+    READS_MAX = 64, /* of one dispatch: other sources of the caller's loop get their turn */
+};
+
+ClientRequest *client_request_free(ClientRequest *request) {
+    if (request) {
+        str_buf_deinit(&request->text);
+        free(request);
+    }
+    return NULL;
+}
+
+static ClientRequest *request_find(CoordgenClient *client, uint64_t id) {
+    ClientRequest *request;
+
+    pthread_mutex_lock(&client->lock);
+    for (request = client->requests; request && request->id != id;)
+        request = request->next;
+    pthread_mutex_unlock(&client->lock);
+    return request;
+}
+
+/* Numbers are given in order, by any thread that cancels too. */
+static bool request_was_sent(CoordgenClient *client, uint64_t id) {
+    bool sent;
+
+    pthread_mutex_lock(&client->lock);
+    sent = id && id < client->next_id;
+    pthread_mutex_unlock(&client->lock);
+    return sent;
+}
+
+/* Takes the request out of the table: from here on no other thread sees it. */
+static void request_unlink(CoordgenClient *client, ClientRequest *request) {
+    pthread_mutex_lock(&client->lock);
+    for (ClientRequest **linkp = &client->requests; *linkp; linkp = &(*linkp)->next)
+        if (*linkp == request) {
+            *linkp = request->next;
+            break;
+        }
+    pthread_mutex_unlock(&client->lock);
+}
+
+static void event_send(CoordgenClient *client, ClientRequest *request, CoordgenEvent *event) {
+    event->request_id = request->id;
+    if (request->fn && request->fn(request->arg, event) && event->kind != COORDGEN_EVENT_END)
+        (void)coordgen_cancel(client, request->id);
+}
+
+/* Ends a request: unlinks it, tells the user, frees it. failure NULL: by the response, which is taken over. */
+static int request_end(CoordgenClient *client, ClientRequest *request, const ClientFailure *failure,
+                       Coordgen__V1__Response **responsep) {
+    CoordgenEvent event = { .kind = COORDGEN_EVENT_END };
+    _cleanup_(coordgen_reply_unrefp) CoordgenReply *reply = NULL;
+
+    request_unlink(client, request);
+    if (request->kind >= REQUEST_GENERATE) {
+        reply = client_reply_new(request->kind, failure, responsep, &request->text);
+        event.reply = reply;
+        /* Without memory for a reply the user still learns of the end: a NULL reply reads as COORDGEN_E_NO_MEMORY. */
+        event_send(client, request, &event);
+    }
+    client_request_free(request);
+    return 0;
+}
+
+/* Ends the connection and every request on it; the code. */
+int client_connection_fail(CoordgenClient *client, const ClientFailure *failure) {
+    ClientFailure copy = *failure;
+
+    client_connection_close(client);
+    for (;;) {
+        ClientRequest *request;
+
+        pthread_mutex_lock(&client->lock);
+        request = client->requests;
+        pthread_mutex_unlock(&client->lock);
+        if (!request)
+            break;
+        request_end(client, request, &copy, NULL);
+    }
+    client->failure = copy;
+    return copy.code;
+}
+
+static int connection_failf(CoordgenClient *client, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int connection_failf(CoordgenClient *client, int code, const char *format, ...) {
+    ClientFailure failure = { .code = code };
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(failure.err.text, sizeof(failure.err.text), format, args);
+    va_end(args);
+    return client_connection_fail(client, &failure);
+}
+
+/* ---- what the service sent ------------------------------------------------------------------------------------------- */
+
+static int delta_take(CoordgenClient *client, ClientRequest *request, const Coordgen__V1__GenerateDelta *delta) {
+    CoordgenEvent event = { .kind = COORDGEN_EVENT_DELTA };
+    size_t from_bytes = request->text.len_bytes;
+
+    if (delta->sequence != request->n_deltas)
+        return connection_failf(client, COORDGEN_E_BAD_REPLY,
+                                "request %" PRIu64 ": part %" PRIu64 " of the text came where part %" PRIu64
+                                " was due",
+                                request->id, delta->sequence, request->n_deltas);
+    if (!wire_utf8_valid(delta->text.data, delta->text.len))
+        return connection_failf(client, COORDGEN_E_BAD_REPLY, "request %" PRIu64 ": text that is not valid UTF-8",
+                                request->id);
+    str_buf_append(&request->text, delta->text.data ? (const char *)delta->text.data : "", delta->text.len);
+    if (str_buf_failed(&request->text))
+        return connection_failf(client, COORDGEN_E_NO_MEMORY, "out of memory for the text of an answer");
+    request->n_deltas++;
+    event.text = request->text.data + from_bytes;
+    event.text_bytes = delta->text.len;
+    event.tokens = delta->tokens;
+    event.n_tokens = delta->n_tokens;
+    event_send(client, request, &event);
+    return 0;
+}
+
+static void progress_take(CoordgenClient *client, ClientRequest *request, const Coordgen__V1__Response *response) {
+    CoordgenEvent event = { .kind = COORDGEN_EVENT_PROGRESS };
+
+    if (response->op_case == COORDGEN__V1__RESPONSE__OP_GENERATE_PROGRESS) {
+        event.queue_position = response->generate_progress->queue_position;
+        event.prefilled_tokens = response->generate_progress->prefilled_tokens;
+        event.prompt_tokens = response->generate_progress->prompt_tokens;
+    } else {
+        event.model_state = (int)response->model_load_progress->state;
+        event.permille = response->model_load_progress->permille;
+    }
+    event_send(client, request, &event);
+}
+
+/* The response that ends a request of this kind when all goes well. */
+static const Coordgen__V1__Response__OpCase end_ops[_REQUEST_KIND_N] = {
+    [REQUEST_HELLO] = COORDGEN__V1__RESPONSE__OP_HELLO,
+    [REQUEST_CANCEL] = COORDGEN__V1__RESPONSE__OP_CANCEL,
+    [REQUEST_GENERATE] = COORDGEN__V1__RESPONSE__OP_GENERATE_DONE,
+    [REQUEST_TOKENIZE] = COORDGEN__V1__RESPONSE__OP_TOKENIZE,
+    [REQUEST_DETOKENIZE] = COORDGEN__V1__RESPONSE__OP_DETOKENIZE,
+    [REQUEST_STATUS] = COORDGEN__V1__RESPONSE__OP_STATUS,
+    [REQUEST_MODEL_LIST] = COORDGEN__V1__RESPONSE__OP_MODEL_LIST,
+    [REQUEST_MODEL_SHOW] = COORDGEN__V1__RESPONSE__OP_MODEL_SHOW,
+    [REQUEST_MODEL_LOAD] = COORDGEN__V1__RESPONSE__OP_MODEL_LOAD,
+    [REQUEST_MODEL_UNLOAD] = COORDGEN__V1__RESPONSE__OP_MODEL_UNLOAD,
+};
+
+static int done_take(CoordgenClient *client, ClientRequest *request, Coordgen__V1__Response **responsep) {
+    const Coordgen__V1__Response *response = *responsep;
+
+    if (request->kind == REQUEST_GENERATE && response->generate_done->has_deltas &&
+        response->generate_done->deltas != request->n_deltas)
+        return connection_failf(client, COORDGEN_E_BAD_REPLY,
+                                "request %" PRIu64 ": %" PRIu64 " parts of the text came of %" PRIu64, request->id,
+                                request->n_deltas, response->generate_done->deltas);
+    if (request->kind == REQUEST_HELLO) {
+        client->greeted = true;
+        if (response->hello->service_version)
+            snprintf(client->service_version, sizeof(client->service_version), "%s", response->hello->service_version);
+    }
+    return request_end(client, request, NULL, responsep);
+}
+
+/* One message of the service. Return: 0, or the code with which the connection ended. */
+static int response_take(CoordgenClient *client, Coordgen__V1__Response **responsep) {
+    const Coordgen__V1__Response *response = *responsep;
+    ClientRequest *request = request_find(client, response->request_id);
+    ClientFailure failure;
+
+    if (response->op_case == COORDGEN__V1__RESPONSE__OP_ERROR) {
+        client_failure_from_wire(&failure, response->error);
+        if (!response->request_id || (request && request->kind == REQUEST_HELLO))
+            return client_connection_fail(client, &failure);
+        return request ? request_end(client, request, &failure, responsep) : 0;
+    }
+    if (!request) {
+        /* After a timeout the rest of an answer may still come. */
+        if (request_was_sent(client, response->request_id))
+            return 0;
+        return connection_failf(client, COORDGEN_E_BAD_REPLY, "an answer to request %" PRIu64 ", which was never sent",
+                                response->request_id);
+    }
+    if (response->op_case == end_ops[request->kind])
+        return done_take(client, request, responsep);
+    if (request->kind == REQUEST_GENERATE && response->op_case == COORDGEN__V1__RESPONSE__OP_GENERATE_DELTA)
+        return delta_take(client, request, response->generate_delta);
+    if ((request->kind == REQUEST_GENERATE && response->op_case == COORDGEN__V1__RESPONSE__OP_GENERATE_PROGRESS) ||
+        (request->kind == REQUEST_MODEL_LOAD && response->op_case == COORDGEN__V1__RESPONSE__OP_MODEL_LOAD_PROGRESS)) {
+        progress_take(client, request, response);
+        return 0;
+    }
+    return connection_failf(client, COORDGEN_E_BAD_REPLY, "request %" PRIu64 ": an answer of another kind (%d)",
+                            request->id, (int)response->op_case);
+}
+
+/* ---- dispatch -------------------------------------------------------------------------------------------------------- */
+
+static int frames_take(CoordgenClient *client) {
+    const uint8_t *body;
+    size_t body_bytes;
+    ErrText err = { "" };
+    int r;
+
+    while (client->state == CLIENT_CONNECTED) {
+        _cleanup_(frame_response_freep) Coordgen__V1__Response *response = NULL;
+        FrameFault fault;
+
+        r = frame_reader_next(&client->reader, &body, &body_bytes, &err);
+        if (r == FRAME_E_MORE)
+            return 0;
+        if (r)
+            return connection_failf(client, COORDGEN_E_BAD_REPLY, "from the service: %s", err.text);
+        r = frame_decode_response(body, body_bytes, &response, &fault);
+        if (r)
+            return connection_failf(client, r < 0 ? COORDGEN_E_NO_MEMORY : COORDGEN_E_BAD_REPLY,
+                                    "from the service: %s", fault.err.text);
+        r = response_take(client, &response);
+        if (r)
+            return r;
+    }
+    return client->failure.code;
+}
+
+static int socket_read(CoordgenClient *client) {
+    for (unsigned i = 0; i < READS_MAX; i++) {
+        size_t room_bytes;
+        uint8_t *room;
+        ssize_t n;
+        int r;
+
+        if (frame_reader_room(&client->reader, READ_BYTES, &room, &room_bytes))
+            return connection_failf(client, COORDGEN_E_NO_MEMORY, "out of memory for an answer");
+        n = recv(client->socket_fd, room, room_bytes, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return 0;
+        if (n < 0)
+            return connection_failf(client, COORDGEN_E_DISCONNECTED, "%s: %s", client->socket_path, strerror(errno));
+        if (n == 0)
+            return connection_failf(client, COORDGEN_E_DISCONNECTED, "%s: the service closed the connection",
+                                    client->socket_path);
+        frame_reader_filled(&client->reader, (size_t)n);
+        r = frames_take(client);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+/* Requests whose time is over end here; the service is told, and what it still sends for them is dropped. */
+static void deadlines_take(CoordgenClient *client) {
+    uint64_t now_ns = clock_now_ns();
+
+    for (;;) {
+        ClientFailure failure = { .code = COORDGEN_E_TIMEOUT };
+        ClientRequest *request;
+
+        pthread_mutex_lock(&client->lock);
+        for (request = client->requests; request && request->deadline_ns > now_ns;)
+            request = request->next;
+        pthread_mutex_unlock(&client->lock);
+        if (!request)
+            return;
+        (void)coordgen_cancel(client, request->id);
+        snprintf(failure.err.text, sizeof(failure.err.text), "the time for the request is over; it was cancelled");
+        request_end(client, request, &failure, NULL);
+    }
+}
+
+/**
+ * coordgen_client_dispatch() - see the header
+ *
+ * The callbacks run without the lock, so that they may start and cancel requests.
+ */
+int coordgen_client_dispatch(CoordgenClient *client) {
+    int r;
+
+    r = client_check_usable(client, true);
+    if (r)
+        return r;
+    if (client->state != CLIENT_CONNECTED)
+        return client_fail(client, client->state == CLIENT_DEAD ? COORDGEN_E_DISCONNECTED : COORDGEN_E_WRONG_STATE, "",
+                           0, client->state == CLIENT_DEAD ? "the connection is over" : "the client is not connected");
+    client->in_dispatch = true;
+    r = socket_read(client);
+    if (!r) {
+        pthread_mutex_lock(&client->lock);
+        client_flush_locked(client);
+        pthread_mutex_unlock(&client->lock);
+        deadlines_take(client);
+    }
+    client->in_dispatch = false;
+    return r;
+}
+
+int coordgen_client_timeout_ms(CoordgenClient *client) {
+    uint64_t nearest_ns = UINT64_MAX, now_ns;
+
+    pthread_mutex_lock(&client->lock);
+    for (const ClientRequest *request = client->requests; request; request = request->next)
+        if (request->deadline_ns < nearest_ns)
+            nearest_ns = request->deadline_ns;
+    pthread_mutex_unlock(&client->lock);
+    if (nearest_ns == UINT64_MAX)
+        return -1;
+    now_ns = clock_now_ns();
+    if (nearest_ns <= now_ns)
+        return 0;
+    nearest_ns = (nearest_ns - now_ns) / 1000000u + 1;
+    return nearest_ns > INT_MAX ? INT_MAX : (int)nearest_ns;
+}
+
+size_t coordgen_client_n_in_flight(const CoordgenClient *client) {
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&client->lock;
+    size_t n = 0;
+
+    pthread_mutex_lock(lock);
+    for (const ClientRequest *request = client->requests; request; request = request->next)
+        n += request->kind >= REQUEST_GENERATE;
+    pthread_mutex_unlock(lock);
+    return n;
+}

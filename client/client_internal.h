@@ -1,0 +1,122 @@
+/* Inside of libcoordgen-client: the connection, the requests in flight on it, and what they end with. */
+#ifndef COORDGEN_CLIENT_CLIENT_INTERNAL_H
+#define COORDGEN_CLIENT_CLIENT_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/str_buf.h"
+#include "client/coordgen-client.h"
+#include "proto/frame.h"
+
+#define CLIENT_OUT_BYTES_MAX (16u << 20) /* requests that wait to be sent */
+
+/* Why something failed. */
+typedef struct ClientFailure {
+    int code;
+    uint32_t retry_after_ms;
+    char field[128];
+    ErrText err;
+} ClientFailure;
+
+typedef enum RequestKind {
+    REQUEST_HELLO,
+    REQUEST_CANCEL,
+    REQUEST_GENERATE, /* from here on: the user's */
+    REQUEST_TOKENIZE,
+    REQUEST_DETOKENIZE,
+    REQUEST_STATUS,
+    REQUEST_MODEL_LIST,
+    REQUEST_MODEL_SHOW,
+    REQUEST_MODEL_LOAD,
+    REQUEST_MODEL_UNLOAD,
+    _REQUEST_KIND_N,
+} RequestKind;
+
+typedef struct ClientRequest {
+    struct ClientRequest *next; /* under the lock */
+    uint64_t id;                /* const */
+    RequestKind kind;           /* const */
+    CoordgenEventFn *fn;        /* const; may be NULL */
+    void *arg;                  /* const */
+    uint64_t deadline_ns;       /* const; UINT64_MAX: none */
+    bool cancel_sent;           /* under the lock */
+    StrBuf text;                /* owner thread: of a generation, so far */
+    uint64_t n_deltas;          /* owner thread */
+} ClientRequest;
+
+typedef enum ClientState {
+    CLIENT_NEW,
+    CLIENT_CONNECTED,
+    CLIENT_DEAD,
+} ClientState;
+
+struct CoordgenClient {
+    pthread_mutex_t lock;
+    /* under the lock: what coordgen_cancel() of another thread touches */
+    ClientState state;
+    int socket_fd;
+    int epoll_fd; /* holds the socket: its interest in writing changes while another thread waits for it */
+    bool want_out;
+    bool out_broken; /* the peer takes nothing any more; what it sent before is still read */
+    StrBuf out;
+    size_t out_at_bytes;
+    ClientRequest *requests;
+    uint64_t next_id;
+
+    /* owner thread */
+    pid_t pid;
+    bool in_dispatch;
+    bool greeted;
+    FrameReader reader;
+    ClientFailure failure; /* of the last call that failed */
+    char name[65];
+    char socket_path[512];
+    char service_version[64];
+};
+
+struct CoordgenReply {
+    _Atomic unsigned n_refs;
+    ClientFailure failure;
+    RequestKind kind;
+    Coordgen__V1__Response *response; /* NULL: the request ended without one */
+    StrBuf text;
+    CoordgenGenerateResult generate;
+    CoordgenStatus status;
+    CoordgenModel *models;
+    size_t n_models;
+    CoordgenMemory *memory;
+    size_t n_memory;
+};
+
+DEFINE_CLEANUP(CoordgenReply, coordgen_reply_unref)
+
+/* client.c */
+int client_fail(CoordgenClient *client, int code, const char *field, uint32_t retry_after_ms, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+int client_check_usable(CoordgenClient *client, bool waits);
+
+/* client_connection.c: the lock is held for *_locked. */
+int client_connection_open(CoordgenClient *client, const char *socket_path, uint64_t deadline_ns);
+int client_connection_adopt(CoordgenClient *client, int fd);
+void client_connection_close(CoordgenClient *client);
+void client_flush_locked(CoordgenClient *client);
+/* Packs, checks and queues a request, and sends what the socket takes. 0 or a CoordgenError with failure filled in. */
+int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, ClientFailure *failure);
+
+/* client_dispatch.c */
+ClientRequest *client_request_free(ClientRequest *request);
+int client_connection_fail(CoordgenClient *client, const ClientFailure *failure);
+
+/* client_request.c */
+int client_start(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int timeout_ms,
+                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+
+/* client_reply.c: takes text and response over; the reply has one reference. NULL: no memory. */
+CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, Coordgen__V1__Response **responsep,
+                                StrBuf *text);
+void client_failure_from_wire(ClientFailure *failure, const Coordgen__V1__Error *error);
+
+#endif

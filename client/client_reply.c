@@ -1,0 +1,280 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client_internal.h"
+
+void client_failure_from_wire(ClientFailure *failure, const Coordgen__V1__Error *error) {
+    int code = error->has_code ? (int)error->code : COORDGEN_E_INTERNAL;
+
+    /* 0 is no failure and 100 and above are ours: neither may come from outside. */
+    *failure = (ClientFailure){
+        .code = code <= 0 || code >= COORDGEN_E_UNREACHABLE ? COORDGEN_E_INTERNAL : code,
+        .retry_after_ms = error->retry_after_ms,
+    };
+    snprintf(failure->field, sizeof(failure->field), "%s", error->field ? error->field : "");
+    snprintf(failure->err.text, sizeof(failure->err.text), "%s",
+             error->message && *error->message ? error->message : coordgen_error_name(failure->code));
+}
+
+static const char *or_empty(const char *text) {
+    return text ? text : "";
+}
+
+static void generate_fill(CoordgenGenerateResult *result, const Coordgen__V1__GenerateDone *done) {
+    result->end_reason = (CoordgenEndReason)done->end_reason;
+    result->model = or_empty(done->model);
+    result->seed = done->seed;
+    result->max_tokens = done->max_tokens;
+    if (done->usage) {
+        result->prompt_tokens = done->usage->prompt_tokens;
+        result->cached_tokens = done->usage->cached_tokens;
+        result->output_tokens = done->usage->output_tokens;
+    }
+    if (done->timings) {
+        result->queue_us = done->timings->queue_us;
+        result->load_us = done->timings->load_us;
+        result->prefill_us = done->timings->prefill_us;
+        result->decode_us = done->timings->decode_us;
+        result->total_us = done->timings->total_us;
+    }
+    if (done->sampling) {
+        result->temperature = done->sampling->temperature;
+        result->top_k = done->sampling->top_k;
+        result->top_p = done->sampling->top_p;
+        result->min_p = done->sampling->min_p;
+        result->repetition_penalty = done->sampling->repetition_penalty;
+        result->repetition_window = done->sampling->repetition_window;
+    }
+}
+
+static void model_fill(CoordgenModel *to, const Coordgen__V1__Model *from) {
+    *to = (CoordgenModel){
+        .name = or_empty(from->name),
+        .path = or_empty(from->path),
+        .state = (CoordgenModelState)from->state,
+        .detail = or_empty(from->detail),
+        .is_default = from->is_default,
+        .architecture = or_empty(from->architecture),
+        .kv_type = or_empty(from->kv_type),
+        .kernel = or_empty(from->kernel),
+        .source_sha256 = or_empty(from->source_sha256),
+        .chat_format = or_empty(from->chat_format),
+        .context_tokens = from->context_tokens,
+        .vocabulary = from->vocabulary,
+        .parameters = from->parameters,
+        .weights_bytes = from->weights_bytes,
+        .kv_bytes_per_token = from->kv_bytes_per_token,
+        .file_bytes = from->file_bytes,
+    };
+}
+
+static bool models_fill(CoordgenReply *reply, Coordgen__V1__Model *const *models, size_t n) {
+    reply->models = calloc(n ? n : 1, sizeof(*reply->models));
+    if (!reply->models)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        model_fill(&reply->models[i], models[i]);
+    reply->n_models = n;
+    return true;
+}
+
+static bool status_fill(CoordgenReply *reply, const Coordgen__V1__StatusReply *status) {
+    reply->status = (CoordgenStatus){
+        .service_version = or_empty(status->service_version),
+        .isa = or_empty(status->isa),
+        .uptime_us = status->uptime_us,
+        .pid = status->pid,
+        .threads = status->threads,
+        .connections = status->connections,
+        .connections_max = status->connections_max,
+        .requests_queued = status->requests_queued,
+        .requests_running = status->requests_running,
+        .queue_max = status->queue_max,
+        .draining = status->draining,
+        .requests_done = status->requests_done,
+        .requests_cancelled = status->requests_cancelled,
+        .requests_failed = status->requests_failed,
+        .prompt_tokens = status->prompt_tokens,
+        .output_tokens = status->output_tokens,
+    };
+    reply->memory = calloc(status->n_memory ? status->n_memory : 1, sizeof(*reply->memory));
+    if (!reply->memory)
+        return false;
+    for (size_t i = 0; i < status->n_memory; i++)
+        reply->memory[i] = (CoordgenMemory){
+            .name = or_empty(status->memory[i]->name),
+            .used_bytes = status->memory[i]->used_bytes,
+            .peak_bytes = status->memory[i]->peak_bytes,
+            .limit_bytes = status->memory[i]->limit_bytes,
+        };
+    reply->n_memory = status->n_memory;
+    return models_fill(reply, status->models, status->n_models);
+}
+
+/* A singular model that the service left out reads as one without a name. */
+static bool model_fill_one(CoordgenReply *reply, Coordgen__V1__Model *model) {
+    Coordgen__V1__Model none = COORDGEN__V1__MODEL__INIT;
+    Coordgen__V1__Model *list[] = { model ? model : &none };
+
+    return models_fill(reply, list, 1);
+}
+
+static bool reply_fill(CoordgenReply *reply) {
+    const Coordgen__V1__Response *response = reply->response;
+
+    switch (response->op_case) {
+    case COORDGEN__V1__RESPONSE__OP_GENERATE_DONE:
+        generate_fill(&reply->generate, response->generate_done);
+        return true;
+    case COORDGEN__V1__RESPONSE__OP_STATUS:
+        return status_fill(reply, response->status);
+    case COORDGEN__V1__RESPONSE__OP_MODEL_LIST:
+        return models_fill(reply, response->model_list->models, response->model_list->n_models);
+    case COORDGEN__V1__RESPONSE__OP_MODEL_SHOW:
+        return model_fill_one(reply, response->model_show->model);
+    case COORDGEN__V1__RESPONSE__OP_MODEL_LOAD:
+        return model_fill_one(reply, response->model_load->model);
+    default:
+        return true;
+    }
+}
+
+CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, Coordgen__V1__Response **responsep,
+                                StrBuf *text) {
+    CoordgenReply *reply = calloc(1, sizeof(*reply));
+
+    if (!reply)
+        return NULL;
+    atomic_init(&reply->n_refs, 1);
+    reply->kind = kind;
+    reply->generate.model = "";
+    reply->text = *text;
+    *text = STR_BUF_NULL;
+    reply->generate.text = reply->text.data ? reply->text.data : "";
+    reply->generate.text_bytes = reply->text.len_bytes;
+    if (failure) {
+        reply->failure = *failure;
+        return reply;
+    }
+    reply->response = steal(responsep);
+    return reply_fill(reply) ? reply : coordgen_reply_unref(reply);
+}
+
+CoordgenReply *coordgen_reply_ref(CoordgenReply *reply) {
+    if (reply)
+        atomic_fetch_add_explicit(&reply->n_refs, 1, memory_order_relaxed);
+    return reply;
+}
+
+CoordgenReply *coordgen_reply_unref(CoordgenReply *reply) {
+    if (!reply || atomic_fetch_sub_explicit(&reply->n_refs, 1, memory_order_acq_rel) != 1)
+        return NULL;
+    if (reply->response)
+        frame_response_free(reply->response);
+    str_buf_deinit(&reply->text);
+    free(reply->models);
+    free(reply->memory);
+    free(reply);
+    return NULL;
+}
+
+/* No reply at all means that there was no memory for one. */
+int coordgen_reply_error(const CoordgenReply *reply) {
+    return reply ? reply->failure.code : COORDGEN_E_NO_MEMORY;
+}
+
+const char *coordgen_reply_message(const CoordgenReply *reply) {
+    return reply ? reply->failure.err.text : "out of memory for a reply";
+}
+
+const char *coordgen_reply_field(const CoordgenReply *reply) {
+    return reply ? reply->failure.field : "";
+}
+
+uint32_t coordgen_reply_retry_after_ms(const CoordgenReply *reply) {
+    return reply ? reply->failure.retry_after_ms : 0;
+}
+
+/* Also for a generation that failed: the text that came before. */
+const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply) {
+    return reply && reply->kind == REQUEST_GENERATE ? &reply->generate : NULL;
+}
+
+static bool holds(const CoordgenReply *reply, Coordgen__V1__Response__OpCase op) {
+    return reply && reply->response && reply->response->op_case == op;
+}
+
+const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply, size_t *n_tokensp) {
+    bool here = holds(reply, COORDGEN__V1__RESPONSE__OP_TOKENIZE);
+
+    *n_tokensp = here ? reply->response->tokenize->n_tokens : 0;
+    return here ? reply->response->tokenize->tokens : NULL;
+}
+
+const char *coordgen_reply_piece(const CoordgenReply *reply, size_t index, size_t *len_bytesp) {
+    const ProtobufCBinaryData *piece;
+
+    *len_bytesp = 0;
+    if (!holds(reply, COORDGEN__V1__RESPONSE__OP_TOKENIZE) || index >= reply->response->tokenize->n_pieces)
+        return NULL;
+    piece = &reply->response->tokenize->pieces[index];
+    *len_bytesp = piece->len;
+    return piece->data ? (const char *)piece->data : "";
+}
+
+const char *coordgen_reply_text(const CoordgenReply *reply, size_t *len_bytesp) {
+    const ProtobufCBinaryData *text;
+
+    *len_bytesp = 0;
+    if (!holds(reply, COORDGEN__V1__RESPONSE__OP_DETOKENIZE))
+        return NULL;
+    text = &reply->response->detokenize->text;
+    *len_bytesp = text->len;
+    return text->data ? (const char *)text->data : "";
+}
+
+const CoordgenStatus *coordgen_reply_status(const CoordgenReply *reply) {
+    return holds(reply, COORDGEN__V1__RESPONSE__OP_STATUS) ? &reply->status : NULL;
+}
+
+size_t coordgen_reply_n_memory(const CoordgenReply *reply) {
+    return reply ? reply->n_memory : 0;
+}
+
+const CoordgenMemory *coordgen_reply_memory(const CoordgenReply *reply, size_t index) {
+    return reply && index < reply->n_memory ? &reply->memory[index] : NULL;
+}
+
+size_t coordgen_reply_n_models(const CoordgenReply *reply) {
+    return reply ? reply->n_models : 0;
+}
+
+const CoordgenModel *coordgen_reply_model(const CoordgenReply *reply, size_t index) {
+    return reply && index < reply->n_models ? &reply->models[index] : NULL;
+}
+
+const char *coordgen_end_reason_name(int reason) {
+    static const char *const names[] = {
+        [COORDGEN_END_NONE] = "none",
+        [COORDGEN_END_TOKEN] = "end-token",
+        [COORDGEN_END_STOP] = "stop-string",
+        [COORDGEN_END_MAX_TOKENS] = "max-tokens",
+        [COORDGEN_END_CONTEXT_FULL] = "context-full",
+        [COORDGEN_END_CANCELLED] = "cancelled",
+    };
+
+    return reason >= 0 && (size_t)reason < ARRAY_LEN(names) ? names[reason] : "unknown";
+}
+
+const char *coordgen_model_state_name(int state) {
+    static const char *const names[] = {
+        [0] = "unknown",
+        [COORDGEN_MODEL_AVAILABLE] = "available",
+        [COORDGEN_MODEL_IMPORTING] = "importing",
+        [COORDGEN_MODEL_LOADING] = "loading",
+        [COORDGEN_MODEL_READY] = "ready",
+        [COORDGEN_MODEL_FAILED] = "failed",
+    };
+
+    return state >= 0 && (size_t)state < ARRAY_LEN(names) ? names[state] : "unknown";
+}

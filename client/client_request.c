@@ -1,0 +1,352 @@
+#include <string.h>
+
+#include "base/clock.h"
+#include "client/client_internal.h"
+
+void coordgen_generate_options_init_sized(CoordgenGenerateOptions *options, size_t struct_bytes) {
+    CoordgenGenerateOptions defaults = {
+        .struct_bytes = struct_bytes,
+        .timeout_ms = -1,
+        .top_p = 1,
+        .repetition_penalty = 1,
+        .repetition_window = 64,
+    };
+
+    memset(options, 0, struct_bytes);
+    memcpy(options, &defaults, struct_bytes < sizeof(defaults) ? struct_bytes : sizeof(defaults));
+}
+
+void coordgen_tokenize_options_init_sized(CoordgenTokenizeOptions *options, size_t struct_bytes) {
+    CoordgenTokenizeOptions defaults = { .struct_bytes = struct_bytes, .timeout_ms = -1 };
+
+    memset(options, 0, struct_bytes);
+    memcpy(options, &defaults, struct_bytes < sizeof(defaults) ? struct_bytes : sizeof(defaults));
+}
+
+void coordgen_detokenize_options_init_sized(CoordgenDetokenizeOptions *options, size_t struct_bytes) {
+    CoordgenDetokenizeOptions defaults = { .struct_bytes = struct_bytes, .timeout_ms = -1 };
+
+    memset(options, 0, struct_bytes);
+    memcpy(options, &defaults, struct_bytes < sizeof(defaults) ? struct_bytes : sizeof(defaults));
+}
+
+/* Copies what the caller's version of the structure has. What only a newer version has must be zero: an option that
+ * this library does not know is refused, never ignored. first_bytes: of the first version. */
+static int options_copy(CoordgenClient *client, void *to, size_t to_bytes, const void *from, size_t first_bytes) {
+    size_t from_bytes;
+
+    memcpy(&from_bytes, from, sizeof(from_bytes)); /* struct_bytes comes first in each of them */
+    if (from_bytes < first_bytes)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "struct_bytes", 0,
+                           "%zu: fill the options with their _init() function first", from_bytes);
+    for (size_t i = to_bytes; i < from_bytes; i++)
+        if (((const char *)from)[i])
+            return client_fail(client, COORDGEN_E_UNKNOWN_OPTION, "struct_bytes", 0,
+                               "the options hold one that libcoordgen-client %s does not know: update the library",
+                               COORDGEN_VERSION);
+    memcpy(to, from, from_bytes < to_bytes ? from_bytes : to_bytes);
+    return 0;
+}
+
+/**
+ * client_start() - number a request, put it into the table, send it
+ * @message: with its operation set; nothing of it is kept
+ *
+ * Return: 0 or a CoordgenError that coordgen_client_message() explains; then nothing was sent.
+ */
+int client_start(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int timeout_ms,
+                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp) {
+    ClientRequest *request;
+    int r;
+
+    r = client_check_usable(client, false);
+    if (r)
+        return r;
+    request = calloc(1, sizeof(*request));
+    if (!request)
+        return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "out of memory for a request");
+    *request = (ClientRequest){
+        .kind = kind,
+        .fn = fn,
+        .arg = arg,
+        .deadline_ns = timeout_ms < 0 ? UINT64_MAX : clock_now_ns() + (uint64_t)timeout_ms * 1000000u,
+    };
+    pthread_mutex_lock(&client->lock);
+    if (client->state != CLIENT_CONNECTED) {
+        bool dead = client->state == CLIENT_DEAD;
+
+        pthread_mutex_unlock(&client->lock);
+        client_request_free(request);
+        return dead ? client_fail(client, COORDGEN_E_DISCONNECTED, "", 0, "the connection to %s is over",
+                                  client->socket_path)
+                    : client_fail(client, COORDGEN_E_WRONG_STATE, "", 0, "the client is not connected");
+    }
+    request->id = client->next_id;
+    message->has_request_id = true;
+    message->request_id = request->id;
+    r = client_send_locked(client, message, &client->failure);
+    if (!r) {
+        client->next_id++;
+        request->next = client->requests;
+        client->requests = request;
+        if (request_idp)
+            *request_idp = request->id;
+        request = NULL;
+    }
+    pthread_mutex_unlock(&client->lock);
+    client_request_free(request);
+    return r;
+}
+
+/* Queues a CancelRequest with a number of its own, whose reply is taken by the library. The lock is held. */
+static int cancel_send_locked(CoordgenClient *client, ClientRequest *target) {
+    Coordgen__V1__CancelRequest cancel = COORDGEN__V1__CANCEL_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+    ClientRequest *request;
+    ClientFailure failure;
+    int r;
+
+    if (target->cancel_sent)
+        return 0;
+    request = calloc(1, sizeof(*request));
+    if (!request)
+        return COORDGEN_E_NO_MEMORY;
+    *request = (ClientRequest){ .kind = REQUEST_CANCEL, .id = client->next_id, .deadline_ns = UINT64_MAX };
+    cancel.has_target_request_id = message.has_request_id = true;
+    cancel.target_request_id = target->id;
+    message.request_id = request->id;
+    message.op_case = COORDGEN__V1__REQUEST__OP_CANCEL;
+    message.cancel = &cancel;
+    r = client_send_locked(client, &message, &failure);
+    if (r) {
+        client_request_free(request);
+        return r;
+    }
+    client->next_id++;
+    target->cancel_sent = true;
+    request->next = client->requests;
+    client->requests = request;
+    return 0;
+}
+
+/**
+ * coordgen_cancel() - see the header
+ *
+ * The frame goes out under the lock, in the calling thread. When the socket is full, the descriptor that the owner
+ * waits for becomes ready as soon as there is room, because interest in writing is set in the epoll set behind it.
+ * Thread: any.
+ */
+int coordgen_cancel(CoordgenClient *client, uint64_t request_id) {
+    int r = 0;
+
+    pthread_mutex_lock(&client->lock);
+    if (client->state == CLIENT_CONNECTED)
+        for (ClientRequest *request = client->requests; request && !r; request = request->next)
+            if (request->kind >= REQUEST_GENERATE && (!request_id || request->id == request_id))
+                r = cancel_send_locked(client, request);
+    pthread_mutex_unlock(&client->lock);
+    return r;
+}
+
+/* ---- one function an operation --------------------------------------------------------------------------------------- */
+
+typedef struct MessageRoom {
+    Coordgen__V1__Messages list;
+    Coordgen__V1__Message *messages;
+    Coordgen__V1__Message **pointers;
+} MessageRoom;
+
+static void message_room_deinit(MessageRoom *room) {
+    free(room->messages);
+    free(room->pointers);
+}
+
+/* protobuf-c takes texts as char *, and only reads them. */
+static char *unconst(const char *text) {
+    return (char *)(uintptr_t)text;
+}
+
+static int messages_fill(CoordgenClient *client, MessageRoom *room, const CoordgenMessage *messages, size_t n) {
+    room->list = (Coordgen__V1__Messages)COORDGEN__V1__MESSAGES__INIT;
+    if (!n)
+        return 0;
+    room->messages = calloc(n, sizeof(*room->messages));
+    room->pointers = calloc(n, sizeof(*room->pointers));
+    if (!room->messages || !room->pointers)
+        return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "out of memory for %zu messages", n);
+    for (size_t i = 0; i < n; i++) {
+        room->messages[i] = (Coordgen__V1__Message)COORDGEN__V1__MESSAGE__INIT;
+        room->messages[i].has_role = true;
+        room->messages[i].role = (Coordgen__V1__Role)messages[i].role;
+        room->messages[i].text = unconst(messages[i].text);
+        room->pointers[i] = &room->messages[i];
+    }
+    room->list.n_message = n;
+    room->list.message = room->pointers;
+    return 0;
+}
+
+static void sampling_fill(Coordgen__V1__SamplingOptions *sampling, const CoordgenGenerateOptions *options) {
+    sampling->has_temperature = sampling->has_top_k = sampling->has_top_p = sampling->has_min_p = true;
+    sampling->has_repetition_penalty = sampling->has_repetition_window = true;
+    sampling->temperature = options->temperature;
+    sampling->top_k = options->top_k;
+    sampling->top_p = options->top_p;
+    sampling->min_p = options->min_p;
+    sampling->repetition_penalty = options->repetition_penalty;
+    sampling->repetition_window = options->repetition_window;
+    sampling->has_seed = options->has_seed;
+    sampling->seed = options->has_seed ? options->seed : 0;
+}
+
+int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOptions *given, CoordgenEventFn *fn,
+                            void *arg, uint64_t *request_idp) {
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+    Coordgen__V1__GenerateRequest generate = COORDGEN__V1__GENERATE_REQUEST__INIT;
+    Coordgen__V1__SamplingOptions sampling = COORDGEN__V1__SAMPLING_OPTIONS__INIT;
+    _cleanup_(message_room_deinit) MessageRoom room = { 0 };
+    CoordgenGenerateOptions options;
+    int r;
+
+    coordgen_generate_options_init(&options);
+    r = options_copy(client, &options, sizeof(options), given, sizeof(options));
+    if (!r)
+        r = messages_fill(client, &room, options.messages, options.n_messages);
+    if (r)
+        return r;
+    if (options.prompt && options.n_messages)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.prompt", 0,
+                           "messages and a raw prompt are given: one of them");
+    for (size_t i = 0; i < options.n_stops; i++)
+        if (!options.stops || !options.stops[i])
+            return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "generate.stop", 0, "stop string %zu is NULL", i);
+    if (options.prompt) {
+        generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT;
+        generate.prompt = unconst(options.prompt);
+    } else {
+        generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES;
+        generate.messages = &room.list;
+    }
+    sampling_fill(&sampling, &options);
+    generate.model = unconst(options.model);
+    generate.sampling = &sampling;
+    generate.has_max_tokens = true;
+    generate.max_tokens = options.max_tokens;
+    generate.n_stop = options.n_stops;
+    generate.stop = (char **)(uintptr_t)options.stops;
+    generate.has_want_tokens = options.want_tokens;
+    generate.want_tokens = options.want_tokens;
+    generate.has_ignore_end = options.ignore_end;
+    generate.ignore_end = options.ignore_end;
+    message.op_case = COORDGEN__V1__REQUEST__OP_GENERATE;
+    message.generate = &generate;
+    return client_start(client, REQUEST_GENERATE, &message, options.timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOptions *given, CoordgenEventFn *fn,
+                            void *arg, uint64_t *request_idp) {
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+    Coordgen__V1__TokenizeRequest tokenize = COORDGEN__V1__TOKENIZE_REQUEST__INIT;
+    _cleanup_(message_room_deinit) MessageRoom room = { 0 };
+    CoordgenTokenizeOptions options;
+    int r;
+
+    coordgen_tokenize_options_init(&options);
+    r = options_copy(client, &options, sizeof(options), given, sizeof(options));
+    if (!r)
+        r = messages_fill(client, &room, options.messages, options.n_messages);
+    if (r)
+        return r;
+    if (options.text && options.n_messages)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "tokenize.text", 0,
+                           "messages and a text are given: one of them");
+    if (options.text) {
+        tokenize.input_case = COORDGEN__V1__TOKENIZE_REQUEST__INPUT_TEXT;
+        tokenize.text = unconst(options.text);
+    } else if (options.n_messages) {
+        tokenize.input_case = COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES;
+        tokenize.messages = &room.list;
+    }
+    tokenize.model = unconst(options.model);
+    tokenize.has_add_special = options.add_special;
+    tokenize.add_special = options.add_special;
+    tokenize.has_parse_special = options.parse_special;
+    tokenize.parse_special = options.parse_special;
+    message.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;
+    message.tokenize = &tokenize;
+    return client_start(client, REQUEST_TOKENIZE, &message, options.timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_detokenize_start(CoordgenClient *client, const CoordgenDetokenizeOptions *given, CoordgenEventFn *fn,
+                              void *arg, uint64_t *request_idp) {
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+    Coordgen__V1__DetokenizeRequest detokenize = COORDGEN__V1__DETOKENIZE_REQUEST__INIT;
+    CoordgenDetokenizeOptions options;
+    int r;
+
+    coordgen_detokenize_options_init(&options);
+    r = options_copy(client, &options, sizeof(options), given, sizeof(options));
+    if (r)
+        return r;
+    detokenize.model = unconst(options.model);
+    detokenize.n_tokens = options.n_tokens;
+    detokenize.tokens = (uint32_t *)(uintptr_t)options.tokens;
+    detokenize.has_with_special = options.with_special;
+    detokenize.with_special = options.with_special;
+    message.op_case = COORDGEN__V1__REQUEST__OP_DETOKENIZE;
+    message.detokenize = &detokenize;
+    return client_start(client, REQUEST_DETOKENIZE, &message, options.timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_status_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                          uint64_t *request_idp) {
+    Coordgen__V1__StatusRequest status = COORDGEN__V1__STATUS_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+
+    message.op_case = COORDGEN__V1__REQUEST__OP_STATUS;
+    message.status = &status;
+    return client_start(client, REQUEST_STATUS, &message, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_model_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                              uint64_t *request_idp) {
+    Coordgen__V1__ModelListRequest list = COORDGEN__V1__MODEL_LIST_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+
+    message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_LIST;
+    message.model_list = &list;
+    return client_start(client, REQUEST_MODEL_LIST, &message, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_model_show_start(CoordgenClient *client, const char *model, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                              uint64_t *request_idp) {
+    Coordgen__V1__ModelShowRequest show = COORDGEN__V1__MODEL_SHOW_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+
+    show.model = unconst(model);
+    message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_SHOW;
+    message.model_show = &show;
+    return client_start(client, REQUEST_MODEL_SHOW, &message, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_model_load_start(CoordgenClient *client, const char *model, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                              uint64_t *request_idp) {
+    Coordgen__V1__ModelLoadRequest load = COORDGEN__V1__MODEL_LOAD_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+
+    load.model = unconst(model);
+    message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_LOAD;
+    message.model_load = &load;
+    return client_start(client, REQUEST_MODEL_LOAD, &message, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_model_unload_start(CoordgenClient *client, const char *model, int timeout_ms, CoordgenEventFn *fn,
+                                void *arg, uint64_t *request_idp) {
+    Coordgen__V1__ModelUnloadRequest unload = COORDGEN__V1__MODEL_UNLOAD_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+
+    unload.model = unconst(model);
+    message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_UNLOAD;
+    message.model_unload = &unload;
+    return client_start(client, REQUEST_MODEL_UNLOAD, &message, timeout_ms, fn, arg, request_idp);
+}

@@ -1,0 +1,128 @@
+#define _GNU_SOURCE
+#include <poll.h>
+
+#include "base/clock.h"
+#include "client/client_internal.h"
+
+/* What a call that waits is waiting for. */
+typedef struct Waiter {
+    CoordgenEventFn *fn;
+    void *arg;
+    CoordgenReply *reply;
+    bool ended;
+} Waiter;
+
+static int waiter_event(void *arg, const CoordgenEvent *event) {
+    Waiter *waiter = arg;
+
+    if (event->kind != COORDGEN_EVENT_END)
+        return waiter->fn ? waiter->fn(waiter->arg, event) : 0;
+    waiter->reply = coordgen_reply_ref(event->reply);
+    waiter->ended = true;
+    return 0;
+}
+
+/* Dispatches until the waiter's request has ended. started: what its _start() returned. */
+static int wait_for(CoordgenClient *client, Waiter *waiter, int started, CoordgenReply **replyp) {
+    int r;
+
+    if (started)
+        return started;
+    while (!waiter->ended) {
+        struct pollfd wait = { .fd = client->epoll_fd, .events = POLLIN };
+
+        /* A signal only makes it look: whether a request shall end is the caller's to say (coordgen_cancel()). */
+        (void)poll(&wait, 1, coordgen_client_timeout_ms(client));
+        r = coordgen_client_dispatch(client);
+        if (r == COORDGEN_E_WRONG_STATE) /* forked in a callback: this process has no connection */
+            return r;
+        /* Any other failure of the connection has ended the request too. */
+    }
+    r = coordgen_reply_error(waiter->reply);
+    if (r && waiter->reply)
+        client->failure = waiter->reply->failure;
+    else if (r)
+        client_fail(client, r, "", 0, "%s", coordgen_reply_message(NULL));
+    if (replyp)
+        *replyp = steal(&waiter->reply);
+    coordgen_reply_unref(waiter->reply);
+    return r;
+}
+
+int coordgen_generate(CoordgenClient *client, const CoordgenGenerateOptions *options, CoordgenEventFn *fn, void *arg,
+                      CoordgenReply **replyp) {
+    Waiter waiter = { .fn = fn, .arg = arg };
+    int r = client_check_usable(client, true);
+
+    return r ? r : wait_for(client, &waiter, coordgen_generate_start(client, options, waiter_event, &waiter, NULL), replyp);
+}
+
+int coordgen_tokenize(CoordgenClient *client, const CoordgenTokenizeOptions *options, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r : wait_for(client, &waiter, coordgen_tokenize_start(client, options, waiter_event, &waiter, NULL), replyp);
+}
+
+int coordgen_detokenize(CoordgenClient *client, const CoordgenDetokenizeOptions *options, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter, coordgen_detokenize_start(client, options, waiter_event, &waiter, NULL),
+                        replyp);
+}
+
+int coordgen_status(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r : wait_for(client, &waiter, coordgen_status_start(client, timeout_ms, waiter_event, &waiter, NULL), replyp);
+}
+
+int coordgen_ping(CoordgenClient *client, int timeout_ms, uint64_t *round_trip_usp) {
+    uint64_t start_ns = clock_now_ns();
+    int r;
+
+    r = coordgen_status(client, timeout_ms, NULL);
+    if (!r && round_trip_usp)
+        *round_trip_usp = (clock_now_ns() - start_ns) / 1000u;
+    return r;
+}
+
+int coordgen_model_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter, coordgen_model_list_start(client, timeout_ms, waiter_event, &waiter, NULL),
+                        replyp);
+}
+
+int coordgen_model_show(CoordgenClient *client, const char *model, int timeout_ms, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter,
+                        coordgen_model_show_start(client, model, timeout_ms, waiter_event, &waiter, NULL), replyp);
+}
+
+int coordgen_model_load(CoordgenClient *client, const char *model, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                        CoordgenReply **replyp) {
+    Waiter waiter = { .fn = fn, .arg = arg };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter,
+                        coordgen_model_load_start(client, model, timeout_ms, waiter_event, &waiter, NULL), replyp);
+}
+
+int coordgen_model_unload(CoordgenClient *client, const char *model, int timeout_ms, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter,
+                        coordgen_model_unload_start(client, model, timeout_ms, waiter_event, &waiter, NULL), replyp);
+}

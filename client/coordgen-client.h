@@ -1,0 +1,377 @@
+/* libcoordgen-client: talk to coordgend, the service that owns the language models of a device.
+ *
+ * Installed as <coordgen-client.h>; link with `pkg-config --cflags --libs libcoordgen-client`.
+ *
+ *   CoordgenClient *client = NULL;
+ *   CoordgenReply *reply = NULL;
+ *   CoordgenGenerateOptions options;
+ *
+ *   coordgen_generate_options_init(&options);
+ *   options.prompt = "...";
+ *   if (coordgen_client_new(&client) || coordgen_client_connect(client, NULL, 5000) ||
+ *       coordgen_generate(client, &options, on_event, NULL, &reply))
+ *       fprintf(stderr, "%s\n", coordgen_client_message(client));
+ *   coordgen_reply_unref(reply);
+ *   coordgen_client_free(client);
+ *
+ * Rules
+ * - Functions that can fail return 0 or a CoordgenError. coordgen_client_message() has the text of the last failure.
+ * - A client is one connection. It belongs to one thread at a time, with one exception: coordgen_cancel() may be called
+ *   from any thread (not from a signal handler) as long as the client is not freed meanwhile.
+ * - Two ways to use it, and they mix: the calls that wait (coordgen_generate(), ...), and coordgen_*_start() with
+ *   coordgen_client_fd() and coordgen_client_dispatch() in an event loop. Any number of requests may be in flight.
+ *   Calls that wait may not be made from inside a callback; _start() and coordgen_cancel() may.
+ * - Nothing is printed, no signal is raised or handled, no state is global; descriptors are close-on-exec. After fork()
+ *   the child may only call coordgen_client_free(), which sends nothing.
+ * - Text is UTF-8. Texts that a model wrote are not NUL-free: use the length.
+ * - Structures that the library fills in may grow at the end in later versions: never copy them by assignment into
+ *   storage that outlives a change of the library, never make arrays of them.
+ */
+#ifndef COORDGEN_CLIENT_H
+#define COORDGEN_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define COORDGEN_PUBLIC __attribute__((visibility("default")))
+#else
+#define COORDGEN_PUBLIC
+#endif
+
+/* What went wrong. 1..99 come from the service, 100 and above from the library. A newer service may send numbers that
+ * are not listed: treat them as COORDGEN_E_INTERNAL. */
+typedef enum CoordgenError {
+    COORDGEN_OK = 0,
+    COORDGEN_E_PROTOCOL = 1,         /* the service did not understand the client: versions do not fit */
+    COORDGEN_E_VERSION = 2,          /* no common protocol version */
+    COORDGEN_E_INVALID_ARGUMENT = 3, /* coordgen_reply_field() names it */
+    COORDGEN_E_UNKNOWN_OPTION = 4,   /* an option that the service does not know */
+    COORDGEN_E_BUSY = 5,             /* try again after coordgen_reply_retry_after_ms() */
+    COORDGEN_E_QUOTA_EXCEEDED = 6,
+    COORDGEN_E_CONTEXT_FULL = 7, /* the prompt does not fit the model's context */
+    COORDGEN_E_MODEL_NOT_FOUND = 8,
+    COORDGEN_E_MODEL_NOT_READY = 9,
+    COORDGEN_E_MODEL_CORRUPT = 10,
+    COORDGEN_E_MODEL_IN_USE = 11,
+    COORDGEN_E_CANCELLED = 12,
+    COORDGEN_E_DENIED = 13, /* administrators' socket only */
+    COORDGEN_E_SHUTTING_DOWN = 14,
+    COORDGEN_E_NOT_FOUND = 15,
+    COORDGEN_E_INTERNAL = 16,
+    COORDGEN_E_NO_TEMPLATE = 17, /* the model has no chat template: send a raw prompt */
+
+    COORDGEN_E_UNREACHABLE = 100, /* no service at the socket */
+    COORDGEN_E_TIMEOUT = 101,     /* the time that the caller gave is over; the request was cancelled */
+    COORDGEN_E_DISCONNECTED = 102,
+    COORDGEN_E_BAD_REPLY = 103, /* the service sent something that breaks the protocol; the connection is closed */
+    COORDGEN_E_NO_MEMORY = 104,
+    COORDGEN_E_TOO_LARGE = 105,  /* the request does not fit into a frame */
+    COORDGEN_E_WRONG_STATE = 106, /* a call that is not allowed now: not connected, in a callback, after fork() */
+} CoordgenError;
+
+/* "busy", "model-not-found", ...: stable names for scripts and logs. */
+COORDGEN_PUBLIC const char *coordgen_error_name(int code);
+/* Of the library: "0.1.0". */
+COORDGEN_PUBLIC const char *coordgen_client_version(void);
+
+typedef struct CoordgenClient CoordgenClient;
+typedef struct CoordgenReply CoordgenReply;
+
+/* ---- connection ----------------------------------------------------------------------------------------------------- */
+
+COORDGEN_PUBLIC int coordgen_client_new(CoordgenClient **clientp);
+/* Closes the connection, which ends its requests in the service; their callbacks are not called. NULL is fine. */
+COORDGEN_PUBLIC CoordgenClient *coordgen_client_free(CoordgenClient *client);
+
+/* Shown to administrators; at most 64 bytes. Default: the program's name. Before connecting. */
+COORDGEN_PUBLIC int coordgen_client_set_name(CoordgenClient *client, const char *name);
+
+/* Connects and greets. socket_path NULL: $COORDGEN_SOCKET, else /run/coordgen/api.sock, else
+ * $XDG_RUNTIME_DIR/coordgen/api.sock if that is there and the former is not. timeout_ms < 0: none. After a failure, and after the end of a connection, the
+ * same client may connect again. */
+COORDGEN_PUBLIC int coordgen_client_connect(CoordgenClient *client, const char *socket_path, int timeout_ms);
+/* The same without waiting for the service's greeting: requests may be started at once. */
+COORDGEN_PUBLIC int coordgen_client_connect_start(CoordgenClient *client, const char *socket_path);
+/* On a connected stream socket, which the library owns from here on, also when this fails. */
+COORDGEN_PUBLIC int coordgen_client_connect_fd(CoordgenClient *client, int fd, int timeout_ms);
+
+COORDGEN_PUBLIC const char *coordgen_client_socket_path(const CoordgenClient *client);     /* "" before connecting */
+COORDGEN_PUBLIC const char *coordgen_client_service_version(const CoordgenClient *client); /* "" before the greeting */
+
+/* The last call on this client that failed. */
+COORDGEN_PUBLIC int coordgen_client_error(const CoordgenClient *client);
+COORDGEN_PUBLIC const char *coordgen_client_message(const CoordgenClient *client);
+COORDGEN_PUBLIC const char *coordgen_client_field(const CoordgenClient *client); /* "" when no field is at fault */
+COORDGEN_PUBLIC uint32_t coordgen_client_retry_after_ms(const CoordgenClient *client);
+
+/* ---- event loop ------------------------------------------------------------------------------------------------------ */
+
+/* One descriptor for poll(), epoll, libevent, GLib, ...: call coordgen_client_dispatch() when the events of
+ * coordgen_client_events() (always POLLIN) come, or when coordgen_client_timeout_ms() (-1: none) has passed. The
+ * descriptor stays the same from the first connecting to coordgen_client_free(). Ask for the timeout anew before each wait. */
+COORDGEN_PUBLIC int coordgen_client_fd(const CoordgenClient *client);
+COORDGEN_PUBLIC short coordgen_client_events(const CoordgenClient *client);
+COORDGEN_PUBLIC int coordgen_client_timeout_ms(CoordgenClient *client);
+/* Never waits; calls the callbacks. An error means that the connection is over; every request has had its
+ * COORDGEN_EVENT_END by then. */
+COORDGEN_PUBLIC int coordgen_client_dispatch(CoordgenClient *client);
+COORDGEN_PUBLIC size_t coordgen_client_n_in_flight(const CoordgenClient *client);
+
+typedef enum CoordgenEventKind {
+    COORDGEN_EVENT_PROGRESS = 1, /* generate: waiting and prompt; load: share of the work */
+    COORDGEN_EVENT_DELTA = 2,    /* generate: more text */
+    COORDGEN_EVENT_END = 3,      /* the last one of a request: reply is set */
+} CoordgenEventKind;
+
+typedef struct CoordgenEvent {
+    CoordgenEventKind kind;
+    uint64_t request_id;
+    /* DELTA */
+    const char *text; /* whole UTF-8 sequences; a NUL follows, which is not counted; may be empty */
+    size_t text_bytes;
+    const uint32_t *tokens; /* when want_tokens */
+    size_t n_tokens;
+    /* PROGRESS */
+    uint32_t queue_position; /* 0: running */
+    uint32_t prefilled_tokens;
+    uint32_t prompt_tokens;
+    int model_state; /* CoordgenModelState while a model loads */
+    uint32_t permille;
+    /* END */
+    CoordgenReply *reply; /* the library's; coordgen_reply_ref() keeps it */
+} CoordgenEvent;
+
+/* Everything the event points to is valid during the call. Return 0, or anything else to cancel the request. */
+typedef int CoordgenEventFn(void *arg, const CoordgenEvent *event);
+
+/* Asks the service to end a request, or (request_id 0) every one in flight. It still ends with its own END event: for a
+ * generation the reply then says COORDGEN_END_CANCELLED. Thread: any. A request that is over is no error. */
+COORDGEN_PUBLIC int coordgen_cancel(CoordgenClient *client, uint64_t request_id);
+
+/* ---- requests -------------------------------------------------------------------------------------------------------- */
+
+typedef enum CoordgenRole {
+    COORDGEN_ROLE_SYSTEM = 1,
+    COORDGEN_ROLE_USER = 2,
+    COORDGEN_ROLE_ASSISTANT = 3,
+} CoordgenRole;
+
+typedef struct CoordgenMessage {
+    CoordgenRole role;
+    const char *text;
+} CoordgenMessage;
+
+/* Fill with coordgen_generate_options_init(), then change what you need. Nothing is kept after the call. */
+typedef struct CoordgenGenerateOptions {
+    size_t struct_bytes; /* set by the init function: tells the library which fields the caller knows */
+    int timeout_ms;      /* of the whole request; < 0: none (the default) */
+    const char *model;   /* NULL: the default model */
+    /* One of the two: */
+    const CoordgenMessage *messages; /* through the model's chat template */
+    size_t n_messages;
+    const char *prompt; /* raw: no template, and no mark in it is a control token */
+
+    uint32_t max_tokens; /* 0: as many as fit */
+    const char *const *stops; /* at most 8 of at most 256 bytes; not part of the output */
+    size_t n_stops;
+    float temperature;  /* 0: greedy (the default); up to 100 */
+    uint32_t top_k;     /* 0: off */
+    float top_p;        /* 1: off */
+    float min_p;        /* 0: off */
+    float repetition_penalty;   /* 1: off */
+    uint32_t repetition_window; /* tokens; default 64; 0: all */
+    bool has_seed;              /* else the service draws one and tells it */
+    bool want_tokens;           /* token ids in the events */
+    bool ignore_end;            /* go on past end-of-generation tokens */
+    uint64_t seed;
+} CoordgenGenerateOptions;
+
+typedef struct CoordgenTokenizeOptions {
+    size_t struct_bytes;
+    int timeout_ms;
+    const char *model;
+    const char *text; /* or messages, through the chat template */
+    const CoordgenMessage *messages;
+    size_t n_messages;
+    bool add_special;   /* text: begin / end tokens as the model asks */
+    bool parse_special; /* text: control tokens by name */
+} CoordgenTokenizeOptions;
+
+typedef struct CoordgenDetokenizeOptions {
+    size_t struct_bytes;
+    int timeout_ms;
+    const char *model;
+    const uint32_t *tokens;
+    size_t n_tokens;
+    bool with_special; /* print control tokens too */
+} CoordgenDetokenizeOptions;
+
+#define coordgen_generate_options_init(options) coordgen_generate_options_init_sized((options), sizeof(*(options)))
+#define coordgen_tokenize_options_init(options) coordgen_tokenize_options_init_sized((options), sizeof(*(options)))
+#define coordgen_detokenize_options_init(options)                                                                      \
+    coordgen_detokenize_options_init_sized((options), sizeof(*(options)))
+COORDGEN_PUBLIC void coordgen_generate_options_init_sized(CoordgenGenerateOptions *options, size_t struct_bytes);
+COORDGEN_PUBLIC void coordgen_tokenize_options_init_sized(CoordgenTokenizeOptions *options, size_t struct_bytes);
+COORDGEN_PUBLIC void coordgen_detokenize_options_init_sized(CoordgenDetokenizeOptions *options, size_t struct_bytes);
+
+/* Each sends one request and returns; fn (NULL: events are dropped) is called from dispatch; request_idp may be NULL.
+ * timeout_ms < 0: none. A failure here means that nothing was sent and fn will not be called. */
+COORDGEN_PUBLIC int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOptions *options,
+                                            CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+COORDGEN_PUBLIC int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOptions *options,
+                                            CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+COORDGEN_PUBLIC int coordgen_detokenize_start(CoordgenClient *client, const CoordgenDetokenizeOptions *options,
+                                              CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+COORDGEN_PUBLIC int coordgen_status_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                                          uint64_t *request_idp);
+COORDGEN_PUBLIC int coordgen_model_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                                              uint64_t *request_idp);
+COORDGEN_PUBLIC int coordgen_model_show_start(CoordgenClient *client, const char *model, int timeout_ms,
+                                              CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+COORDGEN_PUBLIC int coordgen_model_load_start(CoordgenClient *client, const char *model, int timeout_ms,
+                                              CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+COORDGEN_PUBLIC int coordgen_model_unload_start(CoordgenClient *client, const char *model, int timeout_ms,
+                                                CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+
+/* The same, waiting for the end. fn (may be NULL) gets PROGRESS and DELTA only. replyp (may be NULL) is set whenever the
+ * request was sent, whatever its end; unref it. Returns the code of the reply. */
+COORDGEN_PUBLIC int coordgen_generate(CoordgenClient *client, const CoordgenGenerateOptions *options,
+                                      CoordgenEventFn *fn, void *arg, CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_tokenize(CoordgenClient *client, const CoordgenTokenizeOptions *options,
+                                      CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_detokenize(CoordgenClient *client, const CoordgenDetokenizeOptions *options,
+                                        CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_status(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
+/* A status request whose answer is only measured. round_trip_usp may be NULL. */
+COORDGEN_PUBLIC int coordgen_ping(CoordgenClient *client, int timeout_ms, uint64_t *round_trip_usp);
+COORDGEN_PUBLIC int coordgen_model_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_model_show(CoordgenClient *client, const char *model, int timeout_ms,
+                                        CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_model_load(CoordgenClient *client, const char *model, int timeout_ms, CoordgenEventFn *fn,
+                                        void *arg, CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_model_unload(CoordgenClient *client, const char *model, int timeout_ms,
+                                          CoordgenReply **replyp);
+
+/* ---- replies --------------------------------------------------------------------------------------------------------- */
+
+COORDGEN_PUBLIC CoordgenReply *coordgen_reply_ref(CoordgenReply *reply);
+COORDGEN_PUBLIC CoordgenReply *coordgen_reply_unref(CoordgenReply *reply); /* NULL is fine; returns NULL */
+
+COORDGEN_PUBLIC int coordgen_reply_error(const CoordgenReply *reply); /* 0 or a CoordgenError */
+COORDGEN_PUBLIC const char *coordgen_reply_message(const CoordgenReply *reply);
+COORDGEN_PUBLIC const char *coordgen_reply_field(const CoordgenReply *reply);
+COORDGEN_PUBLIC uint32_t coordgen_reply_retry_after_ms(const CoordgenReply *reply);
+
+typedef enum CoordgenEndReason {
+    COORDGEN_END_NONE = 0,      /* the request failed */
+    COORDGEN_END_TOKEN = 1,     /* the model ended its turn */
+    COORDGEN_END_STOP = 2,      /* a stop string */
+    COORDGEN_END_MAX_TOKENS = 3,
+    COORDGEN_END_CONTEXT_FULL = 4,
+    COORDGEN_END_CANCELLED = 5,
+} CoordgenEndReason;
+
+/* "end-token", "stop-string", ... */
+COORDGEN_PUBLIC const char *coordgen_end_reason_name(int reason);
+
+typedef struct CoordgenGenerateResult {
+    const char *text; /* all of it, NUL-terminated; also what came before a failure */
+    size_t text_bytes;
+    CoordgenEndReason end_reason;
+    uint32_t prompt_tokens;
+    uint32_t cached_tokens; /* of the prompt, not computed again */
+    uint32_t output_tokens;
+    uint64_t queue_us;
+    uint64_t load_us;
+    uint64_t prefill_us;
+    uint64_t decode_us;
+    uint64_t total_us;
+    const char *model;
+    /* as they took effect */
+    uint64_t seed;
+    uint32_t max_tokens;
+    float temperature;
+    uint32_t top_k;
+    float top_p;
+    float min_p;
+    float repetition_penalty;
+    uint32_t repetition_window;
+} CoordgenGenerateResult;
+
+typedef enum CoordgenModelState {
+    COORDGEN_MODEL_AVAILABLE = 1, /* on disk */
+    COORDGEN_MODEL_IMPORTING = 2,
+    COORDGEN_MODEL_LOADING = 3,
+    COORDGEN_MODEL_READY = 4,
+    COORDGEN_MODEL_FAILED = 5,
+} CoordgenModelState;
+
+COORDGEN_PUBLIC const char *coordgen_model_state_name(int state);
+
+typedef struct CoordgenModel { /* texts are never NULL */
+    const char *name;
+    const char *path;
+    CoordgenModelState state;
+    const char *detail;
+    bool is_default;
+    const char *architecture;
+    const char *kv_type;
+    const char *kernel;
+    const char *source_sha256;
+    const char *chat_format;
+    uint32_t context_tokens;
+    uint32_t vocabulary;
+    uint64_t parameters;
+    uint64_t weights_bytes;
+    uint64_t kv_bytes_per_token;
+    uint64_t file_bytes;
+} CoordgenModel;
+
+typedef struct CoordgenMemory {
+    const char *name;
+    uint64_t used_bytes;
+    uint64_t peak_bytes;
+    uint64_t limit_bytes; /* 0: none */
+} CoordgenMemory;
+
+typedef struct CoordgenStatus {
+    const char *service_version;
+    const char *isa;
+    uint64_t uptime_us;
+    uint32_t pid;
+    uint32_t threads;
+    uint32_t connections;
+    uint32_t connections_max;
+    uint32_t requests_queued;
+    uint32_t requests_running;
+    uint32_t queue_max;
+    bool draining;
+    uint64_t requests_done;
+    uint64_t requests_cancelled;
+    uint64_t requests_failed;
+    uint64_t prompt_tokens;
+    uint64_t output_tokens;
+} CoordgenStatus;
+
+/* Each returns what the reply holds, or NULL / 0 when it is of another kind. All live as long as the reply. */
+COORDGEN_PUBLIC const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply);
+COORDGEN_PUBLIC const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply, size_t *n_tokensp);
+COORDGEN_PUBLIC const char *coordgen_reply_piece(const CoordgenReply *reply, size_t index, size_t *len_bytesp);
+COORDGEN_PUBLIC const char *coordgen_reply_text(const CoordgenReply *reply, size_t *len_bytesp); /* detokenize */
+COORDGEN_PUBLIC const CoordgenStatus *coordgen_reply_status(const CoordgenReply *reply);
+COORDGEN_PUBLIC size_t coordgen_reply_n_memory(const CoordgenReply *reply);
+COORDGEN_PUBLIC const CoordgenMemory *coordgen_reply_memory(const CoordgenReply *reply, size_t index);
+COORDGEN_PUBLIC size_t coordgen_reply_n_models(const CoordgenReply *reply); /* list, show, load, status */
+COORDGEN_PUBLIC const CoordgenModel *coordgen_reply_model(const CoordgenReply *reply, size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

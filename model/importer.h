@@ -1,0 +1,65 @@
+/* Importer: a GGUF source becomes a model package (package.h) with int8 linears, tensor by tensor, in bounded memory. */
+#ifndef COORDGEN_MODEL_IMPORTER_H
+#define COORDGEN_MODEL_IMPORTER_H
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/file_io.h"
+#include "model/gguf.h"
+
+enum {
+    IMPORT_E_UNSUPPORTED = 1, /* an architecture, tensor type, tokenizer or kind of file that is refused by name */
+    IMPORT_E_CORRUPT = 2,     /* the source contradicts itself or holds values that are not finite */
+    IMPORT_E_CANCELLED = 3,   /* the flag was seen */
+    IMPORT_E_NO_SPACE = 4,    /* the text has the path and the bytes that are needed */
+    IMPORT_E_CHANGED = 5,     /* the source changed while it was read: import it again */
+    IMPORT_E_EXISTS = 6,      /* the output path holds something that is not a package, or the source itself */
+};
+
+typedef enum ImportStage {
+    IMPORT_STAGE_HASH,    /* SHA-256 of the source */
+    IMPORT_STAGE_CONVERT, /* bytes of the source's tensors */
+    IMPORT_STAGE_SYNC,    /* the package reaches the disk */
+} ImportStage;
+
+const char *import_stage_name(ImportStage stage);
+
+/* Called on the thread that runs import_run(), some times for every megabyte. */
+typedef void ImportProgressFn(void *arg, ImportStage stage, uint64_t done_bytes, uint64_t total_bytes);
+
+typedef struct ImportOptions {
+    bool rotate;                  /* rotate weights by blocks (quant/rotate.h); a package of unrotated ones has its own name */
+    unsigned int n_threads;       /* 0: one for every processor that this process may use */
+    const char *cache_dir;        /* where packages without an out_path go; NULL: the user's cache */
+    ImportProgressFn *progress;   /* may be NULL */
+    void *progress_arg;
+    const _Atomic bool *cancelled; /* may be NULL; polled several times a megabyte */
+} ImportOptions;
+
+#define IMPORT_OPTIONS_DEFAULT ((ImportOptions){ .rotate = true })
+
+typedef struct ImportReport {
+    char path[PATH_MAX];             /* of the package */
+    bool already_imported;           /* it was there: nothing was written */
+    char source_sha256[SHA256_HEX_BYTES];
+    bool hash_remembered;            /* the source was known by size, times and inode, and was not read again */
+    uint64_t source_bytes;
+    uint64_t package_bytes;
+    size_t n_linears;
+    double seconds;
+} ImportReport;
+
+/* out_path NULL: import_default_path(). */
+int import_run(const char *source_path, const char *out_path, const ImportOptions *options, ImportReport *report,
+               ErrText *err);
+
+/* CACHE_DIR/NAME-<first 12 hex of sha256>.cgm; cache_dir NULL: $XDG_CACHE_HOME or ~/.cache, /coordgen/models. */
+int import_default_path(char path[PATH_MAX], const char *source_path, const char *sha256, bool rotate, const char *cache_dir,
+                        ErrText *err);
+
+#endif

@@ -5,7 +5,7 @@
 #include "engine/tokenizer.h"
 
 enum {
-    CHAT_E_ROLE = 1,   /* a role or an order of roles that the template does not have */
+    CHAT_E_ROLE = 1,        /* a role or an order of roles that the template does not have */
     CHAT_E_NO_TEMPLATE = 2, /* the model has no template that is known: use a raw prompt */
 };
 
@@ -31,11 +31,22 @@ typedef struct ChatMessage {
 
 typedef struct ChatTemplate {
     ChatFormat format;
-    char default_system[256]; /* "" : none is added */
-    bool mistral_space_after_marks; /* details that differ between the versions of one format */
+    char default_system[1024]; /* ChatML: system text when no message has one; "": none is added */
+    bool adds_bos;             /* the template itself begins with BOS */
+    /* Llama 3: 3.1 and later always have a system turn that opens with two dates; "": none */
+    char today_date[32];
+    /* Mistral: details that differ between the versions of the format */
+    bool mistral_space_before_marks; /* v1: " [INST] text [/INST]" */
+    bool mistral_space_after_marks;  /* v1, v3, v7: "[INST] text" and " answer"; not the Tekken versions */
+    bool mistral_system_marks;       /* v7: [SYSTEM_PROMPT] */
+    bool mistral_system_last;        /* v3: the system text goes before the last user text, not the first */
+    bool mistral_trims_answers;      /* v3 */
+    bool has_template;               /* the file has one, known or not */
 } ChatTemplate;
 
 void chat_template_init(ChatTemplate *chat, const GgufFile *file);
+/* The same from the template's text. */
+void chat_template_parse(ChatTemplate *chat, const char *text, size_t len_bytes);
 const char *chat_format_name(ChatFormat format);
 /* Marks become control tokens, message texts never do. With the generation prompt at the end; appended to list. */
 int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatMessage *messages,

@@ -14,7 +14,7 @@
 enum {
     TOKENIZER_E_UNSUPPORTED = 1, /* a tokenizer model or pre-tokenizer that is not known; the text names it */
     TOKENIZER_E_CORRUPT = 2,     /* tables that contradict themselves */
-    TOKENIZER_E_TOO_LONG = 3,    /* more tokens than the caller's limit */
+    TOKENIZER_E_TOO_LONG = 3,    /* a text of more than 64 MiB */
 };
 
 #define TOKEN_NONE UINT32_MAX
@@ -51,8 +51,10 @@ uint32_t tokenizer_eos(const Tokenizer *tokenizer);
 bool tokenizer_adds_bos(const Tokenizer *tokenizer);
 bool tokenizer_is_end(const Tokenizer *tokenizer, uint32_t id);     /* ends a generation */
 bool tokenizer_is_control(const Tokenizer *tokenizer, uint32_t id); /* has no text of its own */
-uint32_t tokenizer_find(const Tokenizer *tokenizer, const char *text); /* id of a token by its exact raw text, or TOKEN_NONE */
-const char *tokenizer_model_name(const Tokenizer *tokenizer);       /* "gpt2/smollm", "llama" */
+bool tokenizer_is_mark(const Tokenizer *tokenizer, uint32_t id); /* recognised as a whole with TOKENIZE_PARSE_SPECIAL */
+/* Id of a token by its text as it stands in the file, or TOKEN_NONE. */
+uint32_t tokenizer_find(const Tokenizer *tokenizer, const char *text);
+const char *tokenizer_model_name(const Tokenizer *tokenizer); /* "gpt2/smollm", "llama" */
 uint64_t tokenizer_memory_bytes(const Tokenizer *tokenizer);
 
 /* The bytes that a token stands for (control tokens: none unless with_special, then their name); appended to text. */
@@ -69,7 +71,8 @@ typedef struct Detokenizer {
 } Detokenizer;
 
 void detokenizer_init(Detokenizer *detokenizer, const Tokenizer *tokenizer, bool at_start, bool with_special);
-int detokenizer_push(Detokenizer *detokenizer, uint32_t id, StrBuf *text); /* appends; 0, -EINVAL (no such id), -ENOMEM */
-int detokenizer_finish(Detokenizer *detokenizer, StrBuf *text);            /* what is still held, as U+FFFD */
+/* Appends to text. 0, -EINVAL (no such id), -ENOMEM. */
+int detokenizer_push(Detokenizer *detokenizer, uint32_t id, StrBuf *text);
+int detokenizer_finish(Detokenizer *detokenizer, StrBuf *text); /* what is still held, as U+FFFD */
 
 #endif

@@ -1,0 +1,255 @@
+#include "engine/mark_matcher.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define NODES_MAX (1u << 24) /* a node number and a byte fit into an edge's key */
+
+/* --- automaton -------------------------------------------------------------------------------------------------- */
+
+static MarkEdge *edge_slot(const MarkMatcher *matcher, uint32_t from, uint8_t byte) {
+    uint32_t key = (from << 8 | byte) + 1, at = (key * 0x9e3779b1u) >> 7 & matcher->edge_mask;
+
+    while (matcher->edges[at].key && matcher->edges[at].key != key)
+        at = (at + 1) & matcher->edge_mask;
+    return &matcher->edges[at];
+}
+
+/* The state after reading byte in state from. */
+static uint32_t step(const MarkMatcher *matcher, uint32_t from, uint8_t byte) {
+    for (;;) {
+        const MarkEdge *edge = edge_slot(matcher, from, byte);
+
+        if (edge->key)
+            return edge->child;
+        if (!from)
+            return 0;
+        from = matcher->nodes[from].fail;
+    }
+}
+
+static void add_mark(MarkMatcher *matcher, uint32_t id) {
+    uint32_t len_bytes, at = 0;
+    const char *text = vocab_text(matcher->vocab, id, &len_bytes);
+
+    for (uint32_t i = len_bytes; i-- > 0;) {
+        uint8_t byte = (uint8_t)text[i];
+        MarkEdge *edge = edge_slot(matcher, at, byte);
+
+        if (!edge->key) {
+            *edge = (MarkEdge){ .key = (at << 8 | byte) + 1, .child = matcher->n_nodes };
+            matcher->nodes[matcher->n_nodes++] = (MarkNode){ .id = UINT32_MAX, .len_bytes = len_bytes - i };
+        }
+        at = edge->child;
+    }
+    if (matcher->nodes[at].id == UINT32_MAX) /* the first token of a text */
+        matcher->nodes[at].id = id;
+    if (len_bytes > matcher->len_max_bytes)
+        matcher->len_max_bytes = len_bytes;
+}
+
+/* Fail links by rising length, so that the shorter ones are there. */
+static int link_nodes(MarkMatcher *matcher) {
+    _cleanup_(freep)
+    MarkEdge *by_len = NULL;
+    _cleanup_(freep)
+    uint32_t *starts = calloc((size_t)matcher->len_max_bytes + 2, sizeof(*starts));
+    MarkNode *nodes = matcher->nodes;
+
+    by_len = malloc(matcher->n_nodes * sizeof(*by_len));
+    if (!starts || !by_len)
+        return err_raise(-ENOMEM);
+    for (uint32_t i = 1; i < matcher->n_nodes; i++)
+        starts[nodes[i].len_bytes + 1]++;
+    for (uint32_t i = 1; i <= matcher->len_max_bytes; i++)
+        starts[i + 1] += starts[i];
+    for (uint32_t i = 0; i <= matcher->edge_mask; i++)
+        if (matcher->edges[i].key)
+            by_len[starts[nodes[matcher->edges[i].child].len_bytes]++] = matcher->edges[i];
+    for (uint32_t i = 0; i + 1 < matcher->n_nodes; i++) {
+        uint32_t parent = (by_len[i].key - 1) >> 8;
+        MarkNode *node = &nodes[by_len[i].child];
+
+        node->fail = parent ? step(matcher, nodes[parent].fail, (uint8_t)(by_len[i].key - 1)) : 0;
+        node->shorter = nodes[node->fail].id != UINT32_MAX ? node->fail : nodes[node->fail].shorter;
+    }
+    return 0;
+}
+
+int mark_matcher_init(MarkMatcher *matcher, const Vocab *vocab, unsigned int type_mask, const char *path,
+                      ErrText *err) {
+    uint64_t n_bytes = 0;
+    uint32_t n_slots = 16, len_bytes;
+
+    *matcher = (MarkMatcher){ .vocab = vocab };
+    for (uint32_t id = 0; id < vocab->n_tokens; id++)
+        if (type_mask & 1u << vocab->types[id]) {
+            vocab_text(vocab, id, &len_bytes);
+            n_bytes += len_bytes;
+        }
+    if (n_bytes >= NODES_MAX - 1)
+        return err_set(err, VOCAB_E_CORRUPT, "%s: the texts of the special tokens pass %u bytes: refused", path,
+                       NODES_MAX);
+    while (n_slots < 2 * n_bytes)
+        n_slots *= 2;
+    matcher->edge_mask = n_slots - 1;
+    matcher->edges = calloc(n_slots, sizeof(*matcher->edges));
+    matcher->nodes = malloc((n_bytes + 1) * sizeof(*matcher->nodes));
+    if (!matcher->edges || !matcher->nodes)
+        return err_raise(-ENOMEM);
+    matcher->nodes[0] = (MarkNode){ .id = UINT32_MAX };
+    matcher->n_nodes = 1;
+    for (uint32_t id = 0; id < vocab->n_tokens; id++)
+        if (type_mask & 1u << vocab->types[id] && vocab->offsets[id] != vocab->offsets[id + 1])
+            add_mark(matcher, id);
+    return link_nodes(matcher);
+}
+
+void mark_matcher_deinit(MarkMatcher *matcher) {
+    free(matcher->nodes);
+    free(matcher->edges);
+    *matcher = (MarkMatcher){ 0 };
+}
+
+uint64_t mark_matcher_memory_bytes(const MarkMatcher *matcher) {
+    return matcher->edges ? ((uint64_t)matcher->edge_mask + 1) * sizeof(*matcher->edges) +
+                                matcher->n_nodes * sizeof(*matcher->nodes)
+                          : 0;
+}
+
+/* --- choice of occurrences -------------------------------------------------------------------------------------- */
+
+typedef struct Occurrence {
+    uint32_t offset;
+    uint32_t node; /* the mark that is tried here: the longest first, then shorter ones; 0: none fits */
+    uint32_t next; /* in the list of its length, plus one; 0: the last */
+    bool accepted;
+} Occurrence;
+
+typedef struct OccurrenceList {
+    Occurrence *items; /* by falling offset */
+    size_t n;
+    size_t room;
+} OccurrenceList;
+
+static int list_occurrences(const MarkMatcher *matcher, const char *text, size_t len_bytes, OccurrenceList *list) {
+    uint32_t state = 0;
+
+    for (size_t i = len_bytes; i-- > 0;) {
+        uint32_t node;
+
+        state = step(matcher, state, (uint8_t)text[i]);
+        node = matcher->nodes[state].id != UINT32_MAX ? state : matcher->nodes[state].shorter;
+        if (!node)
+            continue;
+        if (list->n == list->room) {
+            size_t room = list->room ? 2 * list->room : 64;
+            Occurrence *items = realloc(list->items, room * sizeof(*items));
+
+            if (!items)
+                return err_raise(-ENOMEM);
+            list->items = items;
+            list->room = room;
+        }
+        list->items[list->n++] = (Occurrence){ .offset = (uint32_t)i, .node = node };
+    }
+    return 0;
+}
+
+static int compare_falling(const void *a, const void *b) {
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+    return left < right ? 1 : left > right ? -1 : 0;
+}
+
+static bool is_covered(const uint8_t *covered, uint32_t at) {
+    return covered[at >> 3] >> (at & 7) & 1;
+}
+
+/* Takes the occurrences of one length, leftmost first; what does not fit is moved to its next shorter mark. */
+static void choose_of_length(const MarkMatcher *matcher, OccurrenceList *list, uint32_t *heads, uint32_t *batch,
+                             uint8_t *covered, uint32_t len_bytes) {
+    size_t n = 0;
+    bool sorted = true;
+
+    for (uint32_t at = heads[len_bytes]; at; at = list->items[at - 1].next) {
+        batch[n] = at - 1;
+        sorted = sorted && (!n || batch[n - 1] > batch[n]);
+        n++;
+    }
+    if (!sorted) /* a larger index is a smaller offset */
+        qsort(batch, n, sizeof(*batch), compare_falling);
+    for (size_t i = 0; i < n; i++) {
+        Occurrence *item = &list->items[batch[i]];
+        const MarkNode *node = &matcher->nodes[item->node];
+
+        if (is_covered(covered, item->offset))
+            continue;
+        /* What is taken already is at least as long: it cannot lie inside without covering an end. */
+        if (!is_covered(covered, item->offset + len_bytes - 1)) {
+            item->accepted = true;
+            for (uint32_t k = 0; k < len_bytes; k++)
+                covered[(item->offset + k) >> 3] |= (uint8_t)(1u << ((item->offset + k) & 7));
+        } else if (node->shorter) {
+            uint32_t *head = &heads[matcher->nodes[node->shorter].len_bytes];
+
+            item->node = node->shorter;
+            item->next = *head;
+            *head = batch[i] + 1;
+        }
+    }
+}
+
+/* mark_matcher_find() - which special tokens a text holds, and where
+ *
+ * The rule is llama.cpp's: token by token, the longest text first, each takes its occurrences from the left in what the
+ * earlier ones left over. That is: occurrences by (length falling, offset rising), taken when nothing of them is taken.
+ * Texts of equal length do not overlap in any known model; here the leftmost wins. Return: 0 or -ENOMEM. */
+int mark_matcher_find(const MarkMatcher *matcher, const char *text, size_t len_bytes, MarkHit **hitsp,
+                      size_t *n_hitsp) {
+    _cleanup_(freep)
+    uint32_t *heads = NULL, *batch = NULL;
+    _cleanup_(freep)
+    Occurrence *items = NULL;
+    _cleanup_(freep)
+    uint8_t *covered = NULL;
+    OccurrenceList list = { 0 };
+    size_t n_hits = 0;
+    MarkHit *hits;
+    int r;
+
+    r = list_occurrences(matcher, text, len_bytes, &list);
+    items = list.items;
+    if (r)
+        return r;
+    *hitsp = NULL;
+    *n_hitsp = 0;
+    if (!list.n)
+        return 0;
+    heads = calloc((size_t)matcher->len_max_bytes + 1, sizeof(*heads));
+    batch = malloc(list.n * sizeof(*batch));
+    covered = calloc(len_bytes / 8 + 1, 1);
+    hits = malloc(list.n * sizeof(*hits));
+    if (!heads || !batch || !covered || !hits) {
+        free(hits);
+        return err_raise(-ENOMEM);
+    }
+    for (size_t i = 0; i < list.n; i++) {
+        uint32_t *head = &heads[matcher->nodes[list.items[i].node].len_bytes];
+
+        list.items[i].next = *head;
+        *head = (uint32_t)i + 1;
+    }
+    for (uint32_t length = matcher->len_max_bytes; length; length--)
+        if (heads[length])
+            choose_of_length(matcher, &list, heads, batch, covered, length);
+    for (size_t i = list.n; i-- > 0;)
+        if (list.items[i].accepted)
+            hits[n_hits++] = (MarkHit){ .offset = list.items[i].offset, .id = matcher->nodes[list.items[i].node].id };
+    *hitsp = hits;
+    *n_hitsp = n_hits;
+    return 0;
+}

@@ -2,6 +2,9 @@
  * is compiled with the flags of its suffix. All builds give the same bits, because every float operation is one lane's,
  * in an order that the code below fixes, and is never contracted (-ffp-contract=off). No libm but sqrtf, which IEEE 754
  * defines to the bit. */
+#ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_IMPL_H
+#define COORDGEN_BACKENDS_CPU_ROW_OPS_IMPL_H
+
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -238,3 +241,5 @@ const RowOps ROW_OPS_NAME = {
     .exp = exp_row,
     .dot = dot,
 };
+
+#endif

@@ -148,7 +148,7 @@ static void test_row_ops_rms_norm(void **state) {
     EACH_BUILD(ops)
         for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
             size_t n = lengths[l];
-            float *y = guarded(buffer, l, n), mean = plain_dot(x, x) / (float)n, factor = 1.0f / sqrtf(mean + 1e-5f);
+            float *y = guarded(buffer, l), mean = plain_dot(x, x, n) / (float)n, factor = 1.0f / sqrtf(mean + 1e-5f);
 
             for (size_t i = 0; i < n; i++) {
                 expected[i] = x[i] * factor;

@@ -49,7 +49,7 @@ static void source_deinit(Source *source) {
         close(source->fd);
 }
 
-/* The families that engine/tokenizer.h builds; it knows the pre-tokenizers and refuses an unknown one at load. */
+/* The families that engine/tokenizer.h builds. It knows the pre-tokenizers: see ImportOptions.check_source. */
 static int check_tokenizer(const Source *source, ErrText *err) {
     GgufString model;
     Printable shown;
@@ -474,6 +474,11 @@ int import_run(const char *source_path, const char *out_path, const ImportOption
     r = source_open(&source, source_path, err);
     if (r)
         return r;
+    if (options->check_source) {
+        r = options->check_source(source.file, err);
+        if (r)
+            return r > 0 ? IMPORT_E_UNSUPPORTED : err_trace(r);
+    }
     made.source_bytes = (uint64_t)source.st.st_size;
     r = source_identify(&source, options, &made, err);
     if (r)

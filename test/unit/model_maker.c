@@ -1,0 +1,218 @@
+#define _GNU_SOURCE
+#undef NDEBUG
+#include "test/unit/model_maker.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <ftw.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/f16.h"
+#include "base/file_io.h"
+#include "model/arch.h"
+#include "model/hparams.h"
+
+uint64_t test_random(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+float test_random_normal(uint64_t *state) {
+    double sum = -6;
+
+    for (int i = 0; i < 12; i++)
+        sum += (double)(test_random(state) >> 11) * 0x1p-53;
+    return (float)sum;
+}
+
+static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
+    const struct {
+        const char *suffix;
+        uint32_t value;
+    } numbers[] = {
+        { "block_count", maker->n_layers },       { "context_length", 512 },
+        { "embedding_length", maker->n_embd },    { "feed_forward_length", maker->n_ff },
+        { "attention.head_count", maker->n_heads }, { "attention.head_count_kv", maker->n_kv_heads },
+        { "attention.key_length", maker->head_size }, { "attention.value_length", maker->head_size },
+    };
+    static const char *const merges[] = { "a b", "c d" };
+    const char **tokens = calloc(maker->n_vocab, sizeof(*tokens));
+    char (*texts)[16] = calloc(maker->n_vocab, sizeof(*texts));
+    int32_t *types = calloc(maker->n_vocab, sizeof(*types));
+    char name[128];
+
+    assert(tokens && texts && types);
+    gguf_writer_string(writer, "general.architecture", maker->arch);
+    gguf_writer_string(writer, "general.name", "test model");
+    gguf_writer_u32(writer, "general.file_type", 0);
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        snprintf(name, sizeof(name), "%s.%s", maker->arch, numbers[i].suffix);
+        gguf_writer_u32(writer, name, numbers[i].value);
+    }
+    snprintf(name, sizeof(name), "%s.attention.layer_norm_rms_epsilon", maker->arch);
+    gguf_writer_f32(writer, name, 1e-5f);
+    for (uint32_t i = 0; i < maker->n_vocab; i++) {
+        snprintf(texts[i], sizeof(texts[i]), i < 26 ? "%c" : "t%u", i < 26 ? 'a' + (int)i : (int)i);
+        tokens[i] = texts[i];
+        types[i] = 1;
+    }
+    gguf_writer_string(writer, "tokenizer.ggml.model", maker->tokenizer);
+    gguf_writer_string(writer, "tokenizer.ggml.pre", "smollm");
+    gguf_writer_strings(writer, "tokenizer.ggml.tokens", tokens, maker->n_vocab);
+    gguf_writer_array(writer, "tokenizer.ggml.token_type", GGUF_I32, types, maker->n_vocab);
+    gguf_writer_strings(writer, "tokenizer.ggml.merges", merges, ARRAY_LEN(merges));
+    gguf_writer_u32(writer, "tokenizer.ggml.eos_token_id", 1);
+    free(tokens);
+    free(texts);
+    free(types);
+}
+
+typedef struct MakerTensors {
+    const ModelMaker *maker;
+    GgufWriter *writer;
+    uint64_t state;
+    bool filling; /* second pass: data */
+} MakerTensors;
+
+static void fill_block(uint32_t type, uint32_t block_values, uint8_t *block, uint64_t *state) {
+    float x = test_random_normal(state) * 0.2f;
+    uint16_t half;
+
+    switch (type) {
+    case GGML_F32:
+        memcpy(block, &x, 4);
+        break;
+    case GGML_F16:
+        half = f32_to_f16(x);
+        memcpy(block, &half, 2);
+        break;
+    case GGML_BF16:
+        half = (uint16_t)(f32_to_bits(x) >> 16);
+        memcpy(block, &half, 2);
+        break;
+    default: /* Q8_0, Q4_0: a scale, then any bytes */
+        assert(type == GGML_Q8_0 || type == GGML_Q4_0);
+        half = f32_to_f16(0.002f + fabsf(x) * 0.01f);
+        memcpy(block, &half, 2);
+        for (uint32_t i = 0; i < block_values / (type == GGML_Q8_0 ? 1 : 2); i++)
+            block[2 + i] = (uint8_t)test_random(state);
+    }
+}
+
+static int maker_tensor(void *arg, const ArchTensor *tensor, int layer) {
+    MakerTensors *tensors = arg;
+    const ModelMaker *maker = tensors->maker;
+    const Hparams hparams = { .n_embd = maker->n_embd, .n_ff = maker->n_ff, .n_heads = maker->n_heads, .n_kv_heads = maker->n_kv_heads,
+                              .head_size = maker->head_size, .n_vocab = maker->n_vocab, .n_rot = maker->head_size };
+    bool linear = tensor_role_is_linear(tensor->role);
+    uint64_t ne[2] = { hparams_dim(&hparams, tensor->in), hparams_dim(&hparams, tensor->out) };
+    uint32_t type = linear ? maker->type : GGML_F32, block_values, block_bytes;
+    uint8_t block[64];
+    char name[GGUF_TENSOR_NAME_MAX];
+
+    if (tensor->role == ROLE_ROPE_FREQS || (tensor->role == ROLE_OUTPUT && maker->tied))
+        return 0;
+    if (!tensors->filling) {
+        gguf_writer_tensor(tensors->writer, tensor_name(tensor->role, layer, name, sizeof(name)), type, linear ? 2 : 1, ne);
+        return 0;
+    }
+    assert(ggml_type_block(type, &block_values, &block_bytes));
+    for (uint64_t i = 0; i < ne[0] * ne[1] / block_values; i++) {
+        fill_block(type, block_values, block, &tensors->state);
+        if (maker->bad_value && tensor->role == (maker->tied ? ROLE_FFN_DOWN : ROLE_OUTPUT) && i == 77)
+            memset(block, 0xff, block_bytes);
+        assert(gguf_writer_append(tensors->writer, block, block_bytes, NULL) == 0);
+    }
+    return 0;
+}
+
+static void each_tensor(const ModelMaker *maker, MakerTensors *tensors) {
+    const Arch *arch = arch_find(maker->arch);
+
+    if (!arch)
+        arch = arch_at(0); /* tests of an unknown name */
+    for (size_t i = 0; i < arch->n_first; i++)
+        maker_tensor(tensors, &arch->first[i], -1);
+    for (uint32_t layer = 0; layer < maker->n_layers; layer++)
+        for (size_t i = 0; i < arch->n_layer; i++)
+            maker_tensor(tensors, &arch->layer[i], (int)layer);
+    for (size_t i = 0; i < arch->n_last; i++)
+        maker_tensor(tensors, &arch->last[i], -1);
+}
+
+void model_maker_run(const ModelMaker *maker, StrBuf *file) {
+    _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
+    MakerTensors tensors = { .maker = maker, .state = maker->seed };
+
+    assert(gguf_writer_new(&writer, 32, NULL) == 0);
+    tensors.writer = writer;
+    maker_keys(maker, writer);
+    each_tensor(maker, &tensors);
+    assert(gguf_writer_layout(writer, NULL) == 0);
+    assert(gguf_writer_start(writer, (GgufSink){ .buf = file }, NULL) == 0);
+    tensors.filling = true;
+    each_tensor(maker, &tensors);
+    assert(gguf_writer_finish(writer, NULL) == 0);
+    assert(file->len_bytes == gguf_writer_file_bytes(writer));
+}
+
+void test_write_file(const char *folder, const char *name, const void *data, size_t len_bytes) {
+    char path[PATH_MAX];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    file = fopen(path, "we");
+    assert(file && fwrite(data, 1, len_bytes, file) == len_bytes && fclose(file) == 0);
+}
+
+void test_folder_make(char path[256]) {
+    const char *base = getenv("TMPDIR");
+
+    snprintf(path, 256, "%.200s/coordgen-test-XXXXXX", base && *base ? base : "/tmp");
+    assert(mkdtemp(path));
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+    return remove(path);
+}
+
+void test_folder_remove(const char *path) {
+    (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+size_t test_folder_count(const char *path) {
+    const struct dirent *entry;
+    DIR *dir = opendir(path);
+    size_t n = 0;
+
+    assert(dir);
+    while ((entry = readdir(dir)))
+        n += entry->d_type != DT_DIR;
+    closedir(dir);
+    return n;
+}
+
+const char *test_default_model(void) {
+    static char path[PATH_MAX];
+    const char *model = getenv("COORDGEN_MODEL"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+
+    if (model)
+        snprintf(path, sizeof(path), "%s", model);
+    else if (xdg && *xdg)
+        snprintf(path, sizeof(path), "%s/coordgen/fetched/smollm2-135m.gguf", xdg);
+    else
+        snprintf(path, sizeof(path), "%s/.cache/coordgen/fetched/smollm2-135m.gguf", home ? home : "");
+    if (!access(path, R_OK))
+        return path;
+    printf("skipped: the default model is not at %s (tools/fetch-model smollm2-135m)\n", path);
+    return NULL;
+}

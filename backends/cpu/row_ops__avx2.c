@@ -1,0 +1,3 @@
+#define ROW_OPS_NAME row_ops__avx2
+#define ROW_OPS_NEED CPU_AVX2
+#include "backends/cpu/row_ops_impl.h"

@@ -1,0 +1,3 @@
+#define ROW_OPS_NAME row_ops__avx512
+#define ROW_OPS_NEED (CPU_AVX2 | CPU_AVX512)
+#include "backends/cpu/row_ops_impl.h"

@@ -1,0 +1,245 @@
+/* The row operators, compiled once for each instruction set: the including file gives ROW_OPS_NAME and ROW_OPS_NEED and
+ * is compiled with the flags of its suffix. All builds give the same bits, because every float operation is one lane's,
+ * in an order that the code below fixes, and is never contracted (-ffp-contract=off). No libm but sqrtf, which IEEE 754
+ * defines to the bit. */
+#ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_IMPL_H
+#define COORDGEN_BACKENDS_CPU_ROW_OPS_IMPL_H
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+
+#include "backends/cpu/lanes.h"
+#include "backends/cpu/row_ops.h"
+#include "backends/cpu/row_ops_attention.h"
+#include "base/cpu.h"
+
+/* 16 partial sums by index mod 16; lanes past n add zero. */
+static float dot(const float *a, const float *b, size_t n) {
+    Lanes sum = lanes_of(0);
+
+    for (size_t i = 0; i < n; i += N_LANES)
+        sum = lanes_add_product(sum, lanes_load_n(a + i, n - i, 0), lanes_load_n(b + i, n - i, 0));
+    return lanes_sum(sum);
+}
+
+/* y = (x (1 / sqrt(sum of x^2 / n + eps))) w */
+static void rms_norm(const float *x, const float *w, float eps, size_t n, float *y) {
+    const Lanes factor = lanes_of(1.0f / sqrtf(dot(x, x, n) / (float)n + eps));
+
+    for (size_t i = 0; i < n; i += N_LANES)
+        lanes_store_n(y + i, n - i,
+                      lanes_mul(lanes_mul(lanes_load_n(x + i, n - i, 0), factor), lanes_load_n(w + i, n - i, 0)));
+}
+
+static void add(float *x, const float *y, size_t n) {
+    for (size_t i = 0; i < n; i += N_LANES)
+        lanes_store_n(x + i, n - i, lanes_add(lanes_load_n(x + i, n - i, 0), lanes_load_n(y + i, n - i, 0)));
+}
+
+static void scale(float *x, float factor, size_t n) {
+    for (size_t i = 0; i < n; i += N_LANES)
+        lanes_store_n(x + i, n - i, lanes_mul(lanes_load_n(x + i, n - i, 0), lanes_of(factor)));
+}
+
+static void exp_row(const float *x, size_t n, float *y) {
+    for (size_t i = 0; i < n; i += N_LANES)
+        lanes_store_n(y + i, n - i, lanes_exp(lanes_load_n(x + i, n - i, 0)));
+}
+
+/* (a / (1 + exp(-a))) up: where exp overflows, a / inf is -0. */
+static void silu_mul(const float *gate, const float *up, size_t n, float *out) {
+    for (size_t i = 0; i < n; i += N_LANES) {
+        Lanes a = lanes_load_n(gate + i, n - i, 0), u = lanes_load_n(up + i, n - i, 0);
+
+        EACH_PART(p) a.part[p] = a.part[p] / (part_of(1) + part_exp(-a.part[p])) * u.part[p];
+        lanes_store_n(out + i, n - i, a);
+    }
+}
+
+/* (a / (1 + exp(a (c + d a^2)))) up with c = -2 sqrt(2 / pi), d = 0.044715 c. For any finite a the exponent may overflow,
+ * but only to the infinity of the right sign: the quotient is then a or -0. */
+static void gelu_mul(const float *gate, const float *up, size_t n, float *out) {
+    for (size_t i = 0; i < n; i += N_LANES) {
+        Lanes a = lanes_load_n(gate + i, n - i, 0), u = lanes_load_n(up + i, n - i, 0);
+
+        EACH_PART(p) {
+            PartF x = a.part[p], exponent = x * (part_of(-1.5957691216057308f) + part_of(-0.07135481627260025f) * (x * x));
+
+            a.part[p] = x / (part_of(1) + part_exp(exponent)) * u.part[p];
+        }
+        lanes_store_n(out + i, n - i, a);
+    }
+}
+
+/* (a, b) -> (a cos - b sin, a sin + b cos), each product rounded. */
+static void rope_norm(float *restrict x, const float *restrict cos, const float *restrict sin, size_t n_rot) {
+    for (size_t i = 0; i < n_rot / 2; i++) {
+        float a = x[2 * i], b = x[2 * i + 1];
+
+        x[2 * i] = a * cos[i] - b * sin[i];
+        x[2 * i + 1] = a * sin[i] + b * cos[i];
+    }
+}
+
+static void rope_neox(float *restrict x, const float *restrict cos, const float *restrict sin, size_t n_rot) {
+    const size_t half = n_rot / 2;
+
+    for (size_t i = 0; i < half; i++) {
+        float a = x[i], b = x[i + half];
+
+        x[i] = a * cos[i] - b * sin[i];
+        x[i + half] = a * sin[i] + b * cos[i];
+    }
+}
+
+/* Butterflies of distance 1, 2, 4 or 8 inside 16 lanes: lane i gets partner + value, or partner - value where bit h of i
+ * is set. a - b and a + (-b) are the same operation. */
+LANES_INLINE Lanes butterflies_within(Lanes v, const int h) {
+    if (h >= LANES_PART) {
+        Lanes out = v;
+
+        EACH_PART(p) {
+            const int partner = p ^ (h / LANES_PART);
+
+            out.part[p] = partner < p ? v.part[partner] - v.part[p] : v.part[p] + v.part[partner];
+        }
+        return out;
+    }
+    EACH_PART(p) {
+        PartI partner, sign;
+        PartF x = v.part[p];
+
+        UNROLL for (int i = 0; i < LANES_PART; i++) {
+            partner[i] = i ^ h;
+            sign[i] = i & h ? INT32_MIN : 0;
+        }
+#if defined(__clang__)
+        PartF other;
+        UNROLL for (int i = 0; i < LANES_PART; i++) other[i] = x[i ^ h];
+#else
+        PartF other = __builtin_shuffle(x, partner);
+#endif
+        v.part[p] = other + (PartF)((PartI)x ^ sign);
+    }
+    return v;
+}
+
+static void hadamard_block(float *x, size_t block, float factor) {
+    Lanes lanes[512 / N_LANES];
+    const size_t n = block / N_LANES;
+
+    for (size_t i = 0; i < n; i++) {
+        Lanes v = lanes_load(x + i * N_LANES);
+
+        v = butterflies_within(v, 1);
+        v = butterflies_within(v, 2);
+        v = butterflies_within(v, 4);
+        lanes[i] = butterflies_within(v, 8);
+    }
+    for (size_t h = 1; h < n; h *= 2)
+        for (size_t start = 0; start < n; start += 2 * h)
+            for (size_t i = start; i < start + h; i++)
+                EACH_PART(p) {
+                    PartF a = lanes[i].part[p], b = lanes[i + h].part[p];
+
+                    lanes[i].part[p] = a + b;
+                    lanes[i + h].part[p] = a - b;
+                }
+    for (size_t i = 0; i < n; i++)
+        lanes_store(x + i * N_LANES, lanes_mul(lanes[i], lanes_of(factor)));
+}
+
+/**
+ * hadamard() - x = H x by blocks, in place: the bits of rotate_row()
+ *
+ * For h = 1, 2, 4, ... block / 2: pairs (i, i + h) become (a + b, a - b); at the end one product with the float32 nearest
+ * to 1 / sqrt(block).
+ */
+static void hadamard(float *x, size_t n, size_t block) {
+    const float factor = (float)(1.0 / sqrt((double)block));
+
+    assert(block >= 32 && block <= 512 && (block & (block - 1)) == 0 && n % block == 0);
+    for (size_t start = 0; start < n; start += block)
+        hadamard_block(x + start, block, factor);
+}
+
+/**
+ * quantize() - symmetric int8 of one row
+ *
+ * amax = greatest |x|; scale = amax / 127; q = rint(x (127 / amax)), to nearest even, within +-127. A row so small that
+ * 127 / amax overflows (amax below 3.8e-37) counts as all zero: scale 0, q 0. NaN counts as nothing in amax and becomes
+ * 127; an infinity counts as the greatest float: what such a row means is lost, but nothing is undefined.
+ */
+static float quantize(const float *x, size_t n, size_t n_padded, int8_t *q) {
+    const PartF magic = part_of(0x1.8p23f), limit = part_of(127);
+    Lanes max = lanes_of(0), factor;
+    float amax;
+
+    for (size_t i = 0; i < n; i += N_LANES) {
+        Lanes v = lanes_load_n(x + i, n - i, 0);
+
+        EACH_PART(p) v.part[p] = part_abs(v.part[p]);
+        max = lanes_max(max, v);
+    }
+    amax = lanes_horizontal_max(max);
+    if (amax > FLT_MAX)
+        amax = FLT_MAX;
+    if (!(amax > 0) || 127.0f / amax > FLT_MAX) {
+        memset(q, 0, n_padded);
+        return 0;
+    }
+    factor = lanes_of(127.0f / amax);
+    for (size_t i = 0; i < n; i += N_LANES) {
+        Lanes v = lanes_load_n(x + i, n - i, 0);
+        int8_t bytes[N_LANES];
+
+        EACH_PART(p) {
+            PartF scaled = v.part[p] * factor.part[p];
+
+            scaled = part_select(scaled < limit, scaled, limit);
+            scaled = part_select(scaled > -limit, scaled, -limit);
+            *(PartBLoose *)(bytes + p * LANES_PART) = __builtin_convertvector((PartI)(scaled + magic) - (PartI)magic, PartB);
+        }
+        memcpy(q + i, bytes, n - i < N_LANES ? n - i : N_LANES);
+    }
+    memset(q + n, 0, n_padded - n);
+    return amax / 127.0f;
+}
+
+static void to_f16(const float *x, size_t n, uint16_t *half) {
+    size_t i = 0;
+    uint16_t rest[N_LANES];
+
+    for (; i + N_LANES <= n; i += N_LANES)
+        lanes_store_f16(half + i, lanes_load(x + i));
+    if (i < n) {
+        lanes_store_f16(rest, lanes_load_n(x + i, n - i, 0));
+        memcpy(half + i, rest, (n - i) * sizeof(*half));
+    }
+}
+
+extern const RowOps ROW_OPS_NAME;
+
+#define ROW_OPS_TEXT(name) #name
+#define ROW_OPS_STRING(name) ROW_OPS_TEXT(name)
+
+const RowOps ROW_OPS_NAME = {
+    .name = ROW_OPS_STRING(ROW_OPS_NAME),
+    .need = ROW_OPS_NEED,
+    .rms_norm = rms_norm,
+    .add = add,
+    .scale = scale,
+    .silu_mul = silu_mul,
+    .gelu_mul = gelu_mul,
+    .rope_norm = rope_norm,
+    .rope_neox = rope_neox,
+    .hadamard = hadamard,
+    .quantize = quantize,
+    .to_f16 = to_f16,
+    .attention = attention,
+    .exp = exp_row,
+    .dot = dot,
+};
+
+#endif

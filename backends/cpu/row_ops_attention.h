@@ -119,8 +119,8 @@ static void attention(const AttentionRow *row) {
     const size_t n = row->end - row->begin, head_size = row->head_size;
 
     assert(row->begin <= row->end && head_size && head_size % N_LANES == 0);
-    memset(row->out, 0, row->n_group * head_size * sizeof(*row->out));
     score_group(row, expanded);
+    memset(row->out, 0, row->n_group * head_size * sizeof(*row->out)); /* out may be q, which is spent now */
     for (size_t h = 0; h < row->n_group && n; h++)
         softmax_head(row->scores + h * n, n);
     for (size_t first = 0, width; first < head_size; first += width) {

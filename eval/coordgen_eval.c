@@ -1,0 +1,235 @@
+/* coordgen-eval: options and verbs. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "eval/eval.h"
+
+static const char help[] =
+    "coordgen-eval VERB [FILE] --model MODEL [OPTION...]\n"
+    "\n"
+    "Holds the engine against golden values, without the daemon.\n"
+    "\n"
+    "Verbs\n"
+    "  tokens FILE.jsonl      token vectors and chat renderings\n"
+    "  logits FILE.jsonl      losses, logits and greedy continuations\n"
+    "  perplexity --file TEXT windows of a text, the second half of each scored\n"
+    "  matrix                 bit-exactness over chunk sizes, instruction sets, threads and company\n"
+    "\n"
+    "Options\n"
+    "  -m, --model FILE       a .gguf, or a .cgm package; a .gguf is imported on first use by --device=cpu\n"
+    "      --device NAME      reference (float32 loops on the .gguf) or cpu (int8 products; default)\n"
+    "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx; also COORDGEN_ISA\n"
+    "      --threads N        threads that compute (default: the processors)\n"
+    "      --chunk N          tokens of a prefill step (default 256)\n"
+    "      --no-rotation      import a .gguf without rotating its weights (to see what rotation brings)\n"
+    "      --json[=HOW]       report as JSON: pretty (default), short, off\n"
+    "      --tolerance X      logits: share of the rms (default 2e-4 reference, 0.5 cpu)\n"
+    "                         perplexity with --expect: relative (default 1e-4 reference, 5e-3 cpu)\n"
+    "      --greedy-margin X  logits: golden margin below which a greedy token may differ\n"
+    "                         (default 0.005 reference, 0.5 cpu)\n"
+    "      --file TEXT        perplexity: the text\n"
+    "      --window N         perplexity: tokens of a window (default 512)\n"
+    "      --windows N        perplexity: how many from the start (default: all that fit)\n"
+    "      --expect FILE      perplexity: golden values to compare with\n"
+    "      --name NAME        perplexity: the model's entry in that file\n"
+    "      --tokens N         matrix: output tokens of each run (default 200)\n"
+    "      --full             matrix: every instruction set with every chunk size and thread count\n"
+    "      --verbose          log to stderr\n"
+    "  -h, --help             this text\n"
+    "      --version\n"
+    "\n"
+    "Exit code: 0 within the tolerance, 1 outside it or failed, 2 wrong usage.\n";
+
+enum { OPT_DEVICE = 256, OPT_ISA, OPT_THREADS, OPT_CHUNK, OPT_JSON, OPT_TOLERANCE, OPT_MARGIN, OPT_FILE, OPT_WINDOW,
+       OPT_WINDOWS, OPT_NO_ROTATION, OPT_EXPECT, OPT_NAME, OPT_TOKENS, OPT_FULL, OPT_DUMP, OPT_VERBOSE, OPT_VERSION };
+
+static const struct option long_options[] = {
+    { "model", required_argument, NULL, 'm' },
+    { "device", required_argument, NULL, OPT_DEVICE },
+    { "isa", required_argument, NULL, OPT_ISA },
+    { "threads", required_argument, NULL, OPT_THREADS },
+    { "chunk", required_argument, NULL, OPT_CHUNK },
+    { "no-rotation", no_argument, NULL, OPT_NO_ROTATION },
+    { "json", optional_argument, NULL, OPT_JSON },
+    { "tolerance", required_argument, NULL, OPT_TOLERANCE },
+    { "greedy-margin", required_argument, NULL, OPT_MARGIN },
+    { "file", required_argument, NULL, OPT_FILE },
+    { "window", required_argument, NULL, OPT_WINDOW },
+    { "windows", required_argument, NULL, OPT_WINDOWS },
+    { "expect", required_argument, NULL, OPT_EXPECT },
+    { "name", required_argument, NULL, OPT_NAME },
+    { "tokens", required_argument, NULL, OPT_TOKENS },
+    { "full", no_argument, NULL, OPT_FULL },
+    { "dump", required_argument, NULL, OPT_DUMP },
+    { "verbose", no_argument, NULL, OPT_VERBOSE },
+    { "help", no_argument, NULL, 'h' },
+    { "version", no_argument, NULL, OPT_VERSION },
+    { NULL, 0, NULL, 0 },
+};
+
+static const struct {
+    const char *name;
+    int (*fn)(const EvalOptions *options);
+    bool needs_file;
+} verbs[] = {
+    { "tokens", eval_tokens, true },
+    { "logits", eval_logits, true },
+    { "perplexity", eval_perplexity, true },
+    { "matrix", eval_matrix, false },
+};
+
+static int usage(const char *format, const char *value) {
+    fprintf(stderr, "coordgen-eval: ");
+    fprintf(stderr, format, value);
+    fprintf(stderr, "; see coordgen-eval --help\n");
+    return EVAL_USAGE;
+}
+
+static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *valuep) {
+    char *end;
+
+    errno = 0;
+    *valuep = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && !errno && *valuep >= min && *valuep <= max;
+}
+
+static bool parse_share(const char *text, double *valuep) {
+    char *end;
+
+    *valuep = strtod(text, &end);
+    return end != text && !*end && *valuep >= 0;
+}
+
+static bool parse_json(const char *how, EvalOptions *options) {
+    options->json = true;
+    options->json_flags = JSON_INDENT(2);
+    if (!how || !strcmp(how, "pretty"))
+        return true;
+    options->json_flags = JSON_COMPACT;
+    if (!strcmp(how, "short"))
+        return true;
+    options->json = false;
+    return !strcmp(how, "off");
+}
+
+/* One option; NULL when it is fine, else what is wrong with its value. */
+static const char *take_option(int option, const char *value, EvalOptions *options, ErrText *err) {
+    uint64_t number = 0;
+
+    switch (option) {
+    case 'm':
+        options->model = value;
+        return NULL;
+    case OPT_DEVICE:
+        options->device = !strcmp(value, "reference") ? ENGINE_DEVICE_REFERENCE : ENGINE_DEVICE_CPU;
+        return !strcmp(value, "reference") || !strcmp(value, "cpu") ? NULL : "--device is reference or cpu, not '%s'";
+    case OPT_ISA:
+        return isa_parse(value, &options->isa, err) ? "--isa is best, scalar, avx2, avx512vnni or amx, not '%s'" : NULL;
+    case OPT_THREADS:
+        if (!parse_number(value, 1, 1024, &number))
+            return "--threads is 1..1024, not '%s'";
+        options->threads = (unsigned int)number;
+        return NULL;
+    case OPT_CHUNK:
+        if (!parse_number(value, 1, ENGINE_CHUNK_MAX, &number))
+            return "--chunk is 1..4096, not '%s'";
+        options->chunk_tokens = (uint32_t)number;
+        return NULL;
+    case OPT_NO_ROTATION:
+        options->no_rotation = true;
+        return NULL;
+    case OPT_JSON:
+        return parse_json(value, options) ? NULL : "--json is pretty, short or off, not '%s'";
+    case OPT_TOLERANCE:
+        return parse_share(value, &options->tolerance) ? NULL : "--tolerance is a number from 0 on, not '%s'";
+    case OPT_MARGIN:
+        return parse_share(value, &options->greedy_margin) ? NULL : "--greedy-margin is a number from 0 on, not '%s'";
+    case OPT_FILE:
+        options->file = value;
+        return NULL;
+    case OPT_WINDOW:
+        if (!parse_number(value, 4, 1u << 20, &number))
+            return "--window is 4..1048576, not '%s'";
+        options->window = (size_t)number;
+        return NULL;
+    case OPT_WINDOWS:
+        if (!parse_number(value, 1, 1u << 20, &number))
+            return "--windows is 1..1048576, not '%s'";
+        options->windows = (size_t)number;
+        return NULL;
+    case OPT_EXPECT:
+        options->expect = value;
+        return NULL;
+    case OPT_NAME:
+        options->name = value;
+        return NULL;
+    case OPT_TOKENS:
+        if (!parse_number(value, 1, 4096, &number))
+            return "--tokens is 1..4096, not '%s'";
+        options->n_tokens = (size_t)number;
+        return NULL;
+    case OPT_FULL:
+        options->full = true;
+        return NULL;
+    case OPT_DUMP:
+        options->dump = value;
+        return NULL;
+    case OPT_VERBOSE:
+        log_set_level(LOG_LEVEL_DEBUG);
+        return NULL;
+    }
+    return "unknown option '%s'";
+}
+
+int main(int argc, char **argv) {
+    EvalOptions options = {
+        .device = ENGINE_DEVICE_CPU,
+        .isa = ISA_BEST,
+        .tolerance = -1,
+        .greedy_margin = -1,
+        .window = 512,
+        .n_tokens = 200,
+    };
+    const char *isa = getenv("COORDGEN_ISA"), *wrong;
+    size_t verb = 0;
+    ErrText err = { 0 };
+    int option;
+
+    if (isa && *isa && isa_parse(isa, &options.isa, &err))
+        return usage("COORDGEN_ISA: %s", err.text);
+    while ((option = getopt_long(argc, argv, "m:h", long_options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return EVAL_OK;
+        }
+        if (option == OPT_VERSION) {
+            puts("coordgen-eval " COORDGEN_VERSION);
+            return EVAL_OK;
+        }
+        if (option == '?')
+            return EVAL_USAGE; /* getopt has said what */
+        wrong = take_option(option, optarg, &options, &err);
+        if (wrong)
+            return usage(wrong, optarg);
+    }
+    if (optind >= argc)
+        return usage("%s", "a verb is missing");
+    while (verb < ARRAY_LEN(verbs) && strcmp(verbs[verb].name, argv[optind]))
+        verb++;
+    if (verb == ARRAY_LEN(verbs))
+        return usage("unknown verb '%s'", argv[optind]);
+    optind++;
+    if (optind < argc && verbs[verb].needs_file && !options.file)
+        options.file = argv[optind++];
+    if (optind < argc)
+        return usage("unexpected argument '%s'", argv[optind]);
+    if (!options.model)
+        return usage("%s", "--model is missing");
+    if (verbs[verb].needs_file && !options.file)
+        return usage("%s needs a file", verbs[verb].name);
+    return verbs[verb].fn(&options);
+}

@@ -1,0 +1,72 @@
+/* coordgen-eval: the yardstick. Verbs share one options struct and one opened model. */
+#ifndef COORDGEN_EVAL_EVAL_H
+#define COORDGEN_EVAL_EVAL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "engine/engine.h"
+
+/* Exit codes. */
+enum {
+    EVAL_OK = 0,
+    EVAL_OUTSIDE = 1, /* a value outside the tolerance, or a failure; the text says which */
+    EVAL_USAGE = 2,
+};
+
+typedef struct EvalOptions {
+    const char *model; /* .gguf or .cgm */
+    const char *file;  /* of the verb */
+    EngineDevice device;
+    Isa isa;
+    unsigned int threads;
+    uint32_t chunk_tokens;
+    bool no_rotation;     /* of the import that --device=cpu does for a .gguf */
+    size_t json_flags; /* of jansson */
+    bool json;
+    double tolerance;     /* logits: share of the rms; below 0: the device's default */
+    double greedy_margin; /* below 0: the device's default */
+    size_t window;
+    size_t windows; /* 0: all that fit */
+    const char *expect; /* perplexity: file of golden values */
+    const char *name;   /* perplexity: entry of that file */
+    bool full;          /* matrix: every combination */
+    size_t n_tokens;    /* matrix: output tokens */
+    const char *dump;   /* matrix, internal: write the run to this file */
+} EvalOptions;
+
+/* A worker pool, accounts and an engine on the options' device; a .gguf for the cpu device is imported on first use. */
+typedef struct EvalModel {
+    AccountTable accounts;
+    WorkerPool *pool;
+    Engine *engine;
+} EvalModel;
+
+int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err);
+void eval_model_close(EvalModel *model);
+/* The file the cpu device loads for options->model, importing it when needed; owned by the caller. */
+int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err);
+
+/* Each prints its report and returns an exit code. */
+int eval_tokens(const EvalOptions *options);
+int eval_logits(const EvalOptions *options);
+int eval_perplexity(const EvalOptions *options);
+int eval_matrix(const EvalOptions *options);
+
+/* Reports an error in the form asked for and returns EVAL_OUTSIDE. */
+int eval_fail(const EvalOptions *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints the report as JSON and consumes it. */
+void eval_print_json(const EvalOptions *options, json_t *report);
+/* "verb", model, device and kernel: the head of every report. */
+json_t *eval_report_new(const EvalOptions *options, const EvalModel *model, const char *verb);
+
+/* One JSON object a line. Calls fn with each; stops at a non-zero value. Errors name file and line. */
+typedef int EvalLineFn(void *arg, json_t *object, size_t line, ErrText *err);
+int eval_each_line(const char *path, EvalLineFn *fn, void *arg, ErrText *err);
+/* Array of token ids below n_vocab, as a new array; -EINVAL with a text otherwise. */
+int eval_ids(const json_t *array, uint32_t n_vocab, uint32_t **idsp, size_t *np, ErrText *err);
+
+/* log(sum(exp(logits))), in double. */
+double eval_log_sum_exp(const float *logits, size_t n);
+
+#endif

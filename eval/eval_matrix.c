@@ -1,0 +1,425 @@
+/*
+ * `matrix`: the same tokens and the same logits bytes whatever the schedule. Each cell runs one greedy and one seeded
+ * generation on the prompt and compares all tokens and all logits that they were sampled from with the first cell's.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/file_io.h"
+#include "engine/generation.h"
+#include "eval/eval.h"
+
+extern char **environ;
+
+#define N_RUNS 2 /* greedy, seeded */
+
+/* Own words; long enough that the largest chunk of the matrix cuts it. */
+static const char passage[] =
+    "The harbour office kept two clocks. One hung over the counter, where the captains could see it, and was wound every "
+    "morning by the clerk who came first; the other stood in the back room beside the tide tables and was never touched. "
+    "When the two disagreed, and they did so more often than anyone liked to say, the rule was simple: the ships went by "
+    "the clock in front and the ledger went by the clock behind. A stranger would have called it a mistake. The clerks "
+    "called it a boundary, because a ship wants to know how late it is, and a ledger wants to know what came first.\n\n"
+    "In the winter of the long fog a young engineer was sent to put an end to it. She measured both clocks for a month, "
+    "wrote down each difference, and found that neither was wrong by itself: the one in front was warmed by the stove, "
+    "the one behind was cooled by the river wall, and both kept excellent time for the room they stood in. \"You do not "
+    "have two clocks,\" she told them, \"you have one clock and two temperatures.\" So they moved the stove. ";
+
+typedef struct Cell {
+    Isa isa;
+    unsigned int threads;
+    uint32_t chunk_tokens;
+    const char *company; /* "alone", "between others", "after cancelled", "after a restart" */
+} Cell;
+
+/* What one run gave: tokens, then for each the logits it was sampled from. */
+typedef struct Output {
+    uint32_t *tokens; /* [n] */
+    float *logits;    /* [n][n_vocab] */
+    size_t n, room, n_vocab;
+} Output;
+
+typedef struct Matrix {
+    const EvalOptions *options;
+    EvalModel model;
+    bool is_open;
+    TokenList prompt;
+    Output golden[N_RUNS];
+    size_t n_cells, n_different;
+    json_t *rows;
+} Matrix;
+
+static void output_deinit(Output *output) {
+    free(output->tokens);
+    free(output->logits);
+    *output = (Output){ 0 };
+}
+
+static int output_init(Output *output, size_t room, size_t n_vocab) {
+    *output = (Output){ .room = room, .n_vocab = n_vocab };
+    output->tokens = calloc(room, sizeof(*output->tokens));
+    output->logits = malloc(room * n_vocab * sizeof(*output->logits));
+    if (output->tokens && output->logits)
+        return 0;
+    output_deinit(output);
+    return -ENOMEM;
+}
+
+static void matrix_deinit(Matrix *matrix) {
+    for (size_t i = 0; i < N_RUNS; i++)
+        output_deinit(&matrix->golden[i]);
+    token_list_deinit(&matrix->prompt);
+    if (matrix->is_open)
+        eval_model_close(&matrix->model);
+    json_decref(matrix->rows);
+}
+
+static GenerationOptions run_options(const Matrix *matrix, size_t run) {
+    GenerationOptions options = {
+        .max_tokens = (uint32_t)matrix->options->n_tokens,
+        .ignore_end = true,
+        .sampler = SAMPLER_OPTIONS_GREEDY,
+    };
+
+    if (run)
+        options.sampler = (SamplerOptions){ .temperature = 0.8f, .top_k = 60, .top_p = 0.95f, .min_p = 0.01f,
+                                            .repetition_penalty = 1.1f, .repetition_window = 64, .seed = 20210907 };
+    return options;
+}
+
+typedef struct Collector {
+    Output *output;
+    const Generation *generation;
+} Collector;
+
+static void collect(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+    Collector *collector = arg;
+    Output *output = collector->output;
+
+    for (size_t i = 0; i < n_tokens && output->n < output->room; i++) {
+        memcpy(output->logits + output->n * output->n_vocab, generation_logits(collector->generation),
+               output->n_vocab * sizeof(float));
+        output->tokens[output->n++] = tokens[i];
+    }
+}
+
+/* Two other requests that take turns with the one under test; each begins again when it ends. */
+typedef struct Company {
+    Generation *others[2];
+    Engine *engine;
+    const TokenList *prompt;
+} Company;
+
+static void company_leave(Company *company) {
+    for (size_t i = 0; i < ARRAY_LEN(company->others); i++)
+        company->others[i] = generation_free(company->others[i]);
+}
+
+static int company_step(Company *company, ErrText *err) {
+    for (size_t i = 0; i < ARRAY_LEN(company->others); i++) {
+        GenerationOptions options = { .max_tokens = (uint32_t)(5 + 8 * i), .ignore_end = true,
+                                      .sampler = SAMPLER_OPTIONS_GREEDY };
+        size_t n_prompt = company->prompt->n / (2 + i);
+        int r = 0;
+
+        if (!company->others[i])
+            r = generation_new(&company->others[i], company->engine, company->prompt->ids + 7 * (i + 1), n_prompt, &options,
+                               err);
+        if (!r)
+            r = generation_step(company->others[i], NULL, NULL);
+        if (r)
+            return r;
+        if (generation_end(company->others[i]) != GENERATION_RUNNING)
+            company->others[i] = generation_free(company->others[i]);
+    }
+    return 0;
+}
+
+/* Requests that end at every stage: before the first step, in prefill, in decode. */
+static int cancel_some(Matrix *matrix, Engine *engine, ErrText *err) {
+    static const size_t steps_before[] = { 0, 1, 40 };
+
+    for (size_t i = 0; i < ARRAY_LEN(steps_before); i++) {
+        GenerationOptions options = run_options(matrix, i % N_RUNS);
+        _cleanup_(generation_freep) Generation *generation = NULL;
+        int r = generation_new(&generation, engine, matrix->prompt.ids, matrix->prompt.n, &options, err);
+
+        for (size_t step = 0; !r && step < steps_before[i]; step++)
+            r = generation_step(generation, NULL, NULL);
+        if (r)
+            return r;
+        generation_cancel(generation);
+        r = generation_step(generation, NULL, NULL);
+        if (r)
+            return r;
+        if (steps_before[i] < options.max_tokens && generation_end(generation) != GENERATION_END_CANCELLED)
+            return err_set(err, -EPROTO, "a cancelled generation went on");
+    }
+    return 0;
+}
+
+static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output, ErrText *err) {
+    Engine *engine = matrix->model.engine;
+    _cleanup_(company_leave) Company company = { .engine = engine, .prompt = &matrix->prompt };
+    _cleanup_(generation_freep) Generation *generation = NULL;
+    GenerationOptions options = run_options(matrix, run);
+    Collector collector = { .output = output };
+    bool between = !strcmp(cell->company, "between others");
+    int r = 0;
+
+    if (!strcmp(cell->company, "after cancelled"))
+        r = cancel_some(matrix, engine, err);
+    if (!r)
+        r = generation_new(&generation, engine, matrix->prompt.ids, matrix->prompt.n, &options, err);
+    collector.generation = generation;
+    while (!r && generation_end(generation) == GENERATION_RUNNING) {
+        if (between)
+            r = company_step(&company, err);
+        if (!r)
+            r = generation_step(generation, collect, &collector);
+    }
+    return r;
+}
+
+/* Opens the model for a cell, unless the one that is open fits. */
+static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
+    EvalOptions options = *matrix->options;
+    int r;
+
+    if (matrix->is_open) {
+        eval_model_close(&matrix->model);
+        matrix->is_open = false;
+    }
+    options.isa = cell->isa;
+    options.threads = cell->threads;
+    options.chunk_tokens = cell->chunk_tokens;
+    r = eval_model_open(&matrix->model, &options, err);
+    if (r)
+        return r;
+    matrix->is_open = true;
+    if (matrix->prompt.n)
+        return 0;
+    /* The passage, over and over, until the largest chunk is passed. */
+    while (!r && matrix->prompt.n < 530) {
+        r = tokenizer_encode(engine_tokenizer(matrix->model.engine), passage, sizeof(passage) - 1, 0, &matrix->prompt, err);
+    }
+    if (!r && matrix->prompt.n > 530)
+        matrix->prompt.n = 530;
+    return r;
+}
+
+/* --- after a restart: the same run in a process of its own, handed over in a file ---------------------------------- */
+
+static int dump_outputs(const char *path, const Output *outputs, ErrText *err) {
+    _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
+    int r = atomic_file_new(&file, path, err);
+
+    for (size_t i = 0; i < N_RUNS && !r; i++) {
+        r = file_write_all(atomic_file_fd(file), outputs[i].tokens, outputs[i].n * sizeof(uint32_t));
+        if (!r)
+            r = file_write_all(atomic_file_fd(file), outputs[i].logits, outputs[i].n * outputs[i].n_vocab * sizeof(float));
+        if (r)
+            err_set(err, r, "%s: %s", path, strerror(-r));
+    }
+    return r ? r : atomic_file_commit(file, err);
+}
+
+static int load_outputs(const char *path, Output *outputs, ErrText *err) {
+    _cleanup_(mapped_file_deinit) MappedFile file = { 0 };
+    const uint8_t *at;
+    int r = mapped_file_open(&file, path, err);
+
+    if (r)
+        return r;
+    at = file.data;
+    for (size_t i = 0; i < N_RUNS; i++) {
+        size_t tokens_bytes = outputs[i].room * sizeof(uint32_t), row_bytes = outputs[i].n_vocab * sizeof(float);
+
+        if ((size_t)(file.data + file.len_bytes - at) < tokens_bytes + outputs[i].room * row_bytes)
+            return err_set(err, -EPROTO, "%s: the other process gave fewer tokens", path);
+        memcpy(outputs[i].tokens, at, tokens_bytes);
+        memcpy(outputs[i].logits, at + tokens_bytes, outputs[i].room * row_bytes);
+        outputs[i].n = outputs[i].room;
+        at += tokens_bytes + outputs[i].room * row_bytes;
+    }
+    return 0;
+}
+
+static int run_restarted(Matrix *matrix, const Cell *cell, Output *outputs, ErrText *err) {
+    char path[] = "/tmp/coordgen-matrix-XXXXXX", threads[16], chunk[16], n_tokens[24];
+    const char *const argv[] = { "coordgen-eval", "matrix", "--model", matrix->options->model, "--isa",
+                                 isa_name(cell->isa), "--threads", threads, "--chunk", chunk, "--tokens", n_tokens,
+                                 "--dump", path, NULL };
+    _cleanup_(closep) int fd = mkstemp(path);
+    int r, status = 0;
+    pid_t pid;
+
+    if (fd < 0)
+        return err_set(err, -errno, "%s: %s", path, strerror(errno));
+    snprintf(threads, sizeof(threads), "%u", cell->threads);
+    snprintf(chunk, sizeof(chunk), "%" PRIu32, cell->chunk_tokens);
+    snprintf(n_tokens, sizeof(n_tokens), "%zu", matrix->options->n_tokens);
+    r = -posix_spawn(&pid, "/proc/self/exe", NULL, NULL, (char *const *)argv, environ);
+    if (!r && waitpid(pid, &status, 0) < 0)
+        r = -errno;
+    if (!r && status)
+        r = err_set(err, -EPROTO, "the restarted process failed");
+    if (!r)
+        r = load_outputs(path, outputs, err);
+    unlink(path);
+    return r;
+}
+
+/* --- cells ----------------------------------------------------------------------------------------------------------- */
+
+/* Where a run differs from the golden one; false when nowhere. */
+static bool differs(const Output *output, const Output *golden, char *where, size_t where_bytes) {
+    size_t row_bytes = golden->n_vocab * sizeof(float);
+
+    for (size_t i = 0; i < golden->n || i < output->n; i++) {
+        if (i >= output->n || i >= golden->n || output->tokens[i] != golden->tokens[i] ||
+            memcmp(output->logits + i * golden->n_vocab, golden->logits + i * golden->n_vocab, row_bytes)) {
+            snprintf(where, where_bytes, "step %zu of %zu: token %" PRIu32 ", first cell %" PRIu32, i, golden->n,
+                     i < output->n ? output->tokens[i] : UINT32_MAX, i < golden->n ? golden->tokens[i] : UINT32_MAX);
+            return true;
+        }
+    }
+    return false;
+}
+
+static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err) {
+    static const char *const run_names[N_RUNS] = { "greedy", "seeded" };
+    Output outputs[N_RUNS] = { 0 };
+    char where[160] = "";
+    bool different = false;
+    uint64_t start_ns;
+    size_t n_vocab;
+    int r = 0;
+
+    if (reopen || !matrix->is_open)
+        r = open_for(matrix, cell, err);
+    else
+        r = engine_set_chunk_tokens(matrix->model.engine, cell->chunk_tokens, err);
+    if (r)
+        return r;
+    n_vocab = engine_info(matrix->model.engine)->n_vocab;
+    start_ns = clock_now_ns();
+    for (size_t run = 0; run < N_RUNS && !r; run++)
+        r = output_init(&outputs[run], matrix->options->n_tokens, n_vocab);
+    if (!r && !strcmp(cell->company, "after a restart"))
+        r = run_restarted(matrix, cell, outputs, err);
+    else
+        for (size_t run = 0; run < N_RUNS && !r; run++)
+            r = run_one(matrix, cell, run, &outputs[run], err);
+    for (size_t run = 0; run < N_RUNS && !r; run++) {
+        if (!matrix->golden[run].n) {
+            matrix->golden[run] = outputs[run];
+            outputs[run] = (Output){ 0 };
+        } else if (!different && differs(&outputs[run], &matrix->golden[run], where, sizeof(where))) {
+            different = true;
+            err_set(err, 0, "%s, %s", run_names[run], where);
+            snprintf(where, sizeof(where), "%.159s", err->text);
+        }
+    }
+    for (size_t run = 0; run < N_RUNS; run++)
+        output_deinit(&outputs[run]);
+    if (r)
+        return r;
+    matrix->n_cells++;
+    matrix->n_different += different;
+    if (matrix->options->json)
+        json_array_append_new(matrix->rows, json_pack("{s:s, s:i, s:i, s:s, s:b, s:s}", "isa", isa_name(cell->isa), "threads",
+                                                      (int)cell->threads, "chunk", (int)cell->chunk_tokens, "company",
+                                                      cell->company, "same", !different, "where", where));
+    else
+        printf("%-11s %7u %6" PRIu32 "  %-16s %s %6.1f s%s%s\n", isa_name(cell->isa), cell->threads, cell->chunk_tokens,
+               cell->company, different ? "DIFFERENT" : "same     ", (double)(clock_now_ns() - start_ns) / 1e9,
+               different ? "  " : "", where);
+    fflush(stdout);
+    return 0;
+}
+
+/* The first cell is the best ISA at the default chunk, alone: the one that users run. Then each axis on its own, and
+ * with --full every ISA x chunk x threads. */
+static int run_cells(Matrix *matrix, ErrText *err) {
+    static const uint32_t chunks[] = { 1, 7, 32, 256, 512 };
+    static const char *const companies[] = { "between others", "after cancelled", "after a restart" };
+    Isa best = ISA_SCALAR;
+    int r;
+
+    for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
+        if (isa_present(isa))
+            best = isa;
+    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone" }, true, err);
+    for (size_t i = 0; i < ARRAY_LEN(companies) && !r; i++)
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i] }, false, err);
+    for (int isa = (int)best; isa >= ISA_SCALAR && !r; isa--) {
+        if (!isa_present((Isa)isa))
+            continue;
+        for (unsigned int threads = 2; threads >= 1 && !r; threads--)
+            for (size_t i = 0; i < ARRAY_LEN(chunks) && !r; i++) {
+                /* Without --full the slower ISAs and one thread run at one chunk size that cuts the prompt unevenly. */
+                bool axis = (isa == (int)best && threads == 2) || chunks[i] == 32;
+
+                if (matrix->options->full || axis)
+                    r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone" },
+                                 !i || !(matrix->options->full || (isa == (int)best && threads == 2)), err);
+            }
+    }
+    return r;
+}
+
+/* The other side of "after a restart". */
+static int run_dump(Matrix *matrix, ErrText *err) {
+    const EvalOptions *options = matrix->options;
+    Cell cell = { options->isa, options->threads, options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT,
+                  "alone" };
+    int r = open_for(matrix, &cell, err);
+
+    for (size_t run = 0; run < N_RUNS && !r; run++) {
+        r = output_init(&matrix->golden[run], options->n_tokens, engine_info(matrix->model.engine)->n_vocab);
+        if (!r)
+            r = run_one(matrix, &cell, run, &matrix->golden[run], err);
+    }
+    return r ? r : dump_outputs(options->dump, matrix->golden, err);
+}
+
+int eval_matrix(const EvalOptions *options) {
+    _cleanup_(matrix_deinit) Matrix matrix = { .options = options };
+    char absent[64] = "";
+    ErrText err = { 0 };
+
+    if (options->device != ENGINE_DEVICE_CPU)
+        return eval_fail(options, "the matrix is about the cpu device: leave --device out");
+    if (options->n_tokens < 1 || options->n_tokens > 4096)
+        return eval_fail(options, "--tokens %zu is outside 1..4096", options->n_tokens);
+    if (options->dump)
+        return run_dump(&matrix, &err) ? eval_fail(options, "%s", err.text) : EVAL_OK;
+    matrix.rows = json_array();
+    if (!options->json)
+        printf("%-11s %7s %6s  %-16s %zu greedy and %zu seeded tokens, with their logits\n", "isa", "threads", "chunk",
+               "company", options->n_tokens, options->n_tokens);
+    if (run_cells(&matrix, &err))
+        return eval_fail(options, "%s", err.text);
+    for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
+        if (!isa_present(isa))
+            snprintf(absent + strlen(absent), sizeof(absent) - strlen(absent), "%s%s", *absent ? ", " : "", isa_name(isa));
+    if (options->json) {
+        json_t *report = eval_report_new(options, &matrix.model, "matrix");
+
+        json_object_update_new(report, json_pack("{s:b, s:i, s:i, s:i, s:s, s:O}", "ok", !matrix.n_different, "cells",
+                                                 (int)matrix.n_cells, "different", (int)matrix.n_different, "tokens",
+                                                 (int)options->n_tokens, "isas_absent", absent, "rows", matrix.rows));
+        eval_print_json(options, report);
+    } else {
+        printf("%zu cells, %zu different%s%s\n%s\n", matrix.n_cells, matrix.n_different,
+               *absent ? "; not on this machine: " : "", absent, matrix.n_different ? "NOT BIT-EXACT" : "ok: bit-exact");
+    }
+    return matrix.n_different ? EVAL_OUTSIDE : EVAL_OK;
+}

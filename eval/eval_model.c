@@ -1,0 +1,83 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "base/file_io.h"
+#include "eval/eval.h"
+#include "model/importer.h"
+#include "model/package.h"
+
+static unsigned int processors(void) {
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof(set), &set) < 0 || CPU_COUNT(&set) < 1)
+        return 1;
+    return (unsigned int)CPU_COUNT(&set);
+}
+
+/* Whether the file is a package already. */
+static int is_package(const char *path, bool *yesp, ErrText *err) {
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    int r = gguf_open(&file, path, err);
+
+    if (!r)
+        *yesp = gguf_key(file, PACKAGE_KEY_FORMAT_VERSION) != NULL;
+    return r;
+}
+
+int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err) {
+    ImportOptions import = IMPORT_OPTIONS_DEFAULT;
+    ImportReport report;
+    bool package = false;
+    char *path;
+    int r;
+
+    r = is_package(options->model, &package, err);
+    if (r)
+        return r;
+    if (!package) {
+        import.rotate = !options->no_rotation;
+        r = import_run(options->model, NULL, &import, &report, err);
+        if (r)
+            return r;
+    }
+    path = strdup(package ? options->model : report.path);
+    if (!path)
+        return err_set(err, -ENOMEM, "out of memory");
+    *pathp = path;
+    return 0;
+}
+
+int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) {
+    _cleanup_(freep) char *package = NULL;
+    EngineOptions engine = {
+        .path = options->model,
+        .device = options->device,
+        .isa = options->isa,
+        .chunk_tokens = options->chunk_tokens,
+        .accounts = &model->accounts,
+    };
+    int r;
+
+    account_table_init(&model->accounts);
+    if (options->device == ENGINE_DEVICE_CPU) {
+        r = eval_package_path(options, &package, err);
+        if (r)
+            return r;
+        engine.path = package;
+    }
+    r = worker_pool_new(&model->pool, options->threads ? options->threads : processors());
+    if (r)
+        return err_set(err, r, "cannot start the worker threads: %s", strerror(-r));
+    engine.pool = model->pool;
+    r = engine_new(&model->engine, &engine, err);
+    if (r)
+        eval_model_close(model);
+    return r;
+}
+
+void eval_model_close(EvalModel *model) {
+    model->engine = engine_free(model->engine);
+    model->pool = worker_pool_free(model->pool);
+}

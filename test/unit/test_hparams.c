@@ -1,0 +1,172 @@
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/str_buf.h"
+#include "model/gguf_writer.h"
+#include "model/hparams.h"
+
+/* A llama of one layer without weights worth the name; one key or tensor may be changed by the test. */
+typedef struct Change {
+    const char *key;
+    double number; /* when text is NULL; a key of an integer gets it as u32 */
+    const char *text;
+    const char *drop_tensor, *extra_tensor;
+    bool as_float, drop_key;
+} Change;
+
+static void put_u32(GgufWriter *writer, const Change *change, const char *key, uint32_t value) {
+    if (!change->key || strcmp(change->key, key))
+        gguf_writer_u32(writer, key, value);
+}
+
+static int read_changed(const char *arch, const Change *change, Hparams *hparams, ErrText *err, bool check_tensors) {
+    static const struct {
+        const char *suffix;
+        uint32_t value;
+    } keys[] = {
+        { "block_count", 1 },          { "context_length", 128 },          { "embedding_length", 64 },
+        { "feed_forward_length", 96 }, { "attention.head_count", 4 },      { "attention.head_count_kv", 2 },
+    };
+    static const struct {
+        const char *name;
+        uint64_t in, out;
+    } tensors[] = {
+        { "token_embd.weight", 64, 10 },      { "blk.0.attn_norm.weight", 64, 0 },   { "blk.0.attn_q.weight", 64, 64 },
+        { "blk.0.attn_k.weight", 64, 32 },    { "blk.0.attn_v.weight", 64, 32 },     { "blk.0.attn_output.weight", 64, 64 },
+        { "blk.0.ffn_norm.weight", 64, 0 },   { "blk.0.ffn_gate.weight", 64, 96 },   { "blk.0.ffn_up.weight", 64, 96 },
+        { "blk.0.ffn_down.weight", 96, 64 },  { "output_norm.weight", 64, 0 },
+    };
+    _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
+    _cleanup_(str_buf_deinit) StrBuf bytes = STR_BUF_NULL;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    static const float zeros[96 * 64];
+    char key[96];
+    int r;
+
+    assert_int_equal(gguf_writer_new(&writer, 32, err), 0);
+    gguf_writer_string(writer, "general.architecture", arch);
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        snprintf(key, sizeof(key), "%s.%s", arch, keys[i].suffix);
+        put_u32(writer, change, key, keys[i].value);
+    }
+    snprintf(key, sizeof(key), "%s.attention.layer_norm_rms_epsilon", arch);
+    if (!change->key || strcmp(change->key, key))
+        gguf_writer_f32(writer, key, 1e-5f);
+    if (change->key && !change->drop_key) {
+        if (change->text)
+            gguf_writer_string(writer, change->key, change->text);
+        else if (change->as_float)
+            gguf_writer_f32(writer, change->key, (float)change->number);
+        else
+            gguf_writer_u32(writer, change->key, (uint32_t)change->number);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(tensors); i++) {
+        uint64_t ne[] = { tensors[i].in, tensors[i].out };
+
+        if (!change->drop_tensor || strcmp(change->drop_tensor, tensors[i].name))
+            gguf_writer_tensor(writer, tensors[i].name, GGML_F32, ne[1] ? 2 : 1, ne);
+    }
+    if (change->extra_tensor)
+        gguf_writer_tensor(writer, change->extra_tensor, GGML_F32, 1, &(uint64_t){ 64 });
+    assert_int_equal(gguf_writer_layout(writer, err), 0);
+    assert_int_equal(gguf_writer_start(writer, (GgufSink){ .fd = -1, .buf = &bytes }, err), 0);
+    for (size_t i = 0; i < gguf_writer_n_tensors(writer); i++)
+        assert_int_equal(gguf_writer_append(writer, zeros, gguf_writer_tensor_bytes(writer, i), err), 0);
+    assert_int_equal(gguf_writer_finish(writer, err), 0);
+    assert_int_equal(gguf_parse(&file, bytes.data, bytes.len_bytes, "test.gguf", err), 0);
+    r = hparams_read(hparams, file, err);
+    return r || !check_tensors ? r : hparams_check_tensors(hparams, file, err);
+}
+
+static void test_hparams_reads_a_model(void **state) {
+    Change none = { 0 };
+    Hparams hparams;
+    ErrText err;
+
+    assert_int_equal(read_changed("llama", &none, &hparams, &err, true), 0);
+    assert_string_equal(hparams.arch->name, "llama");
+    assert_int_equal(hparams.n_vocab, 10);
+    assert_int_equal(hparams.head_size, 16);
+    assert_int_equal(hparams.n_rot, 16);
+    assert_true(hparams.tied);
+    assert_int_equal(hparams_dim(&hparams, DIM_KV), 32);
+    assert_false(hparams_layer_is_local(&hparams, 0));
+    assert_true(hparams.rope_base == 10000);
+}
+
+static void test_hparams_gemma_layers_are_local_but_each_sixth(void **state) {
+    Change window = { .key = "gemma3.attention.sliding_window", .number = 32 };
+    Hparams hparams;
+    ErrText err;
+
+    assert_int_equal(read_changed("gemma3", &window, &hparams, &err, false), 0);
+    for (uint32_t layer = 0; layer < 24; layer++)
+        assert_int_equal(hparams_layer_is_local(&hparams, layer), layer % 6 != 5);
+    assert_true(hparams.embedding_scale == 8); /* sqrt(64) */
+}
+
+static void test_hparams_refuses_by_name(void **state) {
+    static const struct {
+        Change change;
+        int code;
+        const char *named;
+    } cases[] = {
+        { { .key = "llama.block_count", .number = 0 }, HPARAMS_E_CORRUPT, "llama.block_count" },
+        { { .key = "llama.block_count", .number = 5000 }, HPARAMS_E_CORRUPT, "5000" },
+        { { .key = "llama.block_count", .drop_key = true }, HPARAMS_E_CORRUPT, "llama.block_count" },
+        { { .key = "llama.block_count", .text = "one" }, HPARAMS_E_CORRUPT, "llama.block_count" },
+        { { .key = "llama.context_length", .number = 4e9 }, HPARAMS_E_CORRUPT, "llama.context_length" },
+        { { .key = "llama.embedding_length", .number = 65 }, HPARAMS_E_UNSUPPORTED, "65" },
+        { { .key = "llama.attention.head_count", .number = 0 }, HPARAMS_E_CORRUPT, "head_count" },
+        { { .key = "llama.attention.head_count_kv", .number = 3 }, HPARAMS_E_CORRUPT, "3 key-value heads" },
+        { { .key = "llama.attention.key_length", .number = 20 }, HPARAMS_E_UNSUPPORTED, "20" },
+        { { .key = "llama.rope.dimension_count", .number = 7 }, HPARAMS_E_CORRUPT, "odd" },
+        { { .key = "llama.rope.dimension_count", .number = 18 }, HPARAMS_E_CORRUPT, "dimension_count" },
+        { { .key = "llama.rope.freq_base", .number = -1, .as_float = true }, HPARAMS_E_CORRUPT, "freq_base" },
+        { { .key = "llama.rope.scaling.type", .text = "yarn" }, HPARAMS_E_UNSUPPORTED, "yarn" },
+        { { .key = "llama.expert_count", .number = 8 }, HPARAMS_E_UNSUPPORTED, "expert_count" },
+        { { .key = "llama.attention.layer_norm_rms_epsilon", .number = 2, .as_float = true }, HPARAMS_E_CORRUPT, "epsilon" },
+        { { .drop_tensor = "blk.0.ffn_up.weight" }, HPARAMS_E_CORRUPT, "blk.0.ffn_up.weight" },
+        { { .drop_tensor = "token_embd.weight" }, HPARAMS_E_CORRUPT, "token_embd.weight" },
+        { { .extra_tensor = "blk.0.ffn_gate_inp.weight" }, HPARAMS_E_UNSUPPORTED, "blk.0.ffn_gate_inp.weight" },
+        { { .extra_tensor = "blk.1.attn_norm.weight" }, HPARAMS_E_UNSUPPORTED, "blk.1.attn_norm.weight" },
+        { { .extra_tensor = "rope_freqs.weight" }, HPARAMS_E_CORRUPT, "rope_freqs.weight" }, /* 64 values, not 8 */
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        Hparams hparams = { .n_layers = 77 };
+        ErrText err = { 0 };
+
+        assert_int_equal(read_changed("llama", &cases[i].change, &hparams, &err, true), cases[i].code);
+        if (!strstr(err.text, cases[i].named))
+            fail_msg("case %zu: '%s' does not name '%s'", i, err.text, cases[i].named);
+    }
+}
+
+static void test_hparams_refuses_other_architectures(void **state) {
+    Change none = { 0 };
+    Hparams hparams;
+    ErrText err;
+
+    assert_int_equal(read_changed("mamba", &none, &hparams, &err, true), HPARAMS_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "mamba"));
+    assert_int_equal(read_changed("qwen2", &none, &hparams, &err, true), HPARAMS_E_CORRUPT); /* its biases are missing */
+    assert_non_null(strstr(err.text, "attn_q.bias"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hparams_reads_a_model),
+        cmocka_unit_test(test_hparams_gemma_layers_are_local_but_each_sixth),
+        cmocka_unit_test(test_hparams_refuses_by_name),
+        cmocka_unit_test(test_hparams_refuses_other_architectures),
+    };
+
+    return cmocka_run_group_tests_name("hparams", tests, NULL, NULL);
+}

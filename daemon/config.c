@@ -1,0 +1,455 @@
+#define _GNU_SOURCE
+#include "daemon/config.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file_io.h"
+#include "base/str_buf.h"
+#include "daemon/config_table.h"
+
+#define CONFIG_FILE_MAX_BYTES (1u << 20)
+
+Config *config_free(Config *config) {
+    if (!config)
+        return NULL;
+    free(config->listen);
+    free(config->admin_listen);
+    free(config->model);
+    free(config->model_dir);
+    free(config->cache_dir);
+    free(config);
+    return NULL;
+}
+
+/* $CACHE_DIRECTORY is systemd's (CacheDirectory=), the rest is for a daemon that a user starts. */
+static void default_cache_dir(char *path, size_t room_bytes) {
+    const char *given = getenv("CACHE_DIRECTORY");
+    const char *home;
+
+    if (given && *given == '/') {
+        snprintf(path, room_bytes, "%.*s", (int)strcspn(given, ":"), given);
+        return;
+    }
+    if (geteuid() == 0) {
+        snprintf(path, room_bytes, "/var/cache/coordgen");
+        return;
+    }
+    given = getenv("XDG_CACHE_HOME");
+    home = getenv("HOME");
+    if (given && *given == '/')
+        snprintf(path, room_bytes, "%s/coordgen", given);
+    else
+        snprintf(path, room_bytes, "%s/.cache/coordgen", home && *home == '/' ? home : "/tmp");
+}
+
+static uint64_t memory_share(unsigned int percent) {
+    static const uint64_t unit = UINT64_C(1) << 20;
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    uint64_t bytes;
+
+    if (pages <= 0 || page_bytes <= 0)
+        return 0;
+    bytes = (uint64_t)pages * (uint64_t)page_bytes / 100 * percent;
+    return bytes < unit ? unit : bytes - bytes % unit;
+}
+
+/**
+ * config_new() - a configuration with the built-in values
+ *
+ * COORDGEN_ISA is the one setting that the environment may give: tests of every program use it to force a level.
+ * Return: 0, CONFIG_E_FLAG when COORDGEN_ISA is wrong, or -ENOMEM.
+ */
+int config_new(Config **configp, ErrText *err) {
+    _cleanup_(config_freep) Config *config = calloc(1, sizeof(*config));
+    const char *isa = getenv("COORDGEN_ISA");
+    char cache_dir[PATH_MAX];
+    int r;
+
+    if (!config)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < n_config_settings; i++) {
+        if (!config_settings[i].initial)
+            continue;
+        r = setting_parse(&config_settings[i], config, config_settings[i].initial, err);
+        if (r)
+            return err_fold(r);
+    }
+    default_cache_dir(cache_dir, sizeof(cache_dir));
+    r = config_set(config, "cache-dir", cache_dir, err);
+    if (r)
+        return err_fold(r);
+    config->memory_limit_bytes = memory_share(80);
+    config->kv_memory_limit_bytes = memory_share(25);
+    r = config_set(config, "isa", isa && *isa ? isa : "best", err);
+    if (r) {
+        err_prefix(err, "environment variable COORDGEN_ISA");
+        return r == CONFIG_E_SETTING ? CONFIG_E_FLAG : r;
+    }
+    *configp = steal(&config);
+    return 0;
+}
+
+int config_set(Config *config, const char *name, const char *value, ErrText *err) {
+    const Setting *setting = setting_find(name);
+
+    if (!setting)
+        return err_set(err, CONFIG_E_SETTING, "unknown setting '%.64s': see coordgend --help", name);
+    return setting_parse(setting, config, value, err);
+}
+
+static char *trim(char *text) {
+    char *end;
+
+    while (isspace((unsigned char)*text))
+        text++;
+    end = text + strlen(text);
+    while (end > text && isspace((unsigned char)end[-1]))
+        end--;
+    *end = 0;
+    return text;
+}
+
+/* A comment starts with # at the front of a line or after a space, so that a path may hold one. */
+static void cut_comment(char *line) {
+    for (char *at = line; *at; at++)
+        if (*at == '#' && (at == line || isspace((unsigned char)at[-1]))) {
+            *at = 0;
+            return;
+        }
+}
+
+static int read_line(Config *config, char *line, ErrText *err) {
+    char *name, *value, *equals;
+    const Setting *setting;
+
+    cut_comment(line);
+    line = trim(line);
+    if (!*line)
+        return 0;
+    equals = strchr(line, '=');
+    if (!equals)
+        return err_set(err, CONFIG_E_SETTING, "'%.64s' is not 'name = value'", line);
+    *equals = 0;
+    name = trim(line);
+    value = trim(equals + 1);
+    setting = setting_find(name);
+    if (setting && setting->type == SETTING_PATH && *value && *value != '/')
+        return err_set(err, CONFIG_E_SETTING, "%s: '%.256s' is not an absolute path", name, value);
+    return config_set(config, name, value, err);
+}
+
+/**
+ * config_read_file() - `name = value` lines over what config holds
+ *
+ * Return: 0, CONFIG_E_FILE with a text that begins "path:line: ", or -ENOMEM. A file that is not there is fine unless
+ * must_exist.
+ */
+int config_read_file(Config *config, const char *path, bool must_exist, ErrText *err) {
+    _cleanup_(freep) char *text = NULL;
+    size_t len_bytes;
+    unsigned int line_number = 0;
+    char *line, *rest;
+    int r;
+
+    r = file_slurp(path, CONFIG_FILE_MAX_BYTES, &text, &len_bytes, err);
+    if (r == -ENOENT && !must_exist)
+        return 0;
+    if (r == -ENOMEM)
+        return r;
+    if (r)
+        return CONFIG_E_FILE;
+    if (strlen(text) != len_bytes)
+        return err_set(err, CONFIG_E_FILE, "%s: holds a NUL byte", path);
+    for (rest = text; (line = strsep(&rest, "\n"));) {
+        line_number++;
+        r = read_line(config, line, err);
+        if (r) {
+            err_prefix(err, "%s:%u", path, line_number);
+            return r == CONFIG_E_SETTING ? CONFIG_E_FILE : r;
+        }
+    }
+    return 0;
+}
+
+static const char *const config_roots[] = { "/usr/lib", "/run", "/etc" }; /* a later one wins */
+#define DROP_INS_MAX 256
+
+typedef struct DropIn {
+    char name[NAME_MAX + 1];
+    const char *root;
+} DropIn;
+
+static int drop_in_compare(const void *a, const void *b) {
+    return strcmp(((const DropIn *)a)->name, ((const DropIn *)b)->name);
+}
+
+/* Adds the *.conf of one folder; one with a name that is known takes its place. */
+static int drop_ins_add(DropIn *drop_ins, size_t *n, const char *root, const char *path, ErrText *err) {
+    DIR *folder = opendir(path);
+    const struct dirent *entry;
+    int r = 0;
+
+    if (!folder && (errno == ENOENT || errno == ENOTDIR))
+        return 0;
+    if (!folder)
+        return err_set(err, CONFIG_E_FILE, "%s: %s", path, strerror(errno));
+    while (!r && (entry = readdir(folder))) {
+        size_t len_bytes = strlen(entry->d_name), at = 0;
+
+        if (entry->d_name[0] == '.' || len_bytes < 6 || strcmp(entry->d_name + len_bytes - 5, ".conf"))
+            continue;
+        while (at < *n && strcmp(drop_ins[at].name, entry->d_name))
+            at++;
+        if (at == DROP_INS_MAX) {
+            r = err_set(err, CONFIG_E_FILE, "%s: more than %d drop-in files", path, DROP_INS_MAX);
+            break;
+        }
+        snprintf(drop_ins[at].name, sizeof(drop_ins[at].name), "%s", entry->d_name);
+        drop_ins[at].root = root;
+        *n += at == *n;
+    }
+    closedir(folder);
+    return r;
+}
+
+/**
+ * config_read_files() - the default files and drop-ins, in their order
+ *
+ * /usr/lib/coordgen/coordgend.conf, /etc/coordgen/coordgend.conf, then every coordgend.conf.d/X.conf of /usr/lib, /run
+ * and /etc by name; of two with one name that of the later folder counts (a link to /dev/null takes one away).
+ */
+int config_read_files(Config *config, const char *root, ErrText *err) {
+    _cleanup_(freep) DropIn *drop_ins = calloc(DROP_INS_MAX, sizeof(*drop_ins));
+    char path[PATH_MAX + NAME_MAX];
+    size_t n = 0;
+    int r;
+
+    if (!drop_ins)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < ARRAY_LEN(config_roots); i++) {
+        if (!strcmp(config_roots[i], "/run"))
+            continue;
+        snprintf(path, sizeof(path), "%s%s/coordgen/coordgend.conf", root, config_roots[i]);
+        r = config_read_file(config, path, false, err);
+        if (r)
+            return r;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(config_roots); i++) {
+        snprintf(path, sizeof(path), "%s%s/coordgen/coordgend.conf.d", root, config_roots[i]);
+        r = drop_ins_add(drop_ins, &n, config_roots[i], path, err);
+        if (r)
+            return r;
+    }
+    qsort(drop_ins, n, sizeof(*drop_ins), drop_in_compare);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(path, sizeof(path), "%s%s/coordgen/coordgend.conf.d/%s", root, drop_ins[i].root, drop_ins[i].name);
+        r = config_read_file(config, path, false, err);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+enum { /* getopt values of the flags that are no settings; settings are FLAG_SETTING + index */
+    FLAG_CONFIG = 256,
+    FLAG_CHECK,
+    FLAG_PRINT,
+    FLAG_HELP,
+    FLAG_VERSION,
+    FLAG_SETTING,
+};
+
+static const struct {
+    const char *name;
+    const char *help;
+    int value;
+    int has_arg;
+} plain_flags[] = {
+    { "config", "read FILE instead of the default files", FLAG_CONFIG, required_argument },
+    { "check-config", "check files and flags, and exit", FLAG_CHECK, no_argument },
+    { "print-config", "show the settings that are in effect, and exit", FLAG_PRINT, no_argument },
+    { "help", "show this, and exit", FLAG_HELP, no_argument },
+    { "version", "show the version, and exit", FLAG_VERSION, no_argument },
+};
+
+static struct option *options_new(void) {
+    size_t n_plain = ARRAY_LEN(plain_flags);
+    struct option *options = calloc(n_plain + n_config_settings + 1, sizeof(*options));
+
+    if (!options)
+        return NULL;
+    for (size_t i = 0; i < n_plain; i++)
+        options[i] = (struct option){ plain_flags[i].name, plain_flags[i].has_arg, NULL, plain_flags[i].value };
+    for (size_t i = 0; i < n_config_settings; i++)
+        options[n_plain + i] = (struct option){
+            config_settings[i].name,
+            config_settings[i].type == SETTING_BOOL ? optional_argument : required_argument,
+            NULL,
+            FLAG_SETTING + (int)i,
+        };
+    return options;
+}
+
+/* Relative paths of flags are made absolute: the import runs elsewhere, and a reload must mean the same file. */
+static int set_from_flag(Config *config, const Setting *setting, const char *value, ErrText *err) {
+    char cwd[PATH_MAX];
+    _cleanup_(freep) char *absolute = NULL;
+
+    if (!value)
+        value = "yes";
+    if (setting->type == SETTING_PATH && *value && *value != '/') {
+        if (!getcwd(cwd, sizeof(cwd)))
+            return err_set(err, -errno, "cannot find the current folder: %s", strerror(errno));
+        if (asprintf(&absolute, "%s/%s", cwd, value) < 0) {
+            absolute = NULL;
+            return err_set(err, -ENOMEM, "out of memory");
+        }
+        value = absolute;
+    }
+    return setting_parse(setting, config, value, err);
+}
+
+/* pass 0 finds --config and the actions, pass 1 applies the settings. */
+static int read_flags(Config *config, const struct option *options, int argc, char *const argv[], int pass,
+                      const char **filep, ConfigAction *actionp, ErrText *err) {
+    int flag, r;
+
+    optind = 0; /* GNU: start over, also in a reload */
+    opterr = 0;
+    for (;;) {
+        int at = optind ? optind : 1;
+
+        flag = getopt_long(argc, argv, ":", options, NULL);
+        if (flag == -1)
+            break;
+        switch (flag) {
+        case '?':
+            return err_set(err, CONFIG_E_FLAG, "unknown flag '%.64s': see coordgend --help", argv[at]);
+        case ':':
+            return err_set(err, CONFIG_E_FLAG, "flag '%.64s' wants a value", argv[at]);
+        case FLAG_CONFIG:
+            *filep = optarg;
+            break;
+        case FLAG_CHECK:
+            *actionp = CONFIG_CHECK;
+            break;
+        case FLAG_PRINT:
+            *actionp = CONFIG_PRINT;
+            break;
+        case FLAG_HELP:
+            *actionp = CONFIG_HELP;
+            return 0;
+        case FLAG_VERSION:
+            *actionp = CONFIG_VERSION;
+            return 0;
+        default:
+            if (!pass)
+                break;
+            r = set_from_flag(config, &config_settings[flag - FLAG_SETTING], optarg, err);
+            if (r == CONFIG_E_SETTING) {
+                err_prefix(err, "flag --%s", config_settings[flag - FLAG_SETTING].name);
+                return CONFIG_E_FLAG;
+            }
+            if (r)
+                return r;
+        }
+    }
+    if (optind < argc)
+        return err_set(err, CONFIG_E_FLAG, "'%.64s' is not a flag: see coordgend --help", argv[optind]);
+    return 0;
+}
+
+/**
+ * config_load() - the configuration that files and flags give
+ * @actionp: what the flags ask for; with CONFIG_HELP and CONFIG_VERSION nothing was read
+ *
+ * Thread: loop (getopt has global state).
+ * Return: 0, CONFIG_E_FLAG, CONFIG_E_FILE, or -errno; nothing is given out then.
+ */
+int config_load(Config **configp, const char *root, int argc, char *const argv[], ConfigAction *actionp,
+                ErrText *err) {
+    _cleanup_(config_freep) Config *config = NULL;
+    _cleanup_(freep) struct option *options = options_new();
+    const char *file = NULL;
+    ConfigAction action = CONFIG_RUN;
+    int r;
+
+    if (!options)
+        return err_set(err, -ENOMEM, "out of memory");
+    r = config_new(&config, err);
+    if (r)
+        return r;
+    r = read_flags(config, options, argc, argv, 0, &file, &action, err);
+    if (r)
+        return r;
+    if (action != CONFIG_HELP && action != CONFIG_VERSION) {
+        r = file ? config_read_file(config, file, true, err) : config_read_files(config, root, err);
+        if (r)
+            return r;
+        r = read_flags(config, options, argc, argv, 1, &file, &action, err);
+        if (r)
+            return r;
+    }
+    *actionp = action;
+    *configp = steal(&config);
+    return 0;
+}
+
+void config_print(const Config *config, FILE *to) {
+    char value[4096];
+
+    for (size_t i = 0; i < n_config_settings; i++) {
+        setting_format(&config_settings[i], config, value, sizeof(value));
+        fprintf(to, "%s = %s\n", config_settings[i].name, value);
+    }
+}
+
+void config_print_help(FILE *to) {
+    fputs("Usage: coordgend [FLAG...]\n"
+          "Serves a language model to the apps of this machine over a Unix socket.\n\n",
+          to);
+    for (size_t i = 0; i < ARRAY_LEN(plain_flags); i++)
+        fprintf(to, "  --%-28s %s\n", plain_flags[i].has_arg ? "config=FILE" : plain_flags[i].name,
+                plain_flags[i].help);
+    fputs("\nSettings, each also a `name = value` line of coordgend.conf(5):\n", to);
+    for (size_t i = 0; i < n_config_settings; i++) {
+        char flag[64];
+
+        snprintf(flag, sizeof(flag), "%s=%s", config_settings[i].name, config_settings[i].initial ? config_settings[i].initial : "");
+        fprintf(to, "  --%-28s %s\n", flag, config_settings[i].help);
+    }
+}
+
+void config_compare(const Config *from, const Config *to, ConfigChangeFn *fn, void *arg) {
+    char old_value[4096], new_value[4096];
+
+    for (size_t i = 0; i < n_config_settings; i++) {
+        setting_format(&config_settings[i], from, old_value, sizeof(old_value));
+        setting_format(&config_settings[i], to, new_value, sizeof(new_value));
+        if (strcmp(old_value, new_value))
+            fn(arg, config_settings[i].name, old_value, new_value, config_settings[i].is_live);
+    }
+}
+
+int config_take_live(Config *config, const Config *from) {
+    char value[4096];
+
+    for (size_t i = 0; i < n_config_settings; i++) {
+        int r;
+
+        if (!config_settings[i].is_live)
+            continue;
+        setting_format(&config_settings[i], from, value, sizeof(value));
+        r = setting_parse(&config_settings[i], config, value, NULL);
+        if (r)
+            return err_fold(r);
+    }
+    return 0;
+}

@@ -1,0 +1,76 @@
+/* Settings of the daemon: built-in values < files < drop-ins < flags. One table (config_table.c) drives all of them. */
+#ifndef COORDGEN_DAEMON_CONFIG_H
+#define COORDGEN_DAEMON_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+enum {
+    CONFIG_E_FLAG = 1,    /* a flag that is unknown or has a wrong value; the text names it */
+    CONFIG_E_FILE = 2,    /* a file that cannot be read or has a wrong line; the text names file and line */
+    CONFIG_E_SETTING = 3, /* config_set(): no such setting or a wrong value; the text names both */
+};
+
+typedef struct Config { /* strings are owned and never NULL; "": not set */
+    char *listen;
+    char *admin_listen;
+    char *model;
+    char *model_dir;
+    char *cache_dir;
+    uint32_t device; /* EngineDevice */
+    uint32_t isa;    /* Isa */
+    uint32_t threads; /* 0: one for every processor this process may use */
+    uint32_t chunk_tokens;
+    uint32_t context_tokens;
+    uint32_t max_active;
+    uint32_t max_queue;
+    uint32_t max_connections;
+    uint32_t max_connections_per_uid;
+    uint32_t max_requests_per_connection;
+    uint64_t frame_max_bytes;
+    uint64_t prompt_max_bytes;
+    uint32_t prompt_max_tokens; /* 0: what the context holds */
+    uint64_t output_buffer_bytes;
+    uint64_t memory_limit_bytes;         /* 0: none */
+    uint64_t kv_memory_limit_bytes;      /* 0: none */
+    uint64_t session_memory_limit_bytes; /* 0: none */
+    uint32_t frame_timeout_ms;
+    uint32_t stall_timeout_ms;
+    uint32_t drain_timeout_ms;
+    uint32_t step_timeout_ms;
+    bool api_may_load;
+    uint32_t log_level;  /* LogLevel */
+    uint32_t log_target; /* LogTarget */
+} Config;
+
+typedef enum ConfigAction { /* what the flags ask for */
+    CONFIG_RUN,
+    CONFIG_CHECK,
+    CONFIG_PRINT,
+    CONFIG_HELP,
+    CONFIG_VERSION,
+} ConfigAction;
+
+int config_new(Config **configp, ErrText *err); /* built-in values */
+Config *config_free(Config *config);
+DEFINE_CLEANUP(Config, config_free)
+
+/* Files, then flags, as main() and a reload want them. root: "" or a folder that stands for / (tests). */
+int config_load(Config **configp, const char *root, int argc, char *const argv[], ConfigAction *actionp, ErrText *err);
+int config_set(Config *config, const char *name, const char *value, ErrText *err);
+int config_read_file(Config *config, const char *path, bool must_exist, ErrText *err);
+int config_read_files(Config *config, const char *root, ErrText *err);
+void config_print(const Config *config, FILE *to);
+void config_print_help(FILE *to);
+
+/* Calls fn for every setting that differs, with whether it takes effect without a restart. */
+typedef void ConfigChangeFn(void *arg, const char *name, const char *from, const char *to, bool is_live);
+void config_compare(const Config *from, const Config *to, ConfigChangeFn *fn, void *arg);
+/* Copies the settings that take effect without a restart. */
+int config_take_live(Config *config, const Config *from);
+
+#endif

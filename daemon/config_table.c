@@ -1,0 +1,290 @@
+#include "daemon/config_table.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/log.h"
+#include "daemon/journal.h"
+#include "engine/engine.h"
+#include "proto/frame.h"
+
+static const SettingChoice device_choices[] = {
+    { "cpu", ENGINE_DEVICE_CPU },
+    { "reference", ENGINE_DEVICE_REFERENCE },
+    { NULL, 0 },
+};
+
+static const SettingChoice isa_choices[] = {
+    { "best", ISA_BEST },
+    { "scalar", ISA_SCALAR },
+    { "avx2", ISA_AVX2 },
+    { "avx512vnni", ISA_AVX512VNNI },
+    { "amx", ISA_AMX },
+    { NULL, 0 },
+};
+
+static const SettingChoice level_choices[] = {
+    { "error", LOG_LEVEL_ERROR },   { "warning", LOG_LEVEL_WARN }, { "notice", LOG_LEVEL_NOTICE },
+    { "info", LOG_LEVEL_INFO },     { "debug", LOG_LEVEL_DEBUG },  { NULL, 0 },
+};
+
+static const SettingChoice target_choices[] = {
+    { "auto", LOG_TARGET_AUTO },
+    { "journal", LOG_TARGET_JOURNAL },
+    { "stderr", LOG_TARGET_STDERR },
+    { NULL, 0 },
+};
+
+#define KIB (UINT64_C(1) << 10)
+#define MIB (UINT64_C(1) << 20)
+#define TIB (UINT64_C(1) << 40)
+#define DAY_MS (UINT64_C(24) * 3600 * 1000)
+#define LIVE true
+#define RESTART false
+#define OR_ZERO true
+
+#define AT(field) offsetof(Config, field)
+#define TEXT(name_, field_, initial_, help_) { name_, SETTING_TEXT, AT(field_), 0, 0, false, RESTART, initial_, NULL, help_ }
+#define PATH(name_, field_, initial_, help_) { name_, SETTING_PATH, AT(field_), 0, 0, false, RESTART, initial_, NULL, help_ }
+#define NUMBER(name_, field_, min_, max_, zero_, live_, initial_, help_)                                               \
+    { name_, SETTING_U32, AT(field_), min_, max_, zero_, live_, initial_, NULL, help_ }
+#define BYTES(name_, field_, min_, max_, zero_, live_, initial_, help_)                                                \
+    { name_, SETTING_BYTES, AT(field_), min_, max_, zero_, live_, initial_, NULL, help_ }
+#define DURATION(name_, field_, min_, max_, live_, initial_, help_)                                                    \
+    { name_, SETTING_DURATION, AT(field_), min_, max_, false, live_, initial_, NULL, help_ }
+#define CHOICE(name_, field_, live_, initial_, choices_, help_)                                                        \
+    { name_, SETTING_CHOICE, AT(field_), 0, 0, false, live_, initial_, choices_, help_ }
+#define SWITCH(name_, field_, live_, initial_, help_)                                                                  \
+    { name_, SETTING_BOOL, AT(field_), 0, 0, false, live_, initial_, NULL, help_ }
+
+const Setting config_settings[] = {
+    TEXT("listen", listen, "", "socket for apps, PATH or unix:PATH (default: api.sock in the runtime directory)"),
+    TEXT("admin-listen", admin_listen, "",
+         "socket for administrators (default: admin.sock beside the default of --listen; none when only --listen is given)"),
+    PATH("model", model, "", "the default model: a .gguf (imported on first use) or a .cgm"),
+    PATH("model-dir", model_dir, "", "folder of further models that can be loaded by name"),
+    PATH("cache-dir", cache_dir, NULL, "folder of imported models"),
+    CHOICE("device", device, RESTART, "cpu", device_choices, "cpu (int8), or reference (float32 yardstick, slow)"),
+    CHOICE("isa", isa, RESTART, NULL, isa_choices, "instruction set to stay within: best, scalar, avx2, avx512vnni, amx"),
+    NUMBER("threads", threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),
+    NUMBER("chunk-tokens", chunk_tokens, 1, ENGINE_CHUNK_MAX, false, RESTART, "256", "tokens of one prefill step"),
+    NUMBER("context-tokens", context_tokens, 16, 1u << 20, false, LIVE, "4096",
+           "cap on prompt and output of one request"),
+    NUMBER("max-active", max_active, 1, 64, false, LIVE, "4", "generations that take turns"),
+    NUMBER("max-queue", max_queue, 0, 65536, false, LIVE, "128", "requests that may wait for a turn"),
+    NUMBER("max-connections", max_connections, 1, 65536, false, LIVE, "256", "connections of apps"),
+    NUMBER("max-connections-per-uid", max_connections_per_uid, 1, 65536, false, LIVE, "128",
+           "connections of one user's apps"),
+    NUMBER("max-requests-per-connection", max_requests_per_connection, 1, 65536, false, LIVE, "64",
+           "requests in flight on one connection"),
+    BYTES("frame-max", frame_max_bytes, 4 * KIB, FRAME_MAX_BYTES, false, LIVE, "4M", "longest message from a client"),
+    BYTES("prompt-max", prompt_max_bytes, 1, FRAME_MAX_BYTES, false, LIVE, "1M", "longest text of one request"),
+    NUMBER("prompt-max-tokens", prompt_max_tokens, 1, 1u << 20, OR_ZERO, LIVE, "0",
+           "longest prompt; 0: what the context holds"),
+    BYTES("output-buffer", output_buffer_bytes, 4 * KIB, 64 * MIB, false, LIVE, "256K",
+          "unread output of a connection after which its generations pause"),
+    BYTES("memory-limit", memory_limit_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, NULL,
+          "all memory accounts together; 0: none (default: 80 % of the machine's)"),
+    BYTES("kv-memory-limit", kv_memory_limit_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, NULL,
+          "key-value caches of running generations; 0: none (default: 25 % of the machine's memory)"),
+    BYTES("session-memory-limit", session_memory_limit_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, "256M",
+          "frames, prompts and buffers of clients; 0: none"),
+    DURATION("frame-timeout", frame_timeout_ms, 10, DAY_MS, LIVE, "10s", "for a frame to arrive whole"),
+    DURATION("stall-timeout", stall_timeout_ms, 10, DAY_MS, LIVE, "30s",
+             "a client that reads nothing of its output for so long is disconnected"),
+    DURATION("drain-timeout", drain_timeout_ms, 0, DAY_MS, LIVE, "10s",
+             "after SIGTERM, before running requests are cancelled"),
+    DURATION("step-timeout", step_timeout_ms, 1000, DAY_MS, LIVE, "5min",
+             "longest step or load before the watchdog is no longer fed"),
+    SWITCH("api-may-load", api_may_load, LIVE, "no", "apps may load and unload models by name"),
+    CHOICE("log-level", log_level, LIVE, "notice", level_choices, "error, warning, notice, info or debug"),
+    CHOICE("log-target", log_target, RESTART, "auto", target_choices, "auto, journal or stderr"),
+};
+const size_t n_config_settings = ARRAY_LEN(config_settings);
+
+const Setting *setting_find(const char *name) {
+    for (size_t i = 0; i < n_config_settings; i++)
+        if (!strcmp(config_settings[i].name, name))
+            return &config_settings[i];
+    return NULL;
+}
+
+static void *field_of(const Setting *setting, Config *config) {
+    return (char *)config + setting->offset;
+}
+
+static const void *field_of_const(const Setting *setting, const Config *config) {
+    return (const char *)config + setting->offset;
+}
+
+/* Digits and then a suffix, which is left in *restp. No sign, no space, no overflow. */
+static bool parse_number(const char *value, uint64_t *numberp, const char **restp) {
+    uint64_t number = 0;
+
+    if (!isdigit((unsigned char)*value))
+        return false;
+    for (; isdigit((unsigned char)*value); value++)
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(*value - '0'), &number))
+            return false;
+    *numberp = number;
+    *restp = value;
+    return true;
+}
+
+static bool scale_of(const Setting *setting, const char *suffix, uint64_t *scalep) {
+    static const struct {
+        SettingType type;
+        const char *suffix;
+        uint64_t scale;
+    } scales[] = {
+        { SETTING_U32, "", 1 },           { SETTING_BYTES, "", 1 },        { SETTING_BYTES, "K", KIB },
+        { SETTING_BYTES, "M", MIB },      { SETTING_BYTES, "G", KIB * MIB }, { SETTING_BYTES, "T", TIB },
+        { SETTING_DURATION, "", 1000 },   { SETTING_DURATION, "s", 1000 }, { SETTING_DURATION, "ms", 1 },
+        { SETTING_DURATION, "min", 60000 }, { SETTING_DURATION, "h", 3600000 },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(scales); i++)
+        if (scales[i].type == setting->type && !strcmp(scales[i].suffix, suffix)) {
+            *scalep = scales[i].scale;
+            return true;
+        }
+    return false;
+}
+
+static void format_number(const Setting *setting, uint64_t number, char *text, size_t room_bytes) {
+    static const struct {
+        uint64_t scale;
+        const char *suffix;
+    } bytes[] = { { TIB, "T" }, { KIB * MIB, "G" }, { MIB, "M" }, { KIB, "K" } };
+
+    if (setting->type == SETTING_DURATION) {
+        if (number % 60000 == 0 && number)
+            snprintf(text, room_bytes, "%" PRIu64 "min", number / 60000);
+        else if (number % 1000 == 0)
+            snprintf(text, room_bytes, "%" PRIu64 "s", number / 1000);
+        else
+            snprintf(text, room_bytes, "%" PRIu64 "ms", number);
+        return;
+    }
+    if (setting->type == SETTING_BYTES && number)
+        for (size_t i = 0; i < ARRAY_LEN(bytes); i++)
+            if (number % bytes[i].scale == 0) {
+                snprintf(text, room_bytes, "%" PRIu64 "%s", number / bytes[i].scale, bytes[i].suffix);
+                return;
+            }
+    snprintf(text, room_bytes, "%" PRIu64, number);
+}
+
+static int parse_quantity(const Setting *setting, Config *config, const char *value, ErrText *err) {
+    static const char *const forms[] = {
+        [SETTING_U32] = "a whole number",
+        [SETTING_BYTES] = "bytes, with or without K, M, G or T",
+        [SETTING_DURATION] = "a time such as 500ms, 10s or 5min",
+    };
+    uint64_t number, scale;
+    const char *suffix;
+    char low[32], high[32];
+
+    if (!parse_number(value, &number, &suffix) || !scale_of(setting, suffix, &scale) ||
+        __builtin_mul_overflow(number, scale, &number))
+        return err_set(err, CONFIG_E_SETTING, "%s: '%.64s' is not %s", setting->name, value, forms[setting->type]);
+    if ((number < setting->min || number > setting->max) && !(number == 0 && setting->zero_is_off)) {
+        format_number(setting, setting->min, low, sizeof(low));
+        format_number(setting, setting->max, high, sizeof(high));
+        return err_set(err, CONFIG_E_SETTING, "%s: '%.64s' is out of range: %s%s to %s", setting->name, value,
+                       setting->zero_is_off ? "0, or " : "", low, high);
+    }
+    if (setting->type == SETTING_BYTES)
+        *(uint64_t *)field_of(setting, config) = number;
+    else
+        *(uint32_t *)field_of(setting, config) = (uint32_t)number;
+    return 0;
+}
+
+static int parse_choice(const Setting *setting, Config *config, const char *value, ErrText *err) {
+    char names[256] = "";
+    size_t len_bytes = 0;
+
+    for (const SettingChoice *choice = setting->choices; choice->name; choice++) {
+        if (!strcmp(choice->name, value)) {
+            *(uint32_t *)field_of(setting, config) = choice->value;
+            return 0;
+        }
+        len_bytes += (size_t)snprintf(names + len_bytes, sizeof(names) - len_bytes, "%s%s", len_bytes ? ", " : "",
+                                      choice->name);
+    }
+    return err_set(err, CONFIG_E_SETTING, "%s: '%.64s' is not one of %s", setting->name, value, names);
+}
+
+static int parse_bool(const Setting *setting, Config *config, const char *value, ErrText *err) {
+    static const char *const words[2][4] = { { "no", "false", "off", "0" }, { "yes", "true", "on", "1" } };
+
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < ARRAY_LEN(words[i]); j++)
+            if (!strcmp(words[i][j], value)) {
+                *(bool *)field_of(setting, config) = i;
+                return 0;
+            }
+    return err_set(err, CONFIG_E_SETTING, "%s: '%.64s' is not yes or no", setting->name, value);
+}
+
+static int parse_text(const Setting *setting, Config *config, const char *value, ErrText *err) {
+    char **field = field_of(setting, config);
+    char *copy;
+
+    if (strlen(value) >= 4096)
+        return err_set(err, CONFIG_E_SETTING, "%s: longer than 4095 bytes", setting->name);
+    copy = strdup(value);
+    if (!copy)
+        return err_set(err, -ENOMEM, "out of memory");
+    free(*field);
+    *field = copy;
+    return 0;
+}
+
+int setting_parse(const Setting *setting, Config *config, const char *value, ErrText *err) {
+    switch (setting->type) {
+    case SETTING_TEXT:
+    case SETTING_PATH:
+        return parse_text(setting, config, value, err);
+    case SETTING_U32:
+    case SETTING_BYTES:
+    case SETTING_DURATION:
+        return parse_quantity(setting, config, value, err);
+    case SETTING_BOOL:
+        return parse_bool(setting, config, value, err);
+    case SETTING_CHOICE:
+        return parse_choice(setting, config, value, err);
+    }
+    return err_fold(-EINVAL);
+}
+
+void setting_format(const Setting *setting, const Config *config, char *text, size_t room_bytes) {
+    const void *field = field_of_const(setting, config);
+
+    switch (setting->type) {
+    case SETTING_TEXT:
+    case SETTING_PATH:
+        snprintf(text, room_bytes, "%s", *(char *const *)field);
+        return;
+    case SETTING_BYTES:
+        format_number(setting, *(const uint64_t *)field, text, room_bytes);
+        return;
+    case SETTING_U32:
+    case SETTING_DURATION:
+        format_number(setting, *(const uint32_t *)field, text, room_bytes);
+        return;
+    case SETTING_BOOL:
+        snprintf(text, room_bytes, "%s", *(const bool *)field ? "yes" : "no");
+        return;
+    case SETTING_CHOICE:
+        for (const SettingChoice *choice = setting->choices; choice->name; choice++)
+            if (choice->value == *(const uint32_t *)field)
+                snprintf(text, room_bytes, "%s", choice->name);
+        return;
+    }
+}

@@ -1,0 +1,46 @@
+/* The table of settings: name, type, range, help. Parser, flags, --help, --print-config and reload read it. */
+#ifndef COORDGEN_DAEMON_CONFIG_TABLE_H
+#define COORDGEN_DAEMON_CONFIG_TABLE_H
+
+#include <stddef.h>
+
+#include "daemon/config.h"
+
+typedef enum SettingType {
+    SETTING_TEXT,
+    SETTING_PATH, /* absolute when it stands in a file; "" allowed */
+    SETTING_U32,
+    SETTING_BYTES,    /* uint64_t; suffix K, M, G (binary) */
+    SETTING_DURATION, /* uint32_t of milliseconds; suffix ms, s (default), min */
+    SETTING_BOOL,
+    SETTING_CHOICE, /* uint32_t; one of .choices */
+} SettingType;
+
+typedef struct SettingChoice {
+    const char *name; /* NULL ends a list */
+    uint32_t value;
+} SettingChoice;
+
+typedef struct Setting {
+    const char *name;
+    SettingType type;
+    size_t offset; /* in Config */
+    uint64_t min;  /* U32, BYTES, DURATION in ms; inclusive */
+    uint64_t max;
+    bool zero_is_off; /* 0 is allowed beside min..max */
+    bool is_live;     /* takes effect on SIGHUP */
+    const char *initial; /* as it would stand in a file; NULL: found out at run time */
+    const SettingChoice *choices;
+    const char *help;
+} Setting;
+
+extern const Setting config_settings[];
+extern const size_t n_config_settings;
+
+const Setting *setting_find(const char *name);
+/* NULL-terminated value to the field. Return: 0, CONFIG_E_SETTING with a text that names setting and value, -ENOMEM. */
+int setting_parse(const Setting *setting, Config *config, const char *value, ErrText *err);
+/* As it would stand in a file. */
+void setting_format(const Setting *setting, const Config *config, char *text, size_t room_bytes);
+
+#endif

@@ -1,0 +1,348 @@
+#define _GNU_SOURCE
+#include "daemon/connection.h"
+
+#include <event2/buffer.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/log.h"
+#include "daemon/handlers.h"
+#include "daemon/reply.h"
+#include "daemon/request.h"
+
+static struct timeval timeval_of(uint32_t ms) {
+    return (struct timeval){ .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
+}
+
+int connection_peer(int fd, uid_t *uidp, pid_t *pidp) {
+    struct ucred peer;
+    socklen_t len_bytes = sizeof(peer);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len_bytes) < 0)
+        return err_raise(-errno);
+    *uidp = peer.uid;
+    *pidp = peer.pid;
+    return 0;
+}
+
+/* ---- the end --------------------------------------------------------------------------------------------------------- */
+
+/* Callers further up still hold the pointer, so the object itself goes only when the loop is back at its top. */
+static void die(Connection *connection) {
+    if (connection->state == CONNECTION_DEAD)
+        return;
+    connection->state = CONNECTION_DEAD;
+    bufferevent_disable(connection->stream, EV_READ | EV_WRITE);
+    evtimer_del(connection->frame_timer);
+    event_active(connection->reap, 0, 0);
+}
+
+static void on_reap(evutil_socket_t fd, short what, void *arg) {
+    connection_free(arg);
+}
+
+static void abandon_requests(Connection *connection) {
+    Request *request;
+
+    while ((request = TAILQ_FIRST(&connection->requests)))
+        request_abandon(request);
+    assert(!connection->n_requests);
+}
+
+Connection *connection_free(Connection *connection) {
+    if (!connection)
+        return NULL;
+    assert_on_loop(&connection->server->loop);
+    connection->state = CONNECTION_DEAD;
+    abandon_requests(connection);
+    server_forget_connection(connection->server, connection);
+    if (connection->stream)
+        bufferevent_free(connection->stream);
+    if (connection->frame_timer)
+        event_free(connection->frame_timer);
+    if (connection->reap)
+        event_free(connection->reap);
+    bill_settle(&connection->bill);
+    bill_settle(&connection->frame_bill);
+    free(connection);
+    return NULL;
+}
+
+void connection_close_when_written(Connection *connection) {
+    if (connection->state >= CONNECTION_CLOSING)
+        return;
+    connection->state = CONNECTION_CLOSING;
+    evtimer_del(connection->frame_timer);
+    bill_settle(&connection->frame_bill);
+    bufferevent_disable(connection->stream, EV_READ);
+    bufferevent_setwatermark(connection->stream, EV_WRITE, 0, 0);
+    abandon_requests(connection);
+    if (!connection_unsent_bytes(connection))
+        die(connection);
+}
+
+/* ---- output ---------------------------------------------------------------------------------------------------------- */
+
+size_t connection_unsent_bytes(const Connection *connection) {
+    return evbuffer_get_length(bufferevent_get_output(connection->stream));
+}
+
+static void choke(Connection *connection, bool choked) {
+    Request *request;
+
+    if (connection->choked == choked)
+        return;
+    connection->choked = choked;
+    TAILQ_FOREACH(request, &connection->requests, connection_link)
+        request_pause(request, choked);
+    if (connection->state == CONNECTION_CLOSING)
+        return;
+    if (choked) {
+        evtimer_del(connection->frame_timer);
+        bufferevent_disable(connection->stream, EV_READ);
+    } else {
+        bufferevent_enable(connection->stream, EV_READ);
+    }
+    log_debug(TOPIC_DAEMON, "connection %" PRIu64 ": %s, %zu bytes unread", connection->serial,
+              choked ? "paused" : "goes on", connection_unsent_bytes(connection));
+}
+
+void connection_send(Connection *connection, const Coordgen__V1__Response *response) {
+    const Config *config = connection->server->config;
+    uint8_t *frame;
+    size_t len_bytes;
+    ErrText err;
+    int r;
+
+    assert_on_loop(&connection->server->loop);
+    if (connection->state >= CONNECTION_CLOSING)
+        return;
+    r = frame_encode(&response->base, &frame, &len_bytes, &err);
+    if (r == FRAME_E_TOO_LARGE && response->op_case != COORDGEN__V1__RESPONSE__OP_ERROR) {
+        reply_error(connection, response->request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0, "",
+                    "the answer does not fit: %s: ask for less at a time", err.text);
+        return;
+    }
+    if (!r) {
+        r = bufferevent_write(connection->stream, frame, len_bytes);
+        free(frame);
+    }
+    if (r) {
+        log_error(TOPIC_DAEMON, "connection %" PRIu64 ": out of memory for a reply: closing it", connection->serial);
+        die(connection);
+        return;
+    }
+    if (connection_unsent_bytes(connection) > config->output_buffer_bytes)
+        choke(connection, true);
+}
+
+void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *format,
+                     ...) {
+    char text[768];
+    va_list args;
+
+    if (connection->state >= CONNECTION_CLOSING)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    log_info(TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: %s", connection->serial,
+             (unsigned int)connection->uid, text);
+    reply_error(connection, 0, code, retry_after_ms, "", "%s", text);
+    connection_close_when_written(connection);
+}
+
+/* ---- input ----------------------------------------------------------------------------------------------------------- */
+
+/* A whole frame is at the front of the input. */
+static void take_frame(Connection *connection, const uint8_t *body, size_t len_bytes) {
+    _cleanup_(frame_request_freep) Coordgen__V1__Request *message = NULL;
+    Server *server = connection->server;
+    Bill decode_bill = { 0 };
+    FrameFault fault;
+    int r;
+
+    if (account_charge(&server->accounts, ACCOUNT_SESSIONS, &decode_bill, frame_decode_budget_bytes(len_bytes))) {
+        connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
+                        "no memory for a message of %zu bytes: session-memory-limit is reached", len_bytes);
+        return;
+    }
+    r = frame_decode_request(body, len_bytes, &message, &fault);
+    bill_settle(&decode_bill);
+    if (r < 0)
+        connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
+                        "out of memory");
+    else if (r && (frame_e_is_fatal(r) || connection->state == CONNECTION_HELLO || !fault.request_id ||
+                   request_find(connection, fault.request_id)))
+        connection_fail(connection, frame_error_code(r), 0, "%s", fault.err.text);
+    else if (r)
+        reply_error(connection, fault.request_id, frame_error_code(r), 0, fault.field, "%s", fault.err.text);
+    else
+        handlers_serve(connection, &message, len_bytes);
+}
+
+/* Return: whether there may be another frame. */
+static bool take_input(Connection *connection) {
+    struct evbuffer *input = bufferevent_get_input(connection->stream);
+    size_t have_bytes = evbuffer_get_length(input), body_bytes, needed_bytes;
+    uint8_t header[FRAME_HEADER_BYTES];
+    struct timeval timeout;
+    const uint8_t *frame;
+    ErrText err;
+    int r;
+
+    if (!have_bytes)
+        return false;
+    /* The header alone decides whether the rest is wanted: nothing is moved or reserved before. */
+    evbuffer_copyout(input, header, sizeof(header));
+    body_bytes = 0;
+    needed_bytes = 0;
+    r = frame_peek(header, have_bytes < sizeof(header) ? have_bytes : sizeof(header),
+                   (uint32_t)connection->server->config->frame_max_bytes, &body_bytes, &needed_bytes, &err);
+    if (r && r != FRAME_E_MORE) {
+        connection_fail(connection, frame_error_code(r), 0, "%s", err.text);
+        return false;
+    }
+    if (needed_bytes > sizeof(header) && !connection->frame_bill.bytes &&
+        account_charge(&connection->server->accounts, ACCOUNT_SESSIONS, &connection->frame_bill, needed_bytes)) {
+        connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(connection->server),
+                        "no memory for a frame of %zu bytes: session-memory-limit is reached", needed_bytes);
+        return false;
+    }
+    if (have_bytes < needed_bytes) {
+        timeout = timeval_of(connection->server->config->frame_timeout_ms);
+        if (!evtimer_pending(connection->frame_timer, NULL))
+            evtimer_add(connection->frame_timer, &timeout);
+        return false;
+    }
+    evtimer_del(connection->frame_timer);
+    frame = evbuffer_pullup(input, (ev_ssize_t)needed_bytes);
+    if (!frame) {
+        die(connection);
+        return false;
+    }
+    take_frame(connection, frame + FRAME_HEADER_BYTES, needed_bytes - FRAME_HEADER_BYTES);
+    bill_settle(&connection->frame_bill);
+    evbuffer_drain(input, needed_bytes);
+    return true;
+}
+
+static void read_frames(Connection *connection) {
+    while (connection->state < CONNECTION_CLOSING && !connection->choked && take_input(connection))
+        ;
+}
+
+static void on_readable(struct bufferevent *stream, void *arg) {
+    Connection *connection = arg;
+
+    assert_on_loop(&connection->server->loop);
+    read_frames(connection);
+}
+
+/* Called when the unsent output has fallen to the low mark, or to nothing while closing. */
+static void on_written(struct bufferevent *stream, void *arg) {
+    Connection *connection = arg;
+
+    assert_on_loop(&connection->server->loop);
+    if (connection->state == CONNECTION_DEAD)
+        return;
+    if (connection->state == CONNECTION_CLOSING) {
+        if (!connection_unsent_bytes(connection))
+            die(connection);
+        return;
+    }
+    if (!connection->choked)
+        return;
+    choke(connection, false);
+    server_pump(connection->server);
+    read_frames(connection);
+}
+
+static void on_stream_event(struct bufferevent *stream, short what, void *arg) {
+    Connection *connection = arg;
+
+    assert_on_loop(&connection->server->loop);
+    if (connection->state == CONNECTION_DEAD)
+        return;
+    if (what & BEV_EVENT_TIMEOUT)
+        log_info(TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: the client has read nothing for %" PRIu32 " ms",
+                 connection->serial, (unsigned int)connection->uid, connection->server->config->stall_timeout_ms);
+    else
+        log_debug(TOPIC_DAEMON, "connection %" PRIu64 ": the client left", connection->serial);
+    die(connection);
+}
+
+static void on_frame_timeout(evutil_socket_t fd, short what, void *arg) {
+    Connection *connection = arg;
+
+    connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0,
+                    "a frame did not arrive whole within %" PRIu32 " ms",
+                    connection->server->config->frame_timeout_ms);
+}
+
+/* ---- the beginning --------------------------------------------------------------------------------------------------- */
+
+void connection_refuse(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text) {
+    Coordgen__V1__Response response;
+    Coordgen__V1__Error error = COORDGEN__V1__ERROR__INIT;
+    uint8_t *frame;
+    size_t len_bytes;
+
+    reply_init(&response, 0);
+    error.has_code = error.has_retry_after_ms = true;
+    error.code = code;
+    error.retry_after_ms = retry_after_ms;
+    error.message = (char *)text;
+    response.op_case = COORDGEN__V1__RESPONSE__OP_ERROR;
+    response.error = &error;
+    if (!frame_encode(&response.base, &frame, &len_bytes, NULL)) {
+        (void)!send(fd, frame, len_bytes, MSG_DONTWAIT | MSG_NOSIGNAL); /* a fresh socket has room */
+        free(frame);
+    }
+    close(fd);
+}
+
+int connection_new(Connection **connectionp, Server *server, int fd, bool is_admin) {
+    _cleanup_(connection_freep) Connection *connection = NULL;
+    _cleanup_(closep) int owned_fd = fd;
+    const Config *config = server->config;
+    struct timeval stall = timeval_of(config->stall_timeout_ms);
+    int r;
+
+    assert_on_loop(&server->loop);
+    connection = calloc(1, sizeof(*connection));
+    if (!connection)
+        return err_raise(-ENOMEM);
+    connection->server = server;
+    connection->serial = ++server->last_connection;
+    connection->is_admin = is_admin;
+    TAILQ_INIT(&connection->requests);
+    server_add_connection(server, connection);
+    r = connection_peer(fd, &connection->uid, &connection->pid);
+    if (!r)
+        r = account_charge(&server->accounts, ACCOUNT_SESSIONS, &connection->bill,
+                           sizeof(*connection) + config->output_buffer_bytes);
+    if (r == ACCOUNT_E_LIMIT)
+        connection_refuse(steal_fd(&owned_fd), COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
+                          "no memory for another connection: session-memory-limit is reached");
+    if (r)
+        return r;
+    connection->stream = bufferevent_socket_new(server->loop.base, fd, BEV_OPT_CLOSE_ON_FREE);
+    if (!connection->stream)
+        return err_raise(-ENOMEM);
+    (void)steal_fd(&owned_fd);
+    connection->frame_timer = evtimer_new(server->loop.base, on_frame_timeout, connection);
+    connection->reap = event_new(server->loop.base, -1, 0, on_reap, connection);
+    if (!connection->frame_timer || !connection->reap)
+        return err_raise(-ENOMEM);
+    bufferevent_setcb(connection->stream, on_readable, on_written, on_stream_event, connection);
+    bufferevent_setwatermark(connection->stream, EV_READ, 0, config->frame_max_bytes + FRAME_HEADER_BYTES);
+    bufferevent_setwatermark(connection->stream, EV_WRITE, config->output_buffer_bytes / 4, 0);
+    bufferevent_set_timeouts(connection->stream, NULL, &stall);
+    bufferevent_enable(connection->stream, EV_READ | EV_WRITE);
+    *connectionp = steal(&connection);
+    return 0;
+}

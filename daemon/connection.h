@@ -1,0 +1,57 @@
+/* One client: frames in, frames out, never more in memory than its limits. Owned by the loop. */
+#ifndef COORDGEN_DAEMON_CONNECTION_H
+#define COORDGEN_DAEMON_CONNECTION_H
+
+#include <event2/bufferevent.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "base/account.h"
+#include "daemon/server.h"
+#include "proto/frame.h"
+
+typedef enum ConnectionState {
+    CONNECTION_HELLO,   /* nothing but a Hello is legal */
+    CONNECTION_OPEN,
+    CONNECTION_CLOSING, /* nothing is read any more; closed when the output is written */
+    CONNECTION_DEAD,    /* freed when the loop is back at its top */
+} ConnectionState;
+
+
+struct Connection { /* all loop */
+    Server *server;
+    uint64_t serial;
+    uid_t uid;
+    pid_t pid;
+    bool is_admin;
+    bool choked; /* unread output past the limit: nothing is read, generations pause */
+    ConnectionState state;
+    char client_name[65];
+    struct bufferevent *stream;
+    struct event *frame_timer; /* runs while part of a frame is there */
+    struct event *reap;        /* frees a dead connection from the top of the loop */
+    RequestList requests;
+    unsigned int n_requests;
+    Bill bill;       /* the object and its output buffer */
+    Bill frame_bill; /* the frame that is arriving */
+    TAILQ_ENTRY(Connection) link;
+};
+
+/* Takes the descriptor in any case. 0, ACCOUNT_E_LIMIT, -errno. */
+int connection_new(Connection **connectionp, Server *server, int fd, bool is_admin);
+Connection *connection_free(Connection *connection); /* its requests are abandoned */
+DEFINE_CLEANUP(Connection, connection_free)
+
+/* Queues one reply. A connection that cannot take it dies. */
+void connection_send(Connection *connection, const Coordgen__V1__Response *response);
+/* One last error (request_id 0), then the end. */
+void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *format,
+                     ...) __attribute__((format(printf, 4, 5)));
+void connection_close_when_written(Connection *connection);
+/* One error to a client that is not taken in; closes the descriptor. */
+void connection_refuse(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text);
+size_t connection_unsent_bytes(const Connection *connection);
+/* Peer of a connected socket. */
+int connection_peer(int fd, uid_t *uidp, pid_t *pidp);
+
+#endif

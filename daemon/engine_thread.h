@@ -1,0 +1,27 @@
+/* The one thread that computes. Generations take turns, one step each; small jobs are served between steps. */
+#ifndef COORDGEN_DAEMON_ENGINE_THREAD_H
+#define COORDGEN_DAEMON_ENGINE_THREAD_H
+
+#include "daemon/outbox.h"
+
+typedef struct EngineThread EngineThread;
+
+int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, ErrText *err);
+/* Loop. Everything is cancelled; the thread ends after the step it is in. 0, or -ETIMEDOUT: it still runs. */
+int engine_thread_stop(EngineThread *thread, uint64_t timeout_ms);
+EngineThread *engine_thread_free(EngineThread *thread); /* stopped before, all engines freed before */
+DEFINE_CLEANUP(EngineThread, engine_thread_free)
+
+/* Loop. The job is the thread's until its news say done; it must stay where it is until then. */
+void engine_thread_submit(EngineThread *thread, Job *job);
+void engine_thread_cancel(EngineThread *thread, Job *job);
+void engine_thread_pause(EngineThread *thread, Job *job, bool paused);
+
+/* For the watchdog. Any thread. */
+typedef struct EngineThreadPulse {
+    uint64_t n_beats;       /* grows with every step and job */
+    uint64_t busy_since_ns; /* 0: idle; else when the step that runs began */
+} EngineThreadPulse;
+EngineThreadPulse engine_thread_pulse(const EngineThread *thread);
+
+#endif

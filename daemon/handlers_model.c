@@ -1,0 +1,178 @@
+/* Models: list, show, load, unload. */
+#include <string.h>
+
+#include "daemon/handlers.h"
+#include "daemon/reply.h"
+#include "daemon/request.h"
+
+typedef struct ModelEntry {
+    Coordgen__V1__Model message;
+    char detail[sizeof(ErrText)];
+} ModelEntry;
+
+Model *handler_find_model(Connection *connection, uint64_t request_id, const char *name, const char *field) {
+    Model *model = model_registry_find(&connection->server->models, name ? name : "");
+
+    if (model)
+        return model;
+    if (!name || !*name)
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
+                    "the service has no default model: name one, or set model= in coordgend.conf");
+    else
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
+                    "there is no model '%.255s': see coordgenctl model list", name);
+    return NULL;
+}
+
+void handle_model_list(Connection *connection, uint64_t request_id) {
+    ModelRegistry *registry = &connection->server->models;
+    _cleanup_(freep) ModelEntry *entries = NULL;
+    _cleanup_(freep) Coordgen__V1__Model **list = NULL;
+    Coordgen__V1__ModelListReply reply = COORDGEN__V1__MODEL_LIST_REPLY__INIT;
+    Coordgen__V1__Response response;
+    const Model *model;
+    size_t n = 0;
+
+    model_registry_scan(registry);
+    entries = calloc(registry->n_models + 1, sizeof(*entries));
+    list = calloc(registry->n_models + 1, sizeof(*list));
+    if (!entries || !list) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL, 0, "", "out of memory");
+        return;
+    }
+    TAILQ_FOREACH(model, &registry->models, link) {
+        model_describe(model, &entries[n].message, entries[n].detail, sizeof(entries[n].detail));
+        list[n] = &entries[n].message;
+        n++;
+    }
+    reply_init(&response, request_id);
+    reply.models = list;
+    reply.n_models = n;
+    response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_LIST;
+    response.model_list = &reply;
+    connection_send(connection, &response);
+}
+
+void handle_model_show(Connection *connection, uint64_t request_id, const char *name) {
+    Model *model = handler_find_model(connection, request_id, name, "model_show.model");
+    Coordgen__V1__ModelShowReply reply = COORDGEN__V1__MODEL_SHOW_REPLY__INIT;
+    Coordgen__V1__Response response;
+    ModelEntry entry;
+
+    if (!model)
+        return;
+    model_describe(model, &entry.message, entry.detail, sizeof(entry.detail));
+    reply_init(&response, request_id);
+    reply.model = &entry.message;
+    response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_SHOW;
+    response.model_show = &reply;
+    connection_send(connection, &response);
+}
+
+/* An administrator may name a file that the service does not know yet. NULL: the error is sent. */
+static Model *find_or_add(Connection *connection, uint64_t request_id, const char *name) {
+    ModelRegistry *registry = &connection->server->models;
+    ErrText err = { "out of memory" };
+    Model *model;
+    int r;
+
+    if (*name != '/') {
+        model_registry_scan(registry);
+        return handler_find_model(connection, request_id, name, "model_load.model");
+    }
+    if (!connection->is_admin) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "model_load.model",
+                    "only administrators load a model by its path: use the administrators' socket");
+        return NULL;
+    }
+    r = model_registry_add(registry, name, &model, &err);
+    if (!r)
+        return model;
+    reply_error(connection, request_id,
+                r > 0 ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT
+                      : COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL,
+                0, "model_load.model", "%s", err.text);
+    return NULL;
+}
+
+void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes) {
+    Server *server = connection->server;
+    uint64_t request_id = (*messagep)->request_id;
+    Request *request = NULL;
+    ErrText err;
+    Model *model;
+
+    if (server->draining) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, 0, "",
+                    "the service is shutting down");
+        return;
+    }
+    if (connection->n_requests >= server->config->max_requests_per_connection) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
+                    server_retry_ms(server), "", "%u requests are in flight on this connection", connection->n_requests);
+        return;
+    }
+    model = find_or_add(connection, request_id, (*messagep)->model_load->model);
+    if (!model)
+        return;
+    /* One that is there or on its way costs nothing to wait for. */
+    if (model->stage != MODEL_READY && !model_is_coming(model)) {
+        if (!connection->is_admin && !server->config->api_may_load) {
+            reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
+                        "only administrators load models: use the administrators' socket, or set api-may-load = yes");
+            return;
+        }
+        if (model_load(model, &err)) {
+            reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
+                        server_retry_ms(server), "", "%s", err.text);
+            return;
+        }
+    }
+    if (request_new(&request, connection, messagep, len_bytes, model)) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server), "",
+                    "no memory for the request: session-memory-limit is reached");
+        return;
+    }
+    request_wait_for_model(request);
+}
+
+void handle_model_unload(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes) {
+    Server *server = connection->server;
+    uint64_t request_id = (*messagep)->request_id;
+    ErrText err = { "out of memory" };
+    Request *request;
+    Model *model;
+    int r;
+
+    if (!connection->is_admin && !server->config->api_may_load) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
+                    "only administrators unload models: use the administrators' socket, or set api-may-load = yes");
+        return;
+    }
+    model = handler_find_model(connection, request_id, (*messagep)->model_unload->model, "model_unload.model");
+    if (!model)
+        return;
+    if (model->n_users) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE, server_retry_ms(server),
+                    "", "model %.64s is in use by %u requests: try again when they have ended", model->name,
+                    model->n_users);
+        return;
+    }
+    r = model_unload(model, &err);
+    if (r) {
+        bool absent = model->stage == MODEL_AVAILABLE;
+
+        reply_error(connection, request_id,
+                    r < 0    ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL
+                    : absent ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY
+                             : COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
+                    r > 0 && !absent ? server_retry_ms(server) : 0, "", "%s", err.text);
+        return;
+    }
+    if (request_new(&request, connection, messagep, len_bytes, model)) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server), "",
+                    "no memory for the request: session-memory-limit is reached");
+        return;
+    }
+    request_wait_for_model(request);
+}

@@ -1,0 +1,90 @@
+/* Status: what an administrator wants to know at one glance. */
+#include "base/clock.h"
+#include "daemon/handlers.h"
+#include "daemon/reply.h"
+
+typedef struct ModelEntry {
+    Coordgen__V1__Model message;
+    char detail[sizeof(ErrText)];
+} ModelEntry;
+
+static void fill_memory(const Server *server, Coordgen__V1__MemoryAccount accounts[_ACCOUNT_N]) {
+    for (size_t i = 0; i < _ACCOUNT_N; i++) {
+        uint64_t limit_bytes = server->accounts.limit_bytes[i];
+
+        coordgen__v1__memory_account__init(&accounts[i]);
+        accounts[i].name = (char *)account_name((AccountId)i);
+        accounts[i].has_used_bytes = accounts[i].has_peak_bytes = accounts[i].has_limit_bytes = true;
+        accounts[i].used_bytes = server->accounts.used_bytes[i];
+        accounts[i].peak_bytes = server->accounts.peak_bytes[i];
+        accounts[i].limit_bytes = limit_bytes == UINT64_MAX ? 0 : limit_bytes;
+    }
+}
+
+static void fill_counters(const Server *server, Coordgen__V1__StatusReply *reply) {
+    reply->service_version = (char *)COORDGEN_VERSION;
+    reply->has_uptime_us = reply->has_pid = reply->has_connections = reply->has_connections_max = true;
+    reply->uptime_us = (clock_now_ns() - server->started_ns) / 1000;
+    reply->pid = (uint32_t)getpid();
+    reply->connections = server->n_connections + server->n_admin_connections;
+    reply->connections_max = server->config->max_connections;
+    reply->has_requests_queued = reply->has_requests_running = reply->has_queue_max = true;
+    reply->requests_queued = server->admission.n_waiting;
+    reply->requests_running = server->admission.n_active + server->admission.n_small;
+    reply->queue_max = server->config->max_queue;
+    reply->has_requests_done = reply->has_requests_cancelled = reply->has_requests_failed = true;
+    reply->requests_done = server->n_done;
+    reply->requests_cancelled = server->n_cancelled;
+    reply->requests_failed = server->n_failed;
+    reply->has_prompt_tokens = reply->has_output_tokens = reply->has_threads = reply->has_draining = true;
+    reply->prompt_tokens = server->n_prompt_tokens;
+    reply->output_tokens = server->n_output_tokens;
+    reply->threads = server->n_threads;
+    reply->draining = server->draining;
+}
+
+/* The level that is in effect: "best" stands for the highest one that the machine has. */
+static const char *effective_isa(const Server *server) {
+    if (server->config->isa != ISA_BEST)
+        return isa_name((Isa)server->config->isa);
+    for (int i = _ISA_N - 1; i > 0; i--)
+        if (isa_present((Isa)i))
+            return isa_name((Isa)i);
+    return isa_name(ISA_SCALAR);
+}
+
+void handle_status(Connection *connection, uint64_t request_id) {
+    const Server *server = connection->server;
+    size_t n_models = server->models.n_models, n = 0;
+    _cleanup_(freep) ModelEntry *models = calloc(n_models + 1, sizeof(*models));
+    _cleanup_(freep) Coordgen__V1__Model **list = calloc(n_models + 1, sizeof(*list));
+    Coordgen__V1__MemoryAccount accounts[_ACCOUNT_N], *account_list[_ACCOUNT_N];
+    Coordgen__V1__StatusReply reply = COORDGEN__V1__STATUS_REPLY__INIT;
+    Coordgen__V1__Response response;
+    const Model *model;
+
+    if (!models || !list) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL, 0, "", "out of memory");
+        return;
+    }
+    TAILQ_FOREACH(model, &server->models.models, link) {
+        if (model->stage == MODEL_AVAILABLE && !model->is_default)
+            continue; /* ModelList has those */
+        model_describe(model, &models[n].message, models[n].detail, sizeof(models[n].detail));
+        list[n] = &models[n].message;
+        n++;
+    }
+    fill_memory(server, accounts);
+    for (size_t i = 0; i < _ACCOUNT_N; i++)
+        account_list[i] = &accounts[i];
+    fill_counters(server, &reply);
+    reply.isa = (char *)effective_isa(server);
+    reply.memory = account_list;
+    reply.n_memory = _ACCOUNT_N;
+    reply.models = list;
+    reply.n_models = n;
+    reply_init(&response, request_id);
+    response.op_case = COORDGEN__V1__RESPONSE__OP_STATUS;
+    response.status = &reply;
+    connection_send(connection, &response);
+}

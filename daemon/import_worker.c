@@ -1,0 +1,85 @@
+/* The child side of model_import.h: one import, reported by lines. A program of its own after exec. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/file_io.h"
+#include "base/log.h"
+#include "base/str_buf.h"
+#include "daemon/model_import.h"
+#include "model/importer.h"
+
+enum {
+    PERMILLE_HASH = 100, /* of the bar: reading the source for its hash is quick beside the conversion */
+    PERMILLE_SYNC = 990,
+    NICENESS = 5, /* apps that are being served come first */
+};
+
+static void report(const char *verb, const char *text) {
+    _cleanup_(str_buf_deinit) StrBuf line = STR_BUF_NULL;
+
+    str_buf_addf(&line, "%s %s", verb, text);
+    if (str_buf_failed(&line))
+        return;
+    for (size_t i = 0; i < line.len_bytes; i++)
+        if (line.data[i] == '\n')
+            line.data[i] = ' ';
+    str_buf_add(&line, "\n");
+    if (!str_buf_failed(&line))
+        (void)file_write_all(IMPORT_REPORT_FD, line.data, line.len_bytes);
+}
+
+static void on_progress(void *arg, ImportStage stage, uint64_t done_bytes, uint64_t total_bytes) {
+    unsigned int *last = arg, permille, from, span;
+    char text[16];
+
+    from = stage == IMPORT_STAGE_HASH ? 0 : stage == IMPORT_STAGE_CONVERT ? PERMILLE_HASH : PERMILLE_SYNC;
+    span = stage == IMPORT_STAGE_HASH      ? PERMILLE_HASH
+           : stage == IMPORT_STAGE_CONVERT ? PERMILLE_SYNC - PERMILLE_HASH
+                                           : 1000 - PERMILLE_SYNC;
+    permille = from + (total_bytes ? (unsigned int)((double)done_bytes / (double)total_bytes * span) : 0);
+    if (permille == *last)
+        return;
+    *last = permille;
+    snprintf(text, sizeof(text), "%u", permille);
+    report(IMPORT_VERB_PROGRESS, text);
+}
+
+int import_worker_main(int argc, char *const argv[]) {
+    ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    _cleanup_(freep) char *folder = NULL;
+    ImportReport done;
+    ErrText err = { "" };
+    unsigned int last_permille = 0;
+    int r;
+
+    if (argc != 2) {
+        log_error(TOPIC_DAEMON, IMPORT_WORKER_FLAG " is for the service itself");
+        return 2;
+    }
+    /* Nobody would read the report of an orphan, and its successor may import the same file. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)prctl(PR_SET_NAME, "import");
+    (void)setpriority(PRIO_PROCESS, 0, NICENESS);
+    if (asprintf(&folder, "%s/models", argv[1]) < 0) {
+        folder = NULL;
+        report(IMPORT_VERB_FAILED, "out of memory");
+        return 1;
+    }
+    options.cache_dir = folder;
+    options.progress = on_progress;
+    options.progress_arg = &last_permille;
+    r = import_run(argv[0], NULL, &options, &done, &err);
+    if (r) {
+        report(r == IMPORT_E_CORRUPT || r == IMPORT_E_UNSUPPORTED ? IMPORT_VERB_CORRUPT : IMPORT_VERB_FAILED,
+               *err.text ? err.text : strerror(r < 0 ? -r : EIO));
+        return 1;
+    }
+    report(IMPORT_VERB_DONE, done.path);
+    return 0;
+}

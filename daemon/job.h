@@ -1,0 +1,94 @@
+/* What the loop hands to the engine thread, and the news that come back. */
+#ifndef COORDGEN_DAEMON_JOB_H
+#define COORDGEN_DAEMON_JOB_H
+
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "engine/engine.h"
+#include "engine/generation.h"
+
+typedef enum JobKind {
+    JOB_GENERATE,
+    JOB_TOKENIZE,
+    JOB_DETOKENIZE,
+    JOB_LOAD,   /* owner: the model; the others: a request */
+    JOB_UNLOAD,
+} JobKind;
+
+enum { /* how a job ended: JobNews.result */
+    JOB_E_EMPTY = 1,      /* the prompt has no token */
+    JOB_E_TOO_LONG,       /* the prompt does not fit the context or the limit on prompts */
+    JOB_E_MEMORY,         /* a memory limit is reached */
+    JOB_E_OPTIONS,        /* an option that the engine refuses */
+    JOB_E_ROLE,           /* roles that the chat template does not have */
+    JOB_E_NO_TEMPLATE,    /* chat messages for a model without a template */
+    JOB_E_TOKEN,          /* no such token id */
+    JOB_E_CANCELLED,
+    JOB_E_MODEL,          /* a model file that is corrupt or not supported */
+};
+
+/* Where one step's part ends in JobNews.text and .tokens; of a tokenizer's answer: where one token's bytes end. */
+typedef struct JobMark {
+    size_t text_end;
+    size_t tokens_end;
+} JobMark;
+
+/* What the loop has not seen yet. Built under the outbox's lock, taken whole by the loop, which frees it. */
+typedef struct JobNews {
+    bool started;
+    uint64_t started_ns;
+    uint32_t context_tokens; /* cap that took effect */
+    GenerationUsage usage;
+    StrBuf text;
+    TokenList tokens;
+    JobMark *marks;
+    size_t n_marks;
+    size_t marks_room;
+    GenerationEnd end;
+    Engine *engine; /* JOB_LOAD: the loop owns it from here on */
+    bool done;      /* the engine thread has let go of the job */
+    int result;     /* 0, JOB_E_*, -errno */
+    ErrText err;
+} JobNews;
+
+typedef struct Job Job;
+struct Job {
+    JobKind kind; /* const */
+    void *owner;  /* loop; const */
+
+    /* Input: prepared by the loop, const until done. */
+    Engine *engine;
+    const ChatMessage *messages; /* n_messages > 0, or text */
+    size_t n_messages;
+    const char *text;
+    size_t text_bytes;
+    unsigned int tokenize_flags; /* TokenizeFlags */
+    const uint32_t *tokens;
+    size_t n_tokens;
+    bool with_special;
+    GenerationOptions generation_options; /* stops point into the owner's memory */
+    uint32_t prompt_max_tokens;           /* 0: no limit but the context */
+    bool want_tokens;
+    EngineOptions engine_options; /* JOB_LOAD; pool is the engine thread's */
+
+    _Atomic bool cancelled; /* loop sets, engine thread reads */
+    _Atomic bool paused;    /* loop sets and clears: the client reads too slowly, no step is computed */
+
+    Generation *running; /* engine thread; loop under the outbox's lock, to cancel it */
+    TAILQ_ENTRY(Job) link; /* inbox: its lock; active list: engine thread */
+
+    /* Under the outbox's lock. */
+    JobNews news;
+    bool posted;
+    STAILQ_ENTRY(Job) outbox_link;
+};
+
+TAILQ_HEAD(JobList, Job);
+typedef struct JobList JobList;
+
+/* Adds a mark after what text and tokens hold now. 0 or -ENOMEM. */
+int job_news_mark(JobNews *news);
+void job_news_deinit(JobNews *news); /* not the engine */
+
+#endif

@@ -1,0 +1,85 @@
+#define _GNU_SOURCE
+#define SD_JOURNAL_SUPPRESS_LOCATION
+#include "daemon/journal.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <systemd/sd-journal.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define MESSAGE_ID_REQUEST "6f1d3a0c5f0b4b7f9f5f2c1de8a7b3c4"
+
+static bool to_journal;     /* const after journal_open() */
+static bool with_priority;  /* const after journal_open() */
+
+/* JOURNAL_STREAM says which stream is the journal's; stderr may have been redirected since. */
+static bool stderr_is_journal(void) {
+    const char *given = getenv("JOURNAL_STREAM");
+    unsigned long long device;
+    struct stat info;
+    char *rest;
+
+    if (!given || fstat(STDERR_FILENO, &info) < 0)
+        return false;
+    device = strtoull(given, &rest, 10);
+    return *rest == ':' && info.st_dev == device && info.st_ino == strtoull(rest + 1, NULL, 10);
+}
+
+/* A service whose stderr is neither the journal nor a terminal: its reader knows the <N> prefixes of sd-daemon(3). */
+static bool run_by_systemd(void) {
+    const char *pid = getenv("SYSTEMD_EXEC_PID");
+
+    return pid && strtol(pid, NULL, 10) == (long)getpid();
+}
+
+static void sink_journal(LogLevel level, const char *topic, const char *line) {
+    (void)sd_journal_send("MESSAGE=%s", line, "PRIORITY=%d", (int)level, "SYSLOG_IDENTIFIER=coordgend",
+                          "COORDGEN_TOPIC=%s", topic, NULL);
+}
+
+static void sink_stderr(LogLevel level, const char *topic, const char *line) {
+    char text[1280];
+    int n;
+
+    if (with_priority)
+        n = snprintf(text, sizeof(text), "<%d>%s: %s\n", (int)level, topic, line);
+    else
+        n = snprintf(text, sizeof(text), "coordgend: %s %s: %s\n", log_level_name(level), topic, line);
+    /* One write, so that lines of several processes on one terminal stay whole. */
+    if (n > 0)
+        (void)!write(STDERR_FILENO, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+}
+
+void journal_open(LogTarget target) {
+    to_journal = target == LOG_TARGET_JOURNAL || (target == LOG_TARGET_AUTO && stderr_is_journal());
+    with_priority = run_by_systemd() && !isatty(STDERR_FILENO);
+    log_set_sink(to_journal ? sink_journal : sink_stderr);
+}
+
+void journal_request(LogLevel level, const RequestRecord *record) {
+    char line[512];
+
+    if (level > log_level())
+        return;
+    snprintf(line, sizeof(line),
+             "request %" PRIu64 ": %s, uid %u, model %.64s: %s, %" PRIu32 " + %" PRIu32 " tokens, first after %" PRIu64
+             " us, %" PRIu64 " us in all",
+             record->serial, record->operation, (unsigned int)record->uid, record->model, record->outcome,
+             record->n_prompt_tokens, record->n_output_tokens, record->first_token_us, record->total_us);
+    if (!to_journal) {
+        log_write(level, TOPIC_DAEMON, "%s", line);
+        return;
+    }
+    (void)sd_journal_send("MESSAGE=%s", line, "MESSAGE_ID=" MESSAGE_ID_REQUEST, "PRIORITY=%d", (int)level,
+                          "SYSLOG_IDENTIFIER=coordgend", "COORDGEN_TOPIC=daemon", "COORDGEN_UID=%u",
+                          (unsigned int)record->uid, "COORDGEN_REQUEST=%" PRIu64, record->serial, "COORDGEN_MODEL=%s",
+                          record->model, "COORDGEN_CODE=%s", record->outcome, "COORDGEN_TTFT_USEC=%" PRIu64,
+                          record->first_token_us, NULL);
+}

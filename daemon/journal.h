@@ -1,0 +1,33 @@
+/* Where log lines go: the journal with fields, or stderr. */
+#ifndef COORDGEN_DAEMON_JOURNAL_H
+#define COORDGEN_DAEMON_JOURNAL_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/log.h"
+
+typedef enum LogTarget {
+    LOG_TARGET_AUTO, /* the journal when stderr is connected to it */
+    LOG_TARGET_JOURNAL,
+    LOG_TARGET_STDERR,
+} LogTarget;
+
+/* Before the first thread starts. */
+void journal_open(LogTarget target);
+
+/* One finished request, as the operator sees it: sizes and times, never text. */
+typedef struct RequestRecord {
+    uint64_t serial;
+    uid_t uid;
+    const char *operation;
+    const char *model;
+    const char *outcome; /* "stop", "cancelled", an error code */
+    uint32_t n_prompt_tokens;
+    uint32_t n_output_tokens;
+    uint64_t first_token_us; /* 0: none */
+    uint64_t total_us;
+} RequestRecord;
+void journal_request(LogLevel level, const RequestRecord *record);
+
+#endif

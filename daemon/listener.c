@@ -1,0 +1,261 @@
+#define _GNU_SOURCE
+#include "daemon/listener.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file_io.h"
+#include "base/log.h"
+
+#define BACKLOG 128
+#define RETRY_S 1
+
+static int address_of(const char *address, struct sockaddr_un *to, ErrText *err) {
+    const char *path = !strncmp(address, "unix:", 5) ? address + 5 : address;
+
+    *to = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    if (!*path || *path == '@')
+        return err_set(err, LISTENER_E_PATH, "listen address '%.256s' is not a path or unix:PATH", address);
+    if (strlen(path) >= sizeof(to->sun_path))
+        return err_set(err, LISTENER_E_PATH, "socket path '%.256s' is longer than %zu bytes: choose a shorter one", path,
+                       sizeof(to->sun_path) - 1);
+    memcpy(to->sun_path, path, strlen(path) + 1);
+    return 0;
+}
+
+/* A socket file outlives its daemon. Nobody answering is the proof that it is stale; anything else keeps it. */
+static int remove_stale(const struct sockaddr_un *address, ErrText *err) {
+    _cleanup_(closep) int fd = -1;
+    struct stat info;
+
+    if (lstat(address->sun_path, &info) < 0)
+        return errno == ENOENT ? 0 : err_set(err, -errno, "%s: %s", address->sun_path, strerror(errno));
+    if (!S_ISSOCK(info.st_mode))
+        return err_set(err, LISTENER_E_PATH, "%s: is there and is not a socket: remove it or choose another path",
+                       address->sun_path);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_set(err, -errno, "socket: %s", strerror(errno));
+    if (!connect(fd, (const struct sockaddr *)address, sizeof(*address)) || errno == EAGAIN)
+        return err_set(err, LISTENER_E_SERVED, "%s: another daemon serves this socket", address->sun_path);
+    if (errno != ECONNREFUSED && errno != ENOENT)
+        return err_set(err, -errno, "%s: %s", address->sun_path, strerror(errno));
+    log_info(TOPIC_DAEMON, "%s: replacing the socket that an earlier daemon left", address->sun_path);
+    if (unlink(address->sun_path) < 0 && errno != ENOENT)
+        return err_set(err, -errno, "%s: cannot remove the stale socket: %s", address->sun_path, strerror(errno));
+    return 0;
+}
+
+int listener_open(Listener *listener, const char *address, bool is_admin, ErrText *err) {
+    _cleanup_(closep) int fd = -1;
+    struct sockaddr_un to;
+    struct stat info;
+    mode_t mask;
+    int r;
+
+    *listener = (Listener){ .fd = -1, .is_admin = is_admin };
+    r = address_of(address, &to, err);
+    if (!r)
+        r = remove_stale(&to, err);
+    if (r)
+        return r;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_set(err, -errno, "socket: %s", strerror(errno));
+    /* The mode must be right from the first moment: by the umask, while there is no other thread. */
+    mask = umask(is_admin ? 0177 : 0117);
+    r = bind(fd, (const struct sockaddr *)&to, sizeof(to)) < 0 ? -errno : 0;
+    umask(mask);
+    if (r)
+        return err_set(err, r, "%s: cannot make the socket: %s", to.sun_path, strerror(-r));
+    if (lstat(to.sun_path, &info) < 0 || listen(fd, BACKLOG) < 0) {
+        r = -errno;
+        unlink(to.sun_path);
+        return err_set(err, r, "%s: cannot listen: %s", to.sun_path, strerror(-r));
+    }
+    listener->path = strdup(to.sun_path);
+    if (!listener->path) {
+        unlink(to.sun_path);
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    listener->device = info.st_dev;
+    listener->inode = info.st_ino;
+    listener->fd = steal_fd(&fd);
+    return 0;
+}
+
+void listener_close(Listener *listener) {
+    struct stat info;
+
+    if (listener->event)
+        evconnlistener_free(listener->event);
+    if (listener->retry)
+        event_free(listener->retry);
+    if (listener->fd >= 0)
+        close(listener->fd);
+    /* Another daemon may have taken the path over meanwhile. */
+    if (listener->path && !lstat(listener->path, &info) && info.st_dev == listener->device &&
+        info.st_ino == listener->inode)
+        unlink(listener->path);
+    free(listener->path);
+    *listener = (Listener){ .fd = -1 };
+}
+
+/* ---- systemd --------------------------------------------------------------------------------------------------------- */
+
+static int take_over(ListenerSet *set, int fd, const char *name, size_t n_fds, ErrText *err) {
+    static const struct {
+        const char *name;
+        bool is_admin;
+    } names[] = { { "api", false }, { "coordgend.socket", false }, { "admin", true }, { "coordgend-admin.socket", true } };
+
+    if (sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) <= 0)
+        return err_set(err, -EINVAL, "descriptor %d ('%.64s') from systemd is not a listening Unix stream socket", fd,
+                       name);
+    for (size_t i = 0; i <= ARRAY_LEN(names); i++) {
+        if (i == ARRAY_LEN(names) && n_fds > 1)
+            return err_set(err, -EINVAL, "descriptor %d from systemd is named '%.64s': set FileDescriptorName= to api "
+                           "or admin", fd, name);
+        if (i < ARRAY_LEN(names) && strcmp(names[i].name, name))
+            continue;
+        evutil_make_socket_nonblocking(fd);
+        set->listeners[set->n++] = (Listener){ .fd = fd, .is_admin = i < ARRAY_LEN(names) && names[i].is_admin };
+        return 0;
+    }
+    return 0;
+}
+
+static void free_names(char ***namesp) {
+    for (char **name = *namesp; name && *name; name++)
+        free(*name);
+    free(*namesp);
+}
+
+static int open_from_systemd(ListenerSet *set, ErrText *err) {
+    _cleanup_(free_names) char **names = NULL;
+    int n = sd_listen_fds_with_names(1, &names), r;
+
+    if (n < 0)
+        return err_set(err, n, "cannot take the sockets from systemd: %s", strerror(-n));
+    if (n > LISTENERS_MAX)
+        return err_set(err, -E2BIG, "%d sockets from systemd: at most %d", n, LISTENERS_MAX);
+    for (int i = 0; i < n; i++) {
+        r = take_over(set, SD_LISTEN_FDS_START + i, names && names[i] ? names[i] : "", (size_t)n, err);
+        if (r)
+            return r;
+    }
+    set->from_systemd = n > 0;
+    return 0;
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------------------ */
+
+static int add(ListenerSet *set, const char *address, bool is_admin, ErrText *err) {
+    int r = listener_open(&set->listeners[set->n], address, is_admin, err);
+
+    set->n += !r;
+    return r;
+}
+
+static int open_default(ListenerSet *set, bool is_admin, ErrText *err) {
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char path[PATH_MAX], folder[PATH_MAX - 16];
+    int r;
+
+    if (geteuid() == 0)
+        snprintf(folder, sizeof(folder), "/run/coordgen");
+    else if (runtime && *runtime == '/')
+        snprintf(folder, sizeof(folder), "%s/coordgen", runtime);
+    else
+        return err_set(err, LISTENER_E_PATH, "XDG_RUNTIME_DIR is not set: name a socket with --listen=PATH");
+    r = file_make_dirs(folder, err);
+    if (r)
+        return r;
+    snprintf(path, sizeof(path), "%s/%s", folder, is_admin ? "admin.sock" : "api.sock");
+    return add(set, path, is_admin, err);
+}
+
+int listener_set_open(ListenerSet *set, const Config *config, ErrText *err) {
+    int r;
+
+    *set = (ListenerSet){ 0 };
+    r = open_from_systemd(set, err);
+    if (r)
+        return r;
+    if (*config->listen)
+        r = add(set, config->listen, false, err);
+    else if (!set->from_systemd)
+        r = open_default(set, false, err);
+    if (!r && *config->admin_listen)
+        r = add(set, config->admin_listen, true, err);
+    else if (!r && !set->from_systemd && !*config->listen)
+        r = open_default(set, true, err);
+    if (r)
+        listener_set_close(set);
+    return r;
+}
+
+static void on_connection(struct evconnlistener *event, evutil_socket_t fd, struct sockaddr *address, int len_bytes,
+                          void *arg) {
+    Listener *listener = arg;
+
+    assert_on_loop(listener->loop);
+    listener->on_accept(listener->arg, fd, listener->is_admin);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg) {
+    Listener *listener = arg;
+
+    evconnlistener_enable(listener->event);
+}
+
+/* Out of descriptors or memory: the connection stays in the backlog, and asking again at once would spin. */
+static void on_accept_error(struct evconnlistener *event, void *arg) {
+    Listener *listener = arg;
+    static const struct timeval pause = { .tv_sec = RETRY_S };
+
+    assert_on_loop(listener->loop);
+    log_warn(TOPIC_DAEMON, "cannot accept a connection: %s: trying again in %d s", strerror(errno), RETRY_S);
+    evconnlistener_disable(event);
+    event_add(listener->retry, &pause);
+}
+
+int listener_set_start(ListenerSet *set, Loop *loop, void (*on_accept)(void *arg, int fd, bool is_admin), void *arg) {
+    for (size_t i = 0; i < set->n; i++) {
+        Listener *listener = &set->listeners[i];
+
+        listener->loop = loop;
+        listener->on_accept = on_accept;
+        listener->arg = arg;
+        listener->retry = evtimer_new(loop->base, on_retry, listener);
+        listener->event = evconnlistener_new(loop->base, on_connection, listener, LEV_OPT_CLOSE_ON_EXEC, 0,
+                                             listener->fd);
+        if (!listener->event || !listener->retry)
+            return err_raise(-ENOMEM);
+        evconnlistener_set_error_cb(listener->event, on_accept_error);
+    }
+    return 0;
+}
+
+void listener_set_stop(ListenerSet *set) {
+    for (size_t i = 0; i < set->n; i++) {
+        if (set->listeners[i].retry)
+            event_del(set->listeners[i].retry);
+        if (set->listeners[i].event)
+            evconnlistener_disable(set->listeners[i].event);
+    }
+}
+
+void listener_set_close(ListenerSet *set) {
+    for (size_t i = 0; i < set->n; i++)
+        listener_close(&set->listeners[i]);
+    set->n = 0;
+}

@@ -1,0 +1,48 @@
+/* Listening sockets: handed over by systemd, or made at a path, where one that a dead daemon left is replaced. */
+#ifndef COORDGEN_DAEMON_LISTENER_H
+#define COORDGEN_DAEMON_LISTENER_H
+
+#include <event2/listener.h>
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "daemon/config.h"
+#include "daemon/loop.h"
+
+enum {
+    LISTENER_E_SERVED = 1, /* another daemon answers there */
+    LISTENER_E_PATH,       /* too long, not a socket, or not a form that is known */
+};
+
+#define LISTENERS_MAX 8
+
+/* A socket with its place in the file system; nothing is accepted before listener_start(). */
+typedef struct Listener {
+    Loop *loop;
+    int fd; /* -1: none */
+    bool is_admin;
+    char *path; /* NULL: systemd's, which unlinks it itself */
+    uint64_t device;
+    uint64_t inode;
+    struct evconnlistener *event;
+    struct event *retry; /* after the process ran out of descriptors */
+    void (*on_accept)(void *arg, int fd, bool is_admin);
+    void *arg;
+} Listener;
+
+typedef struct ListenerSet {
+    Listener listeners[LISTENERS_MAX];
+    size_t n;
+    bool from_systemd;
+} ListenerSet;
+
+/* What systemd handed over, or the paths that the configuration gives. 0, LISTENER_E_*, -errno, with a text. */
+int listener_set_open(ListenerSet *set, const Config *config, ErrText *err);
+int listener_set_start(ListenerSet *set, Loop *loop, void (*on_accept)(void *arg, int fd, bool is_admin), void *arg);
+void listener_set_stop(ListenerSet *set); /* accepts no more; the sockets stay */
+void listener_set_close(ListenerSet *set); /* and unlinks the ones that are ours */
+/* Socket at path ("unix:PATH" or "PATH"). Exposed for tests. */
+int listener_open(Listener *listener, const char *address, bool is_admin, ErrText *err);
+void listener_close(Listener *listener);
+
+#endif

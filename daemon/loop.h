@@ -1,0 +1,17 @@
+/* The loop thread: it owns every object of the daemon but what the engine thread is given to compute on. */
+#ifndef COORDGEN_DAEMON_LOOP_H
+#define COORDGEN_DAEMON_LOOP_H
+
+#include <assert.h>
+#include <event2/event.h>
+#include <pthread.h>
+
+typedef struct Loop {
+    struct event_base *base;
+    pthread_t thread; /* const after set-up */
+} Loop;
+
+/* Opens every function that may touch loop-owned state. */
+#define assert_on_loop(loop) assert(pthread_equal((loop)->thread, pthread_self()))
+
+#endif

@@ -1,0 +1,37 @@
+/* An import in a child process of its own: a hostile model file meets no memory of any session. Loop side. */
+#ifndef COORDGEN_DAEMON_MODEL_IMPORT_H
+#define COORDGEN_DAEMON_MODEL_IMPORT_H
+
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "daemon/loop.h"
+
+enum {
+    MODEL_IMPORT_E_MODEL = 1, /* the file is corrupt or not supported */
+    MODEL_IMPORT_E_FAILED,    /* any other reason, such as a full disk; the text says which */
+};
+
+typedef struct ModelImport ModelImport;
+
+typedef void ModelImportProgressFn(void *arg, uint32_t permille);
+/* Last call; the receiver frees the import. result: 0 and the package's path, or MODEL_IMPORT_E_* and a text. */
+typedef void ModelImportDoneFn(void *arg, int result, const char *package_path, const ErrText *err);
+
+int model_import_new(ModelImport **importp, Loop *loop, const char *source, const char *cache_dir,
+                     ModelImportProgressFn *progress, ModelImportDoneFn *done, void *arg, ErrText *err);
+ModelImport *model_import_free(ModelImport *import); /* kills and reaps a child that still runs; done is not called */
+DEFINE_CLEANUP(ModelImport, model_import_free)
+
+/* Child side (import_worker.c): `coordgend --import-worker SOURCE CACHE_DIR`. It reports by lines, "verb rest", on
+ * IMPORT_REPORT_FD and returns its exit status. */
+#define IMPORT_WORKER_FLAG "--import-worker"
+#define IMPORT_REPORT_FD 3
+#define IMPORT_VERB_PROGRESS "progress" /* permille */
+#define IMPORT_VERB_DONE "done"         /* path of the package */
+#define IMPORT_VERB_CORRUPT "corrupt"   /* text */
+#define IMPORT_VERB_FAILED "failed"     /* text */
+int import_worker_main(int argc, char *const argv[]);
+
+#endif

@@ -1,0 +1,390 @@
+#define _GNU_SOURCE
+#include "daemon/model_registry.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define EXTENSION_GGUF ".gguf"
+#define EXTENSION_PACKAGE ".cgm"
+
+static bool ends_with(const char *text, const char *end) {
+    size_t text_bytes = strlen(text), end_bytes = strlen(end);
+
+    return text_bytes > end_bytes && !strcmp(text + text_bytes - end_bytes, end);
+}
+
+static Model *model_free(Model *model) {
+    if (!model)
+        return NULL;
+    model_import_free(model->import);
+    free(model->job);
+    engine_free(model->engine);
+    free(model->name);
+    free(model->path);
+    free(model->package_path);
+    free(model);
+    return NULL;
+}
+DEFINE_CLEANUP(Model, model_free)
+
+void model_registry_init(ModelRegistry *registry, Loop *loop, const Config *config, AccountTable *accounts,
+                         ModelChangeFn *on_change, void *arg) {
+    *registry = (ModelRegistry){
+        .loop = loop, .config = config, .accounts = accounts, .on_change = on_change, .on_change_arg = arg,
+    };
+    TAILQ_INIT(&registry->models);
+}
+
+static void forget(ModelRegistry *registry, Model *model) {
+    TAILQ_REMOVE(&registry->models, model, link);
+    registry->n_models--;
+    if (registry->default_model == model)
+        registry->default_model = NULL;
+    model_free(model);
+}
+
+void model_registry_deinit(ModelRegistry *registry) {
+    while (!TAILQ_EMPTY(&registry->models))
+        forget(registry, TAILQ_FIRST(&registry->models));
+}
+
+const char *model_stage_name(ModelStage stage) {
+    static const char *const names[] = {
+        [MODEL_AVAILABLE] = "available", [MODEL_IMPORTING] = "importing", [MODEL_LOADING] = "loading",
+        [MODEL_READY] = "ready",         [MODEL_UNLOADING] = "unloading", [MODEL_FAILED] = "failed",
+    };
+
+    return names[stage];
+}
+
+static void set_stage(Model *model, ModelStage stage) {
+    model->stage = stage;
+    model->registry->on_change(model->registry->on_change_arg, model);
+}
+
+bool model_is_coming(const Model *model) {
+    return model->stage == MODEL_IMPORTING || model->stage == MODEL_LOADING;
+}
+
+/* ---- what there is --------------------------------------------------------------------------------------------------- */
+
+static bool suits_device(const ModelRegistry *registry, const char *path, ErrText *err) {
+    if (ends_with(path, EXTENSION_GGUF))
+        return true;
+    if (!ends_with(path, EXTENSION_PACKAGE)) {
+        err_set(err, 0, "%.512s: the name of a model file ends in " EXTENSION_GGUF " or " EXTENSION_PACKAGE, path);
+        return false;
+    }
+    if (registry->config->device == ENGINE_DEVICE_REFERENCE) {
+        err_set(err, 0, "%.512s: the reference device wants the " EXTENSION_GGUF " the package was made from", path);
+        return false;
+    }
+    return true;
+}
+
+int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err) {
+    _cleanup_(model_freep) Model *model = NULL;
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    Model *other;
+
+    assert_on_loop(registry->loop);
+    TAILQ_FOREACH(other, &registry->models, link)
+        if (!strcmp(other->path, path)) {
+            *modelp = other;
+            return 0;
+        }
+    if (!suits_device(registry, path, err))
+        return MODEL_E_KIND;
+    if (registry->n_models >= MODELS_MAX)
+        return err_set(err, MODEL_E_FULL, "more than %d models are known: unload some", MODELS_MAX);
+    model = calloc(1, sizeof(*model));
+    if (!model)
+        return err_raise(-ENOMEM);
+    model->registry = registry;
+    model->path = strdup(path);
+    model->name = strndup(file, (size_t)(strrchr(file, '.') - file));
+    if (!model->path || !model->name)
+        return err_raise(-ENOMEM);
+    other = model_registry_find(registry, model->name);
+    if (other && *model->name)
+        return err_set(err, MODEL_E_NAME_TAKEN, "%.300s: the name '%.64s' is that of %.300s already: rename one", path,
+                       model->name, other->path);
+    TAILQ_INSERT_TAIL(&registry->models, model, link);
+    registry->n_models++;
+    *modelp = steal(&model);
+    return 0;
+}
+
+Model *model_registry_find(ModelRegistry *registry, const char *name) {
+    Model *model;
+
+    assert_on_loop(registry->loop);
+    if (!*name)
+        return registry->default_model;
+    TAILQ_FOREACH(model, &registry->models, link)
+        if (!strcmp(model->name, name))
+            return model;
+    return NULL;
+}
+
+static void forget_gone(ModelRegistry *registry) {
+    Model *model, *next;
+
+    for (model = TAILQ_FIRST(&registry->models); model; model = next) {
+        next = TAILQ_NEXT(model, link);
+        if (model->from_folder && !model->n_users && !model->is_default &&
+            (model->stage == MODEL_AVAILABLE || model->stage == MODEL_FAILED) && access(model->path, F_OK) < 0)
+            forget(registry, model);
+    }
+}
+
+/* The folder is read on the loop: a directory listing, no file is opened. */
+void model_registry_scan(ModelRegistry *registry) {
+    const char *folder_path = registry->config->model_dir;
+    const struct dirent *entry;
+    DIR *folder;
+
+    assert_on_loop(registry->loop);
+    forget_gone(registry);
+    if (!*folder_path)
+        return;
+    folder = opendir(folder_path);
+    if (!folder) {
+        log_warn(TOPIC_DAEMON, "model-dir %s: %s", folder_path, strerror(errno));
+        return;
+    }
+    while ((entry = readdir(folder))) {
+        char path[PATH_MAX + NAME_MAX + 2];
+        ErrText err = { "" };
+        Model *model;
+        int r;
+
+        if (entry->d_name[0] == '.' ||
+            (!ends_with(entry->d_name, EXTENSION_GGUF) && !ends_with(entry->d_name, EXTENSION_PACKAGE)))
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", folder_path, entry->d_name);
+        r = model_registry_add(registry, path, &model, &err);
+        if (r)
+            log_info(TOPIC_DAEMON, "not listed: %s", *err.text ? err.text : "out of memory");
+        else if (model != registry->default_model)
+            model->from_folder = true;
+    }
+    closedir(folder);
+}
+
+/* ---- loading --------------------------------------------------------------------------------------------------------- */
+
+static void fail(Model *model, bool is_corrupt, const char *text) {
+    model->is_corrupt = is_corrupt;
+    err_set(&model->failure, 0, "%s", text);
+    log_error(TOPIC_DAEMON, "model %s: cannot be loaded: %s", model->name, text);
+    set_stage(model, MODEL_FAILED);
+}
+
+static void submit_load(Model *model) {
+    const Config *config = model->registry->config;
+
+    model->job = calloc(1, sizeof(*model->job));
+    if (!model->job) {
+        fail(model, false, "out of memory");
+        return;
+    }
+    model->job->kind = JOB_LOAD;
+    model->job->owner = model;
+    model->job->engine_options = (EngineOptions){
+        .path = model->package_path,
+        .device = (EngineDevice)config->device,
+        .isa = (Isa)config->isa,
+        .chunk_tokens = config->chunk_tokens,
+        .accounts = model->registry->accounts,
+    };
+    set_stage(model, MODEL_LOADING);
+    engine_thread_submit(model->registry->thread, model->job);
+}
+
+static void on_import_progress(void *arg, uint32_t permille) {
+    Model *model = arg;
+
+    if (permille == model->permille)
+        return;
+    model->permille = permille;
+    model->registry->on_change(model->registry->on_change_arg, model);
+}
+
+static void on_import_done(void *arg, int result, const char *package_path, const ErrText *err) {
+    Model *model = arg;
+    ErrText text = *err;
+
+    if (!result) {
+        free(model->package_path);
+        model->package_path = strdup(package_path);
+    }
+    model->import = model_import_free(model->import);
+    if (result) {
+        fail(model, result == MODEL_IMPORT_E_MODEL, text.text);
+        return;
+    }
+    if (!model->package_path) {
+        fail(model, false, "out of memory");
+        return;
+    }
+    log_info(TOPIC_DAEMON, "model %s: imported as %s in %" PRIu64 " ms", model->name, model->package_path,
+             (clock_now_ns() - model->load_began_ns) / 1000000);
+    submit_load(model);
+}
+
+/**
+ * model_load() - bring a model into memory
+ *
+ * A GGUF for the cpu device goes through an import first (a child process, which finds an earlier import of the same
+ * file by itself); the engine thread then loads the package.
+ * Thread: loop. Return: 0, or MODEL_E_STATE.
+ */
+int model_load(Model *model, ErrText *err) {
+    const Config *config = model->registry->config;
+    ErrText failure = { "" };
+    int r;
+
+    assert_on_loop(model->registry->loop);
+    if (model->stage == MODEL_UNLOADING)
+        return err_set(err, MODEL_E_STATE, "model %.64s is being unloaded: try again", model->name);
+    if (model->stage == MODEL_READY || model_is_coming(model))
+        return 0;
+    model->failure.text[0] = 0;
+    model->is_corrupt = false;
+    model->permille = 0;
+    model->load_began_ns = clock_now_ns();
+    if (config->device == ENGINE_DEVICE_CPU && ends_with(model->path, EXTENSION_GGUF)) {
+        r = model_import_new(&model->import, model->registry->loop, model->path, config->cache_dir, on_import_progress,
+                             on_import_done, model, &failure);
+        if (r)
+            fail(model, false, failure.text);
+        else
+            set_stage(model, MODEL_IMPORTING);
+        return 0;
+    }
+    free(model->package_path);
+    model->package_path = strdup(model->path);
+    if (!model->package_path)
+        fail(model, false, "out of memory");
+    else
+        submit_load(model);
+    return 0;
+}
+
+int model_unload(Model *model, ErrText *err) {
+    assert_on_loop(model->registry->loop);
+    assert(!model->n_users);
+    switch (model->stage) {
+    case MODEL_IMPORTING:
+        model->import = model_import_free(model->import);
+        set_stage(model, MODEL_AVAILABLE);
+        return 0;
+    case MODEL_FAILED:
+        set_stage(model, MODEL_AVAILABLE);
+        return 0;
+    case MODEL_AVAILABLE:
+        return err_set(err, MODEL_E_STATE, "model %.64s is not loaded", model->name);
+    case MODEL_LOADING:
+    case MODEL_UNLOADING:
+        return err_set(err, MODEL_E_STATE, "model %.64s is being %s: try again", model->name,
+                       model->stage == MODEL_LOADING ? "loaded" : "unloaded");
+    case MODEL_READY:
+        break;
+    }
+    model->job = calloc(1, sizeof(*model->job));
+    if (!model->job)
+        return err_raise(-ENOMEM);
+    model->job->kind = JOB_UNLOAD;
+    model->job->owner = model;
+    model->job->engine = model->engine;
+    set_stage(model, MODEL_UNLOADING);
+    engine_thread_submit(model->registry->thread, model->job);
+    return 0;
+}
+
+static void on_loaded(Model *model, JobNews *news) {
+    const EngineInfo *info;
+
+    if (news->result) {
+        fail(model, news->result == JOB_E_MODEL, *news->err.text ? news->err.text : "the load was given up");
+        return;
+    }
+    model->engine = steal(&news->engine);
+    info = engine_info(model->engine);
+    log_notice(TOPIC_DAEMON, "model %s: ready after %" PRIu64 " ms: %s, %" PRIu64 " parameters, %" PRIu64
+               " MiB of weights, %s", model->name, (clock_now_ns() - model->load_began_ns) / 1000000,
+               info->architecture, info->n_parameters, info->weights_bytes >> 20, info->kernel);
+    set_stage(model, MODEL_READY);
+}
+
+void model_on_news(Model *model, Job *job, JobNews *news) {
+    assert_on_loop(model->registry->loop);
+    assert(model->job == job);
+    if (!news->done)
+        return;
+    model->job = NULL;
+    if (job->kind == JOB_LOAD) {
+        on_loaded(model, news);
+    } else if (!news->result) { /* else the engine thread ends, and the engine stays ours */
+        model->engine = NULL;
+        log_notice(TOPIC_DAEMON, "model %s: unloaded", model->name);
+        set_stage(model, MODEL_AVAILABLE);
+    }
+    free(job);
+}
+
+void model_describe(const Model *model, Coordgen__V1__Model *message, char *detail, size_t detail_room_bytes) {
+    static const Coordgen__V1__ModelState states[] = {
+        [MODEL_AVAILABLE] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_AVAILABLE,
+        [MODEL_IMPORTING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_IMPORTING,
+        [MODEL_LOADING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_LOADING,
+        [MODEL_READY] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_READY,
+        [MODEL_UNLOADING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_READY,
+        [MODEL_FAILED] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_FAILED,
+    };
+    struct stat info;
+
+    assert_on_loop(model->registry->loop);
+    coordgen__v1__model__init(message);
+    message->name = model->name;
+    message->path = model->path;
+    message->has_state = true;
+    message->state = states[model->stage];
+    message->has_is_default = true;
+    message->is_default = model->is_default;
+    *detail = 0;
+    if (model->stage == MODEL_FAILED)
+        snprintf(detail, detail_room_bytes, "%s", model->failure.text);
+    else if (model->stage == MODEL_IMPORTING)
+        snprintf(detail, detail_room_bytes, "import %u.%u %%", model->permille / 10, model->permille % 10);
+    else if (model->stage == MODEL_UNLOADING)
+        snprintf(detail, detail_room_bytes, "being unloaded");
+    message->detail = detail;
+    if (!stat(model->path, &info) && S_ISREG(info.st_mode)) {
+        message->has_file_bytes = true;
+        message->file_bytes = (uint64_t)info.st_size;
+    }
+    if (model->stage == MODEL_READY) {
+        const EngineInfo *engine = engine_info(model->engine);
+
+        message->architecture = (char *)engine->architecture;
+        message->has_context_tokens = message->has_vocabulary = message->has_parameters = true;
+        message->context_tokens = engine->n_context;
+        message->vocabulary = engine->n_vocab;
+        message->parameters = engine->n_parameters;
+        message->has_weights_bytes = message->has_kv_bytes_per_token = true;
+        message->weights_bytes = engine->weights_bytes;
+        message->kv_bytes_per_token = engine->kv_bytes_per_token;
+        message->kv_type = (char *)engine->kv_type;
+        message->kernel = (char *)engine->kernel;
+        message->source_sha256 = (char *)engine->source_sha256;
+        message->chat_format = (char *)chat_format_name(engine_chat_template(model->engine)->format);
+    }
+}

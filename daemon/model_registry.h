@@ -1,0 +1,86 @@
+/* The models the daemon knows: on disk, being imported or loaded, ready, failed. Owned by the loop. */
+#ifndef COORDGEN_DAEMON_MODEL_REGISTRY_H
+#define COORDGEN_DAEMON_MODEL_REGISTRY_H
+
+#include "daemon/config.h"
+#include "daemon/engine_thread.h"
+#include "daemon/loop.h"
+#include "daemon/model_import.h"
+#include "proto/coordgen.pb-c.h"
+
+enum {
+    MODEL_E_NAME_TAKEN = 1, /* another file has this name */
+    MODEL_E_KIND,           /* not a .gguf or .cgm, or not one for this device */
+    MODEL_E_FULL,           /* too many models */
+    MODEL_E_STATE,          /* being loaded, being unloaded, or not loaded */
+};
+
+#define MODELS_MAX 1024
+
+typedef enum ModelStage {
+    MODEL_AVAILABLE,
+    MODEL_IMPORTING,
+    MODEL_LOADING,
+    MODEL_READY,
+    MODEL_UNLOADING,
+    MODEL_FAILED,
+} ModelStage;
+
+typedef struct ModelRegistry ModelRegistry;
+
+typedef struct Model { /* all loop */
+    ModelRegistry *registry;
+    char *name;
+    char *path;         /* as given: .gguf or .cgm */
+    char *package_path; /* what the engine opens; NULL until known */
+    bool is_default;
+    bool from_folder;   /* forgotten when its file goes */
+    ModelStage stage;
+    uint32_t permille;  /* of the import */
+    bool is_corrupt;    /* why it failed */
+    ErrText failure;
+    Engine *engine;     /* the engine thread computes with it; the loop only carries the pointer and reads its info */
+    ModelImport *import;
+    Job *job;           /* load or unload */
+    unsigned int n_users; /* requests that hold it */
+    uint64_t load_began_ns;
+    TAILQ_ENTRY(Model) link;
+} Model;
+
+TAILQ_HEAD(ModelList, Model);
+typedef struct ModelList ModelList;
+
+typedef void ModelChangeFn(void *arg, Model *model); /* stage or progress */
+
+struct ModelRegistry {
+    Loop *loop;
+    const Config *config;
+    EngineThread *thread;
+    AccountTable *accounts;
+    ModelChangeFn *on_change;
+    void *on_change_arg;
+    ModelList models;
+    size_t n_models;
+    Model *default_model; /* NULL: none */
+};
+
+void model_registry_init(ModelRegistry *registry, Loop *loop, const Config *config, AccountTable *accounts,
+                         ModelChangeFn *on_change, void *arg);
+/* Engines are freed here: the engine thread must have ended. */
+void model_registry_deinit(ModelRegistry *registry);
+/* Adds the models of the folder that are not known yet and forgets those that are gone. */
+void model_registry_scan(ModelRegistry *registry);
+/* A file by its path: the model that has it, or a new one. 0, MODEL_E_*, -ENOMEM. */
+int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err);
+Model *model_registry_find(ModelRegistry *registry, const char *name); /* "": the default; NULL: none */
+
+/* 0 when it is ready or on its way, MODEL_E_STATE while it is being unloaded. Failures come as a change of stage. */
+int model_load(Model *model, ErrText *err);
+int model_unload(Model *model, ErrText *err); /* without users; MODEL_E_STATE */
+void model_on_news(Model *model, Job *job, JobNews *news); /* of a load or unload job */
+bool model_is_coming(const Model *model);
+const char *model_stage_name(ModelStage stage);
+/* Fills in a message whose strings belong to the model; valid until the next change. */
+void model_describe(const Model *model, Coordgen__V1__Model *message, char *detail, size_t detail_room_bytes);
+
+#endif

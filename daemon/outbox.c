@@ -1,0 +1,82 @@
+#include "daemon/outbox.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+struct Outbox {
+    pthread_mutex_t lock;
+    STAILQ_HEAD(, Job) jobs; /* lock */
+    int fd;                  /* const */
+};
+
+int outbox_new(Outbox **outboxp) {
+    Outbox *outbox = calloc(1, sizeof(*outbox));
+
+    if (!outbox)
+        return err_raise(-ENOMEM);
+    outbox->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (outbox->fd < 0) {
+        int r = -errno;
+
+        free(outbox);
+        return err_raise(r);
+    }
+    STAILQ_INIT(&outbox->jobs);
+    pthread_mutex_init(&outbox->lock, NULL);
+    *outboxp = outbox;
+    return 0;
+}
+
+Outbox *outbox_free(Outbox *outbox) {
+    if (!outbox)
+        return NULL;
+    close(outbox->fd);
+    pthread_mutex_destroy(&outbox->lock);
+    free(outbox);
+    return NULL;
+}
+
+int outbox_fd(const Outbox *outbox) {
+    return outbox->fd;
+}
+
+void outbox_lock(Outbox *outbox) {
+    pthread_mutex_lock(&outbox->lock);
+}
+
+void outbox_unlock(Outbox *outbox) {
+    pthread_mutex_unlock(&outbox->lock);
+}
+
+void outbox_post_locked(Outbox *outbox, Job *job) {
+    uint64_t one = 1;
+
+    if (job->posted)
+        return;
+    job->posted = true;
+    STAILQ_INSERT_TAIL(&outbox->jobs, job, outbox_link);
+    /* Fails only when the counter is full, and then the loop is awake anyway. */
+    if (STAILQ_FIRST(&outbox->jobs) == job)
+        (void)!write(outbox->fd, &one, sizeof(one));
+}
+
+void outbox_quiet(Outbox *outbox) {
+    uint64_t count;
+
+    (void)!read(outbox->fd, &count, sizeof(count));
+}
+
+Job *outbox_take(Outbox *outbox, JobNews *news) {
+    Job *job;
+
+    outbox_lock(outbox);
+    job = STAILQ_FIRST(&outbox->jobs);
+    if (job) {
+        STAILQ_REMOVE_HEAD(&outbox->jobs, outbox_link);
+        job->posted = false;
+        *news = job->news;
+        job->news = (JobNews){ .usage = news->usage, .context_tokens = news->context_tokens };
+    }
+    outbox_unlock(outbox);
+    return job;
+}

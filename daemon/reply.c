@@ -1,0 +1,77 @@
+#define _GNU_SOURCE
+#include "daemon/reply.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* Bytes that are no UTF-8 become '?': text from a file name, or one that was cut in the middle of a character. */
+static void repair_utf8(char *text) {
+    for (unsigned char *at = (unsigned char *)text; *at;) {
+        unsigned int n = *at < 0x80 ? 1 : *at >= 0xc2 && *at < 0xe0 ? 2 : *at >= 0xe0 && *at < 0xf0 ? 3 : *at >= 0xf0 && *at < 0xf5 ? 4 : 0;
+        unsigned int i = 1;
+
+        while (i < n && (at[i] & 0xc0) == 0x80)
+            i++;
+        if (n > 2 && i == n && ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
+                                (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f)))
+            i = 0;
+        if (n && i == n)
+            at += n;
+        else
+            *at++ = '?';
+    }
+}
+
+void reply_init(Coordgen__V1__Response *response, uint64_t request_id) {
+    coordgen__v1__response__init(response);
+    response->has_request_id = true;
+    response->request_id = request_id;
+}
+
+void reply_error(Connection *connection, uint64_t request_id, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms,
+                 const char *field, const char *format, ...) {
+    Coordgen__V1__Response response;
+    Coordgen__V1__Error error = COORDGEN__V1__ERROR__INIT;
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    repair_utf8(text);
+    reply_init(&response, request_id);
+    error.has_code = true;
+    error.code = code;
+    error.message = text;
+    error.has_retry_after_ms = true;
+    error.retry_after_ms = retry_after_ms;
+    error.field = (char *)(field && *field ? field : NULL);
+    response.op_case = COORDGEN__V1__RESPONSE__OP_ERROR;
+    response.error = &error;
+    connection_send(connection, &response);
+}
+
+const char *reply_code_name(Coordgen__V1__ErrorCode code) {
+    static const char *const names[] = {
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_UNSPECIFIED] = "unspecified",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL] = "protocol",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_VERSION] = "version",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT] = "invalid-argument",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_UNKNOWN_OPTION] = "unknown-option",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY] = "busy",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED] = "quota-exceeded",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_CONTEXT_FULL] = "context-full",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND] = "model-not-found",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY] = "model-not-ready",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT] = "model-corrupt",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE] = "model-in-use",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_CANCELLED] = "cancelled",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED] = "denied",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN] = "shutting-down",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_NOT_FOUND] = "not-found",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL] = "internal",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_NO_TEMPLATE] = "no-template",
+    };
+
+    return (size_t)code < ARRAY_LEN(names) ? names[code] : "unknown";
+}

@@ -1,0 +1,67 @@
+/* One request that takes time: generate, tokenize, detokenize, model load and unload. Owned by the loop. */
+#ifndef COORDGEN_DAEMON_REQUEST_H
+#define COORDGEN_DAEMON_REQUEST_H
+
+#include "daemon/connection.h"
+#include "daemon/job.h"
+
+typedef enum RequestState {
+    REQUEST_NEW,
+    REQUEST_WAITING,   /* in the queue, for a turn or for its model */
+    REQUEST_SUBMITTED, /* its job is with the engine thread */
+    REQUEST_LOADING,   /* a ModelLoad or ModelUnload that waits for the model */
+} RequestState;
+
+struct Request { /* all loop; the job as job.h says */
+    Server *server;
+    Connection *connection; /* NULL: the client is gone or was answered; waits for the engine thread to let go */
+    uint64_t id;            /* the client's */
+    uint64_t serial;        /* ours, for the log */
+    uid_t uid;
+    Coordgen__V1__Request *message; /* owned; the job's texts point into it */
+    Model *model;
+    RequestState state;
+    bool is_paused;
+    Job job;
+    ChatMessage *messages;
+    Bill bill;
+
+    uint64_t received_ns;
+    uint64_t model_ready_ns; /* 0: not seen yet */
+    uint64_t started_ns;     /* 0: not yet */
+    uint64_t first_delta_ns;
+    uint64_t progress_ns;    /* last progress message */
+    uint32_t progress_position;
+    uint32_t progress_prefilled;
+    bool progress_sent;
+    uint64_t n_deltas;
+    GenerationUsage usage;
+    uint32_t context_tokens;
+
+    TAILQ_ENTRY(Request) connection_link;
+    TAILQ_ENTRY(Request) queue_link; /* admission's queue, or none */
+};
+
+/* Takes the message on success; model may not be NULL. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+int request_new(Request **requestp, Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes,
+                Model *model);
+/* The answer is out or nobody waits for it: leaves all lists; freed now, or when the engine thread lets go of it. */
+void request_end(Request *request);
+void request_abandon(Request *request); /* the client is gone */
+void request_pause(Request *request, bool paused);
+void request_submit(Request *request);
+void request_on_news(Request *request, JobNews *news);
+/* Ends the request as its client asked: GenerateDone with reason cancelled, or an error. */
+void request_cancel(Request *request);
+/* Ends the request with an error and counts it. */
+void request_fail(Request *request, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *field,
+                  const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* What stops requests of a model that is not on its way. */
+void request_fail_by_model(Request *request);
+void request_tick(Request *request, uint64_t now_ns); /* progress of a waiting generation */
+void request_wait_for_model(Request *request);        /* a ModelLoad or ModelUnload that is under way */
+void request_on_model_change(Request *request);       /* its progress and end */
+bool request_is_generation(const Request *request);
+Request *request_find(Connection *connection, uint64_t id);
+
+#endif

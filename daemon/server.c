@@ -1,0 +1,505 @@
+#define _GNU_SOURCE
+#include "daemon/server.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/connection.h"
+#include "daemon/notify.h"
+#include "daemon/request.h"
+
+enum {
+    TICK_MS = 250,
+    TICK_DRAINING_MS = 50,
+    CANCEL_GRACE_MS = 2000, /* after the drain timeout: for the last messages to be read */
+    STOP_TIMEOUT_MS = 2000, /* for the engine thread to end after its last step */
+    DESCRIPTORS_BESIDE_CLIENTS = 64,
+};
+
+static struct timeval timeval_of(uint64_t ms) {
+    return (struct timeval){ .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
+}
+
+/* ---- status ---------------------------------------------------------------------------------------------------------- */
+
+static void status_text(const Server *server, char *text, size_t room_bytes) {
+    const Model *model = server->models.default_model;
+
+    if (server->draining)
+        snprintf(text, room_bytes, "Shutting down: %u requests are running",
+                 server->admission.n_active + server->admission.n_small);
+    else if (!model)
+        snprintf(text, room_bytes, "Serving, no default model");
+    else if (model->stage == MODEL_IMPORTING)
+        snprintf(text, room_bytes, "Serving, model %.64s: importing, %u %%", model->name, model->permille / 10);
+    else if (model->stage == MODEL_FAILED)
+        snprintf(text, room_bytes, "Serving, model %.64s: failed: %.256s", model->name, model->failure.text);
+    else
+        snprintf(text, room_bytes, "Serving, model %.64s: %s", model->name, model_stage_name(model->stage));
+}
+
+static void show_status(const Server *server) {
+    char text[512];
+
+    status_text(server, text, sizeof(text));
+    notify_status(text);
+}
+
+uint32_t server_retry_ms(const Server *server) {
+    return admission_retry_ms(&server->admission);
+}
+
+/* ---- connections ----------------------------------------------------------------------------------------------------- */
+
+void server_add_connection(Server *server, Connection *connection) {
+    TAILQ_INSERT_TAIL(&server->connections, connection, link);
+    if (connection->is_admin)
+        server->n_admin_connections++;
+    else
+        server->n_connections++;
+}
+
+void server_forget_connection(Server *server, Connection *connection) {
+    TAILQ_REMOVE(&server->connections, connection, link);
+    if (connection->is_admin)
+        server->n_admin_connections--;
+    else
+        server->n_connections--;
+}
+
+static unsigned int n_connections_of(const Server *server, uid_t uid) {
+    const Connection *connection;
+    unsigned int n = 0;
+
+    TAILQ_FOREACH(connection, &server->connections, link)
+        n += !connection->is_admin && connection->uid == uid;
+    return n;
+}
+
+static void on_accept(void *arg, int fd, bool is_admin) {
+    Server *server = arg;
+    const Config *config = server->config;
+    Connection *connection;
+    uid_t uid;
+    pid_t pid;
+    int r;
+
+    if (connection_peer(fd, &uid, &pid)) {
+        close(fd);
+        return;
+    }
+    /* Administrators have places of their own, so that a full service can still be looked at. */
+    if (is_admin ? server->n_admin_connections >= ADMIN_CONNECTIONS_MAX
+                 : server->n_connections >= config->max_connections) {
+        log_info(TOPIC_DAEMON, "uid %u: refused: all connections are in use", (unsigned int)uid);
+        connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
+                          "all connections are in use (max-connections): try again later");
+        return;
+    }
+    if (!is_admin && n_connections_of(server, uid) >= config->max_connections_per_uid) {
+        log_info(TOPIC_DAEMON, "uid %u: refused: max-connections-per-uid is reached", (unsigned int)uid);
+        connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED, server_retry_ms(server),
+                          "this user has too many connections (max-connections-per-uid): close some");
+        return;
+    }
+    r = connection_new(&connection, server, fd, is_admin);
+    if (r)
+        log_warn(TOPIC_DAEMON, "uid %u: refused: %s", (unsigned int)uid,
+                 r > 0 ? "session-memory-limit is reached" : strerror(-r));
+}
+
+/* A client is a descriptor: a limit that does not allow max-connections is found out now, not under load. */
+static void check_descriptors(Config *config) {
+    rlim_t wanted = (rlim_t)config->max_connections + ADMIN_CONNECTIONS_MAX + DESCRIPTORS_BESIDE_CLIENTS;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= wanted ? wanted : limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur < wanted) {
+        uint32_t possible = limit.rlim_cur > ADMIN_CONNECTIONS_MAX + DESCRIPTORS_BESIDE_CLIENTS
+                                ? (uint32_t)limit.rlim_cur - ADMIN_CONNECTIONS_MAX - DESCRIPTORS_BESIDE_CLIENTS
+                                : 1;
+
+        log_warn(TOPIC_DAEMON, "the limit on open files (%" PRIu64 ") allows %" PRIu32 " connections instead of %" PRIu32
+                 ": raise LimitNOFILE=", (uint64_t)limit.rlim_cur, possible, config->max_connections);
+        config->max_connections = possible;
+    }
+}
+
+/* ---- the loop's work --------------------------------------------------------------------------------------------------- */
+
+void server_pump(Server *server) {
+    event_active(server->settle, 0, 0);
+}
+
+static bool is_drained(const Server *server) {
+    const Connection *connection;
+
+    if (server->admission.n_active || server->admission.n_small || server->admission.n_waiting ||
+        !TAILQ_EMPTY(&server->loads))
+        return false;
+    TAILQ_FOREACH(connection, &server->connections, link)
+        if (connection->state != CONNECTION_DEAD && connection_unsent_bytes(connection))
+            return false;
+    return true;
+}
+
+static void arm_tick(Server *server) {
+    struct timeval after = timeval_of(server->draining ? TICK_DRAINING_MS : TICK_MS);
+
+    if ((server->draining || server->admission.n_waiting) && !evtimer_pending(server->tick, NULL))
+        evtimer_add(server->tick, &after);
+}
+
+static void on_settle(evutil_socket_t fd, short what, void *arg) {
+    Server *server = arg;
+    Request *request, *next;
+
+    assert_on_loop(&server->loop);
+    for (request = TAILQ_FIRST(&server->loads); request; request = next) {
+        next = TAILQ_NEXT(request, queue_link);
+        request_on_model_change(request);
+    }
+    admission_pump(&server->admission);
+    show_status(server);
+    arm_tick(server);
+    if (server->draining && is_drained(server))
+        event_base_loopbreak(server->loop.base);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg) {
+    Server *server = arg;
+    Request *request;
+    uint64_t now_ns = clock_now_ns();
+
+    TAILQ_FOREACH(request, &server->admission.waiting, queue_link)
+        request_tick(request, now_ns);
+    on_settle(fd, what, arg);
+}
+
+static void take_news(Server *server) {
+    JobNews news;
+    Job *job;
+
+    outbox_quiet(server->outbox);
+    while ((job = outbox_take(server->outbox, &news))) {
+        if (job->kind == JOB_LOAD || job->kind == JOB_UNLOAD)
+            model_on_news(job->owner, job, &news);
+        else
+            request_on_news(job->owner, &news);
+        job_news_deinit(&news);
+    }
+}
+
+static void on_news(evutil_socket_t fd, short what, void *arg) {
+    Server *server = arg;
+
+    assert_on_loop(&server->loop);
+    take_news(server);
+}
+
+static void on_model_change(void *arg, Model *model) {
+    server_pump(arg);
+}
+
+/* ---- watchdog ---------------------------------------------------------------------------------------------------------- */
+
+/* The loop lives, or this would not run; the engine thread lives when it is idle or its step is not overdue. */
+static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
+    Server *server = arg;
+    EngineThreadPulse pulse = engine_thread_pulse(server->engine_thread);
+    uint64_t now_ns = clock_now_ns();
+    bool late = pulse.busy_since_ns && now_ns > pulse.busy_since_ns &&
+                (now_ns - pulse.busy_since_ns) / 1000000 > server->config->step_timeout_ms;
+
+    if (!late)
+        notify_watchdog_ping();
+    else if (!server->was_late)
+        log_error(TOPIC_DAEMON, "the engine thread has been in one step for %" PRIu64 " s: the watchdog is not fed",
+                  (now_ns - pulse.busy_since_ns) / 1000000000);
+    server->was_late = late;
+}
+
+/* ---- signals ----------------------------------------------------------------------------------------------------------- */
+
+static void cancel_all(Server *server) {
+    Connection *connection;
+    Request *request, *next;
+
+    TAILQ_FOREACH(connection, &server->connections, link)
+        for (request = TAILQ_FIRST(&connection->requests); request; request = next) {
+            next = TAILQ_NEXT(request, connection_link);
+            request_cancel(request);
+        }
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg) {
+    Server *server = arg;
+    struct timeval grace = timeval_of(CANCEL_GRACE_MS);
+
+    if (server->was_cancelled) {
+        log_warn(TOPIC_DAEMON, "some clients do not read their last messages: leaving");
+        event_base_loopbreak(server->loop.base);
+        return;
+    }
+    server->was_cancelled = true;
+    log_notice(TOPIC_DAEMON, "drain-timeout has passed: %u running requests are cancelled",
+               server->admission.n_active + server->admission.n_small);
+    cancel_all(server);
+    evtimer_add(server->deadline, &grace);
+}
+
+/* Requests that have no turn yet: nothing is lost when their clients ask again. */
+static void turn_away_waiting(Server *server) {
+    RequestList *const lists[] = { &server->admission.waiting, &server->loads };
+    Request *request;
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        while ((request = TAILQ_FIRST(lists[i])))
+            request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, server->config->drain_timeout_ms,
+                         "", "the service is shutting down");
+}
+
+static void drain(Server *server) {
+    struct timeval timeout = timeval_of(server->config->drain_timeout_ms);
+    char status[512];
+
+    log_notice(TOPIC_DAEMON, "shutting down: %u requests are running, %u wait",
+               server->admission.n_active + server->admission.n_small, server->admission.n_waiting);
+    server->draining = true;
+    listener_set_close(&server->listeners);
+    status_text(server, status, sizeof(status));
+    notify_stopping(status, ((uint64_t)server->config->drain_timeout_ms + CANCEL_GRACE_MS + STOP_TIMEOUT_MS) * 1000);
+    turn_away_waiting(server);
+    evtimer_add(server->deadline, &timeout);
+    server_pump(server);
+}
+
+static void on_change_of_setting(void *arg, const char *name, const char *from, const char *to, bool is_live) {
+    log_notice(TOPIC_DAEMON, is_live ? "%s: %s -> %s" : "%s: %s -> %s needs a restart", name, *from ? from : "(none)",
+               *to ? to : "(none)");
+}
+
+static void reload(Server *server) {
+    _cleanup_(config_freep) Config *config = NULL;
+    ConfigAction action;
+    char status[512];
+    ErrText err;
+
+    notify_reloading();
+    if (config_load(&config, "", server->argc, server->argv, &action, &err)) {
+        log_error(TOPIC_DAEMON, "the configuration stays as it was: %s", err.text);
+    } else {
+        config_compare(server->config, config, on_change_of_setting, NULL);
+        if (config_take_live(server->config, config))
+            log_error(TOPIC_DAEMON, "out of memory: only a part of the settings was taken over");
+        log_set_level((LogLevel)server->config->log_level);
+        check_descriptors(server->config);
+        log_notice(TOPIC_DAEMON, "the configuration is reloaded");
+    }
+    status_text(server, status, sizeof(status));
+    notify_ready(status);
+    server_pump(server);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *arg) {
+    Server *server = arg;
+
+    assert_on_loop(&server->loop);
+    if (number == SIGHUP) {
+        if (!server->draining)
+            reload(server);
+        return;
+    }
+    if (!server->draining) {
+        drain(server);
+        return;
+    }
+    log_notice(TOPIC_DAEMON, "second signal: leaving at once");
+    event_base_loopbreak(server->loop.base);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------------- */
+
+static void set_limits(AccountTable *accounts, const Config *config) {
+    account_table_init(accounts);
+    if (config->memory_limit_bytes)
+        accounts->total_limit_bytes = config->memory_limit_bytes;
+    if (config->kv_memory_limit_bytes)
+        accounts->limit_bytes[ACCOUNT_KV] = config->kv_memory_limit_bytes;
+    if (config->session_memory_limit_bytes)
+        accounts->limit_bytes[ACCOUNT_SESSIONS] = config->session_memory_limit_bytes;
+}
+
+static unsigned int count_threads(const Config *config) {
+    cpu_set_t set;
+    int n;
+
+    if (config->threads)
+        return config->threads;
+    n = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+    return n < 1 ? 1 : n > 256 ? 256 : (unsigned int)n;
+}
+
+static int make_events(Server *server) {
+    static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
+    struct event_base *base = server->loop.base;
+
+    server->outbox_event = event_new(base, outbox_fd(server->outbox), EV_READ | EV_PERSIST, on_news, server);
+    server->settle = event_new(base, -1, 0, on_settle, server);
+    server->tick = evtimer_new(base, on_tick, server);
+    server->deadline = evtimer_new(base, on_deadline, server);
+    if (!server->outbox_event || !server->settle || !server->tick || !server->deadline ||
+        event_add(server->outbox_event, NULL))
+        return err_raise(-ENOMEM);
+    for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
+        server->signal_events[i] = evsignal_new(base, signals[i], on_signal, server);
+        if (!server->signal_events[i] || event_add(server->signal_events[i], NULL))
+            return err_raise(-ENOMEM);
+    }
+    if (notify_watchdog_us()) {
+        struct timeval half = timeval_of(notify_watchdog_us() / 2000);
+
+        server->watchdog = event_new(base, -1, EV_PERSIST, on_watchdog, server);
+        if (!server->watchdog || event_add(server->watchdog, &half))
+            return err_raise(-ENOMEM);
+    }
+    return 0;
+}
+
+static int add_models(Server *server, ErrText *err) {
+    Model *model;
+    int r;
+
+    if (*server->config->model) {
+        r = model_registry_add(&server->models, server->config->model, &model, err);
+        if (r)
+            return r < 0 ? r : -EINVAL;
+        model->is_default = true;
+        server->models.default_model = model;
+    }
+    model_registry_scan(&server->models);
+    return 0;
+}
+
+int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int argc, char *const argv[],
+               ErrText *err) {
+    _cleanup_(server_freep) Server *server = calloc(1, sizeof(*server));
+    int r;
+
+    if (!server)
+        return err_set(err, -ENOMEM, "out of memory");
+    server->config = steal(configp);
+    server->argc = argc;
+    server->argv = argv;
+    server->started_ns = clock_now_ns();
+    server->loop.thread = pthread_self();
+    server->listeners = *listeners;
+    listeners->n = 0;
+    TAILQ_INIT(&server->connections);
+    TAILQ_INIT(&server->loads);
+    admission_init(&server->admission, server);
+    set_limits(&server->accounts, server->config);
+    model_registry_init(&server->models, &server->loop, server->config, &server->accounts, on_model_change, server);
+    server->loop.base = event_base_new();
+    if (!server->loop.base)
+        return err_set(err, -ENOMEM, "cannot make an event loop");
+    r = outbox_new(&server->outbox);
+    if (r)
+        return err_set(err, r, "cannot make an eventfd: %s", strerror(-r));
+    check_descriptors(server->config);
+    server->n_threads = count_threads(server->config);
+    r = engine_thread_new(&server->engine_thread, server->outbox, server->n_threads, err);
+    if (r)
+        return r;
+    server->models.thread = server->engine_thread;
+    r = make_events(server);
+    if (!r)
+        r = listener_set_start(&server->listeners, &server->loop, on_accept, server);
+    if (r)
+        return err_set(err, r, "out of memory");
+    r = add_models(server, err);
+    if (r)
+        return r;
+    *serverp = steal(&server);
+    return 0;
+}
+
+/* Whether all threads have ended: only then may what they use be freed. */
+static int stop_engine(Server *server) {
+    int r;
+
+    if (!server->engine_thread)
+        return 0;
+    cancel_all(server);
+    r = engine_thread_stop(server->engine_thread, STOP_TIMEOUT_MS);
+    if (r)
+        return r;
+    take_news(server);
+    return 0;
+}
+
+Server *server_free(Server *server) {
+    Connection *connection, *next;
+
+    if (!server)
+        return NULL;
+    if (stop_engine(server))
+        return server; /* server_run() has said so already; the memory goes with the process */
+    for (connection = TAILQ_FIRST(&server->connections); connection; connection = next) {
+        next = TAILQ_NEXT(connection, link);
+        connection_free(connection);
+    }
+    listener_set_close(&server->listeners);
+    model_registry_deinit(&server->models);
+    engine_thread_free(server->engine_thread);
+    outbox_free(server->outbox);
+    for (size_t i = 0; i < ARRAY_LEN(server->signal_events); i++)
+        if (server->signal_events[i])
+            event_free(server->signal_events[i]);
+    if (server->outbox_event)
+        event_free(server->outbox_event);
+    if (server->settle)
+        event_free(server->settle);
+    if (server->tick)
+        event_free(server->tick);
+    if (server->deadline)
+        event_free(server->deadline);
+    if (server->watchdog)
+        event_free(server->watchdog);
+    if (server->loop.base)
+        event_base_free(server->loop.base);
+    config_free(server->config);
+    free(server);
+    return NULL;
+}
+
+int server_run(Server *server) {
+    Model *model = server->models.default_model;
+    char status[512];
+    ErrText err;
+    int r;
+
+    assert_on_loop(&server->loop);
+    for (size_t i = 0; i < server->listeners.n; i++)
+        log_notice(TOPIC_DAEMON, "serving %s on %s", server->listeners.listeners[i].is_admin ? "administrators" : "apps",
+                   server->listeners.listeners[i].path ? server->listeners.listeners[i].path : "a socket from systemd");
+    if (model)
+        (void)model_load(model, &err);
+    status_text(server, status, sizeof(status));
+    notify_ready(status);
+    if (event_base_dispatch(server->loop.base) < 0)
+        return err_raise(-EIO);
+    r = stop_engine(server);
+    if (r)
+        log_warn(TOPIC_DAEMON, "the engine thread is in a long step: leaving without it");
+    else
+        log_notice(TOPIC_DAEMON, "ended");
+    return r;
+}

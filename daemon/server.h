@@ -1,0 +1,71 @@
+/* The daemon: its listeners, connections, models and queue, and the loop that owns them all. */
+#ifndef COORDGEN_DAEMON_SERVER_H
+#define COORDGEN_DAEMON_SERVER_H
+
+#include "base/account.h"
+#include "daemon/admission.h"
+#include "daemon/config.h"
+#include "daemon/engine_thread.h"
+#include "daemon/listener.h"
+#include "daemon/loop.h"
+#include "daemon/model_registry.h"
+#include "daemon/outbox.h"
+
+TAILQ_HEAD(ConnectionList, Connection);
+typedef struct ConnectionList ConnectionList;
+
+#define ADMIN_CONNECTIONS_MAX 16
+
+struct Server { /* all loop */
+    Loop loop;
+    Config *config; /* live settings change in place on SIGHUP */
+    int argc;       /* for a reload */
+    char *const *argv;
+    AccountTable accounts; /* any thread */
+    unsigned int n_threads;
+    Outbox *outbox;
+    EngineThread *engine_thread;
+    ListenerSet listeners;
+    ModelRegistry models;
+    Admission admission;
+    ConnectionList connections;
+    unsigned int n_connections;       /* of apps */
+    unsigned int n_admin_connections;
+    uint64_t last_connection; /* serials, for the log */
+    uint64_t last_request;
+
+    RequestList loads; /* ModelLoad requests that wait for their model; by queue_link */
+
+    struct event *outbox_event;
+    struct event *settle; /* made active by server_pump() */
+    struct event *signal_events[3];
+    struct event *tick;     /* progress of waiting requests, status text */
+    struct event *watchdog; /* NULL: none is wanted */
+    struct event *deadline; /* end of the draining */
+
+    bool draining;
+    bool was_late; /* the watchdog has complained about the step that runs */
+    bool was_cancelled; /* drain-timeout has passed */
+    uint64_t started_ns;
+    uint64_t n_done;
+    uint64_t n_cancelled;
+    uint64_t n_failed;
+    uint64_t n_prompt_tokens;
+    uint64_t n_output_tokens;
+};
+
+/* Takes the configuration and the listeners. 0 or -errno with a text. */
+int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int argc, char *const argv[], ErrText *err);
+Server *server_free(Server *server);
+DEFINE_CLEANUP(Server, server_free)
+/* Serves until a signal ends it. 0, or -ETIMEDOUT: the engine thread does not end, only _exit() is left. */
+int server_run(Server *server);
+
+void server_add_connection(Server *server, Connection *connection);
+void server_forget_connection(Server *server, Connection *connection);
+/* Something has ended or changed: when the loop is back at its top, what can start starts, what waits for a model hears
+ * of it, and a drained server ends. */
+void server_pump(Server *server);
+uint32_t server_retry_ms(const Server *server);
+
+#endif

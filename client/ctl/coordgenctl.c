@@ -1,0 +1,38 @@
+/* coordgenctl: coordgend from the command line. */
+#include <locale.h>
+#include <stdlib.h>
+
+#include "client/ctl/ctl.h"
+
+static const CtlVerb *const verbs[] = {
+    &ctl_verb_generate,   &ctl_verb_chat,         &ctl_verb_tokenize,   &ctl_verb_status,
+    &ctl_verb_ping,       &ctl_verb_wait_ready,   &ctl_verb_model_list, &ctl_verb_model_show,
+    &ctl_verb_model_load, &ctl_verb_model_unload, &ctl_verb_model_import,
+};
+
+int main(int argc, char **argv) {
+    Ctl ctl = { .signal_fd = -1, .out_tty = isatty(STDOUT_FILENO), .err_tty = isatty(STDERR_FILENO) };
+    bool help = false, version = false;
+    int status;
+
+    setlocale(LC_CTYPE, ""); /* for editing lines; numbers stay in the C locale */
+    status = ctl_parse(&ctl, argc, argv, verbs, ARRAY_LEN(verbs), &help, &version);
+    if (!status && version)
+        printf("coordgenctl %s\n", COORDGEN_VERSION);
+    else if (!status && help && ctl.verb)
+        ctl_help_verb(stdout, ctl.verb);
+    else if (!status && help)
+        ctl_help_all(stdout, verbs, ARRAY_LEN(verbs));
+    else if (!status)
+        status = ctl.verb->run(&ctl);
+    if ((fflush(stdout) || ferror(stdout)) && !status) {
+        fputs("coordgenctl: cannot write to standard output\n", stderr);
+        status = CTL_EXIT_FAILED;
+    }
+    coordgen_client_free(ctl.client);
+    if (ctl.signal_fd >= 0)
+        close(ctl.signal_fd);
+    free(ctl.values);
+    free(ctl.args);
+    return status;
+}

@@ -1,0 +1,154 @@
+/* coordgenctl: what its verbs share. One file holds one group of verbs; the options are tables. */
+#ifndef COORDGEN_CLIENT_CTL_CTL_H
+#define COORDGEN_CLIENT_CTL_CTL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "client/coordgen-client.h"
+
+/* Exit statuses; sysexits(3) where it has one. */
+enum {
+    CTL_EXIT_OK = 0,
+    CTL_EXIT_FAILED = 1,
+    CTL_EXIT_USAGE = 2,
+    CTL_EXIT_INACTIVE = 3,     /* ping: no service */
+    CTL_EXIT_UNREACHABLE = 69, /* EX_UNAVAILABLE */
+    CTL_EXIT_BUSY = 75,        /* EX_TEMPFAIL: try again */
+    CTL_EXIT_DENIED = 77,      /* EX_NOPERM */
+    CTL_EXIT_INTERRUPTED = 130,
+};
+
+typedef enum CtlJson {
+    CTL_JSON_OFF,
+    CTL_JSON_SHORT,
+    CTL_JSON_PRETTY,
+} CtlJson;
+
+typedef struct CtlOption {
+    const char *name;  /* without the dashes */
+    char letter;       /* 0: none */
+    const char *value; /* what stands for it in the help; NULL: takes none */
+    const char *help;
+} CtlOption;
+
+typedef struct Ctl Ctl;
+
+typedef struct CtlVerb {
+    const char *group; /* "model", or NULL */
+    const char *name;
+    const char *alias; /* of the whole verb: "ls"; NULL: none */
+    const char *arguments;
+    const char *summary;
+    const char *more; /* of --help: what it does, examples */
+    const CtlOption *options;
+    size_t n_options;
+    int n_args_min, n_args_max; /* max < 0: any number */
+    int (*run)(Ctl *ctl);       /* an exit status */
+} CtlVerb;
+
+typedef struct CtlValue {
+    const CtlOption *option;
+    const char *text;
+} CtlValue;
+
+struct Ctl {
+    const CtlVerb *verb;
+    CtlValue *values; /* given options, in order */
+    size_t n_values;
+    char **args;
+    int n_args;
+    CtlJson json;
+    bool quiet;
+    bool out_tty, err_tty;
+    CoordgenClient *client;
+    int signal_fd; /* SIGINT arrives here once ctl_interrupts_open() was called; -1 */
+};
+
+extern const CtlVerb ctl_verb_generate, ctl_verb_chat, ctl_verb_tokenize, ctl_verb_status, ctl_verb_ping,
+    ctl_verb_wait_ready, ctl_verb_model_list, ctl_verb_model_show, ctl_verb_model_import, ctl_verb_model_load,
+    ctl_verb_model_unload;
+
+/* ctl_options.c */
+extern const CtlOption ctl_common_options[];
+extern const size_t ctl_n_common_options;
+int ctl_parse(Ctl *ctl, int argc, char **argv, const CtlVerb *const *verbs, size_t n_verbs, bool *helpp, bool *versionp);
+bool ctl_has(const Ctl *ctl, const char *option);
+const char *ctl_text(const Ctl *ctl, const char *option, const char *fallback); /* the last one given */
+/* Out of range or no number: says so and returns false. Untouched when not given. */
+bool ctl_number(const Ctl *ctl, const char *option, uint64_t max, uint64_t *valuep);
+bool ctl_real(const Ctl *ctl, const char *option, float *valuep);
+int ctl_usage_error(const Ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *ctl_nearest(const char *word, const char *const *names, size_t n); /* NULL: none is near */
+
+/* ctl_help.c */
+void ctl_help_verb(FILE *out, const CtlVerb *verb);
+void ctl_help_all(FILE *out, const CtlVerb *const *verbs, size_t n_verbs);
+
+/* ctl_text.c */
+/* Text from elsewhere on a terminal: without control characters (C0 but newline and tab, DEL, C1), which could move the
+ * cursor, rename the window or worse. Elsewhere: as it is. */
+void ctl_put(FILE *out, const char *text, size_t len_bytes, bool tty);
+void ctl_put_text(FILE *out, const char *text, bool tty);
+void ctl_put_escaped(FILE *out, const char *bytes, size_t len_bytes); /* on one line; unprintable as \n, \xHH */
+char *ctl_bytes_text(char *room, size_t room_bytes, uint64_t len_bytes); /* "1.2 GiB" */
+char *ctl_count_text(char *room, size_t room_bytes, uint64_t count);     /* "134.5 M" */
+char *ctl_duration_text(char *room, size_t room_bytes, uint64_t us);
+/* Progress on standard error, on one line of a terminal; nothing elsewhere. */
+void ctl_progress(const Ctl *ctl, const char *what, double share, double eta_seconds); /* eta < 0: not known */
+void ctl_progress_line(const Ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ctl_progress_clear(const Ctl *ctl);
+
+/* ctl_service.c */
+int ctl_connect(Ctl *ctl); /* 0 or an exit status; says why */
+int ctl_failed(Ctl *ctl, int code, const char *message, const char *field, uint32_t retry_after_ms);
+int ctl_failed_call(Ctl *ctl);                        /* the last call on the client */
+int ctl_failed_reply(Ctl *ctl, CoordgenReply *reply); /* of a request that ended with an error */
+int ctl_interrupts_open(Ctl *ctl);                    /* 0 or an exit status */
+bool ctl_interrupted(Ctl *ctl);                       /* takes one pending Ctl-C */
+
+/* A request that a verb waits for; Ctl-C cancels it, a second one stops the waiting. */
+typedef struct CtlWait {
+    CoordgenEventFn *fn; /* progress and deltas; may be NULL */
+    void *arg;
+    CoordgenReply *reply; /* unref */
+    bool ended;
+    bool interrupted;
+} CtlWait;
+
+int ctl_wait_event(void *arg, const CoordgenEvent *event); /* give it to _start(), with the CtlWait */
+/* 0, or an exit status when there is no reply to look at (it has been said why). */
+int ctl_wait(Ctl *ctl, CtlWait *wait, int started);
+void ctl_wait_deinit(CtlWait *wait);
+
+/* ctl_prompt.c */
+/* Arguments, --file and standard input as one text; NULL: it has been said why. Owned by the caller. */
+char *ctl_prompt(Ctl *ctl);
+
+/* ctl_sampling.c */
+bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, const char **stops, size_t n_stops_max);
+void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);
+
+#define CTL_STOPS_MAX 8
+#define CTL_SAMPLING_OPTIONS                                                                                           \
+    { "model", 'm', "NAME", "the model (default: the service's default)" },                                            \
+        { "system", 's', "TEXT", "instructions for the model, before the prompt" },                                    \
+        { "max-tokens", 'n', "N", "end after N tokens (default: as many as fit)" },                                    \
+        { "temperature", 't', "X", "0: always the likeliest token (default); up to 100" },                             \
+        { "top-k", 0, "N", "sample from the N likeliest; 0: off (default)" },                                          \
+        { "top-p", 0, "P", "sample from the likeliest that make up P; 1: off (default)" },                             \
+        { "min-p", 0, "P", "drop tokens below P times the likeliest; 0: off (default)" },                              \
+        { "repetition-penalty", 0, "X", "make tokens of the last text less likely; 1: off (default)" },                \
+        { "repetition-window", 0, "N", "how many tokens back that looks; default 64; 0: all" },                        \
+        { "seed", 0, "N", "the same seed gives the same text (default: drawn, and told)" },                            \
+        { "stop", 0, "TEXT", "end before this text; up to 8 times" },                                                  \
+        { "timings", 0, NULL, "print timings on standard error, also when that is no terminal" }
+
+/* ctl_gguf.c: the files themselves, without the service */
+int ctl_show_file(Ctl *ctl, const char *path);
+
+#endif

@@ -1,0 +1,296 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str_buf.h"
+#include "client/ctl/ctl.h"
+#include "client/ctl/ctl_line.h"
+
+/* A conversation: everything in it is sent anew with each question; the service keeps what it has computed of it. */
+typedef struct Chat {
+    Ctl *ctl;
+    CoordgenGenerateOptions options;
+    char *system_text;         /* NULL: none */
+    CoordgenMessage *messages; /* [room]; texts are owned, but of the system message, which is put in when sending */
+    size_t n_messages, room;
+    char last; /* byte that was printed of the answer */
+    bool begun;
+} Chat;
+
+static void chat_reset(Chat *chat) {
+    for (size_t i = 1; i < chat->n_messages; i++)
+        free((char *)(uintptr_t)chat->messages[i].text);
+    chat->n_messages = 1; /* the place of the system message */
+}
+
+static void chat_deinit(Chat *chat) {
+    if (chat->messages)
+        chat_reset(chat);
+    free(chat->messages);
+    free(chat->system_text);
+}
+
+/* Takes text over. */
+static int chat_add(Chat *chat, CoordgenRole role, char *text) {
+    if (chat->n_messages == chat->room) {
+        size_t room = chat->room ? 2 * chat->room : 32;
+        CoordgenMessage *messages = reallocarray(chat->messages, room, sizeof(*messages));
+
+        if (!messages) {
+            free(text);
+            return -ENOMEM;
+        }
+        chat->messages = messages;
+        chat->room = room;
+    }
+    chat->messages[chat->n_messages++] = (CoordgenMessage){ role, text };
+    return 0;
+}
+
+static void chat_drop_last(Chat *chat) {
+    free((char *)(uintptr_t)chat->messages[--chat->n_messages].text);
+}
+
+static int chat_event(void *arg, const CoordgenEvent *event) {
+    Chat *chat = arg;
+
+    if (event->kind == COORDGEN_EVENT_PROGRESS) {
+        if (event->queue_position)
+            ctl_progress_line(chat->ctl, "waiting: %u before this one", event->queue_position);
+        else if (event->prompt_tokens && event->prompt_tokens > 256)
+            ctl_progress(chat->ctl, "reading", (double)event->prefilled_tokens / event->prompt_tokens, -1);
+        return 0;
+    }
+    if (!chat->begun)
+        ctl_progress_clear(chat->ctl);
+    chat->begun = true;
+    ctl_put(stdout, event->text, event->text_bytes, chat->ctl->out_tty);
+    if (event->text_bytes)
+        chat->last = event->text[event->text_bytes - 1];
+    return fflush(stdout) ? 1 : 0;
+}
+
+/* A request that failed leaves the conversation as it was before the question. Return: whether to go on. */
+static int answer_failed(Chat *chat, CoordgenReply *reply) {
+    int code = coordgen_reply_error(reply), r;
+
+    chat_drop_last(chat);
+    r = ctl_failed_reply(chat->ctl, reply);
+    if (code == COORDGEN_E_CONTEXT_FULL && chat->n_messages > 1)
+        fputs("The conversation no longer fits. /reset begins a new one, /drop forgets the oldest question and "
+              "answer.\n",
+              stderr);
+    return code == COORDGEN_E_DISCONNECTED || code == COORDGEN_E_BAD_REPLY || code == COORDGEN_E_SHUTTING_DOWN ? r : 0;
+}
+
+/* Sends the conversation and prints the answer, which becomes part of it. 0 or an exit status. */
+static int answer(Chat *chat) {
+    _cleanup_(ctl_wait_deinit) CtlWait wait = { .fn = chat_event, .arg = chat };
+    const CoordgenGenerateResult *result;
+    size_t skip = chat->system_text ? 0 : 1;
+    char *text;
+    int r;
+
+    chat->messages[0] = (CoordgenMessage){ COORDGEN_ROLE_SYSTEM, chat->system_text };
+    chat->options.messages = chat->messages + skip;
+    chat->options.n_messages = chat->n_messages - skip;
+    chat->last = 0;
+    chat->begun = false;
+    while (ctl_interrupted(chat->ctl))
+        ; /* typed before the question was asked */
+    r = coordgen_generate_start(chat->ctl->client, &chat->options, ctl_wait_event, &wait, NULL);
+    if (r && coordgen_client_error(chat->ctl->client) != COORDGEN_E_DISCONNECTED) {
+        chat_drop_last(chat);
+        (void)ctl_failed_call(chat->ctl); /* the question was refused: the next may be fine */
+        return 0;
+    }
+    r = ctl_wait(chat->ctl, &wait, r);
+    if (r)
+        return r;
+    ctl_progress_clear(chat->ctl);
+    if (chat->last && chat->last != '\n')
+        fputc('\n', stdout);
+    if (coordgen_reply_error(wait.reply))
+        return answer_failed(chat, wait.reply);
+    result = coordgen_reply_generate(wait.reply);
+    if (result->end_reason == COORDGEN_END_CANCELLED)
+        fputs("(cancelled)\n", stderr);
+    if (result->end_reason == COORDGEN_END_CONTEXT_FULL)
+        fputs("The context is full: the answer ends here. /reset begins a new conversation, /drop forgets the oldest "
+              "question and answer.\n",
+              stderr);
+    ctl_print_timings(chat->ctl, result);
+    if (!result->text_bytes) {
+        chat_drop_last(chat);
+        return 0;
+    }
+    text = strdup(result->text);
+    if (!text || chat_add(chat, COORDGEN_ROLE_ASSISTANT, text)) {
+        fputs("coordgenctl: out of memory\n", stderr);
+        return CTL_EXIT_FAILED;
+    }
+    return 0;
+}
+
+static void command_drop(Chat *chat) {
+    if (chat->n_messages < 3) {
+        fputs("There is nothing to forget.\n", stderr);
+        return;
+    }
+    for (size_t i = 1; i < 3; i++)
+        free((char *)(uintptr_t)chat->messages[i].text);
+    memmove(&chat->messages[1], &chat->messages[3], (chat->n_messages - 3) * sizeof(*chat->messages));
+    chat->n_messages -= 2;
+    fprintf(stderr, "The oldest question and answer are forgotten; %zu are left.\n", (chat->n_messages - 1) / 2);
+}
+
+static void command_system(Chat *chat, const char *text) {
+    char *copy = *text ? strdup(text) : NULL;
+
+    if (*text && !copy)
+        return;
+    free(chat->system_text);
+    chat->system_text = copy;
+    fputs(copy ? "The instructions are set; they hold from the next question on.\n" : "There are no instructions now.\n",
+          stderr);
+}
+
+/* A line that begins with a slash. Return: whether the chat goes on. */
+static bool command(Chat *chat, const char *line) {
+    static const char *const names[] = { "/reset", "/exit", "/quit", "/system", "/drop", "/help" };
+    size_t len_bytes = strcspn(line, " \t");
+    const char *near;
+    char word[32];
+
+    snprintf(word, sizeof(word), "%.*s", (int)(len_bytes < sizeof(word) ? len_bytes : sizeof(word) - 1), line);
+    line += len_bytes;
+    line += strspn(line, " \t");
+    if (!strcmp(word, "/exit") || !strcmp(word, "/quit"))
+        return false;
+    if (!strcmp(word, "/reset")) {
+        chat_reset(chat);
+        fputs("A new conversation.\n", stderr);
+    } else if (!strcmp(word, "/system")) {
+        command_system(chat, line);
+    } else if (!strcmp(word, "/drop")) {
+        command_drop(chat);
+    } else if (!strcmp(word, "/help")) {
+        fputs("/system TEXT  instructions for the model (nothing: none)\n"
+              "/reset        begin a new conversation\n"
+              "/drop         forget the oldest question and answer\n"
+              "/exit         end (Ctrl-D too)\n"
+              "A line that ends with \\ goes on in the next. A space before a slash makes it text.\n"
+              "Ctrl-C cancels an answer; at the prompt it clears the line.\n",
+              stderr);
+    } else {
+        near = ctl_nearest(word, names, ARRAY_LEN(names));
+        fprintf(stderr, "%s is not known: %s%s?\n", word, near ? "did you mean " : "/help lists the commands",
+                near ? near : "");
+    }
+    return true;
+}
+
+/* One question: lines up to one that does not end with a backslash. */
+static int question_read(CtlLine *line, char **textp) {
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+    const char *prompt = "> ";
+
+    for (;;) {
+        _cleanup_(freep) char *part = NULL;
+        size_t len_bytes;
+        int r;
+
+        r = ctl_line_read(line, prompt, &part);
+        if (r)
+            return r;
+        len_bytes = strlen(part);
+        if (!len_bytes || part[len_bytes - 1] != '\\') {
+            str_buf_add(&text, part);
+            *textp = str_buf_steal(&text);
+            return *textp ? 0 : -ENOMEM;
+        }
+        part[len_bytes - 1] = '\n';
+        str_buf_add(&text, part);
+        prompt = ". ";
+    }
+}
+
+static int chat_loop(Chat *chat, CtlLine *line) {
+    for (;;) {
+        _cleanup_(freep) char *text = NULL;
+        int r;
+
+        r = question_read(line, &text);
+        if (r == CTL_LINE_CLEARED)
+            continue;
+        if (r == CTL_LINE_END)
+            return CTL_EXIT_OK;
+        if (r) {
+            fprintf(stderr, "coordgenctl: input: %s\n", strerror(-r));
+            return CTL_EXIT_FAILED;
+        }
+        if (text[strspn(text, " \t\n")] == 0)
+            continue;
+        if (text[0] == '/') {
+            if (!command(chat, text))
+                return CTL_EXIT_OK;
+            continue;
+        }
+        if (chat_add(chat, COORDGEN_ROLE_USER, steal(&text))) {
+            fputs("coordgenctl: out of memory\n", stderr);
+            return CTL_EXIT_FAILED;
+        }
+        r = answer(chat);
+        if (r)
+            return r;
+    }
+}
+
+static int chat_run(Ctl *ctl) {
+    _cleanup_(ctl_line_freep) CtlLine *line = NULL;
+    _cleanup_(chat_deinit) Chat chat = { .ctl = ctl };
+    const char *stops[CTL_STOPS_MAX], *system_text = ctl_text(ctl, "system", NULL);
+    int r;
+
+    if (ctl->json)
+        return ctl_usage_error(ctl, "chat is for people: use generate with --json");
+    if (!ctl_sampling(ctl, &chat.options, stops, ARRAY_LEN(stops)))
+        return CTL_EXIT_USAGE;
+    if (ctl->n_args)
+        chat.options.model = ctl->args[0];
+    if ((system_text && !(chat.system_text = strdup(system_text))) || chat_add(&chat, COORDGEN_ROLE_SYSTEM, NULL)) {
+        fputs("coordgenctl: out of memory\n", stderr);
+        return CTL_EXIT_FAILED;
+    }
+    r = ctl_connect(ctl);
+    if (!r && isatty(STDIN_FILENO))
+        r = ctl_interrupts_open(ctl);
+    if (r)
+        return r;
+    if (ctl_line_new(&line, ctl)) {
+        fputs("coordgenctl: the terminal cannot be used for editing lines\n", stderr);
+        return CTL_EXIT_FAILED;
+    }
+    if (isatty(STDIN_FILENO) && !ctl->quiet)
+        fputs("/help lists the commands, Ctrl-D ends.\n", stderr);
+    return chat_loop(&chat, line);
+}
+
+static const CtlOption chat_options[] = { CTL_SAMPLING_OPTIONS };
+
+const CtlVerb ctl_verb_chat = {
+    .name = "chat",
+    .alias = "run",
+    .arguments = "[MODEL]",
+    .summary = "talk with the model",
+    .more = "Lines can be edited and called back on a terminal; elsewhere every line of standard\n"
+            "input is a question. The conversation lives in memory only. /help lists the commands.\n"
+            "Ctrl-C cancels an answer and keeps the conversation.\n"
+            "\nExamples\n"
+            "  coordgenctl chat\n"
+            "  coordgenctl chat --system 'Answer in one sentence.' --temperature 0.7\n",
+    .options = chat_options,
+    .n_options = ARRAY_LEN(chat_options),
+    .n_args_max = 1,
+    .run = chat_run,
+};

@@ -1,0 +1,141 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/ctl/ctl.h"
+#include "client/ctl/ctl_json.h"
+
+typedef struct Stream {
+    Ctl *ctl;
+    uint64_t n_deltas;
+    char last; /* byte that was printed */
+} Stream;
+
+static int stream_event(void *arg, const CoordgenEvent *event) {
+    Stream *stream = arg;
+    Ctl *ctl = stream->ctl;
+    json_t *line;
+
+    if (event->kind == COORDGEN_EVENT_PROGRESS) {
+        if (event->queue_position)
+            ctl_progress_line(ctl, "waiting: %u before this one", event->queue_position);
+        else if (event->prompt_tokens)
+            ctl_progress(ctl, "reading", (double)event->prefilled_tokens / event->prompt_tokens, -1);
+        return 0;
+    }
+    if (!stream->n_deltas)
+        ctl_progress_clear(ctl);
+    if (ctl->json == CTL_JSON_SHORT) {
+        line = json_object();
+        ctl_json_set(line, "event", json_string("delta"));
+        ctl_json_set(line, "sequence", json_integer((json_int_t)stream->n_deltas));
+        ctl_json_set(line, "text", ctl_json_text(event->text, event->text_bytes));
+        stream->n_deltas++;
+        return ctl_json_print_line(ctl, line);
+    }
+    stream->n_deltas++;
+    if (ctl->json == CTL_JSON_PRETTY)
+        return 0;
+    ctl_put(stdout, event->text, event->text_bytes, ctl->out_tty);
+    if (event->text_bytes)
+        stream->last = event->text[event->text_bytes - 1];
+    return fflush(stdout) ? 1 : 0;
+}
+
+static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
+    const CoordgenGenerateResult *result = coordgen_reply_generate(wait->reply);
+    bool cancelled = result->end_reason == COORDGEN_END_CANCELLED;
+    json_t *object;
+
+    if (ctl->json) {
+        object = ctl_json_result(result);
+        if (ctl->json == CTL_JSON_SHORT)
+            ctl_json_set(object, "event", json_string("end"));
+        if (ctl_json_print(ctl, object))
+            return CTL_EXIT_FAILED;
+    } else if (stream->last && stream->last != '\n' && ctl->out_tty) {
+        fputc('\n', stdout);
+    }
+    if (fflush(stdout) || ferror(stdout)) {
+        fputs("coordgenctl: cannot write to standard output\n", stderr);
+        return CTL_EXIT_FAILED;
+    }
+    if (result->end_reason == COORDGEN_END_CONTEXT_FULL)
+        fputs("coordgenctl: the context is full: the text ends here\n", stderr);
+    ctl_print_timings(ctl, result);
+    if (cancelled)
+        fputs("coordgenctl: cancelled\n", stderr);
+    if (wait->interrupted)
+        return CTL_EXIT_INTERRUPTED;
+    return cancelled ? CTL_EXIT_FAILED : CTL_EXIT_OK;
+}
+
+static int generate_run(Ctl *ctl) {
+    const char *stops[CTL_STOPS_MAX], *system_text = ctl_text(ctl, "system", NULL);
+    _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
+    CoordgenGenerateOptions options;
+    _cleanup_(freep) char *prompt = NULL;
+    CoordgenMessage messages[2];
+    Stream stream = { .ctl = ctl };
+    int r;
+
+    if (!ctl_sampling(ctl, &options, stops, ARRAY_LEN(stops)))
+        return CTL_EXIT_USAGE;
+    if (ctl_has(ctl, "raw") && system_text)
+        return ctl_usage_error(ctl, "--raw takes the prompt as it is: --system has no place in it");
+    prompt = ctl_prompt(ctl);
+    if (!prompt)
+        return CTL_EXIT_FAILED;
+    if (ctl_has(ctl, "raw")) {
+        options.prompt = prompt;
+    } else {
+        if (system_text)
+            messages[options.n_messages++] = (CoordgenMessage){ COORDGEN_ROLE_SYSTEM, system_text };
+        messages[options.n_messages++] = (CoordgenMessage){ COORDGEN_ROLE_USER, prompt };
+        options.messages = messages;
+    }
+    options.ignore_end = ctl_has(ctl, "ignore-end");
+    r = ctl_connect(ctl);
+    if (r)
+        return r;
+    wait.fn = stream_event;
+    wait.arg = &stream;
+    r = ctl_wait(ctl, &wait, coordgen_generate_start(ctl->client, &options, ctl_wait_event, &wait, NULL));
+    if (r == CTL_EXIT_INTERRUPTED)
+        fputs("\ncoordgenctl: interrupted without an answer of the service\n", stderr);
+    if (r)
+        return r;
+    ctl_progress_clear(ctl);
+    if (!coordgen_reply_error(wait.reply))
+        return print_end(ctl, &stream, &wait);
+    if (stream.last && stream.last != '\n')
+        fputc('\n', stdout);
+    r = ctl_failed_reply(ctl, wait.reply);
+    return wait.interrupted ? CTL_EXIT_INTERRUPTED : r;
+}
+
+static const CtlOption generate_options[] = {
+    { "file", 'f', "PATH", "text of the prompt, after the arguments; -: standard input" },
+    { "raw", 'r', NULL, "no chat template: the model goes on with this very text" },
+    CTL_SAMPLING_OPTIONS,
+    { "ignore-end", 0, NULL, "go on past the model's end of the text (for measuring)" },
+};
+
+const CtlVerb ctl_verb_generate = {
+    .name = "generate",
+    .arguments = "[PROMPT...]",
+    .summary = "let the model answer one prompt",
+    .more = "The prompt is made of the arguments, then the file. Without both it is read from\n"
+            "standard input. The answer goes to standard output as it is written, timings to\n"
+            "standard error when that is a terminal. Ctrl-C cancels (exit status 130).\n"
+            "\nExamples\n"
+            "  coordgenctl generate 'Name three rivers.'\n"
+            "  coordgenctl generate 'Summarise this text.' --file notes.txt --max-tokens 200\n"
+            "  git diff | coordgenctl generate --system 'Write a commit message for this change.'\n"
+            "  coordgenctl generate --raw 'Once upon a time' --temperature 0.8 --seed 7\n"
+            "  coordgenctl generate --json=short 'Hello' | jq -r 'select(.event == \"delta\").text'\n",
+    .options = generate_options,
+    .n_options = ARRAY_LEN(generate_options),
+    .n_args_max = -1,
+    .run = generate_run,
+};

@@ -1,0 +1,65 @@
+#include <string.h>
+
+#include "client/ctl/ctl.h"
+
+enum { HELP_COLUMN = 30 };
+
+static void option_print(FILE *out, const CtlOption *option) {
+    char left[64];
+    int n;
+
+    if (!*option->name)
+        n = snprintf(left, sizeof(left), "  -%c", option->letter);
+    else if (option->letter)
+        n = snprintf(left, sizeof(left), "  -%c, --%s", option->letter, option->name);
+    else
+        n = snprintf(left, sizeof(left), "      --%s", option->name);
+    if (option->value && n > 0 && (size_t)n < sizeof(left))
+        snprintf(left + n, sizeof(left) - (size_t)n, "=%s", option->value);
+    fprintf(out, "%-*s %s\n", HELP_COLUMN, left, option->help);
+}
+
+static void common_print(FILE *out) {
+    for (size_t i = 0; i < ctl_n_common_options; i++)
+        option_print(out, &ctl_common_options[i]);
+}
+
+void ctl_help_verb(FILE *out, const CtlVerb *verb) {
+    fprintf(out, "Usage: coordgenctl %s%s%s [OPTION...]%s%s\n\n%s\n%s%s", verb->group ? verb->group : "",
+            verb->group ? " " : "", verb->name, *verb->arguments ? " " : "", verb->arguments, verb->summary,
+            *verb->more ? "\n" : "", verb->more);
+    if (verb->alias)
+        fprintf(out, "\nAlso: coordgenctl %s\n", verb->alias);
+    if (verb->n_options) {
+        fputs("\nOptions\n", out);
+        for (size_t i = 0; i < verb->n_options; i++)
+            option_print(out, &verb->options[i]);
+    }
+    fputs("\nOptions of every command\n", out);
+    common_print(out);
+}
+
+void ctl_help_all(FILE *out, const CtlVerb *const *verbs, size_t n_verbs) {
+    fputs("Usage: coordgenctl COMMAND [OPTION...] [ARGUMENT...]\n\n"
+          "Use the language models of this device through coordgend, and manage them.\n\nCommands\n",
+          out);
+    for (size_t i = 0; i < n_verbs; i++) {
+        char left[96];
+
+        snprintf(left, sizeof(left), "  %s%s%s%s%s", verbs[i]->group ? verbs[i]->group : "", verbs[i]->group ? " " : "",
+                 verbs[i]->name, *verbs[i]->arguments ? " " : "", verbs[i]->arguments);
+        fprintf(out, "%-*s %s%s%s%s\n", HELP_COLUMN, left, verbs[i]->summary, verbs[i]->alias ? " (also: " : "",
+                verbs[i]->alias ? verbs[i]->alias : "", verbs[i]->alias ? ")" : "");
+    }
+    fputs("\nOptions of every command\n", out);
+    common_print(out);
+    fputs("\nExamples\n"
+          "  coordgenctl generate 'Why is the sky blue?'\n"
+          "  coordgenctl generate 'Summarise this text.' --file notes.txt\n"
+          "  coordgenctl chat\n"
+          "  coordgenctl model import model.gguf && coordgenctl model list\n"
+          "\nExit status: 0 done; 1 failed; 2 wrong usage; 69 no service; 75 busy, try again; 77 not allowed;\n"
+          "130 ended by Ctrl-C; ping: 3 no service.\n"
+          "coordgenctl COMMAND --help says more about each.\n",
+          out);
+}

@@ -1,0 +1,134 @@
+#include "client/ctl/ctl_json.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void ctl_json_set(json_t *object, const char *key, json_t *value) {
+    json_object_set_new(object, key, value);
+}
+
+static int print(json_t *object, size_t flags) {
+    int r;
+
+    if (!object) {
+        fputs("coordgenctl: out of memory for JSON\n", stderr);
+        return CTL_EXIT_FAILED;
+    }
+    ctl_json_set(object, "format", json_integer(CTL_JSON_FORMAT));
+    r = json_dumpf(object, stdout, flags | JSON_ENSURE_ASCII);
+    json_decref(object);
+    fputc('\n', stdout);
+    if (r || fflush(stdout)) {
+        fputs("coordgenctl: cannot write to standard output\n", stderr);
+        return CTL_EXIT_FAILED;
+    }
+    return CTL_EXIT_OK;
+}
+
+int ctl_json_print(const Ctl *ctl, json_t *object) {
+    return print(object, ctl->json == CTL_JSON_PRETTY ? JSON_INDENT(2) : JSON_COMPACT);
+}
+
+int ctl_json_print_line(const Ctl *ctl, json_t *object) {
+    return print(object, JSON_COMPACT);
+}
+
+/* The length of the whole UTF-8 sequence at text, or 0. */
+static size_t sequence_len(const unsigned char *text, size_t left_bytes) {
+    size_t len_bytes = text[0] < 0x80 ? 1 : text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : text[0] >= 0xc2 ? 2 : 0;
+    json_t *one = len_bytes && len_bytes <= left_bytes ? json_stringn((const char *)text, len_bytes) : NULL;
+
+    json_decref(one);
+    return one ? len_bytes : 0;
+}
+
+json_t *ctl_json_text(const char *text, size_t len_bytes) {
+    json_t *whole = json_stringn(text, len_bytes), *joined;
+    char *clean;
+    size_t n = 0;
+
+    if (whole)
+        return whole;
+    clean = malloc(3 * len_bytes + 1);
+    if (!clean)
+        return json_null();
+    for (size_t i = 0; i < len_bytes;) {
+        size_t len = sequence_len((const unsigned char *)text + i, len_bytes - i);
+
+        memcpy(clean + n, len ? text + i : "\xef\xbf\xbd", len ? len : 3);
+        n += len ? len : 3;
+        i += len ? len : 1;
+    }
+    joined = json_stringn(clean, n);
+    free(clean);
+    return joined ? joined : json_null();
+}
+
+static json_t *text_of(const char *text) {
+    return ctl_json_text(text, strlen(text));
+}
+
+json_t *ctl_json_model(const CoordgenModel *model) {
+    json_t *object = json_object();
+
+    ctl_json_set(object, "name", text_of(model->name));
+    ctl_json_set(object, "state", json_string(coordgen_model_state_name(model->state)));
+    ctl_json_set(object, "default", json_boolean(model->is_default));
+    ctl_json_set(object, "path", text_of(model->path));
+    ctl_json_set(object, "detail", text_of(model->detail));
+    ctl_json_set(object, "architecture", text_of(model->architecture));
+    ctl_json_set(object, "chat_format", text_of(model->chat_format));
+    ctl_json_set(object, "context_tokens", json_integer(model->context_tokens));
+    ctl_json_set(object, "vocabulary", json_integer(model->vocabulary));
+    ctl_json_set(object, "parameters", json_integer((json_int_t)model->parameters));
+    ctl_json_set(object, "file_bytes", json_integer((json_int_t)model->file_bytes));
+    ctl_json_set(object, "weights_bytes", json_integer((json_int_t)model->weights_bytes));
+    ctl_json_set(object, "kv_bytes_per_token", json_integer((json_int_t)model->kv_bytes_per_token));
+    ctl_json_set(object, "kv_type", text_of(model->kv_type));
+    ctl_json_set(object, "kernel", text_of(model->kernel));
+    ctl_json_set(object, "source_sha256", text_of(model->source_sha256));
+    return object;
+}
+
+json_t *ctl_json_result(const CoordgenGenerateResult *result) {
+    json_t *object = json_object(), *usage = json_object(), *timings = json_object(), *sampling = json_object();
+    char seed[24];
+
+    ctl_json_set(usage, "prompt_tokens", json_integer(result->prompt_tokens));
+    ctl_json_set(usage, "cached_tokens", json_integer(result->cached_tokens));
+    ctl_json_set(usage, "output_tokens", json_integer(result->output_tokens));
+    ctl_json_set(timings, "queue_us", json_integer((json_int_t)result->queue_us));
+    ctl_json_set(timings, "load_us", json_integer((json_int_t)result->load_us));
+    ctl_json_set(timings, "prefill_us", json_integer((json_int_t)result->prefill_us));
+    ctl_json_set(timings, "decode_us", json_integer((json_int_t)result->decode_us));
+    ctl_json_set(timings, "total_us", json_integer((json_int_t)result->total_us));
+    ctl_json_set(sampling, "temperature", json_real((double)result->temperature));
+    ctl_json_set(sampling, "top_k", json_integer(result->top_k));
+    ctl_json_set(sampling, "top_p", json_real((double)result->top_p));
+    ctl_json_set(sampling, "min_p", json_real((double)result->min_p));
+    ctl_json_set(sampling, "repetition_penalty", json_real((double)result->repetition_penalty));
+    ctl_json_set(sampling, "repetition_window", json_integer(result->repetition_window));
+    /* As text: 64 bits do not survive a reader that keeps numbers as doubles. */
+    snprintf(seed, sizeof(seed), "%" PRIu64, result->seed);
+    ctl_json_set(sampling, "seed", json_string(seed));
+    ctl_json_set(object, "model", text_of(result->model));
+    ctl_json_set(object, "text", ctl_json_text(result->text, result->text_bytes));
+    ctl_json_set(object, "end_reason", json_string(coordgen_end_reason_name(result->end_reason)));
+    ctl_json_set(object, "max_tokens", json_integer(result->max_tokens));
+    ctl_json_set(object, "usage", usage);
+    ctl_json_set(object, "timings", timings);
+    ctl_json_set(object, "sampling", sampling);
+    return object;
+}
+
+json_t *ctl_json_error(int code, const char *message, const char *field, uint32_t retry_after_ms) {
+    json_t *object = json_object(), *error = json_object();
+
+    ctl_json_set(error, "code", json_string(coordgen_error_name(code)));
+    ctl_json_set(error, "number", json_integer(code));
+    ctl_json_set(error, "message", text_of(message));
+    ctl_json_set(error, "field", text_of(field));
+    ctl_json_set(error, "retry_after_ms", json_integer(retry_after_ms));
+    ctl_json_set(object, "error", error);
+    return object;
+}

@@ -1,0 +1,20 @@
+/* Lines that a person types: edited on a terminal (libedit), read plainly elsewhere. */
+#ifndef COORDGEN_CLIENT_CTL_CTL_LINE_H
+#define COORDGEN_CLIENT_CTL_CTL_LINE_H
+
+#include "client/ctl/ctl.h"
+
+enum {
+    CTL_LINE_END = 1,     /* of the input */
+    CTL_LINE_CLEARED = 2, /* Ctrl-C: what was typed is gone */
+};
+
+typedef struct CtlLine CtlLine;
+
+int ctl_line_new(CtlLine **linep, Ctl *ctl);
+CtlLine *ctl_line_free(CtlLine *line);
+DEFINE_CLEANUP(CtlLine, ctl_line_free)
+/* One line without its newline, owned by the caller; 0, CTL_LINE_*, or -errno. Ctl-C must come by ctl_interrupts_open(). */
+int ctl_line_read(CtlLine *line, const char *prompt, char **textp);
+
+#endif

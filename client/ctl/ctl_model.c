@@ -1,0 +1,246 @@
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/ctl/ctl.h"
+#include "client/ctl/ctl_json.h"
+
+enum { MODEL_TIMEOUT_MS = 10000 };
+
+static int list_print(Ctl *ctl, CoordgenReply *reply) {
+    size_t n = coordgen_reply_n_models(reply), name_columns = 5;
+    char size[32], parameters[32];
+    json_t *object, *models;
+
+    if (ctl->json) {
+        object = json_object();
+        models = json_array();
+        for (size_t i = 0; i < n; i++)
+            json_array_append_new(models, ctl_json_model(coordgen_reply_model(reply, i)));
+        ctl_json_set(object, "models", models);
+        return ctl_json_print(ctl, object);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (strlen(coordgen_reply_model(reply, i)->name) > name_columns)
+            name_columns = strlen(coordgen_reply_model(reply, i)->name);
+    if (!ctl_has(ctl, "no-legend"))
+        printf("  %-*s %-10s %-10s %10s %10s %8s\n", (int)name_columns, "MODEL", "STATE", "ARCH", "PARAMETERS", "SIZE",
+               "CONTEXT");
+    for (size_t i = 0; i < n; i++) {
+        const CoordgenModel *model = coordgen_reply_model(reply, i);
+
+        fputs(model->is_default ? "* " : "  ", stdout);
+        ctl_put_text(stdout, model->name, ctl->out_tty);
+        printf("%*s %-10s %-10s %10s %10s %8" PRIu32, (int)(name_columns - strlen(model->name)), "",
+               coordgen_model_state_name(model->state), *model->architecture ? model->architecture : "-",
+               model->parameters ? ctl_count_text(parameters, sizeof(parameters), model->parameters) : "-",
+               model->file_bytes ? ctl_bytes_text(size, sizeof(size), model->file_bytes) : "-", model->context_tokens);
+        if (*model->detail)
+            fputs("  ", stdout);
+        ctl_put_text(stdout, model->detail, ctl->out_tty);
+        putchar('\n');
+    }
+    if (!n && !ctl_has(ctl, "no-legend"))
+        fputs("No models. 'coordgenctl model import FILE.gguf' makes one.\n", stderr);
+    return CTL_EXIT_OK;
+}
+
+static int list_run(Ctl *ctl) {
+    _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
+    int r;
+
+    r = ctl_connect(ctl);
+    if (!r)
+        r = ctl_wait(ctl, &wait, coordgen_model_list_start(ctl->client, MODEL_TIMEOUT_MS, ctl_wait_event, &wait, NULL));
+    if (r)
+        return r;
+    return coordgen_reply_error(wait.reply) ? ctl_failed_reply(ctl, wait.reply) : list_print(ctl, wait.reply);
+}
+
+static void row(Ctl *ctl, const char *name, const char *value) {
+    if (!*value)
+        return;
+    printf("%-16s ", name);
+    ctl_put_text(stdout, value, ctl->out_tty);
+    putchar('\n');
+}
+
+static int show_print(Ctl *ctl, CoordgenReply *reply) {
+    const CoordgenModel *model = coordgen_reply_model(reply, 0);
+    char text[32], number[40];
+
+    if (ctl->json)
+        return ctl_json_print(ctl, ctl_json_model(model));
+    row(ctl, "Model", model->name);
+    row(ctl, "State", coordgen_model_state_name(model->state));
+    row(ctl, "Detail", model->detail);
+    row(ctl, "Default", model->is_default ? "yes" : "no");
+    row(ctl, "Path", model->path);
+    row(ctl, "Architecture", model->architecture);
+    row(ctl, "Chat format", model->chat_format);
+    if (model->parameters)
+        row(ctl, "Parameters", ctl_count_text(text, sizeof(text), model->parameters));
+    if (model->context_tokens) {
+        snprintf(number, sizeof(number), "%" PRIu32, model->context_tokens);
+        row(ctl, "Context", number);
+    }
+    if (model->vocabulary) {
+        snprintf(number, sizeof(number), "%" PRIu32, model->vocabulary);
+        row(ctl, "Vocabulary", number);
+    }
+    if (model->file_bytes)
+        row(ctl, "File", ctl_bytes_text(text, sizeof(text), model->file_bytes));
+    if (model->weights_bytes)
+        row(ctl, "Weights", ctl_bytes_text(text, sizeof(text), model->weights_bytes));
+    if (model->kv_bytes_per_token) {
+        snprintf(number, sizeof(number), "%" PRIu64 " bytes", model->kv_bytes_per_token);
+        row(ctl, "Cache a token", number);
+    }
+    row(ctl, "Cache type", model->kv_type);
+    row(ctl, "Kernel", model->kernel);
+    row(ctl, "Source SHA-256", model->source_sha256);
+    return CTL_EXIT_OK;
+}
+
+/* What looks like a path is one; a bare word is a file only when there is one of a model's suffix. */
+static bool is_file(const char *name) {
+    size_t len_bytes = strlen(name);
+    bool suffix = len_bytes > 4 && (!strcmp(name + len_bytes - 4, ".cgm") ||
+                                    (len_bytes > 5 && !strcmp(name + len_bytes - 5, ".gguf")));
+
+    return strchr(name, '/') || suffix;
+}
+
+static int show_run(Ctl *ctl) {
+    _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
+    const char *name = ctl->n_args ? ctl->args[0] : NULL;
+    int r;
+
+    if (name && is_file(name))
+        return ctl_show_file(ctl, name);
+    if (ctl_has(ctl, "no-tensors"))
+        return ctl_usage_error(ctl, "--no-tensors is for files");
+    r = ctl_connect(ctl);
+    if (!r)
+        r = ctl_wait(ctl, &wait,
+                     coordgen_model_show_start(ctl->client, name, MODEL_TIMEOUT_MS, ctl_wait_event, &wait, NULL));
+    if (r)
+        return r;
+    return coordgen_reply_error(wait.reply) ? ctl_failed_reply(ctl, wait.reply) : show_print(ctl, wait.reply);
+}
+
+static int load_event(void *arg, const CoordgenEvent *event) {
+    if (event->kind == COORDGEN_EVENT_PROGRESS)
+        ctl_progress(arg, coordgen_model_state_name(event->model_state), event->permille / 1000.0, -1);
+    return 0;
+}
+
+static int load_run(Ctl *ctl) {
+    _cleanup_(ctl_wait_deinit) CtlWait wait = { .fn = load_event, .arg = ctl };
+    const CoordgenModel *model;
+    int r;
+
+    r = ctl_connect(ctl);
+    if (!r)
+        r = ctl_wait(ctl, &wait, coordgen_model_load_start(ctl->client, ctl->args[0], -1, ctl_wait_event, &wait, NULL));
+    if (r)
+        return r;
+    ctl_progress_clear(ctl);
+    if (coordgen_reply_error(wait.reply)) {
+        r = ctl_failed_reply(ctl, wait.reply);
+        return wait.interrupted ? CTL_EXIT_INTERRUPTED : r;
+    }
+    model = coordgen_reply_model(wait.reply, 0);
+    if (ctl->json)
+        return ctl_json_print(ctl, ctl_json_model(model));
+    if (!ctl->quiet) {
+        ctl_put_text(stdout, model->name, ctl->out_tty);
+        printf(": %s\n", coordgen_model_state_name(model->state));
+    }
+    return CTL_EXIT_OK;
+}
+
+static int unload_run(Ctl *ctl) {
+    _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
+    json_t *object;
+    int r;
+
+    r = ctl_connect(ctl);
+    if (!r)
+        r = ctl_wait(ctl, &wait, coordgen_model_unload_start(ctl->client, ctl->args[0], -1, ctl_wait_event, &wait, NULL));
+    if (r)
+        return r;
+    if (coordgen_reply_error(wait.reply))
+        return ctl_failed_reply(ctl, wait.reply);
+    if (!ctl->json)
+        return CTL_EXIT_OK;
+    object = json_object();
+    ctl_json_set(object, "unloaded", ctl_json_text(ctl->args[0], strlen(ctl->args[0])));
+    return ctl_json_print(ctl, object);
+}
+
+static const CtlOption list_options[] = {
+    { "no-legend", 0, NULL, "no head line" },
+};
+
+const CtlVerb ctl_verb_model_list = {
+    .group = "model",
+    .name = "list",
+    .alias = "ls",
+    .arguments = "",
+    .summary = "list the models that the service has",
+    .more = "* marks the default.\n"
+            "\nExamples\n"
+            "  coordgenctl model list\n"
+            "  coordgenctl model list --json=short | jq -r '.models[].name'\n",
+    .options = list_options,
+    .n_options = ARRAY_LEN(list_options),
+    .run = list_run,
+};
+
+static const CtlOption show_options[] = {
+    { "no-tensors", 0, NULL, "of a file: the metadata only" },
+};
+
+const CtlVerb ctl_verb_model_show = {
+    .group = "model",
+    .name = "show",
+    .arguments = "[NAME|FILE]",
+    .summary = "show a model of the service, or a model file",
+    .more = "A name is asked of the service (none: its default). A path, or a name that ends with\n"
+            ".gguf or .cgm, is a file: its metadata and tensors are read here, without the service.\n"
+            "\nExamples\n"
+            "  coordgenctl model show\n"
+            "  coordgenctl model show ./model.gguf\n"
+            "  coordgenctl model show --json=short ./model.gguf | jq .metadata\n",
+    .options = show_options,
+    .n_options = ARRAY_LEN(show_options),
+    .n_args_max = 1,
+    .run = show_run,
+};
+
+const CtlVerb ctl_verb_model_load = {
+    .group = "model",
+    .name = "load",
+    .arguments = "NAME|PATH",
+    .summary = "load a model into memory",
+    .more = "On the administrators' socket also the absolute path of a .gguf or .cgm file, which is\n"
+            "imported when it must be. Ctrl-C cancels.\n"
+            "\nExamples\n"
+            "  coordgenctl model load --admin-socket /var/lib/coordgen/models/model.gguf\n",
+    .n_args_min = 1,
+    .n_args_max = 1,
+    .run = load_run,
+};
+
+const CtlVerb ctl_verb_model_unload = {
+    .group = "model",
+    .name = "unload",
+    .arguments = "NAME",
+    .summary = "free the memory of a model",
+    .more = "\nExamples\n"
+            "  coordgenctl model unload --admin-socket smollm2-135m\n",
+    .n_args_min = 1,
+    .n_args_max = 1,
+    .run = unload_run,
+};

@@ -1,0 +1,164 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "client/ctl/ctl.h"
+#include "client/ctl/ctl_json.h"
+
+enum { CONNECT_TIMEOUT_MS = 10000 };
+
+static int exit_status(int code) {
+    switch (code) {
+    case COORDGEN_OK:
+        return CTL_EXIT_OK;
+    case COORDGEN_E_INVALID_ARGUMENT:
+    case COORDGEN_E_UNKNOWN_OPTION:
+        return CTL_EXIT_USAGE;
+    case COORDGEN_E_UNREACHABLE:
+    case COORDGEN_E_DISCONNECTED:
+        return CTL_EXIT_UNREACHABLE;
+    case COORDGEN_E_BUSY:
+    case COORDGEN_E_QUOTA_EXCEEDED:
+    case COORDGEN_E_MODEL_NOT_READY:
+    case COORDGEN_E_SHUTTING_DOWN:
+    case COORDGEN_E_TIMEOUT:
+        return CTL_EXIT_BUSY;
+    case COORDGEN_E_DENIED:
+        return CTL_EXIT_DENIED;
+    default:
+        return CTL_EXIT_FAILED;
+    }
+}
+
+/* On standard error for people; with --json also as an object, so that a program reads one stream only. */
+int ctl_failed(Ctl *ctl, int code, const char *message, const char *field, uint32_t retry_after_ms) {
+    char wait[32];
+
+    ctl_progress_clear(ctl);
+    if (ctl->json)
+        ctl_json_print(ctl, ctl_json_error(code, message, field, retry_after_ms));
+    fflush(stdout);
+    fputs("coordgenctl: ", stderr);
+    ctl_put_text(stderr, *message ? message : coordgen_error_name(code), true);
+    if (retry_after_ms)
+        fprintf(stderr, " (try again in %s)",
+                ctl_duration_text(wait, sizeof(wait), (uint64_t)retry_after_ms * 1000));
+    fputc('\n', stderr);
+    return exit_status(code);
+}
+
+int ctl_failed_call(Ctl *ctl) {
+    return ctl_failed(ctl, coordgen_client_error(ctl->client), coordgen_client_message(ctl->client),
+                      coordgen_client_field(ctl->client), coordgen_client_retry_after_ms(ctl->client));
+}
+
+int ctl_failed_reply(Ctl *ctl, CoordgenReply *reply) {
+    return ctl_failed(ctl, coordgen_reply_error(reply), coordgen_reply_message(reply), coordgen_reply_field(reply),
+                      coordgen_reply_retry_after_ms(reply));
+}
+
+/* admin.sock in the folder of the socket that would be used. NULL: the library's choice. */
+static bool admin_path(const char *api_path, char *path, size_t room_bytes) {
+    const char *given = api_path ? api_path : getenv("COORDGEN_SOCKET"), *slash;
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+    if (given && *given) {
+        slash = strrchr(given, '/');
+        return (size_t)snprintf(path, room_bytes, "%.*sadmin.sock", slash ? (int)(slash - given + 1) : 0, given) <
+               room_bytes;
+    }
+    snprintf(path, room_bytes, "/run/coordgen/admin.sock");
+    if (access(path, F_OK) && runtime && *runtime) {
+        snprintf(path, room_bytes, "%s/coordgen/admin.sock", runtime);
+        if (access(path, F_OK))
+            snprintf(path, room_bytes, "/run/coordgen/admin.sock");
+    }
+    return true;
+}
+
+int ctl_connect(Ctl *ctl) {
+    const char *path = ctl_text(ctl, "socket", NULL);
+    char admin[512];
+
+    if (ctl_has(ctl, "admin-socket")) {
+        if (!admin_path(path, admin, sizeof(admin)))
+            return ctl_usage_error(ctl, "--socket: the path is too long");
+        path = admin;
+    }
+    if (coordgen_client_new(&ctl->client)) {
+        fputs("coordgenctl: out of memory\n", stderr);
+        return CTL_EXIT_FAILED;
+    }
+    return coordgen_client_connect(ctl->client, path, CONNECT_TIMEOUT_MS) ? ctl_failed_call(ctl) : 0;
+}
+
+int ctl_interrupts_open(Ctl *ctl) {
+    sigset_t set;
+
+    if (ctl->signal_fd >= 0)
+        return 0;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) ||
+        (ctl->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0) {
+        fprintf(stderr, "coordgenctl: signalfd: %s\n", strerror(errno));
+        return CTL_EXIT_FAILED;
+    }
+    return 0;
+}
+
+bool ctl_interrupted(Ctl *ctl) {
+    struct signalfd_siginfo info;
+
+    return ctl->signal_fd >= 0 && read(ctl->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
+}
+
+int ctl_wait_event(void *arg, const CoordgenEvent *event) {
+    CtlWait *wait = arg;
+
+    if (event->kind != COORDGEN_EVENT_END)
+        return wait->fn ? wait->fn(wait->arg, event) : 0;
+    wait->reply = coordgen_reply_ref(event->reply);
+    wait->ended = true;
+    return 0;
+}
+
+/**
+ * ctl_wait() - run the connection until the request has ended
+ * @started: what _start() returned
+ *
+ * The first Ctl-C asks the service to end the request and goes on reading, so that what comes in the meantime is not
+ * lost; the second does not wait for the service.
+ */
+int ctl_wait(Ctl *ctl, CtlWait *wait, int started) {
+    int r;
+
+    if (started)
+        return ctl_failed_call(ctl);
+    r = ctl_interrupts_open(ctl);
+    while (!r && !wait->ended) {
+        struct pollfd fds[] = {
+            { .fd = coordgen_client_fd(ctl->client), .events = coordgen_client_events(ctl->client) },
+            { .fd = ctl->signal_fd, .events = POLLIN },
+        };
+
+        (void)poll(fds, ARRAY_LEN(fds), coordgen_client_timeout_ms(ctl->client));
+        if (ctl_interrupted(ctl)) {
+            if (wait->interrupted)
+                return CTL_EXIT_INTERRUPTED;
+            wait->interrupted = true;
+            (void)coordgen_cancel(ctl->client, 0);
+        }
+        (void)coordgen_client_dispatch(ctl->client); /* when it fails, the request has ended with the reason */
+    }
+    return r;
+}
+
+void ctl_wait_deinit(CtlWait *wait) {
+    coordgen_reply_unref(wait->reply);
+    *wait = (CtlWait){ 0 };
+}

@@ -1,0 +1,155 @@
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "client/ctl/ctl.h"
+
+/* Bytes of the sequence at text that a terminal must not see: C0 but newline and tab, DEL, C1 (U+0080 to U+009F, two
+ * bytes in UTF-8), and whatever is no UTF-8 at all (a terminal may read a lone 0x9b as the start of a command). */
+static size_t unsafe_len(const unsigned char *text, size_t left_bytes) {
+    unsigned char lead = text[0];
+    size_t n_more = lead < 0x80 ? 0 : lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
+
+    if (lead < 0x20)
+        return lead != '\n' && lead != '\t';
+    if (lead < 0x80)
+        return lead == 0x7f;
+    if (lead < 0xc2 || lead > 0xf4 || n_more >= left_bytes)
+        return 1;
+    for (size_t i = 1; i <= n_more; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 1;
+    return lead == 0xc2 && text[1] < 0xa0 ? 2 : 0;
+}
+
+static size_t safe_len(const unsigned char *text) {
+    return text[0] < 0x80 ? 1 : text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
+}
+
+void ctl_put(FILE *out, const char *text, size_t len_bytes, bool tty) {
+    const unsigned char *at = (const unsigned char *)text;
+
+    if (!tty) {
+        fwrite(text, 1, len_bytes, out);
+        return;
+    }
+    for (size_t i = 0; i < len_bytes;) {
+        size_t n = unsafe_len(at + i, len_bytes - i);
+
+        if (!n) {
+            n = safe_len(at + i);
+            fwrite(at + i, 1, n, out);
+        }
+        i += n;
+    }
+}
+
+void ctl_put_text(FILE *out, const char *text, bool tty) {
+    ctl_put(out, text, strlen(text), tty);
+}
+
+void ctl_put_escaped(FILE *out, const char *bytes, size_t len_bytes) {
+    const unsigned char *at = (const unsigned char *)bytes;
+
+    for (size_t i = 0; i < len_bytes;) {
+        size_t n = unsafe_len(at + i, len_bytes - i);
+
+        if (at[i] == '\n' || at[i] == '\t' || at[i] == '\\') {
+            fputs(at[i] == '\n' ? "\\n" : at[i] == '\t' ? "\\t" : "\\\\", out);
+            i++;
+        } else if (n) {
+            for (; n; n--)
+                fprintf(out, "\\x%02x", at[i++]);
+        } else {
+            n = safe_len(at + i);
+            fwrite(at + i, 1, n, out);
+            i += n;
+        }
+    }
+}
+
+char *ctl_bytes_text(char *room, size_t room_bytes, uint64_t len_bytes) {
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
+    double value = (double)len_bytes;
+    size_t unit = 0;
+
+    for (; value >= 1024 && unit + 1 < ARRAY_LEN(units); unit++)
+        value /= 1024;
+    snprintf(room, room_bytes, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return room;
+}
+
+char *ctl_count_text(char *room, size_t room_bytes, uint64_t count) {
+    if (count >= 1000000000)
+        snprintf(room, room_bytes, "%.2f G", (double)count / 1e9);
+    else if (count >= 1000000)
+        snprintf(room, room_bytes, "%.1f M", (double)count / 1e6);
+    else
+        snprintf(room, room_bytes, "%" PRIu64, count);
+    return room;
+}
+
+char *ctl_duration_text(char *room, size_t room_bytes, uint64_t us) {
+    uint64_t seconds = us / 1000000;
+
+    if (us < 1000)
+        snprintf(room, room_bytes, "%" PRIu64 " us", us);
+    else if (us < 1000000)
+        snprintf(room, room_bytes, "%.1f ms", (double)us / 1e3);
+    else if (seconds < 60)
+        snprintf(room, room_bytes, "%.2f s", (double)us / 1e6);
+    else if (seconds < 3600)
+        snprintf(room, room_bytes, "%" PRIu64 " min %" PRIu64 " s", seconds / 60, seconds % 60);
+    else if (seconds < 86400)
+        snprintf(room, room_bytes, "%" PRIu64 " h %" PRIu64 " min", seconds / 3600, seconds / 60 % 60);
+    else
+        snprintf(room, room_bytes, "%" PRIu64 " days %" PRIu64 " h", seconds / 86400, seconds / 3600 % 24);
+    return room;
+}
+
+static unsigned terminal_columns(void) {
+    struct winsize size = { 0 };
+
+    return !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
+}
+
+static bool progress_wanted(const Ctl *ctl) {
+    return ctl->err_tty && !ctl->quiet;
+}
+
+/* "\r" and "erase to the end of the line" of ECMA-48, which every terminal since the VT100 has. */
+void ctl_progress_clear(const Ctl *ctl) {
+    if (progress_wanted(ctl))
+        fputs("\r\033[K", stderr);
+}
+
+void ctl_progress_line(const Ctl *ctl, const char *format, ...) {
+    char line[256];
+    va_list args;
+
+    if (!progress_wanted(ctl))
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    fprintf(stderr, "\r\033[K%.*s", (int)terminal_columns() - 1, line);
+    fflush(stderr);
+}
+
+void ctl_progress(const Ctl *ctl, const char *what, double share, double eta_seconds) {
+    char bar[41], eta[48] = "", time_text[32];
+    unsigned n_full;
+
+    if (!progress_wanted(ctl))
+        return;
+    share = share < 0 ? 0 : share > 1 ? 1 : share;
+    n_full = (unsigned)(share * (sizeof(bar) - 1));
+    for (unsigned i = 0; i < sizeof(bar) - 1; i++)
+        bar[i] = i < n_full ? '#' : '.';
+    bar[sizeof(bar) - 1] = 0;
+    if (eta_seconds >= 0 && eta_seconds < 1e7)
+        snprintf(eta, sizeof(eta), " %s left",
+                 ctl_duration_text(time_text, sizeof(time_text), (uint64_t)(eta_seconds + 0.5) * 1000000));
+    ctl_progress_line(ctl, "%-12s [%s] %3.0f %%%s", what, bar, share * 100, eta);
+}

@@ -142,8 +142,8 @@ static void case_check(const Case *c, const Int8ProductKernel *kernel, size_t bl
 }
 
 static void each_kernel(const Case *c, size_t gap, size_t shift) {
-    for (size_t i = 0; i < int8_product_n_kernels(); i++) {
-        const Int8ProductKernel *kernel = int8_product_kernel_at(i);
+    for (size_t i = 0; i <= int8_product_n_kernels(); i++) {
+        const Int8ProductKernel *kernel = i < int8_product_n_kernels() ? int8_product_kernel_at(i) : &int8_product_amx_model;
 
         if (kernel->need & ~cpu_features())
             continue;
@@ -305,6 +305,8 @@ static void test_int8_product_select(void **state) {
         if (sub == all)
             break;
     }
+    for (size_t i = 0; i < n; i++)
+        assert_ptr_not_equal(int8_product_kernel_at(i)->fn, int8_product_amx_model.fn);
     assert_string_equal(int8_product_select(0)->name, "int8_product__scalar");
 }
 
@@ -328,5 +330,6 @@ int main(void) {
     for (size_t i = 0; i < int8_product_n_kernels(); i++)
         printf("%s: %s\n", int8_product_kernel_at(i)->name,
                int8_product_kernel_at(i)->need & ~cpu_features() ? "absent on this machine" : "tested");
+    printf("%s: tested\n", int8_product_amx_model.name);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

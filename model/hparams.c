@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define N_LAYERS_MAX 1024
@@ -293,11 +294,23 @@ static int check_tensor(void *arg, const ArchTensor *expected, int layer) {
     return 0;
 }
 
-static int is_known(void *arg, const ArchTensor *tensor, int layer) {
-    const GgufTensor *candidate = arg;
-    char name[64];
+static bool is_one_of(const ArchTensor *tensors, size_t n, int layer, const char *name) {
+    char known[64];
 
-    return !strcmp(candidate->name, tensor_name(tensor->role, layer, name, sizeof(name)));
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(name, tensor_name(tensors[i].role, layer, known, sizeof(known))))
+            return true;
+    return false;
+}
+
+static bool is_known(const Hparams *hparams, const char *name) {
+    const Arch *arch = hparams->arch;
+    unsigned long layer;
+
+    if (strncmp(name, "blk.", 4))
+        return is_one_of(arch->first, arch->n_first, -1, name) || is_one_of(arch->last, arch->n_last, -1, name);
+    layer = strtoul(name + 4, NULL, 10);
+    return layer < hparams->n_layers && is_one_of(arch->layer, arch->n_layer, (int)layer, name);
 }
 
 /* Of a source GGUF; a package checks its own. Return: 0, HPARAMS_E_CORRUPT, HPARAMS_E_UNSUPPORTED. */
@@ -311,7 +324,7 @@ int hparams_check_tensors(const Hparams *hparams, const GgufFile *file, ErrText 
     for (size_t i = 0; i < gguf_n_tensors(file); i++) {
         const GgufTensor *tensor = gguf_tensor_at(file, i);
 
-        if (!hparams_each_tensor(hparams, is_known, (void *)tensor))
+        if (!is_known(hparams, tensor->name))
             return err_set(err, HPARAMS_E_UNSUPPORTED,
                            "%s: tensor '%s' is not part of the %s architecture as it is supported here",
                            gguf_path(file), tensor->name, hparams->arch->name);

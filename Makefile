@@ -88,21 +88,25 @@ $(OBJ)/%__avx512.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -
 $(OBJ)/%__avx512vnni.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
 $(OBJ)/%__amx.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mamx-tile -mamx-int8
 
+# One short line a file; V=1 shows the commands.
+Q := $(if $(V),,@)
+say = $(if $(V),,@echo '  $(1)')
 $(OBJ)/%.o: %.c $(OBJ)/flags | $(OBJ)/gen/proto/coordgen.pb-c.h
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) $(ISA) -c $< -o $@
+	$(call say,CC    $<)
+	$(Q)$(CC) $(FLAGS) $(ISA) -c $< -o $@
 
 GEN_SRC := $(OBJ)/gen/proto/coordgen.pb-c.c
 $(OBJ)/gen/proto/coordgen.pb-c.h $(GEN_SRC) &: proto/coordgen.proto
 	@mkdir -p $(OBJ)/gen
-	protoc-c --c_out=$(OBJ)/gen $<
+	$(Q)protoc-c --c_out=$(OBJ)/gen $<
 $(OBJ)/gen/%.o: $(OBJ)/gen/%.c $(OBJ)/flags
-	$(CC) $(filter-out -Wshadow -Wmissing-prototypes,$(FLAGS)) -c $< -o $@
+	$(Q)$(CC) $(filter-out -Wshadow -Wmissing-prototypes,$(FLAGS)) -c $< -o $@
 
 define archive
 	@mkdir -p $(@D)
 	@rm -f $@
-	ar rcs $@ $(filter %.o,$^)
+	$(Q)ar rcs $@ $(filter %.o,$^)
 endef
 $(LIB_BASE): $(call objs,$(BASE_SRC)) ; $(archive)
 $(LIB_CORE): $(call objs,$(CORE_SRC)) ; $(archive)
@@ -114,7 +118,8 @@ $(LIB_DAEMON): $(call objs,$(DAEMON_SRC)) ; $(archive)
 # --- programs --------------------------------------------------------------------------------------------------------
 define link
 	@mkdir -p $(@D)
-	$(LINK) $(filter %.o %.a,$^) $(1) -o $@
+	$(call say,LINK  $@)
+	$(Q)$(LINK) $(filter %.o %.a,$^) $(1) -o $@
 endef
 
 $(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
@@ -138,16 +143,18 @@ LIBRARIES := $(if $(CLIENT_SRC),$(CLIENT_SO) $(CLIENT_LINKS) $(CLIENT_A))
 
 $(CLIENT_SO): $(call objs,$(CLIENT_SRC)) $(LIB_PROTO) $(LIB_BASE) client/libcoordgen-client.map
 	@mkdir -p $(@D)
-	$(LINK) -shared -Wl,-soname,$(CLIENT_SONAME) -Wl,--version-script,client/libcoordgen-client.map \
+	$(call say,LINK  $@)
+	$(Q)$(LINK) -shared -Wl,-soname,$(CLIENT_SONAME) -Wl,--version-script,client/libcoordgen-client.map \
 	    $(if $(SAN),,-Wl,-z,defs) $(filter %.o %.a,$^) $(PROTO_LIBS) $(BASE_LIBS) -o $@
 $(CLIENT_LINKS): $(CLIENT_SO)
-	ln -sf $(notdir $(CLIENT_SO)) $@
+	$(Q)ln -sf $(notdir $(CLIENT_SO)) $@
 $(CLIENT_A): $(call objs,$(CLIENT_SRC)) $(LIB_PROTO) $(LIB_BASE)
 	@mkdir -p $(@D)
-	ld -r $(filter %.o %.a,$^) -o $(OBJ)/libcoordgen-client.o
-	objcopy --localize-hidden $(OBJ)/libcoordgen-client.o
+	$(call say,AR    $@)
+	$(Q)ld -r $(filter %.o %.a,$^) -o $(OBJ)/libcoordgen-client.o
+	$(Q)objcopy --localize-hidden $(OBJ)/libcoordgen-client.o
 	@rm -f $@
-	ar rcs $@ $(OBJ)/libcoordgen-client.o
+	$(Q)ar rcs $@ $(OBJ)/libcoordgen-client.o
 
 .PHONY: all
 all: $(PROGRAMS) $(LIBRARIES)
@@ -168,7 +175,7 @@ help:
 	@echo 'make install          DESTDIR= PREFIX=/usr/local LIBDIR=; uninstall'
 	@echo 'make install-deps     the Debian packages that all of this needs'
 	@echo 'make clean, make dist'
-	@echo 'Variables: CC=clang  SAN=address,undefined  SAN=thread  OPT="-O0 -g"  WERROR=  CFLAGS=  LDFLAGS='
+	@echo 'Variables: CC=clang  SAN=address,undefined  SAN=thread  OPT="-O0 -g"  WERROR=  CFLAGS=  LDFLAGS=  V=1'
 
 .PHONY: install-deps
 install-deps:

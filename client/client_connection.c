@@ -107,7 +107,7 @@ int client_connection_open(CoordgenClient *client, const char *socket_path, uint
         return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "", 0,
                            "%.64s...: the path of a socket has at most %zu bytes", client->socket_path,
                            sizeof(address.sun_path) - 1);
-    strcpy(address.sun_path, client->socket_path);
+    memcpy(address.sun_path, client->socket_path, strlen(client->socket_path) + 1);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "socket: %s", strerror(errno));

@@ -29,7 +29,8 @@ $(BUILD)/fuzz-replay/fuzz_%: $(OBJ)/test/fuzz/fuzz_%.o $(OBJ)/test/fuzz/replay_m
 	$(call link,$(ALL_SYS))
 $(BUILD)/fuzz/fuzz_%: $(OBJ)/test/fuzz/fuzz_%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(LINK) -fsanitize=fuzzer $(filter %.o %.a,$^) $(ALL_SYS) -o $@
+	$(call say,LINK  $@)
+	$(Q)$(LINK) -fsanitize=fuzzer $(filter %.o %.a,$^) $(ALL_SYS) -o $@
 
 .PHONY: fuzz fuzz-programs fuzz-replay fuzz-replay-programs
 fuzz-replay-programs: $(REPLAY_BIN)

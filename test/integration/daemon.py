@@ -1,0 +1,197 @@
+"""A private daemon: its own folder, sockets, log and notify socket."""
+
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import coordgen_pb2 as pb
+
+from settings import BIN, CACHE, MODEL, SLOW
+from wire import Connection, Refused
+
+SANITIZER = re.compile(r"(AddressSanitizer|LeakSanitizer|ThreadSanitizer|UndefinedBehaviorSanitizer|runtime error:)")
+
+
+class Daemon:
+    """Started on construction. Its exit, its log and its sanitizers' reports are judged when it is stopped."""
+
+    def __init__(self, *flags, model=MODEL, env=None, config=None, wait=True, cache=CACHE, command=None, watchdog_us=0):
+        if not MODEL.exists():
+            raise AssertionError(f"{MODEL} is missing: run tools/fetch-model smollm2-135m")
+        self.folder = Path(tempfile.mkdtemp(prefix="coordgen-"))  # short: a socket's path has 107 bytes
+        self.api, self.admin = self.folder / "api.sock", self.folder / "admin.sock"
+        self.log_path = self.folder / "log"
+        self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notify.bind(str(self.folder / "notify"))
+        self.notices = []
+        self.connections = []
+        cache.mkdir(parents=True, exist_ok=True)
+        self.config = self.folder / "coordgend.conf"
+        self.config.write_text(config or "")
+        self.args = [f"--config={self.config}", f"--cache-dir={cache}", "--log-target=stderr", "--log-level=debug"]
+        if not command:
+            self.args += [f"--listen={self.api}", f"--admin-listen={self.admin}"]
+        if model:
+            self.args.append(f"--model={model}")
+        self.args += flags
+        environment = {key: value for key, value in os.environ.items() if key not in ("LISTEN_FDS", "WATCHDOG_USEC")}
+        environment.update(NOTIFY_SOCKET=str(self.folder / "notify"), **(env or {}))
+        if watchdog_us:
+            environment["WATCHDOG_USEC"] = str(watchdog_us)
+        self.process = None
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen((command or []) + [str(BIN / "coordgend")] + self.args, env=environment,
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if wait:
+            try:
+                self.wait_notice("READY=1")
+                if model:
+                    self.wait_model()
+            except BaseException:
+                self.kill()
+                raise
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    # --- what it tells the service manager
+
+    def read_notices(self, timeout):
+        if select.select([self.notify], [], [], timeout)[0]:
+            for line in self.notify.recv(65536).decode().splitlines():
+                self.notices.append((time.monotonic(), line))
+
+    def wait_notice(self, text, timeout=60, after=0):
+        """Waits until a line that begins so was sent; after: index of the first that counts."""
+        deadline = time.monotonic() + timeout * SLOW
+        while True:
+            for index, (when, line) in enumerate(self.notices):
+                if index >= after and line.startswith(text):
+                    return when
+            if self.process.poll() is not None and not select.select([self.notify], [], [], 0)[0]:
+                raise AssertionError(f"the daemon ended with {self.process.returncode} before {text}:\n{self.log()[-3000:]}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no {text} within {timeout * SLOW:g} s, but {self.notices}:\n{self.log()[-3000:]}")
+            self.read_notices(0.2)
+
+    # --- connections
+
+    def connect(self, admin=False, **options):
+        connection = Connection(self.admin if admin else self.api, **options)
+        self.connections.append(connection)
+        return connection
+
+    def wait_model(self, timeout=300):
+        deadline = time.monotonic() + timeout * SLOW
+        with Connection(self.api) as connection:
+            while True:
+                model = connection.call(model_show=pb.ModelShowRequest()).model_show.model
+                if model.state == pb.MODEL_STATE_READY:
+                    return model
+                if model.state == pb.MODEL_STATE_FAILED:
+                    raise AssertionError(f"the model failed: {model.detail}")
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"the model is not ready after {timeout * SLOW:g} s: {model}")
+                time.sleep(0.05)
+
+    def wait_until(self, condition, what, timeout=20):
+        """condition(status) is true within the time; the last status is returned."""
+        deadline = time.monotonic() + timeout * SLOW
+        with Connection(self.api) as connection:
+            while True:
+                status = connection.status()
+                if condition(status):
+                    return status
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"not within {timeout * SLOW:g} s: {what}\n{status}")
+                time.sleep(0.02)
+
+    def wait_idle(self, timeout=20):
+        """Nothing runs, and what requests held is given back."""
+        def idle(status):
+            used = {account.name: account.used_bytes for account in status.memory}
+            return status.requests_running == 0 and status.requests_queued == 0 and used["kv"] == 0
+
+        return self.wait_until(idle, "no request runs and the kv account is empty", timeout)
+
+    # --- end
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait_exit(self, timeout=30):
+        try:
+            return self.process.wait(timeout * SLOW)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the daemon runs {timeout * SLOW:g} s after it was told to end:\n{self.log()[-3000:]}") \
+                from None
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.notify.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def stop(self, expect=0):
+        """SIGTERM unless it has ended, then the verdict."""
+        try:
+            if self.process.poll() is None:
+                self.signal(signal.SIGTERM)
+            code = self.wait_exit()
+            log = self.log()
+            for connection in self.connections:
+                connection.close()
+            if SANITIZER.search(log):
+                raise AssertionError(f"a sanitizer reported:\n{log[-8000:]}")
+            if code != expect:
+                raise AssertionError(f"the daemon ended with {code}, expected {expect}:\n{log[-3000:]}")
+            for connection in self.connections:
+                for text in connection.texts:
+                    # Short texts are found by chance in any log.
+                    if len(text.strip()) >= 12 and text.strip() in log:
+                        raise AssertionError(f"the log holds the text of a request: {text!r}")
+        finally:
+            self.kill()
+
+
+class DaemonCase(unittest.TestCase):
+    """One daemon for the tests of a class: `flags` and `daemon_options` are the class's."""
+
+    flags = ()
+    daemon_options = {}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon(*cls.flags, **cls.daemon_options)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+
+    def setUp(self):
+        self.opened = []
+
+    def tearDown(self):
+        for connection in self.opened:
+            connection.close()
+
+    def connect(self, **options):
+        connection = self.daemon.connect(**options)
+        self.opened.append(connection)
+        return connection
+
+    def assertRefused(self, code, call, *args, **kwargs):
+        with self.assertRaises(Refused) as caught:
+            call(*args, **kwargs)
+        self.assertEqual(pb.ErrorCode.Name(caught.exception.code), pb.ErrorCode.Name(code), caught.exception)
+        self.assertTrue(caught.exception.error.message, "an error without a text")
+        return caught.exception.error

@@ -1,0 +1,63 @@
+"""Runs the test modules of this folder (or the named tests) and prints one line a test and a closing line."""
+
+import faulthandler
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+class Result(unittest.TestResult):
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.started = time.monotonic()
+
+    def note(self, test, outcome, text=""):
+        seconds = time.monotonic() - getattr(self, "started", time.monotonic())
+        self.rows.append({"name": test.id(), "outcome": outcome, "seconds": round(seconds, 2), "text": text})
+        print(f"{outcome:<7} {test.id()} ({seconds:.1f} s)" + (f": {text}" if outcome == "skipped" else ""), flush=True)
+        if outcome == "failed":
+            print(text, flush=True)
+
+    def addSuccess(self, test):
+        self.note(test, "passed")
+
+    def addFailure(self, test, err):
+        self.note(test, "failed", "".join(traceback.format_exception(*err)))
+
+    addError = addFailure
+
+    def addSkip(self, test, reason):
+        self.note(test, "skipped", reason)
+
+    def addSubTest(self, test, subtest, err):
+        if err is not None:
+            self.note(subtest, "failed", "".join(traceback.format_exception(*err)))
+
+
+def main():
+    faulthandler.register(signal.SIGUSR1)
+    loader = unittest.TestLoader()
+    names = sys.argv[1:] or sorted(path.stem for path in HERE.glob("test_*.py"))
+    suite = loader.loadTestsFromNames(names)
+    result = Result()
+    suite.run(result)
+    count = {outcome: sum(row["outcome"] == outcome for row in result.rows) for outcome in ("passed", "failed", "skipped")}
+    if path := os.environ.get("COORDGEN_JSON"):
+        Path(path).write_text(json.dumps(result.rows))
+    print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
+    return 1 if count["failed"] or not result.rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

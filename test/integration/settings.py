@@ -1,0 +1,21 @@
+"""Where the programs under test, the model and the scratch folders are."""
+
+import os
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("COORDGEN_BUILD") or TOP / "build").absolute()
+BIN = BUILD / "bin"
+SLOW = float(os.environ.get("COORDGEN_SLOW") or 1)  # sanitizers: all limits are longer
+SANITIZED = "san-" in str(BUILD)
+
+
+def default_model():
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    if not cache.startswith("/"):
+        cache = os.path.expanduser("~/.cache")
+    return Path(cache) / "coordgen" / "fetched" / "smollm2-135m.gguf"
+
+
+MODEL = Path(os.environ.get("COORDGEN_MODEL") or default_model())
+CACHE = Path(os.environ.get("COORDGEN_TEST_CACHE") or TOP / "build" / "check" / "cache").absolute()

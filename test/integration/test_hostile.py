@@ -1,0 +1,278 @@
+"""Bytes that break the contract: a clear error, the connection ended where the stream is in doubt, the service alive."""
+
+import random
+import socket
+import struct
+import time
+
+import coordgen_pb2 as pb
+
+from daemon import DaemonCase
+from settings import SLOW
+from wire import Closed, Connection, prompt
+
+
+def tag(number, wire_type):
+    return varint(number << 3 | wire_type)
+
+
+def varint(value):
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def field(number, payload):
+    return tag(number, 2) + varint(len(payload)) + payload
+
+
+class Frames(DaemonCase):
+    flags = ("--frame-timeout=1s", "--frame-max=64K")
+
+    def tearDown(self):
+        # Whatever was sent, the service answers the next client and holds nothing of the last.
+        with Connection(self.daemon.api) as connection:
+            self.assertEqual(connection.generate(prompt("Hello", 2, ignore_end=True)).done.usage.output_tokens, 2)
+        super().tearDown()
+        self.daemon.wait_idle()
+
+    def assertProtocolError(self, connection):
+        """An Error PROTOCOL about the connection or the request, then the end."""
+        replies = connection.read_end()
+        self.assertTrue(replies, "the connection was closed without an error")
+        error = replies[-1].error
+        self.assertEqual(pb.ErrorCode.Name(error.code), "ERROR_CODE_PROTOCOL")
+        self.assertTrue(error.message)
+        return error
+
+    def assertFieldError(self, connection, body, code, path, request_id=77):
+        """An error for that request; the connection goes on."""
+        connection.send_body(body)
+        reply = connection.read_frame()
+        self.assertEqual(reply.request_id, request_id)
+        self.assertEqual(pb.ErrorCode.Name(reply.error.code), pb.ErrorCode.Name(code), reply.error)
+        if path is not None:
+            self.assertEqual(reply.error.field, path)
+        self.assertTrue(connection.status().pid)
+
+    def test_oversized_frame(self):
+        for n_bytes in (65537, 1 << 20, 0x7fffffff, 0xffffffff):
+            with self.subTest(n_bytes=n_bytes):
+                connection = self.connect()
+                connection.send_bytes(struct.pack("<I", n_bytes) + b"x" * 16)
+                self.assertIn("65536", self.assertProtocolError(connection).message)
+
+    def test_frame_at_the_limit(self):
+        # Padding a request to exactly the limit: it is read whole and refused for its content, not for its size.
+        connection = self.connect()
+        body = varint(1 << 3) + varint(77)
+        head = body + b"\x1a"  # generate
+        text = b"a" * (65536 - len(head) - 3 - 4)
+        request = head + varint(len(text) + 4) + field(3, text)
+        self.assertEqual(len(request), 65536)
+        connection.send_body(request)
+        reply = connection.read_frame()
+        self.assertEqual(reply.request_id, 77)
+
+    def test_empty_frame(self):
+        connection = self.connect()
+        connection.send_bytes(struct.pack("<I", 0))
+        self.assertProtocolError(connection)
+
+    def test_half_a_frame_then_silence(self):
+        for data in (b"\x10", struct.pack("<I", 100), struct.pack("<I", 100) + b"\x08\x01"):
+            with self.subTest(data=data):
+                connection = self.connect()
+                started = time.monotonic()
+                connection.send_bytes(data)
+                connection.read_end()
+                self.assertGreater(time.monotonic() - started, 0.5)
+                self.assertLess(time.monotonic() - started, 10 * SLOW)
+
+    def test_silence_between_frames_is_fine(self):
+        connection = self.connect()
+        time.sleep(2)
+        self.assertTrue(connection.status().pid)
+
+    def test_no_hello(self):
+        connection = Connection(self.daemon.api, hello=False)
+        connection.send(status=pb.StatusRequest())
+        self.assertProtocolError(connection)
+        connection.close()
+
+    def test_second_hello(self):
+        connection = self.connect()
+        connection.send(hello=pb.HelloRequest(version_min=1, version_max=1))
+        self.assertProtocolError(connection)
+
+    def test_no_common_version(self):
+        connection = Connection(self.daemon.api, hello=False)
+        connection.send(hello=pb.HelloRequest(version_min=7, version_max=9))
+        replies = connection.read_end()
+        self.assertEqual(pb.ErrorCode.Name(replies[0].error.code), "ERROR_CODE_VERSION")
+        connection.close()
+
+    def test_garbage(self):
+        generator = random.Random(20240607)
+        for _ in range(50):
+            connection = self.connect()
+            connection.send_body(generator.randbytes(generator.randrange(1, 200)))
+            try:
+                reply = connection.read_frame()
+                self.assertEqual(reply.WhichOneof("op"), "error")
+            except Closed:
+                pass
+            connection.close()
+
+    def test_mutated_requests(self):
+        # Real requests with some bytes changed: an answer of some kind or the end of the connection, and no hang.
+        generator = random.Random(7)
+        real = pb.Request(request_id=5, generate=prompt("A text to mutate.", 2, stop=["x"],
+                                                        sampling=dict(temperature=0.5, seed=3))).SerializeToString()
+        for _ in range(100):
+            body = bytearray(real)
+            for _ in range(generator.randrange(1, 4)):
+                body[generator.randrange(len(body))] = generator.randrange(256)
+            with Connection(self.daemon.api) as connection:
+                connection.send_body(bytes(body))
+                try:
+                    while True:
+                        reply = connection.read_frame(20 * SLOW)
+                        if reply.WhichOneof("op") not in ("generate_delta", "generate_progress"):
+                            break
+                except Closed:
+                    pass
+
+    def test_truncated_message(self):
+        connection = self.connect()
+        connection.send_body(pb.Request(request_id=5, generate=prompt("A text that is cut.", 2)).SerializeToString()[:-4])
+        self.assertProtocolError(connection)
+
+    def test_wrong_wire_type(self):
+        connection = self.connect()
+        connection.send_body(varint(1 << 3) + varint(77) + field(3, tag(3, 0) + varint(5)))  # prompt as a number
+        self.assertProtocolError(connection)
+
+    def test_two_operations(self):
+        connection = self.connect()
+        connection.send_body(varint(1 << 3) + varint(77) + field(7, b"") + field(8, b""))
+        self.assertProtocolError(connection)
+
+    def test_no_operation(self):
+        connection = self.connect()
+        connection.send_body(varint(1 << 3) + varint(77))
+        self.assertProtocolError(connection)
+
+    def test_request_id_zero_and_in_use(self):
+        connection = self.connect()
+        connection.send_body(pb.Request(request_id=0, status=pb.StatusRequest()).SerializeToString())
+        self.assertProtocolError(connection)
+        connection = self.connect()
+        generation = connection.start(prompt("Count: 1 2 3", 2000, ignore_end=True)).until("generate_delta")
+        connection.send(generation.id, status=pb.StatusRequest())
+        self.assertProtocolError(connection)
+
+    def test_unknown_field(self):
+        connection = self.connect()
+        for number, request in ((3, b"Hello"), (3, b"")):
+            generate = field(3, request or b"x") + tag(99, 0) + varint(1)
+            self.assertFieldError(connection, varint(1 << 3) + varint(77) + field(number, generate),
+                                  pb.ERROR_CODE_UNKNOWN_OPTION, None)
+
+    def test_unknown_operation(self):
+        connection = self.connect()
+        connection.send_body(varint(1 << 3) + varint(77) + field(200, b""))
+        reply = connection.read_frame()
+        self.assertIn(reply.error.code, (pb.ERROR_CODE_UNKNOWN_OPTION, pb.ERROR_CODE_PROTOCOL))
+
+    def test_unknown_enum_value(self):
+        message = tag(1, 0) + varint(42) + field(2, b"hi")
+        body = varint(1 << 3) + varint(77) + field(3, field(2, field(1, message)))
+        self.assertFieldError(self.connect(), body, pb.ERROR_CODE_INVALID_ARGUMENT, "generate.messages.message[0].role")
+
+    def test_text_that_is_not_utf8(self):
+        for text in (b"\xff\xfe", b"\xed\xa0\x80", b"\xc0\x80", b"a\0b", b"\xf5\x80\x80\x80"):
+            with self.subTest(text=text):
+                body = varint(1 << 3) + varint(77) + field(3, field(3, text))
+                self.assertFieldError(self.connect(), body, pb.ERROR_CODE_INVALID_ARGUMENT, "generate.prompt")
+
+    def test_number_too_large(self):
+        body = varint(1 << 3) + varint(77) + field(3, field(3, b"x") + tag(5, 0) + varint(1 << 40))
+        self.assertFieldError(self.connect(), body, pb.ERROR_CODE_INVALID_ARGUMENT, "generate.max_tokens")
+
+    def test_frames_in_single_bytes_and_all_at_once(self):
+        connection = self.connect()
+        body = pb.Request(request_id=9, tokenize=pb.TokenizeRequest(text="one two")).SerializeToString()
+        frame = struct.pack("<I", len(body)) + body
+        for byte in frame:
+            connection.send_bytes(bytes([byte]))
+        self.assertEqual(connection.read_frame().request_id, 9)
+        frames = b""
+        for request_id in range(100, 120):
+            body = pb.Request(request_id=request_id, tokenize=pb.TokenizeRequest(text="one")).SerializeToString()
+            frames += struct.pack("<I", len(body)) + body
+        connection.send_bytes(frames)
+        self.assertEqual({connection.read_frame().request_id for _ in range(20)}, set(range(100, 120)))
+
+    def test_half_closed(self):
+        # A client that has said all it will say still gets its answer, or is let go: nothing hangs.
+        connection = self.connect()
+        connection.send(tokenize=pb.TokenizeRequest(text="one two"))
+        connection.socket.shutdown(socket.SHUT_WR)
+        connection.read_end()
+
+    def test_api_socket_may_not_administrate(self):
+        connection = self.connect()
+        self.assertRefused(pb.ERROR_CODE_DENIED, connection.call,
+                           model_load=pb.ModelLoadRequest(model="/etc/passwd"))
+        self.assertRefused(pb.ERROR_CODE_DENIED, connection.call, model_unload=pb.ModelUnloadRequest(model="x"))
+
+
+class Flood(DaemonCase):
+    flags = ("--max-connections=8", "--max-connections-per-uid=8", "--max-queue=2", "--max-active=1",
+             "--max-requests-per-connection=4")
+
+    def test_too_many_connections(self):
+        self.daemon.wait_until(lambda status: status.connections == 1, "only this connection is there")
+        held = [self.connect() for _ in range(8)]
+        extra = Connection(self.daemon.api, hello=False)
+        replies = extra.read_end()
+        self.assertEqual(pb.ErrorCode.Name(replies[0].error.code), "ERROR_CODE_BUSY")
+        self.assertGreater(replies[0].error.retry_after_ms, 0)
+        extra.close()
+        for connection in held:
+            self.assertTrue(connection.status().pid)
+            connection.close()
+        self.daemon.wait_until(lambda status: status.connections == 1, "all connections are gone")
+
+    def test_queue_is_full(self):
+        connection, other = self.connect(), self.connect()
+        long = prompt("Count: 1 2 3", 2000, ignore_end=True)
+        running = connection.start(long).until("generate_delta")
+        waiting = [connection.start(long) for _ in range(2)]
+        self.daemon.wait_until(lambda status: status.requests_queued == 2, "two requests wait")
+        error = self.assertRefused(pb.ERROR_CODE_BUSY, other.generate, long)
+        self.assertGreater(error.retry_after_ms, 0)
+        for generation in [running, *waiting]:
+            connection.cancel(generation.id)
+            generation.finish()
+        self.daemon.wait_idle()
+
+    def test_too_many_requests_on_a_connection(self):
+        connection = self.connect()
+        long = prompt("Count: 1 2 3", 2000, ignore_end=True)
+        self.assertEqual(connection.greeting.requests_max, 4)
+        running = [connection.start(long) for _ in range(3)]
+        running[0].until("generate_delta")
+        refused = []
+        for _ in range(3):
+            request = connection.send(tokenize=pb.TokenizeRequest(text="x"))
+            try:
+                connection.next(request)
+            except Exception as error:
+                refused.append(error.code)
+        self.assertLessEqual(set(refused), {pb.ERROR_CODE_BUSY})
+        connection.close()
+        self.daemon.wait_idle()

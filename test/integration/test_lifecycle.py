@@ -1,0 +1,299 @@
+"""coordgend as a service: readiness, activation, watchdog, reload, shutdown, configuration errors."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import coordgen_pb2 as pb
+
+from daemon import Daemon, DaemonCase
+from settings import BIN, CACHE, MODEL, SLOW
+from wire import Closed, Connection, Refused, prompt
+
+
+class Shutdown(unittest.TestCase):
+    def test_sigterm_when_idle(self):
+        daemon = Daemon()
+        with daemon.connect() as connection:
+            connection.generate(prompt("Hello", 2))
+        started = time.monotonic()
+        daemon.signal(signal.SIGTERM)
+        daemon.wait_notice("STOPPING=1")
+        self.assertEqual(daemon.wait_exit(), 0)
+        self.assertLess(time.monotonic() - started, 5 * SLOW)
+        self.assertFalse(daemon.api.exists(), "the socket is left behind")
+        daemon.stop()
+
+    def test_sigterm_under_load_drains(self):
+        daemon = Daemon("--drain-timeout=60s")
+        connections = [daemon.connect() for _ in range(4)]
+        running = [connection.start(prompt(f"Request {i}", 40, ignore_end=True)) for i, connection in enumerate(connections)]
+        for generation in running:
+            generation.until("generate_delta")
+        daemon.signal(signal.SIGTERM)
+        daemon.wait_notice("STOPPING=1")
+        # What runs is finished; what is new is refused, or finds no socket.
+        try:
+            connections[0].generate(prompt("Too late", 4))
+            self.fail("a request was taken while draining")
+        except Refused as error:
+            self.assertEqual(pb.ErrorCode.Name(error.code), "ERROR_CODE_SHUTTING_DOWN")
+        except Closed:
+            pass
+        for generation in running:
+            self.assertEqual(generation.finish().done.end_reason, pb.END_REASON_MAX_TOKENS)
+        self.assertEqual(daemon.wait_exit(), 0)
+        daemon.stop()
+
+    def test_drain_timeout_cancels_what_runs(self):
+        daemon = Daemon("--drain-timeout=1s")
+        connection = daemon.connect()
+        generation = connection.start(prompt("Count: 1 2 3", 4000, ignore_end=True)).until("generate_delta")
+        started = time.monotonic()
+        daemon.signal(signal.SIGTERM)
+        try:
+            generation.finish()
+            self.assertEqual(generation.done.end_reason, pb.END_REASON_CANCELLED)
+        except (Closed, Refused):
+            pass
+        self.assertEqual(daemon.wait_exit(), 0)
+        self.assertLess(time.monotonic() - started, 10 * SLOW)
+        daemon.stop()
+
+    def test_sigterm_while_importing(self):
+        with tempfile.TemporaryDirectory() as cache:
+            daemon = Daemon(wait=False, cache=Path(cache))
+            daemon.wait_notice("READY=1")
+            daemon.signal(signal.SIGTERM)
+            self.assertEqual(daemon.wait_exit(), 0)
+            left = [path.name for path in Path(cache).rglob("*") if path.suffix == ".cgm"]
+            # Either it was done already or nothing that looks like a package is there.
+            for name in left:
+                subprocess.run([BIN / "coordgenctl", "model", "show", next(Path(cache).rglob(name))], check=True,
+                               stdout=subprocess.DEVNULL)
+            daemon.stop()
+
+    def test_killed_daemon_leaves_nothing_that_stops_the_next(self):
+        daemon = Daemon()
+        connection = daemon.connect()
+        connection.start(prompt("Count: 1 2 3", 400, ignore_end=True)).until("generate_delta")
+        daemon.process.kill()
+        daemon.process.wait()
+        # The socket file is still there; the next daemon takes its place.
+        self.assertTrue(daemon.api.exists())
+        with open(daemon.log_path, "ab") as log:
+            daemon.process = subprocess.Popen([str(BIN / "coordgend")] + daemon.args, stdin=subprocess.DEVNULL, stdout=log,
+                                              stderr=log, env=dict(os.environ, NOTIFY_SOCKET=str(daemon.folder / "notify")))
+        n_notices = len(daemon.notices)
+        daemon.wait_notice("READY=1", after=n_notices)
+        daemon.wait_model()
+        with daemon.connect() as connection:
+            connection.generate(prompt("Hello", 2))
+        daemon.stop()
+
+    def test_second_daemon_on_one_socket_is_refused(self):
+        daemon = Daemon()
+        second = subprocess.run([str(BIN / "coordgend")] + daemon.args, capture_output=True, timeout=60 * SLOW, text=True)
+        self.assertNotEqual(second.returncode, 0)
+        self.assertIn(str(daemon.api), second.stderr + second.stdout)
+        with daemon.connect() as connection:
+            connection.generate(prompt("Hello", 2))
+        daemon.stop()
+
+
+class Notify(unittest.TestCase):
+    def test_ready_and_status(self):
+        daemon = Daemon()
+        self.assertTrue(any(line.startswith("STATUS=") for _, line in daemon.notices), daemon.notices)
+        daemon.stop()
+
+    def test_watchdog(self):
+        period_us = 1_000_000
+        daemon = Daemon(watchdog_us=period_us)
+        # Idle, and while it computes.
+        connection = daemon.connect()
+        generation = connection.start(prompt("Count: 1 2 3", 3000, ignore_end=True)).until("generate_delta")
+        ends = time.monotonic() + 4
+        while time.monotonic() < ends:
+            daemon.read_notices(0.2)
+        connection.cancel(generation.id)
+        generation.finish()
+        pings = [when for when, line in daemon.notices if line == "WATCHDOG=1"]
+        self.assertGreaterEqual(len(pings), 4)
+        gaps = [b - a for a, b in zip(pings, pings[1:])]
+        self.assertLess(max(gaps), period_us / 1e6, "a gap that a service manager would kill for")
+        daemon.stop()
+
+    def test_reload(self):
+        daemon = Daemon(config="max-queue = 5\nlog-level = info\n")
+        connection = daemon.connect()
+        self.assertEqual(connection.status().queue_max, 5)
+        generation = connection.start(prompt("Count: 1 2 3", 64, ignore_end=True)).until("generate_delta")
+        n_notices = len(daemon.notices)
+        daemon.config.write_text("max-queue = 9\n")
+        daemon.signal(signal.SIGHUP)
+        daemon.wait_notice("RELOADING=1", after=n_notices)
+        daemon.wait_notice("READY=1", after=n_notices)
+        self.assertEqual(connection.status().queue_max, 9)
+        self.assertEqual(generation.finish().done.end_reason, pb.END_REASON_MAX_TOKENS)
+        # A wrong file changes nothing and is named, with its line, in the log.
+        n_notices = len(daemon.notices)
+        daemon.config.write_text("max-queue = 12\nmax-queue = many\n")
+        daemon.signal(signal.SIGHUP)
+        daemon.wait_notice("READY=1", after=n_notices)
+        self.assertEqual(connection.status().queue_max, 9)
+        self.assertIn(f"{daemon.config}:2", daemon.log())
+        daemon.stop()
+
+
+@unittest.skipUnless(shutil.which("systemd-socket-activate"), "systemd-socket-activate is not installed (package systemd)")
+class SocketActivation(unittest.TestCase):
+    def start(self, names, n_sockets=2):
+        folder = Path(tempfile.mkdtemp(prefix="coordgen-act-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        self.sockets = [folder / "one.sock", folder / "two.sock"][:n_sockets]
+        command = ["systemd-socket-activate", f"--fdname={names}"]
+        for variable in os.environ:
+            if variable.endswith("_OPTIONS") or variable in ("HOME", "COORDGEN_ISA"):
+                command += ["-E", variable]
+        command += ["-E", "NOTIFY_SOCKET"]
+        for path in self.sockets:
+            command += ["-l", str(path)]
+        daemon = Daemon(wait=False, command=command)
+        deadline = time.monotonic() + 20
+        while not all(path.exists() for path in self.sockets) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return daemon
+
+    def test_api_and_admin(self):
+        daemon = self.start("api:admin")
+        daemon.api, daemon.admin = self.sockets
+        # The first connection starts the daemon; it is served, not lost.
+        with Connection(daemon.api) as connection:
+            self.assertEqual(connection.greeting.version, 1)
+            daemon.wait_notice("READY=1")
+            daemon.wait_model()
+            connection.generate(prompt("Hello", 2))
+            with self.assertRaises(Refused):
+                connection.call(model_unload=pb.ModelUnloadRequest(model="x"))
+        with Connection(daemon.admin) as connection:
+            name = connection.call(model_list=pb.ModelListRequest()).model_list.models[0].name
+            connection.call(model_unload=pb.ModelUnloadRequest(model=name))
+        # The sockets belong to the service manager: they stay.
+        daemon.signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait_exit(), 0)
+        self.assertTrue(all(path.exists() for path in self.sockets))
+        daemon.stop()
+
+    def test_order_does_not_matter(self):
+        daemon = self.start("admin:api")
+        daemon.admin, daemon.api = self.sockets
+        with Connection(daemon.api) as connection:
+            with self.assertRaises(Refused) as caught:
+                connection.call(model_unload=pb.ModelUnloadRequest(model="x"))
+            self.assertEqual(caught.exception.code, pb.ERROR_CODE_DENIED)
+        daemon.wait_notice("READY=1")
+        daemon.stop()
+
+    def test_unknown_name_is_an_error(self):
+        daemon = self.start("api:nonsense")
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(self.sockets[0]))
+            code = daemon.wait_exit()
+        self.assertNotEqual(code, 0)
+        self.assertIn("nonsense", daemon.log())
+        daemon.kill()
+
+
+class Config(unittest.TestCase):
+    """A wrong setting ends the start with a text that names the place and the value."""
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="coordgen-conf-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def run_daemon(self, *args):
+        return subprocess.run([BIN / "coordgend", *args], capture_output=True, text=True, timeout=60 * SLOW,
+                              stdin=subprocess.DEVNULL)
+
+    def check(self, text):
+        path = self.folder / "c.conf"
+        path.write_text(text)
+        return path, self.run_daemon(f"--config={path}", "--check-config")
+
+    def test_good_file(self):
+        _, run = self.check("# a comment\n\nmax-queue = 7   # another\nframe-timeout=500ms\n")
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+    def test_wrong_lines(self):
+        for line, words in (("max-queue = many", "many"), ("no-such-setting = 1", "no-such-setting"), ("max-queue", "max-queue"),
+                            ("max-active = 0", "0"), ("max-active = 99999999999999999999", "99999999999999999999"),
+                            ("device = toaster", "toaster"), ("frame-max = 1K", "1K"), ("frame-timeout = 5 parsecs", "parsecs"),
+                            ("isa = mmx", "mmx"), ("max-queue = -1", "-1")):
+            with self.subTest(line=line):
+                path, run = self.check(f"# one\nlog-level = info\n{line}\n")
+                self.assertEqual(run.returncode, 2, run.stderr)
+                self.assertIn(f"{path}:3", run.stderr)
+                self.assertIn(words, run.stderr)
+
+    def test_wrong_flags(self):
+        for flag, words in (("--max-queue=many", "many"), ("--no-such-flag", "no-such-flag"), ("--isa=mmx", "mmx")):
+            with self.subTest(flag=flag):
+                run = self.run_daemon(flag, "--check-config")
+                self.assertEqual(run.returncode, 2, run.stderr)
+                self.assertIn(words, run.stderr)
+
+    def test_missing_file_and_model(self):
+        run = self.run_daemon("--config=/nonexistent/c.conf", "--check-config")
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("/nonexistent/c.conf", run.stderr)
+
+    def test_flags_win_over_the_file(self):
+        path = self.folder / "c.conf"
+        path.write_text("max-queue = 7\nmax-active = 3\n")
+        run = self.run_daemon(f"--config={path}", "--max-queue=11", "--print-config")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stdout, r"(?m)^max-queue *= *11\b")
+        self.assertRegex(run.stdout, r"(?m)^max-active *= *3\b")
+
+    def test_help_and_version(self):
+        run = self.run_daemon("--help")
+        self.assertEqual(run.returncode, 0)
+        for word in ("--model", "--listen", "--config", "--threads"):
+            self.assertIn(word, run.stdout)
+        run = self.run_daemon("--version")
+        self.assertEqual(run.returncode, 0)
+        self.assertRegex(run.stdout, r"\d+\.\d+\.\d+")
+
+    def test_socket_path_that_cannot_be_bound(self):
+        for path in ("/nonexistent/folder/api.sock", "/tmp/" + "x" * 200):
+            with self.subTest(path=path):
+                run = self.run_daemon(f"--listen={path}", f"--model={MODEL}", f"--cache-dir={CACHE}", "--config=/dev/null")
+                self.assertNotEqual(run.returncode, 0)
+                self.assertIn(path[:60], run.stderr)
+
+    def test_isa_that_the_machine_lacks(self):
+        cpu = Path("/proc/cpuinfo").read_text()
+        if "amx_int8" in cpu:
+            self.skipTest("this machine has every level")
+        run = self.run_daemon("--isa=amx", f"--listen={self.folder}/a.sock", f"--model={MODEL}", f"--cache-dir={CACHE}",
+                              "--config=/dev/null")
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("amx", run.stderr)
+
+
+class SharedMachine(DaemonCase):
+    def test_daemon_computes_with_its_threads_only(self):
+        status = self.connect().status()
+        self.assertLessEqual(status.threads, os.cpu_count())
+        self.assertFalse(status.draining)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,379 @@
+"""Model files: listing, loading and unloading; damaged files; a full disk during the import."""
+
+import os
+import random
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import coordgen_pb2 as pb
+
+from daemon import SANITIZER, Daemon, DaemonCase
+from settings import BIN, CACHE, MODEL, SANITIZED, SLOW
+from wire import Refused, prompt
+
+CTL = BIN / "coordgenctl"
+
+
+def run_ctl(*args, **options):
+    return subprocess.run([CTL, *map(str, args)], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
+                          timeout=300 * SLOW, **options)
+
+
+class Models(DaemonCase):
+    def test_list_and_show(self):
+        connection = self.connect()
+        models = connection.call(model_list=pb.ModelListRequest()).model_list.models
+        default, = [model for model in models if model.is_default]
+        self.assertEqual(default.state, pb.MODEL_STATE_READY)
+        self.assertEqual(default.architecture, "llama")
+        self.assertEqual(default.vocabulary, 49152)
+        self.assertEqual(default.chat_format, "chatml")
+        self.assertGreater(default.parameters, 130e6)
+        self.assertGreater(default.kv_bytes_per_token, 0)
+        shown = connection.call(model_show=pb.ModelShowRequest(model=default.name)).model_show.model
+        self.assertEqual(shown.name, default.name)
+        self.assertEqual(shown.weights_bytes, default.weights_bytes)
+        self.assertEqual(len(shown.source_sha256), 64)
+
+    def test_unload_and_load(self):
+        admin, app = self.connect(admin=True), self.connect()
+        name = app.call(model_show=pb.ModelShowRequest()).model_show.model.name
+        expected = app.generate(prompt("Before and after", 8, ignore_end=True)).tokens
+        admin.call(model_unload=pb.ModelUnloadRequest(model=name))
+        self.assertEqual(app.account("weights"), 0)
+        request = admin.send(model_load=pb.ModelLoadRequest(model=name))
+        while True:
+            reply = admin.next(request)
+            if reply.WhichOneof("op") == "model_load":
+                break
+            self.assertEqual(reply.WhichOneof("op"), "model_load_progress")
+            self.assertLessEqual(reply.model_load_progress.permille, 1000)
+        self.assertEqual(reply.model_load.model.state, pb.MODEL_STATE_READY)
+        self.assertEqual(app.generate(prompt("Before and after", 8, ignore_end=True)).tokens, expected)
+
+    def test_unload_of_a_model_in_use(self):
+        admin, app = self.connect(admin=True), self.connect()
+        name = app.call(model_show=pb.ModelShowRequest()).model_show.model.name
+        generation = app.start(prompt("Count: 1 2 3", 2000, ignore_end=True)).until("generate_delta")
+        self.assertRefused(pb.ERROR_CODE_MODEL_IN_USE, admin.call, model_unload=pb.ModelUnloadRequest(model=name))
+        app.cancel(generation.id)
+        generation.finish()
+
+    def test_load_of_what_is_not_a_model(self):
+        admin = self.connect(admin=True)
+        folder = Path(tempfile.mkdtemp(prefix="coordgen-bad-"))
+        self.addCleanup(shutil.rmtree, folder)
+        bad = folder / "bad.gguf"
+        bad.write_bytes(b"GGUF" + b"\xff" * 4000)
+        for path, codes in ((bad, (pb.ERROR_CODE_MODEL_CORRUPT,)), (folder / "none.gguf", (pb.ERROR_CODE_MODEL_NOT_FOUND,)),
+                            (folder, (pb.ERROR_CODE_MODEL_CORRUPT, pb.ERROR_CODE_MODEL_NOT_FOUND,
+                                      pb.ERROR_CODE_INVALID_ARGUMENT))):
+            with self.subTest(path=path):
+                with self.assertRaises(Refused) as caught:
+                    request = admin.send(model_load=pb.ModelLoadRequest(model=str(path)))
+                    while admin.next(request).WhichOneof("op") != "model_load":
+                        pass
+                self.assertIn(caught.exception.code, codes, caught.exception)
+                self.assertIn(path.name, caught.exception.error.message)
+        # The model that was there is untouched.
+        self.assertTrue(self.connect().generate(prompt("Still here", 2, ignore_end=True)).tokens)
+
+
+class BadModelAtStart(unittest.TestCase):
+    def test_service_runs_and_says_what_is_wrong(self):
+        folder = Path(tempfile.mkdtemp(prefix="coordgen-bad-"))
+        self.addCleanup(shutil.rmtree, folder)
+        bad = folder / "cut.gguf"
+        with open(MODEL, "rb") as model:
+            bad.write_bytes(model.read(5_000_000))
+        daemon = Daemon(f"--model={bad}", model=None, wait=False, cache=folder / "cache")
+        daemon.wait_notice("READY=1")
+        connection = daemon.connect()
+        deadline = time.monotonic() + 60 * SLOW
+        while True:
+            shown = connection.call(model_show=pb.ModelShowRequest()).model_show.model
+            if shown.state == pb.MODEL_STATE_FAILED:
+                break
+            self.assertLess(time.monotonic(), deadline, shown)
+            time.sleep(0.05)
+        self.assertIn("cut.gguf", shown.detail)
+        with self.assertRaises(Refused) as caught:
+            connection.generate(prompt("Hello", 2))
+        self.assertIn(caught.exception.code, (pb.ERROR_CODE_MODEL_CORRUPT, pb.ERROR_CODE_MODEL_NOT_READY))
+        daemon.stop()
+
+
+class DamagedFiles(unittest.TestCase):
+    """200 damaged models: 100 seen by `model show` and `model import`, 100 loaded by a running daemon. Each gives an
+    error that names the file, or is a file that is still valid; nothing crashes."""
+
+    N = 40 if SANITIZED else 100
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = Path(tempfile.mkdtemp(prefix="coordgen-mut-"))
+        cls.real = MODEL.read_bytes()
+        cls.head = cls.header_bytes(cls.real)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    @staticmethod
+    def header_bytes(data):
+        """Where the metadata ends: mutations aim there. Found by walking the keys, as any reader must."""
+        sizes = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+        n_tensors, n_keys = struct.unpack_from("<QQ", data, 8)
+        at = 24
+
+        def string(at):
+            return at + 8 + struct.unpack_from("<Q", data, at)[0]
+
+        def value(kind, at):
+            if kind == 8:
+                return string(at)
+            if kind == 9:
+                element, n = struct.unpack_from("<IQ", data, at)
+                at += 12
+                if element in sizes:
+                    return at + n * sizes[element]
+                for _ in range(n):
+                    at = value(element, at)
+                return at
+            return at + sizes[kind]
+
+        for _ in range(n_keys):
+            at = string(at)
+            kind, = struct.unpack_from("<I", data, at)
+            at = value(kind, at + 4)
+        for _ in range(n_tensors):
+            at = string(at)
+            n_dims, = struct.unpack_from("<I", data, at)
+            at += 4 + 8 * n_dims + 4 + 8
+        return at
+
+    def mutant(self, number):
+        """A file, and whether it is cut short (then it cannot be valid)."""
+        generator = random.Random(number)
+        path = self.folder / f"mutant-{number}.gguf"
+        kind = number % 4
+        if kind == 0:  # cut off, in the metadata or in the data
+            n_bytes = generator.randrange(self.head) if number % 8 else generator.randrange(self.head, len(self.real))
+            path.write_bytes(self.real[:n_bytes])
+            return path, True
+        data = bytearray(self.real)
+        # The vocabulary fills most of the metadata: half of the mutations aim at its ends, where counts, types and
+        # tensor offsets are.
+        def place():
+            spots = ((0, 1500), (self.head - 20000, self.head), (0, self.head))
+            return generator.randrange(*spots[generator.randrange(3)])
+        if kind == 1:  # a few bytes
+            for _ in range(generator.randrange(1, 8)):
+                data[place()] = generator.randrange(256)
+        elif kind == 2:  # a number that is far too large, or negative
+            at = place()
+            data[at:at + 8] = struct.pack("<Q", generator.choice((2**64 - 1, 2**63, 2**32, 2**31, 2**60 + 7, 0)))
+        else:  # bytes lost or put in: everything after them moves
+            at = place()
+            data[at:at + (0 if number % 8 == 3 else 3)] = bytes(generator.randrange(256) for _ in range(5 if number % 8 == 3 else 0))
+        path.write_bytes(data)
+        return path, False
+
+    def test_show_and_import(self):
+        refused = 0
+        for number in range(self.N):
+            path, cut = self.mutant(number)
+            for command in (("model", "show", path), ("model", "import", path, "-o", self.folder / "out.cgm")):
+                run = run_ctl(*command)
+                said = run.stdout[-500:] + run.stderr[-3000:]
+                self.assertFalse(SANITIZER.search(run.stderr), f"{command}: {said}")
+                self.assertIn(run.returncode, (0, 1), f"{command}: {said}")
+                if run.returncode:
+                    self.assertIn(path.name, run.stderr, f"{command}: the error does not name the file")
+                    refused += 1
+                    if command[1] == "import":
+                        self.assertEqual(list(self.folder.glob("out*")), [], "a failed import left something")
+                else:
+                    self.assertFalse(cut, f"{command}: a file that was cut short was accepted")
+                    for left in self.folder.glob("out*"):
+                        left.unlink()
+            path.unlink()
+        self.assertGreater(refused, self.N // 2)
+
+    def test_load_by_the_daemon(self):
+        cache = self.folder / "cache"
+        daemon = Daemon(model=None, cache=cache)
+        admin = daemon.connect(admin=True)
+        refused = 0
+        for number in range(1000, 1000 + self.N):
+            path, cut = self.mutant(number)
+            request = admin.send(model_load=pb.ModelLoadRequest(model=str(path)))
+            try:
+                while (reply := admin.next(request)).WhichOneof("op") != "model_load":
+                    pass
+                self.assertFalse(cut, f"{path.name}: a file that was cut short was loaded")
+                # It is a model all the same: it must not break what runs it.
+                try:
+                    admin.generate(prompt("Hello", 2, ignore_end=True, model=reply.model_load.model.name))
+                except Refused:
+                    pass
+                daemon.wait_idle()
+                admin.call(model_unload=pb.ModelUnloadRequest(model=reply.model_load.model.name))
+            except Refused as error:
+                refused += 1
+                self.assertIn(path.name, error.error.message)
+            path.unlink()
+            for package in cache.rglob("*.cgm"):
+                package.unlink()
+        self.assertGreater(refused, self.N // 2)
+        self.assertEqual(admin.account("weights"), 0)
+        daemon.stop()
+
+
+class DamagedPackages(unittest.TestCase):
+    """The same for .cgm files, which are GGUF files with keys of ours."""
+
+    def test_load(self):
+        folder = Path(tempfile.mkdtemp(prefix="coordgen-cgm-"))
+        self.addCleanup(shutil.rmtree, folder)
+        good = folder / "good.cgm"
+        run = run_ctl("model", "import", MODEL, "-o", good)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        real = good.read_bytes()
+        head = DamagedFiles.header_bytes(real)
+        daemon = Daemon(model=None, cache=folder / "cache")
+        admin = daemon.connect(admin=True)
+        for number in range(12 if SANITIZED else 30):
+            generator = random.Random(number)
+            path = folder / f"mutant-{number}.cgm"
+            data = bytearray(real)
+            if number % 3 == 0:
+                data = data[:generator.randrange(len(data))]
+            else:
+                for _ in range(generator.randrange(1, 6)):
+                    data[generator.randrange(head if number % 3 == 1 else len(data))] = generator.randrange(256)
+            path.write_bytes(data)
+            del data
+            request = admin.send(model_load=pb.ModelLoadRequest(model=str(path)))
+            try:
+                while (reply := admin.next(request)).WhichOneof("op") != "model_load":
+                    pass
+                self.assertNotEqual(number % 3, 0, "a package that was cut short was loaded")
+                name = reply.model_load.model.name
+                try:
+                    admin.generate(prompt("Hello", 2, ignore_end=True, model=name))
+                except Refused:
+                    pass
+                daemon.wait_idle()
+                admin.call(model_unload=pb.ModelUnloadRequest(model=name))
+            except Refused as error:
+                self.assertIn(path.name, error.error.message)
+            path.unlink()
+        daemon.stop()
+
+
+class Import(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="coordgen-imp-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def test_second_import_is_recognised(self):
+        out = self.folder / "m.cgm"
+        first = run_ctl("model", "import", MODEL, "-o", out)
+        self.assertEqual(first.returncode, 0, first.stderr)
+        before = out.stat()
+        started = time.monotonic()
+        second = run_ctl("model", "import", MODEL, "-o", out)
+        self.assertEqual(second.returncode, 0, second.stderr)
+        self.assertEqual((out.stat().st_ino, out.stat().st_mtime_ns), (before.st_ino, before.st_mtime_ns))
+        self.assertLess(time.monotonic() - started, 5 * SLOW)
+        shown = run_ctl("model", "show", out)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("coordgen.", shown.stdout)
+
+    def test_imports_are_the_same_file(self):
+        for name in ("a.cgm", "b.cgm"):
+            run = run_ctl("model", "import", MODEL, "-o", self.folder / name)
+            self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual((self.folder / "a.cgm").read_bytes(), (self.folder / "b.cgm").read_bytes())
+
+    def limited(self, n_bytes):
+        """A file system that holds n_bytes, or None where we may not mount one."""
+        disk = self.folder / "disk"
+        disk.mkdir()
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={n_bytes}", "none", disk],
+                                               capture_output=True).returncode:
+            return None
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], capture_output=True)
+        return disk
+
+    def test_disk_full(self):
+        disk = self.limited(20 << 20)
+        if disk:
+            run = run_ctl("model", "import", MODEL, "-o", disk / "m.cgm")
+        else:  # without a file system of our own: a limit on the size of files
+            disk = self.folder / "disk"
+            run = subprocess.run(["sh", "-c", f"trap '' XFSZ; ulimit -f 40000; exec {CTL} model import {MODEL} -o {disk}/m.cgm"],
+                                 capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertRegex(run.stderr, "(?i)no space|full|too large")
+        self.assertIn("m.cgm", run.stderr)
+        self.assertEqual(list(disk.iterdir()), [], "the half-written file was left behind")
+
+    def test_disk_full_in_the_daemon(self):
+        disk = self.limited(20 << 20)
+        if not disk:
+            self.skipTest("needs to mount a small file system: run as root")
+        daemon = Daemon(wait=False, cache=disk)
+        daemon.wait_notice("READY=1")
+        connection = daemon.connect()
+        deadline = time.monotonic() + 120 * SLOW
+        while True:
+            shown = connection.call(model_show=pb.ModelShowRequest()).model_show.model
+            if shown.state == pb.MODEL_STATE_FAILED:
+                break
+            self.assertLess(time.monotonic(), deadline, shown)
+            time.sleep(0.05)
+        self.assertRegex(shown.detail, "(?i)no space|full")
+        self.assertEqual([path for path in disk.rglob("*") if path.is_file() and path.stat().st_size], [])
+        # The service lives; when there is room again, loading succeeds.
+        subprocess.run(["mount", "-o", "remount,size=2g", disk], check=True)
+        admin = daemon.connect(admin=True)
+        request = admin.send(model_load=pb.ModelLoadRequest(model=shown.name))
+        while admin.next(request, 300 * SLOW).WhichOneof("op") != "model_load":
+            pass
+        self.assertTrue(connection.generate(prompt("Hello", 2, ignore_end=True)).tokens)
+        daemon.stop()
+
+    def test_two_daemons_import_at_once(self):
+        daemons = [Daemon(cache=self.folder / "cache", wait=False) for _ in range(2)]
+        tokens = []
+        for daemon in daemons:
+            daemon.wait_notice("READY=1")
+            daemon.wait_model()
+            with daemon.connect() as connection:
+                tokens.append(connection.generate(prompt("The same file", 8, ignore_end=True)).tokens)
+            daemon.stop()
+        self.assertEqual(tokens[0], tokens[1])
+
+    def test_source_that_changed_is_imported_again(self):
+        source = self.folder / "m.gguf"
+        shutil.copyfile(MODEL, source)
+        out = self.folder / "m.cgm"
+        self.assertEqual(run_ctl("model", "import", source, "-o", out).returncode, 0)
+        first = out.read_bytes()
+        data = bytearray(source.read_bytes())
+        data[-1000:] = bytes(1000)  # of a tensor
+        source.write_bytes(data)
+        run = run_ctl("model", "import", source, "-o", out)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertNotEqual(out.read_bytes(), first)
+
+
+if __name__ == "__main__":
+    unittest.main()

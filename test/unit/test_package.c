@@ -1,0 +1,317 @@
+/* Package reader: every refusal by its code, and mutations of a package's head. */
+#undef NDEBUG
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/file_io.h"
+#include "model/importer.h"
+#include "model/package.h"
+#include "test/unit/model_maker.h"
+
+/* A good package of the tiny model, and a block that is aligned as a map is. */
+static MappedFile good;
+static uint8_t *block;
+static char folder[256];
+
+static int make_good(void **state) {
+    ImportOptions options = IMPORT_OPTIONS_DEFAULT;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    StrBuf file = STR_BUF_NULL;
+    char source[300], out[300];
+    ImportReport report;
+
+    test_folder_make(folder);
+    model_maker_run(&maker, &file);
+    test_write_file(folder, "tiny.gguf", file.data, file.len_bytes);
+    str_buf_deinit(&file);
+    snprintf(source, sizeof(source), "%s/tiny.gguf", folder);
+    snprintf(out, sizeof(out), "%s/tiny.cgm", folder);
+    options.cache_dir = folder;
+    if (import_run(source, out, &options, &report, NULL) || mapped_file_open(&good, out, NULL))
+        return -1;
+    return posix_memalign((void **)&block, PACKAGE_ALIGNMENT, 2 * good.len_bytes);
+}
+
+static int remove_good(void **state) {
+    mapped_file_deinit(&good);
+    free(block);
+    test_folder_remove(folder);
+    return 0;
+}
+
+/* What a copy of the good package has otherwise. */
+typedef struct Edit {
+    const char *drop_key;
+    const char *drop_tensor;
+    const char *add_tensor;
+    const char *reshape_tensor; /* one value longer */
+    const char *retype_tensor;  /* F16 */
+    const char *spoil_tensor;   /* these bytes at its start */
+    uint32_t spoil_bits;
+    size_t spoil_bytes;
+    const char *key; /* replaced by what put() writes */
+    void (*put)(GgufWriter *writer, const char *name);
+    uint32_t alignment;
+} Edit;
+
+static void fill_tensor(GgufWriter *writer, const Edit *edit, const GgufTensor *tensor, uint64_t len_bytes) {
+    uint8_t *data = calloc(1, (size_t)len_bytes);
+
+    assert_non_null(data);
+    if (tensor)
+        memcpy(data, tensor->data, (size_t)(tensor->len_bytes < len_bytes ? tensor->len_bytes : len_bytes));
+    if (tensor && edit->spoil_tensor && !strcmp(tensor->name, edit->spoil_tensor))
+        memcpy(data, &edit->spoil_bits, edit->spoil_bytes);
+    assert_int_equal(gguf_writer_append(writer, data, (size_t)len_bytes, NULL), 0);
+    free(data);
+}
+
+static void copy_keys(GgufWriter *writer, const Edit *edit, const GgufFile *file) {
+    for (size_t i = 0; i < gguf_n_keys(file); i++) {
+        const GgufKey *key = gguf_key_at(file, i);
+        char name[128];
+
+        snprintf(name, sizeof(name), "%.*s", (int)key->name.len_bytes, key->name.data);
+        if (!strcmp(name, "general.alignment") || (edit->drop_key && !strcmp(name, edit->drop_key)))
+            continue;
+        if (edit->key && !strcmp(name, edit->key))
+            edit->put(writer, name);
+        else
+            gguf_writer_copy(writer, key);
+    }
+}
+
+/* The edited package in block; its length. */
+static size_t edit_package(const Edit *edit) {
+    _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(str_buf_deinit) StrBuf out = STR_BUF_NULL;
+    uint64_t one[] = { 1 };
+    size_t index = 0;
+
+    assert_int_equal(gguf_parse(&file, good.data, good.len_bytes, "good", NULL), 0);
+    assert_int_equal(gguf_writer_new(&writer, edit->alignment ? edit->alignment : PACKAGE_ALIGNMENT, NULL), 0);
+    copy_keys(writer, edit, file);
+    for (size_t i = 0; i < gguf_n_tensors(file); i++) {
+        const GgufTensor *tensor = gguf_tensor_at(file, i);
+        uint64_t ne[2] = { tensor->ne[0], tensor->ne[1] };
+        uint32_t type = tensor->type;
+
+        if (edit->drop_tensor && !strcmp(tensor->name, edit->drop_tensor))
+            continue;
+        if (edit->reshape_tensor && !strcmp(tensor->name, edit->reshape_tensor))
+            ne[0]++;
+        if (edit->retype_tensor && !strcmp(tensor->name, edit->retype_tensor))
+            type = GGML_F16;
+        gguf_writer_tensor(writer, tensor->name, type, tensor->n_dims, ne);
+    }
+    if (edit->add_tensor)
+        gguf_writer_tensor(writer, edit->add_tensor, GGML_F32, 1, one);
+    assert_int_equal(gguf_writer_layout(writer, NULL), 0);
+    assert_int_equal(gguf_writer_start(writer, (GgufSink){ .buf = &out }, NULL), 0);
+    for (size_t i = 0; i < gguf_n_tensors(file); i++) {
+        const GgufTensor *tensor = gguf_tensor_at(file, i);
+
+        if (!edit->drop_tensor || strcmp(tensor->name, edit->drop_tensor))
+            fill_tensor(writer, edit, tensor, gguf_writer_tensor_bytes(writer, index++));
+    }
+    if (edit->add_tensor)
+        fill_tensor(writer, edit, NULL, 4);
+    assert_int_equal(gguf_writer_finish(writer, NULL), 0);
+    assert_true(out.len_bytes <= 2 * good.len_bytes);
+    memcpy(block, out.data, out.len_bytes);
+    return out.len_bytes;
+}
+
+static void expect(const Edit *edit, int code, const char *text) {
+    _cleanup_(package_freep) Package *package = NULL;
+    size_t len_bytes = edit_package(edit);
+    ErrText err = { "" };
+    int r = package_parse(&package, block, len_bytes, "p", &err);
+
+    if (r != code || !strstr(err.text, text))
+        fail_msg("code %d, expected %d; text '%s', expected '%s'", r, code, err.text, text);
+}
+
+static void test_package_good(void **state) {
+    _cleanup_(package_freep) Package *package = NULL;
+    static const Edit none = { .drop_key = NULL };
+    char path[300];
+
+    expect(&none, 0, "");
+    snprintf(path, sizeof(path), "%s/tiny.cgm", folder);
+    assert_int_equal(package_open(&package, path, NULL), 0);
+    assert_int_equal(package_n_linears(package), 16);
+    assert_string_equal(package_linear_at(package, 0)->name, "token_embd");
+    assert_string_equal(package_linear_at(package, 7)->name, "blk.0.ffn_down");
+    assert_null(package_linear_at(package, 16));
+    assert_int_equal(strlen(package_source_sha256(package)), 64);
+    assert_true(package_rotated(package));
+    assert_int_equal(package_hparams(package)->n_layers, 2);
+}
+
+static void test_package_opens_no_other_file(void **state) {
+    Package *package = NULL;
+    char path[300];
+    ErrText err;
+
+    snprintf(path, sizeof(path), "%s/tiny.gguf", folder);
+    assert_int_equal(package_open(&package, path, &err), PACKAGE_E_NOT_PACKAGE);
+    assert_non_null(strstr(err.text, "import it first"));
+    assert_int_equal(package_open(&package, "/nonexistent", &err), -ENOENT);
+    assert_int_equal(package_parse(&package, block + 8, 8, "p", &err), -EINVAL);
+    memcpy(block, "no GGUF", 7);
+    assert_int_equal(package_parse(&package, block, 7, "p", &err), PACKAGE_E_CORRUPT);
+    assert_null(package);
+}
+
+static void put_u32_2(GgufWriter *writer, const char *name) {
+    gguf_writer_u32(writer, name, 2);
+}
+
+static void put_text(GgufWriter *writer, const char *name) {
+    gguf_writer_string(writer, name, "something new");
+}
+
+static void put_texts(GgufWriter *writer, const char *name) {
+    const char *texts[16];
+
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        texts[i] = "something new";
+    gguf_writer_strings(writer, name, texts, ARRAY_LEN(texts));
+}
+
+static void put_text_twice(GgufWriter *writer, const char *name) {
+    static const char *const texts[] = { "int8", "int8" };
+
+    gguf_writer_strings(writer, name, texts, 2);
+}
+
+static void put_blocks(GgufWriter *writer, uint32_t block_values, const char *name) {
+    uint32_t blocks[16];
+
+    for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
+        blocks[i] = block_values;
+    gguf_writer_array(writer, name, GGUF_U32, blocks, ARRAY_LEN(blocks));
+}
+
+static void put_blocks_128(GgufWriter *writer, const char *name) {
+    put_blocks(writer, 128, name);
+}
+
+static void put_blocks_48(GgufWriter *writer, const char *name) {
+    put_blocks(writer, 48, name);
+}
+
+static void test_package_refuses_keys(void **state) {
+    static const char *const needed[] = { PACKAGE_KEY_SOURCE_SHA256,    PACKAGE_KEY_RECIPE,         PACKAGE_KEY_ROTATED,
+                                          PACKAGE_KEY_ACTIVATION_MODE,  PACKAGE_KEY_LINEAR_NAMES,   PACKAGE_KEY_LINEAR_LAYOUTS,
+                                          PACKAGE_KEY_LINEAR_ROTATIONS, PACKAGE_KEY_LINEAR_ACTIVATIONS, "llama.block_count" };
+    const struct {
+        const char *key;
+        void (*put)(GgufWriter *writer, const char *name);
+        int code;
+        const char *text;
+    } cases[] = {
+        { PACKAGE_KEY_FORMAT_VERSION, put_u32_2, PACKAGE_E_UNSUPPORTED, "package format version 2, this program reads 1" },
+        { PACKAGE_KEY_FORMAT_VERSION, put_text, PACKAGE_E_CORRUPT, "of type string" },
+        { PACKAGE_KEY_SOURCE_SHA256, put_text, PACKAGE_E_CORRUPT, "64 hex digits" },
+        { PACKAGE_KEY_RECIPE, put_text, PACKAGE_E_UNSUPPORTED, "'coordgen.quant.recipe' is 'something new'" },
+        { PACKAGE_KEY_ACTIVATION_MODE, put_text, PACKAGE_E_UNSUPPORTED, "'coordgen.activation_mode' is 'something new'" },
+        { PACKAGE_KEY_ROTATED, put_u32_2, PACKAGE_E_CORRUPT, "expected a bool" },
+        { PACKAGE_KEY_LINEAR_NAMES, put_texts, PACKAGE_E_CORRUPT, "element 0 is 'something new', the architecture has 'token_embd'" },
+        { PACKAGE_KEY_LINEAR_LAYOUTS, put_texts, PACKAGE_E_UNSUPPORTED, "'token_embd' has layout 'something new'" },
+        { PACKAGE_KEY_LINEAR_LAYOUTS, put_text_twice, PACKAGE_E_CORRUPT, "has 2 elements, 'coordgen.linear.names' has 16" },
+        { PACKAGE_KEY_LINEAR_ACTIVATIONS, put_texts, PACKAGE_E_UNSUPPORTED, "has activations 'something new'" },
+        { PACKAGE_KEY_LINEAR_ROTATIONS, put_texts, PACKAGE_E_CORRUPT, "expected an array of u32" },
+        { PACKAGE_KEY_LINEAR_ROTATIONS, put_blocks_128, PACKAGE_E_CORRUPT, "of 64 inputs has rotation block 128" },
+        { PACKAGE_KEY_LINEAR_ROTATIONS, put_blocks_48, PACKAGE_E_CORRUPT, "rotation block 48" },
+        { "general.architecture", put_text, PACKAGE_E_UNSUPPORTED, "architecture 'something new'" },
+        { "llama.feed_forward_length", put_u32_2, PACKAGE_E_CORRUPT, "feed_forward_length" },
+    };
+    const Edit small_alignment = { .alignment = 32 }, no_version = { .drop_key = PACKAGE_KEY_FORMAT_VERSION };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        expect(&(Edit){ .key = cases[i].key, .put = cases[i].put }, cases[i].code, cases[i].text);
+    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+        expect(&(Edit){ .drop_key = needed[i] }, PACKAGE_E_CORRUPT, needed[i]);
+    expect(&no_version, PACKAGE_E_NOT_PACKAGE, "not a model package");
+    expect(&small_alignment, PACKAGE_E_CORRUPT, "'general.alignment' is 32");
+}
+
+static void test_package_refuses_tensors(void **state) {
+    static const char *const needed[] = { "token_embd.weight",    "token_embd.scales",        "blk.1.ffn_down.bits",
+                                          "blk.0.attn_q.weight",  "blk.1.attn_norm.weight",   "output_norm.weight" };
+
+    for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
+        expect(&(Edit){ .drop_tensor = needed[i] }, PACKAGE_E_CORRUPT, needed[i]);
+        expect(&(Edit){ .reshape_tensor = needed[i] }, PACKAGE_E_CORRUPT, needed[i]);
+        expect(&(Edit){ .retype_tensor = needed[i] }, PACKAGE_E_CORRUPT, "has type F16, a package has ");
+    }
+    /* Without output.weight the model is tied, so what is left of the head does not belong. */
+    expect(&(Edit){ .drop_tensor = "output.weight" }, PACKAGE_E_CORRUPT, "has 16 elements, the architecture has 15 linears");
+    expect(&(Edit){ .add_tensor = "stranger" }, PACKAGE_E_CORRUPT, "54 tensors, the architecture has 53");
+}
+
+static void test_package_refuses_values(void **state) {
+    const Edit nan_scale = { .spoil_tensor = "blk.0.attn_q.scales", .spoil_bits = 0x7fc00000, .spoil_bytes = 4 };
+    const Edit negative_scale = { .spoil_tensor = "blk.0.attn_q.scales", .spoil_bits = 0xbf800000, .spoil_bytes = 4 };
+    const Edit infinite_scale = { .spoil_tensor = "output.scales", .spoil_bits = 0x7f800000, .spoil_bytes = 4 };
+    const Edit zero_scale = { .spoil_tensor = "output.scales", .spoil_bits = 0, .spoil_bytes = 4 };
+    const Edit four_bits = { .spoil_tensor = "blk.1.ffn_up.bits", .spoil_bits = 4, .spoil_bytes = 1 };
+    const Edit nan_norm = { .spoil_tensor = "output_norm.weight", .spoil_bits = 0x7fc00000, .spoil_bytes = 4 };
+
+    expect(&nan_scale, PACKAGE_E_CORRUPT, "'blk.0.attn_q.scales': element 0 is nan");
+    expect(&negative_scale, PACKAGE_E_CORRUPT, "'blk.0.attn_q.scales': element 0 is -1");
+    expect(&infinite_scale, PACKAGE_E_CORRUPT, "'output.scales': element 0 is inf");
+    expect(&zero_scale, 0, "");
+    expect(&four_bits, PACKAGE_E_UNSUPPORTED, "'blk.1.ffn_up.bits': channel 0 is 4 bits wide");
+    expect(&nan_norm, PACKAGE_E_CORRUPT, "'output_norm.weight': element 0 is not a finite number");
+}
+
+/* Bytes flipped and extreme numbers anywhere in the head: success or a condition, never more. */
+static void test_package_mutations(void **state) {
+    static const uint64_t extremes[] = { 0, 1, 0xffffffff, 1ull << 32, INT64_MAX, UINT64_MAX };
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    size_t head_bytes, n_refused = 0;
+    uint64_t random = 11;
+
+    assert_int_equal(gguf_parse(&file, good.data, good.len_bytes, "good", NULL), 0);
+    head_bytes = gguf_tensor_at(file, 0)->offset_bytes;
+    memcpy(block, good.data, good.len_bytes);
+    for (size_t i = 0; i < 2000; i++) {
+        _cleanup_(package_freep) Package *package = NULL;
+        size_t at = test_random(&random) % (head_bytes - 8), len_bytes = good.len_bytes;
+        ErrText err;
+        int r;
+
+        if (i % 2)
+            memcpy(block + at, &extremes[test_random(&random) % ARRAY_LEN(extremes)], i % 4 == 1 ? 8 : 4);
+        else
+            block[at] ^= (uint8_t)(1 + test_random(&random) % 255);
+        if (i % 10 == 0)
+            len_bytes = test_random(&random) % len_bytes;
+        r = package_parse(&package, block, len_bytes, "mutant", &err);
+        assert_true(r >= 0 && r <= PACKAGE_E_NOT_PACKAGE);
+        n_refused += r != 0;
+        memcpy(block + at, good.data + at, 8);
+    }
+    assert_true(n_refused > 1000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_package_good),            cmocka_unit_test(test_package_opens_no_other_file),
+        cmocka_unit_test(test_package_refuses_keys),    cmocka_unit_test(test_package_refuses_tensors),
+        cmocka_unit_test(test_package_refuses_values),  cmocka_unit_test(test_package_mutations),
+    };
+
+    return cmocka_run_group_tests(tests, make_good, remove_good);
+}

@@ -82,8 +82,11 @@ static void find_today_date(ChatTemplate *chat, TemplateText text) {
 
 static void find_mistral_version(ChatTemplate *chat, TemplateText text) {
     chat->mistral_system_marks = contains(text, "[SYSTEM_PROMPT]");
-    chat->mistral_space_before_marks = contains(text, " [INST]");
-    chat->mistral_space_after_marks = contains(text, "[INST] ");
+    chat->mistral_space_before_inst = contains(text, " [INST]");
+    chat->mistral_space_after_inst = contains(text, "[INST] ");
+    chat->mistral_space_before_close = contains(text, " [/INST]");
+    chat->mistral_space_before_answer = contains(text, "' ' + message") || contains(text, "\" \" + message");
+    chat->mistral_space_after_answer = contains(text, "eos_token + ' '") || contains(text, "eos_token + \" \"");
     chat->mistral_trims_answers = contains(text, "message[\"content\"]|trim + eos_token") ||
                                   contains(text, "message['content']|trim + eos_token") ||
                                   contains(text, "message['content'] | trim + eos_token");
@@ -360,10 +363,37 @@ static void write_gemma(Sink *sink, const ChatTemplate *chat, const ChatMessage 
     sink_add(sink, "model\n");
 }
 
+static void sink_space(Sink *sink, bool wanted) {
+    if (wanted)
+        sink_text(sink, " ", 1);
+}
+
+static void write_mistral_answer(Sink *sink, const ChatTemplate *chat, const ChatMessage *message) {
+    sink_space(sink, chat->mistral_space_before_answer);
+    if (chat->mistral_trims_answers)
+        sink_trimmed(sink, message);
+    else
+        sink_text(sink, message->text, message->len_bytes);
+    sink_eos(sink);
+    sink_space(sink, chat->mistral_space_after_answer);
+}
+
+static void write_mistral_question(Sink *sink, const ChatTemplate *chat, const ChatMessage *system,
+                                   const ChatMessage *message) {
+    sink_space(sink, chat->mistral_space_before_inst);
+    sink_mark(sink, "[INST]");
+    sink_space(sink, chat->mistral_space_after_inst);
+    if (system) {
+        sink_text(sink, system->text, system->len_bytes);
+        sink_add(sink, "\n\n");
+    }
+    sink_text(sink, message->text, message->len_bytes);
+    sink_space(sink, chat->mistral_space_before_close);
+    sink_mark(sink, "[/INST]");
+}
+
 static void write_mistral(Sink *sink, const ChatTemplate *chat, const ChatMessage *messages, size_t n_messages) {
     const ChatMessage *system = messages[0].role == CHAT_ROLE_SYSTEM ? &messages[0] : NULL;
-    const char *before = chat->mistral_space_before_marks ? " " : "",
-               *after = chat->mistral_space_after_marks ? " " : "";
     size_t first = system ? 1 : 0, system_at = first;
 
     if (chat->mistral_system_last)
@@ -373,31 +403,16 @@ static void write_mistral(Sink *sink, const ChatTemplate *chat, const ChatMessag
     sink_bos(sink, chat);
     if (system && chat->mistral_system_marks) {
         sink_mark(sink, "[SYSTEM_PROMPT]");
-        sink_add(sink, after);
+        sink_space(sink, chat->mistral_space_after_inst);
         sink_text(sink, system->text, system->len_bytes);
         sink_mark(sink, "[/SYSTEM_PROMPT]");
         system = NULL;
     }
     for (size_t i = first; i < n_messages; i++) {
-        if (messages[i].role == CHAT_ROLE_ASSISTANT) {
-            sink_add(sink, after);
-            if (chat->mistral_trims_answers)
-                sink_trimmed(sink, &messages[i]);
-            else
-                sink_text(sink, messages[i].text, messages[i].len_bytes);
-            sink_eos(sink);
-            continue;
-        }
-        sink_add(sink, before);
-        sink_mark(sink, "[INST]");
-        sink_add(sink, after);
-        if (system && i == system_at) {
-            sink_text(sink, system->text, system->len_bytes);
-            sink_add(sink, "\n\n");
-        }
-        sink_text(sink, messages[i].text, messages[i].len_bytes);
-        sink_add(sink, before);
-        sink_mark(sink, "[/INST]");
+        if (messages[i].role == CHAT_ROLE_ASSISTANT)
+            write_mistral_answer(sink, chat, &messages[i]);
+        else
+            write_mistral_question(sink, chat, i == system_at ? system : NULL, &messages[i]);
     }
 }
 

@@ -36,8 +36,11 @@ typedef struct ChatTemplate {
     /* Llama 3: 3.1 and later always have a system turn that opens with two dates; "": none */
     char today_date[32];
     /* Mistral: details that differ between the versions of the format */
-    bool mistral_space_before_marks; /* v1: " [INST] text [/INST]" */
-    bool mistral_space_after_marks;  /* v1, v3, v7: "[INST] text" and " answer"; not the Tekken versions */
+    bool mistral_space_before_inst;  /* " [INST]": v1 */
+    bool mistral_space_after_inst;   /* "[INST] text": all but the Tekken versions */
+    bool mistral_space_before_close; /* "text [/INST]": v1 and older */
+    bool mistral_space_before_answer;
+    bool mistral_space_after_answer; /* after EOS: the first version */
     bool mistral_system_marks;       /* v7: [SYSTEM_PROMPT] */
     bool mistral_system_last;        /* v3: the system text goes before the last user text, not the first */
     bool mistral_trims_answers;      /* v3 */

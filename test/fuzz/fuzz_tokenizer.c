@@ -1,0 +1,150 @@
+#define _GNU_SOURCE
+/* Tokenizers: hostile texts on small tables, hostile token tables, hostile chat templates. The first byte chooses. */
+#undef NDEBUG
+#include <assert.h>
+
+#include "base/log.h"
+#include "test/unit/tokenizer_fixture.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
+
+static Tokenizer *tokenizers[4]; /* three byte-level, one SentencePiece-style */
+
+static void set_up(void) {
+    static const char *const pres[] = { "smollm", "qwen2", "default" };
+
+    log_set_level(LOG_LEVEL_ERROR);
+    for (size_t i = 0; i < ARRAY_LEN(tokenizers); i++) {
+        TokenizerSpec spec = i < 3 ? fixture_bpe_spec(pres[i]) : fixture_spm_spec();
+        TokenizerFixture fixture;
+        int r;
+
+        r = fixture_init(&fixture, &spec);
+        assert(!r);
+        r = tokenizer_new(&tokenizers[i], fixture.file, &fixture.err);
+        assert(!r);
+        fixture_deinit(&fixture);
+    }
+}
+
+/* Encodes, streams back; with a complete table the bytes must be the same when no mark is parsed. */
+static void check_text(const Tokenizer *tokenizer, const char *text, size_t len_bytes, bool is_complete) {
+    for (unsigned int flags = 0; flags <= (TOKENIZE_ADD_SPECIAL | TOKENIZE_PARSE_SPECIAL); flags++) {
+        _cleanup_(token_list_deinit)
+        TokenList list = { 0 };
+        _cleanup_(str_buf_deinit)
+        StrBuf pieces = STR_BUF_NULL, streamed = STR_BUF_NULL;
+        Detokenizer detokenizer;
+        int r;
+
+        r = tokenizer_encode(tokenizer, text, len_bytes, flags, &list, NULL);
+        assert(!r);
+        detokenizer_init(&detokenizer, tokenizer, true, flags & TOKENIZE_PARSE_SPECIAL);
+        for (size_t i = 0; i < list.n; i++) {
+            assert(list.ids[i] < tokenizer_n_tokens(tokenizer));
+            assert(flags || !is_complete || !tokenizer_is_control(tokenizer, list.ids[i]));
+            r = tokenizer_piece(tokenizer, list.ids[i], false, &pieces);
+            assert(!r);
+            r = detokenizer_push(&detokenizer, list.ids[i], &streamed);
+            assert(!r);
+        }
+        r = detokenizer_finish(&detokenizer, &streamed);
+        assert(!r);
+        if (!flags && is_complete)
+            assert(pieces.len_bytes == len_bytes && (!len_bytes || !memcmp(pieces.data, text, len_bytes)));
+    }
+}
+
+static void check_chat(const char *source, size_t source_bytes, const char *text, size_t len_bytes) {
+    const ChatMessage messages[] = {
+        {CHAT_ROLE_SYSTEM,     text,   len_bytes    },
+        { CHAT_ROLE_USER,      text,   len_bytes    },
+        { CHAT_ROLE_ASSISTANT, text,   len_bytes / 2},
+        { CHAT_ROLE_USER,      source, source_bytes }
+    };
+    ChatTemplate chat;
+
+    chat_template_parse(&chat, source, source_bytes);
+    for (size_t i = 0; i < ARRAY_LEN(tokenizers); i++) {
+        _cleanup_(token_list_deinit)
+        TokenList list = { 0 };
+        _cleanup_(str_buf_deinit)
+        StrBuf rendered = STR_BUF_NULL;
+        int r, again;
+
+        r = chat_template_render(&chat, tokenizers[i], messages, ARRAY_LEN(messages), &rendered, NULL);
+        again = chat_template_encode(&chat, tokenizers[i], messages, ARRAY_LEN(messages), &list, NULL);
+        assert(r == again);
+        assert(!r || r == CHAT_E_NO_TEMPLATE);
+    }
+}
+
+/* A token table out of lines: kind, then one token or merge a line. */
+static void check_table(const char *text, size_t len_bytes) {
+    _cleanup_(tokenizer_freep)
+    Tokenizer *tokenizer = NULL;
+    _cleanup_(freep)
+    char *copy = strndup(text, len_bytes);
+    const char *tokens[256], *merges[64];
+    int32_t types[256];
+    float scores[256];
+    TokenizerFixture fixture;
+    TokenizerSpec spec = { .tokens = tokens, .types = types, .scores = scores, .merges = merges };
+    char *line, *rest = copy;
+
+    assert(copy);
+    spec.model = len_bytes % 2 ? "gpt2" : "llama";
+    while ((line = strsep(&rest, "\n")) && spec.n_tokens < ARRAY_LEN(tokens)) {
+        if (*line == '+' && spec.n_merges < ARRAY_LEN(merges)) {
+            merges[spec.n_merges++] = line + 1;
+            continue;
+        }
+        types[spec.n_tokens] = *line >= '0' && *line <= '9' ? *line - '0' : 1;
+        scores[spec.n_tokens] = (float)(signed char)*line;
+        tokens[spec.n_tokens++] = *line ? line + 1 : line;
+    }
+    spec.n_types = spec.n_scores = spec.n_tokens;
+    if (!fixture_init(&fixture, &spec) && !tokenizer_new(&tokenizer, fixture.file, &fixture.err))
+        check_text(tokenizer, text, len_bytes < 2000 ? len_bytes : 2000, false);
+    fixture_deinit(&fixture);
+}
+
+static void check_file(const char *data, size_t len_bytes) {
+    _cleanup_(tokenizer_freep)
+    Tokenizer *tokenizer = NULL;
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
+    ErrText err;
+
+    if (!gguf_parse(&file, data, len_bytes, "fuzz.gguf", &err) && !tokenizer_new(&tokenizer, file, &err))
+        check_text(tokenizer, data, len_bytes < 2000 ? len_bytes : 2000, false);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
+    const char *text = (const char *)data + 1;
+
+    if (!len_bytes || len_bytes > 1 << 16)
+        return 0;
+    if (!tokenizers[0])
+        set_up();
+    len_bytes--;
+    switch (data[0]) {
+    case 'c':
+        check_chat(text, len_bytes, text + len_bytes / 2, len_bytes - len_bytes / 2);
+        break;
+    case 't':
+        check_table(text, len_bytes);
+        break;
+    case 'G':
+        check_file((const char *)data, len_bytes + 1);
+        break;
+    default:
+        for (size_t i = 0; i < ARRAY_LEN(tokenizers); i++)
+            if (i < 3 || !len_bytes) /* the other table puts spaces before fragments */
+                check_text(tokenizers[i], text, len_bytes, true);
+            else
+                check_text(tokenizers[i], text, len_bytes, false);
+        break;
+    }
+    return 0;
+}

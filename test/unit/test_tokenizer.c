@@ -1,0 +1,514 @@
+/* Tokenizers: golden vectors of real models, small tables written here, and files that are wrong. */
+#undef NDEBUG
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "test/unit/tokenizer_fixture.h"
+#include "test/unit/tokenizer_golden.h"
+
+static Tokenizer *new_tokenizer(const TokenizerSpec *spec) {
+    TokenizerFixture fixture;
+    Tokenizer *tokenizer = NULL;
+
+    if (fixture_init(&fixture, spec))
+        fail_msg("fixture: %s", fixture.err.text);
+    if (tokenizer_new(&tokenizer, fixture.file, &fixture.err))
+        fail_msg("%s", fixture.err.text);
+    fixture_deinit(&fixture); /* the tokenizer keeps nothing of the file */
+    return tokenizer;
+}
+
+static void check_encode(const Tokenizer *tokenizer, const char *text, unsigned int flags, const uint32_t *ids,
+                         size_t n) {
+    _cleanup_(token_list_deinit)
+    TokenList list = { 0 };
+    ErrText err = { 0 };
+
+    assert_int_equal(tokenizer_encode(tokenizer, text, strlen(text), flags, &list, &err), 0);
+    if (list.n != n || (n && memcmp(list.ids, ids, n * sizeof(*ids)))) {
+        for (size_t i = 0; i < list.n; i++)
+            print_error("%" PRIu32 " ", list.ids[i]);
+        fail_msg("<- tokens of \"%s\"", text);
+    }
+}
+#define CHECK_ENCODE(tokenizer, text, flags, ...)                                                                      \
+    check_encode(tokenizer, text, flags, (const uint32_t[]){ __VA_ARGS__ },                                            \
+                 sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
+
+static void check_round_trip(const Tokenizer *tokenizer, const char *text, size_t len_bytes) {
+    _cleanup_(token_list_deinit)
+    TokenList list = { 0 };
+    _cleanup_(str_buf_deinit)
+    StrBuf out = STR_BUF_NULL;
+    ErrText err = { 0 };
+
+    assert_int_equal(tokenizer_encode(tokenizer, text, len_bytes, 0, &list, &err), 0);
+    for (size_t i = 0; i < list.n; i++) {
+        assert_false(tokenizer_is_control(tokenizer, list.ids[i]));
+        assert_int_equal(tokenizer_piece(tokenizer, list.ids[i], false, &out), 0);
+    }
+    assert_int_equal(out.len_bytes, len_bytes);
+    if (len_bytes)
+        assert_memory_equal(out.data, text, len_bytes);
+}
+
+/* --- golden vectors ------------------------------------------------------------------------------------------------- */
+
+static void check_golden(const char *model) {
+    GoldenModel golden;
+    char name[128];
+    size_t n = 0;
+    json_t *line;
+    FILE *file;
+
+    if (!golden_model_open(&golden, model))
+        skip();
+    snprintf(name, sizeof(name), "%s.tokens.jsonl", model);
+    file = golden_open(name);
+    while ((line = golden_next(file))) {
+        const json_t *text = json_object_get(line, "text"), *ids = json_object_get(line, "ids");
+        const json_t *ids_special = json_object_get(line, "ids_special");
+        ErrText err;
+
+        for (int special = 0; special < 2; special++) {
+            _cleanup_(token_list_deinit)
+            TokenList list = { 0 };
+
+            assert_int_equal(tokenizer_encode(golden.tokenizer, json_string_value(text), json_string_length(text),
+                                              special ? TOKENIZE_ADD_SPECIAL | TOKENIZE_PARSE_SPECIAL : 0, &list, &err),
+                             0);
+            golden_check_ids(&list, special && ids_special ? ids_special : ids, special ? "special" : "plain",
+                             json_string_value(text));
+        }
+        json_decref(line);
+        n++;
+    }
+    fclose(file);
+    golden_model_deinit(&golden);
+    print_message("%s: %zu texts\n", model, n);
+    assert_true(n >= 77);
+}
+
+static void test_tokenizer_golden_smollm2(void **state) {
+    check_golden("smollm2-135m");
+}
+
+static void test_tokenizer_golden_qwen(void **state) {
+    check_golden("qwen2.5-coder-0.5b");
+}
+
+static void test_tokenizer_golden_gemma(void **state) {
+    check_golden("gemma3-270m");
+}
+
+static void test_tokenizer_real_tables(void **state) {
+    GoldenModel golden;
+
+    golden_model_open(&golden, GOLDEN_DEFAULT_MODEL);
+    assert_string_equal(tokenizer_model_name(golden.tokenizer), "gpt2/smollm");
+    assert_int_equal(tokenizer_n_tokens(golden.tokenizer), 49152);
+    assert_int_equal(tokenizer_find(golden.tokenizer, "<|im_start|>"), 1);
+    assert_int_equal(tokenizer_find(golden.tokenizer, "\xc4\xa0"
+                                                      "a"),
+                     253);
+    assert_int_equal(tokenizer_find(golden.tokenizer, "no such token"), TOKEN_NONE);
+    assert_int_equal(tokenizer_find(golden.tokenizer, ""), TOKEN_NONE);
+    assert_int_equal(tokenizer_bos(golden.tokenizer), 1);
+    assert_int_equal(tokenizer_eos(golden.tokenizer), 2);
+    assert_false(tokenizer_adds_bos(golden.tokenizer));
+    assert_true(tokenizer_is_end(golden.tokenizer, 0));
+    assert_false(tokenizer_is_end(golden.tokenizer, 1));
+    assert_true(tokenizer_is_end(golden.tokenizer, 2));
+    assert_false(tokenizer_is_end(golden.tokenizer, 49152));
+    assert_true(tokenizer_is_control(golden.tokenizer, 1));
+    assert_false(tokenizer_is_control(golden.tokenizer, 253));
+    assert_false(tokenizer_is_control(golden.tokenizer, UINT32_MAX));
+    assert_in_range(tokenizer_memory_bytes(golden.tokenizer), 1 << 20, 8 << 20);
+    golden_model_deinit(&golden);
+}
+
+/* --- small tables --------------------------------------------------------------------------------------------------- */
+
+#define SPACE 0x20
+
+static void test_tokenizer_byte_level(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("gpt-2");
+    Tokenizer *tokenizer = new_tokenizer(&spec);
+
+    assert_string_equal(tokenizer_model_name(tokenizer), "gpt2/gpt2");
+    check_encode(tokenizer, "", 0, NULL, 0);
+    CHECK_ENCODE(tokenizer, "hello", 0, 259);
+    CHECK_ENCODE(tokenizer, "hello hello", 0, 259, 260);
+    CHECK_ENCODE(tokenizer, "aaaaaaa", 0, 262, 261, 'a'); /* leftmost pairs first */
+    CHECK_ENCODE(tokenizer, "333", 0, 263, '3');
+    CHECK_ENCODE(tokenizer, "\x01\xff", 0, 1, 255);
+    /* NUL is text */
+    _cleanup_(token_list_deinit)
+    TokenList list = { 0 };
+    assert_int_equal(tokenizer_encode(tokenizer, "a\0b", 3, 0, &list, NULL), 0);
+    assert_int_equal(list.n, 3);
+    assert_int_equal(list.ids[1], 0);
+    /* and it is appended to what is there */
+    assert_int_equal(tokenizer_encode(tokenizer, NULL, 0, 0, &list, NULL), 0);
+    assert_int_equal(list.n, 3);
+    tokenizer_free(tokenizer);
+}
+
+static void test_tokenizer_special(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("llama-bpe");
+    Tokenizer *tokenizer = new_tokenizer(&spec);
+
+    /* control tokens only when asked for, user-defined ones always */
+    CHECK_ENCODE(tokenizer, "a<tool>b", 0, 'a', FIXTURE_TOOL, 'b');
+    CHECK_ENCODE(tokenizer, "<|im_end|>", TOKENIZE_PARSE_SPECIAL, FIXTURE_IM_END);
+    CHECK_ENCODE(tokenizer, "<|im_end|>", 0, '<', '|', 'i', 'm', '_', 'e', 'n', 'd', '|', '>');
+    CHECK_ENCODE(tokenizer, "a<|im_end|><|im_start|>b", TOKENIZE_PARSE_SPECIAL, 'a', FIXTURE_IM_END, FIXTURE_IM_START,
+                 'b');
+    /* this pre-tokenizer's models begin with BOS unless the file says otherwise */
+    assert_true(tokenizer_adds_bos(tokenizer));
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, FIXTURE_BOS, 'a');
+    tokenizer_free(tokenizer);
+
+    spec.add_bos = -1;
+    spec.add_eos = 1;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, 'a', FIXTURE_IM_END);
+    tokenizer_free(tokenizer);
+}
+
+/* A text that everyone takes for a mark is one, whatever type the file gives it. */
+static void test_tokenizer_retyped_marks(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+    int32_t types[FIXTURE_BPE_N];
+    Tokenizer *tokenizer;
+
+    memcpy(types, spec.types, sizeof(types));
+    types[FIXTURE_IM_END] = 1;
+    spec.types = types;
+    spec.has_eos = false;
+    tokenizer = new_tokenizer(&spec);
+    assert_int_equal(tokenizer_eos(tokenizer), TOKEN_NONE);
+    assert_true(tokenizer_is_end(tokenizer, FIXTURE_IM_END));
+    assert_false(tokenizer_is_end(tokenizer, FIXTURE_IM_START));
+    assert_true(tokenizer_is_control(tokenizer, FIXTURE_IM_END));
+    CHECK_ENCODE(tokenizer, "<|im_end|>", TOKENIZE_PARSE_SPECIAL, FIXTURE_IM_END);
+    CHECK_ENCODE(tokenizer, "<|im_end|>", 0, '<', '|', 'i', 'm', '_', 'e', 'n', 'd', '|', '>');
+    tokenizer_free(tokenizer);
+}
+
+/* Merges, or the rule that a whole word may be one token, must not lead from plain text to a control token. */
+static void test_tokenizer_injection_by_merges(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("llama-bpe");
+    int32_t types[FIXTURE_BPE_N];
+    Tokenizer *tokenizer;
+
+    memcpy(types, spec.types, sizeof(types));
+    types[259] = 3; /* "hello" */
+    spec.types = types;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "hello", 0, 258, 'o');
+    CHECK_ENCODE(tokenizer, "hello", TOKENIZE_PARSE_SPECIAL, 259);
+    tokenizer_free(tokenizer);
+
+    spec = fixture_spm_spec();
+    spec.add_space_prefix = -1;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "<s>", 0, FIXTURE_SPM_LESS, FIXTURE_SPM_S_END);
+    CHECK_ENCODE(tokenizer, "<s>", TOKENIZE_PARSE_SPECIAL, FIXTURE_SPM_BOS);
+    /* a byte token's name is text as well */
+    CHECK_ENCODE(tokenizer, "<0x41>", 0, FIXTURE_SPM_LESS, FIXTURE_SPM_BYTES + '0', FIXTURE_SPM_BYTES + 'x',
+                 FIXTURE_SPM_BYTES + '4', FIXTURE_SPM_BYTES + '1', FIXTURE_SPM_BYTES + '>');
+    tokenizer_free(tokenizer);
+}
+
+static void test_tokenizer_sentencepiece(void **state) {
+    TokenizerSpec spec = fixture_spm_spec();
+    Tokenizer *tokenizer = new_tokenizer(&spec);
+
+    /* the highest score first: "ab" before " a", then " ab" */
+    CHECK_ENCODE(tokenizer, "ab", 0, FIXTURE_SPM_SPACE_AB);
+    CHECK_ENCODE(tokenizer, "aab", 0, FIXTURE_SPM_SPACE_A, FIXTURE_SPM_AB);
+    CHECK_ENCODE(tokenizer, "", TOKENIZE_ADD_SPECIAL, FIXTURE_SPM_BOS);
+    check_encode(tokenizer, "", 0, NULL, 0);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, FIXTURE_SPM_BOS, FIXTURE_SPM_SPACE_A);
+    /* every fragment gets its space; a user-defined token is one whatever the flags */
+    CHECK_ENCODE(tokenizer, "a\n\nb", 0, FIXTURE_SPM_SPACE_A, FIXTURE_SPM_NEWLINES, FIXTURE_SPM_SPACE, FIXTURE_SPM_B);
+    /* bytes as a fallback, ill-formed ones too */
+    CHECK_ENCODE(tokenizer, "\n", 0, FIXTURE_SPM_SPACE, FIXTURE_SPM_BYTES + 10);
+    CHECK_ENCODE(tokenizer, "\xe2\x82", 0, FIXTURE_SPM_SPACE, FIXTURE_SPM_BYTES + 0xe2, FIXTURE_SPM_BYTES + 0x82);
+    tokenizer_free(tokenizer);
+
+    spec.add_space_prefix = -1;
+    spec.add_bos = -1;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "ab", TOKENIZE_ADD_SPECIAL, FIXTURE_SPM_AB);
+    CHECK_ENCODE(tokenizer, " a", 0, FIXTURE_SPM_SPACE_A);
+    tokenizer_free(tokenizer);
+}
+
+/* Of equal texts the first token counts; an empty text is never matched; both still have their piece. */
+static void test_tokenizer_duplicates_and_empty(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+    const char *tokens[FIXTURE_BPE_N + 2];
+    int32_t types[FIXTURE_BPE_N + 2];
+    _cleanup_(str_buf_deinit)
+    StrBuf text = STR_BUF_NULL;
+    Tokenizer *tokenizer;
+
+    memcpy(tokens, spec.tokens, FIXTURE_BPE_N * sizeof(*tokens));
+    memcpy(types, spec.types, FIXTURE_BPE_N * sizeof(*types));
+    tokens[FIXTURE_BPE_N] = "hello";
+    tokens[FIXTURE_BPE_N + 1] = "";
+    types[FIXTURE_BPE_N] = types[FIXTURE_BPE_N + 1] = 1;
+    spec.tokens = tokens;
+    spec.types = types;
+    spec.n_tokens = spec.n_types = FIXTURE_BPE_N + 2;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "hello", 0, 259);
+    assert_int_equal(tokenizer_find(tokenizer, "hello"), 259);
+    assert_int_equal(tokenizer_piece(tokenizer, FIXTURE_BPE_N, false, &text), 0);
+    assert_int_equal(tokenizer_piece(tokenizer, FIXTURE_BPE_N + 1, false, &text), 0);
+    assert_string_equal(text.data, "hello");
+    tokenizer_free(tokenizer);
+}
+
+static void test_tokenizer_absent_bytes_are_left_out(void **state) {
+    static const char *const tokens[] = { "a", "b", "ab" }, *const merges[] = { "a b" };
+    TokenizerSpec spec = { .model = "gpt2", .tokens = tokens, .n_tokens = 3, .merges = merges, .n_merges = 1 };
+    Tokenizer *tokenizer = new_tokenizer(&spec); /* no pre-tokenizer named: "default" */
+
+    assert_string_equal(tokenizer_model_name(tokenizer), "gpt2/default");
+    CHECK_ENCODE(tokenizer, "abcab", 0, 2, 2);
+    assert_int_equal(tokenizer_bos(tokenizer), TOKEN_NONE);
+    assert_int_equal(tokenizer_eos(tokenizer), TOKEN_NONE);
+    tokenizer_free(tokenizer);
+}
+
+/* --- round trips ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t next_random(uint64_t *random) {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    return *random ^= *random << 17;
+}
+
+static void test_tokenizer_round_trip(void **state) {
+    static const char *const pres[] = { "gpt-2", "smollm", "qwen2", "llama-bpe", "default" };
+    static const char *const pieces[] = { "<|im_end|>", "<tool>",   "hello",        " ",
+                                          "  ",         "\n",       "\r\n",         "'s",
+                                          "\xc2\x85",   "\xc2\xa0", "\xe2\x80\x83", "\xf0\x9f\x91\xa9\xe2\x80\x8d",
+                                          "e\xcc\x81",  "3333",     "\xff",         "\xed\xa0\x80",
+                                          "\xe2\x82",   "\0" };
+    uint64_t random = (uint64_t)time(NULL) * 2654435761u | 1;
+
+    print_message("seed %" PRIu64 "\n", random);
+    for (size_t p = 0; p < ARRAY_LEN(pres); p++) {
+        TokenizerSpec spec = fixture_bpe_spec(pres[p]);
+        Tokenizer *tokenizer = new_tokenizer(&spec);
+
+        for (int round = 0; round < 2000; round++) {
+            char text[256];
+            size_t n = 0, wanted = next_random(&random) % 200;
+
+            while (n < wanted) {
+                const char *piece = pieces[next_random(&random) % ARRAY_LEN(pieces)];
+
+                if (next_random(&random) % 2) {
+                    text[n++] = (char)next_random(&random);
+                    continue;
+                }
+                memcpy(text + n, piece, strlen(piece));
+                n += strlen(piece);
+            }
+            check_round_trip(tokenizer, text, n);
+        }
+        tokenizer_free(tokenizer);
+    }
+}
+
+/* Lengths at which a quadratic step or a matcher's limit would show. */
+static void test_tokenizer_long_runs(void **state) {
+    static const char *const units[] = { "a",         " ",     "\n",  "3",    "!", "\xe3\x80\x80",
+                                         "<|im_end|", "<tool", " \n", "\xff", "'s" };
+    static const size_t len_bytes = 1 << 20;
+    _cleanup_(freep)
+    char *text = malloc(len_bytes);
+
+    assert_non_null(text);
+    for (size_t u = 0; u < ARRAY_LEN(units); u++) {
+        for (size_t i = 0; i < len_bytes; i++)
+            text[i] = units[u][i % strlen(units[u])];
+        for (int kind = 0; kind < 3; kind++) {
+            TokenizerSpec spec = kind == 2 ? fixture_spm_spec() : fixture_bpe_spec(kind ? "qwen2" : "smollm");
+            Tokenizer *tokenizer;
+
+            spec.add_space_prefix = -1;
+            tokenizer = new_tokenizer(&spec);
+            check_round_trip(tokenizer, text, len_bytes);
+            tokenizer_free(tokenizer);
+        }
+    }
+}
+
+static void test_tokenizer_too_long(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+    Tokenizer *tokenizer = new_tokenizer(&spec);
+    _cleanup_(token_list_deinit)
+    TokenList list = { 0 };
+    ErrText err = { 0 };
+
+    /* refused by its length before it is read */
+    assert_int_equal(tokenizer_encode(tokenizer, "a", ((size_t)64 << 20) + 1, 0, &list, &err), TOKENIZER_E_TOO_LONG);
+    assert_non_null(strstr(err.text, "67108865 bytes"));
+    assert_int_equal(list.n, 0);
+    tokenizer_free(tokenizer);
+}
+
+/* --- files that are wrong ------------------------------------------------------------------------------------------- */
+
+static void check_refused(const TokenizerSpec *spec, int code, const char *words) {
+    TokenizerFixture fixture;
+    Tokenizer *tokenizer = NULL;
+    ErrText err = { 0 };
+
+    if (fixture_init(&fixture, spec))
+        fail_msg("fixture: %s", fixture.err.text);
+    assert_int_equal(tokenizer_new(&tokenizer, fixture.file, &err), code);
+    assert_null(tokenizer);
+    if (!strstr(err.text, words) || !strstr(err.text, "fixture.gguf"))
+        fail_msg("\"%s\" is not in \"%s\"", words, err.text);
+    fixture_deinit(&fixture);
+}
+
+static void test_tokenizer_unknown_names(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("tekken");
+
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "pre-tokenizer \"tekken\"");
+    spec.pre = "qwen2\xff";
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "pre-tokenizer \"qwen2?\"");
+    spec.model = "bert";
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "\"bert\"");
+    spec.model = NULL;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "tokenizer.ggml.model");
+}
+
+static void test_tokenizer_bad_arrays(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+    int32_t types[FIXTURE_BPE_N];
+
+    spec.n_types--;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.token_type\" has 268 elements for 269 tokens");
+    spec.n_types++;
+    memcpy(types, spec.types, sizeof(types));
+    types[7] = 7;
+    spec.types = types;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "token 7 has type 7");
+    types[7] = -1;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "token 7 has type -1");
+    spec = fixture_bpe_spec("qwen2");
+    spec.tokens = NULL;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "tokenizer.ggml.tokens");
+    spec = fixture_bpe_spec("qwen2");
+    spec.n_tokens = spec.n_types = 0;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "has 0 tokens");
+    spec = fixture_bpe_spec("qwen2");
+    spec.scores = (const float[]){ 1 };
+    spec.n_scores = 1;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.scores\" has 1 elements");
+}
+
+static void test_tokenizer_bad_scores(void **state) {
+    TokenizerSpec spec = fixture_spm_spec();
+    float scores[FIXTURE_SPM_N];
+
+    memcpy(scores, spec.scores, sizeof(scores));
+    spec.scores = NULL;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "tokenizer.ggml.scores");
+    spec.scores = scores;
+    scores[3] = 0.0f / 0.0f;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "the score of token 3 is not a finite number");
+}
+
+static void test_tokenizer_bad_byte_tokens(void **state) {
+    static const char *const bad[] = { "<0x-1>", "<0x+1>", "<0x 1>", "<0xG0>", "<0x100>", "<0x1>", "abc", "" };
+    TokenizerSpec spec = fixture_spm_spec();
+    const char *tokens[FIXTURE_SPM_N];
+
+    memcpy(tokens, spec.tokens, sizeof(tokens));
+    spec.tokens = tokens;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        tokens[FIXTURE_SPM_BYTES + 5] = bad[i];
+        check_refused(&spec, TOKENIZER_E_CORRUPT, "token 8 is a byte token");
+    }
+}
+
+static void test_tokenizer_bad_merges(void **state) {
+    static const char *const bad[] = { "",      " ",    "a",           "ab",     "a ",    "a  ",
+                                       "zz zz", "a zz", "hello world", "\xff a", "a \xc4" };
+    static const char *const whys[] = { "not two texts", "not two texts", "not two texts", "not two texts",
+                                        "not two texts", "alphabet",      "no token",      "no token",
+                                        "no token",      "alphabet",      "alphabet" };
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        const char *merges[] = { "h e", bad[i] };
+
+        spec.merges = merges;
+        spec.n_merges = 2;
+        check_refused(&spec, TOKENIZER_E_CORRUPT, whys[i]);
+        check_refused(&spec, TOKENIZER_E_CORRUPT, "merge 1 ");
+    }
+    spec.merges = NULL;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "tokenizer.ggml.merges");
+}
+
+static void test_tokenizer_bad_ids(void **state) {
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+
+    spec.bos = FIXTURE_BPE_N;
+    check_refused(&spec, TOKENIZER_E_CORRUPT,
+                  "\"tokenizer.ggml.bos_token_id\" is 269, but the model has tokens 0 to 268");
+    spec.bos = 0;
+    spec.eos = UINT32_MAX;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.eos_token_id\" is 4294967295");
+    spec.has_eos = false;
+    spec.add_eos = 1;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.add_eos_token\" is true");
+    spec.add_eos = 0;
+    spec.has_bos = false;
+    spec.add_bos = 1;
+    check_refused(&spec, TOKENIZER_E_CORRUPT, "\"tokenizer.ggml.add_bos_token\" is true");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tokenizer_golden_smollm2),
+        cmocka_unit_test(test_tokenizer_golden_qwen),
+        cmocka_unit_test(test_tokenizer_golden_gemma),
+        cmocka_unit_test(test_tokenizer_real_tables),
+        cmocka_unit_test(test_tokenizer_byte_level),
+        cmocka_unit_test(test_tokenizer_special),
+        cmocka_unit_test(test_tokenizer_retyped_marks),
+        cmocka_unit_test(test_tokenizer_injection_by_merges),
+        cmocka_unit_test(test_tokenizer_sentencepiece),
+        cmocka_unit_test(test_tokenizer_duplicates_and_empty),
+        cmocka_unit_test(test_tokenizer_absent_bytes_are_left_out),
+        cmocka_unit_test(test_tokenizer_round_trip),
+        cmocka_unit_test(test_tokenizer_long_runs),
+        cmocka_unit_test(test_tokenizer_too_long),
+        cmocka_unit_test(test_tokenizer_unknown_names),
+        cmocka_unit_test(test_tokenizer_bad_arrays),
+        cmocka_unit_test(test_tokenizer_bad_scores),
+        cmocka_unit_test(test_tokenizer_bad_byte_tokens),
+        cmocka_unit_test(test_tokenizer_bad_merges),
+        cmocka_unit_test(test_tokenizer_bad_ids),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

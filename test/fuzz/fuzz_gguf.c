@@ -1,0 +1,82 @@
+/* The GGUF reader and what is built on it without the weights' values: hyper-parameters, package checks, the printed form. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/gguf.h"
+#include "model/gguf_text.h"
+#include "model/hparams.h"
+#include "model/package.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
+
+/* What the reader accepted must hold for everyone who uses it; abort() is the fuzzer's sign. */
+static void check_tensors(const GgufFile *file, const uint8_t *data, size_t len_bytes) {
+    for (size_t i = 0; i < gguf_n_tensors(file); i++) {
+        const GgufTensor *tensor = gguf_tensor_at(file, i);
+        uint32_t block_values, block_bytes;
+
+        if (tensor->data < data || tensor->offset_bytes > len_bytes || tensor->len_bytes > len_bytes - tensor->offset_bytes ||
+            gguf_tensor(file, tensor->name) != tensor || !ggml_type_block(tensor->type, &block_values, &block_bytes))
+            abort();
+        if (ggml_type_dequantizable(tensor->type)) {
+            float values[256];
+
+            ggml_dequantize(tensor->type, tensor->data, values, block_values);
+            ggml_dequantize(tensor->type, tensor->data + tensor->len_bytes - block_bytes, values, block_values);
+        }
+    }
+}
+
+static void check_strings(const GgufFile *file) {
+    volatile uint8_t sum = 0;
+
+    for (size_t i = 0; i < gguf_n_keys(file); i++) {
+        const GgufKey *key = gguf_key_at(file, i);
+
+        if (key->type != GGUF_ARRAY || key->value.array.element_type != GGUF_STRING)
+            continue;
+        for (uint64_t j = 0; j < key->value.array.n; j++)
+            for (size_t k = 0; k < key->value.array.strings[j].len_bytes; k++)
+                sum = (uint8_t)(sum + key->value.array.strings[j].data[k]);
+    }
+}
+
+static void check_printed(const GgufFile *file) {
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL, json = STR_BUF_NULL;
+
+    gguf_text_write(file, &text);
+    if (str_buf_failed(&text) || gguf_text_json(file, false, &json))
+        abort();
+    for (const char *c = text.data; *c; c++)
+        if ((*c > 0 && *c < 0x20 && *c != '\n') || *c == 0x7f)
+            abort(); /* a name moved the terminal's cursor */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(package_freep) Package *package = NULL;
+    void *aligned = NULL;
+    Hparams hparams;
+    ErrText err = { "" };
+    int r;
+
+    r = gguf_parse(&file, data, len_bytes, "fuzz", &err);
+    if (r) {
+        if ((r != GGUF_E_CORRUPT && r != GGUF_E_UNSUPPORTED) || strncmp(err.text, "fuzz: ", 6))
+            abort();
+        return 0;
+    }
+    check_tensors(file, data, len_bytes);
+    check_strings(file);
+    check_printed(file);
+    if (!hparams_read(&hparams, file, &err))
+        (void)hparams_check_tensors(&hparams, file, &err);
+    if (package_is(file) && !posix_memalign(&aligned, PACKAGE_ALIGNMENT, len_bytes)) {
+        memcpy(aligned, data, len_bytes);
+        (void)package_parse(&package, aligned, len_bytes, "fuzz", &err);
+        package = package_free(package);
+        free(aligned);
+    }
+    return 0;
+}

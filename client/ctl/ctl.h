@@ -65,6 +65,7 @@ struct Ctl {
     CtlJson json;
     bool quiet;
     bool out_tty, err_tty;
+    bool progress_drawn;
     CoordgenClient *client;
     int signal_fd; /* SIGINT arrives here once ctl_interrupts_open() was called; -1 */
 };
@@ -99,9 +100,9 @@ char *ctl_bytes_text(char *room, size_t room_bytes, uint64_t len_bytes); /* "1.2
 char *ctl_count_text(char *room, size_t room_bytes, uint64_t count);     /* "134.5 M" */
 char *ctl_duration_text(char *room, size_t room_bytes, uint64_t us);
 /* Progress on standard error, on one line of a terminal; nothing elsewhere. */
-void ctl_progress(const Ctl *ctl, const char *what, double share, double eta_seconds); /* eta < 0: not known */
-void ctl_progress_line(const Ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void ctl_progress_clear(const Ctl *ctl);
+void ctl_progress(Ctl *ctl, const char *what, double share, double eta_seconds); /* eta < 0: not known */
+void ctl_progress_line(Ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ctl_progress_clear(Ctl *ctl); /* when one is drawn */
 
 /* ctl_service.c */
 int ctl_connect(Ctl *ctl); /* 0 or an exit status; says why */

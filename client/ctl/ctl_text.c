@@ -119,12 +119,13 @@ static bool progress_wanted(const Ctl *ctl) {
 }
 
 /* "\r" and "erase to the end of the line" of ECMA-48, which every terminal since the VT100 has. */
-void ctl_progress_clear(const Ctl *ctl) {
-    if (progress_wanted(ctl))
+void ctl_progress_clear(Ctl *ctl) {
+    if (ctl->progress_drawn)
         fputs("\r\033[K", stderr);
+    ctl->progress_drawn = false;
 }
 
-void ctl_progress_line(const Ctl *ctl, const char *format, ...) {
+void ctl_progress_line(Ctl *ctl, const char *format, ...) {
     char line[256];
     va_list args;
 
@@ -135,9 +136,10 @@ void ctl_progress_line(const Ctl *ctl, const char *format, ...) {
     va_end(args);
     fprintf(stderr, "\r\033[K%.*s", (int)terminal_columns() - 1, line);
     fflush(stderr);
+    ctl->progress_drawn = true;
 }
 
-void ctl_progress(const Ctl *ctl, const char *what, double share, double eta_seconds) {
+void ctl_progress(Ctl *ctl, const char *what, double share, double eta_seconds) {
     char bar[41], eta[48] = "", time_text[32];
     unsigned n_full;
 

@@ -1,0 +1,227 @@
+#undef NDEBUG
+#define _GNU_SOURCE
+#include "client/ctl/ctl.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/ctl/ctl_json.h"
+
+static const CtlVerb *const verbs[] = { &ctl_verb_generate, &ctl_verb_status, &ctl_verb_model_list,
+                                        &ctl_verb_model_load };
+
+/* Parses words (a NULL ends them); what went to standard error is dropped. */
+static int parse(Ctl *ctl, bool *helpp, char **words) {
+    FILE *real = stderr;
+    bool version;
+    int argc = 0, r;
+
+    while (words[argc])
+        argc++;
+    *ctl = (Ctl){ .signal_fd = -1 };
+    stderr = fopen("/dev/null", "w");
+    assert_non_null(stderr);
+    r = ctl_parse(ctl, argc, words, verbs, ARRAY_LEN(verbs), helpp, &version);
+    fclose(stderr);
+    stderr = real;
+    return r;
+}
+
+static void drop(Ctl *ctl) {
+    free(ctl->values);
+    free(ctl->args);
+}
+
+#define WORDS(...) ((char *[]){ (char[]){ "coordgenctl" }, __VA_ARGS__, NULL })
+#define WORD(text) ((char[]){ text })
+
+static void test_ctl_parse_finds_verb_options_and_arguments(void **state) {
+    uint64_t n = 0;
+    bool help;
+    Ctl ctl;
+
+    assert_int_equal(parse(&ctl, &help,
+                           WORDS(WORD("--socket"), WORD("/s"), WORD("generate"), WORD("one"), WORD("-n5"),
+                                 WORD("--stop=a"), WORD("--stop"), WORD("--b"), WORD("-j"), WORD("--"), WORD("--two"))),
+                     0);
+    assert_ptr_equal(ctl.verb, &ctl_verb_generate);
+    assert_int_equal(ctl.n_args, 2);
+    assert_string_equal(ctl.args[0], "one");
+    assert_string_equal(ctl.args[1], "--two");
+    assert_string_equal(ctl_text(&ctl, "socket", ""), "/s");
+    assert_true(ctl_number(&ctl, "max-tokens", 5, &n));
+    assert_int_equal(n, 5);
+    assert_string_equal(ctl_text(&ctl, "stop", ""), "--b"); /* the last; what follows an option is its value */
+    assert_int_equal(ctl.json, CTL_JSON_SHORT);
+    drop(&ctl);
+}
+
+static void test_ctl_parse_groups_and_aliases(void **state) {
+    bool help;
+    Ctl ctl;
+
+    assert_int_equal(parse(&ctl, &help, WORDS(WORD("model"), WORD("-q"), WORD("list"))), 0);
+    assert_ptr_equal(ctl.verb, &ctl_verb_model_list);
+    assert_true(ctl.quiet);
+    drop(&ctl);
+    assert_int_equal(parse(&ctl, &help, WORDS(WORD("ls"))), 0);
+    assert_ptr_equal(ctl.verb, &ctl_verb_model_list);
+    drop(&ctl);
+    assert_int_equal(parse(&ctl, &help, WORDS(WORD("ps"), WORD("--json=off"))), 0);
+    assert_ptr_equal(ctl.verb, &ctl_verb_status);
+    drop(&ctl);
+    assert_int_equal(parse(&ctl, &help, WORDS(WORD("model"), WORD("load"), WORD("--help"))), 0);
+    assert_true(help); /* although an argument is missing */
+    drop(&ctl);
+}
+
+static void test_ctl_parse_refuses(void **state) {
+    char **cases[] = {
+        WORDS(WORD("frobnicate")),
+        WORDS(WORD("model")),
+        WORDS(WORD("model"), WORD("ls")), /* an alias is of the whole verb */
+        WORDS(WORD("list")),
+        WORDS(WORD("status"), WORD("extra")),
+        WORDS(WORD("status"), WORD("--max-tokens=1")), /* of another verb */
+        WORDS(WORD("--max-tokens=1"), WORD("generate")),
+        WORDS(WORD("generate"), WORD("--max-tokens")),
+        WORDS(WORD("generate"), WORD("--raw=yes")),
+        WORDS(WORD("generate"), WORD("--")), /* fine: no argument means standard input */
+        WORDS(WORD("generate"), WORD("-rq")),
+        WORDS(WORD("generate"), WORD("-z")),
+        WORDS(WORD("status"), WORD("--json=loud")),
+        WORDS(WORD("status"), WORD("---")),
+        WORDS(WORD("status"), WORD("--=x")),
+        WORDS(WORD("model"), WORD("load")),
+        WORDS(WORD("-q")),
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        bool help;
+        Ctl ctl;
+
+        if (parse(&ctl, &help, cases[i]) != (i == 9 ? 0 : CTL_EXIT_USAGE))
+            fail_msg("case %zu", i);
+        drop(&ctl);
+    }
+}
+
+static void test_ctl_numbers(void **state) {
+    static const struct {
+        const char *text;
+        bool good;
+    } cases[] = {
+        { "0", true }, { "18446744073709551615", true }, { "18446744073709551616", false }, { "-1", false },
+        { "+1", false }, { " 1", false }, { "1x", false }, { "", false }, { "0x10", false }, { "1.5", false },
+    };
+    static const CtlOption seed = { "seed", 0, "N", "" };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CtlValue value = { &seed, cases[i].text };
+        Ctl ctl = { .values = &value, .n_values = 1 };
+        uint64_t n = 7;
+        FILE *real = stderr;
+        bool good;
+
+        stderr = fopen("/dev/null", "w");
+        good = ctl_number(&ctl, "seed", UINT64_MAX, &n);
+        fclose(stderr);
+        stderr = real;
+        if (good != cases[i].good || (!good && n != 7))
+            fail_msg("'%s'", cases[i].text);
+    }
+}
+
+static void test_ctl_nearest(void **state) {
+    static const char *const names[] = { "generate", "chat", "status", "ping", "model" };
+
+    assert_string_equal(ctl_nearest("genrate", names, 5), "generate");
+    assert_string_equal(ctl_nearest("sattus", names, 5), "status"); /* two letters swapped */
+    assert_string_equal(ctl_nearest("gen", names, 5), "generate");  /* its beginning */
+    assert_string_equal(ctl_nearest("pin", names, 5), "ping");
+    assert_null(ctl_nearest("xyzzy", names, 5));
+    assert_null(ctl_nearest("a-word-that-is-far-longer-than-any-option-can-be", names, 5));
+}
+
+static void check_put(const char *in, size_t len_bytes, bool tty, const char *out, size_t out_bytes) {
+    char *text = NULL;
+    size_t text_bytes;
+    FILE *file = open_memstream(&text, &text_bytes);
+
+    ctl_put(file, in, len_bytes, tty);
+    fclose(file);
+    assert_int_equal(text_bytes, out_bytes);
+    assert_memory_equal(text, out, out_bytes);
+    free(text);
+}
+
+#define PUT(in, out) check_put(in, sizeof(in) - 1, true, out, sizeof(out) - 1)
+
+static void test_ctl_put_keeps_a_terminal_safe(void **state) {
+    PUT("plain \xc3\xbc \xe2\x82\xac \xf0\x9f\x99\x82\n\tend", "plain \xc3\xbc \xe2\x82\xac \xf0\x9f\x99\x82\n\tend");
+    PUT("\033]0;title\007x\033[2Jy", "]0;titlex[2Jy");
+    PUT("a\0b\rc\bd\177e", "abcde");
+    PUT("\xc2\x9b"
+        "31mred\xc2\xa0ok",
+        "31mred\xc2\xa0ok"); /* C1: CSI as U+009B; U+00A0 is text */
+    PUT("\x9b"
+        "2J\x85",
+        "2J"); /* the same as single bytes, which are no UTF-8 */
+    PUT("cut\xe2\x82", "cut");
+    PUT("\xe2\x9b[31m", "[31m"); /* a lead byte must not swallow what follows */
+    check_put("\033[0m", 4, false, "\033[0m", 4); /* a file gets every byte */
+}
+
+static void test_ctl_put_escaped(void **state) {
+    static const char in[] = "a\n\\\xe2\x82\xac\x1b\xff";
+    char *text = NULL;
+    size_t text_bytes;
+    FILE *file = open_memstream(&text, &text_bytes);
+
+    ctl_put_escaped(file, in, sizeof(in) - 1);
+    fclose(file);
+    assert_string_equal(text, "a\\n\\\\\xe2\x82\xac\\x1b\\xff");
+    free(text);
+}
+
+static void test_ctl_json_text_is_always_text(void **state) {
+    json_t *good = ctl_json_text("a\0b", 3), *bad = ctl_json_text("a\xff\xe2\x82z\xe2\x82\xac", 8);
+
+    assert_int_equal(json_string_length(good), 3);
+    assert_string_equal(json_string_value(bad), "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdz\xe2\x82\xac");
+    json_decref(good);
+    json_decref(bad);
+}
+
+static void test_ctl_amounts(void **state) {
+    char room[32];
+
+    assert_string_equal(ctl_bytes_text(room, sizeof(room), 1023), "1023 B");
+    assert_string_equal(ctl_bytes_text(room, sizeof(room), 1536), "1.5 KiB");
+    assert_string_equal(ctl_bytes_text(room, sizeof(room), UINT64_MAX), "16384.0 PiB");
+    assert_string_equal(ctl_duration_text(room, sizeof(room), 999), "999 us");
+    assert_string_equal(ctl_duration_text(room, sizeof(room), 61000000), "1 min 1 s");
+    assert_string_equal(ctl_duration_text(room, sizeof(room), UINT64_C(90000) * 1000000), "1 days 1 h");
+    assert_string_equal(ctl_count_text(room, sizeof(room), 134515008), "134.5 M");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ctl_parse_finds_verb_options_and_arguments),
+        cmocka_unit_test(test_ctl_parse_groups_and_aliases),
+        cmocka_unit_test(test_ctl_parse_refuses),
+        cmocka_unit_test(test_ctl_numbers),
+        cmocka_unit_test(test_ctl_nearest),
+        cmocka_unit_test(test_ctl_put_keeps_a_terminal_safe),
+        cmocka_unit_test(test_ctl_put_escaped),
+        cmocka_unit_test(test_ctl_json_text_is_always_text),
+        cmocka_unit_test(test_ctl_amounts),
+    };
+
+    return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);
+}

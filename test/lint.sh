@@ -49,7 +49,7 @@ else # a tarball
 fi
 pick() { printf '%s\n' "${files[@]}" | grep -E "$1"; }
 mapfile -t sources < <(pick '\.(c|h|inc)$')
-mapfile -t library < <(pick '^(base|quant|model|backends|scheduler|spec|engine|proto|client|daemon)/.*\.(c|h|inc)$')
+mapfile -t library < <(pick '^(base|quant|model|backends|scheduler|spec|engine|proto|client|daemon)/.*\.(c|h|inc)$' | grep -v '^client/example/')
 mapfile -t texts < <(pick '\.(c|h|inc|py|sh|mk|md|proto|json|conf|service|socket|map|in|yml)$|^(Makefile|tools/|test/fuzz/run-fuzz|test/run-check)' |
     grep -vE '^test/golden/|\.bin$')
 

@@ -49,7 +49,22 @@ static int refuse_merge(const GgufFile *file, uint32_t rank, const GgufString *m
                    gguf_path(file), rank, printable(&text, merge->data, merge->len_bytes), why);
 }
 
-static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString *merge, uint32_t rank, ErrText *err) {
+/* The token of a merged text. Tables list the results of the merges in their order, so it is mostly the one after the
+ * result before; that saves the costly third of the look-ups. */
+static uint32_t find_merged(const Vocab *vocab, const char *bytes, size_t len_bytes, uint32_t expected) {
+    if (expected < vocab->n_tokens && vocab->types[expected] == TOKEN_NORMAL && !vocab->words.n_duplicates) {
+        uint32_t expected_bytes;
+        const char *text = vocab_text(vocab, expected, &expected_bytes);
+
+        if (expected_bytes == len_bytes && !memcmp(text, bytes, len_bytes))
+            return expected;
+    }
+    return find_part(vocab, bytes, len_bytes);
+}
+
+/* *expectedp: the token that the merge may give; out: the same for the next merge. */
+static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString *merge, uint32_t rank, uint32_t *expectedp,
+                     ErrText *err) {
     const Vocab *vocab = bpe->vocab;
     char bytes[MERGE_TEXT_MAX_BYTES];
     uint32_t left, right, id;
@@ -67,9 +82,10 @@ static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString *merge, ui
         return refuse_merge(file, rank, merge, "is not in the byte-level alphabet", err);
     left = find_part(vocab, bytes, n_left);
     right = find_part(vocab, bytes + n_left, n_right);
-    id = find_part(vocab, bytes, n_left + n_right);
+    id = find_merged(vocab, bytes, n_left + n_right, *expectedp);
     if (left == UINT32_MAX || right == UINT32_MAX || id == UINT32_MAX)
         return refuse_merge(file, rank, merge, "names a text that is no token", err);
+    *expectedp = id + 1;
     /* Without this merge the parts stay apart: what a user types does not grow into a control token. */
     if (is_closed(vocab, left) || is_closed(vocab, right) || is_closed(vocab, id))
         return 0;
@@ -83,6 +99,7 @@ static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString *merge, ui
 
 int bpe_init(Bpe *bpe, const Vocab *vocab, const GgufFile *file, bool whole_words_first, ErrText *err) {
     const GgufArray *merges;
+    uint32_t expected = 0;
     size_t n_slots = 16;
     int r;
 
@@ -102,7 +119,7 @@ int bpe_init(Bpe *bpe, const Vocab *vocab, const GgufFile *file, bool whole_word
         return err_raise(-ENOMEM);
     memset(bpe->merges, 0xff, n_slots * sizeof(*bpe->merges));
     for (uint32_t rank = 0; rank < merges->n; rank++) {
-        r = add_merge(bpe, file, &merges->strings[rank], rank, err);
+        r = add_merge(bpe, file, &merges->strings[rank], rank, &expected, err);
         if (r)
             return r;
     }

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 
-#define PROBES_MAX 4096 /* at half load a run of 100 slots does not happen by chance */
+#define PROBES_MAX 4096 /* at three quarters of load a run of 1000 slots does not happen by chance */
 
 static uint64_t mixed(uint64_t value) {
     __extension__ typedef unsigned __int128 Wide;
@@ -31,7 +31,7 @@ static uint64_t text_hash(const char *text, size_t len_bytes) {
 int text_index_init(TextIndex *index, uint32_t n_texts, const char *texts, const uint32_t *offsets) {
     uint64_t n_slots = 16;
 
-    while (n_slots < 2 * (uint64_t)n_texts)
+    while (3 * n_slots < 4 * (uint64_t)n_texts) /* a small table stays in the cache */
         n_slots *= 2;
     *index = (TextIndex){ .texts = texts, .offsets = offsets };
     if (n_slots > UINT32_MAX)
@@ -81,6 +81,8 @@ int text_index_add(TextIndex *index, uint32_t id) {
         return TEXT_INDEX_E_CLUSTER;
     if (slot->id == UINT32_MAX)
         *slot = (TextSlot){ .check = (uint32_t)(hash >> 32), .id = id };
+    else
+        index->n_duplicates++;
     return 0;
 }
 

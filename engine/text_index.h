@@ -17,7 +17,8 @@ typedef struct TextSlot {
 /* The text of id is texts[offsets[id]] .. texts[offsets[id + 1]]. */
 typedef struct TextIndex {
     TextSlot *slots;
-    uint32_t mask; /* slots - 1 */
+    uint32_t mask;         /* slots - 1 */
+    uint32_t n_duplicates; /* texts added that were there already */
     const char *texts;
     const uint32_t *offsets;
 } TextIndex;

@@ -128,6 +128,8 @@ $(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIEN
 	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-eval: $(call objs,$(EVAL_SRC)) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
+$(BUILD)/bin/bench-kernels: $(OBJ)/test/bench/bench_kernels.o $(LIB_CORE) $(LIB_BASE)
+	$(call link,$(BASE_LIBS))
 
 PROGRAMS := $(patsubst %,$(BUILD)/bin/%,$(if $(wildcard daemon/coordgend.c),coordgend) \
             $(if $(wildcard client/ctl/coordgenctl.c),coordgenctl) $(if $(EVAL_SRC),coordgen-eval))

@@ -45,16 +45,16 @@ static inline __attribute__((always_inline)) void panel(const Int8Weights *weigh
     const float *bias = weights->bias ? weights->bias + first : NULL;
     __m256i sum[PANEL_ROWS][2];
 
-UNROLL
+    UNROLL
     for (size_t r = 0; r < n_rows; r++)
         sum[r][0] = sum[r][1] = _mm256_setzero_si256();
-UNROLL_BY_4
+    UNROLL_BY_4
     for (size_t i = 0; i < stride; i += 4) {
         __m256i w0 = _mm256_load_si256((const __m256i *)(tiles + i * INT8_TILE_OUTPUTS));
         __m256i w1 = _mm256_load_si256((const __m256i *)(tiles + i * INT8_TILE_OUTPUTS + 32));
         __m256i w0_abs = _mm256_abs_epi8(w0), w1_abs = _mm256_abs_epi8(w1);
 
-UNROLL
+        UNROLL
         for (size_t r = 0; r < n_rows; r++) {
             int32_t quad;
             __m256i quads;
@@ -65,7 +65,7 @@ UNROLL
             sum[r][1] = add_products(sum[r][1], w1_abs, w1, quads);
         }
     }
-UNROLL
+    UNROLL
     for (size_t r = 0; r < n_rows; r++) {
         float *to = y + (row + r) * y_stride + first, x_scale = rows->scales[row + r];
 

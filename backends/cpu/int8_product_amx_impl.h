@@ -53,9 +53,10 @@ static void finish(const Int8Weights *weights, const Int8Rows *rows, size_t row,
     }
 }
 
-/* One panel of n_rows <= 32 rows by 1 or 2 blocks, under the configuration for n_rows. */
+/* One panel of n_rows <= 32 rows by 1 or 2 blocks, under the configuration for n_rows. With each tile of inputs it fetches
+ * ahead_bytes from `ahead` into the second-level cache (a prefetch past the end of the weights does not fault). */
 static void product_panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t n_rows, size_t block,
-                          size_t n_blocks, float *y, size_t y_stride) {
+                          size_t n_blocks, float *y, size_t y_stride, const int8_t *ahead, size_t ahead_bytes) {
     _Alignas(64) int32_t sums[2][PANEL_ROWS][INT8_TILE_OUTPUTS];
     const ptrdiff_t stride = (ptrdiff_t)rows->stride_bytes;
     const bool has_lower = n_rows > TILE_ROWS, has_second = n_blocks > 1;
@@ -70,6 +71,8 @@ static void product_panel(const Int8Weights *weights, const Int8Rows *rows, size
         _tile_zero(3);
     }
     for (size_t t = 0; t < weights->k_tiles; t++) {
+        for (size_t i = 0; i < ahead_bytes; i += 64)
+            __builtin_prefetch(ahead + t * ahead_bytes + i, 0, 2);
         _tile_loadd(4, upper + t * INT8_TILE_INPUTS, stride);
         _tile_loadd(6, first + t * INT8_TILE_BYTES, TILE_ROW_BYTES);
         _tile_dpbssd(0, 4, 6);
@@ -98,24 +101,31 @@ static void product_panel(const Int8Weights *weights, const Int8Rows *rows, size
  * int8_product_amx_body() - TDPBSSD: 16 rows x 16 outputs x 64 inputs an instruction
  *
  * A pair of blocks is read once from memory and stays in the second-level cache while all rows pass over it in panels of
- * 32. The configuration is the thread's: loaded when the height of the panel changes (once for up to 32 rows), released
- * at the end, so that no context switch saves tiles between calls. Rows past the last are not read: tiles are as high as
- * the rows there are.
+ * 32; each panel fetches its share of the next pair, so that memory is read while products are made. The configuration
+ * is the thread's: loaded when the height of the panel changes (once for up to 32 rows), released at the end, so that no
+ * context switch saves tiles between calls. Rows past the last are not read: tiles are as high as the rows there are.
  */
 static void int8_product_amx_body(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                                   float *y, size_t y_stride) {
+    const size_t n_panels = (rows->rows + PANEL_ROWS - 1) / PANEL_ROWS, pair_tile_bytes = 2 * INT8_TILE_BYTES;
     size_t configured_rows = 0;
 
     assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX);
-    for (size_t block = block_begin; block < block_end; block += 2)
-        for (size_t row = 0; row < rows->rows; row += PANEL_ROWS) {
-            const size_t left = rows->rows - row, n_rows = left < PANEL_ROWS ? left : PANEL_ROWS;
+    for (size_t block = block_begin; block < block_end; block += 2) {
+        const int8_t *ahead = weights->tiles + block * weights->k_tiles * INT8_TILE_BYTES;
+        const size_t share_bytes = block_end - block > 2 ? (pair_tile_bytes / 64 + n_panels - 1) / n_panels * 64 : 0;
+
+        for (size_t p = 0; p < n_panels; p++) {
+            const size_t row = p * PANEL_ROWS, left = rows->rows - row, n_rows = left < PANEL_ROWS ? left : PANEL_ROWS;
+            const size_t ahead_bytes = p * share_bytes < pair_tile_bytes ? share_bytes : 0;
 
             if (n_rows != configured_rows)
                 configure(n_rows < TILE_ROWS ? n_rows : TILE_ROWS, n_rows > TILE_ROWS ? n_rows - TILE_ROWS : 0);
             configured_rows = n_rows;
-            product_panel(weights, rows, row, n_rows, block, block_end - block > 1 ? 2 : 1, y, y_stride);
+            product_panel(weights, rows, row, n_rows, block, block_end - block > 1 ? 2 : 1, y, y_stride,
+                          ahead + (pair_tile_bytes + p * ahead_bytes) * weights->k_tiles, ahead_bytes);
         }
+    }
     if (configured_rows)
         _tile_release();
 }

@@ -1,0 +1,327 @@
+/* Kernels beside what the machine can do, all on one thread and in one run:
+ *   peak       products or float operations a second of a loop that only touches registers, by instruction set
+ *   bandwidth  a long read of memory
+ *   product    int8 kernels by rows; weights come from memory (more of them than the last-level cache holds)
+ *   attention  one row against 1024 positions of float16 keys and values
+ * build/bin/bench-kernels */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "backends/cpu/int8_product.h"
+#include "backends/cpu/row_ops.h"
+#include "base/cleanup.h"
+#include "base/cpu.h"
+
+/* Time of this thread alone: other work on the machine takes its share of the caches, not of the clock. */
+static uint64_t now_ns(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+enum { K = 1536, N = 8960, MATRICES = 8, ROWS_MAX = 256, REPEATS = 5 };
+
+static volatile uint64_t sink;
+
+#if defined(__x86_64__)
+#define SIX(text) text("0") text("1") text("2") text("3") text("4") text("5")
+#define TWELVE(text) SIX(text) text("6") text("7") text("8") text("9") text("10") text("11")
+#define CLOBBERS "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
+                 "xmm13", "xmm14", "xmm15"
+
+#define VNNI_STEP(i) "vpdpbusd %%zmm12, %%zmm13, %%zmm" i "\n\t"
+static void vnni_loop(size_t n) {
+    for (size_t i = 0; i < n; i++)
+        __asm__ volatile(TWELVE(VNNI_STEP) : : : CLOBBERS);
+}
+
+/* The four instructions of 32 products. */
+#define AVX2_STEP(i)                                                                                                   \
+    "vpsignb %%ymm12, %%ymm13, %%ymm14\n\tvpmaddubsw %%ymm14, %%ymm12, %%ymm14\n\t"                                    \
+    "vpmaddwd %%ymm13, %%ymm14, %%ymm14\n\tvpaddd %%ymm14, %%ymm" i ", %%ymm" i "\n\t"
+static void avx2_loop(size_t n) {
+    for (size_t i = 0; i < n; i++)
+        __asm__ volatile(SIX(AVX2_STEP) : : : CLOBBERS);
+}
+
+/* A product and a sum, rounded apart, as the row operators do it. */
+#define F32_STEP(reg, i) "vmulps %%" reg "12, %%" reg "13, %%" reg "14\n\tvaddps %%" reg "14, %%" reg i ", %%" reg i "\n\t"
+#define F32_ZMM_STEP(i) F32_STEP("zmm", i)
+#define F32_YMM_STEP(i) F32_STEP("ymm", i)
+static void f32_avx512_loop(size_t n) {
+    for (size_t i = 0; i < n; i++)
+        __asm__ volatile(TWELVE(F32_ZMM_STEP) : : : CLOBBERS);
+}
+
+static void f32_avx2_loop(size_t n) {
+    for (size_t i = 0; i < n; i++)
+        __asm__ volatile(TWELVE(F32_YMM_STEP) : : : CLOBBERS);
+}
+
+#define F32_XMM_STEP(i) "movaps %%xmm12, %%xmm14\n\tmulps %%xmm13, %%xmm14\n\taddps %%xmm14, %%xmm" i "\n\t"
+static void f32_scalar_loop(size_t n) {
+    for (size_t i = 0; i < n; i++)
+        __asm__ volatile(TWELVE(F32_XMM_STEP) : : : CLOBBERS);
+}
+
+/* 16 x 16 x 64 products an instruction into 4 tiles. */
+static void amx_loop(size_t n) {
+    _Alignas(64) uint8_t config[64] = { 1 };
+
+    for (int tile = 0; tile < 8; tile++) {
+        config[16 + 2 * tile] = 64;
+        config[48 + tile] = 16;
+    }
+    __asm__ volatile("ldtilecfg (%0)" : : "r"(config) : "memory");
+    for (size_t i = 0; i < n; i++)
+        __asm__ volatile("tdpbssd %%tmm6, %%tmm4, %%tmm0\n\ttdpbssd %%tmm7, %%tmm4, %%tmm1\n\t"
+                         "tdpbssd %%tmm6, %%tmm5, %%tmm2\n\ttdpbssd %%tmm7, %%tmm5, %%tmm3" : :);
+    __asm__ volatile("tilerelease" : :);
+}
+
+static const struct {
+    const char *name, *kernel, *unit;
+    uint32_t need;
+    void (*loop)(size_t n);
+    double ops; /* by call of the loop with 1; a product and its sum are 2 */
+} peaks[] = {
+    { "AMX tdpbssd", "int8_product__amx", "int8", CPU_AMX_INT8, amx_loop, 4.0 * 2 * 16 * 16 * 64 },
+    { "AVX-512 vpdpbusd", "int8_product__avx512vnni", "int8", CPU_AVX512VNNI, vnni_loop, 12.0 * 2 * 64 },
+    { "AVX2 vpmaddubsw", "int8_product__avx2", "int8", CPU_AVX2, avx2_loop, 6.0 * 2 * 32 },
+    { "AVX-512 mul, add", "row_ops__avx512", "f32", CPU_AVX512, f32_avx512_loop, 12.0 * 2 * 16 },
+    { "AVX2 mul, add", "row_ops__avx2", "f32", CPU_AVX2, f32_avx2_loop, 12.0 * 2 * 8 },
+    { "SSE2 mul, add", "row_ops__scalar", "f32", 0, f32_scalar_loop, 12.0 * 2 * 4 },
+};
+
+/* Giga-operations a second; 0 when unknown here. */
+static double peak_of(const char *kernel) {
+    const size_t n = 200000;
+
+    for (size_t i = 0; i < ARRAY_LEN(peaks); i++) {
+        uint64_t best = UINT64_MAX;
+
+        if (strcmp(peaks[i].kernel, kernel) || (peaks[i].need & ~cpu_features()))
+            continue;
+        for (int repeat = 0; repeat < 8; repeat++) {
+            uint64_t start = now_ns(), time;
+
+            peaks[i].loop(n);
+            time = now_ns() - start;
+            best = time < best ? time : best;
+        }
+        return peaks[i].ops * (double)n / (double)best;
+    }
+    return 0;
+}
+
+static void print_peaks(void) {
+    for (size_t i = 0; i < ARRAY_LEN(peaks); i++)
+        if (peaks[i].need & ~cpu_features())
+            printf("  %-18s absent on this machine\n", peaks[i].name);
+        else
+            printf("  %-18s %8.1f G%s op/s\n", peaks[i].name, peak_of(peaks[i].kernel), peaks[i].unit);
+}
+#else
+static double peak_of(const char *kernel) {
+    return 0;
+}
+
+static void print_peaks(void) {
+    printf("  no register loops for this architecture\n");
+}
+#endif
+
+/* GB/s of reading the buffer once. */
+static double bandwidth_of(const int8_t *buffer, size_t bytes) {
+    uint64_t best = UINT64_MAX;
+
+    for (int repeat = 0; repeat < REPEATS; repeat++) {
+        uint64_t start = now_ns(), sums[8] = { 0 }, time;
+
+        for (size_t i = 0; i + 64 <= bytes; i += 64)
+            for (size_t lane = 0; lane < 8; lane++) {
+                uint64_t word;
+
+                memcpy(&word, buffer + i + 8 * lane, sizeof(word));
+                sums[lane] += word;
+            }
+        time = now_ns() - start;
+        for (size_t lane = 0; lane < 8; lane++)
+            sink += sums[lane];
+        best = time < best ? time : best;
+    }
+    return (double)bytes / (double)best;
+}
+
+static void *aligned(size_t bytes) {
+    const size_t huge = (size_t)2 << 20, alignment = bytes < huge ? 64 : huge;
+    void *p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+
+    if (!p) {
+        fprintf(stderr, "bench-kernels: no memory for %zu bytes\n", bytes);
+        exit(1);
+    }
+    if (bytes >= huge)
+        madvise(p, bytes, MADV_HUGEPAGE); /* reading 4 KiB pages is slower by a third here */
+    return p;
+}
+
+static void bench_product(const Int8ProductKernel *kernel, const Int8Weights *weights, const Int8Rows *all, float *y,
+                          double bandwidth) {
+    static const size_t row_counts[] = { 1, 2, 4, 8, 16, 32, 64, 256 };
+    const double peak = peak_of(kernel->name), matrix_bytes = (double)weights->n_blocks * weights->k_tiles * INT8_TILE_BYTES;
+
+    for (size_t c = 0; c < ARRAY_LEN(row_counts); c++) {
+        Int8Rows rows = *all;
+        uint64_t best = UINT64_MAX;
+        double gops, gbytes;
+
+        rows.rows = row_counts[c];
+        if (!kernel->need && rows.rows > 16)
+            break; /* the reference: slow, and the same a row */
+        for (int repeat = 0; repeat < REPEATS; repeat++)
+            for (size_t m = 0; m < MATRICES; m++) {
+                uint64_t start = now_ns(), time;
+
+                kernel->fn(&weights[m], &rows, 0, weights[m].n_blocks, y, N);
+                time = now_ns() - start;
+                best = time < best ? time : best;
+            }
+        gops = 2.0 * (double)rows.rows * N * K / (double)best;
+        gbytes = matrix_bytes / (double)best;
+        printf("  %-26s %4zu %9.3f %9.1f", kernel->name, rows.rows, (double)best / 1e6, gops);
+        peak > 0 ? printf(" %6.1f %%", 100 * gops / peak) : printf("       -");
+        printf(" %8.2f %6.1f %%\n", gbytes, 100 * gbytes / bandwidth);
+    }
+}
+
+static void bench_attention(const RowOps *ops) {
+    static const struct {
+        const char *model;
+        size_t n_kv, n_group, head_size;
+    } shapes[] = { { "smollm2-135m", 3, 3, 64 }, { "qwen2.5-0.5b", 2, 7, 64 }, { "qwen2.5-1.5b", 2, 6, 128 }, { "gemma3-270m", 1, 4, 256 } };
+    enum { POSITIONS = 1024 };
+    const double peak = peak_of(ops->name);
+
+    for (size_t s = 0; s < ARRAY_LEN(shapes); s++) {
+        const size_t width = shapes[s].n_kv * shapes[s].head_size, n_q = shapes[s].n_kv * shapes[s].n_group * shapes[s].head_size;
+        _cleanup_(freep) uint16_t *k = aligned(POSITIONS * width * sizeof(*k)), *v = aligned(POSITIONS * width * sizeof(*v));
+        _cleanup_(freep) float *q = aligned(n_q * sizeof(*q)), *out = aligned(n_q * sizeof(*out));
+        _cleanup_(freep) float *scores = aligned(shapes[s].n_group * POSITIONS * sizeof(*scores));
+        uint64_t best = UINT64_MAX;
+        double ops_count = 4.0 * POSITIONS * (double)n_q;
+
+        for (size_t i = 0; i < POSITIONS * width; i++) {
+            k[i] = (uint16_t)(0x3000 + i * 37 % 0x0c00);
+            v[i] = (uint16_t)(0x3000 + i * 91 % 0x0c00);
+        }
+        for (size_t i = 0; i < n_q; i++)
+            q[i] = (float)(i % 7) / 8 - 0.375f;
+        for (int repeat = 0; repeat < 10 * REPEATS; repeat++) {
+            uint64_t start = now_ns(), time;
+
+            for (size_t h = 0; h < shapes[s].n_kv; h++)
+                ops->attention(&(AttentionRow){
+                    .q = q + h * shapes[s].n_group * shapes[s].head_size,
+                    .k = k + h * shapes[s].head_size,
+                    .v = v + h * shapes[s].head_size,
+                    .kv_stride = width,
+                    .end = POSITIONS,
+                    .n_group = shapes[s].n_group,
+                    .head_size = shapes[s].head_size,
+                    .scale = 0.125f,
+                    .scores = scores,
+                    .out = out + h * shapes[s].n_group * shapes[s].head_size,
+                });
+            time = now_ns() - start;
+            best = time < best ? time : best;
+        }
+        printf("  %-16s %-14s %9.1f %9.1f", ops->name, shapes[s].model, (double)best / 1e3, ops_count / (double)best);
+        peak > 0 ? printf(" %6.1f %%\n", 100 * ops_count / (double)best / peak) : printf("       -\n");
+    }
+}
+
+static void bench_rows(const RowOps *ops) {
+    enum { WIDTH = 8704 }; /* 17 blocks of 512 */
+    _cleanup_(freep) float *x = aligned(WIDTH * sizeof(*x)), *y = aligned(WIDTH * sizeof(*y)), *out = aligned(WIDTH * sizeof(*out));
+    _cleanup_(freep) int8_t *q = aligned(WIDTH);
+    uint64_t best[6];
+
+    memset(best, 0xff, sizeof(best));
+    for (size_t i = 0; i < WIDTH; i++) {
+        x[i] = (float)(i % 97) / 10 - 4.8f;
+        y[i] = (float)(i % 89) / 10 - 4.4f;
+    }
+    for (int repeat = 0; repeat < 20 * REPEATS; repeat++) {
+        uint64_t times[ARRAY_LEN(best) + 1];
+
+        times[0] = now_ns();
+        ops->rms_norm(x, y, 1e-5f, WIDTH, out);
+        times[1] = now_ns();
+        ops->silu_mul(x, y, WIDTH, out);
+        times[2] = now_ns();
+        ops->gelu_mul(x, y, WIDTH, out);
+        times[3] = now_ns();
+        ops->hadamard(out, WIDTH, 512);
+        times[4] = now_ns();
+        ops->quantize(out, WIDTH, WIDTH, q);
+        times[5] = now_ns();
+        ops->exp(x, WIDTH, out);
+        times[6] = now_ns();
+        for (size_t i = 0; i < ARRAY_LEN(best); i++)
+            best[i] = times[i + 1] - times[i] < best[i] ? times[i + 1] - times[i] : best[i];
+    }
+    printf("  %-16s", ops->name);
+    for (size_t i = 0; i < ARRAY_LEN(best); i++)
+        printf(" %9.3f", (double)best[i] / WIDTH);
+    printf("\n");
+}
+
+int main(void) {
+    const size_t k_tiles = int8_tiles_for(K), n_blocks = int8_blocks_for(N), matrix_bytes = n_blocks * k_tiles * INT8_TILE_BYTES;
+    _cleanup_(freep) int8_t *tiles = aligned(MATRICES * matrix_bytes), *x = aligned(ROWS_MAX * k_tiles * INT8_TILE_INPUTS);
+    _cleanup_(freep) int32_t *sums = aligned(n_blocks * INT8_TILE_OUTPUTS * sizeof(*sums));
+    _cleanup_(freep) float *scales = aligned(n_blocks * INT8_TILE_OUTPUTS * sizeof(*scales));
+    _cleanup_(freep) float *x_scales = aligned(ROWS_MAX * sizeof(*x_scales)), *y = aligned(ROWS_MAX * N * sizeof(*y));
+    Int8Weights weights[MATRICES];
+    Int8Rows rows = { ROWS_MAX, k_tiles * INT8_TILE_INPUTS, x, x_scales };
+    double bandwidth;
+
+    for (size_t i = 0; i < MATRICES * matrix_bytes; i++)
+        tiles[i] = (int8_t)((int)(i % 251) - 125);
+    for (size_t i = 0; i < ROWS_MAX * k_tiles * INT8_TILE_INPUTS; i++)
+        x[i] = (int8_t)((int)(i % 241) - 120);
+    memset(sums, 0, n_blocks * INT8_TILE_OUTPUTS * sizeof(*sums));
+    for (size_t i = 0; i < n_blocks * INT8_TILE_OUTPUTS; i++)
+        scales[i] = 0.01f;
+    for (size_t i = 0; i < ROWS_MAX; i++)
+        x_scales[i] = 0.02f;
+    for (size_t m = 0; m < MATRICES; m++)
+        weights[m] = (Int8Weights){ N, K, k_tiles, n_blocks, tiles + m * matrix_bytes, sums, scales, NULL };
+
+    printf("one thread, by its CPU time; peak of loops in registers:\n");
+    print_peaks();
+    bandwidth = bandwidth_of(tiles, MATRICES * matrix_bytes);
+    printf("  %-18s %8.1f GB/s\n", "memory, reading", bandwidth);
+    printf("\nint8 product, n = %d, k = %d, weights from memory\n  %-26s %4s %9s %9s %8s %8s %8s\n", N, K, "kernel", "rows", "ms",
+           "Gop/s", "of peak", "GB/s", "of read");
+    for (size_t i = 0; i < int8_product_n_kernels(); i++)
+        if (!(int8_product_kernel_at(i)->need & ~cpu_features()))
+            bench_product(int8_product_kernel_at(i), weights, &rows, y, bandwidth);
+    printf("\nattention of one row over 1024 positions\n  %-16s %-14s %9s %9s %8s\n", "build", "shape of", "us", "Gop/s", "of peak");
+    for (size_t i = 0; i < row_ops_n(); i++)
+        if (!(row_ops_at(i)->need & ~cpu_features()))
+            bench_attention(row_ops_at(i));
+    printf("\nrow operators, ns a value\n  %-16s %9s %9s %9s %9s %9s %9s\n", "build", "rms_norm", "silu_mul", "gelu_mul", "hadamard",
+           "quantize", "exp");
+    for (size_t i = 0; i < row_ops_n(); i++)
+        if (!(row_ops_at(i)->need & ~cpu_features()))
+            bench_rows(row_ops_at(i));
+    return 0;
+}

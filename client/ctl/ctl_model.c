@@ -118,8 +118,6 @@ static int show_run(Ctl *ctl) {
 
     if (name && is_file(name))
         return ctl_show_file(ctl, name);
-    if (ctl_has(ctl, "no-tensors"))
-        return ctl_usage_error(ctl, "--no-tensors is for files");
     r = ctl_connect(ctl);
     if (!r)
         r = ctl_wait(ctl, &wait,
@@ -198,10 +196,6 @@ const CtlVerb ctl_verb_model_list = {
     .run = list_run,
 };
 
-static const CtlOption show_options[] = {
-    { "no-tensors", 0, NULL, "of a file: the metadata only" },
-};
-
 const CtlVerb ctl_verb_model_show = {
     .group = "model",
     .name = "show",
@@ -212,9 +206,7 @@ const CtlVerb ctl_verb_model_show = {
             "\nExamples\n"
             "  coordgenctl model show\n"
             "  coordgenctl model show ./model.gguf\n"
-            "  coordgenctl model show --json=short ./model.gguf | jq .metadata\n",
-    .options = show_options,
-    .n_options = ARRAY_LEN(show_options),
+            "  coordgenctl model show --json=short ./model.gguf | jq '.tensors[].name'\n",
     .n_args_max = 1,
     .run = show_run,
 };

@@ -23,7 +23,7 @@
 #include "quant/rotate.h"
 
 #define HASH_BLOCK_BYTES (1u << 20)
-#define STALE_SECONDS 60
+#define TEMPORARY_TRIES 8
 #define THREADS_MAX 64
 
 const char *import_stage_name(ImportStage stage) {
@@ -186,12 +186,21 @@ static int check_replaceable(const char *path, const Source *source, ErrText *er
     return 0;
 }
 
-/* Temporary files of imports that were killed. A running one holds a lock on its file; a minute of age covers the time
- * between making the file and locking it. */
-static void remove_stale(const char *out_path) {
+/* NAME.cgm.tmp-XXXXXX; base NULL: of any package. */
+static bool is_temporary(const char *name, const char *base) {
+    const size_t suffix_bytes = strlen(".tmp-XXXXXX");
+    size_t n = strlen(name);
+
+    if (n <= suffix_bytes || strncmp(name + n - suffix_bytes, ".tmp-", 5))
+        return false;
+    n -= suffix_bytes;
+    return base ? n == strlen(base) && !memcmp(name, base, n) : n > 4 && !memcmp(name + n - 4, ".cgm", 4);
+}
+
+/* Takes away what killed imports left: files that nobody has locked. In the cache folder those of any package. */
+static void remove_stale(const char *out_path, bool in_cache) {
     char folder[PATH_MAX], path[PATH_MAX];
     const char *slash = strrchr(out_path, '/'), *base = slash ? slash + 1 : out_path;
-    size_t base_bytes = strlen(base);
     const struct dirent *entry;
     struct stat st;
     DIR *dir;
@@ -203,13 +212,11 @@ static void remove_stale(const char *out_path) {
     while ((entry = readdir(dir))) {
         _cleanup_(closep) int fd = -1;
 
-        if (strncmp(entry->d_name, base, base_bytes) || strncmp(entry->d_name + base_bytes, ".tmp-", 5) ||
-            strlen(entry->d_name) != base_bytes + 11 ||
+        if (!is_temporary(entry->d_name, in_cache ? NULL : base) ||
             snprintf(path, sizeof(path), "%s%s", folder, entry->d_name) >= (int)sizeof(path))
             continue;
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_mtim.tv_sec < time(NULL) - STALE_SECONDS &&
-            !flock(fd, LOCK_EX | LOCK_NB))
+        if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && !flock(fd, LOCK_EX | LOCK_NB))
             (void)unlink(path);
     }
     closedir(dir);
@@ -387,6 +394,31 @@ static unsigned int threads_allowed(unsigned int n_threads) {
     return n_threads < 1 ? 1 : n_threads > THREADS_MAX ? THREADS_MAX : n_threads;
 }
 
+/* A temporary file with a lock, by which remove_stale() sees that it has an owner. Between making the file and locking
+ * it another process may take it for a stale one: then it has no name any more, and the next try makes another. */
+static int temporary_new(AtomicFile **filep, const char *out_path, ErrText *err) {
+    struct stat st;
+    int r;
+
+    for (int i = 0; i < TEMPORARY_TRIES; i++) {
+        _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
+
+        r = atomic_file_new(&file, out_path, err);
+        if (r)
+            return r;
+        do
+            r = flock(atomic_file_fd(file), LOCK_EX);
+        while (r < 0 && errno == EINTR); /* a file system without locks is no reason to fail: nothing is stale there */
+        if (fstat(atomic_file_fd(file), &st) < 0)
+            return err_set(err, -errno, "%s: %s", out_path, strerror(errno));
+        if (st.st_nlink) {
+            *filep = steal(&file);
+            return 0;
+        }
+    }
+    return err_set(err, -EBUSY, "%s: its temporary files are taken away by other programs", out_path);
+}
+
 static int write_package(const Plan *plan, const char *out_path, ErrText *err) {
     _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
@@ -404,12 +436,11 @@ static int write_package(const Plan *plan, const char *out_path, ErrText *err) {
     r = worker_pool_new(&pool, threads_allowed(plan->options->n_threads));
     if (r)
         return err_set(err, r, "%s: cannot start threads: %s", out_path, strerror(-r));
-    r = atomic_file_new(&file, out_path, err);
+    r = temporary_new(&file, out_path, err);
     if (r)
         return r;
     job.pool = pool;
     job.out_fd = atomic_file_fd(file);
-    (void)flock(job.out_fd, LOCK_EX | LOCK_NB); /* tells remove_stale() that the file has an owner */
     r = check_space(out_path, job.out_fd, job.package_bytes, err);
     if (r)
         return r;
@@ -493,7 +524,7 @@ int import_run(const char *source_path, const char *out_path, const ImportOption
             if (r)
                 return r;
         }
-        remove_stale(made.path);
+        remove_stale(made.path, !out_path);
         r = plan_make(&plan, made.source_sha256, err);
         if (r)
             return r;

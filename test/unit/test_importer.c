@@ -425,16 +425,13 @@ static void test_importer_source_changes(void **state) {
     }
 }
 
-static void test_importer_killed(void **state) {
-    Fixture *fixture = *state;
-    ModelMaker maker = MODEL_MAKER_DEFAULT;
+/* Starts an import that stops in the middle and waits to be killed. */
+static pid_t start_stuck_import(Fixture *fixture, const char *out) {
     ImportReport report;
-    int ends[2], status;
-    char byte, out[300], pattern[320];
+    int ends[2];
     pid_t pid;
+    char byte;
 
-    make_source(fixture, &maker);
-    snprintf(out, sizeof(out), "%s/out.cgm", fixture->folder);
     assert_int_equal(pipe(ends), 0);
     pid = fork();
     assert_true(pid >= 0);
@@ -446,21 +443,60 @@ static void test_importer_killed(void **state) {
         _exit(import_run(fixture->source, out, &fixture->options, &report, NULL) ? 1 : 2);
     }
     assert_int_equal(read(ends[0], &byte, 1), 1);
-    assert_int_equal(test_folder_count(fixture->folder), 2); /* the source and a temporary file */
+    close(ends[0]);
+    close(ends[1]);
+    return pid;
+}
+
+static void kill_import(pid_t pid) {
+    int status;
+
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status));
-    assert_int_equal(access(out, F_OK), -1);
-    close(ends[0]);
-    close(ends[1]);
+}
 
-    /* The next import takes away what the killed one left, once that is a minute old; a locked one it leaves alone. */
-    assert_int_equal(test_folder_count(fixture->folder), 2);
-    snprintf(pattern, sizeof(pattern), "cd '%s' && touch -d '2 minutes ago' out.cgm.tmp-*", fixture->folder);
-    assert_int_equal(system(pattern), 0);
+static void test_importer_killed(void **state) {
+    Fixture *fixture = *state;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    ImportReport report;
+    char out[300];
+    pid_t pid;
+
+    make_source(fixture, &maker);
+    snprintf(out, sizeof(out), "%s/out.cgm", fixture->folder);
+    pid = start_stuck_import(fixture, out);
+    assert_int_equal(test_folder_count(fixture->folder), 2); /* the source and a temporary file */
+    assert_int_equal(access(out, F_OK), -1);
+
+    /* Another import to the same path leaves the file of the running one alone. */
     assert_int_equal(import_run(fixture->source, out, &fixture->options, &report, NULL), 0);
-    assert_int_equal(test_folder_count(fixture->folder), 2); /* the source and the package */
+    assert_int_equal(test_folder_count(fixture->folder), 3);
     check_package(fixture->source, out, true);
+    kill_import(pid);
+    assert_int_equal(test_folder_count(fixture->folder), 3);
+
+    /* The next one takes away what the killed one left. */
+    assert_int_equal(unlink(out), 0);
+    assert_int_equal(import_run(fixture->source, out, &fixture->options, &report, NULL), 0);
+    assert_int_equal(test_folder_count(fixture->folder), 2);
+    check_package(fixture->source, out, true);
+}
+
+/* In the cache folder the next import of any model clears up. */
+static void test_importer_killed_in_cache(void **state) {
+    Fixture *fixture = *state;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    ImportReport report;
+
+    make_source(fixture, &maker);
+    kill_import(start_stuck_import(fixture, NULL));
+    assert_int_equal(test_folder_count(fixture->cache), 1);
+    maker.seed = 2;
+    make_source(fixture, &maker);
+    assert_int_equal(import_run(fixture->source, NULL, &fixture->options, &report, NULL), 0);
+    assert_int_equal(test_folder_count(fixture->cache), 1);
+    assert_int_equal(access(report.path, R_OK), 0);
 }
 
 /* A write that fails in the middle, on the device that is always full. */
@@ -542,6 +578,7 @@ int main(void) {
         WITH_FOLDER(test_importer_cancelled),
         WITH_FOLDER(test_importer_source_changes),
         WITH_FOLDER(test_importer_killed),
+        WITH_FOLDER(test_importer_killed_in_cache),
         WITH_FOLDER(test_importer_write_fails),
         WITH_FOLDER(test_importer_file_size_limit),
         WITH_FOLDER(test_importer_disk_full),

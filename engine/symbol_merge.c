@@ -37,11 +37,13 @@ int symbol_merge_add(SymbolMerge *merge, uint32_t len_bytes, uint32_t id) {
     return 0;
 }
 
-/* --- binary heap, smallest order first -------------------------------------------------------------------------- */
+/* --- heap, smallest order first: four children a node, which lie side by side --------------------------------------- */
+
+#define CHILDREN 4
 
 static int heap_push(SymbolMerge *merge, const MergeCandidate *candidate) {
     MergeCandidate *heap = merge->heap;
-    size_t at = merge->n_heap;
+    size_t at = merge->n_heap, parent;
 
     if (at == merge->room_heap) {
         size_t room = at ? 2 * at : 64;
@@ -53,8 +55,8 @@ static int heap_push(SymbolMerge *merge, const MergeCandidate *candidate) {
         merge->room_heap = room;
     }
     merge->n_heap++;
-    for (; at && heap[(at - 1) / 2].order > candidate->order; at = (at - 1) / 2)
-        heap[at] = heap[(at - 1) / 2];
+    for (; at && heap[parent = (at - 1) / CHILDREN].order > candidate->order; at = parent)
+        heap[at] = heap[parent];
     heap[at] = *candidate;
     return 0;
 }
@@ -63,9 +65,12 @@ static MergeCandidate heap_pop(SymbolMerge *merge) {
     MergeCandidate *heap = merge->heap, top = heap[0], last = heap[--merge->n_heap];
     size_t n = merge->n_heap, at = 0, child;
 
-    while ((child = 2 * at + 1) < n) {
-        if (child + 1 < n && heap[child + 1].order < heap[child].order)
-            child++;
+    while ((child = CHILDREN * at + 1) < n) {
+        size_t end = child + CHILDREN < n ? child + CHILDREN : n;
+
+        for (size_t other = child + 1; other < end; other++)
+            if (heap[other].order < heap[child].order)
+                child = other;
         if (heap[child].order >= last.order)
             break;
         heap[at] = heap[child];
@@ -84,7 +89,6 @@ static int offer_pair(SymbolMerge *merge, uint32_t left, uint32_t right, const c
         return 0;
     return heap_push(merge, &(MergeCandidate){
                                 .order = (uint64_t)priority << 32 | left,
-                                .right = right,
                                 .len_bytes = merge->symbols[left].len_bytes + merge->symbols[right].len_bytes,
                                 .id = id,
                             });
@@ -92,7 +96,7 @@ static int offer_pair(SymbolMerge *merge, uint32_t left, uint32_t right, const c
 
 /* symbol_merge_run() - merges until no adjacent pair may merge: always the pair of the best priority, the leftmost on ties
  *
- * A heap of candidates that may have gone stale: O(n log n) for n symbols, because each merge offers two new pairs. */
+ * A heap of candidates, some of them stale: O(n log n) for n symbols, because each merge offers two new pairs. */
 int symbol_merge_run(SymbolMerge *merge, const char *text, MergeRule *rule, const void *model) {
     Symbol *symbols = merge->symbols;
     int r;
@@ -106,9 +110,13 @@ int symbol_merge_run(SymbolMerge *merge, const char *text, MergeRule *rule, cons
     while (merge->n_heap) {
         MergeCandidate best = heap_pop(merge);
         uint32_t at = (uint32_t)best.order;
-        Symbol *left = &symbols[at], *right = &symbols[best.right];
+        Symbol *left = &symbols[at], *right;
 
-        if (!left->len_bytes || !right->len_bytes || left->len_bytes + right->len_bytes != best.len_bytes)
+        /* What has grown since then, on either side, does not add up any more. */
+        if (!left->len_bytes || left->next == SYMBOL_NONE)
+            continue;
+        right = &symbols[left->next];
+        if (left->len_bytes + right->len_bytes != best.len_bytes)
             continue;
         left->len_bytes = best.len_bytes;
         left->id = best.id;

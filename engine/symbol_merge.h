@@ -17,8 +17,7 @@ typedef struct Symbol {
 } Symbol;
 
 typedef struct MergeCandidate {
-    uint64_t order; /* priority (low first), then the left symbol's number */
-    uint32_t right;
+    uint64_t order;     /* priority (low first), then the left symbol's number */
     uint32_t len_bytes; /* of both texts: tells a candidate that an earlier merge made stale */
     uint32_t id;        /* of the merged text */
 } MergeCandidate;

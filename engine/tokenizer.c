@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/printable.h"
 #include "engine/bpe.h"
 #include "engine/mark_matcher.h"
@@ -123,6 +124,10 @@ static int load_byte_level(Tokenizer *tokenizer, const GgufFile *file, ErrText *
         r = gguf_get_string(file, "tokenizer.ggml.pre", &pre, err);
         if (r)
             return r > 0 ? TOKENIZER_E_CORRUPT : err_trace(r);
+    } else {
+        log_warn(TOPIC_ENGINE,
+                 "%s: no key \"tokenizer.ggml.pre\": words are cut by the default rule, which may not be the model's",
+                 gguf_path(file));
     }
     r = pretokenizer_new(&tokenizer->pretokenizer, pre.len_bytes ? pre.data : "", pre.len_bytes, err);
     if (r == PRETOKENIZER_E_UNKNOWN) {

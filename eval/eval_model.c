@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file_io.h"
+#include "base/progress.h"
 #include "eval/eval.h"
 #include "model/importer.h"
 #include "model/package.h"
@@ -26,9 +27,21 @@ static int is_package(const char *path, bool *yesp, ErrText *err) {
     return r;
 }
 
+/* The importer sees no tokenizer: whether this one can be built shows before the work, not after it. */
+static int check_tokenizer(const GgufFile *source, ErrText *err) {
+    _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
+
+    return tokenizer_new(&tokenizer, source, err);
+}
+
+static void show_import(void *arg, ImportStage stage, uint64_t done_bytes, uint64_t total_bytes) {
+    progress_update(arg, import_stage_name(stage), done_bytes, total_bytes);
+}
+
 int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err) {
     ImportOptions import = IMPORT_OPTIONS_DEFAULT;
     ImportReport report;
+    Progress progress;
     bool package = false;
     char *path;
     int r;
@@ -38,7 +51,14 @@ int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err) {
         return r;
     if (!package) {
         import.rotate = !options->no_rotation;
+        import.check_source = check_tokenizer;
+        progress_init(&progress, STDERR_FILENO);
+        if (progress.terminal) { /* elsewhere the results are read by programs */
+            import.progress = show_import;
+            import.progress_arg = &progress;
+        }
         r = import_run(options->model, NULL, &import, &report, err);
+        progress_end(&progress);
         if (r)
             return r;
     }

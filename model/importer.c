@@ -505,11 +505,6 @@ int import_run(const char *source_path, const char *out_path, const ImportOption
     r = source_open(&source, source_path, err);
     if (r)
         return r;
-    if (options->check_source) {
-        r = options->check_source(source.file, err);
-        if (r)
-            return r > 0 ? IMPORT_E_UNSUPPORTED : err_trace(r);
-    }
     made.source_bytes = (uint64_t)source.st.st_size;
     r = source_identify(&source, options, &made, err);
     if (r)
@@ -519,6 +514,9 @@ int import_run(const char *source_path, const char *out_path, const ImportOption
         return r;
     made.already_imported = already_imported(made.path, options, &made);
     if (!made.already_imported) {
+        r = options->check_source ? options->check_source(source.file, err) : 0;
+        if (r)
+            return r > 0 ? IMPORT_E_UNSUPPORTED : err_trace(r);
         if (out_path) {
             r = check_replaceable(out_path, &source, err);
             if (r)

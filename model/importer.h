@@ -39,7 +39,7 @@ typedef struct ImportOptions {
     ImportProgressFn *progress;   /* may be NULL */
     void *progress_arg;
     const _Atomic bool *cancelled; /* may be NULL; polled several times a megabyte */
-    /* A further check of the source before any work, by layers that the importer does not see (may the tokenizer be
+    /* A further check of the source before it is converted, by layers that the importer does not see (may the tokenizer be
      * built?): 0, a positive condition (import_run() gives IMPORT_E_UNSUPPORTED) or -errno, with a text. May be NULL. */
     int (*check_source)(const GgufFile *source, ErrText *err);
 } ImportOptions;

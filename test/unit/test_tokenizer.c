@@ -1,6 +1,7 @@
 /* Tokenizers: golden vectors of real models, small tables written here, and files that are wrong. */
 #undef NDEBUG
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -370,6 +371,50 @@ static void test_tokenizer_too_long(void **state) {
     tokenizer_free(tokenizer);
 }
 
+/* One tokenizer, many threads: nothing in it is written after it was made. */
+typedef struct ThreadWork {
+    const Tokenizer *tokenizer;
+    const char *text;
+    const TokenList *wanted;
+    bool same;
+} ThreadWork;
+
+static void *encode_often(void *opaque) {
+    ThreadWork *work = opaque;
+
+    work->same = true;
+    for (int i = 0; i < 50; i++) {
+        _cleanup_(token_list_deinit)
+        TokenList list = { 0 };
+
+        if (tokenizer_encode(work->tokenizer, work->text, strlen(work->text), TOKENIZE_PARSE_SPECIAL, &list, NULL) ||
+            list.n != work->wanted->n || memcmp(list.ids, work->wanted->ids, list.n * sizeof(*list.ids)))
+            work->same = false;
+    }
+    return NULL;
+}
+
+static void test_tokenizer_threads(void **state) {
+    static const char text[] = "hello aaaa 3333<|im_end|><tool>\r\n  it's \xe6\x97\xa5\xff x\n\n\n";
+    TokenizerSpec spec = fixture_bpe_spec("qwen2");
+    Tokenizer *tokenizer = new_tokenizer(&spec);
+    _cleanup_(token_list_deinit)
+    TokenList wanted = { 0 };
+    pthread_t threads[4];
+    ThreadWork works[4];
+
+    assert_int_equal(tokenizer_encode(tokenizer, text, strlen(text), TOKENIZE_PARSE_SPECIAL, &wanted, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+        works[i] = (ThreadWork){ .tokenizer = tokenizer, .text = text, .wanted = &wanted };
+        assert_int_equal(pthread_create(&threads[i], NULL, encode_often, &works[i]), 0);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_true(works[i].same);
+    }
+    tokenizer_free(tokenizer);
+}
+
 /* --- files that are wrong ------------------------------------------------------------------------------------------- */
 
 static void check_refused(const TokenizerSpec *spec, int code, const char *words) {
@@ -502,6 +547,7 @@ int main(void) {
         cmocka_unit_test(test_tokenizer_round_trip),
         cmocka_unit_test(test_tokenizer_long_runs),
         cmocka_unit_test(test_tokenizer_too_long),
+        cmocka_unit_test(test_tokenizer_threads),
         cmocka_unit_test(test_tokenizer_unknown_names),
         cmocka_unit_test(test_tokenizer_bad_arrays),
         cmocka_unit_test(test_tokenizer_bad_scores),

@@ -117,20 +117,10 @@ static inline const char *fixture_byte_text(unsigned int byte, char text[3]) {
 /* The arrays live as long as the spec is used: static, one table for all. */
 static inline TokenizerSpec fixture_bpe_spec(const char *pre) {
     static char byte_texts[FIXTURE_BYTES][3];
-    static const char *const more[] = { "he",
-                                        "ll",
-                                        "hell",
-                                        "hello",
-                                        "\xc4\xa0"
-                                        "hello",
-                                        "aa",
-                                        "aaaa",
-                                        "33",
-                                        "\xc4\xa0\xc4\xa0",
-                                        "<|im_start|>",
-                                        "<|im_end|>",
-                                        "<|begin|>",
-                                        "<tool>" };
+    static const char *const more[] = {
+        "he",           "ll",         "hell",      "hello", "\xc4\xa0hello", "aa", "aaaa", "33", "\xc4\xa0\xc4\xa0",
+        "<|im_start|>", "<|im_end|>", "<|begin|>", "<tool>"
+    };
     static const char *const merges[] = { "h e", "l l",   "he ll", "hell o",           "\xc4\xa0 hello",
                                           "a a", "aa aa", "3 3",   "\xc4\xa0 \xc4\xa0" };
     static const char *tokens[FIXTURE_BPE_N];
@@ -181,20 +171,8 @@ enum {
 
 static inline TokenizerSpec fixture_spm_spec(void) {
     static char byte_texts[256][8];
-    static const char *const more[] = { "\xe2\x96\x81",
-                                        "a",
-                                        "b",
-                                        "ab",
-                                        "\xe2\x96\x81"
-                                        "a",
-                                        "\xe2\x96\x81"
-                                        "ab",
-                                        "s>",
-                                        "<",
-                                        "s",
-                                        "\n\n",
-                                        "<start_of_turn>",
-                                        "<end_of_turn>" };
+    static const char *const more[] = { "\xe2\x96\x81", "a", "b", "ab",   "\342\226\201a",   "\342\226\201ab",
+                                        "s>",           "<", "s", "\n\n", "<start_of_turn>", "<end_of_turn>" };
     static const char *tokens[FIXTURE_SPM_N];
     static int32_t types[FIXTURE_SPM_N];
     static float scores[FIXTURE_SPM_N];

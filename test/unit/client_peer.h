@@ -1,0 +1,49 @@
+/* The service's side of a connection, for tests: a thread that reads requests and answers by a script. */
+#ifndef COORDGEN_TEST_UNIT_CLIENT_PEER_H
+#define COORDGEN_TEST_UNIT_CLIENT_PEER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "client/coordgen-client.h"
+#include "proto/frame.h"
+
+typedef struct Peer Peer;
+typedef void PeerScript(Peer *peer);
+
+struct Peer {
+    int fd;
+    PeerScript *script;
+    FrameReader reader;
+    pthread_t thread;
+    int client_fd;          /* the other end, until the client has it */
+    _Atomic int n_requests; /* that the script has read */
+    _Atomic bool done;      /* the client's side lets the script go on */
+};
+
+#define RESPONSE(name, op, member, value)                                                                             \
+    Coordgen__V1__Response name = COORDGEN__V1__RESPONSE__INIT;                                                       \
+    name.op_case = COORDGEN__V1__RESPONSE__OP_##op;                                                                   \
+    name.member = (value)
+
+/* The next request, or NULL when the client has hung up (or sent something wrong: then the peer hangs up, which the
+ * test sees; cmocka's asserts belong to its main thread). */
+Coordgen__V1__Request *peer_next(Peer *peer);
+void peer_write(Peer *peer, const void *data, size_t len_bytes);
+void peer_send(Peer *peer, Coordgen__V1__Response *response, uint64_t request_id);
+bool peer_hello(Peer *peer); /* takes the greeting and answers it as service version 9.9.9 */
+void peer_delta(Peer *peer, uint64_t id, uint64_t sequence, const char *text, size_t len_bytes); /* token 40 + sequence */
+void peer_done(Peer *peer, uint64_t id, Coordgen__V1__EndReason reason, uint64_t n_deltas);
+void peer_error(Peer *peer, uint64_t id, int code, const char *text, const char *field, uint32_t retry_ms);
+void peer_cancel_reply(Peer *peer, uint64_t id);
+void peer_status(Peer *peer, uint64_t id);
+
+/* Runs the script on peer->fd, then ends the stream. */
+void *peer_main(void *peer);
+void peer_start(Peer *peer, PeerScript *script);
+/* A client that is connected to a peer with this script. */
+CoordgenClient *peer_connect(Peer *peer, PeerScript *script);
+void peer_end(Peer *peer, CoordgenClient *client); /* frees the client, joins the thread */
+
+#endif

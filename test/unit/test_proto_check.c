@@ -1,0 +1,229 @@
+#undef NDEBUG
+#include "proto/proto_check.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* A generate request that passes, to be spoilt in one place. */
+typedef struct Good {
+    Coordgen__V1__Request request;
+    Coordgen__V1__GenerateRequest generate;
+    Coordgen__V1__SamplingOptions sampling;
+    Coordgen__V1__Messages messages;
+    Coordgen__V1__Message message;
+    Coordgen__V1__Message *list[1];
+    char *stops[9];
+} Good;
+
+static char text_x[] = "x", text_empty[] = "";
+
+static void good_init(Good *good) {
+    good->request = (Coordgen__V1__Request)COORDGEN__V1__REQUEST__INIT;
+    good->generate = (Coordgen__V1__GenerateRequest)COORDGEN__V1__GENERATE_REQUEST__INIT;
+    good->sampling = (Coordgen__V1__SamplingOptions)COORDGEN__V1__SAMPLING_OPTIONS__INIT;
+    good->messages = (Coordgen__V1__Messages)COORDGEN__V1__MESSAGES__INIT;
+    good->message = (Coordgen__V1__Message)COORDGEN__V1__MESSAGE__INIT;
+    good->request.has_request_id = true;
+    good->request.request_id = 1;
+    good->request.op_case = COORDGEN__V1__REQUEST__OP_GENERATE;
+    good->request.generate = &good->generate;
+    good->generate.sampling = &good->sampling;
+    good->generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES;
+    good->generate.messages = &good->messages;
+    good->generate.stop = good->stops;
+    good->messages.n_message = 1;
+    good->messages.message = good->list;
+    good->list[0] = &good->message;
+    good->message.has_role = true;
+    good->message.role = COORDGEN__V1__ROLE__ROLE_USER;
+    good->message.text = text_x;
+    for (size_t i = 0; i < ARRAY_LEN(good->stops); i++)
+        good->stops[i] = text_x;
+}
+
+static void expect(const Good *good, int code, const char *field) {
+    FrameFault fault = { .field = "" };
+    int r = proto_check_request(&good->request, &fault);
+
+    if (r != code || strcmp(fault.field, field))
+        fail_msg("%d '%s' (%s), wanted %d '%s'", r, fault.field, fault.err.text, code, field);
+    if (r)
+        assert_non_null(strstr(fault.err.text, field));
+}
+
+static void test_proto_check_envelope(void **state) {
+    Good good;
+
+    good_init(&good);
+    expect(&good, 0, "");
+    good.request.request_id = 0;
+    expect(&good, PROTO_CHECK_E_ENVELOPE, "request_id");
+    good_init(&good);
+    good.request.has_request_id = false;
+    expect(&good, PROTO_CHECK_E_ENVELOPE, "request_id");
+    good_init(&good);
+    good.request.op_case = COORDGEN__V1__REQUEST__OP__NOT_SET;
+    expect(&good, PROTO_CHECK_E_ENVELOPE, "op");
+}
+
+/* Both ends of every range, the values just past them, and what is no number. */
+static void test_proto_check_sampling_ranges(void **state) {
+    static const struct {
+        size_t has_offset, value_offset;
+        const char *field;
+        float lowest_good, highest_good, below, above;
+    } ranges[] = {
+#define RANGE(name, lowest, highest, below, above)                                                                    \
+    { offsetof(Coordgen__V1__SamplingOptions, has_##name), offsetof(Coordgen__V1__SamplingOptions, name),             \
+      "generate.sampling." #name, lowest, highest, below, above }
+        RANGE(temperature, 0, 100, -1e-30f, 100.001f),
+        RANGE(top_p, 1e-30f, 1, 0, 1.0000001f),
+        RANGE(min_p, 0, 0.9999999f, -1e-30f, 1),
+        RANGE(repetition_penalty, 1e-30f, 10, 0, 10.000001f),
+#undef RANGE
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(ranges); i++) {
+        const float good_values[] = { ranges[i].lowest_good, ranges[i].highest_good };
+        const float bad_values[] = { ranges[i].below, ranges[i].above, NAN, INFINITY, -INFINITY };
+        Good good;
+        float *valuep = (float *)((char *)&good.sampling + ranges[i].value_offset);
+        protobuf_c_boolean *hasp = (protobuf_c_boolean *)((char *)&good.sampling + ranges[i].has_offset);
+
+        good_init(&good);
+        *valuep = NAN; /* not given: not looked at */
+        expect(&good, 0, "");
+        *hasp = true;
+        for (size_t j = 0; j < ARRAY_LEN(good_values); j++) {
+            *valuep = good_values[j];
+            expect(&good, 0, "");
+        }
+        for (size_t j = 0; j < ARRAY_LEN(bad_values); j++) {
+            *valuep = bad_values[j];
+            expect(&good, PROTO_CHECK_E_VALUE, ranges[i].field);
+        }
+    }
+}
+
+static void test_proto_check_input(void **state) {
+    Good good;
+
+    good_init(&good);
+    good.message.text = text_empty; /* an empty message is one */
+    expect(&good, 0, "");
+    good.message.text = NULL;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].text");
+    good.message.role = COORDGEN__V1__ROLE__ROLE_UNSPECIFIED;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages.message[0].role");
+    good.messages.n_message = 0;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages");
+    good.messages.n_message = PROTO_MESSAGES_MAX + 1;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages");
+    good_init(&good);
+    good.generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT__NOT_SET;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.messages");
+    good.generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT;
+    good.generate.prompt = text_empty;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.prompt");
+}
+
+static void test_proto_check_lengths(void **state) {
+    static char stop[PROTO_STOP_BYTES_MAX + 2], name[PROTO_MODEL_NAME_BYTES_MAX + 2];
+    Good good;
+
+    good_init(&good);
+    good.generate.n_stop = PROTO_STOPS_MAX;
+    expect(&good, 0, "");
+    good.generate.n_stop = PROTO_STOPS_MAX + 1;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.stop");
+    good.generate.n_stop = PROTO_STOPS_MAX;
+    good.stops[3] = text_empty;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.stop[3]");
+    memset(stop, 'x', PROTO_STOP_BYTES_MAX);
+    good.stops[3] = stop;
+    expect(&good, 0, "");
+    stop[PROTO_STOP_BYTES_MAX] = 'x';
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.stop[3]");
+    good_init(&good);
+    memset(name, 'x', PROTO_MODEL_NAME_BYTES_MAX);
+    good.generate.model = name;
+    expect(&good, 0, "");
+    name[PROTO_MODEL_NAME_BYTES_MAX] = 'x';
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.model");
+}
+
+static void test_proto_check_other_requests(void **state) {
+    Coordgen__V1__TokenizeRequest tokenize = COORDGEN__V1__TOKENIZE_REQUEST__INIT;
+    Coordgen__V1__DetokenizeRequest detokenize = COORDGEN__V1__DETOKENIZE_REQUEST__INIT;
+    Coordgen__V1__CancelRequest cancel = COORDGEN__V1__CANCEL_REQUEST__INIT;
+    Coordgen__V1__ModelLoadRequest load = COORDGEN__V1__MODEL_LOAD_REQUEST__INIT;
+    Good good;
+
+    good_init(&good);
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;
+    good.request.tokenize = &tokenize;
+    expect(&good, PROTO_CHECK_E_VALUE, "tokenize.text");
+    tokenize.input_case = COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES;
+    tokenize.messages = &good.messages;
+    expect(&good, 0, "");
+    tokenize.has_parse_special = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "tokenize.parse_special");
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_DETOKENIZE;
+    good.request.detokenize = &detokenize;
+    expect(&good, 0, ""); /* no tokens: no text */
+    detokenize.n_tokens = PROTO_TOKENS_MAX + 1;
+    expect(&good, PROTO_CHECK_E_VALUE, "detokenize.tokens");
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_CANCEL;
+    good.request.cancel = &cancel;
+    expect(&good, PROTO_CHECK_E_VALUE, "cancel.target_request_id");
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_MODEL_LOAD;
+    good.request.model_load = &load;
+    expect(&good, PROTO_CHECK_E_VALUE, "model_load.model");
+}
+
+static void test_proto_check_hello_and_version(void **state) {
+    static char name[PROTO_CLIENT_NAME_BYTES_MAX + 2];
+    Coordgen__V1__HelloRequest hello = COORDGEN__V1__HELLO_REQUEST__INIT;
+    uint32_t version = 99;
+    ErrText err = { "" };
+    Good good;
+
+    good_init(&good);
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_HELLO;
+    good.request.hello = &hello;
+    expect(&good, PROTO_CHECK_E_VALUE, "hello.version_min");
+    hello.has_version_min = hello.has_version_max = true;
+    hello.version_min = 3;
+    hello.version_max = 2;
+    expect(&good, PROTO_CHECK_E_VALUE, "hello.version_max");
+    hello.version_max = UINT32_MAX;
+    expect(&good, 0, "");
+    assert_int_equal(proto_version_choose(&hello, &version, &err), PROTO_CHECK_E_VALUE);
+    assert_int_equal(version, 99);
+    assert_non_null(strstr(err.text, "3..4294967295"));
+    hello.version_min = 1;
+    assert_int_equal(proto_version_choose(&hello, &version, &err), 0);
+    assert_int_equal(version, PROTO_VERSION_MAX);
+    memset(name, 'x', PROTO_CLIENT_NAME_BYTES_MAX + 1);
+    hello.client_name = name;
+    expect(&good, PROTO_CHECK_E_VALUE, "hello.client_name");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_proto_check_envelope),
+        cmocka_unit_test(test_proto_check_sampling_ranges),
+        cmocka_unit_test(test_proto_check_input),
+        cmocka_unit_test(test_proto_check_lengths),
+        cmocka_unit_test(test_proto_check_other_requests),
+        cmocka_unit_test(test_proto_check_hello_and_version),
+    };
+
+    return cmocka_run_group_tests_name("proto_check", tests, NULL, NULL);
+}

@@ -241,10 +241,10 @@ static void attention(const AttentionRow *row) {
 #endif
 
     assert(row->begin <= row->end && head_size && head_size % N_LANES == 0);
-    memset(row->out, 0, row->n_group * head_size * sizeof(*row->out));
     score_group(row, expanded);
     for (size_t h = 0; h < row->n_group && n; h++)
         softmax_head(row->scores + h * n, n);
+    memset(row->out, 0, row->n_group * head_size * sizeof(*row->out)); /* not before: out may be q */
     for (size_t first = 0; first < head_size; first += BLOCK_WIDTH_MAX)
         add_values_group(row, first, head_size - first < BLOCK_WIDTH_MAX ? head_size - first : BLOCK_WIDTH_MAX, expanded);
 }

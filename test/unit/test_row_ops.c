@@ -546,6 +546,11 @@ static void check_attention(const AttentionCase *c) {
         check_row(ops, "attention", out, expected, c->n_group * c->head_size);
         assert_memory_equal(&out[c->n_group * c->head_size], &untouched, sizeof(float));
         assert_memory_equal(&scores[c->n_group * n], &untouched, sizeof(float));
+        memcpy(out, q, c->n_group * c->head_size * sizeof(*out));
+        row.q = out;
+        ops->attention(&row);
+        row.q = q;
+        check_row(ops, "attention in place", out, expected, c->n_group * c->head_size);
     }
     for (size_t h = 0; h < c->n_group; h++) { /* against double */
         double total = 0, max = -INFINITY;

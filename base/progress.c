@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "base/file_io.h"
 
-#define REDRAW_NS 100000000u       /* ten times a second */
-#define PLAIN_NS 10000000000u      /* not on a terminal */
-#define RATE_AFTER_NS 300000000u   /* earlier a rate means nothing */
+#define REDRAW_NS 100000000u     /* ten times a second */
+#define PLAIN_NS 10000000000u    /* not on a terminal */
+#define RATE_AFTER_NS 300000000u /* earlier a rate means nothing */
 #define BAR_MAX 30
 #define LINE_BYTES 320
 #define COLUMNS_DEFAULT 80
@@ -39,9 +39,10 @@ static void format_left(char *text, size_t room_bytes, double seconds) {
         snprintf(text, room_bytes, "%d:%02d", (int)seconds / 60, (int)seconds % 60);
 }
 
-void progress_line(char *line, size_t room_bytes, unsigned int columns, bool colour, const char *stage, uint64_t done_bytes,
-                   uint64_t total_bytes, uint64_t moved_bytes, uint64_t elapsed_ns) {
-    double share = !total_bytes || done_bytes >= total_bytes ? 1 : (double)done_bytes / (double)total_bytes, factor, rate_factor;
+void progress_line(char *line, size_t room_bytes, unsigned int columns, bool colour, const char *stage,
+                   uint64_t done_bytes, uint64_t total_bytes, uint64_t moved_bytes, uint64_t elapsed_ns) {
+    double share = !total_bytes || done_bytes >= total_bytes ? 1 : (double)done_bytes / (double)total_bytes, factor,
+           rate_factor;
     const char *unit = unit_of(total_bytes, &factor), *rate_unit;
     char numbers[128], left[32] = "", bar[BAR_MAX + 1];
     int width, filled;
@@ -53,7 +54,8 @@ void progress_line(char *line, size_t room_bytes, unsigned int columns, bool col
         size_t at = strlen(numbers);
 
         rate_unit = unit_of((uint64_t)rate, &rate_factor);
-        format_left(left, sizeof(left), (double)(total_bytes - (done_bytes < total_bytes ? done_bytes : total_bytes)) / rate + 0.5);
+        format_left(left, sizeof(left),
+                    (double)(total_bytes - (done_bytes < total_bytes ? done_bytes : total_bytes)) / rate + 0.5);
         snprintf(numbers + at, sizeof(numbers) - at, "  %.1f %s/s  %s left", rate * rate_factor, rate_unit, left);
     }
     /* What is left of the line, without its last column, where some terminals wrap. */
@@ -96,8 +98,8 @@ void progress_update(Progress *progress, const char *stage, uint64_t done_bytes,
     }
     progress->shown_ns = now;
     /* Without a terminal there is no width to fill, so no bar. */
-    progress_line(line, sizeof(line), progress->terminal ? terminal_columns(progress->fd) : 0, progress->colour, stage, done_bytes,
-                  total_bytes, done_bytes - progress->stage_begin_bytes, now - progress->stage_begin_ns);
+    progress_line(line, sizeof(line), progress->terminal ? terminal_columns(progress->fd) : 0, progress->colour, stage,
+                  done_bytes, total_bytes, done_bytes - progress->stage_begin_bytes, now - progress->stage_begin_ns);
     if (progress->terminal) {
         snprintf(out, sizeof(out), "\r%s\033[K", line);
         progress->drawn = true;

@@ -10,9 +10,9 @@
 /* Zero, then progress_init(). One thread. */
 typedef struct Progress {
     int fd;
-    bool terminal;   /* lines may be redrawn */
-    bool colour;     /* terminal, and NO_COLOR is not set */
-    bool drawn;      /* a line is on the screen */
+    bool terminal; /* lines may be redrawn */
+    bool colour;   /* terminal, and NO_COLOR is not set */
+    bool drawn;    /* a line is on the screen */
     const char *stage;
     uint64_t stage_begin_ns;
     uint64_t stage_begin_bytes;
@@ -26,8 +26,8 @@ void progress_update(Progress *progress, const char *stage, uint64_t done_bytes,
 /* Takes the line off the screen, so that the next output starts clean. */
 void progress_end(Progress *progress);
 
-/* The line for these values, at most columns wide (0: no limit, no bar). elapsed_ns and moved_bytes: of this stage so far. */
-void progress_line(char *line, size_t room_bytes, unsigned int columns, bool colour, const char *stage, uint64_t done_bytes,
-                   uint64_t total_bytes, uint64_t moved_bytes, uint64_t elapsed_ns);
+/* The line for these values, at most columns wide (0: no limit, no bar). elapsed_ns and moved_bytes: of this stage. */
+void progress_line(char *line, size_t room_bytes, unsigned int columns, bool colour, const char *stage,
+                   uint64_t done_bytes, uint64_t total_bytes, uint64_t moved_bytes, uint64_t elapsed_ns);
 
 #endif

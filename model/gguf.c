@@ -11,7 +11,7 @@
 #include "base/printable.h"
 #include "model/gguf_private.h"
 
-/* --- look-up by name ---------------------------------------------------------------------------------------------------- */
+/* --- look-up by name ---------------------------------------------------------------------------------------------- */
 
 int gguf_index_init(GgufIndex *index, size_t n) {
     uint32_t n_slots = 2;
@@ -62,7 +62,7 @@ uint32_t *gguf_tensor_slot(const GgufFile *file, const char *name, size_t len_by
     }
 }
 
-/* --- object ------------------------------------------------------------------------------------------------------------- */
+/* --- object ------------------------------------------------------------------------------------------------------- */
 
 GgufFile *gguf_free(GgufFile *file) {
     if (!file)
@@ -81,7 +81,8 @@ GgufFile *gguf_free(GgufFile *file) {
 }
 
 static int file_new(GgufFile **filep, const char *path, ErrText *err) {
-    _cleanup_(gguf_freep) GgufFile *file = calloc(1, sizeof(*file));
+    _cleanup_(gguf_freep)
+    GgufFile *file = calloc(1, sizeof(*file));
 
     if (file)
         file->path = strdup(path);
@@ -114,7 +115,8 @@ static int parse_map(GgufFile **filep, GgufFile *file, ErrText *err) {
  * Return: 0, GGUF_E_CORRUPT, GGUF_E_UNSUPPORTED, or -errno of the file system; the text names file, field and value.
  */
 int gguf_open(GgufFile **filep, const char *path, ErrText *err) {
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
     int r;
 
     r = file_new(&file, path, err);
@@ -131,7 +133,8 @@ int gguf_open(GgufFile **filep, const char *path, ErrText *err) {
 
 /* As gguf_open() for a file that is open already; fd stays the caller's, name is used in messages. */
 int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err) {
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
     int r;
 
     r = file_new(&file, name, err);
@@ -147,7 +150,8 @@ int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err) {
 }
 
 int gguf_parse(GgufFile **filep, const void *data, size_t len_bytes, const char *name, ErrText *err) {
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
     int r;
 
     r = file_new(&file, name, err);
@@ -210,7 +214,7 @@ const GgufTensor *gguf_tensor(const GgufFile *file, const char *name) {
     return slot ? &file->tensors[slot - 1] : NULL;
 }
 
-/* --- typed getters ------------------------------------------------------------------------------------------------------ */
+/* --- typed getters ------------------------------------------------------------------------------------------------ */
 
 static int find_key(const GgufFile *file, const char *name, const GgufKey **keyp, ErrText *err) {
     *keyp = gguf_key(file, name);
@@ -223,8 +227,8 @@ static int wrong_type(const GgufFile *file, const GgufKey *key, const char *name
     if (key->type == GGUF_ARRAY)
         return err_set(err, GGUF_E_TYPE, "%s: key '%s' is an array of %s, expected %s", file->path, name,
                        gguf_value_type_name(key->value.array.element_type), expected);
-    return err_set(err, GGUF_E_TYPE, "%s: key '%s' is of type %s, expected %s", file->path, name, gguf_value_type_name(key->type),
-                   expected);
+    return err_set(err, GGUF_E_TYPE, "%s: key '%s' is of type %s, expected %s", file->path, name,
+                   gguf_value_type_name(key->type), expected);
 }
 
 static bool is_unsigned(GgufValueType type) {
@@ -243,7 +247,8 @@ int gguf_get_u64(const GgufFile *file, const char *name, uint64_t *valuep, ErrTe
     if (r)
         return r;
     if (is_signed(key->type) && key->value.i64 < 0)
-        return err_set(err, GGUF_E_TYPE, "%s: key '%s' is %" PRId64 ", a number from 0 is expected", file->path, name, key->value.i64);
+        return err_set(err, GGUF_E_TYPE, "%s: key '%s' is %" PRId64 ", a number from 0 is expected", file->path, name,
+                       key->value.i64);
     if (!is_unsigned(key->type) && !is_signed(key->type))
         return wrong_type(file, key, name, "an integer", err);
     *valuep = is_unsigned(key->type) ? key->value.u64 : (uint64_t)key->value.i64;
@@ -258,7 +263,8 @@ int gguf_get_u32(const GgufFile *file, const char *name, uint32_t *valuep, ErrTe
     if (r)
         return r;
     if (value > UINT32_MAX)
-        return err_set(err, GGUF_E_TYPE, "%s: key '%s' is %" PRIu64 ", at most %u is expected", file->path, name, value, UINT32_MAX);
+        return err_set(err, GGUF_E_TYPE, "%s: key '%s' is %" PRIu64 ", at most %u is expected", file->path, name, value,
+                       UINT32_MAX);
     *valuep = (uint32_t)value;
     return 0;
 }
@@ -311,7 +317,8 @@ int gguf_get_string(const GgufFile *file, const char *name, GgufString *valuep, 
     return 0;
 }
 
-int gguf_get_array(const GgufFile *file, const char *name, GgufValueType element_type, const GgufArray **arrayp, ErrText *err) {
+int gguf_get_array(const GgufFile *file, const char *name, GgufValueType element_type, const GgufArray **arrayp,
+                   ErrText *err) {
     const GgufKey *key;
     char expected[32];
     int r;

@@ -95,7 +95,8 @@ const GgufTensor *gguf_tensor_at(const GgufFile *file, size_t index);
 const GgufTensor *gguf_tensor(const GgufFile *file, const char *name); /* NULL when absent; O(1) */
 
 /* Typed getters: 0, GGUF_E_MISSING, or GGUF_E_TYPE; *valuep untouched on error. Text is set either way. */
-int gguf_get_u32(const GgufFile *file, const char *name, uint32_t *valuep, ErrText *err); /* any integer type that fits */
+int gguf_get_u32(const GgufFile *file, const char *name, uint32_t *valuep,
+                 ErrText *err); /* any integer type that fits */
 int gguf_get_u64(const GgufFile *file, const char *name, uint64_t *valuep, ErrText *err);
 int gguf_get_f32(const GgufFile *file, const char *name, float *valuep, ErrText *err); /* F32, F64 or an integer */
 int gguf_get_bool(const GgufFile *file, const char *name, bool *valuep, ErrText *err);

@@ -18,9 +18,10 @@ static const struct {
     const char *name;
     uint8_t bytes; /* 0: variable */
 } value_types[] = {
-    [GGUF_U8] = { "u8", 1 },     [GGUF_I8] = { "i8", 1 },         [GGUF_U16] = { "u16", 2 },     [GGUF_I16] = { "i16", 2 },
-    [GGUF_U32] = { "u32", 4 },   [GGUF_I32] = { "i32", 4 },       [GGUF_F32] = { "f32", 4 },     [GGUF_BOOL] = { "bool", 1 },
-    [GGUF_STRING] = { "string", 0 }, [GGUF_ARRAY] = { "array", 0 }, [GGUF_U64] = { "u64", 8 }, [GGUF_I64] = { "i64", 8 },
+    [GGUF_U8] = { "u8", 1 },       [GGUF_I8] = { "i8", 1 },     [GGUF_U16] = { "u16", 2 },
+    [GGUF_I16] = { "i16", 2 },     [GGUF_U32] = { "u32", 4 },   [GGUF_I32] = { "i32", 4 },
+    [GGUF_F32] = { "f32", 4 },     [GGUF_BOOL] = { "bool", 1 }, [GGUF_STRING] = { "string", 0 },
+    [GGUF_ARRAY] = { "array", 0 }, [GGUF_U64] = { "u64", 8 },   [GGUF_I64] = { "i64", 8 },
     [GGUF_F64] = { "f64", 8 },
 };
 
@@ -81,8 +82,9 @@ static int take_string(Cursor *cursor, const char *field, GgufString *stringp) {
     if (r)
         return r;
     if (len_bytes > bytes_left(cursor))
-        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: %s has length %" PRIu64 ", %zu bytes are left in the file" AGAIN,
-                       cursor->file->path, cursor->where, field, len_bytes, bytes_left(cursor));
+        return err_set(cursor->err, GGUF_E_CORRUPT,
+                       "%s: %s: %s has length %" PRIu64 ", %zu bytes are left in the file" AGAIN, cursor->file->path,
+                       cursor->where, field, len_bytes, bytes_left(cursor));
     r = take(cursor, (size_t)len_bytes, field, &data);
     if (r)
         return r;
@@ -95,12 +97,14 @@ static int check_name(Cursor *cursor, const char *field, GgufString name, size_t
     Printable shown;
 
     if (!name.len_bytes || name.len_bytes > max_bytes)
-        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: %s '%s' has %zu bytes, 1 to %zu are allowed", cursor->file->path,
-                       cursor->where, field, printable(&shown, name.data, name.len_bytes), name.len_bytes, max_bytes);
+        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: %s '%s' has %zu bytes, 1 to %zu are allowed",
+                       cursor->file->path, cursor->where, field, printable(&shown, name.data, name.len_bytes),
+                       name.len_bytes, max_bytes);
     for (size_t i = 0, n; i < name.len_bytes; i += n) {
         n = utf8_sequence(name.data + i, name.len_bytes - i);
         if (!n || (uint8_t)name.data[i] < 0x20 || name.data[i] == 0x7f)
-            return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: %s '%s' holds byte 0x%02x at %zu, which is not UTF-8 text" AGAIN,
+            return err_set(cursor->err, GGUF_E_CORRUPT,
+                           "%s: %s: %s '%s' holds byte 0x%02x at %zu, which is not UTF-8 text" AGAIN,
                            cursor->file->path, cursor->where, field, printable(&shown, name.data, name.len_bytes),
                            (uint8_t)name.data[i], i);
     }
@@ -119,20 +123,21 @@ static int parse_header(Cursor *cursor, GgufFile *file, uint64_t *n_tensorsp, ui
     if (memcmp(magic, "GGUF", 4)) {
         Printable shown;
 
-        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: not a GGUF file: it starts with '%s' (%02x %02x %02x %02x), not 'GGUF'",
-                       file->path, printable(&shown, magic, 4), magic[0], magic[1], magic[2], magic[3]);
+        return err_set(cursor->err, GGUF_E_CORRUPT,
+                       "%s: not a GGUF file: it starts with '%s' (%02x %02x %02x %02x), not 'GGUF'", file->path,
+                       printable(&shown, magic, 4), magic[0], magic[1], magic[2], magic[3]);
     }
     r = take_u32(cursor, "the version", &file->version);
     if (r)
         return r;
     if (file->version && !(file->version & 0xffff))
         return err_set(cursor->err, GGUF_E_UNSUPPORTED,
-                       "%s: a big-endian GGUF file (version bytes 0x%08x): use the little-endian file of this model", file->path,
-                       file->version);
+                       "%s: a big-endian GGUF file (version bytes 0x%08x): use the little-endian file of this model",
+                       file->path, file->version);
     if (file->version != 2 && file->version != 3)
         return err_set(cursor->err, GGUF_E_UNSUPPORTED,
-                       "%s: GGUF version %u; this program reads version 3 (and 2): get a newer conversion of the model", file->path,
-                       file->version);
+                       "%s: GGUF version %u; this program reads version 3 (and 2): get a newer conversion of the model",
+                       file->path, file->version);
     r = take_u64(cursor, "the number of tensors", n_tensorsp);
     if (r)
         return r;
@@ -140,16 +145,18 @@ static int parse_header(Cursor *cursor, GgufFile *file, uint64_t *n_tensorsp, ui
     if (r)
         return r;
     if (*n_keysp > GGUF_KEYS_MAX || *n_keysp > bytes_left(cursor) / KEY_BYTES_MIN)
-        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: header: %" PRIu64 " keys; %zu bytes of file allow %zu, the limit is %d" AGAIN,
-                       file->path, *n_keysp, file->len_bytes, bytes_left(cursor) / KEY_BYTES_MIN, GGUF_KEYS_MAX);
+        return err_set(cursor->err, GGUF_E_CORRUPT,
+                       "%s: header: %" PRIu64 " keys; %zu bytes of file allow %zu, the limit is %d" AGAIN, file->path,
+                       *n_keysp, file->len_bytes, bytes_left(cursor) / KEY_BYTES_MIN, GGUF_KEYS_MAX);
     if (*n_tensorsp > GGUF_TENSORS_MAX || *n_tensorsp > bytes_left(cursor) / TENSOR_BYTES_MIN)
         return err_set(cursor->err, GGUF_E_CORRUPT,
-                       "%s: header: %" PRIu64 " tensors; %zu bytes of file allow %zu, the limit is %d" AGAIN, file->path,
-                       *n_tensorsp, file->len_bytes, bytes_left(cursor) / TENSOR_BYTES_MIN, GGUF_TENSORS_MAX);
+                       "%s: header: %" PRIu64 " tensors; %zu bytes of file allow %zu, the limit is %d" AGAIN,
+                       file->path, *n_tensorsp, file->len_bytes, bytes_left(cursor) / TENSOR_BYTES_MIN,
+                       GGUF_TENSORS_MAX);
     return 0;
 }
 
-/* --- keys --------------------------------------------------------------------------------------------------------------- */
+/* --- keys --------------------------------------------------------------------------------------------------------- */
 
 static int parse_scalar(Cursor *cursor, GgufKey *key) {
     const uint8_t *data = NULL;
@@ -185,8 +192,8 @@ static int parse_scalar(Cursor *cursor, GgufKey *key) {
         break;
     case GGUF_BOOL:
         if (bits > 1)
-            return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: a bool of value %u, 0 or 1 is allowed" AGAIN, cursor->file->path,
-                           cursor->where, (unsigned int)bits);
+            return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: a bool of value %u, 0 or 1 is allowed" AGAIN,
+                           cursor->file->path, cursor->where, (unsigned int)bits);
         key->value.boolean = bits;
         break;
     default:
@@ -201,13 +208,13 @@ static int parse_strings(Cursor *cursor, GgufArray *array) {
 
     strings = calloc(array->n, sizeof(*strings));
     if (!strings)
-        return err_set(cursor->err, -ENOMEM, "%s: %s: out of memory for %" PRIu64 " strings", cursor->file->path, cursor->where,
-                       array->n);
+        return err_set(cursor->err, -ENOMEM, "%s: %s: out of memory for %" PRIu64 " strings", cursor->file->path,
+                       cursor->where, array->n);
     array->strings = strings; /* gguf_free() finds it there, also after an error below */
     for (uint64_t i = 0; i < array->n; i++) {
         uint64_t len_bytes;
 
-        /* The common case of take_string(), which is left to word the errors: this loop sees 150,000 tokens and more. */
+        /* The common case of take_string(), which words the errors: this loop sees 150,000 tokens and more. */
         if (bytes_left(cursor) >= 8) {
             memcpy(&len_bytes, cursor->file->data + cursor->at, 8);
             if (len_bytes <= bytes_left(cursor) - 8) {
@@ -235,16 +242,17 @@ static int parse_array(Cursor *cursor, GgufKey *key) {
         return err_set(cursor->err, GGUF_E_UNSUPPORTED, "%s: %s: an array of arrays, which this program does not read",
                        cursor->file->path, cursor->where);
     if (element_type >= ARRAY_LEN(value_types))
-        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: array element type %u, 0 to 12 are defined" AGAIN, cursor->file->path,
-                       cursor->where, element_type);
+        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: array element type %u, 0 to 12 are defined" AGAIN,
+                       cursor->file->path, cursor->where, element_type);
     array->element_type = (GgufValueType)element_type;
     r = take_u64(cursor, "the array's length", &array->n);
     if (r)
         return r;
     element_bytes = value_types[element_type].bytes ? value_types[element_type].bytes : 8;
     if (array->n > bytes_left(cursor) / element_bytes)
-        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: %s: an array of %" PRIu64 " %s, %zu bytes are left in the file" AGAIN,
-                       cursor->file->path, cursor->where, array->n, gguf_value_type_name(element_type), bytes_left(cursor));
+        return err_set(cursor->err, GGUF_E_CORRUPT,
+                       "%s: %s: an array of %" PRIu64 " %s, %zu bytes are left in the file" AGAIN, cursor->file->path,
+                       cursor->where, array->n, gguf_value_type_name(element_type), bytes_left(cursor));
     if (!array->n)
         return 0;
     if (element_type == GGUF_STRING)
@@ -278,14 +286,14 @@ static int parse_key(Cursor *cursor, GgufFile *file, size_t index, uint64_t n_ke
 
     slot = gguf_key_slot(file, key->name.data, key->name.len_bytes);
     if (*slot)
-        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: key '%s' is there twice (keys %u and %zu)", file->path, shown.text, *slot,
-                       index + 1);
+        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: key '%s' is there twice (keys %u and %zu)", file->path,
+                       shown.text, *slot, index + 1);
     r = take_u32(cursor, "the value's type", &type);
     if (r)
         return r;
     if (type >= ARRAY_LEN(value_types))
-        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: key '%s' has value type %u, 0 to 12 are defined" AGAIN, file->path,
-                       shown.text, type);
+        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: key '%s' has value type %u, 0 to 12 are defined" AGAIN,
+                       file->path, shown.text, type);
     key->type = (GgufValueType)type;
     file->n_keys = index + 1;
     *slot = (uint32_t)index + 1;
@@ -304,13 +312,13 @@ static int parse_alignment(GgufFile *file, ErrText *err) {
     if (r && r != GGUF_E_MISSING)
         return GGUF_E_CORRUPT;
     if (!alignment || (alignment & (alignment - 1)) || alignment > GGUF_ALIGNMENT_MAX)
-        return err_set(err, GGUF_E_CORRUPT, "%s: key 'general.alignment' is %u, a power of two up to %u is allowed", file->path,
-                       alignment, GGUF_ALIGNMENT_MAX);
+        return err_set(err, GGUF_E_CORRUPT, "%s: key 'general.alignment' is %u, a power of two up to %u is allowed",
+                       file->path, alignment, GGUF_ALIGNMENT_MAX);
     file->alignment = alignment;
     return 0;
 }
 
-/* --- tensors ------------------------------------------------------------------------------------------------------------ */
+/* --- tensors ------------------------------------------------------------------------------------------------------ */
 
 /* Bytes of the tensor from its dimensions and type; nothing wraps. */
 static int measure_tensor(Cursor *cursor, GgufTensor *tensor) {
@@ -319,30 +327,33 @@ static int measure_tensor(Cursor *cursor, GgufTensor *tensor) {
     uint64_t n_values = 1, n_blocks;
 
     if (!type_name)
-        return err_set(cursor->err, GGUF_E_UNSUPPORTED, "%s: tensor '%s' has element type number %u, which the format does not define",
-                       path, tensor->name, tensor->type);
-    if (!ggml_type_block(tensor->type, &block_values, &block_bytes))
         return err_set(cursor->err, GGUF_E_UNSUPPORTED,
-                       "%s: tensor '%s' has element type %s (number %u), which this program does not read: use another quantization "
-                       "of the model",
-                       path, tensor->name, type_name, tensor->type);
+                       "%s: tensor '%s' has element type number %u, which the format does not define", path,
+                       tensor->name, tensor->type);
+    if (!ggml_type_block(tensor->type, &block_values, &block_bytes))
+        return err_set(
+            cursor->err, GGUF_E_UNSUPPORTED,
+            "%s: tensor '%s' has element type %s (number %u), which this program does not read: use another "
+            "quantization of the model",
+            path, tensor->name, type_name, tensor->type);
     for (uint32_t d = 0; d < tensor->n_dims; d++) {
         if (!tensor->ne[d] || tensor->ne[d] > INT64_MAX)
-            return err_set(cursor->err, GGUF_E_CORRUPT, "%s: tensor '%s': dimension %u is %" PRIu64, path, tensor->name, d,
-                           tensor->ne[d]);
+            return err_set(cursor->err, GGUF_E_CORRUPT, "%s: tensor '%s': dimension %u is %" PRIu64, path, tensor->name,
+                           d, tensor->ne[d]);
         if (__builtin_mul_overflow(n_values, tensor->ne[d], &n_values) || n_values > INT64_MAX)
             return err_set(cursor->err, GGUF_E_CORRUPT,
-                           "%s: tensor '%s': the product of its dimensions, %" PRIu64 " x %" PRIu64 " x %" PRIu64 " x %" PRIu64
-                           ", passes 2^63",
+                           "%s: tensor '%s': the product of its dimensions, %" PRIu64 " x %" PRIu64 " x %" PRIu64
+                           " x %" PRIu64 ", passes 2^63",
                            path, tensor->name, tensor->ne[0], tensor->ne[1], tensor->ne[2], tensor->ne[3]);
     }
     if (tensor->ne[0] % block_values)
-        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: tensor '%s': dimension 0 is %" PRIu64 ", not a multiple of %s's block of %u",
-                       path, tensor->name, tensor->ne[0], type_name, block_values);
+        return err_set(cursor->err, GGUF_E_CORRUPT,
+                       "%s: tensor '%s': dimension 0 is %" PRIu64 ", not a multiple of %s's block of %u", path,
+                       tensor->name, tensor->ne[0], type_name, block_values);
     n_blocks = n_values / block_values;
     if (__builtin_mul_overflow(n_blocks, (uint64_t)block_bytes, &tensor->len_bytes))
-        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: tensor '%s': %" PRIu64 " values of type %s pass 2^64 bytes", path,
-                       tensor->name, n_values, type_name);
+        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: tensor '%s': %" PRIu64 " values of type %s pass 2^64 bytes",
+                       path, tensor->name, n_values, type_name);
     return 0;
 }
 
@@ -364,14 +375,14 @@ static int parse_tensor(Cursor *cursor, GgufFile *file, size_t index, uint64_t n
     snprintf(cursor->where, sizeof(cursor->where), "tensor '%s'", tensor->name);
     slot = gguf_tensor_slot(file, name.data, name.len_bytes);
     if (*slot)
-        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: tensor '%s' is there twice (tensors %u and %zu)", file->path, tensor->name,
-                       *slot, index + 1);
+        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: tensor '%s' is there twice (tensors %u and %zu)", file->path,
+                       tensor->name, *slot, index + 1);
     r = take_u32(cursor, "the number of dimensions", &tensor->n_dims);
     if (r)
         return r;
     if (!tensor->n_dims || tensor->n_dims > GGUF_DIMS_MAX)
-        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: tensor '%s' has %u dimensions, 1 to %d are allowed" AGAIN, file->path,
-                       tensor->name, tensor->n_dims, GGUF_DIMS_MAX);
+        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: tensor '%s' has %u dimensions, 1 to %d are allowed" AGAIN,
+                       file->path, tensor->name, tensor->n_dims, GGUF_DIMS_MAX);
     for (uint32_t d = 0; d < GGUF_DIMS_MAX; d++) {
         tensor->ne[d] = 1;
         if (d < tensor->n_dims) {
@@ -405,14 +416,16 @@ static int place_tensors(Cursor *cursor, GgufFile *file) {
 
     file->data_offset = ((uint64_t)cursor->at + file->alignment - 1) & ~(uint64_t)(file->alignment - 1);
     if (file->n_tensors && file->data_offset > file->len_bytes)
-        return err_set(cursor->err, GGUF_E_CORRUPT, "%s: the data section starts at byte %" PRIu64 ", the file has %zu" AGAIN,
-                       file->path, file->data_offset, file->len_bytes);
+        return err_set(cursor->err, GGUF_E_CORRUPT,
+                       "%s: the data section starts at byte %" PRIu64 ", the file has %zu" AGAIN, file->path,
+                       file->data_offset, file->len_bytes);
     room_bytes = file->n_tensors ? file->len_bytes - file->data_offset : 0;
     for (size_t i = 0; i < file->n_tensors; i++) {
         GgufTensor *tensor = &file->tensors[i];
 
         if (tensor->offset_bytes % file->alignment)
-            return err_set(cursor->err, GGUF_E_CORRUPT, "%s: tensor '%s': offset %" PRIu64 " is not a multiple of the alignment %u" AGAIN,
+            return err_set(cursor->err, GGUF_E_CORRUPT,
+                           "%s: tensor '%s': offset %" PRIu64 " is not a multiple of the alignment %u" AGAIN,
                            file->path, tensor->name, tensor->offset_bytes, file->alignment);
         if (tensor->offset_bytes != expected)
             return err_set(cursor->err, GGUF_E_CORRUPT,
@@ -421,7 +434,8 @@ static int place_tensors(Cursor *cursor, GgufFile *file) {
                            file->path, tensor->name, tensor->offset_bytes, expected);
         if (tensor->offset_bytes > room_bytes || tensor->len_bytes > room_bytes - tensor->offset_bytes)
             return err_set(cursor->err, GGUF_E_CORRUPT,
-                           "%s: tensor '%s': %" PRIu64 " bytes at offset %" PRIu64 " of the data section, which has %" PRIu64 AGAIN,
+                           "%s: tensor '%s': %" PRIu64 " bytes at offset %" PRIu64
+                           " of the data section, which has %" PRIu64 AGAIN,
                            file->path, tensor->name, tensor->len_bytes, tensor->offset_bytes, room_bytes);
         /* At most room_bytes, a file's size, plus less than the alignment: cannot wrap. */
         expected = tensor->offset_bytes + tensor->len_bytes;
@@ -444,7 +458,8 @@ int gguf_parse_into(GgufFile *file, ErrText *err) {
     file->tensors = calloc(n_tensors + 1, sizeof(*file->tensors));
     if (!file->keys || !file->tensors || gguf_index_init(&file->key_index, n_keys) ||
         gguf_index_init(&file->tensor_index, n_tensors))
-        return err_set(err, -ENOMEM, "%s: out of memory for %" PRIu64 " keys and %" PRIu64 " tensors", file->path, n_keys, n_tensors);
+        return err_set(err, -ENOMEM, "%s: out of memory for %" PRIu64 " keys and %" PRIu64 " tensors", file->path,
+                       n_keys, n_tensors);
     for (size_t i = 0; i < n_keys; i++) {
         r = parse_key(&cursor, file, i, n_keys);
         if (r)

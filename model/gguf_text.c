@@ -77,7 +77,7 @@ static uint64_t count_parameters(const GgufFile *file) {
     return n;
 }
 
-/* --- text --------------------------------------------------------------------------------------------------------------- */
+/* --- text --------------------------------------------------------------------------------------------------------- */
 
 static void write_value(const GgufKey *key, StrBuf *text) {
     const GgufArray *array;
@@ -107,7 +107,8 @@ static void write_value(const GgufKey *key, StrBuf *text) {
     case GGUF_STRING:
         string = key->value.string;
         if (string.len_bytes > STRING_SHOWN_BYTES)
-            str_buf_addf(text, "\"%s\"... (%zu bytes)", printable(&shown, string.data, STRING_SHOWN_BYTES), string.len_bytes);
+            str_buf_addf(text, "\"%s\"... (%zu bytes)", printable(&shown, string.data, STRING_SHOWN_BYTES),
+                         string.len_bytes);
         else
             str_buf_addf(text, "\"%s\"", printable(&shown, string.data, string.len_bytes));
         break;
@@ -175,11 +176,12 @@ void gguf_text_write(const GgufFile *file, StrBuf *text) {
     write_tensors(file, text);
 }
 
-/* --- JSON --------------------------------------------------------------------------------------------------------------- */
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
 
 /* NULL when out of memory, like jansson's constructors; packing a NULL fails as a whole. */
 static json_t *json_text(const char *data, size_t len_bytes) {
-    _cleanup_(str_buf_deinit) StrBuf clean = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit)
+    StrBuf clean = STR_BUF_NULL;
 
     for (size_t i = 0, n; i < len_bytes; i += n) {
         n = utf8_sequence(data + i, len_bytes - i);
@@ -233,8 +235,8 @@ static json_t *json_value(const GgufKey *key) {
                 first = NULL;
             }
         }
-        return json_pack("{s:s, s:I, s:o}", "element_type", gguf_value_type_name(array->element_type), "n", (json_int_t)array->n,
-                         "first", first);
+        return json_pack("{s:s, s:I, s:o}", "element_type", gguf_value_type_name(array->element_type), "n",
+                         (json_int_t)array->n, "first", first);
     }
 }
 
@@ -244,8 +246,9 @@ static json_t *json_keys(const GgufFile *file) {
     for (size_t i = 0; keys && i < gguf_n_keys(file); i++) {
         const GgufKey *key = gguf_key_at(file, i);
 
-        if (json_array_append_new(keys, json_pack("{s:o, s:s, s:o}", "name", json_text(key->name.data, key->name.len_bytes), "type",
-                                                  gguf_value_type_name(key->type), "value", json_value(key))) < 0) {
+        if (json_array_append_new(keys,
+                                  json_pack("{s:o, s:s, s:o}", "name", json_text(key->name.data, key->name.len_bytes),
+                                            "type", gguf_value_type_name(key->type), "value", json_value(key))) < 0) {
             json_decref(keys);
             keys = NULL;
         }
@@ -264,7 +267,8 @@ static json_t *json_tensors(const GgufFile *file) {
             (void)json_array_append_new(shape, json_integer((json_int_t)tensor->ne[d]));
         if (json_array_append_new(tensors, json_pack("{s:s, s:s, s:o, s:I, s:I}", "name", tensor->name, "type",
                                                      ggml_type_name(tensor->type), "shape", shape, "offset",
-                                                     (json_int_t)tensor->offset_bytes, "bytes", (json_int_t)tensor->len_bytes)) < 0) {
+                                                     (json_int_t)tensor->offset_bytes, "bytes",
+                                                     (json_int_t)tensor->len_bytes)) < 0) {
             json_decref(tensors);
             tensors = NULL;
         }
@@ -280,10 +284,11 @@ static int append_part(const char *data, size_t len_bytes, void *arg) {
 }
 
 int gguf_text_json(const GgufFile *file, bool pretty, StrBuf *text) {
-    json_t *root = json_pack("{s:o, s:I, s:i, s:i, s:I, s:o, s:o}", "file", json_text(gguf_path(file), strlen(gguf_path(file))),
-                             "file_bytes", (json_int_t)gguf_len_bytes(file), "version", (int)gguf_version(file), "alignment",
-                             (int)gguf_alignment(file), "parameters", (json_int_t)count_parameters(file), "keys", json_keys(file),
-                             "tensors", json_tensors(file));
+    json_t *root =
+        json_pack("{s:o, s:I, s:i, s:i, s:I, s:o, s:o}", "file", json_text(gguf_path(file), strlen(gguf_path(file))),
+                  "file_bytes", (json_int_t)gguf_len_bytes(file), "version", (int)gguf_version(file), "alignment",
+                  (int)gguf_alignment(file), "parameters", (json_int_t)count_parameters(file), "keys", json_keys(file),
+                  "tensors", json_tensors(file));
     int r;
 
     if (!root)

@@ -31,7 +31,8 @@ struct GgufWriter {
 };
 
 int gguf_writer_new(GgufWriter **writerp, uint32_t alignment, ErrText *err) {
-    _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
+    _cleanup_(gguf_writer_freep)
+    GgufWriter *writer = NULL;
 
     if (alignment < 8 || (alignment & (alignment - 1)) || alignment > GGUF_ALIGNMENT_MAX)
         return err_set(err, GGUF_WRITER_E_INVALID, "alignment %u: a power of two from 8 to %u is allowed", alignment,
@@ -57,7 +58,7 @@ GgufWriter *gguf_writer_free(GgufWriter *writer) {
     return NULL;
 }
 
-/* --- tables ------------------------------------------------------------------------------------------------------------- */
+/* --- tables ------------------------------------------------------------------------------------------------------- */
 
 static void fail(GgufWriter *writer, const char *what, const char *name) {
     if (!writer->error)
@@ -123,7 +124,8 @@ void gguf_writer_strings(GgufWriter *writer, const char *name, const char *const
         put_string(&writer->keys, values[i], strlen(values[i]));
 }
 
-void gguf_writer_array(GgufWriter *writer, const char *name, GgufValueType element_type, const void *elements, uint64_t n) {
+void gguf_writer_array(GgufWriter *writer, const char *name, GgufValueType element_type, const void *elements,
+                       uint64_t n) {
     uint32_t element_bytes = gguf_value_bytes(element_type);
 
     if (!element_bytes || n > SIZE_MAX / element_bytes) {
@@ -174,7 +176,8 @@ static uint64_t tensor_len_bytes(uint32_t type, uint32_t n_dims, const uint64_t 
     uint32_t block_values, block_bytes;
     uint64_t n = 1;
 
-    if (!n_dims || n_dims > GGUF_DIMS_MAX || !ggml_type_block(type, &block_values, &block_bytes) || ne[0] % block_values)
+    if (!n_dims || n_dims > GGUF_DIMS_MAX || !ggml_type_block(type, &block_values, &block_bytes) ||
+        ne[0] % block_values)
         return 0;
     for (uint32_t d = 0; d < n_dims; d++)
         if (__builtin_mul_overflow(n, ne[d], &n) || n > INT64_MAX / 512)
@@ -186,7 +189,8 @@ void gguf_writer_tensor(GgufWriter *writer, const char *name, uint32_t type, uin
     uint64_t len_bytes = tensor_len_bytes(type, n_dims, ne), padded;
     WriterTensor *tensor;
 
-    if (!len_bytes || !*name || strlen(name) >= GGUF_TENSOR_NAME_MAX || len_bytes > INT64_MAX / 2 - writer->data_bytes) {
+    if (!len_bytes || !*name || strlen(name) >= GGUF_TENSOR_NAME_MAX ||
+        len_bytes > INT64_MAX / 2 - writer->data_bytes) {
         fail(writer, "a tensor's name, type or shape is not valid", name);
         return;
     }
@@ -229,8 +233,8 @@ int gguf_writer_layout(GgufWriter *writer, ErrText *err) {
     if (writer->error)
         return err_set(err, writer->error, "%s", writer->error_text.text);
     if (writer->n_keys > GGUF_KEYS_MAX || writer->n_tensors > GGUF_TENSORS_MAX)
-        return err_set(err, GGUF_WRITER_E_INVALID, "%" PRIu64 " keys and %zu tensors; the limits are %d and %d", writer->n_keys,
-                       writer->n_tensors, GGUF_KEYS_MAX, GGUF_TENSORS_MAX);
+        return err_set(err, GGUF_WRITER_E_INVALID, "%" PRIu64 " keys and %zu tensors; the limits are %d and %d",
+                       writer->n_keys, writer->n_tensors, GGUF_KEYS_MAX, GGUF_TENSORS_MAX);
     str_buf_add(head, "GGUF");
     put_u32(head, 3);
     put_u64(head, writer->n_tensors);
@@ -266,7 +270,7 @@ uint64_t gguf_writer_file_bytes(const GgufWriter *writer) {
     return writer->head.len_bytes + writer->data_bytes;
 }
 
-/* --- streaming ---------------------------------------------------------------------------------------------------------- */
+/* --- streaming ---------------------------------------------------------------------------------------------------- */
 
 static int sink_write(GgufWriter *writer, const void *data, size_t len_bytes, ErrText *err) {
     int r;
@@ -325,6 +329,7 @@ int gguf_writer_append(GgufWriter *writer, const void *data, size_t len_bytes, E
 int gguf_writer_finish(GgufWriter *writer, ErrText *err) {
     if (writer->current != writer->n_tensors)
         return err_set(err, GGUF_WRITER_E_INVALID, "tensor '%s' has %" PRIu64 " of its %" PRIu64 " bytes",
-                       writer->tensors[writer->current].name, writer->current_done, writer->tensors[writer->current].len_bytes);
+                       writer->tensors[writer->current].name, writer->current_done,
+                       writer->tensors[writer->current].len_bytes);
     return 0;
 }

@@ -12,7 +12,8 @@
 #include "model/gguf.h"
 
 enum {
-    GGUF_WRITER_E_INVALID = 1, /* a name, type, shape or amount of data that the format does not allow; the text says which */
+    GGUF_WRITER_E_INVALID =
+        1, /* a name, type, shape or amount of data that the format does not allow; the text says which */
 };
 
 typedef struct GgufWriter GgufWriter;
@@ -31,7 +32,8 @@ void gguf_writer_bool(GgufWriter *writer, const char *name, bool value);
 void gguf_writer_string(GgufWriter *writer, const char *name, const char *value);
 void gguf_writer_strings(GgufWriter *writer, const char *name, const char *const *values, uint64_t n);
 /* Fixed-size elements, packed little-endian. */
-void gguf_writer_array(GgufWriter *writer, const char *name, GgufValueType element_type, const void *elements, uint64_t n);
+void gguf_writer_array(GgufWriter *writer, const char *name, GgufValueType element_type, const void *elements,
+                       uint64_t n);
 void gguf_writer_copy(GgufWriter *writer, const GgufKey *key); /* the same name and value */
 void gguf_writer_tensor(GgufWriter *writer, const char *name, uint32_t type, uint32_t n_dims, const uint64_t *ne);
 
@@ -45,7 +47,7 @@ uint64_t gguf_writer_file_bytes(const GgufWriter *writer); /* whole file; the la
 
 /* Streaming: the head, then each tensor's data in the order of the table, in pieces of any size; to fd or to buf. */
 typedef struct GgufSink {
-    int fd;      /* used when buf is NULL */
+    int fd; /* used when buf is NULL */
     StrBuf *buf;
 } GgufSink;
 int gguf_writer_start(GgufWriter *writer, GgufSink sink, ErrText *err);

@@ -35,8 +35,8 @@ int import_cache_dir(char path[PATH_MAX], const char *cache_dir, ErrText *err) {
     return err_set(err, -ENOENT, "no cache folder: set XDG_CACHE_HOME or HOME, or name the output file");
 }
 
-int import_default_path(char path[PATH_MAX], const char *source_path, const char *sha256, bool rotate, const char *cache_dir,
-                        ErrText *err) {
+int import_default_path(char path[PATH_MAX], const char *source_path, const char *sha256, bool rotate,
+                        const char *cache_dir, ErrText *err) {
     const char *base = strrchr(source_path, '/');
     char folder[PATH_MAX], name[NAME_MAX_BYTES + 64];
     size_t n;
@@ -74,7 +74,8 @@ static void record_prefix(char *text, size_t room_bytes, const struct stat *st) 
 }
 
 bool import_hash_recall(const char *cache_dir, const struct stat *st, char sha256[SHA256_HEX_BYTES]) {
-    _cleanup_(freep) char *text = NULL;
+    _cleanup_(freep)
+    char *text = NULL;
     char path[PATH_MAX], prefix[RECORD_MAX_BYTES];
     size_t len_bytes, prefix_bytes;
 
@@ -82,8 +83,8 @@ bool import_hash_recall(const char *cache_dir, const struct stat *st, char sha25
         return false;
     record_prefix(prefix, sizeof(prefix), st);
     prefix_bytes = strlen(prefix);
-    if (len_bytes != prefix_bytes + SHA256_HEX_BYTES || memcmp(text, prefix, prefix_bytes) || text[len_bytes - 1] != '\n' ||
-        strspn(text + prefix_bytes, "0123456789abcdef") != SHA256_HEX_BYTES - 1)
+    if (len_bytes != prefix_bytes + SHA256_HEX_BYTES || memcmp(text, prefix, prefix_bytes) ||
+        text[len_bytes - 1] != '\n' || strspn(text + prefix_bytes, "0123456789abcdef") != SHA256_HEX_BYTES - 1)
         return false;
     memcpy(sha256, text + prefix_bytes, SHA256_HEX_BYTES - 1);
     sha256[SHA256_HEX_BYTES - 1] = 0;
@@ -91,7 +92,8 @@ bool import_hash_recall(const char *cache_dir, const struct stat *st, char sha25
 }
 
 void import_hash_remember(const char *cache_dir, const struct stat *st, const char *sha256) {
-    _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
+    _cleanup_(atomic_file_freep)
+    AtomicFile *file = NULL;
     char path[PATH_MAX], text[RECORD_MAX_BYTES], *slash;
     time_t now = time(NULL);
     size_t n;

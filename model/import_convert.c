@@ -21,10 +21,10 @@
 typedef enum ConvertFault {
     FAULT_NONE,
     FAULT_CANCELLED,
-    FAULT_SHORT,  /* the source ended early */
-    FAULT_READ,   /* errno */
-    FAULT_WRITE,  /* errno */
-    FAULT_VALUE,  /* a value that is not finite */
+    FAULT_SHORT, /* the source ended early */
+    FAULT_READ,  /* errno */
+    FAULT_WRITE, /* errno */
+    FAULT_VALUE, /* a value that is not finite */
 } ConvertFault;
 
 typedef struct ThreadBuffers {
@@ -38,7 +38,7 @@ typedef struct Conversion {
     const ImportTensor *tensor;
     size_t k, n, batch_rows;
     uint64_t row_bytes;
-    float *scales; /* [n] */
+    float *scales;          /* [n] */
     ThreadBuffers *buffers; /* [n_threads] */
     _Atomic int fault;
     _Atomic int fault_errno;
@@ -123,8 +123,9 @@ static void convert_rows(void *arg, size_t begin, size_t end, unsigned int worke
 int import_write_error(int error, const char *out_path, uint64_t package_bytes, ErrText *err) {
     if (error == -ENOSPC || error == -EDQUOT || error == -EFBIG)
         return err_set(err, IMPORT_E_NO_SPACE,
-                       "%s: the package needs %" PRIu64 " bytes (%.1f MB): %s; free some space or name another place with -o", out_path,
-                       package_bytes, (double)package_bytes / 1e6, strerror(-error));
+                       "%s: the package needs %" PRIu64
+                       " bytes (%.1f MB): %s; free some space or name another place with -o",
+                       out_path, package_bytes, (double)package_bytes / 1e6, strerror(-error));
     return err_set(err, error, "%s: cannot write: %s", out_path, strerror(-error));
 }
 
@@ -138,7 +139,8 @@ static int fault_error(const Conversion *conversion, ErrText *err) {
     case FAULT_CANCELLED:
         return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", job->source_path);
     case FAULT_SHORT:
-        return err_set(err, IMPORT_E_CHANGED, "%s: the file became shorter while it was read: import it again", job->source_path);
+        return err_set(err, IMPORT_E_CHANGED, "%s: the file became shorter while it was read: import it again",
+                       job->source_path);
     case FAULT_READ:
         return err_set(err, error, "%s: cannot read: %s", job->source_path, strerror(-error));
     case FAULT_WRITE:
@@ -146,11 +148,12 @@ static int fault_error(const Conversion *conversion, ErrText *err) {
     case FAULT_VALUE:
         break;
     }
-    return err_set(err, IMPORT_E_CORRUPT, "%s: tensor '%s', row %zu: a value is not a finite number: the file is damaged, download it again",
+    return err_set(err, IMPORT_E_CORRUPT,
+                   "%s: tensor '%s', row %zu: a value is not a finite number: the file is damaged, download it again",
                    job->source_path, conversion->tensor->source->name, atomic_load(&conversion->fault_row));
 }
 
-/* --- one tensor --------------------------------------------------------------------------------------------------------- */
+/* --- one tensor --------------------------------------------------------------------------------------------------- */
 
 static void buffers_free(ThreadBuffers *buffers, unsigned int n_threads) {
     for (unsigned int i = 0; buffers && i < n_threads; i++) {
@@ -177,8 +180,10 @@ static ThreadBuffers *buffers_new(unsigned int n_threads, size_t source_bytes, s
 static int convert_linear(ImportJob *job, const ImportTensor *tensor, ErrText *err) {
     const GgufTensor *source = tensor->source;
     unsigned int n_threads = worker_pool_n_threads(job->pool);
-    _cleanup_(freep) float *scales = NULL;
-    _cleanup_(freep) int8_t *bits = NULL;
+    _cleanup_(freep)
+    float *scales = NULL;
+    _cleanup_(freep)
+    int8_t *bits = NULL;
     Conversion conversion = {
         .job = job,
         .tensor = tensor,
@@ -218,23 +223,28 @@ static int convert_linear(ImportJob *job, const ImportTensor *tensor, ErrText *e
 /* Norms, biases, rope_freqs: float32 as they are. */
 static int convert_vector(ImportJob *job, const ImportTensor *tensor, ErrText *err) {
     const GgufTensor *source = tensor->source;
-    _cleanup_(freep) uint8_t *raw = malloc((size_t)source->len_bytes);
+    _cleanup_(freep)
+    uint8_t *raw = malloc((size_t)source->len_bytes);
     size_t n = (size_t)source->ne[0];
-    _cleanup_(freep) float *values = malloc(n * sizeof(*values));
+    _cleanup_(freep)
+    float *values = malloc(n * sizeof(*values));
     int r;
 
     if (!raw || !values)
         return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", job->source_path, source->name);
     r = file_read_exact(job->source_fd, raw, (size_t)source->len_bytes, source->offset_bytes);
     if (r == FILE_E_SHORT)
-        return err_set(err, IMPORT_E_CHANGED, "%s: the file became shorter while it was read: import it again", job->source_path);
+        return err_set(err, IMPORT_E_CHANGED, "%s: the file became shorter while it was read: import it again",
+                       job->source_path);
     if (r)
         return err_set(err, r, "%s: cannot read: %s", job->source_path, strerror(-r));
     ggml_dequantize(source->type, raw, values, n);
     for (size_t i = 0; i < n; i++)
         if (!isfinite(values[i]))
-            return err_set(err, IMPORT_E_CORRUPT, "%s: tensor '%s': element %zu is not a finite number: the file is damaged, download it again",
-                           job->source_path, source->name, i);
+            return err_set(
+                err, IMPORT_E_CORRUPT,
+                "%s: tensor '%s': element %zu is not a finite number: the file is damaged, download it again",
+                job->source_path, source->name, i);
     r = write_at(job->out_fd, values, n * sizeof(*values), tensor->out_offset);
     if (r)
         return import_write_error(r, job->out_path, job->package_bytes, err);

@@ -1,5 +1,5 @@
-/* Inside of the importer: importer.c plans and publishes, import_convert.c makes the tensors, import_cache.c knows names
- * and remembers the hashes of sources. */
+/* Inside of the importer: importer.c plans and publishes, import_convert.c makes the tensors, import_cache.c knows
+ * names and remembers the hashes of sources. */
 #ifndef COORDGEN_MODEL_IMPORT_PRIVATE_H
 #define COORDGEN_MODEL_IMPORT_PRIVATE_H
 
@@ -34,7 +34,8 @@ static inline bool import_cancelled(const ImportOptions *options) {
     return options->cancelled && atomic_load_explicit(options->cancelled, memory_order_relaxed);
 }
 
-static inline void import_progress(const ImportOptions *options, ImportStage stage, uint64_t done_bytes, uint64_t total_bytes) {
+static inline void import_progress(const ImportOptions *options, ImportStage stage, uint64_t done_bytes,
+                                   uint64_t total_bytes) {
     if (options->progress)
         options->progress(options->progress_arg, stage, done_bytes, total_bytes);
 }

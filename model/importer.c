@@ -32,7 +32,7 @@ const char *import_stage_name(ImportStage stage) {
     return names[stage];
 }
 
-/* --- the source --------------------------------------------------------------------------------------------------------- */
+/* --- the source --------------------------------------------------------------------------------------------------- */
 
 typedef struct Source {
     const char *path;
@@ -58,8 +58,10 @@ static int check_tokenizer(const Source *source, ErrText *err) {
     r = gguf_get_string(source->file, "tokenizer.ggml.model", &model, err);
     if (r)
         return r < 0 ? r : IMPORT_E_CORRUPT;
-    if (!(model.len_bytes == 4 && !memcmp(model.data, "gpt2", 4)) && !(model.len_bytes == 5 && !memcmp(model.data, "llama", 5)))
-        return err_set(err, IMPORT_E_UNSUPPORTED, "%s: tokenizer '%s' is not supported: gpt2 (byte-level BPE) and llama (SentencePiece) are",
+    if (!(model.len_bytes == 4 && !memcmp(model.data, "gpt2", 4)) &&
+        !(model.len_bytes == 5 && !memcmp(model.data, "llama", 5)))
+        return err_set(err, IMPORT_E_UNSUPPORTED,
+                       "%s: tokenizer '%s' is not supported: gpt2 (byte-level BPE) and llama (SentencePiece) are",
                        source->path, printable(&shown, model.data, model.len_bytes));
     return 0;
 }
@@ -69,15 +71,19 @@ static int source_check(Source *source, ErrText *err) {
     int r;
 
     if (package_is(source->file))
-        return err_set(err, IMPORT_E_UNSUPPORTED, "%s: this is a model package already: load it as it is", source->path);
+        return err_set(err, IMPORT_E_UNSUPPORTED, "%s: this is a model package already: load it as it is",
+                       source->path);
     if (!gguf_get_u32(source->file, "split.count", &n_parts, NULL) && n_parts > 1)
-        return err_set(err, IMPORT_E_UNSUPPORTED, "%s: one part of a model in %u files: merge them first (llama-gguf-split --merge)",
-                       source->path, n_parts);
+        return err_set(err, IMPORT_E_UNSUPPORTED,
+                       "%s: one part of a model in %u files: merge them first (llama-gguf-split --merge)", source->path,
+                       n_parts);
     r = hparams_read(&source->hparams, source->file, err);
     if (!r)
         r = hparams_check_tensors(&source->hparams, source->file, err);
     if (r)
-        return r == HPARAMS_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED : r == HPARAMS_E_CORRUPT ? IMPORT_E_CORRUPT : err_fold(r);
+        return r == HPARAMS_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED
+               : r == HPARAMS_E_CORRUPT   ? IMPORT_E_CORRUPT
+                                          : err_fold(r);
     return check_tokenizer(source, err);
 }
 
@@ -96,7 +102,8 @@ static int source_open(Source *source, const char *path, ErrText *err) {
 }
 
 static bool same_content(const struct stat *a, const struct stat *b) {
-    return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+    return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 static int source_check_unchanged(const Source *source, ErrText *err) {
@@ -109,8 +116,10 @@ static int source_check_unchanged(const Source *source, ErrText *err) {
     return 0;
 }
 
-static int source_hash(const Source *source, const ImportOptions *options, char sha256[SHA256_HEX_BYTES], ErrText *err) {
-    _cleanup_(freep) uint8_t *block = malloc(HASH_BLOCK_BYTES);
+static int source_hash(const Source *source, const ImportOptions *options, char sha256[SHA256_HEX_BYTES],
+                       ErrText *err) {
+    _cleanup_(freep)
+    uint8_t *block = malloc(HASH_BLOCK_BYTES);
     uint64_t total_bytes = (uint64_t)source->st.st_size;
     uint8_t digest[SHA256_DIGEST_SIZE];
     struct sha256_ctx context;
@@ -127,7 +136,8 @@ static int source_hash(const Source *source, const ImportOptions *options, char 
             return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", source->path);
         r = file_read_exact(source->fd, block, n, at);
         if (r == FILE_E_SHORT)
-            return err_set(err, IMPORT_E_CHANGED, "%s: the file became shorter while it was read: import it again", source->path);
+            return err_set(err, IMPORT_E_CHANGED, "%s: the file became shorter while it was read: import it again",
+                           source->path);
         if (r)
             return err_set(err, r, "%s: cannot read: %s", source->path, strerror(-r));
         sha256_update(&context, n, block);
@@ -157,10 +167,11 @@ static int source_identify(const Source *source, const ImportOptions *options, I
     return 0;
 }
 
-/* --- what lies at the output path --------------------------------------------------------------------------------------- */
+/* --- what lies at the output path --------------------------------------------------------------------------------- */
 
 static bool already_imported(const char *path, const ImportOptions *options, ImportReport *report) {
-    _cleanup_(package_freep) Package *package = NULL;
+    _cleanup_(package_freep)
+    Package *package = NULL;
 
     if (package_open(&package, path, NULL) || strcmp(package_source_sha256(package), report->source_sha256) ||
         package_rotated(package) != options->rotate)
@@ -172,7 +183,8 @@ static bool already_imported(const char *path, const ImportOptions *options, Imp
 
 /* A file that someone named is replaced only when it is a package of some version; the cache's files are ours. */
 static int check_replaceable(const char *path, const Source *source, ErrText *err) {
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
     struct stat st;
 
     if (stat(path, &st) < 0)
@@ -182,7 +194,8 @@ static int check_replaceable(const char *path, const Source *source, ErrText *er
     if (!S_ISREG(st.st_mode))
         return err_set(err, IMPORT_E_EXISTS, "%s: exists and is not a regular file: name another file", path);
     if (gguf_open(&file, path, NULL) || !package_is(file))
-        return err_set(err, IMPORT_E_EXISTS, "%s: exists and is not a model package: remove it or name another file", path);
+        return err_set(err, IMPORT_E_EXISTS, "%s: exists and is not a model package: remove it or name another file",
+                       path);
     return 0;
 }
 
@@ -210,7 +223,8 @@ static void remove_stale(const char *out_path, bool in_cache) {
     if (!dir)
         return;
     while ((entry = readdir(dir))) {
-        _cleanup_(closep) int fd = -1;
+        _cleanup_(closep)
+        int fd = -1;
 
         if (!is_temporary(entry->d_name, in_cache ? NULL : base) ||
             snprintf(path, sizeof(path), "%s%s", folder, entry->d_name) >= (int)sizeof(path))
@@ -222,7 +236,7 @@ static void remove_stale(const char *out_path, bool in_cache) {
     closedir(dir);
 }
 
-/* --- the package -------------------------------------------------------------------------------------------------------- */
+/* --- the package -------------------------------------------------------------------------------------------------- */
 
 typedef struct Plan {
     const Source *source;
@@ -342,7 +356,8 @@ static int plan_make(Plan *plan, const char *sha256, ErrText *err) {
     plan->layouts = calloc(room, sizeof(*plan->layouts));
     plan->activations = calloc(room, sizeof(*plan->activations));
     plan->rotation_blocks = calloc(room, sizeof(*plan->rotation_blocks));
-    if (!plan->tensors || !plan->names || !plan->name_list || !plan->layouts || !plan->activations || !plan->rotation_blocks)
+    if (!plan->tensors || !plan->names || !plan->name_list || !plan->layouts || !plan->activations ||
+        !plan->rotation_blocks)
         return err_set(err, -ENOMEM, "%s: out of memory for %zu tensors", plan->source->path, room);
     r = gguf_writer_new(&plan->writer, PACKAGE_ALIGNMENT, err);
     if (r)
@@ -354,7 +369,7 @@ static int plan_make(Plan *plan, const char *sha256, ErrText *err) {
     return plan_layout(plan, err);
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------------ */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static int check_space(const char *out_path, int fd, uint64_t package_bytes, ErrText *err) {
     struct statvfs vfs;
@@ -368,7 +383,8 @@ static int check_space(const char *out_path, int fd, uint64_t package_bytes, Err
     free_bytes = (uint64_t)(geteuid() ? vfs.f_bavail : vfs.f_bfree) * vfs.f_frsize;
     if (free_bytes < package_bytes)
         return err_set(err, IMPORT_E_NO_SPACE,
-                       "%s: the package needs %" PRIu64 " bytes (%.1f MB), %" PRIu64 " (%.1f MB) are free there; free some space or name "
+                       "%s: the package needs %" PRIu64 " bytes (%.1f MB), %" PRIu64
+                       " (%.1f MB) are free there; free some space or name "
                        "another place with -o",
                        out_path, package_bytes, (double)package_bytes / 1e6, free_bytes, (double)free_bytes / 1e6);
     return 0;
@@ -401,7 +417,8 @@ static int temporary_new(AtomicFile **filep, const char *out_path, ErrText *err)
     int r;
 
     for (int i = 0; i < TEMPORARY_TRIES; i++) {
-        _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
+        _cleanup_(atomic_file_freep)
+        AtomicFile *file = NULL;
 
         r = atomic_file_new(&file, out_path, err);
         if (r)
@@ -420,8 +437,10 @@ static int temporary_new(AtomicFile **filep, const char *out_path, ErrText *err)
 }
 
 static int write_package(const Plan *plan, const char *out_path, ErrText *err) {
-    _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
-    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    _cleanup_(atomic_file_freep)
+    AtomicFile *file = NULL;
+    _cleanup_(worker_pool_freep)
+    WorkerPool *pool = NULL;
     const StrBuf *head = gguf_writer_head(plan->writer);
     ImportJob job = {
         .options = plan->options,
@@ -464,7 +483,8 @@ static int write_package(const Plan *plan, const char *out_path, ErrText *err) {
     return 0;
 }
 
-static int choose_path(const Source *source, const char *out_path, const ImportOptions *options, ImportReport *report, ErrText *err) {
+static int choose_path(const Source *source, const char *out_path, const ImportOptions *options, ImportReport *report,
+                       ErrText *err) {
     char folder[PATH_MAX];
     int r;
 
@@ -473,7 +493,8 @@ static int choose_path(const Source *source, const char *out_path, const ImportO
             return err_set(err, -ENAMETOOLONG, "%.100s...: the path is too long", out_path);
         return 0;
     }
-    r = import_default_path(report->path, source->path, report->source_sha256, options->rotate, options->cache_dir, err);
+    r = import_default_path(report->path, source->path, report->source_sha256, options->rotate, options->cache_dir,
+                            err);
     if (r)
         return r;
     r = import_cache_dir(folder, options->cache_dir, err);
@@ -487,8 +508,8 @@ static int choose_path(const Source *source, const char *out_path, const ImportO
  *               exist. NULL: the default path, whose folder is made
  * @report:      out; filled only when 0 is returned
  *
- * The package appears under its name whole or not at all. Its bytes depend on the source, its base name and the settings
- * alone. Takes some ms when the package is there and the source is remembered, and one reading of the source when it is
+ * The package appears under its name whole or not at all. Its bytes depend on the source, its base name and the
+ * settings alone. Takes some ms when the package is there and the source is remembered, and one reading of the source when it is
  * not. Thread: any, several at a time; of two imports to one path the last one to end stays.
  *
  * Return: 0, IMPORT_E_*, or -errno; the text names the file and the remedy. Nothing is left behind after an error; what
@@ -496,8 +517,10 @@ static int choose_path(const Source *source, const char *out_path, const ImportO
  */
 int import_run(const char *source_path, const char *out_path, const ImportOptions *options, ImportReport *report,
                ErrText *err) {
-    _cleanup_(source_deinit) Source source = { .fd = -1 };
-    _cleanup_(plan_deinit) Plan plan = { .source = &source, .options = options };
+    _cleanup_(source_deinit)
+    Source source = { .fd = -1 };
+    _cleanup_(plan_deinit)
+    Plan plan = { .source = &source, .options = options };
     uint64_t begin_ns = clock_now_ns();
     ImportReport made = { 0 };
     int r;

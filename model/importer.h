@@ -1,4 +1,4 @@
-/* Importer: a GGUF source becomes a model package (package.h) with int8 linears, tensor by tensor, in bounded memory. */
+/* Importer: a GGUF source becomes a model package (package.h) with int8 linears, by tensors, in bounded memory. */
 #ifndef COORDGEN_MODEL_IMPORTER_H
 #define COORDGEN_MODEL_IMPORTER_H
 
@@ -33,24 +33,24 @@ const char *import_stage_name(ImportStage stage);
 typedef void ImportProgressFn(void *arg, ImportStage stage, uint64_t done_bytes, uint64_t total_bytes);
 
 typedef struct ImportOptions {
-    bool rotate;                  /* rotate weights by blocks (quant/rotate.h); a package of unrotated ones has its own name */
-    unsigned int n_threads;       /* 0: one for every processor that this process may use */
-    const char *cache_dir;        /* where packages without an out_path go; NULL: the user's cache */
-    ImportProgressFn *progress;   /* may be NULL */
+    bool rotate; /* rotate weights by blocks (quant/rotate.h); a package of unrotated ones has its own name */
+    unsigned int n_threads;     /* 0: one for every processor that this process may use */
+    const char *cache_dir;      /* where packages without an out_path go; NULL: the user's cache */
+    ImportProgressFn *progress; /* may be NULL */
     void *progress_arg;
     const _Atomic bool *cancelled; /* may be NULL; polled several times a megabyte */
-    /* A further check of the source before it is converted, by layers that the importer does not see (may the tokenizer be
-     * built?): 0, a positive condition (import_run() gives IMPORT_E_UNSUPPORTED) or -errno, with a text. May be NULL. */
+    /* A further check of the source before it is converted, by layers that the importer does not see (may the
+     * tokenizer be built?): 0, a positive condition (import_run() gives IMPORT_E_UNSUPPORTED) or -errno, with a text. May be NULL. */
     int (*check_source)(const GgufFile *source, ErrText *err);
 } ImportOptions;
 
 #define IMPORT_OPTIONS_DEFAULT ((ImportOptions){ .rotate = true })
 
 typedef struct ImportReport {
-    char path[PATH_MAX];             /* of the package */
-    bool already_imported;           /* it was there: nothing was written */
+    char path[PATH_MAX];   /* of the package */
+    bool already_imported; /* it was there: nothing was written */
     char source_sha256[SHA256_HEX_BYTES];
-    bool hash_remembered;            /* the source was known by size, times and inode, and was not read again */
+    bool hash_remembered; /* the source was known by size, times and inode, and was not read again */
     uint64_t source_bytes;
     uint64_t package_bytes;
     size_t n_linears;
@@ -62,7 +62,7 @@ int import_run(const char *source_path, const char *out_path, const ImportOption
                ErrText *err);
 
 /* CACHE_DIR/NAME-<first 12 hex of sha256>.cgm; cache_dir NULL: $XDG_CACHE_HOME or ~/.cache, /coordgen/models. */
-int import_default_path(char path[PATH_MAX], const char *source_path, const char *sha256, bool rotate, const char *cache_dir,
-                        ErrText *err);
+int import_default_path(char path[PATH_MAX], const char *source_path, const char *sha256, bool rotate,
+                        const char *cache_dir, ErrText *err);
 
 #endif

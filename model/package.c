@@ -33,7 +33,7 @@ bool package_is(const GgufFile *file) {
     return gguf_key(file, PACKAGE_KEY_FORMAT_VERSION);
 }
 
-/* --- checks ------------------------------------------------------------------------------------------------------------- */
+/* --- checks ------------------------------------------------------------------------------------------------------- */
 
 typedef struct PackageCheck {
     Package *package;
@@ -62,8 +62,8 @@ static int expect_string(const PackageCheck *check, const char *key, const char 
         return key_error(r);
     if (!string_is(value, expected))
         return err_set(check->err, PACKAGE_E_UNSUPPORTED,
-                       "%s: key '%s' is '%s', this program knows '%s': import the model again with this version", gguf_path(file), key,
-                       printable(&shown, value.data, value.len_bytes), expected);
+                       "%s: key '%s' is '%s', this program knows '%s': import the model again with this version",
+                       gguf_path(file), key, printable(&shown, value.data, value.len_bytes), expected);
     return 0;
 }
 
@@ -75,17 +75,20 @@ static int check_keys(PackageCheck *check) {
     int r;
 
     if (!package_is(file))
-        return err_set(check->err, PACKAGE_E_NOT_PACKAGE, "%s: a GGUF file, but not a model package: import it first (coordgenctl "
-                       "model import)", gguf_path(file));
+        return err_set(check->err, PACKAGE_E_NOT_PACKAGE,
+                       "%s: a GGUF file, but not a model package: import it first (coordgenctl "
+                       "model import)",
+                       gguf_path(file));
     r = gguf_get_u32(file, PACKAGE_KEY_FORMAT_VERSION, &version, check->err);
     if (r)
         return key_error(r);
     if (version != PACKAGE_FORMAT_VERSION)
-        return err_set(check->err, PACKAGE_E_UNSUPPORTED, "%s: package format version %u, this program reads %d: import the model again",
-                       gguf_path(file), version, PACKAGE_FORMAT_VERSION);
+        return err_set(check->err, PACKAGE_E_UNSUPPORTED,
+                       "%s: package format version %u, this program reads %d: import the model again", gguf_path(file),
+                       version, PACKAGE_FORMAT_VERSION);
     if (gguf_alignment(file) != PACKAGE_ALIGNMENT)
-        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key 'general.alignment' is %u, a package has %d", gguf_path(file),
-                       gguf_alignment(file), PACKAGE_ALIGNMENT);
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key 'general.alignment' is %u, a package has %d",
+                       gguf_path(file), gguf_alignment(file), PACKAGE_ALIGNMENT);
     r = gguf_get_string(file, PACKAGE_KEY_SOURCE_SHA256, &sha256, check->err);
     if (r)
         return key_error(r);
@@ -118,11 +121,12 @@ static int check_arrays(PackageCheck *check) {
             return key_error(r);
         if ((*arrays[i].arrayp)->n != check->names->n)
             return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %" PRIu64 " elements, '%s' has %" PRIu64,
-                           gguf_path(check->package->file), arrays[i].key, (*arrays[i].arrayp)->n, PACKAGE_KEY_LINEAR_NAMES,
-                           check->names->n);
+                           gguf_path(check->package->file), arrays[i].key, (*arrays[i].arrayp)->n,
+                           PACKAGE_KEY_LINEAR_NAMES, check->names->n);
     }
     if (check->names->n > gguf_n_tensors(check->package->file))
-        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' names %" PRIu64 " linears, the file has %zu tensors",
+        return err_set(check->err, PACKAGE_E_CORRUPT,
+                       "%s: key '%s' names %" PRIu64 " linears, the file has %zu tensors",
                        gguf_path(check->package->file), PACKAGE_KEY_LINEAR_NAMES, check->names->n,
                        gguf_n_tensors(check->package->file));
     return 0;
@@ -140,8 +144,8 @@ static int find_tensor(PackageCheck *check, const char *name, uint32_t type, uin
                        ggml_type_name(tensor->type), ggml_type_name(type));
     if (tensor->ne[0] != ne0 || tensor->ne[1] != ne1 || tensor->ne[2] != 1 || tensor->ne[3] != 1)
         return err_set(check->err, PACKAGE_E_CORRUPT,
-                       "%s: tensor '%s' is %" PRIu64 " x %" PRIu64 " x %" PRIu64 " x %" PRIu64 ", the metadata asks for %" PRIu64
-                       " x %" PRIu64,
+                       "%s: tensor '%s' is %" PRIu64 " x %" PRIu64 " x %" PRIu64 " x %" PRIu64
+                       ", the metadata asks for %" PRIu64 " x %" PRIu64,
                        path, name, tensor->ne[0], tensor->ne[1], tensor->ne[2], tensor->ne[3], ne0, ne1);
     check->n_tensors_known++;
     *tensorp = tensor;
@@ -155,28 +159,31 @@ static int check_linear_settings(const PackageCheck *check, size_t index, const 
     Printable shown;
 
     if (!string_is(check->names->strings[index], name))
-        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s': element %zu is '%s', the architecture has '%s' there", path,
-                       PACKAGE_KEY_LINEAR_NAMES, index,
-                       printable(&shown, check->names->strings[index].data, check->names->strings[index].len_bytes), name);
+        return err_set(
+            check->err, PACKAGE_E_CORRUPT, "%s: key '%s': element %zu is '%s', the architecture has '%s' there", path,
+            PACKAGE_KEY_LINEAR_NAMES, index,
+            printable(&shown, check->names->strings[index].data, check->names->strings[index].len_bytes), name);
     if (!string_is(layout, PACKAGE_LAYOUT_INT8))
-        return err_set(check->err, PACKAGE_E_UNSUPPORTED, "%s: linear '%s' has layout '%s', this program knows '%s'", path, name,
-                       printable(&shown, layout.data, layout.len_bytes), PACKAGE_LAYOUT_INT8);
+        return err_set(check->err, PACKAGE_E_UNSUPPORTED, "%s: linear '%s' has layout '%s', this program knows '%s'",
+                       path, name, printable(&shown, layout.data, layout.len_bytes), PACKAGE_LAYOUT_INT8);
     if (!string_is(activation, PACKAGE_ACTIVATION_DYNAMIC_ROW))
-        return err_set(check->err, PACKAGE_E_UNSUPPORTED, "%s: linear '%s' has activations '%s', this program knows '%s'", path, name,
+        return err_set(check->err, PACKAGE_E_UNSUPPORTED,
+                       "%s: linear '%s' has activations '%s', this program knows '%s'", path, name,
                        printable(&shown, activation.data, activation.len_bytes), PACKAGE_ACTIVATION_DYNAMIC_ROW);
     if (block && ((block & (block - 1)) || block < 32 || block > 512 || k % block))
-        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: linear '%s' of %" PRIu64 " inputs has rotation block %u", path, name, k,
-                       block);
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: linear '%s' of %" PRIu64 " inputs has rotation block %u",
+                       path, name, k, block);
     return 0;
 }
 
 static int check_channels(const PackageCheck *check, const PackageLinear *linear) {
     for (size_t i = 0; i < linear->n; i++) {
         if (!isfinite(linear->scales[i]) || linear->scales[i] < 0)
-            return err_set(check->err, PACKAGE_E_CORRUPT, "%s: tensor '%s.scales': element %zu is %g", gguf_path(check->package->file),
-                           linear->name, i, (double)linear->scales[i]);
+            return err_set(check->err, PACKAGE_E_CORRUPT, "%s: tensor '%s.scales': element %zu is %g",
+                           gguf_path(check->package->file), linear->name, i, (double)linear->scales[i]);
         if (linear->bits[i] != PACKAGE_CHANNEL_BITS)
-            return err_set(check->err, PACKAGE_E_UNSUPPORTED, "%s: tensor '%s.bits': channel %zu is %d bits wide, layout '%s' has %d",
+            return err_set(check->err, PACKAGE_E_UNSUPPORTED,
+                           "%s: tensor '%s.bits': channel %zu is %d bits wide, layout '%s' has %d",
                            gguf_path(check->package->file), linear->name, i, linear->bits[i], PACKAGE_LAYOUT_INT8,
                            PACKAGE_CHANNEL_BITS);
     }
@@ -193,8 +200,9 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
     int r;
 
     if (index == check->names->n)
-        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %" PRIu64 " elements, tensor '%s' is not among them",
-                       gguf_path(package->file), PACKAGE_KEY_LINEAR_NAMES, check->names->n, weight_name);
+        return err_set(check->err, PACKAGE_E_CORRUPT,
+                       "%s: key '%s' has %" PRIu64 " elements, tensor '%s' is not among them", gguf_path(package->file),
+                       PACKAGE_KEY_LINEAR_NAMES, check->names->n, weight_name);
     memcpy(name, weight_name, base_bytes);
     name[base_bytes] = 0;
     r = check_linear_settings(check, index, name, k);
@@ -262,25 +270,29 @@ static int check_all_tensors(PackageCheck *check) {
     package->names = calloc(check->names->n + 1, sizeof(*package->names));
     package->by_tensor = calloc(gguf_n_tensors(package->file) + 1, sizeof(*package->by_tensor));
     if (!package->linears || !package->names || !package->by_tensor)
-        return err_set(check->err, -ENOMEM, "%s: out of memory for %" PRIu64 " linears", gguf_path(package->file), check->names->n);
+        return err_set(check->err, -ENOMEM, "%s: out of memory for %" PRIu64 " linears", gguf_path(package->file),
+                       check->names->n);
     r = hparams_each_tensor(&package->hparams, check_tensor, check);
     if (r)
         return r;
     if (package->n_linears != check->names->n)
-        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %" PRIu64 " elements, the architecture has %zu linears",
+        return err_set(check->err, PACKAGE_E_CORRUPT,
+                       "%s: key '%s' has %" PRIu64 " elements, the architecture has %zu linears",
                        gguf_path(package->file), PACKAGE_KEY_LINEAR_NAMES, check->names->n, package->n_linears);
     if (check->n_tensors_known != gguf_n_tensors(package->file))
-        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: %zu tensors, the architecture has %zu", gguf_path(package->file),
-                       gguf_n_tensors(package->file), check->n_tensors_known);
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: %zu tensors, the architecture has %zu",
+                       gguf_path(package->file), gguf_n_tensors(package->file), check->n_tensors_known);
     return 0;
 }
 
-/* --- object ------------------------------------------------------------------------------------------------------------- */
+/* --- object ------------------------------------------------------------------------------------------------------- */
 
 /* Takes file over, also when it fails. */
 static int package_new(Package **packagep, GgufFile *file, ErrText *err) {
-    _cleanup_(gguf_freep) GgufFile *owned = file;
-    _cleanup_(package_freep) Package *package = calloc(1, sizeof(*package));
+    _cleanup_(gguf_freep)
+    GgufFile *owned = file;
+    _cleanup_(package_freep)
+    Package *package = calloc(1, sizeof(*package));
     PackageCheck check = { .package = package, .err = err };
     int r;
 
@@ -292,7 +304,9 @@ static int package_new(Package **packagep, GgufFile *file, ErrText *err) {
         return r;
     r = hparams_read(&package->hparams, file, err);
     if (r)
-        return r == HPARAMS_E_UNSUPPORTED ? PACKAGE_E_UNSUPPORTED : r == HPARAMS_E_CORRUPT ? PACKAGE_E_CORRUPT : err_fold(r);
+        return r == HPARAMS_E_UNSUPPORTED ? PACKAGE_E_UNSUPPORTED
+               : r == HPARAMS_E_CORRUPT   ? PACKAGE_E_CORRUPT
+                                          : err_fold(r);
     r = check_arrays(&check);
     if (r)
         return r;

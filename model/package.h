@@ -1,4 +1,4 @@
-/* Model package (.cgm): a GGUF v3 file that an importer made, with int8 linears. This is its reader; importer.h writes it.
+/* Model package (.cgm): a GGUF v3 file that an importer made, with int8 linears. This is its reader; importer.h writes.
  *
  * Format version 1. general.alignment is 4096 and tensors lie in the order of the architecture's tables, so that the
  * tensors of a layer are one extent. Every key of the source is kept but general.alignment, general.file_type and
@@ -24,18 +24,18 @@
 #define PACKAGE_CHANNEL_BITS 8
 
 #define PACKAGE_KEY_PREFIX "coordgen."
-#define PACKAGE_KEY_FORMAT_VERSION "coordgen.format_version"       /* u32 */
-#define PACKAGE_KEY_SOURCE_SHA256 "coordgen.source.sha256"         /* string, 64 hex digits */
-#define PACKAGE_KEY_SOURCE_BYTES "coordgen.source.file_bytes" /* u64 */
-#define PACKAGE_KEY_SOURCE_NAME "coordgen.source.name"             /* string, base name */
-#define PACKAGE_KEY_RECIPE "coordgen.quant.recipe"           /* string */
-#define PACKAGE_KEY_ROTATED "coordgen.quant.rotated"         /* bool */
-#define PACKAGE_KEY_ACTIVATION_MODE "coordgen.activation_mode"     /* string */
+#define PACKAGE_KEY_FORMAT_VERSION "coordgen.format_version"   /* u32 */
+#define PACKAGE_KEY_SOURCE_SHA256 "coordgen.source.sha256"     /* string, 64 hex digits */
+#define PACKAGE_KEY_SOURCE_BYTES "coordgen.source.file_bytes"  /* u64 */
+#define PACKAGE_KEY_SOURCE_NAME "coordgen.source.name"         /* string, base name */
+#define PACKAGE_KEY_RECIPE "coordgen.quant.recipe"             /* string */
+#define PACKAGE_KEY_ROTATED "coordgen.quant.rotated"           /* bool */
+#define PACKAGE_KEY_ACTIVATION_MODE "coordgen.activation_mode" /* string */
 /* Parallel arrays over the linears, in file order. */
-#define PACKAGE_KEY_LINEAR_NAMES "coordgen.linear.names"                   /* strings */
-#define PACKAGE_KEY_LINEAR_LAYOUTS "coordgen.linear.layouts"               /* strings */
+#define PACKAGE_KEY_LINEAR_NAMES "coordgen.linear.names"              /* strings */
+#define PACKAGE_KEY_LINEAR_LAYOUTS "coordgen.linear.layouts"          /* strings */
 #define PACKAGE_KEY_LINEAR_ROTATIONS "coordgen.linear.rotation_block" /* u32, 0: not rotated */
-#define PACKAGE_KEY_LINEAR_ACTIVATIONS "coordgen.linear.activations"       /* strings */
+#define PACKAGE_KEY_LINEAR_ACTIVATIONS "coordgen.linear.activations"  /* strings */
 
 #define PACKAGE_RECIPE_INT8_RTN "int8-rtn"
 #define PACKAGE_ACTIVATION_DYNAMIC_ROW "dynamic-row"
@@ -50,11 +50,12 @@ enum {
 
 /* The matrix of one product, in the mapped file; weights and scales are aligned to 4096. */
 typedef struct PackageLinear {
-    const char *name;        /* of the weight tensor without ".weight"; the package's */
-    const int8_t *weights;   /* [n][k]. Not scanned at open: -128 does not occur in a good package, and who lays the weights
+    const char *name; /* of the weight tensor without ".weight"; the package's */
+    const int8_t
+        *weights;        /* [n][k]. Not scanned at open: -128 does not occur in a good package, and who lays the weights
                               * out must refuse it (kernels rely on -127..127) */
-    const float *scales;     /* [n], finite, >= 0 */
-    const int8_t *bits;      /* [n], 8 in this version */
+    const float *scales; /* [n], finite, >= 0 */
+    const int8_t *bits;  /* [n], 8 in this version */
     size_t n, k;
     uint32_t rotation_block; /* inputs are rotated by blocks of this before they are quantized; 0: not */
 } PackageLinear;

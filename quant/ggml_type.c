@@ -12,7 +12,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "GGUF data is read in 
 #define SUPER_BLOCK 256
 
 /* Names and layouts by type number (gguf-py constants.py, GGML_QUANT_SIZES); an empty row is a number that the format
- * never used or gave up. A type with a layout can be listed and measured; ggml_type_dequantizable() is a smaller set. */
+ * never used or gave up. A type with a layout can be listed; ggml_type_dequantizable() is a smaller set. */
 static const struct {
     const char *name;
     uint32_t block_values;
@@ -88,7 +88,7 @@ static inline uint32_t load_u32(const uint8_t *src) {
     return value;
 }
 
-/* --- plain values --------------------------------------------------------------------------------------------------- */
+/* --- plain values ------------------------------------------------------------------------------------------------- */
 
 static void dequantize_f32(const uint8_t *src, float *dst, size_t n) {
     memcpy(dst, src, n * sizeof(*dst));
@@ -104,7 +104,7 @@ static void dequantize_bf16(const uint8_t *src, float *dst, size_t n) {
         dst[i] = bf16_to_f32(load_u16(src + 2 * i));
 }
 
-/* --- blocks of 32: element j is the low nibble of qs[j], element j + 16 the high one ------------------------------------ */
+/* --- blocks of 32: element j is the low nibble of qs[j], element j + 16 the high one ------------------------------ */
 
 static void dequantize_q4_0(const uint8_t *src, float *dst, size_t n) {
     for (size_t b = 0; b < n / BLOCK; b++, src += 18, dst += BLOCK) {
@@ -170,7 +170,7 @@ static void dequantize_q8_0(const uint8_t *src, float *dst, size_t n) {
     }
 }
 
-/* --- super-blocks of 256 ------------------------------------------------------------------------------------------------ */
+/* --- super-blocks of 256 ------------------------------------------------------------------------------------------ */
 
 /* 6-bit scale and min of sub-block s: s < 4 in the low bits of q[s], q[s + 4]; the others in nibbles and high bits. */
 static void k_scale_min(const uint8_t *q, size_t s, uint8_t *scalep, uint8_t *minp) {
@@ -225,7 +225,8 @@ static void dequantize_q5_k(const uint8_t *src, float *dst, size_t n) {
             m0 = dmin * (float)min[0];
             m1 = dmin * (float)min[1];
             for (size_t l = 0; l < 32; l++) {
-                int low = (qs[l] & 15) | (qh[l] >> (2 * c) & 1) << 4, high = (qs[l] >> 4) | (qh[l] >> (2 * c + 1) & 1) << 4;
+                int low = (qs[l] & 15) | (qh[l] >> (2 * c) & 1) << 4;
+                int high = (qs[l] >> 4) | (qh[l] >> (2 * c + 1) & 1) << 4;
 
                 dst[64 * c + l] = d0 * (float)low - m0;
                 dst[64 * c + 32 + l] = d1 * (float)high - m1;

@@ -5,8 +5,8 @@
 
 #include "base/f16.h"
 
-/* Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even, for |v| < 2^22. Unlike rintf() it needs
- * no SSE4.1 to stay in vector registers. */
+/* Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even, for |v| < 2^22. Unlike rintf() it
+ * needs no SSE4.1 to stay in vector registers. */
 #define ROUND_MAGIC 0x1.8p23f
 
 /**

@@ -1,4 +1,4 @@
-/* The GGUF reader and what is built on it without the weights' values: hyper-parameters, package checks, the printed form. */
+/* The GGUF reader and what needs no weights: hyper-parameters, package checks, the printed form. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,9 @@ static void check_tensors(const GgufFile *file, const uint8_t *data, size_t len_
         const GgufTensor *tensor = gguf_tensor_at(file, i);
         uint32_t block_values, block_bytes;
 
-        if (tensor->data < data || tensor->offset_bytes > len_bytes || tensor->len_bytes > len_bytes - tensor->offset_bytes ||
-            gguf_tensor(file, tensor->name) != tensor || !ggml_type_block(tensor->type, &block_values, &block_bytes))
+        if (tensor->data < data || tensor->offset_bytes > len_bytes ||
+            tensor->len_bytes > len_bytes - tensor->offset_bytes || gguf_tensor(file, tensor->name) != tensor ||
+            !ggml_type_block(tensor->type, &block_values, &block_bytes))
             abort();
         if (ggml_type_dequantizable(tensor->type)) {
             float values[256];
@@ -43,7 +44,8 @@ static void check_strings(const GgufFile *file) {
 }
 
 static void check_printed(const GgufFile *file) {
-    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL, json = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit)
+    StrBuf text = STR_BUF_NULL, json = STR_BUF_NULL;
 
     gguf_text_write(file, &text);
     if (str_buf_failed(&text) || gguf_text_json(file, false, &json))
@@ -54,8 +56,10 @@ static void check_printed(const GgufFile *file) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
-    _cleanup_(package_freep) Package *package = NULL;
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
+    _cleanup_(package_freep)
+    Package *package = NULL;
     void *aligned = NULL;
     Hparams hparams;
     ErrText err = { "" };

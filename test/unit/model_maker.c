@@ -39,14 +39,14 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
         const char *suffix;
         uint32_t value;
     } numbers[] = {
-        { "block_count", maker->n_layers },       { "context_length", 512 },
-        { "embedding_length", maker->n_embd },    { "feed_forward_length", maker->n_ff },
-        { "attention.head_count", maker->n_heads }, { "attention.head_count_kv", maker->n_kv_heads },
+        { "block_count", maker->n_layers },           { "context_length", 512 },
+        { "embedding_length", maker->n_embd },        { "feed_forward_length", maker->n_ff },
+        { "attention.head_count", maker->n_heads },   { "attention.head_count_kv", maker->n_kv_heads },
         { "attention.key_length", maker->head_size }, { "attention.value_length", maker->head_size },
     };
     static const char *const merges[] = { "a b", "c d" };
     const char **tokens = calloc(maker->n_vocab, sizeof(*tokens));
-    char (*texts)[16] = calloc(maker->n_vocab, sizeof(*texts));
+    char(*texts)[16] = calloc(maker->n_vocab, sizeof(*texts));
     int32_t *types = calloc(maker->n_vocab, sizeof(*types));
     char name[128];
 
@@ -111,8 +111,13 @@ static void fill_block(uint32_t type, uint32_t block_values, uint8_t *block, uin
 static int maker_tensor(void *arg, const ArchTensor *tensor, int layer) {
     MakerTensors *tensors = arg;
     const ModelMaker *maker = tensors->maker;
-    const Hparams hparams = { .n_embd = maker->n_embd, .n_ff = maker->n_ff, .n_heads = maker->n_heads, .n_kv_heads = maker->n_kv_heads,
-                              .head_size = maker->head_size, .n_vocab = maker->n_vocab, .n_rot = maker->head_size };
+    const Hparams hparams = { .n_embd = maker->n_embd,
+                              .n_ff = maker->n_ff,
+                              .n_heads = maker->n_heads,
+                              .n_kv_heads = maker->n_kv_heads,
+                              .head_size = maker->head_size,
+                              .n_vocab = maker->n_vocab,
+                              .n_rot = maker->head_size };
     bool linear = tensor_role_is_linear(tensor->role);
     uint64_t ne[2] = { hparams_dim(&hparams, tensor->in), hparams_dim(&hparams, tensor->out) };
     uint32_t type = linear ? maker->type : GGML_F32, block_values, block_bytes;
@@ -122,7 +127,8 @@ static int maker_tensor(void *arg, const ArchTensor *tensor, int layer) {
     if (tensor->role == ROLE_ROPE_FREQS || (tensor->role == ROLE_OUTPUT && maker->tied))
         return 0;
     if (!tensors->filling) {
-        gguf_writer_tensor(tensors->writer, tensor_name(tensor->role, layer, name, sizeof(name)), type, linear ? 2 : 1, ne);
+        gguf_writer_tensor(tensors->writer, tensor_name(tensor->role, layer, name, sizeof(name)), type, linear ? 2 : 1,
+                           ne);
         return 0;
     }
     assert(ggml_type_block(type, &block_values, &block_bytes));
@@ -150,7 +156,8 @@ static void each_tensor(const ModelMaker *maker, MakerTensors *tensors) {
 }
 
 void model_maker_run(const ModelMaker *maker, StrBuf *file) {
-    _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
+    _cleanup_(gguf_writer_freep)
+    GgufWriter *writer = NULL;
     MakerTensors tensors = { .maker = maker, .state = maker->seed };
 
     assert(gguf_writer_new(&writer, 32, NULL) == 0);

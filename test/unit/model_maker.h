@@ -20,8 +20,17 @@ typedef struct ModelMaker {
 
 /* llama of 2 layers, width 64, feed-forward 96, 4 heads of 16 on 2, 40 tokens, float32, separate head. */
 #define MODEL_MAKER_DEFAULT                                                                                            \
-    ((ModelMaker){ .arch = "llama", .n_layers = 2, .n_embd = 64, .n_ff = 96, .n_heads = 4, .n_kv_heads = 2, .head_size = 16, \
-                   .n_vocab = 40, .type = 0, .tokenizer = "gpt2", .seed = 1 })
+    ((ModelMaker){ .arch = "llama",                                                                                    \
+                   .n_layers = 2,                                                                                      \
+                   .n_embd = 64,                                                                                       \
+                   .n_ff = 96,                                                                                         \
+                   .n_heads = 4,                                                                                       \
+                   .n_kv_heads = 2,                                                                                    \
+                   .head_size = 16,                                                                                    \
+                   .n_vocab = 40,                                                                                      \
+                   .type = 0,                                                                                          \
+                   .tokenizer = "gpt2",                                                                                \
+                   .seed = 1 })
 
 /* SplitMix64. */
 uint64_t test_random(uint64_t *state);

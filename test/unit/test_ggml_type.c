@@ -85,7 +85,7 @@ static void test_ggml_type_golden(void **state) {
     }
 }
 
-/* --- the same values by element, in double, from the table of the format ------------------------------------------------- */
+/* --- the same values by element, in double, from the table of the format ------------------------------------------ */
 
 static double half_at(const uint8_t *p) {
     uint32_t h = (uint32_t)p[0] | (uint32_t)p[1] << 8, exponent = h >> 10 & 31, fraction = h & 1023;
@@ -175,7 +175,7 @@ static void test_ggml_type_double_formulas(void **state) {
     }
 }
 
-/* --- by hand --------------------------------------------------------------------------------------------------------------- */
+/* --- by hand ------------------------------------------------------------------------------------------------------ */
 
 static void put_half(uint8_t *p, float value) {
     uint16_t half = f32_to_f16(value);
@@ -234,8 +234,8 @@ static void test_ggml_type_by_hand_256(void **state) {
     b[4 + 9] = (20 & 15) << 4 | (33 & 15);
     b[4 + 1] = (33 >> 4) << 6;
     b[4 + 5] = (20 >> 4) << 6;
-    b[16] = 0x07;               /* sub-block 0, element 0 = 7 */
-    b[16 + 64 + 31] = 0xc0;     /* sub-block 5, element 31 = 12 */
+    b[16] = 0x07;           /* sub-block 0, element 0 = 7 */
+    b[16 + 64 + 31] = 0xc0; /* sub-block 5, element 31 = 12 */
     ggml_dequantize(GGML_Q4_K, b, y, 256);
     assert_true(y[0] == 10.0f && y[1] == -0.5f && y[191] == 193.0f && y[190] == -5.0f && y[64] == 0.0f);
 
@@ -273,8 +273,8 @@ static void test_ggml_type_table(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ggml_type_golden),      cmocka_unit_test(test_ggml_type_double_formulas),
-        cmocka_unit_test(test_ggml_type_by_hand_32),  cmocka_unit_test(test_ggml_type_by_hand_256),
+        cmocka_unit_test(test_ggml_type_golden),     cmocka_unit_test(test_ggml_type_double_formulas),
+        cmocka_unit_test(test_ggml_type_by_hand_32), cmocka_unit_test(test_ggml_type_by_hand_256),
         cmocka_unit_test(test_ggml_type_table),
     };
 

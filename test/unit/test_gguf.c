@@ -19,10 +19,11 @@
 #include "model/gguf_writer.h"
 #include "test/unit/model_maker.h"
 
-/* --- reading all of a file, as its users do ------------------------------------------------------------------------------- */
+/* --- reading all of a file, as its users do ----------------------------------------------------------------------- */
 
 static void read_everything(const GgufFile *file, const uint8_t *data, size_t len_bytes) {
-    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit)
+    StrBuf text = STR_BUF_NULL;
     volatile uint8_t sum = 0;
 
     for (size_t i = 0; i < gguf_n_tensors(file); i++) {
@@ -47,7 +48,8 @@ static void read_everything(const GgufFile *file, const uint8_t *data, size_t le
 
 /* Parses; on failure the code is a positive one and the text names the file. */
 static int try_parse(const uint8_t *data, size_t len_bytes) {
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
     ErrText err = { "" };
     int r = gguf_parse(&file, data, len_bytes, "mutant", &err);
 
@@ -73,7 +75,7 @@ static int try_parse_copy(const uint8_t *data, size_t len_bytes) {
     return r;
 }
 
-/* --- a small file with a key of every type ---------------------------------------------------------------------------------- */
+/* --- a small file with a key of every type ------------------------------------------------------------------------ */
 
 typedef struct Small {
     StrBuf file;
@@ -91,7 +93,8 @@ static void small_make(Small *small, uint32_t alignment) {
     static const uint8_t bools[] = { 1, 0 };
     const uint64_t shape[] = { 32, 3 }, vector[] = { 5 };
     uint8_t data[3 * 34 + 20];
-    _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
+    _cleanup_(gguf_writer_freep)
+    GgufWriter *writer = NULL;
 
     *small = (Small){ .file = STR_BUF_NULL };
     assert_int_equal(gguf_writer_new(&writer, alignment, NULL), 0);
@@ -123,8 +126,10 @@ static void test_gguf_round_trip(void **state) {
     static const uint32_t alignments[] = { 8, 32, 64, 4096 };
 
     for (size_t i = 0; i < ARRAY_LEN(alignments); i++) {
-        _cleanup_(small_deinit) Small small;
-        _cleanup_(gguf_freep) GgufFile *file = NULL;
+        _cleanup_(small_deinit)
+        Small small;
+        _cleanup_(gguf_freep)
+        GgufFile *file = NULL;
         const GgufTensor *tensor;
         const GgufArray *array;
         GgufString string;
@@ -170,8 +175,10 @@ static void test_gguf_round_trip(void **state) {
 }
 
 static void test_gguf_getters_refuse(void **state) {
-    _cleanup_(small_deinit) Small small;
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(small_deinit)
+    Small small;
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
     const GgufArray *array = NULL;
     GgufString string;
     uint64_t u64 = 99;
@@ -198,7 +205,7 @@ static void test_gguf_getters_refuse(void **state) {
     assert_true(u32 == 99 && u64 == 99 && !array);
 }
 
-/* --- refusals: bytes by hand ------------------------------------------------------------------------------------------------ */
+/* --- refusals: bytes by hand -------------------------------------------------------------------------------------- */
 
 static void put_u32(StrBuf *buf, uint32_t value) {
     str_buf_append(buf, &value, 4);
@@ -220,7 +227,8 @@ static void put_header(StrBuf *buf, uint32_t version, uint64_t n_tensors, uint64
     put_u64(buf, n_keys);
 }
 
-static void put_tensor(StrBuf *buf, const char *name, uint32_t n_dims, uint64_t ne0, uint64_t ne1, uint32_t type, uint64_t offset) {
+static void put_tensor(StrBuf *buf, const char *name, uint32_t n_dims, uint64_t ne0, uint64_t ne1, uint32_t type,
+                       uint64_t offset) {
     put_string(buf, name);
     put_u32(buf, n_dims);
     for (uint32_t d = 0; d < n_dims && d < 8; d++)
@@ -237,7 +245,8 @@ static void put_data(StrBuf *buf, size_t len_bytes) {
 }
 
 static void expect(StrBuf *buf, int code, const char *text) {
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
     ErrText err = { "" };
     int r = gguf_parse(&file, buf->data, buf->len_bytes, "f", &err);
 
@@ -254,7 +263,9 @@ static void test_gguf_refuses_headers(void **state) {
     str_buf_add(&b, "GG");
     expect(&b, GGUF_E_CORRUPT, "the magic needs 4 bytes");
     str_buf_add(&b, "PK\3\4 and so on");
-    expect(&b, GGUF_E_CORRUPT, "not a GGUF file: it starts with 'PK?" "?'");
+    expect(&b, GGUF_E_CORRUPT,
+           "not a GGUF file: it starts with 'PK?"
+           "?'");
     put_header(&b, 1, 0, 0);
     expect(&b, GGUF_E_UNSUPPORTED, "GGUF version 1");
     put_header(&b, 0, 0, 0);
@@ -293,7 +304,10 @@ static void test_gguf_refuses_keys(void **state) {
     put_u64(&b, 0);
     expect(&b, GGUF_E_CORRUPT, "has 0 bytes");
     put_header(&b, 3, 0, 1);
-    put_key(&b, "a\xff" "b", GGUF_U32);
+    put_key(&b,
+            "a\xff"
+            "b",
+            GGUF_U32);
     put_u32(&b, 0);
     expect(&b, GGUF_E_CORRUPT, "byte 0xff at 1");
     put_header(&b, 3, 0, 1);
@@ -374,7 +388,8 @@ static void test_gguf_refuses_tensors(void **state) {
     } cases[] = {
         { "t", 1, 8, 0, GGML_F32, 0, 0, "" },
         { "", 1, 8, 0, GGML_F32, 0, GGUF_E_CORRUPT, "has 0 bytes" },
-        { "a name of sixty-four bytes, which is one more than there may be..", 1, 8, 0, GGML_F32, 0, GGUF_E_CORRUPT, "1 to 63" },
+        { "a name of sixty-four bytes, which is one more than there may be..", 1, 8, 0, GGML_F32, 0, GGUF_E_CORRUPT,
+          "1 to 63" },
         { "t", 0, 0, 0, GGML_F32, 0, GGUF_E_CORRUPT, "0 dimensions" },
         { "t", 5, 1, 1, GGML_F32, 0, GGUF_E_CORRUPT, "5 dimensions" },
         { "t", 2, 8, 0, GGML_F32, 0, GGUF_E_CORRUPT, "dimension 1 is 0" },
@@ -424,14 +439,17 @@ static void test_gguf_open_errors(void **state) {
     assert_null(file);
 }
 
-/* --- mutations -------------------------------------------------------------------------------------------------------------- */
+/* --- mutations ---------------------------------------------------------------------------------------------------- */
 
-static const uint64_t extremes[] = { 0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 1ull << 32, 1ull << 61, INT64_MAX, 1ull << 63, UINT64_MAX };
+static const uint64_t extremes[] = { 0,          1,          0x7fffffff, 0x80000000, 0xffffffff,
+                                     1ull << 32, 1ull << 61, INT64_MAX,  1ull << 63, UINT64_MAX };
 
 /* Every truncation of the small file, every extreme value at every place of its head, every bit of its head. */
 static void test_gguf_mutations_small(void **state) {
-    _cleanup_(small_deinit) Small small;
-    _cleanup_(freep) uint8_t *copy = NULL;
+    _cleanup_(small_deinit)
+    Small small;
+    _cleanup_(freep)
+    uint8_t *copy = NULL;
     size_t n_refused = 0;
     uint8_t *data;
 
@@ -480,8 +498,10 @@ static size_t find_borders(const GgufFile *file, size_t *borders, size_t room) {
 /* 200 mutations of the head of the real model: bytes flipped, extreme values at borders, truncations at borders. */
 static void test_gguf_mutations_real(void **state) {
     const char *path = test_default_model();
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
-    _cleanup_(closep) int fd = -1;
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
+    _cleanup_(closep)
+    int fd = -1;
     size_t borders[512], n_borders, len_bytes, n_refused = 0;
     uint64_t random = 2026;
     uint8_t *data;
@@ -523,12 +543,15 @@ static void test_gguf_mutations_real(void **state) {
     munmap(data, len_bytes);
 }
 
-/* --- text ------------------------------------------------------------------------------------------------------------------- */
+/* --- text --------------------------------------------------------------------------------------------------------- */
 
 static void test_gguf_text(void **state) {
-    _cleanup_(small_deinit) Small small;
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
-    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL, json = STR_BUF_NULL;
+    _cleanup_(small_deinit)
+    Small small;
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
+    _cleanup_(str_buf_deinit)
+    StrBuf text = STR_BUF_NULL, json = STR_BUF_NULL;
 
     small_make(&small, 32);
     assert_int_equal(gguf_parse(&file, small.file.data, small.file.len_bytes, "small", NULL), 0);
@@ -538,7 +561,9 @@ static void test_gguf_text(void **state) {
     assert_non_null(strstr(text.data, "first.weight   Q8_0   32 x 3                   102 bytes at "));
     assert_int_equal(gguf_text_json(file, false, &json), 0);
     assert_non_null(strstr(json.data, "{\"name\":\"a.u64\",\"type\":\"u64\",\"value\":\"18446744073709551615\"}"));
-    assert_non_null(strstr(json.data, "{\"name\":\"a.numbers\",\"type\":\"array\",\"value\":{\"element_type\":\"i32\",\"n\":3,\"first\":[-1,2,3]}}"));
+    assert_non_null(strstr(
+        json.data,
+        "{\"name\":\"a.numbers\",\"type\":\"array\",\"value\":{\"element_type\":\"i32\",\"n\":3,\"first\":[-1,2,3]}}"));
     assert_non_null(strstr(json.data, "{\"name\":\"first.weight\",\"type\":\"Q8_0\",\"shape\":[32,3],"));
 }
 
@@ -549,8 +574,13 @@ static void test_gguf_writer_refuses(void **state) {
         uint32_t type, n_dims;
         const uint64_t *ne;
     } cases[] = {
-        { "t", GGML_Q8_0, 1, odd }, { "t", GGML_F32, 2, huge }, { "t", GGML_F32, 1, none }, { "t", 4, 1, odd },
-        { "", GGML_F32, 1, odd },   { "t", GGML_F32, 0, odd },  { "a name that is longer than the sixty-three bytes that are allowed.", GGML_F32, 1, odd },
+        { "t", GGML_Q8_0, 1, odd },
+        { "t", GGML_F32, 2, huge },
+        { "t", GGML_F32, 1, none },
+        { "t", 4, 1, odd },
+        { "", GGML_F32, 1, odd },
+        { "t", GGML_F32, 0, odd },
+        { "a name that is longer than the sixty-three bytes that are allowed.", GGML_F32, 1, odd },
     };
     GgufWriter *writer = NULL;
     ErrText err;

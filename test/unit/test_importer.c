@@ -74,12 +74,13 @@ static void hash_file(const char *path, char hex[SHA256_HEX_BYTES]) {
     mapped_file_deinit(&file);
 }
 
-/* --- the numbers ------------------------------------------------------------------------------------------------------------ */
+/* --- the numbers -------------------------------------------------------------------------------------------------- */
 
 /* Every weight of the package is within half a step of the rotated source, and un-rotated within its norm. */
 static void check_linear(const GgufTensor *source, const PackageLinear *linear) {
-    _cleanup_(freep) float *rotated = malloc(linear->k * sizeof(float)), *plain = malloc(linear->k * sizeof(float)),
-                           *back = malloc(linear->k * sizeof(float));
+    _cleanup_(freep)
+    float *rotated = malloc(linear->k * sizeof(float)), *plain = malloc(linear->k * sizeof(float)),
+          *back = malloc(linear->k * sizeof(float));
     size_t row_bytes = source->len_bytes / linear->n, step = linear->n > 512 ? linear->n / 512 : 1;
 
     assert_true(rotated && plain && back);
@@ -110,8 +111,10 @@ static void check_linear(const GgufTensor *source, const PackageLinear *linear) 
 }
 
 static void check_package(const char *source_path, const char *package_path, bool rotated) {
-    _cleanup_(gguf_freep) GgufFile *source = NULL;
-    _cleanup_(package_freep) Package *package = NULL;
+    _cleanup_(gguf_freep)
+    GgufFile *source = NULL;
+    _cleanup_(package_freep)
+    Package *package = NULL;
     const Hparams *hparams;
     char name[GGUF_TENSOR_NAME_MAX + 8];
     PackageLinear linear;
@@ -204,7 +207,7 @@ static void test_importer_real(void **state) {
     }
 }
 
-/* --- recognition ------------------------------------------------------------------------------------------------------------ */
+/* --- recognition -------------------------------------------------------------------------------------------------- */
 
 static void test_importer_recognises(void **state) {
     Fixture *fixture = *state;
@@ -251,7 +254,8 @@ static void test_importer_remembers_hashes(void **state) {
     static const char hash[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
     Fixture *fixture = *state;
     char recalled[SHA256_HEX_BYTES];
-    struct stat st = { .st_dev = 5, .st_ino = 77, .st_size = 1000, .st_mtim = { 1000, 1 }, .st_ctim = { 2000, 2 } }, changed;
+    struct stat st = { .st_dev = 5, .st_ino = 77, .st_size = 1000, .st_mtim = { 1000, 1 }, .st_ctim = { 2000, 2 } },
+                changed;
 
     import_hash_remember(fixture->cache, &st, hash);
     assert_true(import_hash_recall(fixture->cache, &st, recalled));
@@ -293,7 +297,7 @@ static void test_importer_default_path(void **state) {
     assert_int_equal(import_default_path(path, "m.gguf", sha, true, NULL, NULL), -ENOENT);
 }
 
-/* --- refusals --------------------------------------------------------------------------------------------------------------- */
+/* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static void expect_refusal(Fixture *fixture, const char *out, int code, const char *text) {
     size_t n_before = test_folder_count(fixture->folder);
@@ -362,7 +366,7 @@ static void test_importer_refuses_outputs(void **state) {
     assert_false(report.already_imported);
 }
 
-/* --- cancel, kill, change, disk full ---------------------------------------------------------------------------------------- */
+/* --- cancel, kill, change, disk full ------------------------------------------------------------------------------ */
 
 typedef struct Interrupt {
     ImportStage stage;
@@ -503,9 +507,12 @@ static void test_importer_killed_in_cache(void **state) {
 static void test_importer_write_fails(void **state) {
     Fixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
-    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
-    _cleanup_(closep) int source_fd = -1, full_fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
+    _cleanup_(worker_pool_freep)
+    WorkerPool *pool = NULL;
+    _cleanup_(closep)
+    int source_fd = -1, full_fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
     ImportTensor tensor = { .linear = true, .rotation_block = 64 };
     ImportJob job = { .options = &fixture->options, .source_path = "s", .out_path = "o", .package_bytes = 123456 };
     ErrText err;
@@ -519,8 +526,9 @@ static void test_importer_write_fails(void **state) {
     job.out_fd = full_fd;
     tensor.source = gguf_tensor(file, "blk.0.attn_q.weight");
     assert_int_equal(import_convert(&job, &tensor, 1, &err), IMPORT_E_NO_SPACE);
-    assert_string_equal(err.text, "o: the package needs 123456 bytes (0.1 MB): No space left on device; free some space or name "
-                                  "another place with -o");
+    assert_string_equal(err.text,
+                        "o: the package needs 123456 bytes (0.1 MB): No space left on device; free some space or name "
+                        "another place with -o");
     /* A source that is shorter than its header said: an error, not a signal. */
     assert_int_equal(truncate(fixture->source, (off_t)tensor.source->offset_bytes + 10), 0);
     assert_int_equal(import_convert(&job, &tensor, 1, &err), IMPORT_E_CHANGED);

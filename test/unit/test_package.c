@@ -90,9 +90,12 @@ static void copy_keys(GgufWriter *writer, const Edit *edit, const GgufFile *file
 
 /* The edited package in block; its length. */
 static size_t edit_package(const Edit *edit) {
-    _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
-    _cleanup_(str_buf_deinit) StrBuf out = STR_BUF_NULL;
+    _cleanup_(gguf_writer_freep)
+    GgufWriter *writer = NULL;
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
+    _cleanup_(str_buf_deinit)
+    StrBuf out = STR_BUF_NULL;
     uint64_t one[] = { 1 };
     size_t index = 0;
 
@@ -131,7 +134,8 @@ static size_t edit_package(const Edit *edit) {
 }
 
 static void expect(const Edit *edit, int code, const char *text) {
-    _cleanup_(package_freep) Package *package = NULL;
+    _cleanup_(package_freep)
+    Package *package = NULL;
     size_t len_bytes = edit_package(edit);
     ErrText err = { "" };
     int r = package_parse(&package, block, len_bytes, "p", &err);
@@ -141,7 +145,8 @@ static void expect(const Edit *edit, int code, const char *text) {
 }
 
 static void test_package_good(void **state) {
-    _cleanup_(package_freep) Package *package = NULL;
+    _cleanup_(package_freep)
+    Package *package = NULL;
     static const Edit none = { .drop_key = NULL };
     char path[300];
 
@@ -211,24 +216,30 @@ static void put_blocks_48(GgufWriter *writer, const char *name) {
 }
 
 static void test_package_refuses_keys(void **state) {
-    static const char *const needed[] = { PACKAGE_KEY_SOURCE_SHA256,    PACKAGE_KEY_RECIPE,         PACKAGE_KEY_ROTATED,
-                                          PACKAGE_KEY_ACTIVATION_MODE,  PACKAGE_KEY_LINEAR_NAMES,   PACKAGE_KEY_LINEAR_LAYOUTS,
-                                          PACKAGE_KEY_LINEAR_ROTATIONS, PACKAGE_KEY_LINEAR_ACTIVATIONS, "llama.block_count" };
+    static const char *const needed[] = { PACKAGE_KEY_SOURCE_SHA256,    PACKAGE_KEY_RECIPE,
+                                          PACKAGE_KEY_ROTATED,          PACKAGE_KEY_ACTIVATION_MODE,
+                                          PACKAGE_KEY_LINEAR_NAMES,     PACKAGE_KEY_LINEAR_LAYOUTS,
+                                          PACKAGE_KEY_LINEAR_ROTATIONS, PACKAGE_KEY_LINEAR_ACTIVATIONS,
+                                          "llama.block_count" };
     const struct {
         const char *key;
         void (*put)(GgufWriter *writer, const char *name);
         int code;
         const char *text;
     } cases[] = {
-        { PACKAGE_KEY_FORMAT_VERSION, put_u32_2, PACKAGE_E_UNSUPPORTED, "package format version 2, this program reads 1" },
+        { PACKAGE_KEY_FORMAT_VERSION, put_u32_2, PACKAGE_E_UNSUPPORTED,
+          "package format version 2, this program reads 1" },
         { PACKAGE_KEY_FORMAT_VERSION, put_text, PACKAGE_E_CORRUPT, "of type string" },
         { PACKAGE_KEY_SOURCE_SHA256, put_text, PACKAGE_E_CORRUPT, "64 hex digits" },
         { PACKAGE_KEY_RECIPE, put_text, PACKAGE_E_UNSUPPORTED, "'coordgen.quant.recipe' is 'something new'" },
-        { PACKAGE_KEY_ACTIVATION_MODE, put_text, PACKAGE_E_UNSUPPORTED, "'coordgen.activation_mode' is 'something new'" },
+        { PACKAGE_KEY_ACTIVATION_MODE, put_text, PACKAGE_E_UNSUPPORTED,
+          "'coordgen.activation_mode' is 'something new'" },
         { PACKAGE_KEY_ROTATED, put_u32_2, PACKAGE_E_CORRUPT, "expected a bool" },
-        { PACKAGE_KEY_LINEAR_NAMES, put_texts, PACKAGE_E_CORRUPT, "element 0 is 'something new', the architecture has 'token_embd'" },
+        { PACKAGE_KEY_LINEAR_NAMES, put_texts, PACKAGE_E_CORRUPT,
+          "element 0 is 'something new', the architecture has 'token_embd'" },
         { PACKAGE_KEY_LINEAR_LAYOUTS, put_texts, PACKAGE_E_UNSUPPORTED, "'token_embd' has layout 'something new'" },
-        { PACKAGE_KEY_LINEAR_LAYOUTS, put_text_twice, PACKAGE_E_CORRUPT, "has 2 elements, 'coordgen.linear.names' has 16" },
+        { PACKAGE_KEY_LINEAR_LAYOUTS, put_text_twice, PACKAGE_E_CORRUPT,
+          "has 2 elements, 'coordgen.linear.names' has 16" },
         { PACKAGE_KEY_LINEAR_ACTIVATIONS, put_texts, PACKAGE_E_UNSUPPORTED, "has activations 'something new'" },
         { PACKAGE_KEY_LINEAR_ROTATIONS, put_texts, PACKAGE_E_CORRUPT, "expected an array of u32" },
         { PACKAGE_KEY_LINEAR_ROTATIONS, put_blocks_128, PACKAGE_E_CORRUPT, "of 64 inputs has rotation block 128" },
@@ -247,8 +258,8 @@ static void test_package_refuses_keys(void **state) {
 }
 
 static void test_package_refuses_tensors(void **state) {
-    static const char *const needed[] = { "token_embd.weight",    "token_embd.scales",        "blk.1.ffn_down.bits",
-                                          "blk.0.attn_q.weight",  "blk.1.attn_norm.weight",   "output_norm.weight" };
+    static const char *const needed[] = { "token_embd.weight",   "token_embd.scales",      "blk.1.ffn_down.bits",
+                                          "blk.0.attn_q.weight", "blk.1.attn_norm.weight", "output_norm.weight" };
 
     for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
         expect(&(Edit){ .drop_tensor = needed[i] }, PACKAGE_E_CORRUPT, needed[i]);
@@ -256,7 +267,8 @@ static void test_package_refuses_tensors(void **state) {
         expect(&(Edit){ .retype_tensor = needed[i] }, PACKAGE_E_CORRUPT, "has type F16, a package has ");
     }
     /* Without output.weight the model is tied, so what is left of the head does not belong. */
-    expect(&(Edit){ .drop_tensor = "output.weight" }, PACKAGE_E_CORRUPT, "has 16 elements, the architecture has 15 linears");
+    expect(&(Edit){ .drop_tensor = "output.weight" }, PACKAGE_E_CORRUPT,
+           "has 16 elements, the architecture has 15 linears");
     expect(&(Edit){ .add_tensor = "stranger" }, PACKAGE_E_CORRUPT, "54 tensors, the architecture has 53");
 }
 
@@ -279,7 +291,8 @@ static void test_package_refuses_values(void **state) {
 /* Bytes flipped and extreme numbers anywhere in the head: success or a condition, never more. */
 static void test_package_mutations(void **state) {
     static const uint64_t extremes[] = { 0, 1, 0xffffffff, 1ull << 32, INT64_MAX, UINT64_MAX };
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(gguf_freep)
+    GgufFile *file = NULL;
     size_t head_bytes, n_refused = 0;
     uint64_t random = 11;
 
@@ -287,7 +300,8 @@ static void test_package_mutations(void **state) {
     head_bytes = gguf_tensor_at(file, 0)->offset_bytes;
     memcpy(block, good.data, good.len_bytes);
     for (size_t i = 0; i < 2000; i++) {
-        _cleanup_(package_freep) Package *package = NULL;
+        _cleanup_(package_freep)
+        Package *package = NULL;
         size_t at = test_random(&random) % (head_bytes - 8), len_bytes = good.len_bytes;
         ErrText err;
         int r;
@@ -308,9 +322,9 @@ static void test_package_mutations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_package_good),            cmocka_unit_test(test_package_opens_no_other_file),
-        cmocka_unit_test(test_package_refuses_keys),    cmocka_unit_test(test_package_refuses_tensors),
-        cmocka_unit_test(test_package_refuses_values),  cmocka_unit_test(test_package_mutations),
+        cmocka_unit_test(test_package_good),           cmocka_unit_test(test_package_opens_no_other_file),
+        cmocka_unit_test(test_package_refuses_keys),   cmocka_unit_test(test_package_refuses_tensors),
+        cmocka_unit_test(test_package_refuses_values), cmocka_unit_test(test_package_mutations),
     };
 
     return cmocka_run_group_tests(tests, make_good, remove_good);

@@ -65,7 +65,8 @@ static void test_rotate_bits(void **state) {
     for (size_t i = 0; i < 64; i++)
         x[i] *= 0.125f;
     assert_memory_equal(x, y, sizeof(x));
-    assert_true(rotate_factor(32) == 0x1.6a09e6p-3f && rotate_factor(512) == 0x1.6a09e6p-5f && rotate_factor(256) == 0.0625f);
+    assert_true(rotate_factor(32) == 0x1.6a09e6p-3f && rotate_factor(512) == 0x1.6a09e6p-5f &&
+                rotate_factor(256) == 0.0625f);
 }
 
 static void test_round_channel(void **state) {
@@ -100,7 +101,8 @@ static void test_round_channel_edges(void **state) {
     assert_memory_equal(q, even, 7);
     assert_true(round_channel_int8(zeros, 2, q, &scale) && scale == 0 && !q[0] && !q[1]);
     assert_true(round_channel_int8(tiny, 2, q, &scale) && scale == 0 && !q[0] && !q[1]);
-    assert_true(round_channel_int8(large, 3, q, &scale) && q[0] == 127 && q[1] == -127 && q[2] == 64 && isfinite(scale));
+    assert_true(round_channel_int8(large, 3, q, &scale) && q[0] == 127 && q[1] == -127 && q[2] == 64 &&
+                isfinite(scale));
     scale = 9;
     assert_false(round_channel_int8(bad, 3, q, &scale));
     assert_false(round_channel_int8(infinite, 2, q, &scale));
@@ -109,8 +111,9 @@ static void test_round_channel_edges(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rotate_block_size), cmocka_unit_test(test_rotate_definition), cmocka_unit_test(test_rotate_bits),
-        cmocka_unit_test(test_round_channel),     cmocka_unit_test(test_round_channel_edges),
+        cmocka_unit_test(test_rotate_block_size),   cmocka_unit_test(test_rotate_definition),
+        cmocka_unit_test(test_rotate_bits),         cmocka_unit_test(test_round_channel),
+        cmocka_unit_test(test_round_channel_edges),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ class Daemon:
         environment.update(NOTIFY_SOCKET=str(self.folder / "notify"), **(env or {}))
         if watchdog_us:
             environment["WATCHDOG_USEC"] = str(watchdog_us)
-        self.process = None
+        self.process, self.expected_to_end = None, False
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen((command or []) + [str(BIN / "coordgend")] + self.args, env=environment,
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -125,6 +125,7 @@ class Daemon:
     # --- end
 
     def signal(self, number):
+        self.expected_to_end = number == signal.SIGTERM
         self.process.send_signal(number)
 
     def wait_exit(self, timeout=30):
@@ -146,6 +147,8 @@ class Daemon:
         try:
             if self.process.poll() is None:
                 self.signal(signal.SIGTERM)
+            elif not self.expected_to_end:
+                raise AssertionError(f"the daemon ended by itself with {self.process.returncode}:\n{self.log()[-3000:]}")
             code = self.wait_exit()
             log = self.log()
             for connection in self.connections:
@@ -183,6 +186,9 @@ class DaemonCase(unittest.TestCase):
     def tearDown(self):
         for connection in self.opened:
             connection.close()
+        code = self.daemon.process.poll()
+        if code is not None:
+            self.fail(f"the daemon ended with {code}:\n{self.daemon.log()[-3000:]}")
 
     def connect(self, **options):
         connection = self.daemon.connect(**options)

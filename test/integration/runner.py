@@ -13,6 +13,13 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 
 
+def report(err):
+    """The part of a traceback that lies in our own files, and the message."""
+    lines = [f"  {Path(frame.filename).name}:{frame.lineno} {frame.line}\n" for frame in traceback.extract_tb(err[2])
+             if Path(frame.filename).parent == HERE]
+    return "".join(lines + traceback.format_exception_only(err[0], err[1]))
+
+
 class Result(unittest.TestResult):
     def __init__(self):
         super().__init__()
@@ -33,7 +40,7 @@ class Result(unittest.TestResult):
         self.note(test, "passed")
 
     def addFailure(self, test, err):
-        self.note(test, "failed", "".join(traceback.format_exception(*err)))
+        self.note(test, "failed", report(err))
 
     addError = addFailure
 
@@ -42,7 +49,7 @@ class Result(unittest.TestResult):
 
     def addSubTest(self, test, subtest, err):
         if err is not None:
-            self.note(subtest, "failed", "".join(traceback.format_exception(*err)))
+            self.note(subtest, "failed", report(err))
 
 
 def main():

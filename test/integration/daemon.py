@@ -1,13 +1,15 @@
 """A private daemon: its own folder, sockets, log and notify socket."""
 
+import atexit
+import contextlib
 import os
 import re
-import select
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -18,6 +20,16 @@ from settings import BIN, CACHE, MODEL, SLOW
 from wire import Connection, Refused
 
 SANITIZER = re.compile(r"(AddressSanitizer|LeakSanitizer|ThreadSanitizer|UndefinedBehaviorSanitizer|runtime error:)")
+
+
+alive = set()
+
+
+@atexit.register
+def kill_the_rest():
+    """Daemons of tests that failed before they stopped theirs."""
+    for daemon in list(alive):
+        daemon.kill()
 
 
 class Daemon:
@@ -31,7 +43,10 @@ class Daemon:
         self.log_path = self.folder / "log"
         self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notify.bind(str(self.folder / "notify"))
-        self.notices = []
+        self.notices = []  # (when, line); a thread reads them, because a full socket would hold the daemon up
+        self.reader = threading.Thread(target=self.read_notices, daemon=True)
+        self.reader.start()
+        alive.add(self)
         self.connections = []
         cache.mkdir(parents=True, exist_ok=True)
         self.config = self.folder / "coordgend.conf"
@@ -64,23 +79,31 @@ class Daemon:
 
     # --- what it tells the service manager
 
-    def read_notices(self, timeout):
-        if select.select([self.notify], [], [], timeout)[0]:
-            for line in self.notify.recv(65536).decode().splitlines():
-                self.notices.append((time.monotonic(), line))
+    def read_notices(self):
+        while True:
+            try:
+                lines = self.notify.recv(65536).decode().splitlines()
+            except OSError:  # closed
+                return
+            if not lines:
+                return
+            self.notices.extend((time.monotonic(), line) for line in lines)
 
     def wait_notice(self, text, timeout=60, after=0):
         """Waits until a line that begins so was sent; after: index of the first that counts."""
         deadline = time.monotonic() + timeout * SLOW
         while True:
-            for index, (when, line) in enumerate(self.notices):
+            ended = self.process.poll() is not None
+            if ended:
+                time.sleep(0.1)  # for what it said last
+            for index, (when, line) in enumerate(list(self.notices)):
                 if index >= after and line.startswith(text):
                     return when
-            if self.process.poll() is not None and not select.select([self.notify], [], [], 0)[0]:
+            if ended:
                 raise AssertionError(f"the daemon ended with {self.process.returncode} before {text}:\n{self.log()[-3000:]}")
             if time.monotonic() > deadline:
                 raise AssertionError(f"no {text} within {timeout * SLOW:g} s, but {self.notices}:\n{self.log()[-3000:]}")
-            self.read_notices(0.2)
+            time.sleep(0.01)
 
     # --- connections
 
@@ -139,7 +162,10 @@ class Daemon:
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        with contextlib.suppress(OSError):
+            self.notify.shutdown(socket.SHUT_RDWR)  # wakes the reader
         self.notify.close()
+        alive.discard(self)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def stop(self, expect=0):

@@ -1,0 +1,269 @@
+"""coordgenctl as a user and as a script meet it: output, exit codes, Ctrl-C, chat on a terminal."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from daemon import SANITIZER, DaemonCase
+from settings import BIN, MODEL, SLOW
+from wire import prompt
+
+CTL = str(BIN / "coordgenctl")
+
+
+class Terminal:
+    """A program on a pseudo-terminal."""
+
+    def __init__(self, command, env):
+        env = {**os.environ, **env, "TERM": "xterm"}
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            try:
+                os.execve(command[0], command, env)
+            finally:
+                os._exit(127)  # never on into the tests
+        self.text = ""
+
+    def read_until(self, pattern, timeout=30):
+        """What came up to and with the pattern; it is taken away."""
+        deadline = time.monotonic() + timeout * SLOW
+        while True:
+            if match := re.search(pattern, self.text, re.S):
+                before, self.text = self.text[:match.end()], self.text[match.end():]
+                return before
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.fd], [], [], left)[0]:
+                raise AssertionError(f"no {pattern!r} on the terminal within {timeout * SLOW:g} s:\n{self.text!r}")
+            try:
+                data = os.read(self.fd, 65536)
+            except OSError:
+                data = b""
+            if not data:
+                raise AssertionError(f"the program ended without {pattern!r}:\n{self.text!r}")
+            self.text += data.decode(errors="replace")
+
+    def write(self, text):
+        os.write(self.fd, text.encode())
+
+    def wait(self, timeout=20):
+        deadline = time.monotonic() + timeout * SLOW
+        while time.monotonic() < deadline:
+            # What it writes must be read, or it never ends.
+            if select.select([self.fd], [], [], 0.05)[0]:
+                try:
+                    self.text += os.read(self.fd, 65536).decode(errors="replace")
+                except OSError:
+                    pass
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                os.close(self.fd)
+                return os.waitstatus_to_exitcode(status)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        raise AssertionError(f"the program does not end:\n{self.text!r}")
+
+
+class Ctl(DaemonCase):
+    def environment(self, **more):
+        return dict(os.environ, COORDGEN_SOCKET=str(self.daemon.api), NO_COLOR="1", **more)
+
+    def ctl(self, *args, expect=0, stdin=None):
+        run = subprocess.run([CTL, *map(str, args)], env=self.environment(), capture_output=True, text=True,
+                             timeout=120 * SLOW, **({"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}))
+        self.assertFalse(SANITIZER.search(run.stderr), run.stderr)
+        self.assertEqual(run.returncode, expect, f"{args}: {run.stdout}{run.stderr}")
+        if expect:
+            self.assertTrue(run.stderr.strip() or run.stdout.strip(), "a failure without a word")
+        return run
+
+    # --- generate
+
+    def test_sources_of_the_prompt(self):
+        text = "Once upon a time there was a"
+        expected = self.connect().generate(prompt(text, 8)).text.decode()
+        self.assertEqual(self.ctl("generate", "--raw", "-n", 8, text).stdout.rstrip("\n"), expected)
+        self.assertEqual(self.ctl("generate", "--raw", "-n", 8, stdin=text).stdout.rstrip("\n"), expected)
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(text)
+            file.flush()
+            self.assertEqual(self.ctl("generate", "--raw", "-n", 8, "--file", file.name).stdout.rstrip("\n"), expected)
+
+    def test_json_is_the_stream(self):
+        run = self.ctl("generate", "--raw", "-n", 8, "--ignore-end", "--json=short", "Once upon a time")
+        rows = [json.loads(line) for line in run.stdout.splitlines()]
+        deltas, end = [row for row in rows if row["event"] == "delta"], rows[-1]
+        self.assertEqual(end["event"], "end")
+        self.assertEqual([row["sequence"] for row in deltas], list(range(len(deltas))))
+        self.assertEqual("".join(row["text"] for row in deltas), end["text"])
+        self.assertEqual(end["usage"]["output_tokens"], 8)
+        self.assertEqual(end["end_reason"], "max-tokens")
+
+    def test_timings_go_to_standard_error(self):
+        run = self.ctl("generate", "-n", 4, "--timings", "Hello")
+        self.assertRegex(run.stderr, r"prompt \d+ tokens.*output 4 tokens")
+        self.assertEqual(self.ctl("generate", "-n", 4, "Hello").stderr, "")
+
+    def test_seed(self):
+        args = ("generate", "--raw", "-n", 16, "-t", "1", "--seed", "42", "Once upon a time")
+        self.assertEqual(self.ctl(*args).stdout, self.ctl(*args).stdout)
+
+    def test_interrupt_cancels_and_says_so(self):
+        client = subprocess.Popen([CTL, "generate", "--raw", "-n", "3000", "--ignore-end", "Count: 1 2 3 4"],
+                                  env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  stdin=subprocess.DEVNULL, text=True)
+        self.assertTrue(client.stdout.read(4))
+        client.send_signal(signal.SIGINT)
+        _, said = client.communicate(timeout=20 * SLOW)
+        self.assertEqual(client.returncode, 130, said)
+        self.assertRegex(said, "(?i)cancel")
+        self.daemon.wait_idle()
+
+    def test_interrupt_while_waiting_for_the_first_token(self):
+        client = subprocess.Popen([CTL, "generate", "--raw", "-n", "8"], env=self.environment(), stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+        client.stdin.write("The river runs to the sea. " * 400)
+        client.stdin.close()
+        client.stdin = None
+        self.daemon.wait_until(lambda status: status.requests_running == 1, "the request runs")
+        client.send_signal(signal.SIGINT)
+        _, said = client.communicate(timeout=20 * SLOW)
+        self.assertEqual(client.returncode, 130, said)
+        self.daemon.wait_idle()
+
+    def test_closed_pipe_ends_it(self):
+        client = subprocess.Popen(f"{CTL} generate --raw -n 3000 --ignore-end 'Count: 1 2 3 4' | head -c 20", shell=True,
+                                  env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                  stdin=subprocess.DEVNULL)
+        client.communicate(timeout=30 * SLOW)
+        self.daemon.wait_idle()
+
+    # --- the rest
+
+    def test_tokenize(self):
+        text = "Hällo wörld, 世界"
+        tokens = self.connect().tokenize(text)
+        ids = self.ctl("tokenize", "--ids", text).stdout.split()
+        self.assertEqual([int(word) for word in ids], tokens)
+        self.assertEqual(self.ctl("tokenize", "--count", text).stdout.strip(), str(len(tokens)))
+        self.assertEqual(self.ctl("tokenize", "--detokenize", *ids).stdout.rstrip("\n"), text)
+
+    def test_status(self):
+        status = json.loads(self.ctl("status", "--json=pretty").stdout)
+        self.assertEqual(status["pid"], self.daemon.process.pid)
+        self.assertEqual({account["name"] for account in status["memory"]},
+                         {"weights", "graphs", "kv", "draftdb", "activations", "cache", "sessions"})
+        self.assertEqual(len(self.ctl("status", "--json=short").stdout.splitlines()), 1)
+        self.assertIn("weights", self.ctl("status").stdout)
+
+    def test_models(self):
+        listed = json.loads(self.ctl("model", "list", "--json=short").stdout)["models"]
+        default, = [model for model in listed if model["default"]]
+        self.assertEqual(default["state"], "ready")
+        shown = json.loads(self.ctl("model", "show", default["name"], "--json=short").stdout)
+        self.assertIn(default["source_sha256"], json.dumps(shown))
+        self.assertIn("general.architecture", self.ctl("model", "show", MODEL).stdout)
+        self.ctl("model", "unload", default["name"], expect=77)
+        self.ctl("model", "unload", "--admin-socket", default["name"])
+        self.ctl("model", "load", "--admin-socket", default["name"])
+        self.assertTrue(self.ctl("generate", "--raw", "-n", 2, "--ignore-end", "Hello").stdout)
+
+    def test_ping(self):
+        self.assertIn("active", self.ctl("ping").stdout)
+        nowhere = self.daemon.folder / "nowhere.sock"
+        self.assertIn("inactive", self.ctl("ping", "--socket", nowhere, expect=3).stdout)
+
+    def test_exit_codes(self):
+        nowhere = self.daemon.folder / "nowhere.sock"
+        for args, code, words in (
+                (("generate", "--socket", nowhere, "Hello"), 69, str(nowhere)),
+                (("generate", "-m", "no-such-model", "Hello"), 1, "no-such-model"),
+                (("generate", "--file", "/nonexistent", "Hello"), 1, "/nonexistent"),
+                (("generate", "--max-tokens=many", "Hello"), 2, "many"),
+                (("generate", "--no-such-option"), 2, "no-such-option"),
+                (("no-such-command",), 2, "no-such-command"), ((), 2, "coordgenctl"),
+                (("status", "--json=yaml"), 2, "yaml"), (("model",), 2, "model"),
+                (("model", "show", "/nonexistent.gguf"), 1, "/nonexistent.gguf"),
+                (("tokenize", "--detokenize", "12x"), 2, "12x")):
+            with self.subTest(args=args[:2]):
+                run = self.ctl(*args, expect=code)
+                self.assertIn(words, run.stderr)
+
+    def test_prompt_that_does_not_fit(self):
+        run = self.ctl("generate", "--raw", "-n", 4, stdin="the " * 9000, expect=1)
+        self.assertRegex(run.stderr, r"(?s)9001|9000.*\b4096\b|context")
+
+    def test_busy_is_75(self):
+        # Its own daemon would be cleaner and slower: fill the queue of this one.
+        connection = self.connect()
+        long = prompt("Count: 1 2 3", 3000, ignore_end=True)
+        limit = connection.status().queue_max
+        holders = [self.connect() for _ in range(limit // connection.greeting.requests_max + 2)]
+        for holder in holders:
+            for _ in range(holder.greeting.requests_max - 1):
+                holder.start(long)
+        self.daemon.wait_until(lambda status: status.requests_queued == limit, "the queue is full")
+        self.assertRegex(self.ctl("generate", "Hello", expect=75).stderr, "(?i)busy|full|again")
+        for holder in holders:
+            holder.close()
+        self.daemon.wait_idle()
+
+    def test_help(self):
+        for args in (("--help",), ("generate", "--help"), ("model", "import", "--help"), ("chat", "--help")):
+            run = self.ctl(*args)
+            self.assertIn("Usage", run.stdout)
+        self.assertRegex(self.ctl("--version").stdout, r"\d+\.\d+\.\d+")
+
+    # --- chat
+
+    def test_chat_on_a_terminal(self):
+        terminal = Terminal([CTL, "chat", "-n", "24"], self.environment())
+        terminal.read_until(r"> ?$|>")
+        terminal.write("Say hello.\n")
+        terminal.read_until(r"Say hello\.")
+        answer = terminal.read_until(r"\w{3,}.*\n.*>")
+        self.assertTrue(answer.strip())
+        terminal.write("/exit\n")
+        self.assertEqual(terminal.wait(), 0)
+
+    def test_chat_keeps_the_history(self):
+        connection, read = self.connect(), [0]
+        for lines in ("My name is Ada.\n", "My name is Ada.\nAnd again.\n"):
+            before = connection.status().prompt_tokens
+            self.ctl("chat", "-n", 8, stdin=lines)
+            read.append(connection.status().prompt_tokens - before)
+        # The second question comes with the first one and its answer before it.
+        self.assertGreater(read[2], 2 * read[1] + 8)
+
+    def test_interrupt_in_chat_cancels_the_answer_only(self):
+        terminal = Terminal([CTL, "chat"], self.environment())
+        terminal.read_until(r">")
+        terminal.write("Write a very long story about a river, a mill and a town by the sea, with many details.\n")
+        terminal.read_until(r"details\.\s+\S+ \S+ \S+")
+        terminal.write("\x03")
+        terminal.read_until(r"(?i)cancel.*>")
+        self.daemon.wait_idle()
+        terminal.write("/exit\n")
+        self.assertEqual(terminal.wait(), 0)
+
+
+class NoDaemon(unittest.TestCase):
+    """Files need no service."""
+
+    def test_import_shows_progress_on_a_terminal(self):
+        with tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
+            terminal = Terminal([CTL, "model", "import", str(MODEL), "-o", f"{folder}/m.cgm"], {})
+            terminal.read_until(r"\d+ ?%")
+            self.assertEqual(terminal.wait(120), 0)
+            self.assertGreater(Path(folder, "m.cgm").stat().st_size, 1 << 20)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -85,6 +85,11 @@ static Model *find_or_add(Connection *connection, uint64_t request_id, const cha
                     "only administrators load a model by its path: use the administrators' socket");
         return NULL;
     }
+    if (access(name, F_OK) < 0) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0,
+                    "model_load.model", "%.512s: %s", name, strerror(errno));
+        return NULL;
+    }
     r = model_registry_add(registry, name, &model, &err);
     if (!r)
         return model;

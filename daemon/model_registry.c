@@ -313,7 +313,12 @@ static void on_loaded(Model *model, JobNews *news) {
     const EngineInfo *info;
 
     if (news->result) {
-        fail(model, news->result == JOB_E_MODEL, *news->err.text ? news->err.text : "the load was given up");
+        if (!*news->err.text)
+            err_set(&news->err, 0, "the load was given up");
+        /* People know the file they named, not the package that was made of it. */
+        if (strcmp(model->path, model->package_path))
+            err_prefix(&news->err, "%.200s", model->path);
+        fail(model, news->result == JOB_E_MODEL, news->err.text);
         return;
     }
     model->engine = steal(&news->engine);

@@ -1,45 +1,99 @@
+#define _GNU_SOURCE
 #include "daemon/notify.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
+
+/* A manager that is slow to read must not hold the loop up: sd_notify() itself would wait for it without end. */
+#define IMPORTANT_WAIT_S 1
 
 static char last_status[512]; /* loop thread */
 
-static void remember(const char *status) {
-    snprintf(last_status, sizeof(last_status), "%s", status);
-    /* A newline would begin another assignment. */
-    for (char *at = last_status; *at; at++)
-        if ((unsigned char)*at < 0x20)
-            *at = ' ';
+/**
+ * send_state() - one datagram of sd_notify(3) assignments to the service manager
+ * @is_important: waits a moment for room in the manager's queue; else the message is dropped when there is none
+ *
+ * Return: whether it went out, or nobody wants to hear it.
+ */
+static bool send_state(const char *state, bool is_important) {
+    static const struct timeval wait = { .tv_sec = IMPORTANT_WAIT_S };
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un to = { .sun_family = AF_UNIX };
+    _cleanup_(closep) int fd = -1;
+    size_t path_bytes;
+
+    if (!path || (*path != '/' && *path != '@'))
+        return true;
+    path_bytes = strlen(path);
+    if (path_bytes >= sizeof(to.sun_path))
+        return true;
+    memcpy(to.sun_path, path, path_bytes);
+    if (*path == '@')
+        to.sun_path[0] = 0;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) < 0)
+        return false;
+    if (sendto(fd, state, strlen(state), MSG_NOSIGNAL | (is_important ? 0 : MSG_DONTWAIT), (struct sockaddr *)&to,
+               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + path_bytes)) >= 0)
+        return true;
+    if (is_important)
+        log_warn(TOPIC_DAEMON, "the service manager cannot be told '%.32s': %s", state, strerror(errno));
+    return false;
+}
+
+/* A newline would begin another assignment. */
+static void one_line(char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20)
+            *text = ' ';
 }
 
 void notify_ready(const char *status) {
-    remember(status);
-    (void)sd_notifyf(0, "READY=1\nSTATUS=%s", last_status);
+    char state[600];
+
+    snprintf(last_status, sizeof(last_status), "%s", status);
+    one_line(last_status);
+    snprintf(state, sizeof(state), "READY=1\nSTATUS=%s", last_status);
+    (void)send_state(state, true);
 }
 
 void notify_status(const char *status) {
-    if (!strncmp(status, last_status, sizeof(last_status) - 1))
+    char state[600], text[sizeof(last_status)];
+
+    snprintf(text, sizeof(text), "%s", status);
+    one_line(text);
+    if (!strcmp(text, last_status))
         return;
-    remember(status);
-    (void)sd_notifyf(0, "STATUS=%s", last_status);
+    snprintf(state, sizeof(state), "STATUS=%s", text);
+    if (send_state(state, false))
+        memcpy(last_status, text, sizeof(last_status));
 }
 
 void notify_reloading(void) {
-    (void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_now_ns() / 1000);
+    char state[64];
+
+    snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_now_ns() / 1000);
+    (void)send_state(state, true);
 }
 
 void notify_stopping(const char *status, uint64_t timeout_us) {
-    remember(status);
-    (void)sd_notifyf(0, "STOPPING=1\nSTATUS=%s\nEXTEND_TIMEOUT_USEC=%" PRIu64, last_status, timeout_us);
-}
+    char state[700];
 
-void notify_extend_timeout(uint64_t timeout_us) {
-    (void)sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%" PRIu64, timeout_us);
+    snprintf(last_status, sizeof(last_status), "%s", status);
+    one_line(last_status);
+    snprintf(state, sizeof(state), "STOPPING=1\nSTATUS=%s\nEXTEND_TIMEOUT_USEC=%" PRIu64, last_status, timeout_us);
+    (void)send_state(state, true);
 }
 
 uint64_t notify_watchdog_us(void) {
@@ -49,5 +103,5 @@ uint64_t notify_watchdog_us(void) {
 }
 
 void notify_watchdog_ping(void) {
-    (void)sd_notify(0, "WATCHDOG=1");
+    (void)send_state("WATCHDOG=1", false);
 }

@@ -21,6 +21,8 @@ enum {
     DESCRIPTORS_BESIDE_CLIENTS = 64,
 };
 
+#define STATUS_INTERVAL_NS (UINT64_C(1000) * 1000 * 1000)
+
 static struct timeval timeval_of(uint64_t ms) {
     return (struct timeval){ .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
 }
@@ -43,9 +45,15 @@ static void status_text(const Server *server, char *text, size_t room_bytes) {
         snprintf(text, room_bytes, "Serving, model %.64s: %s", model->name, model_stage_name(model->stage));
 }
 
-static void show_status(const Server *server) {
+static void show_status(Server *server) {
+    const Model *model = server->models.default_model;
+    uint64_t now_ns = clock_now_ns();
     char text[512];
 
+    /* A percentage is news once a second; what else changes is news at once. */
+    if (model && model->stage == MODEL_IMPORTING && now_ns - server->status_ns < STATUS_INTERVAL_NS)
+        return;
+    server->status_ns = now_ns;
     status_text(server, text, sizeof(text));
     notify_status(text);
 }

@@ -46,6 +46,7 @@ struct Server { /* all loop */
     bool draining;
     bool was_late; /* the watchdog has complained about the step that runs */
     bool was_cancelled; /* drain-timeout has passed */
+    uint64_t status_ns; /* last status text for the service manager */
     uint64_t started_ns;
     uint64_t n_done;
     uint64_t n_cancelled;

@@ -12,30 +12,34 @@
 #include "proto/frame.h"
 
 static const SettingChoice device_choices[] = {
-    { "cpu", ENGINE_DEVICE_CPU },
-    { "reference", ENGINE_DEVICE_REFERENCE },
-    { NULL, 0 },
+    {"cpu",        ENGINE_DEVICE_CPU      },
+    { "reference", ENGINE_DEVICE_REFERENCE},
+    { NULL,        0                      },
 };
 
 static const SettingChoice isa_choices[] = {
-    { "best", ISA_BEST },
-    { "scalar", ISA_SCALAR },
-    { "avx2", ISA_AVX2 },
-    { "avx512vnni", ISA_AVX512VNNI },
-    { "amx", ISA_AMX },
-    { NULL, 0 },
+    {"best",        ISA_BEST      },
+    { "scalar",     ISA_SCALAR    },
+    { "avx2",       ISA_AVX2      },
+    { "avx512vnni", ISA_AVX512VNNI},
+    { "amx",        ISA_AMX       },
+    { NULL,         0             },
 };
 
 static const SettingChoice level_choices[] = {
-    { "error", LOG_LEVEL_ERROR },   { "warning", LOG_LEVEL_WARN }, { "notice", LOG_LEVEL_NOTICE },
-    { "info", LOG_LEVEL_INFO },     { "debug", LOG_LEVEL_DEBUG },  { NULL, 0 },
+    {"error",    LOG_LEVEL_ERROR },
+    { "warning", LOG_LEVEL_WARN  },
+    { "notice",  LOG_LEVEL_NOTICE},
+    { "info",    LOG_LEVEL_INFO  },
+    { "debug",   LOG_LEVEL_DEBUG },
+    { NULL,      0               },
 };
 
 static const SettingChoice target_choices[] = {
-    { "auto", LOG_TARGET_AUTO },
-    { "journal", LOG_TARGET_JOURNAL },
-    { "stderr", LOG_TARGET_STDERR },
-    { NULL, 0 },
+    {"auto",     LOG_TARGET_AUTO   },
+    { "journal", LOG_TARGET_JOURNAL},
+    { "stderr",  LOG_TARGET_STDERR },
+    { NULL,      0                 },
 };
 
 #define KIB (UINT64_C(1) << 10)
@@ -47,8 +51,10 @@ static const SettingChoice target_choices[] = {
 #define OR_ZERO true
 
 #define AT(field) offsetof(Config, field)
-#define TEXT(name_, field_, initial_, help_) { name_, SETTING_TEXT, AT(field_), 0, 0, false, RESTART, initial_, NULL, help_ }
-#define PATH(name_, field_, initial_, help_) { name_, SETTING_PATH, AT(field_), 0, 0, false, RESTART, initial_, NULL, help_ }
+#define TEXT(name_, field_, initial_, help_)                                                                           \
+    { name_, SETTING_TEXT, AT(field_), 0, 0, false, RESTART, initial_, NULL, help_ }
+#define PATH(name_, field_, initial_, help_)                                                                           \
+    { name_, SETTING_PATH, AT(field_), 0, 0, false, RESTART, initial_, NULL, help_ }
 #define NUMBER(name_, field_, min_, max_, zero_, live_, initial_, help_)                                               \
     { name_, SETTING_U32, AT(field_), min_, max_, zero_, live_, initial_, NULL, help_ }
 #define BYTES(name_, field_, min_, max_, zero_, live_, initial_, help_)                                                \
@@ -62,13 +68,15 @@ static const SettingChoice target_choices[] = {
 
 const Setting config_settings[] = {
     TEXT("listen", listen, "", "socket for apps, PATH or unix:PATH (default: api.sock in the runtime directory)"),
-    TEXT("admin-listen", admin_listen, "",
-         "socket for administrators (default: admin.sock beside the default of --listen; none when only --listen is given)"),
+    TEXT(
+        "admin-listen", admin_listen, "",
+        "socket for administrators (default: admin.sock beside the default of --listen; none when only --listen is given)"),
     PATH("model", model, "", "the default model: a .gguf (imported on first use) or a .cgm"),
     PATH("model-dir", model_dir, "", "folder of further models that can be loaded by name"),
     PATH("cache-dir", cache_dir, NULL, "folder of imported models"),
     CHOICE("device", device, RESTART, "cpu", device_choices, "cpu (int8), or reference (float32 yardstick, slow)"),
-    CHOICE("isa", isa, RESTART, NULL, isa_choices, "instruction set to stay within: best, scalar, avx2, avx512vnni, amx"),
+    CHOICE("isa", isa, RESTART, NULL, isa_choices,
+           "instruction set to stay within: best, scalar, avx2, avx512vnni, amx"),
     NUMBER("threads", threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),
     NUMBER("chunk-tokens", chunk_tokens, 1, ENGINE_CHUNK_MAX, false, RESTART, "256", "tokens of one prefill step"),
     NUMBER("context-tokens", context_tokens, 16, 1u << 20, false, LIVE, "4096",
@@ -141,10 +149,17 @@ static bool scale_of(const Setting *setting, const char *suffix, uint64_t *scale
         const char *suffix;
         uint64_t scale;
     } scales[] = {
-        { SETTING_U32, "", 1 },           { SETTING_BYTES, "", 1 },        { SETTING_BYTES, "K", KIB },
-        { SETTING_BYTES, "M", MIB },      { SETTING_BYTES, "G", KIB * MIB }, { SETTING_BYTES, "T", TIB },
-        { SETTING_DURATION, "", 1000 },   { SETTING_DURATION, "s", 1000 }, { SETTING_DURATION, "ms", 1 },
-        { SETTING_DURATION, "min", 60000 }, { SETTING_DURATION, "h", 3600000 },
+        {SETTING_U32,       "",    1        },
+        { SETTING_BYTES,    "",    1        },
+        { SETTING_BYTES,    "K",   KIB      },
+        { SETTING_BYTES,    "M",   MIB      },
+        { SETTING_BYTES,    "G",   KIB * MIB},
+        { SETTING_BYTES,    "T",   TIB      },
+        { SETTING_DURATION, "",    1000     },
+        { SETTING_DURATION, "s",   1000     },
+        { SETTING_DURATION, "ms",  1        },
+        { SETTING_DURATION, "min", 60000    },
+        { SETTING_DURATION, "h",   3600000  },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(scales); i++)
@@ -159,7 +174,12 @@ static void format_number(const Setting *setting, uint64_t number, char *text, s
     static const struct {
         uint64_t scale;
         const char *suffix;
-    } bytes[] = { { TIB, "T" }, { KIB * MIB, "G" }, { MIB, "M" }, { KIB, "K" } };
+    } bytes[] = {
+        {TIB,        "T"},
+        { KIB * MIB, "G"},
+        { MIB,       "M"},
+        { KIB,       "K"}
+    };
 
     if (setting->type == SETTING_DURATION) {
         if (number % 60000 == 0 && number)
@@ -214,14 +234,17 @@ static int parse_choice(const Setting *setting, Config *config, const char *valu
             *(uint32_t *)field_of(setting, config) = choice->value;
             return 0;
         }
-        len_bytes += (size_t)snprintf(names + len_bytes, sizeof(names) - len_bytes, "%s%s", len_bytes ? ", " : "",
-                                      choice->name);
+        len_bytes +=
+            (size_t)snprintf(names + len_bytes, sizeof(names) - len_bytes, "%s%s", len_bytes ? ", " : "", choice->name);
     }
     return err_set(err, CONFIG_E_SETTING, "%s: '%.64s' is not one of %s", setting->name, value, names);
 }
 
 static int parse_bool(const Setting *setting, Config *config, const char *value, ErrText *err) {
-    static const char *const words[2][4] = { { "no", "false", "off", "0" }, { "yes", "true", "on", "1" } };
+    static const char *const words[2][4] = {
+        {"no",   "false", "off", "0"},
+        { "yes", "true",  "on",  "1"}
+    };
 
     for (size_t i = 0; i < 2; i++)
         for (size_t j = 0; j < ARRAY_LEN(words[i]); j++)

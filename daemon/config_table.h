@@ -27,8 +27,8 @@ typedef struct Setting {
     size_t offset; /* in Config */
     uint64_t min;  /* U32, BYTES, DURATION in ms; inclusive */
     uint64_t max;
-    bool zero_is_off; /* 0 is allowed beside min..max */
-    bool is_live;     /* takes effect on SIGHUP */
+    bool zero_is_off;    /* 0 is allowed beside min..max */
+    bool is_live;        /* takes effect on SIGHUP */
     const char *initial; /* as it would stand in a file; NULL: found out at run time */
     const SettingChoice *choices;
     const char *help;

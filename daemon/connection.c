@@ -97,7 +97,7 @@ static void choke(Connection *connection, bool choked) {
         return;
     connection->choked = choked;
     TAILQ_FOREACH(request, &connection->requests, connection_link)
-        request_pause(request, choked);
+    request_pause(request, choked);
     if (connection->state == CONNECTION_CLOSING)
         return;
     if (choked) {
@@ -159,7 +159,8 @@ void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint3
 
 /* A whole frame is at the front of the input. */
 static void take_frame(Connection *connection, const uint8_t *body, size_t len_bytes) {
-    _cleanup_(frame_request_freep) Coordgen__V1__Request *message = NULL;
+    _cleanup_(frame_request_freep)
+    Coordgen__V1__Request *message = NULL;
     Server *server = connection->server;
     Bill decode_bill = { 0 };
     FrameFault fault;
@@ -279,8 +280,7 @@ static void on_frame_timeout(evutil_socket_t fd, short what, void *arg) {
     Connection *connection = arg;
 
     connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0,
-                    "a frame did not arrive whole within %" PRIu32 " ms",
-                    connection->server->config->frame_timeout_ms);
+                    "a frame did not arrive whole within %" PRIu32 " ms", connection->server->config->frame_timeout_ms);
 }
 
 /* ---- the beginning --------------------------------------------------------------------------------------------------- */
@@ -306,8 +306,10 @@ void connection_refuse(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_afte
 }
 
 int connection_new(Connection **connectionp, Server *server, int fd, bool is_admin) {
-    _cleanup_(connection_freep) Connection *connection = NULL;
-    _cleanup_(closep) int owned_fd = fd;
+    _cleanup_(connection_freep)
+    Connection *connection = NULL;
+    _cleanup_(closep)
+    int owned_fd = fd;
     const Config *config = server->config;
     struct timeval stall = timeval_of(config->stall_timeout_ms);
     int r;

@@ -11,12 +11,11 @@
 #include "proto/frame.h"
 
 typedef enum ConnectionState {
-    CONNECTION_HELLO,   /* nothing but a Hello is legal */
+    CONNECTION_HELLO, /* nothing but a Hello is legal */
     CONNECTION_OPEN,
     CONNECTION_CLOSING, /* nothing is read any more; closed when the output is written */
     CONNECTION_DEAD,    /* freed when the loop is back at its top */
 } ConnectionState;
-
 
 struct Connection { /* all loop */
     Server *server;

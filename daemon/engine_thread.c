@@ -13,17 +13,17 @@
 
 struct EngineThread {
     pthread_t thread;
-    bool is_started; /* loop */
-    bool is_joined;  /* loop */
-    Outbox *outbox;  /* const */
+    bool is_started;        /* loop */
+    bool is_joined;         /* loop */
+    Outbox *outbox;         /* const */
     unsigned int n_threads; /* const */
-    WorkerPool *pool; /* engine thread until it is joined, then loop */
+    WorkerPool *pool;       /* engine thread until it is joined, then loop */
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    JobList small;    /* lock: all but generations */
-    JobList arrived;  /* lock: generations that have not had a turn */
-    bool stopping;    /* lock */
+    JobList small;   /* lock: all but generations */
+    JobList arrived; /* lock: generations that have not had a turn */
+    bool stopping;   /* lock */
 
     JobList active; /* engine thread: in the order of their turns */
 
@@ -96,7 +96,8 @@ static int generation_code(int r) {
 }
 
 static int generate_begin_inner(EngineThread *thread, Job *job, ErrText *err) {
-    _cleanup_(token_list_deinit) TokenList prompt = { 0 };
+    _cleanup_(token_list_deinit)
+    TokenList prompt = { 0 };
     Generation *generation = NULL;
     uint32_t n_context = engine_info(job->engine)->n_context;
     int r;
@@ -298,8 +299,8 @@ static Job *next_turn(JobList *active) {
     Job *job;
 
     TAILQ_FOREACH(job, active, link)
-        if (may_run(job))
-            return job;
+    if (may_run(job))
+        return job;
     return NULL;
 }
 
@@ -386,7 +387,8 @@ static void *run(void *arg) {
  * Signals stay with the loop: the thread starts with all of them blocked.
  */
 int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, ErrText *err) {
-    _cleanup_(engine_thread_freep) EngineThread *thread = calloc(1, sizeof(*thread));
+    _cleanup_(engine_thread_freep)
+    EngineThread *thread = calloc(1, sizeof(*thread));
     pthread_condattr_t attr;
     sigset_t all, before;
     int r;
@@ -426,7 +428,7 @@ int engine_thread_stop(EngineThread *thread, uint64_t timeout_ms) {
     pthread_mutex_lock(&thread->lock);
     thread->stopping = true;
     TAILQ_FOREACH(job, &thread->small, link)
-        atomic_store(&job->cancelled, true);
+    atomic_store(&job->cancelled, true);
     pthread_cond_signal(&thread->wake);
     pthread_mutex_unlock(&thread->lock);
     clock_gettime(CLOCK_REALTIME, &until);

@@ -21,7 +21,8 @@ static void handle_hello(Connection *connection, uint64_t request_id, const Coor
         connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_VERSION, 0, "%s", err.text);
         return;
     }
-    snprintf(connection->client_name, sizeof(connection->client_name), "%s", hello->client_name ? hello->client_name : "");
+    snprintf(connection->client_name, sizeof(connection->client_name), "%s",
+             hello->client_name ? hello->client_name : "");
     connection->state = CONNECTION_OPEN;
     reply.has_version = reply.has_frame_max_bytes = reply.has_requests_max = true;
     reply.service_version = (char *)COORDGEN_VERSION;

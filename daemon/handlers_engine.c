@@ -20,8 +20,10 @@ static Model *admit(Connection *connection, uint64_t request_id, const char *nam
     }
     if (connection->n_requests >= server->config->max_requests_per_connection) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
-                    server_retry_ms(server), "", "%u requests are in flight on this connection: no more are accepted "
-                    "before one ends", connection->n_requests);
+                    server_retry_ms(server), "",
+                    "%u requests are in flight on this connection: no more are accepted "
+                    "before one ends",
+                    connection->n_requests);
         return NULL;
     }
     model = handler_find_model(connection, request_id, name, field);

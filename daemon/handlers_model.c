@@ -26,8 +26,10 @@ Model *handler_find_model(Connection *connection, uint64_t request_id, const cha
 
 void handle_model_list(Connection *connection, uint64_t request_id) {
     ModelRegistry *registry = &connection->server->models;
-    _cleanup_(freep) ModelEntry *entries = NULL;
-    _cleanup_(freep) Coordgen__V1__Model **list = NULL;
+    _cleanup_(freep)
+    ModelEntry *entries = NULL;
+    _cleanup_(freep)
+    Coordgen__V1__Model **list = NULL;
     Coordgen__V1__ModelListReply reply = COORDGEN__V1__MODEL_LIST_REPLY__INIT;
     Coordgen__V1__Response response;
     const Model *model;
@@ -86,8 +88,8 @@ static Model *find_or_add(Connection *connection, uint64_t request_id, const cha
         return NULL;
     }
     if (access(name, F_OK) < 0) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0,
-                    "model_load.model", "%.512s: %s", name, strerror(errno));
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, "model_load.model",
+                    "%.512s: %s", name, strerror(errno));
         return NULL;
     }
     r = model_registry_add(registry, name, &model, &err);
@@ -114,7 +116,8 @@ void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep,
     }
     if (connection->n_requests >= server->config->max_requests_per_connection) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
-                    server_retry_ms(server), "", "%u requests are in flight on this connection", connection->n_requests);
+                    server_retry_ms(server), "", "%u requests are in flight on this connection",
+                    connection->n_requests);
         return;
     }
     model = find_or_add(connection, request_id, (*messagep)->model_load->model);

@@ -12,20 +12,20 @@ typedef enum JobKind {
     JOB_GENERATE,
     JOB_TOKENIZE,
     JOB_DETOKENIZE,
-    JOB_LOAD,   /* owner: the model; the others: a request */
+    JOB_LOAD, /* owner: the model; the others: a request */
     JOB_UNLOAD,
 } JobKind;
 
-enum { /* how a job ended: JobNews.result */
-    JOB_E_EMPTY = 1,      /* the prompt has no token */
-    JOB_E_TOO_LONG,       /* the prompt does not fit the context or the limit on prompts */
-    JOB_E_MEMORY,         /* a memory limit is reached */
-    JOB_E_OPTIONS,        /* an option that the engine refuses */
-    JOB_E_ROLE,           /* roles that the chat template does not have */
-    JOB_E_NO_TEMPLATE,    /* chat messages for a model without a template */
-    JOB_E_TOKEN,          /* no such token id */
+enum {                 /* how a job ended: JobNews.result */
+    JOB_E_EMPTY = 1,   /* the prompt has no token */
+    JOB_E_TOO_LONG,    /* the prompt does not fit the context or the limit on prompts */
+    JOB_E_MEMORY,      /* a memory limit is reached */
+    JOB_E_OPTIONS,     /* an option that the engine refuses */
+    JOB_E_ROLE,        /* roles that the chat template does not have */
+    JOB_E_NO_TEMPLATE, /* chat messages for a model without a template */
+    JOB_E_TOKEN,       /* no such token id */
     JOB_E_CANCELLED,
-    JOB_E_MODEL,          /* a model file that is corrupt or not supported */
+    JOB_E_MODEL, /* a model file that is corrupt or not supported */
 };
 
 /* Where one step's part ends in JobNews.text and .tokens; of a tokenizer's answer: where one token's bytes end. */
@@ -75,7 +75,7 @@ struct Job {
     _Atomic bool cancelled; /* loop sets, engine thread reads */
     _Atomic bool paused;    /* loop sets and clears: the client reads too slowly, no step is computed */
 
-    Generation *running; /* engine thread; loop under the outbox's lock, to cancel it */
+    Generation *running;   /* engine thread; loop under the outbox's lock, to cancel it */
     TAILQ_ENTRY(Job) link; /* inbox: its lock; active list: engine thread */
 
     /* Under the outbox's lock. */

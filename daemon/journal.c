@@ -16,8 +16,8 @@
 
 #define MESSAGE_ID_REQUEST "6f1d3a0c5f0b4b7f9f5f2c1de8a7b3c4"
 
-static bool to_journal;     /* const after journal_open() */
-static bool with_priority;  /* const after journal_open() */
+static bool to_journal;    /* const after journal_open() */
+static bool with_priority; /* const after journal_open() */
 
 /* JOURNAL_STREAM says which stream is the journal's; stderr may have been redirected since. */
 static bool stderr_is_journal(void) {

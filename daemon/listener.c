@@ -25,15 +25,16 @@ static int address_of(const char *address, struct sockaddr_un *to, ErrText *err)
     if (!*path || *path == '@')
         return err_set(err, LISTENER_E_PATH, "listen address '%.256s' is not a path or unix:PATH", address);
     if (strlen(path) >= sizeof(to->sun_path))
-        return err_set(err, LISTENER_E_PATH, "socket path '%.256s' is longer than %zu bytes: choose a shorter one", path,
-                       sizeof(to->sun_path) - 1);
+        return err_set(err, LISTENER_E_PATH, "socket path '%.256s' is longer than %zu bytes: choose a shorter one",
+                       path, sizeof(to->sun_path) - 1);
     memcpy(to->sun_path, path, strlen(path) + 1);
     return 0;
 }
 
 /* A socket file outlives its daemon. Nobody answering is the proof that it is stale; anything else keeps it. */
 static int remove_stale(const struct sockaddr_un *address, ErrText *err) {
-    _cleanup_(closep) int fd = -1;
+    _cleanup_(closep)
+    int fd = -1;
     struct stat info;
 
     if (lstat(address->sun_path, &info) < 0)
@@ -55,7 +56,8 @@ static int remove_stale(const struct sockaddr_un *address, ErrText *err) {
 }
 
 int listener_open(Listener *listener, const char *address, bool is_admin, ErrText *err) {
-    _cleanup_(closep) int fd = -1;
+    _cleanup_(closep)
+    int fd = -1;
     struct sockaddr_un to;
     struct stat info;
     mode_t mask;
@@ -115,15 +117,22 @@ static int take_over(ListenerSet *set, int fd, const char *name, size_t n_fds, E
     static const struct {
         const char *name;
         bool is_admin;
-    } names[] = { { "api", false }, { "coordgend.socket", false }, { "admin", true }, { "coordgend-admin.socket", true } };
+    } names[] = {
+        {"api",                     false},
+        { "coordgend.socket",       false},
+        { "admin",                  true },
+        { "coordgend-admin.socket", true }
+    };
 
     if (sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) <= 0)
         return err_set(err, -EINVAL, "descriptor %d ('%.64s') from systemd is not a listening Unix stream socket", fd,
                        name);
     for (size_t i = 0; i <= ARRAY_LEN(names); i++) {
         if (i == ARRAY_LEN(names) && n_fds > 1)
-            return err_set(err, -EINVAL, "descriptor %d from systemd is named '%.64s': set FileDescriptorName= to api "
-                           "or admin", fd, name);
+            return err_set(err, -EINVAL,
+                           "descriptor %d from systemd is named '%.64s': set FileDescriptorName= to api "
+                           "or admin",
+                           fd, name);
         if (i < ARRAY_LEN(names) && strcmp(names[i].name, name))
             continue;
         evutil_make_socket_nonblocking(fd);
@@ -140,7 +149,8 @@ static void free_names(char ***namesp) {
 }
 
 static int open_from_systemd(ListenerSet *set, ErrText *err) {
-    _cleanup_(free_names) char **names = NULL;
+    _cleanup_(free_names)
+    char **names = NULL;
     int n = sd_listen_fds_with_names(1, &names), r;
 
     if (n < 0)
@@ -236,8 +246,8 @@ int listener_set_start(ListenerSet *set, Loop *loop, void (*on_accept)(void *arg
         listener->on_accept = on_accept;
         listener->arg = arg;
         listener->retry = evtimer_new(loop->base, on_retry, listener);
-        listener->event = evconnlistener_new(loop->base, on_connection, listener, LEV_OPT_CLOSE_ON_EXEC, 0,
-                                             listener->fd);
+        listener->event =
+            evconnlistener_new(loop->base, on_connection, listener, LEV_OPT_CLOSE_ON_EXEC, 0, listener->fd);
         if (!listener->event || !listener->retry)
             return err_raise(-ENOMEM);
         evconnlistener_set_error_cb(listener->event, on_accept_error);

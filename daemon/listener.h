@@ -39,7 +39,7 @@ typedef struct ListenerSet {
 /* What systemd handed over, or the paths that the configuration gives. 0, LISTENER_E_*, -errno, with a text. */
 int listener_set_open(ListenerSet *set, const Config *config, ErrText *err);
 int listener_set_start(ListenerSet *set, Loop *loop, void (*on_accept)(void *arg, int fd, bool is_admin), void *arg);
-void listener_set_stop(ListenerSet *set); /* accepts no more; the sockets stay */
+void listener_set_stop(ListenerSet *set);  /* accepts no more; the sockets stay */
 void listener_set_close(ListenerSet *set); /* and unlinks the ones that are ours */
 /* Socket at path ("unix:PATH" or "PATH"). Exposed for tests. */
 int listener_open(Listener *listener, const char *address, bool is_admin, ErrText *err);

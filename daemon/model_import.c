@@ -83,8 +83,8 @@ static void take_line(ModelImport *import, const char *line) {
 static bool read_report(ModelImport *import) {
     for (;;) {
         char *start = import->line, *newline;
-        ssize_t n = read(import->report_fd, import->line + import->line_bytes,
-                         sizeof(import->line) - 1 - import->line_bytes);
+        ssize_t n =
+            read(import->report_fd, import->line + import->line_bytes, sizeof(import->line) - 1 - import->line_bytes);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -176,15 +176,22 @@ static int spawn(ModelImport *import, int report_write_fd, const char *source, c
  */
 int model_import_new(ModelImport **importp, Loop *loop, const char *source, const char *cache_dir,
                      ModelImportProgressFn *progress, ModelImportDoneFn *done, void *arg, ErrText *err) {
-    _cleanup_(model_import_freep) ModelImport *import = calloc(1, sizeof(*import));
-    _cleanup_(closep) int write_fd = -1;
+    _cleanup_(model_import_freep)
+    ModelImport *import = calloc(1, sizeof(*import));
+    _cleanup_(closep)
+    int write_fd = -1;
     int fds[2], r;
 
     assert_on_loop(loop);
     if (!import)
         return err_set(err, -ENOMEM, "out of memory");
     *import = (ModelImport){
-        .loop = loop, .pid_fd = -1, .report_fd = -1, .progress = progress, .done = done, .arg = arg,
+        .loop = loop,
+        .pid_fd = -1,
+        .report_fd = -1,
+        .progress = progress,
+        .done = done,
+        .arg = arg,
         .result = MODEL_IMPORT_E_FAILED,
     };
     if (pipe2(fds, O_CLOEXEC) < 0)

@@ -36,7 +36,11 @@ DEFINE_CLEANUP(Model, model_free)
 void model_registry_init(ModelRegistry *registry, Loop *loop, const Config *config, AccountTable *accounts,
                          ModelChangeFn *on_change, void *arg) {
     *registry = (ModelRegistry){
-        .loop = loop, .config = config, .accounts = accounts, .on_change = on_change, .on_change_arg = arg,
+        .loop = loop,
+        .config = config,
+        .accounts = accounts,
+        .on_change = on_change,
+        .on_change_arg = arg,
     };
     TAILQ_INIT(&registry->models);
 }
@@ -89,16 +93,17 @@ static bool suits_device(const ModelRegistry *registry, const char *path, ErrTex
 }
 
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err) {
-    _cleanup_(model_freep) Model *model = NULL;
+    _cleanup_(model_freep)
+    Model *model = NULL;
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     Model *other;
 
     assert_on_loop(registry->loop);
     TAILQ_FOREACH(other, &registry->models, link)
-        if (!strcmp(other->path, path)) {
-            *modelp = other;
-            return 0;
-        }
+    if (!strcmp(other->path, path)) {
+        *modelp = other;
+        return 0;
+    }
     if (!suits_device(registry, path, err))
         return MODEL_E_KIND;
     if (registry->n_models >= MODELS_MAX)
@@ -128,8 +133,8 @@ Model *model_registry_find(ModelRegistry *registry, const char *name) {
     if (!*name)
         return registry->default_model;
     TAILQ_FOREACH(model, &registry->models, link)
-        if (!strcmp(model->name, name))
-            return model;
+    if (!strcmp(model->name, name))
+        return model;
     return NULL;
 }
 
@@ -323,9 +328,10 @@ static void on_loaded(Model *model, JobNews *news) {
     }
     model->engine = steal(&news->engine);
     info = engine_info(model->engine);
-    log_notice(TOPIC_DAEMON, "model %s: ready after %" PRIu64 " ms: %s, %" PRIu64 " parameters, %" PRIu64
-               " MiB of weights, %s", model->name, (clock_now_ns() - model->load_began_ns) / 1000000,
-               info->architecture, info->n_parameters, info->weights_bytes >> 20, info->kernel);
+    log_notice(TOPIC_DAEMON,
+               "model %s: ready after %" PRIu64 " ms: %s, %" PRIu64 " parameters, %" PRIu64 " MiB of weights, %s",
+               model->name, (clock_now_ns() - model->load_began_ns) / 1000000, info->architecture, info->n_parameters,
+               info->weights_bytes >> 20, info->kernel);
     set_stage(model, MODEL_READY);
 }
 

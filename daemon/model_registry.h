@@ -34,14 +34,14 @@ typedef struct Model { /* all loop */
     char *path;         /* as given: .gguf or .cgm */
     char *package_path; /* what the engine opens; NULL until known */
     bool is_default;
-    bool from_folder;   /* forgotten when its file goes */
+    bool from_folder; /* forgotten when its file goes */
     ModelStage stage;
-    uint32_t permille;  /* of the import */
-    bool is_corrupt;    /* why it failed */
+    uint32_t permille; /* of the import */
+    bool is_corrupt;   /* why it failed */
     ErrText failure;
-    Engine *engine;     /* the engine thread computes with it; the loop only carries the pointer and reads its info */
+    Engine *engine; /* the engine thread computes with it; the loop only carries the pointer and reads its info */
     ModelImport *import;
-    Job *job;           /* load or unload */
+    Job *job;             /* load or unload */
     unsigned int n_users; /* requests that hold it */
     uint64_t load_began_ns;
     TAILQ_ENTRY(Model) link;
@@ -76,7 +76,7 @@ Model *model_registry_find(ModelRegistry *registry, const char *name); /* "": th
 
 /* 0 when it is ready or on its way, MODEL_E_STATE while it is being unloaded. Failures come as a change of stage. */
 int model_load(Model *model, ErrText *err);
-int model_unload(Model *model, ErrText *err); /* without users; MODEL_E_STATE */
+int model_unload(Model *model, ErrText *err);              /* without users; MODEL_E_STATE */
 void model_on_news(Model *model, Job *job, JobNews *news); /* of a load or unload job */
 bool model_is_coming(const Model *model);
 const char *model_stage_name(ModelStage stage);

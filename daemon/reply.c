@@ -7,13 +7,18 @@
 /* Bytes that are no UTF-8 become '?': text from a file name, or one that was cut in the middle of a character. */
 static void repair_utf8(char *text) {
     for (unsigned char *at = (unsigned char *)text; *at;) {
-        unsigned int n = *at < 0x80 ? 1 : *at >= 0xc2 && *at < 0xe0 ? 2 : *at >= 0xe0 && *at < 0xf0 ? 3 : *at >= 0xf0 && *at < 0xf5 ? 4 : 0;
+        unsigned int n = *at < 0x80                  ? 1
+                         : *at >= 0xc2 && *at < 0xe0 ? 2
+                         : *at >= 0xe0 && *at < 0xf0 ? 3
+                         : *at >= 0xf0 && *at < 0xf5 ? 4
+                                                     : 0;
         unsigned int i = 1;
 
         while (i < n && (at[i] & 0xc0) == 0x80)
             i++;
-        if (n > 2 && i == n && ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
-                                (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f)))
+        if (n > 2 && i == n &&
+            ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
+             (at[0] == 0xf4 && at[1] > 0x8f)))
             i = 0;
         if (n && i == n)
             at += n;

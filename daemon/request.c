@@ -37,7 +37,8 @@ DEFINE_CLEANUP(Request, request_free)
 
 int request_new(Request **requestp, Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes,
                 Model *model) {
-    _cleanup_(request_freep) Request *request = calloc(1, sizeof(*request));
+    _cleanup_(request_freep)
+    Request *request = calloc(1, sizeof(*request));
     Server *server = connection->server;
     int r;
 
@@ -86,8 +87,8 @@ Request *request_find(Connection *connection, uint64_t id) {
     Request *request;
 
     TAILQ_FOREACH(request, &connection->requests, connection_link)
-        if (request->id == id)
-            return request;
+    if (request->id == id)
+        return request;
     return NULL;
 }
 
@@ -409,7 +410,8 @@ static void generation_news(Request *request, const JobNews *news) {
 /* ---- tokens ---------------------------------------------------------------------------------------------------------- */
 
 static bool finish_tokenize(Request *request, const JobNews *news) {
-    _cleanup_(freep) ProtobufCBinaryData *pieces = calloc(news->n_marks + 1, sizeof(*pieces));
+    _cleanup_(freep)
+    ProtobufCBinaryData *pieces = calloc(news->n_marks + 1, sizeof(*pieces));
     Coordgen__V1__Response response;
     Coordgen__V1__TokenizeReply reply = COORDGEN__V1__TOKENIZE_REPLY__INIT;
     size_t from = 0;

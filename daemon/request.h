@@ -30,7 +30,7 @@ struct Request { /* all loop; the job as job.h says */
     uint64_t model_ready_ns; /* 0: not seen yet */
     uint64_t started_ns;     /* 0: not yet */
     uint64_t first_delta_ns;
-    uint64_t progress_ns;    /* last progress message */
+    uint64_t progress_ns; /* last progress message */
     uint32_t progress_position;
     uint32_t progress_prefilled;
     bool progress_sent;

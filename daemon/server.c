@@ -85,7 +85,7 @@ static unsigned int n_connections_of(const Server *server, uid_t uid) {
     unsigned int n = 0;
 
     TAILQ_FOREACH(connection, &server->connections, link)
-        n += !connection->is_admin && connection->uid == uid;
+    n += !connection->is_admin && connection->uid == uid;
     return n;
 }
 
@@ -134,8 +134,10 @@ static void check_descriptors(Config *config) {
                                 ? (uint32_t)limit.rlim_cur - ADMIN_CONNECTIONS_MAX - DESCRIPTORS_BESIDE_CLIENTS
                                 : 1;
 
-        log_warn(TOPIC_DAEMON, "the limit on open files (%" PRIu64 ") allows %" PRIu32 " connections instead of %" PRIu32
-                 ": raise LimitNOFILE=", (uint64_t)limit.rlim_cur, possible, config->max_connections);
+        log_warn(TOPIC_DAEMON,
+                 "the limit on open files (%" PRIu64 ") allows %" PRIu32 " connections instead of %" PRIu32
+                 ": raise LimitNOFILE=",
+                 (uint64_t)limit.rlim_cur, possible, config->max_connections);
         config->max_connections = possible;
     }
 }
@@ -153,8 +155,8 @@ static bool is_drained(const Server *server) {
         !TAILQ_EMPTY(&server->loads))
         return false;
     TAILQ_FOREACH(connection, &server->connections, link)
-        if (connection->state != CONNECTION_DEAD && connection_unsent_bytes(connection))
-            return false;
+    if (connection->state != CONNECTION_DEAD && connection_unsent_bytes(connection))
+        return false;
     return true;
 }
 
@@ -187,7 +189,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     uint64_t now_ns = clock_now_ns();
 
     TAILQ_FOREACH(request, &server->admission.waiting, queue_link)
-        request_tick(request, now_ns);
+    request_tick(request, now_ns);
     on_settle(fd, what, arg);
 }
 
@@ -241,10 +243,10 @@ static void cancel_all(Server *server) {
     Request *request, *next;
 
     TAILQ_FOREACH(connection, &server->connections, link)
-        for (request = TAILQ_FIRST(&connection->requests); request; request = next) {
-            next = TAILQ_NEXT(request, connection_link);
-            request_cancel(request);
-        }
+    for (request = TAILQ_FIRST(&connection->requests); request; request = next) {
+        next = TAILQ_NEXT(request, connection_link);
+        request_cancel(request);
+    }
 }
 
 static void on_deadline(evutil_socket_t fd, short what, void *arg) {
@@ -295,7 +297,8 @@ static void on_change_of_setting(void *arg, const char *name, const char *from, 
 }
 
 static void reload(Server *server) {
-    _cleanup_(config_freep) Config *config = NULL;
+    _cleanup_(config_freep)
+    Config *config = NULL;
     ConfigAction action;
     char status[512];
     ErrText err;
@@ -396,9 +399,9 @@ static int add_models(Server *server, ErrText *err) {
     return 0;
 }
 
-int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int argc, char *const argv[],
-               ErrText *err) {
-    _cleanup_(server_freep) Server *server = calloc(1, sizeof(*server));
+int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int argc, char *const argv[], ErrText *err) {
+    _cleanup_(server_freep)
+    Server *server = calloc(1, sizeof(*server));
     int r;
 
     if (!server)
@@ -496,7 +499,8 @@ int server_run(Server *server) {
 
     assert_on_loop(&server->loop);
     for (size_t i = 0; i < server->listeners.n; i++)
-        log_notice(TOPIC_DAEMON, "serving %s on %s", server->listeners.listeners[i].is_admin ? "administrators" : "apps",
+        log_notice(TOPIC_DAEMON, "serving %s on %s",
+                   server->listeners.listeners[i].is_admin ? "administrators" : "apps",
                    server->listeners.listeners[i].path ? server->listeners.listeners[i].path : "a socket from systemd");
     if (model)
         (void)model_load(model, &err);

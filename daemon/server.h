@@ -29,7 +29,7 @@ struct Server { /* all loop */
     ModelRegistry models;
     Admission admission;
     ConnectionList connections;
-    unsigned int n_connections;       /* of apps */
+    unsigned int n_connections; /* of apps */
     unsigned int n_admin_connections;
     uint64_t last_connection; /* serials, for the log */
     uint64_t last_request;
@@ -44,7 +44,7 @@ struct Server { /* all loop */
     struct event *deadline; /* end of the draining */
 
     bool draining;
-    bool was_late; /* the watchdog has complained about the step that runs */
+    bool was_late;      /* the watchdog has complained about the step that runs */
     bool was_cancelled; /* drain-timeout has passed */
     uint64_t status_ns; /* last status text for the service manager */
     uint64_t started_ns;

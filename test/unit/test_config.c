@@ -1,0 +1,352 @@
+/* Settings of the daemon: files, drop-ins, flags, and what a wrong one says. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file_io.h"
+#include "daemon/config.h"
+#include "daemon/config_table.h"
+#include "engine/engine.h"
+
+typedef struct Root { /* a folder that stands for / */
+    char path[64];
+} Root;
+
+static int setup_root(void **state) {
+    Root *root = calloc(1, sizeof(*root));
+
+    assert_non_null(root);
+    strcpy(root->path, "/tmp/coordgen-config-XXXXXX");
+    assert_non_null(mkdtemp(root->path));
+    *state = root;
+    return 0;
+}
+
+static int teardown_root(void **state) {
+    Root *root = *state;
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -rf %s", root->path);
+    assert_int_equal(system(command), 0);
+    free(root);
+    return 0;
+}
+
+static void write_file(const Root *root, const char *path, const char *text) {
+    char full[PATH_MAX], *slash;
+    FILE *file;
+
+    snprintf(full, sizeof(full), "%s%s", root->path, path);
+    slash = strrchr(full, '/');
+    *slash = 0;
+    assert_int_equal(file_make_dirs(full, NULL), 0);
+    *slash = '/';
+    file = fopen(full, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+    assert_int_equal(fclose(file), 0);
+}
+
+static Config *load(const Root *root, int expected, ErrText *err, int argc, const char *const argv[]) {
+    ConfigAction action;
+    Config *config = NULL;
+
+    assert_int_equal(config_load(&config, root->path, argc, (char *const *)argv, &action, err), expected);
+    assert_int_equal(config == NULL, expected != 0);
+    return config;
+}
+
+#define LOAD(root, expected, err, ...)                                                                                 \
+    ({                                                                                                                 \
+        const char *const argv_[] = { "coordgend", ##__VA_ARGS__, NULL };                                              \
+        load((root), (expected), (err), (int)ARRAY_LEN(argv_) - 1, argv_);                                             \
+    })
+
+static void test_config_defaults(void **state) {
+    ErrText err;
+    Config *config = LOAD(*state, 0, &err);
+
+    assert_int_equal(config->max_active, 4);
+    assert_int_equal(config->max_queue, 128);
+    assert_int_equal(config->max_connections, 256);
+    assert_int_equal(config->max_requests_per_connection, 64);
+    assert_int_equal(config->context_tokens, 4096);
+    assert_int_equal(config->frame_max_bytes, 4 << 20);
+    assert_int_equal(config->frame_timeout_ms, 10000);
+    assert_int_equal(config->drain_timeout_ms, 10000);
+    assert_int_equal(config->device, ENGINE_DEVICE_CPU);
+    assert_false(config->api_may_load);
+    assert_string_equal(config->listen, "");
+    assert_true(config->kv_memory_limit_bytes > 0);
+    assert_true(config->kv_memory_limit_bytes < config->memory_limit_bytes);
+    config_free(config);
+}
+
+/* Later places win: /usr/lib, /etc, drop-ins by name, flags. */
+static void test_config_order(void **state) {
+    ErrText err;
+    Config *config;
+
+    write_file(*state, "/usr/lib/coordgen/coordgend.conf", "max-queue = 1\nmax-active = 1\nthreads = 1\nchunk-tokens = 1\n");
+    write_file(*state, "/etc/coordgen/coordgend.conf", "max-active = 2\nthreads = 2\nchunk-tokens = 2\n");
+    write_file(*state, "/usr/lib/coordgen/coordgend.conf.d/50-a.conf", "threads = 3\nchunk-tokens = 3\n");
+    write_file(*state, "/etc/coordgen/coordgend.conf.d/10-early.conf", "threads = 9\n");
+    config = LOAD(*state, 0, &err, "--chunk-tokens=4");
+    assert_int_equal(config->max_queue, 1);
+    assert_int_equal(config->max_active, 2);
+    assert_int_equal(config->threads, 3);
+    assert_int_equal(config->chunk_tokens, 4);
+    config_free(config);
+
+    /* The same name in /etc takes the vendor's place, also when it is empty. */
+    write_file(*state, "/run/coordgen/coordgend.conf.d/50-a.conf", "threads = 8\n");
+    config = LOAD(*state, 0, &err);
+    assert_int_equal(config->threads, 8);
+    config_free(config);
+    write_file(*state, "/etc/coordgen/coordgend.conf.d/50-a.conf", "");
+    config = LOAD(*state, 0, &err);
+    assert_int_equal(config->threads, 9);
+    config_free(config);
+
+    /* Other names are not read. */
+    write_file(*state, "/etc/coordgen/coordgend.conf.d/99.conf.bak", "no such line\n");
+    write_file(*state, "/etc/coordgen/coordgend.conf.d/.hidden.conf", "no such line\n");
+    config_free(LOAD(*state, 0, &err));
+}
+
+static void test_config_file_replaces_defaults(void **state) {
+    const Root *root = *state;
+    char flag[128];
+    ErrText err;
+    Config *config;
+
+    write_file(root, "/etc/coordgen/coordgend.conf", "max-active = 2\n");
+    write_file(root, "/mine.conf", "max-queue = 7 # a comment\n\n# another\nmodel = /models/a#b.gguf\n");
+    snprintf(flag, sizeof(flag), "--config=%s/mine.conf", root->path);
+    config = LOAD(root, 0, &err, flag);
+    assert_int_equal(config->max_active, 4);
+    assert_int_equal(config->max_queue, 7);
+    assert_string_equal(config->model, "/models/a#b.gguf");
+    config_free(config);
+    LOAD(root, CONFIG_E_FILE, &err, "--config=/nonexistent/x.conf");
+    assert_non_null(strstr(err.text, "/nonexistent/x.conf"));
+}
+
+static void test_config_wrong_lines(void **state) {
+    static const struct {
+        const char *line;
+        const char *words[2];
+    } cases[] = {
+        { "max-queue = many", { "max-queue", "many" } },
+        { "max-queue = -1", { "max-queue", "-1" } },
+        { "max-queue = 1 2", { "max-queue", "1 2" } },
+        { "max-queue = 99999999999999999999", { "max-queue", "99999999999999999999" } },
+        { "max-queue = 65537", { "max-queue", "65536" } },
+        { "max-queue =", { "max-queue", "''" } },
+        { "max-active = 0", { "max-active", "1 to 64" } },
+        { "max-queue", { "max-queue", "name = value" } },
+        { "no-such-setting = 1", { "no-such-setting", "--help" } },
+        { "device = toaster", { "toaster", "cpu, reference" } },
+        { "api-may-load = maybe", { "api-may-load", "maybe" } },
+        { "frame-max = 1K", { "frame-max", "4K to 4M" } },
+        { "frame-max = 1Q", { "frame-max", "1Q" } },
+        { "memory-limit = 99999999999999T", { "memory-limit", "99999999999999T" } },
+        { "memory-limit = 5", { "memory-limit", "0, or 1M" } },
+        { "frame-timeout = 5 parsecs", { "frame-timeout", "parsecs" } },
+        { "frame-timeout = 1ms", { "frame-timeout", "10ms" } },
+        { "model = models/a.gguf", { "model", "absolute" } },
+    };
+    char text[256], place[128];
+    const Root *root = *state;
+    ErrText err;
+
+    snprintf(place, sizeof(place), "%s/etc/coordgen/coordgend.conf:3: ", root->path);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        snprintf(text, sizeof(text), "# one\nlog-level = info\n%s\n", cases[i].line);
+        write_file(root, "/etc/coordgen/coordgend.conf", text);
+        LOAD(root, CONFIG_E_FILE, &err);
+        assert_ptr_equal(strstr(err.text, place), err.text);
+        for (size_t j = 0; j < 2; j++)
+            if (!strstr(err.text, cases[i].words[j]))
+                fail_msg("'%s' is not in: %s", cases[i].words[j], err.text);
+    }
+}
+
+static void test_config_file_with_nul(void **state) {
+    const Root *root = *state;
+    char path[128];
+    ErrText err;
+    Config *config;
+
+    snprintf(path, sizeof(path), "%s/nul.conf", root->path);
+    {
+        FILE *file = fopen(path, "w");
+
+        assert_non_null(file);
+        assert_int_equal(fwrite("max-queue = 1\0\n", 1, 15, file), 15);
+        assert_int_equal(fclose(file), 0);
+    }
+    assert_int_equal(config_new(&config, &err), 0);
+    assert_int_equal(config_read_file(config, path, true, &err), CONFIG_E_FILE);
+    assert_non_null(strstr(err.text, "NUL"));
+    config_free(config);
+}
+
+static void test_config_wrong_flags(void **state) {
+    ErrText err;
+
+    LOAD(*state, CONFIG_E_FLAG, &err, "--no-such-flag");
+    assert_non_null(strstr(err.text, "--no-such-flag"));
+    LOAD(*state, CONFIG_E_FLAG, &err, "--max-queue=many");
+    assert_non_null(strstr(err.text, "--max-queue"));
+    assert_non_null(strstr(err.text, "many"));
+    LOAD(*state, CONFIG_E_FLAG, &err, "--max-queue");
+    LOAD(*state, CONFIG_E_FLAG, &err, "stray");
+    assert_non_null(strstr(err.text, "stray"));
+}
+
+static void test_config_flags(void **state) {
+    char cwd[PATH_MAX], expected[PATH_MAX + 16];
+    ErrText err;
+    Config *config = LOAD(*state, 0, &err, "--model", "m.gguf", "--api-may-load", "--frame-timeout=1500ms",
+                          "--kv-memory-limit=0", "--output-buffer=8K");
+
+    assert_non_null(getcwd(cwd, sizeof(cwd)));
+    snprintf(expected, sizeof(expected), "%s/m.gguf", cwd);
+    assert_string_equal(config->model, expected); /* a relative path means the same after a reload */
+    assert_true(config->api_may_load);
+    assert_int_equal(config->frame_timeout_ms, 1500);
+    assert_int_equal(config->kv_memory_limit_bytes, 0);
+    assert_int_equal(config->output_buffer_bytes, 8192);
+    config_free(config);
+}
+
+static void test_config_actions(void **state) {
+    static const struct {
+        const char *flag;
+        ConfigAction action;
+    } cases[] = { { "--check-config", CONFIG_CHECK },
+                  { "--print-config", CONFIG_PRINT },
+                  { "--help", CONFIG_HELP },
+                  { "--version", CONFIG_VERSION } };
+    const Root *root = *state;
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char *const argv[] = { (char *)"coordgend", (char *)cases[i].flag, NULL };
+        ConfigAction action = CONFIG_RUN;
+        Config *config;
+        ErrText err;
+
+        assert_int_equal(config_load(&config, root->path, 2, argv, &action, &err), 0);
+        assert_int_equal(action, cases[i].action);
+        config_free(config);
+    }
+}
+
+/* What --print-config shows can be read back and gives the same configuration. */
+static void test_config_print_round_trip(void **state) {
+    const Root *root = *state;
+    char path[128], flag[160];
+    ErrText err;
+    Config *config = LOAD(root, 0, &err, "--frame-timeout=1500ms", "--memory-limit=3G", "--isa=scalar"), *again;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/printed.conf", root->path);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    config_print(config, file);
+    assert_int_equal(fclose(file), 0);
+    snprintf(flag, sizeof(flag), "--config=%s", path);
+    again = LOAD(root, 0, &err, flag);
+    for (size_t i = 0; i < n_config_settings; i++) {
+        char from[4096], to[4096];
+
+        setting_format(&config_settings[i], config, from, sizeof(from));
+        setting_format(&config_settings[i], again, to, sizeof(to));
+        assert_string_equal(from, to);
+    }
+    config_free(config);
+    config_free(again);
+}
+
+typedef struct Changes {
+    size_t n_live;
+    size_t n_restart;
+} Changes;
+
+static void count_change(void *arg, const char *name, const char *from, const char *to, bool is_live) {
+    Changes *changes = arg;
+
+    assert_string_not_equal(from, to);
+    if (is_live)
+        changes->n_live++;
+    else
+        changes->n_restart++;
+}
+
+static void test_config_reload(void **state) {
+    ErrText err;
+    Config *from = LOAD(*state, 0, &err), *to = LOAD(*state, 0, &err, "--max-queue=5", "--log-level=debug", "--threads=7");
+    Changes changes = { 0 };
+
+    config_compare(from, to, count_change, &changes);
+    assert_int_equal(changes.n_live, 2);
+    assert_int_equal(changes.n_restart, 1);
+    assert_int_equal(config_take_live(from, to), 0);
+    assert_int_equal(from->max_queue, 5);
+    assert_int_equal(from->threads, 0);
+    config_free(from);
+    config_free(to);
+}
+
+/* The table is right about itself: built-in values are in range, names are unique and have a help. */
+static void test_config_table(void **state) {
+    for (size_t i = 0; i < n_config_settings; i++) {
+        const Setting *setting = &config_settings[i];
+
+        assert_ptr_equal(setting_find(setting->name), setting);
+        assert_true(strlen(setting->help) > 10);
+        assert_true(setting->min <= setting->max);
+        if (setting->type == SETTING_U32 || setting->type == SETTING_DURATION)
+            assert_true(setting->max <= UINT32_MAX);
+    }
+    assert_null(setting_find("listen-"));
+}
+
+static void test_config_isa_of_environment(void **state) {
+    Config *config;
+    ErrText err;
+
+    assert_int_equal(setenv("COORDGEN_ISA", "avx2", 1), 0);
+    config = LOAD(*state, 0, &err);
+    assert_int_equal(config->isa, ISA_AVX2);
+    config_free(config);
+    config = LOAD(*state, 0, &err, "--isa=scalar");
+    assert_int_equal(config->isa, ISA_SCALAR);
+    config_free(config);
+    assert_int_equal(setenv("COORDGEN_ISA", "mmx", 1), 0);
+    LOAD(*state, CONFIG_E_FLAG, &err);
+    assert_non_null(strstr(err.text, "COORDGEN_ISA"));
+    assert_int_equal(unsetenv("COORDGEN_ISA"), 0);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_root, teardown_root)
+    const struct CMUnitTest tests[] = {
+        TEST(test_config_defaults),       TEST(test_config_order),          TEST(test_config_file_replaces_defaults),
+        TEST(test_config_wrong_lines),    TEST(test_config_file_with_nul),  TEST(test_config_wrong_flags),
+        TEST(test_config_flags),          TEST(test_config_actions),        TEST(test_config_print_round_trip),
+        TEST(test_config_reload),         TEST(test_config_table),          TEST(test_config_isa_of_environment),
+    };
+
+    unsetenv("COORDGEN_ISA");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

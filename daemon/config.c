@@ -67,8 +67,7 @@ static uint64_t memory_share(unsigned int percent) {
  * Return: 0, CONFIG_E_FLAG when COORDGEN_ISA is wrong, or -ENOMEM.
  */
 int config_new(Config **configp, ErrText *err) {
-    _cleanup_(config_freep)
-    Config *config = calloc(1, sizeof(*config));
+    _cleanup_(config_freep) Config *config = calloc(1, sizeof(*config));
     const char *isa = getenv("COORDGEN_ISA");
     char cache_dir[PATH_MAX];
     int r;
@@ -153,8 +152,7 @@ static int read_line(Config *config, char *line, ErrText *err) {
  * must_exist.
  */
 int config_read_file(Config *config, const char *path, bool must_exist, ErrText *err) {
-    _cleanup_(freep)
-    char *text = NULL;
+    _cleanup_(freep) char *text = NULL;
     size_t len_bytes;
     unsigned int line_number = 0;
     char *line, *rest;
@@ -228,8 +226,7 @@ static int drop_ins_add(DropIn *drop_ins, size_t *n, const char *root, const cha
  * and /etc by name; of two with one name that of the later folder counts (a link to /dev/null takes one away).
  */
 int config_read_files(Config *config, const char *root, ErrText *err) {
-    _cleanup_(freep)
-    DropIn *drop_ins = calloc(DROP_INS_MAX, sizeof(*drop_ins));
+    _cleanup_(freep) DropIn *drop_ins = calloc(DROP_INS_MAX, sizeof(*drop_ins));
     char path[PATH_MAX + NAME_MAX];
     size_t n = 0;
     int r;
@@ -303,8 +300,7 @@ static struct option *options_new(void) {
 /* Relative paths of flags are made absolute: the import runs elsewhere, and a reload must mean the same file. */
 static int set_from_flag(Config *config, const Setting *setting, const char *value, ErrText *err) {
     char cwd[PATH_MAX];
-    _cleanup_(freep)
-    char *absolute = NULL;
+    _cleanup_(freep) char *absolute = NULL;
 
     if (!value)
         value = "yes";
@@ -378,10 +374,8 @@ static int read_flags(Config *config, const struct option *options, int argc, ch
  * Return: 0, CONFIG_E_FLAG, CONFIG_E_FILE, or -errno; nothing is given out then.
  */
 int config_load(Config **configp, const char *root, int argc, char *const argv[], ConfigAction *actionp, ErrText *err) {
-    _cleanup_(config_freep)
-    Config *config = NULL;
-    _cleanup_(freep)
-    struct option *options = options_new();
+    _cleanup_(config_freep) Config *config = NULL;
+    _cleanup_(freep) struct option *options = options_new();
     const char *file = NULL;
     ConfigAction action = CONFIG_RUN;
     int r;

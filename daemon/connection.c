@@ -159,8 +159,7 @@ void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint3
 
 /* A whole frame is at the front of the input. */
 static void take_frame(Connection *connection, const uint8_t *body, size_t len_bytes) {
-    _cleanup_(frame_request_freep)
-    Coordgen__V1__Request *message = NULL;
+    _cleanup_(frame_request_freep) Coordgen__V1__Request *message = NULL;
     Server *server = connection->server;
     Bill decode_bill = { 0 };
     FrameFault fault;
@@ -306,10 +305,8 @@ void connection_refuse(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_afte
 }
 
 int connection_new(Connection **connectionp, Server *server, int fd, bool is_admin) {
-    _cleanup_(connection_freep)
-    Connection *connection = NULL;
-    _cleanup_(closep)
-    int owned_fd = fd;
+    _cleanup_(connection_freep) Connection *connection = NULL;
+    _cleanup_(closep) int owned_fd = fd;
     const Config *config = server->config;
     struct timeval stall = timeval_of(config->stall_timeout_ms);
     int r;

@@ -58,8 +58,7 @@ static int serve(Config **configp, int argc, char *argv[]) {
 }
 
 int main(int argc, char *argv[]) {
-    _cleanup_(config_freep)
-    Config *config = NULL;
+    _cleanup_(config_freep) Config *config = NULL;
     ConfigAction action;
     ErrText err = { "" };
     int r;

@@ -96,8 +96,7 @@ static int generation_code(int r) {
 }
 
 static int generate_begin_inner(EngineThread *thread, Job *job, ErrText *err) {
-    _cleanup_(token_list_deinit)
-    TokenList prompt = { 0 };
+    _cleanup_(token_list_deinit) TokenList prompt = { 0 };
     Generation *generation = NULL;
     uint32_t n_context = engine_info(job->engine)->n_context;
     int r;
@@ -387,8 +386,7 @@ static void *run(void *arg) {
  * Signals stay with the loop: the thread starts with all of them blocked.
  */
 int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, ErrText *err) {
-    _cleanup_(engine_thread_freep)
-    EngineThread *thread = calloc(1, sizeof(*thread));
+    _cleanup_(engine_thread_freep) EngineThread *thread = calloc(1, sizeof(*thread));
     pthread_condattr_t attr;
     sigset_t all, before;
     int r;

@@ -26,10 +26,8 @@ Model *handler_find_model(Connection *connection, uint64_t request_id, const cha
 
 void handle_model_list(Connection *connection, uint64_t request_id) {
     ModelRegistry *registry = &connection->server->models;
-    _cleanup_(freep)
-    ModelEntry *entries = NULL;
-    _cleanup_(freep)
-    Coordgen__V1__Model **list = NULL;
+    _cleanup_(freep) ModelEntry *entries = NULL;
+    _cleanup_(freep) Coordgen__V1__Model **list = NULL;
     Coordgen__V1__ModelListReply reply = COORDGEN__V1__MODEL_LIST_REPLY__INIT;
     Coordgen__V1__Response response;
     const Model *model;

@@ -56,10 +56,8 @@ static const char *effective_isa(const Server *server) {
 void handle_status(Connection *connection, uint64_t request_id) {
     const Server *server = connection->server;
     size_t n_models = server->models.n_models, n = 0;
-    _cleanup_(freep)
-    ModelEntry *models = calloc(n_models + 1, sizeof(*models));
-    _cleanup_(freep)
-    Coordgen__V1__Model **list = calloc(n_models + 1, sizeof(*list));
+    _cleanup_(freep) ModelEntry *models = calloc(n_models + 1, sizeof(*models));
+    _cleanup_(freep) Coordgen__V1__Model **list = calloc(n_models + 1, sizeof(*list));
     Coordgen__V1__MemoryAccount accounts[_ACCOUNT_N], *account_list[_ACCOUNT_N];
     Coordgen__V1__StatusReply reply = COORDGEN__V1__STATUS_REPLY__INIT;
     Coordgen__V1__Response response;

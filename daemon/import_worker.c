@@ -22,8 +22,7 @@ enum {
 };
 
 static void report(const char *verb, const char *text) {
-    _cleanup_(str_buf_deinit)
-    StrBuf line = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit) StrBuf line = STR_BUF_NULL;
 
     str_buf_addf(&line, "%s %s", verb, text);
     if (str_buf_failed(&line))
@@ -54,16 +53,14 @@ static void on_progress(void *arg, ImportStage stage, uint64_t done_bytes, uint6
 
 /* The importer sees no tokenizer: whether this one can be built shows before the work, not after it. */
 static int check_tokenizer(const GgufFile *source, ErrText *err) {
-    _cleanup_(tokenizer_freep)
-    Tokenizer *tokenizer = NULL;
+    _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
 
     return tokenizer_new(&tokenizer, source, err);
 }
 
 int import_worker_main(int argc, char *const argv[]) {
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
-    _cleanup_(freep)
-    char *folder = NULL;
+    _cleanup_(freep) char *folder = NULL;
     ImportReport done;
     ErrText err = { "" };
     unsigned int last_permille = 0;

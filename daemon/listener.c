@@ -33,8 +33,7 @@ static int address_of(const char *address, struct sockaddr_un *to, ErrText *err)
 
 /* A socket file outlives its daemon. Nobody answering is the proof that it is stale; anything else keeps it. */
 static int remove_stale(const struct sockaddr_un *address, ErrText *err) {
-    _cleanup_(closep)
-    int fd = -1;
+    _cleanup_(closep) int fd = -1;
     struct stat info;
 
     if (lstat(address->sun_path, &info) < 0)
@@ -56,8 +55,7 @@ static int remove_stale(const struct sockaddr_un *address, ErrText *err) {
 }
 
 int listener_open(Listener *listener, const char *address, bool is_admin, ErrText *err) {
-    _cleanup_(closep)
-    int fd = -1;
+    _cleanup_(closep) int fd = -1;
     struct sockaddr_un to;
     struct stat info;
     mode_t mask;
@@ -149,8 +147,7 @@ static void free_names(char ***namesp) {
 }
 
 static int open_from_systemd(ListenerSet *set, ErrText *err) {
-    _cleanup_(free_names)
-    char **names = NULL;
+    _cleanup_(free_names) char **names = NULL;
     int n = sd_listen_fds_with_names(1, &names), r;
 
     if (n < 0)

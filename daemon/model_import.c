@@ -176,10 +176,8 @@ static int spawn(ModelImport *import, int report_write_fd, const char *source, c
  */
 int model_import_new(ModelImport **importp, Loop *loop, const char *source, const char *cache_dir,
                      ModelImportProgressFn *progress, ModelImportDoneFn *done, void *arg, ErrText *err) {
-    _cleanup_(model_import_freep)
-    ModelImport *import = calloc(1, sizeof(*import));
-    _cleanup_(closep)
-    int write_fd = -1;
+    _cleanup_(model_import_freep) ModelImport *import = calloc(1, sizeof(*import));
+    _cleanup_(closep) int write_fd = -1;
     int fds[2], r;
 
     assert_on_loop(loop);

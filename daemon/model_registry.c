@@ -93,8 +93,7 @@ static bool suits_device(const ModelRegistry *registry, const char *path, ErrTex
 }
 
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err) {
-    _cleanup_(model_freep)
-    Model *model = NULL;
+    _cleanup_(model_freep) Model *model = NULL;
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     Model *other;
 

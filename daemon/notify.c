@@ -30,8 +30,7 @@ static bool send_state(const char *state, bool is_important) {
     static const struct timeval wait = { .tv_sec = IMPORTANT_WAIT_S };
     const char *path = getenv("NOTIFY_SOCKET");
     struct sockaddr_un to = { .sun_family = AF_UNIX };
-    _cleanup_(closep)
-    int fd = -1;
+    _cleanup_(closep) int fd = -1;
     size_t path_bytes;
 
     if (!path || (*path != '/' && *path != '@'))

@@ -37,8 +37,7 @@ DEFINE_CLEANUP(Request, request_free)
 
 int request_new(Request **requestp, Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes,
                 Model *model) {
-    _cleanup_(request_freep)
-    Request *request = calloc(1, sizeof(*request));
+    _cleanup_(request_freep) Request *request = calloc(1, sizeof(*request));
     Server *server = connection->server;
     int r;
 
@@ -410,8 +409,7 @@ static void generation_news(Request *request, const JobNews *news) {
 /* ---- tokens ---------------------------------------------------------------------------------------------------------- */
 
 static bool finish_tokenize(Request *request, const JobNews *news) {
-    _cleanup_(freep)
-    ProtobufCBinaryData *pieces = calloc(news->n_marks + 1, sizeof(*pieces));
+    _cleanup_(freep) ProtobufCBinaryData *pieces = calloc(news->n_marks + 1, sizeof(*pieces));
     Coordgen__V1__Response response;
     Coordgen__V1__TokenizeReply reply = COORDGEN__V1__TOKENIZE_REPLY__INIT;
     size_t from = 0;

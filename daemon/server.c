@@ -297,8 +297,7 @@ static void on_change_of_setting(void *arg, const char *name, const char *from, 
 }
 
 static void reload(Server *server) {
-    _cleanup_(config_freep)
-    Config *config = NULL;
+    _cleanup_(config_freep) Config *config = NULL;
     ConfigAction action;
     char status[512];
     ErrText err;
@@ -400,8 +399,7 @@ static int add_models(Server *server, ErrText *err) {
 }
 
 int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int argc, char *const argv[], ErrText *err) {
-    _cleanup_(server_freep)
-    Server *server = calloc(1, sizeof(*server));
+    _cleanup_(server_freep) Server *server = calloc(1, sizeof(*server));
     int r;
 
     if (!server)

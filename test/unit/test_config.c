@@ -95,7 +95,8 @@ static void test_config_order(void **state) {
     ErrText err;
     Config *config;
 
-    write_file(*state, "/usr/lib/coordgen/coordgend.conf", "max-queue = 1\nmax-active = 1\nthreads = 1\nchunk-tokens = 1\n");
+    write_file(*state, "/usr/lib/coordgen/coordgend.conf",
+               "max-queue = 1\nmax-active = 1\nthreads = 1\nchunk-tokens = 1\n");
     write_file(*state, "/etc/coordgen/coordgend.conf", "max-active = 2\nthreads = 2\nchunk-tokens = 2\n");
     write_file(*state, "/usr/lib/coordgen/coordgend.conf.d/50-a.conf", "threads = 3\nchunk-tokens = 3\n");
     write_file(*state, "/etc/coordgen/coordgend.conf.d/10-early.conf", "threads = 9\n");
@@ -145,24 +146,24 @@ static void test_config_wrong_lines(void **state) {
         const char *line;
         const char *words[2];
     } cases[] = {
-        { "max-queue = many", { "max-queue", "many" } },
-        { "max-queue = -1", { "max-queue", "-1" } },
-        { "max-queue = 1 2", { "max-queue", "1 2" } },
-        { "max-queue = 99999999999999999999", { "max-queue", "99999999999999999999" } },
-        { "max-queue = 65537", { "max-queue", "65536" } },
-        { "max-queue =", { "max-queue", "''" } },
-        { "max-active = 0", { "max-active", "1 to 64" } },
-        { "max-queue", { "max-queue", "name = value" } },
-        { "no-such-setting = 1", { "no-such-setting", "--help" } },
-        { "device = toaster", { "toaster", "cpu, reference" } },
-        { "api-may-load = maybe", { "api-may-load", "maybe" } },
-        { "frame-max = 1K", { "frame-max", "4K to 4M" } },
-        { "frame-max = 1Q", { "frame-max", "1Q" } },
-        { "memory-limit = 99999999999999T", { "memory-limit", "99999999999999T" } },
-        { "memory-limit = 5", { "memory-limit", "0, or 1M" } },
-        { "frame-timeout = 5 parsecs", { "frame-timeout", "parsecs" } },
-        { "frame-timeout = 1ms", { "frame-timeout", "10ms" } },
-        { "model = models/a.gguf", { "model", "absolute" } },
+        {"max-queue = many",                  { "max-queue", "many" }                },
+        { "max-queue = -1",                   { "max-queue", "-1" }                  },
+        { "max-queue = 1 2",                  { "max-queue", "1 2" }                 },
+        { "max-queue = 99999999999999999999", { "max-queue", "99999999999999999999" }},
+        { "max-queue = 65537",                { "max-queue", "65536" }               },
+        { "max-queue =",                      { "max-queue", "''" }                  },
+        { "max-active = 0",                   { "max-active", "1 to 64" }            },
+        { "max-queue",                        { "max-queue", "name = value" }        },
+        { "no-such-setting = 1",              { "no-such-setting", "--help" }        },
+        { "device = toaster",                 { "toaster", "cpu, reference" }        },
+        { "api-may-load = maybe",             { "api-may-load", "maybe" }            },
+        { "frame-max = 1K",                   { "frame-max", "4K to 4M" }            },
+        { "frame-max = 1Q",                   { "frame-max", "1Q" }                  },
+        { "memory-limit = 99999999999999T",   { "memory-limit", "99999999999999T" }  },
+        { "memory-limit = 5",                 { "memory-limit", "0, or 1M" }         },
+        { "frame-timeout = 5 parsecs",        { "frame-timeout", "parsecs" }         },
+        { "frame-timeout = 1ms",              { "frame-timeout", "10ms" }            },
+        { "model = models/a.gguf",            { "model", "absolute" }                },
     };
     char text[256], place[128];
     const Root *root = *state;
@@ -233,10 +234,12 @@ static void test_config_actions(void **state) {
     static const struct {
         const char *flag;
         ConfigAction action;
-    } cases[] = { { "--check-config", CONFIG_CHECK },
-                  { "--print-config", CONFIG_PRINT },
-                  { "--help", CONFIG_HELP },
-                  { "--version", CONFIG_VERSION } };
+    } cases[] = {
+        {"--check-config",  CONFIG_CHECK  },
+        { "--print-config", CONFIG_PRINT  },
+        { "--help",         CONFIG_HELP   },
+        { "--version",      CONFIG_VERSION}
+    };
     const Root *root = *state;
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -294,7 +297,8 @@ static void count_change(void *arg, const char *name, const char *from, const ch
 
 static void test_config_reload(void **state) {
     ErrText err;
-    Config *from = LOAD(*state, 0, &err), *to = LOAD(*state, 0, &err, "--max-queue=5", "--log-level=debug", "--threads=7");
+    Config *from = LOAD(*state, 0, &err),
+           *to = LOAD(*state, 0, &err, "--max-queue=5", "--log-level=debug", "--threads=7");
     Changes changes = { 0 };
 
     config_compare(from, to, count_change, &changes);
@@ -341,10 +345,10 @@ static void test_config_isa_of_environment(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_root, teardown_root)
     const struct CMUnitTest tests[] = {
-        TEST(test_config_defaults),       TEST(test_config_order),          TEST(test_config_file_replaces_defaults),
-        TEST(test_config_wrong_lines),    TEST(test_config_file_with_nul),  TEST(test_config_wrong_flags),
-        TEST(test_config_flags),          TEST(test_config_actions),        TEST(test_config_print_round_trip),
-        TEST(test_config_reload),         TEST(test_config_table),          TEST(test_config_isa_of_environment),
+        TEST(test_config_defaults),    TEST(test_config_order),         TEST(test_config_file_replaces_defaults),
+        TEST(test_config_wrong_lines), TEST(test_config_file_with_nul), TEST(test_config_wrong_flags),
+        TEST(test_config_flags),       TEST(test_config_actions),       TEST(test_config_print_round_trip),
+        TEST(test_config_reload),      TEST(test_config_table),         TEST(test_config_isa_of_environment),
     };
 
     unsetenv("COORDGEN_ISA");

@@ -1,0 +1,366 @@
+/* The thread that computes, on the real model: turns, cancel at every stage, pause, small jobs between steps. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "daemon/engine_thread.h"
+#include "test/unit/real_model.h"
+
+#define TIMEOUT_MS 120000 /* sanitizers are slow */
+
+/* What the loop would have: the thread, and the news of each job added up. */
+typedef struct Fixture {
+    RealModel model;
+    Outbox *outbox;
+    EngineThread *thread;
+} Fixture;
+
+typedef struct Got {
+    StrBuf text;
+    TokenList tokens;
+    size_t n_marks;
+    bool started;
+    bool done;
+    int result;
+    GenerationEnd end;
+    GenerationUsage usage;
+    ErrText err;
+    uint64_t done_order;
+} Got;
+
+static uint64_t n_done;
+
+static int setup(void **state) {
+    Fixture *fixture = calloc(1, sizeof(*fixture));
+    ErrText err;
+
+    assert_non_null(fixture);
+    real_model_open(&fixture->model, ENGINE_DEVICE_CPU, ISA_BEST, 1, 32);
+    assert_int_equal(outbox_new(&fixture->outbox), 0);
+    assert_int_equal(engine_thread_new(&fixture->thread, fixture->outbox, 1, &err), 0);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state) {
+    Fixture *fixture = *state;
+
+    assert_int_equal(engine_thread_stop(fixture->thread, TIMEOUT_MS), 0);
+    engine_thread_free(fixture->thread);
+    outbox_free(fixture->outbox);
+    assert_int_equal(fixture->model.accounts.used_bytes[ACCOUNT_KV], 0);
+    real_model_close(&fixture->model);
+    free(fixture);
+    return 0;
+}
+
+static Job generate_job(Fixture *fixture, Got *got, const char *text, uint32_t max_tokens) {
+    return (Job){
+        .kind = JOB_GENERATE,
+        .owner = got,
+        .engine = fixture->model.engine,
+        .text = text,
+        .text_bytes = strlen(text),
+        .want_tokens = true,
+        .generation_options = {.max_tokens = max_tokens,
+                               .context_tokens = 1024,
+                               .ignore_end = true,
+                               .sampler = SAMPLER_OPTIONS_GREEDY},
+    };
+}
+
+/* Takes what news there are within the time; each goes to its job's Got. */
+static void take_news(Fixture *fixture, int timeout_ms) {
+    struct pollfd wait = { .fd = outbox_fd(fixture->outbox), .events = POLLIN };
+    JobNews news;
+    Job *job;
+
+    if (poll(&wait, 1, timeout_ms) <= 0)
+        return;
+    outbox_quiet(fixture->outbox);
+    while ((job = outbox_take(fixture->outbox, &news))) {
+        Got *got = job->owner;
+
+        assert_false(got->done); /* nothing may come after the end */
+        str_buf_append(&got->text, news.text.data ? news.text.data : "", news.text.len_bytes);
+        for (size_t i = 0; i < news.tokens.n; i++)
+            assert_int_equal(token_list_add(&got->tokens, news.tokens.ids[i]), 0);
+        got->n_marks += news.n_marks;
+        got->started |= news.started;
+        got->usage = news.usage;
+        if (news.done) {
+            got->done = true;
+            got->done_order = ++n_done;
+            got->result = news.result;
+            got->end = news.end;
+            got->err = news.err;
+        }
+        job_news_deinit(&news);
+    }
+}
+
+static void wait_done(Fixture *fixture, const Got *got) {
+    uint64_t until_ns = clock_now_ns() + (uint64_t)TIMEOUT_MS * 1000000;
+
+    while (!got->done) {
+        assert_true(clock_now_ns() < until_ns);
+        take_news(fixture, 100);
+    }
+}
+
+static void got_deinit(Got *got) {
+    str_buf_deinit(&got->text);
+    token_list_deinit(&got->tokens);
+}
+
+static void test_engine_thread_generates(void **state) {
+    Fixture *fixture = *state;
+    _cleanup_(got_deinit) Got got = { 0 };
+    Job job = generate_job(fixture, &got, "The sun rises in the", 8);
+
+    engine_thread_submit(fixture->thread, &job);
+    wait_done(fixture, &got);
+    assert_int_equal(got.result, 0);
+    assert_int_equal(got.end, GENERATION_END_MAX);
+    assert_true(got.started);
+    assert_int_equal(got.tokens.n, 8);
+    assert_int_equal(got.n_marks, 8);
+    assert_int_equal(got.usage.n_output_tokens, 8);
+    assert_true(got.text.len_bytes > 0);
+}
+
+/* Turns: a short one that comes later ends before a long one, and both have the tokens they have alone. */
+static void test_engine_thread_takes_turns(void **state) {
+    Fixture *fixture = *state;
+    _cleanup_(got_deinit) Got alone = { 0 }, lengthy = { 0 }, brief = { 0 };
+    Job alone_job = generate_job(fixture, &alone, "Water boils at", 6);
+    Job lengthy_job = generate_job(fixture, &lengthy, "Once upon a time", 60);
+    Job brief_job = generate_job(fixture, &brief, "Water boils at", 6);
+
+    engine_thread_submit(fixture->thread, &alone_job);
+    wait_done(fixture, &alone);
+    engine_thread_submit(fixture->thread, &lengthy_job);
+    engine_thread_submit(fixture->thread, &brief_job);
+    wait_done(fixture, &lengthy);
+    wait_done(fixture, &brief);
+    assert_true(brief.done_order < lengthy.done_order);
+    assert_int_equal(brief.tokens.n, alone.tokens.n);
+    assert_memory_equal(brief.tokens.ids, alone.tokens.ids, alone.tokens.n * sizeof(uint32_t));
+    assert_int_equal(lengthy.tokens.n, 60);
+}
+
+static void test_engine_thread_cancels_in_decode(void **state) {
+    Fixture *fixture = *state;
+    _cleanup_(got_deinit) Got got = { 0 }, other = { 0 };
+    Job job = generate_job(fixture, &got, "One two three", 900),
+        other_job = generate_job(fixture, &other, "Red, green", 20);
+
+    engine_thread_submit(fixture->thread, &job);
+    engine_thread_submit(fixture->thread, &other_job);
+    while (got.tokens.n < 2)
+        take_news(fixture, 100);
+    engine_thread_cancel(fixture->thread, &job);
+    wait_done(fixture, &got);
+    assert_int_equal(got.result, 0);
+    assert_int_equal(got.end, GENERATION_END_CANCELLED);
+    assert_true(got.tokens.n < 900);
+    wait_done(fixture, &other); /* the other one knows nothing of it */
+    assert_int_equal(other.end, GENERATION_END_MAX);
+    assert_int_equal(other.tokens.n, 20);
+}
+
+static void test_engine_thread_cancels_in_prefill(void **state) {
+    static char text[4000];
+    Fixture *fixture = *state;
+    _cleanup_(got_deinit) Got got = { 0 };
+    Job job = generate_job(fixture, &got, text, 5);
+
+    for (size_t i = 0; i + 6 < sizeof(text); i += 6)
+        memcpy(text + i, "apple ", 6);
+    job.text_bytes = strlen(text);
+    engine_thread_submit(fixture->thread, &job);
+    while (!got.usage.n_prefilled_tokens)
+        take_news(fixture, 100);
+    engine_thread_cancel(fixture->thread, &job);
+    wait_done(fixture, &got);
+    assert_int_equal(got.end, GENERATION_END_CANCELLED);
+    assert_int_equal(got.tokens.n, 0);
+    assert_true(got.usage.n_prefilled_tokens < got.usage.n_prompt_tokens);
+}
+
+static void test_engine_thread_cancelled_before_its_first_turn(void **state) {
+    Fixture *fixture = *state;
+    _cleanup_(got_deinit) Got got = { 0 };
+    Job job = generate_job(fixture, &got, "never read", 5);
+
+    atomic_store(&job.cancelled, true);
+    engine_thread_submit(fixture->thread, &job);
+    wait_done(fixture, &got);
+    assert_int_equal(got.end, GENERATION_END_CANCELLED);
+    assert_false(got.started);
+}
+
+/* A paused job computes nothing, does not hold others up, goes on where it was, and can be cancelled. */
+static void test_engine_thread_pauses(void **state) {
+    Fixture *fixture = *state;
+    _cleanup_(got_deinit) Got got = { 0 }, other = { 0 };
+    Job job = generate_job(fixture, &got, "A long tale", 400), other_job = generate_job(fixture, &other, "Blue", 4);
+    size_t n_tokens;
+
+    engine_thread_submit(fixture->thread, &job);
+    while (got.tokens.n < 2)
+        take_news(fixture, 100);
+    engine_thread_pause(fixture->thread, &job, true);
+    engine_thread_submit(fixture->thread, &other_job);
+    wait_done(fixture, &other);
+    n_tokens = got.tokens.n;
+    take_news(fixture, 300);
+    assert_int_equal(got.tokens.n, n_tokens); /* the step that ran came with the other's news, and no more since */
+    assert_int_equal(engine_thread_pulse(fixture->thread).busy_since_ns, 0);
+    engine_thread_pause(fixture->thread, &job, false);
+    while (got.tokens.n < n_tokens + 2)
+        take_news(fixture, 100);
+    engine_thread_pause(fixture->thread, &job, true);
+    engine_thread_cancel(fixture->thread, &job);
+    wait_done(fixture, &got);
+    assert_int_equal(got.end, GENERATION_END_CANCELLED);
+}
+
+/* Tokenize and detokenize are answered while a generation is at work, not after it. */
+static void test_engine_thread_small_jobs_between_steps(void **state) {
+    Fixture *fixture = *state;
+    _cleanup_(got_deinit) Got got = { 0 }, tokens = { 0 }, text = { 0 }, bad = { 0 };
+    static const char words[] = "Hello, wörld";
+    static const uint32_t no_token = 4000000000u;
+    Job job = generate_job(fixture, &got, "Count with me", 300);
+    Job encode = { .kind = JOB_TOKENIZE,
+                   .owner = &tokens,
+                   .engine = fixture->model.engine,
+                   .text = words,
+                   .text_bytes = sizeof(words) - 1 };
+    Job decode = { .kind = JOB_DETOKENIZE, .owner = &text, .engine = fixture->model.engine };
+    Job wrong = {
+        .kind = JOB_DETOKENIZE, .owner = &bad, .engine = fixture->model.engine, .tokens = &no_token, .n_tokens = 1
+    };
+
+    engine_thread_submit(fixture->thread, &job);
+    engine_thread_submit(fixture->thread, &encode);
+    wait_done(fixture, &tokens);
+    assert_int_equal(tokens.result, 0);
+    assert_int_equal(tokens.n_marks, tokens.tokens.n);
+    assert_string_equal(tokens.text.data, words); /* the pieces are the text */
+    decode.tokens = tokens.tokens.ids;
+    decode.n_tokens = tokens.tokens.n;
+    engine_thread_submit(fixture->thread, &decode);
+    wait_done(fixture, &text);
+    assert_int_equal(text.result, 0);
+    assert_string_equal(text.text.data, words);
+    engine_thread_submit(fixture->thread, &wrong);
+    wait_done(fixture, &bad);
+    assert_int_equal(bad.result, JOB_E_TOKEN);
+    assert_non_null(strstr(bad.err.text, "4000000000"));
+    assert_false(got.done);
+    engine_thread_cancel(fixture->thread, &job);
+    wait_done(fixture, &got);
+}
+
+static void test_engine_thread_refuses_prompts(void **state) {
+    static char text[20000];
+    Fixture *fixture = *state;
+    _cleanup_(got_deinit) Got context = { 0 }, limit = { 0 };
+    Job job = generate_job(fixture, &context, text, 5);
+
+    for (size_t i = 0; i + 6 < sizeof(text); i += 6)
+        memcpy(text + i, "apple ", 6);
+    job.text_bytes = strlen(text);
+    engine_thread_submit(fixture->thread, &job);
+    wait_done(fixture, &context);
+    assert_int_equal(context.result, JOB_E_TOO_LONG);
+    assert_non_null(strstr(context.err.text, "1024"));
+
+    job = generate_job(fixture, &limit, "one two three four five six", 5);
+    job.prompt_max_tokens = 2;
+    engine_thread_submit(fixture->thread, &job);
+    wait_done(fixture, &limit);
+    assert_int_equal(limit.result, JOB_E_TOO_LONG);
+    assert_non_null(strstr(limit.err.text, "at most 2"));
+}
+
+static void test_engine_thread_reports_a_full_account(void **state) {
+    Fixture *fixture = *state;
+    _cleanup_(got_deinit) Got got = { 0 };
+    Job job = generate_job(fixture, &got, "Hello", 5);
+
+    fixture->model.accounts.limit_bytes[ACCOUNT_KV] = 1000;
+    engine_thread_submit(fixture->thread, &job);
+    wait_done(fixture, &got);
+    fixture->model.accounts.limit_bytes[ACCOUNT_KV] = UINT64_MAX;
+    assert_int_equal(got.result, JOB_E_MEMORY);
+}
+
+static void test_engine_thread_load_failure(void **state) {
+    Fixture *fixture = *state;
+    _cleanup_(got_deinit) Got got = { 0 };
+    Job job = {
+        .kind = JOB_LOAD,
+        .owner = &got,
+        .engine_options = {.path = "/nonexistent/model.cgm",
+                           .device = ENGINE_DEVICE_CPU,
+                           .isa = ISA_BEST,
+                           .accounts = &fixture->model.accounts}
+    };
+
+    engine_thread_submit(fixture->thread, &job);
+    wait_done(fixture, &got);
+    assert_int_not_equal(got.result, 0);
+    assert_non_null(strstr(got.err.text, "/nonexistent/model.cgm"));
+}
+
+/* Stopping cancels what runs and what waits, and every job is given back. */
+static void test_engine_thread_stops_under_work(void **state) {
+    Fixture *fixture = *state;
+    Got got[4] = { { .done = false } };
+    Job jobs[4];
+
+    for (size_t i = 0; i < ARRAY_LEN(jobs); i++) {
+        jobs[i] = generate_job(fixture, &got[i], "On and on", 900);
+        engine_thread_submit(fixture->thread, &jobs[i]);
+    }
+    while (got[0].tokens.n < 2)
+        take_news(fixture, 100);
+    assert_int_equal(engine_thread_stop(fixture->thread, TIMEOUT_MS), 0);
+    take_news(fixture, 0);
+    for (size_t i = 0; i < ARRAY_LEN(jobs); i++) {
+        assert_true(got[i].done);
+        assert_int_equal(got[i].end, GENERATION_END_CANCELLED);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(got); i++)
+        got_deinit(&got[i]);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_engine_thread_generates),
+        TEST(test_engine_thread_takes_turns),
+        TEST(test_engine_thread_cancels_in_decode),
+        TEST(test_engine_thread_cancels_in_prefill),
+        TEST(test_engine_thread_cancelled_before_its_first_turn),
+        TEST(test_engine_thread_pauses),
+        TEST(test_engine_thread_small_jobs_between_steps),
+        TEST(test_engine_thread_refuses_prompts),
+        TEST(test_engine_thread_reports_a_full_account),
+        TEST(test_engine_thread_load_failure),
+        TEST(test_engine_thread_stops_under_work),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

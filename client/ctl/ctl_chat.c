@@ -110,6 +110,7 @@ static int answer(Chat *chat) {
     ctl_progress_clear(chat->ctl);
     if (chat->last && chat->last != '\n')
         fputc('\n', stdout);
+    fflush(stdout);
     if (coordgen_reply_error(wait.reply))
         return answer_failed(chat, wait.reply);
     result = coordgen_reply_generate(wait.reply);

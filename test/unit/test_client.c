@@ -397,8 +397,7 @@ static void test_client_garbage_from_the_service(void **state) {
 }
 
 static void script_refused(Peer *peer) {
-    _cleanup_(frame_request_freep) Coordgen__V1__Request *hello = peer_next(peer);
-
+    frame_request_free(peer_next(peer)); /* the greeting */
     peer_error(peer, 0, 5, "too many connections: at most 64", NULL, 1000);
 }
 

@@ -1,0 +1,149 @@
+"""coordgenctl with hostile text, full disks and misspelt words; what editing a line in chat does."""
+
+import json
+import re
+import subprocess
+import unittest
+
+import test_ctl
+from daemon import SANITIZER, DaemonCase
+from settings import MODEL, SLOW
+
+
+def ctl(*words, socket, text="", timeout=120, **options):
+    run = subprocess.run([test_ctl.CTL, f"--socket={socket}", *words], input=text if isinstance(text, bytes) else text.encode(),
+                         timeout=timeout * SLOW, stderr=subprocess.PIPE, **{"stdout": subprocess.PIPE, **options})
+    run.out, run.err = (run.stdout or b"").decode(), run.stderr.decode()
+    if SANITIZER.search(run.err):
+        raise AssertionError(run.err[-8000:])
+    return run
+
+
+class WithoutService(unittest.TestCase):
+    SOCKET = "/nonexistent/api.sock"
+
+    def test_hints(self):
+        for words, hint in ((["genrate"], "'generate'"), (["generate", "--temprature=1"], "--temperature"),
+                            (["model", "lst"], "'list'"), (["sattus"], "'status'")):
+            with self.subTest(words):
+                run = ctl(*words, socket=self.SOCKET)
+                self.assertEqual(run.returncode, 2)
+                self.assertIn(hint, run.err)
+
+    def test_errors_as_json(self):
+        run = ctl("-j", "status", socket=self.SOCKET)
+        self.assertEqual(run.returncode, 69)
+        shown = json.loads(run.out)
+        self.assertEqual(shown["format"], 1)
+        self.assertEqual(shown["error"]["code"], "unreachable")
+        self.assertIn(self.SOCKET, shown["error"]["message"])
+
+    def test_wait_ready_gives_up(self):
+        self.assertEqual(ctl("wait-ready", "--timeout=0", socket=self.SOCKET).returncode, 69)
+
+    def test_show_file_as_json(self):
+        for mode in ("short", "pretty"):
+            shown = json.loads(ctl(f"--json={mode}", "model", "show", str(MODEL), socket=self.SOCKET).out)
+            self.assertEqual(shown["format"], 1)
+            self.assertGreater(len(shown["tensors"]), 100)
+
+    def test_every_command_has_help_with_examples(self):
+        verbs = re.findall(r"^  (model [a-z]+|[a-z-]+) ", ctl("--help", socket=self.SOCKET).out.split("Options of every")[0], re.M)
+        self.assertGreaterEqual(len(verbs), 11)
+        for verb in verbs:
+            with self.subTest(verb):
+                run = ctl(*verb.split(), "--help", socket=self.SOCKET)
+                self.assertEqual(run.returncode, 0)
+                self.assertIn("Examples\n", run.out)
+
+
+class WithService(DaemonCase):
+    def ctl(self, *words, text="", **options):
+        return ctl(*words, socket=self.daemon.api, text=text, **options)
+
+    def terminal(self, *words):
+        return test_ctl.Terminal([test_ctl.CTL, f"--socket={self.daemon.api}", *words], {"LC_ALL": "C.UTF-8"})
+
+    def test_whole_seed_goes_there_and_back(self):
+        words = ["--json=pretty", "generate", "--raw", "--seed=18446744073709551615", "-t1", "-n8", "--ignore-end", "The sea"]
+        first, second = (json.loads(self.ctl(*words).out) for _ in range(2))
+        self.assertEqual(first["sampling"]["seed"], "18446744073709551615")
+        self.assertEqual(first["text"], second["text"])
+
+    def test_prompt_of_arguments_and_file(self):
+        path = self.daemon.folder / "note.txt"
+        path.write_text("A short note.")
+
+        def count(*words, text=""):
+            return int(self.ctl("tokenize", "--count", *words, text=text).out)
+
+        self.assertEqual(count("Read this:", "--file", str(path)), count(text="Read this:\n\nA short note."))
+        self.assertEqual(count("one", "two"), count("one two"))
+
+    def test_refusals(self):
+        for words, text, code, hint in ((["generate", "--top-p=2", "x"], "", 2, "top_p"),
+                                        (["generate"], "a\0b", 1, "NUL"),
+                                        (["generate"], b"\xff\xfe", 2, "UTF-8"),
+                                        (["generate"], "", 1, "empty"),
+                                        (["generate"], "x" * (5 << 20), 1, "longer"),
+                                        (["generate", "--raw", "--system=s", "x"], "", 2, "--system"),
+                                        (["generate", *["--stop=x"] * 9, "x"], "", 2, "--stop"),
+                                        (["tokenize", "-d", "1,2,x"], "", 2, "token id"),
+                                        (["chat", "--json=short"], "", 2, "--json"),
+                                        (["model", "load", str(MODEL)], "", 77, "")):
+            with self.subTest(words):
+                run = self.ctl(*words, text=text)
+                self.assertEqual(run.returncode, code, run.err)
+                self.assertIn(hint, run.err)
+
+    def test_full_disk(self):
+        for words in (["generate", "-n4", "x"], ["-j", "generate", "-n4", "x"], ["-j", "status"], ["status"], ["--help"]):
+            with self.subTest(words), open("/dev/full", "wb") as full:
+                run = self.ctl(*words, stdout=full)
+                self.assertEqual(run.returncode, 1)
+                self.assertIn("standard output", run.err)
+
+    def test_terminal_gets_no_control_characters(self):
+        text = "a\x1b]0;b\x07c\x7f\u009b2Jd"
+        ids = self.ctl("tokenize", "--ids", text=text).out.split()
+        self.assertEqual(self.ctl("tokenize", "-d", *ids).out, text)  # a pipe gets every byte
+        terminal = self.terminal("tokenize", "-d", *ids)
+        terminal.read_until(r"a\]0;bc2Jd\r\n")
+        self.assertEqual(terminal.wait(), 0)
+
+    def test_the_last_line_of_an_answer_stays(self):
+        terminal = self.terminal("generate", "--raw", "--ignore-end", "-n6", "The sea is")
+        said = terminal.read_until(r"output 6 tokens")
+        self.assertEqual(terminal.wait(), 0)
+        answer = said.rpartition("\x1b[K")[2]  # after the progress line
+        self.assertRegex(answer, r"[a-z]{2,}.*\r\n\[")
+
+    def test_lines_of_chat(self):
+        terminal = self.terminal("chat", "-n8")
+        prompt = r"(?m)^> $"
+        terminal.read_until(prompt)
+        terminal.write("this line is dropped\x03")
+        terminal.read_until(prompt)
+        terminal.write("/rest\r")
+        terminal.read_until(r"did you mean /reset\?")
+        terminal.read_until(prompt)
+        terminal.write("Grüße!\r")
+        terminal.read_until(r"Grüße!")
+        first = int(re.search(r"prompt (\d+) tokens", terminal.read_until(r"prompt \d+ tokens"))[1])
+        terminal.read_until(prompt)
+        terminal.write("\x1b[A\r")  # the line before, called back
+        second = int(re.search(r"prompt (\d+) tokens", terminal.read_until(r"prompt \d+ tokens"))[1])
+        self.assertGreater(second, first + 8)
+        terminal.read_until(prompt)
+        terminal.write("/reset\r")
+        terminal.read_until(r"new conversation")
+        terminal.read_until(prompt)
+        terminal.write("Grüße!\r")
+        self.assertEqual(int(re.search(r"prompt (\d+) tokens", terminal.read_until(r"prompt \d+ tokens"))[1]), first)
+        terminal.read_until(prompt)
+        terminal.write("\x04")
+        self.assertEqual(terminal.wait(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

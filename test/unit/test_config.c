@@ -24,7 +24,7 @@ static int setup_root(void **state) {
     Root *root = calloc(1, sizeof(*root));
 
     assert_non_null(root);
-    strcpy(root->path, "/tmp/coordgen-config-XXXXXX");
+    snprintf(root->path, sizeof(root->path), "/tmp/coordgen-config-XXXXXX");
     assert_non_null(mkdtemp(root->path));
     *state = root;
     return 0;
@@ -325,6 +325,32 @@ static void test_config_table(void **state) {
     assert_null(setting_find("listen-"));
 }
 
+/* Every setting has an entry of its own in the manual page, and the page has no other ones in its lists. */
+static void test_config_manual_page(void **state) {
+    _cleanup_(freep) char *page = NULL;
+    size_t len_bytes, n_entries = 0;
+    ErrText err;
+
+    assert_int_equal(file_slurp("packaging/man/coordgend.conf.5", 1 << 20, &page, &len_bytes, &err), 0);
+    for (char *from = page, *to = page;; from++) { /* roff writes \\- for a hyphen that can be copied */
+        while (*from == '\\')
+            from++;
+        *to++ = *from;
+        if (!*from)
+            break;
+    }
+    for (size_t i = 0; i < n_config_settings; i++) {
+        char entry[96];
+
+        snprintf(entry, sizeof(entry), "\n.TP\n.B %s\n", config_settings[i].name);
+        if (!strstr(page, entry))
+            fail_msg("coordgend.conf.5 has no entry for %s", config_settings[i].name);
+    }
+    for (const char *at = page; (at = strstr(at, "\n.TP\n")); at++)
+        n_entries++;
+    assert_int_equal(n_entries, n_config_settings);
+}
+
 static void test_config_isa_of_environment(void **state) {
     Config *config;
     ErrText err;
@@ -348,7 +374,7 @@ int main(void) {
         TEST(test_config_defaults),    TEST(test_config_order),         TEST(test_config_file_replaces_defaults),
         TEST(test_config_wrong_lines), TEST(test_config_file_with_nul), TEST(test_config_wrong_flags),
         TEST(test_config_flags),       TEST(test_config_actions),       TEST(test_config_print_round_trip),
-        TEST(test_config_reload),      TEST(test_config_table),         TEST(test_config_isa_of_environment),
+        TEST(test_config_reload),      TEST(test_config_table),         TEST(test_config_isa_of_environment), TEST(test_config_manual_page),
     };
 
     unsetenv("COORDGEN_ISA");

@@ -90,7 +90,12 @@ int coordgen_client_new(CoordgenClient **clientp) {
 CoordgenClient *coordgen_client_free(CoordgenClient *client) {
     if (!client)
         return NULL;
-    client_connection_close(client);
+    if (client->pid == getpid()) {
+        client_connection_close(client);
+        pthread_mutex_destroy(&client->lock);
+    } else if (client->socket_fd >= 0) {
+        close(client->socket_fd); /* after fork(): a thread of the parent may have held the lock, which stays so here */
+    }
     while (client->requests) {
         ClientRequest *request = client->requests;
 
@@ -101,15 +106,14 @@ CoordgenClient *coordgen_client_free(CoordgenClient *client) {
         close(client->epoll_fd);
     frame_reader_deinit(&client->reader);
     str_buf_deinit(&client->out);
-    pthread_mutex_destroy(&client->lock);
     free(client);
     return NULL;
 }
 
 int coordgen_client_set_name(CoordgenClient *client, const char *name) {
     if (strlen(name) > PROTO_CLIENT_NAME_BYTES_MAX)
-        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "hello.client_name",
-                           0, "a client name of %zu bytes: at most %d", strlen(name), PROTO_CLIENT_NAME_BYTES_MAX);
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "hello.client_name", 0,
+                           "a client name of %zu bytes: at most %d", strlen(name), PROTO_CLIENT_NAME_BYTES_MAX);
     snprintf(client->name, sizeof(client->name), "%s", name);
     return 0;
 }

@@ -35,14 +35,12 @@ static int connect_failed(CoordgenClient *client, int error) {
     switch (error) {
     case ENOENT:
     case ECONNREFUSED:
-        return client_fail(client, COORDGEN_E_UNREACHABLE, "", 0,
-                           "%s: no service there (%s): is coordgend running?", client->socket_path,
-                           strerror(error));
+        return client_fail(client, COORDGEN_E_UNREACHABLE, "", 0, "%s: no service there (%s): is coordgend running?",
+                           client->socket_path, strerror(error));
     case EACCES:
     case EPERM:
-        return client_fail(client, COORDGEN_E_DENIED, "", 0,
-                           "%s: %s: the user must be in the group of the socket", client->socket_path,
-                           strerror(error));
+        return client_fail(client, COORDGEN_E_DENIED, "", 0, "%s: %s: the user must be in the group of the socket",
+                           client->socket_path, strerror(error));
     case EAGAIN:
         return client_fail(client, COORDGEN_E_BUSY, "", 100, "%s: more connections are waiting than the service takes",
                            client->socket_path);
@@ -112,7 +110,7 @@ int client_connection_open(CoordgenClient *client, const char *socket_path, uint
     if (fd < 0)
         return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "socket: %s", strerror(errno));
     while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-        /* A Unix socket has no "in progress": EAGAIN means that the listener's queue is full, and nothing to wait on. */
+        /* A Unix socket has no "in progress": EAGAIN means that the listener's queue is full. */
         if (errno != EINTR && (errno != EAGAIN || clock_now_ns() >= deadline_ns))
             return connect_failed(client, errno);
         (void)poll(NULL, 0, 5);
@@ -124,9 +122,8 @@ int client_connection_open(CoordgenClient *client, const char *socket_path, uint
 void client_connection_close(CoordgenClient *client) {
     pthread_mutex_lock(&client->lock);
     if (client->socket_fd >= 0) {
-        /* By hand: after fork() the other process' copy would keep a closed socket in the set. */
-        if (client->pid == getpid())
-            (void)epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, client->socket_fd, NULL);
+        /* By hand: the copy that a forked process has would keep a closed socket in the set. */
+        (void)epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, client->socket_fd, NULL);
         close(client->socket_fd);
     }
     client->socket_fd = -1;

@@ -109,7 +109,7 @@ static int connection_failf(CoordgenClient *client, int code, const char *format
     return client_connection_fail(client, &failure);
 }
 
-/* ---- what the service sent ------------------------------------------------------------------------------------------- */
+/* ---- what the service sent --------------------------------------------------------------------------------------- */
 
 static int delta_take(CoordgenClient *client, ClientRequest *request, const Coordgen__V1__GenerateDelta *delta) {
     CoordgenEvent event = { .kind = COORDGEN_EVENT_DELTA };
@@ -117,8 +117,7 @@ static int delta_take(CoordgenClient *client, ClientRequest *request, const Coor
 
     if (delta->sequence != request->n_deltas)
         return connection_failf(client, COORDGEN_E_BAD_REPLY,
-                                "request %" PRIu64 ": part %" PRIu64 " of the text came where part %" PRIu64
-                                " was due",
+                                "request %" PRIu64 ": part %" PRIu64 " of the text came where part %" PRIu64 " was due",
                                 request->id, delta->sequence, request->n_deltas);
     if (!wire_utf8_valid(delta->text.data, delta->text.len))
         return connection_failf(client, COORDGEN_E_BAD_REPLY, "request %" PRIu64 ": text that is not valid UTF-8",
@@ -211,7 +210,7 @@ static int response_take(CoordgenClient *client, Coordgen__V1__Response **respon
                             request->id, (int)response->op_case);
 }
 
-/* ---- dispatch -------------------------------------------------------------------------------------------------------- */
+/* ---- dispatch ---------------------------------------------------------------------------------------------------- */
 
 static int frames_take(CoordgenClient *client) {
     const uint8_t *body;
@@ -230,8 +229,8 @@ static int frames_take(CoordgenClient *client) {
             return connection_failf(client, COORDGEN_E_BAD_REPLY, "from the service: %s", err.text);
         r = frame_decode_response(body, body_bytes, &response, &fault);
         if (r)
-            return connection_failf(client, r < 0 ? COORDGEN_E_NO_MEMORY : COORDGEN_E_BAD_REPLY,
-                                    "from the service: %s", fault.err.text);
+            return connection_failf(client, r < 0 ? COORDGEN_E_NO_MEMORY : COORDGEN_E_BAD_REPLY, "from the service: %s",
+                                    fault.err.text);
         r = response_take(client, &response);
         if (r)
             return r;

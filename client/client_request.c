@@ -148,7 +148,7 @@ int coordgen_cancel(CoordgenClient *client, uint64_t request_id) {
     return r;
 }
 
-/* ---- one function an operation --------------------------------------------------------------------------------------- */
+/* ---- one function an operation ----------------------------------------------------------------------------------- */
 
 typedef struct MessageRoom {
     Coordgen__V1__Messages list;

@@ -54,14 +54,16 @@ int coordgen_generate(CoordgenClient *client, const CoordgenGenerateOptions *opt
     Waiter waiter = { .fn = fn, .arg = arg };
     int r = client_check_usable(client, true);
 
-    return r ? r : wait_for(client, &waiter, coordgen_generate_start(client, options, waiter_event, &waiter, NULL), replyp);
+    return r ? r
+             : wait_for(client, &waiter, coordgen_generate_start(client, options, waiter_event, &waiter, NULL), replyp);
 }
 
 int coordgen_tokenize(CoordgenClient *client, const CoordgenTokenizeOptions *options, CoordgenReply **replyp) {
     Waiter waiter = { 0 };
     int r = client_check_usable(client, true);
 
-    return r ? r : wait_for(client, &waiter, coordgen_tokenize_start(client, options, waiter_event, &waiter, NULL), replyp);
+    return r ? r
+             : wait_for(client, &waiter, coordgen_tokenize_start(client, options, waiter_event, &waiter, NULL), replyp);
 }
 
 int coordgen_detokenize(CoordgenClient *client, const CoordgenDetokenizeOptions *options, CoordgenReply **replyp) {
@@ -77,7 +79,9 @@ int coordgen_status(CoordgenClient *client, int timeout_ms, CoordgenReply **repl
     Waiter waiter = { 0 };
     int r = client_check_usable(client, true);
 
-    return r ? r : wait_for(client, &waiter, coordgen_status_start(client, timeout_ms, waiter_event, &waiter, NULL), replyp);
+    return r ? r
+             : wait_for(client, &waiter, coordgen_status_start(client, timeout_ms, waiter_event, &waiter, NULL),
+                        replyp);
 }
 
 int coordgen_ping(CoordgenClient *client, int timeout_ms, uint64_t *round_trip_usp) {

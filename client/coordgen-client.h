@@ -71,7 +71,7 @@ typedef enum CoordgenError {
     COORDGEN_E_DISCONNECTED = 102,
     COORDGEN_E_BAD_REPLY = 103, /* the service sent something that breaks the protocol; the connection is closed */
     COORDGEN_E_NO_MEMORY = 104,
-    COORDGEN_E_TOO_LARGE = 105,  /* the request does not fit into a frame */
+    COORDGEN_E_TOO_LARGE = 105,   /* the request does not fit into a frame */
     COORDGEN_E_WRONG_STATE = 106, /* a call that is not allowed now: not connected, in a callback, after fork() */
 } CoordgenError;
 
@@ -83,7 +83,7 @@ COORDGEN_PUBLIC const char *coordgen_client_version(void);
 typedef struct CoordgenClient CoordgenClient;
 typedef struct CoordgenReply CoordgenReply;
 
-/* ---- connection ----------------------------------------------------------------------------------------------------- */
+/* ---- connection -------------------------------------------------------------------------------------------------- */
 
 COORDGEN_PUBLIC int coordgen_client_new(CoordgenClient **clientp);
 /* Closes the connection, which ends its requests in the service; their callbacks are not called. NULL is fine. */
@@ -93,8 +93,8 @@ COORDGEN_PUBLIC CoordgenClient *coordgen_client_free(CoordgenClient *client);
 COORDGEN_PUBLIC int coordgen_client_set_name(CoordgenClient *client, const char *name);
 
 /* Connects and greets. socket_path NULL: $COORDGEN_SOCKET, else /run/coordgen/api.sock, else
- * $XDG_RUNTIME_DIR/coordgen/api.sock if that is there and the former is not. timeout_ms < 0: none. After a failure, and after the end of a connection, the
- * same client may connect again. */
+ * $XDG_RUNTIME_DIR/coordgen/api.sock if that is there and the former is not. timeout_ms < 0: none. After a failure, and
+ * after the end of a connection, the same client may connect again. */
 COORDGEN_PUBLIC int coordgen_client_connect(CoordgenClient *client, const char *socket_path, int timeout_ms);
 /* The same without waiting for the service's greeting: requests may be started at once. */
 COORDGEN_PUBLIC int coordgen_client_connect_start(CoordgenClient *client, const char *socket_path);
@@ -110,11 +110,12 @@ COORDGEN_PUBLIC const char *coordgen_client_message(const CoordgenClient *client
 COORDGEN_PUBLIC const char *coordgen_client_field(const CoordgenClient *client); /* "" when no field is at fault */
 COORDGEN_PUBLIC uint32_t coordgen_client_retry_after_ms(const CoordgenClient *client);
 
-/* ---- event loop ------------------------------------------------------------------------------------------------------ */
+/* ---- event loop -------------------------------------------------------------------------------------------------- */
 
 /* One descriptor for poll(), epoll, libevent, GLib, ...: call coordgen_client_dispatch() when the events of
  * coordgen_client_events() (always POLLIN) come, or when coordgen_client_timeout_ms() (-1: none) has passed. The
- * descriptor stays the same from the first connecting to coordgen_client_free(). Ask for the timeout anew before each wait. */
+ * descriptor stays the same from the first connecting to coordgen_client_free(). Ask for the timeout anew before each
+ * wait. */
 COORDGEN_PUBLIC int coordgen_client_fd(const CoordgenClient *client);
 COORDGEN_PUBLIC short coordgen_client_events(const CoordgenClient *client);
 COORDGEN_PUBLIC int coordgen_client_timeout_ms(CoordgenClient *client);
@@ -154,7 +155,7 @@ typedef int CoordgenEventFn(void *arg, const CoordgenEvent *event);
  * generation the reply then says COORDGEN_END_CANCELLED. Thread: any. A request that is over is no error. */
 COORDGEN_PUBLIC int coordgen_cancel(CoordgenClient *client, uint64_t request_id);
 
-/* ---- requests -------------------------------------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 typedef enum CoordgenRole {
     COORDGEN_ROLE_SYSTEM = 1,
@@ -177,13 +178,13 @@ typedef struct CoordgenGenerateOptions {
     size_t n_messages;
     const char *prompt; /* raw: no template, and no mark in it is a control token */
 
-    uint32_t max_tokens; /* 0: as many as fit */
+    uint32_t max_tokens;      /* 0: as many as fit */
     const char *const *stops; /* at most 8 of at most 256 bytes; not part of the output */
     size_t n_stops;
-    float temperature;  /* 0: greedy (the default); up to 100 */
-    uint32_t top_k;     /* 0: off */
-    float top_p;        /* 1: off */
-    float min_p;        /* 0: off */
+    float temperature;          /* 0: greedy (the default); up to 100 */
+    uint32_t top_k;             /* 0: off */
+    float top_p;                /* 1: off */
+    float min_p;                /* 0: off */
     float repetition_penalty;   /* 1: off */
     uint32_t repetition_window; /* tokens; default 64; 0: all */
     bool has_seed;              /* else the service draws one and tells it */
@@ -214,8 +215,7 @@ typedef struct CoordgenDetokenizeOptions {
 
 #define coordgen_generate_options_init(options) coordgen_generate_options_init_sized((options), sizeof(*(options)))
 #define coordgen_tokenize_options_init(options) coordgen_tokenize_options_init_sized((options), sizeof(*(options)))
-#define coordgen_detokenize_options_init(options)                                                                      \
-    coordgen_detokenize_options_init_sized((options), sizeof(*(options)))
+#define coordgen_detokenize_options_init(options) coordgen_detokenize_options_init_sized((options), sizeof(*(options)))
 COORDGEN_PUBLIC void coordgen_generate_options_init_sized(CoordgenGenerateOptions *options, size_t struct_bytes);
 COORDGEN_PUBLIC void coordgen_tokenize_options_init_sized(CoordgenTokenizeOptions *options, size_t struct_bytes);
 COORDGEN_PUBLIC void coordgen_detokenize_options_init_sized(CoordgenDetokenizeOptions *options, size_t struct_bytes);
@@ -239,8 +239,8 @@ COORDGEN_PUBLIC int coordgen_model_load_start(CoordgenClient *client, const char
 COORDGEN_PUBLIC int coordgen_model_unload_start(CoordgenClient *client, const char *model, int timeout_ms,
                                                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 
-/* The same, waiting for the end. fn (may be NULL) gets PROGRESS and DELTA only. replyp (may be NULL) is set whenever the
- * request was sent, whatever its end; unref it. Returns the code of the reply. */
+/* The same, waiting for the end. fn (may be NULL) gets PROGRESS and DELTA only. replyp (may be NULL) is set when
+ * the request was sent, whatever its end; unref it. Returns the code of the reply. */
 COORDGEN_PUBLIC int coordgen_generate(CoordgenClient *client, const CoordgenGenerateOptions *options,
                                       CoordgenEventFn *fn, void *arg, CoordgenReply **replyp);
 COORDGEN_PUBLIC int coordgen_tokenize(CoordgenClient *client, const CoordgenTokenizeOptions *options,
@@ -258,7 +258,7 @@ COORDGEN_PUBLIC int coordgen_model_load(CoordgenClient *client, const char *mode
 COORDGEN_PUBLIC int coordgen_model_unload(CoordgenClient *client, const char *model, int timeout_ms,
                                           CoordgenReply **replyp);
 
-/* ---- replies --------------------------------------------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------------------------------- */
 
 COORDGEN_PUBLIC CoordgenReply *coordgen_reply_ref(CoordgenReply *reply);
 COORDGEN_PUBLIC CoordgenReply *coordgen_reply_unref(CoordgenReply *reply); /* NULL is fine; returns NULL */
@@ -269,9 +269,9 @@ COORDGEN_PUBLIC const char *coordgen_reply_field(const CoordgenReply *reply);
 COORDGEN_PUBLIC uint32_t coordgen_reply_retry_after_ms(const CoordgenReply *reply);
 
 typedef enum CoordgenEndReason {
-    COORDGEN_END_NONE = 0,      /* the request failed */
-    COORDGEN_END_TOKEN = 1,     /* the model ended its turn */
-    COORDGEN_END_STOP = 2,      /* a stop string */
+    COORDGEN_END_NONE = 0,  /* the request failed */
+    COORDGEN_END_TOKEN = 1, /* the model ended its turn */
+    COORDGEN_END_STOP = 2,  /* a stop string */
     COORDGEN_END_MAX_TOKENS = 3,
     COORDGEN_END_CONTEXT_FULL = 4,
     COORDGEN_END_CANCELLED = 5,

@@ -124,8 +124,7 @@ int frame_decode_response(const uint8_t *body, size_t len_bytes, Coordgen__V1__R
     r = wire_check(body, len_bytes, &coordgen__v1__response__descriptor, false, fault);
     if (r)
         return r;
-    proto_allocator_init(&allocator, BUDGET_BASE_BYTES + len_bytes * RESPONSE_BYTES_PER_BYTE,
-                         RESPONSE_ALLOCATIONS_MAX);
+    proto_allocator_init(&allocator, BUDGET_BASE_BYTES + len_bytes * RESPONSE_BYTES_PER_BYTE, RESPONSE_ALLOCATIONS_MAX);
     r = unpack(body, len_bytes, &coordgen__v1__response__descriptor, &allocator, &message, fault);
     if (r)
         return r;

@@ -13,16 +13,16 @@
 #define FRAME_MAX_BYTES (4u << 20) /* of the message, without the header */
 
 enum {
-    FRAME_E_MORE = 1,       /* the bytes do not hold the whole frame yet */
-    FRAME_E_TOO_LARGE,      /* longer than the cap */
-    FRAME_E_MALFORMED,      /* not a protobuf message, or a field of the wrong type */
-    FRAME_E_TWICE,          /* a singular field, or two members of a oneof */
-    FRAME_E_UNKNOWN_FIELD,  /* refused, never ignored (requests) */
-    FRAME_E_UNKNOWN_ENUM,   /* a value outside its enumeration (requests) */
-    FRAME_E_RANGE,          /* a number that does not fit the type of its field */
-    FRAME_E_TEXT,           /* a string that is not UTF-8, or that holds a NUL */
-    FRAME_E_MISSING,        /* no operation in the envelope */
-    FRAME_E_BUDGET,         /* the message would take more memory than frame_decode_budget_bytes() */
+    FRAME_E_MORE = 1,      /* the bytes do not hold the whole frame yet */
+    FRAME_E_TOO_LARGE,     /* longer than the cap */
+    FRAME_E_MALFORMED,     /* not a protobuf message, or a field of the wrong type */
+    FRAME_E_TWICE,         /* a singular field, or two members of a oneof */
+    FRAME_E_UNKNOWN_FIELD, /* refused, never ignored (requests) */
+    FRAME_E_UNKNOWN_ENUM,  /* a value outside its enumeration (requests) */
+    FRAME_E_RANGE,         /* a number that does not fit the type of its field */
+    FRAME_E_TEXT,          /* a string that is not UTF-8, or that holds a NUL */
+    FRAME_E_MISSING,       /* no operation in the envelope */
+    FRAME_E_BUDGET,        /* the message would take more memory than frame_decode_budget_bytes() */
 };
 
 /* Why a message was refused. */
@@ -42,8 +42,7 @@ int frame_encode(const ProtobufCMessage *message, uint8_t **framep, size_t *len_
 
 /* body: without the header. 0, a FRAME_E_* (fault is filled in), -ENOMEM. Free with frame_*_free(). */
 int frame_decode_request(const uint8_t *body, size_t len_bytes, Coordgen__V1__Request **requestp, FrameFault *fault);
-int frame_decode_response(const uint8_t *body, size_t len_bytes, Coordgen__V1__Response **responsep,
-                          FrameFault *fault);
+int frame_decode_response(const uint8_t *body, size_t len_bytes, Coordgen__V1__Response **responsep, FrameFault *fault);
 Coordgen__V1__Request *frame_request_free(Coordgen__V1__Request *request);
 Coordgen__V1__Response *frame_response_free(Coordgen__V1__Response *response);
 DEFINE_CLEANUP(Coordgen__V1__Request, frame_request_free)

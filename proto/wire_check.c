@@ -149,8 +149,7 @@ static int scalar_check(Walk *walk, const ProtobufCFieldDescriptor *field, Proto
 }
 
 /* One length-prefixed value: text, bytes, a message, or numbers in packed form. */
-static int prefixed_check(Walk *walk, const ProtobufCFieldDescriptor *field, const uint8_t **atp,
-                          const uint8_t *end) {
+static int prefixed_check(Walk *walk, const ProtobufCFieldDescriptor *field, const uint8_t **atp, const uint8_t *end) {
     const uint8_t *at = *atp;
     uint64_t len_bytes;
     int r;

@@ -77,7 +77,8 @@ extern const CtlVerb ctl_verb_generate, ctl_verb_chat, ctl_verb_tokenize, ctl_ve
 /* ctl_options.c */
 extern const CtlOption ctl_common_options[];
 extern const size_t ctl_n_common_options;
-int ctl_parse(Ctl *ctl, int argc, char **argv, const CtlVerb *const *verbs, size_t n_verbs, bool *helpp, bool *versionp);
+int ctl_parse(Ctl *ctl, int argc, char **argv, const CtlVerb *const *verbs, size_t n_verbs, bool *helpp,
+              bool *versionp);
 bool ctl_has(const Ctl *ctl, const char *option);
 const char *ctl_text(const Ctl *ctl, const char *option, const char *fallback); /* the last one given */
 /* Out of range or no number: says so and returns false. Untouched when not given. */
@@ -95,7 +96,7 @@ void ctl_help_all(FILE *out, const CtlVerb *const *verbs, size_t n_verbs);
  * cursor, rename the window or worse. Elsewhere: as it is. */
 void ctl_put(FILE *out, const char *text, size_t len_bytes, bool tty);
 void ctl_put_text(FILE *out, const char *text, bool tty);
-void ctl_put_escaped(FILE *out, const char *bytes, size_t len_bytes); /* on one line; unprintable as \n, \xHH */
+void ctl_put_escaped(FILE *out, const char *bytes, size_t len_bytes);    /* on one line; unprintable as \n, \xHH */
 char *ctl_bytes_text(char *room, size_t room_bytes, uint64_t len_bytes); /* "1.2 GiB" */
 char *ctl_count_text(char *room, size_t room_bytes, uint64_t count);     /* "134.5 M" */
 char *ctl_duration_text(char *room, size_t room_bytes, uint64_t us);
@@ -146,8 +147,9 @@ void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);
         { "repetition-penalty", 0, "X", "make tokens of the last text less likely; 1: off (default)" },                \
         { "repetition-window", 0, "N", "how many tokens back that looks; default 64; 0: all" },                        \
         { "seed", 0, "N", "the same seed gives the same text (default: drawn, and told)" },                            \
-        { "stop", 0, "TEXT", "end before this text; up to 8 times" },                                                  \
-        { "timings", 0, NULL, "print timings on standard error, also when that is no terminal" }
+        { "stop", 0, "TEXT", "end before this text; up to 8 times" }, {                                                \
+        "timings", 0, NULL, "print timings on standard error, also when that is no terminal"                           \
+    }
 
 /* ctl_gguf.c: the files themselves, without the service */
 int ctl_show_file(Ctl *ctl, const char *path);

@@ -152,7 +152,8 @@ static void command_system(Chat *chat, const char *text) {
         return;
     free(chat->system_text);
     chat->system_text = copy;
-    fputs(copy ? "The instructions are set; they hold from the next question on.\n" : "There are no instructions now.\n",
+    fputs(copy ? "The instructions are set; they hold from the next question on.\n"
+               : "There are no instructions now.\n",
           stderr);
 }
 

@@ -105,8 +105,8 @@ static int show_print(Ctl *ctl, CoordgenReply *reply) {
 /* What looks like a path is one; a bare word is a file only when there is one of a model's suffix. */
 static bool is_file(const char *name) {
     size_t len_bytes = strlen(name);
-    bool suffix = len_bytes > 4 && (!strcmp(name + len_bytes - 4, ".cgm") ||
-                                    (len_bytes > 5 && !strcmp(name + len_bytes - 5, ".gguf")));
+    bool suffix = len_bytes > 4 &&
+                  (!strcmp(name + len_bytes - 4, ".cgm") || (len_bytes > 5 && !strcmp(name + len_bytes - 5, ".gguf")));
 
     return strchr(name, '/') || suffix;
 }
@@ -165,7 +165,8 @@ static int unload_run(Ctl *ctl) {
 
     r = ctl_connect(ctl);
     if (!r)
-        r = ctl_wait(ctl, &wait, coordgen_model_unload_start(ctl->client, ctl->args[0], -1, ctl_wait_event, &wait, NULL));
+        r = ctl_wait(ctl, &wait,
+                     coordgen_model_unload_start(ctl->client, ctl->args[0], -1, ctl_wait_event, &wait, NULL));
     if (r)
         return r;
     if (coordgen_reply_error(wait.reply))

@@ -79,7 +79,8 @@ const char *ctl_nearest(const char *word, const char *const *names, size_t n) {
     return nearest;
 }
 
-static const CtlOption *option_find(const CtlOption *options, size_t n, const char *name, size_t len_bytes, char letter) {
+static const CtlOption *option_find(const CtlOption *options, size_t n, const char *name, size_t len_bytes,
+                                    char letter) {
     for (size_t i = 0; i < n; i++)
         if (letter ? options[i].letter == letter
                    : strlen(options[i].name) == len_bytes && len_bytes && !memcmp(options[i].name, name, len_bytes))
@@ -160,8 +161,9 @@ static int verb_unknown(const Ctl *ctl, const CtlVerb *const *verbs, size_t n_ve
     if (!group)
         names[n++] = "model";
     near = ctl_nearest(word, names, n);
-    return ctl_usage_error(ctl, near ? "unknown command '%s%s%.64s': did you mean '%s'?"
-                                     : "unknown command '%s%s%.64s': coordgenctl --help lists them%.0s",
+    return ctl_usage_error(ctl,
+                           near ? "unknown command '%s%s%.64s': did you mean '%s'?"
+                                : "unknown command '%s%s%.64s': coordgenctl --help lists them%.0s",
                            group ? group : "", group ? " " : "", word, near ? near : "");
 }
 
@@ -206,7 +208,8 @@ static int json_mode(Ctl *ctl) {
  * Options may stand anywhere; after "--" everything is an argument. A verb is needed unless help or the version is
  * asked for. Return: 0 or CTL_EXIT_USAGE with the reason printed.
  */
-int ctl_parse(Ctl *ctl, int argc, char **argv, const CtlVerb *const *verbs, size_t n_verbs, bool *helpp, bool *versionp) {
+int ctl_parse(Ctl *ctl, int argc, char **argv, const CtlVerb *const *verbs, size_t n_verbs, bool *helpp,
+              bool *versionp) {
     const char *group = NULL;
     bool options_over = false;
     int r;
@@ -240,8 +243,9 @@ int ctl_parse(Ctl *ctl, int argc, char **argv, const CtlVerb *const *verbs, size
     if (*helpp || *versionp)
         return 0;
     if (!ctl->verb)
-        return ctl_usage_error(ctl, group ? "'%s' needs a command: coordgenctl --help lists them"
-                                          : "a command is needed: coordgenctl --help lists them%.0s",
+        return ctl_usage_error(ctl,
+                               group ? "'%s' needs a command: coordgenctl --help lists them"
+                                     : "a command is needed: coordgenctl --help lists them%.0s",
                                group ? group : "");
     if (ctl->n_args < ctl->verb->n_args_min)
         return ctl_usage_error(ctl, "an argument is missing: %s", ctl->verb->arguments);

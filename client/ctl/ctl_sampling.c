@@ -42,7 +42,8 @@ void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result) {
 
     if (ctl->quiet || !(ctl->err_tty || ctl_has(ctl, "timings")))
         return;
-    fprintf(stderr, "[%s] prompt %u tokens (%u cached) in %s, %.1f/s; output %u tokens in %s, %.1f/s; queue %s, load %s; %s\n",
+    fprintf(stderr,
+            "[%s] prompt %u tokens (%u cached) in %s, %.1f/s; output %u tokens in %s, %.1f/s; queue %s, load %s; %s\n",
             result->model, result->prompt_tokens, result->cached_tokens,
             ctl_duration_text(prefill, sizeof(prefill), result->prefill_us), per_second(n_computed, result->prefill_us),
             result->output_tokens, ctl_duration_text(decode, sizeof(decode), result->decode_us),

@@ -45,8 +45,7 @@ int ctl_failed(Ctl *ctl, int code, const char *message, const char *field, uint3
     fputs("coordgenctl: ", stderr);
     ctl_put_text(stderr, *message ? message : coordgen_error_name(code), true);
     if (retry_after_ms)
-        fprintf(stderr, " (try again in %s)",
-                ctl_duration_text(wait, sizeof(wait), (uint64_t)retry_after_ms * 1000));
+        fprintf(stderr, " (try again in %s)", ctl_duration_text(wait, sizeof(wait), (uint64_t)retry_after_ms * 1000));
     fputc('\n', stderr);
     return exit_status(code);
 }
@@ -103,8 +102,7 @@ int ctl_interrupts_open(Ctl *ctl) {
         return 0;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) ||
-        (ctl->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0) {
+    if (sigprocmask(SIG_BLOCK, &set, NULL) || (ctl->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0) {
         fprintf(stderr, "coordgenctl: signalfd: %s\n", strerror(errno));
         return CTL_EXIT_FAILED;
     }

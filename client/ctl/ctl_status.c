@@ -170,8 +170,8 @@ static int ready_look(Ctl *ctl, const char *name, char *state, size_t room_bytes
     if (!model) {
         snprintf(state, room_bytes, "no model");
         if (name || last)
-            r = ctl_failed(ctl, COORDGEN_E_MODEL_NOT_FOUND, name ? "there is no model of this name" : "there is no model",
-                           "model", 0);
+            r = ctl_failed(ctl, COORDGEN_E_MODEL_NOT_FOUND,
+                           name ? "there is no model of this name" : "there is no model", "model", 0);
     } else if (model->state == COORDGEN_MODEL_READY) {
         r = CTL_EXIT_OK;
     } else if (model->state == COORDGEN_MODEL_FAILED) {

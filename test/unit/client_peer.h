@@ -22,9 +22,9 @@ struct Peer {
     _Atomic bool done;      /* the client's side lets the script go on */
 };
 
-#define RESPONSE(name, op, member, value)                                                                             \
-    Coordgen__V1__Response name = COORDGEN__V1__RESPONSE__INIT;                                                       \
-    name.op_case = COORDGEN__V1__RESPONSE__OP_##op;                                                                   \
+#define RESPONSE(name, op, member, value)                                                                              \
+    Coordgen__V1__Response name = COORDGEN__V1__RESPONSE__INIT;                                                        \
+    name.op_case = COORDGEN__V1__RESPONSE__OP_##op;                                                                    \
     name.member = (value)
 
 /* The next request, or NULL when the client has hung up (or sent something wrong: then the peer hangs up, which the
@@ -33,7 +33,8 @@ Coordgen__V1__Request *peer_next(Peer *peer);
 void peer_write(Peer *peer, const void *data, size_t len_bytes);
 void peer_send(Peer *peer, Coordgen__V1__Response *response, uint64_t request_id);
 bool peer_hello(Peer *peer); /* takes the greeting and answers it as service version 9.9.9 */
-void peer_delta(Peer *peer, uint64_t id, uint64_t sequence, const char *text, size_t len_bytes); /* token 40 + sequence */
+void peer_delta(Peer *peer, uint64_t id, uint64_t sequence, const char *text,
+                size_t len_bytes); /* token 40 + sequence */
 void peer_done(Peer *peer, uint64_t id, Coordgen__V1__EndReason reason, uint64_t n_deltas);
 void peer_error(Peer *peer, uint64_t id, int code, const char *text, const char *field, uint32_t retry_ms);
 void peer_cancel_reply(Peer *peer, uint64_t id);

@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "test/unit/client_peer.h"
 
-/* ---- collecting events ----------------------------------------------------------------------------------------------- */
+/* ---- collecting events ------------------------------------------------------------------------------------------- */
 
 typedef struct Seen {
     CoordgenClient *client;
@@ -68,7 +68,7 @@ static void options_of(CoordgenGenerateOptions *options, const char *prompt) {
     options->prompt = prompt;
 }
 
-/* ---- scripts and their tests ------------------------------------------------------------------------------------------ */
+/* ---- scripts and their tests ------------------------------------------------------------------------------------- */
 
 static void script_stream(Peer *peer) {
     Coordgen__V1__GenerateProgress progress = COORDGEN__V1__GENERATE_PROGRESS__INIT;
@@ -359,11 +359,11 @@ static const struct {
     { "empty", "\0\0\0\0", 4 },
     { "not protobuf", "\x04\0\0\0\xff\xff\xff\xff", 8 },
     { "no operation", "\x02\0\0\0\x08\x02", 6 },
-    { "another kind", "\x04\0\0\0\x08\x02\x72\x00", 8 },               /* model_unload for request 2 */
-    { "never sent", "\x04\0\0\0\x08\x63\x72\x00", 8 },                 /* request 99 */
-    { "sequence", "\x06\0\0\0\x08\x02\x22\x02\x08\x07", 10 },          /* delta 7 */
-    { "UTF-8", "\x09\0\0\0\x08\x02\x22\x05\x08\0\x12\x01\xff", 13 },   /* delta 0 with 0xff */
-    { "count", "\x06\0\0\0\x08\x02\x2a\x02\x40\x05", 10 },             /* done: 5 deltas were sent */
+    { "another kind", "\x04\0\0\0\x08\x02\x72\x00", 8 },             /* model_unload for request 2 */
+    { "never sent", "\x04\0\0\0\x08\x63\x72\x00", 8 },               /* request 99 */
+    { "sequence", "\x06\0\0\0\x08\x02\x22\x02\x08\x07", 10 },        /* delta 7 */
+    { "UTF-8", "\x09\0\0\0\x08\x02\x22\x05\x08\0\x12\x01\xff", 13 }, /* delta 0 with 0xff */
+    { "count", "\x06\0\0\0\x08\x02\x2a\x02\x40\x05", 10 },           /* done: 5 deltas were sent */
 };
 static _Atomic size_t garbage_at;
 

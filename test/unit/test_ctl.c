@@ -116,8 +116,16 @@ static void test_ctl_numbers(void **state) {
         const char *text;
         bool good;
     } cases[] = {
-        { "0", true }, { "18446744073709551615", true }, { "18446744073709551616", false }, { "-1", false },
-        { "+1", false }, { " 1", false }, { "1x", false }, { "", false }, { "0x10", false }, { "1.5", false },
+        { "0", true },
+        { "18446744073709551615", true },
+        { "18446744073709551616", false },
+        { "-1", false },
+        { "+1", false },
+        { " 1", false },
+        { "1x", false },
+        { "", false },
+        { "0x10", false },
+        { "1.5", false },
     };
     static const CtlOption seed = { "seed", 0, "N", "" };
 
@@ -173,7 +181,7 @@ static void test_ctl_put_keeps_a_terminal_safe(void **state) {
         "2J\x85",
         "2J"); /* the same as single bytes, which are no UTF-8 */
     PUT("cut\xe2\x82", "cut");
-    PUT("\xe2\x9b[31m", "[31m"); /* a lead byte must not swallow what follows */
+    PUT("\xe2\x9b[31m", "[31m");                  /* a lead byte must not swallow what follows */
     check_put("\033[0m", 4, false, "\033[0m", 4); /* a file gets every byte */
 }
 

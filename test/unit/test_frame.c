@@ -13,7 +13,7 @@
 #include "proto/proto_check.h"
 #include "proto/wire_check.h"
 
-/* ---- hand-made wire bytes ------------------------------------------------------------------------------------------ */
+/* ---- hand-made wire bytes ---------------------------------------------------------------------------------------- */
 
 static void put_varint(StrBuf *out, uint64_t value) {
     do {
@@ -99,7 +99,7 @@ static void make_generate(uint8_t **framep, size_t *len_bytesp) {
     assert_int_equal(frame_encode(&request.base, framep, len_bytesp, NULL), 0);
 }
 
-/* ---- framing ------------------------------------------------------------------------------------------------------- */
+/* ---- framing ----------------------------------------------------------------------------------------------------- */
 
 static void test_frame_round_trip(void **state) {
     _cleanup_(freep) uint8_t *frame = NULL;
@@ -229,7 +229,7 @@ static void test_frame_encode_cap(void **state) {
     assert_int_equal(len_bytes, FRAME_HEADER_BYTES + FRAME_MAX_BYTES);
 }
 
-/* ---- refused messages ---------------------------------------------------------------------------------------------- */
+/* ---- refused messages -------------------------------------------------------------------------------------------- */
 
 static void test_frame_unknown_field_at_any_depth(void **state) {
     _cleanup_(str_buf_deinit) StrBuf top = STR_BUF_NULL, generate = STR_BUF_NULL, sampling = STR_BUF_NULL;
@@ -289,14 +289,14 @@ static void test_frame_text(void **state) {
         { "\0", 1, FRAME_E_TEXT },
         { "a\0", 2, FRAME_E_TEXT },
         { "\x80", 1, FRAME_E_TEXT },
-        { "\xc0\x80", 2, FRAME_E_TEXT },         /* overlong NUL */
+        { "\xc0\x80", 2, FRAME_E_TEXT }, /* overlong NUL */
         { "\xc1\xbf", 2, FRAME_E_TEXT },
         { "\xe0\x9f\xbf", 3, FRAME_E_TEXT },     /* overlong */
         { "\xed\xa0\x80", 3, FRAME_E_TEXT },     /* surrogate */
         { "\xf0\x8f\xbf\xbf", 4, FRAME_E_TEXT }, /* overlong */
         { "\xf4\x90\x80\x80", 4, FRAME_E_TEXT }, /* past U+10FFFF */
         { "\xf5\x80\x80\x80", 4, FRAME_E_TEXT },
-        { "\xe2\x82", 2, FRAME_E_TEXT },         /* cut off */
+        { "\xe2\x82", 2, FRAME_E_TEXT }, /* cut off */
         { "\xe2\x82z", 3, FRAME_E_TEXT },
         { "\xff", 1, FRAME_E_TEXT },
     };
@@ -329,8 +329,8 @@ static void test_frame_twice(void **state) {
 }
 
 static void test_frame_range(void **state) {
-    _cleanup_(str_buf_deinit) StrBuf max_tokens = STR_BUF_NULL, flag = STR_BUF_NULL, role = STR_BUF_NULL,
-                                     messages = STR_BUF_NULL, generate = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit) StrBuf max_tokens = STR_BUF_NULL, flag = STR_BUF_NULL, role = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit) StrBuf messages = STR_BUF_NULL, generate = STR_BUF_NULL;
     FrameFault fault;
 
     put_number(&max_tokens, 5, UINT64_C(1) << 32); /* protobuf-c would make 0 of it */
@@ -350,29 +350,28 @@ static void test_frame_malformed(void **state) {
         const char *bytes;
         size_t len_bytes;
     } cases[] = {
-        { "\x08", 1 },                                             /* no value */
-        { "\x08\x80", 2 },                                         /* a varint that goes on */
-        { "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 11 },    /* 65 bits */
+        { "\x08", 1 },                                              /* no value */
+        { "\x08\x80", 2 },                                          /* a varint that goes on */
+        { "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 11 },     /* 65 bits */
         { "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12 }, /* 11 bytes */
-        { "\x00\x00", 2 },                                         /* field 0 */
-        { "\xf8\xff\xff\xff\xff\x01\x00", 7 },                     /* field number past 2^29 */
-        { "\x0a\x00", 2 },                                         /* request_id as bytes */
-        { "\x09\0\0\0\0\0\0\0\0", 9 },                             /* request_id as 64 bits */
-        { "\x0b\x0c", 2 },                                         /* group */
-        { "\x0f\x00", 2 },                                         /* wire type 7 */
-        { "\x38\x01", 2 },                                         /* status as a number */
-        { "\x3a\x05", 2 },                                         /* length past the end */
-        { "\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11 },    /* length of 2^64 - 1 */
-        { "\x1a\x04\x22\x02\x0d\x00", 6 },                         /* generate.sampling.temperature cut off */
+        { "\x00\x00", 2 },                                          /* field 0 */
+        { "\xf8\xff\xff\xff\xff\x01\x00", 7 },                      /* field number past 2^29 */
+        { "\x0a\x00", 2 },                                          /* request_id as bytes */
+        { "\x09\0\0\0\0\0\0\0\0", 9 },                              /* request_id as 64 bits */
+        { "\x0b\x0c", 2 },                                          /* group */
+        { "\x0f\x00", 2 },                                          /* wire type 7 */
+        { "\x38\x01", 2 },                                          /* status as a number */
+        { "\x3a\x05", 2 },                                          /* length past the end */
+        { "\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11 },     /* length of 2^64 - 1 */
+        { "\x1a\x04\x22\x02\x0d\x00", 6 },                          /* generate.sampling.temperature cut off */
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_(frame_request_freep) Coordgen__V1__Request *request = NULL;
         FrameFault fault;
 
-        assert_int_equal(
-            frame_decode_request((const uint8_t *)cases[i].bytes, cases[i].len_bytes, &request, &fault),
-            FRAME_E_MALFORMED);
+        assert_int_equal(frame_decode_request((const uint8_t *)cases[i].bytes, cases[i].len_bytes, &request, &fault),
+                         FRAME_E_MALFORMED);
         assert_null(request);
         assert_true(fault.err.text[0]);
     }
@@ -466,8 +465,7 @@ static void test_frame_response_is_lenient_on_the_unknown(void **state) {
     assert_int_equal(frame_decode_response((const uint8_t *)body.data, body.len_bytes, &none, &fault),
                      FRAME_E_MALFORMED);
     str_buf_truncate(&body, 2);
-    assert_int_equal(frame_decode_response((const uint8_t *)body.data, body.len_bytes, &none, &fault),
-                     FRAME_E_MISSING);
+    assert_int_equal(frame_decode_response((const uint8_t *)body.data, body.len_bytes, &none, &fault), FRAME_E_MISSING);
 }
 
 static void test_frame_delta_text_may_hold_nul(void **state) {

@@ -79,9 +79,14 @@ static void test_proto_check_sampling_ranges(void **state) {
         const char *field;
         float lowest_good, highest_good, below, above;
     } ranges[] = {
-#define RANGE(name, lowest, highest, below, above)                                                                    \
-    { offsetof(Coordgen__V1__SamplingOptions, has_##name), offsetof(Coordgen__V1__SamplingOptions, name),             \
-      "generate.sampling." #name, lowest, highest, below, above }
+#define RANGE(name, lowest, highest, below, above)                                                                     \
+    { offsetof(Coordgen__V1__SamplingOptions, has_##name),                                                             \
+      offsetof(Coordgen__V1__SamplingOptions, name),                                                                   \
+      "generate.sampling." #name,                                                                                      \
+      lowest,                                                                                                          \
+      highest,                                                                                                         \
+      below,                                                                                                           \
+      above }
         RANGE(temperature, 0, 100, -1e-30f, 100.001f),
         RANGE(top_p, 1e-30f, 1, 0, 1.0000001f),
         RANGE(min_p, 0, 0.9999999f, -1e-30f, 1),
@@ -217,12 +222,9 @@ static void test_proto_check_hello_and_version(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_proto_check_envelope),
-        cmocka_unit_test(test_proto_check_sampling_ranges),
-        cmocka_unit_test(test_proto_check_input),
-        cmocka_unit_test(test_proto_check_lengths),
-        cmocka_unit_test(test_proto_check_other_requests),
-        cmocka_unit_test(test_proto_check_hello_and_version),
+        cmocka_unit_test(test_proto_check_envelope),       cmocka_unit_test(test_proto_check_sampling_ranges),
+        cmocka_unit_test(test_proto_check_input),          cmocka_unit_test(test_proto_check_lengths),
+        cmocka_unit_test(test_proto_check_other_requests), cmocka_unit_test(test_proto_check_hello_and_version),
     };
 
     return cmocka_run_group_tests_name("proto_check", tests, NULL, NULL);

@@ -46,6 +46,9 @@ typedef struct RowOps {
     void (*to_f16)(const float *x, size_t n, uint16_t *half);
     /* Softmax over the scores of [begin, end), then the weighted sum of values in rising position. */
     void (*attention)(const AttentionRow *row);
+    /* The same for rows of one k, v, kv_stride, n_group and head_size, each with its own range, scores and out: the same
+     * bits, and keys and values are read once for all of them. */
+    void (*attention_rows)(const AttentionRow *rows, size_t n_rows);
     /* x[n] -> exp(x) for any finite x (0 below the range, +inf above); error below 2 ulp. Shared with the sampler. */
     void (*exp)(const float *x, size_t n, float *y);
     /* float32 dot product in the fixed order: 16 partial sums. */

@@ -4,27 +4,21 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "backends/cpu/lanes.h"
 #include "backends/cpu/row_ops.h"
 
-/* Positions are taken a block at a time, 8 KiB of keys or values, so that all heads of the group read them from the
- * first-level cache. Where float16 has instructions, they are read as they are; elsewhere a block is expanded first. */
+/* Positions are taken a block at a time, so that all rows and heads read its keys or values from the first-level cache.
+ * Converting float16 costs as much as three products. For a few heads it is done in registers, each time; for many, or
+ * where float16 has no instructions, a block is expanded to float32 once. */
 enum { BLOCK_VALUES = 4096, BLOCK_WIDTH_MAX = BLOCK_VALUES / 4 };
 
 #if defined(__F16C__)
-typedef uint16_t Cached;
-#define cached_load lanes_load_f16
+enum { F16_IS_CHEAP = 1 };
 #else
-typedef float Cached;
-#define cached_load lanes_load
+enum { F16_IS_CHEAP = 0 };
 #endif
-
-/* A block of keys or values: row j at rows + j * stride. */
-typedef struct CachedBlock {
-    const Cached *rows;
-    size_t stride;
-} CachedBlock;
 
 /* Sums that fit the registers: heads x positions for scores, heads x 16 lanes of a head for outputs. */
 enum {
@@ -33,28 +27,57 @@ enum {
     VALUES_AT_ONCE = LANES_PARTS == 1 ? 4 : 2,
 };
 
-static CachedBlock cached_block(const uint16_t *half, size_t stride, size_t n_positions, size_t width, float *expanded) {
-#if defined(__F16C__)
-    return (CachedBlock){ half, stride };
-#else
-    for (size_t j = 0; j < n_positions; j++)
+/* Keys or values of positions [first, first + n): element d of position j is value (j - first) * stride + d of `half`,
+ * or of `expanded` where that is not NULL. */
+typedef struct CachedBlock {
+    const uint16_t *half;
+    const float *expanded;
+    size_t stride;
+    size_t first, n;
+} CachedBlock;
+
+static CachedBlock block_read(const uint16_t *cache, size_t kv_stride, size_t first, size_t n, size_t width, float *expanded) {
+    const uint16_t *half = cache + first * kv_stride;
+
+    for (size_t j = 0; expanded && j < n; j++)
         for (size_t d = 0; d < width; d += N_LANES)
-            lanes_store(expanded + j * width + d, lanes_load_f16(half + j * stride + d));
-    return (CachedBlock){ expanded, width };
-#endif
+            lanes_store(expanded + j * width + d, lanes_load_f16(half + j * kv_stride + d));
+    return (CachedBlock){ half, expanded, expanded ? width : kv_stride, first, n };
 }
 
-/* Scores of n_heads heads for the first n_positions (a multiple of 4) keys of a block. */
-LANES_INLINE void score_keys(const AttentionRow *row, const float *q, CachedBlock keys, size_t n_positions, float *scores,
-                             const size_t n_heads) {
-    const size_t n = row->end - row->begin, head_size = row->head_size;
+LANES_INLINE Lanes block_load(const CachedBlock *block, size_t at, const bool is_half) {
+    return is_half ? lanes_load_f16(block->half + at) : lanes_load(block->expanded + at);
+}
 
-    for (size_t j = 0; j < n_positions; j += 4) {
+/* How many of the `left` heads to take: 4 at a time, but 5 and 6 as 3 and the rest. */
+static size_t heads_at_once(size_t left) {
+    if (left <= HEADS_AT_ONCE)
+        return left;
+    return HEADS_AT_ONCE == 4 && left <= 6 ? 3 : HEADS_AT_ONCE;
+}
+
+/* CALL(n): with n a constant, for n_heads = 1 .. HEADS_AT_ONCE. */
+#define WITH_HEADS(n_heads, CALL)                                                                                      \
+    switch (n_heads) {                                                                                                 \
+    case 1: CALL(1); break;                                                                                            \
+    case 2: CALL((HEADS_AT_ONCE < 2 ? 1 : 2)); break;                                                                  \
+    case 3: CALL((HEADS_AT_ONCE < 3 ? 1 : 3)); break;                                                                  \
+    default: CALL(HEADS_AT_ONCE); break;                                                                               \
+    }
+
+/* Scores of n_heads heads for the n >= 4 keys from value `at` of the block on. The last four overlap the four before
+ * them where n is not a multiple: the same scores, twice. */
+LANES_INLINE void score_keys(const AttentionRow *row, const float *q, const CachedBlock *block, size_t at, size_t n, float *scores,
+                             const size_t n_heads, const bool is_half) {
+    const size_t scores_stride = row->end - row->begin, head_size = row->head_size;
+
+    for (size_t step = 0; step < n; step += 4) {
+        const size_t j = step + 4 <= n ? step : n - 4;
         Quad folded[HEADS_AT_ONCE][4];
 
         UNROLL
         for (size_t first = 0; first < 4; first += KEYS_AT_ONCE) {
-            const Cached *key = keys.rows + (j + first) * keys.stride;
+            const size_t key = at + (j + first) * block->stride;
             Lanes sum[HEADS_AT_ONCE][KEYS_AT_ONCE];
 
             UNROLL
@@ -67,7 +90,7 @@ LANES_INLINE void score_keys(const AttentionRow *row, const float *q, CachedBloc
 
                 UNROLL
                 for (size_t i = 0; i < KEYS_AT_ONCE; i++)
-                    values[i] = cached_load(key + i * keys.stride + d);
+                    values[i] = block_load(block, key + i * block->stride + d, is_half);
                 UNROLL
                 for (size_t h = 0; h < n_heads; h++) {
                     const Lanes q_lanes = lanes_load(q + h * head_size + d);
@@ -87,12 +110,12 @@ LANES_INLINE void score_keys(const AttentionRow *row, const float *q, CachedBloc
         for (size_t h = 0; h < n_heads; h++) {
             const Quad four = quads_fold(folded[h][0], folded[h][1], folded[h][2], folded[h][3]) * row->scale;
 
-            memcpy(scores + h * n + j, &four, sizeof(four));
+            memcpy(scores + h * scores_stride + j, &four, sizeof(four));
         }
     }
 }
 
-/* One score: for the positions past a multiple of 4, and for heads too wide for a block. */
+/* One score: for ranges of less than 4 positions, and for heads too wide for a block. */
 static float score_one(const float *q, const uint16_t *key, size_t head_size, float scale) {
     Lanes sum = lanes_of(0);
 
@@ -101,40 +124,39 @@ static float score_one(const float *q, const uint16_t *key, size_t head_size, fl
     return lanes_sum(sum) * scale;
 }
 
-/* How many of the `left` heads to take: 4 at a time, but 5 and 6 as 3 and the rest. */
-static size_t heads_at_once(size_t left) {
-    if (left <= HEADS_AT_ONCE)
-        return left;
-    return HEADS_AT_ONCE == 4 && left <= 6 ? 3 : HEADS_AT_ONCE;
+/* The part of the row's range that the block holds; false when there is none. */
+static bool row_range(const AttentionRow *row, size_t first, size_t n, size_t *fromp, size_t *top) {
+    *fromp = row->begin > first ? row->begin : first;
+    *top = row->end < first + n ? row->end : first + n;
+    return *fromp < *top;
 }
 
-static void score_group(const AttentionRow *row, float *expanded) {
-    const size_t n = row->end - row->begin, head_size = row->head_size;
-    const size_t step = head_size <= BLOCK_WIDTH_MAX ? BLOCK_VALUES / head_size / 4 * 4 : 0;
-    const uint16_t *keys = row->k + row->begin * row->kv_stride;
-    size_t j = 0;
+static void score_block(const AttentionRow *row, const CachedBlock *block) {
+    const size_t head_size = row->head_size, n = row->end - row->begin;
+    size_t from, to;
 
-    for (size_t n_step; step && j + 4 <= n; j += n_step) {
-        CachedBlock block;
-
-        n_step = n - j < step ? (n - j) / 4 * 4 : step;
-        block = cached_block(keys + j * row->kv_stride, row->kv_stride, n_step, head_size, expanded);
-        for (size_t h = 0, n_heads; h < row->n_group; h += n_heads) {
-            const float *q = row->q + h * head_size;
-            float *scores = row->scores + h * n + j;
-
-            n_heads = heads_at_once(row->n_group - h);
-            switch (n_heads) {
-            case 1: score_keys(row, q, block, n_step, scores, 1); break;
-            case 2: score_keys(row, q, block, n_step, scores, HEADS_AT_ONCE < 2 ? 1 : 2); break;
-            case 3: score_keys(row, q, block, n_step, scores, HEADS_AT_ONCE < 3 ? 1 : 3); break;
-            default: score_keys(row, q, block, n_step, scores, HEADS_AT_ONCE); break;
-            }
-        }
-    }
-    for (; j < n; j++)
+    if (!row_range(row, block->first, block->n, &from, &to))
+        return;
+    if (to - from < 4 || head_size > BLOCK_WIDTH_MAX) {
         for (size_t h = 0; h < row->n_group; h++)
-            row->scores[h * n + j] = score_one(row->q + h * head_size, keys + j * row->kv_stride, head_size, row->scale);
+            for (size_t j = from; j < to; j++)
+                row->scores[h * n + j - row->begin] =
+                    score_one(row->q + h * head_size, row->k + j * row->kv_stride, head_size, row->scale);
+        return;
+    }
+    for (size_t h = 0, n_heads; h < row->n_group; h += n_heads) {
+        const float *q = row->q + h * head_size;
+        float *scores = row->scores + h * n + (from - row->begin);
+        const size_t at = (from - block->first) * block->stride;
+
+        n_heads = heads_at_once(row->n_group - h);
+#define SCORE_HALF(count) score_keys(row, q, block, at, to - from, scores, count, true)
+#define SCORE_EXPANDED(count) score_keys(row, q, block, at, to - from, scores, count, false)
+        if (F16_IS_CHEAP && !block->expanded)
+            WITH_HEADS(n_heads, SCORE_HALF)
+        else
+            WITH_HEADS(n_heads, SCORE_EXPANDED)
+    }
 }
 
 /* Scores become weights: exp(score - greatest) x (1 / sum). */
@@ -155,10 +177,11 @@ static void softmax_head(float *scores, size_t n) {
         lanes_store_n(scores + j, n - j, lanes_mul(lanes_load_n(scores + j, n - j, 0), factor));
 }
 
-/* out[h][16 n_lanes] += sum over positions of weight[h] x value, one position after the other, for n_heads heads. */
-LANES_INLINE void add_values(const AttentionRow *row, const float *weights, CachedBlock values, size_t n_positions, float *out,
-                             const size_t n_heads, const size_t n_lanes) {
-    const size_t n = row->end - row->begin;
+/* out[h][16 n_lanes] += sum over n positions from value `at` of the block on of weight[h] x value, one position after the
+ * other, for n_heads heads. */
+LANES_INLINE void add_values(const AttentionRow *row, const float *weights, const CachedBlock *block, size_t at, size_t n, float *out,
+                             const size_t n_heads, const size_t n_lanes, const bool is_half) {
+    const size_t weights_stride = row->end - row->begin;
     Lanes sum[HEADS_AT_ONCE][VALUES_AT_ONCE];
 
     UNROLL
@@ -166,15 +189,15 @@ LANES_INLINE void add_values(const AttentionRow *row, const float *weights, Cach
         UNROLL
         for (size_t i = 0; i < n_lanes; i++)
             sum[h][i] = lanes_load(out + h * row->head_size + i * N_LANES);
-    for (size_t j = 0; j < n_positions; j++) {
+    for (size_t j = 0; j < n; j++) {
         Lanes value[VALUES_AT_ONCE];
 
         UNROLL
         for (size_t i = 0; i < n_lanes; i++)
-            value[i] = cached_load(values.rows + j * values.stride + i * N_LANES);
+            value[i] = block_load(block, at + j * block->stride + i * N_LANES, is_half);
         UNROLL
         for (size_t h = 0; h < n_heads; h++) {
-            const Lanes weight = lanes_of(weights[h * n + j]);
+            const Lanes weight = lanes_of(weights[h * weights_stride + j]);
 
             UNROLL
             for (size_t i = 0; i < n_lanes; i++)
@@ -189,64 +212,94 @@ LANES_INLINE void add_values(const AttentionRow *row, const float *weights, Cach
 }
 
 /* `width` outputs of n_heads heads. */
-LANES_INLINE void add_values_heads(const AttentionRow *row, const float *weights, CachedBlock values, size_t n_positions,
-                                   size_t width, float *out, const size_t n_heads) {
+LANES_INLINE void add_values_heads(const AttentionRow *row, const float *weights, const CachedBlock *block, size_t at, size_t n,
+                                   size_t width, float *out, const size_t n_heads, const bool is_half) {
     size_t d = 0;
 
     for (; d + VALUES_AT_ONCE * N_LANES <= width; d += VALUES_AT_ONCE * N_LANES)
-        add_values(row, weights, (CachedBlock){ values.rows + d, values.stride }, n_positions, out + d, n_heads, VALUES_AT_ONCE);
+        add_values(row, weights, block, at + d, n, out + d, n_heads, VALUES_AT_ONCE, is_half);
     for (; d < width; d += N_LANES)
-        add_values(row, weights, (CachedBlock){ values.rows + d, values.stride }, n_positions, out + d, n_heads, 1);
+        add_values(row, weights, block, at + d, n, out + d, n_heads, 1, is_half);
 }
 
-/* Outputs [first, first + width) of all heads. */
-static void add_values_group(const AttentionRow *row, size_t first, size_t width, float *expanded) {
-    const size_t n = row->end - row->begin, step = BLOCK_VALUES / width;
+/* Outputs [out_first, out_first + width) of all heads, from a block of the same part of the values. */
+static void add_values_block(const AttentionRow *row, const CachedBlock *block, size_t out_first, size_t width) {
+    const size_t n = row->end - row->begin;
+    size_t from, to;
 
-    for (size_t j = 0, n_step; j < n; j += n_step) {
-        CachedBlock block;
+    if (!row_range(row, block->first, block->n, &from, &to))
+        return;
+    for (size_t h = 0, n_heads; h < row->n_group; h += n_heads) {
+        const float *weights = row->scores + h * n + (from - row->begin);
+        const size_t at = (from - block->first) * block->stride;
+        float *out = row->out + h * row->head_size + out_first;
 
-        n_step = n - j < step ? n - j : step;
-        block = cached_block(row->v + (row->begin + j) * row->kv_stride + first, row->kv_stride, n_step, width, expanded);
-        for (size_t h = 0, n_heads; h < row->n_group; h += n_heads) {
-            const float *weights = row->scores + h * n + j;
-            float *out = row->out + h * row->head_size + first;
-
-            n_heads = heads_at_once(row->n_group - h);
-            switch (n_heads) {
-            case 1: add_values_heads(row, weights, block, n_step, width, out, 1); break;
-            case 2: add_values_heads(row, weights, block, n_step, width, out, HEADS_AT_ONCE < 2 ? 1 : 2); break;
-            case 3: add_values_heads(row, weights, block, n_step, width, out, HEADS_AT_ONCE < 3 ? 1 : 3); break;
-            default: add_values_heads(row, weights, block, n_step, width, out, HEADS_AT_ONCE); break;
-            }
-        }
+        n_heads = heads_at_once(row->n_group - h);
+#define ADD_HALF(count) add_values_heads(row, weights, block, at, to - from, width, out, count, true)
+#define ADD_EXPANDED(count) add_values_heads(row, weights, block, at, to - from, width, out, count, false)
+        if (F16_IS_CHEAP && !block->expanded)
+            WITH_HEADS(n_heads, ADD_HALF)
+        else
+            WITH_HEADS(n_heads, ADD_EXPANDED)
     }
 }
 
 /**
- * attention() - one query row of one group of heads
+ * attention_rows() - query rows of one group of heads
+ * @rows:  rows of the same k, v, kv_stride, n_group and head_size; each has its own range, scratch and output
  *
  * SPEC of the bits, the same for every build: score j = (sum over d of q[d] k[j][d], 16 partial sums by d mod 16, added
  * in the fixed tree) x scale. weight j = exp(score j - greatest score) x (1 / sum of these), the sum by 16 partial sums
  * by (j - begin) mod 16 and the tree. out[d] = sum over j, in rising order, of weight j x v[j][d], one partial sum.
- * Products and sums are rounded separately. How positions and heads are blocked changes nothing. An empty range
+ * Products and sums are rounded separately. How positions, heads and
+ * rows are blocked changes nothing. An empty range
  * gives zeros. Keys and values that are not finite give an unspecified result, never undefined behaviour.
  */
-static void attention(const AttentionRow *row) {
-    const size_t n = row->end - row->begin, head_size = row->head_size;
-#if defined(__F16C__)
-    float *const expanded = NULL;
-#else
-    _Alignas(64) float expanded[BLOCK_VALUES];
-#endif
+static void attention_rows(const AttentionRow *rows, size_t n_rows) {
+    _Alignas(64) float buffer[BLOCK_VALUES];
+    const AttentionRow *shared = rows;
+    const size_t head_size = shared->head_size, n_tiles = n_rows * ((shared->n_group + HEADS_AT_ONCE - 1) / HEADS_AT_ONCE);
+    float *const expanded = F16_IS_CHEAP && n_tiles <= 2 ? NULL : buffer;
+    size_t begin = SIZE_MAX, end = 0, step, width;
 
-    assert(row->begin <= row->end && head_size && head_size % N_LANES == 0);
-    score_group(row, expanded);
-    for (size_t h = 0; h < row->n_group && n; h++)
-        softmax_head(row->scores + h * n, n);
-    memset(row->out, 0, row->n_group * head_size * sizeof(*row->out)); /* not before: out may be q */
-    for (size_t first = 0; first < head_size; first += BLOCK_WIDTH_MAX)
-        add_values_group(row, first, head_size - first < BLOCK_WIDTH_MAX ? head_size - first : BLOCK_WIDTH_MAX, expanded);
+    assert(n_rows && head_size && head_size % N_LANES == 0);
+    for (size_t r = 0; r < n_rows; r++) {
+        assert(rows[r].begin <= rows[r].end && rows[r].k == shared->k && rows[r].v == shared->v);
+        assert(rows[r].kv_stride == shared->kv_stride && rows[r].n_group == shared->n_group && rows[r].head_size == head_size);
+        begin = rows[r].begin < begin ? rows[r].begin : begin;
+        end = rows[r].end > end ? rows[r].end : end;
+    }
+    width = head_size < BLOCK_WIDTH_MAX ? head_size : BLOCK_WIDTH_MAX;
+    step = BLOCK_VALUES / width;
+    for (size_t first = begin; first < end; first += step) {
+        const size_t n = end - first < step ? end - first : step;
+        const CachedBlock block = block_read(shared->k, shared->kv_stride, first, n, width, expanded);
+
+        for (size_t r = 0; r < n_rows; r++)
+            score_block(&rows[r], &block);
+    }
+    for (size_t r = 0; r < n_rows; r++) {
+        const size_t n = rows[r].end - rows[r].begin;
+
+        for (size_t h = 0; h < rows[r].n_group && n; h++)
+            softmax_head(rows[r].scores + h * n, n);
+        memset(rows[r].out, 0, rows[r].n_group * head_size * sizeof(*rows[r].out)); /* not before: out may be q */
+    }
+    for (size_t out_first = 0; out_first < head_size; out_first += width) {
+        width = head_size - out_first < BLOCK_WIDTH_MAX ? head_size - out_first : BLOCK_WIDTH_MAX;
+        step = BLOCK_VALUES / width;
+        for (size_t first = begin; first < end; first += step) {
+            const size_t n = end - first < step ? end - first : step;
+            const CachedBlock block = block_read(shared->v + out_first, shared->kv_stride, first, n, width, expanded);
+
+            for (size_t r = 0; r < n_rows; r++)
+                add_values_block(&rows[r], &block, out_first, width);
+        }
+    }
+}
+
+static void attention(const AttentionRow *row) {
+    attention_rows(row, 1);
 }
 
 #endif

@@ -238,6 +238,7 @@ const RowOps ROW_OPS_NAME = {
     .quantize = quantize,
     .to_f16 = to_f16,
     .attention = attention,
+    .attention_rows = attention_rows,
     .exp = exp_row,
     .dot = dot,
 };

@@ -586,6 +586,52 @@ static void test_row_ops_attention(void **state) {
         check_attention(&more[i]);
 }
 
+/* Rows together, each with its own range, have the bits of rows alone. */
+static void check_attention_rows(size_t head_size, size_t n_group, size_t n_rows, const size_t (*ranges)[2]) {
+    enum { POSITIONS = 400 };
+    const size_t stride = head_size * 2, n_q = n_group * head_size;
+    _cleanup_(freep) uint16_t *k = malloc(POSITIONS * stride * sizeof(*k)), *v = malloc(POSITIONS * stride * sizeof(*v));
+    _cleanup_(freep) float *q = malloc(n_rows * n_q * sizeof(*q)), *out = malloc(n_rows * n_q * sizeof(*out));
+    _cleanup_(freep) float *expected = malloc(n_rows * n_q * sizeof(*expected));
+    _cleanup_(freep) float *scores = malloc(n_rows * n_group * POSITIONS * sizeof(*scores));
+    AttentionRow rows[16];
+
+    assert_true(k && v && q && out && expected && scores && n_rows <= ARRAY_LEN(rows));
+    for (size_t i = 0; i < POSITIONS * stride; i++) {
+        k[i] = f32_to_f16(draw_float(2));
+        v[i] = f32_to_f16(draw_float(3));
+    }
+    fill(q, n_rows * n_q, 2);
+    for (size_t r = 0; r < n_rows; r++) {
+        rows[r] = (AttentionRow){ .q = q + r * n_q, .k = k, .v = v, .kv_stride = stride, .begin = ranges[r][0],
+                                  .end = ranges[r][1], .n_group = n_group, .head_size = head_size, .scale = 0.25f,
+                                  .scores = scores + r * n_group * POSITIONS, .out = expected + r * n_q };
+        plain_attention(&rows[r], rows[r].scores);
+        rows[r].out = out + r * n_q;
+    }
+    EACH_BUILD(ops) {
+        memcpy(out, q, n_rows * n_q * sizeof(*out));
+        for (size_t r = 0; r < n_rows; r++)
+            rows[r].q = r % 2 ? rows[r].out : q + r * n_q; /* some in place */
+        ops->attention_rows(rows, n_rows);
+        check_row(ops, "attention_rows", out, expected, n_rows * n_q);
+    }
+}
+
+static void test_row_ops_attention_rows(void **state) {
+    static const size_t causal[][2] = { { 0, 95 }, { 0, 96 }, { 0, 97 }, { 0, 98 }, { 0, 99 }, { 0, 100 }, { 0, 101 }, { 0, 102 } };
+    static const size_t window[][2] = { { 130, 301 }, { 131, 302 }, { 132, 303 }, { 133, 304 }, { 134, 305 } };
+    static const size_t apart[][2] = { { 0, 1 }, { 399, 400 }, { 63, 66 }, { 50, 50 }, { 127, 131 }, { 2, 390 } };
+    static const size_t head_sizes[] = { 16, 64, 80, 128, 256, 1040 };
+
+    for (size_t i = 0; i < ARRAY_LEN(head_sizes); i++)
+        for (size_t n_group = 1; n_group <= 9; n_group++) {
+            check_attention_rows(head_sizes[i], n_group, 1 + n_group % ARRAY_LEN(causal), causal);
+            check_attention_rows(head_sizes[i], n_group, ARRAY_LEN(window), window);
+            check_attention_rows(head_sizes[i], n_group, ARRAY_LEN(apart), apart);
+        }
+}
+
 /* Heads wider than what is expanded at once. */
 static void test_row_ops_attention_wide_head(void **state) {
     check_attention(&(AttentionCase){ 1040, 2, 1, 12 });
@@ -625,6 +671,7 @@ int main(void) {
         cmocka_unit_test(test_row_ops_f16_values),
         cmocka_unit_test(test_row_ops_attention),
         cmocka_unit_test(test_row_ops_attention_wide_head),
+        cmocka_unit_test(test_row_ops_attention_rows),
         cmocka_unit_test(test_row_ops_select),
     };
     const char *env = getenv("TEST_SEED");

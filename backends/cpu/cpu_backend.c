@@ -30,7 +30,7 @@ typedef struct CpuBackend {
     AccountedBlock quantized; /* int8[rows][width_padded], then f32 scales[rows] */
     AccountedBlock rotated;   /* f32[n_threads][width]: the row that a worker rotates */
     size_t max_rows, width, width_padded;
-    AccountedBlock scores; /* f32[n_threads][n_heads][n_positions]; a head group uses a part */
+    AccountedBlock scores; /* f32[n_threads][score_heads()][n_positions]; a head group uses a part */
     size_t n_heads, n_positions;
 } CpuBackend;
 
@@ -82,6 +82,11 @@ static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
     return r ? r : reserve_block(backend, &self->rotated, n_threads * self->width * sizeof(float), err);
 }
 
+/* Heads whose scores a worker holds at once: enough for some rows of a head group together. */
+static size_t score_heads(const CpuBackend *self) {
+    return self->n_heads < 24 ? 24 : self->n_heads;
+}
+
 static int cpu_reserve_positions(Backend *backend, size_t n_positions, ErrText *err) {
     CpuBackend *self = cpu(backend);
     size_t n_threads = worker_pool_n_threads(backend->pool);
@@ -91,7 +96,7 @@ static int cpu_reserve_positions(Backend *backend, size_t n_positions, ErrText *
         return 0;
     n_positions = align_up(n_positions, 1024);
     self->n_positions = 0;
-    r = reserve_block(backend, &self->scores, n_threads * self->n_heads * n_positions * sizeof(float), err);
+    r = reserve_block(backend, &self->scores, n_threads * score_heads(self) * n_positions * sizeof(float), err);
     if (!r)
         self->n_positions = n_positions;
     return r;
@@ -327,48 +332,68 @@ static void cpu_rope(Backend *backend, float *x, const float *cos, const float *
     run_rows(backend, rope_rows, &loop, rows, n_heads * head_size);
 }
 
+#define ATTENTION_ROWS_MAX 8
+
 typedef struct AttentionLoop {
     CpuBackend *self;
     const AttentionCall *call;
+    size_t batch; /* rows taken together, so that they share the reading of keys and values */
 } AttentionLoop;
 
-/* Index of the loop: row * n_kv_heads + KV head. */
+/* Index of the loop: batch of rows * n_kv_heads + KV head. */
 static void attention_groups(void *arg, size_t begin, size_t end, unsigned int worker) {
     const AttentionLoop *loop = arg;
     const AttentionCall *call = loop->call;
     CpuBackend *self = loop->self;
     size_t hd = call->head_size, stride = call->n_kv_heads * hd, n_group = call->n_heads / call->n_kv_heads;
+    float *scores = (float *)self->scores.data + worker * score_heads(self) * self->n_positions;
 
     for (size_t index = begin; index < end; index++) {
-        size_t row = index / call->n_kv_heads, kv_head = index % call->n_kv_heads, last = call->position + row;
-        float *q = call->q + (row * call->n_heads + kv_head * n_group) * hd;
-        AttentionRow attention = {
-            .q = q,
-            .k = (const uint16_t *)call->k_cache + kv_head * hd,
-            .v = (const uint16_t *)call->v_cache + kv_head * hd,
-            .kv_stride = stride,
-            .begin = call->window && last >= call->window ? last + 1 - call->window : 0,
-            .end = last + 1,
-            .n_group = n_group,
-            .head_size = hd,
-            .scale = call->scale,
-            .scores = (float *)self->scores.data + worker * self->n_heads * self->n_positions,
-            .out = q,
-        };
+        size_t first = index / call->n_kv_heads * loop->batch, kv_head = index % call->n_kv_heads;
+        size_t n = call->rows - first < loop->batch ? call->rows - first : loop->batch;
+        AttentionRow rows[ATTENTION_ROWS_MAX];
 
-        self->row_ops->attention(&attention);
+        for (size_t i = 0; i < n; i++) {
+            size_t last = call->position + first + i;
+            float *q = call->q + ((first + i) * call->n_heads + kv_head * n_group) * hd;
+
+            rows[i] = (AttentionRow){
+                .q = q,
+                .k = (const uint16_t *)call->k_cache + kv_head * hd,
+                .v = (const uint16_t *)call->v_cache + kv_head * hd,
+                .kv_stride = stride,
+                .begin = call->window && last >= call->window ? last + 1 - call->window : 0,
+                .end = last + 1,
+                .n_group = n_group,
+                .head_size = hd,
+                .scale = call->scale,
+                .scores = scores + i * n_group * self->n_positions,
+                .out = q,
+            };
+        }
+        self->row_ops->attention_rows(rows, n);
     }
+}
+
+/* Rows taken together: as many as the scores of one worker hold, but not so many that a worker has nothing to do. */
+static size_t attention_batch(const CpuBackend *self, const AttentionCall *call, size_t n_threads) {
+    size_t held = score_heads(self) / (call->n_heads / call->n_kv_heads), shared = call->rows * call->n_kv_heads / (4 * n_threads);
+    size_t batch = held < ATTENTION_ROWS_MAX ? held : ATTENTION_ROWS_MAX;
+
+    batch = shared < batch ? shared : batch;
+    return batch ? batch : 1;
 }
 
 static void cpu_attention(Backend *backend, const AttentionCall *call) {
     CpuBackend *self = cpu(backend);
-    AttentionLoop loop = { .self = self, .call = call };
+    AttentionLoop loop = { self, call, attention_batch(self, call, worker_pool_n_threads(backend->pool)) };
+    size_t n_batches = (call->rows + loop.batch - 1) / loop.batch;
     size_t width = call->n_kv_heads * call->head_size, n_values = call->rows * width;
 
     assert(call->position + call->rows <= self->n_positions);
     self->row_ops->to_f16(call->k, n_values, (uint16_t *)call->k_cache + call->position * width);
     self->row_ops->to_f16(call->v, n_values, (uint16_t *)call->v_cache + call->position * width);
-    worker_pool_run(backend->pool, attention_groups, &loop, call->rows * call->n_kv_heads, 1);
+    worker_pool_run(backend->pool, attention_groups, &loop, n_batches * call->n_kv_heads, 1);
 }
 
 typedef struct GatedLoop {

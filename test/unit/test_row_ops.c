@@ -1,43 +1,10 @@
 /* Every build of the row operators that this machine can run gives the bits of plain loops written here, for every
  * length around 16 and with the floats after the row untouched; the loops are compared with double. */
-#include <float.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test/unit/row_ops_plain.h"
 
-#include <cmocka.h>
-
-#include "backends/cpu/row_ops.h"
-#include "base/cleanup.h"
-#include "base/cpu.h"
-#include "base/f16.h"
 #include "quant/rotate.h"
 
-enum { N_MAX = 1024, GUARD = 4 };
-
 static const size_t lengths[] = { 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 251, 576, 1000 };
-static const float untouched = -3.0625e20f;
-static uint64_t seed;
-
-static uint32_t draw(void) {
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 32);
-}
-
-/* In [-range, range), with all fraction bits in use. */
-static float draw_float(float range) {
-    return (float)((double)(int32_t)draw() / 2147483648.0 * (double)range);
-}
-
-static void fill(float *x, size_t n, float range) {
-    for (size_t i = 0; i < n; i++)
-        x[i] = draw_float(range);
-}
 
 /* Fills a guarded row at an odd place of the buffer and returns the row. */
 static float *guarded(float *buffer, size_t shift) {
@@ -52,73 +19,9 @@ static void check_guard(const float *buffer, const float *row, size_t n) {
             assert_memory_equal(p, &untouched, sizeof(*p));
 }
 
-static bool same_value(float a, float b) {
-    return !memcmp(&a, &b, sizeof(a)) || (isnan(a) && isnan(b));
-}
-
-static void check_row(const RowOps *ops, const char *what, const float *actual, const float *expected, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (!same_value(actual[i], expected[i]))
-            fail_msg("%s %s n=%zu: [%zu] is %a, expected %a", ops->name, what, n, i, (double)actual[i], (double)expected[i]);
-}
-
-#define EACH_BUILD(ops)                                                                                                \
-    for (size_t build_ = 0; build_ < row_ops_n(); build_++)                                                            \
-        for (const RowOps *ops = row_ops_at(build_); ops && !(ops->need & ~cpu_features()); ops = NULL)
-
-/* --- plain loops ---------------------------------------------------------------------------------------------------- */
-
-static float plain_tree(float *sum) {
-    for (size_t step = 8; step; step /= 2)
-        for (size_t i = 0; i < step; i++)
-            sum[i] = sum[i] + sum[i + step];
-    return sum[0];
-}
-
-static float plain_dot(const float *a, const float *b, size_t n) {
-    float sum[16] = { 0 };
-
-    for (size_t i = 0; i < n; i++) {
-        float product = a[i] * b[i];
-
-        sum[i % 16] = sum[i % 16] + product;
-    }
-    return plain_tree(sum);
-}
-
-/* The documented steps of exp, one number at a time. */
-static float plain_exp(float x) {
-    static const float q[] = { 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f };
-    float n, r, p, product;
-    int k;
-
-    if (isnan(x))
-        return x;
-    x = fminf(fmaxf(x, -105), 89);
-    product = x * 0x1.715476p0f;
-    n = rintf(product);
-    k = (int)n;
-    product = n * 0.693359375f;
-    r = x - product;
-    product = n * -2.12194440e-4f;
-    r = r - product;
-    p = q[0];
-    for (size_t i = 1; i < ARRAY_LEN(q); i++) {
-        product = p * r;
-        p = product + q[i];
-    }
-    product = r * r;
-    product = p * product;
-    p = product + r;
-    p = p + 1;
-    return ldexpf(p, k); /* rounds once, as the kernels do */
-}
-
 static uint16_t plain_f16(float x) {
     return f32_to_f16(x > 65504 ? 65504 : x < -65504 ? -65504 : x);
 }
-
-/* --- tests ---------------------------------------------------------------------------------------------------------- */
 
 static void test_row_ops_dot(void **state) {
     float a[N_MAX + 1], b[N_MAX];
@@ -461,183 +364,6 @@ static void test_row_ops_to_f16_infinity(void **state) {
     }
 }
 
-/* A row with one position has weight 1: its values come out as they are. All 65536 halves, by both ways of reading. */
-static void test_row_ops_f16_values(void **state) {
-    enum { HEAD = 1024 };
-    uint16_t k[HEAD] = { 0 }, v[HEAD];
-    float q[HEAD] = { 0 }, score, out[HEAD];
-
-    EACH_BUILD(ops)
-        for (uint32_t first = 0; first < 65536; first += HEAD) {
-            AttentionRow row = { .q = q, .k = k, .v = v, .kv_stride = HEAD, .end = 1, .n_group = 1, .head_size = HEAD,
-                                 .scale = 1, .scores = &score, .out = out };
-
-            for (uint32_t i = 0; i < HEAD; i++)
-                v[i] = (uint16_t)(first + i);
-            ops->attention(&row);
-            for (uint32_t i = 0; i < HEAD; i++) {
-                float expected = f16_to_f32(v[i]) + 0.0f; /* a sum that starts at +0 */
-
-                check_row(ops, "value of f16", &out[i], &expected, 1);
-            }
-        }
-}
-
-static void plain_attention(const AttentionRow *row, float *weights) {
-    size_t n = row->end - row->begin;
-
-    for (size_t h = 0; h < row->n_group; h++) {
-        float sum[16] = { 0 }, max = -INFINITY, total;
-
-        for (size_t j = 0; j < n; j++) {
-            float key[2 * N_MAX], score;
-
-            for (size_t d = 0; d < row->head_size; d++)
-                key[d] = f16_to_f32(row->k[(row->begin + j) * row->kv_stride + d]);
-            score = plain_dot(row->q + h * row->head_size, key, row->head_size);
-            weights[j] = score * row->scale;
-            max = weights[j] > max ? weights[j] : max;
-        }
-        for (size_t j = 0; j < n; j++) {
-            weights[j] = plain_exp(weights[j] - max);
-            sum[j % 16] = sum[j % 16] + weights[j];
-        }
-        total = n ? 1.0f / plain_tree(sum) : 0;
-        for (size_t d = 0; d < row->head_size; d++) {
-            float out = 0;
-
-            for (size_t j = 0; j < n; j++) {
-                float weight = weights[j] * total, product = weight * f16_to_f32(row->v[(row->begin + j) * row->kv_stride + d]);
-
-                out = out + product;
-            }
-            row->out[h * row->head_size + d] = out;
-        }
-    }
-}
-
-typedef struct AttentionCase {
-    size_t head_size, n_group, begin, end;
-} AttentionCase;
-
-static void check_attention(const AttentionCase *c) {
-    const size_t n = c->end - c->begin, stride = c->head_size * 2 + 16;
-    _cleanup_(freep) uint16_t *k = malloc((c->end + 1) * stride * sizeof(*k)), *v = malloc((c->end + 1) * stride * sizeof(*v));
-    _cleanup_(freep) float *q = malloc(c->n_group * c->head_size * sizeof(*q));
-    _cleanup_(freep) float *out = malloc((c->n_group * c->head_size + 1) * sizeof(*out));
-    _cleanup_(freep) float *expected = malloc(c->n_group * c->head_size * sizeof(*expected));
-    _cleanup_(freep) float *scores = malloc((c->n_group * n + 1) * sizeof(*scores));
-    AttentionRow row = { .q = q, .k = k, .v = v, .kv_stride = stride, .begin = c->begin, .end = c->end, .n_group = c->n_group,
-                         .head_size = c->head_size, .scale = 0.25f, .scores = scores, .out = expected };
-
-    assert_true(k && v && q && out && expected && scores);
-    for (size_t i = 0; i < (c->end + 1) * stride; i++) { /* what stands outside the range would poison the result */
-        bool inside = i / stride >= c->begin && i / stride < c->end && i % stride < c->head_size;
-
-        k[i] = inside ? f32_to_f16(draw_float(2)) : 0x7e00;
-        v[i] = inside ? f32_to_f16(draw_float(3)) : 0x7e00;
-    }
-    fill(q, c->n_group * c->head_size, 2);
-    plain_attention(&row, scores);
-    EACH_BUILD(ops) {
-        row.out = out;
-        out[c->n_group * c->head_size] = scores[c->n_group * n] = untouched;
-        ops->attention(&row);
-        check_row(ops, "attention", out, expected, c->n_group * c->head_size);
-        assert_memory_equal(&out[c->n_group * c->head_size], &untouched, sizeof(float));
-        assert_memory_equal(&scores[c->n_group * n], &untouched, sizeof(float));
-        memcpy(out, q, c->n_group * c->head_size * sizeof(*out));
-        row.q = out;
-        ops->attention(&row);
-        row.q = q;
-        check_row(ops, "attention in place", out, expected, c->n_group * c->head_size);
-    }
-    for (size_t h = 0; h < c->n_group; h++) { /* against double */
-        double total = 0, max = -INFINITY;
-        _cleanup_(freep) double *weights = malloc((n + 1) * sizeof(*weights));
-
-        assert_non_null(weights);
-        for (size_t j = 0; j < n; j++) {
-            weights[j] = 0;
-            for (size_t d = 0; d < c->head_size; d++)
-                weights[j] += (double)q[h * c->head_size + d] * (double)f16_to_f32(k[(c->begin + j) * stride + d]) * 0.25;
-            max = fmax(max, weights[j]);
-        }
-        for (size_t j = 0; j < n; j++)
-            total += weights[j] = exp(weights[j] - max);
-        for (size_t d = 0; d < c->head_size; d++) {
-            double exact = 0;
-
-            for (size_t j = 0; j < n; j++)
-                exact += weights[j] / total * (double)f16_to_f32(v[(c->begin + j) * stride + d]);
-            assert_true(fabs((double)expected[h * c->head_size + d] - exact) < 1e-4);
-        }
-    }
-}
-
-static void test_row_ops_attention(void **state) {
-    static const size_t heads[] = { 16, 48, 64, 80, 128, 256, 512 };
-    static const AttentionCase more[] = { { 64, 3, 0, 0 }, { 64, 3, 5, 5 }, { 64, 9, 0, 1000 }, { 256, 4, 700, 1212 }, { 128, 6, 0, 513 } };
-
-    for (size_t a = 0; a < ARRAY_LEN(heads); a++)
-        for (size_t n = 1; n <= 70; n += n < 20 ? 1 : 7)
-            check_attention(&(AttentionCase){ heads[a], 1 + (a + n) % 4, n % 3 * 7, n % 3 * 7 + n });
-    for (size_t i = 0; i < ARRAY_LEN(more); i++)
-        check_attention(&more[i]);
-}
-
-/* Rows together, each with its own range, have the bits of rows alone. */
-static void check_attention_rows(size_t head_size, size_t n_group, size_t n_rows, const size_t (*ranges)[2]) {
-    enum { POSITIONS = 400 };
-    const size_t stride = head_size * 2, n_q = n_group * head_size;
-    _cleanup_(freep) uint16_t *k = malloc(POSITIONS * stride * sizeof(*k)), *v = malloc(POSITIONS * stride * sizeof(*v));
-    _cleanup_(freep) float *q = malloc(n_rows * n_q * sizeof(*q)), *out = malloc(n_rows * n_q * sizeof(*out));
-    _cleanup_(freep) float *expected = malloc(n_rows * n_q * sizeof(*expected));
-    _cleanup_(freep) float *scores = malloc(n_rows * n_group * POSITIONS * sizeof(*scores));
-    AttentionRow rows[16];
-
-    assert_true(k && v && q && out && expected && scores && n_rows <= ARRAY_LEN(rows));
-    for (size_t i = 0; i < POSITIONS * stride; i++) {
-        k[i] = f32_to_f16(draw_float(2));
-        v[i] = f32_to_f16(draw_float(3));
-    }
-    fill(q, n_rows * n_q, 2);
-    for (size_t r = 0; r < n_rows; r++) {
-        rows[r] = (AttentionRow){ .q = q + r * n_q, .k = k, .v = v, .kv_stride = stride, .begin = ranges[r][0],
-                                  .end = ranges[r][1], .n_group = n_group, .head_size = head_size, .scale = 0.25f,
-                                  .scores = scores + r * n_group * POSITIONS, .out = expected + r * n_q };
-        plain_attention(&rows[r], rows[r].scores);
-        rows[r].out = out + r * n_q;
-    }
-    EACH_BUILD(ops) {
-        memcpy(out, q, n_rows * n_q * sizeof(*out));
-        for (size_t r = 0; r < n_rows; r++)
-            rows[r].q = r % 2 ? rows[r].out : q + r * n_q; /* some in place */
-        ops->attention_rows(rows, n_rows);
-        check_row(ops, "attention_rows", out, expected, n_rows * n_q);
-    }
-}
-
-static void test_row_ops_attention_rows(void **state) {
-    static const size_t causal[][2] = { { 0, 95 }, { 0, 96 }, { 0, 97 }, { 0, 98 }, { 0, 99 }, { 0, 100 }, { 0, 101 }, { 0, 102 } };
-    static const size_t window[][2] = { { 130, 301 }, { 131, 302 }, { 132, 303 }, { 133, 304 }, { 134, 305 } };
-    static const size_t apart[][2] = { { 0, 1 }, { 399, 400 }, { 63, 66 }, { 50, 50 }, { 127, 131 }, { 2, 390 } };
-    static const size_t head_sizes[] = { 16, 64, 80, 128, 256, 1040 };
-
-    for (size_t i = 0; i < ARRAY_LEN(head_sizes); i++)
-        for (size_t n_group = 1; n_group <= 9; n_group++) {
-            check_attention_rows(head_sizes[i], n_group, 1 + n_group % ARRAY_LEN(causal), causal);
-            check_attention_rows(head_sizes[i], n_group, ARRAY_LEN(window), window);
-            check_attention_rows(head_sizes[i], n_group, ARRAY_LEN(apart), apart);
-        }
-}
-
-/* Heads wider than what is expanded at once. */
-static void test_row_ops_attention_wide_head(void **state) {
-    check_attention(&(AttentionCase){ 1040, 2, 1, 12 });
-    check_attention(&(AttentionCase){ 2048, 2, 0, 9 });
-}
-
 static void test_row_ops_select(void **state) {
     const uint32_t all = CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI | CPU_AMX_INT8;
 
@@ -668,17 +394,8 @@ int main(void) {
         cmocka_unit_test(test_row_ops_quantize_hostile),
         cmocka_unit_test(test_row_ops_to_f16),
         cmocka_unit_test(test_row_ops_to_f16_infinity),
-        cmocka_unit_test(test_row_ops_f16_values),
-        cmocka_unit_test(test_row_ops_attention),
-        cmocka_unit_test(test_row_ops_attention_wide_head),
-        cmocka_unit_test(test_row_ops_attention_rows),
         cmocka_unit_test(test_row_ops_select),
     };
-    const char *env = getenv("TEST_SEED");
-
-    seed = env ? strtoull(env, NULL, 0) : 20240608;
-    printf("seed %llu (TEST_SEED sets another)\n", (unsigned long long)seed);
-    for (size_t i = 0; i < row_ops_n(); i++)
-        printf("%s: %s\n", row_ops_at(i)->name, row_ops_at(i)->need & ~cpu_features() ? "absent on this machine" : "tested");
+    row_ops_begin(20240608);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -246,7 +246,8 @@ class Ctl(DaemonCase):
         terminal = Terminal([CTL, "chat"], self.environment())
         terminal.read_until(r">")
         terminal.write("Write a very long story about a river, a mill and a town by the sea, with many details.\n")
-        terminal.read_until(r"details\.\s+\S+ \S+ \S+")
+        # Not by what the terminal shows: the line may be echoed, and drawn anew, before it is read.
+        self.daemon.wait_until(lambda status: status.requests_running == 1, "the question is being answered")
         terminal.write("\x03")
         terminal.read_until(r"(?i)cancel.*>")
         self.daemon.wait_idle()

@@ -99,12 +99,12 @@ void listener_close(Listener *listener) {
         evconnlistener_free(listener->event);
     if (listener->retry)
         event_free(listener->retry);
-    if (listener->fd >= 0)
-        close(listener->fd);
-    /* Another daemon may have taken the path over meanwhile. */
+    /* Another daemon may have taken the path over meanwhile. While our socket is open its inode is not used again. */
     if (listener->path && !lstat(listener->path, &info) && info.st_dev == listener->device &&
         info.st_ino == listener->inode)
         unlink(listener->path);
+    if (listener->fd >= 0)
+        close(listener->fd);
     free(listener->path);
     *listener = (Listener){ .fd = -1 };
 }

@@ -44,8 +44,9 @@ int request_new(Request **requestp, Connection *connection, Coordgen__V1__Reques
     assert_on_loop(&server->loop);
     if (!request)
         return err_raise(-ENOMEM);
-    /* The decoded message is at most a small multiple of its bytes; texts, which are the most of it, count once. */
-    r = account_charge(&server->accounts, ACCOUNT_SESSIONS, &request->bill, sizeof(*request) + 2 * len_bytes);
+    /* What decoding may have allocated at most: the message stays until the request ends. */
+    r = account_charge(&server->accounts, ACCOUNT_SESSIONS, &request->bill,
+                       sizeof(*request) + frame_decode_budget_bytes(len_bytes));
     if (r)
         return r;
     request->server = server;

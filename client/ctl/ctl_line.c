@@ -120,6 +120,8 @@ int ctl_line_read(CtlLine *line, const char *prompt, char **textp) {
         return read_plain(line, textp);
     line->prompt = prompt;
     line->interrupted = false;
+    /* libedit prints the prompt before it takes the terminal over: a Ctrl-D typed in between would be the kernel's. */
+    el_set(line->edit, EL_PREP_TERM, 1);
     typed = el_gets(line->edit, &n);
     if (line->interrupted) {
         el_reset(line->edit);

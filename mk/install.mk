@@ -41,7 +41,7 @@ INSTALL_ITEMS = \
     $(call items,644,$(wildcard packaging/completions/bash/*),$(DATADIR)/bash-completion/completions) \
     $(call items,644,$(wildcard packaging/completions/zsh/*),$(DATADIR)/zsh/vendor-completions) \
     $(call items,644,$(wildcard packaging/conf/*),$(DOCDIR)) \
-    $(call items,644,$(wildcard packaging/examples/*),$(DOCDIR)/examples) \
+    $(call items,644,$(wildcard packaging/examples/* client/example/*.c),$(DOCDIR)/examples) \
     $(man_items)
 
 .PHONY: install uninstall

@@ -1,0 +1,157 @@
+"""What `make install` lays down, seen by a third party: an example built against the installed library, uninstall."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from daemon import SANITIZER, DaemonCase
+from settings import BUILD, SANITIZED, SLOW, TOP
+
+COMPILERS = [name for name in ("gcc", "clang", "g++") if shutil.which(name)]
+
+
+@unittest.skipIf(SANITIZED, "a sanitized build is not one to install")
+class Install(DaemonCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.root = Path(tempfile.mkdtemp(prefix="coordgen-install-"))
+        cls.installed = cls.make("install").stdout.splitlines()
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.root)
+        super().tearDownClass()
+
+    @classmethod
+    def make(cls, goal):
+        environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+        run = subprocess.run(["make", "-s", "-C", str(TOP), f"BUILD={BUILD}", goal, f"DESTDIR={cls.root}", "PREFIX=/usr"],
+                             capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL)
+        if run.returncode:
+            raise AssertionError(f"make {goal}: {run.stdout[-2000:]}{run.stderr[-2000:]}")
+        return run
+
+    def files(self):
+        return {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file() or path.is_symlink()}
+
+    def path(self, pattern):
+        found = [self.root / name for name in self.files() if re.fullmatch(pattern, name)]
+        self.assertEqual(len(found), 1, f"{pattern}: {found}")
+        return found[0]
+
+    def test_everything_is_there(self):
+        for pattern in (r"usr/sbin/coordgend", r"usr/bin/coordgenctl", r"usr/bin/coordgen-eval", r"usr/include/coordgen-client\.h",
+                        r"usr/lib/.*/libcoordgen-client\.so\.0", r"usr/lib/.*/libcoordgen-client\.so",
+                        r"usr/lib/.*/libcoordgen-client\.a", r"usr/lib/.*/pkgconfig/libcoordgen-client\.pc",
+                        r"usr/lib/systemd/system/coordgend\.service", r"usr/lib/systemd/system/coordgend\.socket",
+                        r"usr/lib/systemd/system/coordgend-admin\.socket", r"usr/lib/sysusers\.d/coordgen\.conf",
+                        r"usr/lib/tmpfiles\.d/coordgen\.conf", r"usr/share/man/man1/coordgenctl\.1",
+                        r"usr/share/man/man8/coordgend\.8", r"usr/share/bash-completion/completions/coordgenctl"):
+            self.path(pattern)
+
+    def test_nothing_of_the_build_machine_is_left_in_texts(self):
+        for name in self.files():
+            path = self.root / name
+            if path.suffix in (".pc", ".service", ".socket", ".conf", ".1", ".5", ".8", ".3", ".h"):
+                text = path.read_text()
+                self.assertNotRegex(text, r"@[A-Z_]+@", name)
+                self.assertNotIn(str(self.root), text, name)
+                self.assertNotIn(str(TOP), text, name)
+
+    def test_units(self):
+        service = self.path(r"usr/lib/systemd/system/coordgend\.service")
+        self.assertIn("ExecStart=/usr/sbin/coordgend", service.read_text())
+        if shutil.which("systemd-analyze"):
+            # The program must be where the unit says, so the check runs on a copy that names the installed one.
+            folder = Path(tempfile.mkdtemp(prefix="coordgen-units-"))
+            self.addCleanup(shutil.rmtree, folder)
+            for unit in service.parent.iterdir():
+                (folder / unit.name).write_text(unit.read_text().replace("/usr/sbin/coordgend", str(self.root / "usr/sbin/coordgend")))
+            run = subprocess.run(["systemd-analyze", "verify", "--man=no", *map(str, folder.iterdir())], capture_output=True,
+                                 text=True, env=dict(os.environ, SYSTEMD_LOG_LEVEL="warning"))
+            ours = [line for line in run.stderr.splitlines() if "coordgen" in line]
+            self.assertEqual(ours, [], run.stderr)
+            run = subprocess.run(["systemd-analyze", "security", "--offline=true", str(folder / "coordgend.service")],
+                                 capture_output=True, text=True)
+            exposure = re.search(r"Overall exposure level.*?: ([0-9.]+)", run.stdout)
+            self.assertTrue(exposure, run.stdout[-500:] + run.stderr)
+            self.assertLessEqual(float(exposure[1]), 1.0, run.stdout)
+
+    def pkg_config(self, *args):
+        pc = self.path(r"usr/lib/.*/pkgconfig/libcoordgen-client\.pc")
+        environment = dict(os.environ, PKG_CONFIG_PATH=str(pc.parent), PKG_CONFIG_SYSROOT_DIR=str(self.root))
+        run = subprocess.run(["pkg-config", *args, "libcoordgen-client"], capture_output=True, text=True, env=environment)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run.stdout.split()
+
+    def test_example_with_the_shared_library(self):
+        library = self.path(r"usr/lib/.*/libcoordgen-client\.so").parent
+        for compiler in (name for name in COMPILERS if name != "g++"):
+            with self.subTest(compiler=compiler):
+                program = self.root / f"example-{compiler}"
+                subprocess.run([compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", str(TOP / "client/example/summarise.c"),
+                                *self.pkg_config("--cflags", "--libs"), "-o", str(program)], check=True)
+                self.run_example(program, {"LD_LIBRARY_PATH": str(library)})
+                program.unlink()
+
+    def test_example_with_the_static_library(self):
+        archive = self.path(r"usr/lib/.*/libcoordgen-client\.a")
+        program = self.root / "example-static"
+        flags = [flag for flag in self.pkg_config("--cflags", "--libs", "--static") if flag != "-lcoordgen-client"]
+        subprocess.run(["gcc", str(TOP / "client/example/summarise.c"), str(archive), *flags, "-o", str(program)], check=True)
+        self.run_example(program, {})
+        program.unlink()
+
+    def test_other_example_builds(self):
+        program = self.root / "example-loop"
+        subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", str(TOP / "client/example/event_loop.c"),
+                        *self.pkg_config("--cflags", "--libs"), "-o", str(program)], check=True)
+        program.unlink()
+
+    def run_example(self, program, environment):
+        text = TOP / "packaging/examples/article.txt"
+        run = subprocess.run([program, text], capture_output=True, text=True, timeout=300 * SLOW, stdin=subprocess.DEVNULL,
+                             env={**os.environ, **environment, "COORDGEN_SOCKET": str(self.daemon.api)})
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertFalse(SANITIZER.search(run.stderr), run.stderr)
+        self.assertGreater(len(run.stdout.strip()), 20, run.stdout)
+
+    @unittest.skipUnless("g++" in COMPILERS, "no C++ compiler")
+    def test_header_is_good_cpp(self):
+        source = self.root / "h.cpp"
+        source.write_text("#include <coordgen-client.h>\nint main() { return coordgen_client_version() == nullptr; }\n")
+        subprocess.run(["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic", str(source),
+                        *self.pkg_config("--cflags", "--libs"), "-o", str(self.root / "h")], check=True)
+        source.unlink()
+        (self.root / "h").unlink()
+
+    def test_public_names_only(self):
+        for pattern, flags in ((r"usr/lib/.*/libcoordgen-client\.so\.\d+\.\d+\.\d+", ["-D"]),
+                               (r"usr/lib/.*/libcoordgen-client\.a", ["-g"])):
+            run = subprocess.run(["nm", *flags, "--defined-only", str(self.path(pattern))], capture_output=True, text=True,
+                                 check=True)
+            names = {line.split()[-1].split("@")[0] for line in run.stdout.splitlines() if len(line.split()) == 3}
+            names -= {"LIBCOORDGEN_CLIENT_0"}
+            self.assertGreater(len(names), 30)
+            self.assertEqual([name for name in names if not name.startswith("coordgen_")], [])
+
+    def test_uninstall_leaves_nothing(self):
+        second = Path(tempfile.mkdtemp(prefix="coordgen-install-"))
+        self.addCleanup(shutil.rmtree, second)
+        first, type(self).root = self.root, second
+        try:
+            self.make("install")
+            self.assertTrue(self.files())
+            self.make("uninstall")
+            self.assertEqual(self.files(), set())
+        finally:
+            type(self).root = first
+
+
+if __name__ == "__main__":
+    unittest.main()

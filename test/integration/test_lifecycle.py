@@ -31,7 +31,7 @@ class Shutdown(unittest.TestCase):
         daemon.stop()
 
     def test_sigterm_under_load_drains(self):
-        daemon = Daemon("--drain-timeout=60s")
+        daemon = Daemon(f"--drain-timeout={int(60 * SLOW)}s")
         connections = [daemon.connect() for _ in range(4)]
         running = [connection.start(prompt(f"Request {i}", 40, ignore_end=True)) for i, connection in enumerate(connections)]
         for generation in running:

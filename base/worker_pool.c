@@ -3,9 +3,14 @@
  * left; a worker that comes late finds it closed and goes on waiting. So the caller waits only for workers that took a
  * range, never for one that the system has not scheduled: on a loaded machine the loop degrades to the caller's speed.
  *
+ * A worker that was preempted in the middle of a range still holds everybody up, and a worker that spins takes time from
+ * the caller when both share a processor. So when the caller is preempted or waits again and again (the processors are
+ * busy with something else) it works alone for a while, longer each time a new try fails.
+ *
  * The gate is one word: bit 16 says open, the low 16 bits count the workers inside. Workers spin for a short while
  * after a loop, because the next operator usually follows at once, and then park.
  */
+#define _GNU_SOURCE
 #include "base/worker_pool.h"
 
 #include <assert.h>
@@ -16,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -23,6 +29,10 @@
 #define GATE_OPEN 0x10000u
 #define GATE_COUNT 0x0ffffu
 #define SPIN_NS 60000
+#define WINDOW_NS 3000000      /* of loops, after which it is judged whether the workers help */
+#define BAD_LIMIT 8            /* a bad window adds 3, a good one takes 1 away */
+#define ALONE_NS_MIN 10000000  /* the first time alone; doubles while new tries fail */
+#define ALONE_NS_MAX 640000000
 #define RANGES_PER_THREAD 4 /* uneven workers still end together; more ranges cost more counter traffic */
 
 typedef struct Worker {
@@ -41,6 +51,12 @@ struct WorkerPool {
     void *arg;
     size_t n, range;
     _Atomic size_t next;
+
+    /* The caller's: */
+    uint64_t own_ns, wait_ns; /* in this window: computing, waiting for workers */
+    long n_preempted;         /* of the calling thread when the window began */
+    unsigned int bad;
+    uint64_t alone_until_ns, alone_ns;
 
     _Atomic uint32_t gate;
     _Atomic unsigned int n_parked; /* changed under lock */
@@ -145,6 +161,7 @@ int worker_pool_new(WorkerPool **poolp, unsigned int n_threads) {
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pool->n_threads = n_threads;
+    pool->alone_ns = ALONE_NS_MIN;
     pool->workers = calloc(n_threads, sizeof(*pool->workers));
     if (!pool->workers)
         return err_raise(-ENOMEM);
@@ -163,23 +180,42 @@ unsigned int worker_pool_n_threads(const WorkerPool *pool) {
     return pool->n_threads;
 }
 
-void worker_pool_run(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t grain) {
-    size_t n_grains = (n + grain - 1) / grain, per_range;
+/* A window is bad when waiting ate what the workers brought (alone, the caller would need n_threads times its own share),
+ * or when the system took the processor from the caller. */
+static void judge_workers(WorkerPool *pool, uint64_t own_ns, uint64_t wait_ns) {
+    struct rusage usage;
+    bool is_bad;
 
-    if (!n)
+    pool->own_ns += own_ns;
+    pool->wait_ns += wait_ns;
+    if (pool->own_ns + pool->wait_ns < WINDOW_NS)
         return;
-    per_range = n_grains / (pool->n_threads * RANGES_PER_THREAD);
-    if (per_range < 1)
-        per_range = 1;
-    if (pool->n_threads == 1 || n_grains == 1) {
-        fn(arg, 0, n, 0);
+    is_bad = pool->wait_ns > pool->own_ns * (pool->n_threads - 1);
+    pool->own_ns = pool->wait_ns = 0;
+    if (!getrusage(RUSAGE_THREAD, &usage)) {
+        is_bad = is_bad || usage.ru_nivcsw > pool->n_preempted;
+        pool->n_preempted = usage.ru_nivcsw;
+    }
+    if (!is_bad) {
+        if (pool->bad)
+            pool->bad--;
+        else
+            pool->alone_ns = ALONE_NS_MIN;
         return;
     }
-    pool->fn = fn;
-    pool->arg = arg;
-    pool->n = n;
-    pool->range = per_range * grain;
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    pool->bad += 3;
+    if (pool->bad >= BAD_LIMIT) {
+        pool->alone_until_ns = clock_now_ns() + pool->alone_ns;
+        if (pool->alone_ns < ALONE_NS_MAX)
+            pool->alone_ns *= 2;
+        pool->bad = BAD_LIMIT - 3; /* the next bad window is enough */
+    }
+}
+
+/* Runs one loop with the workers; notes how long the caller had to wait for them. */
+static void run_together(WorkerPool *pool, uint64_t start_ns) {
+    uint64_t own_end_ns;
+
     atomic_store(&pool->gate, GATE_OPEN);
     if (atomic_load(&pool->n_parked)) {
         pthread_mutex_lock(&pool->lock);
@@ -188,9 +224,46 @@ void worker_pool_run(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t
     }
     take_ranges(pool, 0);
     atomic_fetch_and_explicit(&pool->gate, (uint32_t)~GATE_OPEN, memory_order_relaxed);
+    own_end_ns = clock_now_ns();
     for (unsigned int spins = 0; atomic_load_explicit(&pool->gate, memory_order_acquire) & GATE_COUNT; spins++) {
         cpu_relax();
-        if (spins > 10000) /* the worker that we wait for may need our core */
+        if (spins > 2000) /* the worker that we wait for may need our core */
             sched_yield();
     }
+    judge_workers(pool, own_end_ns - start_ns, clock_now_ns() - own_end_ns);
+}
+
+/**
+ * worker_pool_run() - call fn for ranges that cover [0, n), on this thread and the workers
+ * @grain: borders of ranges are multiples of it
+ *
+ * Thread: one caller at a time. Return: when all ranges are done.
+ */
+void worker_pool_run(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t grain) {
+    size_t n_grains = (n + grain - 1) / grain, per_range;
+    uint64_t now_ns;
+
+    if (!n)
+        return;
+    if (pool->n_threads == 1 || n_grains == 1) {
+        fn(arg, 0, n, 0);
+        return;
+    }
+    now_ns = clock_now_ns();
+    if (now_ns < pool->alone_until_ns) {
+        struct rusage usage;
+
+        fn(arg, 0, n, 0);
+        /* Preemptions in this time are not the workers' fault. */
+        if (clock_now_ns() >= pool->alone_until_ns && !getrusage(RUSAGE_THREAD, &usage))
+            pool->n_preempted = usage.ru_nivcsw;
+        return;
+    }
+    per_range = n_grains / (pool->n_threads * RANGES_PER_THREAD);
+    pool->fn = fn;
+    pool->arg = arg;
+    pool->n = n;
+    pool->range = (per_range ? per_range : 1) * grain;
+    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    run_together(pool, now_ns);
 }

@@ -253,6 +253,7 @@ static int load(EngineThread *thread, Job *job, JobNews *news, ErrText *err) {
     int r;
 
     job->engine_options.pool = thread->pool;
+    job->engine_options.heartbeat = &thread->n_beats;
     r = engine_new(&news->engine, &job->engine_options, err);
     return r == ENGINE_E_MODEL ? JOB_E_MODEL : r == ENGINE_E_MEMORY ? JOB_E_MEMORY : err_fold(r);
 }

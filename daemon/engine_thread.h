@@ -19,7 +19,7 @@ void engine_thread_pause(EngineThread *thread, Job *job, bool paused);
 
 /* For the watchdog. Any thread. */
 typedef struct EngineThreadPulse {
-    uint64_t n_beats;       /* grows with every step and job */
+    uint64_t n_beats;       /* grows with every step, job and operator */
     uint64_t busy_since_ns; /* 0: idle; else when the step that runs began */
 } EngineThreadPulse;
 EngineThreadPulse engine_thread_pulse(const EngineThread *thread);

@@ -220,19 +220,23 @@ static void on_model_change(void *arg, Model *model) {
 
 /* ---- watchdog ---------------------------------------------------------------------------------------------------------- */
 
-/* The loop lives, or this would not run; the engine thread lives when it is idle or its step is not overdue. */
+/* The loop lives, or this would not run; the engine thread lives when it is idle or has done something of late. */
 static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
     EngineThreadPulse pulse = engine_thread_pulse(server->engine_thread);
     uint64_t now_ns = clock_now_ns();
-    bool late = pulse.busy_since_ns && now_ns > pulse.busy_since_ns &&
-                (now_ns - pulse.busy_since_ns) / 1000000 > server->config->step_timeout_ms;
+    bool late;
 
+    if (pulse.n_beats != server->beats_seen || !pulse.busy_since_ns) {
+        server->beats_seen = pulse.n_beats;
+        server->beat_ns = now_ns;
+    }
+    late = (now_ns - server->beat_ns) / 1000000 > server->config->step_timeout_ms;
     if (!late)
         notify_watchdog_ping();
     else if (!server->was_late)
-        log_error(TOPIC_DAEMON, "the engine thread has been in one step for %" PRIu64 " s: the watchdog is not fed",
-                  (now_ns - pulse.busy_since_ns) / 1000000000);
+        log_error(TOPIC_DAEMON, "the engine thread has been in one operator for %" PRIu64 " s: the watchdog is not fed",
+                  (now_ns - server->beat_ns) / 1000000000);
     server->was_late = late;
 }
 

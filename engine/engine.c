@@ -173,6 +173,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     if (!engine)
         return err_set(err, -ENOMEM, "out of memory");
     engine->accounts = options->accounts;
+    engine->heartbeat = options->heartbeat;
     if (options->device == ENGINE_DEVICE_REFERENCE) {
         r = gguf_open(&engine->file, options->path, err);
         if (!r)
@@ -227,10 +228,6 @@ const ChatTemplate *engine_chat_template(const Engine *engine) {
 
 uint32_t engine_chunk_tokens(const Engine *engine) {
     return engine->chunk_tokens;
-}
-
-uint64_t engine_heartbeat(const Engine *engine) {
-    return atomic_load_explicit(&engine->heartbeat, memory_order_relaxed);
 }
 
 /* --- sequences ----------------------------------------------------------------------------------------------------- */

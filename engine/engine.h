@@ -36,6 +36,7 @@ typedef struct EngineOptions {
     uint32_t chunk_tokens;  /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: the default */
     WorkerPool *pool;       /* outlives the engine; used by the thread that computes */
     AccountTable *accounts; /* outlives the engine */
+    _Atomic uint64_t *heartbeat; /* goes up with every operator: the watchdog's sign of life; may be NULL */
 } EngineOptions;
 
 typedef struct EngineInfo {
@@ -76,8 +77,6 @@ DEFINE_CLEANUP(Sequence, sequence_free)
 size_t sequence_n_tokens(const Sequence *sequence);
 /* Looked at before every operator of engine_forward(); NULL: none. Outlives the sequence. */
 void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled);
-/* Goes up with every operator that an engine_forward() finishes: the watchdog's sign of life. Any thread. */
-uint64_t engine_heartbeat(const Engine *engine);
 
 /* Appends n tokens (1..chunk) and computes them; the logits of the last n_logit_rows of them into
  * f32 logits[n_logit_rows][n_vocab]. Thread: the one that computes. 0, ENGINE_E_CONTEXT,

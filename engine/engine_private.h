@@ -31,7 +31,7 @@ struct Engine {
     AccountedBlock activations; /* the slots and rotary rows below */
     float *slots[_SLOT_N];      /* f32[chunk][dim of the slot] */
     RopeRows rope, rope_local;
-    _Atomic uint64_t heartbeat;
+    _Atomic uint64_t *heartbeat; /* may be NULL */
 };
 
 struct Sequence {

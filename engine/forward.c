@@ -116,7 +116,8 @@ int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, s
             if (sequence->cancelled && atomic_load_explicit(sequence->cancelled, memory_order_relaxed))
                 return ENGINE_E_CANCELLED;
             run_op(engine, sequence, &hparams->arch->ops[i], layer, n);
-            atomic_fetch_add_explicit(&engine->heartbeat, 1, memory_order_relaxed);
+            if (engine->heartbeat)
+                atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
         }
     if (n_logit_rows) {
         last = engine->slots[SLOT_X] + (n - n_logit_rows) * hparams->n_embd;

@@ -64,5 +64,6 @@ check-long: install-deps
 demo: install-deps
 	@tools/demo $(if $(MODEL),--model '$(MODEL)') $(if $(PROMPT),--prompt '$(PROMPT)')
 
-bench: all
+# The service end to end, as CSV; $(BUILD)/bin/bench-kernels measures the products and row operators alone.
+bench: all $(BUILD)/bin/bench-kernels
 	@tools/bench --build $(BUILD) $(if $(MODEL),--model '$(MODEL)')

@@ -176,7 +176,10 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->heartbeat = options->heartbeat;
     if (options->device == ENGINE_DEVICE_REFERENCE) {
         r = gguf_open(&engine->file, options->path, err);
-        if (!r)
+        if (!r && gguf_key(engine->file, PACKAGE_KEY_FORMAT_VERSION))
+            r = err_set(err, ENGINE_E_MODEL, "%s: a package; the reference device reads the .gguf that it was made of",
+                        options->path);
+        else if (!r)
             r = load(engine, options, engine->file, NULL, err);
         else if (r > 0)
             r = ENGINE_E_MODEL;

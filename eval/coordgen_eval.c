@@ -106,10 +106,10 @@ static bool parse_share(const char *text, double *valuep) {
 
 static bool parse_json(const char *how, EvalOptions *options) {
     options->json = true;
-    options->json_flags = JSON_INDENT(2);
+    options->json_flags = JSON_INDENT(2) | JSON_REAL_PRECISION(9);
     if (!how || !strcmp(how, "pretty"))
         return true;
-    options->json_flags = JSON_COMPACT;
+    options->json_flags = JSON_COMPACT | JSON_REAL_PRECISION(9);
     if (!strcmp(how, "short"))
         return true;
     options->json = false;

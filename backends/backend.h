@@ -51,14 +51,14 @@ typedef struct AttentionCall {
 /* Largest call that will be made; scratch is reserved for it. */
 typedef struct BackendShape {
     size_t rows;
-    size_t width;    /* inputs of a product */
+    size_t width; /* inputs of a product */
     size_t n_vocab;
     size_t n_heads;
 } BackendShape;
 
 typedef struct BackendOps {
-    const char *name;        /* "cpu" */
-    const char *kv_type;     /* "f16" */
+    const char *name;    /* "cpu" */
+    const char *kv_type; /* "f16" */
     size_t kv_element_bytes;
 
     Backend *(*free)(Backend *backend);

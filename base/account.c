@@ -8,12 +8,8 @@
 #include "base/err.h"
 
 static const char *const account_names[_ACCOUNT_N] = {
-    [ACCOUNT_WEIGHTS] = "weights",
-    [ACCOUNT_GRAPHS] = "graphs",
-    [ACCOUNT_KV] = "kv",
-    [ACCOUNT_DRAFTDB] = "draftdb",
-    [ACCOUNT_ACTIVATIONS] = "activations",
-    [ACCOUNT_CACHE] = "cache",
+    [ACCOUNT_WEIGHTS] = "weights",   [ACCOUNT_GRAPHS] = "graphs",           [ACCOUNT_KV] = "kv",
+    [ACCOUNT_DRAFTDB] = "draftdb",   [ACCOUNT_ACTIVATIONS] = "activations", [ACCOUNT_CACHE] = "cache",
     [ACCOUNT_SESSIONS] = "sessions",
 };
 

@@ -39,7 +39,8 @@ void err_prefix(ErrText *err, const char *format, ...) {
 
 static int report(int r, const char *verb, const char *file, int line, const char *func) {
     if (r)
-        log_debug(TOPIC_BASE, "%s %s() %s:%d: %s", verb, func, file, line, r < 0 ? strerror(-r) : "unhandled condition");
+        log_debug(TOPIC_BASE, "%s %s() %s:%d: %s", verb, func, file, line,
+                  r < 0 ? strerror(-r) : "unhandled condition");
     return r;
 }
 

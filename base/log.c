@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 
 static const char *const topic_names[_TOPIC_N] = {
-    [TOPIC_BASE] = "base",   [TOPIC_MODEL] = "model",   [TOPIC_BACKEND] = "backend", [TOPIC_SCHED] = "sched",
+    [TOPIC_BASE] = "base",     [TOPIC_MODEL] = "model",   [TOPIC_BACKEND] = "backend", [TOPIC_SCHED] = "sched",
     [TOPIC_ENGINE] = "engine", [TOPIC_DAEMON] = "daemon", [TOPIC_CLIENT] = "client",
 };
 

@@ -29,9 +29,9 @@
 #define GATE_OPEN 0x10000u
 #define GATE_COUNT 0x0ffffu
 #define SPIN_NS 60000
-#define WINDOW_NS 3000000      /* of loops, after which it is judged whether the workers help */
-#define BAD_LIMIT 8            /* a bad window adds 3, a good one takes 1 away */
-#define ALONE_NS_MIN 10000000  /* the first time alone; doubles while new tries fail */
+#define WINDOW_NS 3000000     /* of loops, after which it is judged whether the workers help */
+#define BAD_LIMIT 8           /* a bad window adds 3, a good one takes 1 away */
+#define ALONE_NS_MIN 10000000 /* the first time alone; doubles while new tries fail */
 #define ALONE_NS_MAX 640000000
 #define RANGES_PER_THREAD 4 /* uneven workers still end together; more ranges cost more counter traffic */
 

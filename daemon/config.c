@@ -272,11 +272,11 @@ static const struct {
     int value;
     int has_arg;
 } plain_flags[] = {
-    {"config",        "read FILE instead of the default files",         FLAG_CONFIG,  required_argument},
-    { "check-config", "check files and flags, and exit",                FLAG_CHECK,   no_argument      },
-    { "print-config", "show the settings that are in effect, and exit", FLAG_PRINT,   no_argument      },
-    { "help",         "show this, and exit",                            FLAG_HELP,    no_argument      },
-    { "version",      "show the version, and exit",                     FLAG_VERSION, no_argument      },
+    { "config", "read FILE instead of the default files", FLAG_CONFIG, required_argument },
+    { "check-config", "check files and flags, and exit", FLAG_CHECK, no_argument },
+    { "print-config", "show the settings that are in effect, and exit", FLAG_PRINT, no_argument },
+    { "help", "show this, and exit", FLAG_HELP, no_argument },
+    { "version", "show the version, and exit", FLAG_VERSION, no_argument },
 };
 
 static struct option *options_new(void) {

@@ -12,34 +12,27 @@
 #include "proto/frame.h"
 
 static const SettingChoice device_choices[] = {
-    {"cpu",        ENGINE_DEVICE_CPU      },
-    { "reference", ENGINE_DEVICE_REFERENCE},
-    { NULL,        0                      },
+    { "cpu", ENGINE_DEVICE_CPU },
+    { "reference", ENGINE_DEVICE_REFERENCE },
+    { NULL, 0 },
 };
 
 static const SettingChoice isa_choices[] = {
-    {"best",        ISA_BEST      },
-    { "scalar",     ISA_SCALAR    },
-    { "avx2",       ISA_AVX2      },
-    { "avx512vnni", ISA_AVX512VNNI},
-    { "amx",        ISA_AMX       },
-    { NULL,         0             },
+    { "best", ISA_BEST }, { "scalar", ISA_SCALAR },
+    { "avx2", ISA_AVX2 }, { "avx512vnni", ISA_AVX512VNNI },
+    { "amx", ISA_AMX },   { NULL, 0 },
 };
 
 static const SettingChoice level_choices[] = {
-    {"error",    LOG_LEVEL_ERROR },
-    { "warning", LOG_LEVEL_WARN  },
-    { "notice",  LOG_LEVEL_NOTICE},
-    { "info",    LOG_LEVEL_INFO  },
-    { "debug",   LOG_LEVEL_DEBUG },
-    { NULL,      0               },
+    { "error", LOG_LEVEL_ERROR }, { "warning", LOG_LEVEL_WARN }, { "notice", LOG_LEVEL_NOTICE },
+    { "info", LOG_LEVEL_INFO },   { "debug", LOG_LEVEL_DEBUG },  { NULL, 0 },
 };
 
 static const SettingChoice target_choices[] = {
-    {"auto",     LOG_TARGET_AUTO   },
-    { "journal", LOG_TARGET_JOURNAL},
-    { "stderr",  LOG_TARGET_STDERR },
-    { NULL,      0                 },
+    { "auto", LOG_TARGET_AUTO },
+    { "journal", LOG_TARGET_JOURNAL },
+    { "stderr", LOG_TARGET_STDERR },
+    { NULL, 0 },
 };
 
 #define KIB (UINT64_C(1) << 10)
@@ -149,17 +142,17 @@ static bool scale_of(const Setting *setting, const char *suffix, uint64_t *scale
         const char *suffix;
         uint64_t scale;
     } scales[] = {
-        {SETTING_U32,       "",    1        },
-        { SETTING_BYTES,    "",    1        },
-        { SETTING_BYTES,    "K",   KIB      },
-        { SETTING_BYTES,    "M",   MIB      },
-        { SETTING_BYTES,    "G",   KIB * MIB},
-        { SETTING_BYTES,    "T",   TIB      },
-        { SETTING_DURATION, "",    1000     },
-        { SETTING_DURATION, "s",   1000     },
-        { SETTING_DURATION, "ms",  1        },
-        { SETTING_DURATION, "min", 60000    },
-        { SETTING_DURATION, "h",   3600000  },
+        { SETTING_U32, "", 1 },
+        { SETTING_BYTES, "", 1 },
+        { SETTING_BYTES, "K", KIB },
+        { SETTING_BYTES, "M", MIB },
+        { SETTING_BYTES, "G", KIB * MIB },
+        { SETTING_BYTES, "T", TIB },
+        { SETTING_DURATION, "", 1000 },
+        { SETTING_DURATION, "s", 1000 },
+        { SETTING_DURATION, "ms", 1 },
+        { SETTING_DURATION, "min", 60000 },
+        { SETTING_DURATION, "h", 3600000 },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(scales); i++)
@@ -174,12 +167,7 @@ static void format_number(const Setting *setting, uint64_t number, char *text, s
     static const struct {
         uint64_t scale;
         const char *suffix;
-    } bytes[] = {
-        {TIB,        "T"},
-        { KIB * MIB, "G"},
-        { MIB,       "M"},
-        { KIB,       "K"}
-    };
+    } bytes[] = { { TIB, "T" }, { KIB * MIB, "G" }, { MIB, "M" }, { KIB, "K" } };
 
     if (setting->type == SETTING_DURATION) {
         if (number % 60000 == 0 && number)
@@ -241,10 +229,7 @@ static int parse_choice(const Setting *setting, Config *config, const char *valu
 }
 
 static int parse_bool(const Setting *setting, Config *config, const char *value, ErrText *err) {
-    static const char *const words[2][4] = {
-        {"no",   "false", "off", "0"},
-        { "yes", "true",  "on",  "1"}
-    };
+    static const char *const words[2][4] = { { "no", "false", "off", "0" }, { "yes", "true", "on", "1" } };
 
     for (size_t i = 0; i < 2; i++)
         for (size_t j = 0; j < ARRAY_LEN(words[i]); j++)

@@ -116,10 +116,7 @@ static int take_over(ListenerSet *set, int fd, const char *name, size_t n_fds, E
         const char *name;
         bool is_admin;
     } names[] = {
-        {"api",                     false},
-        { "coordgend.socket",       false},
-        { "admin",                  true },
-        { "coordgend-admin.socket", true }
+        { "api", false }, { "coordgend.socket", false }, { "admin", true }, { "coordgend-admin.socket", true }
     };
 
     if (sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) <= 0)

@@ -44,10 +44,10 @@ struct Server { /* all loop */
     struct event *deadline; /* end of the draining */
 
     bool draining;
-    bool was_late;      /* the watchdog has complained about the operator that runs */
+    bool was_late;                /* the watchdog has complained about the operator that runs */
     uint64_t beats_seen, beat_ns; /* the engine thread's last sign of life that the watchdog saw, and when */
-    bool was_cancelled; /* drain-timeout has passed */
-    uint64_t status_ns; /* last status text for the service manager */
+    bool was_cancelled;           /* drain-timeout has passed */
+    uint64_t status_ns;           /* last status text for the service manager */
     uint64_t started_ns;
     uint64_t n_done;
     uint64_t n_cancelled;

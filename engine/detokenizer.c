@@ -78,8 +78,7 @@ static void settle(Detokenizer *detokenizer, StrBuf *text) {
  * bytes are divided among tokens. */
 int detokenizer_push(Detokenizer *detokenizer, uint32_t id, StrBuf *text) {
     const Tokenizer *tokenizer = detokenizer->tokenizer;
-    _cleanup_(str_buf_deinit)
-    StrBuf piece = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit) StrBuf piece = STR_BUF_NULL;
     const char *byte;
     size_t n;
     int r;

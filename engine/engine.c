@@ -194,7 +194,8 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
         return r;
     engine->info.weights_bytes -= weights_before;
     log_info(TOPIC_ENGINE, "loaded '%s': %s, %u layers, %" PRIu64 " MB of weights, kernel %s", engine->info.name,
-             engine->info.architecture, engine->info.n_layers, engine->info.weights_bytes / 1000000, engine->info.kernel);
+             engine->info.architecture, engine->info.n_layers, engine->info.weights_bytes / 1000000,
+             engine->info.kernel);
     *enginep = steal(&engine);
     return 0;
 }
@@ -253,7 +254,8 @@ int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, E
     sequence = calloc(1, sizeof(*sequence));
     if (!sequence)
         return err_set(err, -ENOMEM, "out of memory");
-    r = accounted_block_init(&sequence->kv, engine->accounts, ACCOUNT_KV, capacity_tokens * engine->info.kv_bytes_per_token);
+    r = accounted_block_init(&sequence->kv, engine->accounts, ACCOUNT_KV,
+                             capacity_tokens * engine->info.kv_bytes_per_token);
     if (r) {
         free(sequence);
         return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for the KV cache of %zu tokens (%" PRIu64 " bytes)",

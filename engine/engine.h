@@ -15,9 +15,9 @@
 #include "base/worker_pool.h"
 
 enum {
-    ENGINE_E_MODEL = 1,   /* the file is corrupt or holds something not supported; the text says what */
-    ENGINE_E_MEMORY = 2,  /* a memory account's limit is reached */
-    ENGINE_E_CONTEXT = 3, /* more positions than the sequence or the model has */
+    ENGINE_E_MODEL = 1,     /* the file is corrupt or holds something not supported; the text says what */
+    ENGINE_E_MEMORY = 2,    /* a memory account's limit is reached */
+    ENGINE_E_CONTEXT = 3,   /* more positions than the sequence or the model has */
     ENGINE_E_CANCELLED = 4, /* the sequence's cancel flag was seen; it is as it was before the call */
 };
 
@@ -30,12 +30,12 @@ typedef enum EngineDevice {
 #define ENGINE_CHUNK_MAX 4096
 
 typedef struct EngineOptions {
-    const char *path;       /* .gguf for the reference device, .cgm for the cpu device */
+    const char *path; /* .gguf for the reference device, .cgm for the cpu device */
     EngineDevice device;
-    Isa isa;                /* ISA_BEST, or the level to stay within (cpu device) */
-    uint32_t chunk_tokens;  /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: the default */
-    WorkerPool *pool;       /* outlives the engine; used by the thread that computes */
-    AccountTable *accounts; /* outlives the engine */
+    Isa isa;                     /* ISA_BEST, or the level to stay within (cpu device) */
+    uint32_t chunk_tokens;       /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: the default */
+    WorkerPool *pool;            /* outlives the engine; used by the thread that computes */
+    AccountTable *accounts;      /* outlives the engine */
     _Atomic uint64_t *heartbeat; /* goes up with every operator: the watchdog's sign of life; may be NULL */
 } EngineOptions;
 
@@ -47,12 +47,12 @@ typedef struct EngineInfo {
     uint32_t n_vocab;
     uint32_t n_layers;
     uint32_t n_embd;
-    uint32_t n_context;       /* positions the model was made for */
+    uint32_t n_context; /* positions the model was made for */
     uint64_t n_parameters;
-    uint64_t weights_bytes;   /* resident */
+    uint64_t weights_bytes; /* resident */
     uint64_t kv_bytes_per_token;
-    const char *kv_type;      /* "f16" */
-    char source_sha256[65];   /* "" when not known */
+    const char *kv_type;    /* "f16" */
+    char source_sha256[65]; /* "" when not known */
 } EngineInfo;
 
 typedef struct Engine Engine;

@@ -24,7 +24,7 @@ struct Engine {
     Tokenizer *tokenizer;
     ChatTemplate chat;
     AccountTable *accounts;
-    GgufFile *file;   /* reference device: its weights are read from the map */
+    GgufFile *file;     /* reference device: its weights are read from the map */
     size_t n_sequences; /* alive */
 
     uint32_t chunk_tokens;
@@ -37,7 +37,7 @@ struct Engine {
 struct Sequence {
     Engine *engine;
     size_t n_tokens, capacity_tokens;
-    AccountedBlock kv; /* [layer][K, V][capacity][n_kv_heads * head_size] of the device's KV type */
+    AccountedBlock kv;             /* [layer][K, V][capacity][n_kv_heads * head_size] of the device's KV type */
     const _Atomic bool *cancelled; /* may be NULL */
 };
 

@@ -38,8 +38,8 @@ static void run_op(Engine *engine, Sequence *sequence, const ArchOp *op, uint32_
                   engine->slots[op->out[0]]);
         break;
     case OP_HEAD_NORM:
-        ops->norm(engine->backend, in, weights->vectors[op->w[0]], hparams->norm_eps, rows * (width / hparams->head_size),
-                  hparams->head_size, in);
+        ops->norm(engine->backend, in, weights->vectors[op->w[0]], hparams->norm_eps,
+                  rows * (width / hparams->head_size), hparams->head_size, in);
         break;
     case OP_LINEAR:
         for (size_t i = 0; i < op->n; i++) {

@@ -52,8 +52,8 @@ static int check_options(const GenerationOptions *options, ErrText *err) {
         size_t len_bytes = strlen(options->stops[i]);
 
         if (!len_bytes || len_bytes > GENERATION_STOP_BYTES_MAX)
-            return err_set(err, GENERATION_E_OPTIONS, "stop string %zu has %zu bytes; 1 to %d are allowed", i, len_bytes,
-                           GENERATION_STOP_BYTES_MAX);
+            return err_set(err, GENERATION_E_OPTIONS, "stop string %zu has %zu bytes; 1 to %d are allowed", i,
+                           len_bytes, GENERATION_STOP_BYTES_MAX);
     }
     return 0;
 }
@@ -106,7 +106,8 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
                        n_prompt, context_tokens);
     for (size_t i = 0; i < n_prompt; i++)
         if (prompt[i] >= n_vocab)
-            return err_set(err, -EINVAL, "prompt token %zu is %" PRIu32 "; the model has %zu tokens", i, prompt[i], n_vocab);
+            return err_set(err, -EINVAL, "prompt token %zu is %" PRIu32 "; the model has %zu tokens", i, prompt[i],
+                           n_vocab);
     generation = calloc(1, sizeof(*generation));
     if (!generation)
         return err_set(err, -ENOMEM, "out of memory");
@@ -254,8 +255,9 @@ int generation_step(Generation *generation, GenerationDeltaFn *fn, void *arg) {
     if (prefill)
         generation->usage.n_prefilled_tokens += (uint32_t)n;
     if (last) {
-        token = sampler_pick(&generation->options.sampler, generation->logits, engine_info(generation->engine)->n_vocab,
-                             generation->tokens.ids, generation->tokens.n, generation->tokens.n, generation->candidates);
+        token =
+            sampler_pick(&generation->options.sampler, generation->logits, engine_info(generation->engine)->n_vocab,
+                         generation->tokens.ids, generation->tokens.n, generation->tokens.n, generation->candidates);
         r = take_token(generation, token, fn, arg);
     }
     *(prefill ? &generation->usage.prefill_ns : &generation->usage.decode_ns) += clock_now_ns() - start_ns;

@@ -6,18 +6,18 @@
 #include "engine/sampler.h"
 
 enum {
-    GENERATION_E_EMPTY = 1,   /* the prompt has no token */
+    GENERATION_E_EMPTY = 1,    /* the prompt has no token */
     GENERATION_E_TOO_LONG = 2, /* the prompt leaves no room in the context; the text gives both numbers */
-    GENERATION_E_MEMORY = 3,  /* the kv account's limit is reached: try again later */
-    GENERATION_E_OPTIONS = 4, /* an option out of its range; the text names it */
+    GENERATION_E_MEMORY = 3,   /* the kv account's limit is reached: try again later */
+    GENERATION_E_OPTIONS = 4,  /* an option out of its range; the text names it */
 };
 
 typedef enum GenerationEnd {
     GENERATION_RUNNING,
-    GENERATION_END_TOKEN,    /* the model ended its turn */
-    GENERATION_END_STOP,     /* a stop string; it is not part of the output */
-    GENERATION_END_MAX,      /* max_tokens */
-    GENERATION_END_CONTEXT,  /* the context is full */
+    GENERATION_END_TOKEN,   /* the model ended its turn */
+    GENERATION_END_STOP,    /* a stop string; it is not part of the output */
+    GENERATION_END_MAX,     /* max_tokens */
+    GENERATION_END_CONTEXT, /* the context is full */
     GENERATION_END_CANCELLED,
 } GenerationEnd;
 
@@ -25,9 +25,9 @@ typedef enum GenerationEnd {
 #define GENERATION_STOP_BYTES_MAX 256
 
 typedef struct GenerationOptions {
-    uint32_t max_tokens; /* 0: as many as fit */
+    uint32_t max_tokens;     /* 0: as many as fit */
     uint32_t context_tokens; /* cap on prompt + output; 0: the model's */
-    bool ignore_end;     /* go on past end-of-generation tokens (benchmarks, tests) */
+    bool ignore_end;         /* go on past end-of-generation tokens (benchmarks, tests) */
     SamplerOptions sampler;
     const char *stops[GENERATION_STOPS_MAX];
     size_t n_stops;
@@ -35,7 +35,7 @@ typedef struct GenerationOptions {
 
 typedef struct GenerationUsage {
     uint32_t n_prompt_tokens;
-    uint32_t n_cached_tokens; /* prompt tokens whose KV was there already */
+    uint32_t n_cached_tokens;    /* prompt tokens whose KV was there already */
     uint32_t n_prefilled_tokens; /* so far */
     uint32_t n_output_tokens;
     uint64_t prefill_ns;

@@ -53,10 +53,8 @@ static void add_mark(MarkMatcher *matcher, uint32_t id) {
 
 /* Fail links by rising length, so that the shorter ones are there. */
 static int link_nodes(MarkMatcher *matcher) {
-    _cleanup_(freep)
-    MarkEdge *by_len = NULL;
-    _cleanup_(freep)
-    uint32_t *starts = calloc((size_t)matcher->len_max_bytes + 2, sizeof(*starts));
+    _cleanup_(freep) MarkEdge *by_len = NULL;
+    _cleanup_(freep) uint32_t *starts = calloc((size_t)matcher->len_max_bytes + 2, sizeof(*starts));
     MarkNode *nodes = matcher->nodes;
 
     by_len = malloc(matcher->n_nodes * sizeof(*by_len));
@@ -210,12 +208,9 @@ static void choose_of_length(const MarkMatcher *matcher, OccurrenceList *list, u
  * Texts of equal length do not overlap in any known model; here the leftmost wins. Return: 0 or -ENOMEM. */
 int mark_matcher_find(const MarkMatcher *matcher, const char *text, size_t len_bytes, MarkHit **hitsp,
                       size_t *n_hitsp) {
-    _cleanup_(freep)
-    uint32_t *heads = NULL, *batch = NULL;
-    _cleanup_(freep)
-    Occurrence *items = NULL;
-    _cleanup_(freep)
-    uint8_t *covered = NULL;
+    _cleanup_(freep) uint32_t *heads = NULL, *batch = NULL;
+    _cleanup_(freep) Occurrence *items = NULL;
+    _cleanup_(freep) uint8_t *covered = NULL;
     OccurrenceList list = { 0 };
     size_t n_hits = 0;
     MarkHit *hits;

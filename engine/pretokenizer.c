@@ -50,14 +50,15 @@ enum {
 };
 
 static const Family families[] = {
-    [FAMILY_DEFAULT] = {"default",
-                        { "[" PUNCTUATION "$+<=>^~|]+", GPT2, "[" NUMBERS "]+", "[0-9][0-9][0-9]" },
-                        false,                                                                              false},
-    [FAMILY_GPT2] = { "gpt2",      { GPT2 },                                                      false, false},
-    [FAMILY_SMOLLM] = { "smollm",    { "[" NUMBERS "]", GPT2 },                                     false, false},
-    [FAMILY_QWEN2] = { "qwen2",     { LLAMA3("[" NUMBERS "]") },                                   false, false},
-    [FAMILY_LLAMA_BPE] = { "llama-bpe", { LLAMA3("[" NUMBERS "]{1,3}") },                              true,  true },
-    [FAMILY_LLAMA_BPE_MERGED] = { "llama-bpe", { LLAMA3("[" NUMBERS "]{1,3}") },                              false, false},
+    [FAMILY_DEFAULT] = { "default",
+                         { "[" PUNCTUATION "$+<=>^~|]+", GPT2, "[" NUMBERS "]+", "[0-9][0-9][0-9]" },
+                         false,
+                         false },
+    [FAMILY_GPT2] = { "gpt2", { GPT2 }, false, false },
+    [FAMILY_SMOLLM] = { "smollm", { "[" NUMBERS "]", GPT2 }, false, false },
+    [FAMILY_QWEN2] = { "qwen2", { LLAMA3("[" NUMBERS "]") }, false, false },
+    [FAMILY_LLAMA_BPE] = { "llama-bpe", { LLAMA3("[" NUMBERS "]{1,3}") }, true, true },
+    [FAMILY_LLAMA_BPE_MERGED] = { "llama-bpe", { LLAMA3("[" NUMBERS "]{1,3}") }, false, false },
 };
 
 /* Names that files use (llama.cpp's), and the family whose expressions they mean. */
@@ -65,41 +66,41 @@ static const struct {
     const char *name;
     int family;
 } names[] = {
-    {"",                  FAMILY_DEFAULT         },
-    { "default",          FAMILY_DEFAULT         },
-    { "gpt-2",            FAMILY_GPT2            },
-    { "gpt2",             FAMILY_GPT2            },
-    { "phi-2",            FAMILY_GPT2            },
-    { "mpt",              FAMILY_GPT2            },
-    { "olmo",             FAMILY_GPT2            },
-    { "jais",             FAMILY_GPT2            },
-    { "trillion",         FAMILY_GPT2            },
-    { "gigachat",         FAMILY_GPT2            },
-    { "mellum",           FAMILY_GPT2            },
-    { "a.x-4.0",          FAMILY_GPT2            },
-    { "exaone4",          FAMILY_GPT2            },
-    { "smollm",           FAMILY_SMOLLM          },
-    { "starcoder",        FAMILY_SMOLLM          },
-    { "refact",           FAMILY_SMOLLM          },
-    { "command-r",        FAMILY_SMOLLM          },
-    { "codeshell",        FAMILY_SMOLLM          },
-    { "exaone",           FAMILY_SMOLLM          },
-    { "minerva-7b",       FAMILY_SMOLLM          },
-    { "qwen2",            FAMILY_QWEN2           },
-    { "deepseek-r1-qwen", FAMILY_QWEN2           },
-    { "stablelm2",        FAMILY_QWEN2           },
-    { "megrez",           FAMILY_QWEN2           },
-    { "hunyuan",          FAMILY_QWEN2           },
-    { "llama-bpe",        FAMILY_LLAMA_BPE       },
-    { "llama3",           FAMILY_LLAMA_BPE       },
-    { "llama-v3",         FAMILY_LLAMA_BPE       },
-    { "falcon3",          FAMILY_LLAMA_BPE       },
-    { "falcon-h1",        FAMILY_LLAMA_BPE       },
-    { "pixtral",          FAMILY_LLAMA_BPE       },
-    { "midm-2.0",         FAMILY_LLAMA_BPE       },
-    { "lfm2",             FAMILY_LLAMA_BPE       },
-    { "dbrx",             FAMILY_LLAMA_BPE_MERGED},
-    { "smaug-bpe",        FAMILY_LLAMA_BPE_MERGED},
+    { "", FAMILY_DEFAULT },
+    { "default", FAMILY_DEFAULT },
+    { "gpt-2", FAMILY_GPT2 },
+    { "gpt2", FAMILY_GPT2 },
+    { "phi-2", FAMILY_GPT2 },
+    { "mpt", FAMILY_GPT2 },
+    { "olmo", FAMILY_GPT2 },
+    { "jais", FAMILY_GPT2 },
+    { "trillion", FAMILY_GPT2 },
+    { "gigachat", FAMILY_GPT2 },
+    { "mellum", FAMILY_GPT2 },
+    { "a.x-4.0", FAMILY_GPT2 },
+    { "exaone4", FAMILY_GPT2 },
+    { "smollm", FAMILY_SMOLLM },
+    { "starcoder", FAMILY_SMOLLM },
+    { "refact", FAMILY_SMOLLM },
+    { "command-r", FAMILY_SMOLLM },
+    { "codeshell", FAMILY_SMOLLM },
+    { "exaone", FAMILY_SMOLLM },
+    { "minerva-7b", FAMILY_SMOLLM },
+    { "qwen2", FAMILY_QWEN2 },
+    { "deepseek-r1-qwen", FAMILY_QWEN2 },
+    { "stablelm2", FAMILY_QWEN2 },
+    { "megrez", FAMILY_QWEN2 },
+    { "hunyuan", FAMILY_QWEN2 },
+    { "llama-bpe", FAMILY_LLAMA_BPE },
+    { "llama3", FAMILY_LLAMA_BPE },
+    { "llama-v3", FAMILY_LLAMA_BPE },
+    { "falcon3", FAMILY_LLAMA_BPE },
+    { "falcon-h1", FAMILY_LLAMA_BPE },
+    { "pixtral", FAMILY_LLAMA_BPE },
+    { "midm-2.0", FAMILY_LLAMA_BPE },
+    { "lfm2", FAMILY_LLAMA_BPE },
+    { "dbrx", FAMILY_LLAMA_BPE_MERGED },
+    { "smaug-bpe", FAMILY_LLAMA_BPE_MERGED },
 };
 
 /* --- object ----------------------------------------------------------------------------------------------------- */
@@ -129,8 +130,7 @@ static int compile_stage(pcre2_code **codep, const char *pattern, ErrText *err) 
 }
 
 int pretokenizer_new(Pretokenizer **pretokenizerp, const char *name, size_t len_bytes, ErrText *err) {
-    _cleanup_(pretokenizer_freep)
-    Pretokenizer *pretokenizer = NULL;
+    _cleanup_(pretokenizer_freep) Pretokenizer *pretokenizer = NULL;
     const Family *family = NULL;
     Printable shown;
     int r;
@@ -294,12 +294,9 @@ static void match_data_freep(pcre2_match_data **matchp) {
 /* pretokenizer_split() - runs the expressions one after another, each on the pieces that the one before left */
 int pretokenizer_split(const Pretokenizer *pretokenizer, const char *text, size_t len_bytes, PieceList *pieces,
                        ErrText *err) {
-    _cleanup_(match_data_freep)
-    pcre2_match_data *match = pcre2_match_data_create(1, NULL);
-    _cleanup_(piece_list_deinit)
-    PieceList before = { 0 };
-    _cleanup_(freep)
-    char *copy = NULL;
+    _cleanup_(match_data_freep) pcre2_match_data *match = pcre2_match_data_create(1, NULL);
+    _cleanup_(piece_list_deinit) PieceList before = { 0 };
+    _cleanup_(freep) char *copy = NULL;
     int r;
 
     pieces->n = 0;

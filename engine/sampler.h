@@ -13,11 +13,11 @@ enum {
 };
 
 typedef struct SamplerOptions {
-    float temperature;        /* 0: greedy; else > 0 .. 100 */
-    uint32_t top_k;           /* 0: off */
-    float top_p;              /* 1: off; (0, 1] */
-    float min_p;              /* 0: off; [0, 1) */
-    float repetition_penalty; /* 1: off; (0, 10] */
+    float temperature;          /* 0: greedy; else > 0 .. 100 */
+    uint32_t top_k;             /* 0: off */
+    float top_p;                /* 1: off; (0, 1] */
+    float min_p;                /* 0: off; [0, 1) */
+    float repetition_penalty;   /* 1: off; (0, 10] */
     uint32_t repetition_window; /* last tokens it looks at; 0: all */
     uint64_t seed;
 } SamplerOptions;

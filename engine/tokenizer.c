@@ -71,12 +71,12 @@ static int read_ids(Tokenizer *tokenizer, const GgufFile *file, ErrText *err) {
         const char *key;
         uint32_t *idp;
     } keys[] = {
-        {"tokenizer.ggml.bos_token_id",      &tokenizer->bos    },
-        { "tokenizer.ggml.eos_token_id",     &tokenizer->eos    },
-        { "tokenizer.ggml.eot_token_id",     &tokenizer->eot    },
-        { "tokenizer.ggml.eom_token_id",     &tokenizer->eom    },
-        { "tokenizer.ggml.unknown_token_id", &tokenizer->unknown},
-        { "tokenizer.ggml.padding_token_id", &tokenizer->padding},
+        { "tokenizer.ggml.bos_token_id", &tokenizer->bos },
+        { "tokenizer.ggml.eos_token_id", &tokenizer->eos },
+        { "tokenizer.ggml.eot_token_id", &tokenizer->eot },
+        { "tokenizer.ggml.eom_token_id", &tokenizer->eom },
+        { "tokenizer.ggml.unknown_token_id", &tokenizer->unknown },
+        { "tokenizer.ggml.padding_token_id", &tokenizer->padding },
     };
     int r;
 
@@ -207,8 +207,7 @@ static int load(Tokenizer *tokenizer, const GgufFile *file, ErrText *err) {
 }
 
 int tokenizer_new(Tokenizer **tokenizerp, const GgufFile *file, ErrText *err) {
-    _cleanup_(tokenizer_freep)
-    Tokenizer *tokenizer = calloc(1, sizeof(*tokenizer));
+    _cleanup_(tokenizer_freep) Tokenizer *tokenizer = calloc(1, sizeof(*tokenizer));
     int r;
 
     if (!tokenizer)
@@ -297,10 +296,8 @@ static int encode_fragment(const Tokenizer *tokenizer, EncodeScratch *scratch, c
 static int encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes, unsigned int flags, TokenList *list,
                   ErrText *err) {
     const MarkMatcher *marks = flags & TOKENIZE_PARSE_SPECIAL ? &tokenizer->all_marks : &tokenizer->user_marks;
-    _cleanup_(encode_scratch_deinit)
-    EncodeScratch scratch = { 0 };
-    _cleanup_(freep)
-    MarkHit *hits = NULL;
+    _cleanup_(encode_scratch_deinit) EncodeScratch scratch = { 0 };
+    _cleanup_(freep) MarkHit *hits = NULL;
     size_t n_hits = 0, at = 0;
     int r;
 

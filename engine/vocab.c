@@ -55,54 +55,55 @@ static const struct {
     const char *text;
     TokenRole role;
 } known_marks[] = {
-    {"<|eot_id|>",                                               TOKEN_ROLE_END },
-    { "<|im_end|>",                                              TOKEN_ROLE_END },
-    { "<|end|>",                                                 TOKEN_ROLE_END },
-    { "<end_of_turn>",                                           TOKEN_ROLE_END },
-    { "<|endoftext|>",                                           TOKEN_ROLE_END },
-    { "<|end_of_text|>",                                         TOKEN_ROLE_END },
-    { "<|eom_id|>",                                              TOKEN_ROLE_END },
-    { "</s>",                                                    TOKEN_ROLE_END },
-    { "<eos>",                                                   TOKEN_ROLE_END },
-    { "<EOT>",                                                   TOKEN_ROLE_END },
-    { "_<EOT>",                                                  TOKEN_ROLE_END },
-    { "[EOT]",                                                   TOKEN_ROLE_END },
-    { "[EOS]",                                                   TOKEN_ROLE_END },
-    { "<|return|>",                                              TOKEN_ROLE_END },
-    { "<|call|>",                                                TOKEN_ROLE_END },
-    { "<end_of_utterance>",                                      TOKEN_ROLE_END },
+    { "<|eot_id|>", TOKEN_ROLE_END },
+    { "<|im_end|>", TOKEN_ROLE_END },
+    { "<|end|>", TOKEN_ROLE_END },
+    { "<end_of_turn>", TOKEN_ROLE_END },
+    { "<|endoftext|>", TOKEN_ROLE_END },
+    { "<|end_of_text|>", TOKEN_ROLE_END },
+    { "<|eom_id|>", TOKEN_ROLE_END },
+    { "</s>", TOKEN_ROLE_END },
+    { "<eos>", TOKEN_ROLE_END },
+    { "<EOT>", TOKEN_ROLE_END },
+    { "_<EOT>", TOKEN_ROLE_END },
+    { "[EOT]", TOKEN_ROLE_END },
+    { "[EOS]", TOKEN_ROLE_END },
+    { "<|return|>", TOKEN_ROLE_END },
+    { "<|call|>", TOKEN_ROLE_END },
+    { "<end_of_utterance>", TOKEN_ROLE_END },
     { "<\xef\xbd\x9c"
-      "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", TOKEN_ROLE_END },
- /* code infill: padding, repository and file marks end an answer too */
-    { "<|fim_pad|>",                                             TOKEN_ROLE_END },
-    { "<fim-pad>",                                               TOKEN_ROLE_END },
-    { "<fim_pad>",                                               TOKEN_ROLE_END },
-    { "<PAD>",                                                   TOKEN_ROLE_END },
-    { "[PAD]",                                                   TOKEN_ROLE_END },
-    { "<|fim_repo|>",                                            TOKEN_ROLE_END },
-    { "<|repo_name|>",                                           TOKEN_ROLE_END },
-    { "<fim-repo>",                                              TOKEN_ROLE_END },
-    { "<REPO>",                                                  TOKEN_ROLE_END },
-    { "<reponame>",                                              TOKEN_ROLE_END },
-    { "<|file_sep|>",                                            TOKEN_ROLE_END },
-    { "<|fim_prefix|>",                                          TOKEN_ROLE_MARK},
-    { "<fim-prefix>",                                            TOKEN_ROLE_MARK},
-    { "<fim_prefix>",                                            TOKEN_ROLE_MARK},
-    { "<PRE>",                                                   TOKEN_ROLE_MARK},
-    { "\xe2\x96\x81<PRE>",                                       TOKEN_ROLE_MARK},
-    { "<|code_prefix|>",                                         TOKEN_ROLE_MARK},
-    { "<|fim_suffix|>",                                          TOKEN_ROLE_MARK},
-    { "<fim-suffix>",                                            TOKEN_ROLE_MARK},
-    { "<fim_suffix>",                                            TOKEN_ROLE_MARK},
-    { "<SUF>",                                                   TOKEN_ROLE_MARK},
-    { "\xe2\x96\x81<SUF>",                                       TOKEN_ROLE_MARK},
-    { "<|code_suffix|>",                                         TOKEN_ROLE_MARK},
-    { "<|fim_middle|>",                                          TOKEN_ROLE_MARK},
-    { "<fim-middle>",                                            TOKEN_ROLE_MARK},
-    { "<fim_middle>",                                            TOKEN_ROLE_MARK},
-    { "<MID>",                                                   TOKEN_ROLE_MARK},
-    { "\xe2\x96\x81<MID>",                                       TOKEN_ROLE_MARK},
-    { "<|code_middle|>",                                         TOKEN_ROLE_MARK},
+      "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+      TOKEN_ROLE_END },
+    /* code infill: padding, repository and file marks end an answer too */
+    { "<|fim_pad|>", TOKEN_ROLE_END },
+    { "<fim-pad>", TOKEN_ROLE_END },
+    { "<fim_pad>", TOKEN_ROLE_END },
+    { "<PAD>", TOKEN_ROLE_END },
+    { "[PAD]", TOKEN_ROLE_END },
+    { "<|fim_repo|>", TOKEN_ROLE_END },
+    { "<|repo_name|>", TOKEN_ROLE_END },
+    { "<fim-repo>", TOKEN_ROLE_END },
+    { "<REPO>", TOKEN_ROLE_END },
+    { "<reponame>", TOKEN_ROLE_END },
+    { "<|file_sep|>", TOKEN_ROLE_END },
+    { "<|fim_prefix|>", TOKEN_ROLE_MARK },
+    { "<fim-prefix>", TOKEN_ROLE_MARK },
+    { "<fim_prefix>", TOKEN_ROLE_MARK },
+    { "<PRE>", TOKEN_ROLE_MARK },
+    { "\xe2\x96\x81<PRE>", TOKEN_ROLE_MARK },
+    { "<|code_prefix|>", TOKEN_ROLE_MARK },
+    { "<|fim_suffix|>", TOKEN_ROLE_MARK },
+    { "<fim-suffix>", TOKEN_ROLE_MARK },
+    { "<fim_suffix>", TOKEN_ROLE_MARK },
+    { "<SUF>", TOKEN_ROLE_MARK },
+    { "\xe2\x96\x81<SUF>", TOKEN_ROLE_MARK },
+    { "<|code_suffix|>", TOKEN_ROLE_MARK },
+    { "<|fim_middle|>", TOKEN_ROLE_MARK },
+    { "<fim-middle>", TOKEN_ROLE_MARK },
+    { "<fim_middle>", TOKEN_ROLE_MARK },
+    { "<MID>", TOKEN_ROLE_MARK },
+    { "\xe2\x96\x81<MID>", TOKEN_ROLE_MARK },
+    { "<|code_middle|>", TOKEN_ROLE_MARK },
 };
 
 static TokenRole role_of_text(const char *text, size_t len_bytes) {
@@ -294,8 +295,7 @@ static int find_bytes(Vocab *vocab, const GgufFile *file, ErrText *err) {
  * matched. Return: 0, VOCAB_E_CORRUPT, -ENOMEM; vocab_deinit() is due in any case. */
 int vocab_init(Vocab *vocab, const GgufFile *file, bool byte_level, ErrText *err) {
     static const char key[] = "tokenizer.ggml.tokens";
-    _cleanup_(freep)
-    bool *is_word = NULL;
+    _cleanup_(freep) bool *is_word = NULL;
     const GgufArray *tokens;
     uint64_t len_bytes = 0;
     uint32_t n_marks = 0;
@@ -364,8 +364,7 @@ uint64_t vocab_memory_bytes(const Vocab *vocab) {
 }
 
 uint32_t vocab_find(const Vocab *vocab, const char *text, size_t len_bytes) {
-    _cleanup_(freep)
-    char *bytes = NULL;
+    _cleanup_(freep) char *bytes = NULL;
     uint32_t id = text_index_find(&vocab->marks, text, len_bytes);
     size_t n;
 

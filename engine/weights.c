@@ -87,8 +87,8 @@ static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const 
         source.bias = bias_values;
     }
     weights->n_parameters += (uint64_t)source.n * source.k;
-    return weights->backend->ops->linear_new(weights->backend, &layer_of(weights, layer)->linears[expected->role], &source,
-                                             loader->err);
+    return weights->backend->ops->linear_new(weights->backend, &layer_of(weights, layer)->linears[expected->role],
+                                             &source, loader->err);
 }
 
 static int load_tensor(void *arg, const ArchTensor *expected, int layer) {

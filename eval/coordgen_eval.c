@@ -44,8 +44,26 @@ static const char help[] =
     "\n"
     "Exit code: 0 within the tolerance, 1 outside it or failed, 2 wrong usage.\n";
 
-enum { OPT_DEVICE = 256, OPT_ISA, OPT_THREADS, OPT_CHUNK, OPT_JSON, OPT_TOLERANCE, OPT_MARGIN, OPT_FILE, OPT_WINDOW,
-       OPT_WINDOWS, OPT_NO_ROTATION, OPT_EXPECT, OPT_NAME, OPT_TOKENS, OPT_FULL, OPT_DUMP, OPT_VERBOSE, OPT_VERSION };
+enum {
+    OPT_DEVICE = 256,
+    OPT_ISA,
+    OPT_THREADS,
+    OPT_CHUNK,
+    OPT_JSON,
+    OPT_TOLERANCE,
+    OPT_MARGIN,
+    OPT_FILE,
+    OPT_WINDOW,
+    OPT_WINDOWS,
+    OPT_NO_ROTATION,
+    OPT_EXPECT,
+    OPT_NAME,
+    OPT_TOKENS,
+    OPT_FULL,
+    OPT_DUMP,
+    OPT_VERBOSE,
+    OPT_VERSION
+};
 
 static const struct option long_options[] = {
     { "model", required_argument, NULL, 'm' },

@@ -21,13 +21,13 @@ typedef struct EvalOptions {
     Isa isa;
     unsigned int threads;
     uint32_t chunk_tokens;
-    bool no_rotation;     /* of the import that --device=cpu does for a .gguf */
+    bool no_rotation;  /* of the import that --device=cpu does for a .gguf */
     size_t json_flags; /* of jansson */
     bool json;
     double tolerance;     /* logits: share of the rms; below 0: the device's default */
     double greedy_margin; /* below 0: the device's default */
     size_t window;
-    size_t windows; /* 0: all that fit */
+    size_t windows;     /* 0: all that fit */
     const char *expect; /* perplexity: file of golden values */
     const char *name;   /* perplexity: entry of that file */
     bool full;          /* matrix: every combination */

@@ -27,7 +27,8 @@ typedef struct LogitsRun {
     char first_wrong[160];
 } LogitsRun;
 
-static void check(LogitsRun *run, double value, double golden, double rms, const char *id, size_t pos, const char *what) {
+static void check(LogitsRun *run, double value, double golden, double rms, const char *id, size_t pos,
+                  const char *what) {
     double deviation = (fabs(value - golden) - ROUNDING) / rms;
 
     run->n_values++;
@@ -35,8 +36,8 @@ static void check(LogitsRun *run, double value, double golden, double rms, const
         run->n_outside++;
     if (!(deviation <= run->worst.deviation)) {
         run->worst.deviation = deviation;
-        snprintf(run->worst.where, sizeof(run->worst.where), "%.60s, position %zu, %s: %.6f, golden %.6f", id, pos, what,
-                 value, golden);
+        snprintf(run->worst.where, sizeof(run->worst.where), "%.60s, position %zu, %s: %.6f, golden %.6f", id, pos,
+                 what, value, golden);
     }
 }
 
@@ -86,7 +87,8 @@ static int check_positions(LogitsRun *run, const json_t *positions, const float 
             check(run, eval_log_sum_exp(row, n_vocab), json_number_value(lse), rms, id, (size_t)pos, "log-sum-exp");
         check(run, rms_of(row, n_vocab), rms, rms, id, (size_t)pos, "rms");
         if ((r = check_pairs(run, json_object_get(position, "top"), "top", row, n_vocab, rms, id, (size_t)pos, err)) ||
-            (r = check_pairs(run, json_object_get(position, "probe"), "probe", row, n_vocab, rms, id, (size_t)pos, err)))
+            (r = check_pairs(run, json_object_get(position, "probe"), "probe", row, n_vocab, rms, id, (size_t)pos,
+                             err)))
             return r;
     }
     return 0;
@@ -116,8 +118,8 @@ static int check_greedy(LogitsRun *run, Sequence *sequence, float *logits, const
         else
             run->n_greedy_close++;
         if (best != greedy[i] && margin > run->margin && !run->n_greedy_wrong++)
-            snprintf(run->first_wrong, sizeof(run->first_wrong), "%.60s, step %zu: token %zu, golden %u (margin %.4f)", id,
-                     i, best, greedy[i], margin);
+            snprintf(run->first_wrong, sizeof(run->first_wrong), "%.60s, step %zu: token %zu, golden %u (margin %.4f)",
+                     id, i, best, greedy[i], margin);
         if (i + 1 == n_greedy)
             break;
         r = engine_forward(run->model->engine, sequence, &greedy[i], 1, 1, logits);
@@ -181,8 +183,12 @@ int eval_logits(const EvalOptions *options) {
     _cleanup_(eval_model_close) EvalModel model = { 0 };
     LogitsRun run = {
         .model = &model,
-        .tolerance = options->tolerance >= 0 ? options->tolerance : reference ? TOLERANCE_REFERENCE : TOLERANCE_CPU,
-        .margin = options->greedy_margin >= 0 ? options->greedy_margin : reference ? MARGIN_REFERENCE : MARGIN_CPU,
+        .tolerance = options->tolerance >= 0 ? options->tolerance
+                     : reference             ? TOLERANCE_REFERENCE
+                                             : TOLERANCE_CPU,
+        .margin = options->greedy_margin >= 0 ? options->greedy_margin
+                  : reference                 ? MARGIN_REFERENCE
+                                              : MARGIN_CPU,
     };
     ErrText err = { 0 };
     json_t *report;
@@ -193,13 +199,13 @@ int eval_logits(const EvalOptions *options) {
     ok = !run.n_outside && !run.n_greedy_wrong && run.n_values + run.n_greedy;
     if (options->json) {
         report = eval_report_new(options, &model, "logits");
-        json_object_update_new(
-            report, json_pack("{s:b, s:i, s:i, s:i, s:f, s:{s:f, s:s}, s:{s:i, s:i, s:i, s:s, s:f}}", "ok", ok, "cases",
-                              (int)run.n_cases, "values", (int)run.n_values, "outside", (int)run.n_outside, "tolerance",
-                              run.tolerance, "worst", "deviation", run.worst.deviation, "where", run.worst.where,
-                              "greedy", "compared", (int)run.n_greedy, "wrong", (int)run.n_greedy_wrong,
-                              "differs_within_margin", (int)run.n_greedy_close, "first_wrong", run.first_wrong, "margin",
-                              run.margin));
+        json_object_update_new(report, json_pack("{s:b, s:i, s:i, s:i, s:f, s:{s:f, s:s}, s:{s:i, s:i, s:i, s:s, s:f}}",
+                                                 "ok", ok, "cases", (int)run.n_cases, "values", (int)run.n_values,
+                                                 "outside", (int)run.n_outside, "tolerance", run.tolerance, "worst",
+                                                 "deviation", run.worst.deviation, "where", run.worst.where, "greedy",
+                                                 "compared", (int)run.n_greedy, "wrong", (int)run.n_greedy_wrong,
+                                                 "differs_within_margin", (int)run.n_greedy_close, "first_wrong",
+                                                 run.first_wrong, "margin", run.margin));
         eval_print_json(options, report);
         return ok ? EVAL_OK : EVAL_OUTSIDE;
     }

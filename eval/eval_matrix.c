@@ -88,8 +88,13 @@ static GenerationOptions run_options(const Matrix *matrix, size_t run) {
     };
 
     if (run)
-        options.sampler = (SamplerOptions){ .temperature = 0.8f, .top_k = 60, .top_p = 0.95f, .min_p = 0.01f,
-                                            .repetition_penalty = 1.1f, .repetition_window = 64, .seed = 20210907 };
+        options.sampler = (SamplerOptions){ .temperature = 0.8f,
+                                            .top_k = 60,
+                                            .top_p = 0.95f,
+                                            .min_p = 0.01f,
+                                            .repetition_penalty = 1.1f,
+                                            .repetition_window = 64,
+                                            .seed = 20210907 };
     return options;
 }
 
@@ -123,14 +128,15 @@ static void company_leave(Company *company) {
 
 static int company_step(Company *company, ErrText *err) {
     for (size_t i = 0; i < ARRAY_LEN(company->others); i++) {
-        GenerationOptions options = { .max_tokens = (uint32_t)(5 + 8 * i), .ignore_end = true,
+        GenerationOptions options = { .max_tokens = (uint32_t)(5 + 8 * i),
+                                      .ignore_end = true,
                                       .sampler = SAMPLER_OPTIONS_GREEDY };
         size_t n_prompt = company->prompt->n / (2 + i);
         int r = 0;
 
         if (!company->others[i])
-            r = generation_new(&company->others[i], company->engine, company->prompt->ids + 7 * (i + 1), n_prompt, &options,
-                               err);
+            r = generation_new(&company->others[i], company->engine, company->prompt->ids + 7 * (i + 1), n_prompt,
+                               &options, err);
         if (!r)
             r = generation_step(company->others[i], NULL, NULL);
         if (r)
@@ -207,7 +213,8 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
         return 0;
     /* The passage, over and over, until the largest chunk is passed. */
     while (!r && matrix->prompt.n < 530) {
-        r = tokenizer_encode(engine_tokenizer(matrix->model.engine), passage, sizeof(passage) - 1, 0, &matrix->prompt, err);
+        r = tokenizer_encode(engine_tokenizer(matrix->model.engine), passage, sizeof(passage) - 1, 0, &matrix->prompt,
+                             err);
     }
     if (!r && matrix->prompt.n > 530)
         matrix->prompt.n = 530;
@@ -223,7 +230,8 @@ static int dump_outputs(const char *path, const Output *outputs, ErrText *err) {
     for (size_t i = 0; i < N_RUNS && !r; i++) {
         r = file_write_all(atomic_file_fd(file), outputs[i].tokens, outputs[i].n * sizeof(uint32_t));
         if (!r)
-            r = file_write_all(atomic_file_fd(file), outputs[i].logits, outputs[i].n * outputs[i].n_vocab * sizeof(float));
+            r = file_write_all(atomic_file_fd(file), outputs[i].logits,
+                               outputs[i].n * outputs[i].n_vocab * sizeof(float));
         if (r)
             err_set(err, r, "%s: %s", path, strerror(-r));
     }
@@ -253,9 +261,21 @@ static int load_outputs(const char *path, Output *outputs, ErrText *err) {
 
 static int run_restarted(Matrix *matrix, const Cell *cell, Output *outputs, ErrText *err) {
     char path[] = "/tmp/coordgen-matrix-XXXXXX", threads[16], chunk[16], n_tokens[24];
-    const char *const argv[] = { "coordgen-eval", "matrix", "--model", matrix->options->model, "--isa",
-                                 isa_name(cell->isa), "--threads", threads, "--chunk", chunk, "--tokens", n_tokens,
-                                 "--dump", path, NULL };
+    const char *const argv[] = { "coordgen-eval",
+                                 "matrix",
+                                 "--model",
+                                 matrix->options->model,
+                                 "--isa",
+                                 isa_name(cell->isa),
+                                 "--threads",
+                                 threads,
+                                 "--chunk",
+                                 chunk,
+                                 "--tokens",
+                                 n_tokens,
+                                 "--dump",
+                                 path,
+                                 NULL };
     _cleanup_(closep) int fd = mkstemp(path);
     int r, status = 0;
     pid_t pid;
@@ -334,9 +354,9 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     matrix->n_cells++;
     matrix->n_different += different;
     if (matrix->options->json)
-        json_array_append_new(matrix->rows, json_pack("{s:s, s:i, s:i, s:s, s:b, s:s}", "isa", isa_name(cell->isa), "threads",
-                                                      (int)cell->threads, "chunk", (int)cell->chunk_tokens, "company",
-                                                      cell->company, "same", !different, "where", where));
+        json_array_append_new(matrix->rows, json_pack("{s:s, s:i, s:i, s:s, s:b, s:s}", "isa", isa_name(cell->isa),
+                                                      "threads", (int)cell->threads, "chunk", (int)cell->chunk_tokens,
+                                                      "company", cell->company, "same", !different, "where", where));
     else
         printf("%-11s %7u %6" PRIu32 "  %-16s %s %6.1f s%s%s\n", isa_name(cell->isa), cell->threads, cell->chunk_tokens,
                cell->company, different ? "DIFFERENT" : "same     ", (double)(clock_now_ns() - start_ns) / 1e9,
@@ -409,7 +429,8 @@ int eval_matrix(const EvalOptions *options) {
         return eval_fail(options, "%s", err.text);
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
         if (!isa_present(isa))
-            snprintf(absent + strlen(absent), sizeof(absent) - strlen(absent), "%s%s", *absent ? ", " : "", isa_name(isa));
+            snprintf(absent + strlen(absent), sizeof(absent) - strlen(absent), "%s%s", *absent ? ", " : "",
+                     isa_name(isa));
     if (options->json) {
         json_t *report = eval_report_new(options, &matrix.model, "matrix");
 
@@ -419,7 +440,8 @@ int eval_matrix(const EvalOptions *options) {
         eval_print_json(options, report);
     } else {
         printf("%zu cells, %zu different%s%s\n%s\n", matrix.n_cells, matrix.n_different,
-               *absent ? "; not on this machine: " : "", absent, matrix.n_different ? "NOT BIT-EXACT" : "ok: bit-exact");
+               *absent ? "; not on this machine: " : "", absent,
+               matrix.n_different ? "NOT BIT-EXACT" : "ok: bit-exact");
     }
     return matrix.n_different ? EVAL_OUTSIDE : EVAL_OK;
 }

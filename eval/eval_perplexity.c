@@ -15,8 +15,8 @@
 typedef struct PerplexityRun {
     EvalModel model;
     TokenList tokens;
-    float *logits;     /* f32[ROWS_MAX][n_vocab] */
-    double *means;     /* nll of each window */
+    float *logits; /* f32[ROWS_MAX][n_vocab] */
+    double *means; /* nll of each window */
     size_t n_windows, window, n_scored;
     bool bos_replaces_first;
     double perplexity;
@@ -48,7 +48,8 @@ static int score_rows(PerplexityRun *run, Sequence *sequence, const uint32_t *id
         if (r)
             return r;
         for (size_t i = 0; scored && i < rows; i++)
-            *sump += eval_log_sum_exp(run->logits + i * n_vocab, n_vocab) - run->logits[i * n_vocab + ids[from + i + 1]];
+            *sump +=
+                eval_log_sum_exp(run->logits + i * n_vocab, n_vocab) - run->logits[i * n_vocab + ids[from + i + 1]];
         from += rows;
     }
     return 0;
@@ -131,8 +132,8 @@ static int compare(const PerplexityRun *run, const EvalOptions *options, Deviati
         relative = expm1(run->means[i] - json_number_value(mean));
         if (fabs(relative) > fabs(deviation->worst)) {
             deviation->worst = relative;
-            snprintf(deviation->where, sizeof(deviation->where), "window %zu: mean nll %.5f, golden %.5f", i, run->means[i],
-                     json_number_value(mean));
+            snprintf(deviation->where, sizeof(deviation->where), "window %zu: mean nll %.5f, golden %.5f", i,
+                     run->means[i], json_number_value(mean));
         }
     }
     deviation->overall = expm1((sum - golden_sum) / (double)n);
@@ -175,10 +176,11 @@ int eval_perplexity(const EvalOptions *options) {
         means = json_array();
         for (size_t i = 0; i < run.n_windows; i++)
             json_array_append_new(means, json_real(run.means[i]));
-        json_object_update_new(report, json_pack("{s:b, s:s, s:f, s:i, s:i, s:i, s:b, s:o}", "ok", ok, "file",
-                                                 options->file, "perplexity", run.perplexity, "window", (int)run.window,
-                                                 "windows", (int)run.n_windows, "scored_per_window", (int)run.n_scored,
-                                                 "bos_replaces_first", run.bos_replaces_first, "window_mean_nll", means));
+        json_object_update_new(report,
+                               json_pack("{s:b, s:s, s:f, s:i, s:i, s:i, s:b, s:o}", "ok", ok, "file", options->file,
+                                         "perplexity", run.perplexity, "window", (int)run.window, "windows",
+                                         (int)run.n_windows, "scored_per_window", (int)run.n_scored,
+                                         "bos_replaces_first", run.bos_replaces_first, "window_mean_nll", means));
         if (options->expect)
             json_object_update_new(report, json_pack("{s:f, s:f, s:{s:f, s:s}}", "tolerance", tolerance, "deviation",
                                                      deviation.overall, "worst", "deviation", deviation.worst, "where",
@@ -186,8 +188,9 @@ int eval_perplexity(const EvalOptions *options) {
         eval_print_json(options, report);
         return ok ? EVAL_OK : EVAL_OUTSIDE;
     }
-    printf("perplexity %.4f over %zu windows of %zu tokens, %zu scored in each (%s, %s)\n", run.perplexity, run.n_windows,
-           run.window, run.n_scored, engine_info(run.model.engine)->device, engine_info(run.model.engine)->kernel);
+    printf("perplexity %.4f over %zu windows of %zu tokens, %zu scored in each (%s, %s)\n", run.perplexity,
+           run.n_windows, run.window, run.n_scored, engine_info(run.model.engine)->device,
+           engine_info(run.model.engine)->kernel);
     if (options->expect)
         printf("golden: %+.4f %% (tolerance %g %%); worst window %+.4f %%\n  at %s\n%s\n", 100 * deviation.overall,
                100 * tolerance, 100 * deviation.worst, deviation.where, ok ? "ok" : "OUTSIDE THE TOLERANCE");

@@ -44,8 +44,8 @@ static int check_ids(TokensRun *run, const TokenList *list, const json_t *golden
     run->n_vectors++;
     at = first_difference(list, ids, n);
     if (at != SIZE_MAX) {
-        snprintf(detail, sizeof(detail), "%lld of %zu tokens, golden %lld of %zu", at < list->n ? (long long)list->ids[at] : -1,
-                 list->n, at < n ? (long long)ids[at] : -1, n);
+        snprintf(detail, sizeof(detail), "%lld of %zu tokens, golden %lld of %zu",
+                 at < list->n ? (long long)list->ids[at] : -1, list->n, at < n ? (long long)ids[at] : -1, n);
         wrong(run, line, what, at, detail);
     }
     return 0;
@@ -89,7 +89,8 @@ static int read_messages(const json_t *array, ChatMessage *messages, size_t *np,
             role++;
         if (role == ARRAY_LEN(roles) || !json_is_string(content))
             return err_set(err, -EINVAL, "message %zu needs 'role' (system, user, assistant) and 'content'", i);
-        messages[i] = (ChatMessage){ .role = roles[role].role, .text = json_string_value(content),
+        messages[i] = (ChatMessage){ .role = roles[role].role,
+                                     .text = json_string_value(content),
                                      .len_bytes = json_string_length(content) };
     }
     *np = json_array_size(array);

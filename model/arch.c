@@ -50,55 +50,54 @@ static const ArchTensor common_last[] = {
 };
 
 static const ArchTensor llama_layer[] = {
-    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },
-    { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
-    { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
-    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
-    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
-    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },
-    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
-    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },    { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },         { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false }, { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },       { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },
     { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
 };
 
 static const ArchTensor qwen2_layer[] = {
-    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },
-    { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
-    { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, false },
-    { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
-    { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, false },
-    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
-    { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, false },
-    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
-    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },
-    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
-    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },
-    { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },    { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, false }, { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, false },    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, false },    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
+    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },     { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },         { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
 };
 
 static const ArchTensor gemma3_layer[] = {
-    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },
-    { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
-    { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
-    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
-    { ROLE_ATTN_Q_NORM, DIM_HEAD, DIM_NONE, false },
-    { ROLE_ATTN_K_NORM, DIM_HEAD, DIM_NONE, false },
-    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
-    { ROLE_POST_ATTN_NORM, DIM_EMBD, DIM_NONE, false },
-    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },
-    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
-    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },
-    { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },     { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },          { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_Q_NORM, DIM_HEAD, DIM_NONE, false },   { ROLE_ATTN_K_NORM, DIM_HEAD, DIM_NONE, false },
+    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },  { ROLE_POST_ATTN_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },      { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },          { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
     { ROLE_POST_FFN_NORM, DIM_EMBD, DIM_NONE, false },
 };
 
 /* Operators of a layer, in order ----------------------------------------------------------------------------------- */
 
-#define NORM(from, to, role) { .kind = OP_NORM, .in = from, .n = 1, .out = { to }, .w = { role } }
-#define LINEAR(from, to, role) { .kind = OP_LINEAR, .in = from, .n = 1, .out = { to }, .w = { role } }
-#define HEAD_NORM(slot, role) { .kind = OP_HEAD_NORM, .in = slot, .n = 1, .out = { slot }, .w = { role } }
-#define ROPE(slot) { .kind = OP_ROPE, .in = slot, .out = { slot } }
-#define ADD(slot) { .kind = OP_ADD, .in = slot, .out = { SLOT_X } }
+#define NORM(from, to, role)                                                                                           \
+    {                                                                                                                  \
+        .kind = OP_NORM, .in = from, .n = 1, .out = { to }, .w = { role }                                              \
+    }
+#define LINEAR(from, to, role)                                                                                         \
+    {                                                                                                                  \
+        .kind = OP_LINEAR, .in = from, .n = 1, .out = { to }, .w = { role }                                            \
+    }
+#define HEAD_NORM(slot, role)                                                                                          \
+    {                                                                                                                  \
+        .kind = OP_HEAD_NORM, .in = slot, .n = 1, .out = { slot }, .w = { role }                                       \
+    }
+#define ROPE(slot)                                                                                                     \
+    {                                                                                                                  \
+        .kind = OP_ROPE, .in = slot, .out = { slot }                                                                   \
+    }
+#define ADD(slot)                                                                                                      \
+    {                                                                                                                  \
+        .kind = OP_ADD, .in = slot, .out = { SLOT_X }                                                                  \
+    }
 #define QKV                                                                                                            \
     {                                                                                                                  \
         .kind = OP_LINEAR, .in = SLOT_NORM, .n = 3, .out = { SLOT_Q, SLOT_K, SLOT_V },                                 \
@@ -108,10 +107,17 @@ static const ArchTensor gemma3_layer[] = {
     {                                                                                                                  \
         .kind = OP_LINEAR, .in = SLOT_NORM, .n = 2, .out = { SLOT_GATE, SLOT_UP }, .w = { ROLE_FFN_GATE, ROLE_FFN_UP } \
     }
-#define ATTENTION { .kind = OP_ATTENTION, .in = SLOT_Q, .out = { SLOT_Q } }
-#define GATED { .kind = OP_GATED, .in = SLOT_GATE, .out = { SLOT_GATE } }
+#define ATTENTION                                                                                                      \
+    {                                                                                                                  \
+        .kind = OP_ATTENTION, .in = SLOT_Q, .out = { SLOT_Q }                                                          \
+    }
+#define GATED                                                                                                          \
+    {                                                                                                                  \
+        .kind = OP_GATED, .in = SLOT_GATE, .out = { SLOT_GATE }                                                        \
+    }
 
-static const ArchOp llama_ops[] = { /* qwen2 too: its biases belong to its linears */
+static const ArchOp llama_ops[] = {
+    /* qwen2 too: its biases belong to its linears */
     NORM(SLOT_X, SLOT_NORM, ROLE_ATTN_NORM),
     QKV,
     ROPE(SLOT_Q),
@@ -153,8 +159,12 @@ static const ArchOp gemma3_ops[] = {
 static const Arch archs[] = {
     { .name = "llama", TABLES(llama_layer, llama_ops), .rope = ROPE_NORM, .activation = ACTIVATION_SILU },
     { .name = "qwen2", TABLES(qwen2_layer, llama_ops), .rope = ROPE_NEOX, .activation = ACTIVATION_SILU },
-    { .name = "gemma3", TABLES(gemma3_layer, gemma3_ops), .rope = ROPE_NEOX, .activation = ACTIVATION_GELU,
-      .scales_embedding = true, .has_local_layers = true },
+    { .name = "gemma3",
+      TABLES(gemma3_layer, gemma3_ops),
+      .rope = ROPE_NEOX,
+      .activation = ACTIVATION_GELU,
+      .scales_embedding = true,
+      .has_local_layers = true },
 };
 
 const Arch *arch_find(const char *name) {

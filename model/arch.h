@@ -46,8 +46,8 @@ typedef enum Dim {
 
 typedef struct ArchTensor {
     TensorRole role;
-    Dim in;        /* ne[0] */
-    Dim out;       /* ne[1]; DIM_NONE: a vector of float32 */
+    Dim in;  /* ne[0] */
+    Dim out; /* ne[1]; DIM_NONE: a vector of float32 */
     bool optional;
 } ArchTensor;
 
@@ -95,7 +95,7 @@ typedef enum Activation {
 } Activation;
 
 typedef struct Arch {
-    const char *name; /* general.architecture */
+    const char *name;        /* general.architecture */
     const ArchTensor *first; /* before the layers, in file order */
     size_t n_first;
     const ArchTensor *layer; /* of every layer, in order of use */
@@ -106,8 +106,8 @@ typedef struct Arch {
     size_t n_ops;
     RopeStyle rope;
     Activation activation;
-    bool scales_embedding;  /* x = embedding * sqrt(n_embd) */
-    bool has_local_layers;  /* sliding-window layers with their own RoPE base */
+    bool scales_embedding; /* x = embedding * sqrt(n_embd) */
+    bool has_local_layers; /* sliding-window layers with their own RoPE base */
 } Arch;
 
 /* NULL when unknown. */

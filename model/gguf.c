@@ -81,8 +81,7 @@ GgufFile *gguf_free(GgufFile *file) {
 }
 
 static int file_new(GgufFile **filep, const char *path, ErrText *err) {
-    _cleanup_(gguf_freep)
-    GgufFile *file = calloc(1, sizeof(*file));
+    _cleanup_(gguf_freep) GgufFile *file = calloc(1, sizeof(*file));
 
     if (file)
         file->path = strdup(path);
@@ -115,8 +114,7 @@ static int parse_map(GgufFile **filep, GgufFile *file, ErrText *err) {
  * Return: 0, GGUF_E_CORRUPT, GGUF_E_UNSUPPORTED, or -errno of the file system; the text names file, field and value.
  */
 int gguf_open(GgufFile **filep, const char *path, ErrText *err) {
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
     int r;
 
     r = file_new(&file, path, err);
@@ -133,8 +131,7 @@ int gguf_open(GgufFile **filep, const char *path, ErrText *err) {
 
 /* As gguf_open() for a file that is open already; fd stays the caller's, name is used in messages. */
 int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err) {
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
     int r;
 
     r = file_new(&file, name, err);
@@ -150,8 +147,7 @@ int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err) {
 }
 
 int gguf_parse(GgufFile **filep, const void *data, size_t len_bytes, const char *name, ErrText *err) {
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
     int r;
 
     r = file_new(&file, name, err);

@@ -331,11 +331,10 @@ static int measure_tensor(Cursor *cursor, GgufTensor *tensor) {
                        "%s: tensor '%s' has element type number %u, which the format does not define", path,
                        tensor->name, tensor->type);
     if (!ggml_type_block(tensor->type, &block_values, &block_bytes))
-        return err_set(
-            cursor->err, GGUF_E_UNSUPPORTED,
-            "%s: tensor '%s' has element type %s (number %u), which this program does not read: use another "
-            "quantization of the model",
-            path, tensor->name, type_name, tensor->type);
+        return err_set(cursor->err, GGUF_E_UNSUPPORTED,
+                       "%s: tensor '%s' has element type %s (number %u), which this program does not read: use another "
+                       "quantization of the model",
+                       path, tensor->name, type_name, tensor->type);
     for (uint32_t d = 0; d < tensor->n_dims; d++) {
         if (!tensor->ne[d] || tensor->ne[d] > INT64_MAX)
             return err_set(cursor->err, GGUF_E_CORRUPT, "%s: tensor '%s': dimension %u is %" PRIu64, path, tensor->name,

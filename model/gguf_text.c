@@ -180,8 +180,7 @@ void gguf_text_write(const GgufFile *file, StrBuf *text) {
 
 /* NULL when out of memory, like jansson's constructors; packing a NULL fails as a whole. */
 static json_t *json_text(const char *data, size_t len_bytes) {
-    _cleanup_(str_buf_deinit)
-    StrBuf clean = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit) StrBuf clean = STR_BUF_NULL;
 
     for (size_t i = 0, n; i < len_bytes; i += n) {
         n = utf8_sequence(data + i, len_bytes - i);

@@ -31,8 +31,7 @@ struct GgufWriter {
 };
 
 int gguf_writer_new(GgufWriter **writerp, uint32_t alignment, ErrText *err) {
-    _cleanup_(gguf_writer_freep)
-    GgufWriter *writer = NULL;
+    _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
 
     if (alignment < 8 || (alignment & (alignment - 1)) || alignment > GGUF_ALIGNMENT_MAX)
         return err_set(err, GGUF_WRITER_E_INVALID, "alignment %u: a power of two from 8 to %u is allowed", alignment,

@@ -68,15 +68,17 @@ static int read_f32(const KeyReader *reader, const char *suffix, double min, dou
 
 /* Options of other members of a family that would change the result: refused by name, never ignored. */
 static int check_options(const KeyReader *reader) {
-    static const char *const refused[] = { "expert_count", "attn_logit_softcapping", "final_logit_softcapping",
-                                           "logit_scale", "residual_scale", "embedding_scale", "attention.scale" };
+    static const char *const refused[] = { "expert_count",   "attn_logit_softcapping", "final_logit_softcapping",
+                                           "logit_scale",    "residual_scale",         "embedding_scale",
+                                           "attention.scale" };
     char name[128];
     float value;
 
     for (size_t i = 0; i < ARRAY_LEN(refused); i++)
         if (!gguf_get_f32(reader->file, key_name(reader, refused[i], name), &value, NULL) && value != 0)
-            return err_set(reader->err, HPARAMS_E_UNSUPPORTED, "%s: key '%s' = %g asks for something not supported here",
-                           gguf_path(reader->file), name, (double)value);
+            return err_set(reader->err, HPARAMS_E_UNSUPPORTED,
+                           "%s: key '%s' = %g asks for something not supported here", gguf_path(reader->file), name,
+                           (double)value);
     return 0;
 }
 
@@ -210,8 +212,9 @@ int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
         (r = check_options(&reader)))
         return r;
     if (read.n_embd % 16 || read.n_ff % 16)
-        return err_set(err, HPARAMS_E_UNSUPPORTED, "%s: embedding length %u and feed-forward length %u must be multiples of 16",
-                       gguf_path(file), read.n_embd, read.n_ff);
+        return err_set(err, HPARAMS_E_UNSUPPORTED,
+                       "%s: embedding length %u and feed-forward length %u must be multiples of 16", gguf_path(file),
+                       read.n_embd, read.n_ff);
     read.norm_eps = (float)eps;
     *hparams = read;
     return 0;
@@ -287,7 +290,8 @@ static int check_tensor(void *arg, const ArchTensor *expected, int layer) {
         return err_set(check->err, HPARAMS_E_CORRUPT,
                        "%s: tensor '%s' is %" PRIu64 " x %" PRIu64 " x %" PRIu64 " x %" PRIu64
                        ", but the metadata asks for %" PRIu64 " x %" PRIu64,
-                       gguf_path(check->file), name, tensor->ne[0], tensor->ne[1], tensor->ne[2], tensor->ne[3], in, out);
+                       gguf_path(check->file), name, tensor->ne[0], tensor->ne[1], tensor->ne[2], tensor->ne[3], in,
+                       out);
     if (!ggml_type_dequantizable(tensor->type))
         return err_set(check->err, HPARAMS_E_UNSUPPORTED, "%s: tensor '%s' has type %s, which is not supported",
                        gguf_path(check->file), name, ggml_type_name(tensor->type) ? ggml_type_name(tensor->type) : "?");

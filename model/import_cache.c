@@ -74,8 +74,7 @@ static void record_prefix(char *text, size_t room_bytes, const struct stat *st) 
 }
 
 bool import_hash_recall(const char *cache_dir, const struct stat *st, char sha256[SHA256_HEX_BYTES]) {
-    _cleanup_(freep)
-    char *text = NULL;
+    _cleanup_(freep) char *text = NULL;
     char path[PATH_MAX], prefix[RECORD_MAX_BYTES];
     size_t len_bytes, prefix_bytes;
 
@@ -92,8 +91,7 @@ bool import_hash_recall(const char *cache_dir, const struct stat *st, char sha25
 }
 
 void import_hash_remember(const char *cache_dir, const struct stat *st, const char *sha256) {
-    _cleanup_(atomic_file_freep)
-    AtomicFile *file = NULL;
+    _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
     char path[PATH_MAX], text[RECORD_MAX_BYTES], *slash;
     time_t now = time(NULL);
     size_t n;

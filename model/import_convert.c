@@ -180,10 +180,8 @@ static ThreadBuffers *buffers_new(unsigned int n_threads, size_t source_bytes, s
 static int convert_linear(ImportJob *job, const ImportTensor *tensor, ErrText *err) {
     const GgufTensor *source = tensor->source;
     unsigned int n_threads = worker_pool_n_threads(job->pool);
-    _cleanup_(freep)
-    float *scales = NULL;
-    _cleanup_(freep)
-    int8_t *bits = NULL;
+    _cleanup_(freep) float *scales = NULL;
+    _cleanup_(freep) int8_t *bits = NULL;
     Conversion conversion = {
         .job = job,
         .tensor = tensor,
@@ -223,11 +221,9 @@ static int convert_linear(ImportJob *job, const ImportTensor *tensor, ErrText *e
 /* Norms, biases, rope_freqs: float32 as they are. */
 static int convert_vector(ImportJob *job, const ImportTensor *tensor, ErrText *err) {
     const GgufTensor *source = tensor->source;
-    _cleanup_(freep)
-    uint8_t *raw = malloc((size_t)source->len_bytes);
+    _cleanup_(freep) uint8_t *raw = malloc((size_t)source->len_bytes);
     size_t n = (size_t)source->ne[0];
-    _cleanup_(freep)
-    float *values = malloc(n * sizeof(*values));
+    _cleanup_(freep) float *values = malloc(n * sizeof(*values));
     int r;
 
     if (!raw || !values)

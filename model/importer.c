@@ -118,8 +118,7 @@ static int source_check_unchanged(const Source *source, ErrText *err) {
 
 static int source_hash(const Source *source, const ImportOptions *options, char sha256[SHA256_HEX_BYTES],
                        ErrText *err) {
-    _cleanup_(freep)
-    uint8_t *block = malloc(HASH_BLOCK_BYTES);
+    _cleanup_(freep) uint8_t *block = malloc(HASH_BLOCK_BYTES);
     uint64_t total_bytes = (uint64_t)source->st.st_size;
     uint8_t digest[SHA256_DIGEST_SIZE];
     struct sha256_ctx context;
@@ -170,8 +169,7 @@ static int source_identify(const Source *source, const ImportOptions *options, I
 /* --- what lies at the output path --------------------------------------------------------------------------------- */
 
 static bool already_imported(const char *path, const ImportOptions *options, ImportReport *report) {
-    _cleanup_(package_freep)
-    Package *package = NULL;
+    _cleanup_(package_freep) Package *package = NULL;
 
     if (package_open(&package, path, NULL) || strcmp(package_source_sha256(package), report->source_sha256) ||
         package_rotated(package) != options->rotate)
@@ -183,8 +181,7 @@ static bool already_imported(const char *path, const ImportOptions *options, Imp
 
 /* A file that someone named is replaced only when it is a package of some version; the cache's files are ours. */
 static int check_replaceable(const char *path, const Source *source, ErrText *err) {
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
     struct stat st;
 
     if (stat(path, &st) < 0)
@@ -223,8 +220,7 @@ static void remove_stale(const char *out_path, bool in_cache) {
     if (!dir)
         return;
     while ((entry = readdir(dir))) {
-        _cleanup_(closep)
-        int fd = -1;
+        _cleanup_(closep) int fd = -1;
 
         if (!is_temporary(entry->d_name, in_cache ? NULL : base) ||
             snprintf(path, sizeof(path), "%s%s", folder, entry->d_name) >= (int)sizeof(path))
@@ -417,8 +413,7 @@ static int temporary_new(AtomicFile **filep, const char *out_path, ErrText *err)
     int r;
 
     for (int i = 0; i < TEMPORARY_TRIES; i++) {
-        _cleanup_(atomic_file_freep)
-        AtomicFile *file = NULL;
+        _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
 
         r = atomic_file_new(&file, out_path, err);
         if (r)
@@ -437,10 +432,8 @@ static int temporary_new(AtomicFile **filep, const char *out_path, ErrText *err)
 }
 
 static int write_package(const Plan *plan, const char *out_path, ErrText *err) {
-    _cleanup_(atomic_file_freep)
-    AtomicFile *file = NULL;
-    _cleanup_(worker_pool_freep)
-    WorkerPool *pool = NULL;
+    _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     const StrBuf *head = gguf_writer_head(plan->writer);
     ImportJob job = {
         .options = plan->options,
@@ -517,10 +510,8 @@ static int choose_path(const Source *source, const char *out_path, const ImportO
  */
 int import_run(const char *source_path, const char *out_path, const ImportOptions *options, ImportReport *report,
                ErrText *err) {
-    _cleanup_(source_deinit)
-    Source source = { .fd = -1 };
-    _cleanup_(plan_deinit)
-    Plan plan = { .source = &source, .options = options };
+    _cleanup_(source_deinit) Source source = { .fd = -1 };
+    _cleanup_(plan_deinit) Plan plan = { .source = &source, .options = options };
     uint64_t begin_ns = clock_now_ns();
     ImportReport made = { 0 };
     int r;

@@ -289,10 +289,8 @@ static int check_all_tensors(PackageCheck *check) {
 
 /* Takes file over, also when it fails. */
 static int package_new(Package **packagep, GgufFile *file, ErrText *err) {
-    _cleanup_(gguf_freep)
-    GgufFile *owned = file;
-    _cleanup_(package_freep)
-    Package *package = calloc(1, sizeof(*package));
+    _cleanup_(gguf_freep) GgufFile *owned = file;
+    _cleanup_(package_freep) Package *package = calloc(1, sizeof(*package));
     PackageCheck check = { .package = package, .err = err };
     int r;
 

@@ -11,7 +11,11 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { TILE_MODEL_TILES = 8, TILE_MODEL_ROWS = 16, TILE_MODEL_ROW_BYTES = 64 };
+enum {
+    TILE_MODEL_TILES = 8,
+    TILE_MODEL_ROWS = 16,
+    TILE_MODEL_ROW_BYTES = 64
+};
 
 /* Tile state belongs to a thread. */
 static _Thread_local struct {
@@ -22,7 +26,8 @@ static _Thread_local struct {
 } tile_model;
 
 static inline bool tile_model_usable(int tile) {
-    return tile_model.configured && tile >= 0 && tile < TILE_MODEL_TILES && tile_model.rows[tile] && tile_model.row_bytes[tile];
+    return tile_model.configured && tile >= 0 && tile < TILE_MODEL_TILES && tile_model.rows[tile] &&
+           tile_model.row_bytes[tile];
 }
 
 /* LDTILECFG: 64 bytes: palette, start row, 14 zeros, bytes of a row by tile (u16), 16 zeros, rows by tile, 8 zeros. */
@@ -79,7 +84,8 @@ static inline void _tile_dpbssd(int c, int a, int b) {
             memcpy(&sum, &tile_model.data[c][m][4 * n], sizeof(sum));
             for (int k = 0; k < k_quads; k++)
                 for (int i = 0; i < 4; i++)
-                    sum += (uint32_t)((int8_t)tile_model.data[a][m][4 * k + i] * (int8_t)tile_model.data[b][k][4 * n + i]);
+                    sum +=
+                        (uint32_t)((int8_t)tile_model.data[a][m][4 * k + i] * (int8_t)tile_model.data[b][k][4 * n + i]);
             memcpy(&tile_model.data[c][m][4 * n], &sum, sizeof(sum));
         }
 }

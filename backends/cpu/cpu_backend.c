@@ -144,8 +144,8 @@ static int cpu_linear_new(Backend *backend, BackendLinear **linearp, const Linea
     int r;
 
     if (source->type != GGML_I8 || !source->scales)
-        return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s' is not int8: import the model first (coordgenctl model import)",
-                       source->name);
+        return err_set(err, BACKEND_E_WEIGHTS,
+                       "tensor '%s' is not int8: import the model first (coordgenctl model import)", source->name);
     if (!source->n || !source->k || source->k > INT8_K_MAX || source->n > SIZE_MAX / 4 / INT8_K_MAX)
         return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s' is %zu x %zu, which the int8 products do not take",
                        source->name, source->n, source->k);
@@ -163,7 +163,8 @@ static int cpu_linear_new(Backend *backend, BackendLinear **linearp, const Linea
     bias = scales + n_padded;
     worker_pool_run(backend->pool, layout_blocks, &loop, n_blocks, 1);
     if (loop.out_of_range)
-        return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s' holds the value -128; int8 weights are -127..127: import the model again",
+        return err_set(err, BACKEND_E_WEIGHTS,
+                       "tensor '%s' holds the value -128; int8 weights are -127..127: import the model again",
                        source->name);
     memcpy(scales, source->scales, source->n * sizeof(float));
     if (source->bias)
@@ -265,8 +266,8 @@ static void cpu_linear(Backend *backend, const BackendLinear *const *linears, si
 }
 
 /* The embedding shares the head's int8 rows: integers times the row's scale, rotated back. */
-static void cpu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
-                      float *y) {
+static void cpu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows,
+                      float factor, float *y) {
     const Int8Weights *weights = &embedding->weights;
     const RowOps *row_ops = cpu(backend)->row_ops;
     int8_t *q = cpu(backend)->quantized.data;
@@ -326,8 +327,13 @@ static void rope_rows(void *arg, size_t begin, size_t end, unsigned int worker) 
 static void cpu_rope(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
                      size_t head_size, size_t n_rot, bool neox) {
     const RowOps *row_ops = cpu(backend)->row_ops;
-    RopeLoop loop = { .fn = neox ? row_ops->rope_neox : row_ops->rope_norm, .x = x, .cos = cos, .sin = sin,
-                      .n_heads = n_heads, .head_size = head_size, .n_rot = n_rot };
+    RopeLoop loop = { .fn = neox ? row_ops->rope_neox : row_ops->rope_norm,
+                      .x = x,
+                      .cos = cos,
+                      .sin = sin,
+                      .n_heads = n_heads,
+                      .head_size = head_size,
+                      .n_rot = n_rot };
 
     run_rows(backend, rope_rows, &loop, rows, n_heads * head_size);
 }
@@ -377,7 +383,8 @@ static void attention_groups(void *arg, size_t begin, size_t end, unsigned int w
 
 /* Rows taken together: as many as the scores of one worker hold, but not so many that a worker has nothing to do. */
 static size_t attention_batch(const CpuBackend *self, const AttentionCall *call, size_t n_threads) {
-    size_t held = score_heads(self) / (call->n_heads / call->n_kv_heads), shared = call->rows * call->n_kv_heads / (4 * n_threads);
+    size_t held = score_heads(self) / (call->n_heads / call->n_kv_heads),
+           shared = call->rows * call->n_kv_heads / (4 * n_threads);
     size_t batch = held < ATTENTION_ROWS_MAX ? held : ATTENTION_ROWS_MAX;
 
     batch = shared < batch ? shared : batch;

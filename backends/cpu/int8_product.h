@@ -14,27 +14,27 @@
 #define INT8_K_MAX 131072 /* 127 * 127 * k stays below 2^31 */
 
 typedef struct Int8Weights {
-    size_t n;              /* outputs */
-    size_t k;              /* inputs */
-    size_t k_tiles;        /* ceil(k / 64) */
-    size_t n_blocks;       /* ceil(n / 16) */
-    const int8_t *tiles;   /* [n_blocks][k_tiles][INT8_TILE_BYTES], aligned to 64 */
-    const int32_t *sums;   /* [n_blocks * 16]: sum over k of w[o][k], for kernels that shift x to unsigned */
-    const float *scales;   /* [n_blocks * 16], zero past n */
-    const float *bias;     /* [n_blocks * 16] or NULL */
+    size_t n;            /* outputs */
+    size_t k;            /* inputs */
+    size_t k_tiles;      /* ceil(k / 64) */
+    size_t n_blocks;     /* ceil(n / 16) */
+    const int8_t *tiles; /* [n_blocks][k_tiles][INT8_TILE_BYTES], aligned to 64 */
+    const int32_t *sums; /* [n_blocks * 16]: sum over k of w[o][k], for kernels that shift x to unsigned */
+    const float *scales; /* [n_blocks * 16], zero past n */
+    const float *bias;   /* [n_blocks * 16] or NULL */
 } Int8Weights;
 
 /* Rows of quantized activations. */
 typedef struct Int8Rows {
     size_t rows;
-    size_t stride_bytes;  /* k_tiles * 64; bytes past k are zero */
-    const int8_t *x;      /* [rows][stride_bytes], aligned to 64, values -127..127 */
-    const float *scales;  /* [rows] */
+    size_t stride_bytes; /* k_tiles * 64; bytes past k are zero */
+    const int8_t *x;     /* [rows][stride_bytes], aligned to 64, values -127..127 */
+    const float *scales; /* [rows] */
 } Int8Rows;
 
 /* Output blocks [block_begin, block_end) for all rows, into y[r * y_stride + o]; never writes past output n - 1. */
-typedef void Int8Product(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end, float *y,
-                         size_t y_stride);
+typedef void Int8Product(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
+                         float *y, size_t y_stride);
 
 typedef struct Int8ProductKernel {
     const char *name;

@@ -9,23 +9,28 @@ Int8Product int8_product__avx2;
 
 /* 4 rows x 16 outputs are 8 accumulators; with the weights, their absolute values, an activation and a constant they
  * fit the 16 registers. */
-enum { PANEL_ROWS = 4 };
+enum {
+    PANEL_ROWS = 4
+};
 
-typedef void Panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y, size_t y_stride);
+typedef void Panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,
+                   size_t y_stride);
 
 /* vpmaddubsw adds two products u8 x s8 and saturates to int16. Here u8 = |w| <= 128 and s8 = x with the sign of w,
  * |x| <= 127: |sum| <= 2 x 128 x 127 = 32512 < 32767, so nothing ever saturates. (|w| = 128 is -128, whose byte
  * pattern vpabsb leaves as it is, and that is 128 unsigned; x is never -128, so its negation is exact.) */
-static inline __attribute__((always_inline)) __m256i add_products(__m256i sum, __m256i w_abs, __m256i w, __m256i quads) {
+static inline __attribute__((always_inline)) __m256i add_products(__m256i sum, __m256i w_abs, __m256i w,
+                                                                  __m256i quads) {
     __m256i pairs = _mm256_maddubs_epi16(w_abs, _mm256_sign_epi8(quads, w));
 
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
 /* Writes outputs [0, n) of 8. */
-static inline __attribute__((always_inline)) void store(float *y, size_t n, __m256i sum, float x_scale, const float *scales,
-                                                        const float *bias) {
-    __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(_mm256_set1_ps(x_scale), _mm256_loadu_ps(scales)));
+static inline __attribute__((always_inline)) void store(float *y, size_t n, __m256i sum, float x_scale,
+                                                        const float *scales, const float *bias) {
+    __m256 value =
+        _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(_mm256_set1_ps(x_scale), _mm256_loadu_ps(scales)));
     float part[8];
 
     if (bias)
@@ -75,22 +80,24 @@ static inline __attribute__((always_inline)) void panel(const Int8Weights *weigh
     }
 }
 
-#define PANEL(n_rows)                                                                                                   \
-    static void panel_##n_rows(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,    \
-                               size_t y_stride) {                                                                       \
-        panel(weights, rows, row, block, y, y_stride, n_rows);                                                          \
+#define PANEL(n_rows)                                                                                                  \
+    static void panel_##n_rows(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,   \
+                               size_t y_stride) {                                                                      \
+        panel(weights, rows, row, block, y, y_stride, n_rows);                                                         \
     }
-PANEL(1) PANEL(2) PANEL(3) PANEL(4)
+PANEL(1)
+PANEL(2)
+PANEL(3) PANEL(4)
 
-static Panel *const panels[PANEL_ROWS] = { panel_1, panel_2, panel_3, panel_4 };
+    static Panel *const panels[PANEL_ROWS] = { panel_1, panel_2, panel_3, panel_4 };
 
 /**
  * int8_product__avx2() - vpmaddubsw on |w| and x with the sign of w: 32 exact products an instruction
  *
  * A block of weights is read once from memory and stays cached while all rows pass over it in panels of up to 4.
  */
-void int8_product__avx2(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end, float *y,
-                        size_t y_stride) {
+void int8_product__avx2(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
+                        float *y, size_t y_stride) {
     const size_t n_panels = (rows->rows + PANEL_ROWS - 1) / PANEL_ROWS;
 
     assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX);

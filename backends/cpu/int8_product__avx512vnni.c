@@ -9,7 +9,10 @@ Int8Product int8_product__avx512vnni;
 
 /* 4 rows x 4 blocks are 16 accumulators: 8 loads feed 16 products. (6 x 4 would fit the 32 registers, but gcc 12 then
  * moves registers about and halves the speed.) Each panel is its own function with its counts known. */
-enum { PANEL_ROWS = 4, PANEL_BLOCKS = 4 };
+enum {
+    PANEL_ROWS = 4,
+    PANEL_BLOCKS = 4
+};
 
 /* What a panel fetches into the second-level cache meanwhile: `bytes` of `from` with each of its tiles. */
 typedef struct Prefetch {
@@ -17,14 +20,15 @@ typedef struct Prefetch {
     size_t bytes;
 } Prefetch;
 
-typedef void Panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y, size_t y_stride,
-                   Prefetch ahead);
+typedef void Panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,
+                   size_t y_stride, Prefetch ahead);
 
 /* n_rows x n_blocks outputs; each sum is kept in n_parts accumulators, so that one row of one block has enough products
  * under way at once. */
 static inline __attribute__((always_inline)) void panel(const Int8Weights *weights, const Int8Rows *rows, size_t row,
                                                         size_t block, float *y, size_t y_stride, Prefetch ahead,
-                                                        const size_t n_rows, const size_t n_blocks, const size_t n_parts) {
+                                                        const size_t n_rows, const size_t n_blocks,
+                                                        const size_t n_parts) {
     const size_t stride = rows->stride_bytes, block_bytes = weights->k_tiles * INT8_TILE_BYTES;
     const __m512i to_unsigned = _mm512_set1_epi8((char)0x80);
     const int8_t *tiles = weights->tiles + block * block_bytes, *x = rows->x + row * stride;
@@ -33,43 +37,43 @@ static inline __attribute__((always_inline)) void panel(const Int8Weights *weigh
     UNROLL
     for (size_t part = 0; part < n_parts; part++)
         UNROLL
-        for (size_t r = 0; r < n_rows; r++)
-            UNROLL
-            for (size_t b = 0; b < n_blocks; b++)
-                sum[part][r][b] = _mm512_setzero_si512();
+    for (size_t r = 0; r < n_rows; r++)
+        UNROLL
+    for (size_t b = 0; b < n_blocks; b++)
+        sum[part][r][b] = _mm512_setzero_si512();
     for (size_t t = 0; t < weights->k_tiles; t++, tiles += INT8_TILE_BYTES, x += INT8_TILE_INPUTS) {
         for (size_t i = 0; i < ahead.bytes; i += 64) /* may run past the end of the weights: a prefetch never faults */
             _mm_prefetch((const char *)ahead.from + t * ahead.bytes + i, _MM_HINT_T1);
         UNROLL_BY_4
         for (size_t i = 0; i < INT8_TILE_INPUTS; i += 4 * n_parts)
             UNROLL
-            for (size_t part = 0; part < n_parts; part++) {
-                const size_t input = i + 4 * part;
-                __m512i w[PANEL_BLOCKS];
+        for (size_t part = 0; part < n_parts; part++) {
+            const size_t input = i + 4 * part;
+            __m512i w[PANEL_BLOCKS];
 
+            UNROLL
+            for (size_t b = 0; b < n_blocks; b++)
+                w[b] = _mm512_load_si512(tiles + b * block_bytes + input * INT8_TILE_OUTPUTS);
+            UNROLL
+            for (size_t r = 0; r < n_rows; r++) {
+                int32_t quad;
+                __m512i quads;
+
+                memcpy(&quad, x + r * stride + input, sizeof(quad));
+                quads = _mm512_xor_si512(_mm512_set1_epi32(quad), to_unsigned);
                 UNROLL
                 for (size_t b = 0; b < n_blocks; b++)
-                    w[b] = _mm512_load_si512(tiles + b * block_bytes + input * INT8_TILE_OUTPUTS);
-                UNROLL
-                for (size_t r = 0; r < n_rows; r++) {
-                    int32_t quad;
-                    __m512i quads;
-
-                    memcpy(&quad, x + r * stride + input, sizeof(quad));
-                    quads = _mm512_xor_si512(_mm512_set1_epi32(quad), to_unsigned);
-                    UNROLL
-                    for (size_t b = 0; b < n_blocks; b++)
-                        sum[part][r][b] = _mm512_dpbusd_epi32(sum[part][r][b], quads, w[b]);
-                }
+                    sum[part][r][b] = _mm512_dpbusd_epi32(sum[part][r][b], quads, w[b]);
             }
+        }
     }
     UNROLL
     for (size_t part = 1; part < n_parts; part++)
         UNROLL
-        for (size_t r = 0; r < n_rows; r++)
-            UNROLL
-            for (size_t b = 0; b < n_blocks; b++)
-                sum[0][r][b] = _mm512_add_epi32(sum[0][r][b], sum[part][r][b]);
+    for (size_t r = 0; r < n_rows; r++)
+        UNROLL
+    for (size_t b = 0; b < n_blocks; b++)
+        sum[0][r][b] = _mm512_add_epi32(sum[0][r][b], sum[part][r][b]);
     UNROLL
     for (size_t b = 0; b < n_blocks; b++) {
         const size_t first = (block + b) * INT8_TILE_OUTPUTS, n = weights->n - first;
@@ -91,17 +95,21 @@ static inline __attribute__((always_inline)) void panel(const Int8Weights *weigh
 }
 
 #define PANEL(n_rows, n_blocks, n_parts)                                                                               \
-    static void panel_##n_rows##x##n_blocks(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, \
-                                            float *y, size_t y_stride, Prefetch ahead) {                               \
+    static void panel_##n_rows##x##n_blocks(const Int8Weights *weights, const Int8Rows *rows, size_t row,              \
+                                            size_t block, float *y, size_t y_stride, Prefetch ahead) {                 \
         panel(weights, rows, row, block, y, y_stride, ahead, n_rows, n_blocks, n_parts);                               \
     }
-PANEL(1, 1, 4) PANEL(2, 1, 2) PANEL(3, 1, 2) PANEL(4, 1, 1)
-PANEL(1, 4, 1) PANEL(2, 4, 1) PANEL(3, 4, 1) PANEL(4, 4, 1)
+PANEL(1, 1, 4)
+PANEL(2, 1, 2)
+PANEL(3, 1, 2) PANEL(4, 1, 1) PANEL(1, 4, 1) PANEL(2, 4, 1) PANEL(3, 4, 1) PANEL(4, 4, 1)
 
-/* By rows - 1: one block, four blocks. */
-static Panel *const panels[PANEL_ROWS][2] = {
-    { panel_1x1, panel_1x4 }, { panel_2x1, panel_2x4 }, { panel_3x1, panel_3x4 }, { panel_4x1, panel_4x4 },
-};
+    /* By rows - 1: one block, four blocks. */
+    static Panel *const panels[PANEL_ROWS][2] = {
+        { panel_1x1, panel_1x4 },
+        { panel_2x1, panel_2x4 },
+        { panel_3x1, panel_3x4 },
+        { panel_4x1, panel_4x4 },
+    };
 
 /**
  * int8_product__avx512vnni() - vpdpbusd: 64 products an instruction
@@ -113,7 +121,8 @@ static Panel *const panels[PANEL_ROWS][2] = {
  */
 void int8_product__avx512vnni(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                               float *y, size_t y_stride) {
-    const size_t n_panels = (rows->rows + PANEL_ROWS - 1) / PANEL_ROWS, block_bytes = weights->k_tiles * INT8_TILE_BYTES;
+    const size_t n_panels = (rows->rows + PANEL_ROWS - 1) / PANEL_ROWS,
+                 block_bytes = weights->k_tiles * INT8_TILE_BYTES;
 
     assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX);
     for (size_t block = block_begin, n_blocks; block < block_end; block += n_blocks) {
@@ -126,7 +135,8 @@ void int8_product__avx512vnni(const Int8Weights *weights, const Int8Rows *rows, 
         }
         for (size_t p = 0, row = 0, next; p < n_panels; p++, row = next) {
             next = rows->rows * (p + 1) / n_panels;
-            if (p * ahead.bytes >= PANEL_BLOCKS * INT8_TILE_BYTES) /* the lines of a tile did not divide by the panels */
+            if (p * ahead.bytes >=
+                PANEL_BLOCKS * INT8_TILE_BYTES) /* the lines of a tile did not divide by the panels */
                 ahead.bytes = 0;
             panels[next - row - 1][n_blocks == PANEL_BLOCKS](weights, rows, row, block, y, y_stride, ahead);
             ahead.from += ahead.bytes * weights->k_tiles;

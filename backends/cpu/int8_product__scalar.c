@@ -10,8 +10,8 @@ Int8Product int8_product__scalar;
  * The other kernels must give these bits: an exact int32 sum, which any order of addition gives; then in float32
  * float(sum) x (row scale x output scale), and, only where there is a bias, one separate addition.
  */
-void int8_product__scalar(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end, float *y,
-                          size_t y_stride) {
+void int8_product__scalar(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
+                          float *y, size_t y_stride) {
     assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX);
     for (size_t block = block_begin; block < block_end; block++) {
         const int8_t *tiles = weights->tiles + block * weights->k_tiles * INT8_TILE_BYTES;
@@ -27,7 +27,8 @@ void int8_product__scalar(const Int8Weights *weights, const Int8Rows *rows, size
                 for (size_t o = 0; o < INT8_TILE_OUTPUTS; o++) {
                     const int8_t *w = tiles + (quad * INT8_TILE_OUTPUTS + o) * 4;
 
-                    sum[o] += x[4 * quad] * w[0] + x[4 * quad + 1] * w[1] + x[4 * quad + 2] * w[2] + x[4 * quad + 3] * w[3];
+                    sum[o] +=
+                        x[4 * quad] * w[0] + x[4 * quad + 1] * w[1] + x[4 * quad + 2] * w[2] + x[4 * quad + 3] * w[3];
                 }
             for (size_t o = 0; o < n; o++) {
                 float value = (float)sum[o] * (rows->scales[r] * weights->scales[first + o]);

@@ -10,7 +10,11 @@
 
 #include "backends/cpu/int8_product.h"
 
-enum { TILE_ROWS = 16, PANEL_ROWS = 2 * TILE_ROWS, TILE_ROW_BYTES = 64 };
+enum {
+    TILE_ROWS = 16,
+    PANEL_ROWS = 2 * TILE_ROWS,
+    TILE_ROW_BYTES = 64
+};
 
 /* What LDTILECFG reads. */
 typedef struct TileConfig {
@@ -25,7 +29,8 @@ _Static_assert(sizeof(TileConfig) == 64, "the size of a tile configuration");
  * 3 (lower, second); activations 4 (upper rows), 5 (lower rows); weights 6 and 7. Loading clears all tiles. */
 static void configure(size_t upper_rows, size_t lower_rows) {
     _Alignas(64) TileConfig config = { .palette = 1 };
-    const size_t rows[8] = { upper_rows, upper_rows, lower_rows, lower_rows, upper_rows, lower_rows, TILE_ROWS, TILE_ROWS };
+    const size_t rows[8] = { upper_rows, upper_rows, lower_rows, lower_rows,
+                             upper_rows, lower_rows, TILE_ROWS,  TILE_ROWS };
 
     for (int tile = 0; tile < 8; tile++) {
         config.rows[tile] = (uint8_t)rows[tile];
@@ -105,8 +110,8 @@ static void product_panel(const Int8Weights *weights, const Int8Rows *rows, size
  * is the thread's: loaded when the height of the panel changes (once for up to 32 rows), released at the end, so that no
  * context switch saves tiles between calls. Rows past the last are not read: tiles are as high as the rows there are.
  */
-static void int8_product_amx_body(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
-                                  float *y, size_t y_stride) {
+static void int8_product_amx_body(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin,
+                                  size_t block_end, float *y, size_t y_stride) {
     const size_t n_panels = (rows->rows + PANEL_ROWS - 1) / PANEL_ROWS, pair_tile_bytes = 2 * INT8_TILE_BYTES;
     size_t configured_rows = 0;
 

@@ -21,7 +21,10 @@
 #include <immintrin.h>
 #endif
 
-enum { N_LANES = 16, LANES_PARTS = N_LANES / LANES_PART };
+enum {
+    N_LANES = 16,
+    LANES_PARTS = N_LANES / LANES_PART
+};
 
 typedef float PartF __attribute__((vector_size(LANES_PART * 4)));
 typedef int32_t PartI __attribute__((vector_size(LANES_PART * 4)));
@@ -67,7 +70,7 @@ LANES_INLINE Lanes lanes_load(const float *x) {
 }
 
 LANES_INLINE void lanes_store(float *x, Lanes v) {
-    EACH_PART(p) *(PartFLoose *)(x + p * LANES_PART) = v.part[p];
+    EACH_PART(p) * (PartFLoose *)(x + p * LANES_PART) = v.part[p];
 }
 
 /* The first n lanes (all 16 when n is more); the others are `rest`. */
@@ -129,7 +132,8 @@ LANES_INLINE Quad lanes_fold(Lanes v) {
 #if LANES_PART == 16
     typedef float Half __attribute__((vector_size(32)));
     PartF a = v.part[0];
-    Half half = __builtin_shufflevector(a, a, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(a, a, 8, 9, 10, 11, 12, 13, 14, 15);
+    Half half = __builtin_shufflevector(a, a, 0, 1, 2, 3, 4, 5, 6, 7) +
+                __builtin_shufflevector(a, a, 8, 9, 10, 11, 12, 13, 14, 15);
 #elif LANES_PART == 8
     PartF half = v.part[0] + v.part[1];
 #endif

@@ -172,10 +172,22 @@ void rope_row(const double *freqs, size_t n, size_t position, float *cos, float 
         s = series_sin(r.hi);
         c = series_cos(r.hi);
         switch ((int64_t)turns & 3) {
-        case 0: cos[i] = (float)c; sin[i] = (float)s; break;
-        case 1: cos[i] = (float)-s; sin[i] = (float)c; break;
-        case 2: cos[i] = (float)-c; sin[i] = (float)-s; break;
-        default: cos[i] = (float)s; sin[i] = (float)-c; break;
+        case 0:
+            cos[i] = (float)c;
+            sin[i] = (float)s;
+            break;
+        case 1:
+            cos[i] = (float)-s;
+            sin[i] = (float)c;
+            break;
+        case 2:
+            cos[i] = (float)-c;
+            sin[i] = (float)-s;
+            break;
+        default:
+            cos[i] = (float)s;
+            sin[i] = (float)-c;
+            break;
         }
     }
 }

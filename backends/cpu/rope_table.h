@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 typedef struct RopeParams {
-    double base;          /* theta */
-    double position_scale;/* 1 / rope.scaling.factor (linear), else 1 */
-    const float *divisors;/* [n_rot / 2] rope_freqs, or NULL */
+    double base;           /* theta */
+    double position_scale; /* 1 / rope.scaling.factor (linear), else 1 */
+    const float *divisors; /* [n_rot / 2] rope_freqs, or NULL */
     size_t n_rot;
 } RopeParams;
 

@@ -8,16 +8,16 @@
 
 /* Attention of one query row: one group of query heads that share a KV head. */
 typedef struct AttentionRow {
-    const float *q;      /* [n_group][head_size], already rotated and scaled by nothing */
-    const uint16_t *k;   /* float16, key of logical position j at k + j * kv_stride */
-    const uint16_t *v;   /* float16, same stride */
-    size_t kv_stride;    /* elements between positions */
-    size_t begin, end;   /* positions read, in rising order: [begin, end) */
-    size_t n_group;      /* query heads of this KV head */
-    size_t head_size;    /* multiple of 16 */
-    float scale;         /* on the scores */
-    float *scores;       /* scratch: [n_group][end - begin] */
-    float *out;          /* [n_group][head_size]; may be q */
+    const float *q;    /* [n_group][head_size], already rotated and scaled by nothing */
+    const uint16_t *k; /* float16, key of logical position j at k + j * kv_stride */
+    const uint16_t *v; /* float16, same stride */
+    size_t kv_stride;  /* elements between positions */
+    size_t begin, end; /* positions read, in rising order: [begin, end) */
+    size_t n_group;    /* query heads of this KV head */
+    size_t head_size;  /* multiple of 16 */
+    float scale;       /* on the scores */
+    float *scores;     /* scratch: [n_group][end - begin] */
+    float *out;        /* [n_group][head_size]; may be q */
 } AttentionRow;
 
 typedef struct RowOps {

@@ -12,12 +12,19 @@
 /* Positions are taken a block at a time, so that all rows and heads read its keys or values from the first-level cache.
  * Converting float16 costs as much as three products. For a few heads it is done in registers, each time; for many, or
  * where float16 has no instructions, a block is expanded to float32 once. */
-enum { BLOCK_VALUES = 4096, BLOCK_WIDTH_MAX = BLOCK_VALUES / 4 };
+enum {
+    BLOCK_VALUES = 4096,
+    BLOCK_WIDTH_MAX = BLOCK_VALUES / 4
+};
 
 #if defined(__F16C__)
-enum { F16_IS_CHEAP = 1 };
+enum {
+    F16_IS_CHEAP = 1
+};
 #else
-enum { F16_IS_CHEAP = 0 };
+enum {
+    F16_IS_CHEAP = 0
+};
 #endif
 
 /* Sums that fit the registers: heads x positions for scores, heads x 16 lanes of a head for outputs. */
@@ -36,7 +43,8 @@ typedef struct CachedBlock {
     size_t first, n;
 } CachedBlock;
 
-static CachedBlock block_read(const uint16_t *cache, size_t kv_stride, size_t first, size_t n, size_t width, float *expanded) {
+static CachedBlock block_read(const uint16_t *cache, size_t kv_stride, size_t first, size_t n, size_t width,
+                              float *expanded) {
     const uint16_t *half = cache + first * kv_stride;
 
     for (size_t j = 0; expanded && j < n; j++)
@@ -59,16 +67,24 @@ static size_t heads_at_once(size_t left) {
 /* CALL(n): with n a constant, for n_heads = 1 .. HEADS_AT_ONCE. */
 #define WITH_HEADS(n_heads, CALL)                                                                                      \
     switch (n_heads) {                                                                                                 \
-    case 1: CALL(1); break;                                                                                            \
-    case 2: CALL((HEADS_AT_ONCE < 2 ? 1 : 2)); break;                                                                  \
-    case 3: CALL((HEADS_AT_ONCE < 3 ? 1 : 3)); break;                                                                  \
-    default: CALL(HEADS_AT_ONCE); break;                                                                               \
+    case 1:                                                                                                            \
+        CALL(1);                                                                                                       \
+        break;                                                                                                         \
+    case 2:                                                                                                            \
+        CALL((HEADS_AT_ONCE < 2 ? 1 : 2));                                                                             \
+        break;                                                                                                         \
+    case 3:                                                                                                            \
+        CALL((HEADS_AT_ONCE < 3 ? 1 : 3));                                                                             \
+        break;                                                                                                         \
+    default:                                                                                                           \
+        CALL(HEADS_AT_ONCE);                                                                                           \
+        break;                                                                                                         \
     }
 
 /* Scores of n_heads heads for the n >= 4 keys from value `at` of the block on. The last four overlap the four before
  * them where n is not a multiple: the same scores, twice. */
-LANES_INLINE void score_keys(const AttentionRow *row, const float *q, const CachedBlock *block, size_t at, size_t n, float *scores,
-                             const size_t n_heads, const bool is_half) {
+LANES_INLINE void score_keys(const AttentionRow *row, const float *q, const CachedBlock *block, size_t at, size_t n,
+                             float *scores, const size_t n_heads, const bool is_half) {
     const size_t scores_stride = row->end - row->begin, head_size = row->head_size;
 
     for (size_t step = 0; step < n; step += 4) {
@@ -83,8 +99,8 @@ LANES_INLINE void score_keys(const AttentionRow *row, const float *q, const Cach
             UNROLL
             for (size_t h = 0; h < n_heads; h++)
                 UNROLL
-                for (size_t i = 0; i < KEYS_AT_ONCE; i++)
-                    sum[h][i] = lanes_of(0);
+            for (size_t i = 0; i < KEYS_AT_ONCE; i++)
+                sum[h][i] = lanes_of(0);
             for (size_t d = 0; d < head_size; d += N_LANES) {
                 Lanes values[KEYS_AT_ONCE];
 
@@ -103,8 +119,8 @@ LANES_INLINE void score_keys(const AttentionRow *row, const float *q, const Cach
             UNROLL
             for (size_t h = 0; h < n_heads; h++)
                 UNROLL
-                for (size_t i = 0; i < KEYS_AT_ONCE; i++)
-                    folded[h][first + i] = lanes_fold(sum[h][i]);
+            for (size_t i = 0; i < KEYS_AT_ONCE; i++)
+                folded[h][first + i] = lanes_fold(sum[h][i]);
         }
         UNROLL
         for (size_t h = 0; h < n_heads; h++) {
@@ -179,16 +195,16 @@ static void softmax_head(float *scores, size_t n) {
 
 /* out[h][16 n_lanes] += sum over n positions from value `at` of the block on of weight[h] x value, one position after the
  * other, for n_heads heads. */
-LANES_INLINE void add_values(const AttentionRow *row, const float *weights, const CachedBlock *block, size_t at, size_t n, float *out,
-                             const size_t n_heads, const size_t n_lanes, const bool is_half) {
+LANES_INLINE void add_values(const AttentionRow *row, const float *weights, const CachedBlock *block, size_t at,
+                             size_t n, float *out, const size_t n_heads, const size_t n_lanes, const bool is_half) {
     const size_t weights_stride = row->end - row->begin;
     Lanes sum[HEADS_AT_ONCE][VALUES_AT_ONCE];
 
     UNROLL
     for (size_t h = 0; h < n_heads; h++)
         UNROLL
-        for (size_t i = 0; i < n_lanes; i++)
-            sum[h][i] = lanes_load(out + h * row->head_size + i * N_LANES);
+    for (size_t i = 0; i < n_lanes; i++)
+        sum[h][i] = lanes_load(out + h * row->head_size + i * N_LANES);
     for (size_t j = 0; j < n; j++) {
         Lanes value[VALUES_AT_ONCE];
 
@@ -207,13 +223,13 @@ LANES_INLINE void add_values(const AttentionRow *row, const float *weights, cons
     UNROLL
     for (size_t h = 0; h < n_heads; h++)
         UNROLL
-        for (size_t i = 0; i < n_lanes; i++)
-            lanes_store(out + h * row->head_size + i * N_LANES, sum[h][i]);
+    for (size_t i = 0; i < n_lanes; i++)
+        lanes_store(out + h * row->head_size + i * N_LANES, sum[h][i]);
 }
 
 /* `width` outputs of n_heads heads. */
-LANES_INLINE void add_values_heads(const AttentionRow *row, const float *weights, const CachedBlock *block, size_t at, size_t n,
-                                   size_t width, float *out, const size_t n_heads, const bool is_half) {
+LANES_INLINE void add_values_heads(const AttentionRow *row, const float *weights, const CachedBlock *block, size_t at,
+                                   size_t n, size_t width, float *out, const size_t n_heads, const bool is_half) {
     size_t d = 0;
 
     for (; d + VALUES_AT_ONCE * N_LANES <= width; d += VALUES_AT_ONCE * N_LANES)
@@ -258,14 +274,16 @@ static void add_values_block(const AttentionRow *row, const CachedBlock *block, 
 static void attention_rows(const AttentionRow *rows, size_t n_rows) {
     _Alignas(64) float buffer[BLOCK_VALUES];
     const AttentionRow *shared = rows;
-    const size_t head_size = shared->head_size, n_tiles = n_rows * ((shared->n_group + HEADS_AT_ONCE - 1) / HEADS_AT_ONCE);
+    const size_t head_size = shared->head_size,
+                 n_tiles = n_rows * ((shared->n_group + HEADS_AT_ONCE - 1) / HEADS_AT_ONCE);
     float *const expanded = F16_IS_CHEAP && n_tiles <= 2 ? NULL : buffer;
     size_t begin = SIZE_MAX, end = 0, step, width;
 
     assert(n_rows && head_size && head_size % N_LANES == 0);
     for (size_t r = 0; r < n_rows; r++) {
         assert(rows[r].begin <= rows[r].end && rows[r].k == shared->k && rows[r].v == shared->v);
-        assert(rows[r].kv_stride == shared->kv_stride && rows[r].n_group == shared->n_group && rows[r].head_size == head_size);
+        assert(rows[r].kv_stride == shared->kv_stride && rows[r].n_group == shared->n_group &&
+               rows[r].head_size == head_size);
         begin = rows[r].begin < begin ? rows[r].begin : begin;
         end = rows[r].end > end ? rows[r].end : end;
     }

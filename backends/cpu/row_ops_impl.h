@@ -64,7 +64,8 @@ static void gelu_mul(const float *gate, const float *up, size_t n, float *out) {
         Lanes a = lanes_load_n(gate + i, n - i, 0), u = lanes_load_n(up + i, n - i, 0);
 
         EACH_PART(p) {
-            PartF x = a.part[p], exponent = x * (part_of(-1.5957691216057308f) + part_of(-0.07135481627260025f) * (x * x));
+            PartF x = a.part[p],
+                  exponent = x * (part_of(-1.5957691216057308f) + part_of(-0.07135481627260025f) * (x * x));
 
             a.part[p] = x / (part_of(1) + part_exp(exponent)) * u.part[p];
         }
@@ -199,7 +200,8 @@ static float quantize(const float *x, size_t n, size_t n_padded, int8_t *q) {
 
             scaled = part_select(scaled < limit, scaled, limit);
             scaled = part_select(scaled > -limit, scaled, -limit);
-            *(PartBLoose *)(bytes + p * LANES_PART) = __builtin_convertvector((PartI)(scaled + magic) - (PartI)magic, PartB);
+            *(PartBLoose *)(bytes + p * LANES_PART) =
+                __builtin_convertvector((PartI)(scaled + magic) - (PartI)magic, PartB);
         }
         memcpy(q + i, bytes, n - i < N_LANES ? n - i : N_LANES);
     }

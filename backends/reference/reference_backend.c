@@ -25,7 +25,7 @@ struct BackendLinear {
 
 typedef struct ReferenceBackend {
     Backend backend;
-    AccountedBlock rows;   /* f32[n_threads][width]: one dequantized weight row a thread */
+    AccountedBlock rows; /* f32[n_threads][width]: one dequantized weight row a thread */
     size_t width;
     AccountedBlock scores; /* f32[n_threads][n_positions] */
     size_t n_positions;
@@ -147,8 +147,8 @@ static void linear_outputs(void *arg, size_t begin, size_t end, unsigned int wor
     }
 }
 
-static void reference_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
-                             float *const *y) {
+static void reference_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x,
+                             size_t rows, float *const *y) {
     for (size_t i = 0; i < n; i++) {
         LinearLoop loop = { .reference = reference(backend), .linear = linears[i], .x = x, .rows = rows, .y = y[i] };
 
@@ -165,7 +165,8 @@ static void reference_embed(Backend *backend, const BackendLinear *embedding, co
     }
 }
 
-static void reference_norm(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n, float *y) {
+static void reference_norm(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n,
+                           float *y) {
     for (size_t r = 0; r < rows; r++, x += n, y += n) {
         float scale = 1.0f / sqrtf(dot(x, x, n) / (float)n + eps);
 

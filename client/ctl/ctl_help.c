@@ -2,7 +2,9 @@
 
 #include "client/ctl/ctl.h"
 
-enum { HELP_COLUMN = 30 };
+enum {
+    HELP_COLUMN = 30
+};
 
 static void option_print(FILE *out, const CtlOption *option) {
     char left[64];

@@ -15,7 +15,9 @@ typedef struct ImportWatch {
     uint64_t drawn_ns;
 } ImportWatch;
 
-enum { REDRAW_NS = 100 * 1000 * 1000 };
+enum {
+    REDRAW_NS = 100 * 1000 * 1000
+};
 
 static void import_progress(void *arg, ImportStage stage, uint64_t done_bytes, uint64_t total_bytes) {
     ImportWatch *watch = arg;

@@ -5,7 +5,9 @@
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 
-enum { MODEL_TIMEOUT_MS = 10000 };
+enum {
+    MODEL_TIMEOUT_MS = 10000
+};
 
 static int list_print(Ctl *ctl, CoordgenReply *reply) {
     size_t n = coordgen_reply_n_models(reply), name_columns = 5;

@@ -34,7 +34,9 @@ int ctl_usage_error(const Ctl *ctl, const char *format, ...) {
 
 /* Insertions, deletions, changes and swaps of neighbours that turn one word into the other; long words are far. */
 static unsigned edit_distance(const char *a, const char *b) {
-    enum { LEN_MAX = 31 };
+    enum {
+        LEN_MAX = 31
+    };
     size_t n_a = strlen(a), n_b = strlen(b);
     unsigned rows[3][LEN_MAX + 1];
 

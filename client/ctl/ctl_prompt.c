@@ -6,7 +6,9 @@
 #include "client/ctl/ctl.h"
 
 /* A little less than a frame, for what surrounds it. */
-enum { PROMPT_BYTES_MAX = (4 << 20) - 4096 };
+enum {
+    PROMPT_BYTES_MAX = (4 << 20) - 4096
+};
 
 static char *slurp(Ctl *ctl, const char *path) {
     bool input = !strcmp(path, "-");

@@ -9,7 +9,9 @@
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 
-enum { CONNECT_TIMEOUT_MS = 10000 };
+enum {
+    CONNECT_TIMEOUT_MS = 10000
+};
 
 static int exit_status(int code) {
     switch (code) {

@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TEXT_BYTES_MAX = 1 << 20 };
+enum {
+    TEXT_BYTES_MAX = 1 << 20
+};
 
 static char *file_read(const char *path) {
     FILE *file = fopen(path, "rb");

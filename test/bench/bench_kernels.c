@@ -25,15 +25,22 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-enum { K = 1536, N = 8960, MATRICES = 8, ROWS_MAX = 256, REPEATS = 5 };
+enum {
+    K = 1536,
+    N = 8960,
+    MATRICES = 8,
+    ROWS_MAX = 256,
+    REPEATS = 5
+};
 
 static volatile uint64_t sink;
 
 #if defined(__x86_64__)
 #define SIX(text) text("0") text("1") text("2") text("3") text("4") text("5")
 #define TWELVE(text) SIX(text) text("6") text("7") text("8") text("9") text("10") text("11")
-#define CLOBBERS "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
-                 "xmm13", "xmm14", "xmm15"
+#define CLOBBERS                                                                                                       \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",         \
+        "xmm13", "xmm14", "xmm15"
 
 #define VNNI_STEP(i) "vpdpbusd %%zmm12, %%zmm13, %%zmm" i "\n\t"
 static void vnni_loop(size_t n) {
@@ -51,7 +58,8 @@ static void avx2_loop(size_t n) {
 }
 
 /* A product and a sum, rounded apart, as the row operators do it. */
-#define F32_STEP(reg, i) "vmulps %%" reg "12, %%" reg "13, %%" reg "14\n\tvaddps %%" reg "14, %%" reg i ", %%" reg i "\n\t"
+#define F32_STEP(reg, i)                                                                                               \
+    "vmulps %%" reg "12, %%" reg "13, %%" reg "14\n\tvaddps %%" reg "14, %%" reg i ", %%" reg i "\n\t"
 #define F32_ZMM_STEP(i) F32_STEP("zmm", i)
 #define F32_YMM_STEP(i) F32_STEP("ymm", i)
 static void f32_avx512_loop(size_t n) {
@@ -81,7 +89,9 @@ static void amx_loop(size_t n) {
     __asm__ volatile("ldtilecfg (%0)" : : "r"(config) : "memory");
     for (size_t i = 0; i < n; i++)
         __asm__ volatile("tdpbssd %%tmm6, %%tmm4, %%tmm0\n\ttdpbssd %%tmm7, %%tmm4, %%tmm1\n\t"
-                         "tdpbssd %%tmm6, %%tmm5, %%tmm2\n\ttdpbssd %%tmm7, %%tmm5, %%tmm3" : :);
+                         "tdpbssd %%tmm6, %%tmm5, %%tmm2\n\ttdpbssd %%tmm7, %%tmm5, %%tmm3"
+                         :
+                         :);
     __asm__ volatile("tilerelease" : :);
 }
 
@@ -91,7 +101,9 @@ static void read_avx2(const int8_t *buffer, size_t bytes) {
         __asm__ volatile("vmovups (%0), %%ymm0\n\tvmovups 32(%0), %%ymm1\n\tvmovups 64(%0), %%ymm2\n\t"
                          "vmovups 96(%0), %%ymm3\n\tvmovups 128(%0), %%ymm0\n\tvmovups 160(%0), %%ymm1\n\t"
                          "vmovups 192(%0), %%ymm2\n\tvmovups 224(%0), %%ymm3"
-                         : : "r"(buffer + i) : "memory", CLOBBERS);
+                         :
+                         : "r"(buffer + i)
+                         : "memory", CLOBBERS);
 }
 
 static const struct {
@@ -193,7 +205,8 @@ static void *aligned(size_t bytes) {
 static void bench_product(const Int8ProductKernel *kernel, const Int8Weights *weights, const Int8Rows *all, float *y,
                           double bandwidth) {
     static const size_t row_counts[] = { 1, 2, 4, 8, 16, 32, 64, 256 };
-    const double peak = peak_of(kernel->name), matrix_bytes = (double)weights->n_blocks * weights->k_tiles * INT8_TILE_BYTES;
+    const double peak = peak_of(kernel->name),
+                 matrix_bytes = (double)weights->n_blocks * weights->k_tiles * INT8_TILE_BYTES;
 
     for (size_t c = 0; c < ARRAY_LEN(row_counts); c++) {
         Int8Rows rows = *all;
@@ -223,13 +236,20 @@ static void bench_attention(const RowOps *ops) {
     static const struct {
         const char *model;
         size_t n_kv, n_group, head_size;
-    } shapes[] = { { "smollm2-135m", 3, 3, 64 }, { "qwen2.5-0.5b", 2, 7, 64 }, { "qwen2.5-1.5b", 2, 6, 128 }, { "gemma3-270m", 1, 4, 256 } };
-    enum { POSITIONS = 1024 };
+    } shapes[] = { { "smollm2-135m", 3, 3, 64 },
+                   { "qwen2.5-0.5b", 2, 7, 64 },
+                   { "qwen2.5-1.5b", 2, 6, 128 },
+                   { "gemma3-270m", 1, 4, 256 } };
+    enum {
+        POSITIONS = 1024
+    };
     const double peak = peak_of(ops->name);
 
     for (size_t s = 0; s < ARRAY_LEN(shapes); s++) {
-        const size_t width = shapes[s].n_kv * shapes[s].head_size, n_q = shapes[s].n_kv * shapes[s].n_group * shapes[s].head_size;
-        _cleanup_(freep) uint16_t *k = aligned(POSITIONS * width * sizeof(*k)), *v = aligned(POSITIONS * width * sizeof(*v));
+        const size_t width = shapes[s].n_kv * shapes[s].head_size,
+                     n_q = shapes[s].n_kv * shapes[s].n_group * shapes[s].head_size;
+        _cleanup_(freep) uint16_t *k = aligned(POSITIONS * width * sizeof(*k)),
+                                  *v = aligned(POSITIONS * width * sizeof(*v));
         _cleanup_(freep) float *q = aligned(n_q * sizeof(*q)), *out = aligned(n_q * sizeof(*out));
         _cleanup_(freep) float *scores = aligned(shapes[s].n_group * POSITIONS * sizeof(*scores));
         uint64_t best = UINT64_MAX;
@@ -266,8 +286,11 @@ static void bench_attention(const RowOps *ops) {
 }
 
 static void bench_rows(const RowOps *ops) {
-    enum { WIDTH = 8704 }; /* 17 blocks of 512 */
-    _cleanup_(freep) float *x = aligned(WIDTH * sizeof(*x)), *y = aligned(WIDTH * sizeof(*y)), *out = aligned(WIDTH * sizeof(*out));
+    enum {
+        WIDTH = 8704
+    }; /* 17 blocks of 512 */
+    _cleanup_(freep) float *x = aligned(WIDTH * sizeof(*x)), *y = aligned(WIDTH * sizeof(*y)),
+                           *out = aligned(WIDTH * sizeof(*out));
     _cleanup_(freep) int8_t *q = aligned(WIDTH);
     uint64_t best[6];
 
@@ -302,8 +325,10 @@ static void bench_rows(const RowOps *ops) {
 }
 
 int main(void) {
-    const size_t k_tiles = int8_tiles_for(K), n_blocks = int8_blocks_for(N), matrix_bytes = n_blocks * k_tiles * INT8_TILE_BYTES;
-    _cleanup_(freep) int8_t *tiles = aligned(MATRICES * matrix_bytes), *x = aligned(ROWS_MAX * k_tiles * INT8_TILE_INPUTS);
+    const size_t k_tiles = int8_tiles_for(K), n_blocks = int8_blocks_for(N),
+                 matrix_bytes = n_blocks * k_tiles * INT8_TILE_BYTES;
+    _cleanup_(freep) int8_t *tiles = aligned(MATRICES * matrix_bytes),
+                            *x = aligned(ROWS_MAX * k_tiles * INT8_TILE_INPUTS);
     _cleanup_(freep) int32_t *sums = aligned(n_blocks * INT8_TILE_OUTPUTS * sizeof(*sums));
     _cleanup_(freep) float *scales = aligned(n_blocks * INT8_TILE_OUTPUTS * sizeof(*scales));
     _cleanup_(freep) float *x_scales = aligned(ROWS_MAX * sizeof(*x_scales)), *y = aligned(ROWS_MAX * N * sizeof(*y));
@@ -327,17 +352,18 @@ int main(void) {
     print_peaks();
     bandwidth = bandwidth_of(tiles, MATRICES * matrix_bytes);
     printf("  %-18s %8.1f GB/s\n", "memory, reading", bandwidth);
-    printf("\nint8 product, n = %d, k = %d, weights from memory\n  %-26s %4s %9s %9s %8s %8s %8s\n", N, K, "kernel", "rows", "ms",
-           "Gop/s", "of peak", "GB/s", "of read");
+    printf("\nint8 product, n = %d, k = %d, weights from memory\n  %-26s %4s %9s %9s %8s %8s %8s\n", N, K, "kernel",
+           "rows", "ms", "Gop/s", "of peak", "GB/s", "of read");
     for (size_t i = 0; i < int8_product_n_kernels(); i++)
         if (!(int8_product_kernel_at(i)->need & ~cpu_features()))
             bench_product(int8_product_kernel_at(i), weights, &rows, y, bandwidth);
-    printf("\nattention of one row over 1024 positions\n  %-16s %-14s %9s %9s %8s\n", "build", "shape of", "us", "Gop/s", "of peak");
+    printf("\nattention of one row over 1024 positions\n  %-16s %-14s %9s %9s %8s\n", "build", "shape of", "us",
+           "Gop/s", "of peak");
     for (size_t i = 0; i < row_ops_n(); i++)
         if (!(row_ops_at(i)->need & ~cpu_features()))
             bench_attention(row_ops_at(i));
-    printf("\nrow operators, ns a value\n  %-16s %9s %9s %9s %9s %9s %9s\n", "build", "rms_norm", "silu_mul", "gelu_mul", "hadamard",
-           "quantize", "exp");
+    printf("\nrow operators, ns a value\n  %-16s %9s %9s %9s %9s %9s %9s\n", "build", "rms_norm", "silu_mul",
+           "gelu_mul", "hadamard", "quantize", "exp");
     for (size_t i = 0; i < row_ops_n(); i++)
         if (!(row_ops_at(i)->need & ~cpu_features()))
             bench_rows(row_ops_at(i));

@@ -44,8 +44,7 @@ static void check_strings(const GgufFile *file) {
 }
 
 static void check_printed(const GgufFile *file) {
-    _cleanup_(str_buf_deinit)
-    StrBuf text = STR_BUF_NULL, json = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL, json = STR_BUF_NULL;
 
     gguf_text_write(file, &text);
     if (str_buf_failed(&text) || gguf_text_json(file, false, &json))
@@ -56,10 +55,8 @@ static void check_printed(const GgufFile *file) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
-    _cleanup_(package_freep)
-    Package *package = NULL;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(package_freep) Package *package = NULL;
     void *aligned = NULL;
     Hparams hparams;
     ErrText err = { "" };

@@ -30,10 +30,8 @@ static void set_up(void) {
 /* Encodes, streams back; with a complete table the bytes must be the same when no mark is parsed. */
 static void check_text(const Tokenizer *tokenizer, const char *text, size_t len_bytes, bool is_complete) {
     for (unsigned int flags = 0; flags <= (TOKENIZE_ADD_SPECIAL | TOKENIZE_PARSE_SPECIAL); flags++) {
-        _cleanup_(token_list_deinit)
-        TokenList list = { 0 };
-        _cleanup_(str_buf_deinit)
-        StrBuf pieces = STR_BUF_NULL, streamed = STR_BUF_NULL;
+        _cleanup_(token_list_deinit) TokenList list = { 0 };
+        _cleanup_(str_buf_deinit) StrBuf pieces = STR_BUF_NULL, streamed = STR_BUF_NULL;
         Detokenizer detokenizer;
         int r;
 
@@ -56,20 +54,16 @@ static void check_text(const Tokenizer *tokenizer, const char *text, size_t len_
 }
 
 static void check_chat(const char *source, size_t source_bytes, const char *text, size_t len_bytes) {
-    const ChatMessage messages[] = {
-        {CHAT_ROLE_SYSTEM,     text,   len_bytes    },
-        { CHAT_ROLE_USER,      text,   len_bytes    },
-        { CHAT_ROLE_ASSISTANT, text,   len_bytes / 2},
-        { CHAT_ROLE_USER,      source, source_bytes }
-    };
+    const ChatMessage messages[] = { { CHAT_ROLE_SYSTEM, text, len_bytes },
+                                     { CHAT_ROLE_USER, text, len_bytes },
+                                     { CHAT_ROLE_ASSISTANT, text, len_bytes / 2 },
+                                     { CHAT_ROLE_USER, source, source_bytes } };
     ChatTemplate chat;
 
     chat_template_parse(&chat, source, source_bytes);
     for (size_t i = 0; i < ARRAY_LEN(tokenizers); i++) {
-        _cleanup_(token_list_deinit)
-        TokenList list = { 0 };
-        _cleanup_(str_buf_deinit)
-        StrBuf rendered = STR_BUF_NULL;
+        _cleanup_(token_list_deinit) TokenList list = { 0 };
+        _cleanup_(str_buf_deinit) StrBuf rendered = STR_BUF_NULL;
         int r, again;
 
         r = chat_template_render(&chat, tokenizers[i], messages, ARRAY_LEN(messages), &rendered, NULL);
@@ -81,10 +75,8 @@ static void check_chat(const char *source, size_t source_bytes, const char *text
 
 /* A token table out of lines: kind, then one token or merge a line. */
 static void check_table(const char *text, size_t len_bytes) {
-    _cleanup_(tokenizer_freep)
-    Tokenizer *tokenizer = NULL;
-    _cleanup_(freep)
-    char *copy = strndup(text, len_bytes);
+    _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
+    _cleanup_(freep) char *copy = strndup(text, len_bytes);
     const char *tokens[256], *merges[64];
     int32_t types[256];
     float scores[256];
@@ -110,10 +102,8 @@ static void check_table(const char *text, size_t len_bytes) {
 }
 
 static void check_file(const char *data, size_t len_bytes) {
-    _cleanup_(tokenizer_freep)
-    Tokenizer *tokenizer = NULL;
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
+    _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
     ErrText err;
 
     if (!gguf_parse(&file, data, len_bytes, "fuzz.gguf", &err) && !tokenizer_new(&tokenizer, file, &err))

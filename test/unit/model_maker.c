@@ -156,8 +156,7 @@ static void each_tensor(const ModelMaker *maker, MakerTensors *tensors) {
 }
 
 void model_maker_run(const ModelMaker *maker, StrBuf *file) {
-    _cleanup_(gguf_writer_freep)
-    GgufWriter *writer = NULL;
+    _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
     MakerTensors tensors = { .maker = maker, .state = maker->seed };
 
     assert(gguf_writer_new(&writer, 32, NULL) == 0);

@@ -27,7 +27,10 @@ const char *real_model_path(void) {
 }
 
 void real_model_open(RealModel *model, EngineDevice device, Isa isa, unsigned int threads, uint32_t chunk_tokens) {
-    EngineOptions options = { .path = real_model_path(), .device = device, .isa = isa, .chunk_tokens = chunk_tokens,
+    EngineOptions options = { .path = real_model_path(),
+                              .device = device,
+                              .isa = isa,
+                              .chunk_tokens = chunk_tokens,
                               .accounts = &model->accounts };
     ImportOptions import = IMPORT_OPTIONS_DEFAULT;
     static ImportReport report;

@@ -19,7 +19,10 @@
 #include "base/cpu.h"
 #include "base/f16.h"
 
-enum { N_MAX = 1024, GUARD = 4 };
+enum {
+    N_MAX = 1024,
+    GUARD = 4
+};
 
 static const float untouched = -3.0625e20f;
 
@@ -44,10 +47,12 @@ static inline bool same_value(float a, float b) {
     return !memcmp(&a, &b, sizeof(a)) || (isnan(a) && isnan(b));
 }
 
-static inline void check_row(const RowOps *ops, const char *what, const float *actual, const float *expected, size_t n) {
+static inline void check_row(const RowOps *ops, const char *what, const float *actual, const float *expected,
+                             size_t n) {
     for (size_t i = 0; i < n; i++)
         if (!same_value(actual[i], expected[i]))
-            fail_msg("%s %s n=%zu: [%zu] is %a, expected %a", ops->name, what, n, i, (double)actual[i], (double)expected[i]);
+            fail_msg("%s %s n=%zu: [%zu] is %a, expected %a", ops->name, what, n, i, (double)actual[i],
+                     (double)expected[i]);
 }
 
 #define EACH_BUILD(ops)                                                                                                \
@@ -74,7 +79,8 @@ static inline float plain_dot(const float *a, const float *b, size_t n) {
 
 /* The documented steps of exp, one number at a time. */
 static inline float plain_exp(float x) {
-    static const float q[] = { 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f };
+    static const float q[] = { 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
+                               4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f };
     float n, r, p, product;
     int k;
 
@@ -107,7 +113,8 @@ static inline void row_ops_begin(uint64_t seed) {
     row_ops_seed = env ? strtoull(env, NULL, 0) : seed;
     printf("seed %llu (TEST_SEED sets another)\n", (unsigned long long)row_ops_seed);
     for (size_t i = 0; i < row_ops_n(); i++)
-        printf("%s: %s\n", row_ops_at(i)->name, row_ops_at(i)->need & ~cpu_features() ? "absent on this machine" : "tested");
+        printf("%s: %s\n", row_ops_at(i)->name,
+               row_ops_at(i)->need & ~cpu_features() ? "absent on this machine" : "tested");
 }
 
 #endif

@@ -146,24 +146,24 @@ static void test_config_wrong_lines(void **state) {
         const char *line;
         const char *words[2];
     } cases[] = {
-        {"max-queue = many",                  { "max-queue", "many" }                },
-        { "max-queue = -1",                   { "max-queue", "-1" }                  },
-        { "max-queue = 1 2",                  { "max-queue", "1 2" }                 },
-        { "max-queue = 99999999999999999999", { "max-queue", "99999999999999999999" }},
-        { "max-queue = 65537",                { "max-queue", "65536" }               },
-        { "max-queue =",                      { "max-queue", "''" }                  },
-        { "max-active = 0",                   { "max-active", "1 to 64" }            },
-        { "max-queue",                        { "max-queue", "name = value" }        },
-        { "no-such-setting = 1",              { "no-such-setting", "--help" }        },
-        { "device = toaster",                 { "toaster", "cpu, reference" }        },
-        { "api-may-load = maybe",             { "api-may-load", "maybe" }            },
-        { "frame-max = 1K",                   { "frame-max", "4K to 4M" }            },
-        { "frame-max = 1Q",                   { "frame-max", "1Q" }                  },
-        { "memory-limit = 99999999999999T",   { "memory-limit", "99999999999999T" }  },
-        { "memory-limit = 5",                 { "memory-limit", "0, or 1M" }         },
-        { "frame-timeout = 5 parsecs",        { "frame-timeout", "parsecs" }         },
-        { "frame-timeout = 1ms",              { "frame-timeout", "10ms" }            },
-        { "model = models/a.gguf",            { "model", "absolute" }                },
+        { "max-queue = many", { "max-queue", "many" } },
+        { "max-queue = -1", { "max-queue", "-1" } },
+        { "max-queue = 1 2", { "max-queue", "1 2" } },
+        { "max-queue = 99999999999999999999", { "max-queue", "99999999999999999999" } },
+        { "max-queue = 65537", { "max-queue", "65536" } },
+        { "max-queue =", { "max-queue", "''" } },
+        { "max-active = 0", { "max-active", "1 to 64" } },
+        { "max-queue", { "max-queue", "name = value" } },
+        { "no-such-setting = 1", { "no-such-setting", "--help" } },
+        { "device = toaster", { "toaster", "cpu, reference" } },
+        { "api-may-load = maybe", { "api-may-load", "maybe" } },
+        { "frame-max = 1K", { "frame-max", "4K to 4M" } },
+        { "frame-max = 1Q", { "frame-max", "1Q" } },
+        { "memory-limit = 99999999999999T", { "memory-limit", "99999999999999T" } },
+        { "memory-limit = 5", { "memory-limit", "0, or 1M" } },
+        { "frame-timeout = 5 parsecs", { "frame-timeout", "parsecs" } },
+        { "frame-timeout = 1ms", { "frame-timeout", "10ms" } },
+        { "model = models/a.gguf", { "model", "absolute" } },
     };
     char text[256], place[128];
     const Root *root = *state;
@@ -234,12 +234,10 @@ static void test_config_actions(void **state) {
     static const struct {
         const char *flag;
         ConfigAction action;
-    } cases[] = {
-        {"--check-config",  CONFIG_CHECK  },
-        { "--print-config", CONFIG_PRINT  },
-        { "--help",         CONFIG_HELP   },
-        { "--version",      CONFIG_VERSION}
-    };
+    } cases[] = { { "--check-config", CONFIG_CHECK },
+                  { "--print-config", CONFIG_PRINT },
+                  { "--help", CONFIG_HELP },
+                  { "--version", CONFIG_VERSION } };
     const Root *root = *state;
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -374,7 +372,8 @@ int main(void) {
         TEST(test_config_defaults),    TEST(test_config_order),         TEST(test_config_file_replaces_defaults),
         TEST(test_config_wrong_lines), TEST(test_config_file_with_nul), TEST(test_config_wrong_flags),
         TEST(test_config_flags),       TEST(test_config_actions),       TEST(test_config_print_round_trip),
-        TEST(test_config_reload),      TEST(test_config_table),         TEST(test_config_isa_of_environment), TEST(test_config_manual_page),
+        TEST(test_config_reload),      TEST(test_config_table),         TEST(test_config_isa_of_environment),
+        TEST(test_config_manual_page),
     };
 
     unsetenv("COORDGEN_ISA");

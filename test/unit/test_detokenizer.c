@@ -45,8 +45,7 @@ static int tear_down(void **state) {
 
 /* Pushes the bytes of in, one a token; '|' in steps ends what a push gave out. */
 static void check_bytes(const Tokenizer *tokenizer, const char *in, size_t n, const char *steps) {
-    _cleanup_(str_buf_deinit)
-    StrBuf text = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
     Detokenizer detokenizer;
 
     detokenizer_init(&detokenizer, tokenizer, true, false);
@@ -94,8 +93,7 @@ static void test_detokenizer_equals_whole_text(void **state) {
 
     print_message("seed %" PRIu64 "\n", random);
     for (int round = 0; round < 5000; round++) {
-        _cleanup_(str_buf_deinit)
-        StrBuf streamed = STR_BUF_NULL, whole = STR_BUF_NULL, pieces = STR_BUF_NULL;
+        _cleanup_(str_buf_deinit) StrBuf streamed = STR_BUF_NULL, whole = STR_BUF_NULL, pieces = STR_BUF_NULL;
         size_t n = next_random(&random) % 40, len_bytes;
         Detokenizer detokenizer;
 
@@ -129,8 +127,7 @@ static void test_detokenizer_control_tokens(void **state) {
     static const char *const texts[] = { "a<tool>" FFFD "b", "a<|im_end|><tool>" FFFD "<|im_start|>b" };
 
     for (int with_special = 0; with_special < 2; with_special++) {
-        _cleanup_(str_buf_deinit)
-        StrBuf text = STR_BUF_NULL;
+        _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
         Detokenizer detokenizer;
 
         detokenizer_init(&detokenizer, bpe, true, with_special);
@@ -143,8 +140,7 @@ static void test_detokenizer_control_tokens(void **state) {
 
 static void test_detokenizer_bad_id(void **state) {
     const Tokenizer *bpe = ((Setup *)*state)->bpe;
-    _cleanup_(str_buf_deinit)
-    StrBuf text = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
     Detokenizer detokenizer;
 
     detokenizer_init(&detokenizer, bpe, true, false);
@@ -156,8 +152,7 @@ static void test_detokenizer_bad_id(void **state) {
 }
 
 static void check_spm(const Tokenizer *spm, bool at_start, const uint32_t *ids, size_t n, const char *wanted) {
-    _cleanup_(str_buf_deinit)
-    StrBuf text = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
     Detokenizer detokenizer;
 
     detokenizer_init(&detokenizer, spm, at_start, false);

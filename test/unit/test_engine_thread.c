@@ -82,10 +82,10 @@ static Job generate_job(Fixture *fixture, Got *got, const char *text, uint32_t m
         .text = text,
         .text_bytes = strlen(text),
         .want_tokens = true,
-        .generation_options = {.max_tokens = max_tokens,
-                               .context_tokens = 1024,
-                               .ignore_end = true,
-                               .sampler = SAMPLER_OPTIONS_GREEDY},
+        .generation_options = { .max_tokens = max_tokens,
+                                .context_tokens = 1024,
+                                .ignore_end = true,
+                                .sampler = SAMPLER_OPTIONS_GREEDY },
     };
 }
 
@@ -321,14 +321,12 @@ static void test_engine_thread_reports_a_full_account(void **state) {
 static void test_engine_thread_load_failure(void **state) {
     Fixture *fixture = *state;
     _cleanup_(got_deinit) Got got = { 0 };
-    Job job = {
-        .kind = JOB_LOAD,
-        .owner = &got,
-        .engine_options = {.path = "/nonexistent/model.cgm",
-                           .device = ENGINE_DEVICE_CPU,
-                           .isa = ISA_BEST,
-                           .accounts = &fixture->model.accounts}
-    };
+    Job job = { .kind = JOB_LOAD,
+                .owner = &got,
+                .engine_options = { .path = "/nonexistent/model.cgm",
+                                    .device = ENGINE_DEVICE_CPU,
+                                    .isa = ISA_BEST,
+                                    .accounts = &fixture->model.accounts } };
 
     engine_thread_submit(fixture->thread, &job);
     wait_done(fixture, &got);

@@ -26,8 +26,9 @@ static void ask(TokenList *prompt, const char *question) {
     ChatMessage message = { .role = CHAT_ROLE_USER, .text = question, .len_bytes = strlen(question) };
     ErrText err;
 
-    assert_int_equal(chat_template_encode(engine_chat_template(model.engine), engine_tokenizer(model.engine), &message, 1,
-                                          prompt, &err), 0);
+    assert_int_equal(chat_template_encode(engine_chat_template(model.engine), engine_tokenizer(model.engine), &message,
+                                          1, prompt, &err),
+                     0);
 }
 
 typedef struct Answer {
@@ -44,7 +45,8 @@ static void take(void *arg, const char *text, size_t len_bytes, const uint32_t *
 }
 
 /* Runs to the end; the answer is owned by the caller. */
-static GenerationEnd run(const char *question, const GenerationOptions *options, Answer *answer, GenerationUsage *usage) {
+static GenerationEnd run(const char *question, const GenerationOptions *options, Answer *answer,
+                         GenerationUsage *usage) {
     _cleanup_(token_list_deinit) TokenList prompt = { 0 };
     _cleanup_(generation_freep) Generation *generation = NULL;
     ErrText err = { 0 };

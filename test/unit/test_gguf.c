@@ -22,8 +22,7 @@
 /* --- reading all of a file, as its users do ----------------------------------------------------------------------- */
 
 static void read_everything(const GgufFile *file, const uint8_t *data, size_t len_bytes) {
-    _cleanup_(str_buf_deinit)
-    StrBuf text = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
     volatile uint8_t sum = 0;
 
     for (size_t i = 0; i < gguf_n_tensors(file); i++) {
@@ -48,8 +47,7 @@ static void read_everything(const GgufFile *file, const uint8_t *data, size_t le
 
 /* Parses; on failure the code is a positive one and the text names the file. */
 static int try_parse(const uint8_t *data, size_t len_bytes) {
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
     ErrText err = { "" };
     int r = gguf_parse(&file, data, len_bytes, "mutant", &err);
 
@@ -93,8 +91,7 @@ static void small_make(Small *small, uint32_t alignment) {
     static const uint8_t bools[] = { 1, 0 };
     const uint64_t shape[] = { 32, 3 }, vector[] = { 5 };
     uint8_t data[3 * 34 + 20];
-    _cleanup_(gguf_writer_freep)
-    GgufWriter *writer = NULL;
+    _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
 
     *small = (Small){ .file = STR_BUF_NULL };
     assert_int_equal(gguf_writer_new(&writer, alignment, NULL), 0);
@@ -126,10 +123,8 @@ static void test_gguf_round_trip(void **state) {
     static const uint32_t alignments[] = { 8, 32, 64, 4096 };
 
     for (size_t i = 0; i < ARRAY_LEN(alignments); i++) {
-        _cleanup_(small_deinit)
-        Small small;
-        _cleanup_(gguf_freep)
-        GgufFile *file = NULL;
+        _cleanup_(small_deinit) Small small;
+        _cleanup_(gguf_freep) GgufFile *file = NULL;
         const GgufTensor *tensor;
         const GgufArray *array;
         GgufString string;
@@ -175,10 +170,8 @@ static void test_gguf_round_trip(void **state) {
 }
 
 static void test_gguf_getters_refuse(void **state) {
-    _cleanup_(small_deinit)
-    Small small;
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
+    _cleanup_(small_deinit) Small small;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
     const GgufArray *array = NULL;
     GgufString string;
     uint64_t u64 = 99;
@@ -245,8 +238,7 @@ static void put_data(StrBuf *buf, size_t len_bytes) {
 }
 
 static void expect(StrBuf *buf, int code, const char *text) {
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
     ErrText err = { "" };
     int r = gguf_parse(&file, buf->data, buf->len_bytes, "f", &err);
 
@@ -446,10 +438,8 @@ static const uint64_t extremes[] = { 0,          1,          0x7fffffff, 0x80000
 
 /* Every truncation of the small file, every extreme value at every place of its head, every bit of its head. */
 static void test_gguf_mutations_small(void **state) {
-    _cleanup_(small_deinit)
-    Small small;
-    _cleanup_(freep)
-    uint8_t *copy = NULL;
+    _cleanup_(small_deinit) Small small;
+    _cleanup_(freep) uint8_t *copy = NULL;
     size_t n_refused = 0;
     uint8_t *data;
 
@@ -498,10 +488,8 @@ static size_t find_borders(const GgufFile *file, size_t *borders, size_t room) {
 /* 200 mutations of the head of the real model: bytes flipped, extreme values at borders, truncations at borders. */
 static void test_gguf_mutations_real(void **state) {
     const char *path = test_default_model();
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
-    _cleanup_(closep)
-    int fd = -1;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(closep) int fd = -1;
     size_t borders[512], n_borders, len_bytes, n_refused = 0;
     uint64_t random = 2026;
     uint8_t *data;
@@ -546,12 +534,9 @@ static void test_gguf_mutations_real(void **state) {
 /* --- text --------------------------------------------------------------------------------------------------------- */
 
 static void test_gguf_text(void **state) {
-    _cleanup_(small_deinit)
-    Small small;
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
-    _cleanup_(str_buf_deinit)
-    StrBuf text = STR_BUF_NULL, json = STR_BUF_NULL;
+    _cleanup_(small_deinit) Small small;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL, json = STR_BUF_NULL;
 
     small_make(&small, 32);
     assert_int_equal(gguf_parse(&file, small.file.data, small.file.len_bytes, "small", NULL), 0);

@@ -30,17 +30,19 @@ static int read_changed(const char *arch, const Change *change, Hparams *hparams
         const char *suffix;
         uint32_t value;
     } keys[] = {
-        { "block_count", 1 },          { "context_length", 128 },          { "embedding_length", 64 },
-        { "feed_forward_length", 96 }, { "attention.head_count", 4 },      { "attention.head_count_kv", 2 },
+        { "block_count", 1 },          { "context_length", 128 },     { "embedding_length", 64 },
+        { "feed_forward_length", 96 }, { "attention.head_count", 4 }, { "attention.head_count_kv", 2 },
     };
     static const struct {
         const char *name;
         uint64_t in, out;
     } tensors[] = {
-        { "token_embd.weight", 64, 10 },      { "blk.0.attn_norm.weight", 64, 0 },   { "blk.0.attn_q.weight", 64, 64 },
-        { "blk.0.attn_k.weight", 64, 32 },    { "blk.0.attn_v.weight", 64, 32 },     { "blk.0.attn_output.weight", 64, 64 },
-        { "blk.0.ffn_norm.weight", 64, 0 },   { "blk.0.ffn_gate.weight", 64, 96 },   { "blk.0.ffn_up.weight", 64, 96 },
-        { "blk.0.ffn_down.weight", 96, 64 },  { "output_norm.weight", 64, 0 },
+        { "token_embd.weight", 64, 10 },    { "blk.0.attn_norm.weight", 64, 0 },
+        { "blk.0.attn_q.weight", 64, 64 },  { "blk.0.attn_k.weight", 64, 32 },
+        { "blk.0.attn_v.weight", 64, 32 },  { "blk.0.attn_output.weight", 64, 64 },
+        { "blk.0.ffn_norm.weight", 64, 0 }, { "blk.0.ffn_gate.weight", 64, 96 },
+        { "blk.0.ffn_up.weight", 64, 96 },  { "blk.0.ffn_down.weight", 96, 64 },
+        { "output_norm.weight", 64, 0 },
     };
     _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
     _cleanup_(str_buf_deinit) StrBuf bytes = STR_BUF_NULL;
@@ -131,7 +133,9 @@ static void test_hparams_refuses_by_name(void **state) {
         { { .key = "llama.rope.freq_base", .number = -1, .as_float = true }, HPARAMS_E_CORRUPT, "freq_base" },
         { { .key = "llama.rope.scaling.type", .text = "yarn" }, HPARAMS_E_UNSUPPORTED, "yarn" },
         { { .key = "llama.expert_count", .number = 8 }, HPARAMS_E_UNSUPPORTED, "expert_count" },
-        { { .key = "llama.attention.layer_norm_rms_epsilon", .number = 2, .as_float = true }, HPARAMS_E_CORRUPT, "epsilon" },
+        { { .key = "llama.attention.layer_norm_rms_epsilon", .number = 2, .as_float = true },
+          HPARAMS_E_CORRUPT,
+          "epsilon" },
         { { .drop_tensor = "blk.0.ffn_up.weight" }, HPARAMS_E_CORRUPT, "blk.0.ffn_up.weight" },
         { { .drop_tensor = "token_embd.weight" }, HPARAMS_E_CORRUPT, "token_embd.weight" },
         { { .extra_tensor = "blk.0.ffn_gate_inp.weight" }, HPARAMS_E_UNSUPPORTED, "blk.0.ffn_gate_inp.weight" },
@@ -156,7 +160,8 @@ static void test_hparams_refuses_other_architectures(void **state) {
 
     assert_int_equal(read_changed("mamba", &none, &hparams, &err, true), HPARAMS_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "mamba"));
-    assert_int_equal(read_changed("qwen2", &none, &hparams, &err, true), HPARAMS_E_CORRUPT); /* its biases are missing */
+    assert_int_equal(read_changed("qwen2", &none, &hparams, &err, true),
+                     HPARAMS_E_CORRUPT); /* its biases are missing */
     assert_non_null(strstr(err.text, "attn_q.bias"));
 }
 

@@ -78,9 +78,8 @@ static void hash_file(const char *path, char hex[SHA256_HEX_BYTES]) {
 
 /* Every weight of the package is within half a step of the rotated source, and un-rotated within its norm. */
 static void check_linear(const GgufTensor *source, const PackageLinear *linear) {
-    _cleanup_(freep)
-    float *rotated = malloc(linear->k * sizeof(float)), *plain = malloc(linear->k * sizeof(float)),
-          *back = malloc(linear->k * sizeof(float));
+    _cleanup_(freep) float *rotated = malloc(linear->k * sizeof(float)), *plain = malloc(linear->k * sizeof(float)),
+                           *back = malloc(linear->k * sizeof(float));
     size_t row_bytes = source->len_bytes / linear->n, step = linear->n > 512 ? linear->n / 512 : 1;
 
     assert_true(rotated && plain && back);
@@ -111,10 +110,8 @@ static void check_linear(const GgufTensor *source, const PackageLinear *linear) 
 }
 
 static void check_package(const char *source_path, const char *package_path, bool rotated) {
-    _cleanup_(gguf_freep)
-    GgufFile *source = NULL;
-    _cleanup_(package_freep)
-    Package *package = NULL;
+    _cleanup_(gguf_freep) GgufFile *source = NULL;
+    _cleanup_(package_freep) Package *package = NULL;
     const Hparams *hparams;
     char name[GGUF_TENSOR_NAME_MAX + 8];
     PackageLinear linear;
@@ -507,12 +504,9 @@ static void test_importer_killed_in_cache(void **state) {
 static void test_importer_write_fails(void **state) {
     Fixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
-    _cleanup_(worker_pool_freep)
-    WorkerPool *pool = NULL;
-    _cleanup_(closep)
-    int source_fd = -1, full_fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    _cleanup_(closep) int source_fd = -1, full_fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
     ImportTensor tensor = { .linear = true, .rotation_block = 64 };
     ImportJob job = { .options = &fixture->options, .source_path = "s", .out_path = "o", .package_bytes = 123456 };
     ErrText err;

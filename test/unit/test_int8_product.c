@@ -14,7 +14,9 @@
 #include "base/cleanup.h"
 #include "base/cpu.h"
 
-enum { GUARD = 5 };
+enum {
+    GUARD = 5
+};
 
 static uint64_t seed;
 
@@ -36,12 +38,18 @@ typedef enum Fill {
 /* A cycle of 251, prime, so that no two tiles are alike. */
 static int8_t fill_value(Fill fill, bool is_weight, size_t i) {
     switch (fill) {
-    case FILL_CYCLE: return (int8_t)((int)((is_weight ? i * 3 : i) % 251) - 125);
-    case FILL_EXTREME_SAME: return 127;
-    case FILL_EXTREME_OPPOSED: return is_weight ? -127 : 127;
-    case FILL_EXTREME_RANDOM: return draw() & 1 ? 127 : -127;
-    case FILL_W_MINUS_128: return is_weight ? -128 : draw() & 1 ? 127 : -127;
-    default: return (int8_t)((int)(draw() % 255) - 127);
+    case FILL_CYCLE:
+        return (int8_t)((int)((is_weight ? i * 3 : i) % 251) - 125);
+    case FILL_EXTREME_SAME:
+        return 127;
+    case FILL_EXTREME_OPPOSED:
+        return is_weight ? -127 : 127;
+    case FILL_EXTREME_RANDOM:
+        return draw() & 1 ? 127 : -127;
+    case FILL_W_MINUS_128:
+        return is_weight ? -128 : draw() & 1 ? 127 : -127;
+    default:
+        return (int8_t)((int)(draw() % 255) - 127);
     }
 }
 
@@ -136,14 +144,15 @@ static void case_check(const Case *c, const Int8ProductKernel *kernel, size_t bl
         const float *expected = written ? &c->expected[r * c->n + o] : &untouched;
 
         if (memcmp(&y[i], expected, sizeof(float)))
-            fail_msg("%s: n=%zu k=%zu rows=%zu blocks [%zu, %zu): row %zu output %zu is %a, expected %a", kernel->name, c->n,
-                     c->k, c->rows, block_begin, block_end, r, o, (double)y[i], (double)*expected);
+            fail_msg("%s: n=%zu k=%zu rows=%zu blocks [%zu, %zu): row %zu output %zu is %a, expected %a", kernel->name,
+                     c->n, c->k, c->rows, block_begin, block_end, r, o, (double)y[i], (double)*expected);
     }
 }
 
 static void each_kernel(const Case *c, size_t gap, size_t shift) {
     for (size_t i = 0; i <= int8_product_n_kernels(); i++) {
-        const Int8ProductKernel *kernel = i < int8_product_n_kernels() ? int8_product_kernel_at(i) : &int8_product_amx_model;
+        const Int8ProductKernel *kernel =
+            i < int8_product_n_kernels() ? int8_product_kernel_at(i) : &int8_product_amx_model;
 
         if (kernel->need & ~cpu_features())
             continue;

@@ -86,8 +86,7 @@ static void test_mark_matcher_equals_rule(void **state) {
         }
         load_marks(&marks, &fixture, &vocab, &matcher);
         for (int t = 0; t < 10; t++) {
-            _cleanup_(freep)
-            MarkHit *hits = NULL;
+            _cleanup_(freep) MarkHit *hits = NULL;
             size_t n = next_random(&random) % TEXT_MAX, n_hits = 0, at = 0, starts[TEXT_MAX];
             uint32_t owner[TEXT_MAX];
             char text[TEXT_MAX];
@@ -114,12 +113,8 @@ static void test_mark_matcher_equals_rule(void **state) {
 
 /* Gemma's runs of spaces: the longest first, the rest by what is left. */
 static void test_mark_matcher_runs(void **state) {
-    Marks marks = {
-        .n = 4, .texts = {"\n", "\n\n", "\n\n\n", "</a>"},
-             .types = { 4,   4,      4,        4     }
-    };
-    _cleanup_(freep)
-    MarkHit *hits = NULL;
+    Marks marks = { .n = 4, .texts = { "\n", "\n\n", "\n\n\n", "</a>" }, .types = { 4, 4, 4, 4 } };
+    _cleanup_(freep) MarkHit *hits = NULL;
     TokenizerFixture fixture;
     MarkMatcher matcher;
     size_t n_hits = 0;

@@ -90,12 +90,9 @@ static void copy_keys(GgufWriter *writer, const Edit *edit, const GgufFile *file
 
 /* The edited package in block; its length. */
 static size_t edit_package(const Edit *edit) {
-    _cleanup_(gguf_writer_freep)
-    GgufWriter *writer = NULL;
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
-    _cleanup_(str_buf_deinit)
-    StrBuf out = STR_BUF_NULL;
+    _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(str_buf_deinit) StrBuf out = STR_BUF_NULL;
     uint64_t one[] = { 1 };
     size_t index = 0;
 
@@ -134,8 +131,7 @@ static size_t edit_package(const Edit *edit) {
 }
 
 static void expect(const Edit *edit, int code, const char *text) {
-    _cleanup_(package_freep)
-    Package *package = NULL;
+    _cleanup_(package_freep) Package *package = NULL;
     size_t len_bytes = edit_package(edit);
     ErrText err = { "" };
     int r = package_parse(&package, block, len_bytes, "p", &err);
@@ -145,8 +141,7 @@ static void expect(const Edit *edit, int code, const char *text) {
 }
 
 static void test_package_good(void **state) {
-    _cleanup_(package_freep)
-    Package *package = NULL;
+    _cleanup_(package_freep) Package *package = NULL;
     static const Edit none = { .drop_key = NULL };
     char path[300];
 
@@ -291,8 +286,7 @@ static void test_package_refuses_values(void **state) {
 /* Bytes flipped and extreme numbers anywhere in the head: success or a condition, never more. */
 static void test_package_mutations(void **state) {
     static const uint64_t extremes[] = { 0, 1, 0xffffffff, 1ull << 32, INT64_MAX, UINT64_MAX };
-    _cleanup_(gguf_freep)
-    GgufFile *file = NULL;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
     size_t head_bytes, n_refused = 0;
     uint64_t random = 11;
 
@@ -300,8 +294,7 @@ static void test_package_mutations(void **state) {
     head_bytes = gguf_tensor_at(file, 0)->offset_bytes;
     memcpy(block, good.data, good.len_bytes);
     for (size_t i = 0; i < 2000; i++) {
-        _cleanup_(package_freep)
-        Package *package = NULL;
+        _cleanup_(package_freep) Package *package = NULL;
         size_t at = test_random(&random) % (head_bytes - 8), len_bytes = good.len_bytes;
         ErrText err;
         int r;

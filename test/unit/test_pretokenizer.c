@@ -21,10 +21,8 @@ static Pretokenizer *new_pretokenizer(const char *name) {
 
 /* pieces: the text with '|' between its pieces */
 static void check_pieces(const char *name, const char *pieces) {
-    _cleanup_(pretokenizer_freep)
-    Pretokenizer *pretokenizer = new_pretokenizer(name);
-    _cleanup_(piece_list_deinit)
-    PieceList list = { 0 };
+    _cleanup_(pretokenizer_freep) Pretokenizer *pretokenizer = new_pretokenizer(name);
+    _cleanup_(piece_list_deinit) PieceList list = { 0 };
     char text[256], got[512];
     size_t n = 0, n_got = 0;
     const char *at = text;
@@ -121,8 +119,7 @@ static void test_pretokenizer_default(void **state) {
 }
 
 static void check_family(const char *name, const char *family, bool whole_words_first, bool adds_bos) {
-    _cleanup_(pretokenizer_freep)
-    Pretokenizer *pretokenizer = new_pretokenizer(name);
+    _cleanup_(pretokenizer_freep) Pretokenizer *pretokenizer = new_pretokenizer(name);
 
     assert_string_equal(pretokenizer_name(pretokenizer), family);
     assert_int_equal(pretokenizer_whole_words_first(pretokenizer), whole_words_first);
@@ -159,8 +156,7 @@ static void test_pretokenizer_long_runs(void **state) {
     static const char *const names[] = { "gpt-2", "smollm", "qwen2", "llama-bpe", "default" };
     static const char *const units[] = { " ", "\n", "\r", " \n", "a", "1", "!", NBSP, "\xe6\x97\xa5", "'", "\xff" };
     static const size_t n_bytes = 3 << 20;
-    _cleanup_(freep)
-    char *text = malloc(n_bytes + 1);
+    _cleanup_(freep) char *text = malloc(n_bytes + 1);
 
     assert_non_null(text);
     for (size_t u = 0; u < ARRAY_LEN(units); u++) {
@@ -170,10 +166,8 @@ static void test_pretokenizer_long_runs(void **state) {
             text[i] = units[u][i % unit_bytes];
         text[n] = 'x'; /* so that the run is looked behind */
         for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-            _cleanup_(pretokenizer_freep)
-            Pretokenizer *pretokenizer = new_pretokenizer(names[i]);
-            _cleanup_(piece_list_deinit)
-            PieceList list = { 0 };
+            _cleanup_(pretokenizer_freep) Pretokenizer *pretokenizer = new_pretokenizer(names[i]);
+            _cleanup_(piece_list_deinit) PieceList list = { 0 };
             size_t sum_bytes = 0;
             ErrText err = { 0 };
 

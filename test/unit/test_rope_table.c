@@ -13,7 +13,9 @@
 #include "backends/cpu/rope_table.h"
 #include "base/cleanup.h"
 
-enum { PAIRS_MAX = 128 };
+enum {
+    PAIRS_MAX = 128
+};
 
 static uint64_t seed;
 
@@ -26,8 +28,8 @@ static const struct {
     double base, position_scale;
     size_t n_rot;
 } shapes[] = {
-    { 10000, 1, 64 }, { 1e5, 1, 64 }, { 1e6, 1, 128 }, { 1e6, 0.125, 256 }, { 5e5, 1, 128 }, { 1.3e5, 1, 64 },
-    { 10000, 1, 256 }, { 2, 1, 2 }, { 1.5, 1.0 / 3, 96 }, { 1e30, 1, 128 }, { 0.25, 1, 8 }, { 1, 1, 4 },
+    { 10000, 1, 64 },  { 1e5, 1, 64 }, { 1e6, 1, 128 },      { 1e6, 0.125, 256 }, { 5e5, 1, 128 }, { 1.3e5, 1, 64 },
+    { 10000, 1, 256 }, { 2, 1, 2 },    { 1.5, 1.0 / 3, 96 }, { 1e30, 1, 128 },    { 0.25, 1, 8 },  { 1, 1, 4 },
 };
 
 static void test_rope_table_frequencies(void **state) {
@@ -38,7 +40,8 @@ static void test_rope_table_frequencies(void **state) {
         divisors[i] = 1 + (float)(i * i) / 517;
     for (size_t s = 0; s < ARRAY_LEN(shapes); s++)
         for (int divided = 0; divided < 2; divided++) {
-            RopeParams params = { shapes[s].base, shapes[s].position_scale, divided ? divisors : NULL, shapes[s].n_rot };
+            RopeParams params = { shapes[s].base, shapes[s].position_scale, divided ? divisors : NULL,
+                                  shapes[s].n_rot };
 
             rope_frequencies(&params, freqs);
             for (size_t i = 0; i < params.n_rot / 2; i++) {
@@ -47,7 +50,8 @@ static void test_rope_table_frequencies(void **state) {
                 if (divided)
                     exact /= divisors[i];
                 if (fabsl(freqs[i] - exact) > 0x1p-52L * exact)
-                    fail_msg("base %g, pair %zu of %zu: %a is not %La", params.base, i, params.n_rot / 2, freqs[i], exact);
+                    fail_msg("base %g, pair %zu of %zu: %a is not %La", params.base, i, params.n_rot / 2, freqs[i],
+                             exact);
             }
             if (!divided && params.position_scale == 1)
                 assert_true(freqs[0] == 1);
@@ -77,8 +81,8 @@ static void check_position(const double *freqs, size_t n, size_t position, doubl
 
         *worstp = fmax(*worstp, fmax(error_cos, error_sin));
         if (error_cos > 1 || error_sin > 1)
-            fail_msg("position %zu x %a: cos %a (%g ulp), sin %a (%g ulp)", position, freqs[i], (double)cos_row[i], error_cos,
-                     (double)sin_row[i], error_sin);
+            fail_msg("position %zu x %a: cos %a (%g ulp), sin %a (%g ulp)", position, freqs[i], (double)cos_row[i],
+                     error_cos, (double)sin_row[i], error_sin);
     }
 }
 
@@ -151,12 +155,9 @@ static void test_rope_table_same_bits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rope_table_frequencies),
-        cmocka_unit_test(test_rope_table_row),
-        cmocka_unit_test(test_rope_table_near_zero),
-        cmocka_unit_test(test_rope_table_position_0),
-        cmocka_unit_test(test_rope_table_absurd_angle),
-        cmocka_unit_test(test_rope_table_same_bits),
+        cmocka_unit_test(test_rope_table_frequencies),  cmocka_unit_test(test_rope_table_row),
+        cmocka_unit_test(test_rope_table_near_zero),    cmocka_unit_test(test_rope_table_position_0),
+        cmocka_unit_test(test_rope_table_absurd_angle), cmocka_unit_test(test_rope_table_same_bits),
     };
     const char *env = getenv("TEST_SEED");
 

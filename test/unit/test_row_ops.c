@@ -29,18 +29,18 @@ static void test_row_ops_dot(void **state) {
     fill(a, N_MAX, 3);
     fill(b, N_MAX, 2);
     EACH_BUILD(ops)
-        for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
-            for (size_t shift = 0; shift < 2; shift++) {
-                float actual = ops->dot(a + shift, b, lengths[l]), expected = plain_dot(a + shift, b, lengths[l]);
-                double exact = 0, size = 0;
+    for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
+        for (size_t shift = 0; shift < 2; shift++) {
+            float actual = ops->dot(a + shift, b, lengths[l]), expected = plain_dot(a + shift, b, lengths[l]);
+            double exact = 0, size = 0;
 
-                check_row(ops, "dot", &actual, &expected, 1);
-                for (size_t i = 0; i < lengths[l]; i++) {
-                    exact += (double)a[i + shift] * (double)b[i];
-                    size += fabs((double)a[i + shift] * (double)b[i]);
-                }
-                assert_true(fabs((double)actual - exact) <= size * 16 * 0x1p-24);
+            check_row(ops, "dot", &actual, &expected, 1);
+            for (size_t i = 0; i < lengths[l]; i++) {
+                exact += (double)a[i + shift] * (double)b[i];
+                size += fabs((double)a[i + shift] * (double)b[i]);
             }
+            assert_true(fabs((double)actual - exact) <= size * 16 * 0x1p-24);
+        }
 }
 
 static void test_row_ops_rms_norm(void **state) {
@@ -49,21 +49,21 @@ static void test_row_ops_rms_norm(void **state) {
     fill(x, N_MAX, 5);
     fill(w, N_MAX, 1.5f);
     EACH_BUILD(ops)
-        for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
-            size_t n = lengths[l];
-            float *y = guarded(buffer, l), mean = plain_dot(x, x, n) / (float)n, factor = 1.0f / sqrtf(mean + 1e-5f);
+    for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
+        size_t n = lengths[l];
+        float *y = guarded(buffer, l), mean = plain_dot(x, x, n) / (float)n, factor = 1.0f / sqrtf(mean + 1e-5f);
 
-            for (size_t i = 0; i < n; i++) {
-                expected[i] = x[i] * factor;
-                expected[i] = expected[i] * w[i];
-            }
-            ops->rms_norm(x, w, 1e-5f, n, y);
-            check_row(ops, "rms_norm", y, expected, n);
-            check_guard(buffer, y, n);
-            memcpy(y, x, n * sizeof(*y));
-            ops->rms_norm(y, w, 1e-5f, n, y);
-            check_row(ops, "rms_norm in place", y, expected, n);
+        for (size_t i = 0; i < n; i++) {
+            expected[i] = x[i] * factor;
+            expected[i] = expected[i] * w[i];
         }
+        ops->rms_norm(x, w, 1e-5f, n, y);
+        check_row(ops, "rms_norm", y, expected, n);
+        check_guard(buffer, y, n);
+        memcpy(y, x, n * sizeof(*y));
+        ops->rms_norm(y, w, 1e-5f, n, y);
+        check_row(ops, "rms_norm in place", y, expected, n);
+    }
 }
 
 static void test_row_ops_add_scale(void **state) {
@@ -72,21 +72,21 @@ static void test_row_ops_add_scale(void **state) {
     fill(x, N_MAX, 5);
     fill(y, N_MAX, 1e-3f);
     EACH_BUILD(ops)
-        for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
-            size_t n = lengths[l];
-            float *to = guarded(buffer, l);
+    for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
+        size_t n = lengths[l];
+        float *to = guarded(buffer, l);
 
-            for (size_t i = 0; i < n; i++)
-                expected[i] = x[i] + y[i];
-            memcpy(to, x, n * sizeof(*to));
-            ops->add(to, y, n);
-            check_row(ops, "add", to, expected, n);
-            for (size_t i = 0; i < n; i++)
-                expected[i] *= -25.298221f;
-            ops->scale(to, -25.298221f, n);
-            check_row(ops, "scale", to, expected, n);
-            check_guard(buffer, to, n);
-        }
+        for (size_t i = 0; i < n; i++)
+            expected[i] = x[i] + y[i];
+        memcpy(to, x, n * sizeof(*to));
+        ops->add(to, y, n);
+        check_row(ops, "add", to, expected, n);
+        for (size_t i = 0; i < n; i++)
+            expected[i] *= -25.298221f;
+        ops->scale(to, -25.298221f, n);
+        check_row(ops, "scale", to, expected, n);
+        check_guard(buffer, to, n);
+    }
 }
 
 static double ulp_of(double value) {
@@ -149,7 +149,8 @@ static void test_row_ops_exp_special(void **state) {
 
     EACH_BUILD(ops) {
         ops->exp(x, ARRAY_LEN(x), y);
-        assert_true(y[0] == 1 && y[1] == 1 && y[2] == INFINITY && y[3] == 0 && isnan(y[4]) && y[5] == 0 && y[6] == INFINITY);
+        assert_true(y[0] == 1 && y[1] == 1 && y[2] == INFINITY && y[3] == 0 && isnan(y[4]) && y[5] == 0 &&
+                    y[6] == INFINITY);
         assert_true(y[7] == 0 && !signbit(y[7]) && y[8] == INFINITY);
         memcpy(y, x, sizeof(y)); /* in place */
         ops->exp(y, 1, y);
@@ -158,7 +159,8 @@ static void test_row_ops_exp_special(void **state) {
 }
 
 static void test_row_ops_silu_gelu(void **state) {
-    static const float special[] = { 0, -0.0f, 1e4f, -1e4f, FLT_MAX, -FLT_MAX, 88, -88, 90, -90, 1e-40f, -1e-40f, 12, -12 };
+    static const float special[] = { 0,   -0.0f, 1e4f, -1e4f,  FLT_MAX, -FLT_MAX, 88,
+                                     -88, 90,    -90,  1e-40f, -1e-40f, 12,       -12 };
     float gate[N_MAX], up[N_MAX], buffer[N_MAX + 2 * GUARD], expected[N_MAX];
 
     fill(gate, N_MAX, 12);
@@ -167,30 +169,30 @@ static void test_row_ops_silu_gelu(void **state) {
     for (size_t i = 0; i < ARRAY_LEN(special); i++)
         up[i] = 1;
     EACH_BUILD(ops)
-        for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
-            for (int gelu = 0; gelu < 2; gelu++) {
-                size_t n = lengths[l];
-                float *out = guarded(buffer, l);
+    for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
+        for (int gelu = 0; gelu < 2; gelu++) {
+            size_t n = lengths[l];
+            float *out = guarded(buffer, l);
 
-                for (size_t i = 0; i < n; i++) {
-                    float a = gate[i], square = a * a, inner = -0.07135481627260025f * square, exponent;
-                    double z = 0.7978845608028654 * ((double)a + 0.044715 * (double)a * (double)a * (double)a), exact;
+            for (size_t i = 0; i < n; i++) {
+                float a = gate[i], square = a * a, inner = -0.07135481627260025f * square, exponent;
+                double z = 0.7978845608028654 * ((double)a + 0.044715 * (double)a * (double)a * (double)a), exact;
 
-                    inner = -1.5957691216057308f + inner;
-                    exponent = gelu ? a * inner : -a;
-                    expected[i] = 1 + plain_exp(exponent);
-                    expected[i] = a / expected[i];
-                    expected[i] = expected[i] * up[i];
-                    exact = (double)a * (gelu ? 0.5 * (1 + tanh(z)) : 1 / (1 + exp(-(double)a))) * (double)up[i];
-                    assert_true(fabs((double)expected[i] - exact) <= 1e-5 * fabs(exact) + 3e-6);
-                }
-                memcpy(out, gate, n * sizeof(*out));
-                (gelu ? ops->gelu_mul : ops->silu_mul)(out, up, n, out);
-                check_row(ops, gelu ? "gelu" : "silu", out, expected, n);
-                check_guard(buffer, out, n);
-                for (size_t i = 0; i < n; i++)
-                    assert_true(isfinite(out[i]));
+                inner = -1.5957691216057308f + inner;
+                exponent = gelu ? a * inner : -a;
+                expected[i] = 1 + plain_exp(exponent);
+                expected[i] = a / expected[i];
+                expected[i] = expected[i] * up[i];
+                exact = (double)a * (gelu ? 0.5 * (1 + tanh(z)) : 1 / (1 + exp(-(double)a))) * (double)up[i];
+                assert_true(fabs((double)expected[i] - exact) <= 1e-5 * fabs(exact) + 3e-6);
             }
+            memcpy(out, gate, n * sizeof(*out));
+            (gelu ? ops->gelu_mul : ops->silu_mul)(out, up, n, out);
+            check_row(ops, gelu ? "gelu" : "silu", out, expected, n);
+            check_guard(buffer, out, n);
+            for (size_t i = 0; i < n; i++)
+                assert_true(isfinite(out[i]));
+        }
 }
 
 static void test_row_ops_rope(void **state) {
@@ -198,64 +200,64 @@ static void test_row_ops_rope(void **state) {
     float x[256], cos_row[128], sin_row[128], expected[256], buffer[N_MAX + 2 * GUARD];
 
     EACH_BUILD(ops)
-        for (size_t c = 0; c < ARRAY_LEN(n_rots); c++)
-            for (int neox = 0; neox < 2; neox++) {
-                size_t n = n_rots[c];
-                float *row = guarded(buffer, c);
+    for (size_t c = 0; c < ARRAY_LEN(n_rots); c++)
+        for (int neox = 0; neox < 2; neox++) {
+            size_t n = n_rots[c];
+            float *row = guarded(buffer, c);
 
-                fill(x, n, 3);
-                fill(cos_row, n / 2, 1);
-                fill(sin_row, n / 2, 1);
-                for (size_t i = 0; i < n / 2; i++) {
-                    size_t at = neox ? i : 2 * i, other = neox ? i + n / 2 : 2 * i + 1;
-                    float ac = x[at] * cos_row[i], bs = x[other] * sin_row[i];
-                    float as = x[at] * sin_row[i], bc = x[other] * cos_row[i];
+            fill(x, n, 3);
+            fill(cos_row, n / 2, 1);
+            fill(sin_row, n / 2, 1);
+            for (size_t i = 0; i < n / 2; i++) {
+                size_t at = neox ? i : 2 * i, other = neox ? i + n / 2 : 2 * i + 1;
+                float ac = x[at] * cos_row[i], bs = x[other] * sin_row[i];
+                float as = x[at] * sin_row[i], bc = x[other] * cos_row[i];
 
-                    expected[at] = ac - bs;
-                    expected[other] = as + bc;
-                }
-                memcpy(row, x, n * sizeof(*x));
-                (neox ? ops->rope_neox : ops->rope_norm)(row, cos_row, sin_row, n);
-                check_row(ops, neox ? "rope_neox" : "rope_norm", row, expected, n);
-                check_guard(buffer, row, n);
+                expected[at] = ac - bs;
+                expected[other] = as + bc;
             }
+            memcpy(row, x, n * sizeof(*x));
+            (neox ? ops->rope_neox : ops->rope_norm)(row, cos_row, sin_row, n);
+            check_row(ops, neox ? "rope_neox" : "rope_norm", row, expected, n);
+            check_guard(buffer, row, n);
+        }
 }
 
 static void test_row_ops_hadamard(void **state) {
     float x[N_MAX], expected[N_MAX], buffer[N_MAX + 2 * GUARD];
 
     EACH_BUILD(ops)
-        for (size_t block = 32; block <= 512; block *= 2)
-            for (size_t n = block; n <= N_MAX; n += block * (N_MAX / block > 1 ? N_MAX / block - 1 : 1)) {
-                float *row = guarded(buffer, block / 32);
-                double before = 0, after = 0;
+    for (size_t block = 32; block <= 512; block *= 2)
+        for (size_t n = block; n <= N_MAX; n += block * (N_MAX / block > 1 ? N_MAX / block - 1 : 1)) {
+            float *row = guarded(buffer, block / 32);
+            double before = 0, after = 0;
 
-                fill(x, n, 3);
-                memcpy(expected, x, n * sizeof(*x));
-                for (size_t start = 0; start < n; start += block) {
-                    for (size_t h = 1; h < block; h *= 2)
-                        for (size_t i = 0; i < block; i++)
-                            if (!(i & h)) {
-                                float a = expected[start + i], b = expected[start + i + h];
-
-                                expected[start + i] = a + b;
-                                expected[start + i + h] = a - b;
-                            }
+            fill(x, n, 3);
+            memcpy(expected, x, n * sizeof(*x));
+            for (size_t start = 0; start < n; start += block) {
+                for (size_t h = 1; h < block; h *= 2)
                     for (size_t i = 0; i < block; i++)
-                        expected[start + i] *= (float)(1 / sqrt((double)block));
-                }
-                memcpy(row, x, n * sizeof(*x));
-                ops->hadamard(row, n, block);
-                check_row(ops, "hadamard", row, expected, n);
-                check_guard(buffer, row, n);
-                for (size_t i = 0; i < n; i++) {
-                    before += (double)x[i] * (double)x[i];
-                    after += (double)row[i] * (double)row[i];
-                }
-                assert_true(fabs(after / before - 1) < 1e-5);
-                rotate_row(x, n, (uint32_t)block); /* the definition that weights are rotated by */
-                check_row(ops, "hadamard against rotate_row", row, x, n);
+                        if (!(i & h)) {
+                            float a = expected[start + i], b = expected[start + i + h];
+
+                            expected[start + i] = a + b;
+                            expected[start + i + h] = a - b;
+                        }
+                for (size_t i = 0; i < block; i++)
+                    expected[start + i] *= (float)(1 / sqrt((double)block));
             }
+            memcpy(row, x, n * sizeof(*x));
+            ops->hadamard(row, n, block);
+            check_row(ops, "hadamard", row, expected, n);
+            check_guard(buffer, row, n);
+            for (size_t i = 0; i < n; i++) {
+                before += (double)x[i] * (double)x[i];
+                after += (double)row[i] * (double)row[i];
+            }
+            assert_true(fabs(after / before - 1) < 1e-5);
+            rotate_row(x, n, (uint32_t)block); /* the definition that weights are rotated by */
+            check_row(ops, "hadamard against rotate_row", row, x, n);
+        }
 }
 
 static void test_row_ops_quantize(void **state) {
@@ -264,23 +266,23 @@ static void test_row_ops_quantize(void **state) {
     int8_t q[N_MAX + 64 + 1], expected[N_MAX + 64];
 
     EACH_BUILD(ops)
-        for (size_t l = 0; l < ARRAY_LEN(lengths) * ARRAY_LEN(ranges); l++) {
-            size_t n = lengths[l / ARRAY_LEN(ranges)], n_padded = (n + 63) / 64 * 64;
-            float amax = 0, scale, expected_scale;
+    for (size_t l = 0; l < ARRAY_LEN(lengths) * ARRAY_LEN(ranges); l++) {
+        size_t n = lengths[l / ARRAY_LEN(ranges)], n_padded = (n + 63) / 64 * 64;
+        float amax = 0, scale, expected_scale;
 
-            fill(x, n, ranges[l % ARRAY_LEN(ranges)]);
-            memset(expected, 0, sizeof(expected));
-            for (size_t i = 0; i < n; i++)
-                amax = fmaxf(amax, fabsf(x[i]));
-            for (size_t i = 0; i < n; i++)
-                expected[i] = (int8_t)rintf(x[i] * (127.0f / amax));
-            expected_scale = amax / 127.0f;
-            memset(q, 0x55, sizeof(q));
-            scale = ops->quantize(x, n, n_padded, q);
-            check_row(ops, "scale of quantize", &scale, &expected_scale, 1);
-            assert_memory_equal(q, expected, n_padded);
-            assert_int_equal(q[n_padded], 0x55);
-        }
+        fill(x, n, ranges[l % ARRAY_LEN(ranges)]);
+        memset(expected, 0, sizeof(expected));
+        for (size_t i = 0; i < n; i++)
+            amax = fmaxf(amax, fabsf(x[i]));
+        for (size_t i = 0; i < n; i++)
+            expected[i] = (int8_t)rintf(x[i] * (127.0f / amax));
+        expected_scale = amax / 127.0f;
+        memset(q, 0x55, sizeof(q));
+        scale = ops->quantize(x, n, n_padded, q);
+        check_row(ops, "scale of quantize", &scale, &expected_scale, 1);
+        assert_memory_equal(q, expected, n_padded);
+        assert_int_equal(q[n_padded], 0x55);
+    }
 }
 
 /* Half-way cases go to even; the greatest value is exactly +-127. */
@@ -297,8 +299,8 @@ static void test_row_ops_quantize_ties(void **state) {
 
 static void test_row_ops_quantize_hostile(void **state) {
     static const float rows[][4] = {
-        { NAN, 1, -2, INFINITY }, { NAN, NAN, NAN, NAN }, { INFINITY, -INFINITY, 0, 1 }, { FLT_MAX, -FLT_MAX, 1, 0 },
-        { 1, NAN, -1, 0.25f },
+        { NAN, 1, -2, INFINITY },    { NAN, NAN, NAN, NAN }, { INFINITY, -INFINITY, 0, 1 },
+        { FLT_MAX, -FLT_MAX, 1, 0 }, { 1, NAN, -1, 0.25f },
     };
     static const float zeros[][4] = { { 0, -0.0f, 0, 0 }, { 1e-45f, 0, 0, 0 }, { 1e-39f, -3.7e-37f, 0, 0 } };
     int8_t q[64], first[64];
@@ -330,26 +332,28 @@ static void test_row_ops_quantize_hostile(void **state) {
 }
 
 static void test_row_ops_to_f16(void **state) {
-    static const float special[] = { 0, -0.0f, 65504, 65519.99f, 65520, 1e30f, -1e30f, FLT_MAX, -FLT_MAX, 0x1p-24f, 0x1p-25f,
-                                     0x1.8p-25f, -0x1p-26f, 0x1.ffcp-15f, 0x1.ffep-15f, 0x1.fffp-15f, 1e-45f, 2049, 2050, 2051 };
+    static const float special[] = { 0,         -0.0f,        65504,        65519.99f,    65520,    1e30f,
+                                     -1e30f,    FLT_MAX,      -FLT_MAX,     0x1p-24f,     0x1p-25f, 0x1.8p-25f,
+                                     -0x1p-26f, 0x1.ffcp-15f, 0x1.ffep-15f, 0x1.fffp-15f, 1e-45f,   2049,
+                                     2050,      2051 };
     float x[N_MAX];
     uint16_t half[N_MAX + 1];
 
     EACH_BUILD(ops)
-        for (int round = 0; round < 400; round++) {
-            size_t n = lengths[(size_t)round % ARRAY_LEN(lengths)];
+    for (int round = 0; round < 400; round++) {
+        size_t n = lengths[(size_t)round % ARRAY_LEN(lengths)];
 
-            for (size_t i = 0; i < n; i++)
-                x[i] = round < 19 && i < ARRAY_LEN(special) ? special[i]
-                       : round % 2                          ? f32_from_bits((draw() & 0x8fffffff) | 0x30000000)
-                                                            : f32_from_bits(draw());
-            half[n] = 0x1234;
-            ops->to_f16(x, n, half);
-            assert_int_equal(half[n], 0x1234);
-            for (size_t i = 0; i < n; i++)
-                if (half[i] != plain_f16(x[i]))
-                    fail_msg("%s to_f16(%a) is %04x, expected %04x", ops->name, (double)x[i], half[i], plain_f16(x[i]));
-        }
+        for (size_t i = 0; i < n; i++)
+            x[i] = round < 19 && i < ARRAY_LEN(special) ? special[i]
+                   : round % 2                          ? f32_from_bits((draw() & 0x8fffffff) | 0x30000000)
+                                                        : f32_from_bits(draw());
+        half[n] = 0x1234;
+        ops->to_f16(x, n, half);
+        assert_int_equal(half[n], 0x1234);
+        for (size_t i = 0; i < n; i++)
+            if (half[i] != plain_f16(x[i]))
+                fail_msg("%s to_f16(%a) is %04x, expected %04x", ops->name, (double)x[i], half[i], plain_f16(x[i]));
+    }
 }
 
 static void test_row_ops_to_f16_infinity(void **state) {

@@ -25,7 +25,8 @@ static void plain_attention(const AttentionRow *row, float *weights) {
             float out = 0;
 
             for (size_t j = 0; j < n; j++) {
-                float weight = weights[j] * total, product = weight * f16_to_f32(row->v[(row->begin + j) * row->kv_stride + d]);
+                float weight = weights[j] * total,
+                      product = weight * f16_to_f32(row->v[(row->begin + j) * row->kv_stride + d]);
 
                 out = out + product;
             }
@@ -40,13 +41,23 @@ typedef struct AttentionCase {
 
 static void check_attention(const AttentionCase *c) {
     const size_t n = c->end - c->begin, stride = c->head_size * 2 + 16;
-    _cleanup_(freep) uint16_t *k = malloc((c->end + 1) * stride * sizeof(*k)), *v = malloc((c->end + 1) * stride * sizeof(*v));
+    _cleanup_(freep) uint16_t *k = malloc((c->end + 1) * stride * sizeof(*k)),
+                              *v = malloc((c->end + 1) * stride * sizeof(*v));
     _cleanup_(freep) float *q = malloc(c->n_group * c->head_size * sizeof(*q));
     _cleanup_(freep) float *out = malloc((c->n_group * c->head_size + 1) * sizeof(*out));
     _cleanup_(freep) float *expected = malloc(c->n_group * c->head_size * sizeof(*expected));
     _cleanup_(freep) float *scores = malloc((c->n_group * n + 1) * sizeof(*scores));
-    AttentionRow row = { .q = q, .k = k, .v = v, .kv_stride = stride, .begin = c->begin, .end = c->end, .n_group = c->n_group,
-                         .head_size = c->head_size, .scale = 0.25f, .scores = scores, .out = expected };
+    AttentionRow row = { .q = q,
+                         .k = k,
+                         .v = v,
+                         .kv_stride = stride,
+                         .begin = c->begin,
+                         .end = c->end,
+                         .n_group = c->n_group,
+                         .head_size = c->head_size,
+                         .scale = 0.25f,
+                         .scores = scores,
+                         .out = expected };
 
     assert_true(k && v && q && out && expected && scores);
     for (size_t i = 0; i < (c->end + 1) * stride; i++) { /* what stands outside the range would poison the result */
@@ -78,7 +89,8 @@ static void check_attention(const AttentionCase *c) {
         for (size_t j = 0; j < n; j++) {
             weights[j] = 0;
             for (size_t d = 0; d < c->head_size; d++)
-                weights[j] += (double)q[h * c->head_size + d] * (double)f16_to_f32(k[(c->begin + j) * stride + d]) * 0.25;
+                weights[j] +=
+                    (double)q[h * c->head_size + d] * (double)f16_to_f32(k[(c->begin + j) * stride + d]) * 0.25;
             max = fmax(max, weights[j]);
         }
         for (size_t j = 0; j < n; j++)
@@ -95,7 +107,9 @@ static void check_attention(const AttentionCase *c) {
 
 static void test_row_ops_attention(void **state) {
     static const size_t heads[] = { 16, 48, 64, 80, 128, 256, 512 };
-    static const AttentionCase more[] = { { 64, 3, 0, 0 }, { 64, 3, 5, 5 }, { 64, 9, 0, 1000 }, { 256, 4, 700, 1212 }, { 128, 6, 0, 513 } };
+    static const AttentionCase more[] = {
+        { 64, 3, 0, 0 }, { 64, 3, 5, 5 }, { 64, 9, 0, 1000 }, { 256, 4, 700, 1212 }, { 128, 6, 0, 513 }
+    };
 
     for (size_t a = 0; a < ARRAY_LEN(heads); a++)
         for (size_t n = 1; n <= 70; n += n < 20 ? 1 : 7)
@@ -106,9 +120,12 @@ static void test_row_ops_attention(void **state) {
 
 /* Rows together, each with its own range, have the bits of rows alone. */
 static void check_attention_rows(size_t head_size, size_t n_group, size_t n_rows, const size_t (*ranges)[2]) {
-    enum { POSITIONS = 400 };
+    enum {
+        POSITIONS = 400
+    };
     const size_t stride = head_size * 2, n_q = n_group * head_size;
-    _cleanup_(freep) uint16_t *k = malloc(POSITIONS * stride * sizeof(*k)), *v = malloc(POSITIONS * stride * sizeof(*v));
+    _cleanup_(freep) uint16_t *k = malloc(POSITIONS * stride * sizeof(*k)),
+                              *v = malloc(POSITIONS * stride * sizeof(*v));
     _cleanup_(freep) float *q = malloc(n_rows * n_q * sizeof(*q)), *out = malloc(n_rows * n_q * sizeof(*out));
     _cleanup_(freep) float *expected = malloc(n_rows * n_q * sizeof(*expected));
     _cleanup_(freep) float *scores = malloc(n_rows * n_group * POSITIONS * sizeof(*scores));
@@ -121,9 +138,17 @@ static void check_attention_rows(size_t head_size, size_t n_group, size_t n_rows
     }
     fill(q, n_rows * n_q, 2);
     for (size_t r = 0; r < n_rows; r++) {
-        rows[r] = (AttentionRow){ .q = q + r * n_q, .k = k, .v = v, .kv_stride = stride, .begin = ranges[r][0],
-                                  .end = ranges[r][1], .n_group = n_group, .head_size = head_size, .scale = 0.25f,
-                                  .scores = scores + r * n_group * POSITIONS, .out = expected + r * n_q };
+        rows[r] = (AttentionRow){ .q = q + r * n_q,
+                                  .k = k,
+                                  .v = v,
+                                  .kv_stride = stride,
+                                  .begin = ranges[r][0],
+                                  .end = ranges[r][1],
+                                  .n_group = n_group,
+                                  .head_size = head_size,
+                                  .scale = 0.25f,
+                                  .scores = scores + r * n_group * POSITIONS,
+                                  .out = expected + r * n_q };
         plain_attention(&rows[r], rows[r].scores);
         rows[r].out = out + r * n_q;
     }
@@ -137,7 +162,8 @@ static void check_attention_rows(size_t head_size, size_t n_group, size_t n_rows
 }
 
 static void test_row_ops_attention_rows(void **state) {
-    static const size_t causal[][2] = { { 0, 95 }, { 0, 96 }, { 0, 97 }, { 0, 98 }, { 0, 99 }, { 0, 100 }, { 0, 101 }, { 0, 102 } };
+    static const size_t causal[][2] = { { 0, 95 }, { 0, 96 },  { 0, 97 },  { 0, 98 },
+                                        { 0, 99 }, { 0, 100 }, { 0, 101 }, { 0, 102 } };
     static const size_t window[][2] = { { 130, 301 }, { 131, 302 }, { 132, 303 }, { 133, 304 }, { 134, 305 } };
     static const size_t apart[][2] = { { 0, 1 }, { 399, 400 }, { 63, 66 }, { 50, 50 }, { 127, 131 }, { 2, 390 } };
     static const size_t head_sizes[] = { 16, 64, 80, 128, 256, 1040 };
@@ -158,24 +184,34 @@ static void test_row_ops_attention_wide_head(void **state) {
 
 /* A row with one position has weight 1: its values come out as they are. All 65536 halves, by both ways of reading. */
 static void test_row_ops_attention_f16_values(void **state) {
-    enum { HEAD = 1024 };
+    enum {
+        HEAD = 1024
+    };
     uint16_t k[HEAD] = { 0 }, v[HEAD];
     float q[HEAD] = { 0 }, score, out[HEAD];
 
     EACH_BUILD(ops)
-        for (uint32_t first = 0; first < 65536; first += HEAD) {
-            AttentionRow row = { .q = q, .k = k, .v = v, .kv_stride = HEAD, .end = 1, .n_group = 1, .head_size = HEAD,
-                                 .scale = 1, .scores = &score, .out = out };
+    for (uint32_t first = 0; first < 65536; first += HEAD) {
+        AttentionRow row = { .q = q,
+                             .k = k,
+                             .v = v,
+                             .kv_stride = HEAD,
+                             .end = 1,
+                             .n_group = 1,
+                             .head_size = HEAD,
+                             .scale = 1,
+                             .scores = &score,
+                             .out = out };
 
-            for (uint32_t i = 0; i < HEAD; i++)
-                v[i] = (uint16_t)(first + i);
-            ops->attention(&row);
-            for (uint32_t i = 0; i < HEAD; i++) {
-                float expected = f16_to_f32(v[i]) + 0.0f; /* a sum that starts at +0 */
+        for (uint32_t i = 0; i < HEAD; i++)
+            v[i] = (uint16_t)(first + i);
+        ops->attention(&row);
+        for (uint32_t i = 0; i < HEAD; i++) {
+            float expected = f16_to_f32(v[i]) + 0.0f; /* a sum that starts at +0 */
 
-                check_row(ops, "value of f16", &out[i], &expected, 1);
-            }
+            check_row(ops, "value of f16", &out[i], &expected, 1);
         }
+    }
 }
 
 int main(void) {

@@ -69,8 +69,7 @@ static size_t merged_ids(const SymbolMerge *merge, uint32_t *ids) {
 }
 
 static void test_symbol_merge_equals_definition(void **state) {
-    _cleanup_(symbol_merge_deinit)
-    SymbolMerge merge = { 0 };
+    _cleanup_(symbol_merge_deinit) SymbolMerge merge = { 0 };
     uint64_t random = (uint64_t)time(NULL) * 2654435761u | 1;
     uint32_t plain[64], ids[64];
 
@@ -95,8 +94,7 @@ static void test_symbol_merge_equals_definition(void **state) {
 }
 
 static void test_symbol_merge_offsets(void **state) {
-    _cleanup_(symbol_merge_deinit)
-    SymbolMerge merge = { 0 };
+    _cleanup_(symbol_merge_deinit) SymbolMerge merge = { 0 };
     Model model = { 0 };
 
     model.pairs[1][2] = 1 << 8 | 3;
@@ -113,8 +111,7 @@ static void test_symbol_merge_offsets(void **state) {
 
 /* Each merge offers two pairs: at most 3 look-ups a symbol, whatever the order of merging. */
 static void test_symbol_merge_work_is_linear(void **state) {
-    _cleanup_(symbol_merge_deinit)
-    SymbolMerge merge = { 0 };
+    _cleanup_(symbol_merge_deinit) SymbolMerge merge = { 0 };
     Model model = { 0 };
     static const size_t n = 200000;
 

@@ -27,8 +27,7 @@ static Tokenizer *new_tokenizer(const TokenizerSpec *spec) {
 
 static void check_encode(const Tokenizer *tokenizer, const char *text, unsigned int flags, const uint32_t *ids,
                          size_t n) {
-    _cleanup_(token_list_deinit)
-    TokenList list = { 0 };
+    _cleanup_(token_list_deinit) TokenList list = { 0 };
     ErrText err = { 0 };
 
     assert_int_equal(tokenizer_encode(tokenizer, text, strlen(text), flags, &list, &err), 0);
@@ -43,10 +42,8 @@ static void check_encode(const Tokenizer *tokenizer, const char *text, unsigned 
                  sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
 
 static void check_round_trip(const Tokenizer *tokenizer, const char *text, size_t len_bytes) {
-    _cleanup_(token_list_deinit)
-    TokenList list = { 0 };
-    _cleanup_(str_buf_deinit)
-    StrBuf out = STR_BUF_NULL;
+    _cleanup_(token_list_deinit) TokenList list = { 0 };
+    _cleanup_(str_buf_deinit) StrBuf out = STR_BUF_NULL;
     ErrText err = { 0 };
 
     assert_int_equal(tokenizer_encode(tokenizer, text, len_bytes, 0, &list, &err), 0);
@@ -78,8 +75,7 @@ static void check_golden(const char *model) {
         ErrText err;
 
         for (int special = 0; special < 2; special++) {
-            _cleanup_(token_list_deinit)
-            TokenList list = { 0 };
+            _cleanup_(token_list_deinit) TokenList list = { 0 };
 
             assert_int_equal(tokenizer_encode(golden.tokenizer, json_string_value(text), json_string_length(text),
                                               special ? TOKENIZE_ADD_SPECIAL | TOKENIZE_PARSE_SPECIAL : 0, &list, &err),
@@ -150,8 +146,7 @@ static void test_tokenizer_byte_level(void **state) {
     CHECK_ENCODE(tokenizer, "333", 0, 263, '3');
     CHECK_ENCODE(tokenizer, "\x01\xff", 0, 1, 255);
     /* NUL is text */
-    _cleanup_(token_list_deinit)
-    TokenList list = { 0 };
+    _cleanup_(token_list_deinit) TokenList list = { 0 };
     assert_int_equal(tokenizer_encode(tokenizer, "a\0b", 3, 0, &list, NULL), 0);
     assert_int_equal(list.n, 3);
     assert_int_equal(list.ids[1], 0);
@@ -258,8 +253,7 @@ static void test_tokenizer_duplicates_and_empty(void **state) {
     TokenizerSpec spec = fixture_bpe_spec("qwen2");
     const char *tokens[FIXTURE_BPE_N + 2];
     int32_t types[FIXTURE_BPE_N + 2];
-    _cleanup_(str_buf_deinit)
-    StrBuf text = STR_BUF_NULL;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
     Tokenizer *tokenizer;
 
     memcpy(tokens, spec.tokens, FIXTURE_BPE_N * sizeof(*tokens));
@@ -338,8 +332,7 @@ static void test_tokenizer_long_runs(void **state) {
     static const char *const units[] = { "a",         " ",     "\n",  "3",    "!", "\xe3\x80\x80",
                                          "<|im_end|", "<tool", " \n", "\xff", "'s" };
     static const size_t len_bytes = 1 << 20;
-    _cleanup_(freep)
-    char *text = malloc(len_bytes);
+    _cleanup_(freep) char *text = malloc(len_bytes);
 
     assert_non_null(text);
     for (size_t u = 0; u < ARRAY_LEN(units); u++) {
@@ -360,8 +353,7 @@ static void test_tokenizer_long_runs(void **state) {
 static void test_tokenizer_too_long(void **state) {
     TokenizerSpec spec = fixture_bpe_spec("qwen2");
     Tokenizer *tokenizer = new_tokenizer(&spec);
-    _cleanup_(token_list_deinit)
-    TokenList list = { 0 };
+    _cleanup_(token_list_deinit) TokenList list = { 0 };
     ErrText err = { 0 };
 
     /* refused by its length before it is read */
@@ -384,8 +376,7 @@ static void *encode_often(void *opaque) {
 
     work->same = true;
     for (int i = 0; i < 50; i++) {
-        _cleanup_(token_list_deinit)
-        TokenList list = { 0 };
+        _cleanup_(token_list_deinit) TokenList list = { 0 };
 
         if (tokenizer_encode(work->tokenizer, work->text, strlen(work->text), TOKENIZE_PARSE_SPECIAL, &list, NULL) ||
             list.n != work->wanted->n || memcmp(list.ids, work->wanted->ids, list.n * sizeof(*list.ids)))
@@ -398,8 +389,7 @@ static void test_tokenizer_threads(void **state) {
     static const char text[] = "hello aaaa 3333<|im_end|><tool>\r\n  it's \xe6\x97\xa5\xff x\n\n\n";
     TokenizerSpec spec = fixture_bpe_spec("qwen2");
     Tokenizer *tokenizer = new_tokenizer(&spec);
-    _cleanup_(token_list_deinit)
-    TokenList wanted = { 0 };
+    _cleanup_(token_list_deinit) TokenList wanted = { 0 };
     pthread_t threads[4];
     ThreadWork works[4];
 

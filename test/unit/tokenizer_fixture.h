@@ -41,8 +41,7 @@ static inline void fixture_flag(GgufWriter *writer, const char *key, int flag) {
 
 /* 0, or what the writer or the reader said. */
 static inline int fixture_init(TokenizerFixture *fixture, const TokenizerSpec *spec) {
-    _cleanup_(gguf_writer_freep)
-    GgufWriter *writer = NULL;
+    _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
     int r;
 
     *fixture = (TokenizerFixture){ 0 };

@@ -71,8 +71,7 @@ static inline FILE *golden_open(const char *name) {
 
 /* The next line's object, NULL at the end; the caller's to json_decref(). */
 static inline json_t *golden_next(FILE *file) {
-    _cleanup_(freep)
-    char *line = NULL;
+    _cleanup_(freep) char *line = NULL;
     size_t room_bytes = 0;
     json_error_t error;
     json_t *object;

@@ -123,6 +123,7 @@ class Stream(DaemonCase):
 class SameBits(DaemonCase):
     """Invariant 1, seen from outside: the tokens depend on nothing but model, prompt, options and seed."""
 
+    flags = ("--stall-timeout=1h",)  # one of the tests reads its other clients late
     N_TOKENS = 24 if SANITIZED else 64
 
     def request(self, sampling=None):

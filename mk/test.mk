@@ -54,6 +54,7 @@ lint:
 	@test/lint.sh
 
 format:
+	@command -v clang-format >/dev/null || { echo 'clang-format is not installed: apt-get install clang-format'; exit 1; }
 	clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')
 
 # The packages come first; what needs pkg-config is parsed by the makes that these scripts start.

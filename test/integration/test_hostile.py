@@ -231,8 +231,7 @@ class Frames(DaemonCase):
 
 
 class Flood(DaemonCase):
-    flags = ("--max-connections=8", "--max-connections-per-uid=8", "--max-queue=2", "--max-active=1",
-             "--max-requests-per-connection=4")
+    flags = ("--max-connections=8", "--max-connections-per-uid=8", "--max-queue=2", "--max-active=1")
 
     def test_too_many_connections(self):
         self.daemon.wait_until(lambda status: status.connections == 1, "only this connection is there")
@@ -260,19 +259,22 @@ class Flood(DaemonCase):
             generation.finish()
         self.daemon.wait_idle()
 
+
+class OwnLimit(DaemonCase):
+    flags = ("--max-requests-per-connection=2", "--max-active=1")
+
     def test_too_many_requests_on_a_connection(self):
         connection = self.connect()
+        self.assertEqual(connection.greeting.requests_max, 2)
         long = prompt("Count: 1 2 3", 2000, ignore_end=True)
-        self.assertEqual(connection.greeting.requests_max, 4)
-        running = [connection.start(long) for _ in range(3)]
+        running = [connection.start(long) for _ in range(2)]
         running[0].until("generate_delta")
-        refused = []
-        for _ in range(3):
-            request = connection.send(tokenize=pb.TokenizeRequest(text="x"))
-            try:
-                connection.next(request)
-            except Exception as error:
-                refused.append(error.code)
-        self.assertLessEqual(set(refused), {pb.ERROR_CODE_BUSY})
-        connection.close()
+        error = self.assertRefused(pb.ERROR_CODE_QUOTA_EXCEEDED, connection.generate, long)
+        self.assertGreater(error.retry_after_ms, 0)
+        # Another connection has room, and this one has it again when a request has ended.
+        self.assertTrue(self.connect().tokenize("Hello"))
+        for generation in running:
+            connection.cancel(generation.id)
+            generation.finish()
+        self.assertTrue(connection.tokenize("Hello"))
         self.daemon.wait_idle()

@@ -1,4 +1,5 @@
-/* `perplexity`: windows of a text, the second half of each scored. */
+/* `perplexity`: windows of a text, the second half of each scored. A model that wants a BOS has one before the text, and
+ * in place of the first token of every later window. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -82,7 +83,7 @@ static int prepare(PerplexityRun *run, const EvalOptions *options, ErrText *err)
     if (!r)
         r = file_slurp(options->file, TEXT_MAX, &text, &len_bytes, err);
     if (!r)
-        r = tokenizer_encode(engine_tokenizer(run->model.engine), text, len_bytes, 0, &run->tokens, err);
+        r = tokenizer_encode(engine_tokenizer(run->model.engine), text, len_bytes, TOKENIZE_ADD_SPECIAL, &run->tokens, err);
     if (r)
         return r;
     run->window = options->window;

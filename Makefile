@@ -21,7 +21,7 @@ PLAIN_GOALS := help clean dist lint format check check-long demo install-deps un
 BUILDING := $(filter-out $(PLAIN_GOALS),$(or $(MAKECMDGOALS),all))
 
 # --- packages --------------------------------------------------------------------------------------------------------
-PKGS := libevent libprotobuf-c libsystemd libpcre2-8 libutf8proc jansson nettle libedit
+PKGS := libevent libprotobuf-c libsystemd libpcre2-8 jansson nettle libedit
 ifneq ($(BUILDING),)
 ifneq ($(shell for tool in pkg-config protoc-c $(firstword $(CC)); do command -v $$tool >/dev/null || echo $$tool; done),)
 $(error One of pkg-config, protoc-c, $(firstword $(CC)) is missing: run tools/install-deps (as root, or with sudo) and then make again)
@@ -32,7 +32,7 @@ $(error The development files of these libraries are missing: $(PKGS_MISSING). R
 endif
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
 BASE_LIBS := $(shell pkg-config --libs nettle) -lm
-CORE_LIBS := $(shell pkg-config --libs libpcre2-8 libutf8proc)
+CORE_LIBS := $(shell pkg-config --libs libpcre2-8)
 PROTO_LIBS := $(shell pkg-config --libs libprotobuf-c)
 DAEMON_LIBS := $(shell pkg-config --libs libevent libsystemd)
 JANSSON_LIBS := $(shell pkg-config --libs jansson)

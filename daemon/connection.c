@@ -321,6 +321,7 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
     TAILQ_INIT(&connection->requests);
     server_add_connection(server, connection);
     r = connection_peer(fd, &connection->uid, &connection->pid);
+    connection->may_administer = is_admin || (!r && (connection->uid == 0 || connection->uid == geteuid()));
     if (!r)
         r = account_charge(&server->accounts, ACCOUNT_SESSIONS, &connection->bill,
                            sizeof(*connection) + config->output_buffer_bytes);

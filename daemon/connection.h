@@ -22,7 +22,8 @@ struct Connection { /* all loop */
     uint64_t serial;
     uid_t uid;
     pid_t pid;
-    bool is_admin;
+    bool is_admin;       /* came through the administrators' socket */
+    bool may_administer; /* or is root, or the user that the service runs as: may load and unload models */
     bool choked; /* unread output past the limit: nothing is read, generations pause */
     ConnectionState state;
     char client_name[65];

@@ -80,9 +80,9 @@ static Model *find_or_add(Connection *connection, uint64_t request_id, const cha
         model_registry_scan(registry);
         return handler_find_model(connection, request_id, name, "model_load.model");
     }
-    if (!connection->is_admin) {
+    if (!connection->may_administer) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "model_load.model",
-                    "only administrators load a model by its path: use the administrators' socket");
+                    "only administrators load a model by its path: use the administrators' socket, or be root");
         return NULL;
     }
     if (access(name, F_OK) < 0) {
@@ -123,9 +123,9 @@ void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep,
         return;
     /* One that is there or on its way costs nothing to wait for. */
     if (model->stage != MODEL_READY && !model_is_coming(model)) {
-        if (!connection->is_admin && !server->config->api_may_load) {
+        if (!connection->may_administer && !server->config->api_may_load) {
             reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
-                        "only administrators load models: use the administrators' socket, or set api-may-load = yes");
+                        "only administrators load models: use the administrators' socket, be root, or set api-may-load = yes");
             return;
         }
         if (model_load(model, &err)) {
@@ -150,9 +150,9 @@ void handle_model_unload(Connection *connection, Coordgen__V1__Request **message
     Model *model;
     int r;
 
-    if (!connection->is_admin && !server->config->api_may_load) {
+    if (!connection->may_administer && !server->config->api_may_load) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
-                    "only administrators unload models: use the administrators' socket, or set api-may-load = yes");
+                    "only administrators unload models: use the administrators' socket, be root, or set api-may-load = yes");
         return;
     }
     model = handler_find_model(connection, request_id, (*messagep)->model_unload->model, "model_unload.model");

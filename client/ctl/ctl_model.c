@@ -219,10 +219,10 @@ const CtlVerb ctl_verb_model_load = {
     .name = "load",
     .arguments = "NAME|PATH",
     .summary = "load a model into memory",
-    .more = "On the administrators' socket also the absolute path of a .gguf or .cgm file, which is\n"
+    .more = "Administrators may name the absolute path of a .gguf or .cgm file too, which is\n"
             "imported when it must be. Ctrl-C cancels.\n"
             "\nExamples\n"
-            "  coordgenctl model load --admin-socket /var/lib/coordgen/models/model.gguf\n",
+            "  coordgenctl model load /var/lib/coordgen/models/model.gguf\n",
     .n_args_min = 1,
     .n_args_max = 1,
     .run = load_run,
@@ -234,7 +234,7 @@ const CtlVerb ctl_verb_model_unload = {
     .arguments = "NAME",
     .summary = "free the memory of a model",
     .more = "\nExamples\n"
-            "  coordgenctl model unload --admin-socket smollm2-135m\n",
+            "  coordgenctl model unload smollm2-135m\n",
     .n_args_min = 1,
     .n_args_max = 1,
     .run = unload_run,

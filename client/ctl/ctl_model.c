@@ -137,12 +137,22 @@ static int load_event(void *arg, const CoordgenEvent *event) {
 
 static int load_run(Ctl *ctl) {
     _cleanup_(ctl_wait_deinit) CtlWait wait = { .fn = load_event, .arg = ctl };
+    const char *name = ctl->args[0];
+    _cleanup_(freep) char *path = NULL;
     const CoordgenModel *model;
     int r;
 
+    if (is_file(name)) { /* the service has another working directory */
+        path = realpath(name, NULL);
+        if (!path) {
+            fprintf(stderr, "coordgenctl: %s: %s\n", name, strerror(errno));
+            return CTL_EXIT_FAILED;
+        }
+        name = path;
+    }
     r = ctl_connect(ctl);
     if (!r)
-        r = ctl_wait(ctl, &wait, coordgen_model_load_start(ctl->client, ctl->args[0], -1, ctl_wait_event, &wait, NULL));
+        r = ctl_wait(ctl, &wait, coordgen_model_load_start(ctl->client, name, -1, ctl_wait_event, &wait, NULL));
     if (r)
         return r;
     ctl_progress_clear(ctl);
@@ -219,8 +229,8 @@ const CtlVerb ctl_verb_model_load = {
     .name = "load",
     .arguments = "NAME|PATH",
     .summary = "load a model into memory",
-    .more = "Administrators may name the absolute path of a .gguf or .cgm file too, which is\n"
-            "imported when it must be. Ctrl-C cancels.\n"
+    .more = "Administrators may name a .gguf or .cgm file too, which is imported when it must be.\n"
+            "Ctrl-C cancels.\n"
             "\nExamples\n"
             "  coordgenctl model load /var/lib/coordgen/models/model.gguf\n",
     .n_args_min = 1,

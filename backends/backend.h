@@ -28,8 +28,10 @@ typedef struct LinearSource {
     const char *name;
     size_t n, k;
     uint32_t type;           /* GgmlType; GGML_I8: int8 rows with scales */
-    const void *data;        /* row-major, n rows of k values */
+    const void *data;        /* row-major, n rows of k values; NULL with `packed` */
     const float *scales;     /* [n], GGML_I8 only */
+    const uint8_t *packed;   /* GGML_I8: the matrix in the packed layout (quant/pack.h), or NULL; aligned to 64 */
+    const int8_t *bits;      /* [n], with `packed`: width of every channel, 1..8 */
     uint32_t rotation_block; /* GGML_I8: inputs are rotated by blocks of this before they are quantized; 0: not */
     const float *bias;       /* [n] or NULL; copied */
 } LinearSource;

@@ -13,7 +13,7 @@
 #include "base/str_buf.h"
 #include "daemon/model_import.h"
 #include "engine/tokenizer.h"
-#include "model/importer.h"
+#include "importer/importer.h"
 
 enum {
     PERMILLE_HASH = 100, /* of the bar: reading the source for its hash is quick beside the conversion */

@@ -6,7 +6,7 @@
 #include "base/file_io.h"
 #include "base/progress.h"
 #include "eval/eval.h"
-#include "model/importer.h"
+#include "importer/importer.h"
 #include "model/package.h"
 
 static unsigned int processors(void) {

@@ -3,9 +3,10 @@
  * Format version 1. general.alignment is 4096 and tensors lie in the order of the architecture's tables, so that the
  * tensors of a layer are one extent. Every key of the source is kept but general.alignment, general.file_type and
  * general.quantization_version. A linear NAME ("blk.0.attn_q", "token_embd", "output") with k inputs and n outputs is
- *   NAME.weight  I8  {k, n}   row-major, -127..127
- *   NAME.scales  F32 {n}      one an output channel, finite, >= 0: weight = int8 * scale
- *   NAME.bits    I8  {n}      width of every channel's integers: 8
+ *   NAME.weight  I8  {k, n}   layout "int8": row-major, -127..127
+ *                I8  {bytes}  layout "packed": as quant/pack.h says, opaque to others
+ *   NAME.scales  F32 {n}      one an output channel, finite, >= 0: weight = integer * scale
+ *   NAME.bits    I8  {n}      width of every channel's integers: 8 in layout "int8", 1..8 in "packed"
  * and every other tensor (norms, biases, rope_freqs) is F32. A tied head uses token_embd. */
 #ifndef COORDGEN_MODEL_PACKAGE_H
 #define COORDGEN_MODEL_PACKAGE_H
@@ -29,6 +30,11 @@
 #define PACKAGE_KEY_SOURCE_BYTES "coordgen.source.file_bytes"  /* u64 */
 #define PACKAGE_KEY_SOURCE_NAME "coordgen.source.name"         /* string, base name */
 #define PACKAGE_KEY_RECIPE "coordgen.quant.recipe"             /* string */
+#define PACKAGE_KEY_STEPS "coordgen.quant.steps"               /* strings: the steps that ran, in their order */
+#define PACKAGE_KEY_BITS "coordgen.quant.bits"                 /* f32: average width of the layers' weights, as it came out */
+#define PACKAGE_KEY_BITS_ASKED "coordgen.quant.bits_asked"     /* f32 */
+#define PACKAGE_KEY_EMBEDDING_BITS "coordgen.quant.embedding_bits" /* u32 */
+#define PACKAGE_KEY_CALIBRATION "coordgen.quant.calibration_sha256" /* string, 64 hex digits; absent without calibration */
 #define PACKAGE_KEY_ROTATED "coordgen.quant.rotated"           /* bool */
 #define PACKAGE_KEY_ACTIVATION_MODE "coordgen.activation_mode" /* string */
 /* Parallel arrays over the linears, in file order. */
@@ -40,6 +46,7 @@
 #define PACKAGE_RECIPE_INT8_RTN "int8-rtn"
 #define PACKAGE_ACTIVATION_DYNAMIC_ROW "dynamic-row"
 #define PACKAGE_LAYOUT_INT8 "int8"
+#define PACKAGE_LAYOUT_PACKED "packed"
 
 enum {
     PACKAGE_E_CORRUPT = 1,     /* not a GGUF file, or one that contradicts itself or the architecture; the text names
@@ -54,8 +61,9 @@ typedef struct PackageLinear {
     const int8_t
         *weights;        /* [n][k]. Not scanned at open: -128 does not occur in a good package, and who lays the weights
                               * out must refuse it (kernels rely on -127..127) */
-    const float *scales; /* [n], finite, >= 0 */
-    const int8_t *bits;  /* [n], 8 in this version */
+    const uint8_t *packed; /* layout "packed": the opaque bytes, and weights is NULL; else NULL */
+    const float *scales;   /* [n], finite, >= 0 */
+    const int8_t *bits;    /* [n] */
     size_t n, k;
     uint32_t rotation_block; /* inputs are rotated by blocks of this before they are quantized; 0: not */
 } PackageLinear;

@@ -49,7 +49,7 @@ else # a tarball
 fi
 pick() { printf '%s\n' "${files[@]}" | grep -E "$1"; }
 mapfile -t sources < <(pick '\.(c|h|inc)$')
-mapfile -t library < <(pick '^(base|quant|model|backends|scheduler|spec|engine|proto|client|daemon)/.*\.(c|h|inc)$' | grep -v '^client/example/')
+mapfile -t library < <(pick '^(base|quant|model|backends|scheduler|spec|engine|importer|proto|client|daemon)/.*\.(c|h|inc)$' | grep -v '^client/example/')
 mapfile -t texts < <(pick '\.(c|h|inc|py|sh|mk|md|proto|json|conf|service|socket|map|in|yml)$|^(Makefile|tools/|test/fuzz/run-fuzz|test/run-check)' |
     grep -vE '^test/golden/|\.bin$')
 
@@ -64,9 +64,10 @@ declare -A sees=(
     [engine]="base quant model backends scheduler spec engine"
     [proto]="base proto"
     [client]="base proto client"
-    [client/ctl]="base proto client client/ctl quant model"
-    [daemon]="base proto quant model backends scheduler spec engine daemon"
-    [eval]="base quant model backends scheduler spec engine eval"
+    [importer]="base quant model backends scheduler engine importer"
+    [client/ctl]="base proto client client/ctl quant model importer"
+    [daemon]="base proto quant model backends scheduler spec engine importer daemon"
+    [eval]="base quant model backends scheduler spec engine importer eval"
 )
 folder_of() {
     case $1 in

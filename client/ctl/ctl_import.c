@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
-#include "model/importer.h"
+#include "importer/importer.h"
 
 typedef struct ImportWatch {
     Ctl *ctl;

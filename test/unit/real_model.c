@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "model/importer.h"
+#include "importer/importer.h"
 
 const char *real_model_path(void) {
     static char path[PATH_MAX];

@@ -21,8 +21,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model/import_private.h"
-#include "model/importer.h"
+#include "importer/import_private.h"
+#include "importer/importer.h"
 #include "model/package.h"
 #include "quant/rotate.h"
 #include "test/unit/model_maker.h"

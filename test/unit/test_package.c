@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/file_io.h"
-#include "model/importer.h"
+#include "importer/importer.h"
 #include "model/package.h"
 #include "test/unit/model_maker.h"
 

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/import_private.h"
+#include "importer/import_private.h"
 #include "model/package.h"
 #include "quant/rotate.h"
 #include "quant/round.h"

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "model/importer.h"
+#include "importer/importer.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/printable.h"
 #include "model/gguf_writer.h"
-#include "model/import_private.h"
+#include "importer/import_private.h"
 #include "model/package.h"
 #include "quant/rotate.h"
 
@@ -27,7 +27,7 @@
 #define THREADS_MAX 64
 
 const char *import_stage_name(ImportStage stage) {
-    static const char *const names[] = { "hashing", "converting", "writing" };
+    static const char *const names[] = { "hashing", "measuring", "converting", "writing" };
 
     return names[stage];
 }

@@ -1,12 +1,12 @@
 /* Inside of the importer: importer.c plans and publishes, import_convert.c makes the tensors, import_cache.c knows
  * names and remembers the hashes of sources. */
-#ifndef COORDGEN_MODEL_IMPORT_PRIVATE_H
-#define COORDGEN_MODEL_IMPORT_PRIVATE_H
+#ifndef COORDGEN_IMPORTER_IMPORT_PRIVATE_H
+#define COORDGEN_IMPORTER_IMPORT_PRIVATE_H
 
 #include <sys/stat.h>
 
 #include "base/worker_pool.h"
-#include "model/importer.h"
+#include "importer/importer.h"
 
 /* One tensor of the source and its place in the package. */
 typedef struct ImportTensor {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "model/import_private.h"
+#include "importer/import_private.h"
 
 #define NAME_MAX_BYTES 100
 #define SETTLED_SECONDS 3

@@ -1,6 +1,6 @@
 /* Importer: a GGUF source becomes a model package (package.h) with int8 linears, by tensors, in bounded memory. */
-#ifndef COORDGEN_MODEL_IMPORTER_H
-#define COORDGEN_MODEL_IMPORTER_H
+#ifndef COORDGEN_IMPORTER_IMPORTER_H
+#define COORDGEN_IMPORTER_IMPORTER_H
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/file_io.h"
 #include "model/gguf.h"
+#include "quant/recipe.h"
 
 enum {
     IMPORT_E_UNSUPPORTED = 1, /* an architecture, tensor type, tokenizer or kind of file that is refused by name */
@@ -23,6 +24,7 @@ enum {
 
 typedef enum ImportStage {
     IMPORT_STAGE_HASH,    /* SHA-256 of the source */
+    IMPORT_STAGE_MEASURE, /* calibration: sensitivity of the tensors, where the bits go */
     IMPORT_STAGE_CONVERT, /* bytes of the source's tensors */
     IMPORT_STAGE_SYNC,    /* the package reaches the disk */
 } ImportStage;
@@ -32,8 +34,13 @@ const char *import_stage_name(ImportStage stage);
 /* Called on the thread that runs import_run(), some times for every megabyte. */
 typedef void ImportProgressFn(void *arg, ImportStage stage, uint64_t done_bytes, uint64_t total_bytes);
 
+struct ImportMethod;
+
 typedef struct ImportOptions {
     bool rotate; /* rotate weights by blocks (quant/rotate.h); a package of unrotated ones has its own name */
+    QuantRecipe recipe;
+    const struct ImportMethod *method; /* import_method.h; NULL: rounding without calibration */
+    const char *calibration_path;      /* a text; NULL: the one that comes with the project */
     unsigned int n_threads;     /* 0: one for every processor that this process may use */
     const char *cache_dir;      /* where packages without an out_path go; NULL: the user's cache */
     ImportProgressFn *progress; /* may be NULL */

@@ -1,0 +1,87 @@
+/* What turns the linears of a layer into integers. The importer's core (importer.c) knows files, places, the journal and
+ * progress; a method knows weights. The core calls, in this order and on one thread (the pool is the method's to use):
+ *   begin()
+ *   allocate()               fills `bits` of every linear of the model; not called when the journal has them
+ *   per layer, -1 first (what lies outside the layers), then 0, 1, ...:
+ *     quantize()             fills q and scales of the layer's linears, and may change its vectors;
+ *     skip()                 instead, for a layer that an earlier, killed import has finished: q, scales and vectors are
+ *                            those it wrote
+ *   end()
+ * What a method writes depends on source, recipe and calibration text alone: not on threads, not on where it was
+ * killed. */
+#ifndef COORDGEN_IMPORTER_IMPORT_METHOD_H
+#define COORDGEN_IMPORTER_IMPORT_METHOD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/worker_pool.h"
+#include "importer/importer.h"
+#include "model/arch.h"
+#include "model/hparams.h"
+#include "quant/recipe.h"
+
+/* A matrix of the model and what it becomes. */
+typedef struct ImportLinear {
+    TensorRole role;
+    int layer; /* -1 outside */
+    const GgufTensor *source;
+    size_t n, k;
+    uint32_t rotation_block; /* 0: not rotated */
+    int8_t *bits;            /* [n], the core's */
+    int8_t *q;               /* [n][k], the core's; NULL but while its layer is at work */
+    float *scales;           /* [n], the core's */
+} ImportLinear;
+
+/* A norm, bias or rope_freqs: comes filled from the source. */
+typedef struct ImportVector {
+    TensorRole role;
+    int layer;
+    const GgufTensor *source;
+    size_t n;
+    float *values; /* [n], the core's; NULL but while its layer is at work */
+} ImportVector;
+
+typedef struct ImportLayer {
+    int layer;
+    ImportLinear *linears; /* [n_linears], in file order */
+    size_t n_linears;
+    ImportVector *vectors;
+    size_t n_vectors;
+} ImportLayer;
+
+/* What a method sees of the import; const to it. */
+typedef struct ImportModel {
+    const ImportOptions *options; /* recipe, calibration, cancel, progress */
+    const char *source_path;
+    const GgufFile *source;
+    int source_fd;
+    Hparams hparams;
+    WorkerPool *pool;
+    ImportLayer *layers; /* [n_layers + 1]: layers[0] is what lies outside, layers[1 + i] is layer i */
+} ImportModel;
+
+typedef struct ImportMethod {
+    int (*begin)(void **statep, const ImportModel *model, ErrText *err);
+    void (*end)(void *state); /* NULL state is legal */
+    int (*allocate)(void *state, const ImportModel *model, ErrText *err);
+    int (*quantize)(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err);
+    int (*skip)(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err);
+} ImportMethod;
+
+/* Rounding without calibration: rows are read, rotated and rounded one by one. */
+extern const ImportMethod import_method_plain;
+/* Everything that looks at activations: smoothing, sensitivity, compensation. Needs LAPACK: only programs that name it
+ * link that (the service does not). */
+extern const ImportMethod import_method_calibrated;
+
+/* Dequantizes a whole linear of the source into f32 w[n][k], rotated when the linear is; all threads. 0, IMPORT_E_CORRUPT (a value that
+ * is not finite), IMPORT_E_CHANGED, IMPORT_E_CANCELLED, -errno. */
+int import_read_linear(const ImportModel *model, const ImportLinear *linear, float *w, ErrText *err);
+/* For long work inside a layer: whether to stop. */
+bool import_is_cancelled(const ImportModel *model);
+/* Parts of the current stage that are done, 0..1. */
+void import_report_part(const ImportModel *model, double done);
+
+#endif

@@ -1,0 +1,39 @@
+/* How a model is quantized: which steps run, and how many bits a weight may have. A name stands for a set of steps; every
+ * step can be switched on its own, and the package's metadata say which ran. */
+#ifndef COORDGEN_QUANT_RECIPE_H
+#define COORDGEN_QUANT_RECIPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Where the bits of a fractional or per-channel budget go. */
+typedef enum QuantAllocation {
+    QUANT_ALLOCATION_UNIFORM, /* every channel the same width; bits must be whole */
+    QUANT_ALLOCATION_TENSOR,  /* EdgeFlow's Algorithm 1 in every tensor: greedy on the relative error of its channels */
+    QUANT_ALLOCATION_MODEL,   /* one budget for the whole model, by measured sensitivity */
+} QuantAllocation;
+
+typedef struct QuantRecipe {
+    const char *name;        /* "int8", "edgeflow", "compensated": which defaults it began with */
+    double bits;             /* average width over the weights of the layers' linears, 1..8 */
+    uint32_t embedding_bits; /* width of token_embd and output, 1..8 */
+    uint64_t budget_bytes;   /* 0: none; else bits is lowered until the package is not larger than this */
+    bool rotate;             /* block-Hadamard rotation */
+    bool search_scales;      /* scale by least squares; off: max |W| / largest level */
+    bool smooth;             /* EdgeFlow's smoothing, needs calibration */
+    bool compensate;         /* error-compensated rounding (OPTQ), needs calibration */
+    QuantAllocation allocation;
+} QuantRecipe;
+
+/* The defaults of a name: int8 is round to nearest at 8 bits. NULL name: int8. -ENOENT when unknown. */
+int quant_recipe_named(QuantRecipe *recipe, const char *name);
+/* Ranges, and switches that contradict each other: 0 or -EINVAL with a text that names the remedy. */
+int quant_recipe_check(const QuantRecipe *recipe, ErrText *err);
+static inline bool quant_recipe_needs_calibration(const QuantRecipe *recipe) {
+    return recipe->smooth || recipe->compensate || recipe->allocation == QUANT_ALLOCATION_MODEL;
+}
+const char *quant_allocation_name(QuantAllocation allocation); /* "uniform", "tensor", "model" */
+
+#endif

@@ -1,5 +1,5 @@
-/* How a model is quantized: which steps run, and how many bits a weight may have. A name stands for a set of steps; every
- * step can be switched on its own, and the package's metadata say which ran. */
+/* How a model is quantized: which steps run, and how many bits a weight may have. A name stands for a set of steps;
+ * every step can be switched on its own, and the package's metadata say which ran. */
 #ifndef COORDGEN_QUANT_RECIPE_H
 #define COORDGEN_QUANT_RECIPE_H
 
@@ -10,7 +10,7 @@
 
 /* Where the bits of a fractional or per-channel budget go. */
 typedef enum QuantAllocation {
-    QUANT_ALLOCATION_UNIFORM, /* every channel the same width; bits must be whole */
+    QUANT_ALLOCATION_UNIFORM, /* every channel the same width: bits must be whole, a budget lowers them by 1 */
     QUANT_ALLOCATION_TENSOR,  /* EdgeFlow's Algorithm 1 in every tensor: greedy on the relative error of its channels */
     QUANT_ALLOCATION_MODEL,   /* one budget for the whole model, by measured sensitivity */
 } QuantAllocation;
@@ -29,11 +29,15 @@ typedef struct QuantRecipe {
 
 /* The defaults of a name: int8 is round to nearest at 8 bits. NULL name: int8. -ENOENT when unknown. */
 int quant_recipe_named(QuantRecipe *recipe, const char *name);
+/* Sets bits; a uniform allocation becomes QUANT_ALLOCATION_TENSOR when they are not whole. */
+void quant_recipe_set_bits(QuantRecipe *recipe, double bits);
 /* Ranges, and switches that contradict each other: 0 or -EINVAL with a text that names the remedy. */
 int quant_recipe_check(const QuantRecipe *recipe, ErrText *err);
 static inline bool quant_recipe_needs_calibration(const QuantRecipe *recipe) {
     return recipe->smooth || recipe->compensate || recipe->allocation == QUANT_ALLOCATION_MODEL;
 }
 const char *quant_allocation_name(QuantAllocation allocation); /* "uniform", "tensor", "model" */
+/* -ENOENT when unknown. */
+int quant_allocation_named(QuantAllocation *allocationp, const char *name);
 
 #endif

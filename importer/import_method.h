@@ -1,12 +1,17 @@
 /* What turns the linears of a layer into integers. The importer's core (importer.c) knows files, places, the journal and
  * progress; a method knows weights. The core calls, in this order and on one thread (the pool is the method's to use):
  *   begin()
- *   allocate()               fills `bits` of every linear of the model; not called when the journal has them
+ *   allocate()               fills `bits` of every linear of the layers, so that their average is at most model->bits;
+ *                            called again with fewer bits while a budget of bytes is not met, so what it measures is
+ *                            kept; not called when the journal has the bits
  *   per layer, -1 first (what lies outside the layers), then 0, 1, ...:
  *     quantize()             fills q and scales of the layer's linears, and may change its vectors;
  *     skip()                 instead, for a layer that an earlier, killed import has finished: q, scales and vectors are
  *                            those it wrote
  *   end()
+ * Embedding and head are the core's: their bits are recipe.embedding_bits, they are rounded plainly and written by
+ * panels. For layer -1 a method gets their scales, and their q if it says that it sees_outside (else NULL), and fills
+ * neither; only the vectors of that layer are its own.
  * What a method writes depends on source, recipe and calibration text alone: not on threads, not on where it was
  * killed. */
 #ifndef COORDGEN_IMPORTER_IMPORT_METHOD_H
@@ -59,6 +64,7 @@ typedef struct ImportModel {
     int source_fd;
     Hparams hparams;
     WorkerPool *pool;
+    double bits;         /* average that allocate() is to reach: recipe.bits, or fewer for a budget of bytes */
     ImportLayer *layers; /* [n_layers + 1]: layers[0] is what lies outside, layers[1 + i] is layer i */
 } ImportModel;
 
@@ -67,7 +73,9 @@ typedef struct ImportMethod {
     void (*end)(void *state); /* NULL state is legal */
     int (*allocate)(void *state, const ImportModel *model, ErrText *err);
     int (*quantize)(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err);
+    /* NULL: finished layers are not read back. */
     int (*skip)(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err);
+    bool sees_outside;
 } ImportMethod;
 
 /* Rounding without calibration: rows are read, rotated and rounded one by one. */
@@ -76,12 +84,12 @@ extern const ImportMethod import_method_plain;
  * link that (the service does not). */
 extern const ImportMethod import_method_calibrated;
 
-/* Dequantizes a whole linear of the source into f32 w[n][k], rotated when the linear is; all threads. 0, IMPORT_E_CORRUPT (a value that
- * is not finite), IMPORT_E_CHANGED, IMPORT_E_CANCELLED, -errno. */
+/* Dequantizes a whole linear of the source into f32 w[n][k], rotated when the linear is; all threads. 0,
+ * IMPORT_E_CORRUPT (a value that is not finite), IMPORT_E_CHANGED, IMPORT_E_CANCELLED, -errno. */
 int import_read_linear(const ImportModel *model, const ImportLinear *linear, float *w, ErrText *err);
 /* For long work inside a layer: whether to stop. */
 bool import_is_cancelled(const ImportModel *model);
-/* Parts of the current stage that are done, 0..1. */
+/* Parts that are done, 0..1: in begin() and allocate() of the measuring, in quantize() of the layer. */
 void import_report_part(const ImportModel *model, double done);
 
 #endif

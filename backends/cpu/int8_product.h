@@ -30,6 +30,7 @@ typedef struct Int8Rows {
     size_t stride_bytes; /* k_tiles * 64; bytes past k are zero */
     const int8_t *x;     /* [rows][stride_bytes], aligned to 64, values -127..127 */
     const float *scales; /* [rows] */
+    const int32_t *sums; /* [rows]: sum of x; packed products only, or NULL */
 } Int8Rows;
 
 /* Output blocks [block_begin, block_end) for all rows, into y[r * y_stride + o]; never writes past output n - 1. */

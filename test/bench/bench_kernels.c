@@ -333,7 +333,7 @@ int main(void) {
     _cleanup_(freep) float *scales = aligned(n_blocks * INT8_TILE_OUTPUTS * sizeof(*scales));
     _cleanup_(freep) float *x_scales = aligned(ROWS_MAX * sizeof(*x_scales)), *y = aligned(ROWS_MAX * N * sizeof(*y));
     Int8Weights weights[MATRICES];
-    Int8Rows rows = { ROWS_MAX, k_tiles * INT8_TILE_INPUTS, x, x_scales };
+    Int8Rows rows = { ROWS_MAX, k_tiles * INT8_TILE_INPUTS, x, x_scales, NULL };
     double bandwidth;
 
     for (size_t i = 0; i < MATRICES * matrix_bytes; i++)

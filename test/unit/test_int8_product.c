@@ -96,7 +96,7 @@ static void case_init(Case *c, size_t n, size_t k, size_t rows, Fill fill, bool 
     memset(c->tiles, 0x55, n_blocks * k_tiles * INT8_TILE_BYTES);
     int8_weights_layout(c->w, n, k, 0, n_blocks, c->tiles, c->sums);
     c->weights = (Int8Weights){ n, k, k_tiles, n_blocks, c->tiles, c->sums, c->w_scales, with_bias ? c->bias : NULL };
-    c->in = (Int8Rows){ rows, k_tiles * INT8_TILE_INPUTS, c->x, c->x_scales };
+    c->in = (Int8Rows){ rows, k_tiles * INT8_TILE_INPUTS, c->x, c->x_scales, NULL };
     for (size_t r = 0; r < rows; r++)
         for (size_t o = 0; o < n; o++) {
             int64_t sum = 0;
@@ -228,7 +228,7 @@ static void test_int8_product_row_alone(void **state) {
     for (size_t r = 0; r < c.rows; r++) {
         one = c;
         one.rows = 1;
-        one.in = (Int8Rows){ 1, c.in.stride_bytes, c.in.x + r * c.in.stride_bytes, c.in.scales + r };
+        one.in = (Int8Rows){ 1, c.in.stride_bytes, c.in.x + r * c.in.stride_bytes, c.in.scales + r, NULL };
         one.expected = c.expected + r * c.n;
         each_kernel(&one, 2, 0);
     }

@@ -1,0 +1,316 @@
+/* Products on packed weights give the bits of the scalar int8 product on the unpacked matrix: every kernel that this
+ * machine can run, every width, widths mixed in and across blocks, tails of outputs and inputs; with floats around the
+ * outputs that must stay. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backends/cpu/packed_product.h"
+#include "base/cleanup.h"
+#include "base/cpu.h"
+#include "quant/grid.h"
+#include "quant/pack.h"
+#include "test/unit/model_maker.h"
+
+enum {
+    GUARD = 5,
+    ROWS_MAX = 40
+};
+
+static uint64_t seed;
+
+static size_t draw(size_t n) {
+    return (size_t)(test_random(&seed) % n);
+}
+
+typedef enum Fill {
+    FILL_RANDOM,
+    FILL_HIGHEST,
+    FILL_LOWEST,
+    FILL_EXTREMES,
+    _FILL_N,
+} Fill;
+
+static int8_t fill_level(Fill fill, int bits) {
+    switch (fill) {
+    case FILL_HIGHEST:
+        return (int8_t)grid_max(bits);
+    case FILL_LOWEST:
+        return (int8_t)-grid_max(bits);
+    case FILL_EXTREMES:
+        return (int8_t)(draw(2) ? grid_max(bits) : -grid_max(bits));
+    default:
+        return (int8_t)(bits == 8 ? (int)draw(255) - 127 : grid_level((int)draw((size_t)1 << bits), bits));
+    }
+}
+
+static int8_t fill_activation(Fill fill) {
+    return (int8_t)(fill == FILL_RANDOM ? (int)draw(255) - 127 : fill == FILL_EXTREMES && draw(2) ? -127 : 127);
+}
+
+/* Width of channel i: one width, or mixed ones (0). */
+typedef enum Widths {
+    WIDTHS_MIXED = 0, /* in any order: the channels are put in order */
+    WIDTHS_BY_BLOCK = 9,
+} Widths;
+
+typedef struct Case {
+    size_t n, k, rows, stride_bytes;
+    bool with_bias;
+    int8_t *bits, *q, *x;
+    PackPlan plan;
+    uint8_t *packed;
+    float *scales, *bias, *x_scales, *expected;
+    int32_t *sums, x_sums[ROWS_MAX];
+    PackedWeights weights;
+    Int8Rows in;
+} Case;
+
+static void *aligned(size_t bytes) {
+    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
+
+    assert_non_null(p);
+    return p;
+}
+
+/* The scalar int8 product on the matrix that was unpacked again. */
+static void expect(Case *c, const float *channel_scales, const float *channel_bias) {
+    size_t k_tiles = int8_tiles_for(c->k), n_blocks = int8_blocks_for(c->n);
+    _cleanup_(freep) int8_t *back = malloc(c->n * c->k), *tiles = aligned(n_blocks * k_tiles * INT8_TILE_BYTES);
+    _cleanup_(freep) int32_t *sums = aligned(n_blocks * INT8_TILE_OUTPUTS * sizeof(*sums));
+    Int8Weights weights = { c->n, c->k, k_tiles, n_blocks, tiles, sums, channel_scales, channel_bias };
+
+    assert_non_null(back);
+    for (size_t block = 0; block < c->plan.n_blocks; block++)
+        unpack_block(&c->plan, block, c->packed, back);
+    assert_memory_equal(back, c->q, c->n * c->k);
+    int8_weights_layout(back, c->n, c->k, 0, n_blocks, tiles, sums);
+    int8_product_select(0)->fn(&weights, &c->in, 0, n_blocks, c->expected, c->n);
+}
+
+static void case_init(Case *c, size_t n, size_t k, size_t rows, int widths, Fill fill, bool with_bias) {
+    size_t n_padded = int8_blocks_for(n) * INT8_TILE_OUTPUTS;
+    _cleanup_(freep) float *channel_scales = aligned(n_padded * sizeof(float)),
+                           *channel_bias = aligned(n_padded * sizeof(float));
+
+    assert_true(rows <= ROWS_MAX);
+    *c = (Case){ .n = n, .k = k, .rows = rows, .with_bias = with_bias };
+    c->stride_bytes = int8_tiles_for(k) * INT8_TILE_INPUTS;
+    c->bits = malloc(n);
+    c->q = malloc(n * k);
+    c->x = aligned(rows * c->stride_bytes);
+    c->scales = aligned(n_padded * sizeof(*c->scales));
+    c->bias = aligned(n_padded * sizeof(*c->bias));
+    c->sums = aligned(n_padded * sizeof(*c->sums));
+    c->x_scales = aligned(rows * sizeof(*c->x_scales));
+    c->expected = aligned(rows * n * sizeof(*c->expected));
+    assert_true(c->bits && c->q);
+    for (size_t i = 0; i < n; i++)
+        c->bits[i] = (int8_t)(widths >= 1 && widths <= 8            ? widths
+                              : widths == WIDTHS_BY_BLOCK && i % 16 ? c->bits[i - 1]
+                                                                    : 1 + (int)draw(8));
+    assert_int_equal(pack_plan_init(&c->plan, c->bits, n, k), 0);
+    for (size_t i = 0; i < n * k; i++)
+        c->q[i] = fill_level(fill, c->bits[i / k]);
+    c->packed = aligned(c->plan.offsets[c->plan.n_blocks]);
+    for (size_t block = 0; block < c->plan.n_blocks; block++)
+        pack_block(&c->plan, block, c->q, c->packed);
+    memset(c->x, 0, rows * c->stride_bytes);
+    for (size_t r = 0; r < rows; r++) {
+        c->x_sums[r] = 0;
+        c->x_scales[r] = (float)(draw(1000) + 1) * 1e-4f;
+        for (size_t i = 0; i < k; i++) {
+            c->x[r * c->stride_bytes + i] = fill_activation(fill);
+            c->x_sums[r] += c->x[r * c->stride_bytes + i];
+        }
+    }
+    for (size_t o = 0; o < n_padded; o++) {
+        channel_scales[o] = o < n ? (float)(draw(1000) + 1) * 3e-5f : 0;
+        channel_bias[o] = o < n ? (float)draw(1000) - 500.5f : 0;
+    }
+    for (size_t p = 0; p < n_padded; p++) {
+        const uint32_t channel = c->plan.channels[p];
+        const int bits = c->plan.bits[p / INT8_TILE_OUTPUTS];
+
+        c->scales[p] = p < n ? channel_scales[channel] : 0;
+        c->bias[p] = p < n ? channel_bias[channel] : 0;
+        c->sums[p] = (int32_t)(c->stride_bytes - (p < n ? k : 0)) * grid_level(0, bits);
+        for (size_t i = 0; p < n && i < k; i++)
+            c->sums[p] += c->q[channel * k + i];
+    }
+    c->weights = (PackedWeights){
+        .n = n,
+        .k = k,
+        .k_tiles = c->plan.k_tiles,
+        .n_blocks = c->plan.n_blocks,
+        .packed = c->packed,
+        .offsets = c->plan.offsets,
+        .bits = c->plan.bits,
+        .channels = c->plan.in_order ? NULL : c->plan.channels,
+        .sums = c->sums,
+        .scales = c->scales,
+        .bias = with_bias ? c->bias : NULL,
+    };
+    c->in = (Int8Rows){ rows, c->stride_bytes, c->x, c->x_scales, c->x_sums };
+    expect(c, channel_scales, with_bias ? channel_bias : NULL);
+}
+
+static void case_deinit(Case *c) {
+    free(c->bits);
+    free(c->q);
+    free(c->x);
+    free(c->packed);
+    free(c->scales);
+    free(c->bias);
+    free(c->sums);
+    free(c->x_scales);
+    free(c->expected);
+    pack_plan_deinit(&c->plan);
+}
+
+/* How the outputs of some blocks are made, for the message. */
+typedef struct Way {
+    const char *name;
+    const PackedProductKernel *kernel;
+} Way;
+
+/* Outputs of the blocks have the expected bits; every other float of the buffer is as it was. */
+static void case_check(const Case *c, const Way *way, size_t block_begin, size_t block_end, size_t gap, size_t shift) {
+    const size_t stride = c->n + gap, n_floats = GUARD + shift + c->rows * stride + GUARD;
+    _cleanup_(freep) float *buffer = malloc(n_floats * sizeof(*buffer));
+    _cleanup_(freep) bool *written = calloc(c->n, sizeof(*written));
+    const float untouched = -1.0625e30f;
+    float *y = buffer + GUARD + shift;
+
+    assert_true(buffer && written);
+    for (size_t i = 0; i < n_floats; i++)
+        buffer[i] = untouched;
+    for (size_t p = block_begin * INT8_TILE_OUTPUTS; p < block_end * INT8_TILE_OUTPUTS && p < c->n; p++)
+        written[c->plan.channels[p]] = true;
+    way->kernel->fn(&c->weights, &c->in, block_begin, block_end, y, stride);
+    for (size_t i = 0; i < GUARD + shift; i++)
+        assert_memory_equal(&buffer[i], &untouched, sizeof(float));
+    for (size_t i = 0; i < c->rows * stride + GUARD; i++) {
+        size_t r = i / stride, o = i % stride;
+        const float *expected = r < c->rows && o < c->n && written[o] ? &c->expected[r * c->n + o] : &untouched;
+
+        if (memcmp(&y[i], expected, sizeof(float)))
+            fail_msg("%s: n=%zu k=%zu rows=%zu blocks [%zu, %zu): row %zu output %zu (%d bits) is %a, expected %a",
+                     way->name, c->n, c->k, c->rows, block_begin, block_end, r, o, o < c->n ? c->bits[o] : 0,
+                     (double)y[i], (double)*expected);
+    }
+}
+
+static void each_way(const Case *c, size_t gap, size_t shift) {
+    for (size_t i = 0; i < packed_product_n_kernels(); i++) {
+        const PackedProductKernel *kernel = packed_product_kernel_at(i);
+        const Way way = { kernel->name, kernel };
+
+        if (kernel->need & ~cpu_features())
+            continue;
+        case_check(c, &way, 0, c->weights.n_blocks, gap, shift);
+        if (c->weights.n_blocks > 2)
+            case_check(c, &way, 1, c->weights.n_blocks - 1, gap, shift);
+    }
+}
+
+static void run_case(size_t n, size_t k, size_t rows, int widths, Fill fill, bool with_bias) {
+    Case c;
+
+    case_init(&c, n, k, rows, widths, fill, with_bias);
+    each_way(&c, draw(4), draw(16));
+    case_deinit(&c);
+}
+
+/* Every width, and mixed ones, with every number of rows. */
+static void test_packed_product_row_counts(void **state) {
+    for (int widths = WIDTHS_MIXED; widths <= WIDTHS_BY_BLOCK; widths++)
+        for (size_t rows = 1; rows <= ROWS_MAX; rows++)
+            run_case(1 + draw(90), 1 + draw(260), rows, widths, FILL_RANDOM, rows % 2);
+}
+
+static void test_packed_product_sizes(void **state) {
+    static const size_t n_list[] = { 1, 15, 16, 17, 33, 63, 64, 65, 129, 150 };
+    static const size_t k_list[] = { 1, 3, 4, 5, 63, 64, 65, 127, 128, 129, 576 };
+    static const size_t row_list[] = { 1, 2, 3, 5, 17 };
+
+    for (size_t a = 0; a < ARRAY_LEN(n_list); a++)
+        for (size_t b = 0; b < ARRAY_LEN(k_list); b++)
+            for (size_t r = 0; r < ARRAY_LEN(row_list); r++)
+                run_case(n_list[a], k_list[b], row_list[r], (int)draw(10), FILL_RANDOM, (a + b) % 2);
+}
+
+static void test_packed_product_extremes(void **state) {
+    static const size_t k_list[] = { 2, 64, 129, 1536 };
+
+    for (int fill = FILL_HIGHEST; fill < _FILL_N; fill++)
+        for (int widths = WIDTHS_MIXED; widths <= 8; widths++)
+            for (size_t b = 0; b < ARRAY_LEN(k_list); b++)
+                run_case(20, k_list[b], 1 + draw(10), widths, (Fill)fill, false);
+}
+
+/* The largest k: sums reach 127 x 127 x 131072, just inside int32, while sums over codes wrap. */
+static void test_packed_product_largest_k(void **state) {
+    for (int fill = FILL_HIGHEST; fill < _FILL_N; fill++)
+        for (int widths = WIDTHS_MIXED; widths <= 8; widths++)
+            run_case(2, INT8_K_MAX, 1 + draw(6), widths, (Fill)fill, false);
+}
+
+/* A row's result does not depend on the rows beside it. */
+static void test_packed_product_row_alone(void **state) {
+    for (int widths = WIDTHS_MIXED; widths <= WIDTHS_BY_BLOCK; widths++) {
+        Case c, one;
+
+        case_init(&c, 70, 257, 33, widths, FILL_RANDOM, true);
+        for (size_t r = 0; r < c.rows; r++) {
+            one = c;
+            one.rows = 1;
+            one.in = (Int8Rows){ 1, c.in.stride_bytes, c.in.x + r * c.in.stride_bytes, c.in.scales + r, c.in.sums + r };
+            one.expected = c.expected + r * c.n;
+            each_way(&one, 2, 0);
+        }
+        case_deinit(&c);
+    }
+}
+
+/* For every subset of the features: the first kernel whose needs are in it. */
+static void test_packed_product_select(void **state) {
+    const uint32_t all = CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI | CPU_AMX_INT8;
+    size_t n = packed_product_n_kernels();
+
+    assert_true(n >= 1);
+    assert_int_equal(packed_product_kernel_at(n - 1)->need, 0);
+    for (uint32_t sub = 0;; sub = (sub - all) & all) {
+        size_t i = 0;
+
+        while (packed_product_kernel_at(i)->need & ~sub)
+            i++;
+        assert_ptr_equal(packed_product_select(sub), packed_product_kernel_at(i));
+        if (sub == all)
+            break;
+    }
+    assert_string_equal(packed_product_select(0)->name, "packed_product__scalar");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_packed_product_row_counts), cmocka_unit_test(test_packed_product_sizes),
+        cmocka_unit_test(test_packed_product_extremes),   cmocka_unit_test(test_packed_product_largest_k),
+        cmocka_unit_test(test_packed_product_row_alone),  cmocka_unit_test(test_packed_product_select),
+    };
+    const char *env = getenv("TEST_SEED");
+
+    seed = env ? strtoull(env, NULL, 0) : 20240607;
+    printf("seed %llu (TEST_SEED sets another)\n", (unsigned long long)seed);
+    for (size_t i = 0; i < packed_product_n_kernels(); i++)
+        printf("%s: %s\n", packed_product_kernel_at(i)->name,
+               packed_product_kernel_at(i)->need & ~cpu_features() ? "absent on this machine" : "tested");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -103,6 +103,12 @@ $(OBJ)/gen/proto/coordgen.pb-c.h $(GEN_SRC) &: proto/coordgen.proto
 $(OBJ)/gen/%.o: $(OBJ)/gen/%.c $(OBJ)/flags
 	$(Q)$(CC) $(filter-out -Wshadow -Wmissing-prototypes,$(FLAGS)) -c $< -o $@
 
+# The calibration text as the numbers of a C array.
+$(OBJ)/gen/importer/calibration_bytes.inc: importer/calibration.txt
+	@mkdir -p $(@D)
+	$(Q)od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@
+$(OBJ)/importer/calibration_text.o: $(OBJ)/gen/importer/calibration_bytes.inc
+
 define archive
 	@mkdir -p $(@D)
 	@rm -f $@

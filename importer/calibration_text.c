@@ -1,0 +1,181 @@
+#include "importer/calibration_text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/utf8.h"
+
+/* Generated from importer/calibration.txt by the Makefile: an array needs no assembler of the target, and its text is
+ * in the dependencies, which an .incbin is not. */
+static const unsigned char own_text[] = {
+#include "importer/calibration_bytes.inc"
+};
+
+/* Twice to four times what a token of prose has: one pass is enough for a usual text. */
+#define PREFIX_BYTES_PER_TOKEN 16
+
+const char *calibration_text(size_t *len_bytesp) {
+    *len_bytesp = sizeof(own_text);
+    return (const char *)own_text;
+}
+
+/* Bytes before the first that is not UTF-8 text, or len_bytes. A NUL is no text: UTF-16 of ASCII would pass as UTF-8
+ * otherwise. */
+static size_t well_formed_bytes(const char *text, size_t len_bytes) {
+    size_t at = 0;
+
+    while (at < len_bytes) {
+        Utf8Kind kind;
+        size_t n = utf8_step(text + at, len_bytes - at, &kind);
+
+        if (kind != UTF8_WHOLE || !text[at])
+            break;
+        at += n;
+    }
+    return at;
+}
+
+static int read_text(CalibrationText *text, const char *path, ErrText *err) {
+    _cleanup_(closep) int fd = -1;
+    struct stat st;
+    size_t good_bytes;
+    int r;
+
+    /* O_NONBLOCK: the open of a FIFO without a writer would wait for one. */
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, CALIBRATION_E_UNUSABLE, "%s: not a regular file: the calibration text must be one", path);
+    r = file_slurp_fd(fd, path, CALIBRATION_TEXT_MAX_BYTES, &text->owned, &text->len_bytes, err);
+    if (r == -EFBIG)
+        return err_set(err, CALIBRATION_E_UNUSABLE,
+                       "%s: longer than the %d MiB that a calibration text may have: give a part of it", path,
+                       CALIBRATION_TEXT_MAX_BYTES >> 20);
+    if (r)
+        return r;
+    if (!text->len_bytes)
+        return err_set(err, CALIBRATION_E_UNUSABLE, "%s: empty: give a text, or leave --calibration out", path);
+    good_bytes = well_formed_bytes(text->owned, text->len_bytes);
+    if (good_bytes < text->len_bytes)
+        return err_set(err, CALIBRATION_E_UNUSABLE,
+                       "%s: not UTF-8 text (byte 0x%02x at offset %zu): convert it first, for example with iconv", path,
+                       (unsigned char)text->owned[good_bytes], good_bytes);
+    text->text = text->owned;
+    text->name = path;
+    return 0;
+}
+
+/**
+ * calibration_load() - the text to calibrate on, checked and hashed
+ * @textp: out: to be given to calibration_deinit(); untouched on error
+ * @path:  a regular file of 1 byte to CALIBRATION_TEXT_MAX_BYTES of UTF-8, read whole, so that what was hashed is what
+ *         is used; must live as long as *textp. NULL: the project's own text.
+ *
+ * Return: 0, CALIBRATION_E_UNUSABLE, or -errno of the file or -ENOMEM.
+ */
+int calibration_load(CalibrationText *textp, const char *path, ErrText *err) {
+    _cleanup_(calibration_deinit) CalibrationText text = CALIBRATION_TEXT_NULL;
+
+    if (path) {
+        int r = read_text(&text, path, err);
+
+        if (r)
+            return r;
+    } else {
+        text.name = "the calibration text of coordgen";
+        text.text = calibration_text(&text.len_bytes);
+    }
+    sha256_hex(text.text, text.len_bytes, text.sha256);
+    *textp = text;
+    text.owned = NULL;
+    return 0;
+}
+
+void calibration_deinit(CalibrationText *text) {
+    free(text->owned);
+    *text = CALIBRATION_TEXT_NULL;
+}
+
+/* The longest prefix of at most max_bytes that ends between two characters. */
+static size_t prefix_bytes(const CalibrationText *text, size_t max_bytes) {
+    if (max_bytes >= text->len_bytes)
+        return text->len_bytes;
+    while (max_bytes && ((unsigned char)text->text[max_bytes] & 0xc0) == 0x80)
+        max_bytes--;
+    return max_bytes;
+}
+
+/* At least n_tokens of the text, or all that it has. Only a prefix is tokenized, since a text may have thousands of
+ * times what is wanted; the caller asks for a margin, so that no token it uses stands at the cut. */
+static int first_tokens(const CalibrationText *text, const Tokenizer *tokenizer, size_t n_tokens, TokenList *list,
+                        ErrText *err) {
+    size_t max_bytes = n_tokens * PREFIX_BYTES_PER_TOKEN, len_bytes;
+
+    for (;; max_bytes *= 2) {
+        int r;
+
+        len_bytes = prefix_bytes(text, max_bytes);
+        list->n = 0;
+        r = tokenizer_encode(tokenizer, text->text, len_bytes, 0, list, err);
+        if (r) {
+            err_prefix(err, "%s", text->name);
+            return r < 0 ? r : err_fold(r);
+        }
+        if (list->n >= n_tokens || len_bytes == text->len_bytes)
+            return 0;
+    }
+}
+
+/**
+ * calibration_windows() - the first tokens of a text, cut into windows that a model reads one by one
+ * @n_windows:     1..CALIBRATION_WINDOWS_MAX: how many at most
+ * @window_tokens: 2..CALIBRATION_WINDOW_TOKENS_MAX
+ * @tokensp:       out: u32[*n_windowsp][window_tokens], malloc'ed, the caller's
+ * @n_windowsp:    out: 1..n_windows; fewer than asked for when the text ends. What is left over is not used.
+ *
+ * A window begins with a BOS where the tokenizer adds one to a text, as in inference. Names of control tokens in the
+ * text are text. The tokens depend on text, tokenizer and the two sizes alone.
+ *
+ * Return: 0, CALIBRATION_E_SHORT, -EINVAL for a size outside its range, -ENOMEM.
+ */
+int calibration_windows(const CalibrationText *text, const Tokenizer *tokenizer, size_t n_windows, size_t window_tokens,
+                        uint32_t **tokensp, size_t *n_windowsp, ErrText *err) {
+    bool bos = tokenizer_adds_bos(tokenizer) && tokenizer_bos(tokenizer) != TOKEN_NONE;
+    _cleanup_(token_list_deinit) TokenList list = { 0 };
+    size_t body_tokens = window_tokens - bos;
+    uint32_t *tokens;
+    int r;
+
+    if (n_windows < 1 || n_windows > CALIBRATION_WINDOWS_MAX || window_tokens < 2 ||
+        window_tokens > CALIBRATION_WINDOW_TOKENS_MAX)
+        return err_set(err, -EINVAL, "%zu windows of %zu tokens: at most %d of 2 to %d are possible", n_windows,
+                       window_tokens, CALIBRATION_WINDOWS_MAX, CALIBRATION_WINDOW_TOKENS_MAX);
+    r = first_tokens(text, tokenizer, (n_windows + 1) * body_tokens, &list, err);
+    if (r)
+        return r;
+    if (list.n < body_tokens)
+        return err_set(err, CALIBRATION_E_SHORT,
+                       "%s: %zu tokens, but calibration needs at least %zu, better %zu: give a longer text, or leave "
+                       "--calibration out",
+                       text->name, list.n, body_tokens, CALIBRATION_WINDOWS * body_tokens);
+    if (n_windows > list.n / body_tokens)
+        n_windows = list.n / body_tokens;
+    tokens = malloc(n_windows * window_tokens * sizeof(*tokens));
+    if (!tokens)
+        return err_raise(-ENOMEM);
+    for (size_t i = 0; i < n_windows; i++) {
+        uint32_t *window = tokens + i * window_tokens;
+
+        if (bos)
+            window[0] = tokenizer_bos(tokenizer);
+        memcpy(window + bos, list.ids + i * body_tokens, body_tokens * sizeof(*tokens));
+    }
+    *tokensp = tokens;
+    *n_windowsp = n_windows;
+    return 0;
+}

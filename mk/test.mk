@@ -7,8 +7,13 @@ UNIT_HELP := $(call objs,$(filter-out test/unit/test_%,$(UNIT_SRC)))
 ALL_LIBS := $(LIB_DAEMON) $(LIB_CTL) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
 ALL_SYS := $(DAEMON_LIBS) $(EDIT_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(JANSSON_LIBS) $(BASE_LIBS)
 
+# test/bench/bench_X.c is a program of its own; the other files there, baselines of the benches, are tested like any module.
+BENCH_HELP := $(call objs,$(filter-out test/bench/bench_%,$(call src,test/bench)))
+LIB_BENCH := $(OBJ)/libbench.a
+$(LIB_BENCH): $(BENCH_HELP) ; $(archive)
+
 $(OBJ)/test/%.o: CFLAGS += -UNDEBUG
-$(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(ALL_LIBS)
+$(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_BENCH) $(ALL_LIBS)
 	$(call link,-lcmocka $(ALL_SYS))
 
 .PHONY: unit unit-programs
@@ -66,5 +71,5 @@ demo: install-deps
 	@tools/demo $(if $(MODEL),--model '$(MODEL)') $(if $(PROMPT),--prompt '$(PROMPT)')
 
 # The service end to end, as CSV; $(BUILD)/bin/bench-kernels measures the products and row operators alone.
-bench: all $(BUILD)/bin/bench-kernels
+bench: all bench-programs
 	@tools/bench --build $(BUILD) $(if $(MODEL),--model '$(MODEL)')

@@ -16,7 +16,7 @@ $(OBJ)/test/%.o: CFLAGS += -UNDEBUG
 $(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_BENCH) $(ALL_LIBS)
 	$(call link,-lcmocka $(ALL_SYS))
 
-.PHONY: unit unit-programs
+.PHONY: unit unit-programs bench-programs
 unit-programs: $(UNIT_BIN)
 unit: $(UNIT_BIN)
 	@failed=; for t in $(UNIT_BIN); do echo "== $$t"; $$t || failed="$$failed $$t"; done; \
@@ -71,5 +71,6 @@ demo: install-deps
 	@tools/demo $(if $(MODEL),--model '$(MODEL)') $(if $(PROMPT),--prompt '$(PROMPT)')
 
 # The service end to end, as CSV; $(BUILD)/bin/bench-kernels measures the products and row operators alone.
+bench-programs: $(BUILD)/bin/bench-kernels
 bench: all bench-programs
 	@tools/bench --build $(BUILD) $(if $(MODEL),--model '$(MODEL)')

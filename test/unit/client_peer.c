@@ -2,9 +2,11 @@
 #define _GNU_SOURCE
 #include "test/unit/client_peer.h"
 
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -183,4 +185,76 @@ void peer_end(Peer *peer, CoordgenClient *client) {
     coordgen_client_free(client);
     atomic_store(&peer->done, true);
     assert_int_equal(pthread_join(peer->thread, NULL), 0);
+}
+
+/* --- scripts that several programs use --------------------------------------------------------------------------------- */
+
+void peer_play_nothing(Peer *peer) {
+    while (!atomic_load(&peer->done))
+        poll(NULL, 0, 1);
+}
+
+void peer_play_errors(Peer *peer) {
+    _cleanup_(frame_request_freep) Coordgen__V1__Request *first = NULL;
+    _cleanup_(frame_request_freep) Coordgen__V1__Request *second = NULL;
+    _cleanup_(frame_request_freep) Coordgen__V1__Request *third = NULL;
+
+    if (!peer_hello(peer) || !(first = peer_next(peer)))
+        return;
+    peer_error(peer, first->request_id, 5, "the queue is full", NULL, 250);
+    if (!(second = peer_next(peer)))
+        return;
+    peer_error(peer, second->request_id, 4711, NULL, "generate.model", 0);
+    if (!(third = peer_next(peer)))
+        return;
+    peer_error(peer, third->request_id, 101, "a code of the library's own must not come from outside", NULL, 0);
+}
+
+void peer_play_silence(Peer *peer) {
+    _cleanup_(frame_request_freep) Coordgen__V1__Request *request = NULL;
+    _cleanup_(frame_request_freep) Coordgen__V1__Request *cancel = NULL;
+    _cleanup_(frame_request_freep) Coordgen__V1__Request *status = NULL;
+
+    if (!peer_hello(peer) || !(request = peer_next(peer)) || !(cancel = peer_next(peer)) ||
+        cancel->op_case != COORDGEN__V1__REQUEST__OP_CANCEL)
+        return;
+    peer_delta(peer, request->request_id, 0, "late", 4); /* of a request that is over for the client */
+    peer_done(peer, request->request_id, COORDGEN__V1__END_REASON__END_REASON_CANCELLED, 1);
+    peer_cancel_reply(peer, cancel->request_id);
+    if ((status = peer_next(peer)) && status->op_case == COORDGEN__V1__REQUEST__OP_STATUS)
+        peer_status(peer, status->request_id);
+}
+
+/* --- what a request's events were ------------------------------------------------------------------------------------ */
+
+int seen_add(void *arg, const CoordgenEvent *event) {
+    Seen *seen = arg;
+
+    switch (event->kind) {
+    case COORDGEN_EVENT_PROGRESS:
+        seen->n_progress++;
+        break;
+    case COORDGEN_EVENT_DELTA:
+        assert_true(seen->text_bytes + event->text_bytes < sizeof(seen->text));
+        assert_int_equal(event->text[event->text_bytes], 0);
+        memcpy(seen->text + seen->text_bytes, event->text, event->text_bytes);
+        seen->text_bytes += event->text_bytes;
+        assert_int_equal(event->tokens[0], 40 + seen->n_deltas);
+        seen->n_deltas++;
+        seen->n_tokens += (unsigned)event->n_tokens;
+        break;
+    case COORDGEN_EVENT_END:
+        seen->n_ends++;
+        seen->error = coordgen_reply_error(event->reply);
+        snprintf(seen->message, sizeof(seen->message), "%s", coordgen_reply_message(event->reply));
+        if (coordgen_reply_generate(event->reply))
+            seen->end_reason = coordgen_reply_generate(event->reply)->end_reason;
+        break;
+    }
+    return seen->cancel;
+}
+
+void peer_options(CoordgenGenerateOptions *options, const char *prompt) {
+    coordgen_generate_options_init(options);
+    options->prompt = prompt;
 }

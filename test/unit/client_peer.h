@@ -33,8 +33,8 @@ Coordgen__V1__Request *peer_next(Peer *peer);
 void peer_write(Peer *peer, const void *data, size_t len_bytes);
 void peer_send(Peer *peer, Coordgen__V1__Response *response, uint64_t request_id);
 bool peer_hello(Peer *peer); /* takes the greeting and answers it as service version 9.9.9 */
-void peer_delta(Peer *peer, uint64_t id, uint64_t sequence, const char *text,
-                size_t len_bytes); /* token 40 + sequence */
+/* Its token is 40 + sequence. */
+void peer_delta(Peer *peer, uint64_t id, uint64_t sequence, const char *text, size_t len_bytes);
 void peer_done(Peer *peer, uint64_t id, Coordgen__V1__EndReason reason, uint64_t n_deltas);
 void peer_error(Peer *peer, uint64_t id, int code, const char *text, const char *field, uint32_t retry_ms);
 void peer_cancel_reply(Peer *peer, uint64_t id);
@@ -46,5 +46,33 @@ void peer_start(Peer *peer, PeerScript *script);
 /* A client that is connected to a peer with this script. */
 CoordgenClient *peer_connect(Peer *peer, PeerScript *script);
 void peer_end(Peer *peer, CoordgenClient *client); /* frees the client, joins the thread */
+
+/* --- scripts that several programs use --- */
+void peer_play_nothing(Peer *peer); /* waits for done, without a word */
+/* Three requests, three errors: BUSY, a code that nobody knows, a code of the library's own. */
+void peer_play_errors(Peer *peer);
+/* No answer until the cancel; then what comes too late; then one status. */
+void peer_play_silence(Peer *peer);
+
+/* --- what a request's events were --- */
+typedef struct Seen {
+    CoordgenClient *client;
+    char text[256];
+    size_t text_bytes;
+    unsigned n_deltas;
+    unsigned n_tokens;
+    unsigned n_progress;
+    unsigned n_ends;
+    int error;
+    int end_reason;
+    char message[128];
+    bool cancel; /* by the return value */
+} Seen;
+
+/* The callback; fails the test when an event contradicts itself. */
+int seen_add(void *seen, const CoordgenEvent *event);
+
+/* Options of a request that asks for nothing but this prompt. */
+void peer_options(CoordgenGenerateOptions *options, const char *prompt);
 
 #endif

@@ -80,25 +80,34 @@ GgufFile *gguf_free(GgufFile *file) {
     return NULL;
 }
 
-static int file_new(GgufFile **filep, const char *path, ErrText *err) {
+int gguf_parse(GgufFile **filep, const void *data, size_t len_bytes, const char *name, ErrText *err) {
     _cleanup_(gguf_freep) GgufFile *file = calloc(1, sizeof(*file));
+    int r;
 
     if (file)
-        file->path = strdup(path);
+        file->path = strdup(name);
     if (!file || !file->path)
-        return err_set(err, -ENOMEM, "%s: out of memory", path);
+        return err_set(err, -ENOMEM, "%s: out of memory", name);
+    file->data = data;
+    file->len_bytes = len_bytes;
+    r = gguf_parse_into(file, err);
+    if (r)
+        return r;
     *filep = steal(&file);
     return 0;
 }
 
-static int parse_map(GgufFile **filep, GgufFile *file, ErrText *err) {
+/* The map is the file's then, or unmapped on error. */
+static int parse_map(GgufFile **filep, MappedFile map, const char *name, ErrText *err) {
+    GgufFile *file;
     int r;
 
-    file->data = file->map.data;
-    file->len_bytes = file->map.len_bytes;
-    r = gguf_parse_into(file, err);
-    if (r)
+    r = gguf_parse(&file, map.data, map.len_bytes, name, err);
+    if (r) {
+        mapped_file_deinit(&map);
         return r;
+    }
+    file->map = map;
     *filep = file;
     return 0;
 }
@@ -114,52 +123,20 @@ static int parse_map(GgufFile **filep, GgufFile *file, ErrText *err) {
  * Return: 0, GGUF_E_CORRUPT, GGUF_E_UNSUPPORTED, or -errno of the file system; the text names file, field and value.
  */
 int gguf_open(GgufFile **filep, const char *path, ErrText *err) {
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    MappedFile map;
     int r;
 
-    r = file_new(&file, path, err);
-    if (r)
-        return r;
-    r = mapped_file_open(&file->map, path, err);
-    if (r)
-        return r;
-    r = parse_map(filep, file, err);
-    if (!r)
-        (void)steal(&file);
-    return r;
+    r = mapped_file_open(&map, path, err);
+    return r ? r : parse_map(filep, map, path, err);
 }
 
 /* As gguf_open() for a file that is open already; fd stays the caller's, name is used in messages. */
 int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err) {
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    MappedFile map;
     int r;
 
-    r = file_new(&file, name, err);
-    if (r)
-        return r;
-    r = mapped_file_from_fd(&file->map, fd, name, err);
-    if (r)
-        return r;
-    r = parse_map(filep, file, err);
-    if (!r)
-        (void)steal(&file);
-    return r;
-}
-
-int gguf_parse(GgufFile **filep, const void *data, size_t len_bytes, const char *name, ErrText *err) {
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
-    int r;
-
-    r = file_new(&file, name, err);
-    if (r)
-        return r;
-    file->data = data;
-    file->len_bytes = len_bytes;
-    r = gguf_parse_into(file, err);
-    if (r)
-        return r;
-    *filep = steal(&file);
-    return 0;
+    r = mapped_file_from_fd(&map, fd, name, err);
+    return r ? r : parse_map(filep, map, name, err);
 }
 
 const char *gguf_path(const GgufFile *file) {
@@ -212,11 +189,13 @@ const GgufTensor *gguf_tensor(const GgufFile *file, const char *name) {
 
 /* --- typed getters ------------------------------------------------------------------------------------------------ */
 
-static int find_key(const GgufFile *file, const char *name, const GgufKey **keyp, ErrText *err) {
-    *keyp = gguf_key(file, name);
-    if (!*keyp)
-        return err_set(err, GGUF_E_MISSING, "%s: the key '%s' is missing", file->path, name);
-    return 0;
+#define TYPE(type) (1u << (type))
+#define UNSIGNED_TYPES (TYPE(GGUF_U8) | TYPE(GGUF_U16) | TYPE(GGUF_U32) | TYPE(GGUF_U64))
+#define SIGNED_TYPES (TYPE(GGUF_I8) | TYPE(GGUF_I16) | TYPE(GGUF_I32) | TYPE(GGUF_I64))
+#define FLOAT_TYPES (TYPE(GGUF_F32) | TYPE(GGUF_F64))
+
+static bool has_type(const GgufKey *key, unsigned int types) {
+    return types >> key->type & 1;
 }
 
 static int wrong_type(const GgufFile *file, const GgufKey *key, const char *name, const char *expected, ErrText *err) {
@@ -227,32 +206,35 @@ static int wrong_type(const GgufFile *file, const GgufKey *key, const char *name
                    gguf_value_type_name(key->type), expected);
 }
 
-static bool is_unsigned(GgufValueType type) {
-    return type == GGUF_U8 || type == GGUF_U16 || type == GGUF_U32 || type == GGUF_U64;
-}
+/* The key of this name, of one of the types. */
+static int find_key(const GgufFile *file, const char *name, unsigned int types, const char *expected,
+                    const GgufKey **keyp, ErrText *err) {
+    const GgufKey *key = gguf_key(file, name);
 
-static bool is_signed(GgufValueType type) {
-    return type == GGUF_I8 || type == GGUF_I16 || type == GGUF_I32 || type == GGUF_I64;
+    if (!key)
+        return err_set(err, GGUF_E_MISSING, "%s: the key '%s' is missing", file->path, name);
+    if (!has_type(key, types))
+        return wrong_type(file, key, name, expected, err);
+    *keyp = key;
+    return 0;
 }
 
 int gguf_get_u64(const GgufFile *file, const char *name, uint64_t *valuep, ErrText *err) {
     const GgufKey *key;
     int r;
 
-    r = find_key(file, name, &key, err);
+    r = find_key(file, name, UNSIGNED_TYPES | SIGNED_TYPES, "an integer", &key, err);
     if (r)
         return r;
-    if (is_signed(key->type) && key->value.i64 < 0)
+    if (has_type(key, SIGNED_TYPES) && key->value.i64 < 0)
         return err_set(err, GGUF_E_TYPE, "%s: key '%s' is %" PRId64 ", a number from 0 is expected", file->path, name,
                        key->value.i64);
-    if (!is_unsigned(key->type) && !is_signed(key->type))
-        return wrong_type(file, key, name, "an integer", err);
-    *valuep = is_unsigned(key->type) ? key->value.u64 : (uint64_t)key->value.i64;
+    *valuep = has_type(key, UNSIGNED_TYPES) ? key->value.u64 : (uint64_t)key->value.i64;
     return 0;
 }
 
 int gguf_get_u32(const GgufFile *file, const char *name, uint32_t *valuep, ErrText *err) {
-    uint64_t value;
+    uint64_t value = 0;
     int r;
 
     r = gguf_get_u64(file, name, &value, err);
@@ -270,17 +252,13 @@ int gguf_get_f32(const GgufFile *file, const char *name, float *valuep, ErrText 
     float value;
     int r;
 
-    r = find_key(file, name, &key, err);
+    r = find_key(file, name, FLOAT_TYPES | UNSIGNED_TYPES | SIGNED_TYPES, "a number", &key, err);
     if (r)
         return r;
-    if (key->type == GGUF_F32 || key->type == GGUF_F64)
+    if (has_type(key, FLOAT_TYPES))
         value = (float)key->value.f64;
-    else if (is_unsigned(key->type))
-        value = (float)key->value.u64;
-    else if (is_signed(key->type))
-        value = (float)key->value.i64;
     else
-        return wrong_type(file, key, name, "a number", err);
+        value = has_type(key, UNSIGNED_TYPES) ? (float)key->value.u64 : (float)key->value.i64;
     if (!isfinite(value))
         return err_set(err, GGUF_E_TYPE, "%s: key '%s' is not a finite number", file->path, name);
     *valuep = value;
@@ -291,26 +269,20 @@ int gguf_get_bool(const GgufFile *file, const char *name, bool *valuep, ErrText 
     const GgufKey *key;
     int r;
 
-    r = find_key(file, name, &key, err);
-    if (r)
-        return r;
-    if (key->type != GGUF_BOOL)
-        return wrong_type(file, key, name, "a bool", err);
-    *valuep = key->value.boolean;
-    return 0;
+    r = find_key(file, name, TYPE(GGUF_BOOL), "a bool", &key, err);
+    if (!r)
+        *valuep = key->value.boolean;
+    return r;
 }
 
 int gguf_get_string(const GgufFile *file, const char *name, GgufString *valuep, ErrText *err) {
     const GgufKey *key;
     int r;
 
-    r = find_key(file, name, &key, err);
-    if (r)
-        return r;
-    if (key->type != GGUF_STRING)
-        return wrong_type(file, key, name, "a string", err);
-    *valuep = key->value.string;
-    return 0;
+    r = find_key(file, name, TYPE(GGUF_STRING), "a string", &key, err);
+    if (!r)
+        *valuep = key->value.string;
+    return r;
 }
 
 int gguf_get_array(const GgufFile *file, const char *name, GgufValueType element_type, const GgufArray **arrayp,
@@ -319,13 +291,12 @@ int gguf_get_array(const GgufFile *file, const char *name, GgufValueType element
     char expected[32];
     int r;
 
-    r = find_key(file, name, &key, err);
+    snprintf(expected, sizeof(expected), "an array of %s", gguf_value_type_name(element_type));
+    r = find_key(file, name, TYPE(GGUF_ARRAY), expected, &key, err);
     if (r)
         return r;
-    if (key->type != GGUF_ARRAY || key->value.array.element_type != element_type) {
-        snprintf(expected, sizeof(expected), "an array of %s", gguf_value_type_name(element_type));
+    if (key->value.array.element_type != element_type)
         return wrong_type(file, key, name, expected, err);
-    }
     *arrayp = &key->value.array;
     return 0;
 }

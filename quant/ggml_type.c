@@ -106,59 +106,47 @@ static void dequantize_bf16(const uint8_t *src, float *dst, size_t n) {
 
 /* --- blocks of 32: element j is the low nibble of qs[j], element j + 16 the high one ------------------------------ */
 
-static void dequantize_q4_0(const uint8_t *src, float *dst, size_t n) {
-    for (size_t b = 0; b < n / BLOCK; b++, src += 18, dst += BLOCK) {
-        float d = f16_to_f32(load_u16(src));
-        const uint8_t *qs = src + 2;
+/* A block is d, the min when it has one, the fifth bits qh when it has them (bit e is element e's), and qs. The flags are
+ * constants in every caller, so each type gets a loop of its own. */
+static inline __attribute__((always_inline)) void dequantize_32(const uint8_t *src, float *dst, size_t n, bool has_min,
+                                                                bool has_fifth) {
+    for (size_t b = 0; b < n / BLOCK; b++, dst += BLOCK) {
+        float d = f16_to_f32(load_u16(src)), m = has_min ? f16_to_f32(load_u16(src + 2)) : 0;
+        const uint8_t *qs = src + 2 + 2 * has_min;
+        uint32_t qh = 0;
 
-        for (size_t j = 0; j < 16; j++) {
-            dst[j] = (float)((qs[j] & 15) - 8) * d;
-            dst[j + 16] = (float)((qs[j] >> 4) - 8) * d;
+        if (has_fifth) {
+            qh = load_u32(qs);
+            qs += 4;
         }
+        for (size_t j = 0; j < 16; j++) {
+            int low = qs[j] & 15, high = qs[j] >> 4;
+
+            if (has_fifth) {
+                low |= (int)(qh >> j & 1) << 4;
+                high |= (int)(qh >> (j + 16) & 1) << 4;
+            }
+            dst[j] = has_min ? (float)low * d + m : (float)(low - (has_fifth ? 16 : 8)) * d;
+            dst[j + 16] = has_min ? (float)high * d + m : (float)(high - (has_fifth ? 16 : 8)) * d;
+        }
+        src = qs + 16;
     }
+}
+
+static void dequantize_q4_0(const uint8_t *src, float *dst, size_t n) {
+    dequantize_32(src, dst, n, false, false);
 }
 
 static void dequantize_q4_1(const uint8_t *src, float *dst, size_t n) {
-    for (size_t b = 0; b < n / BLOCK; b++, src += 20, dst += BLOCK) {
-        float d = f16_to_f32(load_u16(src)), m = f16_to_f32(load_u16(src + 2));
-        const uint8_t *qs = src + 4;
-
-        for (size_t j = 0; j < 16; j++) {
-            dst[j] = (float)(qs[j] & 15) * d + m;
-            dst[j + 16] = (float)(qs[j] >> 4) * d + m;
-        }
-    }
+    dequantize_32(src, dst, n, true, false);
 }
 
-/* The fifth bit of element e is bit e of qh. */
 static void dequantize_q5_0(const uint8_t *src, float *dst, size_t n) {
-    for (size_t b = 0; b < n / BLOCK; b++, src += 22, dst += BLOCK) {
-        float d = f16_to_f32(load_u16(src));
-        uint32_t qh = load_u32(src + 2);
-        const uint8_t *qs = src + 6;
-
-        for (size_t j = 0; j < 16; j++) {
-            int low = (int)((qs[j] & 15) | (qh >> j & 1) << 4), high = (int)((qs[j] >> 4) | (qh >> (j + 16) & 1) << 4);
-
-            dst[j] = (float)(low - 16) * d;
-            dst[j + 16] = (float)(high - 16) * d;
-        }
-    }
+    dequantize_32(src, dst, n, false, true);
 }
 
 static void dequantize_q5_1(const uint8_t *src, float *dst, size_t n) {
-    for (size_t b = 0; b < n / BLOCK; b++, src += 24, dst += BLOCK) {
-        float d = f16_to_f32(load_u16(src)), m = f16_to_f32(load_u16(src + 2));
-        uint32_t qh = load_u32(src + 4);
-        const uint8_t *qs = src + 8;
-
-        for (size_t j = 0; j < 16; j++) {
-            int low = (int)((qs[j] & 15) | (qh >> j & 1) << 4), high = (int)((qs[j] >> 4) | (qh >> (j + 16) & 1) << 4);
-
-            dst[j] = (float)low * d + m;
-            dst[j + 16] = (float)high * d + m;
-        }
-    }
+    dequantize_32(src, dst, n, true, true);
 }
 
 static void dequantize_q8_0(const uint8_t *src, float *dst, size_t n) {
@@ -183,13 +171,15 @@ static void k_scale_min(const uint8_t *q, size_t s, uint8_t *scalep, uint8_t *mi
     }
 }
 
-/* Sub-blocks 2c and 2c + 1 share 32 bytes: low nibbles and high nibbles. */
-static void dequantize_q4_k(const uint8_t *src, float *dst, size_t n) {
-    for (size_t b = 0; b < n / SUPER_BLOCK; b++, src += 144, dst += SUPER_BLOCK) {
+/* Sub-blocks 2c and 2c + 1 share 32 bytes of qs: low nibbles and high nibbles. With fifth bits (Q5_K), bit s of qh[l] is
+ * that of element l of sub-block s. */
+static inline __attribute__((always_inline)) void dequantize_q45_k(const uint8_t *src, float *dst, size_t n,
+                                                                   bool has_fifth) {
+    for (size_t b = 0; b < n / SUPER_BLOCK; b++, dst += SUPER_BLOCK) {
         float d = f16_to_f32(load_u16(src)), dmin = f16_to_f32(load_u16(src + 2));
+        const uint8_t *qh = src + 16, *qs = has_fifth ? qh + 32 : qh;
 
-        for (size_t c = 0; c < 4; c++) {
-            const uint8_t *qs = src + 16 + 32 * c;
+        for (size_t c = 0; c < 4; c++, qs += 32) {
             uint8_t scale[2], min[2];
             float d0, d1, m0, m1;
 
@@ -200,39 +190,26 @@ static void dequantize_q4_k(const uint8_t *src, float *dst, size_t n) {
             m0 = dmin * (float)min[0];
             m1 = dmin * (float)min[1];
             for (size_t l = 0; l < 32; l++) {
-                dst[64 * c + l] = d0 * (float)(qs[l] & 15) - m0;
-                dst[64 * c + 32 + l] = d1 * (float)(qs[l] >> 4) - m1;
-            }
-        }
-    }
-}
+                int low = qs[l] & 15, high = qs[l] >> 4;
 
-/* As Q4_K; bit s of qh[l] is the fifth bit of element l of sub-block s. */
-static void dequantize_q5_k(const uint8_t *src, float *dst, size_t n) {
-    for (size_t b = 0; b < n / SUPER_BLOCK; b++, src += 176, dst += SUPER_BLOCK) {
-        float d = f16_to_f32(load_u16(src)), dmin = f16_to_f32(load_u16(src + 2));
-        const uint8_t *qh = src + 16;
-
-        for (size_t c = 0; c < 4; c++) {
-            const uint8_t *qs = src + 48 + 32 * c;
-            uint8_t scale[2], min[2];
-            float d0, d1, m0, m1;
-
-            k_scale_min(src + 4, 2 * c, &scale[0], &min[0]);
-            k_scale_min(src + 4, 2 * c + 1, &scale[1], &min[1]);
-            d0 = d * (float)scale[0];
-            d1 = d * (float)scale[1];
-            m0 = dmin * (float)min[0];
-            m1 = dmin * (float)min[1];
-            for (size_t l = 0; l < 32; l++) {
-                int low = (qs[l] & 15) | (qh[l] >> (2 * c) & 1) << 4;
-                int high = (qs[l] >> 4) | (qh[l] >> (2 * c + 1) & 1) << 4;
-
+                if (has_fifth) {
+                    low |= (qh[l] >> (2 * c) & 1) << 4;
+                    high |= (qh[l] >> (2 * c + 1) & 1) << 4;
+                }
                 dst[64 * c + l] = d0 * (float)low - m0;
                 dst[64 * c + 32 + l] = d1 * (float)high - m1;
             }
         }
+        src = qs;
     }
+}
+
+static void dequantize_q4_k(const uint8_t *src, float *dst, size_t n) {
+    dequantize_q45_k(src, dst, n, false);
+}
+
+static void dequantize_q5_k(const uint8_t *src, float *dst, size_t n) {
+    dequantize_q45_k(src, dst, n, true);
 }
 
 /* Two halves of 128; value l + 32 t of a half has its low nibble in ql and its two high bits in qh[l] >> 2t. */

@@ -74,7 +74,7 @@ PROTO_SRC := $(call src,proto)
 CLIENT_SRC := $(call src,client)
 CTL_SRC := $(filter-out client/ctl/coordgenctl.c,$(call src,client/ctl))
 DAEMON_SRC := $(filter-out daemon/coordgend.c,$(call src,daemon))
-EVAL_SRC := $(call src,eval)
+EVAL_SRC := $(filter-out eval/coordgen_eval.c,$(call src,eval))
 
 LIB_BASE := $(OBJ)/libbase.a
 LIB_CORE := $(OBJ)/libcore.a
@@ -82,6 +82,7 @@ LIB_PROTO := $(OBJ)/libproto.a
 LIB_CLIENT := $(OBJ)/libclient.a
 LIB_CTL := $(OBJ)/libctl.a
 LIB_DAEMON := $(OBJ)/libdaemon.a
+LIB_EVAL := $(OBJ)/libeval.a
 
 $(OBJ)/%__avx2.o: ISA := -mavx2 -mfma -mf16c
 $(OBJ)/%__avx512.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
@@ -120,6 +121,7 @@ $(LIB_PROTO): $(call objs,$(PROTO_SRC)) $(OBJ)/gen/proto/coordgen.pb-c.o ; $(arc
 $(LIB_CLIENT): $(call objs,$(CLIENT_SRC)) ; $(archive)
 $(LIB_CTL): $(call objs,$(CTL_SRC)) ; $(archive)
 $(LIB_DAEMON): $(call objs,$(DAEMON_SRC)) ; $(archive)
+$(LIB_EVAL): $(call objs,$(EVAL_SRC)) ; $(archive)
 
 # --- programs --------------------------------------------------------------------------------------------------------
 define link
@@ -132,13 +134,13 @@ $(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LI
 	$(call link,$(DAEMON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
 	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/coordgen-eval: $(call objs,$(EVAL_SRC)) $(LIB_CORE) $(LIB_BASE)
+$(BUILD)/bin/coordgen-eval: $(OBJ)/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/bench-kernels: $(OBJ)/test/bench/bench_kernels.o $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(BASE_LIBS))
 
 PROGRAMS := $(patsubst %,$(BUILD)/bin/%,$(if $(wildcard daemon/coordgend.c),coordgend) \
-            $(if $(wildcard client/ctl/coordgenctl.c),coordgenctl) $(if $(EVAL_SRC),coordgen-eval))
+            $(if $(wildcard client/ctl/coordgenctl.c),coordgenctl) $(if $(wildcard eval/coordgen_eval.c),coordgen-eval))
 
 # --- client library --------------------------------------------------------------------------------------------------
 # One relocatable object of the client and what it uses below it; in the static library only the public names stay

@@ -281,6 +281,18 @@ size_t sequence_n_tokens(const Sequence *sequence) {
     return sequence->n_tokens;
 }
 
+/**
+ * sequence_rewind() - forget the positions from n_tokens on
+ * @n_tokens: not more than the sequence has
+ *
+ * What is appended next gets the bits that it would get after the first n_tokens alone: a position's keys and values
+ * depend on nothing behind it, and what is stored there is written over.
+ */
+void sequence_rewind(Sequence *sequence, size_t n_tokens) {
+    assert(n_tokens <= sequence->n_tokens);
+    sequence->n_tokens = n_tokens;
+}
+
 void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled) {
     sequence->cancelled = cancelled;
 }

@@ -75,6 +75,8 @@ int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, E
 Sequence *sequence_free(Sequence *sequence);
 DEFINE_CLEANUP(Sequence, sequence_free)
 size_t sequence_n_tokens(const Sequence *sequence);
+/* Back to its first n_tokens positions (not more than it has). */
+void sequence_rewind(Sequence *sequence, size_t n_tokens);
 /* Looked at before every operator of engine_forward(); NULL: none. Outlives the sequence. */
 void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled);
 

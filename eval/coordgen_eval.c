@@ -17,6 +17,8 @@ static const char help[] =
     "  tokens FILE.jsonl      token vectors and chat renderings\n"
     "  logits FILE.jsonl      losses, logits and greedy continuations\n"
     "  perplexity --file TEXT windows of a text, the second half of each scored\n"
+    "  mcq FILE.jsonl         multiple choice by the log-likelihood of the continuations\n"
+    "  cloze FILE.jsonl       whether the last word of a text comes by itself, and its perplexity\n"
     "  matrix                 bit-exactness over chunk sizes, instruction sets, threads and company\n"
     "\n"
     "Options\n"
@@ -36,6 +38,9 @@ static const char help[] =
     "      --windows N        perplexity: how many from the start (default: all that fit)\n"
     "      --expect FILE      perplexity: golden values to compare with\n"
     "      --name NAME        perplexity: the model's entry in that file\n"
+    "      --limit N          mcq, cloze: the first N rows (default: all)\n"
+    "      --normalise HOW    mcq: log-likelihoods a byte of the continuation (bytes), as they are (none), or by the\n"
+    "                         row's set (auto, the default): none for winogrande, bytes for others\n"
     "      --tokens N         matrix: output tokens of each run (default 200)\n"
     "      --full             matrix: every instruction set with every chunk size and thread count\n"
     "      --verbose          log to stderr\n"
@@ -58,6 +63,8 @@ enum {
     OPT_NO_ROTATION,
     OPT_EXPECT,
     OPT_NAME,
+    OPT_LIMIT,
+    OPT_NORMALISE,
     OPT_TOKENS,
     OPT_FULL,
     OPT_DUMP,
@@ -80,6 +87,8 @@ static const struct option long_options[] = {
     { "windows", required_argument, NULL, OPT_WINDOWS },
     { "expect", required_argument, NULL, OPT_EXPECT },
     { "name", required_argument, NULL, OPT_NAME },
+    { "limit", required_argument, NULL, OPT_LIMIT },
+    { "normalise", required_argument, NULL, OPT_NORMALISE },
     { "tokens", required_argument, NULL, OPT_TOKENS },
     { "full", no_argument, NULL, OPT_FULL },
     { "dump", required_argument, NULL, OPT_DUMP },
@@ -94,10 +103,8 @@ static const struct {
     int (*fn)(const EvalOptions *options);
     bool needs_file;
 } verbs[] = {
-    { "tokens", eval_tokens, true },
-    { "logits", eval_logits, true },
-    { "perplexity", eval_perplexity, true },
-    { "matrix", eval_matrix, false },
+    { "tokens", eval_tokens, true }, { "logits", eval_logits, true }, { "perplexity", eval_perplexity, true },
+    { "mcq", eval_mcq, true },       { "cloze", eval_cloze, true },   { "matrix", eval_matrix, false },
 };
 
 static int usage(const char *format, const char *value) {
@@ -185,6 +192,13 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
     case OPT_NAME:
         options->name = value;
         return NULL;
+    case OPT_LIMIT:
+        if (!parse_number(value, 1, 1u << 30, &number))
+            return "--limit is a number of rows from 1 on, not '%s'";
+        options->limit = (size_t)number;
+        return NULL;
+    case OPT_NORMALISE:
+        return mcq_normalise_parse(value, &options->normalise) ? "--normalise is auto, bytes or none, not '%s'" : NULL;
     case OPT_TOKENS:
         if (!parse_number(value, 1, 4096, &number))
             return "--tokens is 1..4096, not '%s'";

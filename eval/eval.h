@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "engine/engine.h"
+#include "eval/mcq.h"
 
 /* Exit codes. */
 enum {
@@ -30,9 +31,11 @@ typedef struct EvalOptions {
     size_t windows;     /* 0: all that fit */
     const char *expect; /* perplexity: file of golden values */
     const char *name;   /* perplexity: entry of that file */
-    bool full;          /* matrix: every combination */
-    size_t n_tokens;    /* matrix: output tokens */
-    const char *dump;   /* matrix, internal: write the run to this file */
+    size_t limit;       /* mcq, cloze: rows; 0: all */
+    McqNormalise normalise;
+    bool full;        /* matrix: every combination */
+    size_t n_tokens;  /* matrix: output tokens */
+    const char *dump; /* matrix, internal: write the run to this file */
 } EvalOptions;
 
 /* A worker pool, accounts and an engine on the options' device; a .gguf for the cpu device is imported on first use. */
@@ -52,11 +55,15 @@ int eval_tokens(const EvalOptions *options);
 int eval_logits(const EvalOptions *options);
 int eval_perplexity(const EvalOptions *options);
 int eval_matrix(const EvalOptions *options);
+int eval_mcq(const EvalOptions *options);
+int eval_cloze(const EvalOptions *options);
 
 /* Reports an error in the form asked for and returns EVAL_OUTSIDE. */
 int eval_fail(const EvalOptions *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints the report as JSON and consumes it. */
 void eval_print_json(const EvalOptions *options, json_t *report);
+/* A number, or null when it is not finite: JSON has no other word for it. */
+json_t *eval_json_real(double value);
 /* "verb", model, device and kernel: the head of every report. */
 json_t *eval_report_new(const EvalOptions *options, const EvalModel *model, const char *verb);
 
@@ -65,8 +72,5 @@ typedef int EvalLineFn(void *arg, json_t *object, size_t line, ErrText *err);
 int eval_each_line(const char *path, EvalLineFn *fn, void *arg, ErrText *err);
 /* Array of token ids below n_vocab, as a new array; -EINVAL with a text otherwise. */
 int eval_ids(const json_t *array, uint32_t n_vocab, uint32_t **idsp, size_t *np, ErrText *err);
-
-/* log(sum(exp(logits))), in double. */
-double eval_log_sum_exp(const float *logits, size_t n);
 
 #endif

@@ -27,6 +27,10 @@ void eval_print_json(const EvalOptions *options, json_t *report) {
     json_decref(report);
 }
 
+json_t *eval_json_real(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
 json_t *eval_report_new(const EvalOptions *options, const EvalModel *model, const char *verb) {
     const EngineInfo *info = engine_info(model->engine);
 
@@ -91,15 +95,4 @@ int eval_ids(const json_t *array, uint32_t n_vocab, uint32_t **idsp, size_t *np,
     *idsp = ids;
     *np = n;
     return 0;
-}
-
-double eval_log_sum_exp(const float *logits, size_t n) {
-    double sum = 0;
-    float max = -INFINITY;
-
-    for (size_t i = 0; i < n; i++)
-        max = fmaxf(max, logits[i]);
-    for (size_t i = 0; i < n; i++)
-        sum += exp((double)logits[i] - max);
-    return max + log(sum);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "eval/eval.h"
+#include "eval/scorer.h"
 
 /* The int8 path is judged by perplexity; the worst single logit of its thousands wanders by a share of the rms that these
  * bounds allow for. */
@@ -84,7 +85,7 @@ static int check_positions(LogitsRun *run, const json_t *positions, const float 
             return err_set(err, -EINVAL, "entry %zu of 'positions' needs 'pos' below %zu and 'rms' above 0", i, n);
         row = logits + (size_t)pos * n_vocab;
         if (lse)
-            check(run, eval_log_sum_exp(row, n_vocab), json_number_value(lse), rms, id, (size_t)pos, "log-sum-exp");
+            check(run, log_sum_exp(row, n_vocab), json_number_value(lse), rms, id, (size_t)pos, "log-sum-exp");
         check(run, rms_of(row, n_vocab), rms, rms, id, (size_t)pos, "rms");
         if ((r = check_pairs(run, json_object_get(position, "top"), "top", row, n_vocab, rms, id, (size_t)pos, err)) ||
             (r = check_pairs(run, json_object_get(position, "probe"), "probe", row, n_vocab, rms, id, (size_t)pos,
@@ -166,7 +167,7 @@ static int check_case(void *arg, json_t *object, size_t line, ErrText *err) {
     for (size_t i = 0; i + 1 < n && i < json_array_size(nll); i++) {
         const float *row = logits + i * n_vocab;
 
-        check(run, eval_log_sum_exp(row, n_vocab) - row[ids[i + 1]], json_number_value(json_array_get(nll, i)),
+        check(run, log_sum_exp(row, n_vocab) - row[ids[i + 1]], json_number_value(json_array_get(nll, i)),
               rms_of(row, n_vocab), id, i, "nll");
     }
     run->n_cases++;

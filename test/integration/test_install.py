@@ -51,6 +51,7 @@ class Install(DaemonCase):
                         r"usr/lib/systemd/system/coordgend\.service", r"usr/lib/systemd/system/coordgend\.socket",
                         r"usr/lib/systemd/system/coordgend-admin\.socket", r"usr/lib/sysusers\.d/coordgen\.conf",
                         r"usr/lib/tmpfiles\.d/coordgen\.conf", r"usr/share/man/man1/coordgenctl\.1",
+                        r"usr/share/man/man1/coordgen-eval\.1",
                         r"usr/share/man/man8/coordgend\.8", r"usr/share/bash-completion/completions/coordgenctl"):
             self.path(pattern)
 

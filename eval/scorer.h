@@ -1,0 +1,52 @@
+/* Log-likelihoods of texts: how probable a model holds a continuation after a context. */
+#ifndef COORDGEN_EVAL_SCORER_H
+#define COORDGEN_EVAL_SCORER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+
+/* One engine and room for some rows of logits; one thread. */
+typedef struct Scorer {
+    Engine *engine;
+    float *logits; /* f32[SCORER_ROWS][n_vocab] */
+} Scorer;
+
+int scorer_init(Scorer *scorer, Engine *engine, ErrText *err);
+void scorer_deinit(Scorer *scorer);
+
+/* Of the tokens that were scored. */
+typedef struct Score {
+    double log_likelihood; /* sum of log p(token | all before it) */
+    size_t n_tokens;
+    bool greedy; /* each of them was the most probable one (the lowest id of equal ones) */
+} Score;
+
+#define SCORE_NONE ((Score){ .greedy = true })
+
+/* A context and what comes after it, as the tokens of the whole. */
+typedef struct ScorePair {
+    uint32_t *ids; /* [n] */
+    size_t n;
+    size_t n_context; /* 1..n - 1 of them are the context */
+    bool clean;       /* the context alone has the same tokens: nothing merged over the border */
+} ScorePair;
+
+int score_pair_init(ScorePair *pair, const Engine *engine, const char *context, size_t context_bytes,
+                    const char *continuation, size_t continuation_bytes, ErrText *err);
+void score_pair_deinit(ScorePair *pair);
+
+/* Appends ids[from..to) to the sequence; adds the scores of ids[i + 1] for the rows i from first_scored on. */
+int scorer_append(Scorer *scorer, Sequence *sequence, const uint32_t *ids, size_t from, size_t to, size_t first_scored,
+                  Score *score);
+/* scores[i]: the continuation of pairs[i]. What the contexts have in common is computed once. */
+int scorer_pairs(Scorer *scorer, const ScorePair *pairs, size_t n, Score *scores, ErrText *err);
+
+/* Of n_right / n as the estimate of a share: the sample's standard deviation over sqrt(n); NaN for fewer than two. */
+double standard_error_of_share(size_t n_right, size_t n);
+/* log(sum(exp(logits))), in double. */
+double log_sum_exp(const float *logits, size_t n);
+
+#endif

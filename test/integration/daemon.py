@@ -112,17 +112,18 @@ class Daemon:
         self.connections.append(connection)
         return connection
 
-    def wait_model(self, timeout=300):
+    def wait_model(self, timeout=300, state=pb.MODEL_STATE_READY):
+        """Waits until the default model is in this state; never past one that failed."""
         deadline = time.monotonic() + timeout * SLOW
         with Connection(self.api) as connection:
             while True:
                 model = connection.call(model_show=pb.ModelShowRequest()).model_show.model
-                if model.state == pb.MODEL_STATE_READY:
+                if model.state == state:
                     return model
                 if model.state == pb.MODEL_STATE_FAILED:
                     raise AssertionError(f"the model failed: {model.detail}")
                 if time.monotonic() > deadline:
-                    raise AssertionError(f"the model is not ready after {timeout * SLOW:g} s: {model}")
+                    raise AssertionError(f"not {pb.ModelState.Name(state)} after {timeout * SLOW:g} s: {model}")
                 time.sleep(0.05)
 
     def wait_until(self, condition, what, timeout=20):

@@ -13,7 +13,7 @@ from pathlib import Path
 import coordgen_pb2 as pb
 
 from daemon import SANITIZER, Daemon, DaemonCase
-from settings import BIN, CACHE, MODEL, SANITIZED, SLOW
+from settings import BIN, MODEL, SANITIZED, SLOW
 from wire import Refused, prompt
 
 CTL = BIN / "coordgenctl"
@@ -46,14 +46,7 @@ class Models(DaemonCase):
         expected = app.generate(prompt("Before and after", 8, ignore_end=True)).tokens
         admin.call(model_unload=pb.ModelUnloadRequest(model=name))
         self.assertEqual(app.account("weights"), 0)
-        request = admin.send(model_load=pb.ModelLoadRequest(model=name))
-        while True:
-            reply = admin.next(request)
-            if reply.WhichOneof("op") == "model_load":
-                break
-            self.assertEqual(reply.WhichOneof("op"), "model_load_progress")
-            self.assertLessEqual(reply.model_load_progress.permille, 1000)
-        self.assertEqual(reply.model_load.model.state, pb.MODEL_STATE_READY)
+        self.assertEqual(admin.load(name).state, pb.MODEL_STATE_READY)
         self.assertEqual(app.generate(prompt("Before and after", 8, ignore_end=True)).tokens, expected)
 
     def test_unload_of_a_model_in_use(self):
@@ -75,9 +68,7 @@ class Models(DaemonCase):
                                       pb.ERROR_CODE_INVALID_ARGUMENT))):
             with self.subTest(path=path):
                 with self.assertRaises(Refused) as caught:
-                    request = admin.send(model_load=pb.ModelLoadRequest(model=str(path)))
-                    while admin.next(request).WhichOneof("op") != "model_load":
-                        pass
+                    admin.load(path)
                 self.assertIn(caught.exception.code, codes, caught.exception)
                 self.assertIn(path.name, caught.exception.error.message)
         # The model that was there is untouched.
@@ -93,22 +84,34 @@ class BadModelAtStart(unittest.TestCase):
             bad.write_bytes(model.read(5_000_000))
         daemon = Daemon(f"--model={bad}", model=None, wait=False, cache=folder / "cache")
         daemon.wait_notice("READY=1")
-        connection = daemon.connect()
-        deadline = time.monotonic() + 60 * SLOW
-        while True:
-            shown = connection.call(model_show=pb.ModelShowRequest()).model_show.model
-            if shown.state == pb.MODEL_STATE_FAILED:
-                break
-            self.assertLess(time.monotonic(), deadline, shown)
-            time.sleep(0.05)
+        shown = daemon.wait_model(60, pb.MODEL_STATE_FAILED)
         self.assertIn("cut.gguf", shown.detail)
         with self.assertRaises(Refused) as caught:
-            connection.generate(prompt("Hello", 2))
+            daemon.connect().generate(prompt("Hello", 2))
         self.assertIn(caught.exception.code, (pb.ERROR_CODE_MODEL_CORRUPT, pb.ERROR_CODE_MODEL_NOT_READY))
         daemon.stop()
 
 
-class DamagedFiles(unittest.TestCase):
+class Damaged(unittest.TestCase):
+    def loads(self, daemon, admin, path, cut):
+        """Whether the daemon loads a damaged file: else its error names the file. One that is cut short it must refuse."""
+        try:
+            name = admin.load(path).name
+        except Refused as error:
+            self.assertIn(path.stem, error.error.message)
+            return False
+        self.assertFalse(cut, f"{path.name}: a file that was cut short was loaded")
+        # It is a model all the same: it must not break what runs it.
+        try:
+            admin.generate(prompt("Hello", 2, ignore_end=True, model=name))
+        except Refused:
+            pass
+        daemon.wait_idle()
+        admin.call(model_unload=pb.ModelUnloadRequest(model=name))
+        return True
+
+
+class DamagedFiles(Damaged):
     """200 damaged models: 100 seen by `model show` and `model import`, 100 loaded by a running daemon. Each gives an
     error that names the file, or is a file that is still valid; nothing crashes."""
 
@@ -212,21 +215,7 @@ class DamagedFiles(unittest.TestCase):
         refused = 0
         for number in range(1000, 1000 + self.N):
             path, cut = self.mutant(number)
-            request = admin.send(model_load=pb.ModelLoadRequest(model=str(path)))
-            try:
-                while (reply := admin.next(request)).WhichOneof("op") != "model_load":
-                    pass
-                self.assertFalse(cut, f"{path.name}: a file that was cut short was loaded")
-                # It is a model all the same: it must not break what runs it.
-                try:
-                    admin.generate(prompt("Hello", 2, ignore_end=True, model=reply.model_load.model.name))
-                except Refused:
-                    pass
-                daemon.wait_idle()
-                admin.call(model_unload=pb.ModelUnloadRequest(model=reply.model_load.model.name))
-            except Refused as error:
-                refused += 1
-                self.assertIn(path.stem, error.error.message)
+            refused += not self.loads(daemon, admin, path, cut)
             path.unlink()
             for package in cache.rglob("*.cgm"):
                 package.unlink()
@@ -235,7 +224,7 @@ class DamagedFiles(unittest.TestCase):
         daemon.stop()
 
 
-class DamagedPackages(unittest.TestCase):
+class DamagedPackages(Damaged):
     """The same for .cgm files, which are GGUF files with keys of ours."""
 
     def test_load(self):
@@ -259,20 +248,7 @@ class DamagedPackages(unittest.TestCase):
                     data[generator.randrange(head if number % 3 == 1 else len(data))] = generator.randrange(256)
             path.write_bytes(data)
             del data
-            request = admin.send(model_load=pb.ModelLoadRequest(model=str(path)))
-            try:
-                while (reply := admin.next(request)).WhichOneof("op") != "model_load":
-                    pass
-                self.assertNotEqual(number % 3, 0, "a package that was cut short was loaded")
-                name = reply.model_load.model.name
-                try:
-                    admin.generate(prompt("Hello", 2, ignore_end=True, model=name))
-                except Refused:
-                    pass
-                daemon.wait_idle()
-                admin.call(model_unload=pb.ModelUnloadRequest(model=name))
-            except Refused as error:
-                self.assertIn(path.name, error.error.message)
+            self.loads(daemon, admin, path, cut=number % 3 == 0)
             path.unlink()
         daemon.stop()
 
@@ -331,23 +307,13 @@ class Import(unittest.TestCase):
             self.skipTest("needs to mount a small file system: run as root")
         daemon = Daemon(wait=False, cache=disk)
         daemon.wait_notice("READY=1")
-        connection = daemon.connect()
-        deadline = time.monotonic() + 120 * SLOW
-        while True:
-            shown = connection.call(model_show=pb.ModelShowRequest()).model_show.model
-            if shown.state == pb.MODEL_STATE_FAILED:
-                break
-            self.assertLess(time.monotonic(), deadline, shown)
-            time.sleep(0.05)
+        shown = daemon.wait_model(120, pb.MODEL_STATE_FAILED)
         self.assertRegex(shown.detail, "(?i)no space|full|free some space")
         self.assertEqual([path for path in disk.rglob("*") if path.is_file() and path.stat().st_size > 4096], [])
         # The service lives; when there is room again, loading succeeds.
         subprocess.run(["mount", "-o", "remount,size=2g", disk], check=True)
-        admin = daemon.connect(admin=True)
-        request = admin.send(model_load=pb.ModelLoadRequest(model=shown.name))
-        while admin.next(request, 300 * SLOW).WhichOneof("op") != "model_load":
-            pass
-        self.assertTrue(connection.generate(prompt("Hello", 2, ignore_end=True)).tokens)
+        daemon.connect(admin=True).load(shown.name, 300 * SLOW)
+        self.assertTrue(daemon.connect().generate(prompt("Hello", 2, ignore_end=True)).tokens)
         daemon.stop()
 
     def test_two_daemons_import_at_once(self):

@@ -143,6 +143,14 @@ class Connection:
     def detokenize(self, tokens, **options):
         return self.call(detokenize=pb.DetokenizeRequest(tokens=tokens, **options)).detokenize.text
 
+    def load(self, model, timeout=None):
+        """Loads a model, by name or by path, and waits for it; each of the messages on the way has `timeout`."""
+        request = self.send(model_load=pb.ModelLoadRequest(model=str(model)))
+        while (reply := self.next(request, timeout)).WhichOneof("op") != "model_load":
+            assert reply.WhichOneof("op") == "model_load_progress", reply
+            assert reply.model_load_progress.permille <= 1000, reply
+        return reply.model_load.model
+
     def start(self, request):
         """Sends a GenerateRequest; a Generation to read it from."""
         return Generation(self, self.send(generate=request), request)

@@ -6,24 +6,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include <cmocka.h>
 
 #include "importer/importer.h"
+#include "test/unit/tokenizer_golden.h"
 
 const char *real_model_path(void) {
     static char path[PATH_MAX];
-    const char *named = getenv("COORDGEN_MODEL"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 
-    if (named && *named)
-        return named;
-    if (cache && *cache)
-        snprintf(path, sizeof(path), "%s/coordgen/fetched/smollm2-135m.gguf", cache);
-    else
-        snprintf(path, sizeof(path), "%s/.cache/coordgen/fetched/smollm2-135m.gguf", home ? home : "");
-    return path;
+    return golden_model_path(GOLDEN_DEFAULT_MODEL, path, sizeof(path));
 }
 
 void real_model_open(RealModel *model, EngineDevice device, Isa isa, unsigned int threads, uint32_t chunk_tokens) {

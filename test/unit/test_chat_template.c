@@ -20,57 +20,40 @@
 
 /* --- golden renderings ------------------------------------------------------------------------------------------------ */
 
-static void check_golden(const char *model) {
-    GoldenModel golden;
+static void check_line(const GoldenModel *golden, const json_t *line) {
+    const json_t *array = json_object_get(line, "messages");
+    _cleanup_(token_list_deinit) TokenList list = { 0 };
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+    size_t n_messages = json_array_size(array);
+    ChatMessage messages[16];
     ChatTemplate chat;
-    char name[128];
-    size_t n = 0;
-    json_t *line;
-    FILE *file;
+    ErrText err;
 
-    if (!golden_model_open(&golden, model))
-        skip();
-    chat_template_init(&chat, golden.file);
+    chat_template_init(&chat, golden->file);
     assert_int_equal(chat.format, CHAT_FORMAT_CHATML);
-    snprintf(name, sizeof(name), "%s.chat.jsonl", model);
-    file = golden_open(name);
-    while ((line = golden_next(file))) {
-        const json_t *array = json_object_get(line, "messages");
-        _cleanup_(token_list_deinit) TokenList list = { 0 };
-        _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
-        size_t n_messages = json_array_size(array);
-        ChatMessage messages[16];
-        ErrText err;
+    assert_in_range(n_messages, 1, ARRAY_LEN(messages));
+    for (size_t i = 0; i < n_messages; i++) {
+        const json_t *message = json_array_get(array, i), *content = json_object_get(message, "content");
+        const char *role = json_string_value(json_object_get(message, "role"));
 
-        assert_in_range(n_messages, 1, ARRAY_LEN(messages));
-        for (size_t i = 0; i < n_messages; i++) {
-            const json_t *message = json_array_get(array, i), *content = json_object_get(message, "content");
-            const char *role = json_string_value(json_object_get(message, "role"));
-
-            messages[i] = (ChatMessage){ .role = !strcmp(role, "system") ? CHAT_ROLE_SYSTEM
-                                                 : !strcmp(role, "user") ? CHAT_ROLE_USER
-                                                                         : CHAT_ROLE_ASSISTANT,
-                                         .text = json_string_value(content),
-                                         .len_bytes = json_string_length(content) };
-        }
-        assert_int_equal(chat_template_render(&chat, golden.tokenizer, messages, n_messages, &text, &err), 0);
-        assert_string_equal(text.data, json_string_value(json_object_get(line, "prompt")));
-        assert_int_equal(chat_template_encode(&chat, golden.tokenizer, messages, n_messages, &list, &err), 0);
-        golden_check_ids(&list, json_object_get(line, "ids"), "chat", text.data);
-        json_decref(line);
-        n++;
+        messages[i] = (ChatMessage){ .role = !strcmp(role, "system") ? CHAT_ROLE_SYSTEM
+                                             : !strcmp(role, "user") ? CHAT_ROLE_USER
+                                                                     : CHAT_ROLE_ASSISTANT,
+                                     .text = json_string_value(content),
+                                     .len_bytes = json_string_length(content) };
     }
-    fclose(file);
-    golden_model_deinit(&golden);
-    assert_true(n >= 4);
+    assert_int_equal(chat_template_render(&chat, golden->tokenizer, messages, n_messages, &text, &err), 0);
+    assert_string_equal(text.data, json_string_value(json_object_get(line, "prompt")));
+    assert_int_equal(chat_template_encode(&chat, golden->tokenizer, messages, n_messages, &list, &err), 0);
+    golden_check_ids(&list, json_object_get(line, "ids"), "chat", text.data);
 }
 
 static void test_chat_template_golden_smollm2(void **state) {
-    check_golden("smollm2-135m");
+    golden_each("smollm2-135m", "chat", 4, check_line);
 }
 
 static void test_chat_template_golden_qwen(void **state) {
-    check_golden("qwen2.5-coder-0.5b");
+    golden_each("qwen2.5-coder-0.5b", "chat", 4, check_line);
 }
 
 /* A base model: refused, with the remedy. */

@@ -1,6 +1,7 @@
 /* Tokenizers: golden vectors of real models, small tables written here, and files that are wrong. */
 #undef NDEBUG
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,50 +59,33 @@ static void check_round_trip(const Tokenizer *tokenizer, const char *text, size_
 
 /* --- golden vectors ------------------------------------------------------------------------------------------------- */
 
-static void check_golden(const char *model) {
-    GoldenModel golden;
-    char name[128];
-    size_t n = 0;
-    json_t *line;
-    FILE *file;
+static void check_line(const GoldenModel *golden, const json_t *line) {
+    const json_t *text = json_object_get(line, "text"), *ids = json_object_get(line, "ids");
+    const json_t *ids_special = json_object_get(line, "ids_special");
+    ErrText err;
 
-    if (!golden_model_open(&golden, model))
-        skip();
-    snprintf(name, sizeof(name), "%s.tokens.jsonl", model);
-    file = golden_open(name);
-    while ((line = golden_next(file))) {
-        const json_t *text = json_object_get(line, "text"), *ids = json_object_get(line, "ids");
-        const json_t *ids_special = json_object_get(line, "ids_special");
-        ErrText err;
+    for (int special = 0; special < 2; special++) {
+        unsigned int flags = special ? TOKENIZE_ADD_SPECIAL | TOKENIZE_PARSE_SPECIAL : 0;
+        _cleanup_(token_list_deinit) TokenList list = { 0 };
 
-        for (int special = 0; special < 2; special++) {
-            _cleanup_(token_list_deinit) TokenList list = { 0 };
-
-            assert_int_equal(tokenizer_encode(golden.tokenizer, json_string_value(text), json_string_length(text),
-                                              special ? TOKENIZE_ADD_SPECIAL | TOKENIZE_PARSE_SPECIAL : 0, &list, &err),
-                             0);
-            golden_check_ids(&list, special && ids_special ? ids_special : ids, special ? "special" : "plain",
-                             json_string_value(text));
-        }
-        json_decref(line);
-        n++;
+        assert_int_equal(
+            tokenizer_encode(golden->tokenizer, json_string_value(text), json_string_length(text), flags, &list, &err),
+            0);
+        golden_check_ids(&list, special && ids_special ? ids_special : ids, special ? "special" : "plain",
+                         json_string_value(text));
     }
-    fclose(file);
-    golden_model_deinit(&golden);
-    print_message("%s: %zu texts\n", model, n);
-    assert_true(n >= 77);
 }
 
 static void test_tokenizer_golden_smollm2(void **state) {
-    check_golden("smollm2-135m");
+    golden_each("smollm2-135m", "tokens", 77, check_line);
 }
 
 static void test_tokenizer_golden_qwen(void **state) {
-    check_golden("qwen2.5-coder-0.5b");
+    golden_each("qwen2.5-coder-0.5b", "tokens", 77, check_line);
 }
 
 static void test_tokenizer_golden_gemma(void **state) {
-    check_golden("gemma3-270m");
+    golden_each("gemma3-270m", "tokens", 77, check_line);
 }
 
 static void test_tokenizer_real_tables(void **state) {

@@ -42,7 +42,8 @@ const char *account_name(AccountId id);
 int account_charge(AccountTable *table, AccountId id, Bill *bill, uint64_t bytes);
 void bill_settle(Bill *bill);
 
-/* Memory that is charged while it lives: zeroed, aligned to 64 bytes at least (page-aligned, huge pages asked for when large). */
+/* Memory that is charged while it lives: zeroed, aligned to 64 bytes at least (when large: to pages, and huge pages are
+ * asked for). */
 typedef struct AccountedBlock {
     void *data;
     size_t len_bytes;

@@ -3,9 +3,9 @@
  * left; a worker that comes late finds it closed and goes on waiting. So the caller waits only for workers that took a
  * range, never for one that the system has not scheduled: on a loaded machine the loop degrades to the caller's speed.
  *
- * A worker that was preempted in the middle of a range still holds everybody up, and a worker that spins takes time from
- * the caller when both share a processor. So when the caller is preempted or waits again and again (the processors are
- * busy with something else) it works alone for a while, longer each time a new try fails.
+ * A worker that was preempted in the middle of a range still holds everybody up, and a worker that spins takes time
+ * from the caller when both share a processor. So when the caller is preempted or waits again and again (the processors
+ * are busy with something else) it works alone for a while, longer each time a new try fails.
  *
  * The gate is one word: bit 16 says open, the low 16 bits count the workers inside. Workers spin for a short while
  * after a loop, because the next operator usually follows at once, and then park.
@@ -180,8 +180,8 @@ unsigned int worker_pool_n_threads(const WorkerPool *pool) {
     return pool->n_threads;
 }
 
-/* A window is bad when waiting ate what the workers brought (alone, the caller would need n_threads times its own share),
- * or when the system took the processor from the caller. */
+/* A window is bad when waiting ate what the workers brought (alone, the caller would need n_threads times its own
+ * share), or when the system took the processor from the caller. */
 static void judge_workers(WorkerPool *pool, uint64_t own_ns, uint64_t wait_ns) {
     struct rusage usage;
     bool is_bad;

@@ -61,9 +61,9 @@ static const SettingChoice target_choices[] = {
 
 const Setting config_settings[] = {
     TEXT("listen", listen, "", "socket for apps, PATH or unix:PATH (default: api.sock in the runtime directory)"),
-    TEXT(
-        "admin-listen", admin_listen, "",
-        "socket for administrators (default: admin.sock beside the default of --listen; none when only --listen is given)"),
+    TEXT("admin-listen", admin_listen, "",
+         "socket for administrators (default: admin.sock beside the default of --listen; none when only --listen is "
+         "given)"),
     PATH("model", model, "", "the default model: a .gguf (imported on first use) or a .cgm"),
     PATH("model-dir", model_dir, "", "folder of further models that can be loaded by name"),
     PATH("cache-dir", cache_dir, NULL, "folder of imported models"),

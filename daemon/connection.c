@@ -28,7 +28,7 @@ int connection_peer(int fd, uid_t *uidp, pid_t *pidp) {
     return 0;
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 /* Callers further up still hold the pointer, so the object itself goes only when the loop is back at its top. */
 static void die(Connection *connection) {
@@ -84,7 +84,7 @@ void connection_close_when_written(Connection *connection) {
         die(connection);
 }
 
-/* ---- output ---------------------------------------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------------------------------------ */
 
 size_t connection_unsent_bytes(const Connection *connection) {
     return evbuffer_get_length(bufferevent_get_output(connection->stream));
@@ -155,7 +155,7 @@ void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint3
     connection_close_when_written(connection);
 }
 
-/* ---- input ----------------------------------------------------------------------------------------------------------- */
+/* ---- input ------------------------------------------------------------------------------------------------------- */
 
 /* A whole frame is at the front of the input. */
 static void take_frame(Connection *connection, const uint8_t *body, size_t len_bytes) {
@@ -282,7 +282,7 @@ static void on_frame_timeout(evutil_socket_t fd, short what, void *arg) {
                     "a frame did not arrive whole within %" PRIu32 " ms", connection->server->config->frame_timeout_ms);
 }
 
-/* ---- the beginning --------------------------------------------------------------------------------------------------- */
+/* ---- the beginning ----------------------------------------------------------------------------------------------- */
 
 void connection_refuse(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text) {
     Coordgen__V1__Response response;

@@ -31,7 +31,7 @@ struct EngineThread {
     _Atomic uint64_t busy_since_ns;
 };
 
-/* ---- news ---------------------------------------------------------------------------------------------------------- */
+/* ---- news -------------------------------------------------------------------------------------------------------- */
 
 /* The last touch of the job: from here on it is the loop's. */
 static void finish(EngineThread *thread, Job *job, GenerationEnd end, int result, const ErrText *err) {
@@ -64,7 +64,7 @@ static int finish_code(EngineThread *thread, Job *job, int code, const ErrText *
     return code;
 }
 
-/* ---- generate ------------------------------------------------------------------------------------------------------ */
+/* ---- generate ---------------------------------------------------------------------------------------------------- */
 
 /* Prompt text to tokens. Return: 0, JOB_E_*, -errno. */
 static int encode(const Job *job, TokenList *list, ErrText *err) {
@@ -207,7 +207,7 @@ static bool generate_turn(EngineThread *thread, Job *job) {
     return true;
 }
 
-/* ---- small jobs ---------------------------------------------------------------------------------------------------- */
+/* ---- small jobs -------------------------------------------------------------------------------------------------- */
 
 static int tokenize(Job *job, JobNews *news, ErrText *err) {
     const Tokenizer *tokenizer = engine_tokenizer(job->engine);
@@ -289,7 +289,7 @@ static int serve_small(EngineThread *thread, Job *job) {
     return finish_code(thread, job, r, &err);
 }
 
-/* ---- the thread ---------------------------------------------------------------------------------------------------- */
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
 
 static bool may_run(Job *job) {
     return !atomic_load(&job->paused) || atomic_load(&job->cancelled);

@@ -58,7 +58,7 @@ static Request *new_request(Connection *connection, Coordgen__V1__Request **mess
     return request;
 }
 
-/* ---- input ----------------------------------------------------------------------------------------------------------- */
+/* ---- input ------------------------------------------------------------------------------------------------------- */
 
 /* The message's texts, as the engine wants them; they stay in the message. 0 or an error code that was sent. */
 static int take_messages(Request *request, const Coordgen__V1__Messages *messages) {
@@ -102,7 +102,7 @@ static bool text_fits(Connection *connection, uint64_t request_id, size_t len_by
     return false;
 }
 
-/* ---- generate -------------------------------------------------------------------------------------------------------- */
+/* ---- generate ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t random_seed(void) {
     uint64_t seed;
@@ -172,7 +172,7 @@ void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, s
     enter(request);
 }
 
-/* ---- tokens ---------------------------------------------------------------------------------------------------------- */
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
 void handle_tokenize(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes) {
     const Coordgen__V1__TokenizeRequest *tokenize = (*messagep)->tokenize;

@@ -125,7 +125,8 @@ void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep,
     if (model->stage != MODEL_READY && !model_is_coming(model)) {
         if (!connection->may_administer && !server->config->api_may_load) {
             reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
-                        "only administrators load models: use the administrators' socket, be root, or set api-may-load = yes");
+                        "only administrators load models: use the administrators' socket, be root, or set "
+                        "api-may-load = yes");
             return;
         }
         if (model_load(model, &err)) {
@@ -152,7 +153,8 @@ void handle_model_unload(Connection *connection, Coordgen__V1__Request **message
 
     if (!connection->may_administer && !server->config->api_may_load) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
-                    "only administrators unload models: use the administrators' socket, be root, or set api-may-load = yes");
+                    "only administrators unload models: use the administrators' socket, be root, or set "
+                    "api-may-load = yes");
         return;
     }
     model = handler_find_model(connection, request_id, (*messagep)->model_unload->model, "model_unload.model");

@@ -109,7 +109,7 @@ void listener_close(Listener *listener) {
     *listener = (Listener){ .fd = -1 };
 }
 
-/* ---- systemd --------------------------------------------------------------------------------------------------------- */
+/* ---- systemd ----------------------------------------------------------------------------------------------------- */
 
 static int take_over(ListenerSet *set, int fd, const char *name, size_t n_fds, ErrText *err) {
     static const struct {
@@ -160,7 +160,7 @@ static int open_from_systemd(ListenerSet *set, ErrText *err) {
     return 0;
 }
 
-/* ---- both ------------------------------------------------------------------------------------------------------------ */
+/* ---- both -------------------------------------------------------------------------------------------------------- */
 
 static int add(ListenerSet *set, const char *address, bool is_admin, ErrText *err) {
     int r = listener_open(&set->listeners[set->n], address, is_admin, err);

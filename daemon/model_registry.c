@@ -76,7 +76,7 @@ bool model_is_coming(const Model *model) {
     return model->stage == MODEL_IMPORTING || model->stage == MODEL_LOADING;
 }
 
-/* ---- what there is --------------------------------------------------------------------------------------------------- */
+/* ---- what there is ----------------------------------------------------------------------------------------------- */
 
 static bool suits_device(const ModelRegistry *registry, const char *path, ErrText *err) {
     if (ends_with(path, EXTENSION_GGUF))
@@ -182,7 +182,7 @@ void model_registry_scan(ModelRegistry *registry) {
     closedir(folder);
 }
 
-/* ---- loading --------------------------------------------------------------------------------------------------------- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 static void fail(Model *model, bool is_corrupt, const char *text) {
     model->is_corrupt = is_corrupt;

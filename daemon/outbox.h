@@ -1,4 +1,4 @@
-/* News of jobs on their way from the engine thread to the loop: a list under a lock and an eventfd that wakes the loop. */
+/* News of jobs on their way from the engine thread to the loop: a list under a lock, an eventfd that wakes the loop. */
 #ifndef COORDGEN_DAEMON_OUTBOX_H
 #define COORDGEN_DAEMON_OUTBOX_H
 

@@ -21,7 +21,7 @@ static uint64_t since_us(uint64_t from_ns, uint64_t to_ns) {
     return from_ns && to_ns > from_ns ? (to_ns - from_ns) / 1000 : 0;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------ */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static Request *request_free(Request *request) {
     if (!request)
@@ -151,7 +151,7 @@ void request_submit(Request *request) {
     engine_thread_submit(request->server->engine_thread, &request->job);
 }
 
-/* ---- errors ---------------------------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 void request_fail(Request *request, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *field,
                   const char *format, ...) {
@@ -235,7 +235,7 @@ static void fail_by_result(Request *request, const JobNews *news) {
     request_fail(request, code, retry_ms, field, "%s", text);
 }
 
-/* ---- generate -------------------------------------------------------------------------------------------------------- */
+/* ---- generate ---------------------------------------------------------------------------------------------------- */
 
 static void send_progress(Request *request, uint64_t now_ns, uint32_t position) {
     Coordgen__V1__Response response;
@@ -407,7 +407,7 @@ static void generation_news(Request *request, const JobNews *news) {
         finish_generation(request, news->end);
 }
 
-/* ---- tokens ---------------------------------------------------------------------------------------------------------- */
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
 static bool finish_tokenize(Request *request, const JobNews *news) {
     _cleanup_(freep) ProtobufCBinaryData *pieces = calloc(news->n_marks + 1, sizeof(*pieces));
@@ -473,7 +473,7 @@ void request_on_news(Request *request, JobNews *news) {
         small_news(request, news);
 }
 
-/* ---- cancel and model loads ------------------------------------------------------------------------------------------ */
+/* ---- cancel and model loads -------------------------------------------------------------------------------------- */
 
 void request_cancel(Request *request) {
     assert_on_loop(&request->server->loop);

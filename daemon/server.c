@@ -27,7 +27,7 @@ static struct timeval timeval_of(uint64_t ms) {
     return (struct timeval){ .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
 }
 
-/* ---- status ---------------------------------------------------------------------------------------------------------- */
+/* ---- status ------------------------------------------------------------------------------------------------------ */
 
 static void status_text(const Server *server, char *text, size_t room_bytes) {
     const Model *model = server->models.default_model;
@@ -62,7 +62,7 @@ uint32_t server_retry_ms(const Server *server) {
     return admission_retry_ms(&server->admission);
 }
 
-/* ---- connections ----------------------------------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------------------------------- */
 
 void server_add_connection(Server *server, Connection *connection) {
     TAILQ_INSERT_TAIL(&server->connections, connection, link);
@@ -142,7 +142,7 @@ static void check_descriptors(Config *config) {
     }
 }
 
-/* ---- the loop's work --------------------------------------------------------------------------------------------------- */
+/* ---- the loop's work --------------------------------------------------------------------------------------------- */
 
 void server_pump(Server *server) {
     event_active(server->settle, 0, 0);
@@ -218,7 +218,7 @@ static void on_model_change(void *arg, Model *model) {
     server_pump(arg);
 }
 
-/* ---- watchdog ---------------------------------------------------------------------------------------------------------- */
+/* ---- watchdog ---------------------------------------------------------------------------------------------------- */
 
 /* The loop lives, or this would not run; the engine thread lives when it is idle or has done something of late. */
 static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
@@ -240,7 +240,7 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
     server->was_late = late;
 }
 
-/* ---- signals ----------------------------------------------------------------------------------------------------------- */
+/* ---- signals ----------------------------------------------------------------------------------------------------- */
 
 static void cancel_all(Server *server) {
     Connection *connection;
@@ -339,7 +339,7 @@ static void on_signal(evutil_socket_t number, short what, void *arg) {
     event_base_loopbreak(server->loop.base);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void set_limits(AccountTable *accounts, const Config *config) {
     account_table_init(accounts);

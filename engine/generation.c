@@ -142,7 +142,7 @@ void generation_cancel(Generation *generation) {
     atomic_store_explicit(&generation->cancelled, true, memory_order_relaxed);
 }
 
-/* --- output text ---------------------------------------------------------------------------------------------------- */
+/* --- output text -------------------------------------------------------------------------------------------------- */
 
 /* Where the first stop string begins in the pending text, or -1. */
 static ssize_t find_stop(const Generation *generation) {
@@ -224,7 +224,7 @@ static int take_token(Generation *generation, uint32_t token, GenerationDeltaFn 
     return 0;
 }
 
-/* --- steps ---------------------------------------------------------------------------------------------------------- */
+/* --- steps -------------------------------------------------------------------------------------------------------- */
 
 /**
  * generation_step() - one prefill chunk, or one token

@@ -14,14 +14,14 @@
 
 /* --- patterns --------------------------------------------------------------------------------------------------- */
 
-/* \s of the models' own splitters is Unicode White_Space. PCRE2's, with UCP, has U+180E too, so the set is spelled out. */
+/* \s of the models' own splitters is Unicode White_Space. PCRE2's, with UCP, has U+180E too: the set is spelled out. */
 #define SPACES                                                                                                         \
     "\\x{9}-\\x{D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
 /* PCRE2 10.42 knows Unicode 14, the models' splitters 15.1: what became letter, number or punctuation in between. */
-#define LETTERS                                                                                                          \
-    "\\p{L}\\x{1123F}\\x{11240}\\x{11F02}\\x{11F04}-\\x{11F10}\\x{11F12}-\\x{11F33}\\x{1342F}\\x{13441}-\\x{13446}"      \
-    "\\x{1B132}\\x{1B155}\\x{1DF25}-\\x{1DF2A}\\x{1E030}-\\x{1E06D}\\x{1E4D0}-\\x{1E4EB}\\x{2B739}\\x{2EBF0}-\\x{2EE5D}" \
-    "\\x{31350}-\\x{323AF}"
+#define LETTERS                                                                                                        \
+    "\\p{L}\\x{1123F}\\x{11240}\\x{11F02}\\x{11F04}-\\x{11F10}\\x{11F12}-\\x{11F33}\\x{1342F}\\x{13441}-\\x{13446}"    \
+    "\\x{1B132}\\x{1B155}\\x{1DF25}-\\x{1DF2A}\\x{1E030}-\\x{1E06D}\\x{1E4D0}-\\x{1E4EB}\\x{2B739}"                    \
+    "\\x{2EBF0}-\\x{2EE5D}\\x{31350}-\\x{323AF}"
 #define NUMBERS "\\p{N}\\x{11F50}-\\x{11F59}\\x{1D2C0}-\\x{1D2D3}\\x{1E4F0}-\\x{1E4F9}"
 #define PUNCTUATION "\\p{P}\\x{11B00}-\\x{11B09}\\x{11F43}-\\x{11F4F}"
 

@@ -33,7 +33,8 @@ bool pretokenizer_whole_words_first(const Pretokenizer *pretokenizer);
 bool pretokenizer_adds_bos(const Pretokenizer *pretokenizer); /* unless the file says otherwise */
 uint64_t pretokenizer_memory_bytes(const Pretokenizer *pretokenizer);
 
-/* Replaces the contents of pieces; they add up to the text. Any bytes; len_bytes < 2^31. 0, -ENOMEM, -EIO (PCRE2; err says). */
+/* Replaces the contents of pieces; they add up to the text. Any bytes; len_bytes < 2^31. 0, -ENOMEM, -EIO (PCRE2; err
+ * says). */
 int pretokenizer_split(const Pretokenizer *pretokenizer, const char *text, size_t len_bytes, PieceList *pieces,
                        ErrText *err);
 

@@ -37,7 +37,7 @@ int symbol_merge_add(SymbolMerge *merge, uint32_t len_bytes, uint32_t id) {
     return 0;
 }
 
-/* --- heap, smallest order first: four children a node, which lie side by side --------------------------------------- */
+/* --- heap, smallest order first: four children a node, which lie side by side ------------------------------------- */
 
 #define CHILDREN 4
 
@@ -94,7 +94,8 @@ static int offer_pair(SymbolMerge *merge, uint32_t left, uint32_t right, const c
                             });
 }
 
-/* symbol_merge_run() - merges until no adjacent pair may merge: always the pair of the best priority, the leftmost on ties
+/* symbol_merge_run() - merges until no adjacent pair may merge: always the pair of the best priority, of equal ones the
+ * leftmost
  *
  * A heap of candidates, some of them stale: O(n log n) for n symbols, because each merge offers two new pairs. */
 int symbol_merge_run(SymbolMerge *merge, const char *text, MergeRule *rule, const void *model) {

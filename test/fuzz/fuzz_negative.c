@@ -1,4 +1,4 @@
-/* Proves that the fuzzer can fail: it reads past its input as soon as that begins with "bad". Never part of a corpus. */
+/* Proves that the fuzzer can fail: it reads past its input as soon as that begins with "bad". Never in a corpus. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

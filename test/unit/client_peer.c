@@ -187,7 +187,7 @@ void peer_end(Peer *peer, CoordgenClient *client) {
     assert_int_equal(pthread_join(peer->thread, NULL), 0);
 }
 
-/* --- scripts that several programs use --------------------------------------------------------------------------------- */
+/* --- scripts that several programs use ---------------------------------------------------------------------------- */
 
 void peer_play_nothing(Peer *peer) {
     while (!atomic_load(&peer->done))
@@ -225,7 +225,7 @@ void peer_play_silence(Peer *peer) {
         peer_status(peer, status->request_id);
 }
 
-/* --- what a request's events were ------------------------------------------------------------------------------------ */
+/* --- what a request's events were --------------------------------------------------------------------------------- */
 
 int seen_add(void *arg, const CoordgenEvent *event) {
     Seen *seen = arg;

@@ -46,7 +46,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* --- the project's own ---------------------------------------------------------------------------------------------- */
+/* --- the project's own -------------------------------------------------------------------------------------------- */
 
 static void test_calibration_text_is_what_was_written(void **state) {
     char hex[SHA256_HEX_BYTES];
@@ -79,7 +79,7 @@ static void test_calibration_text_is_the_default(void **state) {
     calibration_deinit(&text);
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------------ */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 static void refused(Fixture *fixture, int code, const char *words) {
     CalibrationText text = { .name = "untouched" };
@@ -164,7 +164,7 @@ static void test_calibration_text_length_cap(void **state) {
     refused(fixture, CALIBRATION_E_UNUSABLE, "64 MiB");
 }
 
-/* --- windows ---------------------------------------------------------------------------------------------------------- */
+/* --- windows ------------------------------------------------------------------------------------------------------ */
 
 static Tokenizer *new_tokenizer(const TokenizerSpec *spec) {
     TokenizerFixture fixture;
@@ -325,7 +325,7 @@ static void test_calibration_windows_of_long_tokens(void **state) {
     tokenizer_free(tokenizer);
 }
 
-/* --- the real tokenizers ---------------------------------------------------------------------------------------------- */
+/* --- the real tokenizers ------------------------------------------------------------------------------------------ */
 
 static void check_model(const char *model, size_t n_tokens, bool bos) {
     _cleanup_(token_list_deinit) TokenList list = { 0 };

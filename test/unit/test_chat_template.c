@@ -18,7 +18,7 @@
 #define ASSISTANT(s)                                                                                                   \
     { CHAT_ROLE_ASSISTANT, s, sizeof(s) - 1 }
 
-/* --- golden renderings ------------------------------------------------------------------------------------------------ */
+/* --- golden renderings -------------------------------------------------------------------------------------------- */
 
 static void check_line(const GoldenModel *golden, const json_t *line) {
     const json_t *array = json_object_get(line, "messages");
@@ -108,7 +108,7 @@ static void test_chat_template_injection_real(void **state) {
     }
 }
 
-/* --- formats on a small table ----------------------------------------------------------------------------------------- */
+/* --- formats on a small table ------------------------------------------------------------------------------------- */
 
 static void check_render(const char *source, const ChatMessage *messages, size_t n_messages, const char *wanted) {
     TokenizerSpec spec = fixture_bpe_spec("qwen2");
@@ -155,8 +155,8 @@ static int refused(const char *source, const ChatMessage *messages, size_t n_mes
 }
 
 static const char chatml_plain[] =
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
-    "{% endfor %}";
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'"
+    "}}{% endfor %}";
 static const char chatml_escaped[] =
     "{%- if tools %}{{- '<|im_start|>system\\n' }}{%- else %}{%- if messages[0]['role'] == 'system' %}"
     "{{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}{%- else %}"

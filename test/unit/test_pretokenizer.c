@@ -142,7 +142,8 @@ static void test_pretokenizer_names(void **state) {
     assert_null(pretokenizer);
 }
 
-/* A byte that is no UTF-8 is a character that is neither letter nor number nor space; its neighbours stay what they are. */
+/* A byte that is no UTF-8 is a character that is neither letter nor number nor space; its neighbours stay what they
+ * are. */
 static void test_pretokenizer_ill_formed(void **state) {
     check_pieces("qwen2", "a|\xff"
                           "b| \xff\xfe|c");

@@ -57,7 +57,7 @@ static void check_round_trip(const Tokenizer *tokenizer, const char *text, size_
         assert_memory_equal(out.data, text, len_bytes);
 }
 
-/* --- golden vectors ------------------------------------------------------------------------------------------------- */
+/* --- golden vectors ----------------------------------------------------------------------------------------------- */
 
 static void check_line(const GoldenModel *golden, const json_t *line) {
     const json_t *text = json_object_get(line, "text"), *ids = json_object_get(line, "ids");
@@ -114,7 +114,7 @@ static void test_tokenizer_real_tables(void **state) {
     golden_model_deinit(&golden);
 }
 
-/* --- small tables --------------------------------------------------------------------------------------------------- */
+/* --- small tables ------------------------------------------------------------------------------------------------- */
 
 #define SPACE 0x20
 
@@ -269,7 +269,7 @@ static void test_tokenizer_absent_bytes_are_left_out(void **state) {
     tokenizer_free(tokenizer);
 }
 
-/* --- round trips ---------------------------------------------------------------------------------------------------- */
+/* --- round trips -------------------------------------------------------------------------------------------------- */
 
 static uint64_t next_random(uint64_t *random) {
     *random ^= *random << 13;
@@ -389,7 +389,7 @@ static void test_tokenizer_threads(void **state) {
     tokenizer_free(tokenizer);
 }
 
-/* --- files that are wrong ------------------------------------------------------------------------------------------- */
+/* --- files that are wrong ----------------------------------------------------------------------------------------- */
 
 static void check_refused(const TokenizerSpec *spec, int code, const char *words) {
     TokenizerFixture fixture;

@@ -145,7 +145,7 @@ static inline TokenizerSpec fixture_bpe_spec(const char *pre) {
     };
 }
 
-/* --- a SentencePiece-style table ------------------------------------------------------------------------------------ */
+/* --- a SentencePiece-style table ---------------------------------------------------------------------------------- */
 
 enum {
     FIXTURE_SPM_UNKNOWN,

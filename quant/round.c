@@ -1,5 +1,6 @@
 #include "quant/round.h"
 
+#include <assert.h>
 #include <float.h>
 #include <string.h>
 
@@ -8,6 +9,29 @@
 /* Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even, for |v| < 2^22. Unlike rintf() it
  * needs no SSE4.1 to stay in vector registers. */
 #define ROUND_MAGIC 0x1.8p23f
+
+/**
+ * round_channel() - round to nearest on the grid of a width
+ * @w:     f32[n], finite
+ * @bits:  1..8
+ * @scale: of scale_search.h; positive and normal, or 0
+ * @q:     out: int8[n], levels of that width; w ~ scale * q
+ *
+ * Within the range of the grid |w - scale * q| <= half the distance of two levels, but for rounding of the last bit:
+ * scale at 1..7 bits, scale / 2 at 8. Thread: any.
+ */
+void round_channel(const float *w, size_t n, int bits, float scale, int8_t *q) {
+    const float inverse = scale > 0 ? 1.0f / scale : 0;
+
+    assert(bits >= GRID_BITS_MIN && bits <= GRID_BITS_MAX);
+    /* Two loops, so that the compiler sees the width's kind outside of them. */
+    if (bits == GRID_BITS_MAX)
+        for (size_t i = 0; i < n; i++)
+            q[i] = (int8_t)round_level(w[i], inverse, GRID_BITS_MAX);
+    else
+        for (size_t i = 0; i < n; i++)
+            q[i] = (int8_t)round_level(w[i], inverse, bits);
+}
 
 /**
  * round_channel_int8() - round to nearest, ties to even, on the grid scale * (-127..127), scale = amax / 127

@@ -1,10 +1,35 @@
-/* Rounding of one output channel to symmetric int8. */
+/* Rounding of one output channel to the levels of its width (grid.h). */
 #ifndef COORDGEN_QUANT_ROUND_H
 #define COORDGEN_QUANT_ROUND_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "quant/grid.h"
+
+/* Nearest level of w, inverse = 1 / scale. The one definition: round_channel(), rounding_error and error-compensated
+ * rounding agree on it to the bit. Ties go away from zero; beyond the largest level it is that one; where the grid has
+ * no zero (1..7 bits), zero becomes +1. */
+static inline int round_level(float w, float inverse, int bits) {
+    float t = fabsf(w) * inverse, top;
+    int level;
+
+    if (bits == GRID_BITS_MAX) {
+        t += 0.5f;
+        top = 127;
+        level = (int)(t < top ? t : top);
+    } else {
+        t *= 0.5f;
+        top = (float)((1 << (bits - 1)) - 1);
+        level = 2 * (int)(t < top ? t : top) + 1;
+    }
+    return w < 0 ? -level : level;
+}
+
+/* q[n] = round_level() of w[n]; a scale of 0 (a channel of zeros) gives the smallest levels. */
+void round_channel(const float *w, size_t n, int bits, float scale, int8_t *q);
 
 /* q[n] in -127..127 and *scalep = amax / 127, x ~ q * scale; false (and nothing written) when a value is not finite. */
 bool round_channel_int8(const float *x, size_t n, int8_t *q, float *scalep);

@@ -1,0 +1,2 @@
+#define ROUNDING_ERROR_NAME rounding_error__avx2
+#include "quant/rounding_error_impl.h"

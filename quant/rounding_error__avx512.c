@@ -1,0 +1,2 @@
+#define ROUNDING_ERROR_NAME rounding_error__avx512
+#include "quant/rounding_error_impl.h"

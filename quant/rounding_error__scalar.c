@@ -1,0 +1,2 @@
+#define ROUNDING_ERROR_NAME rounding_error__scalar
+#include "quant/rounding_error_impl.h"

@@ -1,4 +1,5 @@
-# coordgen: `make help` lists the targets. Variants are variables: CC=clang, SAN=address,undefined, SAN=thread, OPT=.
+# coordgen: `make help` lists the targets. Variants are variables: CC=clang, CC=aarch64-linux-gnu-gcc,
+# SAN=address,undefined, SAN=thread, OPT=.
 # Every compiler and sanitizer has a build directory of its own; a change of other flags rebuilds what is there.
 comma := ,
 empty :=
@@ -7,7 +8,15 @@ VERSION := 0.1.0
 SONAME_MAJOR := 0
 
 CLANG := $(if $(findstring clang,$(notdir $(CC))),clang)
-VARIANT := $(subst $(space),-,$(strip $(CLANG) $(if $(SAN),san-$(subst $(comma),-,$(SAN)))))
+# A compiler for another machine, by its name: aarch64-linux-gnu-gcc, clang --target=aarch64-linux-gnu. Libraries then
+# come from SYSROOT (tools/aarch64-sysroot makes one), or from wherever the environment points pkg-config and CC.
+TARGET := $(or $(patsubst --target=%,%,$(filter --target=%,$(CC))),$(if $(findstring -gcc,$(notdir \
+          $(firstword $(CC)))),$(firstword $(subst -gcc, ,$(notdir $(firstword $(CC)))))))
+CROSS := $(if $(TARGET),$(filter-out $(shell uname -m),$(firstword $(subst -, ,$(TARGET)))))
+TOOL := $(if $(CROSS),$(TARGET)-)
+SYSROOT ?= $(if $(CROSS),$(abspath $(wildcard build/$(CROSS)/sysroot)))
+EMULATOR ?= $(if $(CROSS),qemu-$(CROSS) $(if $(SYSROOT),-L $(SYSROOT)))
+VARIANT := $(subst $(space),-,$(strip $(CROSS) $(CLANG) $(if $(SAN),san-$(subst $(comma),-,$(SAN)))))
 BUILD := build$(if $(VARIANT),/$(VARIANT))
 OBJ := $(BUILD)/obj
 
@@ -17,7 +26,7 @@ OBJ := $(BUILD)/obj
 .SECONDARY:
 
 # Goals that compile nothing themselves, so that they work before the packages are there.
-PLAIN_GOALS := help clean dist lint format check check-long demo install-deps uninstall
+PLAIN_GOALS := help clean dist lint format check check-long demo install-deps install-aarch64 uninstall
 BUILDING := $(filter-out $(PLAIN_GOALS),$(or $(MAKECMDGOALS),all))
 
 # --- packages --------------------------------------------------------------------------------------------------------
@@ -26,17 +35,19 @@ ifneq ($(BUILDING),)
 ifneq ($(shell for tool in pkg-config protoc-c $(firstword $(CC)); do command -v $$tool >/dev/null || echo $$tool; done),)
 $(error One of pkg-config, protoc-c, $(firstword $(CC)) is missing: run tools/install-deps (as root, or with sudo) and then make again)
 endif
-PKGS_MISSING := $(strip $(foreach pkg,$(PKGS),$(shell pkg-config --exists $(pkg) || echo $(pkg))))
+PKG_CONFIG ?= $(if $(SYSROOT),env PKG_CONFIG_PATH= PKG_CONFIG_SYSROOT_DIR=$(SYSROOT) \
+              PKG_CONFIG_LIBDIR=$(SYSROOT)/usr/lib/$(TARGET)/pkgconfig:$(SYSROOT)/usr/share/pkgconfig) pkg-config
+PKGS_MISSING := $(strip $(foreach pkg,$(PKGS),$(shell $(PKG_CONFIG) --exists $(pkg) || echo $(pkg))))
 ifneq ($(PKGS_MISSING),)
-$(error The development files of these libraries are missing: $(PKGS_MISSING). Run tools/install-deps (as root, or with sudo) and then make again)
+$(error The development files of these libraries are missing: $(PKGS_MISSING). Run $(if $(CROSS),tools/$(CROSS)-sysroot,tools/install-deps (as root, or with sudo)) and then make again)
 endif
-PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS))
-BASE_LIBS := $(shell pkg-config --libs nettle) -lm
-CORE_LIBS := $(shell pkg-config --libs libpcre2-8)
-PROTO_LIBS := $(shell pkg-config --libs libprotobuf-c)
-DAEMON_LIBS := $(shell pkg-config --libs libevent libsystemd)
-JANSSON_LIBS := $(shell pkg-config --libs jansson)
-EDIT_LIBS := $(shell pkg-config --libs libedit)
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS))
+BASE_LIBS := $(shell $(PKG_CONFIG) --libs nettle) -lm
+CORE_LIBS := $(shell $(PKG_CONFIG) --libs libpcre2-8)
+PROTO_LIBS := $(shell $(PKG_CONFIG) --libs libprotobuf-c)
+DAEMON_LIBS := $(shell $(PKG_CONFIG) --libs libevent libsystemd)
+JANSSON_LIBS := $(shell $(PKG_CONFIG) --libs jansson)
+EDIT_LIBS := $(shell $(PKG_CONFIG) --libs libedit)
 MACHINE := $(shell $(CC) -dumpmachine)
 endif
 
@@ -50,8 +61,8 @@ OPT ?= $(if $(SAN),-O2,-O3) -g
 FLAGS = -std=gnu11 $(OPT) $(WARN) -fno-common -fvisibility=hidden -ffp-contract=off -fPIC -pthread -MMD -MP -I. \
         -I$(OBJ)/gen -DCOORDGEN_VERSION='"$(VERSION)"' \
         $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer) \
-        $(PKG_CFLAGS) $(CPPFLAGS) $(CFLAGS)
-LINK = $(CC) -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+        $(if $(SYSROOT),--sysroot=$(SYSROOT)) $(PKG_CFLAGS) $(CPPFLAGS) $(CFLAGS)
+LINK = $(CC) -pthread $(if $(SYSROOT),--sysroot=$(SYSROOT)) -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 ifneq ($(BUILDING),)
 FLAGS_NOW := $(CC) $(shell $(CC) -dumpfullversion -dumpversion) $(filter-out -Werror,$(FLAGS)) $(LINK)
@@ -64,7 +75,8 @@ endif
 # --- sources: one static library a layer; a program links what its layer may see --------------------------------------
 # A kernel file's suffix names the instructions it may use; files for another machine's are left out.
 X86_KERNELS := %__avx2.c %__avx512.c %__avx512vnni.c %__amx.c
-OTHER_MACHINE := $(if $(filter x86_64-% amd64-%,$(MACHINE)),,$(X86_KERNELS))
+ARM_KERNELS := %__neon.c %__neondot.c %__i8mm.c
+OTHER_MACHINE := $(if $(filter x86_64-% amd64-%,$(MACHINE)),,$(X86_KERNELS)) $(if $(filter aarch64-%,$(MACHINE)),,$(ARM_KERNELS))
 src = $(filter-out $(OTHER_MACHINE),$(sort $(wildcard $(addsuffix /*.c,$(1)))))
 objs = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
@@ -88,6 +100,9 @@ $(OBJ)/%__avx2.o: ISA := -mavx2 -mfma -mf16c
 $(OBJ)/%__avx512.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
 $(OBJ)/%__avx512vnni.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
 $(OBJ)/%__amx.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mamx-tile -mamx-int8
+# NEON itself is a part of every AArch64.
+$(OBJ)/%__neondot.o: ISA := -march=armv8-a+dotprod
+$(OBJ)/%__i8mm.o: ISA := -march=armv8-a+dotprod+i8mm
 
 # One short line a file; V=1 shows the commands.
 Q := $(if $(V),,@)
@@ -113,7 +128,7 @@ $(OBJ)/importer/calibration_text.o: $(OBJ)/gen/importer/calibration_bytes.inc
 define archive
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(Q)ar rcs $@ $(filter %.o,$^)
+	$(Q)$(TOOL)ar rcs $@ $(filter %.o,$^)
 endef
 $(LIB_BASE): $(call objs,$(BASE_SRC)) ; $(archive)
 $(LIB_CORE): $(call objs,$(CORE_SRC)) ; $(archive)
@@ -161,10 +176,10 @@ $(CLIENT_LINKS): $(CLIENT_SO)
 $(CLIENT_A): $(call objs,$(CLIENT_SRC)) $(LIB_PROTO) $(LIB_BASE)
 	@mkdir -p $(@D)
 	$(call say,AR    $@)
-	$(Q)ld -r $(filter %.o %.a,$^) -o $(OBJ)/libcoordgen-client.o
-	$(Q)objcopy --localize-hidden $(OBJ)/libcoordgen-client.o
+	$(Q)$(TOOL)ld -r $(filter %.o %.a,$^) -o $(OBJ)/libcoordgen-client.o
+	$(Q)$(TOOL)objcopy --localize-hidden $(OBJ)/libcoordgen-client.o
 	@rm -f $@
-	$(Q)ar rcs $@ $(OBJ)/libcoordgen-client.o
+	$(Q)$(TOOL)ar rcs $@ $(OBJ)/libcoordgen-client.o
 
 .PHONY: all
 all: $(PROGRAMS) $(LIBRARIES)
@@ -185,7 +200,7 @@ help:
 	@echo 'make install          DESTDIR= PREFIX=/usr/local LIBDIR=; uninstall'
 	@echo 'make install-deps     the Debian packages that all of this needs'
 	@echo 'make clean, make dist'
-	@echo 'Variables: CC=clang  SAN=address,undefined  SAN=thread  OPT="-O0 -g"  WERROR=  CFLAGS=  LDFLAGS=  V=1'
+	@echo 'Variables: CC=clang  CC=aarch64-linux-gnu-gcc (after tools/aarch64-sysroot)  SAN=address,undefined  SAN=thread  OPT="-O0 -g"  WERROR=  CFLAGS=  LDFLAGS=  V=1'
 
 .PHONY: install-deps
 install-deps:

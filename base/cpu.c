@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 
@@ -16,6 +14,9 @@ static const struct {
     [ISA_AVX2] = { "avx2", CPU_AVX2 },
     [ISA_AVX512VNNI] = { "avx512vnni", CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI },
     [ISA_AMX] = { "amx", CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI | CPU_AMX_INT8 },
+    [ISA_NEON] = { "neon", CPU_NEON },
+    [ISA_NEONDOT] = { "neondot", CPU_NEON | CPU_NEONDOT },
+    [ISA_I8MM] = { "i8mm", CPU_NEON | CPU_NEONDOT | CPU_I8MM },
 };
 
 static uint32_t features_found;
@@ -23,6 +24,8 @@ static pthread_once_t features_once = PTHREAD_ONCE_INIT;
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* AMX tile data is off until a process asks for it (Linux 5.16, arch_prctl ARCH_REQ_XCOMP_PERM, XTILEDATA). */
 static bool amx_permitted(void) {
@@ -52,6 +55,22 @@ static void features_read(void) {
     if (tiles && (d & (1u << 24)) && (d & (1u << 25)) && amx_permitted())
         features_found |= CPU_AMX_INT8;
 }
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+
+static void features_read(void) {
+    const unsigned long hwcap = getauxval(AT_HWCAP), hwcap2 = getauxval(AT_HWCAP2);
+
+    if (!(hwcap & HWCAP_ASIMD))
+        return;
+    features_found |= CPU_NEON;
+    if (!(hwcap & HWCAP_ASIMDDP))
+        return;
+    features_found |= CPU_NEONDOT;
+    if (hwcap2 & HWCAP2_I8MM)
+        features_found |= CPU_I8MM;
+}
 #else
 static void features_read(void) {
 }
@@ -76,7 +95,9 @@ int isa_parse(const char *name, Isa *isap, ErrText *err) {
             *isap = (Isa)i;
             return 0;
         }
-    return err_set(err, -EINVAL, "unknown instruction set '%.32s': use best, scalar, avx2, avx512vnni or amx", name);
+    return err_set(err, -EINVAL,
+                   "unknown instruction set '%.32s': use best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm",
+                   name);
 }
 
 uint32_t isa_features(Isa isa) {

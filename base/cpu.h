@@ -13,14 +13,21 @@ enum {
     CPU_AVX512 = 1u << 1,     /* AVX-512 F, BW, DQ, VL */
     CPU_AVX512VNNI = 1u << 2, /* AVX512-VNNI */
     CPU_AMX_INT8 = 1u << 3,   /* AMX-TILE, AMX-INT8, permission granted to this process */
+    CPU_NEON = 1u << 4,       /* Advanced SIMD of AArch64, which every one has */
+    CPU_NEONDOT = 1u << 5,    /* SDOT, UDOT (FEAT_DotProd) */
+    CPU_I8MM = 1u << 6,       /* SMMLA, USDOT (FEAT_I8MM) */
+    CPU_ALL = (1u << 7) - 1,
 };
 
-/* Levels a user can name: each includes the ones before it. */
+/* Levels a user can name: each includes the ones before it of its machine, and all include scalar. */
 typedef enum Isa {
     ISA_SCALAR,
-    ISA_AVX2,
+    ISA_AVX2, /* x86-64 */
     ISA_AVX512VNNI,
     ISA_AMX,
+    ISA_NEON, /* AArch64 */
+    ISA_NEONDOT,
+    ISA_I8MM,
     _ISA_N,
     ISA_BEST = _ISA_N, /* the highest that the machine has */
 } Isa;

@@ -18,9 +18,9 @@ static const SettingChoice device_choices[] = {
 };
 
 static const SettingChoice isa_choices[] = {
-    { "best", ISA_BEST }, { "scalar", ISA_SCALAR },
-    { "avx2", ISA_AVX2 }, { "avx512vnni", ISA_AVX512VNNI },
-    { "amx", ISA_AMX },   { NULL, 0 },
+    { "best", ISA_BEST }, { "scalar", ISA_SCALAR }, { "avx2", ISA_AVX2 },       { "avx512vnni", ISA_AVX512VNNI },
+    { "amx", ISA_AMX },   { "neon", ISA_NEON },     { "neondot", ISA_NEONDOT }, { "i8mm", ISA_I8MM },
+    { NULL, 0 },
 };
 
 static const SettingChoice level_choices[] = {
@@ -69,7 +69,7 @@ const Setting config_settings[] = {
     PATH("cache-dir", cache_dir, NULL, "folder of imported models"),
     CHOICE("device", device, RESTART, "cpu", device_choices, "cpu (int8), or reference (float32 yardstick, slow)"),
     CHOICE("isa", isa, RESTART, NULL, isa_choices,
-           "instruction set to stay within: best, scalar, avx2, avx512vnni, amx"),
+           "instruction set to stay within: best, scalar, avx2, avx512vnni, amx, neon, neondot, i8mm"),
     NUMBER("threads", threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),
     NUMBER("chunk-tokens", chunk_tokens, 1, ENGINE_CHUNK_MAX, false, RESTART, "256", "tokens of one prefill step"),
     NUMBER("context-tokens", context_tokens, 16, 1u << 20, false, LIVE, "4096",

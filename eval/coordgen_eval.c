@@ -24,7 +24,7 @@ static const char help[] =
     "Options\n"
     "  -m, --model FILE       a .gguf, or a .cgm package; a .gguf is imported on first use by --device=cpu\n"
     "      --device NAME      reference (float32 loops on the .gguf) or cpu (int8 products; default)\n"
-    "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx; also COORDGEN_ISA\n"
+    "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA\n"
     "      --threads N        threads that compute (default: the processors)\n"
     "      --chunk N          tokens of a prefill step (default 256)\n"
     "      --no-rotation      import a .gguf without rotating its weights (to see what rotation brings)\n"
@@ -153,7 +153,9 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
         options->device = !strcmp(value, "reference") ? ENGINE_DEVICE_REFERENCE : ENGINE_DEVICE_CPU;
         return !strcmp(value, "reference") || !strcmp(value, "cpu") ? NULL : "--device is reference or cpu, not '%s'";
     case OPT_ISA:
-        return isa_parse(value, &options->isa, err) ? "--isa is best, scalar, avx2, avx512vnni or amx, not '%s'" : NULL;
+        return isa_parse(value, &options->isa, err)
+                   ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"
+                   : NULL;
     case OPT_THREADS:
         if (!parse_number(value, 1, 1024, &number))
             return "--threads is 1..1024, not '%s'";

@@ -19,7 +19,7 @@ $(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_BENCH) $(ALL_
 .PHONY: unit unit-programs bench-programs
 unit-programs: $(UNIT_BIN)
 unit: $(UNIT_BIN)
-	@failed=; for t in $(UNIT_BIN); do echo "== $$t"; $$t || failed="$$failed $$t"; done; \
+	@failed=; for t in $(UNIT_BIN); do echo "== $$t"; $(EMULATOR) $$t || failed="$$failed $$t"; done; \
 	 [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 # --- fuzzing: test/fuzz/fuzz_X.c with LLVMFuzzerTestOneInput(), seeds in test/fuzz/corpus/X ----------------------------
@@ -63,10 +63,14 @@ format:
 	clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')
 
 # The packages come first; what needs pkg-config is parsed by the makes that these scripts start.
-check: install-deps
+check: install-deps install-aarch64
 	@test/run-check
-check-long: install-deps
+check-long: install-deps install-aarch64
 	@test/run-check --long
+# Without them, the phase that needs them is skipped.
+.PHONY: install-aarch64
+install-aarch64: install-deps
+	@tools/install-deps --aarch64 || :
 demo: install-deps
 	@tools/demo $(if $(MODEL),--model '$(MODEL)') $(if $(PROMPT),--prompt '$(PROMPT)')
 

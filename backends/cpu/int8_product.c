@@ -17,7 +17,7 @@ static const Int8ProductKernel kernels[] = {
 };
 
 const Int8ProductKernel *int8_product_select(uint32_t cpu) {
-    for (size_t i = 0; i < ARRAY_LEN(kernels) - 1; i++)
+    for (size_t i = 0; i + 1 < ARRAY_LEN(kernels); i++)
         if (!(kernels[i].need & ~cpu))
             return &kernels[i];
     return &kernels[ARRAY_LEN(kernels) - 1];

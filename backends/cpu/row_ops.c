@@ -15,7 +15,7 @@ static const RowOps *const builds[] = {
 };
 
 const RowOps *row_ops_select(uint32_t cpu) {
-    for (size_t i = 0; i < ARRAY_LEN(builds) - 1; i++)
+    for (size_t i = 0; i + 1 < ARRAY_LEN(builds); i++)
         if (!(builds[i]->need & ~cpu))
             return builds[i];
     return builds[ARRAY_LEN(builds) - 1];

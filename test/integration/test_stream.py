@@ -94,7 +94,7 @@ class Stream(DaemonCase):
         self.assertEqual(after.prompt_tokens - before.prompt_tokens, generation.done.usage.prompt_tokens)
         self.assertEqual(after.pid, self.daemon.process.pid)
         self.assertGreaterEqual(after.connections, 1)
-        self.assertIn(after.isa, ("scalar", "avx2", "avx512vnni", "amx"))
+        self.assertIn(after.isa, ("scalar", "avx2", "avx512vnni", "amx", "neon", "neondot", "i8mm"))
         names = {account.name: account.used_bytes for account in after.memory}
         self.assertGreater(names["weights"], 1 << 20)
 

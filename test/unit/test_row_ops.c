@@ -369,7 +369,7 @@ static void test_row_ops_to_f16_infinity(void **state) {
 }
 
 static void test_row_ops_select(void **state) {
-    const uint32_t all = CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI | CPU_AMX_INT8;
+    const uint32_t all = CPU_ALL;
 
     assert_int_equal(row_ops_at(row_ops_n() - 1)->need, 0);
     for (uint32_t sub = 0;; sub = (sub - all) & all) {

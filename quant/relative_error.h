@@ -1,0 +1,20 @@
+/* Relative error of a quantized channel (EdgeFlow 4.1): the cosine distance of the weights and what they become, and the
+ * estimate that needs only two statistics of the weights. */
+#ifndef COORDGEN_QUANT_RELATIVE_ERROR_H
+#define COORDGEN_QUANT_RELATIVE_ERROR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* *peakp = max^2 / mean of squares of w[n], 1..n; 0 for a channel of zeros. False when a value is not finite. */
+bool relative_error_peak(const float *w, size_t n, double *peakp);
+/* RE(W, B) = 4^-B peak: the paper's. */
+double relative_error(double peak, int bits);
+/* What is measured on average, and what it never exceeds, on this project's grid. */
+double relative_error_expected(double peak, int bits);
+double relative_error_bound(double peak, int bits);
+/* 1 - cos(w, q); any positive scale gives the same. 0 when w is zero. */
+double relative_error_measured(const float *w, const int8_t *q, size_t n);
+
+#endif

@@ -59,16 +59,16 @@ static double grid_ratio(int bits) {
  * Let E = W - Wq and x = |E|^2 / |W|^2. For any multiple c Wq the distance from W is at least |W| sin(W, Wq), so
  * sin^2 <= x (c = 1). No weight changes its sign, so cos >= 0 and, when x <= 1,
  *     1 - cos = 1 - sqrt(1 - sin^2) <= 1 - sqrt(1 - x) <= x.
- * With the scale of the largest weight every |E_j| is at most half the distance d of two levels: d / 2 = max / (2^B - 1)
- * up to 7 bits, max / 254 at 8. So x <= (d / 2)^2 / E[W^2] = RE(W, B) g with g = (2^B / (2^B - 1))^2, or (128 / 127)^2.
+ * With the scale of the largest weight every |E_j| is at most half the distance d of two levels, which is
+ * d / 2 = max / (2^B - 1) up to 7 bits, max / 254 at 8. So x <= (d / 2)^2 / E[W^2] = RE(W, B) g with g = (2^B / (2^B - 1))^2, or (128 / 127)^2.
  * A searched scale only lowers |E|^2. Hence the bound, for every channel whatever its distribution:
  *     1 - cos <= 1 - sqrt(1 - x), x = min(1, RE(W, B) g)
  *
- * The errors being uniform in +-d / 2, E[E^2] is a third of that, and 1 - cos about half of x: RE(W, B) g / 6 is what is
- * measured on average with the scale of the largest weight (relative_error_expected(); within 20 % from 4 bits on for
- * Gaussian, Laplace and uniform channels of 2048; below that clipping and grid are too coarse for a uniform error). The
- * paper drops the constant g / 6. Allocation compares RE at different widths of different channels, so a common
- * constant changes nothing; g does vary, by 4 from 1 bit to 8, and keeping the paper's form is a choice.
+ * The errors being uniform in +-d / 2, E[E^2] is a third of that, and 1 - cos about half of x: RE(W, B) g / 6 is what
+ * is measured on average with the scale of the largest weight (relative_error_expected(); within 20 % from 4 bits on
+ * for Gaussian, Laplace and uniform channels of 2048; below, the levels are too few for a uniform error). The paper
+ * drops the constant g / 6. Allocation compares RE at different widths of different channels, so a common constant
+ * changes nothing; g does vary, by 4 from 1 bit to 8, and keeping the paper's form is a choice.
  */
 double relative_error_bound(double peak, int bits) {
     double x = relative_error(peak, bits) * grid_ratio(bits);

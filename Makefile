@@ -30,7 +30,7 @@ PLAIN_GOALS := help clean dist lint format check check-long demo install-deps in
 BUILDING := $(filter-out $(PLAIN_GOALS),$(or $(MAKECMDGOALS),all))
 
 # --- packages --------------------------------------------------------------------------------------------------------
-PKGS := libevent libprotobuf-c libsystemd libpcre2-8 jansson nettle libedit
+PKGS := libevent libprotobuf-c libsystemd libpcre2-8 jansson nettle libedit openblas
 ifneq ($(BUILDING),)
 ifneq ($(shell for tool in pkg-config protoc-c $(firstword $(CC)); do command -v $$tool >/dev/null || echo $$tool; done),)
 $(error One of pkg-config, protoc-c, $(firstword $(CC)) is missing: run tools/install-deps (as root, or with sudo) and then make again)
@@ -44,6 +44,7 @@ endif
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS))
 BASE_LIBS := $(shell $(PKG_CONFIG) --libs nettle) -lm
 CORE_LIBS := $(shell $(PKG_CONFIG) --libs libpcre2-8)
+BLAS_LIBS := $(shell $(PKG_CONFIG) --libs openblas)
 PROTO_LIBS := $(shell $(PKG_CONFIG) --libs libprotobuf-c)
 DAEMON_LIBS := $(shell $(PKG_CONFIG) --libs libevent libsystemd)
 JANSSON_LIBS := $(shell $(PKG_CONFIG) --libs jansson)

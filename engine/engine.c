@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "backends/cpu/rope_table.h"
 #include "base/log.h"
 #include "engine/engine_private.h"
 
@@ -40,13 +39,6 @@ static size_t max_size(size_t a, size_t b) {
 
 int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
     const Hparams *hparams = &engine->hparams;
-    RopeParams rope = {
-        .base = hparams->rope_base,
-        .position_scale = hparams->rope_position_scale,
-        .divisors = engine->weights->outside.vectors[ROLE_ROPE_FREQS],
-        .n_rot = hparams->n_rot,
-    };
-    RopeParams rope_local = { .base = hparams->rope_base_local, .position_scale = 1, .n_rot = hparams->n_rot };
     BackendShape shape = {
         .rows = chunk_tokens,
         .width = max_size(max_size(hparams->n_embd, hparams->n_ff), hparams_dim(hparams, DIM_HEADS)),
@@ -63,8 +55,8 @@ int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
         return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for steps of %u tokens: choose a smaller chunk",
                        chunk_tokens);
     carve_rows(engine, engine->activations.data, chunk_tokens);
-    rope_frequencies(&rope, engine->rope.freqs);
-    rope_frequencies(&rope_local, engine->rope_local.freqs);
+    rope_rows_prepare(&engine->rope, hparams, false, engine->weights->outside.vectors[ROLE_ROPE_FREQS]);
+    rope_rows_prepare(&engine->rope_local, hparams, true, NULL);
     r = engine->backend->ops->reserve(engine->backend, &shape, err);
     if (r)
         return r < 0 ? r : ENGINE_E_MEMORY;

@@ -4,16 +4,10 @@
 
 #include "backends/backend.h"
 #include "engine/engine.h"
+#include "engine/layer_ops.h"
 #include "engine/weights.h"
 #include "model/hparams.h"
 #include "model/package.h"
-
-/* Rotary tables of the positions of one step, f32[chunk][n_rot / 2]. */
-typedef struct RopeRows {
-    double *freqs; /* f64[n_rot / 2] */
-    float *cos;
-    float *sin;
-} RopeRows;
 
 struct Engine {
     Hparams hparams;

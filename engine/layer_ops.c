@@ -1,0 +1,90 @@
+#include "engine/layer_ops.h"
+
+#include "backends/cpu/rope_table.h"
+
+size_t layer_slot_width(const Hparams *hparams, Slot slot) {
+    return hparams_dim(hparams, slot_dim(slot));
+}
+
+void rope_rows_prepare(const RopeRows *rope, const Hparams *hparams, bool local, const float *divisors) {
+    RopeParams params = {
+        .base = local ? hparams->rope_base_local : hparams->rope_base,
+        .position_scale = local ? 1 : hparams->rope_position_scale,
+        .divisors = local ? NULL : divisors,
+        .n_rot = hparams->n_rot,
+    };
+
+    rope_frequencies(&params, rope->freqs);
+}
+
+void rope_rows_fill(const RopeRows *rope, size_t half, size_t position, size_t rows) {
+    for (size_t r = 0; r < rows; r++)
+        rope_row(rope->freqs, half, position + r, rope->cos + r * half, rope->sin + r * half);
+}
+
+static void run_attention(const LayerRows *rows) {
+    const Hparams *hparams = rows->hparams;
+    AttentionCall call = {
+        .q = rows->slots[SLOT_Q],
+        .k = rows->slots[SLOT_K],
+        .v = rows->slots[SLOT_V],
+        .k_cache = rows->k_cache,
+        .v_cache = rows->v_cache,
+        .position = rows->position,
+        .rows = rows->rows,
+        .n_heads = hparams->n_heads,
+        .n_kv_heads = hparams->n_kv_heads,
+        .head_size = hparams->head_size,
+        .window = hparams_layer_is_local(hparams, rows->layer) ? hparams->window : 0,
+        .scale = hparams->attention_scale,
+    };
+
+    rows->backend->ops->attention(rows->backend, &call);
+}
+
+/**
+ * layer_run_op() - one operator of the architecture's table on rows of one sequence
+ * @rows:    slots are read and written as the operator says; the KV cache is written by OP_ATTENTION
+ * @linears: by role; those of the operator must be there
+ * @vectors: f32, by role, likewise
+ *
+ * Thread: the one that computes. Allocates nothing.
+ */
+void layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors) {
+    const Hparams *hparams = rows->hparams;
+    const BackendOps *ops = rows->backend->ops;
+    const BackendLinear *products[OP_WEIGHTS_MAX];
+    float *in = rows->slots[op->in], *out[OP_WEIGHTS_MAX];
+    size_t width = layer_slot_width(hparams, op->in);
+
+    switch (op->kind) {
+    case OP_NORM:
+        ops->norm(rows->backend, in, vectors[op->w[0]], hparams->norm_eps, rows->rows, width, rows->slots[op->out[0]]);
+        break;
+    case OP_HEAD_NORM:
+        ops->norm(rows->backend, in, vectors[op->w[0]], hparams->norm_eps, rows->rows * (width / hparams->head_size),
+                  hparams->head_size, in);
+        break;
+    case OP_LINEAR:
+        for (size_t i = 0; i < op->n; i++) {
+            products[i] = linears[op->w[i]];
+            out[i] = rows->slots[op->out[i]];
+        }
+        ops->linear(rows->backend, products, op->n, in, rows->rows, out);
+        break;
+    case OP_ROPE:
+        ops->rope(rows->backend, in, rows->rope->cos, rows->rope->sin, rows->rows, width / hparams->head_size,
+                  hparams->head_size, hparams->n_rot, hparams->arch->rope == ROPE_NEOX);
+        break;
+    case OP_ATTENTION:
+        run_attention(rows);
+        break;
+    case OP_GATED:
+        ops->gated(rows->backend, in, rows->slots[SLOT_UP], rows->rows, width,
+                   hparams->arch->activation == ACTIVATION_GELU);
+        break;
+    case OP_ADD:
+        ops->add(rows->backend, rows->slots[SLOT_X], in, rows->rows, width);
+        break;
+    }
+}

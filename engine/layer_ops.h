@@ -1,0 +1,36 @@
+/* One operator of a layer on rows: what the forward pass of a request (forward.c) and the walk of calibration rows
+ * (layer_walk.c) share. It knows no device and no sequence. */
+#ifndef COORDGEN_ENGINE_LAYER_OPS_H
+#define COORDGEN_ENGINE_LAYER_OPS_H
+
+#include "backends/backend.h"
+#include "model/hparams.h"
+
+/* Rotary tables of the positions of one call. */
+typedef struct RopeRows {
+    double *freqs; /* f64[n_rot / 2] */
+    float *cos;    /* f32[rows][n_rot / 2] */
+    float *sin;
+} RopeRows;
+
+/* Consecutive positions of one sequence in one layer. */
+typedef struct LayerRows {
+    const Hparams *hparams;
+    Backend *backend;
+    uint32_t layer;
+    size_t rows;
+    size_t position;         /* logical position of the first row */
+    float *slots[_SLOT_N];   /* f32[rows][dim of the slot] */
+    const RopeRows *rope;    /* of the kind the layer uses, for these positions */
+    void *k_cache, *v_cache; /* [capacity][n_kv_heads * head_size] of the device's KV type */
+} LayerRows;
+
+size_t layer_slot_width(const Hparams *hparams, Slot slot);
+/* The frequencies; local: of sliding-window layers. divisors f32[n_rot / 2] or NULL. */
+void rope_rows_prepare(const RopeRows *rope, const Hparams *hparams, bool local, const float *divisors);
+/* Rows of the tables for positions position .. position + rows - 1. */
+void rope_rows_fill(const RopeRows *rope, size_t half, size_t position, size_t rows);
+/* vectors and linears by role, of the operator's layer. */
+void layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors);
+
+#endif

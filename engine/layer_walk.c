@@ -1,0 +1,182 @@
+#include "engine/layer_walk.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct LayerWalk {
+    const Hparams *hparams;
+    Backend *backend;
+    size_t n_windows, window;
+    AccountedBlock rows;    /* slots and rotary tables */
+    AccountedBlock kv;      /* K, V of one window in one layer: windows follow each other */
+    float *slots[_SLOT_N];  /* f32[n_windows * window][dim of the slot] */
+    RopeRows rope[2];       /* of global and of sliding-window layers; positions 0 .. window - 1 */
+};
+
+LayerWalk *layer_walk_free(LayerWalk *walk) {
+    if (!walk)
+        return NULL;
+    accounted_block_deinit(&walk->rows);
+    accounted_block_deinit(&walk->kv);
+    free(walk);
+    return NULL;
+}
+
+/* Next piece of the block, aligned to 64 bytes; counts without a block. */
+static void *carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes) {
+    size_t at_bytes = *at_bytesp;
+
+    *at_bytesp = at_bytes + ((len_bytes + 63) & ~(size_t)63);
+    return block ? block + at_bytes : NULL;
+}
+
+static size_t carve_rows(LayerWalk *walk, uint8_t *block) {
+    size_t at_bytes = 0, half = walk->hparams->n_rot / 2, rows = walk->n_windows * walk->window;
+
+    for (size_t slot = 0; slot < _SLOT_N; slot++)
+        walk->slots[slot] =
+            carve(block, &at_bytes, rows * layer_slot_width(walk->hparams, (Slot)slot) * sizeof(float));
+    for (size_t i = 0; i < ARRAY_LEN(walk->rope); i++)
+        walk->rope[i] = (RopeRows){
+            .freqs = carve(block, &at_bytes, half * sizeof(double)),
+            .cos = carve(block, &at_bytes, walk->window * half * sizeof(float)),
+            .sin = carve(block, &at_bytes, walk->window * half * sizeof(float)),
+        };
+    return at_bytes;
+}
+
+static size_t max_size(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static int reserve(LayerWalk *walk, AccountTable *accounts, ErrText *err) {
+    const Hparams *hparams = walk->hparams;
+    size_t rows_bytes = carve_rows(walk, NULL);
+    size_t kv_bytes = 2 * walk->window * hparams_dim(hparams, DIM_KV) * walk->backend->ops->kv_element_bytes;
+    BackendShape shape = {
+        .rows = walk->n_windows * walk->window,
+        .width = max_size(max_size(hparams->n_embd, hparams->n_ff), hparams_dim(hparams, DIM_HEADS)),
+        .n_vocab = hparams->n_vocab,
+        .n_heads = hparams->n_heads,
+    };
+    int r;
+
+    r = accounted_block_init(&walk->rows, accounts, ACCOUNT_ACTIVATIONS, rows_bytes);
+    if (!r)
+        r = accounted_block_init(&walk->kv, accounts, ACCOUNT_KV, kv_bytes);
+    if (r)
+        return err_set(err, r < 0 ? r : LAYER_WALK_E_MEMORY, "no memory for the %zu bytes of %zu rows of calibration",
+                       rows_bytes + kv_bytes, shape.rows);
+    carve_rows(walk, walk->rows.data);
+    r = walk->backend->ops->reserve(walk->backend, &shape, err);
+    if (!r)
+        r = walk->backend->ops->reserve_positions(walk->backend, walk->window, err);
+    return r > 0 ? LAYER_WALK_E_MEMORY : r;
+}
+
+/**
+ * layer_walk_new() - room for n_windows texts of `window` tokens
+ * @rope_divisors: f32[n_rot / 2] of the model's rope_freqs, or NULL; read during the call
+ *
+ * Memory: rows * (4 * n_embd + 2 * (n_heads + n_kv_heads) * head_size / 2 + 2 * n_ff) * 4 bytes, about 400 MB for 4096
+ * rows of a model of 1.5 billion weights. Thread: the one that computes, for this and all calls below.
+ * Return: 0, LAYER_WALK_E_MEMORY, -ENOMEM.
+ */
+int layer_walk_new(LayerWalk **walkp, const Hparams *hparams, Backend *backend, AccountTable *accounts,
+                   const float *rope_divisors, size_t n_windows, size_t window, ErrText *err) {
+    _cleanup_(layer_walk_freep) LayerWalk *walk = calloc(1, sizeof(*walk));
+    int r;
+
+    if (!walk)
+        return err_set(err, -ENOMEM, "out of memory");
+    walk->hparams = hparams;
+    walk->backend = backend;
+    walk->n_windows = n_windows;
+    walk->window = window;
+    r = reserve(walk, accounts, err);
+    if (r)
+        return r;
+    for (size_t i = 0; i < ARRAY_LEN(walk->rope); i++) {
+        rope_rows_prepare(&walk->rope[i], hparams, i == 1, rope_divisors);
+        rope_rows_fill(&walk->rope[i], hparams->n_rot / 2, 0, window);
+    }
+    *walkp = steal(&walk);
+    return 0;
+}
+
+size_t layer_walk_n_rows(const LayerWalk *walk) {
+    return walk->n_windows * walk->window;
+}
+
+float *layer_walk_stream(LayerWalk *walk) {
+    return walk->slots[SLOT_X];
+}
+
+void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uint32_t *tokens) {
+    walk->backend->ops->embed(walk->backend, embedding, tokens, layer_walk_n_rows(walk),
+                              walk->hparams->embedding_scale, walk->slots[SLOT_X]);
+}
+
+/* The rows [first, first + n) of the walk; attention and rotary positions see one window at a time. */
+static LayerRows rows_of(const LayerWalk *walk, uint32_t layer, size_t first, size_t n) {
+    size_t plane_bytes =
+        walk->window * hparams_dim(walk->hparams, DIM_KV) * walk->backend->ops->kv_element_bytes;
+    LayerRows rows = {
+        .hparams = walk->hparams,
+        .backend = walk->backend,
+        .layer = layer,
+        .rows = n,
+        .rope = &walk->rope[hparams_layer_is_local(walk->hparams, layer)],
+        .k_cache = walk->kv.data,
+        .v_cache = (uint8_t *)walk->kv.data + plane_bytes,
+    };
+
+    for (size_t slot = 0; slot < _SLOT_N; slot++)
+        rows.slots[slot] = walk->slots[slot] + first * layer_slot_width(walk->hparams, (Slot)slot);
+    return rows;
+}
+
+/**
+ * layer_walk_layer() - all operators of one layer on all rows
+ * @linears: by role; those that are missing are made by @fn when their turn comes, and stay the caller's
+ * @fn:      called before every OP_LINEAR with the input of its products; may be NULL when all linears are there
+ *
+ * The bits of a row are those that engine_forward() computes for it.
+ * Return: 0, or what @fn returned.
+ */
+int layer_walk_layer(LayerWalk *walk, uint32_t layer, BackendLinear **linears, float *const *vectors, LayerWalkFn *fn,
+                     void *arg, ErrText *err) {
+    const Arch *arch = walk->hparams->arch;
+    size_t n_rows = layer_walk_n_rows(walk);
+    int r;
+
+    for (size_t i = 0; i < arch->n_ops; i++) {
+        const ArchOp *op = &arch->ops[i];
+        bool by_window = op->kind == OP_ROPE || op->kind == OP_ATTENTION;
+
+        if (op->kind == OP_LINEAR && fn) {
+            r = fn(arg, op, walk->slots[op->in], n_rows, layer_slot_width(walk->hparams, op->in), linears, err);
+            if (r)
+                return r;
+        }
+        for (size_t first = 0; first < n_rows; first += by_window ? walk->window : n_rows) {
+            LayerRows rows = rows_of(walk, layer, first, by_window ? walk->window : n_rows);
+
+            layer_run_op(&rows, op, linears, vectors);
+        }
+    }
+    return 0;
+}
+
+void layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLinear *head, size_t first, size_t n,
+                       float *logits) {
+    const BackendOps *ops = walk->backend->ops;
+    size_t width = walk->hparams->n_embd;
+
+    assert(first + n <= layer_walk_n_rows(walk));
+    ops->norm(walk->backend, walk->slots[SLOT_X] + first * width, output_norm, walk->hparams->norm_eps, n, width,
+              walk->slots[SLOT_NORM]);
+    ops->linear(walk->backend, &head, 1, walk->slots[SLOT_NORM], n, &logits);
+}

@@ -1,0 +1,317 @@
+/* Error-compensated rounding and the factor it works with, against double-precision forms of their definitions. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "quant/compensate.h"
+#include "quant/grid.h"
+
+static uint64_t state = 0x9e3779b97f4a7c15;
+
+static double uniform(void) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (double)(state >> 11) * 0x1p-53;
+}
+
+static double gaussian(void) {
+    double u = uniform();
+
+    return sqrt(-2 * log(u + 1e-300)) * cos(6.283185307179586 * uniform());
+}
+
+/* Inputs with a few strong common directions, as activations have. */
+static float *correlated_rows(size_t rows, size_t k) {
+    float *x = malloc(rows * k * sizeof(*x)), *mix = malloc(4 * k * sizeof(*mix));
+
+    assert_non_null(x);
+    assert_non_null(mix);
+    for (size_t i = 0; i < 4 * k; i++)
+        mix[i] = (float)gaussian();
+    for (size_t r = 0; r < rows; r++) {
+        double common[4] = { gaussian(), gaussian(), gaussian(), gaussian() };
+
+        for (size_t i = 0; i < k; i++) {
+            double v = 0.5 * gaussian();
+
+            for (size_t c = 0; c < 4; c++)
+                v += common[c] * (double)mix[c * k + i];
+            x[r * k + i] = (float)(v * (1 + (double)(i % 7)));
+        }
+    }
+    free(mix);
+    return x;
+}
+
+typedef struct Case {
+    size_t n, k;
+    WorkerPool *pool;
+    double *h; /* f64[k][k], damped */
+    HessianFactor factor;
+    float *w;
+    float *scales;
+    int8_t *bits, *q;
+    double *errors;
+} Case;
+
+static void case_init(Case *c, size_t n, size_t k, size_t rows, unsigned int n_threads) {
+    float *x, *h = calloc(k * k, sizeof(*h));
+    double mean = 0;
+
+    state = 0x9e3779b97f4a7c15 + n * 131 + k;
+    x = correlated_rows(rows, k);
+    *c = (Case){ .n = n, .k = k, .h = calloc(k * k, sizeof(double)), .w = malloc(n * k * sizeof(float)),
+                 .scales = malloc(n * sizeof(float)), .bits = malloc(n), .q = malloc(n * k),
+                 .errors = malloc(n * sizeof(double)) };
+    assert_int_equal(worker_pool_new(&c->pool, n_threads), 0);
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j < k; j++)
+            for (size_t r = 0; r < rows; r++)
+                c->h[i * k + j] += (double)x[r * k + i] * (double)x[r * k + j];
+    for (size_t i = 0; i < k; i++)
+        mean += c->h[i * k + i] / (double)k;
+    for (size_t i = 0; i < k; i++)
+        c->h[i * k + i] += 0.01 * mean;
+    hessian_add(h, x, rows / 2, k, c->pool);
+    hessian_add(h, x + rows / 2 * k, rows - rows / 2, k, c->pool);
+    assert_int_equal(hessian_factor(&c->factor, h, k, 0.01, c->pool), 0);
+    for (size_t i = 0; i < n * k; i++)
+        c->w[i] = (float)gaussian();
+    for (size_t r = 0; r < n; r++) {
+        c->bits[r] = (int8_t)(1 + r % 8);
+        c->scales[r] = 3.0f / (float)grid_max(c->bits[r]);
+    }
+    free(x);
+}
+
+static void case_deinit(Case *c) {
+    hessian_factor_deinit(&c->factor);
+    worker_pool_free(c->pool);
+    free(c->h);
+    free(c->w);
+    free(c->scales);
+    free(c->bits);
+    free(c->q);
+    free(c->errors);
+}
+
+static void case_round(Case *c) {
+    CompensateCall call = { &c->factor, c->n, c->w, c->bits, c->scales, c->q, c->errors };
+
+    assert_int_equal(compensate_round(&call, c->pool), 0);
+}
+
+static double error_under(const Case *c, size_t channel, const int8_t *q) {
+    double sum = 0;
+
+    for (size_t i = 0; i < c->k; i++)
+        for (size_t j = 0; j < c->k; j++) {
+            const float *w = c->w + channel * c->k, s = c->scales[channel];
+
+            sum += ((double)w[i] - (double)s * q[channel * c->k + i]) * c->h[i * c->k + j] *
+                   ((double)w[j] - (double)s * q[channel * c->k + j]);
+        }
+    return sum;
+}
+
+static double level_of(double v, int bits) {
+    double top = grid_max(bits), q = bits == 8 ? nearbyint(v) : 2 * floor(v / 2) + 1;
+
+    return q > top ? top : q < -top ? -top : q;
+}
+
+static void test_hessian_factor_is_that_of_the_damped_moments(void **cmocka) {
+    static const size_t widths[] = { 1, 3, 64, 255, 256, 257, 600 };
+
+    for (size_t t = 0; t < ARRAY_LEN(widths); t++) {
+        Case c;
+
+        case_init(&c, 1, widths[t], 700, 2);
+        for (size_t i = 0; i < c.k; i++)
+            for (size_t j = 0; j < c.k; j++) {
+                size_t a = c.factor.order[i], b = c.factor.order[j];
+                double sum = 0, scale = sqrt(c.h[a * c.k + a] * c.h[b * c.k + b]);
+
+                for (size_t p = 0; p <= (i < j ? i : j); p++)
+                    sum += (double)c.factor.d[p] * (p == i ? 1 : (double)c.factor.m[i * c.k + p]) *
+                           (p == j ? 1 : (double)c.factor.m[j * c.k + p]);
+                assert_true(fabs(sum - c.h[a * c.k + b]) <= 1e-4 * scale);
+            }
+        for (size_t i = 1; i < c.k; i++)
+            assert_true(c.h[c.factor.order[i - 1] * (c.k + 1)] <= c.h[c.factor.order[i] * (c.k + 1)] * 1.0001);
+        case_deinit(&c);
+    }
+}
+
+static void test_hessian_factor_refuses_inputs_without_energy(void **cmocka) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    static const float bad[] = { 0, NAN, INFINITY, -1 };
+    HessianFactor factor;
+
+    assert_int_equal(worker_pool_new(&pool, 1), 0);
+    for (size_t t = 0; t < ARRAY_LEN(bad); t++) {
+        float *h = calloc(64, sizeof(*h));
+
+        for (size_t i = 0; i < 8; i++)
+            h[i * 9] = bad[t];
+        assert_int_equal(hessian_factor(&factor, h, 8, 0.01, pool), HESSIAN_E_SINGULAR);
+        assert_null(factor.m);
+    }
+}
+
+/* OPTQ as the paper writes it, in double precision: columns by falling diagonal, the error of each spread over the later
+ * ones by the upper Cholesky factor of the inverse. */
+static void optq(const Case *c, size_t channel, int8_t *q) {
+    size_t k = c->k;
+    double *a = calloc(k * 2 * k, sizeof(*a)), *u = calloc(k * k, sizeof(*u)), *w = malloc(k * sizeof(*w));
+
+    assert_non_null(a);
+    assert_non_null(u);
+    assert_non_null(w);
+    for (size_t i = 0; i < k; i++) { /* position i of OPTQ is position k - 1 - i of the factor */
+        size_t input = c->factor.order[k - 1 - i];
+
+        w[i] = (double)c->w[channel * k + input];
+        for (size_t j = 0; j < k; j++)
+            a[i * 2 * k + j] = c->h[input * k + c->factor.order[k - 1 - j]];
+        a[i * 2 * k + k + i] = 1;
+    }
+    for (size_t p = 0; p < k; p++) /* Gauss-Jordan: the right half becomes the inverse */
+        for (size_t i = 0; i < k; i++) {
+            double f = i == p ? 1 / a[p * 2 * k + p] : -a[i * 2 * k + p] / a[p * 2 * k + p];
+
+            if (i == p)
+                continue;
+            for (size_t j = 0; j < 2 * k; j++)
+                a[i * 2 * k + j] += f * a[p * 2 * k + j];
+        }
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j < k; j++)
+            a[i * 2 * k + k + j] /= a[i * 2 * k + i];
+    for (size_t i = 0; i < k; i++) /* inverse = U^T U */
+        for (size_t j = i; j < k; j++) {
+            double sum = a[i * 2 * k + k + j];
+
+            for (size_t p = 0; p < i; p++)
+                sum -= u[p * k + i] * u[p * k + j];
+            u[i * k + j] = i == j ? sqrt(sum) : sum / u[i * k + i];
+        }
+    for (size_t i = 0; i < k; i++) {
+        double s = (double)c->scales[channel], level = level_of(w[i] / s, c->bits[channel]);
+        double error = (w[i] - s * level) / u[i * k + i];
+
+        q[channel * k + c->factor.order[k - 1 - i]] = (int8_t)level;
+        for (size_t j = i; j < k; j++)
+            w[j] -= error * u[i * k + j];
+    }
+    free(a);
+    free(u);
+    free(w);
+}
+
+static void test_compensate_gives_what_optq_gives(void **cmocka) {
+    Case c;
+    size_t differ = 0;
+    int8_t *q;
+
+    case_init(&c, 24, 96, 400, 2);
+    q = malloc(c.n * c.k);
+    assert_non_null(q);
+    case_round(&c);
+    for (size_t r = 0; r < c.n; r++) {
+        optq(&c, r, q);
+        for (size_t i = 0; i < c.k; i++)
+            differ += q[r * c.k + i] != c.q[r * c.k + i];
+        /* One weight on the border of two levels may go the other way in float32, and those after it follow. */
+        assert_true(fabs(error_under(&c, r, q) - error_under(&c, r, c.q)) <= 0.05 * error_under(&c, r, q) + 1e-9);
+    }
+    assert_true(differ <= c.n * c.k / 50);
+    free(q);
+    case_deinit(&c);
+}
+
+static void test_compensate_reports_the_error_under_the_moments(void **cmocka) {
+    Case c;
+
+    case_init(&c, 17, 130, 500, 2);
+    case_round(&c);
+    for (size_t r = 0; r < c.n; r++)
+        assert_true(fabs(c.errors[r] - error_under(&c, r, c.q)) <= 2e-3 * c.errors[r]);
+    case_deinit(&c);
+}
+
+static void test_compensate_beats_rounding_to_nearest(void **cmocka) {
+    Case c;
+    double plain = 0, compensated = 0;
+    int8_t *q;
+
+    case_init(&c, 32, 192, 800, 2);
+    q = malloc(c.n * c.k);
+    assert_non_null(q);
+    case_round(&c);
+    for (size_t r = 0; r < c.n; r++) {
+        for (size_t i = 0; i < c.k; i++)
+            q[r * c.k + i] = (int8_t)level_of((double)c.w[r * c.k + i] / (double)c.scales[r], c.bits[r]);
+        plain += error_under(&c, r, q);
+        compensated += error_under(&c, r, c.q);
+    }
+    assert_true(compensated < 0.5 * plain);
+    free(q);
+    case_deinit(&c);
+}
+
+static void test_compensate_stays_on_the_grid(void **cmocka) {
+    Case c;
+
+    case_init(&c, 40, 100, 300, 2);
+    c.scales[3] = 0; /* a channel of zeros */
+    case_round(&c);
+    for (size_t r = 0; r < c.n; r++)
+        for (size_t i = 0; i < c.k; i++) {
+            int q = c.q[r * c.k + i], bits = c.bits[r];
+
+            if (r == 3)
+                assert_int_equal(q, 0);
+            else
+                assert_true(q >= -grid_max(bits) && q <= grid_max(bits) && (bits == 8 || (q & 1)));
+        }
+    case_deinit(&c);
+}
+
+static void test_compensate_bits_do_not_depend_on_threads(void **cmocka) {
+    Case one, many;
+
+    for (unsigned int n_threads = 2; n_threads <= 5; n_threads++) {
+        case_init(&one, 200, 520, 600, 1);
+        case_init(&many, 200, 520, 600, n_threads);
+        case_round(&one);
+        case_round(&many);
+        assert_memory_equal(one.factor.m + 519 * 520, many.factor.m + 519 * 520, 519 * sizeof(float));
+        assert_memory_equal(one.factor.d, many.factor.d, 520 * sizeof(float));
+        assert_memory_equal(one.q, many.q, one.n * one.k);
+        case_deinit(&one);
+        case_deinit(&many);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hessian_factor_is_that_of_the_damped_moments),
+        cmocka_unit_test(test_hessian_factor_refuses_inputs_without_energy),
+        cmocka_unit_test(test_compensate_gives_what_optq_gives),
+        cmocka_unit_test(test_compensate_reports_the_error_under_the_moments),
+        cmocka_unit_test(test_compensate_beats_rounding_to_nearest),
+        cmocka_unit_test(test_compensate_stays_on_the_grid),
+        cmocka_unit_test(test_compensate_bits_do_not_depend_on_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

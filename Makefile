@@ -102,8 +102,8 @@ $(OBJ)/%__avx512.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -
 $(OBJ)/%__avx512vnni.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
 $(OBJ)/%__amx.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mamx-tile -mamx-int8
 # NEON itself is a part of every AArch64.
-$(OBJ)/%__neondot.o: ISA := -march=armv8-a+dotprod
-$(OBJ)/%__i8mm.o: ISA := -march=armv8-a+dotprod+i8mm
+$(OBJ)/%__neondot.o: ISA := -march=armv8.2-a+dotprod
+$(OBJ)/%__i8mm.o: ISA := -march=armv8.2-a+dotprod+i8mm
 
 # One short line a file; V=1 shows the commands.
 Q := $(if $(V),,@)

@@ -16,7 +16,7 @@ static const RoundingErrorKernel kernels[] = {
 };
 
 RoundingError *rounding_error_select(uint32_t cpu) {
-    for (size_t i = 0; i < ARRAY_LEN(kernels) - 1; i++)
+    for (size_t i = 0; i + 1 < ARRAY_LEN(kernels); i++)
         if (!(kernels[i].need & ~cpu))
             return kernels[i].fn;
     return kernels[ARRAY_LEN(kernels) - 1].fn;

@@ -1,5 +1,5 @@
 /* Exact int8 products with an int32 sum: y[r][o] = float(sum_k x[r][k] * w[o][k]) * (x_scale[r] * w_scale[o]) + bias[o].
- * One weight layout serves every x86 kernel, so that a matrix is laid out once, at load. */
+ * One weight layout serves every kernel, so that a matrix is laid out once, at load. */
 #ifndef COORDGEN_BACKENDS_CPU_INT8_PRODUCT_H
 #define COORDGEN_BACKENDS_CPU_INT8_PRODUCT_H
 
@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 /* Tile: 16 outputs x 64 inputs, 1024 bytes, byte [k / 4][o][k % 4]. A block of 16 outputs is its tiles in rising k;
- * blocks follow each other. Inputs past k and outputs past n are zero. This is AMX's B tile and a VNNI register row. */
+ * blocks follow each other. Inputs past k and outputs past n are zero. This is AMX's B tile, a VNNI register row and
+ * four SDOT registers. */
 #define INT8_TILE_OUTPUTS 16
 #define INT8_TILE_INPUTS 64
 #define INT8_TILE_BYTES (INT8_TILE_OUTPUTS * INT8_TILE_INPUTS)

@@ -1,0 +1,2 @@
+#define INT8_PRODUCT_NAME int8_product__neon
+#include "backends/cpu/int8_product_neon_impl.h"

@@ -1,0 +1,2 @@
+#define INT8_PRODUCT_NAME int8_product__neondot
+#include "backends/cpu/int8_product_neon_impl.h"

@@ -1,0 +1,265 @@
+/* Bits of the number contract, written down: fixed inputs, and a hash of what each operator makes of them. The other
+ * tests compare the kernels of one machine with each other; this one compares machines, compilers and architectures.
+ * A hash changes only together with the contract itself, and then packages and sessions of before are others, too. */
+#include "test/unit/row_ops_plain.h"
+
+#include "backends/cpu/int8_product.h"
+#include "backends/cpu/rope_table.h"
+#include "engine/sampler.h"
+#include "quant/rotate.h"
+#include "quant/round.h"
+#include "quant/scale_search.h"
+
+/* FNV-1a of 64 bits. */
+#define HASH_START 0xcbf29ce484222325u
+
+static uint64_t hash_of(uint64_t hash, const void *data, size_t len_bytes) {
+    const uint8_t *bytes = data;
+
+    for (size_t i = 0; i < len_bytes; i++)
+        hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static void expect_hash(const char *build, const char *what, uint64_t hash, uint64_t expected) {
+    if (hash != expected)
+        fail_msg("%s, %s: 0x%016llx, expected 0x%016llx", build, what, (unsigned long long)hash,
+                 (unsigned long long)expected);
+}
+
+static float x[N_MAX], y[N_MAX], out[N_MAX];
+
+/* The same numbers in every test and for every build. */
+static void inputs(float range) {
+    row_ops_seed = 77;
+    fill(x, N_MAX, range);
+    fill(y, N_MAX, 2);
+}
+
+static void test_golden_bits_sums(void **state) {
+    EACH_BUILD(ops) {
+        uint64_t dots = HASH_START, norms = HASH_START;
+
+        inputs(5);
+        for (size_t n = 1; n <= N_MAX; n += 31) {
+            float sum = ops->dot(x, y, n);
+
+            dots = hash_of(dots, &sum, sizeof(sum));
+            ops->rms_norm(x, y, 1e-5f, n, out);
+            norms = hash_of(norms, out, n * sizeof(*out));
+        }
+        expect_hash(ops->name, "dot", dots, 0x255c934aa53bbe8d);
+        expect_hash(ops->name, "rms_norm", norms, 0xadad050d5cfe85dc);
+    }
+}
+
+/* exp over all magnitudes of both signs, and where results are subnormal. */
+static void test_golden_bits_exp(void **state) {
+    EACH_BUILD(ops) {
+        uint64_t hash = HASH_START;
+
+        row_ops_seed = 78;
+        for (int round = 0; round < 200; round++) {
+            for (size_t i = 0; i < N_MAX; i++) {
+                const uint32_t bits = draw();
+
+                x[i] = round % 2 ? draw_float(105) : f32_from_bits((bits & 0x7f800000) == 0x7f800000 ? 0 : bits);
+            }
+            ops->exp(x, N_MAX, out);
+            hash = hash_of(hash, out, sizeof(out));
+        }
+        expect_hash(ops->name, "exp", hash, 0x97e2cb9e382da866);
+    }
+}
+
+static void test_golden_bits_gates(void **state) {
+    EACH_BUILD(ops) {
+        inputs(20);
+        ops->silu_mul(x, y, N_MAX, out);
+        expect_hash(ops->name, "silu_mul", hash_of(HASH_START, out, sizeof(out)), 0x164e7e76047290c2);
+        ops->gelu_mul(x, y, N_MAX, out);
+        expect_hash(ops->name, "gelu_mul", hash_of(HASH_START, out, sizeof(out)), 0x9e7e532ef0a41f80);
+    }
+}
+
+/* cos and sin of far positions, and heads rotated by them. */
+static void test_golden_bits_rope(void **state) {
+    const RopeParams params = { .base = 500000, .position_scale = 1 / 3.0, .n_rot = 128 };
+    uint64_t tables = HASH_START;
+    float cos_row[64], sin_row[64];
+    double freqs[64];
+
+    rope_frequencies(&params, freqs);
+    tables = hash_of(tables, freqs, sizeof(freqs));
+    for (size_t position = 0; position < 1 << 20; position += 4999) {
+        rope_row(freqs, 64, position, cos_row, sin_row);
+        tables = hash_of(hash_of(tables, cos_row, sizeof(cos_row)), sin_row, sizeof(sin_row));
+    }
+    expect_hash("every build", "rope_row", tables, 0xce85c8543d2fb7fb);
+    EACH_BUILD(ops) {
+        inputs(4);
+        for (size_t i = 0; i + 256 <= N_MAX; i += 256) {
+            ops->rope_neox(x + i, cos_row, sin_row, 128);
+            ops->rope_norm(x + i + 128, cos_row, sin_row, 128);
+        }
+        expect_hash(ops->name, "rope", hash_of(HASH_START, x, sizeof(x)), 0x99736790c62caf47);
+    }
+}
+
+static void test_golden_bits_quantize(void **state) {
+    EACH_BUILD(ops) {
+        uint64_t rotated = HASH_START, quantized = HASH_START, halves = HASH_START;
+        uint16_t half[N_MAX];
+        int8_t q[N_MAX];
+
+        for (size_t block = 32; block <= 512; block *= 2) {
+            float scale;
+
+            inputs(3);
+            ops->hadamard(x, N_MAX, block);
+            rotated = hash_of(rotated, x, sizeof(x));
+            scale = ops->quantize(x, N_MAX - block / 2, N_MAX, q);
+            quantized = hash_of(hash_of(quantized, q, sizeof(q)), &scale, sizeof(scale));
+            ops->to_f16(x, N_MAX, half);
+            halves = hash_of(halves, half, sizeof(half));
+        }
+        expect_hash(ops->name, "hadamard", rotated, 0xd4cbc3fe47eaecce);
+        expect_hash(ops->name, "quantize", quantized, 0xed4eddcd756db499);
+        expect_hash(ops->name, "to_f16", halves, 0x68815869dda32d78);
+    }
+}
+
+static void test_golden_bits_attention(void **state) {
+    enum {
+        HEAD = 80,
+        GROUP = 3,
+        POSITIONS = 150,
+        STRIDE = 2 * HEAD
+    };
+    static uint16_t k[POSITIONS * STRIDE], v[POSITIONS * STRIDE];
+    static float scores[GROUP * POSITIONS];
+
+    EACH_BUILD(ops) {
+        uint64_t hash = HASH_START;
+
+        inputs(2);
+        for (size_t i = 0; i < POSITIONS * STRIDE; i++) {
+            k[i] = f32_to_f16(draw_float(2));
+            v[i] = f32_to_f16(draw_float(3));
+        }
+        for (size_t end = 1; end <= POSITIONS; end += end < 20 ? 1 : 13) {
+            ops->attention(&(AttentionRow){ .q = x,
+                                            .k = k,
+                                            .v = v,
+                                            .kv_stride = STRIDE,
+                                            .begin = end / 3,
+                                            .end = end,
+                                            .n_group = GROUP,
+                                            .head_size = HEAD,
+                                            .scale = 0.11f,
+                                            .scores = scores,
+                                            .out = out });
+            hash = hash_of(hash, out, GROUP * HEAD * sizeof(*out));
+        }
+        expect_hash(ops->name, "attention", hash, 0xd3c7171fb626cd4d);
+    }
+}
+
+static void test_golden_bits_products(void **state) {
+    enum {
+        N = 40,
+        K = 200,
+        ROWS = 7,
+        BLOCKS = 3,
+        TILES = 4
+    };
+    static _Alignas(64) int8_t tiles[BLOCKS * TILES * INT8_TILE_BYTES], rows[ROWS * TILES * INT8_TILE_INPUTS];
+    int32_t sums[BLOCKS * INT8_TILE_OUTPUTS];
+    int8_t w[N * K];
+
+    row_ops_seed = 79;
+    for (size_t i = 0; i < sizeof(w); i++)
+        w[i] = (int8_t)((int)(draw() % 255) - 127);
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t i = 0; i < K; i++)
+            rows[r * TILES * INT8_TILE_INPUTS + i] = (int8_t)((int)(draw() % 255) - 127);
+    inputs(0.01f);
+    int8_weights_layout(w, N, K, 0, BLOCKS, tiles, sums);
+    for (size_t i = 0; i < int8_product_n_kernels(); i++) {
+        const Int8ProductKernel *kernel = int8_product_kernel_at(i);
+        const Int8Weights weights = {
+            .n = N, .k = K, .k_tiles = TILES, .n_blocks = BLOCKS, .tiles = tiles, .sums = sums, .scales = x, .bias = y
+        };
+        const Int8Rows in = {
+            .rows = ROWS, .stride_bytes = TILES * INT8_TILE_INPUTS, .x = rows, .scales = x + N_MAX / 2
+        };
+
+        if (kernel->need & ~cpu_features())
+            continue;
+        kernel->fn(&weights, &in, 0, BLOCKS, out, N);
+        expect_hash(kernel->name, "products", hash_of(HASH_START, out, (size_t)ROWS * N * sizeof(*out)),
+                    0x32df9d8077c037d9);
+    }
+}
+
+/* What the importer makes of channels. */
+static void test_golden_bits_weights(void **state) {
+    uint64_t rotated = HASH_START, rounded = HASH_START, searched = HASH_START;
+    int8_t q[N_MAX];
+    float scale;
+
+    for (size_t channel = 0; channel < 20; channel++) {
+        row_ops_seed = 80 + channel;
+        for (size_t i = 0; i < N_MAX; i++)
+            x[i] = draw_float(1) + draw_float(1) + draw_float(1);
+        rotate_row(x, N_MAX, 32u << channel % 5);
+        rotated = hash_of(rotated, x, sizeof(x));
+        assert_true(round_channel_int8(x, N_MAX, q, &scale));
+        rounded = hash_of(hash_of(rounded, q, sizeof(q)), &scale, sizeof(scale));
+        fill(y, N_MAX, 2);
+        for (size_t i = 0; i < N_MAX; i++)
+            y[i] = y[i] * y[i];
+        for (int bits = 1; bits <= 8; bits++) {
+            assert_true(channel % 2 ? scale_search(x, N_MAX, bits, &scale)
+                                    : scale_search_weighted(x, y, N_MAX, bits, &scale));
+            round_channel(x, N_MAX, bits, scale, q);
+            searched = hash_of(hash_of(searched, q, sizeof(q)), &scale, sizeof(scale));
+        }
+    }
+    expect_hash("every build", "rotate_row", rotated, 0xc2831eb95f1d48cd);
+    expect_hash("every build", "round_channel_int8", rounded, 0x15a2d65ebff03af4);
+    expect_hash("every build", "scale_search", searched, 0xf1efb21394b9e7c4);
+}
+
+static void test_golden_bits_sampler(void **state) {
+    uint64_t hash = HASH_START;
+    SamplerCandidate scratch[N_MAX];
+
+    for (uint64_t position = 0; position < 200; position++) {
+        const SamplerOptions options = { .temperature = 0.25f + (float)(position % 7) / 4,
+                                         .top_k = position % 3 ? 40 : 0,
+                                         .top_p = position % 4 ? 0.9f : 1,
+                                         .min_p = position % 5 ? 0 : 0.02f,
+                                         .repetition_penalty = 1,
+                                         .seed = position / 9 };
+        uint32_t picked;
+
+        inputs(9);
+        picked = sampler_pick(&options, x, N_MAX, NULL, 0, position, scratch);
+        hash = hash_of(hash, &picked, sizeof(picked));
+    }
+    expect_hash("every build", "sampler_pick", hash, 0x9b97f1af919fa21d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden_bits_sums),     cmocka_unit_test(test_golden_bits_exp),
+        cmocka_unit_test(test_golden_bits_gates),    cmocka_unit_test(test_golden_bits_rope),
+        cmocka_unit_test(test_golden_bits_quantize), cmocka_unit_test(test_golden_bits_attention),
+        cmocka_unit_test(test_golden_bits_products), cmocka_unit_test(test_golden_bits_weights),
+        cmocka_unit_test(test_golden_bits_sampler),
+    };
+
+    row_ops_begin(77);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

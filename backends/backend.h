@@ -93,8 +93,8 @@ struct Backend {
     AccountTable *accounts;
 };
 
-int backend_reference_new(Backend **backendp, WorkerPool *pool, AccountTable *accounts, ErrText *err);
 /* cpu: CPU_* bits that it may use. */
+int backend_reference_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
 int backend_cpu_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
 
 static inline Backend *backend_free(Backend *backend) {

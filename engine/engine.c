@@ -130,7 +130,7 @@ static int load(Engine *engine, const EngineOptions *options, const GgufFile *fi
     if (r)
         return r;
     if (options->device == ENGINE_DEVICE_REFERENCE)
-        r = backend_reference_new(&engine->backend, options->pool, options->accounts, err);
+        r = backend_reference_new(&engine->backend, features, options->pool, options->accounts, err);
     else
         r = backend_cpu_new(&engine->backend, features, options->pool, options->accounts, err);
     if (r)

@@ -81,8 +81,8 @@ static inline uint16_t load_u16(const uint8_t *src) {
     return value;
 }
 
-static inline uint32_t load_u32(const uint8_t *src) {
-    uint32_t value;
+static inline uint64_t load_u64(const uint8_t *src) {
+    uint64_t value;
 
     memcpy(&value, src, sizeof(value));
     return value;
@@ -90,66 +90,71 @@ static inline uint32_t load_u32(const uint8_t *src) {
 
 /* --- plain values ------------------------------------------------------------------------------------------------- */
 
-static void dequantize_f32(const uint8_t *src, float *dst, size_t n) {
+static void dequantize_f32(const uint8_t *restrict src, float *restrict dst, size_t n) {
     memcpy(dst, src, n * sizeof(*dst));
 }
 
-static void dequantize_f16(const uint8_t *src, float *dst, size_t n) {
+static void dequantize_f16(const uint8_t *restrict src, float *restrict dst, size_t n) {
     for (size_t i = 0; i < n; i++)
         dst[i] = f16_to_f32(load_u16(src + 2 * i));
 }
 
-static void dequantize_bf16(const uint8_t *src, float *dst, size_t n) {
+static void dequantize_bf16(const uint8_t *restrict src, float *restrict dst, size_t n) {
     for (size_t i = 0; i < n; i++)
         dst[i] = bf16_to_f32(load_u16(src + 2 * i));
 }
 
 /* --- blocks of 32: element j is the low nibble of qs[j], element j + 16 the high one ------------------------------ */
 
+/* Bit i of bits as byte i: 16 where it is set. The additions carry into the byte's own bit 7 only. */
+static inline uint64_t spread_fifth(uint8_t bits) {
+    uint64_t one_a_byte = bits * UINT64_C(0x0101010101010101) & UINT64_C(0x8040201008040201);
+
+    return ((one_a_byte + UINT64_C(0x7f7f7f7f7f7f7f7f)) & UINT64_C(0x8080808080808080)) >> 3;
+}
+
 /* A block is d, the min when it has one, the fifth bits qh when it has them (bit e is element e's), and qs. The flags are
- * constants in every caller, so each type gets a loop of its own. */
-static inline __attribute__((always_inline)) void dequantize_32(const uint8_t *src, float *dst, size_t n, bool has_min,
-                                                                bool has_fifth) {
+ * constants in every caller, so each type gets a loop of its own, without a branch or a shift by a variable: those would
+ * keep the compiler from vectorising it. */
+static inline __attribute__((always_inline)) void dequantize_32(const uint8_t *restrict src, float *restrict dst,
+                                                                size_t n, bool has_min, bool has_fifth) {
+    const uint64_t nibbles = UINT64_C(0x0f0f0f0f0f0f0f0f);
+
     for (size_t b = 0; b < n / BLOCK; b++, dst += BLOCK) {
         float d = f16_to_f32(load_u16(src)), m = has_min ? f16_to_f32(load_u16(src + 2)) : 0;
-        const uint8_t *qs = src + 2 + 2 * has_min;
-        uint32_t qh = 0;
+        const uint8_t *qh = src + 2 + 2 * has_min, *qs = has_fifth ? qh + 4 : qh;
+        uint64_t eights[4]; /* codes, eight a word */
+        const uint8_t *codes = (const uint8_t *)eights;
 
-        if (has_fifth) {
-            qh = load_u32(qs);
-            qs += 4;
-        }
-        for (size_t j = 0; j < 16; j++) {
-            int low = qs[j] & 15, high = qs[j] >> 4;
+        for (size_t i = 0; i < 2; i++) {
+            uint64_t bytes = load_u64(qs + 8 * i);
 
-            if (has_fifth) {
-                low |= (int)(qh >> j & 1) << 4;
-                high |= (int)(qh >> (j + 16) & 1) << 4;
-            }
-            dst[j] = has_min ? (float)low * d + m : (float)(low - (has_fifth ? 16 : 8)) * d;
-            dst[j + 16] = has_min ? (float)high * d + m : (float)(high - (has_fifth ? 16 : 8)) * d;
+            eights[i] = (bytes & nibbles) | (has_fifth ? spread_fifth(qh[i]) : 0);
+            eights[i + 2] = (bytes >> 4 & nibbles) | (has_fifth ? spread_fifth(qh[i + 2]) : 0);
         }
+        for (size_t j = 0; j < BLOCK; j++)
+            dst[j] = has_min ? (float)codes[j] * d + m : (float)(codes[j] - (has_fifth ? 16 : 8)) * d;
         src = qs + 16;
     }
 }
 
-static void dequantize_q4_0(const uint8_t *src, float *dst, size_t n) {
+static void dequantize_q4_0(const uint8_t *restrict src, float *restrict dst, size_t n) {
     dequantize_32(src, dst, n, false, false);
 }
 
-static void dequantize_q4_1(const uint8_t *src, float *dst, size_t n) {
+static void dequantize_q4_1(const uint8_t *restrict src, float *restrict dst, size_t n) {
     dequantize_32(src, dst, n, true, false);
 }
 
-static void dequantize_q5_0(const uint8_t *src, float *dst, size_t n) {
+static void dequantize_q5_0(const uint8_t *restrict src, float *restrict dst, size_t n) {
     dequantize_32(src, dst, n, false, true);
 }
 
-static void dequantize_q5_1(const uint8_t *src, float *dst, size_t n) {
+static void dequantize_q5_1(const uint8_t *restrict src, float *restrict dst, size_t n) {
     dequantize_32(src, dst, n, true, true);
 }
 
-static void dequantize_q8_0(const uint8_t *src, float *dst, size_t n) {
+static void dequantize_q8_0(const uint8_t *restrict src, float *restrict dst, size_t n) {
     for (size_t b = 0; b < n / BLOCK; b++, src += 34, dst += BLOCK) {
         float d = f16_to_f32(load_u16(src));
 
@@ -173,8 +178,8 @@ static void k_scale_min(const uint8_t *q, size_t s, uint8_t *scalep, uint8_t *mi
 
 /* Sub-blocks 2c and 2c + 1 share 32 bytes of qs: low nibbles and high nibbles. With fifth bits (Q5_K), bit s of qh[l] is
  * that of element l of sub-block s. */
-static inline __attribute__((always_inline)) void dequantize_q45_k(const uint8_t *src, float *dst, size_t n,
-                                                                   bool has_fifth) {
+static inline __attribute__((always_inline)) void dequantize_q45_k(const uint8_t *restrict src, float *restrict dst,
+                                                                   size_t n, bool has_fifth) {
     for (size_t b = 0; b < n / SUPER_BLOCK; b++, dst += SUPER_BLOCK) {
         float d = f16_to_f32(load_u16(src)), dmin = f16_to_f32(load_u16(src + 2));
         const uint8_t *qh = src + 16, *qs = has_fifth ? qh + 32 : qh;
@@ -204,16 +209,16 @@ static inline __attribute__((always_inline)) void dequantize_q45_k(const uint8_t
     }
 }
 
-static void dequantize_q4_k(const uint8_t *src, float *dst, size_t n) {
+static void dequantize_q4_k(const uint8_t *restrict src, float *restrict dst, size_t n) {
     dequantize_q45_k(src, dst, n, false);
 }
 
-static void dequantize_q5_k(const uint8_t *src, float *dst, size_t n) {
+static void dequantize_q5_k(const uint8_t *restrict src, float *restrict dst, size_t n) {
     dequantize_q45_k(src, dst, n, true);
 }
 
 /* Two halves of 128; value l + 32 t of a half has its low nibble in ql and its two high bits in qh[l] >> 2t. */
-static void dequantize_q6_k(const uint8_t *src, float *dst, size_t n) {
+static void dequantize_q6_k(const uint8_t *restrict src, float *restrict dst, size_t n) {
     for (size_t b = 0; b < n / SUPER_BLOCK; b++, src += 210, dst += SUPER_BLOCK) {
         float d = f16_to_f32(load_u16(src + 208));
 
@@ -237,7 +242,7 @@ static void dequantize_q6_k(const uint8_t *src, float *dst, size_t n) {
     }
 }
 
-typedef void Dequantize(const uint8_t *src, float *dst, size_t n);
+typedef void Dequantize(const uint8_t *restrict src, float *restrict dst, size_t n);
 
 static Dequantize *const dequantize_table[] = {
     [GGML_F32] = dequantize_f32,   [GGML_F16] = dequantize_f16,   [GGML_BF16] = dequantize_bf16,

@@ -1,6 +1,6 @@
 /*
- * The reference device: weights dequantized to float32, plain loops, a float32 KV cache. It is slow and it is the
- * yardstick: what it gives is held against an independent float64 implementation, and the int8 path is judged beside
+ * The reference device: weights dequantized to float32 at every use, float loops (float_loops.h), a float32 KV cache. It is
+ * the yardstick: what it gives is held against an independent float64 implementation, and the int8 path is judged beside
  * it. Nothing here is shared with the kernels of the cpu device.
  */
 #include <assert.h>
@@ -10,10 +10,12 @@
 #include <string.h>
 
 #include "backends/backend.h"
+#include "backends/reference/float_loops.h"
 #include "base/cleanup.h"
 #include "quant/ggml_type.h"
 
-#define LANES 16 /* partial sums of a dot product: the compiler may vectorise the loop without changing a bit */
+#define PANEL 16         /* weight rows that are dequantized at a time: they stay in the second-level cache */
+#define VALUES_EACH 4096 /* of a range of an elementwise operator: less is not worth waking a thread for */
 
 struct BackendLinear {
     size_t n, k;
@@ -25,7 +27,8 @@ struct BackendLinear {
 
 typedef struct ReferenceBackend {
     Backend backend;
-    AccountedBlock rows; /* f32[n_threads][width]: one dequantized weight row a thread */
+    const FloatLoops *loops;
+    AccountedBlock panels; /* f32[n_threads][PANEL][width]: dequantized weight rows */
     size_t width;
     AccountedBlock scores; /* f32[n_threads][n_positions] */
     size_t n_positions;
@@ -35,29 +38,15 @@ static ReferenceBackend *reference(Backend *backend) {
     return (ReferenceBackend *)backend;
 }
 
-static float dot(const float *a, const float *b, size_t n) {
-    float partial[LANES] = { 0 }, sum = 0;
-    size_t i = 0;
-
-    for (; i + LANES <= n; i += LANES)
-        for (size_t lane = 0; lane < LANES; lane++)
-            partial[lane] += a[i + lane] * b[i + lane];
-    for (; i < n; i++)
-        partial[i % LANES] += a[i] * b[i];
-    for (size_t lane = 0; lane < LANES; lane++)
-        sum += partial[lane];
-    return sum;
-}
-
 static Backend *reference_free(Backend *backend) {
-    accounted_block_deinit(&reference(backend)->rows);
+    accounted_block_deinit(&reference(backend)->panels);
     accounted_block_deinit(&reference(backend)->scores);
     free(backend);
     return NULL;
 }
 
 static const char *reference_kernel(const Backend *backend) {
-    return "float32 loops";
+    return ((const ReferenceBackend *)backend)->loops->name;
 }
 
 static int reserve_block(Backend *backend, AccountedBlock *block, size_t values, ErrText *err) {
@@ -73,7 +62,7 @@ static int reserve_block(Backend *backend, AccountedBlock *block, size_t values,
 
 static int reference_reserve(Backend *backend, const BackendShape *shape, ErrText *err) {
     reference(backend)->width = shape->width;
-    return reserve_block(backend, &reference(backend)->rows, shape->width, err);
+    return reserve_block(backend, &reference(backend)->panels, PANEL * shape->width, err);
 }
 
 static int reference_reserve_positions(Backend *backend, size_t n_positions, ErrText *err) {
@@ -135,15 +124,18 @@ typedef struct LinearLoop {
 static void linear_outputs(void *arg, size_t begin, size_t end, unsigned int worker) {
     const LinearLoop *loop = arg;
     const BackendLinear *linear = loop->linear;
-    float *w = (float *)loop->reference->rows.data + worker * loop->reference->width;
+    const FloatLoops *loops = loop->reference->loops;
+    float *panel = (float *)loop->reference->panels.data + worker * PANEL * loop->reference->width;
 
-    for (size_t o = begin; o < end; o++) {
-        ggml_dequantize(linear->type, linear->data + o * linear->row_bytes, w, linear->k);
-        for (size_t r = 0; r < loop->rows; r++) {
-            float y = dot(loop->x + r * linear->k, w, linear->k);
+    for (size_t o = begin; o < end; o += PANEL) {
+        size_t n = end - o < PANEL ? end - o : PANEL;
 
-            loop->y[r * linear->n + o] = linear->bias ? y + linear->bias[o] : y;
-        }
+        for (size_t i = 0; i < n; i++)
+            ggml_dequantize(linear->type, linear->data + (o + i) * linear->row_bytes, panel + i * linear->k, linear->k);
+        loops->products(loop->x, linear->k, loop->rows, panel, linear->k, n, linear->k, loop->y + o, linear->n);
+        for (size_t r = 0; linear->bias && r < loop->rows; r++)
+            for (size_t i = o; i < o + n; i++)
+                loop->y[r * linear->n + i] += linear->bias[i];
     }
 }
 
@@ -152,7 +144,7 @@ static void reference_linear(Backend *backend, const BackendLinear *const *linea
     for (size_t i = 0; i < n; i++) {
         LinearLoop loop = { .reference = reference(backend), .linear = linears[i], .x = x, .rows = rows, .y = y[i] };
 
-        worker_pool_run(backend->pool, linear_outputs, &loop, linears[i]->n, 16);
+        worker_pool_run(backend->pool, linear_outputs, &loop, linears[i]->n, PANEL);
     }
 }
 
@@ -165,29 +157,77 @@ static void reference_embed(Backend *backend, const BackendLinear *embedding, co
     }
 }
 
-static void reference_norm(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n,
-                           float *y) {
-    for (size_t r = 0; r < rows; r++, x += n, y += n) {
-        float scale = 1.0f / sqrtf(dot(x, x, n) / (float)n + eps);
+/* Operators that go row by row, split over the pool by rows. */
+typedef struct RowLoop {
+    const FloatLoops *loops;
+    const float *x, *w, *cos, *sin;
+    float *y;
+    size_t n; /* values of a row */
+    size_t n_heads, head_size, half;
+    float eps;
+    bool flag; /* neox, gelu */
+} RowLoop;
 
-        for (size_t i = 0; i < n; i++)
-            y[i] = x[i] * scale * w[i];
+static void run_rows(Backend *backend, WorkerFn *fn, RowLoop *loop, size_t rows) {
+    size_t grain = VALUES_EACH / (loop->n ? loop->n : 1);
+
+    loop->loops = reference(backend)->loops;
+    worker_pool_run(backend->pool, fn, loop, rows, grain ? grain : 1);
+}
+
+static void norm_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const RowLoop *loop = arg;
+
+    for (size_t r = begin; r < end; r++) {
+        const float *x = loop->x + r * loop->n;
+        float *y = loop->y + r * loop->n, squares, scale;
+
+        loop->loops->products(x, loop->n, 1, x, loop->n, 1, loop->n, &squares, 1);
+        scale = 1.0f / sqrtf(squares / (float)loop->n + loop->eps);
+        for (size_t i = 0; i < loop->n; i++)
+            y[i] = x[i] * scale * loop->w[i];
     }
 }
 
-static void reference_rope(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
-                           size_t head_size, size_t n_rot, bool neox) {
-    size_t half = n_rot / 2;
+static void reference_norm(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n,
+                           float *y) {
+    RowLoop loop = { .x = x, .w = w, .eps = eps, .n = n, .y = y };
 
-    for (size_t r = 0; r < rows; r++, cos += half, sin += half)
-        for (size_t h = 0; h < n_heads; h++, x += head_size)
-            for (size_t i = 0; i < half; i++) {
-                float *a = neox ? x + i : x + 2 * i, *b = neox ? x + i + half : a + 1;
+    run_rows(backend, norm_rows, &loop, rows);
+}
+
+static void rope_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const RowLoop *loop = arg;
+
+    for (size_t r = begin; r < end; r++) {
+        const float *cos = loop->cos + r * loop->half, *sin = loop->sin + r * loop->half;
+        float *x = loop->y + r * loop->n;
+
+        for (size_t h = 0; h < loop->n_heads; h++, x += loop->head_size)
+            for (size_t i = 0; i < loop->half; i++) {
+                float *a = loop->flag ? x + i : x + 2 * i, *b = loop->flag ? x + i + loop->half : a + 1;
                 float a0 = *a, b0 = *b;
 
                 *a = a0 * cos[i] - b0 * sin[i];
                 *b = a0 * sin[i] + b0 * cos[i];
             }
+    }
+}
+
+static void reference_rope(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
+                           size_t head_size, size_t n_rot, bool neox) {
+    RowLoop loop = {
+        .y = x,
+        .cos = cos,
+        .sin = sin,
+        .n = n_heads * head_size,
+        .n_heads = n_heads,
+        .head_size = head_size,
+        .half = n_rot / 2,
+        .flag = neox,
+    };
+
+    run_rows(backend, rope_rows, &loop, rows);
 }
 
 typedef struct AttentionLoop {
@@ -199,28 +239,29 @@ typedef struct AttentionLoop {
 static void attention_heads(void *arg, size_t begin, size_t end, unsigned int worker) {
     const AttentionLoop *loop = arg;
     const AttentionCall *call = loop->call;
+    const FloatLoops *loops = loop->reference->loops;
     float *scores = (float *)loop->reference->scores.data + worker * loop->reference->n_positions;
     size_t hd = call->head_size, stride = call->n_kv_heads * hd, group = call->n_heads / call->n_kv_heads;
 
     for (size_t index = begin; index < end; index++) {
         size_t last = call->position + index / call->n_heads, head = index % call->n_heads;
-        size_t first = call->window && last >= call->window ? last + 1 - call->window : 0;
-        const float *k = (const float *)call->k_cache + head / group * hd;
-        const float *v = (const float *)call->v_cache + head / group * hd;
+        size_t first = call->window && last >= call->window ? last + 1 - call->window : 0, n = last + 1 - first;
+        const float *k = (const float *)call->k_cache + first * stride + head / group * hd;
+        const float *v = (const float *)call->v_cache + first * stride + head / group * hd;
         float *q = call->q + index * hd, max = -INFINITY, sum = 0;
 
-        for (size_t j = first; j <= last; j++) {
-            scores[j] = dot(q, k + j * stride, hd) * call->scale;
-            max = fmaxf(max, scores[j]);
+        loops->products(q, hd, 1, k, stride, n, hd, scores, n);
+        for (size_t j = 0; j < n; j++) {
+            scores[j] *= call->scale;
+            max = scores[j] > max ? scores[j] : max;
         }
-        for (size_t j = first; j <= last; j++) {
+        for (size_t j = 0; j < n; j++) {
             scores[j] = expf(scores[j] - max);
             sum += scores[j];
         }
-        memset(q, 0, hd * sizeof(*q));
-        for (size_t j = first; j <= last; j++)
-            for (size_t i = 0; i < hd; i++)
-                q[i] += scores[j] / sum * v[j * stride + i];
+        for (size_t j = 0; j < n; j++)
+            scores[j] /= sum;
+        loops->mix(scores, n, v, stride, hd, q);
     }
 }
 
@@ -234,20 +275,36 @@ static void reference_attention(Backend *backend, const AttentionCall *call) {
     worker_pool_run(backend->pool, attention_heads, &loop, call->rows * call->n_heads, 1);
 }
 
-static void reference_gated(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu) {
-    for (size_t i = 0; i < rows * n; i++) {
-        float a = gate[i];
+static void gated_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const RowLoop *loop = arg;
 
-        if (gelu)
-            gate[i] = 0.5f * a * (1.0f + tanhf(0.79788456080286536f * (a + 0.044715f * a * a * a))) * up[i];
+    for (size_t i = begin * loop->n; i < end * loop->n; i++) {
+        float a = loop->y[i];
+
+        if (loop->flag)
+            loop->y[i] = 0.5f * a * (1.0f + tanhf(0.79788456080286536f * (a + 0.044715f * a * a * a))) * loop->x[i];
         else
-            gate[i] = a / (1.0f + expf(-a)) * up[i];
+            loop->y[i] = a / (1.0f + expf(-a)) * loop->x[i];
     }
 }
 
+static void reference_gated(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu) {
+    RowLoop loop = { .y = gate, .x = up, .n = n, .flag = gelu };
+
+    run_rows(backend, gated_rows, &loop, rows);
+}
+
+static void add_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const RowLoop *loop = arg;
+
+    for (size_t i = begin * loop->n; i < end * loop->n; i++)
+        loop->y[i] += loop->x[i];
+}
+
 static void reference_add(Backend *backend, float *x, const float *y, size_t rows, size_t n) {
-    for (size_t i = 0; i < rows * n; i++)
-        x[i] += y[i];
+    RowLoop loop = { .y = x, .x = y, .n = n };
+
+    run_rows(backend, add_rows, &loop, rows);
 }
 
 static const BackendOps reference_ops = {
@@ -269,12 +326,13 @@ static const BackendOps reference_ops = {
     .add = reference_add,
 };
 
-int backend_reference_new(Backend **backendp, WorkerPool *pool, AccountTable *accounts, ErrText *err) {
+int backend_reference_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err) {
     ReferenceBackend *made = calloc(1, sizeof(*made));
 
     if (!made)
         return err_set(err, -ENOMEM, "out of memory");
     made->backend = (Backend){ .ops = &reference_ops, .pool = pool, .accounts = accounts };
+    made->loops = float_loops_select(cpu);
     *backendp = &made->backend;
     return 0;
 }

@@ -1,0 +1,4 @@
+#define FLOAT_LOOPS_NAME float_loops__avx2
+#define FLOAT_LOOPS_TEXT "float_loops__avx2"
+#define FLOAT_LOOPS_NEED CPU_AVX2
+#include "backends/reference/float_loops_impl.h"

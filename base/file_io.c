@@ -87,6 +87,23 @@ int file_write_all(int fd, const void *data, size_t len_bytes) {
     return 0;
 }
 
+int file_write_at(int fd, const void *data, size_t len_bytes, uint64_t offset) {
+    const uint8_t *at = data;
+
+    while (len_bytes) {
+        ssize_t n = pwrite(fd, at, len_bytes, (off_t)offset);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        at += n;
+        offset += (uint64_t)n;
+        len_bytes -= (size_t)n;
+    }
+    return 0;
+}
+
 int file_slurp_fd(int fd, const char *name, size_t max_bytes, char **datap, size_t *len_bytesp, ErrText *err) {
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
     size_t len_bytes;

@@ -24,6 +24,7 @@ void mapped_file_deinit(MappedFile *file);
 
 int file_read_exact(int fd, void *data, size_t len_bytes, uint64_t offset);
 int file_write_all(int fd, const void *data, size_t len_bytes);
+int file_write_at(int fd, const void *data, size_t len_bytes, uint64_t offset);
 /* Whole file (or stream) as a NUL-terminated buffer, at most max_bytes; owned by the caller. */
 int file_slurp(const char *path, size_t max_bytes, char **datap, size_t *len_bytesp, ErrText *err);
 int file_slurp_fd(int fd, const char *name, size_t max_bytes, char **datap, size_t *len_bytesp, ErrText *err);

@@ -35,15 +35,21 @@ static void report(const char *verb, const char *text) {
         (void)file_write_all(IMPORT_REPORT_FD, line.data, line.len_bytes);
 }
 
-static void on_progress(void *arg, ImportStage stage, uint64_t done_bytes, uint64_t total_bytes) {
-    unsigned int *last = arg, permille, from, span;
+/* Where the stages begin on the bar; the last number ends it. */
+static const unsigned int stage_permille[] = {
+    [IMPORT_STAGE_HASH] = 0,
+    [IMPORT_STAGE_MEASURE] = PERMILLE_HASH,
+    [IMPORT_STAGE_CONVERT] = PERMILLE_HASH,
+    [IMPORT_STAGE_SYNC] = PERMILLE_SYNC,
+    [IMPORT_STAGE_SYNC + 1] = 1000,
+};
+
+static void on_progress(void *arg, const ImportProgress *progress) {
+    unsigned int *last = arg, from = stage_permille[progress->stage], permille;
+    double share = progress->total_bytes ? (double)progress->done_bytes / (double)progress->total_bytes : 0;
     char text[16];
 
-    from = stage == IMPORT_STAGE_HASH ? 0 : stage == IMPORT_STAGE_CONVERT ? PERMILLE_HASH : PERMILLE_SYNC;
-    span = stage == IMPORT_STAGE_HASH      ? PERMILLE_HASH
-           : stage == IMPORT_STAGE_CONVERT ? PERMILLE_SYNC - PERMILLE_HASH
-                                           : 1000 - PERMILLE_SYNC;
-    permille = from + (total_bytes ? (unsigned int)((double)done_bytes / (double)total_bytes * span) : 0);
+    permille = from + (unsigned int)(share * (stage_permille[progress->stage + 1] - from));
     if (permille == *last)
         return;
     *last = permille;

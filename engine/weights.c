@@ -72,8 +72,12 @@ static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const 
         r = package_linear(loader->package, tensor->name, &linear, loader->err);
         if (r)
             return r;
+        source.n = linear.n; /* a packed tensor is one row of bytes */
+        source.k = linear.k;
         source.type = GGML_I8;
         source.data = linear.weights;
+        source.packed = linear.packed;
+        source.bits = linear.packed ? linear.bits : NULL;
         source.scales = linear.scales;
         source.rotation_block = linear.rotation_block;
     }

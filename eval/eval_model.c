@@ -34,8 +34,8 @@ static int check_tokenizer(const GgufFile *source, ErrText *err) {
     return tokenizer_new(&tokenizer, source, err);
 }
 
-static void show_import(void *arg, ImportStage stage, uint64_t done_bytes, uint64_t total_bytes) {
-    progress_update(arg, import_stage_name(stage), done_bytes, total_bytes);
+static void show_import(void *arg, const ImportProgress *progress) {
+    progress_update(arg, import_stage_name(progress->stage), progress->done_bytes, progress->total_bytes);
 }
 
 int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err) {
@@ -50,7 +50,7 @@ int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err) {
     if (r)
         return r;
     if (!package) {
-        import.rotate = !options->no_rotation;
+        import.recipe.rotate = !options->no_rotation;
         import.check_source = check_tokenizer;
         progress_init(&progress, STDERR_FILENO);
         if (progress.terminal) { /* elsewhere the results are read by programs */

@@ -35,10 +35,10 @@ int import_cache_dir(char path[PATH_MAX], const char *cache_dir, ErrText *err) {
     return err_set(err, -ENOENT, "no cache folder: set XDG_CACHE_HOME or HOME, or name the output file");
 }
 
-int import_default_path(char path[PATH_MAX], const char *source_path, const char *sha256, bool rotate,
-                        const char *cache_dir, ErrText *err) {
+int import_default_path(char path[PATH_MAX], const char *source_path, const char *sha256, const QuantRecipe *recipe,
+                        const char *calibration_sha256, const char *cache_dir, ErrText *err) {
     const char *base = strrchr(source_path, '/');
-    char folder[PATH_MAX], name[NAME_MAX_BYTES + 64];
+    char folder[PATH_MAX], settings[128], name[NAME_MAX_BYTES + sizeof(settings) + 64];
     size_t n;
     int r;
 
@@ -56,7 +56,8 @@ int import_default_path(char path[PATH_MAX], const char *source_path, const char
 
         name[i] = (char)((c < 0x80 && isalnum(c)) || (c == '.' && i) || c == '_' || c == '-' ? c : '_');
     }
-    snprintf(name + n, sizeof(name) - n, "-%.12s%s.cgm", sha256, rotate ? "" : "-unrotated");
+    import_settings_suffix(settings, sizeof(settings), recipe, calibration_sha256);
+    snprintf(name + n, sizeof(name) - n, "-%.12s%s.cgm", sha256, settings);
     return path_format(path, err, "%s/%s", folder, name);
 }
 

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/worker_pool.h"
+#include "importer/calibration_text.h"
 #include "importer/importer.h"
 #include "model/arch.h"
 #include "model/hparams.h"
@@ -64,6 +65,7 @@ typedef struct ImportModel {
     int source_fd;
     Hparams hparams;
     WorkerPool *pool;
+    const CalibrationText *calibration; /* NULL when the recipe needs none */
     double bits;         /* average that allocate() is to reach: recipe.bits, or fewer for a budget of bytes */
     ImportLayer *layers; /* [n_layers + 1]: layers[0] is what lies outside, layers[1 + i] is layer i */
 } ImportModel;

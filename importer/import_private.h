@@ -1,48 +1,135 @@
-/* Inside of the importer: importer.c plans and publishes, import_convert.c makes the tensors, import_cache.c knows
- * names and remembers the hashes of sources. */
+/* Inside of the importer. importer.c: from the options to the package; import_source.c: the file that is read;
+ * import_plan.c: what becomes of its tensors, and where; import_rows.c: reading them; import_layer.c: one layer's memory,
+ * packing and writing; import_settings.c: recipes as keys and names; import_cache.c: the cache folder. */
 #ifndef COORDGEN_IMPORTER_IMPORT_PRIVATE_H
 #define COORDGEN_IMPORTER_IMPORT_PRIVATE_H
 
 #include <sys/stat.h>
 
 #include "base/worker_pool.h"
+#include "importer/import_method.h"
 #include "importer/importer.h"
+#include "model/gguf_writer.h"
+#include "model/package.h"
+
+/* --- import_source.c ---------------------------------------------------------------------------------------------- */
+
+typedef struct ImportSource {
+    const char *path;
+    const char *name; /* base name */
+    int fd;
+    struct stat st;
+    GgufFile *file;
+    Hparams hparams;
+} ImportSource;
+
+#define IMPORT_SOURCE_NULL ((ImportSource){ .fd = -1 })
+
+int import_source_open(ImportSource *source, const char *path, ErrText *err);
+void import_source_deinit(ImportSource *source);
+/* IMPORT_E_CHANGED when it is not the file that was opened any more. */
+int import_source_unchanged(const ImportSource *source, ErrText *err);
+/* Its hash, read or remembered from the cache folder. */
+int import_source_identify(const ImportSource *source, const ImportOptions *options, ImportReport *report,
+                           ErrText *err);
+/* Words a failed read at FILE_E_SHORT or -errno. */
+int import_read_error(int error, const char *path, ErrText *err);
+
+/* --- import_plan.c ------------------------------------------------------------------------------------------------ */
 
 /* One tensor of the source and its place in the package. */
 typedef struct ImportTensor {
+    ImportLinear *linear; /* or: */
+    ImportVector *vector;
     const GgufTensor *source;
-    bool linear;
-    uint32_t rotation_block;
-    uint64_t out_offset;    /* of the weight or vector */
-    uint64_t scales_offset; /* linears */
-    uint64_t bits_offset;
+    size_t layer;                        /* index of its ImportLayer */
+    char name[GGUF_TENSOR_NAME_MAX + 8]; /* of a linear, without ".weight" */
+    bool packed;
+    uint64_t offset, weight_bytes; /* of the weight or vector */
+    uint64_t scales_offset, bits_offset;
 } ImportTensor;
 
-typedef struct ImportJob {
-    const ImportOptions *options;
-    const char *source_path;
+typedef struct ImportPlan {
+    const ImportSource *source;
+    ImportTensor *tensors; /* [n_tensors], in the order of the package */
+    size_t n_tensors;
+    ImportLayer *layers; /* [n_layers]: 0 is what lies outside */
+    size_t n_layers;
+    ImportLinear *linears; /* [n_linears], by layers */
+    size_t n_linears;
+    ImportVector *vectors;
+    int8_t *bits; /* [n_channels], of all linears in their order */
+    size_t n_channels;
+    uint64_t *layer_bytes; /* [n_layers], of the source's tensors */
+    uint64_t total_bytes;
+    GgufWriter *writer;     /* after import_plan_layout() */
+    uint64_t package_bytes; /* likewise */
+    double bits_made;       /* likewise: average width of the layers' weights */
+} ImportPlan;
+
+int import_plan_make(ImportPlan *plan, const ImportSource *source, const QuantRecipe *recipe, ErrText *err);
+void import_plan_deinit(ImportPlan *plan);
+/* Head and offsets for the widths as they stand; may be called again. calibration_sha256 "": none. */
+int import_plan_layout(ImportPlan *plan, const QuantRecipe *recipe, const char *source_sha256,
+                       const char *calibration_sha256, ErrText *err);
+
+/* --- importer.c --------------------------------------------------------------------------------------------------- */
+
+typedef struct Import {
+    ImportModel model;     /* first: methods get its address */
+    ImportOptions options; /* with a method */
+    ImportSource source;
+    CalibrationText calibration;
+    ImportPlan plan;
+    ImportProgress progress;
+    uint64_t part_begin_bytes, part_bytes; /* what import_report_part() is a part of */
     const char *out_path;
-    int source_fd;
     int out_fd;
-    WorkerPool *pool;
-    uint64_t total_bytes; /* of the tensors of the source */
-    uint64_t package_bytes;
-    _Atomic uint64_t done_bytes;
-} ImportJob;
+} Import;
 
-static inline bool import_cancelled(const ImportOptions *options) {
-    return options->cancelled && atomic_load_explicit(options->cancelled, memory_order_relaxed);
-}
+bool import_options_cancelled(const ImportOptions *options);
+void import_report(Import *import);
+/* Begins a stage, or goes on in it: what follows is [begin, begin + part) of total. */
+void import_report_stage(Import *import, ImportStage stage, uint64_t begin_bytes, uint64_t part_bytes,
+                         uint64_t total_bytes);
 
-static inline void import_progress(const ImportOptions *options, ImportStage stage, uint64_t done_bytes,
-                                   uint64_t total_bytes) {
-    if (options->progress)
-        options->progress(options->progress_arg, stage, done_bytes, total_bytes);
-}
+/* --- import_rows.c ------------------------------------------------------------------------------------------------ */
 
-int import_convert(ImportJob *job, const ImportTensor *tensors, size_t n, ErrText *err);
+/* One row of a linear as float32, rotated when the linear is; w may be overwritten. false: not a finite number. */
+typedef bool ImportRowFn(void *arg, size_t row, float *w, unsigned int worker);
+
+/* Rows [begin, end) on all threads, in any order. 0, IMPORT_E_CORRUPT, IMPORT_E_CHANGED, IMPORT_E_CANCELLED, -errno. */
+int import_each_row(const ImportModel *model, const ImportLinear *linear, size_t begin, size_t end, ImportRowFn *fn,
+                    void *arg, ErrText *err);
+int import_read_vector(const ImportModel *model, const ImportVector *vector, ErrText *err);
+
+/* Rounds a row to the levels of its width; false when a value is not finite. */
+bool import_round_row(const QuantRecipe *recipe, const float *w, size_t k, int bits, int8_t *q, float *scalep);
+
+/* --- import_layer.c ----------------------------------------------------------------------------------------------- */
+
+int import_layer_begin(Import *import, size_t index, ErrText *err);
+void import_layer_end(Import *import, size_t index);
+/* Rounds, packs and writes embedding and head, by panels. */
+int import_outside_write(Import *import, ErrText *err);
+/* Packs and writes what the method has made; of layer 0 the vectors only. */
+int import_layer_write(Import *import, size_t index, ErrText *err);
+int import_layer_read_back(Import *import, size_t index, ErrText *err);
 /* Words a failed write: IMPORT_E_NO_SPACE or -errno. */
 int import_write_error(int error, const char *out_path, uint64_t package_bytes, ErrText *err);
+
+/* --- import_settings.c -------------------------------------------------------------------------------------------- */
+
+#define IMPORT_STEPS_MAX 8
+
+/* The steps that a recipe runs, in their order; their number. */
+size_t import_steps(const QuantRecipe *recipe, const char *steps[IMPORT_STEPS_MAX]);
+/* Whether a package was made by this recipe. */
+bool import_settings_match(const PackageQuant *quant, const QuantRecipe *recipe, const char *calibration_sha256);
+/* What the name of a package says of its settings: "", "-unrotated", "-int8-4.5". */
+void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *recipe, const char *calibration_sha256);
+
+/* --- import_cache.c ----------------------------------------------------------------------------------------------- */
 
 int import_cache_dir(char path[PATH_MAX], const char *cache_dir, ErrText *err);
 /* Hash of an unchanged file that was hashed before. */

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <nettle/sha2.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,18 +13,14 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <time.h>
 
 #include "base/clock.h"
-#include "base/printable.h"
-#include "model/gguf_writer.h"
 #include "importer/import_private.h"
-#include "model/package.h"
-#include "quant/rotate.h"
+#include "quant/grid.h"
 
-#define HASH_BLOCK_BYTES (1u << 20)
 #define TEMPORARY_TRIES 8
 #define THREADS_MAX 64
+#define BITS_STEPS 128 /* a budget of bytes is met to 1/128 bit */
 
 const char *import_stage_name(ImportStage stage) {
     static const char *const names[] = { "hashing", "measuring", "converting", "writing" };
@@ -32,155 +28,64 @@ const char *import_stage_name(ImportStage stage) {
     return names[stage];
 }
 
-/* --- the source --------------------------------------------------------------------------------------------------- */
+ImportOptions import_options_default(void) {
+    ImportOptions options = { .method = NULL };
 
-typedef struct Source {
-    const char *path;
-    const char *name; /* base name */
-    int fd;
-    struct stat st;
-    GgufFile *file;
-    Hparams hparams;
-} Source;
-
-static void source_deinit(Source *source) {
-    gguf_free(source->file);
-    if (source->fd >= 0)
-        close(source->fd);
+    (void)quant_recipe_named(&options.recipe, NULL); /* the default is there */
+    return options;
 }
 
-/* The families that engine/tokenizer.h builds. It knows the pre-tokenizers: see ImportOptions.check_source. */
-static int check_tokenizer(const Source *source, ErrText *err) {
-    GgufString model;
-    Printable shown;
-    int r;
+/* --- for methods --------------------------------------------------------------------------------------------------- */
 
-    r = gguf_get_string(source->file, "tokenizer.ggml.model", &model, err);
-    if (r)
-        return r < 0 ? r : IMPORT_E_CORRUPT;
-    if (!(model.len_bytes == 4 && !memcmp(model.data, "gpt2", 4)) &&
-        !(model.len_bytes == 5 && !memcmp(model.data, "llama", 5)))
-        return err_set(err, IMPORT_E_UNSUPPORTED,
-                       "%s: tokenizer '%s' is not supported: gpt2 (byte-level BPE) and llama (SentencePiece) are",
-                       source->path, printable(&shown, model.data, model.len_bytes));
-    return 0;
+bool import_options_cancelled(const ImportOptions *options) {
+    return options->cancelled && atomic_load_explicit(options->cancelled, memory_order_relaxed);
 }
 
-static int source_check(Source *source, ErrText *err) {
-    uint32_t n_parts;
-    int r;
-
-    if (package_is(source->file))
-        return err_set(err, IMPORT_E_UNSUPPORTED, "%s: this is a model package already: load it as it is",
-                       source->path);
-    if (!gguf_get_u32(source->file, "split.count", &n_parts, NULL) && n_parts > 1)
-        return err_set(err, IMPORT_E_UNSUPPORTED,
-                       "%s: one part of a model in %u files: merge them first (llama-gguf-split --merge)", source->path,
-                       n_parts);
-    r = hparams_read(&source->hparams, source->file, err);
-    if (!r)
-        r = hparams_check_tensors(&source->hparams, source->file, err);
-    if (r)
-        return r == HPARAMS_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED
-               : r == HPARAMS_E_CORRUPT   ? IMPORT_E_CORRUPT
-                                          : err_fold(r);
-    return check_tokenizer(source, err);
+bool import_is_cancelled(const ImportModel *model) {
+    return import_options_cancelled(model->options);
 }
 
-static int source_open(Source *source, const char *path, ErrText *err) {
-    const char *slash = strrchr(path, '/');
-    int r;
+void import_report(Import *import) {
+    const ImportOptions *options = import->model.options;
 
-    *source = (Source){ .path = path, .name = slash ? slash + 1 : path, .fd = -1 };
-    source->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (source->fd < 0 || fstat(source->fd, &source->st) < 0)
-        return err_set(err, -errno, "%s: %s", path, strerror(errno));
-    r = gguf_open_fd(&source->file, source->fd, path, err);
-    if (r)
-        return r == GGUF_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED : r == GGUF_E_CORRUPT ? IMPORT_E_CORRUPT : err_trace(r);
-    return source_check(source, err);
+    if (options->progress)
+        options->progress(options->progress_arg, &import->progress);
 }
 
-static bool same_content(const struct stat *a, const struct stat *b) {
-    return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+void import_report_part(const ImportModel *model, double done) {
+    Import *import = (Import *)model; /* its first member; methods see it as const */
+    double part = done < 0 ? 0 : done > 1 ? 1 : done;
+
+    import->progress.done_bytes = import->part_begin_bytes + (uint64_t)(part * (double)import->part_bytes);
+    import_report(import);
 }
 
-static int source_check_unchanged(const Source *source, ErrText *err) {
-    struct stat st;
-
-    if (fstat(source->fd, &st) < 0)
-        return err_set(err, -errno, "%s: %s", source->path, strerror(errno));
-    if (!same_content(&st, &source->st))
-        return err_set(err, IMPORT_E_CHANGED, "%s: the file changed while it was read: import it again", source->path);
-    return 0;
-}
-
-static int source_hash(const Source *source, const ImportOptions *options, char sha256[SHA256_HEX_BYTES],
-                       ErrText *err) {
-    _cleanup_(freep) uint8_t *block = malloc(HASH_BLOCK_BYTES);
-    uint64_t total_bytes = (uint64_t)source->st.st_size;
-    uint8_t digest[SHA256_DIGEST_SIZE];
-    struct sha256_ctx context;
-    int r;
-
-    if (!block)
-        return err_set(err, -ENOMEM, "%s: out of memory", source->path);
-    sha256_init(&context);
-    (void)posix_fadvise(source->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-    for (uint64_t at = 0; at < total_bytes;) {
-        size_t n = total_bytes - at < HASH_BLOCK_BYTES ? (size_t)(total_bytes - at) : HASH_BLOCK_BYTES;
-
-        if (import_cancelled(options))
-            return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", source->path);
-        r = file_read_exact(source->fd, block, n, at);
-        if (r == FILE_E_SHORT)
-            return err_set(err, IMPORT_E_CHANGED, "%s: the file became shorter while it was read: import it again",
-                           source->path);
-        if (r)
-            return err_set(err, r, "%s: cannot read: %s", source->path, strerror(-r));
-        sha256_update(&context, n, block);
-        at += n;
-        import_progress(options, IMPORT_STAGE_HASH, at, total_bytes);
-    }
-    sha256_digest(&context, sizeof(digest), digest);
-    for (size_t i = 0; i < sizeof(digest); i++)
-        snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
-    return source_check_unchanged(source, err);
-}
-
-/* Remembers the hash in the cache folder, if there is one. */
-static int source_identify(const Source *source, const ImportOptions *options, ImportReport *report, ErrText *err) {
-    char folder[PATH_MAX];
-    bool has_folder = !import_cache_dir(folder, options->cache_dir, NULL);
-    int r;
-
-    report->hash_remembered = has_folder && import_hash_recall(folder, &source->st, report->source_sha256);
-    if (report->hash_remembered)
-        return 0;
-    r = source_hash(source, options, report->source_sha256, err);
-    if (r)
-        return r;
-    if (has_folder)
-        import_hash_remember(folder, &source->st, report->source_sha256);
-    return 0;
+void import_report_stage(Import *import, ImportStage stage, uint64_t begin_bytes, uint64_t part_bytes,
+                         uint64_t total_bytes) {
+    import->part_begin_bytes = begin_bytes;
+    import->part_bytes = part_bytes;
+    import->progress.stage = stage;
+    import->progress.total_bytes = total_bytes;
+    import_report_part(&import->model, 0);
 }
 
 /* --- what lies at the output path --------------------------------------------------------------------------------- */
 
-static bool already_imported(const char *path, const ImportOptions *options, ImportReport *report) {
+static bool already_imported(const Import *import, ImportReport *report) {
     _cleanup_(package_freep) Package *package = NULL;
 
-    if (package_open(&package, path, NULL) || strcmp(package_source_sha256(package), report->source_sha256) ||
-        package_rotated(package) != options->rotate)
+    if (package_open(&package, import->out_path, NULL) ||
+        strcmp(package_source_sha256(package), report->source_sha256) ||
+        !import_settings_match(package_quant(package), &import->options.recipe, import->calibration.sha256))
         return false;
     report->package_bytes = gguf_len_bytes(package_file(package));
     report->n_linears = package_n_linears(package);
+    report->bits = (double)package_quant(package)->bits;
     return true;
 }
 
 /* A file that someone named is replaced only when it is a package of some version; the cache's files are ours. */
-static int check_replaceable(const char *path, const Source *source, ErrText *err) {
+static int check_replaceable(const char *path, const ImportSource *source, ErrText *err) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
     struct stat st;
 
@@ -230,139 +135,6 @@ static void remove_stale(const char *out_path, bool in_cache) {
             (void)unlink(path);
     }
     closedir(dir);
-}
-
-/* --- the package -------------------------------------------------------------------------------------------------- */
-
-typedef struct Plan {
-    const Source *source;
-    const ImportOptions *options;
-    GgufWriter *writer;
-    ImportTensor *tensors; /* [n] */
-    size_t n;
-    char (*names)[GGUF_TENSOR_NAME_MAX]; /* [n_linears], of the linears */
-    const char **name_list, **layouts, **activations;
-    uint32_t *rotation_blocks;
-    size_t n_linears;
-    uint64_t total_bytes;
-} Plan;
-
-static void plan_deinit(Plan *plan) {
-    gguf_writer_free(plan->writer);
-    free(plan->tensors);
-    free(plan->names);
-    free(plan->name_list);
-    free(plan->layouts);
-    free(plan->activations);
-    free(plan->rotation_blocks);
-}
-
-static int plan_tensor(void *arg, const ArchTensor *expected, int layer) {
-    Plan *plan = arg;
-    const GgufTensor *source;
-    ImportTensor *tensor;
-    char name[GGUF_TENSOR_NAME_MAX];
-
-    source = gguf_tensor(plan->source->file, tensor_name(expected->role, layer, name, sizeof(name)));
-    if (!source)
-        return 0; /* optional: hparams_check_tensors() has seen to the others */
-    tensor = &plan->tensors[plan->n++];
-    *tensor = (ImportTensor){ .source = source, .linear = tensor_role_is_linear(expected->role) };
-    plan->total_bytes += source->len_bytes;
-    if (tensor->linear) {
-        size_t index = plan->n_linears++;
-
-        tensor->rotation_block = plan->options->rotate ? rotate_block_size((size_t)source->ne[0]) : 0;
-        snprintf(plan->names[index], GGUF_TENSOR_NAME_MAX, "%.*s", (int)(strlen(name) - strlen(".weight")), name);
-        plan->name_list[index] = plan->names[index];
-        plan->layouts[index] = PACKAGE_LAYOUT_INT8;
-        plan->activations[index] = PACKAGE_ACTIVATION_DYNAMIC_ROW;
-        plan->rotation_blocks[index] = tensor->rotation_block;
-    }
-    return 0;
-}
-
-static void plan_keys(const Plan *plan, const char *sha256) {
-    static const char *const dropped[] = { "general.alignment", "general.file_type", "general.quantization_version" };
-    const size_t prefix_bytes = strlen(PACKAGE_KEY_PREFIX);
-    GgufWriter *writer = plan->writer;
-
-    for (size_t i = 0; i < gguf_n_keys(plan->source->file); i++) {
-        const GgufKey *key = gguf_key_at(plan->source->file, i);
-        bool keep = key->name.len_bytes < prefix_bytes || memcmp(key->name.data, PACKAGE_KEY_PREFIX, prefix_bytes);
-
-        for (size_t j = 0; j < ARRAY_LEN(dropped); j++)
-            if (key->name.len_bytes == strlen(dropped[j]) && !memcmp(key->name.data, dropped[j], key->name.len_bytes))
-                keep = false;
-        if (keep)
-            gguf_writer_copy(writer, key);
-    }
-    gguf_writer_u32(writer, PACKAGE_KEY_FORMAT_VERSION, PACKAGE_FORMAT_VERSION);
-    gguf_writer_string(writer, PACKAGE_KEY_SOURCE_SHA256, sha256);
-    gguf_writer_u64(writer, PACKAGE_KEY_SOURCE_BYTES, (uint64_t)plan->source->st.st_size);
-    gguf_writer_string(writer, PACKAGE_KEY_SOURCE_NAME, plan->source->name);
-    gguf_writer_string(writer, PACKAGE_KEY_RECIPE, PACKAGE_RECIPE_INT8_RTN);
-    gguf_writer_bool(writer, PACKAGE_KEY_ROTATED, plan->options->rotate);
-    gguf_writer_string(writer, PACKAGE_KEY_ACTIVATION_MODE, PACKAGE_ACTIVATION_DYNAMIC_ROW);
-    gguf_writer_strings(writer, PACKAGE_KEY_LINEAR_NAMES, plan->name_list, plan->n_linears);
-    gguf_writer_strings(writer, PACKAGE_KEY_LINEAR_LAYOUTS, plan->layouts, plan->n_linears);
-    gguf_writer_array(writer, PACKAGE_KEY_LINEAR_ROTATIONS, GGUF_U32, plan->rotation_blocks, plan->n_linears);
-    gguf_writer_strings(writer, PACKAGE_KEY_LINEAR_ACTIVATIONS, plan->activations, plan->n_linears);
-}
-
-/* The tensor table in file order; offsets follow from it. */
-static int plan_layout(Plan *plan, ErrText *err) {
-    size_t index = 0;
-    int r;
-
-    for (size_t i = 0, linear = 0; i < plan->n; i++) {
-        const GgufTensor *source = plan->tensors[i].source;
-        char name[GGUF_TENSOR_NAME_MAX + 16];
-
-        if (!plan->tensors[i].linear) {
-            gguf_writer_tensor(plan->writer, source->name, GGML_F32, 1, source->ne);
-            continue;
-        }
-        gguf_writer_tensor(plan->writer, source->name, GGML_I8, 2, source->ne);
-        snprintf(name, sizeof(name), "%s.scales", plan->names[linear]);
-        gguf_writer_tensor(plan->writer, name, GGML_F32, 1, source->ne + 1);
-        snprintf(name, sizeof(name), "%s.bits", plan->names[linear++]);
-        gguf_writer_tensor(plan->writer, name, GGML_I8, 1, source->ne + 1);
-    }
-    r = gguf_writer_layout(plan->writer, err);
-    if (r)
-        return r < 0 ? r : IMPORT_E_CORRUPT;
-    for (size_t i = 0; i < plan->n; i++) {
-        plan->tensors[i].out_offset = gguf_writer_tensor_offset(plan->writer, index++);
-        if (plan->tensors[i].linear) {
-            plan->tensors[i].scales_offset = gguf_writer_tensor_offset(plan->writer, index++);
-            plan->tensors[i].bits_offset = gguf_writer_tensor_offset(plan->writer, index++);
-        }
-    }
-    return 0;
-}
-
-static int plan_make(Plan *plan, const char *sha256, ErrText *err) {
-    size_t room = gguf_n_tensors(plan->source->file) + 1;
-    int r;
-
-    plan->tensors = calloc(room, sizeof(*plan->tensors));
-    plan->names = calloc(room, sizeof(*plan->names));
-    plan->name_list = calloc(room, sizeof(*plan->name_list));
-    plan->layouts = calloc(room, sizeof(*plan->layouts));
-    plan->activations = calloc(room, sizeof(*plan->activations));
-    plan->rotation_blocks = calloc(room, sizeof(*plan->rotation_blocks));
-    if (!plan->tensors || !plan->names || !plan->name_list || !plan->layouts || !plan->activations ||
-        !plan->rotation_blocks)
-        return err_set(err, -ENOMEM, "%s: out of memory for %zu tensors", plan->source->path, room);
-    r = gguf_writer_new(&plan->writer, PACKAGE_ALIGNMENT, err);
-    if (r)
-        return err_fold(r);
-    r = hparams_each_tensor(&plan->source->hparams, plan_tensor, plan);
-    if (r)
-        return r;
-    plan_keys(plan, sha256);
-    return plan_layout(plan, err);
 }
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
@@ -431,53 +203,166 @@ static int temporary_new(AtomicFile **filep, const char *out_path, ErrText *err)
     return err_set(err, -EBUSY, "%s: its temporary files are taken away by other programs", out_path);
 }
 
-static int write_package(const Plan *plan, const char *out_path, ErrText *err) {
-    _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
-    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
-    const StrBuf *head = gguf_writer_head(plan->writer);
-    ImportJob job = {
-        .options = plan->options,
-        .source_path = plan->source->path,
-        .out_path = out_path,
-        .source_fd = plan->source->fd,
-        .total_bytes = plan->total_bytes,
-        .package_bytes = gguf_writer_file_bytes(plan->writer),
-    };
+/* --- widths -------------------------------------------------------------------------------------------------------- */
+
+/* One trial of an average width: how large the package would be. */
+static int allocate(Import *import, void *state, double bits, const char *sha256, ErrText *err) {
+    const ImportOptions *options = import->model.options;
     int r;
 
-    r = worker_pool_new(&pool, threads_allowed(plan->options->n_threads));
-    if (r)
-        return err_set(err, r, "%s: cannot start threads: %s", out_path, strerror(-r));
-    r = temporary_new(&file, out_path, err);
+    import->model.bits = bits;
+    r = options->method->allocate(state, &import->model, err);
+    return r ? r : import_plan_layout(&import->plan, &options->recipe, sha256, import->calibration.sha256, err);
+}
+
+/**
+ * choose_bits() - the widths of all channels, and with them the layout
+ *
+ * With a budget: the largest average, in steps of 1/128 bit (1 bit where all channels are alike), whose package is not
+ * larger. More bits never make a package smaller, so the search may halve.
+ */
+static int choose_bits(Import *import, void *state, const char *sha256, ErrText *err) {
+    const QuantRecipe *recipe = &import->model.options->recipe;
+    const unsigned int step = recipe->allocation == QUANT_ALLOCATION_UNIFORM ? BITS_STEPS : 1;
+    unsigned int low = BITS_STEPS / step, high; /* in steps; the least, and one that is too large */
+    unsigned int now;
+    int r;
+
+    r = allocate(import, state, recipe->bits, sha256, err);
+    if (r || !recipe->budget_bytes || import->plan.package_bytes <= recipe->budget_bytes)
+        return r;
+    high = (unsigned int)ceil(recipe->bits * BITS_STEPS / step);
+    now = low;
+    r = allocate(import, state, (double)(now * step) / BITS_STEPS, sha256, err);
     if (r)
         return r;
-    job.pool = pool;
-    job.out_fd = atomic_file_fd(file);
-    r = check_space(out_path, job.out_fd, job.package_bytes, err);
-    if (r)
-        return r;
-    r = reserve_space(out_path, job.out_fd, job.package_bytes, err);
-    if (r)
-        return r;
-    r = file_write_all(job.out_fd, head->data, head->len_bytes);
-    if (r)
-        return import_write_error(r, out_path, job.package_bytes, err);
-    r = import_convert(&job, plan->tensors, plan->n, err);
-    if (r)
-        return r;
-    r = source_check_unchanged(plan->source, err);
-    if (r)
-        return r;
-    import_progress(plan->options, IMPORT_STAGE_SYNC, 0, job.package_bytes);
-    r = atomic_file_commit(file, err);
-    if (r)
-        return r == -ENOSPC || r == -EDQUOT ? import_write_error(r, out_path, job.package_bytes, err) : r;
-    import_progress(plan->options, IMPORT_STAGE_SYNC, job.package_bytes, job.package_bytes);
+    if (import->plan.package_bytes > recipe->budget_bytes)
+        return err_set(err, IMPORT_E_BUDGET,
+                       "%s: the smallest package has %" PRIu64 " bytes (1 bit a weight, embeddings of %u bits), the "
+                       "budget is %" PRIu64 " bytes: give a larger one, or fewer bits to the embeddings",
+                       import->source.path, import->plan.package_bytes, recipe->embedding_bits, recipe->budget_bytes);
+    while (high - low > 1) {
+        now = low + (high - low) / 2;
+        r = allocate(import, state, (double)(now * step) / BITS_STEPS, sha256, err);
+        if (r)
+            return r;
+        if (import->plan.package_bytes > recipe->budget_bytes)
+            high = now;
+        else
+            low = now;
+    }
+    return now == low ? 0 : allocate(import, state, (double)(low * step) / BITS_STEPS, sha256, err);
+}
+
+/* --- layers -------------------------------------------------------------------------------------------------------- */
+
+static int make_layer(Import *import, void *state, size_t index, ErrText *err) {
+    const ImportMethod *method = import->model.options->method;
+    int r;
+
+    r = import_layer_begin(import, index, err);
+    if (!r && !index)
+        r = import_outside_write(import, err);
+    if (!r && !index && method->sees_outside)
+        r = import_layer_read_back(import, index, err);
+    if (!r)
+        r = method->quantize(state, &import->model, &import->plan.layers[index], err);
+    return r ? r : import_layer_write(import, index, err);
+}
+
+static int make_layers(Import *import, void *state, ErrText *err) {
+    const ImportPlan *plan = &import->plan;
+    uint64_t done_bytes = 0;
+    int r;
+
+    import->progress.n_layers = plan->n_layers;
+    for (size_t i = 0; i < plan->n_layers; i++) {
+        if (import_is_cancelled(&import->model))
+            return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", import->source.path);
+        import_report_stage(import, IMPORT_STAGE_CONVERT, done_bytes, plan->layer_bytes[i], plan->total_bytes);
+        r = make_layer(import, state, i, err);
+        import_layer_end(import, i);
+        if (r)
+            return r;
+        done_bytes += plan->layer_bytes[i];
+        import->progress.done_layers = i + 1;
+    }
+    import_report_stage(import, IMPORT_STAGE_CONVERT, done_bytes, 0, plan->total_bytes);
     return 0;
 }
 
-static int choose_path(const Source *source, const char *out_path, const ImportOptions *options, ImportReport *report,
-                       ErrText *err) {
+/* --- the package --------------------------------------------------------------------------------------------------- */
+
+static int write_package(Import *import, void *state, ErrText *err) {
+    _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
+    const char *out_path = import->out_path;
+    uint64_t package_bytes = import->plan.package_bytes;
+    const StrBuf *head = gguf_writer_head(import->plan.writer);
+    int r;
+
+    r = temporary_new(&file, out_path, err);
+    if (r)
+        return r;
+    import->out_fd = atomic_file_fd(file);
+    r = check_space(out_path, import->out_fd, package_bytes, err);
+    if (r)
+        return r;
+    r = reserve_space(out_path, import->out_fd, package_bytes, err);
+    if (r)
+        return r;
+    r = file_write_at(import->out_fd, head->data, head->len_bytes, 0);
+    if (r)
+        return import_write_error(r, out_path, package_bytes, err);
+    r = make_layers(import, state, err);
+    if (!r)
+        r = import_source_unchanged(&import->source, err);
+    if (r)
+        return r;
+    import_report_stage(import, IMPORT_STAGE_SYNC, 0, package_bytes, package_bytes);
+    r = atomic_file_commit(file, err);
+    if (r)
+        return r == -ENOSPC || r == -EDQUOT ? import_write_error(r, out_path, package_bytes, err) : r;
+    import_report_part(&import->model, 1);
+    return 0;
+}
+
+static int make_package(Import *import, const char *sha256, ErrText *err) {
+    const ImportOptions *options = &import->options;
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    void *state = NULL;
+    int r;
+
+    r = worker_pool_new(&pool, threads_allowed(options->n_threads));
+    if (r)
+        return err_set(err, r, "%s: cannot start threads: %s", import->out_path, strerror(-r));
+    r = import_plan_make(&import->plan, &import->source, &options->recipe, err);
+    if (r)
+        return r;
+    import->model = (ImportModel){
+        .options = options,
+        .source_path = import->source.path,
+        .source = import->source.file,
+        .source_fd = import->source.fd,
+        .hparams = import->source.hparams,
+        .pool = pool,
+        .calibration = *import->calibration.sha256 ? &import->calibration : NULL,
+        .bits = options->recipe.bits,
+        .layers = import->plan.layers,
+    };
+    /* Said when a method reports: plain rounding has nothing to measure. */
+    import->progress.stage = IMPORT_STAGE_MEASURE;
+    import->progress.total_bytes = import->part_bytes = import->plan.total_bytes;
+    r = options->method->begin(&state, &import->model, err);
+    if (!r)
+        r = choose_bits(import, state, sha256, err);
+    if (!r)
+        r = write_package(import, state, err);
+    options->method->end(state);
+    return r;
+}
+
+static int choose_path(const Import *import, const char *out_path, ImportReport *report, ErrText *err) {
+    const ImportOptions *options = &import->options;
     char folder[PATH_MAX];
     int r;
 
@@ -486,12 +371,54 @@ static int choose_path(const Source *source, const char *out_path, const ImportO
             return err_set(err, -ENAMETOOLONG, "%.100s...: the path is too long", out_path);
         return 0;
     }
-    r = import_default_path(report->path, source->path, report->source_sha256, options->rotate, options->cache_dir,
-                            err);
+    r = import_default_path(report->path, import->source.path, report->source_sha256, &options->recipe,
+                            options->calibration_path ? import->calibration.sha256 : NULL, options->cache_dir, err);
     if (r)
         return r;
     r = import_cache_dir(folder, options->cache_dir, err);
     return r ? r : file_make_dirs(folder, err);
+}
+
+/* The settings, and the text to calibrate on when they need one. */
+static int check_options(Import *import, const ImportOptions *options, ErrText *err) {
+    const QuantRecipe *recipe = &options->recipe;
+    int r = quant_recipe_check(recipe, err);
+
+    import->options = *options;
+    if (!options->method)
+        import->options.method = &import_method_plain;
+    if (r || !quant_recipe_needs_calibration(recipe))
+        return r;
+    if (import->options.method == &import_method_plain)
+        return err_set(err, IMPORT_E_UNSUPPORTED,
+                       "recipe %s as it is set needs calibration, which this program does not have: take the recipe "
+                       "int8, or switch smoothing, compensation and the allocation by model off",
+                       recipe->name);
+    r = calibration_load(&import->calibration, options->calibration_path, err);
+    return r > 0 ? IMPORT_E_UNSUPPORTED : r;
+}
+
+static void fill_report(ImportReport *report, const Import *import, uint64_t begin_ns) {
+    const QuantRecipe *recipe = &import->options.recipe;
+    struct rusage usage;
+
+    snprintf(report->recipe, sizeof(report->recipe), "%s", recipe->name);
+    report->bits_asked = recipe->bits;
+    report->embedding_bits = recipe->embedding_bits;
+    report->n_layers = (size_t)import->source.hparams.n_layers + 1;
+    if (!report->already_imported) {
+        report->package_bytes = import->plan.package_bytes;
+        report->n_linears = import->plan.n_linears;
+        report->bits = import->plan.bits_made;
+    }
+    report->peak_bytes = getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;
+    report->seconds = (double)(clock_now_ns() - begin_ns) / 1e9;
+}
+
+static void import_deinit(Import *import) {
+    import_plan_deinit(&import->plan);
+    import_source_deinit(&import->source);
+    calibration_deinit(&import->calibration);
 }
 
 /**
@@ -502,51 +429,45 @@ static int choose_path(const Source *source, const char *out_path, const ImportO
  * @report:      out; filled only when 0 is returned
  *
  * The package appears under its name whole or not at all. Its bytes depend on the source, its base name and the
- * settings alone. Takes some ms when the package is there and the source is remembered, and one reading of the source when it is
- * not. Thread: any, several at a time; of two imports to one path the last one to end stays.
+ * settings alone. Takes some ms when the package is there and the source is remembered, and one reading of the source
+ * when it is not. Thread: any, several at a time; of two imports to one path the last one to end stays.
  *
  * Return: 0, IMPORT_E_*, or -errno; the text names the file and the remedy. Nothing is left behind after an error; what
  * a killed import leaves (PATH.tmp-XXXXXX) the next one to the same path removes.
  */
 int import_run(const char *source_path, const char *out_path, const ImportOptions *options, ImportReport *report,
                ErrText *err) {
-    _cleanup_(source_deinit) Source source = { .fd = -1 };
-    _cleanup_(plan_deinit) Plan plan = { .source = &source, .options = options };
+    _cleanup_(import_deinit) Import import = { .source = IMPORT_SOURCE_NULL };
     uint64_t begin_ns = clock_now_ns();
     ImportReport made = { 0 };
     int r;
 
-    r = source_open(&source, source_path, err);
+    r = check_options(&import, options, err);
+    if (!r)
+        r = import_source_open(&import.source, source_path, err);
     if (r)
         return r;
-    made.source_bytes = (uint64_t)source.st.st_size;
-    r = source_identify(&source, options, &made, err);
+    made.source_bytes = (uint64_t)import.source.st.st_size;
+    r = import_source_identify(&import.source, options, &made, err);
+    if (!r)
+        r = choose_path(&import, out_path, &made, err);
     if (r)
         return r;
-    r = choose_path(&source, out_path, options, &made, err);
-    if (r)
-        return r;
-    made.already_imported = already_imported(made.path, options, &made);
+    import.out_path = made.path;
+    made.already_imported = already_imported(&import, &made);
     if (!made.already_imported) {
-        r = options->check_source ? options->check_source(source.file, err) : 0;
+        r = options->check_source ? options->check_source(import.source.file, err) : 0;
         if (r)
             return r > 0 ? IMPORT_E_UNSUPPORTED : err_trace(r);
-        if (out_path) {
-            r = check_replaceable(out_path, &source, err);
-            if (r)
-                return r;
-        }
+        r = out_path ? check_replaceable(out_path, &import.source, err) : 0;
+        if (r)
+            return r;
         remove_stale(made.path, !out_path);
-        r = plan_make(&plan, made.source_sha256, err);
+        r = make_package(&import, made.source_sha256, err);
         if (r)
             return r;
-        r = write_package(&plan, made.path, err);
-        if (r)
-            return r;
-        made.package_bytes = gguf_writer_file_bytes(plan.writer);
-        made.n_linears = plan.n_linears;
     }
-    made.seconds = (double)(clock_now_ns() - begin_ns) / 1e9;
+    fill_report(&made, &import, begin_ns);
     *report = made;
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Importer: a GGUF source becomes a model package (package.h) with int8 linears, by tensors, in bounded memory. */
+/* Importer: a GGUF source becomes a model package (package.h), layer by layer, in bounded memory. */
 #ifndef COORDGEN_IMPORTER_IMPORTER_H
 #define COORDGEN_IMPORTER_IMPORTER_H
 
@@ -20,38 +20,47 @@ enum {
     IMPORT_E_NO_SPACE = 4,    /* the text has the path and the bytes that are needed */
     IMPORT_E_CHANGED = 5,     /* the source changed while it was read: import it again */
     IMPORT_E_EXISTS = 6,      /* the output path holds something that is not a package, or the source itself */
+    IMPORT_E_BUDGET = 7,      /* not even the smallest package fits the budget; the text has both numbers */
 };
 
 typedef enum ImportStage {
     IMPORT_STAGE_HASH,    /* SHA-256 of the source */
     IMPORT_STAGE_MEASURE, /* calibration: sensitivity of the tensors, where the bits go */
-    IMPORT_STAGE_CONVERT, /* bytes of the source's tensors */
+    IMPORT_STAGE_CONVERT, /* layers; what lies outside of them counts as one */
     IMPORT_STAGE_SYNC,    /* the package reaches the disk */
 } ImportStage;
 
 const char *import_stage_name(ImportStage stage);
 
+typedef struct ImportProgress {
+    ImportStage stage;
+    uint64_t done_bytes, total_bytes; /* of the stage: of the source, or of its tensors */
+    size_t done_layers, n_layers;     /* IMPORT_STAGE_CONVERT */
+} ImportProgress;
+
 /* Called on the thread that runs import_run(), some times for every megabyte. */
-typedef void ImportProgressFn(void *arg, ImportStage stage, uint64_t done_bytes, uint64_t total_bytes);
+typedef void ImportProgressFn(void *arg, const ImportProgress *progress);
 
 struct ImportMethod;
 
 typedef struct ImportOptions {
-    bool rotate; /* rotate weights by blocks (quant/rotate.h); a package of unrotated ones has its own name */
     QuantRecipe recipe;
     const struct ImportMethod *method; /* import_method.h; NULL: rounding without calibration */
     const char *calibration_path;      /* a text; NULL: the one that comes with the project */
-    unsigned int n_threads;     /* 0: one for every processor that this process may use */
-    const char *cache_dir;      /* where packages without an out_path go; NULL: the user's cache */
-    ImportProgressFn *progress; /* may be NULL */
+    unsigned int n_threads;            /* 0: one for every processor that this process may use */
+    const char *cache_dir;             /* where packages without an out_path go; NULL: the user's cache */
+    ImportProgressFn *progress;        /* may be NULL */
     void *progress_arg;
     const _Atomic bool *cancelled; /* may be NULL; polled several times a megabyte */
     /* A further check of the source before it is converted, by layers that the importer does not see (may the
-     * tokenizer be built?): 0, a positive condition (import_run() gives IMPORT_E_UNSUPPORTED) or -errno, with a text. May be NULL. */
+     * tokenizer be built?): 0, a positive condition (import_run() gives IMPORT_E_UNSUPPORTED) or -errno, with a text.
+     * May be NULL. */
     int (*check_source)(const GgufFile *source, ErrText *err);
 } ImportOptions;
 
-#define IMPORT_OPTIONS_DEFAULT ((ImportOptions){ .rotate = true })
+/* The recipe of no name: 8 bits, plainly rounded. */
+ImportOptions import_options_default(void);
+#define IMPORT_OPTIONS_DEFAULT import_options_default()
 
 typedef struct ImportReport {
     char path[PATH_MAX];   /* of the package */
@@ -61,6 +70,11 @@ typedef struct ImportReport {
     uint64_t source_bytes;
     uint64_t package_bytes;
     size_t n_linears;
+    size_t n_layers;
+    char recipe[32];
+    double bits, bits_asked; /* average width of the layers' weights */
+    uint32_t embedding_bits;
+    uint64_t peak_bytes; /* most memory that the process has ever had */
     double seconds;
 } ImportReport;
 
@@ -68,8 +82,9 @@ typedef struct ImportReport {
 int import_run(const char *source_path, const char *out_path, const ImportOptions *options, ImportReport *report,
                ErrText *err);
 
-/* CACHE_DIR/NAME-<first 12 hex of sha256>.cgm; cache_dir NULL: $XDG_CACHE_HOME or ~/.cache, /coordgen/models. */
-int import_default_path(char path[PATH_MAX], const char *source_path, const char *sha256, bool rotate,
-                        const char *cache_dir, ErrText *err);
+/* CACHE_DIR/NAME-<first 12 hex of sha256>[SETTINGS].cgm, SETTINGS naming what differs from the default recipe; cache_dir
+ * NULL: $XDG_CACHE_HOME or ~/.cache, /coordgen/models. calibration_sha256: of the user's own text, else NULL. */
+int import_default_path(char path[PATH_MAX], const char *source_path, const char *sha256, const QuantRecipe *recipe,
+                        const char *calibration_sha256, const char *cache_dir, ErrText *err);
 
 #endif

@@ -119,6 +119,10 @@ const Arch *arch_at(size_t index);
 const char *tensor_role_name(TensorRole role);
 /* Whether the tensor is a matrix that products run on (its bias and norms are not). */
 bool tensor_role_is_linear(TensorRole role);
+/* Whether it is the embedding or the head: matrices over the vocabulary. */
+static inline bool tensor_role_is_embedding(TensorRole role) {
+    return role == ROLE_TOKEN_EMBD || role == ROLE_OUTPUT;
+}
 /* The bias that goes with a linear, or ROLE_NONE. */
 TensorRole tensor_role_bias(TensorRole role);
 /* Full name of a tensor; layer below 0 for those outside the layers. Returns buffer. */

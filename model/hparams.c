@@ -171,6 +171,24 @@ static int read_gemma(const KeyReader *reader, Hparams *hparams) {
     return 0;
 }
 
+/* Rows of the embedding. A package may hold it as opaque bytes (package.h): there its scales are counted. */
+static int read_vocab(KeyReader *reader, Hparams *hparams) {
+    const GgufTensor *embd = gguf_tensor(reader->file, tensor_role_name(ROLE_TOKEN_EMBD));
+    const GgufTensor *scales = gguf_tensor(reader->file, "token_embd.scales");
+    uint64_t n_rows;
+
+    if (!embd)
+        return err_set(reader->err, HPARAMS_E_CORRUPT, "%s: tensor '%s' is missing", gguf_path(reader->file),
+                       tensor_role_name(ROLE_TOKEN_EMBD));
+    n_rows = scales ? scales->ne[0] : embd->ne[1];
+    if (n_rows < 1 || n_rows > VOCAB_MAX)
+        return err_set(reader->err, HPARAMS_E_CORRUPT,
+                       "%s: tensor '%s' has %" PRIu64 " rows; 1 to %u tokens are supported", gguf_path(reader->file),
+                       embd->name, n_rows, VOCAB_MAX);
+    hparams->n_vocab = (uint32_t)n_rows;
+    return 0;
+}
+
 /**
  * hparams_read() - hyper-parameters of a model file
  * @hparams:  out; filled only when 0 is returned
@@ -180,7 +198,6 @@ static int read_gemma(const KeyReader *reader, Hparams *hparams) {
 int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
     Hparams read = { .embedding_scale = 1, .rope_position_scale = 1 };
     KeyReader reader = { .file = file, .err = err };
-    const GgufTensor *embd = gguf_tensor(file, tensor_role_name(ROLE_TOKEN_EMBD));
     GgufString name;
     char text[64];
     double eps;
@@ -195,13 +212,9 @@ int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
         return err_set(err, HPARAMS_E_UNSUPPORTED,
                        "%s: architecture '%s' is not supported: llama, qwen2 and gemma3 are", gguf_path(file), text);
     reader.arch = read.arch->name;
-    if (!embd)
-        return err_set(err, HPARAMS_E_CORRUPT, "%s: tensor '%s' is missing", gguf_path(file),
-                       tensor_role_name(ROLE_TOKEN_EMBD));
-    if (embd->ne[1] < 1 || embd->ne[1] > VOCAB_MAX)
-        return err_set(err, HPARAMS_E_CORRUPT, "%s: tensor '%s' has %" PRIu64 " rows; 1 to %u tokens are supported",
-                       gguf_path(file), embd->name, embd->ne[1], VOCAB_MAX);
-    read.n_vocab = (uint32_t)embd->ne[1];
+    r = read_vocab(&reader, &read);
+    if (r)
+        return r;
     read.tied = !gguf_tensor(file, tensor_role_name(ROLE_OUTPUT));
     if ((r = read_u32(&reader, "block_count", 1, N_LAYERS_MAX, NULL, &read.n_layers)) ||
         (r = read_u32(&reader, "context_length", 1, CONTEXT_MAX, NULL, &read.n_context)) ||

@@ -6,12 +6,14 @@
 #include <string.h>
 
 #include "base/printable.h"
+#include "quant/grid.h"
+#include "quant/pack.h"
 
 struct Package {
     GgufFile *file;
     Hparams hparams;
     char source_sha256[65];
-    bool rotated;
+    PackageQuant quant;
     size_t n_linears;
     PackageLinear *linears;
     char (*names)[GGUF_TENSOR_NAME_MAX]; /* [n_linears] */
@@ -40,6 +42,7 @@ typedef struct PackageCheck {
     ErrText *err;
     const GgufArray *names, *layouts, *rotation_blocks, *activations;
     size_t n_tensors_known;
+    uint64_t n_weights, n_weight_bits; /* of the layers' linears */
 } PackageCheck;
 
 /* GGUF_E_* of a key as this module's condition. */
@@ -67,10 +70,71 @@ static int expect_string(const PackageCheck *check, const char *key, const char 
     return 0;
 }
 
+static int get_sha256(const PackageCheck *check, const char *key, char sha256[65]) {
+    const GgufFile *file = check->package->file;
+    GgufString value;
+    int r;
+
+    r = gguf_get_string(file, key, &value, check->err);
+    if (r)
+        return key_error(r);
+    if (value.len_bytes != 64 || strspn(memcpy(sha256, value.data, 64), "0123456789abcdef") != 64)
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' is not a SHA-256 of 64 hex digits", gguf_path(file),
+                       key);
+    return 0;
+}
+
+/* An average width. */
+static int get_bits(const PackageCheck *check, const char *key, float *bitsp) {
+    const GgufFile *file = check->package->file;
+    int r;
+
+    r = gguf_get_f32(file, key, bitsp, check->err);
+    if (r)
+        return key_error(r);
+    if (!(*bitsp >= GRID_BITS_MIN && *bitsp <= GRID_BITS_MAX))
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' is %g: 1 to 8 bits are possible", gguf_path(file),
+                       key, (double)*bitsp);
+    return 0;
+}
+
+static int check_recipe(const PackageCheck *check) {
+    PackageQuant *quant = &check->package->quant;
+    const GgufFile *file = check->package->file;
+    const GgufArray *steps;
+    GgufString recipe;
+    int r;
+
+    if ((r = gguf_get_string(file, PACKAGE_KEY_RECIPE, &recipe, check->err)) ||
+        (r = gguf_get_array(file, PACKAGE_KEY_STEPS, GGUF_STRING, &steps, check->err)) ||
+        (r = gguf_get_bool(file, PACKAGE_KEY_ROTATED, &quant->rotated, check->err)) ||
+        (r = gguf_get_u32(file, PACKAGE_KEY_EMBEDDING_BITS, &quant->embedding_bits, check->err)))
+        return key_error(r);
+    /* Whatever made the integers, they are used alike: an unknown recipe is no reason to refuse. */
+    if (!recipe.len_bytes || recipe.len_bytes >= sizeof(quant->recipe) || memchr(recipe.data, 0, recipe.len_bytes))
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %zu bytes: a name of 1 to %zu is needed",
+                       gguf_path(file), PACKAGE_KEY_RECIPE, recipe.len_bytes, sizeof(quant->recipe) - 1);
+    memcpy(quant->recipe, recipe.data, recipe.len_bytes);
+    quant->steps = steps->strings;
+    quant->n_steps = (size_t)steps->n;
+    if (quant->embedding_bits < GRID_BITS_MIN || quant->embedding_bits > GRID_BITS_MAX)
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' is %u: 1 to 8 bits are possible", gguf_path(file),
+                       PACKAGE_KEY_EMBEDDING_BITS, quant->embedding_bits);
+    r = get_bits(check, PACKAGE_KEY_BITS, &quant->bits);
+    if (!r)
+        r = get_bits(check, PACKAGE_KEY_BITS_ASKED, &quant->bits_asked);
+    if (!r && gguf_key(file, PACKAGE_KEY_CALIBRATION))
+        r = get_sha256(check, PACKAGE_KEY_CALIBRATION, quant->calibration_sha256);
+    if (!r && gguf_key(file, PACKAGE_KEY_BUDGET)) {
+        r = gguf_get_u64(file, PACKAGE_KEY_BUDGET, &quant->budget_bytes, check->err);
+        r = r ? key_error(r) : 0;
+    }
+    return r;
+}
+
 static int check_keys(PackageCheck *check) {
     Package *package = check->package;
     const GgufFile *file = package->file;
-    GgufString sha256;
     uint32_t version;
     int r;
 
@@ -84,21 +148,15 @@ static int check_keys(PackageCheck *check) {
         return key_error(r);
     if (version != PACKAGE_FORMAT_VERSION)
         return err_set(check->err, PACKAGE_E_UNSUPPORTED,
-                       "%s: package format version %u, this program reads %d: import the model again", gguf_path(file),
-                       version, PACKAGE_FORMAT_VERSION);
+                       "%s: package format version %u, this program reads %d: import the model again (coordgenctl "
+                       "model import)",
+                       gguf_path(file), version, PACKAGE_FORMAT_VERSION);
     if (gguf_alignment(file) != PACKAGE_ALIGNMENT)
         return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key 'general.alignment' is %u, a package has %d",
                        gguf_path(file), gguf_alignment(file), PACKAGE_ALIGNMENT);
-    r = gguf_get_string(file, PACKAGE_KEY_SOURCE_SHA256, &sha256, check->err);
-    if (r)
-        return key_error(r);
-    if (sha256.len_bytes != 64 || strspn(memcpy(package->source_sha256, sha256.data, 64), "0123456789abcdef") != 64)
-        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' is not a SHA-256 of 64 hex digits", gguf_path(file),
-                       PACKAGE_KEY_SOURCE_SHA256);
-    r = gguf_get_bool(file, PACKAGE_KEY_ROTATED, &package->rotated, check->err);
-    if (r)
-        return key_error(r);
-    r = expect_string(check, PACKAGE_KEY_RECIPE, PACKAGE_RECIPE_INT8_RTN);
+    r = get_sha256(check, PACKAGE_KEY_SOURCE_SHA256, package->source_sha256);
+    if (!r)
+        r = check_recipe(check);
     return r ? r : expect_string(check, PACKAGE_KEY_ACTIVATION_MODE, PACKAGE_ACTIVATION_DYNAMIC_ROW);
 }
 
@@ -152,6 +210,13 @@ static int find_tensor(PackageCheck *check, const char *name, uint32_t type, uin
     return 0;
 }
 
+/* Any number of bytes: check_packed() compares it with the widths. */
+static int find_packed(PackageCheck *check, const char *name, const GgufTensor **tensorp) {
+    const GgufTensor *tensor = gguf_tensor(check->package->file, name);
+
+    return find_tensor(check, name, GGML_I8, tensor ? tensor->ne[0] : 0, 1, tensorp);
+}
+
 static int check_linear_settings(const PackageCheck *check, size_t index, const char *name, uint64_t k) {
     const char *path = gguf_path(check->package->file);
     uint32_t block = (uint32_t)gguf_array_i32(check->rotation_blocks, index);
@@ -163,9 +228,10 @@ static int check_linear_settings(const PackageCheck *check, size_t index, const 
             check->err, PACKAGE_E_CORRUPT, "%s: key '%s': element %zu is '%s', the architecture has '%s' there", path,
             PACKAGE_KEY_LINEAR_NAMES, index,
             printable(&shown, check->names->strings[index].data, check->names->strings[index].len_bytes), name);
-    if (!string_is(layout, PACKAGE_LAYOUT_INT8))
-        return err_set(check->err, PACKAGE_E_UNSUPPORTED, "%s: linear '%s' has layout '%s', this program knows '%s'",
-                       path, name, printable(&shown, layout.data, layout.len_bytes), PACKAGE_LAYOUT_INT8);
+    if (!string_is(layout, PACKAGE_LAYOUT_INT8) && !string_is(layout, PACKAGE_LAYOUT_PACKED))
+        return err_set(check->err, PACKAGE_E_UNSUPPORTED,
+                       "%s: linear '%s' has layout '%s', this program knows '%s' and '%s'", path, name,
+                       printable(&shown, layout.data, layout.len_bytes), PACKAGE_LAYOUT_INT8, PACKAGE_LAYOUT_PACKED);
     if (!string_is(activation, PACKAGE_ACTIVATION_DYNAMIC_ROW))
         return err_set(check->err, PACKAGE_E_UNSUPPORTED,
                        "%s: linear '%s' has activations '%s', this program knows '%s'", path, name,
@@ -176,17 +242,51 @@ static int check_linear_settings(const PackageCheck *check, size_t index, const 
     return 0;
 }
 
-static int check_channels(const PackageCheck *check, const PackageLinear *linear) {
+/* embedding_bits: the width that all channels must have, 0: each its own. */
+static int check_channels(PackageCheck *check, const PackageLinear *linear, uint32_t embedding_bits) {
+    const char *path = gguf_path(check->package->file);
+
     for (size_t i = 0; i < linear->n; i++) {
         if (!isfinite(linear->scales[i]) || linear->scales[i] < 0)
-            return err_set(check->err, PACKAGE_E_CORRUPT, "%s: tensor '%s.scales': element %zu is %g",
-                           gguf_path(check->package->file), linear->name, i, (double)linear->scales[i]);
-        if (linear->bits[i] != PACKAGE_CHANNEL_BITS)
-            return err_set(check->err, PACKAGE_E_UNSUPPORTED,
-                           "%s: tensor '%s.bits': channel %zu is %d bits wide, layout '%s' has %d",
-                           gguf_path(check->package->file), linear->name, i, linear->bits[i], PACKAGE_LAYOUT_INT8,
-                           PACKAGE_CHANNEL_BITS);
+            return err_set(check->err, PACKAGE_E_CORRUPT, "%s: tensor '%s.scales': element %zu is %g", path,
+                           linear->name, i, (double)linear->scales[i]);
+        if (linear->bits[i] < GRID_BITS_MIN || linear->bits[i] > GRID_BITS_MAX)
+            return err_set(check->err, PACKAGE_E_CORRUPT,
+                           "%s: tensor '%s.bits': channel %zu is %d bits wide: 1 to 8 are possible", path, linear->name,
+                           i, linear->bits[i]);
+        if (linear->weights && linear->bits[i] != GRID_BITS_MAX)
+            return err_set(check->err, PACKAGE_E_CORRUPT,
+                           "%s: tensor '%s.bits': channel %zu is %d bits wide, layout '%s' has %d", path, linear->name,
+                           i, linear->bits[i], PACKAGE_LAYOUT_INT8, GRID_BITS_MAX);
+        if (embedding_bits && linear->bits[i] != (int8_t)embedding_bits)
+            return err_set(check->err, PACKAGE_E_CORRUPT,
+                           "%s: tensor '%s.bits': channel %zu is %d bits wide, key '%s' says %u", path, linear->name, i,
+                           linear->bits[i], PACKAGE_KEY_EMBEDDING_BITS, embedding_bits);
+        if (!embedding_bits)
+            check->n_weight_bits += (uint64_t)linear->bits[i] * linear->k;
     }
+    if (!embedding_bits)
+        check->n_weights += (uint64_t)linear->n * linear->k;
+    return 0;
+}
+
+/* As many bytes as the widths ask for, which were checked. */
+static int check_packed(const PackageCheck *check, const PackageLinear *linear) {
+    PackPlan plan;
+    uint64_t expected_bytes;
+    int r;
+
+    r = pack_plan_init(&plan, linear->bits, linear->n, linear->k);
+    if (r)
+        return err_set(check->err, r == -EINVAL ? PACKAGE_E_CORRUPT : r, "%s: linear '%s' of %zu x %zu: %s",
+                       gguf_path(check->package->file), linear->name, linear->k, linear->n,
+                       r == -EINVAL ? "cannot be packed" : "out of memory");
+    expected_bytes = plan.offsets[plan.n_blocks];
+    pack_plan_deinit(&plan);
+    if (linear->weight_bytes != expected_bytes)
+        return err_set(check->err, PACKAGE_E_CORRUPT,
+                       "%s: tensor '%s.weight' has %" PRIu64 " bytes, its widths ask for %" PRIu64,
+                       gguf_path(check->package->file), linear->name, linear->weight_bytes, expected_bytes);
     return 0;
 }
 
@@ -194,8 +294,10 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
     Package *package = check->package;
     size_t index = package->n_linears, base_bytes = strlen(weight_name) - strlen(".weight");
     uint64_t k = hparams_dim(&package->hparams, expected->in), n = hparams_dim(&package->hparams, expected->out);
+    uint32_t embedding_bits = tensor_role_is_embedding(expected->role) ? package->quant.embedding_bits : 0;
     const GgufTensor *weight, *scales, *bits;
     PackageLinear *linear = &package->linears[index];
+    bool packed;
     char *name = package->names[index], part[GGUF_TENSOR_NAME_MAX + 16];
     int r;
 
@@ -208,7 +310,8 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
     r = check_linear_settings(check, index, name, k);
     if (r)
         return r;
-    r = find_tensor(check, weight_name, GGML_I8, k, n, &weight);
+    packed = string_is(check->layouts->strings[index], PACKAGE_LAYOUT_PACKED);
+    r = packed ? find_packed(check, weight_name, &weight) : find_tensor(check, weight_name, GGML_I8, k, n, &weight);
     if (r)
         return r;
     snprintf(part, sizeof(part), "%s.scales", name);
@@ -223,12 +326,16 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
         .name = name,
         .n = (size_t)n,
         .k = (size_t)k,
-        .weights = (const int8_t *)weight->data,
+        .weights = packed ? NULL : (const int8_t *)weight->data,
+        .packed = packed ? weight->data : NULL,
+        .weight_bytes = weight->len_bytes,
         .scales = (const float *)(const void *)scales->data,
         .bits = (const int8_t *)bits->data,
         .rotation_block = (uint32_t)gguf_array_i32(check->rotation_blocks, index),
     };
-    r = check_channels(check, linear);
+    r = check_channels(check, linear, embedding_bits);
+    if (!r && packed)
+        r = check_packed(check, linear);
     if (r)
         return r;
     package->by_tensor[weight - gguf_tensor_at(package->file, 0)] = (uint32_t)index + 1;
@@ -262,6 +369,16 @@ static int check_tensor(void *arg, const ArchTensor *expected, int layer) {
     return r ? r : check_vector(check, tensor);
 }
 
+/* Counts are exact, and one division rounds alike everywhere; the tolerance is for other writers. */
+static int check_average(const PackageCheck *check) {
+    double average = check->n_weights ? (double)check->n_weight_bits / (double)check->n_weights : 0;
+
+    if (!(fabs((double)check->package->quant.bits - average) <= 1e-4))
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' is %g, the widths of the channels average %g",
+                       gguf_path(check->package->file), PACKAGE_KEY_BITS, (double)check->package->quant.bits, average);
+    return 0;
+}
+
 static int check_all_tensors(PackageCheck *check) {
     Package *package = check->package;
     int r;
@@ -282,7 +399,7 @@ static int check_all_tensors(PackageCheck *check) {
     if (check->n_tensors_known != gguf_n_tensors(package->file))
         return err_set(check->err, PACKAGE_E_CORRUPT, "%s: %zu tensors, the architecture has %zu",
                        gguf_path(package->file), gguf_n_tensors(package->file), check->n_tensors_known);
-    return 0;
+    return check_average(check);
 }
 
 /* --- object ------------------------------------------------------------------------------------------------------- */
@@ -323,7 +440,8 @@ static int gguf_error(int r) {
  * package_open() - map a package and check it
  *
  * Everything but the integers of the weights is checked: keys, the parallel arrays, every tensor's presence, type and
- * shape against the architecture, scales, widths and vectors. Reads some percent of the file at most.
+ * shape against the architecture, scales, widths, the bytes that the widths ask for, their average, and vectors. Reads
+ * some percent of the file at most.
  *
  * Thread: any. Return: 0, PACKAGE_E_*, or -errno; the text names the file and what is wrong.
  */
@@ -357,8 +475,8 @@ const char *package_source_sha256(const Package *package) {
     return package->source_sha256;
 }
 
-bool package_rotated(const Package *package) {
-    return package->rotated;
+const PackageQuant *package_quant(const Package *package) {
+    return &package->quant;
 }
 
 size_t package_n_linears(const Package *package) {

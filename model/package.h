@@ -1,6 +1,6 @@
-/* Model package (.cgm): a GGUF v3 file that an importer made, with int8 linears. This is its reader; importer.h writes.
+/* Model package (.cgm): a GGUF v3 file that an importer made, with integer linears. This is its reader; importer.h writes.
  *
- * Format version 1. general.alignment is 4096 and tensors lie in the order of the architecture's tables, so that the
+ * Format version 2. general.alignment is 4096 and tensors lie in the order of the architecture's tables, so that the
  * tensors of a layer are one extent. Every key of the source is kept but general.alignment, general.file_type and
  * general.quantization_version. A linear NAME ("blk.0.attn_q", "token_embd", "output") with k inputs and n outputs is
  *   NAME.weight  I8  {k, n}   layout "int8": row-major, -127..127
@@ -20,30 +20,29 @@
 #include "model/gguf.h"
 #include "model/hparams.h"
 
-#define PACKAGE_FORMAT_VERSION 1
+#define PACKAGE_FORMAT_VERSION 2
 #define PACKAGE_ALIGNMENT 4096
-#define PACKAGE_CHANNEL_BITS 8
 
 #define PACKAGE_KEY_PREFIX "coordgen."
-#define PACKAGE_KEY_FORMAT_VERSION "coordgen.format_version"   /* u32 */
-#define PACKAGE_KEY_SOURCE_SHA256 "coordgen.source.sha256"     /* string, 64 hex digits */
-#define PACKAGE_KEY_SOURCE_BYTES "coordgen.source.file_bytes"  /* u64 */
-#define PACKAGE_KEY_SOURCE_NAME "coordgen.source.name"         /* string, base name */
-#define PACKAGE_KEY_RECIPE "coordgen.quant.recipe"             /* string */
-#define PACKAGE_KEY_STEPS "coordgen.quant.steps"               /* strings: the steps that ran, in their order */
-#define PACKAGE_KEY_BITS "coordgen.quant.bits"                 /* f32: average width of the layers' weights, as it came out */
-#define PACKAGE_KEY_BITS_ASKED "coordgen.quant.bits_asked"     /* f32 */
-#define PACKAGE_KEY_EMBEDDING_BITS "coordgen.quant.embedding_bits" /* u32 */
-#define PACKAGE_KEY_CALIBRATION "coordgen.quant.calibration_sha256" /* string, 64 hex digits; absent without calibration */
-#define PACKAGE_KEY_ROTATED "coordgen.quant.rotated"           /* bool */
-#define PACKAGE_KEY_ACTIVATION_MODE "coordgen.activation_mode" /* string */
+#define PACKAGE_KEY_FORMAT_VERSION "coordgen.format_version"  /* u32 */
+#define PACKAGE_KEY_SOURCE_SHA256 "coordgen.source.sha256"    /* string, 64 hex digits */
+#define PACKAGE_KEY_SOURCE_BYTES "coordgen.source.file_bytes" /* u64 */
+#define PACKAGE_KEY_SOURCE_NAME "coordgen.source.name"        /* string, base name */
+#define PACKAGE_KEY_RECIPE "coordgen.quant.recipe"            /* string: name of the settings it began with */
+#define PACKAGE_KEY_STEPS "coordgen.quant.steps"              /* strings: the steps that ran, in their order */
+#define PACKAGE_KEY_BITS "coordgen.quant.bits"                /* f32: average of the layers' weights, as it came out */
+#define PACKAGE_KEY_BITS_ASKED "coordgen.quant.bits_asked"    /* f32 */
+#define PACKAGE_KEY_BUDGET "coordgen.quant.budget_bytes"      /* u64; absent when none was given */
+#define PACKAGE_KEY_EMBEDDING_BITS "coordgen.quant.embedding_bits"  /* u32: of token_embd and output */
+#define PACKAGE_KEY_CALIBRATION "coordgen.quant.calibration_sha256" /* string, 64 hex digits; absent without */
+#define PACKAGE_KEY_ROTATED "coordgen.quant.rotated"                /* bool */
+#define PACKAGE_KEY_ACTIVATION_MODE "coordgen.activation_mode"      /* string */
 /* Parallel arrays over the linears, in file order. */
 #define PACKAGE_KEY_LINEAR_NAMES "coordgen.linear.names"              /* strings */
 #define PACKAGE_KEY_LINEAR_LAYOUTS "coordgen.linear.layouts"          /* strings */
 #define PACKAGE_KEY_LINEAR_ROTATIONS "coordgen.linear.rotation_block" /* u32, 0: not rotated */
 #define PACKAGE_KEY_LINEAR_ACTIVATIONS "coordgen.linear.activations"  /* strings */
 
-#define PACKAGE_RECIPE_INT8_RTN "int8-rtn"
 #define PACKAGE_ACTIVATION_DYNAMIC_ROW "dynamic-row"
 #define PACKAGE_LAYOUT_INT8 "int8"
 #define PACKAGE_LAYOUT_PACKED "packed"
@@ -51,22 +50,39 @@
 enum {
     PACKAGE_E_CORRUPT = 1,     /* not a GGUF file, or one that contradicts itself or the architecture; the text names
                                 * tensor or key */
-    PACKAGE_E_UNSUPPORTED = 2, /* another format version, layout, width or architecture; the text names it */
+    PACKAGE_E_UNSUPPORTED = 2, /* another format version, layout or architecture; the text names it */
     PACKAGE_E_NOT_PACKAGE = 3, /* a GGUF file without coordgen's keys: import it first */
 };
 
-/* The matrix of one product, in the mapped file; weights and scales are aligned to 4096. */
+/* The matrix of one product, in the mapped file; weights, packed and scales are aligned to 4096. */
 typedef struct PackageLinear {
     const char *name; /* of the weight tensor without ".weight"; the package's */
-    const int8_t
-        *weights;        /* [n][k]. Not scanned at open: -128 does not occur in a good package, and who lays the weights
-                              * out must refuse it (kernels rely on -127..127) */
-    const uint8_t *packed; /* layout "packed": the opaque bytes, and weights is NULL; else NULL */
+    /* [n][k], layout "int8". Not scanned at open: -128 does not occur in a good package, and who lays the weights out
+     * must refuse it (kernels rely on -127..127). */
+    const int8_t *weights;
+    /* Layout "packed": the bytes of quant/pack.h, as many as the plan of `bits` says, and weights is NULL; else NULL.
+     * Not scanned either: at 8 bits the code 0, which is -128, must be refused. */
+    const uint8_t *packed;
+    uint64_t weight_bytes; /* of weights or packed */
     const float *scales;   /* [n], finite, >= 0 */
-    const int8_t *bits;    /* [n] */
+    const int8_t *bits;    /* [n], 1..8 */
     size_t n, k;
     uint32_t rotation_block; /* inputs are rotated by blocks of this before they are quantized; 0: not */
 } PackageLinear;
+
+#define PACKAGE_RECIPE_MAX 32 /* with the NUL */
+
+/* How the weights were made. */
+typedef struct PackageQuant {
+    char recipe[PACKAGE_RECIPE_MAX];
+    const GgufString *steps; /* [n_steps] */
+    size_t n_steps;
+    float bits, bits_asked; /* average width of the layers' weights: as it is, and as it was asked for */
+    uint64_t budget_bytes;  /* 0: none */
+    uint32_t embedding_bits;
+    bool rotated;
+    char calibration_sha256[65]; /* "" without calibration */
+} PackageQuant;
 
 typedef struct Package Package; /* immutable: any number of threads may read it */
 
@@ -84,7 +100,7 @@ bool package_is(const GgufFile *file);
 const GgufFile *package_file(const Package *package);
 const Hparams *package_hparams(const Package *package);
 const char *package_source_sha256(const Package *package); /* 64 hex digits */
-bool package_rotated(const Package *package);
+const PackageQuant *package_quant(const Package *package);
 
 size_t package_n_linears(const Package *package);
 const PackageLinear *package_linear_at(const Package *package, size_t index); /* file order */

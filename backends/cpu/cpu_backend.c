@@ -146,6 +146,8 @@ static int cpu_linear_new(Backend *backend, BackendLinear **linearp, const Linea
     if (source->type != GGML_I8 || !source->scales)
         return err_set(err, BACKEND_E_WEIGHTS,
                        "tensor '%s' is not int8: import the model first (coordgenctl model import)", source->name);
+    if (source->packed)
+        return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s' is packed, which this device does not read", source->name);
     if (!source->n || !source->k || source->k > INT8_K_MAX || source->n > SIZE_MAX / 4 / INT8_K_MAX)
         return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s' is %zu x %zu, which the int8 products do not take",
                        source->name, source->n, source->k);

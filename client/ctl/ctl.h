@@ -84,6 +84,7 @@ const char *ctl_text(const Ctl *ctl, const char *option, const char *fallback); 
 /* Out of range or no number: says so and returns false. Untouched when not given. */
 bool ctl_number(const Ctl *ctl, const char *option, uint64_t max, uint64_t *valuep);
 bool ctl_real(const Ctl *ctl, const char *option, float *valuep);
+bool ctl_byte_count(const Ctl *ctl, const char *option, uint64_t *bytesp);
 int ctl_usage_error(const Ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *ctl_nearest(const char *word, const char *const *names, size_t n); /* NULL: none is near */
 

@@ -12,6 +12,7 @@ typedef struct ImportWatch {
     _Atomic bool cancelled;
     ImportStage stage;
     uint64_t stage_start_ns;
+    uint64_t stage_start_bytes; /* a resumed import begins in the middle */
     uint64_t drawn_ns;
 } ImportWatch;
 
@@ -19,41 +20,63 @@ enum {
     REDRAW_NS = 100 * 1000 * 1000
 };
 
-static void import_progress(void *arg, ImportStage stage, uint64_t done_bytes, uint64_t total_bytes) {
+static void show_progress(ImportWatch *watch, const ImportProgress *progress, uint64_t now_ns) {
+    double seconds = (double)(now_ns - watch->stage_start_ns) / 1e9, eta = -1;
+    uint64_t moved_bytes = progress->done_bytes - watch->stage_start_bytes;
+    char what[64];
+
+    if (moved_bytes && progress->total_bytes >= progress->done_bytes && seconds > 0.5)
+        eta = seconds * (double)(progress->total_bytes - progress->done_bytes) / (double)moved_bytes;
+    snprintf(what, sizeof(what), "%s", import_stage_name(progress->stage));
+    if (progress->stage == IMPORT_STAGE_CONVERT)
+        snprintf(what, sizeof(what), "layer %zu of %zu",
+                 progress->done_layers < progress->n_layers ? progress->done_layers + 1 : progress->n_layers,
+                 progress->n_layers);
+    ctl_progress(watch->ctl, what,
+                 progress->total_bytes ? (double)progress->done_bytes / (double)progress->total_bytes : 0, eta);
+}
+
+static void import_progress(void *arg, const ImportProgress *progress) {
     ImportWatch *watch = arg;
     uint64_t now_ns = clock_now_ns();
-    double seconds, eta = -1;
 
     if (ctl_interrupted(watch->ctl))
         atomic_store(&watch->cancelled, true);
-    if (stage != watch->stage || !watch->stage_start_ns) {
-        watch->stage = stage;
+    if (progress->stage != watch->stage || !watch->stage_start_ns) {
+        watch->stage = progress->stage;
         watch->stage_start_ns = now_ns;
+        watch->stage_start_bytes = progress->done_bytes;
         watch->drawn_ns = 0;
     }
     if (now_ns - watch->drawn_ns < REDRAW_NS)
         return;
     watch->drawn_ns = now_ns;
-    seconds = (double)(now_ns - watch->stage_start_ns) / 1e9;
-    if (done_bytes && total_bytes >= done_bytes && seconds > 0.5)
-        eta = seconds * (double)(total_bytes - done_bytes) / (double)done_bytes;
-    ctl_progress(watch->ctl, import_stage_name(stage), total_bytes ? (double)done_bytes / (double)total_bytes : 0, eta);
+    show_progress(watch, progress, now_ns);
+}
+
+static int print_json(Ctl *ctl, const ImportReport *report) {
+    json_t *object = json_object();
+
+    ctl_json_set(object, "path", ctl_json_text(report->path, strlen(report->path)));
+    ctl_json_set(object, "already_imported", json_boolean(report->already_imported));
+    ctl_json_set(object, "source_sha256", json_string(report->source_sha256));
+    ctl_json_set(object, "source_bytes", json_integer((json_int_t)report->source_bytes));
+    ctl_json_set(object, "package_bytes", json_integer((json_int_t)report->package_bytes));
+    ctl_json_set(object, "recipe", json_string(report->recipe));
+    ctl_json_set(object, "bits", json_real(report->bits));
+    ctl_json_set(object, "bits_asked", json_real(report->bits_asked));
+    ctl_json_set(object, "embedding_bits", json_integer(report->embedding_bits));
+    ctl_json_set(object, "layers", json_integer((json_int_t)report->n_layers));
+    ctl_json_set(object, "peak_memory_bytes", json_integer((json_int_t)report->peak_bytes));
+    ctl_json_set(object, "seconds", json_real(report->seconds));
+    return ctl_json_print(ctl, object);
 }
 
 static int print_report(Ctl *ctl, const ImportReport *report) {
-    char source[32], package[32], time_text[32];
-    json_t *object;
+    char source[32], package[32], peak[32], time_text[32];
 
-    if (ctl->json) {
-        object = json_object();
-        ctl_json_set(object, "path", ctl_json_text(report->path, strlen(report->path)));
-        ctl_json_set(object, "already_imported", json_boolean(report->already_imported));
-        ctl_json_set(object, "source_sha256", json_string(report->source_sha256));
-        ctl_json_set(object, "source_bytes", json_integer((json_int_t)report->source_bytes));
-        ctl_json_set(object, "package_bytes", json_integer((json_int_t)report->package_bytes));
-        ctl_json_set(object, "seconds", json_real(report->seconds));
-        return ctl_json_print(ctl, object);
-    }
+    if (ctl->json)
+        return print_json(ctl, report);
     ctl_put_text(stdout, report->path, ctl->out_tty);
     putchar('\n');
     if (ctl->quiet)
@@ -61,10 +84,45 @@ static int print_report(Ctl *ctl, const ImportReport *report) {
     if (report->already_imported)
         fputs("Already imported: nothing was written.\n", stderr);
     else
-        fprintf(stderr, "Imported %s as %s in %s.\n", ctl_bytes_text(source, sizeof(source), report->source_bytes),
+        fprintf(stderr, "Imported %s as %s in %s: recipe %s, %.4g bits a weight, embeddings %u, peak memory %s.\n",
+                ctl_bytes_text(source, sizeof(source), report->source_bytes),
                 ctl_bytes_text(package, sizeof(package), report->package_bytes),
-                ctl_duration_text(time_text, sizeof(time_text), (uint64_t)(report->seconds * 1e6)));
+                ctl_duration_text(time_text, sizeof(time_text), (uint64_t)(report->seconds * 1e6)), report->recipe,
+                report->bits, report->embedding_bits, ctl_bytes_text(peak, sizeof(peak), report->peak_bytes));
     return CTL_EXIT_OK;
+}
+
+/* The recipe of the command line; false: it has been said what is wrong with it. */
+static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
+    const char *name = ctl_text(ctl, "recipe", NULL), *allocation = ctl_text(ctl, "allocation", NULL);
+    uint64_t embedding_bits;
+    float bits;
+    ErrText err;
+
+    if (quant_recipe_named(recipe, name)) {
+        ctl_usage_error(ctl, "--recipe=%.32s: one of int8, edgeflow, compensated", name);
+        return false;
+    }
+    bits = (float)recipe->bits;
+    embedding_bits = recipe->embedding_bits;
+    if (!ctl_real(ctl, "bits", &bits) || !ctl_number(ctl, "embedding-bits", 8, &embedding_bits) ||
+        !ctl_byte_count(ctl, "budget-bytes", &recipe->budget_bytes))
+        return false;
+    quant_recipe_set_bits(recipe, (double)bits);
+    recipe->embedding_bits = (uint32_t)embedding_bits;
+    recipe->rotate = recipe->rotate && !ctl_has(ctl, "no-rotation");
+    recipe->smooth = recipe->smooth && !ctl_has(ctl, "no-smoothing");
+    recipe->compensate = recipe->compensate && !ctl_has(ctl, "no-compensation");
+    recipe->search_scales = recipe->search_scales && !ctl_has(ctl, "no-scale-search");
+    if (allocation && quant_allocation_named(&recipe->allocation, allocation)) {
+        ctl_usage_error(ctl, "--allocation=%.32s: one of uniform, tensor, model", allocation);
+        return false;
+    }
+    if (quant_recipe_check(recipe, &err)) {
+        ctl_usage_error(ctl, "%s", err.text);
+        return false;
+    }
+    return true;
 }
 
 static int import_verb_run(Ctl *ctl) {
@@ -75,12 +133,12 @@ static int import_verb_run(Ctl *ctl) {
     ErrText err = { "" };
     int r;
 
-    if (!ctl_number(ctl, "threads", 1024, &n_threads))
+    if (!ctl_number(ctl, "threads", 1024, &n_threads) || !take_recipe(ctl, &options.recipe))
         return CTL_EXIT_USAGE;
     r = ctl_interrupts_open(ctl);
     if (r)
         return r;
-    options.rotate = !ctl_has(ctl, "no-rotation");
+    options.calibration_path = ctl_text(ctl, "calibration", NULL);
     options.n_threads = (unsigned int)n_threads;
     options.progress = import_progress;
     options.progress_arg = &watch;
@@ -102,7 +160,16 @@ static int import_verb_run(Ctl *ctl) {
 
 static const CtlOption import_options[] = {
     { "output", 'o', "PATH", "of the package (default: named after the source, in the user's cache)" },
+    { "bits", 'b', "B", "average bits of a weight in the layers, 1 to 8, e.g. 4.5 (default: the recipe's)" },
+    { "recipe", 0, "NAME", "int8 (default): rounded, at 8 bits; edgeflow; compensated: slow and best" },
+    { "budget-bytes", 0, "N", "at most so large a package (K, M, G): bits are lowered until it is" },
+    { "embedding-bits", 0, "B", "bits of embedding and head, 1 to 8 (default 8)" },
+    { "calibration", 0, "FILE", "a text like those that the model will see (default: coordgen's own)" },
+    { "allocation", 0, "HOW", "where bits go: uniform, tensor (in each matrix) or model (in all)" },
     { "no-rotation", 0, NULL, "do not rotate weights before quantizing (for comparison)" },
+    { "no-smoothing", 0, NULL, "recipe edgeflow without smoothing (for comparison)" },
+    { "no-compensation", 0, NULL, "recipe compensated without compensation (for comparison)" },
+    { "no-scale-search", 0, NULL, "scales of the largest weight, not by least squares (for comparison)" },
     { "threads", 0, "N", "0: one for every processor (default)" },
 };
 
@@ -115,6 +182,7 @@ const CtlVerb ctl_verb_model_import = {
             "before is recognised. Ctrl-C cancels and leaves nothing behind.\n"
             "\nExamples\n"
             "  coordgenctl model import model.gguf\n"
+            "  coordgenctl model import model.gguf --bits 4.5\n"
             "  coordgenctl model import model.gguf -o /var/lib/coordgen/models/model.cgm\n",
     .options = import_options,
     .n_options = ARRAY_LEN(import_options),

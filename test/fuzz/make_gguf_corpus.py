@@ -27,8 +27,8 @@ def gguf(keys, tensors, version=3, alignment=32):
     out = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(keys))
     for name, kind, content in keys:
         out += string(name) + struct.pack("<I", kind) + value(kind, content)
-    offset, data = 0, b""
-    for number, (name, kind, shape) in enumerate(tensors):
+    data = b""
+    for number, (name, kind, shape, *content) in enumerate(tensors):
         out += string(name) + struct.pack("<I", len(shape)) + struct.pack("<%dQ" % len(shape), *shape)
         out += struct.pack("<IQ", kind, len(data))
         values = 1
@@ -36,25 +36,47 @@ def gguf(keys, tensors, version=3, alignment=32):
             values *= size
         block_values, block_bytes = BLOCKS[kind]
         size = values // block_values * block_bytes
-        data += bytes((number * 7 + i * 13) % 61 for i in range(size)) + b"\0" * (-size % alignment)
+        data += content[0] if content else bytes((number * 7 + i * 13) % 61 for i in range(size))
+        data += b"\0" * (-size % alignment)
     return out + b"\0" * (-len(out) % alignment) + data
 
 
-def model(arch, extra_tensors=()):
-    width, ff, vocab = 32, 32, 8
-    keys = [("general.architecture", STRING, arch), ("general.name", STRING, "seed"), (arch + ".block_count", U32, 1),
+def model_keys(arch, width=32, ff=32):
+    return [("general.architecture", STRING, arch), ("general.name", STRING, "seed"), (arch + ".block_count", U32, 1),
             (arch + ".context_length", U32, 64), (arch + ".embedding_length", U32, width), (arch + ".feed_forward_length", U32, ff),
             (arch + ".attention.head_count", U32, 2), (arch + ".attention.head_count_kv", U32, 1),
             (arch + ".attention.layer_norm_rms_epsilon", F32, 1e-5), ("tokenizer.ggml.model", STRING, "gpt2"),
             ("tokenizer.ggml.tokens", ARRAY, (STRING, ["a", "b", "ab", "<s>", "c", "d", "e", "\u0120"])),
             ("tokenizer.ggml.token_type", ARRAY, (I32, [1, 1, 1, 3, 1, 1, 1, 1])),
             ("tokenizer.ggml.merges", ARRAY, (STRING, ["a b"]))]
+
+
+def model(arch, extra_tensors=()):
+    width, ff, vocab = 32, 32, 8
     tensors = [("token_embd.weight", 8, (width, vocab)), ("blk.0.attn_norm.weight", 0, (width,)), ("blk.0.attn_q.weight", 2, (width, 32)),
                ("blk.0.attn_k.weight", 3, (width, 16)), ("blk.0.attn_v.weight", 6, (width, 16)), *extra_tensors,
                ("blk.0.attn_output.weight", 7, (32, width)), ("blk.0.ffn_norm.weight", 0, (width,)),
                ("blk.0.ffn_gate.weight", 8, (width, ff)), ("blk.0.ffn_up.weight", 1, (width, ff)),
                ("blk.0.ffn_down.weight", 30, (ff, width)), ("output_norm.weight", 0, (width,))]
-    return gguf(keys, tensors)
+    return gguf(model_keys(arch), tensors)
+
+
+def package():
+    """The first matrices of a package, packed at 5 and at 4 to 5 bits; the others are missing."""
+    names = ["token_embd"] + ["blk.0." + name for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")]
+    keys = [("general.alignment", U32, 4096), *model_keys("llama"), ("coordgen.format_version", U32, 2),
+            ("coordgen.source.sha256", STRING, "0" * 64), ("coordgen.quant.recipe", STRING, "compensated"),
+            ("coordgen.quant.steps", ARRAY, (STRING, ["rotation"])), ("coordgen.quant.bits", F32, 4.5),
+            ("coordgen.quant.bits_asked", F32, 4.5), ("coordgen.quant.embedding_bits", U32, 5),
+            ("coordgen.quant.calibration_sha256", STRING, "1" * 64), ("coordgen.quant.rotated", BOOL, 1),
+            ("coordgen.activation_mode", STRING, "dynamic-row"), ("coordgen.linear.names", ARRAY, (STRING, names)),
+            ("coordgen.linear.layouts", ARRAY, (STRING, ["packed"] * 8)), ("coordgen.linear.rotation_block", ARRAY, (U32, [32] * 8)),
+            ("coordgen.linear.activations", ARRAY, (STRING, ["dynamic-row"] * 8))]
+    tensors = [("token_embd.weight", 24, (640,)), ("token_embd.scales", 0, (8,), struct.pack("<8f", *[0.01] * 8)),
+               ("token_embd.bits", 24, (8,), b"\5" * 8), ("blk.0.attn_norm.weight", 0, (32,), struct.pack("<32f", *[1] * 32)),
+               ("blk.0.attn_q.weight", 24, (128 * 5 + 128 * 4,)), ("blk.0.attn_q.scales", 0, (32,), struct.pack("<32f", *[0.01] * 32)),
+               ("blk.0.attn_q.bits", 24, (32,), b"\5\4" * 8 + b"\4" * 16), ("blk.0.attn_k.bits", 24, (16,))]
+    return gguf(keys, tensors, alignment=4096)
 
 
 def main():
@@ -79,7 +101,8 @@ def main():
         "huge-counts": b"GGUF" + struct.pack("<IQQ", 3, 2**63, 2**63), "bad-utf8": gguf([(b"a\xff", U8, 1)], []),
         "alignment-3": gguf([("general.alignment", U32, 3)], [("t", 0, (8,))]), "type-99": whole.replace(struct.pack("<IQ", 8, 32),
                                                                                                          struct.pack("<IQ", 99, 32)),
-        "package-key": gguf([("coordgen.format_version", U32, 1), ("general.alignment", U32, 4096)], [], alignment=4096),
+        "package-key": gguf([("coordgen.format_version", U32, 2), ("general.alignment", U32, 4096)], [], alignment=4096),
+        "package-packed": package(),
     }
     for name, data in seeds.items():
         (folder / name).write_bytes(data)

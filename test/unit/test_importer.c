@@ -24,6 +24,8 @@
 #include "importer/import_private.h"
 #include "importer/importer.h"
 #include "model/package.h"
+#include "quant/grid.h"
+#include "quant/pack.h"
 #include "quant/rotate.h"
 #include "test/unit/model_maker.h"
 
@@ -76,28 +78,52 @@ static void hash_file(const char *path, char hex[SHA256_HEX_BYTES]) {
 
 /* --- the numbers -------------------------------------------------------------------------------------------------- */
 
-/* Every weight of the package is within half a step of the rotated source, and un-rotated within its norm. */
+/* The integers of a row, from either layout. */
+static const int8_t *row_of(const PackageLinear *linear, int8_t *unpacked, size_t row) {
+    PackPlan plan;
+
+    if (linear->weights)
+        return linear->weights + row * linear->k;
+    if (!row) {
+        assert_int_equal(pack_plan_init(&plan, linear->bits, linear->n, linear->k), 0);
+        for (size_t block = 0; block < plan.n_blocks; block++)
+            unpack_block(&plan, block, linear->packed, unpacked);
+        pack_plan_deinit(&plan);
+    }
+    return unpacked + row * linear->k;
+}
+
+/* Every weight of the package is within half a step of the rotated source, or the last level when it is outside of the
+ * grid; un-rotated it is within the norm of that. */
 static void check_linear(const GgufTensor *source, const PackageLinear *linear) {
     _cleanup_(freep) float *rotated = malloc(linear->k * sizeof(float)), *plain = malloc(linear->k * sizeof(float)),
                            *back = malloc(linear->k * sizeof(float));
+    _cleanup_(freep) int8_t *unpacked = linear->packed ? malloc(linear->n * linear->k) : NULL;
     size_t row_bytes = source->len_bytes / linear->n, step = linear->n > 512 ? linear->n / 512 : 1;
 
     assert_true(rotated && plain && back);
     assert_true(source->ne[0] == linear->k && source->ne[1] == linear->n);
     for (size_t row = 0; row < linear->n; row += step) {
-        double scale = (double)linear->scales[row], error = 0;
+        const int8_t *q = row_of(linear, unpacked, row);
+        int bits = linear->bits[row], top = grid_max(bits);
+        double scale = (double)linear->scales[row], half = 0.5 * scale * grid_factor(bits), error = 0;
 
         ggml_dequantize(source->type, source->data + row * row_bytes, plain, linear->k);
         memcpy(rotated, plain, linear->k * sizeof(float));
         if (linear->rotation_block)
             rotate_row(rotated, linear->k, linear->rotation_block);
         for (size_t i = 0; i < linear->k; i++) {
-            int q = linear->weights[row * linear->k + i];
+            double x = (double)rotated[i];
 
-            assert_true(q >= -127);
-            back[i] = (float)q * linear->scales[row];
-            assert_true(fabs((double)rotated[i] - q * scale) <= 0.50001 * scale);
+            assert_true(q[i] >= -top && q[i] <= top && grid_level(grid_code(q[i], bits), bits) == q[i]);
+            back[i] = (float)q[i] * linear->scales[row];
+            if (fabs(x) <= top * scale + half)
+                assert_true(fabs(x - q[i] * scale) <= 1.00002 * half);
+            else
+                assert_int_equal(q[i], x < 0 ? -top : top);
         }
+        if (bits < 8)
+            continue;
         if (linear->rotation_block)
             rotate_row(back, linear->k, linear->rotation_block);
         for (size_t i = 0; i < linear->k; i++)
@@ -105,7 +131,6 @@ static void check_linear(const GgufTensor *source, const PackageLinear *linear) 
         /* The rotation keeps lengths; rounding errors are spread over +-scale/2 evenly, scale^2/12 on average. */
         assert_true(error <= 0.25001 * scale * scale * (double)linear->k);
         assert_true(linear->k < 64 || error <= 0.2 * scale * scale * (double)linear->k);
-        assert_int_equal(linear->bits[row], 8);
     }
 }
 
@@ -120,7 +145,7 @@ static void check_package(const char *source_path, const char *package_path, boo
 
     assert_int_equal(gguf_open(&source, source_path, NULL), 0);
     assert_int_equal(package_open(&package, package_path, NULL), 0);
-    assert_int_equal(package_rotated(package), rotated);
+    assert_int_equal(package_quant(package)->rotated, rotated);
     hparams = package_hparams(package);
     for (size_t i = 0; i < package_n_linears(package); i++) {
         const PackageLinear *at = package_linear_at(package, i);
@@ -130,8 +155,8 @@ static void check_package(const char *source_path, const char *package_path, boo
         assert_int_equal(at->rotation_block, rotated ? rotate_block_size(at->k) : 0);
         check_linear(gguf_tensor(source, name), at);
         assert_int_equal(package_linear(package, name, &linear, NULL), 0);
-        assert_true(linear.weights == at->weights && linear.n == at->n);
-        assert_int_equal((uintptr_t)at->weights % PACKAGE_ALIGNMENT, 0);
+        assert_true(linear.weights == at->weights && linear.packed == at->packed && linear.n == at->n);
+        assert_int_equal((uintptr_t)(at->packed ? at->packed : (const uint8_t *)at->weights) % PACKAGE_ALIGNMENT, 0);
     }
     norm = package_vector(package, ROLE_OUTPUT_NORM, -1, &n);
     assert_non_null(norm);
@@ -170,12 +195,73 @@ static void test_importer_tiny(void **state) {
                 maker.tied = t % 2;
                 maker.seed = 10 * a + t;
                 make_source(fixture, &maker);
-                fixture->options.rotate = rotate;
+                fixture->options.recipe.rotate = rotate;
                 assert_int_equal(import_run(fixture->source, out, &fixture->options, &report, NULL), 0);
                 assert_false(report.already_imported);
                 assert_int_equal(report.n_linears, 2 * 7 + 1 + !maker.tied);
                 check_package(fixture->source, out, rotate);
             }
+}
+
+/* Every width, of the layers and of the embedding; whatever the threads, the same bytes. */
+static void test_importer_widths(void **state) {
+    Fixture *fixture = *state;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    char out[300], first[SHA256_HEX_BYTES] = "", hash[SHA256_HEX_BYTES];
+
+    make_source(fixture, &maker);
+    snprintf(out, sizeof(out), "%s/out.cgm", fixture->folder);
+    for (int bits = 1; bits <= 8; bits++)
+        for (unsigned int n_threads = 1; n_threads <= 3; n_threads++) {
+            QuantRecipe *recipe = &fixture->options.recipe;
+            ImportReport report;
+
+            quant_recipe_set_bits(recipe, bits);
+            recipe->embedding_bits = (uint32_t)(9 - bits);
+            recipe->search_scales = bits % 2;
+            fixture->options.n_threads = n_threads;
+            assert_int_equal(import_run(fixture->source, out, &fixture->options, &report, NULL), 0);
+            assert_false(report.already_imported);
+            assert_true(report.bits == bits && report.embedding_bits == recipe->embedding_bits);
+            hash_file(out, hash);
+            if (n_threads == 1) {
+                memcpy(first, hash, sizeof(first));
+                check_package(fixture->source, out, true);
+            }
+            assert_string_equal(hash, first);
+            assert_int_equal(unlink(out), 0);
+        }
+}
+
+/* The largest average that fits; less than one bit cannot be. */
+static void test_importer_budget(void **state) {
+    Fixture *fixture = *state;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    uint64_t package_bytes[9], budget_bytes;
+    ImportReport report;
+    char out[300];
+    ErrText err;
+
+    maker.n_ff = 1024; /* else every matrix is one page */
+    make_source(fixture, &maker);
+    snprintf(out, sizeof(out), "%s/out.cgm", fixture->folder);
+    for (int bits = 1; bits <= 8; bits++) {
+        quant_recipe_set_bits(&fixture->options.recipe, bits);
+        assert_int_equal(import_run(fixture->source, out, &fixture->options, &report, NULL), 0);
+        package_bytes[bits] = report.package_bytes;
+    }
+    for (int bits = 1; bits <= 8; bits++) {
+        fixture->options.recipe.budget_bytes = package_bytes[bits];
+        assert_int_equal(import_run(fixture->source, out, &fixture->options, &report, &err), 0);
+        assert_true(report.bits == bits && report.bits_asked == 8);
+        assert_true(report.package_bytes <= package_bytes[bits]);
+        assert_int_equal(import_run(fixture->source, out, &fixture->options, &report, &err), 0);
+        assert_true(report.already_imported && report.bits == bits);
+    }
+    budget_bytes = package_bytes[1] - 4096;
+    fixture->options.recipe.budget_bytes = budget_bytes;
+    assert_int_equal(import_run(fixture->source, out, &fixture->options, &report, &err), IMPORT_E_BUDGET);
+    assert_non_null(strstr(err.text, "the smallest package has "));
 }
 
 static void test_importer_real(void **state) {
@@ -228,13 +314,13 @@ static void test_importer_recognises(void **state) {
     assert_int_equal(stat(first.path, &st2), 0);
     assert_true(st.st_ino == st2.st_ino);
 
-    fixture->options.rotate = false; /* other settings: another package, and both stay */
+    fixture->options.recipe.rotate = false; /* other settings: another package, and both stay */
     assert_int_equal(import_run(fixture->source, NULL, &fixture->options, &second, NULL), 0);
     assert_false(second.already_imported);
     snprintf(expected, sizeof(expected), "%s/tiny-%.12s-unrotated.cgm", fixture->cache, first.source_sha256);
     assert_string_equal(second.path, expected);
 
-    fixture->options.rotate = true; /* a damaged package is made again */
+    fixture->options.recipe.rotate = true; /* a damaged package is made again */
     assert_int_equal(truncate(first.path, st.st_size / 2), 0);
     assert_int_equal(import_run(fixture->source, NULL, &fixture->options, &second, NULL), 0);
     assert_false(second.already_imported);
@@ -277,21 +363,37 @@ static void test_importer_remembers_hashes(void **state) {
 static void test_importer_default_path(void **state) {
     static const char sha[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     char path[PATH_MAX];
+    QuantRecipe recipe;
 
-    assert_int_equal(import_default_path(path, "/x/My model (1).GGUF", sha, true, "/c", NULL), 0);
+    assert_int_equal(quant_recipe_named(&recipe, NULL), 0);
+    assert_int_equal(import_default_path(path, "/x/My model (1).GGUF", sha, &recipe, NULL, "/c", NULL), 0);
     assert_string_equal(path, "/c/My_model__1_-0123456789ab.cgm");
-    assert_int_equal(import_default_path(path, "../.hidden", sha, false, "/c", NULL), 0);
+    recipe.rotate = false;
+    assert_int_equal(import_default_path(path, "../.hidden", sha, &recipe, NULL, "/c", NULL), 0);
     assert_string_equal(path, "/c/_hidden-0123456789ab-unrotated.cgm");
+    recipe.rotate = true;
+    quant_recipe_set_bits(&recipe, 4.5);
+    assert_int_equal(import_default_path(path, "m.gguf", sha, &recipe, NULL, "/c", NULL), 0);
+    assert_string_equal(path, "/c/m-0123456789ab-int8-4.5.cgm");
+    assert_int_equal(quant_recipe_named(&recipe, "compensated"), 0);
+    recipe.embedding_bits = 6;
+    recipe.search_scales = false;
+    recipe.allocation = QUANT_ALLOCATION_TENSOR;
+    recipe.budget_bytes = 1000000;
+    assert_int_equal(import_default_path(path, "m.gguf", sha, &recipe, sha, "/c", NULL), 0);
+    assert_string_equal(path,
+                        "/c/m-0123456789ab-compensated-5-unsearched-tensor-embedding6-max1000000-text01234567.cgm");
+    assert_int_equal(quant_recipe_named(&recipe, NULL), 0);
     setenv("XDG_CACHE_HOME", "/xdg", 1);
-    assert_int_equal(import_default_path(path, "m.gguf", sha, true, NULL, NULL), 0);
+    assert_int_equal(import_default_path(path, "m.gguf", sha, &recipe, NULL, NULL, NULL), 0);
     assert_string_equal(path, "/xdg/coordgen/models/m-0123456789ab.cgm");
     setenv("XDG_CACHE_HOME", "relative", 1);
     setenv("HOME", "/home/someone", 1);
-    assert_int_equal(import_default_path(path, "m.gguf", sha, true, NULL, NULL), 0);
+    assert_int_equal(import_default_path(path, "m.gguf", sha, &recipe, NULL, NULL, NULL), 0);
     assert_string_equal(path, "/home/someone/.cache/coordgen/models/m-0123456789ab.cgm");
     unsetenv("XDG_CACHE_HOME");
     unsetenv("HOME");
-    assert_int_equal(import_default_path(path, "m.gguf", sha, true, NULL, NULL), -ENOENT);
+    assert_int_equal(import_default_path(path, "m.gguf", sha, &recipe, NULL, NULL, NULL), -ENOENT);
 }
 
 /* --- refusals ----------------------------------------------------------------------------------------------------- */
@@ -369,15 +471,18 @@ typedef struct Interrupt {
     ImportStage stage;
     _Atomic bool cancelled;
     const char *append_to; /* or: the source grows meanwhile */
+    const char *truncate;  /* or: it is cut in half */
+    rlim_t limit_bytes;    /* or: no file may be longer any more */
     int pipe_fd;           /* or: say so and wait to be killed */
     bool done;
 } Interrupt;
 
-static void interrupt(void *arg, ImportStage stage, uint64_t done_bytes, uint64_t total_bytes) {
+static void interrupt(void *arg, const ImportProgress *progress) {
     Interrupt *at = arg;
 
-    assert_true(done_bytes <= total_bytes);
-    if (stage != at->stage || at->done)
+    assert_true(progress->done_bytes <= progress->total_bytes);
+    assert_true(progress->done_layers <= progress->n_layers);
+    if (progress->stage != at->stage || at->done)
         return;
     at->done = true;
     if (at->append_to) {
@@ -385,6 +490,17 @@ static void interrupt(void *arg, ImportStage stage, uint64_t done_bytes, uint64_
 
         assert_int_equal(write(fd, "x", 1), 1);
         close(fd);
+    } else if (at->truncate) {
+        struct stat st;
+
+        assert_int_equal(stat(at->truncate, &st), 0);
+        assert_int_equal(truncate(at->truncate, st.st_size / 2), 0);
+    } else if (at->limit_bytes) {
+        struct rlimit limit;
+
+        assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+        limit.rlim_cur = at->limit_bytes;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     } else if (at->pipe_fd) {
         assert_int_equal(write(at->pipe_fd, "k", 1), 1);
         pause();
@@ -500,32 +616,34 @@ static void test_importer_killed_in_cache(void **state) {
     assert_int_equal(access(report.path, R_OK), 0);
 }
 
-/* A write that fails in the middle, on the device that is always full. */
+/* A write that fails in the middle, after the space was reserved. */
 static void test_importer_write_fails(void **state) {
     Fixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
-    _cleanup_(gguf_freep) GgufFile *file = NULL;
-    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
-    _cleanup_(closep) int source_fd = -1, full_fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
-    ImportTensor tensor = { .linear = true, .rotation_block = 64 };
-    ImportJob job = { .options = &fixture->options, .source_path = "s", .out_path = "o", .package_bytes = 123456 };
-    ErrText err;
+    Interrupt at = { .stage = IMPORT_STAGE_CONVERT, .limit_bytes = 65536 };
+    struct rlimit old;
 
     make_source(fixture, &maker);
-    source_fd = open(fixture->source, O_RDONLY | O_CLOEXEC);
-    assert_int_equal(gguf_open(&file, fixture->source, NULL), 0);
-    assert_int_equal(worker_pool_new(&pool, 2), 0);
-    job.pool = pool;
-    job.source_fd = source_fd;
-    job.out_fd = full_fd;
-    tensor.source = gguf_tensor(file, "blk.0.attn_q.weight");
-    assert_int_equal(import_convert(&job, &tensor, 1, &err), IMPORT_E_NO_SPACE);
-    assert_string_equal(err.text,
-                        "o: the package needs 123456 bytes (0.1 MB): No space left on device; free some space or name "
-                        "another place with -o");
-    /* A source that is shorter than its header said: an error, not a signal. */
-    assert_int_equal(truncate(fixture->source, (off_t)tensor.source->offset_bytes + 10), 0);
-    assert_int_equal(import_convert(&job, &tensor, 1, &err), IMPORT_E_CHANGED);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    fixture->options.progress = interrupt;
+    fixture->options.progress_arg = &at;
+    expect_refusal(fixture, NULL, IMPORT_E_NO_SPACE, "File too large; free some space or name another place with -o");
+    assert_true(at.done);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+}
+
+/* A source that becomes shorter than its header said: an error, not a signal. */
+static void test_importer_source_shrinks(void **state) {
+    Fixture *fixture = *state;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    Interrupt at = { .stage = IMPORT_STAGE_CONVERT, .truncate = fixture->source };
+
+    make_source(fixture, &maker);
+    fixture->options.progress = interrupt;
+    fixture->options.progress_arg = &at;
+    expect_refusal(fixture, NULL, IMPORT_E_CHANGED, "the file became shorter while it was read");
 }
 
 static void test_importer_file_size_limit(void **state) {
@@ -572,6 +690,8 @@ static void test_importer_disk_full(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_importer_tiny),
+        WITH_FOLDER(test_importer_widths),
+        WITH_FOLDER(test_importer_budget),
         WITH_FOLDER(test_importer_real),
         WITH_FOLDER(test_importer_recognises),
         WITH_FOLDER(test_importer_remembers_hashes),
@@ -582,6 +702,7 @@ int main(void) {
         WITH_FOLDER(test_importer_killed),
         WITH_FOLDER(test_importer_killed_in_cache),
         WITH_FOLDER(test_importer_write_fails),
+        WITH_FOLDER(test_importer_source_shrinks),
         WITH_FOLDER(test_importer_file_size_limit),
         WITH_FOLDER(test_importer_disk_full),
         cmocka_unit_test(test_importer_default_path), /* last: changes the environment */

@@ -11,18 +11,31 @@
 
 #include "base/cleanup.h"
 #include "base/file_io.h"
-#include "importer/importer.h"
+#include "importer/import_method.h"
 #include "model/package.h"
+#include "quant/grid.h"
+#include "quant/pack.h"
 #include "test/unit/model_maker.h"
 
-/* A good package of the tiny model, and a block that is aligned as a map is. */
-static MappedFile good;
+/* Good packages of the tiny model: at 8 bits; packed, with all widths in every matrix of the layers, embeddings of 6
+ * bits. The one that is edited; and a block that is aligned as a map is. */
+static MappedFile int8, packed;
+static const MappedFile *good = &int8;
 static uint8_t *block;
 static char folder[256];
+
+static int allocate_all_widths(void *state, const ImportModel *model, ErrText *err) {
+    for (size_t i = 1; i <= model->hparams.n_layers; i++)
+        for (size_t j = 0; j < model->layers[i].n_linears; j++)
+            for (size_t channel = 0; channel < model->layers[i].linears[j].n; channel++)
+                model->layers[i].linears[j].bits[channel] = (int8_t)(1 + channel % 8);
+    return 0;
+}
 
 static int make_good(void **state) {
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
+    ImportMethod method = import_method_plain;
     StrBuf file = STR_BUF_NULL;
     char source[300], out[300];
     ImportReport report;
@@ -34,13 +47,20 @@ static int make_good(void **state) {
     snprintf(source, sizeof(source), "%s/tiny.gguf", folder);
     snprintf(out, sizeof(out), "%s/tiny.cgm", folder);
     options.cache_dir = folder;
-    if (import_run(source, out, &options, &report, NULL) || mapped_file_open(&good, out, NULL))
+    if (import_run(source, out, &options, &report, NULL) || mapped_file_open(&int8, out, NULL))
         return -1;
-    return posix_memalign((void **)&block, PACKAGE_ALIGNMENT, 2 * good.len_bytes);
+    method.allocate = allocate_all_widths;
+    options.method = &method;
+    options.recipe.embedding_bits = 6;
+    snprintf(out, sizeof(out), "%s/packed.cgm", folder);
+    if (import_run(source, out, &options, &report, NULL) || mapped_file_open(&packed, out, NULL))
+        return -1;
+    return posix_memalign((void **)&block, PACKAGE_ALIGNMENT, 2 * int8.len_bytes);
 }
 
 static int remove_good(void **state) {
-    mapped_file_deinit(&good);
+    mapped_file_deinit(&int8);
+    mapped_file_deinit(&packed);
     free(block);
     test_folder_remove(folder);
     return 0;
@@ -96,7 +116,7 @@ static size_t edit_package(const Edit *edit) {
     uint64_t one[] = { 1 };
     size_t index = 0;
 
-    assert_int_equal(gguf_parse(&file, good.data, good.len_bytes, "good", NULL), 0);
+    assert_int_equal(gguf_parse(&file, good->data, good->len_bytes, "good", NULL), 0);
     assert_int_equal(gguf_writer_new(&writer, edit->alignment ? edit->alignment : PACKAGE_ALIGNMENT, NULL), 0);
     copy_keys(writer, edit, file);
     for (size_t i = 0; i < gguf_n_tensors(file); i++) {
@@ -125,7 +145,7 @@ static size_t edit_package(const Edit *edit) {
     if (edit->add_tensor)
         fill_tensor(writer, edit, NULL, 4);
     assert_int_equal(gguf_writer_finish(writer, NULL), 0);
-    assert_true(out.len_bytes <= 2 * good.len_bytes);
+    assert_true(out.len_bytes <= 2 * int8.len_bytes);
     memcpy(block, out.data, out.len_bytes);
     return out.len_bytes;
 }
@@ -153,8 +173,48 @@ static void test_package_good(void **state) {
     assert_string_equal(package_linear_at(package, 7)->name, "blk.0.ffn_down");
     assert_null(package_linear_at(package, 16));
     assert_int_equal(strlen(package_source_sha256(package)), 64);
-    assert_true(package_rotated(package));
+    assert_true(package_quant(package)->rotated);
+    assert_string_equal(package_quant(package)->recipe, "int8");
+    assert_true(package_quant(package)->bits == 8 && package_quant(package)->bits_asked == 8);
+    assert_int_equal(package_quant(package)->embedding_bits, 8);
+    assert_string_equal(package_quant(package)->calibration_sha256, "");
     assert_int_equal(package_hparams(package)->n_layers, 2);
+}
+
+/* The averages are those of the widths, and the bytes unpack to levels of them. */
+static void test_package_packed(void **state) {
+    _cleanup_(package_freep) Package *package = NULL;
+    static const Edit none = { .drop_key = NULL };
+
+    expect(&none, 0, "");
+    assert_int_equal(package_parse(&package, block, packed.len_bytes, "p", NULL), 0);
+    assert_int_equal(package_n_linears(package), 16);
+    assert_true(package_quant(package)->bits == 4.5f);
+    assert_int_equal(package_quant(package)->embedding_bits, 6);
+    for (size_t i = 0; i < package_n_linears(package); i++) {
+        const PackageLinear *linear = package_linear_at(package, i);
+        bool embedding = !strcmp(linear->name, "token_embd") || !strcmp(linear->name, "output");
+        int8_t q[96 * 96];
+        PackPlan plan;
+
+        assert_true(linear->packed && !linear->weights && linear->n * linear->k <= sizeof(q));
+        assert_int_equal(pack_plan_init(&plan, linear->bits, linear->n, linear->k), 0);
+        assert_int_equal(linear->weight_bytes, plan.offsets[plan.n_blocks]);
+        for (size_t j = 0; j < plan.n_blocks; j++)
+            unpack_block(&plan, j, linear->packed, q);
+        for (size_t channel = 0; channel < linear->n; channel++) {
+            int bits = linear->bits[channel];
+
+            assert_int_equal(bits, embedding ? 6 : 1 + channel % 8);
+            for (size_t j = 0; j < linear->k; j++) {
+                int level = q[channel * linear->k + j];
+
+                assert_int_equal(grid_level(grid_code(level, bits), bits), level);
+                assert_true(level >= -grid_max(bits) && level <= grid_max(bits));
+            }
+        }
+        pack_plan_deinit(&plan);
+    }
 }
 
 static void test_package_opens_no_other_file(void **state) {
@@ -172,8 +232,44 @@ static void test_package_opens_no_other_file(void **state) {
     assert_null(package);
 }
 
+static void put_u32_1(GgufWriter *writer, const char *name) {
+    gguf_writer_u32(writer, name, 1);
+}
+
 static void put_u32_2(GgufWriter *writer, const char *name) {
     gguf_writer_u32(writer, name, 2);
+}
+
+static void put_f32_9(GgufWriter *writer, const char *name) {
+    gguf_writer_f32(writer, name, 9);
+}
+
+static void put_f32_nan(GgufWriter *writer, const char *name) {
+    gguf_writer_f32(writer, name, NAN);
+}
+
+static void put_f32_7(GgufWriter *writer, const char *name) {
+    gguf_writer_f32(writer, name, 7);
+}
+
+static void put_long_text(GgufWriter *writer, const char *name) {
+    gguf_writer_string(writer, name, "a name that is longer than what is possible");
+}
+
+static void put_layouts(GgufWriter *writer, const char *name, const char *first, const char *others) {
+    const char *texts[16];
+
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        texts[i] = i ? others : first;
+    gguf_writer_strings(writer, name, texts, ARRAY_LEN(texts));
+}
+
+static void put_int8_first(GgufWriter *writer, const char *name) {
+    put_layouts(writer, name, PACKAGE_LAYOUT_INT8, PACKAGE_LAYOUT_PACKED);
+}
+
+static void put_packed_first(GgufWriter *writer, const char *name) {
+    put_layouts(writer, name, PACKAGE_LAYOUT_PACKED, PACKAGE_LAYOUT_INT8);
 }
 
 static void put_text(GgufWriter *writer, const char *name) {
@@ -211,28 +307,41 @@ static void put_blocks_48(GgufWriter *writer, const char *name) {
 }
 
 static void test_package_refuses_keys(void **state) {
-    static const char *const needed[] = { PACKAGE_KEY_SOURCE_SHA256,    PACKAGE_KEY_RECIPE,
-                                          PACKAGE_KEY_ROTATED,          PACKAGE_KEY_ACTIVATION_MODE,
-                                          PACKAGE_KEY_LINEAR_NAMES,     PACKAGE_KEY_LINEAR_LAYOUTS,
-                                          PACKAGE_KEY_LINEAR_ROTATIONS, PACKAGE_KEY_LINEAR_ACTIVATIONS,
-                                          "llama.block_count" };
+    static const char *const needed[] = {
+        PACKAGE_KEY_SOURCE_SHA256,  PACKAGE_KEY_RECIPE,           PACKAGE_KEY_STEPS,
+        PACKAGE_KEY_BITS,           PACKAGE_KEY_BITS_ASKED,       PACKAGE_KEY_EMBEDDING_BITS,
+        PACKAGE_KEY_ROTATED,        PACKAGE_KEY_ACTIVATION_MODE,  PACKAGE_KEY_LINEAR_NAMES,
+        PACKAGE_KEY_LINEAR_LAYOUTS, PACKAGE_KEY_LINEAR_ROTATIONS, PACKAGE_KEY_LINEAR_ACTIVATIONS,
+        "llama.block_count"
+    };
     const struct {
         const char *key;
         void (*put)(GgufWriter *writer, const char *name);
         int code;
         const char *text;
     } cases[] = {
-        { PACKAGE_KEY_FORMAT_VERSION, put_u32_2, PACKAGE_E_UNSUPPORTED,
-          "package format version 2, this program reads 1" },
+        { PACKAGE_KEY_FORMAT_VERSION, put_u32_1, PACKAGE_E_UNSUPPORTED,
+          "package format version 1, this program reads 2: import the model again" },
         { PACKAGE_KEY_FORMAT_VERSION, put_text, PACKAGE_E_CORRUPT, "of type string" },
         { PACKAGE_KEY_SOURCE_SHA256, put_text, PACKAGE_E_CORRUPT, "64 hex digits" },
-        { PACKAGE_KEY_RECIPE, put_text, PACKAGE_E_UNSUPPORTED, "'coordgen.quant.recipe' is 'something new'" },
+        { PACKAGE_KEY_RECIPE, put_text, 0, "" },
+        { PACKAGE_KEY_RECIPE, put_long_text, PACKAGE_E_CORRUPT, "a name of 1 to 31 is needed" },
+        { PACKAGE_KEY_STEPS, put_text, PACKAGE_E_CORRUPT, "expected an array of string" },
+        { PACKAGE_KEY_BITS, put_f32_9, PACKAGE_E_CORRUPT, "'coordgen.quant.bits' is 9: 1 to 8" },
+        { PACKAGE_KEY_BITS, put_f32_nan, PACKAGE_E_CORRUPT, "'coordgen.quant.bits' is not a finite number" },
+        { PACKAGE_KEY_BITS, put_f32_7, PACKAGE_E_CORRUPT, "'coordgen.quant.bits' is 7, the widths" },
+        { PACKAGE_KEY_BITS_ASKED, put_f32_9, PACKAGE_E_CORRUPT, "'coordgen.quant.bits_asked' is 9" },
+        { PACKAGE_KEY_BITS_ASKED, put_f32_7, 0, "" },
+        { PACKAGE_KEY_EMBEDDING_BITS, put_u32_2, PACKAGE_E_CORRUPT,
+          "'token_embd.bits': channel 0 is 8 bits wide, key 'coordgen.quant.embedding_bits' says 2" },
+        { PACKAGE_KEY_EMBEDDING_BITS, put_f32_9, PACKAGE_E_CORRUPT, "embedding_bits" },
         { PACKAGE_KEY_ACTIVATION_MODE, put_text, PACKAGE_E_UNSUPPORTED,
           "'coordgen.activation_mode' is 'something new'" },
         { PACKAGE_KEY_ROTATED, put_u32_2, PACKAGE_E_CORRUPT, "expected a bool" },
         { PACKAGE_KEY_LINEAR_NAMES, put_texts, PACKAGE_E_CORRUPT,
           "element 0 is 'something new', the architecture has 'token_embd'" },
         { PACKAGE_KEY_LINEAR_LAYOUTS, put_texts, PACKAGE_E_UNSUPPORTED, "'token_embd' has layout 'something new'" },
+        { PACKAGE_KEY_LINEAR_LAYOUTS, put_packed_first, PACKAGE_E_CORRUPT, "tensor 'token_embd.weight' is 64 x 40" },
         { PACKAGE_KEY_LINEAR_LAYOUTS, put_text_twice, PACKAGE_E_CORRUPT,
           "has 2 elements, 'coordgen.linear.names' has 16" },
         { PACKAGE_KEY_LINEAR_ACTIVATIONS, put_texts, PACKAGE_E_UNSUPPORTED, "has activations 'something new'" },
@@ -253,7 +362,7 @@ static void test_package_refuses_keys(void **state) {
 }
 
 static void test_package_refuses_tensors(void **state) {
-    static const char *const needed[] = { "token_embd.weight",   "token_embd.scales",      "blk.1.ffn_down.bits",
+    static const char *const needed[] = { "token_embd.weight",   "output.scales",          "blk.1.ffn_down.bits",
                                           "blk.0.attn_q.weight", "blk.1.attn_norm.weight", "output_norm.weight" };
 
     for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
@@ -261,6 +370,10 @@ static void test_package_refuses_tensors(void **state) {
         expect(&(Edit){ .reshape_tensor = needed[i] }, PACKAGE_E_CORRUPT, needed[i]);
         expect(&(Edit){ .retype_tensor = needed[i] }, PACKAGE_E_CORRUPT, "has type F16, a package has ");
     }
+    /* The scales of the embedding count the tokens. */
+    expect(&(Edit){ .drop_tensor = "token_embd.scales" }, PACKAGE_E_CORRUPT, "'token_embd.scales' is missing");
+    expect(&(Edit){ .reshape_tensor = "token_embd.scales" }, PACKAGE_E_CORRUPT,
+           "'token_embd.weight' is 64 x 40 x 1 x 1, the metadata asks for 64 x 41");
     /* Without output.weight the model is tied, so what is left of the head does not belong. */
     expect(&(Edit){ .drop_tensor = "output.weight" }, PACKAGE_E_CORRUPT,
            "has 16 elements, the architecture has 15 linears");
@@ -279,8 +392,31 @@ static void test_package_refuses_values(void **state) {
     expect(&negative_scale, PACKAGE_E_CORRUPT, "'blk.0.attn_q.scales': element 0 is -1");
     expect(&infinite_scale, PACKAGE_E_CORRUPT, "'output.scales': element 0 is inf");
     expect(&zero_scale, 0, "");
-    expect(&four_bits, PACKAGE_E_UNSUPPORTED, "'blk.1.ffn_up.bits': channel 0 is 4 bits wide");
+    expect(&four_bits, PACKAGE_E_CORRUPT, "'blk.1.ffn_up.bits': channel 0 is 4 bits wide, layout 'int8' has 8");
     expect(&nan_norm, PACKAGE_E_CORRUPT, "'output_norm.weight': element 0 is not a finite number");
+}
+
+static void test_package_refuses_packed(void **state) {
+    const Edit no_width = { .spoil_tensor = "blk.1.ffn_up.bits", .spoil_bits = 0, .spoil_bytes = 1 };
+    const Edit nine_bits = { .spoil_tensor = "blk.1.ffn_up.bits", .spoil_bits = 9, .spoil_bytes = 1 };
+    const Edit negative = { .spoil_tensor = "blk.1.ffn_up.bits", .spoil_bits = 0xff, .spoil_bytes = 1 };
+    /* One channel wider: the widest of a block further. */
+    const Edit wider = { .spoil_tensor = "blk.1.ffn_up.bits", .spoil_bits = 0x08080808, .spoil_bytes = 4 };
+    const Edit wider_embedding = { .spoil_tensor = "token_embd.bits", .spoil_bits = 7, .spoil_bytes = 1 };
+    const Edit longer = { .reshape_tensor = "blk.0.attn_q.weight" };
+    const Edit wrong_type = { .retype_tensor = "blk.0.attn_q.weight" };
+    const Edit called_int8 = { .key = PACKAGE_KEY_LINEAR_LAYOUTS, .put = put_int8_first };
+    const Edit other_average = { .key = PACKAGE_KEY_BITS, .put = put_f32_7 };
+
+    expect(&no_width, PACKAGE_E_CORRUPT, "'blk.1.ffn_up.bits': channel 0 is 0 bits wide: 1 to 8 are possible");
+    expect(&nine_bits, PACKAGE_E_CORRUPT, "'blk.1.ffn_up.bits': channel 0 is 9 bits wide");
+    expect(&negative, PACKAGE_E_CORRUPT, "'blk.1.ffn_up.bits': channel 0 is -1 bits wide");
+    expect(&wider, PACKAGE_E_CORRUPT, "tensor 'blk.1.ffn_up.weight' has ");
+    expect(&wider_embedding, PACKAGE_E_CORRUPT, "'token_embd.bits': channel 0 is 7 bits wide, key");
+    expect(&longer, PACKAGE_E_CORRUPT, "tensor 'blk.0.attn_q.weight' has ");
+    expect(&wrong_type, PACKAGE_E_CORRUPT, "has type F16, a package has I8 there");
+    expect(&called_int8, PACKAGE_E_CORRUPT, "tensor 'token_embd.weight' is ");
+    expect(&other_average, PACKAGE_E_CORRUPT, "'coordgen.quant.bits' is 7, the widths of the channels average 4.5");
 }
 
 /* Bytes flipped and extreme numbers anywhere in the head: success or a condition, never more. */
@@ -290,12 +426,12 @@ static void test_package_mutations(void **state) {
     size_t head_bytes, n_refused = 0;
     uint64_t random = 11;
 
-    assert_int_equal(gguf_parse(&file, good.data, good.len_bytes, "good", NULL), 0);
+    assert_int_equal(gguf_parse(&file, good->data, good->len_bytes, "good", NULL), 0);
     head_bytes = gguf_tensor_at(file, 0)->offset_bytes;
-    memcpy(block, good.data, good.len_bytes);
+    memcpy(block, good->data, good->len_bytes);
     for (size_t i = 0; i < 2000; i++) {
         _cleanup_(package_freep) Package *package = NULL;
-        size_t at = test_random(&random) % (head_bytes - 8), len_bytes = good.len_bytes;
+        size_t at = test_random(&random) % (head_bytes - 8), len_bytes = good->len_bytes;
         ErrText err;
         int r;
 
@@ -308,16 +444,34 @@ static void test_package_mutations(void **state) {
         r = package_parse(&package, block, len_bytes, "mutant", &err);
         assert_true(r >= 0 && r <= PACKAGE_E_NOT_PACKAGE);
         n_refused += r != 0;
-        memcpy(block + at, good.data + at, 8);
+        memcpy(block + at, good->data + at, 8);
     }
     assert_true(n_refused > 1000);
 }
 
+static int use_packed(void **state) {
+    good = &packed;
+    return 0;
+}
+
+static int use_int8(void **state) {
+    good = &int8;
+    return 0;
+}
+
+#define OF_PACKED(test) cmocka_unit_test_setup_teardown(test, use_packed, use_int8)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_package_good),           cmocka_unit_test(test_package_opens_no_other_file),
-        cmocka_unit_test(test_package_refuses_keys),   cmocka_unit_test(test_package_refuses_tensors),
-        cmocka_unit_test(test_package_refuses_values), cmocka_unit_test(test_package_mutations),
+        cmocka_unit_test(test_package_good),
+        cmocka_unit_test(test_package_opens_no_other_file),
+        cmocka_unit_test(test_package_refuses_keys),
+        cmocka_unit_test(test_package_refuses_tensors),
+        cmocka_unit_test(test_package_refuses_values),
+        cmocka_unit_test(test_package_mutations),
+        OF_PACKED(test_package_packed),
+        OF_PACKED(test_package_refuses_packed),
+        { "test_package_mutations_packed", test_package_mutations, use_packed, use_int8, NULL },
     };
 
     return cmocka_run_group_tests(tests, make_good, remove_good);

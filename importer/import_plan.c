@@ -1,0 +1,311 @@
+/* What becomes of every tensor of the source: layers for the methods, keys and offsets for the file. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "importer/import_private.h"
+#include "quant/grid.h"
+#include "quant/pack.h"
+#include "quant/rotate.h"
+
+void import_plan_deinit(ImportPlan *plan) {
+    gguf_writer_free(plan->writer);
+    free(plan->tensors);
+    free(plan->layers);
+    free(plan->linears);
+    free(plan->vectors);
+    free(plan->bits);
+    free(plan->layer_bytes);
+    *plan = (ImportPlan){ 0 };
+}
+
+/* --- tensors ------------------------------------------------------------------------------------------------------- */
+
+typedef struct PlanPass {
+    ImportPlan *plan;
+    const QuantRecipe *recipe;
+} PlanPass;
+
+static const GgufTensor *source_tensor(const ImportPlan *plan, const ArchTensor *expected, int layer) {
+    char name[GGUF_TENSOR_NAME_MAX];
+
+    /* NULL: an optional one; hparams_check_tensors() has seen to the others. */
+    return gguf_tensor(plan->source->file, tensor_name(expected->role, layer, name, sizeof(name)));
+}
+
+static int count_tensor(void *arg, const ArchTensor *expected, int layer) {
+    ImportPlan *plan = ((PlanPass *)arg)->plan;
+    const GgufTensor *source = source_tensor(plan, expected, layer);
+    size_t index = (size_t)(layer + 1);
+
+    if (!source)
+        return 0;
+    plan->layer_bytes[index] += source->len_bytes;
+    plan->total_bytes += source->len_bytes;
+    if (tensor_role_is_linear(expected->role)) {
+        plan->layers[index].n_linears++;
+        plan->n_channels += (size_t)source->ne[1];
+    } else {
+        plan->layers[index].n_vectors++;
+    }
+    return 0;
+}
+
+static int plan_tensor(void *arg, const ArchTensor *expected, int layer) {
+    const PlanPass *pass = arg;
+    ImportPlan *plan = pass->plan;
+    const GgufTensor *source = source_tensor(plan, expected, layer);
+    ImportLayer *at = &plan->layers[layer + 1];
+    ImportTensor *tensor;
+
+    if (!source)
+        return 0;
+    tensor = &plan->tensors[plan->n_tensors++];
+    *tensor = (ImportTensor){ .source = source, .layer = (size_t)(layer + 1) };
+    if (!tensor_role_is_linear(expected->role)) {
+        tensor->vector = &at->vectors[at->n_vectors++];
+        *tensor->vector =
+            (ImportVector){ .role = expected->role, .layer = layer, .source = source, .n = (size_t)source->ne[0] };
+        return 0;
+    }
+    snprintf(tensor->name, sizeof(tensor->name), "%.*s", (int)(strlen(source->name) - strlen(".weight")), source->name);
+    tensor->linear = &at->linears[at->n_linears++];
+    *tensor->linear = (ImportLinear){
+        .role = expected->role,
+        .layer = layer,
+        .source = source,
+        .n = (size_t)source->ne[1],
+        .k = (size_t)source->ne[0],
+        .rotation_block = pass->recipe->rotate ? rotate_block_size((size_t)source->ne[0]) : 0,
+    };
+    return 0;
+}
+
+/* Turns the counts of the first pass into places for the second. */
+static void place_layers(ImportPlan *plan) {
+    ImportLinear *linears = plan->linears;
+    ImportVector *vectors = plan->vectors;
+
+    for (size_t i = 0; i < plan->n_layers; i++) {
+        ImportLayer *layer = &plan->layers[i];
+        size_t n_linears = layer->n_linears, n_vectors = layer->n_vectors;
+
+        *layer = (ImportLayer){ .layer = (int)i - 1, .linears = linears, .vectors = vectors };
+        linears += n_linears;
+        vectors += n_vectors;
+    }
+}
+
+static void place_bits(ImportPlan *plan, const QuantRecipe *recipe) {
+    int8_t *bits = plan->bits;
+
+    for (size_t i = 0; i < plan->n_linears; i++) {
+        ImportLinear *linear = &plan->linears[i];
+
+        linear->bits = bits;
+        memset(bits, tensor_role_is_embedding(linear->role) ? (int)recipe->embedding_bits : GRID_BITS_MAX, linear->n);
+        bits += linear->n;
+    }
+}
+
+/**
+ * import_plan_make() - the layers of a source, as methods see them
+ * @source: checked (hparams_check_tensors()); must outlive the plan
+ *
+ * Widths: those of embedding and head are the recipe's, all others 8 until a method or the journal says more.
+ * Return: 0 or -ENOMEM.
+ */
+int import_plan_make(ImportPlan *plan, const ImportSource *source, const QuantRecipe *recipe, ErrText *err) {
+    PlanPass pass = { plan, recipe };
+    size_t room = gguf_n_tensors(source->file) + 1;
+    int r;
+
+    plan->source = source;
+    plan->n_layers = (size_t)source->hparams.n_layers + 1;
+    plan->tensors = calloc(room, sizeof(*plan->tensors));
+    plan->linears = calloc(room, sizeof(*plan->linears));
+    plan->vectors = calloc(room, sizeof(*plan->vectors));
+    plan->layers = calloc(plan->n_layers, sizeof(*plan->layers));
+    plan->layer_bytes = calloc(plan->n_layers, sizeof(*plan->layer_bytes));
+    if (!plan->tensors || !plan->linears || !plan->vectors || !plan->layers || !plan->layer_bytes)
+        return err_set(err, -ENOMEM, "%s: out of memory for %zu tensors", source->path, room);
+    (void)hparams_each_tensor(&source->hparams, count_tensor, &pass);
+    for (size_t i = 0; i < plan->n_layers; i++)
+        plan->n_linears += plan->layers[i].n_linears;
+    place_layers(plan);
+    (void)hparams_each_tensor(&source->hparams, plan_tensor, &pass);
+    plan->bits = malloc(plan->n_channels + 1);
+    if (!plan->bits)
+        return err_set(err, -ENOMEM, "%s: out of memory for %zu channels", source->path, plan->n_channels);
+    place_bits(plan, recipe);
+    r = plan->n_linears ? 0 : IMPORT_E_CORRUPT; /* no architecture is without */
+    return r ? err_set(err, r, "%s: no matrices", source->path) : 0;
+}
+
+/* --- keys ---------------------------------------------------------------------------------------------------------- */
+
+static void source_keys(const ImportPlan *plan) {
+    static const char *const dropped[] = { "general.alignment", "general.file_type", "general.quantization_version" };
+    const size_t prefix_bytes = strlen(PACKAGE_KEY_PREFIX);
+
+    for (size_t i = 0; i < gguf_n_keys(plan->source->file); i++) {
+        const GgufKey *key = gguf_key_at(plan->source->file, i);
+        bool keep = key->name.len_bytes < prefix_bytes || memcmp(key->name.data, PACKAGE_KEY_PREFIX, prefix_bytes);
+
+        for (size_t j = 0; j < ARRAY_LEN(dropped); j++)
+            if (key->name.len_bytes == strlen(dropped[j]) && !memcmp(key->name.data, dropped[j], key->name.len_bytes))
+                keep = false;
+        if (keep)
+            gguf_writer_copy(plan->writer, key);
+    }
+}
+
+static void recipe_keys(const ImportPlan *plan, const QuantRecipe *recipe, const char *calibration_sha256) {
+    const char *steps[IMPORT_STEPS_MAX];
+    size_t n_steps = import_steps(recipe, steps);
+    GgufWriter *writer = plan->writer;
+
+    gguf_writer_string(writer, PACKAGE_KEY_RECIPE, recipe->name);
+    gguf_writer_strings(writer, PACKAGE_KEY_STEPS, steps, n_steps);
+    gguf_writer_f32(writer, PACKAGE_KEY_BITS, (float)plan->bits_made);
+    gguf_writer_f32(writer, PACKAGE_KEY_BITS_ASKED, (float)recipe->bits);
+    if (recipe->budget_bytes)
+        gguf_writer_u64(writer, PACKAGE_KEY_BUDGET, recipe->budget_bytes);
+    gguf_writer_u32(writer, PACKAGE_KEY_EMBEDDING_BITS, recipe->embedding_bits);
+    if (*calibration_sha256)
+        gguf_writer_string(writer, PACKAGE_KEY_CALIBRATION, calibration_sha256);
+    gguf_writer_bool(writer, PACKAGE_KEY_ROTATED, recipe->rotate);
+    gguf_writer_string(writer, PACKAGE_KEY_ACTIVATION_MODE, PACKAGE_ACTIVATION_DYNAMIC_ROW);
+}
+
+static int linear_keys(const ImportPlan *plan, ErrText *err) {
+    _cleanup_(freep) const char **texts = calloc(plan->n_linears, sizeof(*texts));
+    _cleanup_(freep) const char **layouts = calloc(plan->n_linears, sizeof(*layouts));
+    _cleanup_(freep) const char **activations = calloc(plan->n_linears, sizeof(*activations));
+    _cleanup_(freep) uint32_t *blocks = calloc(plan->n_linears, sizeof(*blocks));
+    size_t n = 0;
+
+    if (!texts || !layouts || !activations || !blocks)
+        return err_set(err, -ENOMEM, "%s: out of memory for %zu linears", plan->source->path, plan->n_linears);
+    for (size_t i = 0; i < plan->n_tensors; i++) {
+        const ImportTensor *tensor = &plan->tensors[i];
+
+        if (!tensor->linear)
+            continue;
+        texts[n] = tensor->name;
+        layouts[n] = tensor->packed ? PACKAGE_LAYOUT_PACKED : PACKAGE_LAYOUT_INT8;
+        activations[n] = PACKAGE_ACTIVATION_DYNAMIC_ROW;
+        blocks[n++] = tensor->linear->rotation_block;
+    }
+    gguf_writer_strings(plan->writer, PACKAGE_KEY_LINEAR_NAMES, texts, n);
+    gguf_writer_strings(plan->writer, PACKAGE_KEY_LINEAR_LAYOUTS, layouts, n);
+    gguf_writer_array(plan->writer, PACKAGE_KEY_LINEAR_ROTATIONS, GGUF_U32, blocks, n);
+    gguf_writer_strings(plan->writer, PACKAGE_KEY_LINEAR_ACTIVATIONS, activations, n);
+    return 0;
+}
+
+/* --- layout -------------------------------------------------------------------------------------------------------- */
+
+/* One division of exact counts, so that the figure is the same everywhere. */
+static double average_bits(const ImportPlan *plan) {
+    uint64_t n_weights = 0, n_bits = 0;
+
+    for (size_t i = 0; i < plan->n_linears; i++) {
+        const ImportLinear *linear = &plan->linears[i];
+
+        if (tensor_role_is_embedding(linear->role))
+            continue;
+        n_weights += (uint64_t)linear->n * linear->k;
+        for (size_t channel = 0; channel < linear->n; channel++)
+            n_bits += (uint64_t)linear->bits[channel] * linear->k;
+    }
+    return n_weights ? (double)n_bits / (double)n_weights : 0;
+}
+
+static int choose_layout(ImportTensor *tensor, const char *path, ErrText *err) {
+    const ImportLinear *linear = tensor->linear;
+    PackPlan pack;
+    int r;
+
+    tensor->packed = false;
+    tensor->weight_bytes = (uint64_t)linear->n * linear->k;
+    for (size_t i = 0; i < linear->n && !tensor->packed; i++)
+        tensor->packed = linear->bits[i] != GRID_BITS_MAX;
+    if (!tensor->packed)
+        return 0;
+    r = pack_plan_init(&pack, linear->bits, linear->n, linear->k);
+    if (r)
+        return err_set(err, r, "%s: tensor '%s' cannot be packed: %s", path, tensor->source->name, strerror(-r));
+    tensor->weight_bytes = pack.offsets[pack.n_blocks];
+    pack_plan_deinit(&pack);
+    return 0;
+}
+
+static void tensor_infos(const ImportPlan *plan, const ImportTensor *tensor) {
+    const GgufTensor *source = tensor->source;
+    char name[sizeof(tensor->name) + 8];
+
+    if (!tensor->linear) {
+        gguf_writer_tensor(plan->writer, source->name, GGML_F32, 1, source->ne);
+        return;
+    }
+    if (tensor->packed)
+        gguf_writer_tensor(plan->writer, source->name, GGML_I8, 1, &tensor->weight_bytes);
+    else
+        gguf_writer_tensor(plan->writer, source->name, GGML_I8, 2, source->ne);
+    snprintf(name, sizeof(name), "%s.scales", tensor->name);
+    gguf_writer_tensor(plan->writer, name, GGML_F32, 1, source->ne + 1);
+    snprintf(name, sizeof(name), "%s.bits", tensor->name);
+    gguf_writer_tensor(plan->writer, name, GGML_I8, 1, source->ne + 1);
+}
+
+/**
+ * import_plan_layout() - head and offsets of the package for the widths as they stand
+ *
+ * The tensors of a layer are one extent, padded to the package's alignment; those outside lie before and behind all.
+ * Return: 0, IMPORT_E_CORRUPT or -errno.
+ */
+int import_plan_layout(ImportPlan *plan, const QuantRecipe *recipe, const char *source_sha256,
+                       const char *calibration_sha256, ErrText *err) {
+    size_t index = 0;
+    int r;
+
+    plan->writer = gguf_writer_free(plan->writer);
+    plan->bits_made = average_bits(plan);
+    for (size_t i = 0; i < plan->n_tensors; i++) {
+        r = plan->tensors[i].linear ? choose_layout(&plan->tensors[i], plan->source->path, err) : 0;
+        if (r)
+            return r;
+    }
+    r = gguf_writer_new(&plan->writer, PACKAGE_ALIGNMENT, err);
+    if (r)
+        return err_fold(r);
+    source_keys(plan);
+    gguf_writer_u32(plan->writer, PACKAGE_KEY_FORMAT_VERSION, PACKAGE_FORMAT_VERSION);
+    gguf_writer_string(plan->writer, PACKAGE_KEY_SOURCE_SHA256, source_sha256);
+    gguf_writer_u64(plan->writer, PACKAGE_KEY_SOURCE_BYTES, (uint64_t)plan->source->st.st_size);
+    gguf_writer_string(plan->writer, PACKAGE_KEY_SOURCE_NAME, plan->source->name);
+    recipe_keys(plan, recipe, calibration_sha256);
+    r = linear_keys(plan, err);
+    if (r)
+        return r;
+    for (size_t i = 0; i < plan->n_tensors; i++)
+        tensor_infos(plan, &plan->tensors[i]);
+    r = gguf_writer_layout(plan->writer, err);
+    if (r)
+        return r < 0 ? r : IMPORT_E_CORRUPT;
+    for (size_t i = 0; i < plan->n_tensors; i++) {
+        ImportTensor *tensor = &plan->tensors[i];
+
+        tensor->offset = gguf_writer_tensor_offset(plan->writer, index++);
+        if (!tensor->linear) {
+            tensor->weight_bytes = tensor->vector->n * sizeof(float);
+            continue;
+        }
+        tensor->scales_offset = gguf_writer_tensor_offset(plan->writer, index++);
+        tensor->bits_offset = gguf_writer_tensor_offset(plan->writer, index++);
+    }
+    plan->package_bytes = gguf_writer_file_bytes(plan->writer);
+    return 0;
+}

@@ -1,0 +1,197 @@
+/* Reading the source's tensors. Rows are independent: every thread reads rows with pread (a file that is cut short
+ * meanwhile is an error, not a SIGBUS) and gives them to a function one by one. Memory: about 0.8 MiB a thread at the
+ * widest rows. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "importer/import_private.h"
+#include "quant/rotate.h"
+
+#define BATCH_BYTES (256u << 10)
+
+/* What went wrong first, in any thread. */
+typedef enum RowsFault {
+    FAULT_NONE,
+    FAULT_CANCELLED,
+    FAULT_READ,  /* FILE_E_SHORT or -errno */
+    FAULT_VALUE, /* a value that is not finite */
+} RowsFault;
+
+typedef struct RowsBuffers {
+    uint8_t *source; /* [batch_rows][row_bytes] */
+    float *row;      /* [k] */
+} RowsBuffers;
+
+typedef struct Rows {
+    const ImportModel *model;
+    const ImportLinear *linear;
+    size_t begin, batch_rows;
+    uint64_t row_bytes;
+    ImportRowFn *fn;
+    void *arg;
+    RowsBuffers *buffers; /* [n_threads] */
+    _Atomic int fault;
+    _Atomic int fault_error;
+    _Atomic size_t fault_row;
+} Rows;
+
+static void set_fault(Rows *rows, RowsFault fault, int error, size_t row) {
+    int none = FAULT_NONE;
+
+    if (atomic_compare_exchange_strong(&rows->fault, &none, fault)) {
+        atomic_store(&rows->fault_error, error);
+        atomic_store(&rows->fault_row, row);
+    }
+}
+
+/* Rows [row, row + n); false after a fault. */
+static bool read_batch(Rows *rows, unsigned int worker, size_t row, size_t n) {
+    const RowsBuffers *buffers = &rows->buffers[worker];
+    const ImportLinear *linear = rows->linear;
+    int r;
+
+    if (import_is_cancelled(rows->model)) {
+        set_fault(rows, FAULT_CANCELLED, 0, row);
+        return false;
+    }
+    r = file_read_exact(rows->model->source_fd, buffers->source, n * rows->row_bytes,
+                        linear->source->offset_bytes + row * rows->row_bytes);
+    if (r) {
+        set_fault(rows, FAULT_READ, r, row);
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        ggml_dequantize(linear->source->type, buffers->source + i * rows->row_bytes, buffers->row, linear->k);
+        if (linear->rotation_block)
+            rotate_row(buffers->row, linear->k, linear->rotation_block);
+        if (!rows->fn(rows->arg, row + i, buffers->row, worker)) {
+            set_fault(rows, FAULT_VALUE, 0, row + i);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void read_range(void *arg, size_t begin, size_t end, unsigned int worker) {
+    Rows *rows = arg;
+
+    for (size_t row = begin; row < end; row += rows->batch_rows) {
+        size_t n = end - row < rows->batch_rows ? end - row : rows->batch_rows;
+
+        if (atomic_load(&rows->fault) || !read_batch(rows, worker, rows->begin + row, n))
+            return;
+    }
+}
+
+static int fault_error(const Rows *rows, ErrText *err) {
+    const char *path = rows->model->source_path;
+
+    switch ((RowsFault)atomic_load(&rows->fault)) {
+    case FAULT_NONE:
+        return 0;
+    case FAULT_CANCELLED:
+        return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", path);
+    case FAULT_READ:
+        return import_read_error(atomic_load(&rows->fault_error), path, err);
+    case FAULT_VALUE:
+        break;
+    }
+    return err_set(err, IMPORT_E_CORRUPT,
+                   "%s: tensor '%s', row %zu: a value is not a finite number: the file is damaged, download it again",
+                   path, rows->linear->source->name, atomic_load(&rows->fault_row));
+}
+
+static void buffers_free(RowsBuffers *buffers, unsigned int n_threads) {
+    for (unsigned int i = 0; buffers && i < n_threads; i++) {
+        free(buffers[i].source);
+        free(buffers[i].row);
+    }
+    free(buffers);
+}
+
+static RowsBuffers *buffers_new(unsigned int n_threads, size_t source_bytes, size_t k) {
+    RowsBuffers *buffers = calloc(n_threads, sizeof(*buffers));
+
+    for (unsigned int i = 0; buffers && i < n_threads; i++) {
+        buffers[i] = (RowsBuffers){ malloc(source_bytes), malloc(k * sizeof(float)) };
+        if (!buffers[i].source || !buffers[i].row) {
+            buffers_free(buffers, n_threads);
+            return NULL;
+        }
+    }
+    return buffers;
+}
+
+/**
+ * import_each_row() - read rows of a linear on all threads
+ * @fn: called once for every row of [begin, end), by any thread; what it makes of a row must depend on that row alone
+ *
+ * Matrices have at most 131072 inputs (hparams_read() sees to it).
+ */
+int import_each_row(const ImportModel *model, const ImportLinear *linear, size_t begin, size_t end, ImportRowFn *fn,
+                    void *arg, ErrText *err) {
+    unsigned int n_threads = worker_pool_n_threads(model->pool);
+    Rows rows = {
+        .model = model,
+        .linear = linear,
+        .begin = begin,
+        .row_bytes = linear->source->len_bytes / linear->n,
+        .fn = fn,
+        .arg = arg,
+    };
+
+    rows.batch_rows = rows.row_bytes < BATCH_BYTES ? (size_t)(BATCH_BYTES / rows.row_bytes) : 1;
+    rows.buffers = buffers_new(n_threads, rows.batch_rows * (size_t)rows.row_bytes, linear->k);
+    if (!rows.buffers)
+        return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", model->source_path, linear->source->name);
+    worker_pool_run(model->pool, read_range, &rows, end - begin, 1);
+    buffers_free(rows.buffers, n_threads);
+    return fault_error(&rows, err);
+}
+
+typedef struct ReadLinear {
+    float *w;
+    size_t k;
+} ReadLinear;
+
+static bool all_finite(const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
+static bool read_row(void *arg, size_t row, float *w, unsigned int worker) {
+    const ReadLinear *read = arg;
+
+    memcpy(read->w + row * read->k, w, read->k * sizeof(*w));
+    return all_finite(w, read->k);
+}
+
+int import_read_linear(const ImportModel *model, const ImportLinear *linear, float *w, ErrText *err) {
+    return import_each_row(model, linear, 0, linear->n, read_row, &(ReadLinear){ w, linear->k }, err);
+}
+
+/* Norms, biases, rope_freqs: float32 as they are, into vector->values. */
+int import_read_vector(const ImportModel *model, const ImportVector *vector, ErrText *err) {
+    const GgufTensor *source = vector->source;
+    _cleanup_(freep) uint8_t *raw = malloc((size_t)source->len_bytes);
+    int r;
+
+    if (!raw)
+        return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", model->source_path, source->name);
+    r = file_read_exact(model->source_fd, raw, (size_t)source->len_bytes, source->offset_bytes);
+    if (r)
+        return import_read_error(r, model->source_path, err);
+    ggml_dequantize(source->type, raw, vector->values, vector->n);
+    for (size_t i = 0; i < vector->n; i++)
+        if (!isfinite(vector->values[i]))
+            return err_set(
+                err, IMPORT_E_CORRUPT,
+                "%s: tensor '%s': element %zu is not a finite number: the file is damaged, download it again",
+                model->source_path, source->name, i);
+    return 0;
+}

@@ -1,0 +1,75 @@
+/* A recipe as the keys of a package, and as a part of its name. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str_buf.h"
+#include "importer/import_private.h"
+
+size_t import_steps(const QuantRecipe *recipe, const char *steps[IMPORT_STEPS_MAX]) {
+    size_t n = 0;
+
+    if (recipe->rotate)
+        steps[n++] = "rotation";
+    if (recipe->smooth)
+        steps[n++] = "smoothing";
+    if (recipe->allocation == QUANT_ALLOCATION_TENSOR)
+        steps[n++] = "tensor-allocation";
+    if (recipe->allocation == QUANT_ALLOCATION_MODEL)
+        steps[n++] = "model-allocation";
+    if (recipe->search_scales)
+        steps[n++] = "scale-search";
+    if (recipe->compensate)
+        steps[n++] = "compensation";
+    return n;
+}
+
+bool import_settings_match(const PackageQuant *quant, const QuantRecipe *recipe, const char *calibration_sha256) {
+    const char *steps[IMPORT_STEPS_MAX];
+    size_t n_steps = import_steps(recipe, steps);
+
+    if (strcmp(quant->recipe, recipe->name) || quant->n_steps != n_steps || quant->bits_asked != (float)recipe->bits ||
+        quant->budget_bytes != recipe->budget_bytes || quant->embedding_bits != recipe->embedding_bits ||
+        quant->rotated != recipe->rotate || strcmp(quant->calibration_sha256, calibration_sha256))
+        return false;
+    for (size_t i = 0; i < n_steps; i++)
+        if (quant->steps[i].len_bytes != strlen(steps[i]) ||
+            memcmp(quant->steps[i].data, steps[i], quant->steps[i].len_bytes))
+            return false;
+    return true;
+}
+
+static void add_switch(StrBuf *name, bool is_on, bool usually, const char *off, const char *on) {
+    if (is_on != usually)
+        str_buf_addf(name, "-%s", is_on ? on : off);
+}
+
+/**
+ * import_settings_suffix() - what stands in the name of a package for its settings
+ * @calibration_sha256: of the user's own text; NULL or "": the project's, or none
+ *
+ * Recipe and bits, unless they are the default, then every setting that differs from the recipe's own: packages with
+ * different settings lie beside each other in the cache.
+ */
+void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *recipe, const char *calibration_sha256) {
+    _cleanup_(str_buf_deinit) StrBuf name = STR_BUF_NULL;
+    QuantRecipe usual, plain;
+
+    if (quant_recipe_named(&plain, NULL) || quant_recipe_named(&usual, recipe->name))
+        usual = plain;
+    if (strcmp(recipe->name, plain.name) || recipe->bits != plain.bits)
+        str_buf_addf(&name, "-%s-%g", recipe->name, recipe->bits);
+    quant_recipe_set_bits(&usual, recipe->bits);
+    add_switch(&name, recipe->rotate, usual.rotate, "unrotated", "rotated");
+    add_switch(&name, recipe->smooth, usual.smooth, "unsmoothed", "smoothed");
+    add_switch(&name, recipe->search_scales, usual.search_scales, "unsearched", "searched");
+    add_switch(&name, recipe->compensate, usual.compensate, "uncompensated", "compensated");
+    if (recipe->allocation != usual.allocation)
+        str_buf_addf(&name, "-%s", quant_allocation_name(recipe->allocation));
+    if (recipe->embedding_bits != usual.embedding_bits)
+        str_buf_addf(&name, "-embedding%u", recipe->embedding_bits);
+    if (recipe->budget_bytes)
+        str_buf_addf(&name, "-max%llu", (unsigned long long)recipe->budget_bytes);
+    if (calibration_sha256 && *calibration_sha256)
+        str_buf_addf(&name, "-text%.8s", calibration_sha256);
+    snprintf(text, room_bytes, "%s", name.data && !str_buf_failed(&name) ? name.data : "");
+}

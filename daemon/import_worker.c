@@ -35,21 +35,22 @@ static void report(const char *verb, const char *text) {
         (void)file_write_all(IMPORT_REPORT_FD, line.data, line.len_bytes);
 }
 
-/* Where the stages begin on the bar; the last number ends it. */
-static const unsigned int stage_permille[] = {
-    [IMPORT_STAGE_HASH] = 0,
-    [IMPORT_STAGE_MEASURE] = PERMILLE_HASH,
-    [IMPORT_STAGE_CONVERT] = PERMILLE_HASH,
-    [IMPORT_STAGE_SYNC] = PERMILLE_SYNC,
-    [IMPORT_STAGE_SYNC + 1] = 1000,
-};
-
 static void on_progress(void *arg, const ImportProgress *progress) {
-    unsigned int *last = arg, from = stage_permille[progress->stage], permille;
+    static const struct {
+        unsigned int from, to;
+    } permilles[] = {
+        [IMPORT_STAGE_HASH] = { 0, PERMILLE_HASH },
+        [IMPORT_STAGE_WAIT] = { PERMILLE_HASH, PERMILLE_HASH },
+        [IMPORT_STAGE_MEASURE] = { PERMILLE_HASH, PERMILLE_HASH },
+        [IMPORT_STAGE_RESUME] = { PERMILLE_HASH, PERMILLE_SYNC },
+        [IMPORT_STAGE_CONVERT] = { PERMILLE_HASH, PERMILLE_SYNC },
+        [IMPORT_STAGE_SYNC] = { PERMILLE_SYNC, 1000 },
+    };
+    unsigned int *last = arg, from = permilles[progress->stage].from, permille;
     double share = progress->total_bytes ? (double)progress->done_bytes / (double)progress->total_bytes : 0;
     char text[16];
 
-    permille = from + (unsigned int)(share * (stage_permille[progress->stage + 1] - from));
+    permille = from + (unsigned int)(share * (permilles[progress->stage].to - from));
     if (permille == *last)
         return;
     *last = permille;

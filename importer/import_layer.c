@@ -15,21 +15,12 @@
 
 #define PANEL_BYTES (8u << 20)
 
-int import_write_error(int error, const char *out_path, uint64_t package_bytes, ErrText *err) {
-    if (error == -ENOSPC || error == -EDQUOT || error == -EFBIG)
-        return err_set(err, IMPORT_E_NO_SPACE,
-                       "%s: the package needs %" PRIu64
-                       " bytes (%.1f MB): %s; free some space or name another place with -o",
-                       out_path, package_bytes, (double)package_bytes / 1e6, strerror(-error));
-    return err_set(err, error, "%s: cannot write: %s", out_path, strerror(-error));
-}
-
 static int out_of_memory(const Import *import, const char *tensor, ErrText *err) {
     return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", import->source.path, tensor);
 }
 
 static int write_at(const Import *import, const void *data, size_t len_bytes, uint64_t offset, ErrText *err) {
-    int r = file_write_at(import->out_fd, data, len_bytes, offset);
+    int r = file_write_at(import->part.fd, data, len_bytes, offset);
 
     return r ? import_write_error(r, import->out_path, import->plan.package_bytes, err) : 0;
 }
@@ -171,7 +162,7 @@ int import_layer_write(Import *import, size_t index, ErrText *err) {
         else
             r = write_tensor(import, tensor->vector->values, tensor->weight_bytes, tensor->offset, err);
         if (!r) /* writing out starts now, so that a sync has little left to do; only a hint */
-            (void)sync_file_range(import->out_fd, (off_t)tensor->offset, (off_t)tensor->weight_bytes,
+            (void)sync_file_range(import->part.fd, (off_t)tensor->offset, (off_t)tensor->weight_bytes,
                                   SYNC_FILE_RANGE_WRITE);
     }
     return r;
@@ -259,7 +250,7 @@ static void unpack_blocks(void *arg, size_t begin, size_t end, unsigned int work
 }
 
 static int read_at(const Import *import, void *data, uint64_t len_bytes, uint64_t offset, ErrText *err) {
-    int r = file_read_exact(import->out_fd, data, (size_t)len_bytes, offset);
+    int r = file_read_exact(import->part.fd, data, (size_t)len_bytes, offset);
 
     return r ? err_set(err, r < 0 ? r : -EIO, "%s: cannot read what was written: %s", import->out_path,
                        r < 0 ? strerror(-r) : "the file is too short")

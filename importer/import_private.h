@@ -1,12 +1,14 @@
 /* Inside of the importer. importer.c: from the options to the package; import_source.c: the file that is read;
  * import_plan.c: what becomes of its tensors, and where; import_rows.c: reading them; import_layer.c: one layer's memory,
- * packing and writing; import_settings.c: recipes as keys and names; import_cache.c: the cache folder. */
+ * packing and writing; import_work.c: all of them, with import_journal.c; import_part.c: the file that is written;
+ * import_settings.c: recipes as keys and names; import_cache.c: the cache folder. */
 #ifndef COORDGEN_IMPORTER_IMPORT_PRIVATE_H
 #define COORDGEN_IMPORTER_IMPORT_PRIVATE_H
 
 #include <sys/stat.h>
 
 #include "base/worker_pool.h"
+#include "importer/import_journal.h"
 #include "importer/import_method.h"
 #include "importer/importer.h"
 #include "model/gguf_writer.h"
@@ -73,19 +75,51 @@ void import_plan_deinit(ImportPlan *plan);
 int import_plan_layout(ImportPlan *plan, const QuantRecipe *recipe, const char *source_sha256,
                        const char *calibration_sha256, ErrText *err);
 
+/* --- import_part.c ------------------------------------------------------------------------------------------------- */
+
+typedef struct Import Import;
+
+enum { /* inside of it */
+    IMPORT_PART_BUSY = 100,
+    IMPORT_PART_AGAIN = 101,
+};
+
+typedef struct ImportPart {
+    const char *out_path;
+    char path[PATH_MAX];
+    char journal_path[PATH_MAX];
+    int fd;
+} ImportPart;
+
+int import_part_open(ImportPart *part, const char *out_path, Import *import, bool *waitedp, ErrText *err);
+void import_part_deinit(ImportPart *part);
+void import_part_remove(const ImportPart *part);
+int import_part_discard(const char *out_path, bool *foundp, ErrText *err);
+int import_part_check_space(const ImportPart *part, uint64_t package_bytes, ErrText *err);
+int import_part_reserve(const ImportPart *part, uint64_t package_bytes, ErrText *err);
+/* fsync, rename into place, fsync of the folder. */
+int import_part_commit(const ImportPart *part, uint64_t package_bytes, ErrText *err);
+/* What killed imports of any package have left there, when it is old. */
+void import_parts_clean(const char *cache_folder);
+/* Words a failed write: IMPORT_E_NO_SPACE or -errno. */
+int import_write_error(int error, const char *out_path, uint64_t package_bytes, ErrText *err);
+
 /* --- importer.c --------------------------------------------------------------------------------------------------- */
 
-typedef struct Import {
+struct Import {
     ImportModel model;     /* first: methods get its address */
     ImportOptions options; /* with a method */
     ImportSource source;
     CalibrationText calibration;
     ImportPlan plan;
+    ImportPart part;
+    ImportJournal *journal;
+    ImportReport report;
     ImportProgress progress;
     uint64_t part_begin_bytes, part_bytes; /* what import_report_part() is a part of */
-    const char *out_path;
-    int out_fd;
-} Import;
+    const char *out_path;                  /* in the report */
+    size_t n_resumed;                      /* layers that an earlier import had finished */
+};
 
 bool import_options_cancelled(const ImportOptions *options);
 void import_report(Import *import);
@@ -115,8 +149,11 @@ int import_outside_write(Import *import, ErrText *err);
 /* Packs and writes what the method has made; of layer 0 the vectors only. */
 int import_layer_write(Import *import, size_t index, ErrText *err);
 int import_layer_read_back(Import *import, size_t index, ErrText *err);
-/* Words a failed write: IMPORT_E_NO_SPACE or -errno. */
-int import_write_error(int error, const char *out_path, uint64_t package_bytes, ErrText *err);
+
+/* --- import_work.c ------------------------------------------------------------------------------------------------ */
+
+/* The package at import->out_path; the part is locked. */
+int import_work(Import *import, ErrText *err);
 
 /* --- import_settings.c -------------------------------------------------------------------------------------------- */
 
@@ -126,6 +163,8 @@ int import_write_error(int error, const char *out_path, uint64_t package_bytes, 
 size_t import_steps(const QuantRecipe *recipe, const char *steps[IMPORT_STEPS_MAX]);
 /* Whether a package was made by this recipe. */
 bool import_settings_match(const PackageQuant *quant, const QuantRecipe *recipe, const char *calibration_sha256);
+/* SHA-256 of all that the bytes of a package depend on. */
+void import_fingerprint(const Import *import, uint8_t fingerprint[JOURNAL_DIGEST_BYTES]);
 /* What the name of a package says of its settings: "", "-unrotated", "-int8-4.5". */
 void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *recipe, const char *calibration_sha256);
 

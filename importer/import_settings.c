@@ -1,4 +1,5 @@
 /* A recipe as the keys of a package, and as a part of its name. */
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,4 +73,23 @@ void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *re
     if (calibration_sha256 && *calibration_sha256)
         str_buf_addf(&name, "-text%.8s", calibration_sha256);
     snprintf(text, room_bytes, "%s", name.data && !str_buf_failed(&name) ? name.data : "");
+}
+
+/* Raised when the same settings give other bytes than before. */
+#define IMPORT_REVISION 1
+
+void import_fingerprint(const Import *import, uint8_t fingerprint[JOURNAL_DIGEST_BYTES]) {
+    const QuantRecipe *recipe = &import->options.recipe;
+    struct sha256_ctx context;
+    char text[512];
+
+    sha256_init(&context);
+    snprintf(text, sizeof(text), "%s %d %d %s %s %.17g %u %llu %d %d %d %d %d %s\n", COORDGEN_VERSION, IMPORT_REVISION,
+             PACKAGE_FORMAT_VERSION, import->report.source_sha256, recipe->name, recipe->bits, recipe->embedding_bits,
+             (unsigned long long)recipe->budget_bytes, recipe->rotate, recipe->search_scales, recipe->smooth,
+             recipe->compensate, recipe->allocation, import->calibration.sha256);
+    sha256_update(&context, strlen(text), (const uint8_t *)text);
+    /* The package names its source. */
+    sha256_update(&context, strlen(import->source.name), (const uint8_t *)import->source.name);
+    sha256_digest(&context, JOURNAL_DIGEST_BYTES, fingerprint);
 }

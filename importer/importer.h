@@ -25,7 +25,9 @@ enum {
 
 typedef enum ImportStage {
     IMPORT_STAGE_HASH,    /* SHA-256 of the source */
+    IMPORT_STAGE_WAIT,    /* for another import to the same path */
     IMPORT_STAGE_MEASURE, /* calibration: sensitivity of the tensors, where the bits go */
+    IMPORT_STAGE_RESUME,  /* layers that an earlier import has finished are checked */
     IMPORT_STAGE_CONVERT, /* layers; what lies outside of them counts as one */
     IMPORT_STAGE_SYNC,    /* the package reaches the disk */
 } ImportStage;
@@ -35,7 +37,8 @@ const char *import_stage_name(ImportStage stage);
 typedef struct ImportProgress {
     ImportStage stage;
     uint64_t done_bytes, total_bytes; /* of the stage: of the source, or of its tensors */
-    size_t done_layers, n_layers;     /* IMPORT_STAGE_CONVERT */
+    size_t done_layers, n_layers;     /* resuming and converting */
+    int other_pid;                    /* waiting: the process that is waited for, 0: not known */
 } ImportProgress;
 
 /* Called on the thread that runs import_run(), some times for every megabyte. */
@@ -71,6 +74,7 @@ typedef struct ImportReport {
     uint64_t package_bytes;
     size_t n_linears;
     size_t n_layers;
+    size_t resumed_layers; /* of them, those that an earlier, killed or cancelled import had finished */
     char recipe[32];
     double bits, bits_asked; /* average width of the layers' weights */
     uint32_t embedding_bits;
@@ -81,6 +85,11 @@ typedef struct ImportReport {
 /* out_path NULL: import_default_path(). */
 int import_run(const char *source_path, const char *out_path, const ImportOptions *options, ImportReport *report,
                ErrText *err);
+
+/* Removes what a cancelled or killed import with these settings has left, for import_run() to go on with. path: of the
+ * package that it would have become. -EBUSY while a process works on it. */
+int import_discard(const char *source_path, const char *out_path, const ImportOptions *options, char path[PATH_MAX],
+                   bool *foundp, ErrText *err);
 
 /* CACHE_DIR/NAME-<first 12 hex of sha256>[SETTINGS].cgm, SETTINGS naming what differs from the default recipe; cache_dir
  * NULL: $XDG_CACHE_HOME or ~/.cache, /coordgen/models. calibration_sha256: of the user's own text, else NULL. */

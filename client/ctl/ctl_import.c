@@ -14,6 +14,7 @@ typedef struct ImportWatch {
     uint64_t stage_start_ns;
     uint64_t stage_start_bytes; /* a resumed import begins in the middle */
     uint64_t drawn_ns;
+    bool told_to_wait;
 } ImportWatch;
 
 enum {
@@ -36,12 +37,28 @@ static void show_progress(ImportWatch *watch, const ImportProgress *progress, ui
                  progress->total_bytes ? (double)progress->done_bytes / (double)progress->total_bytes : 0, eta);
 }
 
+/* A terminal or not: who reads a log wants to know why nothing happens. */
+static void tell_to_wait(ImportWatch *watch, int pid) {
+    if (watch->told_to_wait || watch->ctl->quiet)
+        return;
+    watch->told_to_wait = true;
+    ctl_progress_clear(watch->ctl);
+    if (pid)
+        fprintf(stderr, "coordgenctl: process %d is making this package: waiting for it\n", pid);
+    else
+        fputs("coordgenctl: another import is making this package: waiting for it\n", stderr);
+}
+
 static void import_progress(void *arg, const ImportProgress *progress) {
     ImportWatch *watch = arg;
     uint64_t now_ns = clock_now_ns();
 
     if (ctl_interrupted(watch->ctl))
         atomic_store(&watch->cancelled, true);
+    if (progress->stage == IMPORT_STAGE_WAIT) {
+        tell_to_wait(watch, progress->other_pid);
+        return;
+    }
     if (progress->stage != watch->stage || !watch->stage_start_ns) {
         watch->stage = progress->stage;
         watch->stage_start_ns = now_ns;
@@ -67,6 +84,7 @@ static int print_json(Ctl *ctl, const ImportReport *report) {
     ctl_json_set(object, "bits_asked", json_real(report->bits_asked));
     ctl_json_set(object, "embedding_bits", json_integer(report->embedding_bits));
     ctl_json_set(object, "layers", json_integer((json_int_t)report->n_layers));
+    ctl_json_set(object, "resumed_layers", json_integer((json_int_t)report->resumed_layers));
     ctl_json_set(object, "peak_memory_bytes", json_integer((json_int_t)report->peak_bytes));
     ctl_json_set(object, "seconds", json_real(report->seconds));
     return ctl_json_print(ctl, object);
@@ -89,6 +107,8 @@ static int print_report(Ctl *ctl, const ImportReport *report) {
                 ctl_bytes_text(package, sizeof(package), report->package_bytes),
                 ctl_duration_text(time_text, sizeof(time_text), (uint64_t)(report->seconds * 1e6)), report->recipe,
                 report->bits, report->embedding_bits, ctl_bytes_text(peak, sizeof(peak), report->peak_bytes));
+    if (report->resumed_layers)
+        fprintf(stderr, "%zu of %zu layers were finished before.\n", report->resumed_layers, report->n_layers);
     return CTL_EXIT_OK;
 }
 
@@ -125,6 +145,39 @@ static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
     return true;
 }
 
+static int import_failed(Ctl *ctl, int r, const ErrText *err) {
+    if (r == IMPORT_E_CANCELLED) {
+        fputs("coordgenctl: ", stderr);
+        ctl_put_text(stderr, err->text, ctl->err_tty);
+        fputc('\n', stderr);
+        return CTL_EXIT_INTERRUPTED;
+    }
+    (void)ctl_failed(ctl, r == IMPORT_E_CORRUPT ? COORDGEN_E_MODEL_CORRUPT : COORDGEN_E_INTERNAL, err->text, "", 0);
+    return CTL_EXIT_FAILED;
+}
+
+static int discard(Ctl *ctl, const ImportOptions *options) {
+    ErrText err = { "" };
+    char path[PATH_MAX];
+    bool found = false;
+    json_t *object;
+    int r;
+
+    r = import_discard(ctl->args[0], ctl_text(ctl, "output", NULL), options, path, &found, &err);
+    ctl_progress_clear(ctl);
+    if (r)
+        return import_failed(ctl, r, &err);
+    if (ctl->json) {
+        object = json_object();
+        ctl_json_set(object, "path", ctl_json_text(path, strlen(path)));
+        ctl_json_set(object, "discarded", json_boolean(found));
+        return ctl_json_print(ctl, object);
+    }
+    if (!ctl->quiet)
+        fputs(found ? "The finished layers are removed.\n" : "There were no finished layers.\n", stderr);
+    return CTL_EXIT_OK;
+}
+
 static int import_verb_run(Ctl *ctl) {
     ImportWatch watch = { .ctl = ctl };
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
@@ -143,18 +196,12 @@ static int import_verb_run(Ctl *ctl) {
     options.progress = import_progress;
     options.progress_arg = &watch;
     options.cancelled = &watch.cancelled;
+    if (ctl_has(ctl, "discard"))
+        return discard(ctl, &options);
     r = import_run(ctl->args[0], ctl_text(ctl, "output", NULL), &options, &report, &err);
     ctl_progress_clear(ctl);
-    if (r == IMPORT_E_CANCELLED) {
-        fputs("coordgenctl: cancelled: nothing is left behind\n", stderr);
-        return CTL_EXIT_INTERRUPTED;
-    }
-    if (r) {
-        int code = r == IMPORT_E_CORRUPT ? COORDGEN_E_MODEL_CORRUPT : COORDGEN_E_INTERNAL;
-
-        (void)ctl_failed(ctl, code, err.text, "", 0);
-        return CTL_EXIT_FAILED;
-    }
+    if (r)
+        return import_failed(ctl, r, &err);
     return print_report(ctl, &report);
 }
 
@@ -171,6 +218,7 @@ static const CtlOption import_options[] = {
     { "no-compensation", 0, NULL, "recipe compensated without compensation (for comparison)" },
     { "no-scale-search", 0, NULL, "scales of the largest weight, not by least squares (for comparison)" },
     { "threads", 0, "N", "0: one for every processor (default)" },
+    { "discard", 0, NULL, "remove what a cancelled import with these settings has kept, and import nothing" },
 };
 
 const CtlVerb ctl_verb_model_import = {
@@ -179,7 +227,8 @@ const CtlVerb ctl_verb_model_import = {
     .arguments = "FILE.gguf",
     .summary = "make a model package of a GGUF file",
     .more = "Works without the service; prints the path of the package. A file that was imported\n"
-            "before is recognised. Ctrl-C cancels and leaves nothing behind.\n"
+            "before is recognised. Ctrl-C cancels and keeps the layers that are finished: the same\n"
+            "command goes on after them, also when the import was killed.\n"
             "\nExamples\n"
             "  coordgenctl model import model.gguf\n"
             "  coordgenctl model import model.gguf --bits 4.5\n"

@@ -1,0 +1,244 @@
+/* PATH.part, the package that is being written, and its journal. Whoever holds the lock of PATH.part works on both;
+ * finished, it is renamed to PATH; killed, both lie there for the next import of the same settings. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include "importer/import_private.h"
+
+#define PART_SUFFIX ".part"
+#define JOURNAL_SUFFIX ".part.journal"
+#define LOCK_TRIES 100
+#define WAIT_NS (100 * 1000 * 1000)
+#define KEEP_SECONDS (7 * 24 * 3600)
+
+int import_write_error(int error, const char *out_path, uint64_t package_bytes, ErrText *err) {
+    if (error == -ENOSPC || error == -EDQUOT || error == -EFBIG)
+        return err_set(err, IMPORT_E_NO_SPACE,
+                       "%s: the package needs %" PRIu64
+                       " bytes (%.1f MB): %s; free some space or name another place with -o",
+                       out_path, package_bytes, (double)package_bytes / 1e6, strerror(-error));
+    return err_set(err, error, "%s: cannot write: %s", out_path, strerror(-error));
+}
+
+/* --- the lock ------------------------------------------------------------------------------------------------------ */
+
+void import_part_deinit(ImportPart *part) {
+    if (part->fd >= 0)
+        close(part->fd);
+    part->fd = -1;
+}
+
+static int part_paths(ImportPart *part, const char *out_path, ErrText *err) {
+    *part = (ImportPart){ .out_path = out_path, .fd = -1 };
+    if (snprintf(part->journal_path, sizeof(part->journal_path), "%s" JOURNAL_SUFFIX, out_path) >=
+        (int)sizeof(part->journal_path))
+        return err_set(err, -ENAMETOOLONG, "%.100s...: the path is too long", out_path);
+    snprintf(part->path, sizeof(part->path), "%s" PART_SUFFIX, out_path);
+    return 0;
+}
+
+/* The file with its lock: 0; IMPORT_PART_BUSY when another process has it; IMPORT_PART_AGAIN when it was renamed or
+ * removed meanwhile; -ENOENT without O_CREAT. */
+static int try_lock(ImportPart *part, int flags, ErrText *err) {
+    _cleanup_(closep) int fd = open(part->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | flags, 0666);
+    struct stat st, named;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_set(err, -errno, "%s: cannot create a file there: %s", part->path, strerror(errno));
+    /* In a folder that others may write to, the file could be theirs, to be changed under our hands. */
+    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink > 1)
+        return err_set(err, IMPORT_E_EXISTS, "%s: is not a file of ours: remove it or name another output", part->path);
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return errno == EWOULDBLOCK ? IMPORT_PART_BUSY
+                                    : err_set(err, -errno, "%s: cannot be locked (%s): name an output elsewhere",
+                                              part->path, strerror(errno));
+    if (stat(part->path, &named) < 0 || named.st_ino != st.st_ino || named.st_dev != st.st_dev)
+        return IMPORT_PART_AGAIN;
+    part->fd = steal_fd(&fd);
+    return 0;
+}
+
+/**
+ * import_part_open() - PATH.part, locked; made when it is not there
+ * @waitedp: out: whether another process had it, which may have finished the package meanwhile
+ *
+ * Two imports of one path want the same thing, so the second one waits for the first; it says for whom, and may be
+ * cancelled.
+ *
+ * Return: 0, IMPORT_E_CANCELLED, IMPORT_E_EXISTS, or -errno.
+ */
+int import_part_open(ImportPart *part, const char *out_path, Import *import, bool *waitedp, ErrText *err) {
+    unsigned int tries = 0;
+    int r;
+
+    *waitedp = false;
+    r = part_paths(part, out_path, err);
+    if (r)
+        return r;
+    for (;;) {
+        r = try_lock(part, O_CREAT, err);
+        if (r != IMPORT_PART_BUSY && r != IMPORT_PART_AGAIN)
+            return r;
+        if (r == IMPORT_PART_AGAIN) {
+            if (++tries == LOCK_TRIES)
+                return err_set(err, -EBUSY, "%s: is taken away again and again by other programs", part->path);
+            continue;
+        }
+        *waitedp = true;
+        import->progress.other_pid = import_journal_owner(part->journal_path);
+        import_report_stage(import, IMPORT_STAGE_WAIT, 0, 0, 0);
+        if (import_options_cancelled(&import->options))
+            return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", import->source.path);
+        (void)nanosleep(&(struct timespec){ .tv_nsec = WAIT_NS }, NULL);
+    }
+}
+
+/* Both files are gone; the lock stays until deinit, on a file without a name. */
+void import_part_remove(const ImportPart *part) {
+    (void)unlink(part->journal_path);
+    (void)unlink(part->path);
+}
+
+/**
+ * import_part_discard() - remove what a killed or cancelled import has left
+ * @foundp: out: whether there was something
+ *
+ * Return: 0, -EBUSY when a process works on it, or another -errno.
+ */
+int import_part_discard(const char *out_path, bool *foundp, ErrText *err) {
+    _cleanup_(import_part_deinit) ImportPart part = { .fd = -1 };
+    pid_t pid;
+    int r;
+
+    *foundp = false;
+    r = part_paths(&part, out_path, err);
+    if (!r)
+        r = try_lock(&part, 0, err);
+    if (r == -ENOENT || r == IMPORT_PART_AGAIN) {
+        (void)unlink(part.journal_path);
+        return 0;
+    }
+    if (r == IMPORT_PART_BUSY) {
+        pid = import_journal_owner(part.journal_path);
+        return err_set(err, -EBUSY, "%s: process %d is working on it: stop that import first", part.path, (int)pid);
+    }
+    if (r)
+        return r;
+    import_part_remove(&part);
+    *foundp = true;
+    return 0;
+}
+
+/* --- space --------------------------------------------------------------------------------------------------------- */
+
+/* Whether so many bytes would fit, those that the file has already counted in. */
+int import_part_check_space(const ImportPart *part, uint64_t package_bytes, ErrText *err) {
+    struct statvfs vfs;
+    struct rlimit limit;
+    struct stat st;
+    uint64_t free_bytes;
+
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < package_bytes)
+        return import_write_error(-EFBIG, part->out_path, package_bytes, err);
+    if (fstatvfs(part->fd, &vfs) < 0 || !vfs.f_blocks || fstat(part->fd, &st) < 0)
+        return 0; /* the file system does not say: writing will */
+    free_bytes = (uint64_t)(geteuid() ? vfs.f_bavail : vfs.f_bfree) * vfs.f_frsize + (uint64_t)st.st_blocks * 512;
+    if (free_bytes < package_bytes)
+        return err_set(err, IMPORT_E_NO_SPACE,
+                       "%s: the package needs %" PRIu64 " bytes (%.1f MB), %" PRIu64
+                       " (%.1f MB) are free there; free some space or name another place with -o",
+                       part->out_path, package_bytes, (double)package_bytes / 1e6, free_bytes,
+                       (double)free_bytes / 1e6);
+    return 0;
+}
+
+/* All blocks are reserved now, so that a full disk shows before the work and not in the middle of it. The file has this
+ * length afterwards, and what it held stays. */
+int import_part_reserve(const ImportPart *part, uint64_t package_bytes, ErrText *err) {
+    int r;
+
+    r = import_part_check_space(part, package_bytes, err);
+    if (r)
+        return r;
+    do
+        r = fallocate(part->fd, 0, 0, (off_t)package_bytes) < 0 ? -errno : 0;
+    while (r == -EINTR);
+    if (r == -EOPNOTSUPP || r == -ENOSYS)
+        r = 0;
+    if (!r && ftruncate(part->fd, (off_t)package_bytes) < 0)
+        r = -errno;
+    return r ? import_write_error(r, part->out_path, package_bytes, err) : 0;
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------- */
+
+int import_part_commit(const ImportPart *part, uint64_t package_bytes, ErrText *err) {
+    _cleanup_(closep) int folder_fd = -1;
+    char folder[PATH_MAX];
+    char *slash;
+
+    if (fsync(part->fd) < 0)
+        return import_write_error(-errno, part->out_path, package_bytes, err);
+    if (rename(part->path, part->out_path) < 0)
+        return err_set(err, -errno, "%s: cannot rename into place: %s", part->out_path, strerror(errno));
+    (void)unlink(part->journal_path);
+    snprintf(folder, sizeof(folder), "%s", part->out_path);
+    slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = 0;
+    folder_fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_fd >= 0)
+        (void)fsync(folder_fd); /* the name is there either way; this only hardens it against power loss */
+    return 0;
+}
+
+/* --- what others have left ----------------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *name, const char *end) {
+    size_t n = strlen(name), end_bytes = strlen(end);
+
+    return n > end_bytes && !strcmp(name + n - end_bytes, end);
+}
+
+/* NAME.cgm.tmp-XXXXXX: of versions that did not resume. */
+static bool is_temporary(const char *name) {
+    size_t n = strlen(name), suffix_bytes = strlen(".cgm.tmp-XXXXXX");
+
+    return n > suffix_bytes && !strncmp(name + n - suffix_bytes, ".cgm.tmp-", strlen(".cgm.tmp-"));
+}
+
+/* A temporary file is stale when nobody has it locked; parts and journals when they are old besides, since they may be
+ * gone on with. */
+static void remove_if_stale(const char *folder, const char *name) {
+    bool temporary = is_temporary(name);
+    _cleanup_(closep) int fd = -1;
+    char path[PATH_MAX];
+    struct stat st;
+
+    if ((!temporary && !ends_with(name, ".cgm" PART_SUFFIX) && !ends_with(name, ".cgm" JOURNAL_SUFFIX)) ||
+        snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
+        return;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+    if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && (temporary || st.st_mtime < time(NULL) - KEEP_SECONDS) &&
+        !flock(fd, LOCK_EX | LOCK_NB))
+        (void)unlink(path);
+}
+
+void import_parts_clean(const char *cache_folder) {
+    const struct dirent *entry;
+    DIR *dir = opendir(cache_folder);
+
+    while (dir && (entry = readdir(dir)))
+        remove_if_stale(cache_folder, entry->d_name);
+    if (dir)
+        closedir(dir);
+}

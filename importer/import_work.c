@@ -1,0 +1,414 @@
+/* From the plan to the package: widths, then layer by layer, with a journal of what is finished. */
+#define _GNU_SOURCE
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <nettle/sha2.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "importer/import_private.h"
+#include "quant/grid.h"
+
+#define THREADS_MAX 64
+#define BITS_STEPS 128 /* a budget of bytes is met to 1/128 bit */
+#define HASH_BLOCK_BYTES (1u << 20)
+#define RECORD_NS 1000000000u
+
+/* --- widths -------------------------------------------------------------------------------------------------------- */
+
+/* One trial of an average width: how large the package would be. */
+static int allocate(Import *import, void *state, double bits, ErrText *err) {
+    const ImportOptions *options = &import->options;
+    int r;
+
+    import->model.bits = bits;
+    r = options->method->allocate(state, &import->model, err);
+    return r ? r
+             : import_plan_layout(&import->plan, &options->recipe, import->report.source_sha256,
+                                  import->calibration.sha256, err);
+}
+
+/**
+ * choose_bits() - the widths of all channels, and with them the layout
+ *
+ * With a budget: the largest average, in steps of 1/128 bit (1 bit where all channels are alike), whose package is not
+ * larger. More bits never make a package smaller, so the search may halve.
+ */
+static int choose_bits(Import *import, void *state, ErrText *err) {
+    const QuantRecipe *recipe = &import->options.recipe;
+    const unsigned int step = recipe->allocation == QUANT_ALLOCATION_UNIFORM ? BITS_STEPS : 1;
+    unsigned int low = BITS_STEPS / step, high; /* in steps; the least, and one that is too large */
+    unsigned int now;
+    int r;
+
+    r = allocate(import, state, recipe->bits, err);
+    if (r || !recipe->budget_bytes || import->plan.package_bytes <= recipe->budget_bytes)
+        return r;
+    high = (unsigned int)ceil(recipe->bits * BITS_STEPS / step);
+    now = low;
+    r = allocate(import, state, (double)(now * step) / BITS_STEPS, err);
+    if (r)
+        return r;
+    if (import->plan.package_bytes > recipe->budget_bytes)
+        return err_set(err, IMPORT_E_BUDGET,
+                       "%s: the smallest package has %" PRIu64 " bytes (1 bit a weight, embeddings of %u bits), the "
+                       "budget is %" PRIu64 " bytes: give a larger one, or fewer bits to the embeddings",
+                       import->source.path, import->plan.package_bytes, recipe->embedding_bits, recipe->budget_bytes);
+    while (high - low > 1) {
+        now = low + (high - low) / 2;
+        r = allocate(import, state, (double)(now * step) / BITS_STEPS, err);
+        if (r)
+            return r;
+        if (import->plan.package_bytes > recipe->budget_bytes)
+            high = now;
+        else
+            low = now;
+    }
+    return now == low ? 0 : allocate(import, state, (double)(low * step) / BITS_STEPS, err);
+}
+
+/* --- the journal --------------------------------------------------------------------------------------------------- */
+
+enum {
+    RECORD_WIDTHS = 1, /* i8[n_channels]: the widths of all channels; the first record */
+    RECORD_LAYER = 2,  /* LayerRecord; one a layer, in their order */
+};
+
+#define EXTENTS_MAX 2 /* what lies outside of the layers lies before and behind them */
+
+typedef struct LayerExtent {
+    uint64_t begin, end; /* in the file, padding included */
+    uint8_t sha256[SHA256_DIGEST_SIZE];
+} LayerExtent;
+
+typedef struct LayerRecord {
+    uint64_t layer;
+    uint64_t n_extents;
+    LayerExtent extents[EXTENTS_MAX];
+} LayerRecord;
+
+_Static_assert(sizeof(LayerRecord) == 16 + EXTENTS_MAX * 48, "no padding in the file");
+
+static int hash_extent(const Import *import, LayerExtent *extent, uint8_t *block, ErrText *err) {
+    struct sha256_ctx context;
+    int r;
+
+    sha256_init(&context);
+    for (uint64_t at = extent->begin; at < extent->end;) {
+        size_t n = extent->end - at < HASH_BLOCK_BYTES ? (size_t)(extent->end - at) : HASH_BLOCK_BYTES;
+
+        r = file_read_exact(import->part.fd, block, n, at);
+        if (r)
+            return err_set(err, r < 0 ? r : -EIO, "%s: cannot read what was written: %s", import->part.path,
+                           r < 0 ? strerror(-r) : "the file is too short");
+        sha256_update(&context, n, block);
+        at += n;
+    }
+    sha256_digest(&context, sizeof(extent->sha256), extent->sha256);
+    return 0;
+}
+
+/* The record of a layer as it stands in the file. */
+static int layer_record(const Import *import, size_t index, LayerRecord *record, ErrText *err) {
+    _cleanup_(freep) uint8_t *block = malloc(HASH_BLOCK_BYTES);
+    const ImportPlan *plan = &import->plan;
+    int r;
+
+    *record = (LayerRecord){ .layer = index };
+    if (!block)
+        return err_set(err, -ENOMEM, "%s: out of memory", import->source.path);
+    for (size_t i = 0; i < plan->n_tensors; i++) {
+        LayerExtent *extent = &record->extents[record->n_extents];
+
+        if (plan->tensors[i].layer != index)
+            continue;
+        assert(record->n_extents < EXTENTS_MAX);
+        extent->begin = plan->tensors[i].offset;
+        while (i + 1 < plan->n_tensors && plan->tensors[i + 1].layer == index)
+            i++;
+        extent->end = i + 1 < plan->n_tensors ? plan->tensors[i + 1].offset : plan->package_bytes;
+        r = hash_extent(import, extent, block, err);
+        if (r)
+            return r;
+        record->n_extents++;
+    }
+    return 0;
+}
+
+/* Layers up to n are finished: on the disk first, then in the journal. */
+static int record_layers(Import *import, size_t n, ErrText *err) {
+    size_t n_recorded = import_journal_n(import->journal) - 1;
+    int r = 0;
+
+    if (n_recorded >= n)
+        return 0;
+    if (fdatasync(import->part.fd) < 0)
+        return import_write_error(-errno, import->out_path, import->plan.package_bytes, err);
+    for (; !r && n_recorded < n; n_recorded++) {
+        LayerRecord record;
+
+        r = layer_record(import, n_recorded, &record, err);
+        if (!r)
+            r = import_journal_add(import->journal, RECORD_LAYER, &record, sizeof(record), err);
+    }
+    if (!r)
+        r = import_journal_sync(import->journal, err);
+    return r == -ENOSPC || r == -EDQUOT ? import_write_error(r, import->out_path, import->plan.package_bytes, err) : r;
+}
+
+/* Takes the widths that an earlier import has chosen; false: there are none. */
+static bool recall_widths(Import *import) {
+    const JournalRecord *record = import_journal_at(import->journal, 0);
+    const int8_t *bits;
+
+    if (!record || record->kind != RECORD_WIDTHS || record->len_bytes != import->plan.n_channels)
+        return false;
+    bits = (const int8_t *)record->data;
+    for (size_t i = 0; i < import->plan.n_channels; i++)
+        if (bits[i] < GRID_BITS_MIN || bits[i] > GRID_BITS_MAX)
+            return false;
+    memcpy(import->plan.bits, bits, import->plan.n_channels);
+    return true;
+}
+
+/* --- layers -------------------------------------------------------------------------------------------------------- */
+
+static int make_layer(Import *import, void *state, size_t index, ErrText *err) {
+    const ImportMethod *method = import->options.method;
+    int r;
+
+    r = import_layer_begin(import, index, err);
+    if (!r && !index)
+        r = import_outside_write(import, err);
+    if (!r && !index && method->sees_outside)
+        r = import_layer_read_back(import, index, err);
+    if (!r)
+        r = method->quantize(state, &import->model, &import->plan.layers[index], err);
+    return r ? r : import_layer_write(import, index, err);
+}
+
+/* A finished layer, whose record was found: 0; RESUME_BAD when the file does not hold it. */
+enum {
+    RESUME_BAD = 100
+};
+
+static int skip_layer(Import *import, void *state, size_t index, ErrText *err) {
+    const ImportMethod *method = import->options.method;
+    const JournalRecord *found = import_journal_at(import->journal, index + 1);
+    LayerRecord record;
+    int r;
+
+    r = layer_record(import, index, &record, err);
+    if (r)
+        return r;
+    if (found->kind != RECORD_LAYER || found->len_bytes != sizeof(record) ||
+        memcmp(found->data, &record, sizeof(record)))
+        return RESUME_BAD;
+    if (!method->skip)
+        return 0;
+    r = import_layer_begin(import, index, err);
+    if (!r && (index || method->sees_outside))
+        r = import_layer_read_back(import, index, err);
+    return r ? r : method->skip(state, &import->model, &import->plan.layers[index], err);
+}
+
+/* The layers that the journal has, until one does not hold; that one's record and all after it are forgotten. */
+static int resume_layers(Import *import, void *state, uint64_t *done_bytesp, ErrText *err) {
+    const ImportPlan *plan = &import->plan;
+    size_t n = import_journal_n(import->journal) - 1;
+    int r = 0;
+
+    import->progress.n_layers = plan->n_layers;
+    for (size_t i = 0; i < n && i < plan->n_layers; i++) {
+        import_report_stage(import, IMPORT_STAGE_RESUME, *done_bytesp, plan->layer_bytes[i], plan->total_bytes);
+        if (import_is_cancelled(&import->model))
+            return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", import->source.path);
+        r = skip_layer(import, state, i, err);
+        import_layer_end(import, i);
+        if (r)
+            break;
+        *done_bytesp += plan->layer_bytes[i];
+        import->progress.done_layers = import->n_resumed = i + 1;
+    }
+    if (r && r != RESUME_BAD)
+        return r;
+    return n > import->n_resumed ? import_journal_keep(import->journal, import->n_resumed + 1, err) : 0;
+}
+
+/* A cancel keeps what is finished. The error of the cancel stays what is told. */
+static int cancelled(Import *import, size_t n_layers, ErrText *err) {
+    (void)record_layers(import, n_layers, NULL);
+    return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", import->source.path);
+}
+
+/* Waiting for the disk after every layer would take longer than the layer when they are small: what a killed import
+ * loses is RECORD_NS of work, or the layer that it was at. */
+static int make_layers(Import *import, void *state, ErrText *err) {
+    const ImportPlan *plan = &import->plan;
+    uint64_t done_bytes = 0, recorded_ns = clock_now_ns();
+    int r;
+
+    r = resume_layers(import, state, &done_bytes, err);
+    for (size_t i = import->n_resumed; !r && i < plan->n_layers; i++) {
+        import_report_stage(import, IMPORT_STAGE_CONVERT, done_bytes, plan->layer_bytes[i], plan->total_bytes);
+        r = import_is_cancelled(&import->model) ? IMPORT_E_CANCELLED : make_layer(import, state, i, err);
+        import_layer_end(import, i);
+        if (r == IMPORT_E_CANCELLED)
+            return cancelled(import, i, err);
+        done_bytes += plan->layer_bytes[i];
+        import->progress.done_layers = i + 1;
+        if (!r && clock_now_ns() - recorded_ns >= RECORD_NS) {
+            r = record_layers(import, i + 1, err);
+            recorded_ns = clock_now_ns();
+        }
+    }
+    return r;
+}
+
+/* --- the package --------------------------------------------------------------------------------------------------- */
+
+/* Least that the package can have, to refuse a full disk before anything is measured. */
+static uint64_t least_bytes(const Import *import) {
+    const QuantRecipe *recipe = &import->options.recipe;
+    uint64_t n_weights = 0, n_embedding_weights = 0;
+
+    for (size_t i = 0; i < import->plan.n_linears; i++) {
+        const ImportLinear *linear = &import->plan.linears[i];
+
+        *(tensor_role_is_embedding(linear->role) ? &n_embedding_weights : &n_weights) +=
+            (uint64_t)linear->n * linear->k;
+    }
+    return (n_weights * (recipe->budget_bytes ? GRID_BITS_MIN : (uint64_t)recipe->bits) +
+            n_embedding_weights * recipe->embedding_bits) /
+           8;
+}
+
+/* Widths and layout, the file with its length and head: what the journal has of them, or new. */
+static int begin_file(Import *import, void *state, ErrText *err) {
+    bool recalled = recall_widths(import);
+    const StrBuf *head;
+    int r;
+
+    if (!recalled) {
+        /* Nothing of the file is of use: without this, bytes of another layout would stay between tensors. */
+        r = import_journal_keep(import->journal, 0, err);
+        if (!r && ftruncate(import->part.fd, 0) < 0)
+            r = import_write_error(-errno, import->out_path, 0, err);
+        if (!r)
+            r = import_part_check_space(&import->part, least_bytes(import), err);
+        if (r)
+            return r;
+    }
+    r = recalled ? import_plan_layout(&import->plan, &import->options.recipe, import->report.source_sha256,
+                                      import->calibration.sha256, err)
+                 : choose_bits(import, state, err);
+    if (!r)
+        r = import_part_reserve(&import->part, import->plan.package_bytes, err);
+    if (r)
+        return r;
+    head = gguf_writer_head(import->plan.writer);
+    r = file_write_at(import->part.fd, head->data, head->len_bytes, 0);
+    if (r)
+        return import_write_error(r, import->out_path, import->plan.package_bytes, err);
+    if (recalled)
+        return 0;
+    /* Measuring may have taken minutes. */
+    r = import_journal_add(import->journal, RECORD_WIDTHS, import->plan.bits, import->plan.n_channels, err);
+    return r ? r : import_journal_sync(import->journal, err);
+}
+
+/* What an import that was cancelled leaves is of use, and so is what another program's hunger for memory has stopped. */
+static bool worth_keeping(const Import *import, int r) {
+    return (r == IMPORT_E_CANCELLED || r == -ENOMEM) && import->journal && import_journal_n(import->journal) > 1;
+}
+
+static int work_on_file(Import *import, ErrText *err) {
+    uint8_t fingerprint[JOURNAL_DIGEST_BYTES];
+    const ImportMethod *method = import->options.method;
+    void *state = NULL;
+    int r;
+
+    import_fingerprint(import, fingerprint);
+    r = import_journal_open(&import->journal, import->part.journal_path, fingerprint, err);
+    if (r)
+        return r;
+    /* Said when a method reports: plain rounding has nothing to measure. */
+    import->progress.stage = IMPORT_STAGE_MEASURE;
+    import->progress.total_bytes = import->part_bytes = import->plan.total_bytes;
+    r = method->begin(&state, &import->model, err);
+    if (!r)
+        r = begin_file(import, state, err);
+    if (!r)
+        r = make_layers(import, state, err);
+    method->end(state);
+    if (!r)
+        r = import_source_unchanged(&import->source, err);
+    if (r)
+        return r;
+    import_report_stage(import, IMPORT_STAGE_SYNC, 0, import->plan.package_bytes, import->plan.package_bytes);
+    r = import_part_commit(&import->part, import->plan.package_bytes, err);
+    if (!r)
+        import_report_part(&import->model, 1);
+    return r;
+}
+
+static unsigned int threads_allowed(unsigned int n_threads) {
+    cpu_set_t set;
+
+    if (!n_threads && !sched_getaffinity(0, sizeof(set), &set))
+        n_threads = (unsigned int)CPU_COUNT(&set);
+    return n_threads < 1 ? 1 : n_threads > THREADS_MAX ? THREADS_MAX : n_threads;
+}
+
+/**
+ * import_work() - the package at import->out_path, whole or not at all
+ *
+ * What an import of the same fingerprint has finished is checked and kept. After a cancel the finished layers stay for
+ * the next one; after any other error nothing does.
+ *
+ * Return: 0, IMPORT_E_* or -errno.
+ */
+int import_work(Import *import, ErrText *err) {
+    const ImportOptions *options = &import->options;
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    size_t n_kept;
+    int r;
+
+    r = worker_pool_new(&pool, threads_allowed(options->n_threads));
+    if (r)
+        return err_set(err, r, "%s: cannot start threads: %s", import->out_path, strerror(-r));
+    r = import_plan_make(&import->plan, &import->source, &options->recipe, err);
+    if (r)
+        return r;
+    import->model = (ImportModel){
+        .options = options,
+        .source_path = import->source.path,
+        .source = import->source.file,
+        .source_fd = import->source.fd,
+        .hparams = import->source.hparams,
+        .pool = pool,
+        .calibration = *import->calibration.sha256 ? &import->calibration : NULL,
+        .bits = options->recipe.bits,
+        .layers = import->plan.layers,
+    };
+    r = work_on_file(import, err);
+    if (!r)
+        return 0;
+    if (!worth_keeping(import, r)) {
+        import_part_remove(&import->part);
+        return r == IMPORT_E_CANCELLED
+                   ? err_set(err, r, "%s: the import was cancelled: nothing is left behind", import->source.path)
+                   : r;
+    }
+    n_kept = import_journal_n(import->journal) - 1;
+    if (r == IMPORT_E_CANCELLED)
+        err_set(err, r,
+                "%s: the import was cancelled; %zu of %zu layers are kept in %s: run the same command again to go on, "
+                "or with --discard to remove them",
+                import->source.path, n_kept, import->plan.n_layers, import->part.path);
+    return r;
+}

@@ -1,0 +1,171 @@
+#undef NDEBUG
+#include "test/unit/import_fixture.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "model/package.h"
+#include "quant/grid.h"
+#include "quant/pack.h"
+#include "quant/rotate.h"
+
+void import_fixture_source(ImportFixture *fixture, const ModelMaker *maker) {
+    StrBuf file = STR_BUF_NULL;
+
+    model_maker_run(maker, &file);
+    test_write_file(fixture->folder, "tiny.gguf", file.data, file.len_bytes);
+    str_buf_deinit(&file);
+}
+
+int import_fixture_setup(void **state) {
+    ImportFixture *fixture = calloc(1, sizeof(*fixture));
+
+    if (!fixture)
+        return -1;
+    test_folder_make(fixture->folder);
+    snprintf(fixture->cache, sizeof(fixture->cache), "%s/cache", fixture->folder);
+    snprintf(fixture->source, sizeof(fixture->source), "%s/tiny.gguf", fixture->folder);
+    snprintf(fixture->out, sizeof(fixture->out), "%s/out.cgm", fixture->folder);
+    fixture->options = IMPORT_OPTIONS_DEFAULT;
+    fixture->options.cache_dir = fixture->cache;
+    fixture->options.n_threads = 2;
+    *state = fixture;
+    return 0;
+}
+
+int import_fixture_teardown(void **state) {
+    ImportFixture *fixture = *state;
+
+    test_folder_remove(fixture->folder);
+    free(fixture);
+    return 0;
+}
+
+/* A file of a known size and content: its hash. */
+void import_fixture_hash(const char *path, char hex[SHA256_HEX_BYTES]) {
+    MappedFile file;
+
+    assert_int_equal(mapped_file_open(&file, path, NULL), 0);
+    sha256_hex(file.data, file.len_bytes, hex);
+    mapped_file_deinit(&file);
+}
+
+/* The integers of a row, from either layout. */
+static const int8_t *row_of(const PackageLinear *linear, int8_t *unpacked, size_t row) {
+    PackPlan plan;
+
+    if (linear->weights)
+        return linear->weights + row * linear->k;
+    if (!row) {
+        assert_int_equal(pack_plan_init(&plan, linear->bits, linear->n, linear->k), 0);
+        for (size_t block = 0; block < plan.n_blocks; block++)
+            unpack_block(&plan, block, linear->packed, unpacked);
+        pack_plan_deinit(&plan);
+    }
+    return unpacked + row * linear->k;
+}
+
+/* Every weight of the package is within half a step of the rotated source, or the last level when it is outside of the
+ * grid; un-rotated it is within the norm of that. */
+static void check_linear(const GgufTensor *source, const PackageLinear *linear) {
+    _cleanup_(freep) float *rotated = malloc(linear->k * sizeof(float)), *plain = malloc(linear->k * sizeof(float)),
+                           *back = malloc(linear->k * sizeof(float));
+    _cleanup_(freep) int8_t *unpacked = linear->packed ? malloc(linear->n * linear->k) : NULL;
+    size_t row_bytes = source->len_bytes / linear->n, step = linear->n > 512 ? linear->n / 512 : 1;
+
+    assert_true(rotated && plain && back);
+    assert_true(source->ne[0] == linear->k && source->ne[1] == linear->n);
+    for (size_t row = 0; row < linear->n; row += step) {
+        const int8_t *q = row_of(linear, unpacked, row);
+        int bits = linear->bits[row], top = grid_max(bits);
+        double scale = (double)linear->scales[row], half = 0.5 * scale * grid_factor(bits), error = 0;
+
+        ggml_dequantize(source->type, source->data + row * row_bytes, plain, linear->k);
+        memcpy(rotated, plain, linear->k * sizeof(float));
+        if (linear->rotation_block)
+            rotate_row(rotated, linear->k, linear->rotation_block);
+        for (size_t i = 0; i < linear->k; i++) {
+            double x = (double)rotated[i];
+
+            assert_true(q[i] >= -top && q[i] <= top && grid_level(grid_code(q[i], bits), bits) == q[i]);
+            back[i] = (float)q[i] * linear->scales[row];
+            if (fabs(x) <= top * scale + half)
+                assert_true(fabs(x - q[i] * scale) <= 1.00002 * half);
+            else
+                assert_int_equal(q[i], x < 0 ? -top : top);
+        }
+        if (bits < 8)
+            continue;
+        if (linear->rotation_block)
+            rotate_row(back, linear->k, linear->rotation_block);
+        for (size_t i = 0; i < linear->k; i++)
+            error += ((double)back[i] - (double)plain[i]) * ((double)back[i] - (double)plain[i]);
+        /* The rotation keeps lengths; rounding errors are spread over +-scale/2 evenly, scale^2/12 on average. */
+        assert_true(error <= 0.25001 * scale * scale * (double)linear->k);
+        assert_true(linear->k < 64 || error <= 0.2 * scale * scale * (double)linear->k);
+    }
+}
+
+void import_fixture_check(const char *source_path, const char *package_path, bool rotated) {
+    _cleanup_(gguf_freep) GgufFile *source = NULL;
+    _cleanup_(package_freep) Package *package = NULL;
+    const Hparams *hparams;
+    char name[GGUF_TENSOR_NAME_MAX + 8];
+    PackageLinear linear;
+    const float *norm;
+    size_t n;
+
+    assert_int_equal(gguf_open(&source, source_path, NULL), 0);
+    assert_int_equal(package_open(&package, package_path, NULL), 0);
+    assert_int_equal(package_quant(package)->rotated, rotated);
+    hparams = package_hparams(package);
+    for (size_t i = 0; i < package_n_linears(package); i++) {
+        const PackageLinear *at = package_linear_at(package, i);
+
+        snprintf(name, sizeof(name), "%s.weight", at->name);
+        assert_non_null(gguf_tensor(source, name));
+        assert_int_equal(at->rotation_block, rotated ? rotate_block_size(at->k) : 0);
+        check_linear(gguf_tensor(source, name), at);
+        assert_int_equal(package_linear(package, name, &linear, NULL), 0);
+        assert_true(linear.weights == at->weights && linear.packed == at->packed && linear.n == at->n);
+        assert_int_equal((uintptr_t)(at->packed ? at->packed : (const uint8_t *)at->weights) % PACKAGE_ALIGNMENT, 0);
+    }
+    norm = package_vector(package, ROLE_OUTPUT_NORM, -1, &n);
+    assert_non_null(norm);
+    assert_int_equal(n, hparams->n_embd);
+    assert_memory_equal(norm, gguf_tensor(source, "output_norm.weight")->data, n * sizeof(float));
+    assert_null(package_vector(package, ROLE_ATTN_Q, 0, &n));
+    assert_null(package_vector(package, ROLE_ATTN_NORM, (int)hparams->n_layers, &n));
+    assert_int_equal(package_linear(package, "blk.0.attn_norm.weight", &linear, NULL), PACKAGE_E_CORRUPT);
+    /* The source's keys are there, but for the three that speak of its own storage. */
+    for (size_t i = 0; i < gguf_n_keys(source); i++) {
+        const GgufKey *key = gguf_key_at(source, i);
+        bool dropped = false;
+
+        snprintf(name, sizeof(name), "%.*s", (int)key->name.len_bytes, key->name.data);
+        dropped = !strcmp(name, "general.file_type") || !strcmp(name, "general.quantization_version") ||
+                  !strcmp(name, "general.alignment");
+        assert_int_equal(!gguf_key(package_file(package), name), dropped && strcmp(name, "general.alignment"));
+    }
+}
+
+void import_fixture_refusal(ImportFixture *fixture, const char *out, int code, const char *text) {
+    size_t n_before = test_folder_count(fixture->folder);
+    ImportReport report;
+    ErrText err = { "" };
+    int r = import_run(fixture->source, out, &fixture->options, &report, &err);
+
+    if (r != code || !strstr(err.text, text))
+        fail_msg("code %d, expected %d; text '%s', expected '%s'", r, code, err.text, text);
+    assert_int_equal(test_folder_count(fixture->folder), n_before);
+    if (access(fixture->cache, F_OK) == 0)
+        assert_int_equal(test_folder_count(fixture->cache), 0);
+}

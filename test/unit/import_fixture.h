@@ -1,0 +1,29 @@
+/* Imports of small models in a folder of their own, and what a package must be beside its source. */
+#ifndef COORDGEN_TEST_IMPORT_FIXTURE_H
+#define COORDGEN_TEST_IMPORT_FIXTURE_H
+
+#include "importer/import_method.h"
+#include "test/unit/model_maker.h"
+
+typedef struct ImportFixture {
+    char folder[256];
+    char cache[300]; /* the importer's, in the folder */
+    char source[300];
+    char out[300];
+    ImportOptions options; /* the defaults, on 2 threads */
+} ImportFixture;
+
+int import_fixture_setup(void **state);
+int import_fixture_teardown(void **state);
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, import_fixture_setup, import_fixture_teardown)
+
+/* Writes the model to fixture->source. */
+void import_fixture_source(ImportFixture *fixture, const ModelMaker *maker);
+/* SHA-256 of a file. */
+void import_fixture_hash(const char *path, char hex[SHA256_HEX_BYTES]);
+/* The package is the source's, within what its widths allow. */
+void import_fixture_check(const char *source_path, const char *package_path, bool rotated);
+/* The import fails so, and leaves nothing behind. */
+void import_fixture_refusal(ImportFixture *fixture, const char *out, int code, const char *text);
+
+#endif

@@ -3,6 +3,9 @@
  * A product has 16 partial sums, by input index mod 16, added up in a tree: i and i + 8, then i + 4, i + 2, i + 1. Each
  * step is a multiplication and an addition, rounded both times, so the width of the machine's registers changes no bit. A
  * tile of outputs x rows keeps its sums in registers: what a load brings is used several times. */
+#ifndef COORDGEN_BACKENDS_REFERENCE_FLOAT_LOOPS_IMPL_H
+#define COORDGEN_BACKENDS_REFERENCE_FLOAT_LOOPS_IMPL_H
+
 #include "backends/reference/float_loops.h"
 
 #include "backends/cpu/unroll.h"
@@ -151,3 +154,5 @@ const FloatLoops FLOAT_LOOPS_NAME = {
     .products = products,
     .mix = mix,
 };
+
+#endif

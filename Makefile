@@ -152,8 +152,6 @@ $(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIEN
 	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-eval: $(OBJ)/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/bench-kernels: $(OBJ)/test/bench/bench_kernels.o $(LIB_CORE) $(LIB_BASE)
-	$(call link,$(BASE_LIBS))
 
 PROGRAMS := $(patsubst %,$(BUILD)/bin/%,$(if $(wildcard daemon/coordgend.c),coordgend) \
             $(if $(wildcard client/ctl/coordgenctl.c),coordgenctl) $(if $(wildcard eval/coordgen_eval.c),coordgen-eval))
@@ -197,7 +195,7 @@ help:
 	@echo 'make integration      the real daemon on the real model; one: make integration T=test_stream'
 	@echo 'make fuzz             libFuzzer on every target for FUZZ_SECONDS=10 (clang); fuzz-replay: the corpora, any compiler'
 	@echo 'make lint             rules of the source tree; format: clang-format in place'
-	@echo 'make bench            speed of prefill and decode on this machine'
+	@echo 'make bench            speed of prefill and decode on this machine, layouts of weights beside each other'
 	@echo 'make install          DESTDIR= PREFIX=/usr/local LIBDIR=; uninstall'
 	@echo 'make install-deps     the Debian packages that all of this needs'
 	@echo 'make clean, make dist'

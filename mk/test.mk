@@ -11,6 +11,9 @@ ALL_SYS := $(DAEMON_LIBS) $(EDIT_LIBS) $(CORE_LIBS) $(BLAS_LIBS) $(PROTO_LIBS) $
 BENCH_HELP := $(call objs,$(filter-out test/bench/bench_%,$(call src,test/bench)))
 LIB_BENCH := $(OBJ)/libbench.a
 $(LIB_BENCH): $(BENCH_HELP) ; $(archive)
+BENCH_BIN := $(patsubst test/bench/bench_%.c,$(BUILD)/bin/bench-%,$(filter test/bench/bench_%,$(call src,test/bench)))
+$(BUILD)/bin/bench-%: $(OBJ)/test/bench/bench_%.o $(LIB_BENCH) $(LIB_CORE) $(LIB_BASE)
+	$(call link,$(JANSSON_LIBS) $(BASE_LIBS))
 
 $(OBJ)/test/%.o: CFLAGS += -UNDEBUG
 $(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_BENCH) $(ALL_LIBS)
@@ -74,7 +77,8 @@ install-aarch64: install-deps
 demo: install-deps
 	@tools/demo $(if $(MODEL),--model '$(MODEL)') $(if $(PROMPT),--prompt '$(PROMPT)')
 
-# The service end to end, as CSV; $(BUILD)/bin/bench-kernels measures the products and row operators alone.
-bench-programs: $(BUILD)/bin/bench-kernels
+# The service end to end, then the layouts of weights, as CSV; see test/README.md.
+bench-programs: $(BENCH_BIN)
 bench: all bench-programs
 	@tools/bench --build $(BUILD) $(if $(MODEL),--model '$(MODEL)')
+	@$(BUILD)/bin/bench-layouts --csv

@@ -9,21 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 
 #include "backends/cpu/int8_product.h"
 #include "backends/cpu/row_ops.h"
 #include "base/cleanup.h"
 #include "base/cpu.h"
-
-/* Time of this thread alone: other work on the machine takes its share of the caches, not of the clock. */
-static uint64_t now_ns(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+#include "test/bench/machine.h"
 
 enum {
     K = 1536,
@@ -32,8 +23,6 @@ enum {
     ROWS_MAX = 256,
     REPEATS = 5
 };
-
-static volatile uint64_t sink;
 
 #if defined(__x86_64__)
 #define SIX(text) text("0") text("1") text("2") text("3") text("4") text("5")
@@ -95,17 +84,6 @@ static void amx_loop(size_t n) {
     __asm__ volatile("tilerelease" : :);
 }
 
-/* Wide loads keep more lines of memory under way than the portable loop. */
-static void read_avx2(const int8_t *buffer, size_t bytes) {
-    for (size_t i = 0; i + 256 <= bytes; i += 256)
-        __asm__ volatile("vmovups (%0), %%ymm0\n\tvmovups 32(%0), %%ymm1\n\tvmovups 64(%0), %%ymm2\n\t"
-                         "vmovups 96(%0), %%ymm3\n\tvmovups 128(%0), %%ymm0\n\tvmovups 160(%0), %%ymm1\n\t"
-                         "vmovups 192(%0), %%ymm2\n\tvmovups 224(%0), %%ymm3"
-                         :
-                         : "r"(buffer + i)
-                         : "memory", CLOBBERS);
-}
-
 static const struct {
     const char *name, *kernel, *unit;
     uint32_t need;
@@ -130,10 +108,10 @@ static double peak_of(const char *kernel) {
         if (strcmp(peaks[i].kernel, kernel) || (peaks[i].need & ~cpu_features()))
             continue;
         for (int repeat = 0; repeat < 8; repeat++) {
-            uint64_t start = now_ns(), time;
+            uint64_t start = machine_ns(), time;
 
             peaks[i].loop(n);
-            time = now_ns() - start;
+            time = machine_ns() - start;
             best = time < best ? time : best;
         }
         return peaks[i].ops * (double)n / (double)best;
@@ -149,9 +127,6 @@ static void print_peaks(void) {
             printf("  %-18s %8.1f G%s op/s\n", peaks[i].name, peak_of(peaks[i].kernel), peaks[i].unit);
 }
 #else
-static void read_avx2(const int8_t *buffer, size_t bytes) {
-}
-
 static double peak_of(const char *kernel) {
     return 0;
 }
@@ -166,40 +141,11 @@ static double bandwidth_of(const int8_t *buffer, size_t bytes) {
     uint64_t best = UINT64_MAX;
 
     for (int repeat = 0; repeat < REPEATS; repeat++) {
-        uint64_t start = now_ns(), sums[8] = { 0 }, time;
+        uint64_t time = machine_read(buffer, bytes);
 
-        for (size_t i = 0; i + 64 <= bytes; i += 64)
-            for (size_t lane = 0; lane < 8; lane++) {
-                uint64_t word;
-
-                memcpy(&word, buffer + i + 8 * lane, sizeof(word));
-                sums[lane] += word;
-            }
-        time = now_ns() - start;
-        for (size_t lane = 0; lane < 8; lane++)
-            sink += sums[lane];
-        best = time < best ? time : best;
-        if (!(cpu_features() & CPU_AVX2))
-            continue;
-        start = now_ns();
-        read_avx2(buffer, bytes);
-        time = now_ns() - start;
         best = time < best ? time : best;
     }
     return (double)bytes / (double)best;
-}
-
-static void *aligned(size_t bytes) {
-    const size_t huge = (size_t)2 << 20, alignment = bytes < huge ? 64 : huge;
-    void *p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-
-    if (!p) {
-        fprintf(stderr, "bench-kernels: no memory for %zu bytes\n", bytes);
-        exit(1);
-    }
-    if (bytes >= huge)
-        madvise(p, bytes, MADV_HUGEPAGE); /* reading 4 KiB pages is slower by a third here */
-    return p;
 }
 
 static void bench_product(const Int8ProductKernel *kernel, const Int8Weights *weights, const Int8Rows *all, float *y,
@@ -218,10 +164,10 @@ static void bench_product(const Int8ProductKernel *kernel, const Int8Weights *we
             break; /* the reference: slow, and the same a row */
         for (int repeat = 0; repeat < REPEATS; repeat++)
             for (size_t m = 0; m < MATRICES; m++) {
-                uint64_t start = now_ns(), time;
+                uint64_t start = machine_ns(), time;
 
                 kernel->fn(&weights[m], &rows, 0, weights[m].n_blocks, y, N);
-                time = now_ns() - start;
+                time = machine_ns() - start;
                 best = time < best ? time : best;
             }
         gops = 2.0 * (double)rows.rows * N * K / (double)best;
@@ -248,10 +194,10 @@ static void bench_attention(const RowOps *ops) {
     for (size_t s = 0; s < ARRAY_LEN(shapes); s++) {
         const size_t width = shapes[s].n_kv * shapes[s].head_size,
                      n_q = shapes[s].n_kv * shapes[s].n_group * shapes[s].head_size;
-        _cleanup_(freep) uint16_t *k = aligned(POSITIONS * width * sizeof(*k)),
-                                  *v = aligned(POSITIONS * width * sizeof(*v));
-        _cleanup_(freep) float *q = aligned(n_q * sizeof(*q)), *out = aligned(n_q * sizeof(*out));
-        _cleanup_(freep) float *scores = aligned(shapes[s].n_group * POSITIONS * sizeof(*scores));
+        _cleanup_(freep) uint16_t *k = machine_alloc(POSITIONS * width * sizeof(*k)),
+                                  *v = machine_alloc(POSITIONS * width * sizeof(*v));
+        _cleanup_(freep) float *q = machine_alloc(n_q * sizeof(*q)), *out = machine_alloc(n_q * sizeof(*out));
+        _cleanup_(freep) float *scores = machine_alloc(shapes[s].n_group * POSITIONS * sizeof(*scores));
         uint64_t best = UINT64_MAX;
         double ops_count = 4.0 * POSITIONS * (double)n_q;
 
@@ -262,7 +208,7 @@ static void bench_attention(const RowOps *ops) {
         for (size_t i = 0; i < n_q; i++)
             q[i] = (float)(i % 7) / 8 - 0.375f;
         for (int repeat = 0; repeat < 10 * REPEATS; repeat++) {
-            uint64_t start = now_ns(), time;
+            uint64_t start = machine_ns(), time;
 
             for (size_t h = 0; h < shapes[s].n_kv; h++)
                 ops->attention(&(AttentionRow){
@@ -277,7 +223,7 @@ static void bench_attention(const RowOps *ops) {
                     .scores = scores,
                     .out = out + h * shapes[s].n_group * shapes[s].head_size,
                 });
-            time = now_ns() - start;
+            time = machine_ns() - start;
             best = time < best ? time : best;
         }
         printf("  %-16s %-14s %9.1f %9.1f", ops->name, shapes[s].model, (double)best / 1e3, ops_count / (double)best);
@@ -289,9 +235,9 @@ static void bench_rows(const RowOps *ops) {
     enum {
         WIDTH = 8704
     }; /* 17 blocks of 512 */
-    _cleanup_(freep) float *x = aligned(WIDTH * sizeof(*x)), *y = aligned(WIDTH * sizeof(*y)),
-                           *out = aligned(WIDTH * sizeof(*out));
-    _cleanup_(freep) int8_t *q = aligned(WIDTH);
+    _cleanup_(freep) float *x = machine_alloc(WIDTH * sizeof(*x)), *y = machine_alloc(WIDTH * sizeof(*y)),
+                           *out = machine_alloc(WIDTH * sizeof(*out));
+    _cleanup_(freep) int8_t *q = machine_alloc(WIDTH);
     uint64_t best[6];
 
     memset(best, 0xff, sizeof(best));
@@ -302,19 +248,19 @@ static void bench_rows(const RowOps *ops) {
     for (int repeat = 0; repeat < 20 * REPEATS; repeat++) {
         uint64_t times[ARRAY_LEN(best) + 1];
 
-        times[0] = now_ns();
+        times[0] = machine_ns();
         ops->rms_norm(x, y, 1e-5f, WIDTH, out);
-        times[1] = now_ns();
+        times[1] = machine_ns();
         ops->silu_mul(x, y, WIDTH, out);
-        times[2] = now_ns();
+        times[2] = machine_ns();
         ops->gelu_mul(x, y, WIDTH, out);
-        times[3] = now_ns();
+        times[3] = machine_ns();
         ops->hadamard(out, WIDTH, 512);
-        times[4] = now_ns();
+        times[4] = machine_ns();
         ops->quantize(out, WIDTH, WIDTH, q);
-        times[5] = now_ns();
+        times[5] = machine_ns();
         ops->exp(x, WIDTH, out);
-        times[6] = now_ns();
+        times[6] = machine_ns();
         for (size_t i = 0; i < ARRAY_LEN(best); i++)
             best[i] = times[i + 1] - times[i] < best[i] ? times[i + 1] - times[i] : best[i];
     }
@@ -327,11 +273,12 @@ static void bench_rows(const RowOps *ops) {
 int main(void) {
     const size_t k_tiles = int8_tiles_for(K), n_blocks = int8_blocks_for(N),
                  matrix_bytes = n_blocks * k_tiles * INT8_TILE_BYTES;
-    _cleanup_(freep) int8_t *tiles = aligned(MATRICES * matrix_bytes),
-                            *x = aligned(ROWS_MAX * k_tiles * INT8_TILE_INPUTS);
-    _cleanup_(freep) int32_t *sums = aligned(n_blocks * INT8_TILE_OUTPUTS * sizeof(*sums));
-    _cleanup_(freep) float *scales = aligned(n_blocks * INT8_TILE_OUTPUTS * sizeof(*scales));
-    _cleanup_(freep) float *x_scales = aligned(ROWS_MAX * sizeof(*x_scales)), *y = aligned(ROWS_MAX * N * sizeof(*y));
+    _cleanup_(freep) int8_t *tiles = machine_alloc(MATRICES * matrix_bytes),
+                            *x = machine_alloc(ROWS_MAX * k_tiles * INT8_TILE_INPUTS);
+    _cleanup_(freep) int32_t *sums = machine_alloc(n_blocks * INT8_TILE_OUTPUTS * sizeof(*sums));
+    _cleanup_(freep) float *scales = machine_alloc(n_blocks * INT8_TILE_OUTPUTS * sizeof(*scales));
+    _cleanup_(freep) float *x_scales = machine_alloc(ROWS_MAX * sizeof(*x_scales)),
+                           *y = machine_alloc(ROWS_MAX * N * sizeof(*y));
     Int8Weights weights[MATRICES];
     Int8Rows rows = { ROWS_MAX, k_tiles * INT8_TILE_INPUTS, x, x_scales, NULL };
     double bandwidth;

@@ -120,15 +120,17 @@ static inline __attribute__((always_inline)) void block_expand(const uint8_t pac
 }
 
 static void expand(const KquantMatrix *matrix, size_t row, uint8_t *codes, uint8_t *factors) {
+    const size_t k_blocks = matrix->k_blocks; /* codes may be anywhere, for all that the compiler knows */
+
     if (matrix->bits == 4) {
         const KquantBlock4 *block = (const KquantBlock4 *)matrix->blocks + row * matrix->k_blocks;
 
-        for (size_t b = 0; b < matrix->k_blocks; b++, block++, codes += KQUANT_BLOCK, factors += 16)
+        for (size_t b = 0; b < k_blocks; b++, block++, codes += KQUANT_BLOCK, factors += 16)
             block_expand(block->scales, block->low, NULL, codes, factors);
     } else {
         const KquantBlock5 *block = (const KquantBlock5 *)matrix->blocks + row * matrix->k_blocks;
 
-        for (size_t b = 0; b < matrix->k_blocks; b++, block++, codes += KQUANT_BLOCK, factors += 16)
+        for (size_t b = 0; b < k_blocks; b++, block++, codes += KQUANT_BLOCK, factors += 16)
             block_expand(block->scales, block->low, block->high, codes, factors);
     }
 }

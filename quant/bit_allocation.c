@@ -147,8 +147,8 @@ static bool groups_are_good(const BitGroup *groups, size_t n) {
  *
  * Every group starts with min_bits. Again and again the raise, by one or more bits, that lowers the error most for each
  * bit of storage is made; of equal ones that of the lower index. A raise by several bits at once is what errors that
- * are not convex need: the steps of a group are the corners of the lower convex hull of its errors. A raise that no longer
- * fits is replaced by the best one of its group that does, so that what is left is used up by smaller steps and
+ * are not convex need: the steps of a group are the corners of the lower convex hull of its errors. A raise that no
+ * longer fits is replaced by the best one of its group that does, so that what is left is used up by smaller steps and
  * smaller groups. A group whose error no wider width lowers stays as it is; bits may then be left.
  *
  * Guarantee: let R be the first raise, in order of gain, that does not fit. What is reached before it is the optimum

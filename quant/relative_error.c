@@ -60,7 +60,8 @@ static double grid_ratio(int bits) {
  * sin^2 <= x (c = 1). No weight changes its sign, so cos >= 0 and, when x <= 1,
  *     1 - cos = 1 - sqrt(1 - sin^2) <= 1 - sqrt(1 - x) <= x.
  * With the scale of the largest weight every |E_j| is at most half the distance d of two levels, which is
- * d / 2 = max / (2^B - 1) up to 7 bits, max / 254 at 8. So x <= (d / 2)^2 / E[W^2] = RE(W, B) g with g = (2^B / (2^B - 1))^2, or (128 / 127)^2.
+ * d / 2 = max / (2^B - 1) up to 7 bits, max / 254 at 8. So x <= (d / 2)^2 / E[W^2] = RE(W, B) g with
+ * g = (2^B / (2^B - 1))^2, or (128 / 127)^2.
  * A searched scale only lowers |E|^2. Hence the bound, for every channel whatever its distribution:
  *     1 - cos <= 1 - sqrt(1 - x), x = min(1, RE(W, B) g)
  *

@@ -61,7 +61,10 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
     snprintf(name, sizeof(name), "%s.attention.layer_norm_rms_epsilon", maker->arch);
     gguf_writer_f32(writer, name, 1e-5f);
     for (uint32_t i = 0; i < maker->n_vocab; i++) {
-        snprintf(texts[i], sizeof(texts[i]), i < 26 ? "%c" : "t%u", i < 26 ? 'a' + (int)i : (int)i);
+        if (i == 26 || i == 27) /* what the merges make */
+            snprintf(texts[i], sizeof(texts[i]), "%s", i == 26 ? "ab" : "cd");
+        else
+            snprintf(texts[i], sizeof(texts[i]), i < 26 ? "%c" : "t%u", i < 26 ? 'a' + (int)i : (int)i);
         tokens[i] = texts[i];
         types[i] = 1;
     }

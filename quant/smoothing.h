@@ -1,0 +1,78 @@
+/* EdgeFlow's smoothing (4.1): every channel of a product's input is divided by S^alpha, S its largest magnitude on
+ * calibration rows, and the weights' columns are multiplied by it, so that one scale a row serves the channels better.
+ * The division costs nothing at run time, because it is folded into what makes the input:
+ *
+ *   product             its input is made by           folded into
+ *   attn_q, _k, _v      attn_norm                      the norm's weights
+ *   attn_output         attention over the values      channels of attn_v and of its bias; the query heads of a kv head
+ *                                                      share factors (the largest of their magnitudes)
+ *   ffn_gate, ffn_up    ffn_norm                       the norm's weights
+ *   ffn_down            activation(gate) * up          channels of ffn_up
+ *
+ * gemma3's norms after attention and feed-forward stand behind attn_output and ffn_down: nothing changes there.
+ *
+ * The paper's beta, the same for outputs (W' = W diag(S_O^-beta), output times S_O^beta), is 1 where outputs are stored
+ * as int8. Here products leave as float32: a factor on an output channel goes into that channel's scale, no integer and
+ * no float sum changes, and RE is the same whatever it is. So there is no beta. For the same reason what is folded into
+ * channels of attn_v and ffn_up may be folded into their scales when they are integers already. */
+#ifndef COORDGEN_QUANT_SMOOTHING_H
+#define COORDGEN_QUANT_SMOOTHING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/worker_pool.h"
+
+enum {
+    SMOOTHING_E_NOT_FINITE = 1, /* a weight or an input is not finite */
+};
+
+#define SMOOTHING_ALPHA_STEPS 20    /* alpha is 0, 1/20, ..., 1 */
+#define SMOOTHING_ROWS 64           /* of the calibration rows, evenly taken: what alpha is judged on */
+#define SMOOTHING_CHANNELS 128      /* of every linear's channels, evenly taken */
+#define SMOOTHING_RATIO_MAX 1024.0  /* S over its geometric mean is kept within this and its inverse */
+#define SMOOTHING_INPUTS_MAX 131072 /* so that int32 holds every sum of products */
+
+typedef struct SmoothingLinear {
+    const float *w; /* f32[n][k] */
+    size_t n;
+    const int8_t *bits; /* [n]; NULL: Algorithm 1 at average_bits, over the channels that are taken */
+} SmoothingLinear;
+
+/* Linears that share an input. */
+typedef struct SmoothingGroup {
+    const float *x; /* f32[rows][k] */
+    size_t rows, k;
+    const float *maxima; /* f32[k] */
+    const SmoothingLinear *linears;
+    size_t n_linears;
+    double average_bits;
+    bool search_scales;
+} SmoothingGroup;
+
+/* maxima[k] become the largest of themselves and |x[rows][k]|. */
+void smoothing_maxima(const float *x, size_t rows, size_t k, float *maxima);
+/* For attn_output: maxima[n_heads * head_size] become equal over the query heads of a kv head. */
+void smoothing_share_heads(float *maxima, size_t n_heads, size_t n_kv_heads, size_t head_size);
+/* factors[k] = (S / geometric mean)^alpha. */
+void smoothing_factors(const float *maxima, size_t k, double alpha, float *factors);
+
+/* The alpha with the least error; factors f32[k]. */
+int smoothing_search(const SmoothingGroup *group, WorkerPool *pool, double *alphap, float *factors);
+/* What it compares. */
+int smoothing_error(const SmoothingGroup *group, const float *factors, WorkerPool *pool, double *errorp);
+
+/* w[n][k] columns times factors[k]: the linears that read the input. */
+void smoothing_multiply_columns(float *w, size_t n, size_t k, const float *factors);
+/* x[rows][k] columns over factors[k]: rows that were computed before the factors were folded in. */
+void smoothing_divide_columns(float *x, size_t rows, size_t k, const float *factors);
+/* v[n] over factors[n]: a norm's weights, a bias, scales of channels. */
+void smoothing_divide(float *v, size_t n, const float *factors);
+/* w[n][k] rows over factors[n]: attn_v (with smoothing_value_factors()), ffn_up. */
+void smoothing_divide_rows(float *w, size_t n, size_t k, const float *factors);
+/* Of factors[n_heads * head_size] for attn_output's input, those of attn_v's channels: [n_kv_heads * head_size]. */
+void smoothing_value_factors(const float *factors, size_t n_heads, size_t n_kv_heads, size_t head_size,
+                             float *value_factors);
+
+#endif

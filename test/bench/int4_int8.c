@@ -17,7 +17,7 @@ static const Int4Int8Ops *const builds[] = {
 };
 
 const Int4Int8Ops *int4_int8_select(uint32_t cpu) {
-    for (size_t i = 0; i < ARRAY_LEN(builds) - 1; i++)
+    for (size_t i = 0; i + 1 < ARRAY_LEN(builds); i++)
         if (!(builds[i]->need & ~cpu))
             return builds[i];
     return builds[ARRAY_LEN(builds) - 1];

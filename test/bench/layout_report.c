@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 
@@ -24,6 +25,13 @@ double layout_edgeflow_steps(int bits, unsigned int register_bits) {
     return (bits + 8.0 * (3 * n_components(bits) + 1)) / register_bits;
 }
 
+/* What follows the two underlines of the kernel's name. */
+static const char *build_of(const LayoutResult *result) {
+    const char *suffix = strstr(result->kernels.product_name, "__");
+
+    return suffix ? suffix + 2 : result->kernels.product_name;
+}
+
 static void print_value(const char *format, int width, double value) {
     if (isnan(value))
         printf(" %*s", width, "-");
@@ -42,7 +50,7 @@ void layout_report_table(const LayoutReport *report) {
     for (size_t i = 0; i < report->n_results; i++) {
         const LayoutResult *r = &report->results[i];
 
-        printf("%-10s %-11s %-10s %7.4f |", r->spec->name, r->spec->variant, isa_name(r->isa), r->stored_bytes);
+        printf("%-10s %-11s %-10s %7.4f |", r->spec->name, r->spec->variant, build_of(r), r->stored_bytes);
         print_value(" %7.4f", 7, r->expand_all);
         print_value(" %7.4f", 7, r->expand_vector);
         print_value(" %7.4f", 7, r->edgeflow_steps);
@@ -75,14 +83,14 @@ static void csv_value(double value) {
 void layout_report_csv(const LayoutReport *report) {
     printf("# %s, %s, reads %.2f GB/s, %d rounds, EdgeFlow prints %.2f at 128 bits\n", report->machine, report->date,
            report->read_gb_s, report->rounds, edgeflow_printed);
-    printf("layout,variant,isa,product_kernel,expand_kernel,stored_bytes_per_weight,register_bits,"
+    printf("layout,variant,build,product_kernel,expand_kernel,stored_bytes_per_weight,register_bits,"
            "expand_instructions_per_weight,expand_vector_instructions_per_weight,edgeflow_steps_per_weight,"
            "expand_ns_per_weight,product_instructions_per_weight,product_added_instructions_per_weight,"
            "product_ns_per_weight,product_gb_per_s,product_of_read,product_of_int8_tiles\n");
     for (size_t i = 0; i < report->n_results; i++) {
         const LayoutResult *r = &report->results[i];
 
-        printf("%s,%s,%s,%s,%s,%.6g,%u", r->spec->name, r->spec->variant, isa_name(r->isa), r->kernels.product_name,
+        printf("%s,%s,%s,%s,%s,%.6g,%u", r->spec->name, r->spec->variant, build_of(r), r->kernels.product_name,
                r->kernels.expand_name ? r->kernels.expand_name : "", r->stored_bytes, r->register_bits);
         csv_value(r->expand_all);
         csv_value(r->expand_vector);
@@ -109,7 +117,7 @@ static json_t *json_string_or_null(const char *text) {
 static json_t *result_json(const LayoutResult *r) {
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:o, s:f, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f}", "layout",
-        r->spec->name, "variant", r->spec->variant, "isa", isa_name(r->isa), "product_kernel", r->kernels.product_name,
+        r->spec->name, "variant", r->spec->variant, "build", build_of(r), "product_kernel", r->kernels.product_name,
         "expand_kernel", json_string_or_null(r->kernels.expand_name), "stored_bytes_per_weight", r->stored_bytes,
         "register_bits", (int)r->register_bits, "expand_instructions_per_weight", json_number_or_null(r->expand_all),
         "expand_vector_instructions_per_weight", json_number_or_null(r->expand_vector), "edgeflow_steps_per_weight",

@@ -12,7 +12,7 @@
 /* Instructions are a weight each, times nanoseconds a weight. */
 typedef struct LayoutResult {
     const LayoutSpec *spec;
-    Isa isa;
+    Isa isa;                    /* the lowest level that selects these kernels */
     unsigned int register_bits; /* of the expansion */
     LayoutKernels kernels;
     double stored_bytes;   /* a weight, in a file */

@@ -61,7 +61,7 @@ OPT ?= $(if $(SAN),-O2,-O3) -g
 # No contraction of a * b + c and no -ffast-math: the bits of a float operator are the source's.
 FLAGS = -std=gnu11 $(OPT) $(WARN) -fno-common -fvisibility=hidden -ffp-contract=off -fPIC -pthread -MMD -MP -I. \
         -I$(OBJ)/gen -DCOORDGEN_VERSION='"$(VERSION)"' \
-        $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer) \
+        $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer -fno-var-tracking) \
         $(if $(SYSROOT),--sysroot=$(SYSROOT)) $(PKG_CFLAGS) $(CPPFLAGS) $(CFLAGS)
 LINK = $(CC) -pthread $(if $(SYSROOT),--sysroot=$(SYSROOT)) -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 

@@ -23,6 +23,8 @@ typedef struct Int8Weights {
     const int32_t *sums; /* [n_blocks * 16]: sum over k of w[o][k], for kernels that shift x to unsigned */
     const float *scales; /* [n_blocks * 16], zero past n */
     const float *bias;   /* [n_blocks * 16] or NULL */
+    const void *next;    /* what the caller reads after the last block, to be fetched meanwhile; or NULL */
+    size_t next_bytes;
 } Int8Weights;
 
 /* Rows of quantized activations. */

@@ -101,7 +101,9 @@ static inline __attribute__((always_inline)) void panel(const Int8Weights *weigh
     }
 PANEL(1, 1, 4)
 PANEL(2, 1, 2)
-PANEL(3, 1, 2) PANEL(4, 1, 1) PANEL(1, 4, 1) PANEL(2, 4, 1) PANEL(3, 4, 1) PANEL(4, 4, 1)
+PANEL(3, 1, 2)
+PANEL(4, 1, 1)
+PANEL(1, 4, 1) PANEL(2, 4, 1) PANEL(3, 4, 1) PANEL(4, 4, 1)
 
     /* By rows - 1: one block, four blocks. */
     static Panel *const panels[PANEL_ROWS][2] = {
@@ -127,16 +129,20 @@ void int8_product__avx512vnni(const Int8Weights *weights, const Int8Rows *rows, 
     assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX);
     for (size_t block = block_begin, n_blocks; block < block_end; block += n_blocks) {
         Prefetch ahead = { weights->tiles, 0 };
+        size_t tile_share = 0; /* bytes that all panels together fetch with a tile */
 
         n_blocks = n_panels > 1 && block_end - block >= PANEL_BLOCKS ? PANEL_BLOCKS : 1;
         if (n_blocks == PANEL_BLOCKS && block_end - block >= 2 * PANEL_BLOCKS) {
             ahead.from = weights->tiles + (block + PANEL_BLOCKS) * block_bytes;
-            ahead.bytes = (PANEL_BLOCKS * INT8_TILE_BYTES / 64 + n_panels - 1) / n_panels * 64;
+            tile_share = PANEL_BLOCKS * INT8_TILE_BYTES;
+        } else if (n_panels > 1 && block + n_blocks == block_end && weights->next) {
+            ahead.from = weights->next;
+            tile_share = (weights->next_bytes + weights->k_tiles - 1) / weights->k_tiles;
         }
+        ahead.bytes = (tile_share / 64 + n_panels - 1) / n_panels * 64;
         for (size_t p = 0, row = 0, next; p < n_panels; p++, row = next) {
             next = rows->rows * (p + 1) / n_panels;
-            if (p * ahead.bytes >=
-                PANEL_BLOCKS * INT8_TILE_BYTES) /* the lines of a tile did not divide by the panels */
+            if (p * ahead.bytes >= tile_share) /* the lines of a tile did not divide by the panels */
                 ahead.bytes = 0;
             panels[next - row - 1][n_blocks == PANEL_BLOCKS](weights, rows, row, block, y, y_stride, ahead);
             ahead.from += ahead.bytes * weights->k_tiles;

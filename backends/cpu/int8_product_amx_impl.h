@@ -112,23 +112,28 @@ static void product_panel(const Int8Weights *weights, const Int8Rows *rows, size
  */
 static void int8_product_amx_body(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin,
                                   size_t block_end, float *y, size_t y_stride) {
-    const size_t n_panels = (rows->rows + PANEL_ROWS - 1) / PANEL_ROWS, pair_tile_bytes = 2 * INT8_TILE_BYTES;
+    const size_t n_panels = (rows->rows + PANEL_ROWS - 1) / PANEL_ROWS;
     size_t configured_rows = 0;
 
     assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX);
     for (size_t block = block_begin; block < block_end; block += 2) {
-        const int8_t *ahead = weights->tiles + block * weights->k_tiles * INT8_TILE_BYTES;
-        const size_t share_bytes = block_end - block > 2 ? (pair_tile_bytes / 64 + n_panels - 1) / n_panels * 64 : 0;
+        const bool is_last = block_end - block <= 2;
+        const int8_t *ahead =
+            is_last ? weights->next : weights->tiles + (block + 2) * weights->k_tiles * INT8_TILE_BYTES;
+        const size_t last_share = weights->next ? (weights->next_bytes + weights->k_tiles - 1) / weights->k_tiles : 0;
+        /* Bytes that all panels together fetch with a tile, and each of them. */
+        const size_t tile_share = is_last ? last_share : 2 * INT8_TILE_BYTES;
+        const size_t share_bytes = (tile_share / 64 + n_panels - 1) / n_panels * 64;
 
         for (size_t p = 0; p < n_panels; p++) {
             const size_t row = p * PANEL_ROWS, left = rows->rows - row, n_rows = left < PANEL_ROWS ? left : PANEL_ROWS;
-            const size_t ahead_bytes = p * share_bytes < pair_tile_bytes ? share_bytes : 0;
+            const size_t ahead_bytes = p * share_bytes < tile_share ? share_bytes : 0;
 
             if (n_rows != configured_rows)
                 configure(n_rows < TILE_ROWS ? n_rows : TILE_ROWS, n_rows > TILE_ROWS ? n_rows - TILE_ROWS : 0);
             configured_rows = n_rows;
             product_panel(weights, rows, row, n_rows, block, block_end - block > 1 ? 2 : 1, y, y_stride,
-                          ahead + (pair_tile_bytes + p * ahead_bytes) * weights->k_tiles, ahead_bytes);
+                          ahead_bytes ? ahead + p * ahead_bytes * weights->k_tiles : NULL, ahead_bytes);
         }
     }
     if (configured_rows)

@@ -5,12 +5,12 @@
 #include "base/cleanup.h"
 #include "base/cpu.h"
 
-#define KERNEL(needs, function) PackedProduct function;
+#define KERNEL(needs, function, rows, rows_wide) PackedProduct function;
 #include "backends/cpu/packed_product.inc"
 #undef KERNEL
 
 static const PackedProductKernel kernels[] = {
-#define KERNEL(needs, function) { #function, needs, function },
+#define KERNEL(needs, function, rows, rows_wide) { #function, needs, function, rows, rows_wide },
 #include "backends/cpu/packed_product.inc"
 #undef KERNEL
 };

@@ -1,8 +1,8 @@
-/* Products on packed weights (quant/pack.h), the same contract and bits as the int8 products on the unpacked matrix:
+/* Products on packed weights (quant/pack.h), with the contract and the bits of the int8 products on the unpacked matrix:
  * y[r][o] = float(sum_k x[r][k] * q[o][k]) * (x_scale[r] * w_scale[o]) + bias[o].
  *
- * Few rows: a kernel of this table expands codes u in registers; with q = factor * u - offset of the block's width,
- * sum x q = factor * sum x u - offset * sum x, in int32 modulo 2^32 (the end value is within int32). */
+ * A kernel expands codes u in registers; with q = factor * u - offset of the block's width, sum x q = factor * sum x u -
+ * offset * sum x, in int32 modulo 2^32 (the end value is within int32). */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_PRODUCT_H
 #define COORDGEN_BACKENDS_CPU_PACKED_PRODUCT_H
 
@@ -35,6 +35,7 @@ typedef struct PackedProductKernel {
     const char *name;
     uint32_t need; /* CPU_* bits */
     PackedProduct *fn;
+    size_t rows_max, rows_max_wide; /* up to which it beats expanded panels: codes of 1..6 bits, of 7 and 8 */
 } PackedProductKernel;
 
 /* Best row whose needs are all in cpu; the scalar row needs nothing. */

@@ -293,7 +293,15 @@ int main(void) {
     for (size_t i = 0; i < ROWS_MAX; i++)
         x_scales[i] = 0.02f;
     for (size_t m = 0; m < MATRICES; m++)
-        weights[m] = (Int8Weights){ N, K, k_tiles, n_blocks, tiles + m * matrix_bytes, sums, scales, NULL };
+        weights[m] = (Int8Weights){
+            .n = N,
+            .k = K,
+            .k_tiles = k_tiles,
+            .n_blocks = n_blocks,
+            .tiles = tiles + m * matrix_bytes,
+            .sums = sums,
+            .scales = scales,
+        };
 
     printf("one thread, by its CPU time; peak of loops in registers:\n");
     print_peaks();

@@ -95,7 +95,16 @@ static void case_init(Case *c, size_t n, size_t k, size_t rows, Fill fill, bool 
     }
     memset(c->tiles, 0x55, n_blocks * k_tiles * INT8_TILE_BYTES);
     int8_weights_layout(c->w, n, k, 0, n_blocks, c->tiles, c->sums);
-    c->weights = (Int8Weights){ n, k, k_tiles, n_blocks, c->tiles, c->sums, c->w_scales, with_bias ? c->bias : NULL };
+    c->weights = (Int8Weights){
+        .n = n,
+        .k = k,
+        .k_tiles = k_tiles,
+        .n_blocks = n_blocks,
+        .tiles = c->tiles,
+        .sums = c->sums,
+        .scales = c->w_scales,
+        .bias = with_bias ? c->bias : NULL,
+    };
     c->in = (Int8Rows){ rows, k_tiles * INT8_TILE_INPUTS, c->x, c->x_scales, NULL };
     for (size_t r = 0; r < rows; r++)
         for (size_t o = 0; o < n; o++) {

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/packed_product.h"
+#include "backends/cpu/packed_kernels.h"
 #include "base/cleanup.h"
 #include "base/cpu.h"
 #include "quant/grid.h"
@@ -85,7 +85,16 @@ static void expect(Case *c, const float *channel_scales, const float *channel_bi
     size_t k_tiles = int8_tiles_for(c->k), n_blocks = int8_blocks_for(c->n);
     _cleanup_(freep) int8_t *back = malloc(c->n * c->k), *tiles = aligned(n_blocks * k_tiles * INT8_TILE_BYTES);
     _cleanup_(freep) int32_t *sums = aligned(n_blocks * INT8_TILE_OUTPUTS * sizeof(*sums));
-    Int8Weights weights = { c->n, c->k, k_tiles, n_blocks, tiles, sums, channel_scales, channel_bias };
+    Int8Weights weights = {
+        .n = c->n,
+        .k = c->k,
+        .k_tiles = k_tiles,
+        .n_blocks = n_blocks,
+        .tiles = tiles,
+        .sums = sums,
+        .scales = channel_scales,
+        .bias = channel_bias,
+    };
 
     assert_non_null(back);
     for (size_t block = 0; block < c->plan.n_blocks; block++)
@@ -175,11 +184,21 @@ static void case_deinit(Case *c) {
     pack_plan_deinit(&c->plan);
 }
 
-/* How the outputs of some blocks are made, for the message. */
-typedef struct Way {
-    const char *name;
-    const PackedProductKernel *kernel;
-} Way;
+/* How the outputs of some blocks are made: by few (nothing else set), by product on panels that unpack expanded, or by
+ * what packed_kernels_run() takes (all set). */
+typedef PackedKernels Way;
+
+static void run_way(const Way *way, const Case *c, size_t block_begin, size_t block_end, float *y, size_t y_stride) {
+    _cleanup_(freep) int8_t *scratch = aligned(packed_kernels_scratch_bytes(c->weights.k_tiles));
+
+    memset(scratch, 0x55, packed_kernels_scratch_bytes(c->weights.k_tiles));
+    if (way->few && way->product)
+        packed_kernels_run(way, &c->weights, &c->in, block_begin, block_end, y, y_stride, scratch);
+    else if (way->few)
+        way->few->fn(&c->weights, &c->in, block_begin, block_end, y, y_stride);
+    else
+        packed_kernels_expanded(way, &c->weights, &c->in, block_begin, block_end, y, y_stride, scratch);
+}
 
 /* Outputs of the blocks have the expected bits; every other float of the buffer is as it was. */
 static void case_check(const Case *c, const Way *way, size_t block_begin, size_t block_end, size_t gap, size_t shift) {
@@ -194,7 +213,7 @@ static void case_check(const Case *c, const Way *way, size_t block_begin, size_t
         buffer[i] = untouched;
     for (size_t p = block_begin * INT8_TILE_OUTPUTS; p < block_end * INT8_TILE_OUTPUTS && p < c->n; p++)
         written[c->plan.channels[p]] = true;
-    way->kernel->fn(&c->weights, &c->in, block_begin, block_end, y, stride);
+    run_way(way, c, block_begin, block_end, y, stride);
     for (size_t i = 0; i < GUARD + shift; i++)
         assert_memory_equal(&buffer[i], &untouched, sizeof(float));
     for (size_t i = 0; i < c->rows * stride + GUARD; i++) {
@@ -202,22 +221,39 @@ static void case_check(const Case *c, const Way *way, size_t block_begin, size_t
         const float *expected = r < c->rows && o < c->n && written[o] ? &c->expected[r * c->n + o] : &untouched;
 
         if (memcmp(&y[i], expected, sizeof(float)))
-            fail_msg("%s: n=%zu k=%zu rows=%zu blocks [%zu, %zu): row %zu output %zu (%d bits) is %a, expected %a",
-                     way->name, c->n, c->k, c->rows, block_begin, block_end, r, o, o < c->n ? c->bits[o] : 0,
-                     (double)y[i], (double)*expected);
+            fail_msg(
+                "%s %s %s: n=%zu k=%zu rows=%zu blocks [%zu, %zu): row %zu output %zu (%d bits) is %a, expected %a",
+                way->few ? way->few->name : "", way->unpack ? way->unpack->name : "",
+                way->product ? way->product->name : "", c->n, c->k, c->rows, block_begin, block_end, r, o,
+                o < c->n ? c->bits[o] : 0, (double)y[i], (double)*expected);
     }
 }
 
-static void each_way(const Case *c, size_t gap, size_t shift) {
-    for (size_t i = 0; i < packed_product_n_kernels(); i++) {
-        const PackedProductKernel *kernel = packed_product_kernel_at(i);
-        const Way way = { kernel->name, kernel };
+static void check_way(const Case *c, Way way, size_t gap, size_t shift) {
+    if ((way.few && way.few->need & ~cpu_features()) || (way.unpack && way.unpack->need & ~cpu_features()) ||
+        (way.product && way.product->need & ~cpu_features()))
+        return;
+    case_check(c, &way, 0, c->weights.n_blocks, gap, shift);
+    if (c->weights.n_blocks > 2)
+        case_check(c, &way, 1, c->weights.n_blocks - 1, gap, shift);
+}
 
-        if (kernel->need & ~cpu_features())
-            continue;
-        case_check(c, &way, 0, c->weights.n_blocks, gap, shift);
-        if (c->weights.n_blocks > 2)
-            case_check(c, &way, 1, c->weights.n_blocks - 1, gap, shift);
+/* Every kernel for few rows; every unpack kernel under the best int8 product, and every int8 product (the AMX one on its
+ * tile model too) on the scalar unpacking; and what is chosen for every subset of the machine's features. */
+static void each_way(const Case *c, size_t gap, size_t shift) {
+    const uint32_t all = cpu_features();
+
+    for (size_t i = 0; i < packed_product_n_kernels(); i++)
+        check_way(c, (Way){ .few = packed_product_kernel_at(i) }, gap, shift);
+    for (size_t i = 0; i < unpack_tile_n_kernels(); i++)
+        check_way(c, (Way){ .unpack = unpack_tile_kernel_at(i), .product = int8_product_select(all) }, gap, shift);
+    for (size_t i = 0; i < int8_product_n_kernels(); i++)
+        check_way(c, (Way){ .unpack = unpack_tile_select(0), .product = int8_product_kernel_at(i) }, gap, shift);
+    check_way(c, (Way){ .unpack = unpack_tile_select(all), .product = &int8_product_amx_model }, gap, shift);
+    for (uint32_t sub = 0;; sub = (sub - all) & all) {
+        check_way(c, packed_kernels_select(sub), gap, shift);
+        if (sub == all)
+            break;
     }
 }
 

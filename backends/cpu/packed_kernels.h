@@ -1,0 +1,28 @@
+/* Products on packed weights for any number of rows: by the kernel for a few of them (packed_product.h), or on panels of
+ * blocks that are expanded once into scratch, under an int8 product. Both give the same bits. */
+#ifndef COORDGEN_BACKENDS_CPU_PACKED_KERNELS_H
+#define COORDGEN_BACKENDS_CPU_PACKED_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backends/cpu/packed_product.h"
+#include "backends/cpu/unpack_tile.h"
+
+typedef struct PackedKernels {
+    const PackedProductKernel *few;
+    const UnpackTileKernel *unpack;
+    const Int8ProductKernel *product;
+} PackedKernels;
+
+PackedKernels packed_kernels_select(uint32_t cpu);
+/* Scratch of one thread; aligned to 64. */
+size_t packed_kernels_scratch_bytes(size_t k_tiles);
+/* By whichever is faster for these rows. */
+void packed_kernels_run(const PackedKernels *kernels, const PackedWeights *weights, const Int8Rows *rows,
+                        size_t block_begin, size_t block_end, float *y, size_t y_stride, int8_t *scratch);
+/* By panels; uses unpack and product alone. */
+void packed_kernels_expanded(const PackedKernels *kernels, const PackedWeights *weights, const Int8Rows *rows,
+                             size_t block_begin, size_t block_end, float *y, size_t y_stride, int8_t *scratch);
+
+#endif

@@ -82,8 +82,15 @@ static void tiles_product(const Layout *layout, const void *kernel, const uint8_
                           float *y) {
     const Int8ProductKernel *product = kernel;
     const Int8Rows row = input_row(layout);
-    const Int8Weights weights = { LAYOUT_N,     LAYOUT_K,       K_TILES, N_BLOCKS, (const int8_t *)matrix,
-                                  layout->sums, layout->scales, NULL };
+    const Int8Weights weights = {
+        .n = LAYOUT_N,
+        .k = LAYOUT_K,
+        .k_tiles = K_TILES,
+        .n_blocks = N_BLOCKS,
+        .tiles = (const int8_t *)matrix,
+        .sums = layout->sums,
+        .scales = layout->scales,
+    };
 
     product->fn(&weights, &row, 0, n_channels / INT8_TILE_OUTPUTS, y, LAYOUT_N);
 }

@@ -318,7 +318,7 @@ static void test_packed_product_row_alone(void **state) {
 
 /* For every subset of the features: the first kernel whose needs are in it. */
 static void test_packed_product_select(void **state) {
-    const uint32_t all = CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI | CPU_AMX_INT8;
+    const uint32_t all = CPU_ALL;
     size_t n = packed_product_n_kernels();
 
     assert_true(n >= 1);

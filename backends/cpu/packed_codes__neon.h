@@ -1,0 +1,50 @@
+/* Codes of a packed tile in registers of 16 bytes: a quarter of a register of the layout, 4 channels. bits, i and quarter
+ * are constants after inlining (packed_codes__avx512.h has the same for whole registers). */
+#ifndef COORDGEN_BACKENDS_CPU_PACKED_CODES__NEON_H
+#define COORDGEN_BACKENDS_CPU_PACKED_CODES__NEON_H
+
+#include <arm_neon.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Registers of half a tile: every component has whole stripes of them. */
+#define CODES_HALF_REGISTERS 8
+
+#define CODES_INLINE static inline __attribute__((always_inline, unused))
+
+/* Weightlets of register i of a half tile, whose stripes of one component begin at `stripes`: in the lowest bits, under
+ * those of the registers beside. */
+CODES_INLINE uint8x16_t codes_weightlets(const uint8_t *stripes, int i, int quarter, int width) {
+    return vld1q_u8(stripes + i * width / 8 * 64 + quarter * 16) >> (8 - width - i * width % 8);
+}
+
+/* SLI: the bits of `high` above the `bits` lowest of `low`, of which nothing else is left. */
+CODES_INLINE uint8x16_t codes_join(uint8x16_t low, uint8x16_t high, int bits) {
+    return bits == 1   ? vsliq_n_u8(low, high, 1)
+           : bits == 2 ? vsliq_n_u8(low, high, 2)
+           : bits == 3 ? vsliq_n_u8(low, high, 3)
+                       : vsliq_n_u8(low, high, 4);
+}
+
+/* Codes of register 8 * half + i. Each component overwrites what the one below brought from its neighbours; at the end
+ * one mask takes away what the highest brought, unless it comes from the top of its bytes. */
+CODES_INLINE uint8x16_t codes_register(const uint8_t *tile, int bits, size_t half, int i, int quarter) {
+    const int fours = bits / 4, twos = bits / 2 % 2, ones = bits % 2, top = fours ? 4 : twos ? 2 : 1;
+    const uint8_t *four = tile + half * 256, *two = tile + fours * 512 + half * 128,
+                  *one = tile + fours * 512 + twos * 256 + half * 64;
+    uint8x16_t codes = vdupq_n_u8(0);
+
+    if (ones)
+        codes = codes_weightlets(one, i, quarter, 1);
+    if (twos)
+        codes =
+            ones ? codes_join(codes, codes_weightlets(two, i, quarter, 2), 1) : codes_weightlets(two, i, quarter, 2);
+    if (fours > 1)
+        codes = codes_weightlets(four + 512, i, quarter, 4);
+    if (fours)
+        codes = bits > 4 ? codes_join(codes, codes_weightlets(four, i, quarter, 4), bits - 4)
+                         : codes_weightlets(four, i, quarter, 4);
+    return bits == 8 || i * top % 8 == 0 ? codes : codes & (uint8_t)((1 << bits) - 1);
+}
+
+#endif

@@ -170,13 +170,15 @@ int layer_walk_layer(LayerWalk *walk, uint32_t layer, BackendLinear **linears, f
     return 0;
 }
 
-void layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLinear *head, size_t first, size_t n,
-                       float *logits) {
+void layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLinear *head, const size_t *rows,
+                       size_t n, float *logits) {
     const BackendOps *ops = walk->backend->ops;
     size_t width = walk->hparams->n_embd;
 
-    assert(first + n <= layer_walk_n_rows(walk));
-    ops->norm(walk->backend, walk->slots[SLOT_X] + first * width, output_norm, walk->hparams->norm_eps, n, width,
+    assert(n <= layer_walk_n_rows(walk));
+    for (size_t i = 0; i < n; i++)
+        memcpy(walk->slots[SLOT_OUT] + i * width, walk->slots[SLOT_X] + rows[i] * width, width * sizeof(float));
+    ops->norm(walk->backend, walk->slots[SLOT_OUT], output_norm, walk->hparams->norm_eps, n, width,
               walk->slots[SLOT_NORM]);
     ops->linear(walk->backend, &head, 1, walk->slots[SLOT_NORM], n, &logits);
 }

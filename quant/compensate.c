@@ -1,7 +1,6 @@
 #include "quant/compensate.h"
 
 #include <assert.h>
-#include <cblas.h>
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -9,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "quant/blas.h"
 #include "quant/grid.h"
 
 /* Channels of one piece of work, whatever the number of threads, and columns between two products with the factor. */
@@ -74,8 +74,19 @@ static void round_piece(const CompensateLoop *loop, size_t first, size_t n, floa
         size_t from = (to - 1) / COLUMNS * COLUMNS;
 
         if (to < k)
-            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)n, (int)(to - from), (int)(k - to), 1, e + to,
-                        (int)k, factor->m + to * k + from, (int)k, 1, t + from, (int)k);
+            blas_product(&(BlasProduct){
+                .m = n,
+                .n = to - from,
+                .k = k - to,
+                .alpha = 1,
+                .beta = 1,
+                .a = e + to,
+                .b = factor->m + to * k + from,
+                .c = t + from,
+                .a_stride = k,
+                .b_stride = k,
+                .c_stride = k,
+            });
         round_columns(call, first, n, from, to, t, e, errors);
     }
     if (call->errors)

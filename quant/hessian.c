@@ -1,14 +1,14 @@
 #include "quant/hessian.h"
 
 #include <assert.h>
-#include <cblas.h>
 #include <errno.h>
-#include <f77blas.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "quant/blas.h"
 
 /* Side of a tile of H: large enough for the product kernels, small enough that 2 cores share the work evenly. */
 #define TILE 256
@@ -43,9 +43,20 @@ static void add_tiles(void *arg, size_t begin, size_t end, unsigned int worker) 
 
     for (size_t index = begin; index < end; index++) {
         tile_pair(index, 0, &i, &j);
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)tile_len(k, i), (int)tile_len(k, j), (int)loop->rows,
-                    1, loop->x + i * TILE, (int)k, loop->x + j * TILE, (int)k, 1, loop->h + i * TILE * k + j * TILE,
-                    (int)k);
+        blas_product(&(BlasProduct){
+            .m = tile_len(k, i),
+            .n = tile_len(k, j),
+            .k = loop->rows,
+            .transpose_a = true,
+            .alpha = 1,
+            .beta = 1,
+            .a = loop->x + i * TILE,
+            .b = loop->x + j * TILE,
+            .c = loop->h + i * TILE * k + j * TILE,
+            .a_stride = k,
+            .b_stride = k,
+            .c_stride = k,
+        });
     }
 }
 
@@ -118,9 +129,8 @@ static void solve_tiles(void *arg, size_t begin, size_t end, unsigned int worker
     size_t k = loop->k, p = loop->panel;
 
     for (size_t i = p + 1 + begin; i < p + 1 + end; i++)
-        cblas_strsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)tile_len(k, i),
-                    (int)tile_len(k, p), 1, loop->a + p * TILE * k + p * TILE, (int)k,
-                    loop->a + i * TILE * k + p * TILE, (int)k);
+        blas_solve_lower(loop->a + p * TILE * k + p * TILE, k, loop->a + i * TILE * k + p * TILE, tile_len(k, i),
+                         tile_len(k, p), k);
 }
 
 /* A_ij -= A_ip A_jp^T for the tiles right of the panel. */
@@ -130,24 +140,32 @@ static void update_tiles(void *arg, size_t begin, size_t end, unsigned int worke
 
     for (size_t index = begin; index < end; index++) {
         tile_pair(index, p + 1, &i, &j);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)tile_len(k, i), (int)tile_len(k, j),
-                    (int)tile_len(k, p), -1, loop->a + i * TILE * k + p * TILE, (int)k,
-                    loop->a + j * TILE * k + p * TILE, (int)k, 1, loop->a + i * TILE * k + j * TILE, (int)k);
+        blas_product(&(BlasProduct){
+            .m = tile_len(k, i),
+            .n = tile_len(k, j),
+            .k = tile_len(k, p),
+            .transpose_b = true,
+            .alpha = -1,
+            .beta = 1,
+            .a = loop->a + i * TILE * k + p * TILE,
+            .b = loop->a + j * TILE * k + p * TILE,
+            .c = loop->a + i * TILE * k + j * TILE,
+            .a_stride = k,
+            .b_stride = k,
+            .c_stride = k,
+        });
     }
 }
 
-/* Lower factor in place, row-major. LAPACK counts columns first: its upper triangle is our lower one. */
+/* Lower factor in place. */
 static int cholesky(float *a, size_t k, WorkerPool *pool) {
     CholeskyLoop loop = { .a = a, .k = k };
     size_t n = n_tiles(k);
-    char upper[] = "U";
 
     for (loop.panel = 0; loop.panel < n; loop.panel++) {
-        blasint side = (blasint)tile_len(k, loop.panel), stride = (blasint)k, info = 0;
         size_t below = n - loop.panel - 1;
 
-        spotrf_(upper, &side, a + loop.panel * TILE * k + loop.panel * TILE, &stride, &info);
-        if (info)
+        if (!blas_cholesky(a + loop.panel * TILE * k + loop.panel * TILE, tile_len(k, loop.panel), k))
             return HESSIAN_E_SINGULAR;
         worker_pool_run(pool, solve_tiles, &loop, below, 1);
         worker_pool_run(pool, update_tiles, &loop, below * (below + 1) / 2, 1);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
+#include "importer/import_method.h"
 #include "importer/importer.h"
 
 typedef struct ImportWatch {
@@ -191,6 +192,8 @@ static int import_verb_run(Ctl *ctl) {
     r = ctl_interrupts_open(ctl);
     if (r)
         return r;
+    if (quant_recipe_needs_calibration(&options.recipe))
+        options.method = &import_method_calibrated;
     options.calibration_path = ctl_text(ctl, "calibration", NULL);
     options.n_threads = (unsigned int)n_threads;
     options.progress = import_progress;

@@ -1,0 +1,124 @@
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "importer/calibrated.h"
+#include "quant/compensate.h"
+#include "quant/rotate.h"
+#include "quant/round.h"
+#include "quant/scale_search.h"
+
+/* Of the mean diagonal. OPTQ has 1 % and calibrates on 260,000 tokens; from some thousand the moments are less sure, and
+ * the factor must not trust directions that they hardly show. */
+#define DAMPING 0.05
+
+typedef struct RotateLoop {
+    float *x;
+    size_t k;
+    uint32_t block;
+} RotateLoop;
+
+static void rotate_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const RotateLoop *loop = arg;
+
+    for (size_t r = begin; r < end; r++)
+        rotate_row(loop->x + r * loop->k, loop->k, loop->block);
+}
+
+/**
+ * calibrated_factor() - second moments of a product's inputs, factored
+ *
+ * The inputs are those that the layers before, already quantized, give to this one: so later layers make up for what
+ * earlier ones lost. Peak memory: two matrices f32[k][k] or one and the rows.
+ */
+int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float *x, size_t rows, size_t k,
+                      uint32_t rotation_block, ErrText *err) {
+    WorkerPool *pool = calibrated->model->pool;
+    _cleanup_(freep) float *h = calloc(k * k, sizeof(*h));
+    _cleanup_(freep) float *rotated = malloc(rows * k * sizeof(*rotated));
+    int r;
+
+    if (!h || !rotated)
+        return err_set(err, -ENOMEM, "%s: out of memory for the inputs of a product of width %zu",
+                       calibrated->model->source_path, k);
+    memcpy(rotated, x, rows * k * sizeof(*rotated));
+    if (rotation_block) {
+        RotateLoop loop = { rotated, k, rotation_block };
+
+        worker_pool_run(pool, rotate_rows, &loop, rows, 1);
+    }
+    hessian_add(h, rotated, rows, k, pool);
+    free(steal(&rotated));
+    r = hessian_factor(factor, steal(&h), k, DAMPING, pool);
+    if (r)
+        return err_set(err, r < 0 ? r : IMPORT_E_CORRUPT,
+                       r < 0 ? "%s: out of memory for the factor of a product of width %zu"
+                             : "%s: the inputs of a product of width %zu are all zero or not finite: this model cannot "
+                               "be calibrated on this text (--no-compensation imports it without)",
+                       calibrated->model->source_path, k);
+    return 0;
+}
+
+typedef struct RoundLoop {
+    const QuantRecipe *recipe;
+    const CalibratedRounding *rounding;
+    bool scales_only;
+    _Atomic bool not_finite;
+} RoundLoop;
+
+static void round_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    RoundLoop *loop = arg;
+    const CalibratedRounding *rounding = loop->rounding;
+    size_t k = rounding->linear->k;
+
+    for (size_t i = begin; i < end; i++) {
+        const float *w = rounding->w + i * k;
+        int bits = rounding->bits[i];
+        bool ok;
+
+        if (!loop->scales_only)
+            ok = import_round_row(loop->recipe, w, k, bits, rounding->q + i * k, &rounding->scales[i]);
+        else if (loop->recipe->search_scales && bits < GRID_BITS_MAX)
+            ok = scale_search(w, k, bits, &rounding->scales[i]);
+        else
+            ok = scale_of_largest(w, k, bits, &rounding->scales[i]);
+        if (!ok)
+            atomic_store(&loop->not_finite, true);
+    }
+}
+
+/**
+ * calibrated_round() - integers and scales of one linear
+ *
+ * With a factor: error-compensated on the scales that plain rounding would have. All threads; bits do not depend on
+ * their number.
+ */
+int calibrated_round(Calibrated *calibrated, const CalibratedRounding *rounding, ErrText *err) {
+    const ImportModel *model = calibrated->model;
+    const ImportLinear *linear = rounding->linear;
+    RoundLoop loop = { &model->options->recipe, rounding, .scales_only = rounding->factor };
+    int r;
+
+    worker_pool_run(model->pool, round_rows, &loop, linear->n, 4);
+    if (loop.not_finite)
+        return err_set(err, IMPORT_E_CORRUPT,
+                       "%s: tensor '%s': a value is not a finite number: the file is damaged, download it again",
+                       model->source_path, linear->source->name);
+    if (rounding->factor) {
+        CompensateCall call = {
+            .factor = rounding->factor,
+            .n = linear->n,
+            .w = rounding->w,
+            .bits = rounding->bits,
+            .scales = rounding->scales,
+            .q = rounding->q,
+            .errors = rounding->errors,
+        };
+
+        r = compensate_round(&call, model->pool);
+        if (r)
+            return err_set(err, r, "%s: out of memory for tensor '%s'", model->source_path, linear->source->name);
+    }
+    return 0;
+}

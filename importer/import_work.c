@@ -139,6 +139,10 @@ static int layer_record(const Import *import, size_t index, LayerRecord *record,
     return 0;
 }
 
+static int journal_error(const Import *import, int r, ErrText *err) {
+    return r == -ENOSPC || r == -EDQUOT ? import_write_error(r, import->out_path, import->plan.package_bytes, err) : r;
+}
+
 /* Layers up to n are finished: on the disk first, then in the journal. */
 static int record_layers(Import *import, size_t n, ErrText *err) {
     size_t n_recorded = import_journal_n(import->journal) - 1;
@@ -157,7 +161,7 @@ static int record_layers(Import *import, size_t n, ErrText *err) {
     }
     if (!r)
         r = import_journal_sync(import->journal, err);
-    return r == -ENOSPC || r == -EDQUOT ? import_write_error(r, import->out_path, import->plan.package_bytes, err) : r;
+    return journal_error(import, r, err);
 }
 
 /* Takes the widths that an earlier import has chosen; false: there are none. */
@@ -318,7 +322,9 @@ static int begin_file(Import *import, void *state, ErrText *err) {
         return 0;
     /* Measuring may have taken minutes. */
     r = import_journal_add(import->journal, RECORD_WIDTHS, import->plan.bits, import->plan.n_channels, err);
-    return r ? r : import_journal_sync(import->journal, err);
+    if (!r)
+        r = import_journal_sync(import->journal, err);
+    return journal_error(import, r, err);
 }
 
 /* What an import that was cancelled leaves is of use, and so is what another program's hunger for memory has stopped. */

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "importer/import_private.h"
@@ -129,10 +128,21 @@ static int check_options(Import *import, const ImportOptions *options, ErrText *
     return r > 0 ? IMPORT_E_UNSUPPORTED : r;
 }
 
+/* Of this program: what getrusage() says may be that of the process that started it. */
+static uint64_t peak_bytes(void) {
+    _cleanup_(freep) char *text = NULL;
+    const char *line;
+    size_t len_bytes;
+
+    if (file_slurp("/proc/self/status", 65536, &text, &len_bytes, NULL))
+        return 0;
+    line = strstr(text, "\nVmHWM:");
+    return line ? (uint64_t)strtoull(line + strlen("\nVmHWM:"), NULL, 10) * 1024 : 0;
+}
+
 static void fill_report(Import *import, uint64_t begin_ns) {
     const QuantRecipe *recipe = &import->options.recipe;
     ImportReport *report = &import->report;
-    struct rusage usage;
 
     snprintf(report->recipe, sizeof(report->recipe), "%s", recipe->name);
     report->bits_asked = recipe->bits;
@@ -144,7 +154,7 @@ static void fill_report(Import *import, uint64_t begin_ns) {
         report->resumed_layers = import->n_resumed;
         report->bits = import->plan.bits_made;
     }
-    report->peak_bytes = getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;
+    report->peak_bytes = peak_bytes();
     report->seconds = (double)(clock_now_ns() - begin_ns) / 1e9;
 }
 

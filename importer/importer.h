@@ -78,7 +78,7 @@ typedef struct ImportReport {
     char recipe[32];
     double bits, bits_asked; /* average width of the layers' weights */
     uint32_t embedding_bits;
-    uint64_t peak_bytes; /* most memory that the process has ever had */
+    uint64_t peak_bytes; /* most memory that the process has ever had; 0: the system does not say */
     double seconds;
 } ImportReport;
 

@@ -7,6 +7,7 @@ TOP = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("COORDGEN_BUILD") or TOP / "build").absolute()
 BIN = BUILD / "bin"
 SLOW = float(os.environ.get("COORDGEN_SLOW") or 1)  # sanitizers: all limits are longer
+LONG = bool(os.environ.get("COORDGEN_LONG"))  # make check-long: more of everything
 SANITIZED = "san-" in str(BUILD)
 
 

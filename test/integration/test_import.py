@@ -1,0 +1,265 @@
+"""Imports at few bits: killed, cancelled, out of space, two at once; what comes of it is always the same file."""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import coordgen_pb2 as pb
+
+from daemon import SANITIZER, Daemon
+from settings import BIN, LONG, MODEL, SANITIZED, SLOW
+from wire import Refused, prompt
+
+CTL = BIN / "coordgenctl"
+KILLS = 50 if LONG else 3 if SANITIZED else 8
+
+
+class ImportCase(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="coordgen-imp-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.out = self.folder / "out" / "m.cgm"
+        self.out.parent.mkdir()
+
+    def start(self, *options, out=None):
+        environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))
+        process = subprocess.Popen([CTL, "model", "import", MODEL, "-o", out or self.out, *map(str, options)], env=environment,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        return process
+
+    def end(self, process, code=0):
+        stdout, stderr = process.communicate(timeout=300 * SLOW)
+        self.assertFalse(SANITIZER.search(stderr), stderr)
+        self.assertEqual(process.returncode, code, stderr)
+        return stdout, stderr
+
+    def run_import(self, *options, out=None):
+        """A whole import; its report."""
+        stdout, _ = self.end(self.start("--json=short", *options, out=out))
+        return json.loads(stdout)
+
+    def take_hash(self, path=None):
+        """The hash of the package, which is removed; nothing may lie beside it."""
+        path = path or self.out
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        path.unlink()
+        self.assertEqual(list(path.parent.iterdir()), [])
+        return digest
+
+    def undisturbed(self, *options):
+        """Hash and seconds of an import that nobody disturbs."""
+        self.run_import(*options)  # reads and remembers the source, so that the next one takes as long as the others
+        self.take_hash()
+        started = time.monotonic()
+        report = self.run_import(*options)
+        self.assertEqual(report["resumed_layers"], 0)
+        seconds = time.monotonic() - started
+        return self.take_hash(), seconds
+
+
+class Stopped(ImportCase):
+    BITS = ("--bits", 4.5)
+
+    def test_killed_at_random_moments(self):
+        expected, seconds = self.undisturbed(*self.BITS)
+        generator = random.Random(4)
+        kills = n_resumed = n_whole = 0
+        while kills < KILLS:
+            process = self.start("--json=short", *self.BITS)
+            try:
+                process.wait(generator.uniform(0.02, 0.8) * seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+            process.stderr.close()
+            if process.returncode == -signal.SIGKILL:
+                kills += 1
+                self.assertFalse(self.out.exists(), "half a package has the final name")
+                if kills < KILLS:
+                    continue
+            report = self.run_import(*self.BITS)
+            self.assertEqual(report["bits"], 4.5)
+            n_resumed += report["resumed_layers"]
+            n_whole += 1
+            self.assertEqual(self.take_hash(), expected, f"after {kills} kills, {report}")
+        self.assertGreater(n_resumed, 0, f"{n_whole} imports, and none went on where a killed one was")
+
+    def test_cancelled(self):
+        expected, seconds = self.undisturbed(*self.BITS)
+        process = self.start(*self.BITS)
+        time.sleep(seconds * 0.7)
+        process.send_signal(signal.SIGINT)
+        _, stderr = self.end(process, 130)
+        self.assertFalse(self.out.exists())
+        if "nothing is left behind" in stderr:
+            self.assertEqual(list(self.out.parent.iterdir()), [])
+        else:
+            self.assertRegex(stderr, r"\d+ of 31 layers are kept in .*m\.cgm\.part: run the same command again to go on")
+        report = self.run_import(*self.BITS)
+        if "are kept" in stderr:
+            self.assertGreater(report["resumed_layers"], 0)
+        self.assertEqual(self.take_hash(), expected)
+
+    def test_discarded(self):
+        process = self.start(*self.BITS)
+        while not (self.out.parent / "m.cgm.part").exists():
+            time.sleep(0.01)
+        _, stderr = self.end(self.start(*self.BITS, "--discard"), 1)
+        self.assertIn(f"process {process.pid} is working on it", stderr)
+        process.kill()
+        process.communicate()
+        _, stderr = self.end(self.start(*self.BITS, "--discard"))
+        self.assertIn("are removed", stderr)
+        self.assertEqual(list(self.out.parent.iterdir()), [])
+        _, stderr = self.end(self.start(*self.BITS, "--discard"))
+        self.assertIn("There were no finished layers", stderr)
+
+    def test_two_at_once(self):
+        expected, _ = self.undisturbed(*self.BITS)
+        first = self.start(*self.BITS)
+        while not (self.out.parent / "m.cgm.part").exists():
+            time.sleep(0.01)
+        second = self.start(*self.BITS)
+        said = self.end(second)[1]
+        self.end(first)
+        self.assertIn(f"process {first.pid} is making this package: waiting for it", said)
+        self.assertIn("Already imported", said)
+        self.assertEqual(self.take_hash(), expected)
+
+
+class Settings(ImportCase):
+    def test_threads(self):
+        hashes = set()
+        for threads in (1, 2, 3):
+            self.run_import("--bits", 4.5, "--embedding-bits", 7, "--threads", threads)
+            hashes.add(self.take_hash())
+        self.assertEqual(len(hashes), 1)
+
+    def test_report_and_recognition(self):
+        report = self.run_import("--bits", 3, "--embedding-bits", 6, "--no-rotation", "--no-scale-search")
+        self.assertEqual((report["recipe"], report["bits"], report["bits_asked"], report["embedding_bits"]), ("int8", 3, 3, 6))
+        self.assertEqual((report["layers"], report["resumed_layers"], report["already_imported"]), (31, 0, False))
+        self.assertEqual(report["package_bytes"], self.out.stat().st_size)
+        self.assertLess(report["package_bytes"], MODEL.stat().st_size)
+        if not SANITIZED:
+            self.assertLess(report["peak_memory_bytes"], 100 << 20)
+        again = self.run_import("--bits", 3, "--embedding-bits", 6, "--no-rotation", "--no-scale-search")
+        self.assertEqual((again["already_imported"], again["bits"]), (True, 3))
+        # Other settings under the same name replace it.
+        other = self.run_import("--bits", 3, "--embedding-bits", 6, "--no-rotation")
+        self.assertEqual(other["already_imported"], False)
+        self.assertEqual(len(list(self.out.parent.iterdir())), 1)
+
+    def test_names_tell_the_settings(self):
+        environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))
+        names = []
+        for options in ((), ("--bits", "4.5"), ("--bits", "4.5", "--no-rotation")):
+            run = subprocess.run([CTL, "model", "import", MODEL, *options], env=environment, capture_output=True, text=True)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            names.append(Path(run.stdout.strip()).name)
+        stem = names[0].removesuffix(".cgm")
+        self.assertEqual(names[1:], [f"{stem}-int8-4.5.cgm", f"{stem}-int8-4.5-unrotated.cgm"])
+
+    def test_budget(self):
+        budget = 80 << 20
+        report = self.run_import("--budget-bytes", "80M")
+        self.assertLessEqual(report["package_bytes"], budget)
+        self.assertEqual(report["bits_asked"], 8)
+        self.assertEqual(report["bits"], int(report["bits"]))  # all channels alike
+        self.take_hash()
+        finer = self.run_import("--budget-bytes", "80M", "--bits", "7.9")  # by Algorithm 1
+        self.assertLessEqual(finer["package_bytes"], budget)
+        self.assertGreater(finer["package_bytes"], budget * 0.97)
+        self.assertGreaterEqual(finer["bits"], report["bits"])
+        self.take_hash()
+        _, stderr = self.end(self.start("--budget-bytes", "30M"), 1)
+        self.assertRegex(stderr, r"the smallest package has \d+ bytes .*, the budget is 31457280 bytes")
+        self.assertEqual(list(self.out.parent.iterdir()), [])
+
+    def test_refused(self):
+        for options, said in ((("--bits", "0.5"), "give an average from 1 to 8"), (("--bits", "many"), "a number is needed"),
+                              (("--recipe", "best"), "one of int8, edgeflow, compensated"),
+                              (("--embedding-bits", "9"), "a whole number from 0 to 8"), (("--embedding-bits", "0"), "from 1 to 8"),
+                              (("--bits", "4.5", "--allocation", "uniform"), "give a whole number of bits"),
+                              (("--allocation", "fair"), "one of uniform, tensor, model"),
+                              (("--budget-bytes", "1x"), "a number of bytes is needed")):
+            with self.subTest(options=options):
+                _, stderr = self.end(self.start(*options), 2)
+                self.assertIn(said, stderr)
+        self.assertEqual(list(self.out.parent.iterdir()), [])
+
+
+class Space(ImportCase):
+    """A disk that is too small for the package, for the journal beside it, or from the start."""
+
+    def setUp(self):
+        super().setUp()
+        self.disk = self.folder / "disk"
+        self.disk.mkdir()
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1g", "none", self.disk],
+                                               capture_output=True).returncode:
+            self.skipTest("needs to mount a small file system: run as root")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.disk], capture_output=True)
+
+    def resize(self, n_bytes):
+        subprocess.run(["mount", "-o", f"remount,size={n_bytes}", self.disk], check=True)
+
+    def test_disk_full(self):
+        out = self.disk / "m.cgm"
+        needed = self.run_import("--bits", 4.5, out=out)["package_bytes"]
+        expected = self.take_hash(out)
+        for n_bytes in (8192, 1 << 20, needed // 2, needed - (1 << 20), needed + 65536):
+            with self.subTest(n_bytes=n_bytes):
+                self.resize(n_bytes)
+                _, stderr = self.end(self.start("--bits", 4.5, out=out), 1)
+                self.assertRegex(stderr, f"{out}: the package needs .*free some space or name another place with -o")
+                self.assertEqual(list(self.disk.iterdir()), [])
+        self.resize(needed + (1 << 20))
+        self.run_import("--bits", 4.5, out=out)
+        self.assertEqual(self.take_hash(out), expected)
+
+
+class Served(ImportCase):
+    """Packages that the service loads."""
+
+    def old_version(self, path):
+        """Makes a package one of format version 1."""
+        data = bytearray(path.read_bytes())
+        at = data.index(b"coordgen.format_version") + len("coordgen.format_version") + 4
+        self.assertEqual(struct.unpack_from("<I", data, at)[0], 2)
+        struct.pack_into("<I", data, at, 1)
+        path.write_bytes(data)
+
+    def test_old_package_in_the_cache_is_made_again(self):
+        cache = self.folder / "service"
+        Daemon(cache=cache).stop()
+        package, = (cache / "models").glob("*.cgm")
+        good = package.read_bytes()
+        self.old_version(package)
+        daemon = Daemon(cache=cache)
+        with daemon.connect() as connection:
+            self.assertTrue(connection.generate(prompt("Hello", 4, ignore_end=True)).tokens)
+        daemon.stop()
+        self.assertEqual(package.read_bytes(), good)
+
+    def test_old_package_is_refused(self):
+        self.run_import()
+        self.old_version(self.out)
+        daemon = Daemon(model=None, cache=self.folder / "service")
+        with daemon.connect(admin=True) as admin:
+            with self.assertRaises(Refused) as caught:
+                admin.load(str(self.out), 60 * SLOW)
+        self.assertEqual(caught.exception.code, pb.ERROR_CODE_MODEL_CORRUPT)
+        self.assertIn("format version 1, this program reads 2: import the model again", str(caught.exception))
+        daemon.stop()

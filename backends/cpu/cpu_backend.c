@@ -1,38 +1,17 @@
 /*
  * The cpu device: int8 products with an exact int32 sum, rows quantized on the fly with a scale of their own (dynamic-row),
- * float operators in one fixed order, a float16 KV cache. Every instruction set gives the same bits.
+ * float operators in one fixed order, a float16 KV cache. Every instruction set gives the same bits. The products of
+ * weight matrices are in cpu_linear.c.
  */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "backends/backend.h"
-#include "backends/cpu/int8_product.h"
-#include "backends/cpu/row_ops.h"
-#include "base/cleanup.h"
-#include "quant/ggml_type.h"
+#include "backends/cpu/cpu_private.h"
 
 /* Elements below which an element-wise operator is not worth waking a worker for. */
 #define INLINE_VALUES 16384
 #define ALIGN 64
-
-struct BackendLinear {
-    Int8Weights weights;
-    uint32_t rotation_block;
-    AccountedBlock memory; /* tiles, sums, scales, bias */
-};
-
-typedef struct CpuBackend {
-    Backend backend;
-    const RowOps *row_ops;
-    const Int8ProductKernel *product;
-    AccountedBlock quantized; /* int8[rows][width_padded], then f32 scales[rows] */
-    AccountedBlock rotated;   /* f32[n_threads][width]: the row that a worker rotates */
-    size_t max_rows, width, width_padded;
-    AccountedBlock scores; /* f32[n_threads][score_heads()][n_positions]; a head group uses a part */
-    size_t n_heads, n_positions;
-} CpuBackend;
 
 static CpuBackend *cpu(Backend *backend) {
     return (CpuBackend *)backend;
@@ -42,8 +21,7 @@ static size_t align_up(size_t n, size_t alignment) {
     return (n + alignment - 1) / alignment * alignment;
 }
 
-/* Runs inline when the work is small. */
-static void run_rows(Backend *backend, WorkerFn *fn, void *arg, size_t rows, size_t values_per_row) {
+void cpu_run_rows(Backend *backend, WorkerFn *fn, void *arg, size_t rows, size_t values_per_row) {
     if (rows == 1 || rows * values_per_row < INLINE_VALUES)
         fn(arg, 0, rows, 0);
     else
@@ -53,13 +31,14 @@ static void run_rows(Backend *backend, WorkerFn *fn, void *arg, size_t rows, siz
 static Backend *cpu_free(Backend *backend) {
     accounted_block_deinit(&cpu(backend)->quantized);
     accounted_block_deinit(&cpu(backend)->rotated);
+    accounted_block_deinit(&cpu(backend)->expanded);
     accounted_block_deinit(&cpu(backend)->scores);
     free(backend);
     return NULL;
 }
 
 static const char *cpu_kernel(const Backend *backend) {
-    return ((const CpuBackend *)backend)->product->name;
+    return ((const CpuBackend *)backend)->kernels.product->name;
 }
 
 static int reserve_block(Backend *backend, AccountedBlock *block, size_t len_bytes, ErrText *err) {
@@ -78,8 +57,12 @@ static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
     self->width_padded = align_up(shape->width, INT8_TILE_INPUTS);
     self->max_rows = shape->rows;
     self->n_heads = shape->n_heads;
-    r = reserve_block(backend, &self->quantized, shape->rows * (self->width_padded + sizeof(float)), err);
-    return r ? r : reserve_block(backend, &self->rotated, n_threads * self->width * sizeof(float), err);
+    self->expanded_bytes = packed_kernels_scratch_bytes(int8_tiles_for(shape->width));
+    r = reserve_block(backend, &self->quantized, shape->rows * (self->width_padded + sizeof(float) + sizeof(int32_t)),
+                      err);
+    if (!r)
+        r = reserve_block(backend, &self->rotated, n_threads * self->width * sizeof(float), err);
+    return r ? r : reserve_block(backend, &self->expanded, n_threads * self->expanded_bytes, err);
 }
 
 /* Heads whose scores a worker holds at once: enough for some rows of a head group together. */
@@ -102,191 +85,6 @@ static int cpu_reserve_positions(Backend *backend, size_t n_positions, ErrText *
     return r;
 }
 
-/* --- products ------------------------------------------------------------------------------------------------------ */
-
-static BackendLinear *cpu_linear_free(BackendLinear *linear) {
-    if (linear) {
-        accounted_block_deinit(&linear->memory);
-        free(linear);
-    }
-    return NULL;
-}
-DEFINE_CLEANUP(BackendLinear, cpu_linear_free)
-
-typedef struct LayoutLoop {
-    const LinearSource *source;
-    int8_t *tiles;
-    int32_t *sums;
-    _Atomic bool out_of_range;
-} LayoutLoop;
-
-static void layout_blocks(void *arg, size_t begin, size_t end, unsigned int worker) {
-    LayoutLoop *loop = arg;
-    const LinearSource *source = loop->source;
-    size_t last = end * INT8_TILE_OUTPUTS < source->n ? end * INT8_TILE_OUTPUTS : source->n;
-    const int8_t *w = source->data;
-    int smallest = 0;
-
-    for (size_t i = begin * INT8_TILE_OUTPUTS * source->k; i < last * source->k; i++)
-        smallest = w[i] < smallest ? w[i] : smallest;
-    if (smallest < -127)
-        loop->out_of_range = true;
-    int8_weights_layout(w, source->n, source->k, begin, end, loop->tiles, loop->sums);
-}
-
-/* One block of memory a matrix: tiles, then sums, scales and bias, each [n_blocks * 16]. */
-static int cpu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
-    size_t n_blocks = int8_blocks_for(source->n), n_padded = n_blocks * INT8_TILE_OUTPUTS;
-    size_t k_tiles = int8_tiles_for(source->k), tiles_bytes = n_blocks * k_tiles * INT8_TILE_BYTES;
-    _cleanup_(cpu_linear_freep) BackendLinear *linear = NULL;
-    LayoutLoop loop = { .source = source };
-    float *scales, *bias;
-    int r;
-
-    if (source->type != GGML_I8 || !source->scales)
-        return err_set(err, BACKEND_E_WEIGHTS,
-                       "tensor '%s' is not int8: import the model first (coordgenctl model import)", source->name);
-    if (source->packed)
-        return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s' is packed, which this device does not read", source->name);
-    if (!source->n || !source->k || source->k > INT8_K_MAX || source->n > SIZE_MAX / 4 / INT8_K_MAX)
-        return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s' is %zu x %zu, which the int8 products do not take",
-                       source->name, source->n, source->k);
-    linear = calloc(1, sizeof(*linear));
-    if (!linear)
-        return err_set(err, -ENOMEM, "out of memory");
-    r = accounted_block_init(&linear->memory, backend->accounts, ACCOUNT_WEIGHTS,
-                             tiles_bytes + n_padded * (sizeof(int32_t) + 2 * sizeof(float)));
-    if (r)
-        return err_set(err, r < 0 ? r : BACKEND_E_MEMORY, "no memory for the %zu bytes of tensor '%s'", tiles_bytes,
-                       source->name);
-    loop.tiles = linear->memory.data;
-    loop.sums = (int32_t *)(loop.tiles + tiles_bytes);
-    scales = (float *)(loop.sums + n_padded);
-    bias = scales + n_padded;
-    worker_pool_run(backend->pool, layout_blocks, &loop, n_blocks, 1);
-    if (loop.out_of_range)
-        return err_set(err, BACKEND_E_WEIGHTS,
-                       "tensor '%s' holds the value -128; int8 weights are -127..127: import the model again",
-                       source->name);
-    memcpy(scales, source->scales, source->n * sizeof(float));
-    if (source->bias)
-        memcpy(bias, source->bias, source->n * sizeof(float));
-    linear->rotation_block = source->rotation_block;
-    linear->weights = (Int8Weights){
-        .n = source->n,
-        .k = source->k,
-        .k_tiles = k_tiles,
-        .n_blocks = n_blocks,
-        .tiles = loop.tiles,
-        .sums = loop.sums,
-        .scales = scales,
-        .bias = source->bias ? bias : NULL,
-    };
-    *linearp = steal(&linear);
-    return 0;
-}
-
-typedef struct QuantizeLoop {
-    CpuBackend *self;
-    const float *x;
-    size_t k, stride_bytes;
-    uint32_t rotation_block;
-    int8_t *q;
-    float *scales;
-} QuantizeLoop;
-
-static void quantize_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
-    const QuantizeLoop *loop = arg;
-    const RowOps *row_ops = loop->self->row_ops;
-    float *rotated = (float *)loop->self->rotated.data + worker * loop->self->width;
-
-    for (size_t r = begin; r < end; r++) {
-        const float *x = loop->x + r * loop->k;
-
-        if (loop->rotation_block) {
-            memcpy(rotated, x, loop->k * sizeof(*x));
-            row_ops->hadamard(rotated, loop->k, loop->rotation_block);
-            x = rotated;
-        }
-        loop->scales[r] = row_ops->quantize(x, loop->k, loop->stride_bytes, loop->q + r * loop->stride_bytes);
-    }
-}
-
-#define LINEARS_MAX 3
-
-/* Blocks of all matrices in one loop, so that one wait serves them. */
-typedef struct ProductLoop {
-    const Int8ProductKernel *kernel;
-    const BackendLinear *const *linears;
-    size_t n;
-    Int8Rows rows;
-    float *const *y;
-} ProductLoop;
-
-static void product_blocks(void *arg, size_t begin, size_t end, unsigned int worker) {
-    const ProductLoop *loop = arg;
-    size_t first = 0;
-
-    for (size_t i = 0; i < loop->n && first < end; i++) {
-        const Int8Weights *weights = &loop->linears[i]->weights;
-        size_t last = first + weights->n_blocks, from = begin > first ? begin : first, to = end < last ? end : last;
-
-        if (from < to)
-            loop->kernel->fn(weights, &loop->rows, from - first, to - first, loop->y[i], weights->n);
-        first = last;
-    }
-}
-
-static void cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
-                       float *const *y) {
-    CpuBackend *self = cpu(backend);
-    size_t k = linears[0]->weights.k, stride_bytes = linears[0]->weights.k_tiles * INT8_TILE_INPUTS, n_blocks = 0;
-    QuantizeLoop quantize = {
-        .self = self,
-        .x = x,
-        .k = k,
-        .stride_bytes = stride_bytes,
-        .rotation_block = linears[0]->rotation_block,
-        .q = self->quantized.data,
-        .scales = (float *)((int8_t *)self->quantized.data + self->max_rows * self->width_padded),
-    };
-    ProductLoop product = {
-        .kernel = self->product,
-        .linears = linears,
-        .n = n,
-        .rows = { .rows = rows, .stride_bytes = stride_bytes, .x = quantize.q, .scales = quantize.scales },
-        .y = y,
-    };
-
-    assert(n <= LINEARS_MAX && rows <= self->max_rows && stride_bytes <= self->width_padded);
-    for (size_t i = 0; i < n; i++) {
-        assert(linears[i]->weights.k == k && linears[i]->rotation_block == quantize.rotation_block);
-        n_blocks += linears[i]->weights.n_blocks;
-    }
-    run_rows(backend, quantize_rows, &quantize, rows, k);
-    worker_pool_run(backend->pool, product_blocks, &product, n_blocks, 1);
-}
-
-/* The embedding shares the head's int8 rows: integers times the row's scale, rotated back. */
-static void cpu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows,
-                      float factor, float *y) {
-    const Int8Weights *weights = &embedding->weights;
-    const RowOps *row_ops = cpu(backend)->row_ops;
-    int8_t *q = cpu(backend)->quantized.data;
-
-    for (size_t r = 0; r < rows; r++, y += weights->k) {
-        float scale = weights->scales[tokens[r]];
-
-        int8_weights_row(weights, tokens[r], q);
-        for (size_t i = 0; i < weights->k; i++)
-            y[i] = (float)q[i] * scale;
-        if (embedding->rotation_block)
-            row_ops->hadamard(y, weights->k, embedding->rotation_block);
-        if (factor != 1)
-            row_ops->scale(y, factor, weights->k);
-    }
-}
-
 /* --- float operators ----------------------------------------------------------------------------------------------- */
 
 typedef struct NormLoop {
@@ -307,7 +105,7 @@ static void norm_rows(void *arg, size_t begin, size_t end, unsigned int worker) 
 static void cpu_norm(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n, float *y) {
     NormLoop loop = { .row_ops = cpu(backend)->row_ops, .x = x, .w = w, .eps = eps, .n = n, .y = y };
 
-    run_rows(backend, norm_rows, &loop, rows, n);
+    cpu_run_rows(backend, norm_rows, &loop, rows, n);
 }
 
 typedef struct RopeLoop {
@@ -337,7 +135,7 @@ static void cpu_rope(Backend *backend, float *x, const float *cos, const float *
                       .head_size = head_size,
                       .n_rot = n_rot };
 
-    run_rows(backend, rope_rows, &loop, rows, n_heads * head_size);
+    cpu_run_rows(backend, rope_rows, &loop, rows, n_heads * head_size);
 }
 
 #define ATTENTION_ROWS_MAX 8
@@ -423,7 +221,7 @@ static void cpu_gated(Backend *backend, float *gate, const float *up, size_t row
     const RowOps *row_ops = cpu(backend)->row_ops;
     GatedLoop loop = { .fn = gelu ? row_ops->gelu_mul : row_ops->silu_mul, .gate = gate, .up = up, .n = n };
 
-    run_rows(backend, gated_rows, &loop, rows, n);
+    cpu_run_rows(backend, gated_rows, &loop, rows, n);
 }
 
 static void cpu_add(Backend *backend, float *x, const float *y, size_t rows, size_t n) {
@@ -456,7 +254,7 @@ int backend_cpu_new(Backend **backendp, uint32_t features, WorkerPool *pool, Acc
         return err_set(err, -ENOMEM, "out of memory");
     made->backend = (Backend){ .ops = &cpu_ops, .pool = pool, .accounts = accounts };
     made->row_ops = row_ops_select(features);
-    made->product = int8_product_select(features);
+    made->kernels = packed_kernels_select(features);
     *backendp = &made->backend;
     return 0;
 }

@@ -1,0 +1,295 @@
+/* Matrices of the cpu device: a packed one gives the bits of the int8 one that it unpacks to, in products (alone and
+ * beside int8 matrices of the same input) and in embedding rows, with every subset of the machine's instructions and with
+ * threads; what is refused, with its text; and what the account of the weights says. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backends/backend.h"
+#include "base/cleanup.h"
+#include "base/cpu.h"
+#include "quant/ggml_type.h"
+#include "quant/grid.h"
+#include "quant/pack.h"
+#include "test/unit/model_maker.h"
+
+enum {
+    ROWS_MAX = 33
+};
+
+static uint64_t seed;
+
+static size_t draw(size_t n) {
+    return (size_t)(test_random(&seed) % n);
+}
+
+typedef struct Matrix {
+    size_t n, k;
+    int8_t *bits, *q;
+    float *scales, *bias;
+    PackPlan plan;
+    uint8_t *packed;
+    uint32_t rotation_block;
+} Matrix;
+
+/* widths 1..8: all alike; 0: mixed. */
+static void matrix_init(Matrix *matrix, size_t n, size_t k, int widths, uint32_t rotation_block) {
+    *matrix = (Matrix){ .n = n, .k = k, .rotation_block = rotation_block };
+    matrix->bits = malloc(n);
+    matrix->q = malloc(n * k);
+    matrix->scales = malloc(n * sizeof(float));
+    matrix->bias = malloc(n * sizeof(float));
+    assert_true(matrix->bits && matrix->q && matrix->scales && matrix->bias);
+    for (size_t i = 0; i < n; i++) {
+        matrix->bits[i] = (int8_t)(widths ? widths : 1 + (int)draw(8));
+        matrix->scales[i] = (float)(draw(1000) + 1) * 3e-5f;
+        matrix->bias[i] = (float)draw(1000) * 0.01f - 5;
+        for (size_t c = 0; c < k; c++)
+            matrix->q[i * k + c] =
+                (int8_t)(matrix->bits[i] == 8 ? (int)draw(255) - 127
+                                              : grid_level((int)draw((size_t)1 << matrix->bits[i]), matrix->bits[i]));
+    }
+    assert_int_equal(pack_plan_init(&matrix->plan, matrix->bits, n, k), 0);
+    matrix->packed = aligned_alloc(64, matrix->plan.offsets[matrix->plan.n_blocks]);
+    assert_non_null(matrix->packed);
+    for (size_t block = 0; block < matrix->plan.n_blocks; block++)
+        pack_block(&matrix->plan, block, matrix->q, matrix->packed);
+}
+
+static void matrix_deinit(Matrix *matrix) {
+    free(matrix->bits);
+    free(matrix->q);
+    free(matrix->scales);
+    free(matrix->bias);
+    free(matrix->packed);
+    pack_plan_deinit(&matrix->plan);
+}
+
+static LinearSource source_of(const Matrix *matrix, bool packed, bool with_bias) {
+    return (LinearSource){
+        .name = "blk.0.test.weight",
+        .n = matrix->n,
+        .k = matrix->k,
+        .type = GGML_I8,
+        .data = packed ? NULL : matrix->q,
+        .scales = matrix->scales,
+        .packed = packed ? matrix->packed : NULL,
+        .bits = packed ? matrix->bits : NULL,
+        .rotation_block = matrix->rotation_block,
+        .bias = with_bias ? matrix->bias : NULL,
+    };
+}
+
+typedef struct Device {
+    AccountTable accounts;
+    WorkerPool *pool;
+    Backend *backend;
+} Device;
+
+static void device_init(Device *device, uint32_t features, unsigned int n_threads, size_t width) {
+    const BackendShape shape = { .rows = ROWS_MAX, .width = width, .n_vocab = 1, .n_heads = 1 };
+
+    account_table_init(&device->accounts);
+    assert_int_equal(worker_pool_new(&device->pool, n_threads), 0);
+    assert_int_equal(backend_cpu_new(&device->backend, features, device->pool, &device->accounts, NULL), 0);
+    assert_int_equal(device->backend->ops->reserve(device->backend, &shape, NULL), 0);
+}
+
+static void device_deinit(Device *device) {
+    backend_free(device->backend);
+    worker_pool_free(device->pool);
+    for (int id = 0; id < _ACCOUNT_N; id++)
+        assert_int_equal(atomic_load(&device->accounts.used_bytes[id]), 0);
+}
+
+static BackendLinear *linear_of(Device *device, const Matrix *matrix, bool packed, bool with_bias) {
+    const LinearSource source = source_of(matrix, packed, with_bias);
+    BackendLinear *linear = NULL;
+
+    assert_int_equal(device->backend->ops->linear_new(device->backend, &linear, &source, NULL), 0);
+    return linear;
+}
+
+/* Three matrices of one input as int8, then all packed, then the middle one alone packed. */
+static void check_products(Device *device, const Matrix matrices[3], size_t rows, bool with_bias) {
+    static const bool ways[][3] = { { false, false, false }, { true, true, true }, { false, true, false } };
+    const BackendOps *ops = device->backend->ops;
+    _cleanup_(freep) float *x = malloc(rows * matrices[0].k * sizeof(float));
+    float *y[ARRAY_LEN(ways)][3];
+
+    assert_non_null(x);
+    for (size_t i = 0; i < rows * matrices[0].k; i++)
+        x[i] = test_random_normal(&seed);
+    for (size_t way = 0; way < ARRAY_LEN(ways); way++) {
+        BackendLinear *linears[3];
+
+        for (size_t m = 0; m < 3; m++) {
+            linears[m] = linear_of(device, &matrices[m], ways[way][m], with_bias);
+            y[way][m] = malloc(rows * matrices[m].n * sizeof(float));
+            assert_non_null(y[way][m]);
+        }
+        ops->linear(device->backend, (const BackendLinear *const *)linears, 3, x, rows, y[way]);
+        for (size_t m = 0; m < 3; m++) {
+            assert_memory_equal(y[way][m], y[0][m], rows * matrices[m].n * sizeof(float));
+            ops->linear_free(linears[m]);
+        }
+    }
+    for (size_t way = 0; way < ARRAY_LEN(ways); way++)
+        for (size_t m = 0; m < 3; m++)
+            free(y[way][m]);
+}
+
+static void test_cpu_linear_products(void **state) {
+    static const size_t row_list[] = { 1, 2, 5, 13, ROWS_MAX };
+    const uint32_t all = cpu_features();
+
+    for (uint32_t sub = 0;; sub = (sub - all) & all) {
+        for (unsigned int n_threads = 1; n_threads <= 3; n_threads += 2)
+            for (size_t i = 0; i < ARRAY_LEN(row_list); i++) {
+                const size_t k = i % 2 ? 192 : 230;
+                Matrix matrices[3];
+                Device device;
+
+                device_init(&device, sub, n_threads, k);
+                for (size_t m = 0; m < 3; m++)
+                    matrix_init(&matrices[m], 1 + draw(200), k, (int)draw(9), i % 2 ? 64 : 0);
+                check_products(&device, matrices, row_list[i], i % 2);
+                for (size_t m = 0; m < 3; m++)
+                    matrix_deinit(&matrices[m]);
+                device_deinit(&device);
+            }
+        if (sub == all)
+            break;
+    }
+}
+
+/* Every row of the embedding. */
+static void test_cpu_linear_embed(void **state) {
+    for (int widths = 0; widths <= 8; widths++) {
+        const size_t n = 1 + draw(150), k = widths % 2 ? 128 : 75;
+        const float factor = widths % 3 ? 1 : 2.5f;
+        BackendLinear *int8, *packed;
+        uint32_t tokens[ROWS_MAX];
+        Matrix matrix;
+        Device device;
+
+        device_init(&device, widths % 2 ? cpu_features() : 0, 1, k);
+        matrix_init(&matrix, n, k, widths, widths % 2 ? 64 : 0);
+        int8 = linear_of(&device, &matrix, false, false);
+        packed = linear_of(&device, &matrix, true, false);
+        for (size_t first = 0; first < n; first += ROWS_MAX) {
+            _cleanup_(freep) float *expected = malloc(ROWS_MAX * k * sizeof(float)),
+                                   *y = malloc(ROWS_MAX * k * sizeof(float));
+            size_t rows = n - first < ROWS_MAX ? n - first : ROWS_MAX;
+
+            assert_true(expected && y);
+            for (size_t r = 0; r < rows; r++)
+                tokens[r] = (uint32_t)(n - 1 - first - r);
+            device.backend->ops->embed(device.backend, int8, tokens, rows, factor, expected);
+            device.backend->ops->embed(device.backend, packed, tokens, rows, factor, y);
+            assert_memory_equal(y, expected, rows * k * sizeof(float));
+        }
+        device.backend->ops->linear_free(int8);
+        device.backend->ops->linear_free(packed);
+        matrix_deinit(&matrix);
+        device_deinit(&device);
+    }
+}
+
+/* The account grows by the packed bytes and little more, and by a quarter of the int8 bytes at 2 bits. */
+static void test_cpu_linear_account(void **state) {
+    const size_t n = 320, k = 1024;
+    BackendLinear *linear;
+    uint64_t used_bytes;
+    Matrix matrix;
+    Device device;
+
+    device_init(&device, cpu_features(), 1, k);
+    matrix_init(&matrix, n, k, 2, 0);
+    linear = linear_of(&device, &matrix, true, true);
+    used_bytes = atomic_load(&device.accounts.used_bytes[ACCOUNT_WEIGHTS]);
+    assert_true(used_bytes >= n * k / 4 && used_bytes <= n * k / 4 + 32 * n);
+    device.backend->ops->linear_free(linear);
+    assert_int_equal(atomic_load(&device.accounts.used_bytes[ACCOUNT_WEIGHTS]), 0);
+    matrix_deinit(&matrix);
+    device_deinit(&device);
+}
+
+static void expect_refusal(Device *device, const LinearSource *source, int expected, const char *part) {
+    BackendLinear *linear = NULL;
+    ErrText err = { 0 };
+
+    assert_int_equal(device->backend->ops->linear_new(device->backend, &linear, source, &err), expected);
+    assert_null(linear);
+    assert_non_null(strstr(err.text, "blk.0.test.weight"));
+    if (!strstr(err.text, part))
+        fail_msg("'%s' does not say '%s'", err.text, part);
+    assert_int_equal(atomic_load(&device->accounts.used_bytes[ACCOUNT_WEIGHTS]), 0);
+}
+
+static void test_cpu_linear_refusals(void **state) {
+    static const int8_t wrong[] = { 0, 9, -1, 127 };
+    LinearSource source;
+    Matrix matrix;
+    Device device;
+
+    device_init(&device, cpu_features(), 1, 100);
+    matrix_init(&matrix, 40, 100, 8, 0);
+    for (size_t i = 0; i < sizeof(wrong); i++) {
+        matrix.bits[37] = wrong[i];
+        source = source_of(&matrix, true, false);
+        expect_refusal(&device, &source, BACKEND_E_WEIGHTS, "channel 37 is");
+        expect_refusal(&device, &source, BACKEND_E_WEIGHTS, "import the model again");
+        matrix.bits[37] = 8;
+    }
+    source = source_of(&matrix, true, false);
+    source.bits = NULL;
+    expect_refusal(&device, &source, BACKEND_E_WEIGHTS, "bits wide");
+    source = source_of(&matrix, true, false);
+    source.scales = NULL;
+    expect_refusal(&device, &source, BACKEND_E_WEIGHTS, "is not int8");
+    source = source_of(&matrix, true, false);
+    source.k = 131073;
+    expect_refusal(&device, &source, BACKEND_E_WEIGHTS, "40 x 131073");
+    source = source_of(&matrix, true, false);
+    source.n = (size_t)INT32_MAX + 1;
+    expect_refusal(&device, &source, BACKEND_E_WEIGHTS, "do not take");
+    /* Code 0 of 8 bits: weight (39, 99), in the last tile of the last block. */
+    {
+        uint8_t codes[PACK_TILE_WEIGHTS], *tile = matrix.packed + matrix.plan.offsets[2] + 1024;
+
+        unpack_tile(tile, 8, codes);
+        codes[(99 - 64) / 4 * 64 + (39 - 32) * 4 + 99 % 4] = 0;
+        pack_tile(codes, 8, tile);
+    }
+    source = source_of(&matrix, true, false);
+    expect_refusal(&device, &source, BACKEND_E_WEIGHTS, "-128");
+    matrix_deinit(&matrix);
+    matrix_init(&matrix, 40, 100, 0, 0);
+    device.accounts.limit_bytes[ACCOUNT_WEIGHTS] = 1000;
+    source = source_of(&matrix, true, false);
+    expect_refusal(&device, &source, BACKEND_E_MEMORY, "no memory");
+    matrix_deinit(&matrix);
+    device_deinit(&device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cpu_linear_products),
+        cmocka_unit_test(test_cpu_linear_embed),
+        cmocka_unit_test(test_cpu_linear_account),
+        cmocka_unit_test(test_cpu_linear_refusals),
+    };
+    const char *env = getenv("TEST_SEED");
+
+    seed = env ? strtoull(env, NULL, 0) : 20240607;
+    printf("seed %llu (TEST_SEED sets another)\n", (unsigned long long)seed);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -33,6 +33,9 @@ NEON_INLINE void panel(const Int8Weights *weights, const Int8Rows *rows, size_t 
         for (int quad = 0; quad < 4; quad += 2, w += 2 * INT8_TILE_OUTPUTS * 4)
             UNROLL
         for (size_t c = 0; c < 4; c++) {
+            /* Loads stay where they stand: the compiler would rather have all at once, and has no registers. */
+            __asm__ volatile("" : : : "memory");
+
             const int8x16_t w0 = vld1q_s8(w + 16 * c), w1 = vld1q_s8(w + INT8_TILE_OUTPUTS * 4 + 16 * c);
 
             UNROLL

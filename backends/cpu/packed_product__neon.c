@@ -1,0 +1,2 @@
+#define PACKED_PRODUCT_NAME packed_product__neon
+#include "backends/cpu/packed_product_neon_impl.h"

@@ -6,9 +6,12 @@
 #include "backends/cpu/int8_product.h"
 #include "backends/cpu/rope_table.h"
 #include "engine/sampler.h"
+#include "quant/bit_allocation.h"
+#include "quant/relative_error.h"
 #include "quant/rotate.h"
 #include "quant/round.h"
 #include "quant/scale_search.h"
+#include "quant/smoothing.h"
 
 /* FNV-1a of 64 bits. */
 #define HASH_START 0xcbf29ce484222325u
@@ -231,6 +234,45 @@ static void test_golden_bits_weights(void **state) {
     expect_hash("every build", "scale_search", searched, 0xf1efb21394b9e7c4);
 }
 
+/* What the edgeflow recipe makes of inputs of which some channels are large: widths, factors, alpha. */
+static void test_golden_bits_smoothing(void **state) {
+    enum {
+        N_CHANNELS = 40
+    };
+    static float w[N_CHANNELS * N_MAX], rows[N_CHANNELS * N_MAX], maxima[N_MAX], factors[N_MAX];
+    const SmoothingLinear linear = { w, N_CHANNELS, NULL };
+    SmoothingGroup group = { rows, N_CHANNELS, N_MAX, maxima, &linear, 1, 5, false };
+    uint64_t peaks = HASH_START, widths = HASH_START, smoothed = HASH_START;
+    double peak[N_CHANNELS], alpha, error;
+    int8_t bits[N_CHANNELS];
+    WorkerPool *pool;
+
+    row_ops_seed = 79;
+    fill(w, N_CHANNELS * N_MAX, 2);
+    fill(rows, N_CHANNELS * N_MAX, 2);
+    for (size_t i = 0; i < N_CHANNELS * N_MAX; i++)
+        rows[i] *= i % N_MAX % 37 == 3 ? 40 : 1;
+    for (size_t i = 0; i < N_CHANNELS; i++)
+        assert_true(relative_error_peak(w + i * N_MAX, N_MAX, &peak[i]));
+    peaks = hash_of(peaks, peak, sizeof(peak));
+    for (double average = 1; average <= 8; average += 0.375) {
+        assert_int_equal(bit_allocation_tensor(peak, N_CHANNELS, average, bits), 0);
+        widths = hash_of(widths, bits, sizeof(bits));
+    }
+    smoothing_maxima(rows, N_CHANNELS, N_MAX, maxima);
+    assert_int_equal(worker_pool_new(&pool, 2), 0);
+    for (; group.average_bits <= 8; group.average_bits += 0.75) {
+        assert_int_equal(smoothing_search(&group, pool, &alpha, factors), 0);
+        assert_true(alpha > 0);
+        assert_int_equal(smoothing_error(&group, factors, pool, &error), 0);
+        smoothed = hash_of(hash_of(smoothed, factors, sizeof(factors)), &error, sizeof(error));
+    }
+    worker_pool_free(pool);
+    expect_hash("every build", "relative_error_peak", peaks, 0xf2193fa125a549d3);
+    expect_hash("every build", "bit_allocation_tensor", widths, 0x0fb167e7566d80c2);
+    expect_hash("every build", "smoothing_search", smoothed, 0x00714d2df6ba05a4);
+}
+
 static void test_golden_bits_sampler(void **state) {
     uint64_t hash = HASH_START;
     SamplerCandidate scratch[N_MAX];
@@ -253,11 +295,11 @@ static void test_golden_bits_sampler(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_bits_sums),     cmocka_unit_test(test_golden_bits_exp),
-        cmocka_unit_test(test_golden_bits_gates),    cmocka_unit_test(test_golden_bits_rope),
-        cmocka_unit_test(test_golden_bits_quantize), cmocka_unit_test(test_golden_bits_attention),
-        cmocka_unit_test(test_golden_bits_products), cmocka_unit_test(test_golden_bits_weights),
-        cmocka_unit_test(test_golden_bits_sampler),
+        cmocka_unit_test(test_golden_bits_sums),      cmocka_unit_test(test_golden_bits_exp),
+        cmocka_unit_test(test_golden_bits_gates),     cmocka_unit_test(test_golden_bits_rope),
+        cmocka_unit_test(test_golden_bits_quantize),  cmocka_unit_test(test_golden_bits_attention),
+        cmocka_unit_test(test_golden_bits_products),  cmocka_unit_test(test_golden_bits_weights),
+        cmocka_unit_test(test_golden_bits_smoothing), cmocka_unit_test(test_golden_bits_sampler),
     };
 
     row_ops_begin(77);

@@ -16,7 +16,7 @@
 #define JOURNAL_MAX_BYTES (256u << 20)
 
 /* Not a string: no NUL at the end. */
-static const char journal_magic[16] __attribute__((nonstring)) = "coordgen-import\n";
+static const char journal_magic[16] = "coordgen-import\n";
 
 typedef struct JournalHeader {
     char magic[16];

@@ -13,7 +13,7 @@ LIB_BENCH := $(OBJ)/libbench.a
 $(LIB_BENCH): $(BENCH_HELP) ; $(archive)
 BENCH_BIN := $(patsubst test/bench/bench_%.c,$(BUILD)/bin/bench-%,$(filter test/bench/bench_%,$(call src,test/bench)))
 $(BUILD)/bin/bench-%: $(OBJ)/test/bench/bench_%.o $(LIB_BENCH) $(LIB_CORE) $(LIB_BASE)
-	$(call link,$(JANSSON_LIBS) $(BASE_LIBS))
+	$(call link,$(BLAS_LIBS) $(JANSSON_LIBS) $(BASE_LIBS))
 
 $(OBJ)/test/%.o: CFLAGS += -UNDEBUG
 $(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_BENCH) $(ALL_LIBS)

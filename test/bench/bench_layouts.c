@@ -267,16 +267,6 @@ static int usage(FILE *to, int code) {
     return code;
 }
 
-/* Whole number in [least, most], or -1. */
-static long number(const char *text, long least, long most) {
-    char *end;
-    long value;
-
-    errno = 0;
-    value = strtol(text, &end, 10);
-    return errno || end == text || *end || value < least || value > most ? -1 : value;
-}
-
 int main(int argc, char **argv) {
     static const struct option long_options[] = {
         { "json", no_argument, NULL, 'j' },         { "csv", no_argument, NULL, 'c' },
@@ -314,7 +304,7 @@ int main(int argc, char **argv) {
             break;
         case 'r':
         case 'm':
-            value = number(optarg, option == 'r' ? 1 : 8, option == 'r' ? ROUNDS_MAX : 4096);
+            value = machine_number(optarg, option == 'r' ? 1 : 8, option == 'r' ? ROUNDS_MAX : 4096);
             if (value < 0)
                 return usage(stderr, 2);
             if (option == 'r')

@@ -1,5 +1,6 @@
 #include "test/bench/machine.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,4 +121,13 @@ static int compare(const void *a, const void *b) {
 double machine_median(double *values, size_t n) {
     qsort(values, n, sizeof(*values), compare);
     return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+long machine_number(const char *text, long least, long most) {
+    char *end;
+    long value;
+
+    errno = 0;
+    value = strtol(text, &end, 10);
+    return errno || end == text || *end || value < least || value > most ? -1 : value;
 }

@@ -18,5 +18,7 @@ void machine_name(char *name, size_t name_size);
 
 /* Middle of n values, which it sorts; the mean of the two middle ones when n is even. */
 double machine_median(double *values, size_t n);
+/* An option's value: a whole number in [least, most], or -1. */
+long machine_number(const char *text, long least, long most);
 
 #endif

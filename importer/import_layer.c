@@ -280,11 +280,18 @@ static int read_weights(const Import *import, const ImportTensor *tensor, ErrTex
     return 0;
 }
 
-/**
- * import_layer_read_back() - the integers, scales and vectors of a layer that was written
- * @index: import_layer_begin() was called; of layer 0 the q are allocated here
- */
-int import_layer_read_back(Import *import, size_t index, ErrText *err) {
+/* The integers of a layer that was written. import_layer_begin() was called; of layer 0 the q are allocated here. */
+int import_layer_read_integers(Import *import, size_t index, ErrText *err) {
+    int r = 0;
+
+    for (size_t i = 0; !r && i < import->plan.n_tensors; i++)
+        if (import->plan.tensors[i].layer == index && import->plan.tensors[i].linear)
+            r = read_weights(import, &import->plan.tensors[i], err);
+    return r;
+}
+
+/* The scales and vectors of a layer that was written; import_layer_begin() was called. */
+int import_layer_read_floats(Import *import, size_t index, ErrText *err) {
     int r = 0;
 
     for (size_t i = 0; !r && i < import->plan.n_tensors; i++) {
@@ -292,13 +299,10 @@ int import_layer_read_back(Import *import, size_t index, ErrText *err) {
 
         if (tensor->layer != index)
             continue;
-        if (tensor->vector) {
-            r = read_at(import, tensor->vector->values, tensor->weight_bytes, tensor->offset, err);
-            continue;
-        }
-        r = read_weights(import, tensor, err);
-        if (!r)
+        if (tensor->linear)
             r = read_at(import, tensor->linear->scales, tensor->linear->n * sizeof(float), tensor->scales_offset, err);
+        else
+            r = read_at(import, tensor->vector->values, tensor->weight_bytes, tensor->offset, err);
     }
     return r;
 }

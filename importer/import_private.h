@@ -148,7 +148,8 @@ void import_layer_end(Import *import, size_t index);
 int import_outside_write(Import *import, ErrText *err);
 /* Packs and writes what the method has made; of layer 0 the vectors only. */
 int import_layer_write(Import *import, size_t index, ErrText *err);
-int import_layer_read_back(Import *import, size_t index, ErrText *err);
+int import_layer_read_integers(Import *import, size_t index, ErrText *err);
+int import_layer_read_floats(Import *import, size_t index, ErrText *err);
 
 /* --- import_work.c ------------------------------------------------------------------------------------------------ */
 

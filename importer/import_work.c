@@ -189,7 +189,7 @@ static int make_layer(Import *import, void *state, size_t index, ErrText *err) {
     if (!r && !index)
         r = import_outside_write(import, err);
     if (!r && !index && method->sees_outside)
-        r = import_layer_read_back(import, index, err);
+        r = import_layer_read_integers(import, index, err);
     if (!r)
         r = method->quantize(state, &import->model, &import->plan.layers[index], err);
     return r ? r : import_layer_write(import, index, err);
@@ -215,8 +215,10 @@ static int skip_layer(Import *import, void *state, size_t index, ErrText *err) {
     if (!method->skip)
         return 0;
     r = import_layer_begin(import, index, err);
+    if (!r)
+        r = import_layer_read_floats(import, index, err);
     if (!r && (index || method->sees_outside))
-        r = import_layer_read_back(import, index, err);
+        r = import_layer_read_integers(import, index, err);
     return r ? r : method->skip(state, &import->model, &import->plan.layers[index], err);
 }
 
@@ -381,7 +383,7 @@ static unsigned int threads_allowed(unsigned int n_threads) {
 int import_work(Import *import, ErrText *err) {
     const ImportOptions *options = &import->options;
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
-    size_t n_kept;
+    ErrText told;
     int r;
 
     r = worker_pool_new(&pool, threads_allowed(options->n_threads));
@@ -410,11 +412,9 @@ int import_work(Import *import, ErrText *err) {
                    ? err_set(err, r, "%s: the import was cancelled: nothing is left behind", import->source.path)
                    : r;
     }
-    n_kept = import_journal_n(import->journal) - 1;
-    if (r == IMPORT_E_CANCELLED)
-        err_set(err, r,
-                "%s: the import was cancelled; %zu of %zu layers are kept in %s: run the same command again to go on, "
-                "or with --discard to remove them",
-                import->source.path, n_kept, import->plan.n_layers, import->part.path);
-    return r;
+    told = err ? *err : (ErrText){ "" };
+    return err_set(err, r,
+                   "%s; %zu of %zu layers are kept in %s: run the same command again to go on, or with --discard "
+                   "to remove them",
+                   told.text, import_journal_n(import->journal) - 1, import->plan.n_layers, import->part.path);
 }

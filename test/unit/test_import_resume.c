@@ -100,6 +100,7 @@ static void test_import_resume_cancelled_early(void **state) {
 typedef struct Witness {
     uint64_t sums[N_LAYERS + 1];
     size_t n_allocated, n_quantized, n_skipped;
+    bool sees_outside;
     unsigned int sleep_ms; /* in the first layer */
 } Witness;
 
@@ -111,7 +112,7 @@ static uint64_t sum_of(const ImportLayer *layer) {
     for (size_t i = 0; i < layer->n_linears; i++) {
         const ImportLinear *linear = &layer->linears[i];
 
-        for (size_t j = 0; j < linear->n * linear->k; j++)
+        for (size_t j = 0; linear->q && j < linear->n * linear->k; j++)
             sum = sum * 31 + (uint64_t)(linear->q[j] + 128);
         for (size_t j = 0; j < linear->n; j++)
             sum = sum * 31 + f32_to_bits(linear->scales[j]) + (uint64_t)linear->bits[j];
@@ -137,6 +138,11 @@ static int witness_quantize(void *state, const ImportModel *model, const ImportL
     if (r)
         return r;
     witness.n_quantized++;
+    for (size_t i = 0; i < layer->n_linears; i++)
+        assert_true(layer->linears[i].q || (layer->layer < 0 && !witness.sees_outside));
+    for (size_t i = 0; i < layer->n_vectors; i++) /* float32 in these models */
+        assert_memory_equal(layer->vectors[i].values, layer->vectors[i].source->data,
+                            layer->vectors[i].n * sizeof(float));
     if (witness.sleep_ms && !layer->layer)
         (void)usleep(witness.sleep_ms * 1000);
     for (size_t i = 0; i < layer->n_vectors; i++)
@@ -158,7 +164,7 @@ static ImportMethod witness_method(void) {
     method.quantize = witness_quantize;
     method.skip = witness_skip;
     method.sees_outside = true;
-    witness = (Witness){ 0 };
+    witness = (Witness){ .sees_outside = true };
     return method;
 }
 
@@ -241,6 +247,21 @@ static void test_import_resume_cancelled(void **state) {
 }
 
 /* While the layers that are there are checked. */
+/* A method that does not ask for the integers of the embedding gets the rest of that layer all the same. */
+static void test_import_resume_embedding_unseen(void **state) {
+    ImportFixture *fixture = *state;
+    ImportMethod method = witness_method();
+    char hash[SHA256_HEX_BYTES];
+
+    method.sees_outside = witness.sees_outside = false;
+    make_larger_source(fixture);
+    fixture->options.method = &method;
+    undisturbed(fixture, hash);
+    cancel_after(fixture, 2);
+    expect_resumed(fixture, 2, hash);
+    assert_int_equal(witness.n_skipped, 2);
+}
+
 static void test_import_resume_cancelled_in_resume(void **state) {
     ImportFixture *fixture = *state;
     Interrupt at = { .stage = IMPORT_STAGE_RESUME, .n_layers = 2 };
@@ -637,21 +658,14 @@ static void test_import_resume_cache_cleaned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_import_resume_cancelled_early),
-        WITH_FOLDER(test_import_resume_cancelled),
-        WITH_FOLDER(test_import_resume_cancelled_in_resume),
-        WITH_FOLDER(test_import_resume_other_settings),
-        WITH_FOLDER(test_import_resume_damaged),
-        WITH_FOLDER(test_import_resume_not_our_file),
-        WITH_FOLDER(test_import_resume_source_changes),
-        WITH_FOLDER(test_import_resume_source_shrinks),
-        WITH_FOLDER(test_import_resume_write_fails),
-        WITH_FOLDER(test_import_resume_file_size_limit),
-        WITH_FOLDER(test_import_resume_disk_full),
-        WITH_FOLDER(test_import_resume_killed),
-        WITH_FOLDER(test_import_resume_two_at_once),
-        WITH_FOLDER(test_import_resume_other_dies),
-        WITH_FOLDER(test_import_resume_discard),
+        WITH_FOLDER(test_import_resume_cancelled_early),  WITH_FOLDER(test_import_resume_cancelled),
+        WITH_FOLDER(test_import_resume_embedding_unseen), WITH_FOLDER(test_import_resume_cancelled_in_resume),
+        WITH_FOLDER(test_import_resume_other_settings),   WITH_FOLDER(test_import_resume_damaged),
+        WITH_FOLDER(test_import_resume_not_our_file),     WITH_FOLDER(test_import_resume_source_changes),
+        WITH_FOLDER(test_import_resume_source_shrinks),   WITH_FOLDER(test_import_resume_write_fails),
+        WITH_FOLDER(test_import_resume_file_size_limit),  WITH_FOLDER(test_import_resume_disk_full),
+        WITH_FOLDER(test_import_resume_killed),           WITH_FOLDER(test_import_resume_two_at_once),
+        WITH_FOLDER(test_import_resume_other_dies),       WITH_FOLDER(test_import_resume_discard),
         WITH_FOLDER(test_import_resume_cache_cleaned),
     };
 

@@ -233,6 +233,15 @@ class Space(ImportCase):
 class Served(ImportCase):
     """Packages that the service loads."""
 
+    def test_packed_package(self):
+        self.run_import("--bits", 4.5, "--embedding-bits", 6)
+        daemon = Daemon(model=self.out, cache=self.folder / "service")
+        with daemon.connect() as connection:
+            one = connection.generate(prompt("Name three colours.", 24, ignore_end=True)).tokens
+            self.assertEqual(len(one), 24)
+            self.assertEqual(connection.generate(prompt("Name three colours.", 24, ignore_end=True)).tokens, one)
+        daemon.stop()
+
     def old_version(self, path):
         """Makes a package one of format version 1."""
         data = bytearray(path.read_bytes())

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "eval/eval.h"
+#include "eval/recipe_spec.h"
 
 static const char help[] =
     "coordgen-eval VERB [FILE] --model MODEL [OPTION...]\n"
@@ -19,6 +20,7 @@ static const char help[] =
     "  perplexity --file TEXT windows of a text, the second half of each scored\n"
     "  mcq FILE.jsonl         multiple choice by the log-likelihood of the continuations\n"
     "  cloze FILE.jsonl       whether the last word of a text comes by itself, and its perplexity\n"
+    "  quant-table            packages of several recipes: bytes, perplexity, accuracy, import time\n"
     "  matrix                 bit-exactness over chunk sizes, instruction sets, threads and company\n"
     "\n"
     "Options\n"
@@ -27,7 +29,11 @@ static const char help[] =
     "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA\n"
     "      --threads N        threads that compute (default: the processors)\n"
     "      --chunk N          tokens of a prefill step (default 256)\n"
-    "      --no-rotation      import a .gguf without rotating its weights (to see what rotation brings)\n"
+    "      --recipe SPEC      how a .gguf is imported: NAME[:BITS][:SWITCH...], e.g. int8 (default), int8:4.5,\n"
+    "                         compensated:4:-rotation; a SWITCH is + or - rotation, scale-search, smoothing,\n"
+    "                         compensation, or allocation=HOW, embedding-bits=N, budget-bytes=N\n"
+    "      --no-rotation      as --recipe int8:8:-rotation\n"
+    "      --calibration FILE a text for recipes that need one (default: coordgen's own)\n"
     "      --json[=HOW]       report as JSON: pretty (default), short, off\n"
     "      --tolerance X      logits: share of the rms (default 2e-4 reference, 0.5 cpu)\n"
     "                         perplexity with --expect: relative (default 1e-4 reference, 5e-3 cpu)\n"
@@ -38,9 +44,17 @@ static const char help[] =
     "      --windows N        perplexity: how many from the start (default: all that fit)\n"
     "      --expect FILE      perplexity: golden values to compare with\n"
     "      --name NAME        perplexity: the model's entry in that file\n"
-    "      --limit N          mcq, cloze: the first N rows (default: all)\n"
-    "      --normalise HOW    mcq: log-likelihoods a byte of the continuation (bytes), as they are (none), or by the\n"
-    "                         row's set (auto, the default): none for winogrande, bytes for others\n"
+    "      --limit N          mcq, cloze, quant-table: the first N rows of questions (default: all)\n"
+    "      --normalise HOW    mcq, quant-table: log-likelihoods a byte of the continuation (bytes), as they are (none),\n"
+    "                         or by the row's set (auto, the default): none for winogrande, bytes for others\n"
+    "      --rows SPEC,...    quant-table: recipes, after a first row in float; as --recipe has them\n"
+    "      --mcq FILE         quant-table: questions as mcq has them; up to 8 times. --file TEXT with --windows: its\n"
+    "                         perplexity\n"
+    "      --work-dir DIR     quant-table: where packages are kept\n"
+    "      --save FILE.json   quant-table: where results are kept, so that the same command goes on after what is\n"
+    "                         done (default: DIR/NAME.quant-table.json)\n"
+    "      --plot FILE.svg    quant-table: perplexity against bytes\n"
+    "      --drop-packages    quant-table: remove a package when its row is done\n"
     "      --tokens N         matrix: output tokens of each run (default 200)\n"
     "      --full             matrix: every instruction set with every chunk size and thread count\n"
     "      --verbose          log to stderr\n"
@@ -63,6 +77,14 @@ enum {
     OPT_NO_ROTATION,
     OPT_EXPECT,
     OPT_NAME,
+    OPT_RECIPE,
+    OPT_CALIBRATION,
+    OPT_ROWS,
+    OPT_MCQ,
+    OPT_WORK_DIR,
+    OPT_SAVE,
+    OPT_PLOT,
+    OPT_DROP_PACKAGES,
     OPT_LIMIT,
     OPT_NORMALISE,
     OPT_TOKENS,
@@ -87,6 +109,14 @@ static const struct option long_options[] = {
     { "windows", required_argument, NULL, OPT_WINDOWS },
     { "expect", required_argument, NULL, OPT_EXPECT },
     { "name", required_argument, NULL, OPT_NAME },
+    { "recipe", required_argument, NULL, OPT_RECIPE },
+    { "calibration", required_argument, NULL, OPT_CALIBRATION },
+    { "rows", required_argument, NULL, OPT_ROWS },
+    { "mcq", required_argument, NULL, OPT_MCQ },
+    { "work-dir", required_argument, NULL, OPT_WORK_DIR },
+    { "save", required_argument, NULL, OPT_SAVE },
+    { "plot", required_argument, NULL, OPT_PLOT },
+    { "drop-packages", no_argument, NULL, OPT_DROP_PACKAGES },
     { "limit", required_argument, NULL, OPT_LIMIT },
     { "normalise", required_argument, NULL, OPT_NORMALISE },
     { "tokens", required_argument, NULL, OPT_TOKENS },
@@ -103,8 +133,9 @@ static const struct {
     int (*fn)(const EvalOptions *options);
     bool needs_file;
 } verbs[] = {
-    { "tokens", eval_tokens, true }, { "logits", eval_logits, true }, { "perplexity", eval_perplexity, true },
-    { "mcq", eval_mcq, true },       { "cloze", eval_cloze, true },   { "matrix", eval_matrix, false },
+    { "tokens", eval_tokens, true },  { "logits", eval_logits, true }, { "perplexity", eval_perplexity, true },
+    { "mcq", eval_mcq, true },        { "cloze", eval_cloze, true },   { "quant-table", eval_quant_table, false },
+    { "matrix", eval_matrix, false },
 };
 
 static int usage(const char *format, const char *value) {
@@ -167,7 +198,32 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
         options->chunk_tokens = (uint32_t)number;
         return NULL;
     case OPT_NO_ROTATION:
-        options->no_rotation = true;
+        options->recipe.rotate = false;
+        return NULL;
+    case OPT_RECIPE:
+        return recipe_spec_parse(&options->recipe, value, err) ? err->text : NULL;
+    case OPT_CALIBRATION:
+        options->calibration = value;
+        return NULL;
+    case OPT_ROWS:
+        options->rows = value;
+        return NULL;
+    case OPT_MCQ:
+        if (options->n_mcq == EVAL_MCQ_MAX)
+            return "--mcq is taken 8 times, '%s' is one too many";
+        options->mcq[options->n_mcq++] = value;
+        return NULL;
+    case OPT_WORK_DIR:
+        options->work_dir = value;
+        return NULL;
+    case OPT_SAVE:
+        options->save = value;
+        return NULL;
+    case OPT_PLOT:
+        options->plot = value;
+        return NULL;
+    case OPT_DROP_PACKAGES:
+        options->drop_packages = true;
         return NULL;
     case OPT_JSON:
         return parse_json(value, options) ? NULL : "--json is pretty, short or off, not '%s'";
@@ -233,6 +289,7 @@ int main(int argc, char **argv) {
     ErrText err = { 0 };
     int option;
 
+    (void)quant_recipe_named(&options.recipe, NULL);
     if (isa && *isa && isa_parse(isa, &options.isa, &err))
         return usage("COORDGEN_ISA: %s", err.text);
     while ((option = getopt_long(argc, argv, "m:h", long_options, NULL)) != -1) {
@@ -247,6 +304,8 @@ int main(int argc, char **argv) {
         if (option == '?')
             return EVAL_USAGE; /* getopt has said what */
         wrong = take_option(option, optarg, &options, &err);
+        if (wrong == err.text)
+            return usage("%s", err.text);
         if (wrong)
             return usage(wrong, optarg);
     }

@@ -7,6 +7,9 @@
 
 #include "engine/engine.h"
 #include "eval/mcq.h"
+#include "importer/importer.h"
+
+#define EVAL_MCQ_MAX 8
 
 /* Exit codes. */
 enum {
@@ -22,8 +25,9 @@ typedef struct EvalOptions {
     Isa isa;
     unsigned int threads;
     uint32_t chunk_tokens;
-    bool no_rotation;  /* of the import that --device=cpu does for a .gguf */
-    size_t json_flags; /* of jansson */
+    QuantRecipe recipe;      /* of the import that --device=cpu does for a .gguf */
+    const char *calibration; /* of recipes that need one: a text; NULL: the project's own */
+    size_t json_flags;       /* of jansson */
     bool json;
     double tolerance;     /* logits: share of the rms; below 0: the device's default */
     double greedy_margin; /* below 0: the device's default */
@@ -31,11 +35,18 @@ typedef struct EvalOptions {
     size_t windows;     /* 0: all that fit */
     const char *expect; /* perplexity: file of golden values */
     const char *name;   /* perplexity: entry of that file */
-    size_t limit;       /* mcq, cloze: rows; 0: all */
+    size_t limit;       /* mcq, cloze, quant-table: rows of questions; 0: all */
     McqNormalise normalise;
-    bool full;        /* matrix: every combination */
-    size_t n_tokens;  /* matrix: output tokens */
-    const char *dump; /* matrix, internal: write the run to this file */
+    bool full;                     /* matrix: every combination */
+    size_t n_tokens;               /* matrix: output tokens */
+    const char *rows;              /* quant-table: recipe specs with commas between; NULL: the default */
+    const char *mcq[EVAL_MCQ_MAX]; /* quant-table: files of questions */
+    size_t n_mcq;
+    const char *work_dir; /* quant-table: packages */
+    const char *save;     /* quant-table: results; NULL: in work_dir */
+    const char *plot;     /* quant-table: SVG; NULL: none */
+    bool drop_packages;   /* quant-table: remove each when its row is done */
+    const char *dump;     /* matrix, internal: write the run to this file */
 } EvalOptions;
 
 /* A worker pool, accounts and an engine on the options' device; a .gguf for the cpu device is imported on first use. */
@@ -47,6 +58,9 @@ typedef struct EvalModel {
 
 int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err);
 void eval_model_close(EvalModel *model);
+/* options->model with a recipe as a package in cache_dir (NULL: the user's cache); progress on a terminal. */
+int eval_import(const EvalOptions *options, const QuantRecipe *recipe, const char *cache_dir, ImportReport *report,
+                ErrText *err);
 /* The file the cpu device loads for options->model, importing it when needed; owned by the caller. */
 int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err);
 
@@ -57,6 +71,7 @@ int eval_perplexity(const EvalOptions *options);
 int eval_matrix(const EvalOptions *options);
 int eval_mcq(const EvalOptions *options);
 int eval_cloze(const EvalOptions *options);
+int eval_quant_table(const EvalOptions *options);
 
 /* Reports an error in the form asked for and returns EVAL_OUTSIDE. */
 int eval_fail(const EvalOptions *options, const char *format, ...) __attribute__((format(printf, 2, 3)));

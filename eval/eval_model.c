@@ -6,7 +6,7 @@
 #include "base/file_io.h"
 #include "base/progress.h"
 #include "eval/eval.h"
-#include "importer/importer.h"
+#include "importer/import_method.h"
 #include "model/package.h"
 
 static unsigned int processors(void) {
@@ -38,30 +38,40 @@ static void show_import(void *arg, const ImportProgress *progress) {
     progress_update(arg, import_stage_name(progress->stage), progress->done_bytes, progress->total_bytes);
 }
 
-int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err) {
-    ImportOptions import = IMPORT_OPTIONS_DEFAULT;
-    ImportReport report;
+int eval_import(const EvalOptions *options, const QuantRecipe *recipe, const char *cache_dir, ImportReport *report,
+                ErrText *err) {
+    ImportOptions import = {
+        .recipe = *recipe,
+        .method = quant_recipe_needs_calibration(recipe) ? &import_method_calibrated : NULL,
+        .calibration_path = options->calibration,
+        .n_threads = options->threads,
+        .cache_dir = cache_dir,
+        .check_source = check_tokenizer,
+    };
     Progress progress;
+    int r;
+
+    progress_init(&progress, STDERR_FILENO);
+    if (progress.terminal) { /* elsewhere the results are read by programs */
+        import.progress = show_import;
+        import.progress_arg = &progress;
+    }
+    r = import_run(options->model, NULL, &import, report, err);
+    progress_end(&progress);
+    return r;
+}
+
+int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err) {
+    ImportReport report;
     bool package = false;
     char *path;
     int r;
 
     r = is_package(options->model, &package, err);
+    if (!r && !package)
+        r = eval_import(options, &options->recipe, NULL, &report, err);
     if (r)
         return r;
-    if (!package) {
-        import.recipe.rotate = !options->no_rotation;
-        import.check_source = check_tokenizer;
-        progress_init(&progress, STDERR_FILENO);
-        if (progress.terminal) { /* elsewhere the results are read by programs */
-            import.progress = show_import;
-            import.progress_arg = &progress;
-        }
-        r = import_run(options->model, NULL, &import, &report, err);
-        progress_end(&progress);
-        if (r)
-            return r;
-    }
     path = strdup(package ? options->model : report.path);
     if (!path)
         return err_set(err, -ENOMEM, "out of memory");

@@ -5,6 +5,7 @@ import re
 import subprocess
 import tempfile
 import unittest
+import xml.etree.ElementTree
 from pathlib import Path
 
 from settings import BIN, MODEL, SLOW, TOP
@@ -89,11 +90,118 @@ class Choices(unittest.TestCase):
         self.assertEqual(missing.returncode, 1)
         self.assertIn(str(self.rows), missing.stderr)
 
+
+class QuantTable(unittest.TestCase):
+    """Two recipes on a short text and the own questions."""
+
+    WHAT = ("--file", TOP / "test/golden/text.txt", "--window=64", "--windows=2", "--mcq", CHOICES / "own.mcq.jsonl",
+            "--limit=3")
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="coordgen-table-")
+        self.addCleanup(scratch.cleanup)
+        self.work = Path(scratch.name)
+        self.saved = self.work / f"{MODEL.stem}.quant-table.json"
+        self.args = ("--model", MODEL, "--work-dir", self.work, "--rows=int8:5,int8:8:-rotation", *self.WHAT)
+
+    def packages(self):
+        return sorted(self.work.glob("*.cgm"))
+
+    def run_table(self, *args):
+        run = run_eval("quant-table", *self.args, *args)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run
+
+    def test_rows(self):
+        plot = self.work / "plot.svg"
+        run = self.run_table("--plot", plot)
+        lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in run.stdout.splitlines()]
+        self.assertEqual(lines[0], ["recipe", "bits", "package MB", "layers MB", "embeddings MB", "perplexity",
+                                    "over float", "own.mcq %", "import s"])
+        self.assertEqual([line[0] for line in lines[2:]], ["float", "int8:5", "int8:8:-rotation"])
+        self.assertEqual({len(line) for line in lines}, {9})
+        stored = {row["recipe"]: row for row in json.loads(self.saved.read_text())["rows"]}
+        for line in lines[2:]:
+            row = stored[line[0]]
+            measured = {measure["settings"]["kind"]: measure for measure in row["measures"]}
+            device = "--device=reference" if line[0] == "float" else "--device=cpu"
+            alone = report("perplexity", *self.WHAT[:4], device, "--recipe", line[0] if line[0] != "float" else "int8")
+            self.assertAlmostEqual(measured["perplexity"]["perplexity"], alone["perplexity"], places=4)
+            self.assertEqual(line[5], f"{measured['perplexity']['perplexity']:.4f}")
+            self.assertEqual(measured["mcq"]["n_rows"], 3)
+            if line[0] != "float":
+                package = self.work / row["package"]["file"]
+                self.assertEqual(package.stat().st_size, row["package"]["bytes"])
+                self.assertEqual(line[1], f"{row['package']['bits']:g}")
+                self.assertGreater(row["package"]["bytes"],
+                                   row["package"]["layers_bytes"] + row["package"]["embedding_bytes"])
+        self.assertLess(stored["int8:5"]["package"]["layers_bytes"],
+                        0.65 * stored["int8:8:-rotation"]["package"]["layers_bytes"])
+        drawn = xml.etree.ElementTree.parse(plot).getroot()
+        texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
+        for expected in ("float", "int8", "int8:-rotation", "5", "8", MODEL.name):
+            self.assertIn(expected, texts)
+
+    def test_goes_on_after_what_is_done(self):
+        process = subprocess.Popen([BIN / "coordgen-eval", "quant-table", *map(str, self.args)], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with process.stdout:
+            for line in process.stdout:
+                if line.startswith("| int8:5"):
+                    break
+            process.kill()
+        process.wait()
+        before = json.loads(self.saved.read_text())
+        self.packages()[0].unlink()  # of the row that is done
+        made = json.loads(self.run_table("--json=short").stdout)
+        self.assertEqual([row["recipe"] for row in made["rows"]], ["float", "int8:5", "int8:8:-rotation"])
+        self.assertEqual([path.name for path in self.packages()], [made["rows"][2]["package"]["file"]])
+        after = json.loads(self.saved.read_text())
+        self.assertEqual(after["rows"][:2], before["rows"][:2])
+        # All done: nothing is imported, and the same text comes out.
+        again = self.run_table("--json=short")
+        self.assertEqual(json.loads(again.stdout), made)
+        self.assertEqual(again.stderr, "")
+        # More questions: only those are asked, on packages that are made again, with the same bytes.
+        more = json.loads(self.run_table("--json=short", "--limit=2").stdout)
+        for row, other in zip(made["rows"], more["rows"]):
+            self.assertEqual(row.get("package", {}).get("sha256"), other.get("package", {}).get("sha256"))
+            self.assertEqual(row["measures"][0], other["measures"][0])
+            self.assertEqual(other["measures"][1]["n_rows"], 2)
+
+    def test_drop_packages(self):
+        self.run_table("--drop-packages")
+        self.assertEqual(self.packages(), [])
+
+    def test_refuses(self):
+        for words, code, expected in (
+                (("--rows=int8,int7", ), 1, "no recipe is called 'int7'"),
+                (("--rows=", ), 1, "no recipe is called ''"),
+                (("--save", self.work / "none/x.json"), 1, "none/x.json"),
+                (("--plot", self.work / "none/x.svg"), 1, "none/x.svg"),
+                (("--mcq", self.work / "none.jsonl"), 1, "none.jsonl"),
+                (("--recipe=int8:99",), 2, "99 bits"),
+                (("extra",), 2, "extra")):
+            run = run_eval("quant-table", *self.args, *words)
+            self.assertEqual(run.returncode, code, words)
+            self.assertIn(expected, run.stderr)
+            self.assertEqual(self.packages(), [])
+        run = run_eval("quant-table", "--model", MODEL)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("--work-dir is missing", run.stderr)
+        self.saved.write_text('{"format": 1, "source": {"file": "other.gguf", "sha256": "0"}, "rows": []}')
+        run = run_eval("quant-table", *self.args)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("other.gguf", run.stderr)
+
+
+class ManPage(unittest.TestCase):
     def test_every_option_is_in_the_man_page(self):
         page = (TOP / "packaging/man/coordgen-eval.1").read_text().replace("\\-", "-")
         options = set(re.findall(r"--[a-z-]+", run_eval("--help").stdout))
         self.assertGreater(len(options), 15)
         self.assertEqual([option for option in sorted(options) if option not in page], [])
+
 
 
 if __name__ == "__main__":

@@ -1,0 +1,17 @@
+/* A quantization recipe as one word of a command line: NAME[:BITS][:SWITCH...], e.g. "compensated:4:-rotation". */
+#ifndef COORDGEN_EVAL_RECIPE_SPEC_H
+#define COORDGEN_EVAL_RECIPE_SPEC_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "quant/recipe.h"
+
+#define RECIPE_SPEC_MAX 192 /* with the NUL; every switch of every step at once takes 140 */
+
+/* 0 or -EINVAL with a text that quotes the spec and says what is known. The recipe has been checked. */
+int recipe_spec_parse(QuantRecipe *recipe, const char *spec, ErrText *err);
+/* The shortest spec that gives the recipe: the name, the bits, and what differs from the name's own settings. */
+void recipe_spec_format(char text[RECIPE_SPEC_MAX], const QuantRecipe *recipe);
+
+#endif

@@ -1,0 +1,192 @@
+#include "eval/svg_plot.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/cleanup.h"
+
+#define WIDTH 760
+#define HEIGHT 480
+#define LEFT 80
+#define RIGHT 190 /* the legend */
+#define TOP 50
+#define BOTTOM 60
+#define LOG_FROM 4.0
+#define TICKS 6
+
+/* Okabe and Ito's colours, told apart with every kind of colour vision. */
+static const char *const colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000" };
+
+typedef struct Axis {
+    double low, high; /* of the values that are shown */
+    bool logarithmic;
+    double from, to; /* pixels of low and high */
+} Axis;
+
+static void put_escaped(StrBuf *text, const char *what) {
+    for (; *what; what++)
+        switch (*what) {
+        case '&':
+            str_buf_add(text, "&amp;");
+            break;
+        case '<':
+            str_buf_add(text, "&lt;");
+            break;
+        case '>':
+            str_buf_add(text, "&gt;");
+            break;
+        default:
+            if ((unsigned char)*what >= 0x20) /* XML has no place for control characters */
+                str_buf_append(text, what, 1);
+        }
+}
+
+static void put_text(StrBuf *text, double x, double y, const char *anchor, const char *attributes, const char *what) {
+    str_buf_addf(text, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>", x, y, anchor, attributes);
+    put_escaped(text, what);
+    str_buf_add(text, "</text>\n");
+}
+
+static double place(const Axis *axis, double value) {
+    double share = axis->logarithmic ? log(value / axis->low) / log(axis->high / axis->low)
+                                     : (value - axis->low) / (axis->high - axis->low);
+
+    return axis->from + share * (axis->to - axis->from);
+}
+
+static void take_in(Axis *axis, double value) {
+    axis->low = value < axis->low ? value : axis->low;
+    axis->high = value > axis->high ? value : axis->high;
+}
+
+/* 1, 2 or 5 times a power of ten: a step that gives about TICKS of them. */
+static double step_of(double span) {
+    double power = pow(10, floor(log10(span / TICKS))), share = span / TICKS / power;
+
+    return power * (share < 1.5 ? 1 : share < 3.5 ? 2 : share < 7.5 ? 5 : 10);
+}
+
+/* Room around the values, out to whole steps on a linear axis. */
+static void settle(Axis *axis, bool may_be_logarithmic) {
+    double margin, step;
+
+    if (!(axis->low <= axis->high)) /* no value at all */
+        axis->low = axis->high = 1;
+    axis->logarithmic = may_be_logarithmic && axis->low > 0 && axis->high > LOG_FROM * axis->low;
+    if (axis->logarithmic) {
+        axis->low /= 1.1;
+        axis->high *= 1.1;
+        return;
+    }
+    margin = axis->high > axis->low ? 0.05 * (axis->high - axis->low) : 0.05 * fabs(axis->high) + 1e-6;
+    step = step_of(axis->high - axis->low + 2 * margin);
+    axis->low = floor((axis->low - margin) / step) * step;
+    axis->high = ceil((axis->high + margin) / step) * step;
+}
+
+static void put_tick(StrBuf *text, const Axis *axis, bool horizontal, double value) {
+    double at = place(axis, value);
+    char number[32];
+
+    snprintf(number, sizeof(number), "%.6g", value);
+    if (horizontal) {
+        str_buf_addf(text, "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"#ddd\"/>\n", at, TOP, at,
+                     HEIGHT - BOTTOM);
+        put_text(text, at, HEIGHT - BOTTOM + 18, "middle", "", number);
+    } else {
+        str_buf_addf(text, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", LEFT, at,
+                     WIDTH - RIGHT, at);
+        put_text(text, LEFT - 8, at + 4, "end", "", number);
+    }
+}
+
+static void put_axis(StrBuf *text, const Axis *axis, bool horizontal) {
+    static const double digits[] = { 1, 1.5, 2, 3, 5, 7 };
+    double step = step_of(axis->high - axis->low);
+
+    if (axis->logarithmic) {
+        for (double power = pow(10, floor(log10(axis->low))); power <= axis->high; power *= 10)
+            for (size_t i = 0; i < ARRAY_LEN(digits); i++)
+                if (power * digits[i] >= axis->low && power * digits[i] <= axis->high)
+                    put_tick(text, axis, horizontal, power * digits[i]);
+        return;
+    }
+    for (double i = ceil(axis->low / step - 1e-9); i * step <= axis->high + 1e-9 * step; i++)
+        put_tick(text, axis, horizontal, i == 0 ? 0 : i * step);
+}
+
+static void put_series(StrBuf *text, const SvgSeries *series, const char *colour, const Axis *x, const Axis *y) {
+    if (series->n > 1) {
+        str_buf_addf(text, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"", colour);
+        for (size_t i = 0; i < series->n; i++)
+            str_buf_addf(text, "%s%.1f,%.1f", i ? " " : "", place(x, series->points[i].x),
+                         place(y, series->points[i].y));
+        str_buf_add(text, "\"/>\n");
+    }
+    for (size_t i = 0; i < series->n; i++) {
+        double at_x = place(x, series->points[i].x), at_y = place(y, series->points[i].y);
+
+        str_buf_addf(text, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", at_x, at_y, colour);
+        if (series->points[i].label)
+            put_text(text, at_x + 6, at_y - 6, "start", " font-size=\"11\"", series->points[i].label);
+    }
+}
+
+/**
+ * svg_plot() - write a plot
+ * @text: the document is appended; str_buf_failed() tells of a lack of memory
+ *
+ * Text is taken as UTF-8 and escaped; numbers are written in the C locale, which the program runs in.
+ */
+void svg_plot(StrBuf *text, const SvgPlot *plot) {
+    Axis x = { .low = INFINITY, .high = -INFINITY, .from = LEFT, .to = WIDTH - RIGHT };
+    Axis y = { .low = INFINITY, .high = -INFINITY, .from = HEIGHT - BOTTOM, .to = TOP };
+    double legend = TOP + 10;
+    char turned[96];
+
+    for (size_t i = 0; i < plot->n_series; i++)
+        for (size_t j = 0; j < plot->series[i].n; j++) {
+            take_in(&x, plot->series[i].points[j].x);
+            take_in(&y, plot->series[i].points[j].y);
+        }
+    if (plot->level_name)
+        take_in(&y, plot->level);
+    settle(&x, false);
+    settle(&y, true);
+
+    str_buf_addf(text,
+                 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+                 "font-family=\"sans-serif\" font-size=\"12\">\n"
+                 "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
+                 WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
+    put_text(text, LEFT, TOP - 20, "start", " font-size=\"15\"", plot->title);
+    put_axis(text, &x, true);
+    put_axis(text, &y, false);
+    str_buf_addf(text, "<path d=\"M%d %d V%d H%d\" fill=\"none\" stroke=\"black\"/>\n", LEFT, TOP, HEIGHT - BOTTOM,
+                 WIDTH - RIGHT);
+    put_text(text, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 18, "middle", "", plot->x_title);
+    snprintf(turned, sizeof(turned), " transform=\"rotate(-90 20 %d)\"", (TOP + HEIGHT - BOTTOM) / 2);
+    put_text(text, 20, (TOP + HEIGHT - BOTTOM) / 2.0, "middle", turned, plot->y_title);
+    if (plot->level_name) {
+        double at = place(&y, plot->level);
+
+        str_buf_addf(text,
+                     "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"black\" stroke-dasharray=\"6 4\"/>\n",
+                     LEFT, at, WIDTH - RIGHT, at);
+        put_text(text, WIDTH - RIGHT + 8, at + 4, "start", "", plot->level_name);
+    }
+    for (size_t i = 0; i < plot->n_series; i++) {
+        const char *colour = colours[i % ARRAY_LEN(colours)];
+
+        put_series(text, &plot->series[i], colour, &x, &y);
+        if (plot->series[i].n) {
+            str_buf_addf(text, "<circle cx=\"%d\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", WIDTH - RIGHT + 16, legend,
+                         colour);
+            put_text(text, WIDTH - RIGHT + 26, legend + 4, "start", "", plot->series[i].name);
+            legend += 18;
+        }
+    }
+    str_buf_add(text, "</svg>\n");
+}

@@ -1,0 +1,121 @@
+#undef NDEBUG
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "eval/recipe_spec.h"
+
+static QuantRecipe parse(const char *spec) {
+    QuantRecipe recipe;
+    ErrText err = { 0 };
+
+    if (recipe_spec_parse(&recipe, spec, &err))
+        fail_msg("%s", err.text);
+    return recipe;
+}
+
+static void test_recipe_spec_parse(void **state) {
+    QuantRecipe named, recipe = parse("compensated");
+
+    assert_int_equal(quant_recipe_named(&named, "compensated"), 0);
+    assert_memory_equal(&recipe, &named, sizeof(recipe));
+
+    recipe = parse("compensated:4:-rotation:-compensation:-scale-search:+allocation=tensor:embedding-bits=6");
+    assert_true(recipe.bits == 4);
+    assert_false(recipe.rotate || recipe.compensate || recipe.search_scales || recipe.smooth);
+    assert_int_equal(recipe.allocation, QUANT_ALLOCATION_TENSOR);
+    assert_int_equal(recipe.embedding_bits, 6);
+
+    recipe = parse("edgeflow:4.25:-smoothing:+rotation:budget-bytes=123456789012");
+    assert_true(recipe.bits == 4.25);
+    assert_true(recipe.rotate && !recipe.smooth);
+    assert_true(recipe.budget_bytes == 123456789012u);
+
+    /* Widths that are not whole make a uniform allocation one by tensor; who names an allocation gets that. */
+    assert_int_equal(parse("int8:6").allocation, QUANT_ALLOCATION_UNIFORM);
+    assert_int_equal(parse("int8:4.5").allocation, QUANT_ALLOCATION_TENSOR);
+    assert_int_equal(parse("int8:6:allocation=tensor").allocation, QUANT_ALLOCATION_TENSOR);
+}
+
+static void test_recipe_spec_refuses(void **state) {
+    static const struct {
+        const char *spec, *expected;
+    } rows[] = {
+        { "", "no recipe is called ''" },
+        { "int7:4", "no recipe is called 'int7'" },
+        { "int8:4x", "'4x' is not a number of bits" },
+        { "int8:9", "9 bits a weight" },
+        { "int8:0.5", "0.5 bits a weight" },
+        { "int8:4:rotation", "'rotation' is not known" },
+        { "int8:4:-rotations", "'-rotations' is not known" },
+        { "int8:4:", "'' is not known" },
+        { "int8:4:allocation=all", "not 'all'" },
+        { "int8:4.5:allocation=uniform", "4.5 bits in every channel alike" },
+        { "int8:4:colour=red", "'colour=' is not known" },
+        { "int8:4:=", "'=' is not known" },
+        { "int8:4:embedding-bits=", "embedding-bits is a whole number" },
+        { "int8:4:embedding-bits=4294967300", "embedding-bits is a whole number" },
+        { "int8:4:embedding-bits=0", "embeddings of 0 bits" },
+        { "int8:4:budget-bytes=-1", "budget-bytes is a whole number" },
+        { "edgeflow:4:+rotation", "smoothing" },
+    };
+    char spec[2 * RECIPE_SPEC_MAX];
+    QuantRecipe recipe = { .bits = 77 };
+    ErrText err = { 0 };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(recipe_spec_parse(&recipe, rows[i].spec, &err), -EINVAL);
+        if (!strstr(err.text, rows[i].expected))
+            fail_msg("'%s' is not in: %s", rows[i].expected, err.text);
+        assert_true(recipe.bits == 77);
+    }
+    memset(spec, ':', sizeof(spec));
+    memcpy(spec, "int8", 4);
+    spec[sizeof(spec) - 1] = 0;
+    assert_int_equal(recipe_spec_parse(&recipe, spec, &err), -EINVAL);
+}
+
+/* What is written is what was read, in one form. */
+static void test_recipe_spec_format(void **state) {
+    static const struct {
+        const char *spec, *expected;
+    } rows[] = {
+        { "int8", "int8:8" },
+        { "int8:8:+rotation:allocation=uniform:embedding-bits=8:budget-bytes=0", "int8:8" },
+        { "int8:4.5", "int8:4.5" },
+        { "int8:6:allocation=tensor:-rotation", "int8:6:-rotation:allocation=tensor" },
+        { "compensated:4:embedding-bits=6:-compensation:-scale-search",
+          "compensated:4:-scale-search:-compensation:embedding-bits=6" },
+        { "edgeflow:5:-smoothing:+rotation:+scale-search:+compensation:allocation=model:embedding-bits=4:"
+          "budget-bytes=18446744073709551615",
+          "edgeflow:5:+rotation:+scale-search:-smoothing:+compensation:allocation=model:embedding-bits=4:"
+          "budget-bytes=18446744073709551615" },
+    };
+    char text[RECIPE_SPEC_MAX], again[RECIPE_SPEC_MAX];
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        QuantRecipe recipe = parse(rows[i].spec);
+
+        recipe_spec_format(text, &recipe);
+        assert_string_equal(text, rows[i].expected);
+        recipe = parse(text);
+        recipe_spec_format(again, &recipe);
+        assert_string_equal(again, text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_recipe_spec_parse),
+        cmocka_unit_test(test_recipe_spec_refuses),
+        cmocka_unit_test(test_recipe_spec_format),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+#undef NDEBUG
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "eval/svg_plot.h"
+
+static const SvgPoint points[] = { { 100, 30.5, "4" }, { 150, 29, "5" }, { 200, 28.25, NULL } };
+static const SvgSeries one[] = { { "int8", points, ARRAY_LEN(points) }, { "a<b & \"c\"\x01", points, 1 } };
+
+static char *draw(const SvgSeries *series, size_t n, double level, const char *level_name) {
+    SvgPlot plot = {
+        .title = "model & co",
+        .x_title = "MB",
+        .y_title = "perplexity",
+        .series = series,
+        .n_series = n,
+        .level = level,
+        .level_name = level_name,
+    };
+    StrBuf text = STR_BUF_NULL;
+
+    svg_plot(&text, &plot);
+    assert_false(str_buf_failed(&text));
+    return str_buf_steal(&text);
+}
+
+static size_t count(const char *text, const char *what) {
+    size_t n = 0;
+
+    for (text = strstr(text, what); text; text = strstr(text + 1, what))
+        n++;
+    return n;
+}
+
+/* Every number of an attribute, in the order of the document. */
+static size_t numbers(const char *text, const char *attribute, double *values, size_t room) {
+    size_t n = 0;
+
+    for (text = strstr(text, attribute); text && n < room; text = strstr(text + 1, attribute))
+        values[n++] = strtod(text + strlen(attribute), NULL);
+    return n;
+}
+
+static void test_svg_plot_points(void **state) {
+    _cleanup_(freep) char *text = draw(one, 1, 28, "float");
+    double x[16], y[16];
+
+    /* Three points and the legend's. */
+    assert_int_equal(numbers(text, "cx=\"", x, ARRAY_LEN(x)), 4);
+    assert_int_equal(numbers(text, "cy=\"", y, ARRAY_LEN(y)), 4);
+    assert_true(x[0] < x[1] && x[1] < x[2] && fabs((x[1] - x[0]) - (x[2] - x[1])) < 0.2);
+    assert_true(y[0] < y[1] && y[1] < y[2]); /* down is less */
+    assert_true(fabs((y[2] - y[1]) / (y[1] - y[0]) - 0.5) < 0.01);
+    assert_int_equal(count(text, "<polyline"), 1);
+    assert_int_equal(count(text, "stroke-dasharray"), 1);
+    assert_int_equal(count(text, ">float</text>"), 1);
+    assert_int_equal(count(text, ">4</text>"), 1);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(x[i] >= 80 && x[i] <= 570 && y[i] >= 50 && y[i] <= 420);
+}
+
+static void test_svg_plot_escapes(void **state) {
+    _cleanup_(freep) char *text = draw(one, 2, 0, NULL);
+
+    assert_int_equal(count(text, "model &amp; co"), 1);
+    assert_int_equal(count(text, ">a&lt;b &amp; \"c\"</text>"), 1);
+    assert_int_equal(count(text, "stroke-dasharray"), 0);
+    assert_int_equal(count(text, "<polyline"), 1); /* a single point has no line */
+    assert_int_equal(count(text, "<text"), count(text, "</text>"));
+    assert_null(strchr(text, 1));
+}
+
+/* Past a factor of 4 the y axis is logarithmic: equal ratios are equally far apart. */
+static void test_svg_plot_logarithmic(void **state) {
+    static const SvgPoint steep[] = { { 1, 10, NULL }, { 2, 100, NULL }, { 3, 1000, NULL } };
+    static const SvgSeries series[] = { { "s", steep, 3 } };
+    _cleanup_(freep) char *text = draw(series, 1, 10, "float");
+    double y[8];
+
+    assert_int_equal(numbers(text, "cy=\"", y, ARRAY_LEN(y)), 4);
+    assert_true(fabs((y[0] - y[1]) - (y[1] - y[2])) < 0.2);
+}
+
+static void test_svg_plot_empty(void **state) {
+    static const SvgPoint single[] = { { 5, 0, "z" } };
+    static const SvgSeries series[] = { { "none", NULL, 0 }, { "single", single, 1 } };
+    _cleanup_(freep) char *empty = draw(NULL, 0, 0, NULL), *few = draw(series, 2, 0, NULL);
+    _cleanup_(freep) char *again = draw(series, 2, 0, NULL);
+
+    assert_null(strstr(empty, "nan"));
+    assert_null(strstr(empty, "inf"));
+    assert_null(strstr(few, "nan"));
+    assert_int_equal(count(few, "<circle"), 2);
+    assert_int_equal(count(few, ">none</text>"), 0);
+    assert_string_equal(few, again);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_svg_plot_points),
+        cmocka_unit_test(test_svg_plot_escapes),
+        cmocka_unit_test(test_svg_plot_logarithmic),
+        cmocka_unit_test(test_svg_plot_empty),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -20,6 +20,7 @@ typedef struct Calibrated {
     float *outside[_ROLE_N];         /* vectors outside the layers, by role; ours */
     LayerWalk *walk;                 /* of the quantized model; NULL before its first layer */
     Sensitivity *sensitivity;        /* NULL until it is measured */
+    void *plain;                     /* of import_method_plain, whose allocations need no calibration */
 } Calibrated;
 
 /* --- method_calibrated.c ------------------------------------------------------------------------------------------ */

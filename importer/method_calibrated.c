@@ -140,6 +140,7 @@ static void calibrated_end(void *state) {
 
     if (!calibrated)
         return;
+    import_method_plain.end(calibrated->plain);
     sensitivity_free(calibrated->sensitivity);
     layer_walk_free(calibrated->walk);
     if (calibrated->backend) {
@@ -166,7 +167,9 @@ static int calibrated_begin(void **statep, const ImportModel *model, ErrText *er
         return err_set(err, -ENOMEM, "%s: out of memory", model->source_path);
     calibrated->model = model;
     account_table_init(&calibrated->accounts);
-    r = isa_select(ISA_BEST, &features, err);
+    r = import_method_plain.begin(&calibrated->plain, model, err);
+    if (!r)
+        r = isa_select(ISA_BEST, &features, err);
     if (!r)
         r = backend_cpu_new(&calibrated->backend, features, model->pool, &calibrated->accounts, err);
     if (!r)
@@ -186,7 +189,7 @@ static int calibrated_allocate(void *state, const ImportModel *model, ErrText *e
     int r;
 
     if (model->options->recipe.allocation != QUANT_ALLOCATION_MODEL)
-        return import_method_plain.allocate(NULL, model, err);
+        return import_method_plain.allocate(calibrated->plain, model, err);
     if (!calibrated->sensitivity) {
         r = sensitivity_measure(&calibrated->sensitivity, calibrated, err);
         if (r)

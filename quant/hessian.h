@@ -24,6 +24,10 @@ typedef struct HessianFactor {
 
 /* h f32[k][k] += x^T x for rows x f32[rows][k]; only the lower triangle (and the tiles on the diagonal) is kept up. */
 void hessian_add(float *h, const float *x, size_t rows, size_t k, WorkerPool *pool);
+/* h = (1 - part) h + part * (the moments that inputs of these energies would have if they were independent). energies
+ * f32[k]: sum of squares of every input before its rotation by blocks of rotation_block (0: not rotated). 0 or
+ * -ENOMEM. */
+int hessian_shrink(float *h, const float *energies, size_t k, uint32_t rotation_block, float part, WorkerPool *pool);
 /* Takes h over (it becomes factor->m), also when it fails. damping: part of the mean diagonal that is added to all of it. */
 int hessian_factor(HessianFactor *factor, float *h, size_t k, double damping, WorkerPool *pool);
 void hessian_factor_deinit(HessianFactor *factor);

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "quant/compensate.h"
 #include "quant/grid.h"
+#include "quant/rotate.h"
 
 static uint64_t state = 0x9e3779b97f4a7c15;
 
@@ -167,6 +168,41 @@ static void test_hessian_factor_refuses_inputs_without_energy(void **cmocka) {
     }
 }
 
+static void test_hessian_shrink_is_a_mix_with_independent_inputs(void **cmocka) {
+    static const struct {
+        size_t k;
+        uint32_t block;
+    } cases[] = { { 64, 32 }, { 96, 0 }, { 256, 128 } };
+
+    for (size_t t = 0; t < ARRAY_LEN(cases); t++) {
+        _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+        size_t k = cases[t].k;
+        float *h = calloc(k * k, sizeof(*h)), *energies = calloc(k, sizeof(*energies)), *rows = calloc(k * k, sizeof(*rows));
+
+        assert_int_equal(worker_pool_new(&pool, 2), 0);
+        for (size_t i = 0; i < k; i++) { /* independent inputs: each row has one of them, rotated */
+            rows[i * k + i] = (float)(1 + i % 5);
+            energies[i] = rows[i * k + i] * rows[i * k + i];
+            if (cases[t].block)
+                rotate_row(rows + i * k, k, cases[t].block);
+        }
+        for (size_t i = 0; i < k * k; i++)
+            h[i] = (float)(i % 11);
+        assert_int_equal(hessian_shrink(h, energies, k, cases[t].block, 0.25f, pool), 0);
+        for (size_t i = 0; i < k; i++)
+            for (size_t j = 0; j <= i; j++) {
+                double prior = 0;
+
+                for (size_t r = 0; r < k; r++)
+                    prior += (double)rows[r * k + i] * (double)rows[r * k + j];
+                assert_true(fabs((double)h[i * k + j] - 0.75 * (double)((i * k + j) % 11) - 0.25 * prior) < 1e-3);
+            }
+        free(h);
+        free(energies);
+        free(rows);
+    }
+}
+
 /* OPTQ as the paper writes it, in double precision: columns by falling diagonal, the error of each spread over the later
  * ones by the upper Cholesky factor of the inverse. */
 static void optq(const Case *c, size_t channel, int8_t *q) {
@@ -306,6 +342,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hessian_factor_is_that_of_the_damped_moments),
         cmocka_unit_test(test_hessian_factor_refuses_inputs_without_energy),
+        cmocka_unit_test(test_hessian_shrink_is_a_mix_with_independent_inputs),
         cmocka_unit_test(test_compensate_gives_what_optq_gives),
         cmocka_unit_test(test_compensate_reports_the_error_under_the_moments),
         cmocka_unit_test(test_compensate_beats_rounding_to_nearest),

@@ -12,8 +12,9 @@ enum {
 
 typedef struct LayerWalk LayerWalk;
 
-/* Before a product: x f32[rows][k] is its input. Makes sure that linears[op->w[i]] are there. Non-zero stops the walk. */
-typedef int LayerWalkFn(void *arg, const ArchOp *op, const float *x, size_t rows, size_t k, BackendLinear **linears,
+/* Before a product: x f32[rows][k] is its input, and may be changed. Makes sure that linears[op->w[i]] are there.
+ * Non-zero stops the walk. */
+typedef int LayerWalkFn(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
                         ErrText *err);
 
 /* backend and hparams outlive the walk; reserves the backend for its rows. rope_divisors may be NULL. */

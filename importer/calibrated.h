@@ -20,6 +20,7 @@ typedef struct Calibrated {
     float *outside[_ROLE_N];         /* vectors outside the layers, by role; ours */
     LayerWalk *walk;                 /* of the quantized model; NULL before its first layer */
     Sensitivity *sensitivity;        /* NULL until it is measured */
+    double *peaks;                   /* likewise: of all channels, smoothed, in the order of operators */
     void *plain;                     /* of import_method_plain, whose allocations need no calibration */
 } Calibrated;
 
@@ -35,6 +36,8 @@ void calibrated_linears_free(Calibrated *calibrated, BackendLinear **linears);
 int calibrated_vectors_read(Calibrated *calibrated, const ImportLayer *layer, float **vectors, ErrText *err);
 void calibrated_vectors_free(float **vectors);
 const ImportLinear *calibrated_linear_of(const ImportLayer *layer, TensorRole role);
+/* Weights of the operator's linears, f32[n][k] each, rotated if they are; to be freed also after an error. */
+int calibrated_read(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, float **w, ErrText *err);
 /* A walk of its own over the first n_windows, with the embedding done. */
 int calibrated_walk_new(Calibrated *calibrated, LayerWalk **walkp, size_t n_windows, ErrText *err);
 
@@ -55,6 +58,14 @@ int calibrated_round(Calibrated *calibrated, const CalibratedRounding *rounding,
 /* Second moments of the inputs x f32[rows][k], rotated by blocks first (0: not), factored. */
 int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float *x, size_t rows, size_t k,
                       uint32_t rotation_block, ErrText *err);
+
+/* --- calibrated_smooth.c ------------------------------------------------------------------------------------------ */
+
+int calibrated_smoothing(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, const float *x,
+                         size_t rows, size_t k, float *const *w, bool by_bits, float *factors, ErrText *err);
+int calibrated_fold(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, float *x, size_t rows, size_t k,
+                    const float *factors, float *const *vectors, ErrText *err);
+int calibrated_allocate_smoothed(Calibrated *calibrated, ErrText *err);
 
 /* --- sensitivity.c ------------------------------------------------------------------------------------------------ */
 

@@ -2,6 +2,7 @@
  * by operator, so that every matrix is fitted to the inputs that the quantized layers before it give. */
 #include "base/cpu.h"
 #include "importer/calibrated.h"
+#include "quant/smoothing.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -64,6 +65,22 @@ const ImportLinear *calibrated_linear_of(const ImportLayer *layer, TensorRole ro
         if (layer->linears[i].role == role)
             return &layer->linears[i];
     return NULL;
+}
+
+int calibrated_read(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, float **w, ErrText *err) {
+    for (size_t i = 0; i < op->n; i++) {
+        const ImportLinear *linear = calibrated_linear_of(layer, op->w[i]);
+        int r;
+
+        w[i] = malloc(linear->n * linear->k * sizeof(**w));
+        if (!w[i])
+            return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", calibrated->model->source_path,
+                           linear->source->name);
+        r = import_read_linear(calibrated->model, linear, w[i], err);
+        if (r)
+            return r;
+    }
+    return 0;
 }
 
 int calibrated_walk_new(Calibrated *calibrated, LayerWalk **walkp, size_t n_windows, ErrText *err) {
@@ -141,6 +158,7 @@ static void calibrated_end(void *state) {
     if (!calibrated)
         return;
     import_method_plain.end(calibrated->plain);
+    free(calibrated->peaks);
     sensitivity_free(calibrated->sensitivity);
     layer_walk_free(calibrated->walk);
     if (calibrated->backend) {
@@ -188,6 +206,8 @@ static int calibrated_allocate(void *state, const ImportModel *model, ErrText *e
     Calibrated *calibrated = state;
     int r;
 
+    if (model->options->recipe.allocation == QUANT_ALLOCATION_TENSOR && model->options->recipe.smooth)
+        return calibrated_allocate_smoothed(calibrated, err);
     if (model->options->recipe.allocation != QUANT_ALLOCATION_MODEL)
         return import_method_plain.allocate(calibrated->plain, model, err);
     if (!calibrated->sensitivity) {
@@ -205,49 +225,72 @@ typedef struct LayerWork {
     size_t n_done;   /* linears */
 } LayerWork;
 
-static int quantize_linear(LayerWork *work, const ImportLinear *linear, const HessianFactor *factor, ErrText *err) {
-    const ImportModel *model = work->calibrated->model;
-    _cleanup_(freep) float *w = malloc(linear->n * linear->k * sizeof(*w));
+static int quantize_linear(LayerWork *work, const ImportLinear *linear, const float *w, const HessianFactor *factor,
+                           BackendLinear **linearp, ErrText *err) {
     CalibratedRounding rounding = { linear, factor, w, linear->bits, linear->q, linear->scales, NULL };
     int r;
 
-    if (!w)
-        return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", model->source_path, linear->source->name);
-    r = import_read_linear(model, linear, w, err);
+    r = calibrated_round(work->calibrated, &rounding, err);
     if (!r)
-        r = calibrated_round(work->calibrated, &rounding, err);
+        r = calibrated_linear_new(work->calibrated, linearp, linear, linear->q, linear->scales, work->vectors, err);
+    import_report_part(work->calibrated->model, (double)++work->n_done / (double)work->layer->n_linears);
+    return r;
+}
+
+/* Factors for the input, into the weights and out of what made it. */
+static int smooth_op(LayerWork *work, const ArchOp *op, float *x, size_t rows, size_t k, float *const *w,
+                     ErrText *err) {
+    Calibrated *calibrated = work->calibrated;
+    _cleanup_(freep) float *factors = malloc(k * sizeof(*factors));
+    int r;
+
+    if (!factors)
+        return err_set(err, -ENOMEM, "%s: out of memory", calibrated->model->source_path);
+    r = calibrated_smoothing(calibrated, work->layer, op, x, rows, k, w, true, factors, err);
     if (!r)
-        import_report_part(model, (double)++work->n_done / (double)work->layer->n_linears);
+        r = calibrated_fold(calibrated, work->layer, op, x, rows, k, factors, work->vectors, err);
+    for (size_t i = 0; i < op->n && !r; i++)
+        smoothing_multiply_columns(w[i], calibrated_linear_of(work->layer, op->w[i])->n, k, factors);
+    return r;
+}
+
+static int quantize_weights(LayerWork *work, const ArchOp *op, float *x, size_t rows, size_t k, float *const *w,
+                            BackendLinear **linears, ErrText *err) {
+    Calibrated *calibrated = work->calibrated;
+    const QuantRecipe *recipe = &calibrated->model->options->recipe;
+    _cleanup_(hessian_factor_deinit) HessianFactor factor = { 0 };
+    int r = 0;
+
+    if (recipe->smooth)
+        r = smooth_op(work, op, x, rows, k, w, err);
+    if (!r && recipe->compensate)
+        r = calibrated_factor(calibrated, &factor, x, rows, k,
+                              calibrated_linear_of(work->layer, op->w[0])->rotation_block, err);
+    for (size_t i = 0; i < op->n && !r; i++)
+        r = quantize_linear(work, calibrated_linear_of(work->layer, op->w[i]), w[i],
+                            recipe->compensate ? &factor : NULL, &linears[op->w[i]], err);
     return r;
 }
 
 /* The linears that share an input: they are made when it is there. */
-static int quantize_op(void *arg, const ArchOp *op, const float *x, size_t rows, size_t k, BackendLinear **linears,
+static int quantize_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
                        ErrText *err) {
     LayerWork *work = arg;
-    Calibrated *calibrated = work->calibrated;
-    _cleanup_(hessian_factor_deinit) HessianFactor factor = { 0 };
-    bool compensate = calibrated->model->options->recipe.compensate;
-    int r = 0;
+    float *w[OP_WEIGHTS_MAX] = { 0 };
+    int r;
 
-    if (import_is_cancelled(calibrated->model))
-        return calibrated_cancelled(calibrated, err);
-    if (compensate)
-        r = calibrated_factor(calibrated, &factor, x, rows, k,
-                              calibrated_linear_of(work->layer, op->w[0])->rotation_block, err);
-    for (size_t i = 0; i < op->n && !r; i++) {
-        const ImportLinear *linear = calibrated_linear_of(work->layer, op->w[i]);
-
-        r = quantize_linear(work, linear, compensate ? &factor : NULL, err);
-        if (!r)
-            r = calibrated_linear_new(calibrated, &linears[op->w[i]], linear, linear->q, linear->scales, work->vectors,
-                                      err);
-    }
+    if (import_is_cancelled(work->calibrated->model))
+        return calibrated_cancelled(work->calibrated, err);
+    r = calibrated_read(work->calibrated, work->layer, op, w, err);
+    if (!r)
+        r = quantize_weights(work, op, x, rows, k, w, linears, err);
+    for (size_t i = 0; i < op->n; i++)
+        free(w[i]);
     return r;
 }
 
 /* The layer's linears were made before. */
-static int load_op(void *arg, const ArchOp *op, const float *x, size_t rows, size_t k, BackendLinear **linears,
+static int load_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
                    ErrText *err) {
     LayerWork *work = arg;
 
@@ -264,6 +307,10 @@ static int load_op(void *arg, const ArchOp *op, const float *x, size_t rows, siz
     return 0;
 }
 
+static int ensure_walk(Calibrated *calibrated, ErrText *err) {
+    return calibrated->walk ? 0 : calibrated_walk_new(calibrated, &calibrated->walk, calibrated->n_windows, err);
+}
+
 static int walk_layer(Calibrated *calibrated, const ImportLayer *layer, LayerWalkFn *fn, ErrText *err) {
     BackendLinear *linears[_ROLE_N] = { 0 };
     float *vectors[_ROLE_N] = { 0 };
@@ -272,11 +319,9 @@ static int walk_layer(Calibrated *calibrated, const ImportLayer *layer, LayerWal
 
     if (layer->layer < 0)
         return 0;
-    if (!calibrated->walk) {
-        r = calibrated_walk_new(calibrated, &calibrated->walk, calibrated->n_windows, err);
-        if (r)
-            return r;
-    }
+    r = ensure_walk(calibrated, err);
+    if (r)
+        return r;
     for (size_t i = 0; i < layer->n_vectors; i++)
         vectors[layer->vectors[i].role] = layer->vectors[i].values;
     r = layer_walk_layer(calibrated->walk, (uint32_t)layer->layer, linears, vectors, fn, &work, err);
@@ -284,7 +329,28 @@ static int walk_layer(Calibrated *calibrated, const ImportLayer *layer, LayerWal
     return r;
 }
 
+/* What is folded into a layer after its rows passed changes their last bits; a resumed import sees the layer as it was
+ * written. So the rows pass it again when it is whole, and the stream is the same in both cases. */
+static int quantize_smoothed(Calibrated *calibrated, const ImportLayer *layer, ErrText *err) {
+    size_t len_bytes = calibrated->n_windows * CALIBRATION_WINDOW_TOKENS * calibrated->model->hparams.n_embd *
+                       sizeof(float);
+    _cleanup_(freep) float *stream = malloc(len_bytes);
+    int r;
+
+    if (!stream)
+        return err_set(err, -ENOMEM, "%s: out of memory", calibrated->model->source_path);
+    r = ensure_walk(calibrated, err);
+    if (r)
+        return r;
+    memcpy(stream, layer_walk_stream(calibrated->walk), len_bytes);
+    r = walk_layer(calibrated, layer, quantize_op, err);
+    memcpy(layer_walk_stream(calibrated->walk), stream, len_bytes);
+    return r ? r : walk_layer(calibrated, layer, load_op, err);
+}
+
 static int calibrated_quantize(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err) {
+    if (layer->layer >= 0 && model->options->recipe.smooth)
+        return quantize_smoothed(state, layer, err);
     return walk_layer(state, layer, quantize_op, err);
 }
 

@@ -138,7 +138,7 @@ static int probe_linear(Measuring *measuring, const ImportLinear *linear, const 
                                      err);
 }
 
-static int probe_op(void *arg, const ArchOp *op, const float *x, size_t rows, size_t k, BackendLinear **linears,
+static int probe_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
                     ErrText *err) {
     Measuring *measuring = arg;
     Calibrated *calibrated = measuring->calibrated;

@@ -1,6 +1,7 @@
 /* 16 float lanes, as many machine vectors as the instruction set of the including file needs. Every operation works lane
  * by lane, so the width of the machine changes no bit. Selections and conversions are the compiler's vector extension;
- * only float16 uses instructions of its own, where the file is compiled with them. */
+ * only float16 uses instructions of its own, where the file is compiled with them or, on AArch64, asks for them by
+ * LANES_NEON. */
 #ifndef COORDGEN_BACKENDS_CPU_LANES_H
 #define COORDGEN_BACKENDS_CPU_LANES_H
 
@@ -19,6 +20,8 @@
 #endif
 #if defined(__F16C__)
 #include <immintrin.h>
+#elif defined(LANES_NEON)
+#include <arm_neon.h>
 #endif
 
 enum {
@@ -167,6 +170,8 @@ LANES_INLINE Lanes lanes_load_f16(const uint16_t *half) {
     v.part[0] = (PartF)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)half));
 #elif LANES_PART == 8 && defined(__F16C__)
     EACH_PART(p) v.part[p] = (PartF)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(half + p * LANES_PART)));
+#elif defined(LANES_NEON)
+    EACH_PART(p) v.part[p] = (PartF)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(half + p * LANES_PART)));
 #else
     EACH_PART(p) {
         PartU bits = __builtin_convertvector(*(const PartHLoose *)(half + p * LANES_PART), PartU), rest = bits & 0x7fff;
@@ -190,6 +195,8 @@ LANES_INLINE void lanes_store_f16(uint16_t *half, Lanes v) {
         _mm256_storeu_si256((__m256i *)half, _mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT));
 #elif LANES_PART == 8 && defined(__F16C__)
         _mm_storeu_si128((__m128i *)(half + p * LANES_PART), _mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(LANES_NEON)
+        vst1_u16(half + p * LANES_PART, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)x)));
 #else
         PartU bits = (PartU)x, rest = bits & 0x7fffffff;
         PartU small = (PartU)((PartF)rest + part_of(0.5f)) - 0x3f000000;

@@ -17,7 +17,7 @@ enum {
     BLOCK_WIDTH_MAX = BLOCK_VALUES / 4
 };
 
-#if defined(__F16C__)
+#if defined(__F16C__) || defined(LANES_NEON)
 enum {
     F16_IS_CHEAP = 1
 };
@@ -29,7 +29,11 @@ enum {
 
 /* Sums that fit the registers: heads x positions for scores, heads x 16 lanes of a head for outputs. */
 enum {
+#if defined(__aarch64__)
+    HEADS_AT_ONCE = 2, /* 32 registers of 4 lanes */
+#else
     HEADS_AT_ONCE = LANES_PARTS == 1 ? 4 : LANES_PARTS == 2 ? 2 : 1,
+#endif
     KEYS_AT_ONCE = LANES_PARTS == 1 ? 4 : 2,
     VALUES_AT_ONCE = LANES_PARTS == 1 ? 4 : 2,
 };

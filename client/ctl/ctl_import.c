@@ -139,6 +139,11 @@ static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
         ctl_usage_error(ctl, "--allocation=%.32s: one of uniform, tensor, model", allocation);
         return false;
     }
+    if (ctl_has(ctl, "calibration") && !quant_recipe_needs_calibration(recipe)) {
+        ctl_usage_error(ctl, "--calibration: recipe %s as it is set looks at no text: leave it out, or take compensated",
+                        recipe->name);
+        return false;
+    }
     if (quant_recipe_check(recipe, &err)) {
         ctl_usage_error(ctl, "%s", err.text);
         return false;

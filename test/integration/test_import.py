@@ -95,6 +95,22 @@ class Stopped(ImportCase):
             self.assertEqual(self.take_hash(), expected, f"after {kills} kills, {report}")
         self.assertGreater(n_resumed, 0, f"{n_whole} imports, and none went on where a killed one was")
 
+    @unittest.skipUnless(LONG, "make check-long: takes minutes")
+    def test_compensated_killed(self):
+        options = ("--recipe", "compensated", "--bits", 4)
+        expected, seconds = self.undisturbed(*options)
+        generator = random.Random(5)
+        for kills in range(3):
+            process = self.start(*options, "--threads", kills + 1)
+            try:
+                process.wait(generator.uniform(0.3, 0.9) * seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            process.communicate()
+        report = self.run_import(*options)
+        self.assertGreater(report["resumed_layers"], 0)
+        self.assertEqual(self.take_hash(), expected)
+
     def test_cancelled(self):
         expected, seconds = self.undisturbed(*self.BITS)
         process = self.start(*self.BITS)
@@ -193,6 +209,7 @@ class Settings(ImportCase):
                               (("--embedding-bits", "9"), "a whole number from 0 to 8"), (("--embedding-bits", "0"), "from 1 to 8"),
                               (("--bits", "4.5", "--allocation", "uniform"), "give a whole number of bits"),
                               (("--allocation", "fair"), "one of uniform, tensor, model"),
+                              (("--calibration", "text"), "recipe int8 as it is set looks at no text"),
                               (("--budget-bytes", "1x"), "a number of bytes is needed")):
             with self.subTest(options=options):
                 _, stderr = self.end(self.start(*options), 2)

@@ -1,5 +1,5 @@
-/* Journal of an import: which settings it has, and records of what is finished. Every record is chained to the one before
- * by its SHA-256, so that a torn, changed or misplaced one ends the journal. */
+/* Journal of an import: which settings it has, and records of what is finished. Every record is chained to the one
+ * before by its SHA-256, so that a torn, changed or misplaced one ends the journal. */
 #ifndef COORDGEN_IMPORTER_IMPORT_JOURNAL_H
 #define COORDGEN_IMPORTER_IMPORT_JOURNAL_H
 

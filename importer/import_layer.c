@@ -33,7 +33,7 @@ static int write_tensor(const Import *import, const void *data, uint64_t len_byt
     return r ? r : write_at(import, zeros, (size_t)(-len_bytes % PACKAGE_ALIGNMENT), offset + len_bytes, err);
 }
 
-/* --- memory -------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 void import_layer_end(Import *import, size_t index) {
     const ImportLayer *layer = &import->plan.layers[index];
@@ -80,7 +80,7 @@ int import_layer_begin(Import *import, size_t index, ErrText *err) {
     return 0;
 }
 
-/* --- packing ------------------------------------------------------------------------------------------------------- */
+/* --- packing ------------------------------------------------------------------------------------------------------ */
 
 typedef struct Packing {
     PackPlan plan;
@@ -168,7 +168,7 @@ int import_layer_write(Import *import, size_t index, ErrText *err) {
     return r;
 }
 
-/* --- embedding and head -------------------------------------------------------------------------------------------- */
+/* --- embedding and head ------------------------------------------------------------------------------------------- */
 
 typedef struct Panel {
     const QuantRecipe *recipe;
@@ -240,7 +240,7 @@ int import_outside_write(Import *import, ErrText *err) {
     return r;
 }
 
-/* --- reading back -------------------------------------------------------------------------------------------------- */
+/* --- reading back ------------------------------------------------------------------------------------------------- */
 
 static void unpack_blocks(void *arg, size_t begin, size_t end, unsigned int worker) {
     const Packing *packing = arg;

@@ -1,13 +1,13 @@
-/* What turns the linears of a layer into integers. The importer's core (importer.c) knows files, places, the journal and
- * progress; a method knows weights. The core calls, in this order and on one thread (the pool is the method's to use):
+/* What turns the linears of a layer into integers. The importer's core (importer.c) knows files, places, the journal
+ * and progress; a method knows weights. The core calls, in this order and on one thread (the pool is the method's to use):
  *   begin()
  *   allocate()               fills `bits` of every linear of the layers, so that their average is at most model->bits;
  *                            called again with fewer bits while a budget of bytes is not met, so what it measures is
  *                            kept; not called when the journal has the bits
  *   per layer, -1 first (what lies outside the layers), then 0, 1, ...:
  *     quantize()             fills q and scales of the layer's linears, and may change its vectors;
- *     skip()                 instead, for a layer that an earlier, killed import has finished: q, scales and vectors are
- *                            those it wrote
+ *     skip()                 instead, for a layer that an earlier, killed import has finished: q, scales and vectors
+ *                            are those it wrote
  *   end()
  * Embedding and head are the core's: their bits are recipe.embedding_bits, they are rounded plainly and written by
  * panels. For layer -1 a method gets their scales, and their q if it says that it sees_outside (else NULL), and fills

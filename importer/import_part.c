@@ -29,7 +29,7 @@ int import_write_error(int error, const char *out_path, uint64_t package_bytes, 
     return err_set(err, error, "%s: cannot write: %s", out_path, strerror(-error));
 }
 
-/* --- the lock ------------------------------------------------------------------------------------------------------ */
+/* --- the lock ----------------------------------------------------------------------------------------------------- */
 
 void import_part_deinit(ImportPart *part) {
     if (part->fd >= 0)
@@ -138,7 +138,7 @@ int import_part_discard(const char *out_path, bool *foundp, ErrText *err) {
     return 0;
 }
 
-/* --- space --------------------------------------------------------------------------------------------------------- */
+/* --- space -------------------------------------------------------------------------------------------------------- */
 
 /* Whether so many bytes would fit, those that the file has already counted in. */
 int import_part_check_space(const ImportPart *part, uint64_t package_bytes, ErrText *err) {
@@ -179,7 +179,7 @@ int import_part_reserve(const ImportPart *part, uint64_t package_bytes, ErrText 
     return r ? import_write_error(r, part->out_path, package_bytes, err) : 0;
 }
 
-/* --- the end ------------------------------------------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------------------------------------ */
 
 int import_part_commit(const ImportPart *part, uint64_t package_bytes, ErrText *err) {
     _cleanup_(closep) int folder_fd = -1;
@@ -201,7 +201,7 @@ int import_part_commit(const ImportPart *part, uint64_t package_bytes, ErrText *
     return 0;
 }
 
-/* --- what others have left ----------------------------------------------------------------------------------------- */
+/* --- what others have left ---------------------------------------------------------------------------------------- */
 
 static bool ends_with(const char *name, const char *end) {
     size_t n = strlen(name), end_bytes = strlen(end);

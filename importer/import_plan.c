@@ -20,7 +20,7 @@ void import_plan_deinit(ImportPlan *plan) {
     *plan = (ImportPlan){ 0 };
 }
 
-/* --- tensors ------------------------------------------------------------------------------------------------------- */
+/* --- tensors ------------------------------------------------------------------------------------------------------ */
 
 typedef struct PlanPass {
     ImportPlan *plan;
@@ -143,7 +143,7 @@ int import_plan_make(ImportPlan *plan, const ImportSource *source, const QuantRe
     return r ? err_set(err, r, "%s: no matrices", source->path) : 0;
 }
 
-/* --- keys ---------------------------------------------------------------------------------------------------------- */
+/* --- keys --------------------------------------------------------------------------------------------------------- */
 
 static void source_keys(const ImportPlan *plan) {
     static const char *const dropped[] = { "general.alignment", "general.file_type", "general.quantization_version" };
@@ -205,7 +205,7 @@ static int linear_keys(const ImportPlan *plan, ErrText *err) {
     return 0;
 }
 
-/* --- layout -------------------------------------------------------------------------------------------------------- */
+/* --- layout ------------------------------------------------------------------------------------------------------- */
 
 /* One division of exact counts, so that the figure is the same everywhere. */
 static double average_bits(const ImportPlan *plan) {

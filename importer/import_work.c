@@ -18,7 +18,7 @@
 #define HASH_BLOCK_BYTES (1u << 20)
 #define RECORD_NS 1000000000u
 
-/* --- widths -------------------------------------------------------------------------------------------------------- */
+/* --- widths ------------------------------------------------------------------------------------------------------- */
 
 /* One trial of an average width: how large the package would be. */
 static int allocate(Import *import, void *state, double bits, ErrText *err) {
@@ -71,7 +71,7 @@ static int choose_bits(Import *import, void *state, ErrText *err) {
     return now == low ? 0 : allocate(import, state, (double)(low * step) / BITS_STEPS, err);
 }
 
-/* --- the journal --------------------------------------------------------------------------------------------------- */
+/* --- the journal -------------------------------------------------------------------------------------------------- */
 
 enum {
     RECORD_WIDTHS = 1, /* i8[n_channels]: the widths of all channels; the first record */
@@ -179,7 +179,7 @@ static bool recall_widths(Import *import) {
     return true;
 }
 
-/* --- layers -------------------------------------------------------------------------------------------------------- */
+/* --- layers ------------------------------------------------------------------------------------------------------- */
 
 static int make_layer(Import *import, void *state, size_t index, ErrText *err) {
     const ImportMethod *method = import->options.method;
@@ -275,7 +275,7 @@ static int make_layers(Import *import, void *state, ErrText *err) {
     return r;
 }
 
-/* --- the package --------------------------------------------------------------------------------------------------- */
+/* --- the package -------------------------------------------------------------------------------------------------- */
 
 /* Least that the package can have, to refuse a full disk before anything is measured. */
 static uint64_t least_bytes(const Import *import) {
@@ -329,7 +329,7 @@ static int begin_file(Import *import, void *state, ErrText *err) {
     return journal_error(import, r, err);
 }
 
-/* What an import that was cancelled leaves is of use, and so is what another program's hunger for memory has stopped. */
+/* What a cancelled import leaves is of use, and so is what another program's hunger for memory has stopped. */
 static bool worth_keeping(const Import *import, int r) {
     return (r == IMPORT_E_CANCELLED || r == -ENOMEM) && import->journal && import_journal_n(import->journal) > 1;
 }

@@ -22,7 +22,7 @@ ImportOptions import_options_default(void) {
     return options;
 }
 
-/* --- for methods --------------------------------------------------------------------------------------------------- */
+/* --- for methods -------------------------------------------------------------------------------------------------- */
 
 bool import_options_cancelled(const ImportOptions *options) {
     return options->cancelled && atomic_load_explicit(options->cancelled, memory_order_relaxed);

@@ -1,4 +1,5 @@
-/* Model package (.cgm): a GGUF v3 file that an importer made, with integer linears. This is its reader; importer.h writes.
+/* Model package (.cgm): a GGUF v3 file that an importer made, with integer linears. This is its reader; importer.h
+ * writes.
  *
  * Format version 2. general.alignment is 4096 and tensors lie in the order of the architecture's tables, so that the
  * tensors of a layer are one extent. Every key of the source is kept but general.alignment, general.file_type and

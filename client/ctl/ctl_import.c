@@ -140,8 +140,7 @@ static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
         return false;
     }
     if (ctl_has(ctl, "calibration") && !quant_recipe_needs_calibration(recipe)) {
-        ctl_usage_error(ctl, "--calibration: recipe %s as it is set looks at no text: leave it out, or take compensated",
-                        recipe->name);
+        ctl_usage_error(ctl, "--calibration: recipe %s as it is set looks at no text: leave it out", recipe->name);
         return false;
     }
     if (quant_recipe_check(recipe, &err)) {

@@ -92,7 +92,7 @@ static void test_import_resume_cancelled_early(void **state) {
     }
 }
 
-/* --- going on ------------------------------------------------------------------------------------------------------ */
+/* --- going on ----------------------------------------------------------------------------------------------------- */
 
 #define N_LAYERS 6 /* and what lies outside */
 
@@ -368,7 +368,7 @@ static void test_import_resume_not_our_file(void **state) {
     assert_int_equal(length_of(precious), 8);
 }
 
-/* --- source and space ---------------------------------------------------------------------------------------------- */
+/* --- source and space --------------------------------------------------------------------------------------------- */
 
 static void test_import_resume_source_changes(void **state) {
     static const ImportStage stages[] = { IMPORT_STAGE_HASH, IMPORT_STAGE_CONVERT };
@@ -455,7 +455,7 @@ static void test_import_resume_disk_full(void **state) {
     assert_non_null(strstr(err.text, "(0.1 MB) are free there"));
 }
 
-/* --- several processes ---------------------------------------------------------------------------------------------- */
+/* --- several processes -------------------------------------------------------------------------------------------- */
 
 typedef struct Other {
     pid_t pid;

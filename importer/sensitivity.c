@@ -19,12 +19,16 @@ enum {
     PROBE_BITS = 4,
     PROBE_WINDOWS = 1,
     PROBE_FIRST_ROW = 64, /* answers without context say little of how the model is used */
-    PROBE_ROW_STEP = 8,
+    PROBE_ROW_STEP = 4,
 };
 
 /* The change is sent on this many times as large, and its divergence divided by the square: so it stands above the noise
  * of int8 activations (about 0.003 nats, as much as a tensor of 4 bits makes). */
 #define PROBE_GAIN 4.0
+
+/* No linear's loss counts for less than this part of what the average linear loses for each of its weights: the small ones
+ * are measured within the noise, and a linear that nothing shows is not free. */
+#define LOSS_LEAST 0.25
 
 /* Mean squared error of the best uniform quantizer of a Gaussian by width (Max 1960, table II): rotated weights are
  * nearly Gaussian. */
@@ -143,11 +147,13 @@ static int probe_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k
     Measuring *measuring = arg;
     Calibrated *calibrated = measuring->calibrated;
     _cleanup_(hessian_factor_deinit) HessianFactor factor = { 0 };
+    /* The rows that the losses are measured on: rounding must not have been fitted to them. */
+    size_t held_back = calibrated->n_windows > PROBE_WINDOWS ? PROBE_WINDOWS * CALIBRATION_WINDOW_TOKENS : 0;
     int r;
 
     if (import_is_cancelled(calibrated->model))
         return calibrated_cancelled(calibrated, err);
-    r = calibrated_factor(calibrated, &factor, x, rows, k,
+    r = calibrated_factor(calibrated, &factor, x + held_back * k, rows - held_back, k,
                           calibrated_linear_of(measuring->source, op->w[0])->rotation_block, err);
     for (size_t i = 0; i < op->n && !r; i++)
         r = probe_linear(measuring, calibrated_linear_of(measuring->source, op->w[i]), &factor, err);
@@ -290,7 +296,7 @@ static int measure_losses(Measuring *measuring, ErrText *err) {
             if (import_is_cancelled(model))
                 return calibrated_cancelled(measuring->calibrated, err);
             loss = divergence_of_change(measuring, i, layers[i].changes[role], PROBE_GAIN, err) - measuring->noise;
-            loss = fmax(loss, 0.1 * fmax(measuring->noise, 1e-6)); /* lost in the noise: small, but not free */
+            loss = fmax(loss, 0);
             measuring->sensitivity->linears[i][role].loss = loss / (PROBE_GAIN * PROBE_GAIN);
         }
         import_report_part(model, 0.6 + 0.4 * (double)++n_done / (double)model->hparams.n_layers);
@@ -363,6 +369,19 @@ static void groups_deinit(Groups *groups) {
     free(groups->bits);
 }
 
+static double mean_loss(const Sensitivity *sensitivity, const ImportModel *model) {
+    double loss = 0, weights = 0;
+
+    for (uint32_t i = 0; i < sensitivity->n_layers; i++)
+        for (size_t j = 0; j < model->layers[1 + i].n_linears; j++) {
+            const ImportLinear *linear = &model->layers[1 + i].linears[j];
+
+            loss += sensitivity->linears[i][linear->role].loss;
+            weights += (double)linear->n * (double)linear->k;
+        }
+    return fmax(loss, 1e-9) / weights;
+}
+
 static double sum_of(const double *values, size_t n) {
     double sum = 0;
 
@@ -371,18 +390,23 @@ static double sum_of(const double *values, size_t n) {
     return sum;
 }
 
-/* Blocks of 16 channels, as the packed layout stores them with one width. */
-static void add_groups(Groups *groups, const ImportLinear *linear, const LinearLoss *loss) {
-    double total = sum_of(loss->errors, linear->n);
+static size_t n_blocks(const ImportLinear *linear) {
+    return (linear->n + PACK_BLOCK_CHANNELS - 1) / PACK_BLOCK_CHANNELS;
+}
+
+/* One group for each block of 16 channels, as the packed layout stores them with one width. */
+static void add_groups(Groups *groups, const ImportLinear *linear, const LinearLoss *linear_loss, double least) {
+    double total = sum_of(linear_loss->errors, linear->n);
+    double loss = fmax(linear_loss->loss, least * (double)linear->n * (double)linear->k);
 
     for (size_t first = 0; first < linear->n; first += PACK_BLOCK_CHANNELS) {
         size_t n = linear->n - first < PACK_BLOCK_CHANNELS ? linear->n - first : PACK_BLOCK_CHANNELS;
-        double part = total > 0 ? sum_of(loss->errors + first, n) / total : (double)n / (double)linear->n;
+        double part = total > 0 ? sum_of(linear_loss->errors + first, n) / total : (double)n / (double)linear->n;
         BitGroup *group = &groups->groups[groups->n++];
 
         group->n_weights = (uint64_t)n * linear->k;
         for (int bits = GRID_BITS_MIN; bits <= GRID_BITS_MAX; bits++)
-            group->error[bits - 1] = loss->loss * part * uniform_error[bits - 1] / uniform_error[PROBE_BITS - 1];
+            group->error[bits - 1] = loss * part * uniform_error[bits - 1] / uniform_error[PROBE_BITS - 1];
     }
 }
 
@@ -390,16 +414,22 @@ static int max_int(int a, int b) {
     return a > b ? a : b;
 }
 
+/**
+ * sensitivity_allocate() - widths of all blocks of 16 channels, for one budget over the whole model
+ *
+ * Return: 0, -EINVAL, -ENOMEM.
+ */
 int sensitivity_allocate(const Sensitivity *sensitivity, const Calibrated *calibrated, double average_bits,
                          ErrText *err) {
     const ImportModel *model = calibrated->model;
+    double least = LOSS_LEAST * mean_loss(sensitivity, model);
     _cleanup_(groups_deinit) Groups groups = { 0 };
     size_t n = 0;
     int r;
 
     for (uint32_t i = 0; i < sensitivity->n_layers; i++)
         for (size_t j = 0; j < model->layers[1 + i].n_linears; j++)
-            n += (model->layers[1 + i].linears[j].n + PACK_BLOCK_CHANNELS - 1) / PACK_BLOCK_CHANNELS;
+            n += n_blocks(&model->layers[1 + i].linears[j]);
     groups.groups = calloc(n, sizeof(*groups.groups));
     groups.bits = malloc(n);
     if (!groups.groups || !groups.bits)
@@ -408,22 +438,22 @@ int sensitivity_allocate(const Sensitivity *sensitivity, const Calibrated *calib
         for (size_t j = 0; j < model->layers[1 + i].n_linears; j++) {
             const ImportLinear *linear = &model->layers[1 + i].linears[j];
 
-            add_groups(&groups, linear, &sensitivity->linears[i][linear->role]);
+            add_groups(&groups, linear, &sensitivity->linears[i][linear->role], least);
         }
-    /* Two bits below the average a loss is no longer small, and the squares above no longer say what happens. */
-    r = bit_allocation_model(groups.groups, n, average_bits, max_int(GRID_BITS_MIN, (int)average_bits - 2),
+    /* More than a bit below the average a loss is no longer small, and squares no longer say what happens. */
+    r = bit_allocation_model(groups.groups, n, average_bits, max_int(GRID_BITS_MIN, (int)average_bits - 1),
                              GRID_BITS_MAX, groups.bits);
     if (r)
         return err_set(err, r, "%s: the measured losses allow no allocation of %.3g bits", model->source_path,
                        average_bits);
-    groups.n = 0;
+    n = 0;
     for (uint32_t i = 0; i < sensitivity->n_layers; i++)
         for (size_t j = 0; j < model->layers[1 + i].n_linears; j++) {
             const ImportLinear *linear = &model->layers[1 + i].linears[j];
 
             for (size_t c = 0; c < linear->n; c++)
-                linear->bits[c] = groups.bits[groups.n + c / PACK_BLOCK_CHANNELS];
-            groups.n += (linear->n + PACK_BLOCK_CHANNELS - 1) / PACK_BLOCK_CHANNELS;
+                linear->bits[c] = groups.bits[n + c / PACK_BLOCK_CHANNELS];
+            n += n_blocks(linear);
         }
     return 0;
 }

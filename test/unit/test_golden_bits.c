@@ -12,17 +12,7 @@
 #include "quant/round.h"
 #include "quant/scale_search.h"
 #include "quant/smoothing.h"
-
-/* FNV-1a of 64 bits. */
-#define HASH_START 0xcbf29ce484222325u
-
-static uint64_t hash_of(uint64_t hash, const void *data, size_t len_bytes) {
-    const uint8_t *bytes = data;
-
-    for (size_t i = 0; i < len_bytes; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    return hash;
-}
+#include "test/unit/golden_hash.h"
 
 static void expect_hash(const char *build, const char *what, uint64_t hash, uint64_t expected) {
     if (hash != expected)

@@ -1,0 +1,105 @@
+/* Bits of whole models, written down: small models of fixed weights are imported and run, on every instruction set that
+ * this machine has, and the logits have the hashes below on every machine. See test_golden_bits.c for the operators. */
+#undef NDEBUG
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/cpu.h"
+#include "engine/engine.h"
+#include "test/unit/golden_hash.h"
+#include "test/unit/import_fixture.h"
+
+/* The whole vocabulary, each token once. */
+enum {
+    N_TOKENS = 40
+};
+
+typedef struct GoldenModel {
+    const char *arch;
+    double bits;
+    uint64_t logits;
+} GoldenModel;
+
+/* Logits of the positions of a text, in steps of chunk_tokens. */
+static uint64_t hash_of_logits(const char *package, Isa isa, unsigned int threads, uint32_t chunk_tokens) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    _cleanup_(engine_freep) Engine *engine = NULL;
+    _cleanup_(sequence_freep) Sequence *sequence = NULL;
+    float logits[N_TOKENS * N_TOKENS];
+    AccountTable accounts;
+    uint64_t hash = HASH_START;
+    ErrText err = { 0 };
+
+    account_table_init(&accounts);
+    assert_int_equal(worker_pool_new(&pool, threads), 0);
+    if (engine_new(&engine,
+                   &(EngineOptions){ .path = package,
+                                     .device = ENGINE_DEVICE_CPU,
+                                     .isa = isa,
+                                     .chunk_tokens = chunk_tokens,
+                                     .pool = pool,
+                                     .accounts = &accounts },
+                   &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(engine_info(engine)->n_vocab, N_TOKENS);
+    assert_int_equal(sequence_new(&sequence, engine, N_TOKENS, &err), 0);
+    for (uint32_t first = 0; first < N_TOKENS; first += chunk_tokens) {
+        uint32_t tokens[N_TOKENS], n = N_TOKENS - first < chunk_tokens ? N_TOKENS - first : chunk_tokens;
+
+        for (uint32_t i = 0; i < n; i++)
+            tokens[i] = (first + i) * 7 % N_TOKENS;
+        assert_int_equal(engine_forward(engine, sequence, tokens, n, n, logits), 0);
+        hash = hash_of(hash, logits, (size_t)n * N_TOKENS * sizeof(*logits));
+    }
+    return hash;
+}
+
+static void test_golden_model_logits(void **state) {
+    static const GoldenModel models[] = {
+        { "llama", 8, 0x1e69f19412353cf7 },    { "llama", 4.5, 0xba6bc612890f3920 },
+        { "llama", 3, 0x1d05de5822c64da9 },    { "qwen2", 8, 0x5ae31ec1a11441c6 },
+        { "qwen2", 5.25, 0xc4a4fce6feb46653 }, { "gemma3", 8, 0xa8b404054c698677 },
+        { "gemma3", 6.5, 0x76c790830ed4cd5c }, { "gemma3", 2, 0x3f429853a818eb1f },
+    };
+    ImportFixture *fixture = *state;
+
+    for (size_t m = 0; m < ARRAY_LEN(models); m++) {
+        ModelMaker maker = MODEL_MAKER_DEFAULT;
+        ImportReport report;
+        ErrText err = { 0 };
+
+        maker.arch = models[m].arch;
+        maker.seed = 100 + m;
+        import_fixture_source(fixture, &maker);
+        quant_recipe_set_bits(&fixture->options.recipe, models[m].bits);
+        fixture->options.recipe.search_scales = models[m].bits < 8;
+        fixture->options.recipe.embedding_bits = m % 2 ? 6 : 8;
+        if (import_run(fixture->source, NULL, &fixture->options, &report, &err))
+            fail_msg("%s", err.text);
+        for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
+            for (uint32_t chunk_tokens = 1; chunk_tokens <= 40; chunk_tokens += 13) {
+                uint64_t hash;
+
+                if (!isa_present(isa))
+                    continue;
+                hash = hash_of_logits(report.path, isa, 1 + chunk_tokens % 2, chunk_tokens);
+                if (hash != models[m].logits)
+                    fail_msg("%s of %g bits, %s, chunks of %" PRIu32 ": 0x%016" PRIx64 ", expected 0x%016" PRIx64 "\n",
+                             models[m].arch, models[m].bits, isa_name(isa), chunk_tokens, hash, models[m].logits);
+            }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(test_golden_model_logits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -120,6 +120,21 @@ static int place_of(size_t r, int width) {
     return 8 - width - (int)(r * (size_t)width % 8);
 }
 
+/* For each of 64 bytes: to |= (from >> down, `bits` bits of it) << up. 8 bytes at a time: what a shift brings from the byte
+ * beside is masked away, so that the order of bytes in a word does not matter. */
+static void merge_register(const uint8_t *from, int down, uint8_t *to, int up, int bits) {
+    const uint64_t mask = (((uint64_t)1 << bits) - 1) * 0x0101010101010101u;
+
+    for (size_t i = 0; i < REGISTER_BYTES; i += sizeof(uint64_t)) {
+        uint64_t word, merged;
+
+        memcpy(&word, from + i, sizeof(word));
+        memcpy(&merged, to + i, sizeof(merged));
+        merged |= (word >> down & mask) << up;
+        memcpy(to + i, &merged, sizeof(merged));
+    }
+}
+
 /**
  * pack_tile() - codes of 16 channels x 64 inputs into 128 * bits bytes
  * @codes:   u8[16 registers][64], in the order of the int8 tile: [input / 4][channel][input % 4]; each below 2^bits
@@ -131,16 +146,10 @@ void pack_tile(const uint8_t codes[PACK_TILE_WEIGHTS], int bits, uint8_t *packed
     memset(packed, 0, pack_tile_bytes(bits));
     for (size_t c = 0; c < components.n; c++) {
         const Component part = components.at[c];
-        const int mask = (1 << part.bits) - 1;
 
-        for (size_t r = 0; r < TILE_REGISTERS; r++) {
-            const uint8_t *from = codes + r * REGISTER_BYTES;
-            uint8_t *to = packed + stripe_of(r, part.bits) * REGISTER_BYTES;
-            const int place = place_of(r, part.bits);
-
-            for (size_t i = 0; i < REGISTER_BYTES; i++)
-                to[i] = (uint8_t)(to[i] | ((from[i] >> part.shift) & mask) << place);
-        }
+        for (size_t r = 0; r < TILE_REGISTERS; r++)
+            merge_register(codes + r * REGISTER_BYTES, part.shift, packed + stripe_of(r, part.bits) * REGISTER_BYTES,
+                           place_of(r, part.bits), part.bits);
         packed += pack_tile_bytes(part.bits);
     }
 }
@@ -152,16 +161,10 @@ void unpack_tile(const uint8_t *packed, int bits, uint8_t codes[PACK_TILE_WEIGHT
     memset(codes, 0, PACK_TILE_WEIGHTS);
     for (size_t c = 0; c < components.n; c++) {
         const Component part = components.at[c];
-        const int mask = (1 << part.bits) - 1;
 
-        for (size_t r = 0; r < TILE_REGISTERS; r++) {
-            const uint8_t *from = packed + stripe_of(r, part.bits) * REGISTER_BYTES;
-            uint8_t *to = codes + r * REGISTER_BYTES;
-            const int place = place_of(r, part.bits);
-
-            for (size_t i = 0; i < REGISTER_BYTES; i++)
-                to[i] = (uint8_t)(to[i] | ((from[i] >> place) & mask) << part.shift);
-        }
+        for (size_t r = 0; r < TILE_REGISTERS; r++)
+            merge_register(packed + stripe_of(r, part.bits) * REGISTER_BYTES, place_of(r, part.bits),
+                           codes + r * REGISTER_BYTES, part.shift, part.bits);
         packed += pack_tile_bytes(part.bits);
     }
 }

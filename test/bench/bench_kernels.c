@@ -2,6 +2,8 @@
  *   peak       products or float operations a second of a loop that only touches registers, by instruction set
  *   bandwidth  a long read of memory
  *   product    int8 kernels by rows; weights come from memory (more of them than the last-level cache holds)
+ *   packed     products on packed weights by width and rows, beside the int8 product of the same instructions, with
+ *              reading of the same bytes in between, because memory is shared with others
  *   attention  one row against 1024 positions of float16 keys and values
  * build/bin/bench-kernels */
 #include <stdbool.h>
@@ -10,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cpu/int8_product.h"
+#include "backends/cpu/packed_kernels.h"
 #include "backends/cpu/row_ops.h"
 #include "base/cleanup.h"
 #include "base/cpu.h"
+#include "quant/pack.h"
 #include "test/bench/machine.h"
 
 enum {
@@ -178,6 +181,62 @@ static void bench_product(const Int8ProductKernel *kernel, const Int8Weights *we
     }
 }
 
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* One width on all of the memory that holds the int8 matrices; any bytes are packed weights. */
+static void bench_packed(const PackedKernels *kernels, int bits, const Int8Weights *int8, const Int8Rows *all, float *y,
+                         int8_t *scratch) {
+    static const size_t row_counts[] = { 1, 2, 4, 8, 16, 32, 256 };
+    const size_t n_blocks = int8->n_blocks, block_bytes = int8->k_tiles * pack_tile_bytes(bits),
+                 matrix_bytes = n_blocks * block_bytes,
+                 n_matrices = MATRICES * n_blocks * int8->k_tiles * INT8_TILE_BYTES / matrix_bytes;
+    _cleanup_(freep) uint64_t *offsets = machine_alloc((n_blocks + 1) * sizeof(*offsets));
+    _cleanup_(freep) uint8_t *widths = machine_alloc(n_blocks);
+    PackedWeights weights = {
+        .n = int8->n,
+        .k = int8->k,
+        .k_tiles = int8->k_tiles,
+        .n_blocks = n_blocks,
+        .offsets = offsets,
+        .bits = widths,
+        .sums = int8->sums,
+        .scales = int8->scales,
+    };
+
+    memset(widths, bits, n_blocks);
+    for (size_t block = 0; block <= n_blocks; block++)
+        offsets[block] = block * block_bytes;
+    for (size_t c = 0; c < ARRAY_LEN(row_counts); c++) {
+        uint64_t best = UINT64_MAX, best_int8 = UINT64_MAX, best_read = UINT64_MAX;
+        Int8Rows rows = *all;
+        double ops, gbytes;
+
+        rows.rows = row_counts[c];
+        if (!kernels->few->need && rows.rows > 16)
+            break; /* the reference */
+        for (int repeat = 0; repeat < REPEATS; repeat++)
+            for (size_t m = 0; m + 1 < n_matrices; m += 2) {
+                const uint8_t *bytes = (const uint8_t *)int8[0].tiles + m * matrix_bytes;
+                uint64_t start = machine_ns();
+
+                weights.packed = bytes;
+                packed_kernels_run(kernels, &weights, &rows, 0, n_blocks, y, N, scratch);
+                best = least(best, machine_ns() - start);
+                best_read = least(best_read, machine_read(bytes + matrix_bytes, matrix_bytes));
+                start = machine_ns();
+                kernels->product->fn(&int8[m % MATRICES], &rows, 0, n_blocks, y, N);
+                best_int8 = least(best_int8, machine_ns() - start);
+            }
+        ops = 2.0 * (double)rows.rows * N * K;
+        gbytes = (double)matrix_bytes / (double)best;
+        printf("  %-26s %d %4zu %9.3f %9.1f %9.1f %8.2f %6.1f %%\n", kernels->few->name, bits, rows.rows,
+               (double)best / 1e6, ops / (double)best, ops / (double)best_int8, gbytes,
+               100 * (double)best_read / (double)best);
+    }
+}
+
 static void bench_attention(const RowOps *ops) {
     static const struct {
         const char *model;
@@ -271,6 +330,7 @@ static void bench_rows(const RowOps *ops) {
 }
 
 int main(void) {
+    static const int packed_bits[] = { 4, 5, 6, 8 };
     const size_t k_tiles = int8_tiles_for(K), n_blocks = int8_blocks_for(N),
                  matrix_bytes = n_blocks * k_tiles * INT8_TILE_BYTES;
     _cleanup_(freep) int8_t *tiles = machine_alloc(MATRICES * matrix_bytes),
@@ -280,7 +340,9 @@ int main(void) {
     _cleanup_(freep) float *x_scales = machine_alloc(ROWS_MAX * sizeof(*x_scales)),
                            *y = machine_alloc(ROWS_MAX * N * sizeof(*y));
     Int8Weights weights[MATRICES];
-    Int8Rows rows = { ROWS_MAX, k_tiles * INT8_TILE_INPUTS, x, x_scales, NULL };
+    _cleanup_(freep) int32_t *x_sums = machine_alloc(ROWS_MAX * sizeof(*x_sums));
+    _cleanup_(freep) int8_t *scratch = machine_alloc(packed_kernels_scratch_bytes(k_tiles));
+    Int8Rows rows = { ROWS_MAX, k_tiles * INT8_TILE_INPUTS, x, x_scales, x_sums };
     double bandwidth;
 
     for (size_t i = 0; i < MATRICES * matrix_bytes; i++)
@@ -292,6 +354,7 @@ int main(void) {
         scales[i] = 0.01f;
     for (size_t i = 0; i < ROWS_MAX; i++)
         x_scales[i] = 0.02f;
+    memset(x_sums, 0, ROWS_MAX * sizeof(*x_sums));
     for (size_t m = 0; m < MATRICES; m++)
         weights[m] = (Int8Weights){
             .n = N,
@@ -312,6 +375,17 @@ int main(void) {
     for (size_t i = 0; i < int8_product_n_kernels(); i++)
         if (!(int8_product_kernel_at(i)->need & ~cpu_features()))
             bench_product(int8_product_kernel_at(i), weights, &rows, y, bandwidth);
+    printf(
+        "\npacked product, n = %d, k = %d, weights from memory; the int8 product beside it\n  %-26s %s %4s %9s %9s %9s %8s "
+        "%8s\n",
+        N, K, "kernel", "b", "rows", "ms", "Gop/s", "int8", "GB/s", "of read");
+    for (size_t i = 0; i < packed_product_n_kernels(); i++)
+        for (size_t b = 0; b < ARRAY_LEN(packed_bits); b++)
+            if (!(packed_product_kernel_at(i)->need & ~cpu_features())) {
+                const PackedKernels kernels = packed_kernels_select(packed_product_kernel_at(i)->need);
+
+                bench_packed(&kernels, packed_bits[b], weights, &rows, y, scratch);
+            }
     printf("\nattention of one row over 1024 positions\n  %-16s %-14s %9s %9s %8s\n", "build", "shape of", "us",
            "Gop/s", "of peak");
     for (size_t i = 0; i < row_ops_n(); i++)

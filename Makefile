@@ -44,7 +44,6 @@ endif
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS))
 BASE_LIBS := $(shell $(PKG_CONFIG) --libs nettle) -lm
 CORE_LIBS := $(shell $(PKG_CONFIG) --libs libpcre2-8)
-BLAS_LIBS := $(shell $(PKG_CONFIG) --libs openblas)
 PROTO_LIBS := $(shell $(PKG_CONFIG) --libs libprotobuf-c)
 DAEMON_LIBS := $(shell $(PKG_CONFIG) --libs libevent libsystemd)
 JANSSON_LIBS := $(shell $(PKG_CONFIG) --libs jansson)
@@ -149,9 +148,9 @@ endef
 $(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
 	$(call link,$(DAEMON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
-	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(BLAS_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
+	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-eval: $(OBJ)/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
-	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BLAS_LIBS) $(BASE_LIBS))
+	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 
 PROGRAMS := $(patsubst %,$(BUILD)/bin/%,$(if $(wildcard daemon/coordgend.c),coordgend) \
             $(if $(wildcard client/ctl/coordgenctl.c),coordgenctl) $(if $(wildcard eval/coordgen_eval.c),coordgen-eval))

@@ -2,6 +2,7 @@
  * by operator, so that every matrix is fitted to the inputs that the quantized layers before it give. */
 #include "base/cpu.h"
 #include "importer/calibrated.h"
+#include "quant/blas.h"
 #include "quant/smoothing.h"
 
 #include <errno.h>
@@ -185,7 +186,9 @@ static int calibrated_begin(void **statep, const ImportModel *model, ErrText *er
         return err_set(err, -ENOMEM, "%s: out of memory", model->source_path);
     calibrated->model = model;
     account_table_init(&calibrated->accounts);
-    r = import_method_plain.begin(&calibrated->plain, model, err);
+    r = blas_load(err);
+    if (!r)
+        r = import_method_plain.begin(&calibrated->plain, model, err);
     if (!r)
         r = isa_select(ISA_BEST, &features, err);
     if (!r)

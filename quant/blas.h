@@ -6,6 +6,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/err.h"
+
+/* Before the first call of the others: 0, or -ENOENT with a text that names the package. */
+int blas_load(ErrText *err);
+
 /* Row-major; strides in elements. c[m][n] = alpha * op(a) op(b) + beta * c, op(a) m x k, op(b) k x n. */
 typedef struct BlasProduct {
     size_t m, n, k;

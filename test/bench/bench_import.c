@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/cpu.h"
 #include "base/worker_pool.h"
+#include "quant/blas.h"
 #include "quant/compensate.h"
 #include "quant/ggml_type.h"
 #include "quant/grid.h"
@@ -367,6 +368,7 @@ int main(int argc, char **argv) {
         { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
     };
     Options options = { .rounds = 15, .k = 1536 };
+    ErrText err;
     int option;
     long value;
 
@@ -398,5 +400,9 @@ int main(int argc, char **argv) {
     }
     if (optind < argc)
         return usage(stderr, 2);
+    if (blas_load(&err)) {
+        fprintf(stderr, "bench-import: %s\n", err.text);
+        return 1;
+    }
     return run(&options) ? 1 : 0;
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "quant/blas.h"
 #include "quant/compensate.h"
 #include "quant/grid.h"
 #include "quant/rotate.h"
@@ -338,6 +339,12 @@ static void test_compensate_bits_do_not_depend_on_threads(void **cmocka) {
     }
 }
 
+static int load_library(void **cmocka) {
+    ErrText err;
+
+    return blas_load(&err);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hessian_factor_is_that_of_the_damped_moments),
@@ -350,5 +357,5 @@ int main(void) {
         cmocka_unit_test(test_compensate_bits_do_not_depend_on_threads),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, load_library, NULL);
 }

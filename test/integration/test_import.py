@@ -93,7 +93,10 @@ class Stopped(ImportCase):
             n_resumed += report["resumed_layers"]
             n_whole += 1
             self.assertEqual(self.take_hash(), expected, f"after {kills} kills, {report}")
-        self.assertGreater(n_resumed, 0, f"{n_whole} imports, and none went on where a killed one was")
+        # Finished layers are recorded once a second: an import that is hardly longer may leave none behind. That a killed
+        # one is gone on with is test_import_resume's to show, which waits for the record.
+        if seconds > 4:
+            self.assertGreater(n_resumed, 0, f"{n_whole} imports, and none went on where a killed one was")
 
     @unittest.skipUnless(LONG, "make check-long: takes minutes")
     def test_compensated_killed(self):

@@ -15,7 +15,7 @@ CHOICES = TOP / "test" / "golden" / "choices"
 
 def run_eval(*args):
     return subprocess.run([BIN / "coordgen-eval", *map(str, args)], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=300 * SLOW)
+                          stdin=subprocess.DEVNULL, timeout=900 * SLOW)
 
 
 def report(*args):

@@ -21,6 +21,8 @@ from wire import Refused, prompt
 
 CTL = BIN / "coordgenctl"
 KILLS = 50 if LONG else 3 if SANITIZED else 8
+JOURNAL_HEADER, RECORD_HEAD, DIGEST = 88, 16, 32  # bytes, see importer/import_journal.c
+made = {}  # options: hash and seconds of an undisturbed import
 
 
 class ImportCase(unittest.TestCase):
@@ -57,46 +59,85 @@ class ImportCase(unittest.TestCase):
         return digest
 
     def undisturbed(self, *options):
-        """Hash and seconds of an import that nobody disturbs."""
-        self.run_import(*options)  # reads and remembers the source, so that the next one takes as long as the others
-        self.take_hash()
-        started = time.monotonic()
-        report = self.run_import(*options)
-        self.assertEqual(report["resumed_layers"], 0)
-        seconds = time.monotonic() - started
-        return self.take_hash(), seconds
+        """Hash and seconds of an import that nobody disturbs; those of the same options are made once."""
+        if options not in made:
+            started = time.monotonic()
+            report = self.run_import(*options)
+            self.assertEqual(report["resumed_layers"], 0)
+            made[options] = self.take_hash(), time.monotonic() - started
+        return made[options]
+
+    def recorded(self):
+        """Finished layers in the journal: its whole records but the first, which has the widths; -1 without that one."""
+        try:
+            data = (self.out.parent / "m.cgm.part.journal").read_bytes()
+        except FileNotFoundError:
+            return -1
+        n, at = 0, JOURNAL_HEADER
+        while at + RECORD_HEAD <= len(data):
+            at += RECORD_HEAD + struct.unpack_from("<8xQ", data, at)[0] + DIGEST
+            n += at <= len(data)
+        return n - 1
 
 
 class Stopped(ImportCase):
     BITS = ("--bits", 4.5)
 
+    def killed_with_a_record(self):
+        """Kills an import when its journal has a layer; false: it ended before. Layers are recorded once a second, and an
+        import may be hardly longer: it is held up for a second while it makes the first."""
+        process = self.start("--json=short", *self.BITS)
+        began, n_holds = None, 0
+        while process.poll() is None and self.recorded() < 1:
+            began = began or (time.monotonic() if self.recorded() == 0 else None)
+            if began and n_holds < 3 and time.monotonic() - began > 0.1 * (n_holds + 1):
+                n_holds += 1
+                process.send_signal(signal.SIGSTOP)
+                time.sleep(1.1)
+                process.send_signal(signal.SIGCONT)
+                began = time.monotonic()
+            time.sleep(0.001)
+        process.kill()
+        process.communicate()
+        return process.returncode == -signal.SIGKILL
+
+    def finish(self, expected, what):
+        """What the journal has is gone on with, all of it; the layers that this were."""
+        kept = max(self.recorded(), 0)
+        report = self.run_import(*self.BITS)
+        self.assertEqual((report["bits"], report["resumed_layers"]), (4.5, kept), what)
+        self.assertEqual(self.take_hash(), expected, f"{what}, {report}")
+        return kept
+
     def test_killed_at_random_moments(self):
         expected, seconds = self.undisturbed(*self.BITS)
         generator = random.Random(4)
-        kills = n_resumed = n_whole = 0
+        kills = 0
         while kills < KILLS:
             process = self.start("--json=short", *self.BITS)
             try:
                 process.wait(generator.uniform(0.02, 0.8) * seconds)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait()
-            process.stdout.close()
-            process.stderr.close()
-            if process.returncode == -signal.SIGKILL:
-                kills += 1
-                self.assertFalse(self.out.exists(), "half a package has the final name")
-                if kills < KILLS:
-                    continue
-            report = self.run_import(*self.BITS)
-            self.assertEqual(report["bits"], 4.5)
-            n_resumed += report["resumed_layers"]
-            n_whole += 1
-            self.assertEqual(self.take_hash(), expected, f"after {kills} kills, {report}")
-        # Finished layers are recorded once a second: an import that is hardly longer may leave none behind. That a killed
-        # one is gone on with is test_import_resume's to show, which waits for the record.
-        if seconds > 4:
-            self.assertGreater(n_resumed, 0, f"{n_whole} imports, and none went on where a killed one was")
+            process.communicate()
+            if process.returncode != -signal.SIGKILL:
+                self.assertEqual(process.returncode, 0)
+                self.assertEqual(self.take_hash(), expected, f"after {kills} kills")
+                continue
+            kills += 1
+            if self.out.exists():  # the kill came after the last step
+                self.assertEqual(hashlib.sha256(self.out.read_bytes()).hexdigest(), expected, "half a package has the name")
+                for path in self.out.parent.iterdir():
+                    path.unlink()
+        self.finish(expected, f"after {kills} kills")
+
+    def test_killed_with_layers_in_the_journal(self):
+        expected, _ = self.undisturbed(*self.BITS)
+        for _ in range(4):
+            if self.killed_with_a_record():
+                break
+            self.assertEqual(self.take_hash(), expected)
+        self.assertGreater(self.finish(expected, "killed with layers in the journal"), 0)
 
     @unittest.skipUnless(LONG, "make check-long: takes minutes")
     def test_compensated_killed(self):

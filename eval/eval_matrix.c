@@ -18,6 +18,9 @@
 extern char **environ;
 
 #define N_RUNS 2 /* greedy, seeded */
+/* Tokens of the prompt. Both leave 18 rows over in chunks of 32; the brief one is for kernels that take minutes. */
+#define PROMPT_WHOLE 530
+#define PROMPT_BRIEF 114
 
 /* Own words; long enough that the largest chunk of the matrix cuts it. */
 static const char passage[] =
@@ -36,6 +39,7 @@ typedef struct Cell {
     unsigned int threads;
     uint32_t chunk_tokens;
     const char *company; /* "alone", "between others", "after cancelled", "after a restart" */
+    size_t n_prompt;
 } Cell;
 
 /* What one run gave: tokens, then for each the logits it was sampled from. */
@@ -50,7 +54,7 @@ typedef struct Matrix {
     EvalModel model;
     bool is_open;
     TokenList prompt;
-    Output golden[N_RUNS];
+    Output golden[N_RUNS], brief_golden[N_RUNS]; /* by the cell's prompt */
     size_t n_cells, n_different;
     json_t *rows;
 } Matrix;
@@ -72,8 +76,10 @@ static int output_init(Output *output, size_t room, size_t n_vocab) {
 }
 
 static void matrix_deinit(Matrix *matrix) {
-    for (size_t i = 0; i < N_RUNS; i++)
+    for (size_t i = 0; i < N_RUNS; i++) {
         output_deinit(&matrix->golden[i]);
+        output_deinit(&matrix->brief_golden[i]);
+    }
     token_list_deinit(&matrix->prompt);
     if (matrix->is_open)
         eval_model_close(&matrix->model);
@@ -182,7 +188,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
     if (!strcmp(cell->company, "after cancelled"))
         r = cancel_some(matrix, engine, err);
     if (!r)
-        r = generation_new(&generation, engine, matrix->prompt.ids, matrix->prompt.n, &options, err);
+        r = generation_new(&generation, engine, matrix->prompt.ids, cell->n_prompt, &options, err);
     collector.generation = generation;
     while (!r && generation_end(generation) == GENERATION_RUNNING) {
         if (between)
@@ -212,12 +218,12 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     if (matrix->prompt.n)
         return 0;
     /* The passage, over and over, until the largest chunk is passed. */
-    while (!r && matrix->prompt.n < 530) {
+    while (!r && matrix->prompt.n < PROMPT_WHOLE) {
         r = tokenizer_encode(engine_tokenizer(matrix->model.engine), passage, sizeof(passage) - 1, 0, &matrix->prompt,
                              err);
     }
-    if (!r && matrix->prompt.n > 530)
-        matrix->prompt.n = 530;
+    if (!r && matrix->prompt.n > PROMPT_WHOLE)
+        matrix->prompt.n = PROMPT_WHOLE;
     return r;
 }
 
@@ -315,7 +321,7 @@ static bool differs(const Output *output, const Output *golden, char *where, siz
 
 static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err) {
     static const char *const run_names[N_RUNS] = { "greedy", "seeded" };
-    Output outputs[N_RUNS] = { 0 };
+    Output outputs[N_RUNS] = { 0 }, *golden = cell->n_prompt == PROMPT_BRIEF ? matrix->brief_golden : matrix->golden;
     char where[160] = "";
     bool different = false;
     uint64_t start_ns;
@@ -338,10 +344,10 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
         for (size_t run = 0; run < N_RUNS && !r; run++)
             r = run_one(matrix, cell, run, &outputs[run], err);
     for (size_t run = 0; run < N_RUNS && !r; run++) {
-        if (!matrix->golden[run].n) {
-            matrix->golden[run] = outputs[run];
+        if (!golden[run].n) {
+            golden[run] = outputs[run];
             outputs[run] = (Output){ 0 };
-        } else if (!different && differs(&outputs[run], &matrix->golden[run], where, sizeof(where))) {
+        } else if (!different && differs(&outputs[run], &golden[run], where, sizeof(where))) {
             different = true;
             err_set(err, 0, "%s, %s", run_names[run], where);
             snprintf(where, sizeof(where), "%.159s", err->text);
@@ -354,12 +360,14 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     matrix->n_cells++;
     matrix->n_different += different;
     if (matrix->options->json)
-        json_array_append_new(matrix->rows, json_pack("{s:s, s:i, s:i, s:s, s:b, s:s}", "isa", isa_name(cell->isa),
-                                                      "threads", (int)cell->threads, "chunk", (int)cell->chunk_tokens,
-                                                      "company", cell->company, "same", !different, "where", where));
+        json_array_append_new(matrix->rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:b, s:s}", "isa",
+                                                      isa_name(cell->isa), "threads", (int)cell->threads, "chunk",
+                                                      (int)cell->chunk_tokens, "prompt", (int)cell->n_prompt, "company",
+                                                      cell->company, "same", !different, "where", where));
     else
-        printf("%-11s %7u %6" PRIu32 "  %-16s %s %6.1f s%s%s\n", isa_name(cell->isa), cell->threads, cell->chunk_tokens,
-               cell->company, different ? "DIFFERENT" : "same     ", (double)(clock_now_ns() - start_ns) / 1e9,
+        printf("%-11s %7u %6" PRIu32 " %6zu  %-16s %s %6.1f s%s%s\n", isa_name(cell->isa), cell->threads,
+               cell->chunk_tokens, cell->n_prompt, cell->company, different ? "DIFFERENT" : "same     ",
+               (double)(clock_now_ns() - start_ns) / 1e9,
                different ? "  " : "", where);
     fflush(stdout);
     return 0;
@@ -370,27 +378,28 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
 static int run_cells(Matrix *matrix, ErrText *err) {
     static const uint32_t chunks[] = { 1, 7, 32, 256, 512 };
     static const char *const companies[] = { "between others", "after cancelled", "after a restart" };
+    const bool full = matrix->options->full;
     Isa best = ISA_SCALAR;
     int r;
 
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
         if (isa_present(isa))
             best = isa;
-    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone" }, true, err);
+    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE }, true, err);
     for (size_t i = 0; i < ARRAY_LEN(companies) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i] }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE }, false, err);
+    for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && !full; i++)
+        r = run_cell(matrix, &(Cell){ best, 2, chunks[i], "alone", PROMPT_WHOLE }, false, err);
     for (int isa = (int)best; isa >= ISA_SCALAR && !r; isa--) {
         if (!isa_present((Isa)isa))
             continue;
-        for (unsigned int threads = 2; threads >= 1 && !r; threads--)
-            for (size_t i = 0; i < ARRAY_LEN(chunks) && !r; i++) {
-                /* Without --full the slower ISAs and one thread run at one chunk size that cuts the prompt unevenly. */
-                bool axis = (isa == (int)best && threads == 2) || chunks[i] == 32;
-
-                if (matrix->options->full || axis)
-                    r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone" },
-                                 !i || !(matrix->options->full || (isa == (int)best && threads == 2)), err);
-            }
+        for (unsigned int threads = 2; threads >= 1 && !r; threads--) {
+            if (!full) /* one chunk size that cuts the prompt unevenly */
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF },
+                             isa != (int)best || threads != 2, err);
+            for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && full; i++)
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE }, !i, err);
+        }
     }
     return r;
 }
@@ -399,7 +408,7 @@ static int run_cells(Matrix *matrix, ErrText *err) {
 static int run_dump(Matrix *matrix, ErrText *err) {
     const EvalOptions *options = matrix->options;
     Cell cell = { options->isa, options->threads, options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT,
-                  "alone" };
+                  "alone", PROMPT_WHOLE };
     int r = open_for(matrix, &cell, err);
 
     for (size_t run = 0; run < N_RUNS && !r; run++) {
@@ -423,8 +432,8 @@ int eval_matrix(const EvalOptions *options) {
         return run_dump(&matrix, &err) ? eval_fail(options, "%s", err.text) : EVAL_OK;
     matrix.rows = json_array();
     if (!options->json)
-        printf("%-11s %7s %6s  %-16s %zu greedy and %zu seeded tokens, with their logits\n", "isa", "threads", "chunk",
-               "company", options->n_tokens, options->n_tokens);
+        printf("%-11s %7s %6s %6s  %-16s %zu greedy and %zu seeded tokens, with their logits\n", "isa", "threads", "chunk",
+               "prompt", "company", options->n_tokens, options->n_tokens);
     if (run_cells(&matrix, &err))
         return eval_fail(options, "%s", err.text);
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)

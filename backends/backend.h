@@ -17,10 +17,31 @@
 enum {
     BACKEND_E_MEMORY = 1,  /* a memory account's limit */
     BACKEND_E_WEIGHTS = 2, /* weights the device cannot take; the text names the tensor and why */
+    BACKEND_E_READ = 3,    /* weights that are read on demand could not be; the text names file, tensor and why */
 };
 
 typedef struct Backend Backend;
 typedef struct BackendLinear BackendLinear; /* one weight matrix in the device's layout */
+
+/* An open file that a device reads columns of matrices from while it computes. */
+typedef struct ColumnFile {
+    int fd;
+    const char *path; /* for messages */
+} ColumnFile;
+
+/* How the inputs of a matrix become int8. All zero: dynamic-row. */
+typedef struct LinearActivations {
+    float scale;           /* static-tensor: of all rows, within LINEAR_SCALE_MIN..MAX; 0: dynamic-row */
+    bool shadow;           /* inputs past 127 scale are made good beside the product; else they are clipped */
+    const uint32_t *hot;   /* with shadow: [n_hot], rising: inputs whose column of weights stays in memory */
+    size_t n_hot;
+    const int8_t *columns;  /* with shadow: int8[k][n], the matrix by columns; read during linear_new() only */
+    const ColumnFile *file; /* has the columns too, for those that are not hot; outlives the matrix. NULL: all are hot */
+    uint64_t file_offset_bytes;
+} LinearActivations;
+
+#define LINEAR_SCALE_MIN 1e-30f
+#define LINEAR_SCALE_MAX 1e30f
 
 /* A matrix y[n] = W[n][k] x[k] + bias as the model file has it; valid during linear_new() only, but for `data`, which
  * the reference device goes on reading (the file stays mapped while that device lives). */
@@ -34,6 +55,7 @@ typedef struct LinearSource {
     const int8_t *bits;      /* [n], with `packed`: width of every channel, 1..8 */
     uint32_t rotation_block; /* GGML_I8: inputs are rotated by blocks of this before they are quantized; 0: not */
     const float *bias;       /* [n] or NULL; copied */
+    LinearActivations activations;
 } LinearSource;
 
 /* Queries of `rows` consecutive positions of one sequence against its cache. */
@@ -58,6 +80,15 @@ typedef struct BackendShape {
     size_t n_heads;
 } BackendShape;
 
+/* What shadow outliers have cost since the device was made. */
+typedef struct ShadowCounts {
+    uint64_t n_rows;           /* inputs of operators that have a shadow */
+    uint64_t n_outliers;       /* of their values, those past the threshold */
+    uint64_t n_hot;            /* of these, those of hot channels */
+    uint64_t n_columns_read;   /* from the package */
+    uint64_t n_columns_cached; /* not hot, but read a short while before */
+} ShadowCounts;
+
 typedef struct BackendOps {
     const char *name;    /* "cpu" */
     const char *kv_type; /* "f16" */
@@ -72,9 +103,11 @@ typedef struct BackendOps {
     int (*linear_new)(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
     BackendLinear *(*linear_free)(BackendLinear *linear);
 
-    /* y[i] = x W[i]^T + bias[i] for n matrices that share their input. x f32[rows][k], y[i] f32[rows][n_i]. */
-    void (*linear)(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
-                   float *const *y);
+    /* y[i] = x W[i]^T + bias[i] for n matrices that share their input, its rotation and its activations.
+     * x f32[rows][k], y[i] f32[rows][n_i]. 0; BACKEND_E_READ or -errno: y is undefined. */
+    int (*linear)(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
+                  float *const *y, ErrText *err);
+    void (*shadow_counts)(const Backend *backend, ShadowCounts *counts);
     /* y[r] = row tokens[r] of the embedding, times factor. */
     void (*embed)(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
                   float *y);

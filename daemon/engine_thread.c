@@ -173,7 +173,7 @@ static void on_delta(void *arg, const char *text, size_t len_bytes, const uint32
 static bool generate_turn(EngineThread *thread, Job *job) {
     StepTarget target = { thread, job, 0 };
     GenerationEnd end;
-    ErrText err;
+    ErrText err = { "" };
     int r;
 
     if (!job->running) {
@@ -187,7 +187,11 @@ static bool generate_turn(EngineThread *thread, Job *job) {
         finish(thread, job, GENERATION_END_CANCELLED, 0, NULL);
         return false;
     }
-    r = generation_step(job->running, on_delta, &target);
+    r = generation_step(job->running, on_delta, &target, &err);
+    if (r == GENERATION_E_READ) {
+        finish(thread, job, GENERATION_RUNNING, JOB_E_MODEL, &err);
+        return false;
+    }
     if (!r)
         r = target.r;
     if (r) {

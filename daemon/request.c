@@ -222,6 +222,10 @@ static void fail_by_result(Request *request, const JobNews *news) {
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_CANCELLED;
         text = "cancelled";
         break;
+    case JOB_E_MODEL: /* its file was changed while it was loaded */
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT;
+        log_error(TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
+        break;
     case JOB_E_MEMORY:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY;
         /* When nobody else holds memory, waiting frees none. */

@@ -19,6 +19,7 @@ enum {
     ENGINE_E_MEMORY = 2,    /* a memory account's limit is reached */
     ENGINE_E_CONTEXT = 3,   /* more positions than the sequence or the model has */
     ENGINE_E_CANCELLED = 4, /* the sequence's cancel flag was seen; it is as it was before the call */
+    ENGINE_E_READ = 5,      /* weights that are read from the package on demand could not be; the same */
 };
 
 typedef enum EngineDevice {
@@ -82,8 +83,8 @@ void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled);
 
 /* Appends n tokens (1..chunk) and computes them; the logits of the last n_logit_rows of them into
  * f32 logits[n_logit_rows][n_vocab]. Thread: the one that computes. 0, ENGINE_E_CONTEXT,
- * ENGINE_E_CANCELLED, -EINVAL (bad token id, bad count). */
+ * ENGINE_E_CANCELLED, ENGINE_E_READ (with a text), -EINVAL (bad token id, bad count). */
 int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_logit_rows,
-                   float *logits);
+                   float *logits, ErrText *err);
 
 #endif

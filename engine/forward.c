@@ -19,16 +19,17 @@ static uint8_t *kv_of(const Sequence *sequence, uint32_t layer, bool values) {
  * @logits:       out, f32[n_logit_rows][n_vocab]
  *
  * Keys and values of the step are written past n_tokens, which moves only at the end: a cancelled step leaves the
- * sequence as it was. Thread: the one that computes.
- * Return: 0, ENGINE_E_CONTEXT, ENGINE_E_CANCELLED, -EINVAL.
+ * sequence as it was, and so does one whose weights could not be read. Thread: the one that computes.
+ * Return: 0, ENGINE_E_CONTEXT, ENGINE_E_CANCELLED; ENGINE_E_READ, with a text that names package and tensor; -EINVAL.
  */
 int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_logit_rows,
-                   float *logits) {
+                   float *logits, ErrText *err) {
     const Hparams *hparams = &engine->hparams;
     const BackendOps *ops = engine->backend->ops;
     const BackendLinear *head = weights_head(engine->weights);
     LayerRows rows = { .hparams = hparams, .backend = engine->backend, .rows = n, .position = sequence->n_tokens };
     float *last;
+    int r;
 
     if (!n || n > engine->chunk_tokens || n_logit_rows > n)
         return -EINVAL;
@@ -54,7 +55,9 @@ int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, s
         for (size_t i = 0; i < hparams->arch->n_ops; i++) {
             if (sequence->cancelled && atomic_load_explicit(sequence->cancelled, memory_order_relaxed))
                 return ENGINE_E_CANCELLED;
-            layer_run_op(&rows, &hparams->arch->ops[i], weights->linears, weights->vectors);
+            r = layer_run_op(&rows, &hparams->arch->ops[i], weights->linears, weights->vectors, err);
+            if (r)
+                return r < 0 ? r : ENGINE_E_READ;
             if (engine->heartbeat)
                 atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
         }
@@ -63,7 +66,9 @@ int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, s
         last = engine->slots[SLOT_X] + (n - n_logit_rows) * hparams->n_embd;
         ops->norm(engine->backend, last, engine->weights->outside.vectors[ROLE_OUTPUT_NORM], hparams->norm_eps,
                   n_logit_rows, hparams->n_embd, engine->slots[SLOT_NORM]);
-        ops->linear(engine->backend, &head, 1, engine->slots[SLOT_NORM], n_logit_rows, &logits);
+        r = ops->linear(engine->backend, &head, 1, engine->slots[SLOT_NORM], n_logit_rows, &logits, err);
+        if (r)
+            return r < 0 ? r : ENGINE_E_READ;
     }
     sequence->n_tokens += n;
     return 0;

@@ -230,9 +230,9 @@ static int take_token(Generation *generation, uint32_t token, GenerationDeltaFn 
  * generation_step() - one prefill chunk, or one token
  * @fn: called with new text and the step's token; may be NULL
  *
- * Thread: the one that computes. Return: 0 (look at generation_end()), or -errno.
+ * Thread: the one that computes. Return: 0 (look at generation_end()), GENERATION_E_READ with a text, or -errno.
  */
-int generation_step(Generation *generation, GenerationDeltaFn *fn, void *arg) {
+int generation_step(Generation *generation, GenerationDeltaFn *fn, void *arg, ErrText *err) {
     size_t done = sequence_n_tokens(generation->sequence), n = generation->tokens.n - done;
     bool prefill = done < generation->n_prompt, last;
     uint64_t start_ns = clock_now_ns();
@@ -247,7 +247,9 @@ int generation_step(Generation *generation, GenerationDeltaFn *fn, void *arg) {
         n = engine_chunk_tokens(generation->engine);
     last = done + n == generation->tokens.n;
     r = engine_forward(generation->engine, generation->sequence, generation->tokens.ids + done, n, last ? 1 : 0,
-                       generation->logits);
+                       generation->logits, err);
+    if (r == ENGINE_E_READ)
+        return GENERATION_E_READ;
     if (r == ENGINE_E_CANCELLED)
         return finish(generation, GENERATION_END_CANCELLED, NULL, fn, arg);
     if (r)

@@ -10,6 +10,7 @@ enum {
     GENERATION_E_TOO_LONG = 2, /* the prompt leaves no room in the context; the text gives both numbers */
     GENERATION_E_MEMORY = 3,   /* the kv account's limit is reached: try again later */
     GENERATION_E_OPTIONS = 4,  /* an option out of its range; the text names it */
+    GENERATION_E_READ = 5,     /* weights that are read from the package on demand could not be; the text names them */
 };
 
 typedef enum GenerationEnd {
@@ -57,8 +58,9 @@ DEFINE_CLEANUP(Generation, generation_free)
 /* From any thread: the next step (or the one that runs, at its next operator) ends with GENERATION_END_CANCELLED. */
 void generation_cancel(Generation *generation);
 
-/* One prefill chunk or one token. Thread: the one that computes. Return: 0 or -errno (fatal for this generation). */
-int generation_step(Generation *generation, GenerationDeltaFn *fn, void *arg);
+/* One prefill chunk or one token. Thread: the one that computes. Return: 0; GENERATION_E_READ, with a text, or -errno:
+ * fatal for this generation. */
+int generation_step(Generation *generation, GenerationDeltaFn *fn, void *arg, ErrText *err);
 GenerationEnd generation_end(const Generation *generation); /* GENERATION_RUNNING: call generation_step() again */
 const GenerationUsage *generation_usage(const Generation *generation);
 const char *generation_end_name(GenerationEnd end); /* "stop", "length", ... */

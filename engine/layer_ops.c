@@ -49,8 +49,10 @@ static void run_attention(const LayerRows *rows) {
  * @vectors: f32, by role, likewise
  *
  * Thread: the one that computes. Allocates nothing.
+ * Return: 0; BACKEND_E_READ or -errno when weights that are read on demand could not be.
  */
-void layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors) {
+int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors,
+                 ErrText *err) {
     const Hparams *hparams = rows->hparams;
     const BackendOps *ops = rows->backend->ops;
     const BackendLinear *products[OP_WEIGHTS_MAX];
@@ -70,8 +72,7 @@ void layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const 
             products[i] = linears[op->w[i]];
             out[i] = rows->slots[op->out[i]];
         }
-        ops->linear(rows->backend, products, op->n, in, rows->rows, out);
-        break;
+        return ops->linear(rows->backend, products, op->n, in, rows->rows, out, err);
     case OP_ROPE:
         ops->rope(rows->backend, in, rows->rope->cos, rows->rope->sin, rows->rows, width / hparams->head_size,
                   hparams->head_size, hparams->n_rot, hparams->arch->rope == ROPE_NEOX);
@@ -87,4 +88,5 @@ void layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const 
         ops->add(rows->backend, rows->slots[SLOT_X], in, rows->rows, width);
         break;
     }
+    return 0;
 }

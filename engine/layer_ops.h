@@ -30,7 +30,8 @@ size_t layer_slot_width(const Hparams *hparams, Slot slot);
 void rope_rows_prepare(const RopeRows *rope, const Hparams *hparams, bool local, const float *divisors);
 /* Rows of the tables for positions position .. position + rows - 1. */
 void rope_rows_fill(const RopeRows *rope, size_t half, size_t position, size_t rows);
-/* vectors and linears by role, of the operator's layer. */
-void layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors);
+/* vectors and linears by role, of the operator's layer. 0, or what the device's `linear` gives. */
+int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors,
+                 ErrText *err);
 
 #endif

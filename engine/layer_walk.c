@@ -144,7 +144,7 @@ static LayerRows rows_of(const LayerWalk *walk, uint32_t layer, size_t first, si
  * @fn:      called before every OP_LINEAR with the input of its products; may be NULL when all linears are there
  *
  * The bits of a row are those that engine_forward() computes for it.
- * Return: 0, or what @fn returned.
+ * Return: 0, what @fn returned, or -EIO: weights that are read on demand could not be.
  */
 int layer_walk_layer(LayerWalk *walk, uint32_t layer, BackendLinear **linears, float *const *vectors, LayerWalkFn *fn,
                      void *arg, ErrText *err) {
@@ -164,21 +164,25 @@ int layer_walk_layer(LayerWalk *walk, uint32_t layer, BackendLinear **linears, f
         for (size_t first = 0; first < n_rows; first += by_window ? walk->window : n_rows) {
             LayerRows rows = rows_of(walk, layer, first, by_window ? walk->window : n_rows);
 
-            layer_run_op(&rows, op, linears, vectors);
+            r = layer_run_op(&rows, op, linears, vectors, err);
+            if (r)
+                return r < 0 ? r : -EIO;
         }
     }
     return 0;
 }
 
-void layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLinear *head, const size_t *rows,
-                       size_t n, float *logits) {
+int layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLinear *head, const size_t *rows,
+                      size_t n, float *logits, ErrText *err) {
     const BackendOps *ops = walk->backend->ops;
     size_t width = walk->hparams->n_embd;
+    int r;
 
     assert(n <= layer_walk_n_rows(walk));
     for (size_t i = 0; i < n; i++)
         memcpy(walk->slots[SLOT_OUT] + i * width, walk->slots[SLOT_X] + rows[i] * width, width * sizeof(float));
     ops->norm(walk->backend, walk->slots[SLOT_OUT], output_norm, walk->hparams->norm_eps, n, width,
               walk->slots[SLOT_NORM]);
-    ops->linear(walk->backend, &head, 1, walk->slots[SLOT_NORM], n, &logits);
+    r = ops->linear(walk->backend, &head, 1, walk->slots[SLOT_NORM], n, &logits, err);
+    return r > 0 ? -EIO : r;
 }

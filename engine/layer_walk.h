@@ -31,8 +31,8 @@ float *layer_walk_stream(LayerWalk *walk);
 void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uint32_t *tokens);
 int layer_walk_layer(LayerWalk *walk, uint32_t layer, BackendLinear **linears, float *const *vectors, LayerWalkFn *fn,
                      void *arg, ErrText *err);
-/* Logits of rows[n] of the stream, n at most n_rows: f32 logits[n][n_vocab]. */
-void layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLinear *head, const size_t *rows,
-                       size_t n, float *logits);
+/* Logits of rows[n] of the stream, n at most n_rows: f32 logits[n][n_vocab]. 0, -errno. */
+int layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLinear *head, const size_t *rows,
+                      size_t n, float *logits, ErrText *err);
 
 #endif

@@ -106,7 +106,7 @@ static size_t argmax(const float *logits, size_t n) {
 
 /* Each step goes on from the golden tokens, so that one close call does not hide what follows it. */
 static int check_greedy(LogitsRun *run, Sequence *sequence, float *logits, const uint32_t *greedy, size_t n_greedy,
-                        const json_t *margins, const char *id) {
+                        const json_t *margins, const char *id, ErrText *err) {
     size_t n_vocab = engine_info(run->model->engine)->n_vocab;
 
     for (size_t i = 0; i < n_greedy; i++) {
@@ -123,7 +123,7 @@ static int check_greedy(LogitsRun *run, Sequence *sequence, float *logits, const
                      id, i, best, greedy[i], margin);
         if (i + 1 == n_greedy)
             break;
-        r = engine_forward(run->model->engine, sequence, &greedy[i], 1, 1, logits);
+        r = engine_forward(run->model->engine, sequence, &greedy[i], 1, 1, logits, err);
         if (r)
             return r;
     }
@@ -160,9 +160,9 @@ static int check_case(void *arg, json_t *object, size_t line, ErrText *err) {
     for (size_t at = 0; at < n; at += chunk) {
         size_t rows = n - at < chunk ? n - at : chunk;
 
-        r = engine_forward(engine, sequence, ids + at, rows, rows, logits + at * n_vocab);
+        r = engine_forward(engine, sequence, ids + at, rows, rows, logits + at * n_vocab, err);
         if (r)
-            return err_set(err, r, "the forward pass failed at token %zu", at);
+            return scorer_forward_failed(r, err);
     }
     for (size_t i = 0; i + 1 < n && i < json_array_size(nll); i++) {
         const float *row = logits + i * n_vocab;
@@ -175,8 +175,8 @@ static int check_case(void *arg, json_t *object, size_t line, ErrText *err) {
     if (r)
         return r;
     memmove(logits, logits + (n - 1) * n_vocab, n_vocab * sizeof(*logits));
-    r = check_greedy(run, sequence, logits, greedy, n_greedy, json_object_get(object, "margin"), id);
-    return r ? err_set(err, r, "the greedy continuation failed") : 0;
+    r = check_greedy(run, sequence, logits, greedy, n_greedy, json_object_get(object, "margin"), id, err);
+    return r ? scorer_forward_failed(r, err) : 0;
 }
 
 int eval_logits(const EvalOptions *options) {

@@ -144,7 +144,7 @@ static int company_step(Company *company, ErrText *err) {
             r = generation_new(&company->others[i], company->engine, company->prompt->ids + 7 * (i + 1), n_prompt,
                                &options, err);
         if (!r)
-            r = generation_step(company->others[i], NULL, NULL);
+            r = generation_step(company->others[i], NULL, NULL, err);
         if (r)
             return r;
         if (generation_end(company->others[i]) != GENERATION_RUNNING)
@@ -163,11 +163,11 @@ static int cancel_some(Matrix *matrix, Engine *engine, ErrText *err) {
         int r = generation_new(&generation, engine, matrix->prompt.ids, matrix->prompt.n, &options, err);
 
         for (size_t step = 0; !r && step < steps_before[i]; step++)
-            r = generation_step(generation, NULL, NULL);
+            r = generation_step(generation, NULL, NULL, err);
         if (r)
             return r;
         generation_cancel(generation);
-        r = generation_step(generation, NULL, NULL);
+        r = generation_step(generation, NULL, NULL, err);
         if (r)
             return r;
         if (steps_before[i] < options.max_tokens && generation_end(generation) != GENERATION_END_CANCELLED)
@@ -194,7 +194,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
         if (between)
             r = company_step(&company, err);
         if (!r)
-            r = generation_step(generation, collect, &collector);
+            r = generation_step(generation, collect, &collector, err);
     }
     return r;
 }

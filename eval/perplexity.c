@@ -43,10 +43,13 @@ static int score_window(Perplexity *result, Scorer *scorer, uint32_t *ids, size_
         return r;
     if (result->bos_replaces_first)
         ids[0] = tokenizer_bos(engine_tokenizer(scorer->engine));
-    r = scorer_append(scorer, sequence, ids, 0, result->window - 1, result->window / 2, &score);
+    r = scorer_append(scorer, sequence, ids, 0, result->window - 1, result->window / 2, &score,
+                      err);
     ids[0] = first;
     result->means[index] = -score.log_likelihood / (double)result->n_scored;
-    return r ? err_set(err, r, "the forward pass failed in window %zu", index) : 0;
+    if (r)
+        err_prefix(err, "window %zu", index);
+    return r;
 }
 
 int perplexity_measure(Perplexity *result, Engine *engine, const PerplexityOptions *options, ErrText *err) {

@@ -126,16 +126,20 @@ static void add_token(Score *score, const float *logits, size_t n_vocab, uint32_
         score->greedy = i < id ? logits[i] < logits[id] : logits[i] <= logits[id];
 }
 
+int scorer_forward_failed(int r, ErrText *err) {
+    return r == ENGINE_E_READ ? r : err_set(err, r, "the forward pass failed");
+}
+
 /**
  * scorer_append() - compute rows of a sequence and score the tokens that follow them
  * @ids:          the tokens of the whole; ids[from..to) are appended, and ids[to] must be there when row to - 1 is scored
  * @first_scored: rows from here on are scored; `to` and more: none is
  * @score:        what comes on top of it
  *
- * Return: 0, or what engine_forward() gives.
+ * Return: 0, or what engine_forward() gives; the text is set.
  */
 int scorer_append(Scorer *scorer, Sequence *sequence, const uint32_t *ids, size_t from, size_t to, size_t first_scored,
-                  Score *score) {
+                  Score *score, ErrText *err) {
     size_t n_vocab = engine_info(scorer->engine)->n_vocab, chunk = engine_chunk_tokens(scorer->engine);
 
     while (from < to) {
@@ -146,9 +150,9 @@ int scorer_append(Scorer *scorer, Sequence *sequence, const uint32_t *ids, size_
         n_plain = n_plain < rows ? n_plain : rows;
         n_scored = rows - n_plain < SCORER_ROWS ? rows - n_plain : SCORER_ROWS;
         rows = n_plain + n_scored;
-        r = engine_forward(scorer->engine, sequence, ids + from, rows, n_scored, scorer->logits);
+        r = engine_forward(scorer->engine, sequence, ids + from, rows, n_scored, scorer->logits, err);
         if (r)
-            return r;
+            return scorer_forward_failed(r, err);
         for (size_t i = 0; i < n_scored; i++)
             add_token(score, scorer->logits + i * n_vocab, n_vocab, ids[from + n_plain + i + 1]);
         from += rows;
@@ -191,14 +195,15 @@ int scorer_pairs(Scorer *scorer, const ScorePair *pairs, size_t n, Score *scores
     r = sequence_new(&sequence, scorer->engine, longest, err);
     if (r)
         return r;
-    r = scorer_append(scorer, sequence, pairs[0].ids, 0, common, common, &none);
+    r = scorer_append(scorer, sequence, pairs[0].ids, 0, common, common, &none, err);
     for (size_t i = 0; !r && i < n; i++) {
         scores[i] = SCORE_NONE;
         sequence_rewind(sequence, common);
-        r = scorer_append(scorer, sequence, pairs[i].ids, common, pairs[i].n - 1, pairs[i].n_context - 1, &scores[i]);
+        r = scorer_append(scorer, sequence, pairs[i].ids, common, pairs[i].n - 1, pairs[i].n_context - 1, &scores[i],
+                          err);
     }
     if (r)
-        return err_set(err, r, "the forward pass failed");
+        return r;
     for (size_t i = 0; i < n; i++)
         if (!isfinite(scores[i].log_likelihood))
             return err_set(err, -ERANGE, "the log-likelihood of continuation %zu is not a finite number", i);

@@ -166,12 +166,15 @@ static int measure_changes(Measuring *measuring, uint32_t index, ErrText *err) {
     _cleanup_(freep) float *in = malloc(len_bytes);
     float *stream = layer_walk_stream(measuring->probe);
     MeasuredLayer *layer = measuring->layer;
+    int r;
 
     layer->out = malloc(len_bytes);
     if (!in || !layer->out)
         return out_of_memory(measuring, err);
     memcpy(in, stream, len_bytes);
-    (void)layer_walk_layer(measuring->probe, index, layer->linears, layer->vectors, NULL, NULL, err);
+    r = layer_walk_layer(measuring->probe, index, layer->linears, layer->vectors, NULL, NULL, err);
+    if (r)
+        return r;
     memcpy(layer->out, stream, len_bytes);
     for (size_t role = 0; role < _ROLE_N; role++) {
         BackendLinear *linear = layer->linears[role];
@@ -184,8 +187,10 @@ static int measure_changes(Measuring *measuring, uint32_t index, ErrText *err) {
             return out_of_memory(measuring, err);
         layer->linears[role] = measuring->probes[role];
         memcpy(stream, in, len_bytes);
-        (void)layer_walk_layer(measuring->probe, index, layer->linears, layer->vectors, NULL, NULL, err);
+        r = layer_walk_layer(measuring->probe, index, layer->linears, layer->vectors, NULL, NULL, err);
         layer->linears[role] = linear;
+        if (r)
+            return r;
         for (size_t i = 0; i < measuring->n_values; i++)
             change[i] = stream[i] - layer->out[i];
     }
@@ -249,44 +254,54 @@ static void compare_answers(void *arg, size_t begin, size_t end, unsigned int wo
     }
 }
 
-/* The answers of the probe, whose stream stands behind layer `index` and is carried through the others. Their mean
- * divergence from `expected`, 0 when that is NULL. */
-static double answer(Measuring *measuring, uint32_t index, float *answers, const float *expected, ErrText *err) {
+/* The answers of the probe, whose stream stands behind layer `index` and is carried through the others. *meanp: their
+ * mean divergence from `expected`, 0 when that is NULL. */
+static int answer(Measuring *measuring, uint32_t index, float *answers, const float *expected, double *meanp,
+                  ErrText *err) {
     Calibrated *calibrated = measuring->calibrated;
     const Hparams *hparams = &calibrated->model->hparams;
     AnswerLoop loop = { answers, expected, hparams->n_vocab, measuring->divergences };
     double sum = 0;
+    int r = 0;
 
-    for (uint32_t i = index + 1; i < hparams->n_layers; i++)
-        (void)layer_walk_layer(measuring->probe, i, measuring->layers[i].linears, measuring->layers[i].vectors, NULL,
-                               NULL, err);
-    layer_walk_logits(measuring->probe, calibrated->outside[ROLE_OUTPUT_NORM], calibrated->head, measuring->rows,
-                      measuring->n_answers, answers);
+    for (uint32_t i = index + 1; i < hparams->n_layers && !r; i++)
+        r = layer_walk_layer(measuring->probe, i, measuring->layers[i].linears, measuring->layers[i].vectors, NULL,
+                             NULL, err);
+    if (!r)
+        r = layer_walk_logits(measuring->probe, calibrated->outside[ROLE_OUTPUT_NORM], calibrated->head,
+                              measuring->rows, measuring->n_answers, answers, err);
+    if (r)
+        return r;
     worker_pool_run(calibrated->model->pool, compare_answers, &loop, measuring->n_answers, 1);
     for (size_t i = 0; expected && i < measuring->n_answers; i++)
         sum += loop.divergences[i];
-    return sum / (double)measuring->n_answers;
+    *meanp = sum / (double)measuring->n_answers;
+    return 0;
 }
 
-static double divergence_of_change(Measuring *measuring, uint32_t index, const float *change, double gain,
-                                   ErrText *err) {
+static int divergence_of_change(Measuring *measuring, uint32_t index, const float *change, double gain,
+                                double *divergencep, ErrText *err) {
     const float *out = measuring->layers[index].out;
     float *stream = layer_walk_stream(measuring->probe);
 
     for (size_t i = 0; i < measuring->n_values; i++)
         stream[i] = out[i] + (float)gain * change[i];
-    return answer(measuring, index, measuring->logits, measuring->answers, err);
+    return answer(measuring, index, measuring->logits, measuring->answers, divergencep, err);
 }
 
 static int measure_losses(Measuring *measuring, ErrText *err) {
     const ImportModel *model = measuring->calibrated->model;
     const MeasuredLayer *layers = measuring->layers;
     size_t n_done = 0;
+    double mean;
+    int r;
 
-    (void)answer(measuring, model->hparams.n_layers - 1, measuring->answers, NULL, err);
-    for (size_t role = 0; role < _ROLE_N && measuring->noise <= 0; role++)
+    r = answer(measuring, model->hparams.n_layers - 1, measuring->answers, NULL, &mean, err);
+    for (size_t role = 0; role < _ROLE_N && measuring->noise <= 0 && !r; role++)
         if (layers[0].changes[role])
-            measuring->noise = divergence_of_change(measuring, 0, layers[0].changes[role], 1e-3, err);
+            r = divergence_of_change(measuring, 0, layers[0].changes[role], 1e-3, &measuring->noise, err);
+    if (r)
+        return r;
     for (uint32_t i = 0; i < model->hparams.n_layers; i++) {
         for (size_t role = 0; role < _ROLE_N; role++) {
             double loss;
@@ -295,8 +310,10 @@ static int measure_losses(Measuring *measuring, ErrText *err) {
                 continue;
             if (import_is_cancelled(model))
                 return calibrated_cancelled(measuring->calibrated, err);
-            loss = divergence_of_change(measuring, i, layers[i].changes[role], PROBE_GAIN, err) - measuring->noise;
-            loss = fmax(loss, 0);
+            r = divergence_of_change(measuring, i, layers[i].changes[role], PROBE_GAIN, &loss, err);
+            if (r)
+                return r;
+            loss = fmax(loss - measuring->noise, 0);
             measuring->sensitivity->linears[i][role].loss = loss / (PROBE_GAIN * PROBE_GAIN);
         }
         import_report_part(model, 0.6 + 0.4 * (double)++n_done / (double)model->hparams.n_layers);

@@ -1,6 +1,6 @@
 /*
- * The cpu device: int8 products with an exact int32 sum, rows quantized on the fly with a scale of their own (dynamic-row),
- * float operators in one fixed order, a float16 KV cache. Every instruction set gives the same bits. The products of
+ * The cpu device: int8 products with an exact int32 sum, rows quantized on the fly with a scale of their own (dynamic-row)
+ * or of their tensor (static-tensor, with shadow outliers), float operators in one fixed order, a float16 KV cache. Every instruction set gives the same bits. The products of
  * weight matrices are in cpu_linear.c.
  */
 #include <assert.h>
@@ -33,6 +33,7 @@ static Backend *cpu_free(Backend *backend) {
     accounted_block_deinit(&cpu(backend)->rotated);
     accounted_block_deinit(&cpu(backend)->expanded);
     accounted_block_deinit(&cpu(backend)->scores);
+    shadow_deinit(&cpu(backend)->shadow);
     free(backend);
     return NULL;
 }
@@ -62,7 +63,16 @@ static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
                       err);
     if (!r)
         r = reserve_block(backend, &self->rotated, n_threads * self->width * sizeof(float), err);
-    return r ? r : reserve_block(backend, &self->expanded, n_threads * self->expanded_bytes, err);
+    if (!r)
+        r = reserve_block(backend, &self->expanded, n_threads * self->expanded_bytes, err);
+    if (!r && self->shadow_inputs)
+        r = shadow_reserve(&self->shadow, backend->accounts, self->max_rows, self->shadow_inputs, self->shadow_outputs,
+                           err);
+    return r;
+}
+
+static void cpu_shadow_counts(const Backend *backend, ShadowCounts *counts) {
+    *counts = ((const CpuBackend *)backend)->shadow.counts;
 }
 
 /* Heads whose scores a worker holds at once: enough for some rows of a head group together. */
@@ -239,6 +249,7 @@ static const BackendOps cpu_ops = {
     .linear_new = cpu_linear_new,
     .linear_free = cpu_linear_free,
     .linear = cpu_linear,
+    .shadow_counts = cpu_shadow_counts,
     .embed = cpu_embed,
     .norm = cpu_norm,
     .rope = cpu_rope,

@@ -20,12 +20,15 @@ struct BackendLinear {
     /* packed, channels not in order: positions of the channels of width w are [run_ends[w + 1], run_ends[w]), rising. */
     size_t run_ends[GRID_BITS_MAX + 2];
     uint32_t rotation_block;
+    float static_scale;    /* of the inputs; 0: dynamic-row */
+    Shadow *shadow;        /* NULL: inputs past static_scale are clipped */
     AccountedBlock memory; /* all arrays of int8 or packed */
 };
 
 BackendLinear *cpu_linear_free(BackendLinear *linear) {
     if (linear) {
         accounted_block_deinit(&linear->memory);
+        shadow_free(linear->shadow);
         free(linear);
     }
     return NULL;
@@ -306,13 +309,41 @@ static void packed_row(const BackendLinear *linear, const UnpackTileKernel *unpa
 
 /* --- both ----------------------------------------------------------------------------------------------------------- */
 
+static size_t max_size(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* How inputs are quantized; with a shadow, its columns and room for its outliers. */
+static int take_activations(CpuBackend *self, BackendLinear *linear, const LinearSource *source, ErrText *err) {
+    const LinearActivations *activations = &source->activations;
+    int r;
+
+    if (!activations->scale) /* exactly: no scale */
+        return 0;
+    if (!(activations->scale >= LINEAR_SCALE_MIN && activations->scale <= LINEAR_SCALE_MAX))
+        return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s': %g is no scale for activations: import the model again",
+                       source->name, (double)activations->scale);
+    linear->static_scale = activations->scale;
+    if (!activations->shadow)
+        return 0;
+    r = shadow_new(&linear->shadow, self->backend.accounts, source, ++self->n_shadows, err);
+    if (r)
+        return r;
+    self->shadow_inputs = max_size(self->shadow_inputs, source->k);
+    self->shadow_outputs = max_size(self->shadow_outputs, source->n);
+    if (!self->max_rows) /* cpu_reserve() comes after the weights */
+        return 0;
+    return shadow_reserve(&self->shadow, self->backend.accounts, self->max_rows, self->shadow_inputs,
+                          self->shadow_outputs, err);
+}
+
 /**
  * cpu_linear_new() - a matrix in the device's own memory, on the account of the weights
  *
  * int8 rows are laid out in tiles; packed bytes stay as they are, so that they count as many bytes as in the package.
  *
  * Return: 0; BACKEND_E_WEIGHTS: another type, a shape that the products do not take, a width outside 1..8, the value
- * -128; BACKEND_E_MEMORY; -ENOMEM.
+ * -128, activations that contradict themselves; BACKEND_E_MEMORY; -ENOMEM.
  */
 int cpu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
     _cleanup_(cpu_linear_freep) BackendLinear *linear = NULL;
@@ -333,6 +364,8 @@ int cpu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource
     linear->n_blocks = int8_blocks_for(source->n);
     linear->rotation_block = source->rotation_block;
     r = source->packed ? fill_packed(backend, linear, source, err) : fill_int8(backend, linear, source, err);
+    if (!r)
+        r = take_activations((CpuBackend *)backend, linear, source, err);
     if (r)
         return r;
     *linearp = steal(&linear);
@@ -344,9 +377,12 @@ typedef struct QuantizeLoop {
     const float *x;
     size_t k, stride_bytes;
     uint32_t rotation_block;
+    float static_scale; /* 0: dynamic-row */
     int8_t *q;
     float *scales;
-    int32_t *sums; /* of each row; NULL when no matrix is packed */
+    int32_t *sums;         /* of each row; NULL when no matrix is packed */
+    ShadowScratch *shadow; /* NULL: outliers are clipped */
+    bool waiting_only;     /* another turn: rows whose outliers had no room */
 } QuantizeLoop;
 
 static int32_t sum_of(const int8_t *q, size_t n) {
@@ -365,13 +401,23 @@ static void quantize_rows(void *arg, size_t begin, size_t end, unsigned int work
     for (size_t r = begin; r < end; r++) {
         const float *x = loop->x + r * loop->k;
         int8_t *q = loop->q + r * loop->stride_bytes;
+        size_t n_outliers;
 
+        if (loop->waiting_only && !shadow_is_waiting(loop->shadow, r))
+            continue;
         if (loop->rotation_block) {
             memcpy(rotated, x, loop->k * sizeof(*x));
             row_ops->hadamard(rotated, loop->k, loop->rotation_block);
             x = rotated;
         }
-        loop->scales[r] = row_ops->quantize(x, loop->k, loop->stride_bytes, q);
+        if (loop->static_scale > 0) {
+            loop->scales[r] = loop->static_scale;
+            n_outliers = row_ops->quantize_static(x, loop->k, loop->stride_bytes, loop->static_scale, q);
+            if (loop->shadow)
+                shadow_take_row(loop->shadow, row_ops, r, x, loop->k, loop->static_scale, n_outliers);
+        } else {
+            loop->scales[r] = row_ops->quantize(x, loop->k, loop->stride_bytes, q);
+        }
         if (loop->sums)
             loop->sums[r] = sum_of(q, loop->stride_bytes);
     }
@@ -407,8 +453,30 @@ static void product_blocks(void *arg, size_t begin, size_t end, unsigned int wor
     }
 }
 
-void cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
-                float *const *y) {
+/* After the product: the shadows of all rows, in as many turns as their outliers need. */
+static int add_shadows(CpuBackend *self, const BackendLinear *const *linears, size_t n, QuantizeLoop *quantize,
+                       size_t rows, float *const *y, ErrText *err) {
+    const Shadow *shadows[LINEARS_MAX];
+    bool again = true;
+
+    for (size_t i = 0; i < n; i++)
+        shadows[i] = linears[i]->shadow;
+    while (again) {
+        int r = shadow_add(&self->shadow, self->row_ops, self->backend.pool, shadows, n, rows, y, &again, err);
+
+        if (r)
+            return r;
+        if (!again)
+            break;
+        quantize->waiting_only = true;
+        shadow_begin(&self->shadow);
+        cpu_run_rows(&self->backend, quantize_rows, quantize, rows, quantize->k);
+    }
+    return 0;
+}
+
+int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
+               float *const *y, ErrText *err) {
     CpuBackend *self = (CpuBackend *)backend;
     size_t k = linears[0]->k, stride_bytes = linears[0]->k_tiles * INT8_TILE_INPUTS, n_blocks = 0;
     float *scales = (float *)((int8_t *)self->quantized.data + self->max_rows * self->width_padded);
@@ -418,8 +486,10 @@ void cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n,
         .k = k,
         .stride_bytes = stride_bytes,
         .rotation_block = linears[0]->rotation_block,
+        .static_scale = linears[0]->static_scale,
         .q = self->quantized.data,
         .scales = scales,
+        .shadow = linears[0]->shadow ? &self->shadow : NULL,
     };
     ProductLoop product = {
         .self = self,
@@ -432,13 +502,20 @@ void cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n,
     assert(n <= LINEARS_MAX && rows <= self->max_rows && stride_bytes <= self->width_padded);
     for (size_t i = 0; i < n; i++) {
         assert(linears[i]->k == k && linears[i]->rotation_block == quantize.rotation_block);
+        assert(!memcmp(&linears[i]->static_scale, &quantize.static_scale, sizeof(float)));
+        assert(!linears[i]->shadow == !quantize.shadow);
         n_blocks += linears[i]->n_blocks;
         if (linears[i]->packed.packed)
             quantize.sums = (int32_t *)(scales + self->max_rows);
     }
     product.rows.sums = quantize.sums;
+    if (quantize.shadow) {
+        shadow_begin_call(quantize.shadow, rows);
+        shadow_begin(quantize.shadow);
+    }
     cpu_run_rows(backend, quantize_rows, &quantize, rows, k);
     worker_pool_run(backend->pool, product_blocks, &product, n_blocks, 1);
+    return quantize.shadow ? add_shadows(self, linears, n, &quantize, rows, y, err) : 0;
 }
 
 /* The embedding shares the head's integer rows: integers times the row's scale, rotated back. */

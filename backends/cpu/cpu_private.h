@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "backends/backend.h"
+#include "backends/cpu/cpu_shadow.h"
 #include "backends/cpu/packed_kernels.h"
 #include "backends/cpu/row_ops.h"
 
@@ -19,6 +20,9 @@ typedef struct CpuBackend {
     size_t max_rows, width, width_padded, expanded_bytes;
     AccountedBlock scores; /* f32[n_threads][score_heads()][n_positions]; a head group uses a part */
     size_t n_heads, n_positions;
+    ShadowScratch shadow;
+    size_t shadow_inputs, shadow_outputs; /* most that a matrix with a shadow has had; 0: there was none */
+    uint64_t n_shadows;                   /* ever made: their ids */
 } CpuBackend;
 
 /* Rows in parallel, or inline when the work is small. */
@@ -27,8 +31,8 @@ void cpu_run_rows(Backend *backend, WorkerFn *fn, void *arg, size_t rows, size_t
 /* The operators on matrices, for the device's table (cpu_linear.c). */
 int cpu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
 BackendLinear *cpu_linear_free(BackendLinear *linear);
-void cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
-                float *const *y);
+int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
+               float *const *y, ErrText *err);
 void cpu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
                float *y);
 

@@ -42,6 +42,13 @@ typedef struct RowOps {
     /* Symmetric int8 of one row: scale = amax / 127, q = rint(x * (127 / amax)); q zero-padded to n_padded. Returns the
      * scale; an all-zero row gives scale 0. */
     float (*quantize)(const float *x, size_t n, size_t n_padded, int8_t *q);
+    /* Static-tensor: q = rint(x * (1 / scale)) within +-127, zero-padded to n_padded. Returns how many of the n values
+     * are outliers: |x| > 127 * scale. */
+    size_t (*quantize_static)(const float *x, size_t n, size_t n_padded, float scale, int8_t *q);
+    /* The outliers of the row in rising order: their channels, and their rests x - scale * q. */
+    void (*outliers)(const float *x, size_t n, float scale, uint32_t *channels, float *rests);
+    /* y[o] += rest * (scales[o] * w[o]): one outlier times its column of weights. */
+    void (*add_column)(float rest, const int8_t *w, const float *scales, size_t n, float *y);
     /* Finite values past +-65504 are clamped; round to nearest even. */
     void (*to_f16)(const float *x, size_t n, uint16_t *half);
     /* Softmax over the scores of [begin, end), then the weighted sum of values in rising position. */

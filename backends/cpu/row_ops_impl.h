@@ -209,6 +209,85 @@ static float quantize(const float *x, size_t n, size_t n_padded, int8_t *q) {
     return amax / 127.0f;
 }
 
+/**
+ * quantize_static() - int8 of one row with a scale that was fixed before
+ *
+ * q = rint(x (1 / scale)), to nearest even, within +-127: the factor is rounded once, so every machine has the same.
+ * NaN becomes 127 and is no outlier.
+ */
+static size_t quantize_static(const float *x, size_t n, size_t n_padded, float scale, int8_t *q) {
+    const PartF magic = part_of(0x1.8p23f), limit = part_of(127);
+    const PartF factor = part_of(1.0f / scale), threshold = part_of(127.0f * scale);
+    PartI n_outliers = (PartI){ 0 };
+    int32_t counts[LANES_PART];
+    size_t sum = 0;
+
+    for (size_t i = 0; i < n; i += N_LANES) {
+        Lanes v = lanes_load_n(x + i, n - i, 0);
+        int8_t bytes[N_LANES];
+
+        EACH_PART(p) {
+            PartF scaled = v.part[p] * factor;
+
+            n_outliers -= (PartI)(part_abs(v.part[p]) > threshold); /* true is -1 */
+            scaled = part_select(scaled < limit, scaled, limit);
+            scaled = part_select(scaled > -limit, scaled, -limit);
+            *(PartBLoose *)(bytes + p * LANES_PART) =
+                __builtin_convertvector((PartI)(scaled + magic) - (PartI)magic, PartB);
+        }
+        memcpy(q + i, bytes, n - i < N_LANES ? n - i : N_LANES);
+    }
+    memset(q + n, 0, n_padded - n);
+    memcpy(counts, &n_outliers, sizeof(counts));
+    for (size_t i = 0; i < LANES_PART; i++)
+        sum += (size_t)counts[i];
+    return sum;
+}
+
+/* An outlier's q is +-127. An infinity counts as the greatest float. */
+static void outliers(const float *x, size_t n, float scale, uint32_t *channels, float *rests) {
+    const float threshold = 127.0f * scale;
+
+    for (size_t i = 0; i < n; i += N_LANES) {
+        Lanes v = lanes_load_n(x + i, n - i, 0);
+        PartI any = (PartI){ 0 };
+        int32_t masks[LANES_PART], is_any = 0;
+
+        EACH_PART(p) any |= (PartI)(part_abs(v.part[p]) > part_of(threshold));
+        memcpy(masks, &any, sizeof(masks));
+        for (size_t lane = 0; lane < LANES_PART; lane++)
+            is_any |= masks[lane];
+        for (size_t lane = i; is_any && lane < n && lane < i + N_LANES; lane++) {
+            float rest;
+
+            if (!(fabsf(x[lane]) > threshold))
+                continue;
+            rest = x[lane] > 0 ? x[lane] - threshold : x[lane] + threshold;
+            rest = rest > FLT_MAX ? FLT_MAX : rest < -FLT_MAX ? -FLT_MAX : rest;
+            *channels++ = (uint32_t)lane;
+            *rests++ = rest;
+        }
+    }
+}
+
+static void add_column(float rest, const int8_t *w, const float *scales, size_t n, float *y) {
+    for (size_t i = 0; i < n; i += N_LANES) {
+        Lanes sum = lanes_load_n(y + i, n - i, 0), scale = lanes_load_n(scales + i, n - i, 0);
+        int8_t bytes[N_LANES] = { 0 };
+        const int8_t *from = w + i;
+
+        if (n - i < N_LANES)
+            from = memcpy(bytes, from, n - i);
+        EACH_PART(p) {
+            PartF weight = __builtin_convertvector(
+                __builtin_convertvector(*(const PartBLoose *)(from + p * LANES_PART), PartI), PartF);
+
+            sum.part[p] = sum.part[p] + part_of(rest) * (scale.part[p] * weight);
+        }
+        lanes_store_n(y + i, n - i, sum);
+    }
+}
+
 static void to_f16(const float *x, size_t n, uint16_t *half) {
     size_t i = 0;
     uint16_t rest[N_LANES];
@@ -238,6 +317,9 @@ const RowOps ROW_OPS_NAME = {
     .rope_neox = rope_neox,
     .hadamard = hadamard,
     .quantize = quantize,
+    .quantize_static = quantize_static,
+    .outliers = outliers,
+    .add_column = add_column,
     .to_f16 = to_f16,
     .attention = attention,
     .attention_rows = attention_rows,

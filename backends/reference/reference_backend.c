@@ -139,13 +139,18 @@ static void linear_outputs(void *arg, size_t begin, size_t end, unsigned int wor
     }
 }
 
-static void reference_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x,
-                             size_t rows, float *const *y) {
+static int reference_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x,
+                            size_t rows, float *const *y, ErrText *err) {
     for (size_t i = 0; i < n; i++) {
         LinearLoop loop = { .reference = reference(backend), .linear = linears[i], .x = x, .rows = rows, .y = y[i] };
 
         worker_pool_run(backend->pool, linear_outputs, &loop, linears[i]->n, PANEL);
     }
+    return 0;
+}
+
+static void reference_shadow_counts(const Backend *backend, ShadowCounts *counts) {
+    *counts = (ShadowCounts){ 0 };
 }
 
 static void reference_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows,
@@ -318,6 +323,7 @@ static const BackendOps reference_ops = {
     .linear_new = reference_linear_new,
     .linear_free = reference_linear_free,
     .linear = reference_linear,
+    .shadow_counts = reference_shadow_counts,
     .embed = reference_embed,
     .norm = reference_norm,
     .rope = reference_rope,

@@ -23,7 +23,7 @@ double direct_score(RealModel *model, const uint32_t *ids, size_t n, size_t n_co
         double max = -INFINITY, sum = 0;
         size_t best = 0;
 
-        assert_int_equal(engine_forward(model->engine, sequence, &ids[i], 1, 1, logits), 0);
+        assert_int_equal(engine_forward(model->engine, sequence, &ids[i], 1, 1, logits, NULL), 0);
         if (i + 1 < n_context)
             continue;
         for (size_t j = 0; j < n_vocab; j++) {

@@ -90,7 +90,7 @@ static void continue_greedily(const char *prompt, size_t n, StrBuf *text) {
     while (n--) {
         size_t best = 0;
 
-        assert_int_equal(engine_forward(model.engine, sequence, list.ids + from, list.n - from, 1, logits), 0);
+        assert_int_equal(engine_forward(model.engine, sequence, list.ids + from, list.n - from, 1, logits, NULL), 0);
         from = list.n;
         for (size_t i = 0; i < n_vocab; i++)
             best = logits[i] > logits[best] ? i : best;

@@ -146,7 +146,7 @@ static float *all_logits(Isa isa, unsigned int threads, uint32_t chunk_tokens, s
     for (size_t at = 0; at < tokens.n; at += chunk_tokens) {
         size_t n = tokens.n - at < chunk_tokens ? tokens.n - at : chunk_tokens;
 
-        assert_int_equal(engine_forward(model.engine, sequence, tokens.ids + at, n, n, logits + at * n_vocab), 0);
+        assert_int_equal(engine_forward(model.engine, sequence, tokens.ids + at, n, n, logits + at * n_vocab, NULL), 0);
     }
     sequence_free(sequence);
     real_model_close(&model);

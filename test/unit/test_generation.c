@@ -56,7 +56,7 @@ static GenerationEnd run(const char *question, const GenerationOptions *options,
     if (generation_new(&generation, model.engine, prompt.ids, prompt.n, options, &err))
         fail_msg("%s", err.text);
     while (generation_end(generation) == GENERATION_RUNNING)
-        assert_int_equal(generation_step(generation, take, answer), 0);
+        assert_int_equal(generation_step(generation, take, answer, NULL), 0);
     if (usage)
         *usage = *generation_usage(generation);
     return generation_end(generation);
@@ -148,7 +148,7 @@ static void test_generation_context_borders(void **state) {
         }
         assert_int_equal(generation_new(&generation, model.engine, prompt.ids, prompt.n, &options, &err), 0);
         while (generation_end(generation) == GENERATION_RUNNING)
-            assert_int_equal(generation_step(generation, NULL, NULL), 0);
+            assert_int_equal(generation_step(generation, NULL, NULL, NULL), 0);
         assert_int_equal(generation_end(generation), GENERATION_END_CONTEXT);
         assert_int_equal(generation_usage(generation)->n_output_tokens, room);
     }
@@ -202,9 +202,9 @@ static void test_generation_cancel_at_every_stage(void **state) {
 
         assert_int_equal(generation_new(&generation, model.engine, prompt.ids, prompt.n, &options, &err), 0);
         for (size_t i = 0; i < steps; i++)
-            assert_int_equal(generation_step(generation, NULL, NULL), 0);
+            assert_int_equal(generation_step(generation, NULL, NULL, NULL), 0);
         generation_cancel(generation);
-        assert_int_equal(generation_step(generation, NULL, NULL), 0);
+        assert_int_equal(generation_step(generation, NULL, NULL, NULL), 0);
         assert_int_equal(generation_end(generation), GENERATION_END_CANCELLED);
     }
     assert_int_equal(model.accounts.used_bytes[ACCOUNT_KV], before);
@@ -221,18 +221,18 @@ static void test_forward_cancelled_changes_nothing(void **state) {
 
     assert_int_equal(sequence_new(&sequence, model.engine, 16, &err), 0);
     sequence_set_cancel(sequence, &cancelled);
-    assert_int_equal(engine_forward(model.engine, sequence, tokens, 4, 1, first), 0);
+    assert_int_equal(engine_forward(model.engine, sequence, tokens, 4, 1, first, NULL), 0);
     cancelled = true;
-    assert_int_equal(engine_forward(model.engine, sequence, tokens, 5, 1, second), ENGINE_E_CANCELLED);
+    assert_int_equal(engine_forward(model.engine, sequence, tokens, 5, 1, second, NULL), ENGINE_E_CANCELLED);
     assert_int_equal(sequence_n_tokens(sequence), 4);
     cancelled = false;
-    assert_int_equal(engine_forward(model.engine, sequence, tokens + 4, 1, 1, first), 0);
+    assert_int_equal(engine_forward(model.engine, sequence, tokens + 4, 1, 1, first, NULL), 0);
     sequence_free(steal(&sequence));
     assert_int_equal(sequence_new(&sequence, model.engine, 16, &err), 0);
-    assert_int_equal(engine_forward(model.engine, sequence, tokens, 5, 1, second), 0);
+    assert_int_equal(engine_forward(model.engine, sequence, tokens, 5, 1, second, NULL), 0);
     assert_memory_equal(first, second, n_vocab * sizeof(float));
-    assert_int_equal(engine_forward(model.engine, sequence, tokens, 33, 1, second), -EINVAL); /* more than a chunk */
-    assert_int_equal(engine_forward(model.engine, sequence, (uint32_t[12]){ 0 }, 12, 1, second), ENGINE_E_CONTEXT);
+    assert_int_equal(engine_forward(model.engine, sequence, tokens, 33, 1, second, NULL), -EINVAL); /* more than a chunk */
+    assert_int_equal(engine_forward(model.engine, sequence, (uint32_t[12]){ 0 }, 12, 1, second, NULL), ENGINE_E_CONTEXT);
     free(first);
     free(second);
 }

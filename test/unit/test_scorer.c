@@ -157,12 +157,12 @@ static void test_scorer_rewind(void **state) {
     assert_true(a && b);
     assert_int_equal(sequence_new(&sequence, model.engine, pair.n, &err), 0);
     assert_int_equal(sequence_new(&fresh, model.engine, pair.n, &err), 0);
-    assert_int_equal(engine_forward(model.engine, sequence, pair.ids, pair.n, 0, NULL), 0);
+    assert_int_equal(engine_forward(model.engine, sequence, pair.ids, pair.n, 0, NULL, NULL), 0);
     sequence_rewind(sequence, 3);
     assert_int_equal(sequence_n_tokens(sequence), 3);
-    assert_int_equal(engine_forward(model.engine, sequence, pair.ids + 4, 2, 1, a), 0);
-    assert_int_equal(engine_forward(model.engine, fresh, pair.ids, 3, 0, NULL), 0);
-    assert_int_equal(engine_forward(model.engine, fresh, pair.ids + 4, 2, 1, b), 0);
+    assert_int_equal(engine_forward(model.engine, sequence, pair.ids + 4, 2, 1, a, NULL), 0);
+    assert_int_equal(engine_forward(model.engine, fresh, pair.ids, 3, 0, NULL, NULL), 0);
+    assert_int_equal(engine_forward(model.engine, fresh, pair.ids + 4, 2, 1, b, NULL), 0);
     assert_memory_equal(a, b, n_vocab * sizeof(float));
     score_pair_deinit(&pair);
 }

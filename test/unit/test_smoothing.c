@@ -157,7 +157,7 @@ static void logits_of(const StrBuf *file, const char *folder, uint32_t n_vocab, 
     for (uint32_t i = 0; i < N_TOKENS; i++)
         tokens[i] = i * 7 % n_vocab;
     assert_int_equal(sequence_new(&sequence, engine, N_TOKENS, &err), 0);
-    assert_int_equal(engine_forward(engine, sequence, tokens, N_TOKENS, N_TOKENS, logits), 0);
+    assert_int_equal(engine_forward(engine, sequence, tokens, N_TOKENS, N_TOKENS, logits, NULL), 0);
     sequence_free(sequence);
     engine_free(engine);
 }

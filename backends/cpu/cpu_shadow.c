@@ -1,0 +1,396 @@
+#include "backends/cpu/cpu_shadow.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file_io.h"
+
+enum {
+    SHADOWS_MAX = 3,                    /* matrices of one call */
+    BATCH_CHANNELS = 64,                /* whose columns are at hand together */
+    N_SLOTS = SHADOWS_MAX * BATCH_CHANNELS, /* columns that were read: a batch always fits in */
+    OUTLIERS_A_ROW = 64,                /* of a full call; more are taken in several turns */
+    BLOCK_OUTPUTS = 256,
+    INLINE_PRODUCTS = 16384, /* below which no worker is woken */
+};
+
+#define NOT_HOT UINT32_MAX
+
+struct Shadow {
+    uint64_t id;
+    size_t n, k, stride; /* stride: bytes between hot columns */
+    const float *scales; /* [n] */
+    const int8_t *hot;   /* [n_hot][stride] */
+    const uint32_t *places; /* [k]: among the hot columns, or NOT_HOT */
+    const ColumnFile *file; /* NULL: all are hot */
+    uint64_t file_offset_bytes;
+    char *name;
+    AccountedBlock memory;
+};
+
+/* A column in memory that is not hot. */
+typedef struct ShadowSlot {
+    uint64_t id; /* of its matrix; 0: empty */
+    uint32_t channel;
+    uint64_t batch; /* that used it last */
+    int8_t *column;
+} ShadowSlot;
+
+/* --- columns ------------------------------------------------------------------------------------------------------ */
+
+Shadow *shadow_free(Shadow *shadow) {
+    if (shadow) {
+        accounted_block_deinit(&shadow->memory);
+        free(shadow->name);
+        free(shadow);
+    }
+    return NULL;
+}
+DEFINE_CLEANUP(Shadow, shadow_free)
+
+static size_t align_64(size_t len_bytes) {
+    return (len_bytes + 63) & ~(size_t)63;
+}
+
+static int check_source(const LinearSource *source, ErrText *err) {
+    const LinearActivations *activations = &source->activations;
+
+    if (!activations->columns)
+        return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s' has shadow outliers, but no columns", source->name);
+    if (activations->n_hot > source->k || (!activations->file && activations->n_hot != source->k))
+        return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s': %zu hot channels of %zu", source->name,
+                       activations->n_hot, source->k);
+    for (size_t i = 0; i < activations->n_hot; i++)
+        if (activations->hot[i] >= source->k || (i && activations->hot[i] <= activations->hot[i - 1]))
+            return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s': hot channels must rise and be below %zu",
+                           source->name, source->k);
+    return 0;
+}
+
+/**
+ * shadow_new() - the columns of a matrix: hot ones are copied, of the others it is known where they are
+ * @source: activations.columns is read during the call; activations.file outlives the shadow
+ *
+ * Memory: n_hot columns of n bytes, n scales, and 4 bytes for each of the k inputs, on the weights' account.
+ */
+int shadow_new(Shadow **shadowp, AccountTable *accounts, const LinearSource *source, uint64_t id, ErrText *err) {
+    const LinearActivations *activations = &source->activations;
+    _cleanup_(shadow_freep) Shadow *shadow = NULL;
+    size_t n = source->n, k = source->k, stride = align_64(n), len_bytes;
+    uint32_t *places;
+    float *scales;
+    int8_t *hot;
+    int r;
+
+    r = check_source(source, err);
+    if (r)
+        return r;
+    shadow = calloc(1, sizeof(*shadow));
+    if (!shadow)
+        return err_set(err, -ENOMEM, "out of memory");
+    len_bytes = activations->n_hot * stride + align_64(n * sizeof(float)) + k * sizeof(uint32_t);
+    r = accounted_block_init(&shadow->memory, accounts, ACCOUNT_WEIGHTS, len_bytes);
+    if (r)
+        return err_set(err, r < 0 ? r : BACKEND_E_MEMORY, "no memory for the %zu bytes of hot columns of tensor '%s'",
+                       len_bytes, source->name);
+    hot = shadow->memory.data;
+    scales = (float *)(void *)(hot + activations->n_hot * stride);
+    places = (uint32_t *)(void *)((uint8_t *)scales + align_64(n * sizeof(float)));
+    shadow->name = strdup(source->name);
+    if (!shadow->name)
+        return err_set(err, -ENOMEM, "out of memory");
+    memcpy(scales, source->scales, n * sizeof(float));
+    for (size_t c = 0; c < k; c++)
+        places[c] = NOT_HOT;
+    for (size_t i = 0; i < activations->n_hot; i++) {
+        memcpy(hot + i * stride, activations->columns + activations->hot[i] * n, n);
+        places[activations->hot[i]] = (uint32_t)i;
+    }
+    shadow->id = id;
+    shadow->n = n;
+    shadow->k = k;
+    shadow->stride = stride;
+    shadow->scales = scales;
+    shadow->hot = hot;
+    shadow->places = places;
+    shadow->file = activations->file;
+    shadow->file_offset_bytes = activations->file_offset_bytes;
+    *shadowp = steal(&shadow);
+    return 0;
+}
+
+static int read_column(const Shadow *shadow, uint32_t channel, int8_t *column, ErrText *err) {
+    int r = file_read_exact(shadow->file->fd, column, shadow->n,
+                            shadow->file_offset_bytes + (uint64_t)channel * shadow->n);
+
+    return r ? err_set(err, BACKEND_E_READ,
+                       "%s: tensor '%s': the weights of input %" PRIu32 " cannot be read: %s: the package was changed "
+                       "while it was in use: import the model again, then load it again",
+                       shadow->file->path, shadow->name, channel,
+                       r == FILE_E_SHORT ? "the file is too short" : strerror(-r))
+             : 0;
+}
+
+/* The slot of a column, filled. The columns of the batch at work stay; others go in turn. */
+static int cold_column(ShadowScratch *scratch, const Shadow *shadow, uint32_t channel, const int8_t **columnp,
+                       ErrText *err) {
+    ShadowSlot *slot;
+    int r;
+
+    for (size_t i = 0; i < N_SLOTS; i++)
+        if (scratch->slots[i].id == shadow->id && scratch->slots[i].channel == channel) {
+            scratch->slots[i].batch = scratch->batch;
+            scratch->counts.n_columns_cached++;
+            *columnp = scratch->slots[i].column;
+            return 0;
+        }
+    do {
+        slot = &scratch->slots[scratch->next_slot];
+        scratch->next_slot = (scratch->next_slot + 1) % N_SLOTS;
+    } while (slot->id && slot->batch == scratch->batch);
+    slot->id = 0; /* whatever a failed read leaves is nobody's */
+    r = read_column(shadow, channel, slot->column, err);
+    if (r)
+        return r;
+    *slot = (ShadowSlot){ shadow->id, channel, scratch->batch, slot->column };
+    scratch->counts.n_columns_read++;
+    *columnp = slot->column;
+    return 0;
+}
+
+/* --- scratch ------------------------------------------------------------------------------------------------------ */
+
+void shadow_deinit(ShadowScratch *scratch) {
+    accounted_block_deinit(&scratch->lists);
+    accounted_block_deinit(&scratch->columns);
+    free(scratch->slots);
+    scratch->slots = NULL;
+}
+
+static size_t max_size(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static int reserve_block(AccountedBlock *block, AccountTable *accounts, AccountId id, size_t len_bytes, ErrText *err) {
+    accounted_block_deinit(block);
+    if (accounted_block_init(block, accounts, id, len_bytes))
+        return err_set(err, BACKEND_E_MEMORY, "no memory for %zu bytes of shadow outliers", len_bytes);
+    return 0;
+}
+
+/* At least one row of nothing but outliers fits in, so that every turn takes a row. */
+static int reserve_lists(ShadowScratch *scratch, AccountTable *accounts, size_t max_rows, size_t width, ErrText *err) {
+    size_t capacity = max_size(width, max_rows * OUTLIERS_A_ROW);
+    uint32_t *at;
+    int r;
+
+    scratch->max_rows = 0;
+    r = reserve_block(&scratch->lists, accounts, ACCOUNT_ACTIVATIONS,
+                      7 * capacity * sizeof(uint32_t) + (width + 1) * sizeof(uint32_t) + max_rows, err);
+    if (r)
+        return r;
+    at = scratch->lists.data;
+    scratch->found_channels = at;
+    scratch->found_rows = at + capacity;
+    scratch->channels = at + 2 * capacity;
+    scratch->rows = at + 3 * capacity;
+    scratch->found_rests = (float *)(void *)(at + 4 * capacity);
+    scratch->rests = (float *)(void *)(at + 5 * capacity);
+    scratch->starts = at + 6 * capacity;
+    scratch->is_waiting = (uint8_t *)(scratch->starts + width + 1);
+    scratch->capacity = capacity;
+    scratch->width = width;
+    scratch->max_rows = max_rows;
+    return 0;
+}
+
+static int reserve_slots(ShadowScratch *scratch, AccountTable *accounts, size_t n_outputs, ErrText *err) {
+    size_t column_bytes = align_64(n_outputs);
+    int r;
+
+    if (!scratch->slots)
+        scratch->slots = calloc(N_SLOTS, sizeof(*scratch->slots));
+    if (!scratch->slots)
+        return err_set(err, -ENOMEM, "out of memory");
+    scratch->column_bytes = 0;
+    r = reserve_block(&scratch->columns, accounts, ACCOUNT_CACHE, N_SLOTS * column_bytes, err);
+    if (r)
+        return r;
+    for (size_t i = 0; i < N_SLOTS; i++)
+        scratch->slots[i] = (ShadowSlot){ .column = (int8_t *)scratch->columns.data + i * column_bytes };
+    scratch->column_bytes = column_bytes;
+    return 0;
+}
+
+int shadow_reserve(ShadowScratch *scratch, AccountTable *accounts, size_t max_rows, size_t width, size_t n_outputs,
+                   ErrText *err) {
+    int r = 0;
+
+    if (max_rows > scratch->max_rows || width > scratch->width)
+        r = reserve_lists(scratch, accounts, max_size(max_rows, scratch->max_rows), max_size(width, scratch->width),
+                          err);
+    if (!r && n_outputs > scratch->column_bytes)
+        r = reserve_slots(scratch, accounts, n_outputs, err);
+    return r;
+}
+
+/* --- outliers ----------------------------------------------------------------------------------------------------- */
+
+void shadow_begin_call(ShadowScratch *scratch, size_t rows) {
+    assert(rows <= scratch->max_rows);
+    memset(scratch->is_waiting, 1, rows);
+    scratch->counts.n_rows += rows;
+}
+
+void shadow_begin(ShadowScratch *scratch) {
+    atomic_store_explicit(&scratch->n_found, 0, memory_order_relaxed);
+}
+
+void shadow_take_row(ShadowScratch *scratch, const RowOps *row_ops, size_t row, const float *x, size_t n, float scale,
+                     size_t n_outliers) {
+    size_t at = atomic_load_explicit(&scratch->n_found, memory_order_relaxed);
+
+    assert(n <= scratch->width && n_outliers <= n);
+    do {
+        if (n_outliers > scratch->capacity - at)
+            return;
+    } while (!atomic_compare_exchange_weak_explicit(&scratch->n_found, &at, at + n_outliers, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    scratch->is_waiting[row] = 0;
+    if (!n_outliers)
+        return;
+    row_ops->outliers(x, n, scale, scratch->found_channels + at, scratch->found_rests + at);
+    for (size_t i = at; i < at + n_outliers; i++)
+        scratch->found_rows[i] = (uint32_t)row;
+}
+
+/* Threads leave the rows in any order; sums are by channel, and a row has a channel once: that order is lost on them. */
+static void sort_by_channel(ShadowScratch *scratch, size_t n_found, size_t k) {
+    uint32_t *starts = scratch->starts, sum = 0;
+
+    memset(starts, 0, (k + 1) * sizeof(*starts));
+    for (size_t i = 0; i < n_found; i++)
+        starts[scratch->found_channels[i]]++;
+    for (size_t c = 0; c <= k; c++) {
+        uint32_t n = starts[c];
+
+        starts[c] = sum;
+        sum += n;
+    }
+    for (size_t i = 0; i < n_found; i++) {
+        uint32_t at = starts[scratch->found_channels[i]]++;
+
+        scratch->channels[at] = scratch->found_channels[i];
+        scratch->rows[at] = scratch->found_rows[i];
+        scratch->rests[at] = scratch->found_rests[i];
+    }
+}
+
+/* --- products ----------------------------------------------------------------------------------------------------- */
+
+typedef struct AddLoop {
+    const ShadowScratch *scratch;
+    const RowOps *row_ops;
+    const Shadow *const *shadows;
+    size_t n;
+    float *const *y;
+    size_t begin, end; /* of the sorted outliers */
+    const int8_t *columns[BATCH_CHANNELS][SHADOWS_MAX];
+} AddLoop;
+
+/* Outputs [first, first + n) of one matrix: every sum in rising order of channels. */
+static void add_block(const AddLoop *loop, size_t matrix, size_t first, size_t n) {
+    const ShadowScratch *scratch = loop->scratch;
+    const Shadow *shadow = loop->shadows[matrix];
+    size_t channel = 0;
+
+    for (size_t i = loop->begin; i < loop->end; i++) {
+        channel += i > loop->begin && scratch->channels[i] != scratch->channels[i - 1];
+        loop->row_ops->add_column(scratch->rests[i], loop->columns[channel][matrix] + first, shadow->scales + first, n,
+                                  loop->y[matrix] + scratch->rows[i] * shadow->n + first);
+    }
+}
+
+static void add_blocks(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const AddLoop *loop = arg;
+    size_t at = 0;
+
+    for (size_t matrix = 0; matrix < loop->n; matrix++)
+        for (size_t first = 0; first < loop->shadows[matrix]->n; first += BLOCK_OUTPUTS, at++) {
+            size_t left = loop->shadows[matrix]->n - first;
+
+            if (at >= begin && at < end)
+                add_block(loop, matrix, first, left < BLOCK_OUTPUTS ? left : BLOCK_OUTPUTS);
+        }
+}
+
+/* The columns of the next channels. loop->end moves behind their outliers. */
+static int gather_batch(ShadowScratch *scratch, AddLoop *loop, size_t n_found, ErrText *err) {
+    size_t n_channels = 0;
+
+    scratch->batch++;
+    for (loop->end = loop->begin; loop->end < n_found && n_channels < BATCH_CHANNELS; n_channels++) {
+        uint32_t channel = scratch->channels[loop->end];
+        size_t n_outliers = 0;
+
+        while (loop->end < n_found && scratch->channels[loop->end] == channel) {
+            loop->end++;
+            n_outliers++;
+        }
+        if (loop->shadows[0]->places[channel] != NOT_HOT)
+            scratch->counts.n_hot += n_outliers;
+        for (size_t i = 0; i < loop->n; i++) {
+            const Shadow *shadow = loop->shadows[i];
+            uint32_t place = shadow->places[channel];
+            int r = 0;
+
+            if (place != NOT_HOT)
+                loop->columns[n_channels][i] = shadow->hot + place * shadow->stride;
+            else
+                r = cold_column(scratch, shadow, channel, &loop->columns[n_channels][i], err);
+            if (r)
+                return r;
+        }
+    }
+    return 0;
+}
+
+/**
+ * shadow_add() - y[i][row][o] += rest * (scales[o] * w[o][channel]), for the outliers of a row in rising order of channels
+ *
+ * Every multiplication and addition is rounded. The rows of a call do not touch each other, so neither which of them were
+ * taken together nor how channels are batched shows in the bits.
+ *
+ * Thread: the one that computes; columns that are not hot are read on it. Return: 0, BACKEND_E_READ.
+ */
+int shadow_add(ShadowScratch *scratch, const RowOps *row_ops, WorkerPool *pool, const Shadow *const *shadows, size_t n,
+               size_t rows, float *const *y, bool *againp, ErrText *err) {
+    size_t n_found = atomic_load_explicit(&scratch->n_found, memory_order_relaxed), n_blocks = 0, n_outputs = 0;
+    AddLoop loop = { .scratch = scratch, .row_ops = row_ops, .shadows = shadows, .n = n, .y = y };
+    int r;
+
+    assert(n <= SHADOWS_MAX);
+    *againp = memchr(scratch->is_waiting, 1, rows) != NULL;
+    if (!n_found)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        n_blocks += (shadows[i]->n + BLOCK_OUTPUTS - 1) / BLOCK_OUTPUTS;
+        n_outputs += shadows[i]->n;
+    }
+    sort_by_channel(scratch, n_found, shadows[0]->k);
+    scratch->counts.n_outliers += n_found;
+    for (; loop.begin < n_found; loop.begin = loop.end) {
+        r = gather_batch(scratch, &loop, n_found, err);
+        if (r)
+            return r;
+        if ((loop.end - loop.begin) * n_outputs < INLINE_PRODUCTS)
+            add_blocks(&loop, 0, n_blocks, 0);
+        else
+            worker_pool_run(pool, add_blocks, &loop, n_blocks, 1);
+    }
+    return 0;
+}

@@ -226,6 +226,13 @@ uint32_t engine_chunk_tokens(const Engine *engine) {
     return engine->chunk_tokens;
 }
 
+ShadowCounts engine_shadow_counts(const Engine *engine) {
+    ShadowCounts counts;
+
+    engine->backend->ops->shadow_counts(engine->backend, &counts);
+    return counts;
+}
+
 /* --- sequences ----------------------------------------------------------------------------------------------------- */
 
 /**

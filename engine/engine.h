@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/backend.h"
 #include "base/account.h"
 #include "base/cleanup.h"
 #include "base/cpu.h"
@@ -68,6 +69,8 @@ AccountTable *engine_accounts(const Engine *engine);
 const Tokenizer *engine_tokenizer(const Engine *engine);
 const ChatTemplate *engine_chat_template(const Engine *engine);
 uint32_t engine_chunk_tokens(const Engine *engine);
+/* What shadow outliers have cost so far; thread: the one that computes. */
+ShadowCounts engine_shadow_counts(const Engine *engine);
 /* Takes effect at the next step (tests: the bits do not depend on it). */
 int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err);
 

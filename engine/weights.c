@@ -1,8 +1,10 @@
 #include "engine/weights.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct WeightsLoader {
     Weights *weights;
@@ -30,6 +32,9 @@ Weights *weights_free(Weights *weights) {
     for (uint32_t i = 0; weights->layers && i < weights->hparams->n_layers; i++)
         layer_deinit(weights, &weights->layers[i]);
     free(weights->layers);
+    if (weights->columns.fd >= 0)
+        close(weights->columns.fd);
+    free((char *)weights->columns.path);
     bill_settle(&weights->vectors_bill);
     free(weights);
     return NULL;
@@ -50,6 +55,39 @@ static int load_vector(WeightsLoader *loader, const ArchTensor *expected, const 
     layer_of(weights, layer)->vectors[expected->role] = values;
     weights->n_parameters += n;
     return 0;
+}
+
+/* The descriptor of the file that was checked: another one may have taken its name since. */
+static int open_columns(WeightsLoader *loader) {
+    const char *path = gguf_path(loader->file);
+    ColumnFile *columns = &loader->weights->columns;
+
+    columns->path = strdup(path);
+    if (!columns->path)
+        return err_set(loader->err, -ENOMEM, "out of memory");
+    columns->fd = fcntl(package_fd(loader->package), F_DUPFD_CLOEXEC, 0);
+    if (columns->fd < 0)
+        return err_set(loader->err, -errno, "%s: cannot keep it open: %s", path, strerror(errno));
+    return 0;
+}
+
+static int load_activations(WeightsLoader *loader, const PackageLinear *linear, LinearActivations *activations) {
+    const PackageActivations *from = &linear->activations;
+    int r = 0;
+
+    *activations = (LinearActivations){
+        .scale = from->scale,
+        .shadow = from->shadow,
+        .hot = from->hot,
+        .n_hot = from->n_hot,
+        .columns = from->columns,
+        .file_offset_bytes = from->columns_offset_bytes,
+    };
+    if (from->shadow && loader->weights->columns.fd < 0)
+        r = open_columns(loader);
+    if (from->shadow)
+        activations->file = &loader->weights->columns;
+    return r;
 }
 
 static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
@@ -80,6 +118,9 @@ static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const 
         source.bits = linear.packed ? linear.bits : NULL;
         source.scales = linear.scales;
         source.rotation_block = linear.rotation_block;
+        r = load_activations(loader, &linear, &source.activations);
+        if (r)
+            return r;
     }
     if (bias != ROLE_NONE)
         bias_tensor = gguf_tensor(loader->file, tensor_name(bias, layer, name, sizeof(name)));
@@ -127,6 +168,7 @@ int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, co
         return err_set(err, -ENOMEM, "out of memory");
     weights->hparams = hparams;
     weights->backend = backend;
+    weights->columns.fd = -1;
     weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
     if (!weights->layers)
         return err_set(err, -ENOMEM, "out of memory");

@@ -19,6 +19,7 @@ typedef struct Weights {
     WeightsLayer outside;
     WeightsLayer *layers; /* [n_layers] */
     Bill vectors_bill;
+    ColumnFile columns; /* the package, kept open when columns are read from it on demand; else fd is -1 */
     uint64_t n_parameters;
 } Weights;
 

@@ -1,5 +1,6 @@
 /* `perplexity`: the verb around perplexity.h, and the comparison with golden values. */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -55,6 +56,21 @@ static void print_window(void *arg, size_t index, double mean_nll, double perple
     fflush(stdout);
 }
 
+static json_t *shadow_json(const ShadowCounts *counts) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "rows", (json_int_t)counts->n_rows, "outliers",
+                     (json_int_t)counts->n_outliers, "hot", (json_int_t)counts->n_hot, "columns_read",
+                     (json_int_t)counts->n_columns_read, "columns_cached", (json_int_t)counts->n_columns_cached);
+}
+
+static void print_shadow(const ShadowCounts *counts) {
+    if (counts->n_rows)
+        printf("shadow outliers: %.3f in each of %" PRIu64 " rows of operators, %.1f %% in hot channels; %" PRIu64
+               " columns read, %" PRIu64 " found again\n",
+               (double)counts->n_outliers / (double)counts->n_rows, counts->n_rows,
+               counts->n_outliers ? 100 * (double)counts->n_hot / (double)counts->n_outliers : 100.0,
+               counts->n_columns_read, counts->n_columns_cached);
+}
+
 int eval_perplexity(const EvalOptions *options) {
     _cleanup_(eval_model_close) EvalModel model = { 0 };
     _cleanup_(perplexity_deinit) Perplexity run = { 0 };
@@ -62,6 +78,7 @@ int eval_perplexity(const EvalOptions *options) {
     bool reference = options->device == ENGINE_DEVICE_REFERENCE;
     double tolerance = options->tolerance >= 0 ? options->tolerance : reference ? TOLERANCE : TOLERANCE_CPU;
     Deviation deviation = { 0 };
+    ShadowCounts shadow;
     ErrText err = { 0 };
     json_t *report, *means;
     bool ok = true;
@@ -70,6 +87,7 @@ int eval_perplexity(const EvalOptions *options) {
         what.on_window = print_window;
     if (eval_model_open(&model, options, &err) || perplexity_measure(&run, model.engine, &what, &err))
         return eval_fail(options, "%s", err.text);
+    shadow = engine_shadow_counts(model.engine);
     if (!isfinite(run.value))
         ok = false;
     if (options->expect) {
@@ -89,6 +107,8 @@ int eval_perplexity(const EvalOptions *options) {
                                          "perplexity", eval_json_real(run.value), "window", (int)run.window, "windows",
                                          (int)run.n_windows, "scored_per_window", (int)run.n_scored,
                                          "bos_replaces_first", run.bos_replaces_first, "window_mean_nll", means));
+        if (shadow.n_rows)
+            json_object_set_new(report, "shadow", shadow_json(&shadow));
         if (options->expect)
             json_object_update_new(report, json_pack("{s:f, s:f, s:{s:f, s:s}}", "tolerance", tolerance, "deviation",
                                                      deviation.overall, "worst", "deviation", deviation.worst, "where",
@@ -98,6 +118,7 @@ int eval_perplexity(const EvalOptions *options) {
     }
     printf("perplexity %.4f over %zu windows of %zu tokens, %zu scored in each (%s, %s)\n", run.value, run.n_windows,
            run.window, run.n_scored, engine_info(model.engine)->device, engine_info(model.engine)->kernel);
+    print_shadow(&shadow);
     if (options->expect)
         printf("golden: %+.4f %% (tolerance %g %%); worst window %+.4f %%\n  at %s\n%s\n", 100 * deviation.overall,
                100 * tolerance, 100 * deviation.worst, deviation.where, ok ? "ok" : "OUTSIDE THE TOLERANCE");

@@ -16,7 +16,20 @@ static const struct {
     { "scale-search", offsetof(QuantRecipe, search_scales) },
     { "smoothing", offsetof(QuantRecipe, smooth) },
     { "compensation", offsetof(QuantRecipe, compensate) },
+    { "static-activations", offsetof(QuantRecipe, static_activations) },
 };
+
+static const struct {
+    const char *name;
+    size_t offset; /* of a double in QuantRecipe */
+} percents[] = {
+    { "hot-channels", offsetof(QuantRecipe, hot_percent) },
+    { "prune-outliers", offsetof(QuantRecipe, prune_percent) },
+};
+
+static double *percent_of(QuantRecipe *recipe, size_t percent) {
+    return (double *)(void *)((char *)recipe + percents[percent].offset);
+}
 
 static bool *step_of(QuantRecipe *recipe, size_t step) {
     return (bool *)((char *)recipe + steps[step].offset);
@@ -31,17 +44,26 @@ static bool parse_u64(const char *text, uint64_t *valuep) {
 }
 
 static int parse_setting(QuantRecipe *recipe, char *word, const char *spec, ErrText *err) {
-    char *value = strchr(word, '=');
+    char *value = strchr(word, '='), *end;
     uint64_t number = 0;
 
     *value++ = 0;
+    for (size_t i = 0; i < ARRAY_LEN(percents); i++)
+        if (!strcmp(word, percents[i].name)) {
+            *percent_of(recipe, i) = strtod(value, &end);
+            if (*value >= '0' && *value <= '9' && !*end)
+                return 0;
+            return err_set(err, -EINVAL, "'%.100s': %s is a number of percent, not '%.32s'", spec, word, value);
+        }
     if (!strcmp(word, "allocation")) {
         if (!quant_allocation_named(&recipe->allocation, value))
             return 0;
         return err_set(err, -EINVAL, "'%.100s': allocation is uniform, tensor or model, not '%.32s'", spec, value);
     }
     if (strcmp(word, "embedding-bits") && strcmp(word, "budget-bytes"))
-        return err_set(err, -EINVAL, "'%.100s': '%.32s=' is not known: allocation=, embedding-bits=, budget-bytes= are",
+        return err_set(err, -EINVAL,
+                       "'%.100s': '%.32s=' is not known: allocation=, embedding-bits=, budget-bytes=, hot-channels=, "
+                       "prune-outliers= are",
                        spec, word);
     if (!parse_u64(value, &number) || (*word == 'e' && number > 8))
         return err_set(err, -EINVAL, "'%.100s': %s is a whole number, not '%.32s'", spec, word, value);
@@ -61,8 +83,8 @@ static int parse_word(QuantRecipe *recipe, char *word, const char *spec, ErrText
             return 0;
         }
     return err_set(err, -EINVAL,
-                   "'%.100s': '%.32s' is not known: + or - rotation, scale-search, smoothing or compensation, or "
-                   "allocation=, embedding-bits=, budget-bytes=",
+                   "'%.100s': '%.32s' is not known: + or - rotation, scale-search, smoothing, compensation or "
+                   "static-activations, or allocation=, embedding-bits=, budget-bytes=, hot-channels=, prune-outliers=",
                    spec, word);
 }
 
@@ -123,6 +145,9 @@ void recipe_spec_format(char text[RECIPE_SPEC_MAX], const QuantRecipe *recipe) {
         n += snprintf(text + n, RECIPE_SPEC_MAX - (size_t)n, ":allocation=%s", quant_allocation_name(own.allocation));
     if (own.embedding_bits != usual.embedding_bits)
         n += snprintf(text + n, RECIPE_SPEC_MAX - (size_t)n, ":embedding-bits=%" PRIu32, own.embedding_bits);
+    for (size_t i = 0; own.static_activations && i < ARRAY_LEN(percents); i++)
+        if (*percent_of(&own, i) != *percent_of(&usual, i))
+            n += snprintf(text + n, RECIPE_SPEC_MAX - (size_t)n, ":%s=%g", percents[i].name, *percent_of(&own, i));
     if (own.budget_bytes)
         snprintf(text + n, RECIPE_SPEC_MAX - (size_t)n, ":budget-bytes=%" PRIu64, own.budget_bytes);
 }

@@ -1,6 +1,6 @@
 /* Inside of the calibrated method: what its parts share. method_calibrated.c: the model on a device and the walk of the
  * calibration rows through it; calibrated_round.c: the linears of one operator become integers; sensitivity.c: where the
- * bits go. */
+ * bits go; calibrated_profile.c: static activations. */
 #ifndef COORDGEN_IMPORTER_CALIBRATED_H
 #define COORDGEN_IMPORTER_CALIBRATED_H
 
@@ -27,9 +27,12 @@ typedef struct Calibrated {
 /* --- method_calibrated.c ------------------------------------------------------------------------------------------ */
 
 int calibrated_cancelled(const Calibrated *calibrated, ErrText *err); /* IMPORT_E_CANCELLED */
-/* A matrix of integers on the device; vectors are those of its layer (for its bias), by role. */
+/* A matrix of integers on the device; vectors are those of its layer (for its bias), by role. Dynamic-row. */
 int calibrated_linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
                           const float *scales, float *const *vectors, ErrText *err);
+/* The linear's own integers, with the activations that the package will have: static-tensor too. */
+int calibrated_linear_final(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear,
+                            float *const *vectors, ErrText *err);
 /* Frees those of [_ROLE_N] that are there. */
 void calibrated_linears_free(Calibrated *calibrated, BackendLinear **linears);
 /* Vectors of a layer, read from the source; freed by calibrated_vectors_free(). */
@@ -66,6 +69,11 @@ int calibrated_smoothing(Calibrated *calibrated, const ImportLayer *layer, const
 int calibrated_fold(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, float *x, size_t rows, size_t k,
                     const float *factors, float *const *vectors, ErrText *err);
 int calibrated_allocate_smoothed(Calibrated *calibrated, ErrText *err);
+
+/* --- calibrated_profile.c ----------------------------------------------------------------------------------------- */
+
+/* Fills model->operators: scales, importance, who keeps a shadow, hot channels. */
+int calibrated_profile(Calibrated *calibrated, ErrText *err);
 
 /* --- sensitivity.c ------------------------------------------------------------------------------------------------ */
 

@@ -132,6 +132,42 @@ static int write_channels(const Import *import, const ImportTensor *tensor, ErrT
     return r ? r : write_tensor(import, linear->bits, linear->n, tensor->bits_offset, err);
 }
 
+/* q[n][k] turned to [k][n], a panel of inputs for every piece of work. */
+typedef struct Turning {
+    const ImportLinear *linear;
+    int8_t *columns;
+} Turning;
+
+static void turn_columns(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const Turning *turning = arg;
+    size_t n = turning->linear->n, k = turning->linear->k;
+
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = begin; c < end; c++)
+            turning->columns[c * n + i] = turning->linear->q[i * k + c];
+}
+
+int import_linear_columns(const ImportModel *model, const ImportLinear *linear, int8_t **columnsp, ErrText *err) {
+    Turning turning = { linear, malloc(linear->n * linear->k) };
+
+    if (!turning.columns)
+        return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", model->source_path, linear->source->name);
+    worker_pool_run(model->pool, turn_columns, &turning, linear->k, 64);
+    *columnsp = turning.columns;
+    return 0;
+}
+
+static int write_columns(const Import *import, const ImportTensor *tensor, ErrText *err) {
+    const ImportLinear *linear = tensor->linear;
+    _cleanup_(freep) int8_t *columns = NULL;
+    int r;
+
+    if (!tensor->columns_offset)
+        return 0;
+    r = import_linear_columns(&import->model, linear, &columns, err);
+    return r ? r : write_tensor(import, columns, (uint64_t)linear->n * linear->k, tensor->columns_offset, err);
+}
+
 static int write_linear(const Import *import, const ImportTensor *tensor, ErrText *err) {
     const ImportLinear *linear = tensor->linear;
     _cleanup_(packing_deinit) Packing packing = { .q = linear->q };
@@ -157,10 +193,13 @@ int import_layer_write(Import *import, size_t index, ErrText *err) {
 
         if (tensor->layer != index || (tensor->linear && !index))
             continue;
-        if (tensor->linear)
+        if (tensor->linear) {
             r = write_linear(import, tensor, err);
-        else
+            if (!r)
+                r = write_columns(import, tensor, err);
+        } else {
             r = write_tensor(import, tensor->vector->values, tensor->weight_bytes, tensor->offset, err);
+        }
         if (!r) /* writing out starts now, so that a sync has little left to do; only a hint */
             (void)sync_file_range(import->part.fd, (off_t)tensor->offset, (off_t)tensor->weight_bytes,
                                   SYNC_FILE_RANGE_WRITE);

@@ -1,6 +1,7 @@
 /* What turns the linears of a layer into integers. The importer's core (importer.c) knows files, places, the journal
  * and progress; a method knows weights. The core calls, in this order and on one thread (the pool is the method's to use):
  *   begin()
+ *   profile()                with static activations: fills the operators; not called when the journal has them
  *   allocate()               fills `bits` of every linear of the layers, so that their average is at most model->bits;
  *                            called again with fewer bits while a budget of bytes is not met, so what it measures is
  *                            kept; not called when the journal has the bits
@@ -28,6 +29,16 @@
 #include "model/hparams.h"
 #include "quant/recipe.h"
 
+/* Linears that share their input, with static activations: what becomes of that input. */
+typedef struct ImportOperator {
+    int layer;
+    const ArchOp *op;
+    size_t k;
+    float scale, importance; /* as in package.h */
+    bool shadow;
+    uint8_t *is_hot; /* [k], the core's: 1 for inputs whose columns stay in memory; all 0 without shadow */
+} ImportOperator;
+
 /* A matrix of the model and what it becomes. */
 typedef struct ImportLinear {
     TensorRole role;
@@ -35,6 +46,7 @@ typedef struct ImportLinear {
     const GgufTensor *source;
     size_t n, k;
     uint32_t rotation_block; /* 0: not rotated */
+    const ImportOperator *operator; /* NULL: dynamic-row */
     int8_t *bits;            /* [n], the core's */
     int8_t *q;               /* [n][k], the core's; NULL but while its layer is at work */
     float *scales;           /* [n], the core's */
@@ -68,11 +80,14 @@ typedef struct ImportModel {
     const CalibrationText *calibration; /* NULL when the recipe needs none */
     double bits;         /* average that allocate() is to reach: recipe.bits, or fewer for a budget of bytes */
     ImportLayer *layers; /* [n_layers + 1]: layers[0] is what lies outside, layers[1 + i] is layer i */
+    ImportOperator *operators; /* [n_operators], of all layers in their order; none without static activations */
+    size_t n_operators;
 } ImportModel;
 
 typedef struct ImportMethod {
     int (*begin)(void **statep, const ImportModel *model, ErrText *err);
     void (*end)(void *state); /* NULL state is legal */
+    int (*profile)(void *state, const ImportModel *model, ErrText *err); /* NULL: the method has no calibration */
     int (*allocate)(void *state, const ImportModel *model, ErrText *err);
     int (*quantize)(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err);
     /* NULL: finished layers are not read back. */
@@ -89,6 +104,8 @@ extern const ImportMethod import_method_calibrated;
 /* Dequantizes a whole linear of the source into f32 w[n][k], rotated when the linear is; all threads. 0,
  * IMPORT_E_CORRUPT (a value that is not finite), IMPORT_E_CHANGED, IMPORT_E_CANCELLED, -errno. */
 int import_read_linear(const ImportModel *model, const ImportLinear *linear, float *w, ErrText *err);
+/* The linear's q by columns, int8[k][n], to be freed by the caller; all threads. 0, -ENOMEM. */
+int import_linear_columns(const ImportModel *model, const ImportLinear *linear, int8_t **columnsp, ErrText *err);
 /* For long work inside a layer: whether to stop. */
 bool import_is_cancelled(const ImportModel *model);
 /* Parts that are done, 0..1: in begin() and allocate() of the measuring, in quantize() of the layer. */

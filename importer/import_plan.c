@@ -16,6 +16,8 @@ void import_plan_deinit(ImportPlan *plan) {
     free(plan->linears);
     free(plan->vectors);
     free(plan->bits);
+    free(plan->operators);
+    free(plan->is_hot);
     free(plan->layer_bytes);
     *plan = (ImportPlan){ 0 };
 }
@@ -109,6 +111,48 @@ static void place_bits(ImportPlan *plan, const QuantRecipe *recipe) {
     }
 }
 
+static ImportLinear *linear_of(const ImportLayer *layer, TensorRole role) {
+    for (size_t i = 0; i < layer->n_linears; i++)
+        if (layer->linears[i].role == role)
+            return &layer->linears[i];
+    return NULL;
+}
+
+/* The operators of all layers; the linears that belong to them learn it. */
+static int plan_operators(ImportPlan *plan) {
+    const Hparams *hparams = &plan->source->hparams;
+    const Arch *arch = hparams->arch;
+    size_t n = 0;
+
+    plan->operators = calloc(hparams->n_layers * arch->n_ops + 1, sizeof(*plan->operators));
+    if (!plan->operators)
+        return -ENOMEM;
+    for (size_t i = 1; i < plan->n_layers; i++)
+        for (size_t j = 0; j < arch->n_ops; j++) {
+            const ArchOp *op = &arch->ops[j];
+            ImportOperator *operator = &plan->operators[n];
+
+            if (op->kind != OP_LINEAR)
+                continue;
+            *operator = (ImportOperator){ .layer = (int)i - 1, .op = op, .scale = 1 };
+            for (size_t w = 0; w < op->n; w++) {
+                ImportLinear *linear = linear_of(&plan->layers[i], op->w[w]);
+
+                linear->operator = operator;
+                operator->k = linear->k;
+            }
+            plan->n_inputs += operator->k;
+            n++;
+        }
+    plan->n_operators = n;
+    plan->is_hot = calloc(plan->n_inputs + 1, 1);
+    if (!plan->is_hot)
+        return -ENOMEM;
+    for (size_t i = 0, at = 0; i < n; at += plan->operators[i++].k)
+        plan->operators[i].is_hot = plan->is_hot + at;
+    return 0;
+}
+
 /**
  * import_plan_make() - the layers of a source, as methods see them
  * @source: checked (hparams_check_tensors()); must outlive the plan
@@ -139,6 +183,8 @@ int import_plan_make(ImportPlan *plan, const ImportSource *source, const QuantRe
     if (!plan->bits)
         return err_set(err, -ENOMEM, "%s: out of memory for %zu channels", source->path, plan->n_channels);
     place_bits(plan, recipe);
+    if (recipe->static_activations && plan_operators(plan))
+        return err_set(err, -ENOMEM, "%s: out of memory for %zu operators", source->path, plan->n_linears);
     r = plan->n_linears ? 0 : IMPORT_E_CORRUPT; /* no architecture is without */
     return r ? err_set(err, r, "%s: no matrices", source->path) : 0;
 }
@@ -176,7 +222,12 @@ static void recipe_keys(const ImportPlan *plan, const QuantRecipe *recipe, const
     if (*calibration_sha256)
         gguf_writer_string(writer, PACKAGE_KEY_CALIBRATION, calibration_sha256);
     gguf_writer_bool(writer, PACKAGE_KEY_ROTATED, recipe->rotate);
-    gguf_writer_string(writer, PACKAGE_KEY_ACTIVATION_MODE, PACKAGE_ACTIVATION_DYNAMIC_ROW);
+    gguf_writer_string(writer, PACKAGE_KEY_ACTIVATION_MODE,
+                       recipe->static_activations ? PACKAGE_ACTIVATION_STATIC_TENSOR : PACKAGE_ACTIVATION_DYNAMIC_ROW);
+    if (!recipe->static_activations)
+        return;
+    gguf_writer_f32(writer, PACKAGE_KEY_HOT_PERCENT, (float)recipe->hot_percent);
+    gguf_writer_f32(writer, PACKAGE_KEY_PRUNE_PERCENT, (float)recipe->prune_percent);
 }
 
 static int linear_keys(const ImportPlan *plan, ErrText *err) {
@@ -195,13 +246,74 @@ static int linear_keys(const ImportPlan *plan, ErrText *err) {
             continue;
         texts[n] = tensor->name;
         layouts[n] = tensor->packed ? PACKAGE_LAYOUT_PACKED : PACKAGE_LAYOUT_INT8;
-        activations[n] = PACKAGE_ACTIVATION_DYNAMIC_ROW;
+        activations[n] =
+            tensor->linear->operator ? PACKAGE_ACTIVATION_STATIC_TENSOR : PACKAGE_ACTIVATION_DYNAMIC_ROW;
         blocks[n++] = tensor->linear->rotation_block;
     }
     gguf_writer_strings(plan->writer, PACKAGE_KEY_LINEAR_NAMES, texts, n);
     gguf_writer_strings(plan->writer, PACKAGE_KEY_LINEAR_LAYOUTS, layouts, n);
     gguf_writer_array(plan->writer, PACKAGE_KEY_LINEAR_ROTATIONS, GGUF_U32, blocks, n);
     gguf_writer_strings(plan->writer, PACKAGE_KEY_LINEAR_ACTIVATIONS, activations, n);
+    return 0;
+}
+
+/* What the operators say of the inputs, linear by linear. */
+typedef struct ActivationArrays {
+    float *scales, *importance;
+    const char **outliers;
+    uint32_t *hot_counts, *hot;
+} ActivationArrays;
+
+static void activation_arrays_deinit(ActivationArrays *arrays) {
+    free(arrays->scales);
+    free(arrays->importance);
+    free(arrays->outliers);
+    free(arrays->hot_counts);
+    free(arrays->hot);
+}
+
+static uint32_t list_hot(const ImportOperator *operator, uint32_t *hot) {
+    uint32_t n = 0;
+
+    for (size_t c = 0; c < operator->k; c++)
+        if (operator->is_hot[c])
+            hot[n++] = (uint32_t)c;
+    return n;
+}
+
+static int activation_keys(const ImportPlan *plan, ErrText *err) {
+    _cleanup_(activation_arrays_deinit) ActivationArrays arrays = {
+        .scales = calloc(plan->n_linears, sizeof(float)),
+        .importance = calloc(plan->n_linears, sizeof(float)),
+        .outliers = calloc(plan->n_linears, sizeof(char *)),
+        .hot_counts = calloc(plan->n_linears, sizeof(uint32_t)),
+        .hot = calloc(OP_WEIGHTS_MAX * plan->n_inputs + 1, sizeof(uint32_t)),
+    };
+    size_t n = 0, n_hot = 0;
+
+    if (!arrays.scales || !arrays.importance || !arrays.outliers || !arrays.hot_counts || !arrays.hot)
+        return err_set(err, -ENOMEM, "%s: out of memory for %zu linears", plan->source->path, plan->n_linears);
+    for (size_t i = 0; i < plan->n_tensors; i++) {
+        const ImportLinear *linear = plan->tensors[i].linear;
+        const ImportOperator *operator= linear ? linear->operator : NULL;
+
+        if (!linear)
+            continue;
+        arrays.outliers[n] = PACKAGE_OUTLIERS_NONE;
+        if (operator) {
+            arrays.scales[n] = operator->scale;
+            arrays.importance[n] = operator->importance;
+            arrays.outliers[n] = operator->shadow ? PACKAGE_OUTLIERS_SHADOW : PACKAGE_OUTLIERS_CLIPPED;
+            arrays.hot_counts[n] = list_hot(operator, arrays.hot + n_hot);
+            n_hot += arrays.hot_counts[n];
+        }
+        n++;
+    }
+    gguf_writer_array(plan->writer, PACKAGE_KEY_LINEAR_ACTIVATION_SCALES, GGUF_F32, arrays.scales, n);
+    gguf_writer_strings(plan->writer, PACKAGE_KEY_LINEAR_OUTLIERS, arrays.outliers, n);
+    gguf_writer_array(plan->writer, PACKAGE_KEY_LINEAR_IMPORTANCE, GGUF_F32, arrays.importance, n);
+    gguf_writer_array(plan->writer, PACKAGE_KEY_LINEAR_HOT_COUNTS, GGUF_U32, arrays.hot_counts, n);
+    gguf_writer_array(plan->writer, PACKAGE_KEY_HOT_CHANNELS, GGUF_U32, arrays.hot, n_hot);
     return 0;
 }
 
@@ -258,6 +370,9 @@ static void tensor_infos(const ImportPlan *plan, const ImportTensor *tensor) {
     gguf_writer_tensor(plan->writer, name, GGML_F32, 1, source->ne + 1);
     snprintf(name, sizeof(name), "%s.bits", tensor->name);
     gguf_writer_tensor(plan->writer, name, GGML_I8, 1, source->ne + 1);
+    snprintf(name, sizeof(name), "%s.columns", tensor->name);
+    if (tensor->linear->operator && tensor->linear->operator->shadow)
+        gguf_writer_tensor(plan->writer, name, GGML_I8, 2, (const uint64_t[]){ source->ne[1], source->ne[0] });
 }
 
 /**
@@ -288,6 +403,8 @@ int import_plan_layout(ImportPlan *plan, const QuantRecipe *recipe, const char *
     gguf_writer_string(plan->writer, PACKAGE_KEY_SOURCE_NAME, plan->source->name);
     recipe_keys(plan, recipe, calibration_sha256);
     r = linear_keys(plan, err);
+    if (!r && recipe->static_activations)
+        r = activation_keys(plan, err);
     if (r)
         return r;
     for (size_t i = 0; i < plan->n_tensors; i++)
@@ -305,6 +422,9 @@ int import_plan_layout(ImportPlan *plan, const QuantRecipe *recipe, const char *
         }
         tensor->scales_offset = gguf_writer_tensor_offset(plan->writer, index++);
         tensor->bits_offset = gguf_writer_tensor_offset(plan->writer, index++);
+        tensor->columns_offset = tensor->linear->operator && tensor->linear->operator->shadow
+                                     ? gguf_writer_tensor_offset(plan->writer, index++)
+                                     : 0;
     }
     plan->package_bytes = gguf_writer_file_bytes(plan->writer);
     return 0;

@@ -49,6 +49,7 @@ typedef struct ImportTensor {
     bool packed;
     uint64_t offset, weight_bytes; /* of the weight or vector */
     uint64_t scales_offset, bits_offset;
+    uint64_t columns_offset; /* of an operator with a shadow, else 0 */
 } ImportTensor;
 
 typedef struct ImportPlan {
@@ -62,6 +63,10 @@ typedef struct ImportPlan {
     ImportVector *vectors;
     int8_t *bits; /* [n_channels], of all linears in their order */
     size_t n_channels;
+    ImportOperator *operators; /* [n_operators], with static activations */
+    size_t n_operators;
+    uint8_t *is_hot; /* [n_inputs], of all operators in their order */
+    size_t n_inputs;
     uint64_t *layer_bytes; /* [n_layers], of the source's tensors */
     uint64_t total_bytes;
     GgufWriter *writer;     /* after import_plan_layout() */
@@ -158,7 +163,7 @@ int import_work(Import *import, ErrText *err);
 
 /* --- import_settings.c -------------------------------------------------------------------------------------------- */
 
-#define IMPORT_STEPS_MAX 8
+#define IMPORT_STEPS_MAX 10
 
 /* The steps that a recipe runs, in their order; their number. */
 size_t import_steps(const QuantRecipe *recipe, const char *steps[IMPORT_STEPS_MAX]);

@@ -74,7 +74,7 @@ static int choose_bits(Import *import, void *state, ErrText *err) {
 /* --- the journal -------------------------------------------------------------------------------------------------- */
 
 enum {
-    RECORD_WIDTHS = 1, /* i8[n_channels]: the widths of all channels; the first record */
+    RECORD_WIDTHS = 1, /* i8[n_channels]: the widths of all channels, then all of the operators; the first record */
     RECORD_LAYER = 2,  /* LayerRecord; one a layer, in their order */
 };
 
@@ -164,18 +164,77 @@ static int record_layers(Import *import, size_t n, ErrText *err) {
     return journal_error(import, r, err);
 }
 
-/* Takes the widths that an earlier import has chosen; false: there are none. */
+/* What a profile has found of an operator; after these, is_hot of all of them, u8[n_inputs]. */
+typedef struct OperatorRecord {
+    float scale, importance;
+    uint32_t shadow;
+} OperatorRecord;
+
+static size_t widths_bytes(const ImportPlan *plan) {
+    return plan->n_channels + plan->n_operators * sizeof(OperatorRecord) + plan->n_inputs;
+}
+
+static int record_widths(Import *import, ErrText *err) {
+    const ImportPlan *plan = &import->plan;
+    _cleanup_(freep) uint8_t *data = malloc(widths_bytes(plan));
+    uint8_t *at = data;
+    int r;
+
+    if (!data)
+        return err_set(err, -ENOMEM, "%s: out of memory", import->source.path);
+    memcpy(at, plan->bits, plan->n_channels);
+    at += plan->n_channels;
+    for (size_t i = 0; i < plan->n_operators; i++, at += sizeof(OperatorRecord)) {
+        const ImportOperator *operator = &plan->operators[i];
+
+        memcpy(at, &(OperatorRecord){ operator->scale, operator->importance, operator->shadow },
+               sizeof(OperatorRecord));
+    }
+    if (plan->n_inputs)
+        memcpy(at, plan->is_hot, plan->n_inputs);
+    r = import_journal_add(import->journal, RECORD_WIDTHS, data, widths_bytes(plan), err);
+    if (!r)
+        r = import_journal_sync(import->journal, err);
+    return journal_error(import, r, err);
+}
+
+static bool recall_operators(const ImportPlan *plan, const uint8_t *at) {
+    const uint8_t *is_hot = at + plan->n_operators * sizeof(OperatorRecord);
+
+    for (size_t i = 0; i < plan->n_inputs; i++)
+        if (is_hot[i] > 1)
+            return false;
+    for (size_t i = 0; i < plan->n_operators; i++, at += sizeof(OperatorRecord)) {
+        OperatorRecord record;
+
+        memcpy(&record, at, sizeof(record));
+        if (!(record.scale >= PACKAGE_SCALE_MIN && record.scale <= PACKAGE_SCALE_MAX) || !(record.importance >= 0) ||
+            !isfinite(record.importance) || record.shadow > 1)
+            return false;
+        plan->operators[i].scale = record.scale;
+        plan->operators[i].importance = record.importance;
+        plan->operators[i].shadow = record.shadow;
+    }
+    if (plan->n_inputs)
+        memcpy(plan->is_hot, is_hot, plan->n_inputs);
+    return true;
+}
+
+/* Takes the widths and operators that an earlier import has chosen; false: there are none. */
 static bool recall_widths(Import *import) {
     const JournalRecord *record = import_journal_at(import->journal, 0);
+    const ImportPlan *plan = &import->plan;
     const int8_t *bits;
 
-    if (!record || record->kind != RECORD_WIDTHS || record->len_bytes != import->plan.n_channels)
+    if (!record || record->kind != RECORD_WIDTHS || record->len_bytes != widths_bytes(plan))
         return false;
     bits = (const int8_t *)record->data;
-    for (size_t i = 0; i < import->plan.n_channels; i++)
+    for (size_t i = 0; i < plan->n_channels; i++)
         if (bits[i] < GRID_BITS_MIN || bits[i] > GRID_BITS_MAX)
             return false;
-    memcpy(import->plan.bits, bits, import->plan.n_channels);
+    if (!recall_operators(plan, (const uint8_t *)record->data + plan->n_channels))
+        return false;
+    memcpy(plan->bits, bits, plan->n_channels);
     return true;
 }
 
@@ -306,6 +365,8 @@ static int begin_file(Import *import, void *state, ErrText *err) {
             r = import_write_error(-errno, import->out_path, 0, err);
         if (!r)
             r = import_part_check_space(&import->part, least_bytes(import), err);
+        if (!r && import->plan.n_operators)
+            r = import->options.method->profile(state, &import->model, err);
         if (r)
             return r;
     }
@@ -323,10 +384,7 @@ static int begin_file(Import *import, void *state, ErrText *err) {
     if (recalled)
         return 0;
     /* Measuring may have taken minutes. */
-    r = import_journal_add(import->journal, RECORD_WIDTHS, import->plan.bits, import->plan.n_channels, err);
-    if (!r)
-        r = import_journal_sync(import->journal, err);
-    return journal_error(import, r, err);
+    return record_widths(import, err);
 }
 
 /* What a cancelled import leaves is of use, and so is what another program's hunger for memory has stopped. */
@@ -402,6 +460,8 @@ int import_work(Import *import, ErrText *err) {
         .calibration = *import->calibration.sha256 ? &import->calibration : NULL,
         .bits = options->recipe.bits,
         .layers = import->plan.layers,
+        .operators = import->plan.operators,
+        .n_operators = import->plan.n_operators,
     };
     r = work_on_file(import, err);
     if (!r)

@@ -122,7 +122,7 @@ static int check_options(Import *import, const ImportOptions *options, ErrText *
     if (import->options.method == &import_method_plain)
         return err_set(err, IMPORT_E_UNSUPPORTED,
                        "recipe %s as it is set needs calibration, which this program does not have: take the recipe "
-                       "int8, or switch smoothing, compensation and the allocation by model off",
+                       "int8, or switch smoothing, compensation, static activations and the allocation by model off",
                        recipe->name);
     r = calibration_load(&import->calibration, options->calibration_path, err);
     return r > 0 ? IMPORT_E_UNSUPPORTED : r;

@@ -15,8 +15,8 @@ int calibrated_cancelled(const Calibrated *calibrated, ErrText *err) {
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */
 
-int calibrated_linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
-                          const float *scales, float *const *vectors, ErrText *err) {
+static int linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
+                      const float *scales, float *const *vectors, const LinearActivations *activations, ErrText *err) {
     TensorRole bias = tensor_role_bias(linear->role);
     LinearSource source = {
         .name = linear->source->name,
@@ -27,10 +27,46 @@ int calibrated_linear_new(Calibrated *calibrated, BackendLinear **linearp, const
         .scales = scales,
         .rotation_block = linear->rotation_block,
         .bias = bias == ROLE_NONE ? NULL : vectors[bias],
+        .activations = *activations,
     };
     int r = calibrated->backend->ops->linear_new(calibrated->backend, linearp, &source, err);
 
     return r > 0 ? IMPORT_E_CORRUPT : r;
+}
+
+int calibrated_linear_new(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear, const int8_t *q,
+                          const float *scales, float *const *vectors, ErrText *err) {
+    return linear_new(calibrated, linearp, linear, q, scales, vectors, &(LinearActivations){ 0 }, err);
+}
+
+/* Here all channels are hot: what is in memory and what is read later gives the same bits. */
+int calibrated_linear_final(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear,
+                            float *const *vectors, ErrText *err) {
+    const ImportOperator *operator = linear->operator;
+    _cleanup_(freep) int8_t *columns = NULL;
+    _cleanup_(freep) uint32_t *hot = NULL;
+    LinearActivations activations = { 0 };
+    int r;
+
+    if (operator) {
+        activations.scale = operator->scale;
+        activations.shadow = operator->shadow;
+    }
+    if (activations.shadow) {
+        hot = malloc(linear->k * sizeof(*hot));
+        if (!hot)
+            return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", calibrated->model->source_path,
+                           linear->source->name);
+        for (size_t c = 0; c < linear->k; c++)
+            hot[c] = (uint32_t)c;
+        r = import_linear_columns(calibrated->model, linear, &columns, err);
+        if (r)
+            return r;
+        activations.hot = hot;
+        activations.n_hot = linear->k;
+        activations.columns = columns;
+    }
+    return linear_new(calibrated, linearp, linear, linear->q, linear->scales, vectors, &activations, err);
 }
 
 void calibrated_linears_free(Calibrated *calibrated, BackendLinear **linears) {
@@ -177,6 +213,10 @@ static void calibrated_endp(Calibrated **calibratedp) {
     calibrated_end(*calibratedp);
 }
 
+static bool needs_blas(const QuantRecipe *recipe) {
+    return recipe->compensate || recipe->allocation == QUANT_ALLOCATION_MODEL;
+}
+
 static int calibrated_begin(void **statep, const ImportModel *model, ErrText *err) {
     _cleanup_(calibrated_endp) Calibrated *calibrated = calloc(1, sizeof(*calibrated));
     uint32_t features;
@@ -186,7 +226,7 @@ static int calibrated_begin(void **statep, const ImportModel *model, ErrText *er
         return err_set(err, -ENOMEM, "%s: out of memory", model->source_path);
     calibrated->model = model;
     account_table_init(&calibrated->accounts);
-    r = blas_load(err);
+    r = needs_blas(&model->options->recipe) ? blas_load(err) : 0;
     if (!r)
         r = import_method_plain.begin(&calibrated->plain, model, err);
     if (!r)
@@ -221,6 +261,10 @@ static int calibrated_allocate(void *state, const ImportModel *model, ErrText *e
     return sensitivity_allocate(calibrated->sensitivity, calibrated, model->bits, err);
 }
 
+static int calibrated_make_profile(void *state, const ImportModel *model, ErrText *err) {
+    return calibrated_profile(state, err);
+}
+
 typedef struct LayerWork {
     Calibrated *calibrated;
     const ImportLayer *layer;
@@ -235,7 +279,7 @@ static int quantize_linear(LayerWork *work, const ImportLinear *linear, const fl
 
     r = calibrated_round(work->calibrated, &rounding, err);
     if (!r)
-        r = calibrated_linear_new(work->calibrated, linearp, linear, linear->q, linear->scales, work->vectors, err);
+        r = calibrated_linear_final(work->calibrated, linearp, linear, work->vectors, err);
     import_report_part(work->calibrated->model, (double)++work->n_done / (double)work->layer->n_linears);
     return r;
 }
@@ -301,8 +345,7 @@ static int load_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k,
         return calibrated_cancelled(work->calibrated, err);
     for (size_t i = 0; i < op->n; i++) {
         const ImportLinear *linear = calibrated_linear_of(work->layer, op->w[i]);
-        int r = calibrated_linear_new(work->calibrated, &linears[op->w[i]], linear, linear->q, linear->scales,
-                                      work->vectors, err);
+        int r = calibrated_linear_final(work->calibrated, &linears[op->w[i]], linear, work->vectors, err);
 
         if (r)
             return r;
@@ -364,6 +407,7 @@ static int calibrated_skip(void *state, const ImportModel *model, const ImportLa
 const ImportMethod import_method_calibrated = {
     .begin = calibrated_begin,
     .end = calibrated_end,
+    .profile = calibrated_make_profile,
     .allocate = calibrated_allocate,
     .quantize = calibrated_quantize,
     .skip = calibrated_skip,

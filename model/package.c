@@ -1,31 +1,26 @@
-#include "model/package.h"
+#include "model/package_private.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/printable.h"
 #include "quant/grid.h"
 #include "quant/pack.h"
 
-struct Package {
-    GgufFile *file;
-    Hparams hparams;
-    char source_sha256[65];
-    PackageQuant quant;
-    size_t n_linears;
-    PackageLinear *linears;
-    char (*names)[GGUF_TENSOR_NAME_MAX]; /* [n_linears] */
-    uint32_t *by_tensor;                 /* [n_tensors]: index + 1 of the linear whose weight the tensor is, or 0 */
-};
 
 Package *package_free(Package *package) {
     if (!package)
         return NULL;
     gguf_free(package->file);
+    if (package->fd >= 0)
+        close(package->fd);
     free(package->linears);
     free(package->names);
+    free(package->hot);
     free(package->by_tensor);
     free(package);
     return NULL;
@@ -37,37 +32,13 @@ bool package_is(const GgufFile *file) {
 
 /* --- checks ------------------------------------------------------------------------------------------------------- */
 
-typedef struct PackageCheck {
-    Package *package;
-    ErrText *err;
-    const GgufArray *names, *layouts, *rotation_blocks, *activations;
-    size_t n_tensors_known;
-    uint64_t n_weights, n_weight_bits; /* of the layers' linears */
-} PackageCheck;
-
 /* GGUF_E_* of a key as this module's condition. */
-static int key_error(int r) {
+int package_key_error(int r) {
     return r < 0 ? r : PACKAGE_E_CORRUPT;
 }
 
-static bool string_is(GgufString string, const char *text) {
+bool package_string_is(GgufString string, const char *text) {
     return string.len_bytes == strlen(text) && !memcmp(string.data, text, string.len_bytes);
-}
-
-static int expect_string(const PackageCheck *check, const char *key, const char *expected) {
-    const GgufFile *file = check->package->file;
-    GgufString value;
-    Printable shown;
-    int r;
-
-    r = gguf_get_string(file, key, &value, check->err);
-    if (r)
-        return key_error(r);
-    if (!string_is(value, expected))
-        return err_set(check->err, PACKAGE_E_UNSUPPORTED,
-                       "%s: key '%s' is '%s', this program knows '%s': import the model again with this version",
-                       gguf_path(file), key, printable(&shown, value.data, value.len_bytes), expected);
-    return 0;
 }
 
 static int get_sha256(const PackageCheck *check, const char *key, char sha256[65]) {
@@ -77,7 +48,7 @@ static int get_sha256(const PackageCheck *check, const char *key, char sha256[65
 
     r = gguf_get_string(file, key, &value, check->err);
     if (r)
-        return key_error(r);
+        return package_key_error(r);
     if (value.len_bytes != 64 || strspn(memcpy(sha256, value.data, 64), "0123456789abcdef") != 64)
         return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' is not a SHA-256 of 64 hex digits", gguf_path(file),
                        key);
@@ -91,7 +62,7 @@ static int get_bits(const PackageCheck *check, const char *key, float *bitsp) {
 
     r = gguf_get_f32(file, key, bitsp, check->err);
     if (r)
-        return key_error(r);
+        return package_key_error(r);
     if (!(*bitsp >= GRID_BITS_MIN && *bitsp <= GRID_BITS_MAX))
         return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' is %g: 1 to 8 bits are possible", gguf_path(file),
                        key, (double)*bitsp);
@@ -109,7 +80,7 @@ static int check_recipe(const PackageCheck *check) {
         (r = gguf_get_array(file, PACKAGE_KEY_STEPS, GGUF_STRING, &steps, check->err)) ||
         (r = gguf_get_bool(file, PACKAGE_KEY_ROTATED, &quant->rotated, check->err)) ||
         (r = gguf_get_u32(file, PACKAGE_KEY_EMBEDDING_BITS, &quant->embedding_bits, check->err)))
-        return key_error(r);
+        return package_key_error(r);
     /* Whatever made the integers, they are used alike: an unknown recipe is no reason to refuse. */
     if (!recipe.len_bytes || recipe.len_bytes >= sizeof(quant->recipe) || memchr(recipe.data, 0, recipe.len_bytes))
         return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %zu bytes: a name of 1 to %zu is needed",
@@ -127,7 +98,7 @@ static int check_recipe(const PackageCheck *check) {
         r = get_sha256(check, PACKAGE_KEY_CALIBRATION, quant->calibration_sha256);
     if (!r && gguf_key(file, PACKAGE_KEY_BUDGET)) {
         r = gguf_get_u64(file, PACKAGE_KEY_BUDGET, &quant->budget_bytes, check->err);
-        r = r ? key_error(r) : 0;
+        r = r ? package_key_error(r) : 0;
     }
     return r;
 }
@@ -145,7 +116,7 @@ static int check_keys(PackageCheck *check) {
                        gguf_path(file));
     r = gguf_get_u32(file, PACKAGE_KEY_FORMAT_VERSION, &version, check->err);
     if (r)
-        return key_error(r);
+        return package_key_error(r);
     if (version != PACKAGE_FORMAT_VERSION)
         return err_set(check->err, PACKAGE_E_UNSUPPORTED,
                        "%s: package format version %u, this program reads %d: import the model again (coordgenctl "
@@ -157,7 +128,7 @@ static int check_keys(PackageCheck *check) {
     r = get_sha256(check, PACKAGE_KEY_SOURCE_SHA256, package->source_sha256);
     if (!r)
         r = check_recipe(check);
-    return r ? r : expect_string(check, PACKAGE_KEY_ACTIVATION_MODE, PACKAGE_ACTIVATION_DYNAMIC_ROW);
+    return r ? r : package_check_activation_mode(check);
 }
 
 static int check_arrays(PackageCheck *check) {
@@ -176,7 +147,7 @@ static int check_arrays(PackageCheck *check) {
     for (size_t i = 0; i < ARRAY_LEN(arrays); i++) {
         r = gguf_get_array(check->package->file, arrays[i].key, arrays[i].type, arrays[i].arrayp, check->err);
         if (r)
-            return key_error(r);
+            return package_key_error(r);
         if ((*arrays[i].arrayp)->n != check->names->n)
             return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %" PRIu64 " elements, '%s' has %" PRIu64,
                            gguf_path(check->package->file), arrays[i].key, (*arrays[i].arrayp)->n,
@@ -187,11 +158,11 @@ static int check_arrays(PackageCheck *check) {
                        "%s: key '%s' names %" PRIu64 " linears, the file has %zu tensors",
                        gguf_path(check->package->file), PACKAGE_KEY_LINEAR_NAMES, check->names->n,
                        gguf_n_tensors(check->package->file));
-    return 0;
+    return check->package->quant.static_activations ? package_check_activation_arrays(check) : 0;
 }
 
-static int find_tensor(PackageCheck *check, const char *name, uint32_t type, uint64_t ne0, uint64_t ne1,
-                       const GgufTensor **tensorp) {
+int package_find_tensor(PackageCheck *check, const char *name, uint32_t type, uint64_t ne0, uint64_t ne1,
+                        const GgufTensor **tensorp) {
     const GgufTensor *tensor = gguf_tensor(check->package->file, name);
     const char *path = gguf_path(check->package->file);
 
@@ -214,28 +185,24 @@ static int find_tensor(PackageCheck *check, const char *name, uint32_t type, uin
 static int find_packed(PackageCheck *check, const char *name, const GgufTensor **tensorp) {
     const GgufTensor *tensor = gguf_tensor(check->package->file, name);
 
-    return find_tensor(check, name, GGML_I8, tensor ? tensor->ne[0] : 0, 1, tensorp);
+    return package_find_tensor(check, name, GGML_I8, tensor ? tensor->ne[0] : 0, 1, tensorp);
 }
 
 static int check_linear_settings(const PackageCheck *check, size_t index, const char *name, uint64_t k) {
     const char *path = gguf_path(check->package->file);
     uint32_t block = (uint32_t)gguf_array_i32(check->rotation_blocks, index);
-    GgufString layout = check->layouts->strings[index], activation = check->activations->strings[index];
+    GgufString layout = check->layouts->strings[index];
     Printable shown;
 
-    if (!string_is(check->names->strings[index], name))
+    if (!package_string_is(check->names->strings[index], name))
         return err_set(
             check->err, PACKAGE_E_CORRUPT, "%s: key '%s': element %zu is '%s', the architecture has '%s' there", path,
             PACKAGE_KEY_LINEAR_NAMES, index,
             printable(&shown, check->names->strings[index].data, check->names->strings[index].len_bytes), name);
-    if (!string_is(layout, PACKAGE_LAYOUT_INT8) && !string_is(layout, PACKAGE_LAYOUT_PACKED))
+    if (!package_string_is(layout, PACKAGE_LAYOUT_INT8) && !package_string_is(layout, PACKAGE_LAYOUT_PACKED))
         return err_set(check->err, PACKAGE_E_UNSUPPORTED,
                        "%s: linear '%s' has layout '%s', this program knows '%s' and '%s'", path, name,
                        printable(&shown, layout.data, layout.len_bytes), PACKAGE_LAYOUT_INT8, PACKAGE_LAYOUT_PACKED);
-    if (!string_is(activation, PACKAGE_ACTIVATION_DYNAMIC_ROW))
-        return err_set(check->err, PACKAGE_E_UNSUPPORTED,
-                       "%s: linear '%s' has activations '%s', this program knows '%s'", path, name,
-                       printable(&shown, activation.data, activation.len_bytes), PACKAGE_ACTIVATION_DYNAMIC_ROW);
     if (block && ((block & (block - 1)) || block < 32 || block > 512 || k % block))
         return err_set(check->err, PACKAGE_E_CORRUPT, "%s: linear '%s' of %" PRIu64 " inputs has rotation block %u",
                        path, name, k, block);
@@ -310,16 +277,16 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
     r = check_linear_settings(check, index, name, k);
     if (r)
         return r;
-    packed = string_is(check->layouts->strings[index], PACKAGE_LAYOUT_PACKED);
-    r = packed ? find_packed(check, weight_name, &weight) : find_tensor(check, weight_name, GGML_I8, k, n, &weight);
+    packed = package_string_is(check->layouts->strings[index], PACKAGE_LAYOUT_PACKED);
+    r = packed ? find_packed(check, weight_name, &weight) : package_find_tensor(check, weight_name, GGML_I8, k, n, &weight);
     if (r)
         return r;
     snprintf(part, sizeof(part), "%s.scales", name);
-    r = find_tensor(check, part, GGML_F32, n, 1, &scales);
+    r = package_find_tensor(check, part, GGML_F32, n, 1, &scales);
     if (r)
         return r;
     snprintf(part, sizeof(part), "%s.bits", name);
-    r = find_tensor(check, part, GGML_I8, n, 1, &bits);
+    r = package_find_tensor(check, part, GGML_I8, n, 1, &bits);
     if (r)
         return r;
     *linear = (PackageLinear){
@@ -336,6 +303,8 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
     r = check_channels(check, linear, embedding_bits);
     if (!r && packed)
         r = check_packed(check, linear);
+    if (!r)
+        r = package_check_activations(check, index, linear, tensor_role_is_embedding(expected->role));
     if (r)
         return r;
     package->by_tensor[weight - gguf_tensor_at(package->file, 0)] = (uint32_t)index + 1;
@@ -364,7 +333,7 @@ static int check_tensor(void *arg, const ArchTensor *expected, int layer) {
         return 0;
     if (tensor_role_is_linear(expected->role))
         return check_linear(check, name, expected);
-    r = find_tensor(check, name, GGML_F32, hparams_dim(&check->package->hparams, expected->in),
+    r = package_find_tensor(check, name, GGML_F32, hparams_dim(&check->package->hparams, expected->in),
                     hparams_dim(&check->package->hparams, expected->out), &tensor);
     return r ? r : check_vector(check, tensor);
 }
@@ -399,14 +368,16 @@ static int check_all_tensors(PackageCheck *check) {
     if (check->n_tensors_known != gguf_n_tensors(package->file))
         return err_set(check->err, PACKAGE_E_CORRUPT, "%s: %zu tensors, the architecture has %zu",
                        gguf_path(package->file), gguf_n_tensors(package->file), check->n_tensors_known);
-    return check_average(check);
+    r = package_check_operators(check);
+    return r ? r : check_average(check);
 }
 
 /* --- object ------------------------------------------------------------------------------------------------------- */
 
-/* Takes file over, also when it fails. */
-static int package_new(Package **packagep, GgufFile *file, ErrText *err) {
+/* Takes file and fd over, also when it fails. */
+static int package_new(Package **packagep, GgufFile *file, int fd, ErrText *err) {
     _cleanup_(gguf_freep) GgufFile *owned = file;
+    _cleanup_(closep) int owned_fd = fd;
     _cleanup_(package_freep) Package *package = calloc(1, sizeof(*package));
     PackageCheck check = { .package = package, .err = err };
     int r;
@@ -414,6 +385,8 @@ static int package_new(Package **packagep, GgufFile *file, ErrText *err) {
     if (!package)
         return err_set(err, -ENOMEM, "%s: out of memory", gguf_path(file));
     package->file = steal(&owned);
+    package->fd = owned_fd;
+    owned_fd = -1;
     r = check_keys(&check);
     if (r)
         return r;
@@ -446,11 +419,18 @@ static int gguf_error(int r) {
  * Thread: any. Return: 0, PACKAGE_E_*, or -errno; the text names the file and what is wrong.
  */
 int package_open(Package **packagep, const char *path, ErrText *err) {
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     GgufFile *file = NULL;
-    int r;
+    int taken, r;
 
-    r = gguf_open(&file, path, err);
-    return r ? gguf_error(r) : package_new(packagep, file, err);
+    if (fd < 0)
+        return err_set(err, -errno, "%s: %s", path, strerror(errno));
+    r = gguf_open_fd(&file, fd, path, err);
+    if (r)
+        return gguf_error(r);
+    taken = fd;
+    fd = -1;
+    return package_new(packagep, file, taken, err);
 }
 
 int package_parse(Package **packagep, const void *data, size_t len_bytes, const char *name, ErrText *err) {
@@ -460,11 +440,15 @@ int package_parse(Package **packagep, const void *data, size_t len_bytes, const 
     if ((uintptr_t)data % PACKAGE_ALIGNMENT)
         return err_set(err, -EINVAL, "%s: package memory must be aligned to %d", name, PACKAGE_ALIGNMENT);
     r = gguf_parse(&file, data, len_bytes, name, err);
-    return r ? gguf_error(r) : package_new(packagep, file, err);
+    return r ? gguf_error(r) : package_new(packagep, file, -1, err);
 }
 
 const GgufFile *package_file(const Package *package) {
     return package->file;
+}
+
+int package_fd(const Package *package) {
+    return package->fd;
 }
 
 const Hparams *package_hparams(const Package *package) {

@@ -8,7 +8,12 @@
  *                I8  {bytes}  layout "packed": as quant/pack.h says, opaque to others
  *   NAME.scales  F32 {n}      one an output channel, finite, >= 0: weight = integer * scale
  *   NAME.bits    I8  {n}      width of every channel's integers: 8 in layout "int8", 1..8 in "packed"
- * and every other tensor (norms, biases, rope_freqs) is F32. A tied head uses token_embd. */
+ * and every other tensor (norms, biases, rope_freqs) is F32. A tied head uses token_embd.
+ *
+ * Activation mode "static-tensor" (llm.npu 3.3): the inputs of the linears in the layers have one scale a tensor; those of
+ * embedding and head stay "dynamic-row". Linears that share an input agree in all that is said of it. Where its outliers
+ * have a shadow, the linear has one tensor more:
+ *   NAME.columns I8  {n, k}   the integers once more, by columns: an input's weights lie side by side */
 #ifndef COORDGEN_MODEL_PACKAGE_H
 #define COORDGEN_MODEL_PACKAGE_H
 
@@ -44,7 +49,20 @@
 #define PACKAGE_KEY_LINEAR_ROTATIONS "coordgen.linear.rotation_block" /* u32, 0: not rotated */
 #define PACKAGE_KEY_LINEAR_ACTIVATIONS "coordgen.linear.activations"  /* strings */
 
+/* With mode "static-tensor" only: */
+#define PACKAGE_KEY_HOT_PERCENT "coordgen.quant.hot_percent"      /* f32, as it was asked for */
+#define PACKAGE_KEY_PRUNE_PERCENT "coordgen.quant.prune_percent"  /* f32, likewise; 100: no operator has a shadow */
+#define PACKAGE_KEY_LINEAR_ACTIVATION_SCALES "coordgen.linear.activation_scales" /* f32; 0: dynamic-row */
+#define PACKAGE_KEY_LINEAR_OUTLIERS "coordgen.linear.outliers"                   /* strings */
+#define PACKAGE_KEY_LINEAR_IMPORTANCE "coordgen.linear.outlier_importance"       /* f32: largest |x| / threshold scale */
+#define PACKAGE_KEY_LINEAR_HOT_COUNTS "coordgen.linear.hot_counts"               /* u32: how many of the next array */
+#define PACKAGE_KEY_HOT_CHANNELS "coordgen.hot_channels"                         /* u32, rising for each linear */
+
 #define PACKAGE_ACTIVATION_DYNAMIC_ROW "dynamic-row"
+#define PACKAGE_ACTIVATION_STATIC_TENSOR "static-tensor"
+#define PACKAGE_OUTLIERS_NONE "none"       /* dynamic-row: there are none */
+#define PACKAGE_OUTLIERS_CLIPPED "clipped" /* pruned */
+#define PACKAGE_OUTLIERS_SHADOW "shadow"
 #define PACKAGE_LAYOUT_INT8 "int8"
 #define PACKAGE_LAYOUT_PACKED "packed"
 
@@ -54,6 +72,20 @@ enum {
     PACKAGE_E_UNSUPPORTED = 2, /* another format version, layout or architecture; the text names it */
     PACKAGE_E_NOT_PACKAGE = 3, /* a GGUF file without coordgen's keys: import it first */
 };
+
+/* How the inputs of a linear become int8. */
+typedef struct PackageActivations {
+    float scale; /* static-tensor, within PACKAGE_SCALE_MIN..MAX; 0: dynamic-row */
+    bool shadow; /* else outliers are clipped */
+    float importance;
+    const uint32_t *hot; /* [n_hot], rising: inputs whose columns stay in memory; the package's */
+    size_t n_hot;
+    const int8_t *columns; /* [k][n] in the mapped file, with shadow; not scanned */
+    uint64_t columns_offset_bytes;
+} PackageActivations;
+
+#define PACKAGE_SCALE_MIN 1e-30f
+#define PACKAGE_SCALE_MAX 1e30f
 
 /* The matrix of one product, in the mapped file; weights, packed and scales are aligned to 4096. */
 typedef struct PackageLinear {
@@ -69,6 +101,7 @@ typedef struct PackageLinear {
     const int8_t *bits;    /* [n], 1..8 */
     size_t n, k;
     uint32_t rotation_block; /* inputs are rotated by blocks of this before they are quantized; 0: not */
+    PackageActivations activations;
 } PackageLinear;
 
 #define PACKAGE_RECIPE_MAX 32 /* with the NUL */
@@ -82,6 +115,8 @@ typedef struct PackageQuant {
     uint64_t budget_bytes;  /* 0: none */
     uint32_t embedding_bits;
     bool rotated;
+    bool static_activations;          /* mode static-tensor, and: */
+    float hot_percent, prune_percent; /* 0 without */
     char calibration_sha256[65]; /* "" without calibration */
 } PackageQuant;
 
@@ -99,6 +134,8 @@ DEFINE_CLEANUP(Package, package_free)
 bool package_is(const GgufFile *file);
 
 const GgufFile *package_file(const Package *package);
+/* Of the mapped file, the package's; -1 after package_parse(). */
+int package_fd(const Package *package);
 const Hparams *package_hparams(const Package *package);
 const char *package_source_sha256(const Package *package); /* 64 hex digits */
 const PackageQuant *package_quant(const Package *package);

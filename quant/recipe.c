@@ -52,9 +52,22 @@ int quant_recipe_named(QuantRecipe *recipe, const char *name) {
     for (size_t i = 0; i < ARRAY_LEN(recipes); i++)
         if (!strcmp(recipes[i].name, name)) {
             *recipe = recipes[i];
+            recipe->hot_percent = QUANT_HOT_PERCENT;
+            recipe->prune_percent = QUANT_PRUNE_PERCENT;
             return 0;
         }
     return -ENOENT;
+}
+
+int quant_recipe_set_profile(QuantRecipe *recipe, const char *name) {
+    bool is_mobile = !strcmp(name, "mobile");
+
+    if (!is_mobile && strcmp(name, "native"))
+        return -ENOENT;
+    recipe->static_activations = is_mobile;
+    recipe->hot_percent = QUANT_HOT_PERCENT;
+    recipe->prune_percent = QUANT_PRUNE_PERCENT;
+    return 0;
 }
 
 static bool is_whole(double bits) {
@@ -100,6 +113,11 @@ int quant_recipe_check(const QuantRecipe *recipe, ErrText *err) {
                        "recipe %s: %g bits in every channel alike: give a whole number of bits, or the allocation "
                        "tensor or model, which mix widths",
                        name, recipe->bits);
+    if (!(recipe->hot_percent >= 0 && recipe->hot_percent <= 100))
+        return err_set(err, -EINVAL, "recipe %s: %g %% hot channels: give 0 to 100", name, recipe->hot_percent);
+    if (!(recipe->prune_percent >= 0 && recipe->prune_percent <= 100))
+        return err_set(err, -EINVAL, "recipe %s: %g %% of the operators pruned: give 0 to 100", name,
+                       recipe->prune_percent);
     if (recipe->smooth && recipe->rotate)
         return err_set(err, -EINVAL,
                        "recipe %s: smoothing works on the channels of an input, which rotation mixes: switch off "

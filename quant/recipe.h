@@ -25,16 +25,27 @@ typedef struct QuantRecipe {
     bool smooth;             /* EdgeFlow's smoothing, needs calibration */
     bool compensate;         /* error-compensated rounding (OPTQ), needs calibration */
     QuantAllocation allocation;
+    bool static_activations; /* one scale for the inputs of an operator (llm.npu 3.3), needs calibration; and with it: */
+    double hot_percent;      /* of an operator's inputs, at most so many have their columns in memory, 0..100 */
+    double prune_percent;    /* of the operators, those whose outliers matter least have no shadow, 0..100 */
 } QuantRecipe;
+
+/* llm.npu 3.3: less than 3 % of the channels have over 80 % of the outliers; 85 % of the operators do without. */
+#define QUANT_HOT_PERCENT 3.0
+#define QUANT_PRUNE_PERCENT 85.0
 
 /* The defaults of a name: int8 is round to nearest at 8 bits. NULL name: int8. -ENOENT when unknown. */
 int quant_recipe_named(QuantRecipe *recipe, const char *name);
 /* Sets bits; a uniform allocation becomes QUANT_ALLOCATION_TENSOR when they are not whole. */
 void quant_recipe_set_bits(QuantRecipe *recipe, double bits);
+/* What a kind of device asks of a package: "native" nothing, "mobile" static activations with the paper's shares.
+ * -ENOENT when unknown. */
+int quant_recipe_set_profile(QuantRecipe *recipe, const char *name);
 /* Ranges, and switches that contradict each other: 0 or -EINVAL with a text that names the remedy. */
 int quant_recipe_check(const QuantRecipe *recipe, ErrText *err);
 static inline bool quant_recipe_needs_calibration(const QuantRecipe *recipe) {
-    return recipe->smooth || recipe->compensate || recipe->allocation == QUANT_ALLOCATION_MODEL;
+    return recipe->smooth || recipe->compensate || recipe->allocation == QUANT_ALLOCATION_MODEL ||
+           recipe->static_activations;
 }
 const char *quant_allocation_name(QuantAllocation allocation); /* "uniform", "tensor", "model" */
 /* -ENOENT when unknown. */

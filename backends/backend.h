@@ -31,12 +31,13 @@ typedef struct ColumnFile {
 
 /* How the inputs of a matrix become int8. All zero: dynamic-row. */
 typedef struct LinearActivations {
-    float scale;           /* static-tensor: of all rows, within LINEAR_SCALE_MIN..MAX; 0: dynamic-row */
-    bool shadow;           /* inputs past 127 scale are made good beside the product; else they are clipped */
-    const uint32_t *hot;   /* with shadow: [n_hot], rising: inputs whose column of weights stays in memory */
+    float scale;         /* static-tensor: of all rows, within LINEAR_SCALE_MIN..MAX; 0: dynamic-row */
+    bool shadow;         /* inputs past 127 scale are made good beside the product; else they are clipped */
+    const uint32_t *hot; /* with shadow: [n_hot], rising: inputs whose column of weights stays in memory */
     size_t n_hot;
-    const int8_t *columns;  /* with shadow: int8[k][n], the matrix by columns; read during linear_new() only */
-    const ColumnFile *file; /* has the columns too, for those that are not hot; outlives the matrix. NULL: all are hot */
+    const int8_t *columns; /* with shadow: int8[k][n], the matrix by columns; read during linear_new() only */
+    const ColumnFile
+        *file; /* has the columns too, for those that are not hot; outlives the matrix; NULL: all hot */
     uint64_t file_offset_bytes;
 } LinearActivations;
 

@@ -43,8 +43,7 @@ static int score_window(Perplexity *result, Scorer *scorer, uint32_t *ids, size_
         return r;
     if (result->bos_replaces_first)
         ids[0] = tokenizer_bos(engine_tokenizer(scorer->engine));
-    r = scorer_append(scorer, sequence, ids, 0, result->window - 1, result->window / 2, &score,
-                      err);
+    r = scorer_append(scorer, sequence, ids, 0, result->window - 1, result->window / 2, &score, err);
     ids[0] = first;
     result->means[index] = -score.log_likelihood / (double)result->n_scored;
     if (r)

@@ -1,6 +1,6 @@
-/* Static activations (llm.npu 3.3): what the inputs of every operator are like on the calibration text, on the model at
- * 8 bits with dynamic rows. From that come its scale, how much its outliers matter, whether it keeps a shadow, and which
- * channels are hot. All counts are integers, so that their sums do not depend on threads. */
+/* Static activations (llm.npu 3.3): what the inputs of every operator are like on the calibration text, in the model at
+ * 8 bits with dynamic rows. From that come its scale, how much its outliers matter, whether it keeps a shadow, and
+ * which channels are hot. All counts are integers, so that their sums do not depend on threads. */
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -31,10 +31,10 @@ typedef struct Profile {
     const ImportLayer *layer;
     float **vectors;
     unsigned int n_threads;
-    uint32_t (*bins)[N_BINS]; /* [n_threads] */
-    uint32_t *counts;         /* [n_threads][most inputs of an operator] */
-    float *rows;              /* likewise: the row that a worker rotates */
-    float *clipped_scales;    /* [n_operators]: what the scale is without a shadow */
+    uint32_t (*bins)[N_BINS];    /* [n_threads] */
+    uint32_t *counts;            /* [n_threads][most inputs of an operator] */
+    float *rows;                 /* likewise: the row that a worker rotates */
+    float *clipped_scales;       /* [n_operators]: what the scale is without a shadow */
     size_t n_inputs_max, n_done; /* operators */
 } Profile;
 
@@ -168,7 +168,7 @@ static int most_first(const void *a, const void *b) {
 }
 
 /* Channels by falling number of outliers until they have HOT_SHARE of them, at most `percent` of all. */
-static int choose_hot(const Profile *profile, const ImportOperator *operator, const uint32_t *counts, double percent,
+static int choose_hot(const Profile *profile, const ImportOperator *operator, const uint32_t * counts, double percent,
                       ErrText *err) {
     _cleanup_(freep) ChannelCount *channels = malloc(operator->k * sizeof(*channels));
     size_t n_most = (size_t)floor(percent / 100 * (double)operator->k);
@@ -196,7 +196,7 @@ static void add_up(uint32_t *counts, size_t n, size_t stride, unsigned int n_thr
             counts[i] += counts[worker * stride + i];
 }
 
-static int profile_input(Profile *profile, ImportOperator *operator, const float *x, size_t rows,
+static int profile_input(Profile *profile, ImportOperator *operator, const float * x, size_t rows,
                          uint32_t rotation_block, const float *factors, ErrText *err) {
     const ImportModel *model = profile->calibrated->model;
     ProfileLoop loop = {
@@ -332,7 +332,7 @@ static int prune(const Profile *profile, ErrText *err) {
         ranked[i] = (Ranked){ model->operators[i].importance, i };
     qsort(ranked, model->n_operators, sizeof(*ranked), least_first);
     for (size_t i = 0; i < model->n_operators; i++) {
-        ImportOperator *operator = &model->operators[ranked[i].index];
+        ImportOperator *operator= & model->operators[ranked[i].index];
 
         operator->shadow = i >= n_pruned;
         if (operator->shadow)

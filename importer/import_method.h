@@ -45,11 +45,11 @@ typedef struct ImportLinear {
     int layer; /* -1 outside */
     const GgufTensor *source;
     size_t n, k;
-    uint32_t rotation_block; /* 0: not rotated */
+    uint32_t rotation_block;        /* 0: not rotated */
     const ImportOperator *operator; /* NULL: dynamic-row */
-    int8_t *bits;            /* [n], the core's */
-    int8_t *q;               /* [n][k], the core's; NULL but while its layer is at work */
-    float *scales;           /* [n], the core's */
+    int8_t *bits;                   /* [n], the core's */
+    int8_t *q;                      /* [n][k], the core's; NULL but while its layer is at work */
+    float *scales;                  /* [n], the core's */
 } ImportLinear;
 
 /* A norm, bias or rope_freqs: comes filled from the source. */
@@ -78,15 +78,15 @@ typedef struct ImportModel {
     Hparams hparams;
     WorkerPool *pool;
     const CalibrationText *calibration; /* NULL when the recipe needs none */
-    double bits;         /* average that allocate() is to reach: recipe.bits, or fewer for a budget of bytes */
-    ImportLayer *layers; /* [n_layers + 1]: layers[0] is what lies outside, layers[1 + i] is layer i */
+    double bits;               /* average that allocate() is to reach: recipe.bits, or fewer for a budget of bytes */
+    ImportLayer *layers;       /* [n_layers + 1]: layers[0] is what lies outside, layers[1 + i] is layer i */
     ImportOperator *operators; /* [n_operators], of all layers in their order; none without static activations */
     size_t n_operators;
 } ImportModel;
 
 typedef struct ImportMethod {
     int (*begin)(void **statep, const ImportModel *model, ErrText *err);
-    void (*end)(void *state); /* NULL state is legal */
+    void (*end)(void *state);                                            /* NULL state is legal */
     int (*profile)(void *state, const ImportModel *model, ErrText *err); /* NULL: the method has no calibration */
     int (*allocate)(void *state, const ImportModel *model, ErrText *err);
     int (*quantize)(void *state, const ImportModel *model, const ImportLayer *layer, ErrText *err);

@@ -130,15 +130,15 @@ static int plan_operators(ImportPlan *plan) {
     for (size_t i = 1; i < plan->n_layers; i++)
         for (size_t j = 0; j < arch->n_ops; j++) {
             const ArchOp *op = &arch->ops[j];
-            ImportOperator *operator = &plan->operators[n];
+            ImportOperator *operator= & plan->operators[n];
 
             if (op->kind != OP_LINEAR)
                 continue;
-            *operator = (ImportOperator){ .layer = (int)i - 1, .op = op, .scale = 1 };
+            *operator=(ImportOperator){ .layer = (int)i - 1, .op = op, .scale = 1 };
             for (size_t w = 0; w < op->n; w++) {
                 ImportLinear *linear = linear_of(&plan->layers[i], op->w[w]);
 
-                linear->operator = operator;
+                linear->operator= operator;
                 operator->k = linear->k;
             }
             plan->n_inputs += operator->k;
@@ -246,8 +246,7 @@ static int linear_keys(const ImportPlan *plan, ErrText *err) {
             continue;
         texts[n] = tensor->name;
         layouts[n] = tensor->packed ? PACKAGE_LAYOUT_PACKED : PACKAGE_LAYOUT_INT8;
-        activations[n] =
-            tensor->linear->operator ? PACKAGE_ACTIVATION_STATIC_TENSOR : PACKAGE_ACTIVATION_DYNAMIC_ROW;
+        activations[n] = tensor->linear->operator? PACKAGE_ACTIVATION_STATIC_TENSOR : PACKAGE_ACTIVATION_DYNAMIC_ROW;
         blocks[n++] = tensor->linear->rotation_block;
     }
     gguf_writer_strings(plan->writer, PACKAGE_KEY_LINEAR_NAMES, texts, n);
@@ -272,7 +271,7 @@ static void activation_arrays_deinit(ActivationArrays *arrays) {
     free(arrays->hot);
 }
 
-static uint32_t list_hot(const ImportOperator *operator, uint32_t *hot) {
+static uint32_t list_hot(const ImportOperator *operator, uint32_t * hot) {
     uint32_t n = 0;
 
     for (size_t c = 0; c < operator->k; c++)
@@ -295,7 +294,7 @@ static int activation_keys(const ImportPlan *plan, ErrText *err) {
         return err_set(err, -ENOMEM, "%s: out of memory for %zu linears", plan->source->path, plan->n_linears);
     for (size_t i = 0; i < plan->n_tensors; i++) {
         const ImportLinear *linear = plan->tensors[i].linear;
-        const ImportOperator *operator= linear ? linear->operator : NULL;
+        const ImportOperator *operator= linear ? linear->operator: NULL;
 
         if (!linear)
             continue;
@@ -371,7 +370,7 @@ static void tensor_infos(const ImportPlan *plan, const ImportTensor *tensor) {
     snprintf(name, sizeof(name), "%s.bits", tensor->name);
     gguf_writer_tensor(plan->writer, name, GGML_I8, 1, source->ne + 1);
     snprintf(name, sizeof(name), "%s.columns", tensor->name);
-    if (tensor->linear->operator && tensor->linear->operator->shadow)
+    if (tensor->linear->operator&& tensor->linear->operator->shadow)
         gguf_writer_tensor(plan->writer, name, GGML_I8, 2, (const uint64_t[]){ source->ne[1], source->ne[0] });
 }
 
@@ -422,7 +421,7 @@ int import_plan_layout(ImportPlan *plan, const QuantRecipe *recipe, const char *
         }
         tensor->scales_offset = gguf_writer_tensor_offset(plan->writer, index++);
         tensor->bits_offset = gguf_writer_tensor_offset(plan->writer, index++);
-        tensor->columns_offset = tensor->linear->operator && tensor->linear->operator->shadow
+        tensor->columns_offset = tensor->linear->operator&& tensor->linear->operator->shadow
                                      ? gguf_writer_tensor_offset(plan->writer, index++)
                                      : 0;
     }

@@ -37,8 +37,8 @@ bool import_settings_match(const PackageQuant *quant, const QuantRecipe *recipe,
         quant->rotated != recipe->rotate || strcmp(quant->calibration_sha256, calibration_sha256))
         return false;
     if (quant->static_activations != recipe->static_activations ||
-        (recipe->static_activations && (quant->hot_percent != (float)recipe->hot_percent ||
-                                        quant->prune_percent != (float)recipe->prune_percent)))
+        (recipe->static_activations &&
+         (quant->hot_percent != (float)recipe->hot_percent || quant->prune_percent != (float)recipe->prune_percent)))
         return false;
     for (size_t i = 0; i < n_steps; i++)
         if (quant->steps[i].len_bytes != strlen(steps[i]) ||
@@ -97,10 +97,10 @@ void import_fingerprint(const Import *import, uint8_t fingerprint[JOURNAL_DIGEST
     char text[512];
 
     sha256_init(&context);
-    snprintf(text, sizeof(text), "%s %d %d %s %s %.17g %u %llu %d %d %d %d %d %d %.17g %.17g %s\n", COORDGEN_VERSION, IMPORT_REVISION,
-             PACKAGE_FORMAT_VERSION, import->report.source_sha256, recipe->name, recipe->bits, recipe->embedding_bits,
-             (unsigned long long)recipe->budget_bytes, recipe->rotate, recipe->search_scales, recipe->smooth,
-             recipe->compensate, recipe->allocation, recipe->static_activations, recipe->hot_percent,
+    snprintf(text, sizeof(text), "%s %d %d %s %s %.17g %u %llu %d %d %d %d %d %d %.17g %.17g %s\n", COORDGEN_VERSION,
+             IMPORT_REVISION, PACKAGE_FORMAT_VERSION, import->report.source_sha256, recipe->name, recipe->bits,
+             recipe->embedding_bits, (unsigned long long)recipe->budget_bytes, recipe->rotate, recipe->search_scales,
+             recipe->smooth, recipe->compensate, recipe->allocation, recipe->static_activations, recipe->hot_percent,
              recipe->prune_percent, import->calibration.sha256);
     sha256_update(&context, strlen(text), (const uint8_t *)text);
     /* The package names its source. */

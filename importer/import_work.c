@@ -185,7 +185,7 @@ static int record_widths(Import *import, ErrText *err) {
     memcpy(at, plan->bits, plan->n_channels);
     at += plan->n_channels;
     for (size_t i = 0; i < plan->n_operators; i++, at += sizeof(OperatorRecord)) {
-        const ImportOperator *operator = &plan->operators[i];
+        const ImportOperator *operator= & plan->operators[i];
 
         memcpy(at, &(OperatorRecord){ operator->scale, operator->importance, operator->shadow },
                sizeof(OperatorRecord));

@@ -58,6 +58,26 @@ void import_report_stage(Import *import, ImportStage stage, uint64_t begin_bytes
 
 /* --- what lies at the output path --------------------------------------------------------------------------------- */
 
+/* Of a package that is there; linears that share an input count once. */
+static void report_operators(ImportReport *report, const Package *package) {
+    const Hparams *hparams = package_hparams(package);
+    char name[GGUF_TENSOR_NAME_MAX];
+    PackageLinear linear;
+
+    for (uint32_t layer = 0; package_quant(package)->static_activations && layer < hparams->n_layers; layer++)
+        for (size_t i = 0; i < hparams->arch->n_ops; i++) {
+            const ArchOp *op = &hparams->arch->ops[i];
+
+            if (op->kind != OP_LINEAR ||
+                package_linear(package, tensor_name(op->w[0], (int)layer, name, sizeof(name)), &linear, NULL))
+                continue;
+            report->n_operators++;
+            report->n_shadows += linear.activations.shadow;
+            report->n_shadow_inputs += linear.activations.shadow ? linear.k : 0;
+            report->n_hot += linear.activations.n_hot;
+        }
+}
+
 static bool already_imported(Import *import) {
     _cleanup_(package_freep) Package *package = NULL;
     ImportReport *report = &import->report;
@@ -69,6 +89,7 @@ static bool already_imported(Import *import) {
     report->package_bytes = gguf_len_bytes(package_file(package));
     report->n_linears = package_n_linears(package);
     report->bits = (double)package_quant(package)->bits;
+    report_operators(report, package);
     return true;
 }
 
@@ -153,6 +174,15 @@ static void fill_report(Import *import, uint64_t begin_ns) {
         report->n_linears = import->plan.n_linears;
         report->resumed_layers = import->n_resumed;
         report->bits = import->plan.bits_made;
+        report->n_operators = import->plan.n_operators;
+        for (size_t i = 0; i < import->plan.n_operators; i++) {
+            const ImportOperator *operator= & import->plan.operators[i];
+
+            report->n_shadows += operator->shadow;
+            report->n_shadow_inputs += operator->shadow ? operator->k : 0;
+            for (size_t c = 0; c < operator->k; c++)
+                report->n_hot += operator->is_hot[c];
+        }
     }
     report->peak_bytes = peak_bytes();
     report->seconds = (double)(clock_now_ns() - begin_ns) / 1e9;

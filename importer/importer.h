@@ -78,7 +78,11 @@ typedef struct ImportReport {
     char recipe[32];
     double bits, bits_asked; /* average width of the layers' weights */
     uint32_t embedding_bits;
-    uint64_t peak_bytes; /* most memory that the process has ever had; 0: the system does not say */
+    size_t n_operators;     /* with static activations, else 0 */
+    size_t n_shadows;       /* of them, those whose outliers are computed */
+    size_t n_shadow_inputs; /* of these */
+    size_t n_hot;           /* of those, channels whose columns stay in memory */
+    uint64_t peak_bytes;    /* most memory that the process has ever had; 0: the system does not say */
     double seconds;
 } ImportReport;
 

@@ -11,7 +11,6 @@
 #include "quant/grid.h"
 #include "quant/pack.h"
 
-
 Package *package_free(Package *package) {
     if (!package)
         return NULL;
@@ -278,7 +277,8 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
     if (r)
         return r;
     packed = package_string_is(check->layouts->strings[index], PACKAGE_LAYOUT_PACKED);
-    r = packed ? find_packed(check, weight_name, &weight) : package_find_tensor(check, weight_name, GGML_I8, k, n, &weight);
+    r = packed ? find_packed(check, weight_name, &weight)
+               : package_find_tensor(check, weight_name, GGML_I8, k, n, &weight);
     if (r)
         return r;
     snprintf(part, sizeof(part), "%s.scales", name);
@@ -334,7 +334,7 @@ static int check_tensor(void *arg, const ArchTensor *expected, int layer) {
     if (tensor_role_is_linear(expected->role))
         return check_linear(check, name, expected);
     r = package_find_tensor(check, name, GGML_F32, hparams_dim(&check->package->hparams, expected->in),
-                    hparams_dim(&check->package->hparams, expected->out), &tensor);
+                            hparams_dim(&check->package->hparams, expected->out), &tensor);
     return r ? r : check_vector(check, tensor);
 }
 

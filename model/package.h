@@ -10,9 +10,9 @@
  *   NAME.bits    I8  {n}      width of every channel's integers: 8 in layout "int8", 1..8 in "packed"
  * and every other tensor (norms, biases, rope_freqs) is F32. A tied head uses token_embd.
  *
- * Activation mode "static-tensor" (llm.npu 3.3): the inputs of the linears in the layers have one scale a tensor; those of
- * embedding and head stay "dynamic-row". Linears that share an input agree in all that is said of it. Where its outliers
- * have a shadow, the linear has one tensor more:
+ * Activation mode "static-tensor" (llm.npu 3.3): the inputs of the linears in the layers have one scale a tensor; those
+ * of embedding and head stay "dynamic-row". Linears that share an input agree in all that is said of it. Where its
+ * outliers have a shadow, the linear has one tensor more:
  *   NAME.columns I8  {n, k}   the integers once more, by columns: an input's weights lie side by side */
 #ifndef COORDGEN_MODEL_PACKAGE_H
 #define COORDGEN_MODEL_PACKAGE_H
@@ -50,13 +50,13 @@
 #define PACKAGE_KEY_LINEAR_ACTIVATIONS "coordgen.linear.activations"  /* strings */
 
 /* With mode "static-tensor" only: */
-#define PACKAGE_KEY_HOT_PERCENT "coordgen.quant.hot_percent"      /* f32, as it was asked for */
-#define PACKAGE_KEY_PRUNE_PERCENT "coordgen.quant.prune_percent"  /* f32, likewise; 100: no operator has a shadow */
+#define PACKAGE_KEY_HOT_PERCENT "coordgen.quant.hot_percent"     /* f32, as it was asked for */
+#define PACKAGE_KEY_PRUNE_PERCENT "coordgen.quant.prune_percent" /* f32, likewise; 100: no operator has a shadow */
 #define PACKAGE_KEY_LINEAR_ACTIVATION_SCALES "coordgen.linear.activation_scales" /* f32; 0: dynamic-row */
 #define PACKAGE_KEY_LINEAR_OUTLIERS "coordgen.linear.outliers"                   /* strings */
-#define PACKAGE_KEY_LINEAR_IMPORTANCE "coordgen.linear.outlier_importance"       /* f32: largest |x| / threshold scale */
-#define PACKAGE_KEY_LINEAR_HOT_COUNTS "coordgen.linear.hot_counts"               /* u32: how many of the next array */
-#define PACKAGE_KEY_HOT_CHANNELS "coordgen.hot_channels"                         /* u32, rising for each linear */
+#define PACKAGE_KEY_LINEAR_IMPORTANCE "coordgen.linear.outlier_importance" /* f32: largest |x| / threshold scale */
+#define PACKAGE_KEY_LINEAR_HOT_COUNTS "coordgen.linear.hot_counts"         /* u32: how many of the next array */
+#define PACKAGE_KEY_HOT_CHANNELS "coordgen.hot_channels"                   /* u32, rising for each linear */
 
 #define PACKAGE_ACTIVATION_DYNAMIC_ROW "dynamic-row"
 #define PACKAGE_ACTIVATION_STATIC_TENSOR "static-tensor"
@@ -117,7 +117,7 @@ typedef struct PackageQuant {
     bool rotated;
     bool static_activations;          /* mode static-tensor, and: */
     float hot_percent, prune_percent; /* 0 without */
-    char calibration_sha256[65]; /* "" without calibration */
+    char calibration_sha256[65];      /* "" without calibration */
 } PackageQuant;
 
 typedef struct Package Package; /* immutable: any number of threads may read it */

@@ -167,10 +167,10 @@ int package_check_activations(PackageCheck *check, size_t index, PackageLinear *
                        printable(&shown, activations.data, activations.len_bytes), expected);
     if (is_static)
         return check_static(check, index, linear);
-    return is_blank(check, index) ? 0
-                                  : err_set(check->err, PACKAGE_E_CORRUPT,
-                                            "%s: linear '%s' is '%s', but has a scale or outliers",
-                                            gguf_path(check->package->file), linear->name, expected);
+    return is_blank(check, index)
+               ? 0
+               : err_set(check->err, PACKAGE_E_CORRUPT, "%s: linear '%s' is '%s', but has a scale or outliers",
+                         gguf_path(check->package->file), linear->name, expected);
 }
 
 static bool share_input(const PackageLinear *a, const PackageLinear *b) {
@@ -190,7 +190,8 @@ int package_check_operators(const PackageCheck *check) {
     PackageLinear first, other;
 
     if (check->hot_channels && check->n_hot != check->hot_channels->n)
-        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key '%s' has %" PRIu64 " elements, the linears have %" PRIu64,
+        return err_set(check->err, PACKAGE_E_CORRUPT,
+                       "%s: key '%s' has %" PRIu64 " elements, the linears have %" PRIu64,
                        gguf_path(check->package->file), PACKAGE_KEY_HOT_CHANNELS, check->hot_channels->n, check->n_hot);
     for (uint32_t layer = 0; layer < check->package->hparams.n_layers; layer++)
         for (size_t i = 0; i < arch->n_ops; i++) {

@@ -1,4 +1,4 @@
-/* Inside of the package reader. package.c: keys, tensors, the object; package_activations.c: what static activations add. */
+/* Inside of the package reader. package.c: keys, tensors, the object; package_activations.c: static activations. */
 #ifndef COORDGEN_MODEL_PACKAGE_PRIVATE_H
 #define COORDGEN_MODEL_PACKAGE_PRIVATE_H
 
@@ -21,8 +21,9 @@ typedef struct PackageCheck {
     Package *package;
     ErrText *err;
     const GgufArray *names, *layouts, *rotation_blocks, *activations;
-    const GgufArray *activation_scales, *outliers, *importance, *hot_counts, *hot_channels; /* mode static-tensor only */
-    uint64_t n_hot; /* of the linears so far */
+    const GgufArray *activation_scales, *outliers, *importance, *hot_counts,
+        *hot_channels; /* mode static-tensor only */
+    uint64_t n_hot;    /* of the linears so far */
     size_t n_tensors_known;
     uint64_t n_weights, n_weight_bits; /* of the layers' linears */
 } PackageCheck;

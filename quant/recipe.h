@@ -25,9 +25,10 @@ typedef struct QuantRecipe {
     bool smooth;             /* EdgeFlow's smoothing, needs calibration */
     bool compensate;         /* error-compensated rounding (OPTQ), needs calibration */
     QuantAllocation allocation;
-    bool static_activations; /* one scale for the inputs of an operator (llm.npu 3.3), needs calibration; and with it: */
-    double hot_percent;      /* of an operator's inputs, at most so many have their columns in memory, 0..100 */
-    double prune_percent;    /* of the operators, those whose outliers matter least have no shadow, 0..100 */
+    bool
+        static_activations; /* one scale for the inputs of an operator (llm.npu 3.3), needs calibration; and with it: */
+    double hot_percent;     /* of an operator's inputs, at most so many have their columns in memory, 0..100 */
+    double prune_percent;   /* of the operators, those whose outliers matter least have no shadow, 0..100 */
 } QuantRecipe;
 
 /* llm.npu 3.3: less than 3 % of the channels have over 80 % of the outliers; 85 % of the operators do without. */

@@ -1,7 +1,7 @@
 /*
- * The cpu device: int8 products with an exact int32 sum, rows quantized on the fly with a scale of their own (dynamic-row)
- * or of their tensor (static-tensor, with shadow outliers), float operators in one fixed order, a float16 KV cache. Every instruction set gives the same bits. The products of
- * weight matrices are in cpu_linear.c.
+ * The cpu device: int8 products with an exact int32 sum, rows quantized on the fly with a scale of their own
+ * (dynamic-row) or of their tensor (static-tensor), float operators in one fixed order, a float16 KV cache. Every
+ * instruction set gives the same bits. The products of weight matrices are in cpu_linear.c, shadows in cpu_shadow.c.
  */
 #include <assert.h>
 #include <errno.h>

@@ -10,10 +10,10 @@
 #include "base/file_io.h"
 
 enum {
-    SHADOWS_MAX = 3,                    /* matrices of one call */
-    BATCH_CHANNELS = 64,                /* whose columns are at hand together */
+    SHADOWS_MAX = 3,                        /* matrices of one call */
+    BATCH_CHANNELS = 64,                    /* whose columns are at hand together */
     N_SLOTS = SHADOWS_MAX * BATCH_CHANNELS, /* columns that were read: a batch always fits in */
-    OUTLIERS_A_ROW = 64,                /* of a full call; more are taken in several turns */
+    OUTLIERS_A_ROW = 64,                    /* of a full call; more are taken in several turns */
     BLOCK_OUTPUTS = 256,
     INLINE_PRODUCTS = 16384, /* below which no worker is woken */
 };
@@ -22,9 +22,9 @@ enum {
 
 struct Shadow {
     uint64_t id;
-    size_t n, k, stride; /* stride: bytes between hot columns */
-    const float *scales; /* [n] */
-    const int8_t *hot;   /* [n_hot][stride] */
+    size_t n, k, stride;    /* stride: bytes between hot columns */
+    const float *scales;    /* [n] */
+    const int8_t *hot;      /* [n_hot][stride] */
     const uint32_t *places; /* [k]: among the hot columns, or NOT_HOT */
     const ColumnFile *file; /* NULL: all are hot */
     uint64_t file_offset_bytes;
@@ -62,12 +62,12 @@ static int check_source(const LinearSource *source, ErrText *err) {
     if (!activations->columns)
         return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s' has shadow outliers, but no columns", source->name);
     if (activations->n_hot > source->k || (!activations->file && activations->n_hot != source->k))
-        return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s': %zu hot channels of %zu", source->name,
-                       activations->n_hot, source->k);
+        return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s': %zu hot channels of %zu", source->name, activations->n_hot,
+                       source->k);
     for (size_t i = 0; i < activations->n_hot; i++)
         if (activations->hot[i] >= source->k || (i && activations->hot[i] <= activations->hot[i - 1]))
-            return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s': hot channels must rise and be below %zu",
-                           source->name, source->k);
+            return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s': hot channels must rise and be below %zu", source->name,
+                           source->k);
     return 0;
 }
 
@@ -124,8 +124,8 @@ int shadow_new(Shadow **shadowp, AccountTable *accounts, const LinearSource *sou
 }
 
 static int read_column(const Shadow *shadow, uint32_t channel, int8_t *column, ErrText *err) {
-    int r = file_read_exact(shadow->file->fd, column, shadow->n,
-                            shadow->file_offset_bytes + (uint64_t)channel * shadow->n);
+    int r =
+        file_read_exact(shadow->file->fd, column, shadow->n, shadow->file_offset_bytes + (uint64_t)channel * shadow->n);
 
     return r ? err_set(err, BACKEND_E_READ,
                        "%s: tensor '%s': the weights of input %" PRIu32 " cannot be read: %s: the package was changed "
@@ -268,7 +268,7 @@ void shadow_take_row(ShadowScratch *scratch, const RowOps *row_ops, size_t row, 
         scratch->found_rows[i] = (uint32_t)row;
 }
 
-/* Threads leave the rows in any order; sums are by channel, and a row has a channel once: that order is lost on them. */
+/* Threads leave rows in any order. Sums go by channel, and a row has a channel once: that order is lost on them. */
 static void sort_by_channel(ShadowScratch *scratch, size_t n_found, size_t k) {
     uint32_t *starts = scratch->starts, sum = 0;
 
@@ -360,10 +360,10 @@ static int gather_batch(ShadowScratch *scratch, AddLoop *loop, size_t n_found, E
 }
 
 /**
- * shadow_add() - y[i][row][o] += rest * (scales[o] * w[o][channel]), for the outliers of a row in rising order of channels
+ * shadow_add() - y[i][row][o] += rest * (scales[o] * w[o][channel]), for the outliers of a row by rising channels
  *
- * Every multiplication and addition is rounded. The rows of a call do not touch each other, so neither which of them were
- * taken together nor how channels are batched shows in the bits.
+ * Every multiplication and addition is rounded. The rows of a call do not touch each other, so neither which of them
+ * were taken together nor how channels are batched shows in the bits.
  *
  * Thread: the one that computes; columns that are not hot are read on it. Return: 0, BACKEND_E_READ.
  */

@@ -1,6 +1,6 @@
-/* Shadow outliers of the cpu device (llm.npu 3.3): what of an input lies past the scale of its tensor is multiplied with
- * its columns of the weights in float, beside the int8 product. Columns of hot channels are in memory, others are read
- * from the package when they are needed, and some of them are kept for a while. */
+/* Shadow outliers of the cpu device (llm.npu 3.3): what of an input lies past the scale of its tensor is multiplied
+ * with its columns of the weights in float, beside the int8 product. Columns of hot channels are in memory, others are
+ * read from the package when they are needed, and some of them are kept for a while. */
 #ifndef COORDGEN_BACKENDS_CPU_CPU_SHADOW_H
 #define COORDGEN_BACKENDS_CPU_CPU_SHADOW_H
 
@@ -32,7 +32,7 @@ typedef struct ShadowScratch {
     ShadowCounts counts;
 } ShadowScratch;
 
-/* Room for calls of max_rows rows of `width` inputs, and columns of n_outputs; what is there stays when it is enough. */
+/* Room for calls of max_rows rows of `width` inputs, and columns of n_outputs; what is there stays when it will do. */
 int shadow_reserve(ShadowScratch *scratch, AccountTable *accounts, size_t max_rows, size_t width, size_t n_outputs,
                    ErrText *err);
 void shadow_deinit(ShadowScratch *scratch);

@@ -84,6 +84,12 @@ static int print_json(Ctl *ctl, const ImportReport *report) {
     ctl_json_set(object, "bits", json_real(report->bits));
     ctl_json_set(object, "bits_asked", json_real(report->bits_asked));
     ctl_json_set(object, "embedding_bits", json_integer(report->embedding_bits));
+    if (report->n_operators) {
+        ctl_json_set(object, "operators", json_integer((json_int_t)report->n_operators));
+        ctl_json_set(object, "operators_with_shadow", json_integer((json_int_t)report->n_shadows));
+        ctl_json_set(object, "hot_channels", json_integer((json_int_t)report->n_hot));
+        ctl_json_set(object, "shadow_channels", json_integer((json_int_t)report->n_shadow_inputs));
+    }
     ctl_json_set(object, "layers", json_integer((json_int_t)report->n_layers));
     ctl_json_set(object, "resumed_layers", json_integer((json_int_t)report->resumed_layers));
     ctl_json_set(object, "peak_memory_bytes", json_integer((json_int_t)report->peak_bytes));
@@ -108,9 +114,42 @@ static int print_report(Ctl *ctl, const ImportReport *report) {
                 ctl_bytes_text(package, sizeof(package), report->package_bytes),
                 ctl_duration_text(time_text, sizeof(time_text), (uint64_t)(report->seconds * 1e6)), report->recipe,
                 report->bits, report->embedding_bits, ctl_bytes_text(peak, sizeof(peak), report->peak_bytes));
+    if (report->n_operators)
+        fprintf(stderr, "Static activations: outliers of %zu of %zu operators are kept, of %zu inputs %zu are hot.\n",
+                report->n_shadows, report->n_operators, report->n_shadow_inputs, report->n_hot);
     if (report->resumed_layers)
         fprintf(stderr, "%zu of %zu layers were finished before.\n", report->resumed_layers, report->n_layers);
     return CTL_EXIT_OK;
+}
+
+/* How activations become int8; false: it has been said what is wrong. */
+static bool take_activations(const Ctl *ctl, QuantRecipe *recipe) {
+    static const char *const of_static[] = { "no-shadow-outliers", "hot-channels", "prune-outliers" };
+    const char *profile = ctl_text(ctl, "profile", "native"), *mode = ctl_text(ctl, "activations", NULL);
+    float hot_percent, prune_percent;
+
+    if (quant_recipe_set_profile(recipe, profile)) {
+        ctl_usage_error(ctl, "--profile=%.32s: one of native, mobile", profile);
+        return false;
+    }
+    if (mode && strcmp(mode, "dynamic-row") && strcmp(mode, "static-tensor")) {
+        ctl_usage_error(ctl, "--activations=%.32s: one of dynamic-row, static-tensor", mode);
+        return false;
+    }
+    if (mode)
+        recipe->static_activations = !strcmp(mode, "static-tensor");
+    for (size_t i = 0; i < ARRAY_LEN(of_static); i++)
+        if (ctl_has(ctl, of_static[i]) && !recipe->static_activations) {
+            ctl_usage_error(ctl, "--%s: only static activations have outliers: add --profile=mobile", of_static[i]);
+            return false;
+        }
+    hot_percent = (float)recipe->hot_percent;
+    prune_percent = (float)recipe->prune_percent;
+    if (!ctl_real(ctl, "hot-channels", &hot_percent) || !ctl_real(ctl, "prune-outliers", &prune_percent))
+        return false;
+    recipe->hot_percent = (double)hot_percent;
+    recipe->prune_percent = ctl_has(ctl, "no-shadow-outliers") ? 100 : (double)prune_percent;
+    return true;
 }
 
 /* The recipe of the command line; false: it has been said what is wrong with it. */
@@ -139,6 +178,8 @@ static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
         ctl_usage_error(ctl, "--allocation=%.32s: one of uniform, tensor, model", allocation);
         return false;
     }
+    if (!take_activations(ctl, recipe))
+        return false;
     if (ctl_has(ctl, "calibration") && !quant_recipe_needs_calibration(recipe)) {
         ctl_usage_error(ctl, "--calibration: recipe %s as it is set looks at no text: leave it out", recipe->name);
         return false;
@@ -224,6 +265,11 @@ static const CtlOption import_options[] = {
     { "no-smoothing", 0, NULL, "recipe edgeflow without smoothing (for comparison)" },
     { "no-compensation", 0, NULL, "recipe compensated without compensation (for comparison)" },
     { "no-scale-search", 0, NULL, "scales of the largest weight, not by least squares (for comparison)" },
+    { "profile", 0, "NAME", "native (default), or mobile: static activations, as NPUs need them" },
+    { "activations", 0, "HOW", "dynamic-row or static-tensor, whatever the profile says" },
+    { "no-shadow-outliers", 0, NULL, "static activations: clip all outliers (for comparison)" },
+    { "hot-channels", 0, "PERCENT", "inputs whose weights for outliers stay in memory, at most (default 3)" },
+    { "prune-outliers", 0, "PERCENT", "operators whose outliers are clipped, least important first (default 85)" },
     { "threads", 0, "N", "0: one for every processor (default)" },
     { "discard", 0, NULL, "remove what a cancelled import with these settings has kept, and import nothing" },
 };

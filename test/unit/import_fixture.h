@@ -19,6 +19,8 @@ int import_fixture_teardown(void **state);
 
 /* Writes the model to fixture->source. */
 void import_fixture_source(ImportFixture *fixture, const ModelMaker *maker);
+/* A profile for static activations of tiny models: every second operator has a shadow, with `percent` hot channels. */
+int import_fixture_profile(void *state, const ImportModel *model, ErrText *err);
 /* SHA-256 of a file. */
 void import_fixture_hash(const char *path, char hex[SHA256_HEX_BYTES]);
 /* The package is the source's, within what its widths allow. */

@@ -1,6 +1,7 @@
 /* Imports that look at activations: the same bytes whatever the number of threads and wherever they were stopped, and a
  * package that says what it is. */
 #undef NDEBUG
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,14 +22,20 @@ typedef struct Kind {
     const char *recipe;
     QuantAllocation allocation;
     double bits;
+    bool is_static;
+    double prune_percent;
 } Kind;
 
 static const Kind kinds[] = {
-    { "compensated", QUANT_ALLOCATION_MODEL, 4.5 },
-    { "compensated", QUANT_ALLOCATION_UNIFORM, 4 },
-    { "compensated", QUANT_ALLOCATION_TENSOR, 3.5 },
-    { "edgeflow", QUANT_ALLOCATION_TENSOR, 5 },
-    { "edgeflow", QUANT_ALLOCATION_UNIFORM, 6 },
+    { "compensated", QUANT_ALLOCATION_MODEL, 4.5, false, 0 },
+    { "compensated", QUANT_ALLOCATION_UNIFORM, 4, false, 0 },
+    { "compensated", QUANT_ALLOCATION_TENSOR, 3.5, false, 0 },
+    { "edgeflow", QUANT_ALLOCATION_TENSOR, 5, false, 0 },
+    { "edgeflow", QUANT_ALLOCATION_UNIFORM, 6, false, 0 },
+    { "int8", QUANT_ALLOCATION_UNIFORM, 8, true, 50 },
+    { "compensated", QUANT_ALLOCATION_MODEL, 4.5, true, 70 },
+    { "edgeflow", QUANT_ALLOCATION_TENSOR, 5, true, 0 },
+    { "compensated", QUANT_ALLOCATION_UNIFORM, 4, true, 100 },
 };
 
 /* Every method on every architecture; under a sanitizer, where that takes minutes, each on one unless COORDGEN_LONG is
@@ -66,6 +73,9 @@ static void take(ImportFixture *fixture, const Kind *kind) {
     assert_int_equal(quant_recipe_named(recipe, kind->recipe), 0);
     quant_recipe_set_bits(recipe, kind->bits);
     recipe->allocation = kind->allocation;
+    recipe->static_activations = kind->is_static;
+    recipe->hot_percent = 20;
+    recipe->prune_percent = kind->prune_percent;
     fixture->options.method = &import_method_calibrated;
 }
 
@@ -153,6 +163,36 @@ static void test_calibrated_resumes_with_the_same_bytes(void **state) {
     }
 }
 
+/* 3 layers of 4 operators; in the first linear of each. Those that are pruned are the least important ones. */
+static void check_operators(const Package *package, const ImportReport *report, const Kind *kind) {
+    static const size_t firsts[] = { 1, 4, 5, 7 };
+    size_t n_shadows = 0, n_hot = 0, n_inputs = 0;
+    float least = INFINITY, most = 0;
+
+    assert_int_equal(report->n_operators, kind->is_static ? 12 : 0);
+    for (size_t i = 0; kind->is_static && i < 12; i++) {
+        const PackageLinear *linear = package_linear_at(package, i / 4 * 7 + firsts[i % 4]);
+        const PackageActivations *activations = &linear->activations;
+
+        assert_true(activations->scale > 1e-6f && activations->scale < 10);
+        assert_true(activations->n_hot <= linear->k / 5);
+        n_hot += activations->n_hot;
+        n_shadows += activations->shadow;
+        n_inputs += activations->shadow ? linear->k : 0;
+        if (activations->shadow)
+            least = fminf(least, activations->importance);
+        else
+            most = fmaxf(most, activations->importance);
+    }
+    assert_true(least >= most);
+    if (kind->is_static)
+        assert_int_equal(n_shadows, 12 - (size_t)(kind->prune_percent / 100 * 12));
+    assert_true((n_hot > 0) == (n_shadows > 0));
+    assert_int_equal(report->n_shadows, n_shadows);
+    assert_int_equal(report->n_hot, n_hot);
+    assert_int_equal(report->n_shadow_inputs, n_inputs);
+}
+
 static void test_calibrated_package_says_what_it_is(void **state) {
     ImportFixture *fixture = *state;
 
@@ -181,7 +221,9 @@ static void test_calibrated_package_says_what_it_is(void **state) {
         }
         assert_true(bits <= kinds[i].bits * weights * 1.0001);
         assert_true(bits >= (kinds[i].bits - 0.5) * weights);
-        assert_int_equal(quant->rotated, !strcmp(kinds[i].recipe, "compensated"));
+        assert_int_equal(quant->rotated, strcmp(kinds[i].recipe, "edgeflow") != 0);
+        assert_int_equal(quant->static_activations, kinds[i].is_static);
+        check_operators(package, &report, &kinds[i]);
         assert_int_equal(remove(fixture->out), 0);
     }
 }

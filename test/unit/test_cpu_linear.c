@@ -135,8 +135,8 @@ static void check_products(Device *device, const Matrix matrices[3], size_t rows
             y[way][m] = malloc(rows * matrices[m].n * sizeof(float));
             assert_non_null(y[way][m]);
         }
-        assert_int_equal(
-            ops->linear(device->backend, (const BackendLinear *const *)linears, 3, x, rows, y[way], NULL), 0);
+        assert_int_equal(ops->linear(device->backend, (const BackendLinear *const *)linears, 3, x, rows, y[way], NULL),
+                         0);
         for (size_t m = 0; m < 3; m++) {
             assert_memory_equal(y[way][m], y[0][m], rows * matrices[m].n * sizeof(float));
             ops->linear_free(linears[m]);

@@ -231,8 +231,10 @@ static void test_forward_cancelled_changes_nothing(void **state) {
     assert_int_equal(sequence_new(&sequence, model.engine, 16, &err), 0);
     assert_int_equal(engine_forward(model.engine, sequence, tokens, 5, 1, second, NULL), 0);
     assert_memory_equal(first, second, n_vocab * sizeof(float));
-    assert_int_equal(engine_forward(model.engine, sequence, tokens, 33, 1, second, NULL), -EINVAL); /* more than a chunk */
-    assert_int_equal(engine_forward(model.engine, sequence, (uint32_t[12]){ 0 }, 12, 1, second, NULL), ENGINE_E_CONTEXT);
+    assert_int_equal(engine_forward(model.engine, sequence, tokens, 33, 1, second, NULL),
+                     -EINVAL); /* more than a chunk */
+    assert_int_equal(engine_forward(model.engine, sequence, (uint32_t[12]){ 0 }, 12, 1, second, NULL),
+                     ENGINE_E_CONTEXT);
     free(first);
     free(second);
 }

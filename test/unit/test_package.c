@@ -15,11 +15,11 @@
 #include "model/package.h"
 #include "quant/grid.h"
 #include "quant/pack.h"
-#include "test/unit/model_maker.h"
+#include "test/unit/import_fixture.h"
 
 /* Good packages of the tiny model: at 8 bits; packed, with all widths in every matrix of the layers, embeddings of 6
  * bits. The one that is edited; and a block that is aligned as a map is. */
-static MappedFile int8, packed;
+static MappedFile int8, packed, with_shadows; /* the last: static activations */
 static const MappedFile *good = &int8;
 static uint8_t *block;
 static char folder[256];
@@ -55,12 +55,21 @@ static int make_good(void **state) {
     snprintf(out, sizeof(out), "%s/packed.cgm", folder);
     if (import_run(source, out, &options, &report, NULL) || mapped_file_open(&packed, out, NULL))
         return -1;
+    method = import_method_plain;
+    method.profile = import_fixture_profile;
+    options.recipe.embedding_bits = 8;
+    options.recipe.static_activations = true;
+    options.recipe.hot_percent = 10;
+    snprintf(out, sizeof(out), "%s/static.cgm", folder);
+    if (import_run(source, out, &options, &report, NULL) || mapped_file_open(&with_shadows, out, NULL))
+        return -1;
     return posix_memalign((void **)&block, PACKAGE_ALIGNMENT, 2 * int8.len_bytes);
 }
 
 static int remove_good(void **state) {
     mapped_file_deinit(&int8);
     mapped_file_deinit(&packed);
+    mapped_file_deinit(&with_shadows);
     free(block);
     test_folder_remove(folder);
     return 0;
@@ -179,6 +188,41 @@ static void test_package_good(void **state) {
     assert_int_equal(package_quant(package)->embedding_bits, 8);
     assert_string_equal(package_quant(package)->calibration_sha256, "");
     assert_int_equal(package_hparams(package)->n_layers, 2);
+    assert_false(package_quant(package)->static_activations);
+    assert_true(package_linear_at(package, 1)->activations.scale == 0);
+    assert_true(package_fd(package) >= 0);
+}
+
+/* What the profile said, for all linears of an operator; columns are the integers turned. */
+static void test_package_static(void **state) {
+    _cleanup_(package_freep) Package *package = NULL;
+    static const Edit none = { .drop_key = NULL };
+    static const bool shadows[16] = { [1] = true, [2] = true, [3] = true,  [5] = true,  [6] = true,
+                                      [8] = true, [9] = true, [10] = true, [12] = true, [13] = true };
+
+    expect(&none, 0, "");
+    assert_int_equal(package_parse(&package, block, with_shadows.len_bytes, "p", NULL), 0);
+    assert_int_equal(package_fd(package), -1);
+    assert_true(package_quant(package)->static_activations);
+    assert_true(package_quant(package)->hot_percent == 10 && package_quant(package)->prune_percent == 85);
+    for (size_t i = 0; i < package_n_linears(package); i++) {
+        const PackageLinear *linear = package_linear_at(package, i);
+        const PackageActivations *activations = &linear->activations;
+        size_t n_hot = 0;
+
+        assert_true((activations->scale > 0) == (i > 0 && i < 15));
+        assert_int_equal(activations->shadow, shadows[i]);
+        for (size_t c = 0; shadows[i] && c < linear->k; c++)
+            if (c * 37 % 100 < 10)
+                assert_int_equal(activations->hot[n_hot++], c);
+        assert_int_equal(activations->n_hot, n_hot);
+        for (size_t c = 0; shadows[i] && c < linear->k; c++)
+            for (size_t o = 0; o < linear->n; o++)
+                assert_int_equal(activations->columns[c * linear->n + o], linear->weights[o * linear->k + c]);
+        if (shadows[i])
+            assert_memory_equal(with_shadows.data + activations->columns_offset_bytes, activations->columns,
+                                linear->n * linear->k);
+    }
 }
 
 /* The averages are those of the widths, and the bytes unpack to levels of them. */
@@ -306,6 +350,12 @@ static void put_blocks_48(GgufWriter *writer, const char *name) {
     put_blocks(writer, 48, name);
 }
 
+static void put_blocks_first_32(GgufWriter *writer, const char *name) {
+    static const uint32_t blocks[16] = { [1] = 32 };
+
+    gguf_writer_array(writer, name, GGUF_U32, blocks, ARRAY_LEN(blocks));
+}
+
 static void test_package_refuses_keys(void **state) {
     static const char *const needed[] = {
         PACKAGE_KEY_SOURCE_SHA256,  PACKAGE_KEY_RECIPE,           PACKAGE_KEY_STEPS,
@@ -347,6 +397,8 @@ static void test_package_refuses_keys(void **state) {
         { PACKAGE_KEY_LINEAR_ACTIVATIONS, put_texts, PACKAGE_E_UNSUPPORTED, "has activations 'something new'" },
         { PACKAGE_KEY_LINEAR_ROTATIONS, put_texts, PACKAGE_E_CORRUPT, "expected an array of u32" },
         { PACKAGE_KEY_LINEAR_ROTATIONS, put_blocks_128, PACKAGE_E_CORRUPT, "of 64 inputs has rotation block 128" },
+        { PACKAGE_KEY_LINEAR_ROTATIONS, put_blocks_first_32, PACKAGE_E_CORRUPT,
+          "'blk.0.attn_q' and 'blk.0.attn_k' share their input, but not its rotation" },
         { PACKAGE_KEY_LINEAR_ROTATIONS, put_blocks_48, PACKAGE_E_CORRUPT, "rotation block 48" },
         { "general.architecture", put_text, PACKAGE_E_UNSUPPORTED, "architecture 'something new'" },
         { "llama.feed_forward_length", put_u32_2, PACKAGE_E_CORRUPT, "feed_forward_length" },
@@ -394,6 +446,104 @@ static void test_package_refuses_values(void **state) {
     expect(&zero_scale, 0, "");
     expect(&four_bits, PACKAGE_E_CORRUPT, "'blk.1.ffn_up.bits': channel 0 is 4 bits wide, layout 'int8' has 8");
     expect(&nan_norm, PACKAGE_E_CORRUPT, "'output_norm.weight': element 0 is not a finite number");
+}
+
+/* One element of an array of 4-byte numbers is another; at the end of the array: it is one shorter. */
+static size_t changed_index;
+static uint32_t changed_bits;
+
+static void put_changed(GgufWriter *writer, const char *name) {
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    const GgufArray *array;
+    uint32_t values[256];
+
+    assert_int_equal(gguf_parse(&file, good->data, good->len_bytes, "good", NULL), 0);
+    array = &gguf_key(file, name)->value.array;
+    assert_true(array->n && array->n <= ARRAY_LEN(values) && array->element_type != GGUF_STRING);
+    memcpy(values, array->data, (size_t)array->n * sizeof(*values));
+    if (changed_index < array->n)
+        values[changed_index] = changed_bits;
+    gguf_writer_array(writer, name, array->element_type, values, array->n - (changed_index >= array->n));
+}
+
+static void put_clipped(GgufWriter *writer, const char *name) {
+    put_layouts(writer, name, PACKAGE_OUTLIERS_NONE, PACKAGE_OUTLIERS_CLIPPED);
+}
+
+static void put_new_outliers(GgufWriter *writer, const char *name) {
+    put_layouts(writer, name, PACKAGE_OUTLIERS_NONE, "something new");
+}
+
+static void put_dynamic(GgufWriter *writer, const char *name) {
+    put_layouts(writer, name, PACKAGE_ACTIVATION_DYNAMIC_ROW, PACKAGE_ACTIVATION_DYNAMIC_ROW);
+}
+
+static void put_mode_dynamic(GgufWriter *writer, const char *name) {
+    gguf_writer_string(writer, name, PACKAGE_ACTIVATION_DYNAMIC_ROW);
+}
+
+static void put_f32_101(GgufWriter *writer, const char *name) {
+    gguf_writer_f32(writer, name, 101);
+}
+
+static void test_package_refuses_static(void **state) {
+    static const char *const needed[] = {
+        PACKAGE_KEY_HOT_PERCENT,     PACKAGE_KEY_PRUNE_PERCENT,     PACKAGE_KEY_LINEAR_ACTIVATION_SCALES,
+        PACKAGE_KEY_LINEAR_OUTLIERS, PACKAGE_KEY_LINEAR_IMPORTANCE, PACKAGE_KEY_LINEAR_HOT_COUNTS,
+        PACKAGE_KEY_HOT_CHANNELS,
+    };
+    static const struct {
+        const char *key;
+        size_t index;
+        uint32_t bits;
+        const char *text;
+    } numbers[] = {
+        { PACKAGE_KEY_LINEAR_ACTIVATION_SCALES, 1, 0, "'blk.0.attn_q' has activations of scale 0" },
+        { PACKAGE_KEY_LINEAR_ACTIVATION_SCALES, 4, 0x7fc00000, "'blk.0.attn_output' has activations of scale nan" },
+        { PACKAGE_KEY_LINEAR_ACTIVATION_SCALES, 4, 0x7f800000, "of scale inf" },
+        { PACKAGE_KEY_LINEAR_ACTIVATION_SCALES, 4, 0xbf800000, "of scale -1" },
+        { PACKAGE_KEY_LINEAR_ACTIVATION_SCALES, 4, 1, "of scale 1.4" },
+        { PACKAGE_KEY_LINEAR_ACTIVATION_SCALES, 2, 0x3f800000, "'blk.0.attn_q' and 'blk.0.attn_k' share their input" },
+        { PACKAGE_KEY_LINEAR_ACTIVATION_SCALES, 0, 0x3f800000, "'token_embd' is 'dynamic-row', but has a scale" },
+        { PACKAGE_KEY_LINEAR_ACTIVATION_SCALES, 16, 0, "has 15 elements" },
+        { PACKAGE_KEY_LINEAR_IMPORTANCE, 1, 0x7f800000, "importance inf" },
+        { PACKAGE_KEY_LINEAR_IMPORTANCE, 1, 0xbf800000, "importance -1" },
+        { PACKAGE_KEY_LINEAR_IMPORTANCE, 15, 0x3f800000, "'output' is 'dynamic-row', but has a scale" },
+        { PACKAGE_KEY_LINEAR_IMPORTANCE, 16, 0, "has 15 elements" },
+        { PACKAGE_KEY_LINEAR_HOT_COUNTS, 1, 1000, "'blk.0.attn_q': 1000 hot channels are more" },
+        { PACKAGE_KEY_LINEAR_HOT_COUNTS, 1, 0xffffffff, "'blk.0.attn_q': 4294967295 hot channels are more" },
+        { PACKAGE_KEY_LINEAR_HOT_COUNTS, 1, 0, "has 60 elements, the linears have 54" },
+        { PACKAGE_KEY_LINEAR_HOT_COUNTS, 4, 1, "'blk.0.attn_output': 1 hot channels" },
+        { PACKAGE_KEY_LINEAR_HOT_COUNTS, 0, 1, "'token_embd' is 'dynamic-row', but has a scale" },
+        { PACKAGE_KEY_LINEAR_HOT_COUNTS, 13, 0, "has 60 elements, the linears have 54" },
+        { PACKAGE_KEY_HOT_CHANNELS, 0, 64, "'blk.0.attn_q': hot channel 64" },
+        { PACKAGE_KEY_HOT_CHANNELS, 1, 0, "'blk.0.attn_q': hot channel 0: they rise" },
+        { PACKAGE_KEY_HOT_CHANNELS, 1, 0xffffffff, "hot channel 4294967295" },
+        { PACKAGE_KEY_HOT_CHANNELS, 256, 0, "hot channels are more" },
+    };
+    static const char *const columns[] = { "blk.0.attn_v.columns", "blk.1.ffn_up.columns" };
+
+    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+        expect(&(Edit){ .drop_key = needed[i] }, PACKAGE_E_CORRUPT, needed[i]);
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        changed_index = numbers[i].index;
+        changed_bits = numbers[i].bits;
+        expect(&(Edit){ .key = numbers[i].key, .put = put_changed }, PACKAGE_E_CORRUPT, numbers[i].text);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
+        expect(&(Edit){ .drop_tensor = columns[i] }, PACKAGE_E_CORRUPT, columns[i]);
+        expect(&(Edit){ .reshape_tensor = columns[i] }, PACKAGE_E_CORRUPT, columns[i]);
+        expect(&(Edit){ .retype_tensor = columns[i] }, PACKAGE_E_CORRUPT, "has type F16, a package has I8 there");
+    }
+    expect(&(Edit){ .key = PACKAGE_KEY_HOT_PERCENT, .put = put_f32_101 }, PACKAGE_E_CORRUPT, "is 101: 0 to 100");
+    expect(&(Edit){ .key = PACKAGE_KEY_PRUNE_PERCENT, .put = put_f32_nan }, PACKAGE_E_CORRUPT, "prune_percent");
+    expect(&(Edit){ .key = PACKAGE_KEY_LINEAR_OUTLIERS, .put = put_new_outliers }, PACKAGE_E_UNSUPPORTED,
+           "'blk.0.attn_q' has outliers 'something new'");
+    expect(&(Edit){ .key = PACKAGE_KEY_LINEAR_OUTLIERS, .put = put_clipped }, PACKAGE_E_CORRUPT, "hot channels");
+    expect(&(Edit){ .key = PACKAGE_KEY_LINEAR_ACTIVATIONS, .put = put_dynamic }, PACKAGE_E_UNSUPPORTED,
+           "'blk.0.attn_q' has activations 'dynamic-row', this program knows 'static-tensor' there");
+    expect(&(Edit){ .key = PACKAGE_KEY_ACTIVATION_MODE, .put = put_mode_dynamic }, PACKAGE_E_UNSUPPORTED,
+           "'blk.0.attn_q' has activations 'static-tensor', this program knows 'dynamic-row' there");
 }
 
 static void test_package_refuses_packed(void **state) {
@@ -454,12 +604,18 @@ static int use_packed(void **state) {
     return 0;
 }
 
+static int use_static(void **state) {
+    good = &with_shadows;
+    return 0;
+}
+
 static int use_int8(void **state) {
     good = &int8;
     return 0;
 }
 
 #define OF_PACKED(test) cmocka_unit_test_setup_teardown(test, use_packed, use_int8)
+#define OF_STATIC(test) cmocka_unit_test_setup_teardown(test, use_static, use_int8)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -471,6 +627,9 @@ int main(void) {
         cmocka_unit_test(test_package_mutations),
         OF_PACKED(test_package_packed),
         OF_PACKED(test_package_refuses_packed),
+        OF_STATIC(test_package_static),
+        OF_STATIC(test_package_refuses_static),
+        { "test_package_mutations_static", test_package_mutations, use_static, use_int8, NULL },
         { "test_package_mutations_packed", test_package_mutations, use_packed, use_int8, NULL },
     };
 

@@ -331,6 +331,88 @@ static void test_row_ops_quantize_hostile(void **state) {
         }
 }
 
+/* Values on both sides of the threshold and on it; ties go to even. */
+static void test_row_ops_quantize_static(void **state) {
+    static const float scales[] = { 0.5f, 0.0213f, 1e-30f, 1e30f, 3e-5f };
+    float x[N_MAX], rests[N_MAX + 1], expected_rests[N_MAX];
+    uint32_t channels[N_MAX + 1], expected_channels[N_MAX];
+    int8_t q[N_MAX + 64 + 1], expected[N_MAX + 64];
+
+    EACH_BUILD(ops)
+    for (size_t l = 0; l < ARRAY_LEN(lengths) * ARRAY_LEN(scales); l++) {
+        size_t n = lengths[l / ARRAY_LEN(scales)], n_padded = (n + 63) / 64 * 64, n_expected = 0;
+        float scale = scales[l % ARRAY_LEN(scales)], factor = 1.0f / scale, threshold = 127.0f * scale;
+
+        fill(x, n, 200 * scale);
+        x[draw() % n] = threshold;
+        x[draw() % n] = -threshold;
+        x[draw() % n] = nextafterf(threshold, INFINITY);
+        x[draw() % n] = 2.5f * scale;
+        memset(expected, 0, sizeof(expected));
+        for (size_t i = 0; i < n; i++) {
+            expected[i] = (int8_t)rintf(fminf(fmaxf(x[i] * factor, -127), 127));
+            if (fabsf(x[i]) > threshold) {
+                expected_channels[n_expected] = (uint32_t)i;
+                expected_rests[n_expected++] = x[i] > 0 ? x[i] - threshold : x[i] + threshold;
+                assert_int_equal(abs(expected[i]), 127);
+            }
+        }
+        memset(q, 0x55, sizeof(q));
+        assert_int_equal(ops->quantize_static(x, n, n_padded, scale, q), n_expected);
+        assert_memory_equal(q, expected, n_padded);
+        assert_int_equal(q[n_padded], 0x55);
+        channels[n_expected] = 12345;
+        rests[n_expected] = untouched;
+        ops->outliers(x, n, scale, channels, rests);
+        assert_memory_equal(channels, expected_channels, n_expected * sizeof(*channels));
+        check_row(ops, "outliers", rests, expected_rests, n_expected);
+        assert_true(channels[n_expected] == 12345 && same_value(rests[n_expected], untouched));
+    }
+}
+
+static void test_row_ops_quantize_static_hostile(void **state) {
+    static const float x[] = { NAN, INFINITY, -INFINITY, FLT_MAX, -FLT_MAX, 0, -0.0f, 1e-45f };
+    static const int8_t expected[] = { 127, 127, -127, 127, -127, 0, 0, 0 };
+    uint32_t channels[8];
+    float rests[8];
+    int8_t q[64];
+
+    EACH_BUILD(ops) {
+        assert_int_equal(ops->quantize_static(x, 8, 64, 1, q), 4); /* NaN is none */
+        assert_memory_equal(q, expected, sizeof(expected));
+        ops->outliers(x, 8, 1, channels, rests);
+        for (uint32_t i = 0; i < 4; i++)
+            assert_int_equal(channels[i], i + 1);
+        assert_true(rests[0] >= FLT_MAX && isfinite(rests[0]) && isfinite(rests[1]));
+    }
+}
+
+static void test_row_ops_add_column(void **state) {
+    float scales[N_MAX], y[N_MAX], buffer[N_MAX + 2 * GUARD], expected[N_MAX];
+    int8_t w[N_MAX + 1];
+
+    fill(scales, N_MAX, 0.01f);
+    fill(y, N_MAX, 3);
+    for (size_t i = 0; i < sizeof(w); i++)
+        w[i] = (int8_t)draw();
+    EACH_BUILD(ops)
+    for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
+        size_t n = lengths[l];
+        float *row = guarded(buffer, l), rest = draw_float(40);
+
+        for (size_t i = 0; i < n; i++) {
+            float weight = scales[i] * (float)w[1 + i];
+
+            weight = rest * weight;
+            expected[i] = y[i] + weight;
+        }
+        memcpy(row, y, n * sizeof(*y));
+        ops->add_column(rest, w + 1, scales, n, row);
+        check_row(ops, "add_column", row, expected, n);
+        check_guard(buffer, row, n);
+    }
+}
+
 static void test_row_ops_to_f16(void **state) {
     static const float special[] = { 0,         -0.0f,        65504,        65519.99f,    65520,    1e30f,
                                      -1e30f,    FLT_MAX,      -FLT_MAX,     0x1p-24f,     0x1p-25f, 0x1.8p-25f,
@@ -396,6 +478,9 @@ int main(void) {
         cmocka_unit_test(test_row_ops_quantize),
         cmocka_unit_test(test_row_ops_quantize_ties),
         cmocka_unit_test(test_row_ops_quantize_hostile),
+        cmocka_unit_test(test_row_ops_quantize_static),
+        cmocka_unit_test(test_row_ops_quantize_static_hostile),
+        cmocka_unit_test(test_row_ops_add_column),
         cmocka_unit_test(test_row_ops_to_f16),
         cmocka_unit_test(test_row_ops_to_f16_infinity),
         cmocka_unit_test(test_row_ops_select),

@@ -110,8 +110,16 @@ size_t layer_walk_n_rows(const LayerWalk *walk) {
     return walk->n_windows * walk->window;
 }
 
+float *layer_walk_slot(LayerWalk *walk, Slot slot) {
+    return walk->slots[slot];
+}
+
 float *layer_walk_stream(LayerWalk *walk) {
-    return walk->slots[SLOT_X];
+    return layer_walk_slot(walk, SLOT_X);
+}
+
+const RopeRows *layer_walk_rope(const LayerWalk *walk, uint32_t layer) {
+    return &walk->rope[hparams_layer_is_local(walk->hparams, layer)];
 }
 
 void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uint32_t *tokens) {
@@ -128,7 +136,7 @@ static LayerRows rows_of(const LayerWalk *walk, uint32_t layer, size_t first, si
         .backend = walk->backend,
         .layer = layer,
         .rows = n,
-        .rope = &walk->rope[hparams_layer_is_local(walk->hparams, layer)],
+        .rope = layer_walk_rope(walk, layer),
         .k_cache = walk->kv.data,
         .v_cache = (uint8_t *)walk->kv.data + plane_bytes,
     };
@@ -136,6 +144,21 @@ static LayerRows rows_of(const LayerWalk *walk, uint32_t layer, size_t first, si
     for (size_t slot = 0; slot < _SLOT_N; slot++)
         rows.slots[slot] = walk->slots[slot] + first * layer_slot_width(walk->hparams, (Slot)slot);
     return rows;
+}
+
+int layer_walk_op(LayerWalk *walk, uint32_t layer, const ArchOp *op, BackendLinear *const *linears,
+                  float *const *vectors, ErrText *err) {
+    bool by_window = op->kind == OP_ROPE || op->kind == OP_ATTENTION;
+    size_t n_rows = layer_walk_n_rows(walk), step = by_window ? walk->window : n_rows;
+
+    for (size_t first = 0; first < n_rows; first += step) {
+        LayerRows rows = rows_of(walk, layer, first, step);
+        int r = layer_run_op(&rows, op, linears, vectors, err);
+
+        if (r)
+            return r < 0 ? r : -EIO;
+    }
+    return 0;
 }
 
 /**
@@ -154,20 +177,15 @@ int layer_walk_layer(LayerWalk *walk, uint32_t layer, BackendLinear **linears, f
 
     for (size_t i = 0; i < arch->n_ops; i++) {
         const ArchOp *op = &arch->ops[i];
-        bool by_window = op->kind == OP_ROPE || op->kind == OP_ATTENTION;
 
         if (op->kind == OP_LINEAR && fn) {
             r = fn(arg, op, walk->slots[op->in], n_rows, layer_slot_width(walk->hparams, op->in), linears, err);
             if (r)
                 return r;
         }
-        for (size_t first = 0; first < n_rows; first += by_window ? walk->window : n_rows) {
-            LayerRows rows = rows_of(walk, layer, first, by_window ? walk->window : n_rows);
-
-            r = layer_run_op(&rows, op, linears, vectors, err);
-            if (r)
-                return r < 0 ? r : -EIO;
-        }
+        r = layer_walk_op(walk, layer, op, linears, vectors, err);
+        if (r)
+            return r;
     }
     return 0;
 }

@@ -31,6 +31,12 @@ float *layer_walk_stream(LayerWalk *walk);
 void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uint32_t *tokens);
 int layer_walk_layer(LayerWalk *walk, uint32_t layer, BackendLinear **linears, float *const *vectors, LayerWalkFn *fn,
                      void *arg, ErrText *err);
+/* One operator on all rows: 0, -errno. What it works on: f32[n_rows][width of the slot]. */
+int layer_walk_op(LayerWalk *walk, uint32_t layer, const ArchOp *op, BackendLinear *const *linears,
+                  float *const *vectors, ErrText *err);
+float *layer_walk_slot(LayerWalk *walk, Slot slot);
+/* Rotary tables of a layer, positions 0 .. window - 1. */
+const RopeRows *layer_walk_rope(const LayerWalk *walk, uint32_t layer);
 /* Logits of rows[n] of the stream, n at most n_rows: f32 logits[n][n_vocab]. 0, -errno. */
 int layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLinear *head, const size_t *rows,
                       size_t n, float *logits, ErrText *err);

@@ -1,105 +1,87 @@
 /* How many bits each part of a model deserves, measured on the model itself.
  *
- * Every linear is rounded to PROBE_BITS, with error compensation when the recipe has it, and the change that this alone
- * makes to the output of its layer is kept. That change, made larger, is then sent through the rest of the model, and the
- * Kullback-Leibler divergence of its answers from the unchanged ones is the linear's loss. Within a linear the loss is
- * shared out by the errors of the channels under the calibration Hessian; to other widths it is carried by the error of
- * a uniform quantizer. The model of the measurement has 8 bits everywhere: beside its answers, which int8 activations
- * make jump by a little whatever is changed (the noise below), float would cost several times as much. */
+ * An error in a product's output changes the model's answers; how much, in nats of Kullback-Leibler divergence, is to the
+ * second order half a square with the Fisher matrix of the answers. A gradient of a random direction of that matrix
+ * (answer_gradient.h), sent back through all layers, gives it for every channel of every product in one pass. The errors
+ * themselves are those of rounding to PROBE_BITS; error compensation turns the inputs into what is left of them to the
+ * errors, and is fitted to other rows than it is judged on here. To other widths a loss is carried by the error of a
+ * uniform quantizer. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "importer/answer_gradient.h"
+#include "importer/backward.h"
 #include "importer/calibrated.h"
 #include "quant/bit_allocation.h"
+#include "quant/blas.h"
 #include "quant/pack.h"
+#include "quant/rotate.h"
 
 enum {
     PROBE_BITS = 4,
-    PROBE_WINDOWS = 1,
+    PROBE_WINDOWS = 2,    /* that the losses are measured on; the others are for the rounding to be fitted to */
     PROBE_FIRST_ROW = 64, /* answers without context say little of how the model is used */
-    PROBE_ROW_STEP = 4,
+    PROBE_ROW_STEP = 2,
+    CHANNELS_AT_ONCE = 64, /* pieces of work: fixed, so that threads change no bit */
+    PROBE_PIECE = 64,      /* rows, likewise */
 };
-
-/* The change is sent on this many times as large, and its divergence divided by the square: so it stands above the noise
- * of int8 activations (about 0.003 nats, as much as a tensor of 4 bits makes). */
-#define PROBE_GAIN 4.0
-
-/* No linear's loss counts for less than this part of what the average linear loses for each of its weights: the small ones
- * are measured within the noise, and a linear that nothing shows is not free. */
-#define LOSS_LEAST 0.25
 
 /* Mean squared error of the best uniform quantizer of a Gaussian by width (Max 1960, table II): rotated weights are
  * nearly Gaussian. */
 static const double uniform_error[GRID_BITS_MAX] = { 0.3634, 0.1188, 0.03744, 0.01154, 0.003495, 0.001041, 0.0003035,
                                                      0.0000869 };
 
-typedef struct LinearLoss {
-    double loss;    /* nats, at PROBE_BITS */
-    double *errors; /* f64[n]: of the channels, in any unit */
-} LinearLoss;
-
 struct Sensitivity {
     uint32_t n_layers;
-    LinearLoss (*linears)[_ROLE_N]; /* [n_layers] */
+    double *(*losses)[_ROLE_N]; /* [n_layers]: f64[n] of a linear's channels, nats an answer at PROBE_BITS */
 };
 
 Sensitivity *sensitivity_free(Sensitivity *sensitivity) {
     if (!sensitivity)
         return NULL;
-    for (uint32_t i = 0; sensitivity->linears && i < sensitivity->n_layers; i++)
+    for (uint32_t i = 0; sensitivity->losses && i < sensitivity->n_layers; i++)
         for (size_t role = 0; role < _ROLE_N; role++)
-            free(sensitivity->linears[i][role].errors);
-    free(sensitivity->linears);
+            free(sensitivity->losses[i][role]);
+    free(sensitivity->losses);
     free(sensitivity);
     return NULL;
 }
 
-/* --- measuring ---------------------------------------------------------------------------------------------------- */
-
 typedef struct MeasuredLayer {
     BackendLinear *linears[_ROLE_N]; /* 8 bits */
     float *vectors[_ROLE_N];
-    float *out;               /* the probe's stream behind the layer, f32[rows][n_embd] */
-    float *changes[_ROLE_N];  /* what the linear at PROBE_BITS adds to it, likewise */
+    float *stream;           /* before the layer: f32[n_rows][n_embd] of the probe */
+    float *inputs[_ROLE_N];  /* by an operator's first linear: f32[n_rows][k], as rounding errors see them */
 } MeasuredLayer;
 
 typedef struct Measuring {
     Calibrated *calibrated;
     Sensitivity *sensitivity;
-    LayerWalk *walk;       /* all rows: the factors come from here */
-    LayerWalk *probe;      /* PROBE_WINDOWS of them */
-    size_t n_values;       /* of the probe's stream */
+    size_t n_rows;         /* of the probe: the first ones of the walk over all rows */
+    LayerWalk *walk;       /* first over all rows, then over the probe's */
     MeasuredLayer *layers; /* [n_layers] */
-    MeasuredLayer *layer;  /* at work */
-    const ImportLayer *source;
-    BackendLinear *probes[_ROLE_N]; /* of the layer at work */
-    size_t n_answers;               /* rows whose answers are compared */
-    size_t *rows;                   /* [n_answers] */
-    double *divergences;            /* likewise */
-    float *answers;                 /* f32[n_answers][n_vocab]: log-probabilities of the unchanged model */
-    float *logits;                  /* likewise, of the changed one */
-    double noise;                   /* nats: what int8 activations make of a change that is nothing */
+    float *last;           /* the probe's stream behind the last layer */
+    size_t *answers;       /* rows of the probe whose answers count */
+    size_t n_answers;
+    float *gradients[_SLOT_N]; /* f32[n_rows][width of the slot] */
+    uint32_t index;            /* of the layer at work */
 } Measuring;
 
 static void measuring_deinit(Measuring *measuring) {
-    Calibrated *calibrated = measuring->calibrated;
-
-    layer_walk_free(measuring->walk);
-    layer_walk_free(measuring->probe);
-    calibrated_linears_free(calibrated, measuring->probes);
-    for (uint32_t i = 0; measuring->layers && i < calibrated->model->hparams.n_layers; i++) {
-        calibrated_linears_free(calibrated, measuring->layers[i].linears);
+    for (uint32_t i = 0; measuring->layers && i < measuring->calibrated->model->hparams.n_layers; i++) {
+        calibrated_linears_free(measuring->calibrated, measuring->layers[i].linears);
         calibrated_vectors_free(measuring->layers[i].vectors);
-        calibrated_vectors_free(measuring->layers[i].changes);
-        free(measuring->layers[i].out);
+        calibrated_vectors_free(measuring->layers[i].inputs);
+        free(measuring->layers[i].stream);
     }
+    for (size_t slot = 0; slot < _SLOT_N; slot++)
+        free(measuring->gradients[slot]);
     free(measuring->layers);
-    free(measuring->rows);
-    free(measuring->divergences);
+    free(measuring->last);
     free(measuring->answers);
-    free(measuring->logits);
+    layer_walk_free(measuring->walk);
     sensitivity_free(measuring->sensitivity);
 }
 
@@ -108,265 +90,432 @@ static int out_of_memory(const Measuring *measuring, ErrText *err) {
                    measuring->calibrated->model->source_path);
 }
 
-/* One linear at 8 bits and at PROBE_BITS. */
-static int probe_linear(Measuring *measuring, const ImportLinear *linear, const HessianFactor *factor, ErrText *err) {
+static float *copy_of(const float *values, size_t n) {
+    float *copy = malloc(n * sizeof(*copy));
+
+    if (copy)
+        memcpy(copy, values, n * sizeof(*copy));
+    return copy;
+}
+
+/* --- forward: what errors of rounding there are ------------------------------------------------------------------- */
+
+typedef struct InputLoop {
+    const HessianFactor *factor; /* NULL: errors are not compensated */
+    float *x, *permuted;         /* f32[rows][k] */
+    size_t rows, k;
+    uint32_t rotation_block;
+} InputLoop;
+
+static void turn_inputs(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const InputLoop *loop = arg;
+    const HessianFactor *factor = loop->factor;
+
+    for (size_t first = begin * PROBE_PIECE; first < end * PROBE_PIECE && first < loop->rows; first += PROBE_PIECE) {
+        size_t n = loop->rows - first < PROBE_PIECE ? loop->rows - first : PROBE_PIECE;
+
+        for (size_t row = first; row < first + n; row++) {
+            float *x = loop->x + row * loop->k;
+
+            if (loop->rotation_block)
+                rotate_row(x, loop->k, loop->rotation_block);
+            for (size_t i = 0; factor && i < loop->k; i++)
+                loop->permuted[row * loop->k + i] = x[factor->order[i]];
+        }
+        if (factor)
+            blas_solve_lower(factor->m, loop->k, loop->permuted + first * loop->k, n, loop->k, loop->k);
+    }
+}
+
+/* The probe's inputs of a product as its rounding errors meet them. Plain: the rotated inputs x. Compensated: the error of
+ * a channel e = w - q is M^-T times the errors of the single roundings (hessian_factor()), which are independent of each
+ * other; so they meet M^-1 x. */
+static int keep_inputs(Measuring *measuring, const float *x, size_t rows, size_t k, uint32_t rotation_block,
+                       float **inputsp, ErrText *err) {
     Calibrated *calibrated = measuring->calibrated;
-    size_t n = linear->n, k = linear->k;
-    _cleanup_(freep) float *w = malloc(n * k * sizeof(*w));
-    _cleanup_(freep) float *scales = malloc(n * sizeof(*scales));
-    _cleanup_(freep) int8_t *q = malloc(n * k);
-    _cleanup_(freep) int8_t *bits = malloc(n);
-    double *errors = calloc(n, sizeof(*errors));
-    CalibratedRounding rounding = { linear, NULL, w, bits, q, scales, NULL };
-    MeasuredLayer *layer = measuring->layer;
+    /* Rounding must not have been fitted to the rows that it is judged on, where there are others. */
+    size_t held_back = measuring->n_rows < rows ? measuring->n_rows : 0;
+    _cleanup_(hessian_factor_deinit) HessianFactor factor = { 0 };
+    _cleanup_(freep) float *probe = copy_of(x, measuring->n_rows * k);
+    InputLoop loop = { .x = probe, .rows = measuring->n_rows, .k = k, .rotation_block = rotation_block };
     int r;
 
-    measuring->sensitivity->linears[linear->layer][linear->role].errors = errors;
-    if (!w || !scales || !q || !bits || !errors)
+    if (!probe)
         return out_of_memory(measuring, err);
-    r = import_read_linear(calibrated->model, linear, w, err);
-    if (r)
-        return r;
-    memset(bits, GRID_BITS_MAX, n);
-    r = calibrated_round(calibrated, &rounding, err);
-    if (!r)
-        r = calibrated_linear_new(calibrated, &layer->linears[linear->role], linear, q, scales, layer->vectors, err);
-    if (r)
-        return r;
-    memset(bits, PROBE_BITS, n);
-    rounding.factor = factor;
-    rounding.errors = errors;
-    r = calibrated_round(calibrated, &rounding, err);
+    if (calibrated->model->options->recipe.compensate) {
+        r = calibrated_factor(calibrated, &factor, x + held_back * k, rows - held_back, k, rotation_block, err);
+        if (r)
+            return r;
+        loop.factor = &factor;
+        loop.permuted = *inputsp = malloc(measuring->n_rows * k * sizeof(**inputsp));
+        if (!*inputsp)
+            return out_of_memory(measuring, err);
+    }
+    worker_pool_run(calibrated->model->pool, turn_inputs, &loop, (loop.rows + PROBE_PIECE - 1) / PROBE_PIECE, 1);
+    if (!loop.factor)
+        *inputsp = steal(&probe);
+    return 0;
+}
+
+typedef struct ProbeRows {
+    const QuantRecipe *recipe;
+    size_t k;
+    int8_t *q;       /* [n][k] at 8 bits */
+    float *scales;   /* [n] */
+    int8_t *probed;  /* [n_threads][k] at PROBE_BITS */
+    double *errors;  /* [n]: mean square of a weight's error there */
+} ProbeRows;
+
+static bool probe_row(void *arg, size_t row, float *w, unsigned int worker) {
+    const ProbeRows *rows = arg;
+    int8_t *q = rows->probed + worker * rows->k;
+    double sum = 0;
+    float scale;
+
+    if (!import_round_row(rows->recipe, w, rows->k, PROBE_BITS, q, &scale))
+        return false;
+    for (size_t i = 0; i < rows->k; i++) {
+        double error = (double)w[i] - (double)q[i] * (double)scale;
+
+        sum += error * error;
+    }
+    rows->errors[row] = sum / (double)rows->k;
+    return import_round_row(rows->recipe, w, rows->k, GRID_BITS_MAX, rows->q + row * rows->k, &rows->scales[row]);
+}
+
+/* A linear at 8 bits, and the errors of its channels at PROBE_BITS. */
+static int probe_linear(Measuring *measuring, const ImportLinear *linear, BackendLinear **linearp, ErrText *err) {
+    Calibrated *calibrated = measuring->calibrated;
+    const ImportModel *model = calibrated->model;
+    _cleanup_(freep) int8_t *q = malloc(linear->n * linear->k);
+    _cleanup_(freep) float *scales = malloc(linear->n * sizeof(*scales));
+    _cleanup_(freep) int8_t *probed = malloc(worker_pool_n_threads(model->pool) * linear->k);
+    double *errors = calloc(linear->n, sizeof(*errors));
+    ProbeRows rows = { &model->options->recipe, linear->k, q, scales, probed, errors };
+    int r;
+
+    measuring->sensitivity->losses[linear->layer][linear->role] = errors;
+    if (!q || !scales || !probed || !errors)
+        return out_of_memory(measuring, err);
+    r = import_each_row(model, linear, 0, linear->n, probe_row, &rows, err);
     return r ? r
-             : calibrated_linear_new(calibrated, &measuring->probes[linear->role], linear, q, scales, layer->vectors,
-                                     err);
+             : calibrated_linear_new(calibrated, linearp, linear, q, scales,
+                                     measuring->layers[measuring->index].vectors, err);
 }
 
 static int probe_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
                     ErrText *err) {
     Measuring *measuring = arg;
-    Calibrated *calibrated = measuring->calibrated;
-    _cleanup_(hessian_factor_deinit) HessianFactor factor = { 0 };
-    /* The rows that the losses are measured on: rounding must not have been fitted to them. */
-    size_t held_back = calibrated->n_windows > PROBE_WINDOWS ? PROBE_WINDOWS * CALIBRATION_WINDOW_TOKENS : 0;
+    const ImportModel *model = measuring->calibrated->model;
+    const ImportLayer *layer = &model->layers[1 + measuring->index];
     int r;
 
-    if (import_is_cancelled(calibrated->model))
-        return calibrated_cancelled(calibrated, err);
-    r = calibrated_factor(calibrated, &factor, x + held_back * k, rows - held_back, k,
-                          calibrated_linear_of(measuring->source, op->w[0])->rotation_block, err);
+    if (import_is_cancelled(model))
+        return calibrated_cancelled(measuring->calibrated, err);
+    r = keep_inputs(measuring, x, rows, k, calibrated_linear_of(layer, op->w[0])->rotation_block,
+                    &measuring->layers[measuring->index].inputs[op->w[0]], err);
     for (size_t i = 0; i < op->n && !r; i++)
-        r = probe_linear(measuring, calibrated_linear_of(measuring->source, op->w[i]), &factor, err);
+        r = probe_linear(measuring, calibrated_linear_of(layer, op->w[i]), &linears[op->w[i]], err);
     return r;
 }
 
-/* The changes that the probes make to the layer's output, one linear at a time. */
-static int measure_changes(Measuring *measuring, uint32_t index, ErrText *err) {
-    size_t len_bytes = measuring->n_values * sizeof(float);
-    _cleanup_(freep) float *in = malloc(len_bytes);
-    float *stream = layer_walk_stream(measuring->probe);
-    MeasuredLayer *layer = measuring->layer;
+static int forward(Measuring *measuring, ErrText *err) {
+    Calibrated *calibrated = measuring->calibrated;
+    const ImportModel *model = calibrated->model;
+    size_t n_values = measuring->n_rows * model->hparams.n_embd;
     int r;
 
-    layer->out = malloc(len_bytes);
-    if (!in || !layer->out)
-        return out_of_memory(measuring, err);
-    memcpy(in, stream, len_bytes);
-    r = layer_walk_layer(measuring->probe, index, layer->linears, layer->vectors, NULL, NULL, err);
-    if (r)
-        return r;
-    memcpy(layer->out, stream, len_bytes);
-    for (size_t role = 0; role < _ROLE_N; role++) {
-        BackendLinear *linear = layer->linears[role];
-        float *change;
+    for (uint32_t i = 0; i < model->hparams.n_layers; i++) {
+        MeasuredLayer *layer = &measuring->layers[i];
 
-        if (!linear)
-            continue;
-        change = layer->changes[role] = malloc(len_bytes);
-        if (!change)
+        measuring->index = i;
+        layer->stream = copy_of(layer_walk_stream(measuring->walk), n_values);
+        if (!layer->stream)
             return out_of_memory(measuring, err);
-        layer->linears[role] = measuring->probes[role];
-        memcpy(stream, in, len_bytes);
-        r = layer_walk_layer(measuring->probe, index, layer->linears, layer->vectors, NULL, NULL, err);
-        layer->linears[role] = linear;
+        r = calibrated_vectors_read(calibrated, &model->layers[1 + i], layer->vectors, err);
+        if (!r)
+            r = layer_walk_layer(measuring->walk, i, layer->linears, layer->vectors, probe_op, measuring, err);
         if (r)
             return r;
-        for (size_t i = 0; i < measuring->n_values; i++)
-            change[i] = stream[i] - layer->out[i];
+        import_report_part(model, 0.6 * (double)(i + 1) / (double)model->hparams.n_layers);
     }
-    memcpy(stream, layer->out, len_bytes);
-    return 0;
+    measuring->last = copy_of(layer_walk_stream(measuring->walk), n_values);
+    return measuring->last ? 0 : out_of_memory(measuring, err);
 }
 
-static int measure_layer(Measuring *measuring, uint32_t index, ErrText *err) {
-    Calibrated *calibrated = measuring->calibrated;
-    int r;
+/* --- backward: what they do to the answers ------------------------------------------------------------------------ */
 
-    measuring->layer = &measuring->layers[index];
-    measuring->source = &calibrated->model->layers[1 + index];
-    r = calibrated_vectors_read(calibrated, measuring->source, measuring->layer->vectors, err);
-    if (!r)
-        r = layer_walk_layer(measuring->walk, index, measuring->layer->linears, measuring->layer->vectors, probe_op,
-                             measuring, err);
-    if (!r)
-        r = measure_changes(measuring, index, err);
-    calibrated_linears_free(calibrated, measuring->probes);
+typedef struct FisherLoop {
+    const float *d; /* f32[rows][n]: gradient of the product's output */
+    const float *x; /* f32[rows][k]: inputs as errors meet them */
+    size_t rows, n, k;
+    float *scratch; /* f32[n_threads][CHANNELS_AT_ONCE][k] */
+    double factor;
+    double *losses; /* [n]: comes with the mean square of a weight's error */
+} FisherLoop;
+
+/* Independent errors of variance v in a channel's weights change the answers by half v times the square of the gradient
+ * by those weights. */
+static void add_losses(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const FisherLoop *loop = arg;
+    float *gradient = loop->scratch + worker * CHANNELS_AT_ONCE * loop->k;
+
+    for (size_t first = begin * CHANNELS_AT_ONCE; first < end * CHANNELS_AT_ONCE && first < loop->n;
+         first += CHANNELS_AT_ONCE) {
+        size_t n = loop->n - first < CHANNELS_AT_ONCE ? loop->n - first : CHANNELS_AT_ONCE;
+
+        blas_product(&(BlasProduct){
+            .m = n,
+            .n = loop->k,
+            .k = loop->rows,
+            .transpose_a = true,
+            .alpha = 1,
+            .a = loop->d + first,
+            .b = loop->x,
+            .c = gradient,
+            .a_stride = loop->n,
+            .b_stride = loop->k,
+            .c_stride = loop->k,
+        });
+        for (size_t c = 0; c < n; c++) {
+            double square = 0;
+
+            for (size_t i = 0; i < loop->k; i++)
+                square += (double)gradient[c * loop->k + i] * (double)gradient[c * loop->k + i];
+            loop->losses[first + c] *= square * loop->factor;
+        }
+    }
+}
+
+static int backward_product(Measuring *measuring, const ArchOp *op, ErrText *err) {
+    Calibrated *calibrated = measuring->calibrated;
+    const ImportModel *model = calibrated->model;
+    const ImportLayer *layer = &model->layers[1 + measuring->index];
+    const ImportLinear *first = calibrated_linear_of(layer, op->w[0]);
+    const size_t k = first->k;
+    float *d_x = measuring->gradients[op->in], *w[OP_WEIGHTS_MAX] = { 0 };
+    _cleanup_(freep) float *scratch =
+        malloc(worker_pool_n_threads(model->pool) * CHANNELS_AT_ONCE * k * sizeof(*scratch));
+    int r = scratch ? calibrated_read(calibrated, layer, op, w, err) : out_of_memory(measuring, err);
+
+    memset(d_x, 0, measuring->n_rows * k * sizeof(*d_x));
+    for (size_t i = 0; i < op->n && !r; i++) {
+        FisherLoop loop = {
+            .d = measuring->gradients[op->out[i]],
+            .x = measuring->layers[measuring->index].inputs[op->w[0]],
+            .rows = measuring->n_rows,
+            .n = calibrated_linear_of(layer, op->w[i])->n,
+            .k = k,
+            .scratch = scratch,
+            .factor = 0.5 / (double)measuring->n_answers,
+            .losses = measuring->sensitivity->losses[measuring->index][op->w[i]],
+        };
+
+        worker_pool_run(model->pool, add_losses, &loop, (loop.n + CHANNELS_AT_ONCE - 1) / CHANNELS_AT_ONCE, 1);
+        backward_linear(loop.d, w[i], loop.rows, loop.n, k, d_x, model->pool);
+    }
+    for (size_t row = 0; row < measuring->n_rows && first->rotation_block; row++)
+        rotate_row(d_x + row * k, k, first->rotation_block);
+    for (size_t i = 0; i < op->n; i++)
+        free(w[i]);
     return r;
 }
 
-/* Logits of an answer become log-probabilities. */
-static void log_softmax(float *logits, size_t n) {
-    double sum = 0;
-    float largest = logits[0];
-
-    for (size_t i = 1; i < n; i++)
-        largest = logits[i] > largest ? logits[i] : largest;
+static void add_to(float *to, const float *values, size_t n) {
     for (size_t i = 0; i < n; i++)
-        sum += exp((double)(logits[i] - largest));
-    for (size_t i = 0; i < n; i++)
-        logits[i] -= largest + (float)log(sum);
+        to[i] += values[i];
 }
 
-/* Log-probabilities of the probe's answers into f32[n_answers][n_vocab]; those of the unchanged model stay as they are. */
-typedef struct AnswerLoop {
-    float *answers;
-    const float *expected; /* NULL: nothing to compare with */
-    size_t n_vocab;
-    double *divergences; /* [n_answers] */
-} AnswerLoop;
-
-static void compare_answers(void *arg, size_t begin, size_t end, unsigned int worker) {
-    const AnswerLoop *loop = arg;
-
-    for (size_t i = begin; i < end; i++) {
-        float *answer = loop->answers + i * loop->n_vocab;
-        double sum = 0;
-
-        log_softmax(answer, loop->n_vocab);
-        if (!loop->expected)
-            continue;
-        for (size_t v = 0; v < loop->n_vocab; v++) {
-            float expected = loop->expected[i * loop->n_vocab + v];
-
-            sum += exp((double)expected) * (double)(expected - answer[v]);
-        }
-        loop->divergences[i] = sum;
-    }
-}
-
-/* The answers of the probe, whose stream stands behind layer `index` and is carried through the others. *meanp: their
- * mean divergence from `expected`, 0 when that is NULL. */
-static int answer(Measuring *measuring, uint32_t index, float *answers, const float *expected, double *meanp,
-                  ErrText *err) {
-    Calibrated *calibrated = measuring->calibrated;
-    const Hparams *hparams = &calibrated->model->hparams;
-    AnswerLoop loop = { answers, expected, hparams->n_vocab, measuring->divergences };
-    double sum = 0;
+/* One operator: saved[] is what its slots held before it. */
+static int backward_op(Measuring *measuring, const ArchOp *op, float *const *saved, ErrText *err) {
+    const ImportModel *model = measuring->calibrated->model;
+    const Hparams *hparams = &model->hparams;
+    float *const *vectors = measuring->layers[measuring->index].vectors, **d = measuring->gradients;
+    const RopeRows *rope = layer_walk_rope(measuring->walk, measuring->index);
+    const size_t rows = measuring->n_rows, width = layer_slot_width(hparams, op->in),
+                 n_windows = rows / CALIBRATION_WINDOW_TOKENS;
+    float *out = d[op->out[0]];
     int r = 0;
 
-    for (uint32_t i = index + 1; i < hparams->n_layers && !r; i++)
-        r = layer_walk_layer(measuring->probe, i, measuring->layers[i].linears, measuring->layers[i].vectors, NULL,
-                             NULL, err);
-    if (!r)
-        r = layer_walk_logits(measuring->probe, calibrated->outside[ROLE_OUTPUT_NORM], calibrated->head,
-                              measuring->rows, measuring->n_answers, answers, err);
-    if (r)
-        return r;
-    worker_pool_run(calibrated->model->pool, compare_answers, &loop, measuring->n_answers, 1);
-    for (size_t i = 0; expected && i < measuring->n_answers; i++)
-        sum += loop.divergences[i];
-    *meanp = sum / (double)measuring->n_answers;
-    return 0;
+    switch (op->kind) {
+    case OP_NORM:
+        backward_norm(saved[op->in], vectors[op->w[0]], hparams->norm_eps, rows, width, out, model->pool);
+        if (op->in != op->out[0])
+            add_to(d[op->in], out, rows * width);
+        break;
+    case OP_HEAD_NORM:
+        backward_norm(saved[op->in], vectors[op->w[0]], hparams->norm_eps, rows * (width / hparams->head_size),
+                      hparams->head_size, out, model->pool);
+        break;
+    case OP_LINEAR:
+        return backward_product(measuring, op, err);
+    case OP_ROPE:
+        for (size_t i = 0; i < n_windows; i++)
+            backward_rope(out + i * CALIBRATION_WINDOW_TOKENS * width, rope->cos, rope->sin, CALIBRATION_WINDOW_TOKENS,
+                          width / hparams->head_size, hparams->head_size, hparams->n_rot,
+                          hparams->arch->rope == ROPE_NEOX);
+        break;
+    case OP_ATTENTION:
+        r = backward_attention(
+            &(BackwardAttention){
+                .q = saved[SLOT_Q],
+                .k = saved[SLOT_K],
+                .v = saved[SLOT_V],
+                .d_q = d[SLOT_Q],
+                .d_k = d[SLOT_K],
+                .d_v = d[SLOT_V],
+                .n_windows = n_windows,
+                .window = CALIBRATION_WINDOW_TOKENS,
+                .n_heads = hparams->n_heads,
+                .n_kv_heads = hparams->n_kv_heads,
+                .head_size = hparams->head_size,
+                .sees = hparams_layer_is_local(hparams, measuring->index) ? hparams->window : 0,
+                .scale = hparams->attention_scale,
+            },
+            model->pool);
+        break;
+    case OP_GATED:
+        backward_gated(saved[SLOT_GATE], saved[SLOT_UP], rows * width, hparams->arch->activation == ACTIVATION_GELU,
+                       d[SLOT_GATE], d[SLOT_UP], model->pool);
+        break;
+    case OP_ADD:
+        memcpy(d[op->in], d[SLOT_X], rows * width * sizeof(float));
+        break;
+    }
+    return r ? out_of_memory(measuring, err) : 0;
 }
 
-static int divergence_of_change(Measuring *measuring, uint32_t index, const float *change, double gain,
-                                double *divergencep, ErrText *err) {
-    const float *out = measuring->layers[index].out;
-    float *stream = layer_walk_stream(measuring->probe);
+/* What the way back needs of an operator's slots. */
+static int save_slots(Measuring *measuring, const ArchOp *op, float **saved, ErrText *err) {
+    static const Slot attention[] = { SLOT_Q, SLOT_K, SLOT_V }, gated[] = { SLOT_GATE, SLOT_UP };
+    const bool is_norm = op->kind == OP_NORM || op->kind == OP_HEAD_NORM;
+    const Slot *slots = op->kind == OP_ATTENTION ? attention : op->kind == OP_GATED ? gated : &op->in;
+    size_t n = op->kind == OP_ATTENTION ? ARRAY_LEN(attention) : op->kind == OP_GATED ? ARRAY_LEN(gated) : is_norm;
 
-    for (size_t i = 0; i < measuring->n_values; i++)
-        stream[i] = out[i] + (float)gain * change[i];
-    return answer(measuring, index, measuring->logits, measuring->answers, divergencep, err);
-}
-
-static int measure_losses(Measuring *measuring, ErrText *err) {
-    const ImportModel *model = measuring->calibrated->model;
-    const MeasuredLayer *layers = measuring->layers;
-    size_t n_done = 0;
-    double mean;
-    int r;
-
-    r = answer(measuring, model->hparams.n_layers - 1, measuring->answers, NULL, &mean, err);
-    for (size_t role = 0; role < _ROLE_N && measuring->noise <= 0 && !r; role++)
-        if (layers[0].changes[role])
-            r = divergence_of_change(measuring, 0, layers[0].changes[role], 1e-3, &measuring->noise, err);
-    if (r)
-        return r;
-    for (uint32_t i = 0; i < model->hparams.n_layers; i++) {
-        for (size_t role = 0; role < _ROLE_N; role++) {
-            double loss;
-
-            if (!layers[i].changes[role])
-                continue;
-            if (import_is_cancelled(model))
-                return calibrated_cancelled(measuring->calibrated, err);
-            r = divergence_of_change(measuring, i, layers[i].changes[role], PROBE_GAIN, &loss, err);
-            if (r)
-                return r;
-            loss = fmax(loss - measuring->noise, 0);
-            measuring->sensitivity->linears[i][role].loss = loss / (PROBE_GAIN * PROBE_GAIN);
-        }
-        import_report_part(model, 0.6 + 0.4 * (double)++n_done / (double)model->hparams.n_layers);
+    for (size_t i = 0; i < n; i++) {
+        saved[slots[i]] =
+            copy_of(layer_walk_slot(measuring->walk, slots[i]),
+                    measuring->n_rows * layer_slot_width(&measuring->calibrated->model->hparams, slots[i]));
+        if (!saved[slots[i]])
+            return out_of_memory(measuring, err);
     }
     return 0;
+}
+
+/* The layer forward once more, and back. */
+static int backward_layer(Measuring *measuring, float *(*saved)[_SLOT_N], ErrText *err) {
+    const Hparams *hparams = &measuring->calibrated->model->hparams;
+    const Arch *arch = hparams->arch;
+    MeasuredLayer *layer = &measuring->layers[measuring->index];
+    int r = 0;
+
+    memcpy(layer_walk_stream(measuring->walk), layer->stream, measuring->n_rows * hparams->n_embd * sizeof(float));
+    for (size_t i = 0; i < arch->n_ops && !r; i++) {
+        r = save_slots(measuring, &arch->ops[i], saved[i], err);
+        if (!r)
+            r = layer_walk_op(measuring->walk, measuring->index, &arch->ops[i], layer->linears, layer->vectors, err);
+    }
+    for (size_t i = arch->n_ops; i-- > 0 && !r;)
+        r = backward_op(measuring, &arch->ops[i], saved[i], err);
+    return r;
+}
+
+static int backward(Measuring *measuring, ErrText *err) {
+    Calibrated *calibrated = measuring->calibrated;
+    const Hparams *hparams = &calibrated->model->hparams;
+    const size_t n_ops = hparams->arch->n_ops;
+    int r;
+
+    measuring->walk = layer_walk_free(measuring->walk);
+    r = calibrated_walk_new(calibrated, &measuring->walk, measuring->n_rows / CALIBRATION_WINDOW_TOKENS, err);
+    if (r)
+        return r;
+    for (size_t slot = 0; slot < _SLOT_N; slot++) {
+        measuring->gradients[slot] =
+            malloc(measuring->n_rows * layer_slot_width(hparams, (Slot)slot) * sizeof(float));
+        if (!measuring->gradients[slot])
+            return out_of_memory(measuring, err);
+    }
+    memcpy(layer_walk_stream(measuring->walk), measuring->last, measuring->n_rows * hparams->n_embd * sizeof(float));
+    r = answer_gradient(calibrated, measuring->walk, measuring->answers, measuring->n_answers,
+                        measuring->gradients[SLOT_X], err);
+    for (uint32_t i = hparams->n_layers; i-- > 0 && !r;) {
+        float *(*saved)[_SLOT_N] = calloc(n_ops, sizeof(*saved));
+
+        if (import_is_cancelled(calibrated->model))
+            r = calibrated_cancelled(calibrated, err);
+        else if (!saved)
+            r = out_of_memory(measuring, err);
+        measuring->index = i;
+        if (!r)
+            r = backward_layer(measuring, saved, err);
+        for (size_t op = 0; saved && op < n_ops; op++)
+            for (size_t slot = 0; slot < _SLOT_N; slot++)
+                free(saved[op][slot]);
+        free(saved);
+        import_report_part(calibrated->model, 1 - 0.4 * (double)i / (double)hparams->n_layers);
+    }
+    return r;
+}
+
+/* The walk over all rows: the probe's windows first, taken from all over the text. */
+static int walk_all(Measuring *measuring, ErrText *err) {
+    Calibrated *calibrated = measuring->calibrated;
+    const size_t n = calibrated->n_windows, n_probe = n > PROBE_WINDOWS ? PROBE_WINDOWS : n,
+                 len = CALIBRATION_WINDOW_TOKENS;
+    _cleanup_(freep) uint32_t *tokens = malloc(n * len * sizeof(*tokens));
+    size_t n_first = 0, n_last = n_probe;
+    int r;
+
+    if (!tokens)
+        return out_of_memory(measuring, err);
+    for (size_t i = 0; i < n; i++) {
+        bool probed = n_first < n_probe && i >= (2 * n_first + 1) * n / (2 * n_probe);
+
+        memcpy(tokens + (probed ? n_first++ : n_last++) * len, calibrated->tokens + i * len, len * sizeof(*tokens));
+    }
+    measuring->n_rows = n_probe * len;
+    r = calibrated_walk_new(calibrated, &measuring->walk, n, err);
+    if (!r)
+        layer_walk_embed(measuring->walk, calibrated->embedding, tokens);
+    return r;
 }
 
 static int measuring_init(Measuring *measuring, ErrText *err) {
-    Calibrated *calibrated = measuring->calibrated;
-    const Hparams *hparams = &calibrated->model->hparams;
-    size_t most = (size_t)PROBE_WINDOWS * CALIBRATION_WINDOW_TOKENS;
-    int r;
+    uint32_t n_layers = measuring->calibrated->model->hparams.n_layers;
+    int r = walk_all(measuring, err);
 
-    measuring->n_values = (size_t)PROBE_WINDOWS * CALIBRATION_WINDOW_TOKENS * hparams->n_embd;
-    measuring->rows = calloc(most, sizeof(*measuring->rows));
-    measuring->divergences = calloc(most, sizeof(*measuring->divergences));
-    for (size_t row = 0; measuring->rows && row < most; row++)
-        if (row % CALIBRATION_WINDOW_TOKENS >= PROBE_FIRST_ROW && row % PROBE_ROW_STEP == 0)
-            measuring->rows[measuring->n_answers++] = row;
-    measuring->answers = malloc(measuring->n_answers * hparams->n_vocab * sizeof(float));
-    measuring->logits = malloc(measuring->n_answers * hparams->n_vocab * sizeof(float));
-    measuring->layers = calloc(hparams->n_layers, sizeof(*measuring->layers));
+    if (r)
+        return r;
+    measuring->layers = calloc(n_layers, sizeof(*measuring->layers));
+    measuring->answers = calloc(measuring->n_rows, sizeof(*measuring->answers));
     measuring->sensitivity = calloc(1, sizeof(*measuring->sensitivity));
-    if (!measuring->rows || !measuring->divergences || !measuring->answers || !measuring->logits || !measuring->layers || !measuring->sensitivity)
+    if (!measuring->layers || !measuring->answers || !measuring->sensitivity)
         return out_of_memory(measuring, err);
-    measuring->sensitivity->n_layers = hparams->n_layers;
-    measuring->sensitivity->linears = calloc(hparams->n_layers, sizeof(*measuring->sensitivity->linears));
-    if (!measuring->sensitivity->linears)
-        return out_of_memory(measuring, err);
-    /* The device keeps room for the walk that was made last: that is the larger one. */
-    r = calibrated_walk_new(calibrated, &measuring->probe, PROBE_WINDOWS, err);
-    return r ? r : calibrated_walk_new(calibrated, &measuring->walk, calibrated->n_windows, err);
+    for (size_t row = 0; row < measuring->n_rows; row++)
+        if (row % CALIBRATION_WINDOW_TOKENS >= PROBE_FIRST_ROW && row % PROBE_ROW_STEP == 0)
+            measuring->answers[measuring->n_answers++] = row;
+    measuring->sensitivity->n_layers = n_layers;
+    measuring->sensitivity->losses = calloc(n_layers, sizeof(*measuring->sensitivity->losses));
+    return measuring->sensitivity->losses ? 0 : out_of_memory(measuring, err);
 }
 
 /**
- * sensitivity_measure() - the loss of every linear of the layers
+ * sensitivity_measure() - the loss of every channel of the layers' linears
  *
- * Time: one pass of compensated rounding and, for every linear, half a forward pass of PROBE_WINDOWS. Memory: the model at
- * 8 bits, the rows of the calibration, and a change for every linear, f32[512][n_embd].
+ * Time: a factor for every input, two forward passes of the calibration rows and one backward of PROBE_WINDOWS of them.
+ * Memory: the model at 8 bits, the rows of the calibration, the probe's inputs of all products.
  * Return: 0, IMPORT_E_CORRUPT, IMPORT_E_CANCELLED, IMPORT_E_CHANGED, -errno.
  */
 int sensitivity_measure(Sensitivity **sensitivityp, Calibrated *calibrated, ErrText *err) {
     _cleanup_(measuring_deinit) Measuring measuring = { .calibrated = calibrated };
-    uint32_t n_layers = calibrated->model->hparams.n_layers;
     int r;
 
     r = measuring_init(&measuring, err);
-    for (uint32_t i = 0; i < n_layers && !r; i++) {
-        r = measure_layer(&measuring, i, err);
-        import_report_part(calibrated->model, 0.6 * (double)(i + 1) / (double)n_layers);
-    }
     if (!r)
-        r = measure_losses(&measuring, err);
+        r = forward(&measuring, err);
+    if (!r)
+        r = backward(&measuring, err);
     if (r)
         return r;
     *sensitivityp = steal(&measuring.sensitivity);
@@ -375,6 +524,7 @@ int sensitivity_measure(Sensitivity **sensitivityp, Calibrated *calibrated, ErrT
 
 /* --- allocating --------------------------------------------------------------------------------------------------- */
 
+/* Channels of one linear that get one width: 16, as the packed layout stores them, of like losses. */
 typedef struct Groups {
     BitGroup *groups;
     int8_t *bits;
@@ -386,45 +536,73 @@ static void groups_deinit(Groups *groups) {
     free(groups->bits);
 }
 
-static double mean_loss(const Sensitivity *sensitivity, const ImportModel *model) {
-    double loss = 0, weights = 0;
+typedef struct ByLoss {
+    double loss;
+    size_t channel;
+} ByLoss;
 
-    for (uint32_t i = 0; i < sensitivity->n_layers; i++)
-        for (size_t j = 0; j < model->layers[1 + i].n_linears; j++) {
-            const ImportLinear *linear = &model->layers[1 + i].linears[j];
+static int falling(const void *a, const void *b) {
+    const ByLoss *x = a, *y = b;
 
-            loss += sensitivity->linears[i][linear->role].loss;
-            weights += (double)linear->n * (double)linear->k;
-        }
-    return fmax(loss, 1e-9) / weights;
-}
-
-static double sum_of(const double *values, size_t n) {
-    double sum = 0;
-
-    for (size_t i = 0; i < n; i++)
-        sum += values[i];
-    return sum;
+    if (x->loss != y->loss)
+        return x->loss > y->loss ? -1 : 1;
+    return x->channel < y->channel ? -1 : x->channel > y->channel;
 }
 
 static size_t n_blocks(const ImportLinear *linear) {
     return (linear->n + PACK_BLOCK_CHANNELS - 1) / PACK_BLOCK_CHANNELS;
 }
 
-/* One group for each block of 16 channels, as the packed layout stores them with one width. */
-static void add_groups(Groups *groups, const ImportLinear *linear, const LinearLoss *linear_loss, double least) {
-    double total = sum_of(linear_loss->errors, linear->n);
-    double loss = fmax(linear_loss->loss, least * (double)linear->n * (double)linear->k);
+/* Channels of a linear by falling loss, the caller's to free. */
+static ByLoss *channels_by_loss(const Sensitivity *sensitivity, const ImportLinear *linear) {
+    const double *losses = sensitivity->losses[linear->layer][linear->role];
+    ByLoss *channels = malloc(linear->n * sizeof(*channels));
 
+    for (size_t i = 0; channels && i < linear->n; i++)
+        channels[i] = (ByLoss){ losses[i], i };
+    if (channels)
+        qsort(channels, linear->n, sizeof(*channels), falling);
+    return channels;
+}
+
+typedef int LinearFn(Groups *groups, const ImportLinear *linear, const ByLoss *channels);
+
+static int add_groups(Groups *groups, const ImportLinear *linear, const ByLoss *channels) {
     for (size_t first = 0; first < linear->n; first += PACK_BLOCK_CHANNELS) {
         size_t n = linear->n - first < PACK_BLOCK_CHANNELS ? linear->n - first : PACK_BLOCK_CHANNELS;
-        double part = total > 0 ? sum_of(linear_loss->errors + first, n) / total : (double)n / (double)linear->n;
         BitGroup *group = &groups->groups[groups->n++];
+        double loss = 0;
 
+        for (size_t i = first; i < first + n; i++)
+            loss += channels[i].loss;
         group->n_weights = (uint64_t)n * linear->k;
         for (int bits = GRID_BITS_MIN; bits <= GRID_BITS_MAX; bits++)
-            group->error[bits - 1] = loss * part * uniform_error[bits - 1] / uniform_error[PROBE_BITS - 1];
+            group->error[bits - 1] = loss * uniform_error[bits - 1] / uniform_error[PROBE_BITS - 1];
     }
+    return 0;
+}
+
+static int take_bits(Groups *groups, const ImportLinear *linear, const ByLoss *channels) {
+    for (size_t i = 0; i < linear->n; i++)
+        linear->bits[channels[i].channel] = groups->bits[groups->n + i / PACK_BLOCK_CHANNELS];
+    groups->n += n_blocks(linear);
+    return 0;
+}
+
+static int each_linear(const Sensitivity *sensitivity, const ImportModel *model, Groups *groups, LinearFn *fn,
+                       ErrText *err) {
+    groups->n = 0;
+    for (uint32_t i = 0; i < sensitivity->n_layers; i++)
+        for (size_t j = 0; j < model->layers[1 + i].n_linears; j++) {
+            const ImportLinear *linear = &model->layers[1 + i].linears[j];
+            _cleanup_(freep) ByLoss *channels = channels_by_loss(sensitivity, linear);
+
+            if (!channels)
+                return err_set(err, -ENOMEM, "%s: out of memory for the widths of tensor '%s'", model->source_path,
+                               linear->source->name);
+            (void)fn(groups, linear, channels);
+        }
+    return 0;
 }
 
 static int max_int(int a, int b) {
@@ -432,14 +610,13 @@ static int max_int(int a, int b) {
 }
 
 /**
- * sensitivity_allocate() - widths of all blocks of 16 channels, for one budget over the whole model
+ * sensitivity_allocate() - widths of all channels, for one budget over the whole model
  *
  * Return: 0, -EINVAL, -ENOMEM.
  */
 int sensitivity_allocate(const Sensitivity *sensitivity, const Calibrated *calibrated, double average_bits,
                          ErrText *err) {
     const ImportModel *model = calibrated->model;
-    double least = LOSS_LEAST * mean_loss(sensitivity, model);
     _cleanup_(groups_deinit) Groups groups = { 0 };
     size_t n = 0;
     int r;
@@ -451,26 +628,14 @@ int sensitivity_allocate(const Sensitivity *sensitivity, const Calibrated *calib
     groups.bits = malloc(n);
     if (!groups.groups || !groups.bits)
         return err_set(err, -ENOMEM, "%s: out of memory for the widths of %zu blocks", model->source_path, n);
-    for (uint32_t i = 0; i < sensitivity->n_layers; i++)
-        for (size_t j = 0; j < model->layers[1 + i].n_linears; j++) {
-            const ImportLinear *linear = &model->layers[1 + i].linears[j];
-
-            add_groups(&groups, linear, &sensitivity->linears[i][linear->role], least);
-        }
+    r = each_linear(sensitivity, model, &groups, add_groups, err);
+    if (r)
+        return r;
     /* More than a bit below the average a loss is no longer small, and squares no longer say what happens. */
     r = bit_allocation_model(groups.groups, n, average_bits, max_int(GRID_BITS_MIN, (int)average_bits - 1),
                              GRID_BITS_MAX, groups.bits);
     if (r)
         return err_set(err, r, "%s: the measured losses allow no allocation of %.3g bits", model->source_path,
                        average_bits);
-    n = 0;
-    for (uint32_t i = 0; i < sensitivity->n_layers; i++)
-        for (size_t j = 0; j < model->layers[1 + i].n_linears; j++) {
-            const ImportLinear *linear = &model->layers[1 + i].linears[j];
-
-            for (size_t c = 0; c < linear->n; c++)
-                linear->bits[c] = groups.bits[n + c / PACK_BLOCK_CHANNELS];
-            n += n_blocks(linear);
-        }
-    return 0;
+    return each_linear(sensitivity, model, &groups, take_bits, err);
 }

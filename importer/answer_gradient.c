@@ -112,8 +112,8 @@ static void gather_rows(float *to, const float *from, const size_t *rows, size_t
 /**
  * answer_gradient() - the gradient of a random direction of every answer, at the stream behind the last layer
  *
- * Signs of different answers are independent, so that the square of what comes out, summed over answers that a weight has
- * a part in, is on the average the sum of the squares. Memory: 128 answers, and 4096 rows of the head in float.
+ * Signs of different answers are independent, so that the square of what comes out, summed over answers that a weight
+ * has a part in, is on the average the sum of the squares. Memory: 128 answers, and 4096 rows of the head in float.
  *
  * Return: 0, IMPORT_E_CORRUPT, IMPORT_E_CANCELLED, IMPORT_E_CHANGED, -errno.
  */

@@ -4,8 +4,8 @@
 
 #include "importer/calibrated.h"
 
-/* d_stream f32[n_rows of the walk][n_embd]: written; zero but for rows[n], whose answers are compared. The stream of the
- * walk stands behind the last layer. */
+/* d_stream f32[n_rows of the walk][n_embd]: written; zero but for rows[n], whose answers are compared. The stream of
+ * the walk stands behind the last layer. */
 int answer_gradient(Calibrated *calibrated, LayerWalk *walk, const size_t *rows, size_t n, float *d_stream,
                     ErrText *err);
 

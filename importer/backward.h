@@ -1,6 +1,6 @@
-/* Gradients through the operators of a layer (engine/layer_ops.h), in float32: from that of an operator's output to those
- * of its inputs. What rounds to integers on the way counts as the identity. Products are OpenBLAS's, in pieces that do
- * not depend on the number of threads: blas_load() comes first. */
+/* Gradients through the operators of a layer (engine/layer_ops.h), in float32: from that of an operator's output to
+ * those of its inputs. What rounds to integers on the way counts as the identity. Products are OpenBLAS's, in pieces
+ * that do not depend on the number of threads: blas_load() comes first. */
 #ifndef COORDGEN_IMPORTER_BACKWARD_H
 #define COORDGEN_IMPORTER_BACKWARD_H
 
@@ -11,7 +11,8 @@
 
 /* y = RMSNorm(x) * w by rows of n: dy f32[rows][n] becomes dx. */
 void backward_norm(const float *x, const float *w, float eps, size_t rows, size_t n, float *dy, WorkerPool *pool);
-/* Rotary positions on the heads of every row: d f32[rows][n_heads * head_size] in place; cos, sin f32[rows][n_rot / 2]. */
+/* Rotary positions on the heads of every row: d f32[rows][n_heads * head_size] in place; cos, sin f32[rows][n_rot /
+ * 2]. */
 void backward_rope(float *d, const float *cos, const float *sin, size_t rows, size_t n_heads, size_t head_size,
                    size_t n_rot, bool neox);
 /* y = activation(gate) * up: d_gate comes with dy; all f32[n]. */

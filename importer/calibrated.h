@@ -77,10 +77,22 @@ int calibrated_profile(Calibrated *calibrated, ErrText *err);
 
 /* --- sensitivity.c ------------------------------------------------------------------------------------------------ */
 
+enum {
+    SENSITIVITY_BITS = 4,
+};
+
 /* How much the model's answers suffer from fewer bits in each part of it, measured on calibration rows. */
+struct Sensitivity {
+    uint32_t n_layers;
+    double *(*losses)[_ROLE_N]; /* [n_layers]: f64[n] of a linear's channels, nats an answer at SENSITIVITY_BITS */
+};
+
 int sensitivity_measure(Sensitivity **sensitivityp, Calibrated *calibrated, ErrText *err);
 Sensitivity *sensitivity_free(Sensitivity *sensitivity);
 DEFINE_CLEANUP(Sensitivity, sensitivity_free)
+
+/* --- sensitivity_allocate.c --------------------------------------------------------------------------------------- */
+
 /* Fills the bits of every linear of the layers: at most average_bits a weight. */
 int sensitivity_allocate(const Sensitivity *sensitivity, const Calibrated *calibrated, double average_bits,
                          ErrText *err);

@@ -1,0 +1,129 @@
+/* From the losses of all channels (sensitivity.c) to their widths. To other widths than the measured one a loss is
+ * carried by the error of a uniform quantizer. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "importer/calibrated.h"
+#include "quant/bit_allocation.h"
+#include "quant/pack.h"
+
+/* Mean squared error of the best uniform quantizer of a Gaussian by width (Max 1960, table II): rotated weights are
+ * nearly Gaussian. */
+static const double uniform_error[GRID_BITS_MAX] = { 0.3634, 0.1188, 0.03744, 0.01154, 0.003495, 0.001041, 0.0003035,
+                                                     0.0000869 };
+
+/* Channels of one linear that get one width: 16, as the packed layout stores them, of like losses. */
+typedef struct Groups {
+    BitGroup *groups;
+    int8_t *bits;
+    size_t n;
+} Groups;
+
+static void groups_deinit(Groups *groups) {
+    free(groups->groups);
+    free(groups->bits);
+}
+
+typedef struct ByLoss {
+    double loss;
+    size_t channel;
+} ByLoss;
+
+static int falling(const void *a, const void *b) {
+    const ByLoss *x = a, *y = b;
+
+    if (x->loss != y->loss)
+        return x->loss > y->loss ? -1 : 1;
+    return x->channel < y->channel ? -1 : x->channel > y->channel;
+}
+
+static size_t n_blocks(const ImportLinear *linear) {
+    return (linear->n + PACK_BLOCK_CHANNELS - 1) / PACK_BLOCK_CHANNELS;
+}
+
+/* Channels of a linear by falling loss, the caller's to free. */
+static ByLoss *channels_by_loss(const Sensitivity *sensitivity, const ImportLinear *linear) {
+    const double *losses = sensitivity->losses[linear->layer][linear->role];
+    ByLoss *channels = malloc(linear->n * sizeof(*channels));
+
+    for (size_t i = 0; channels && i < linear->n; i++)
+        channels[i] = (ByLoss){ losses[i], i };
+    if (channels)
+        qsort(channels, linear->n, sizeof(*channels), falling);
+    return channels;
+}
+
+typedef int LinearFn(Groups *groups, const ImportLinear *linear, const ByLoss *channels);
+
+static int add_groups(Groups *groups, const ImportLinear *linear, const ByLoss *channels) {
+    for (size_t first = 0; first < linear->n; first += PACK_BLOCK_CHANNELS) {
+        size_t n = linear->n - first < PACK_BLOCK_CHANNELS ? linear->n - first : PACK_BLOCK_CHANNELS;
+        BitGroup *group = &groups->groups[groups->n++];
+        double loss = 0;
+
+        for (size_t i = first; i < first + n; i++)
+            loss += channels[i].loss;
+        group->n_weights = (uint64_t)n * linear->k;
+        for (int bits = GRID_BITS_MIN; bits <= GRID_BITS_MAX; bits++)
+            group->error[bits - 1] = loss * uniform_error[bits - 1] / uniform_error[SENSITIVITY_BITS - 1];
+    }
+    return 0;
+}
+
+static int take_bits(Groups *groups, const ImportLinear *linear, const ByLoss *channels) {
+    for (size_t i = 0; i < linear->n; i++)
+        linear->bits[channels[i].channel] = groups->bits[groups->n + i / PACK_BLOCK_CHANNELS];
+    groups->n += n_blocks(linear);
+    return 0;
+}
+
+static int each_linear(const Sensitivity *sensitivity, const ImportModel *model, Groups *groups, LinearFn *fn,
+                       ErrText *err) {
+    groups->n = 0;
+    for (uint32_t i = 0; i < sensitivity->n_layers; i++)
+        for (size_t j = 0; j < model->layers[1 + i].n_linears; j++) {
+            const ImportLinear *linear = &model->layers[1 + i].linears[j];
+            _cleanup_(freep) ByLoss *channels = channels_by_loss(sensitivity, linear);
+
+            if (!channels)
+                return err_set(err, -ENOMEM, "%s: out of memory for the widths of tensor '%s'", model->source_path,
+                               linear->source->name);
+            (void)fn(groups, linear, channels);
+        }
+    return 0;
+}
+
+static int max_int(int a, int b) {
+    return a > b ? a : b;
+}
+
+/**
+ * sensitivity_allocate() - widths of all channels, for one budget over the whole model
+ *
+ * Return: 0, -EINVAL, -ENOMEM.
+ */
+int sensitivity_allocate(const Sensitivity *sensitivity, const Calibrated *calibrated, double average_bits,
+                         ErrText *err) {
+    const ImportModel *model = calibrated->model;
+    _cleanup_(groups_deinit) Groups groups = { 0 };
+    size_t n = 0;
+    int r;
+
+    for (uint32_t i = 0; i < sensitivity->n_layers; i++)
+        for (size_t j = 0; j < model->layers[1 + i].n_linears; j++)
+            n += n_blocks(&model->layers[1 + i].linears[j]);
+    groups.groups = calloc(n, sizeof(*groups.groups));
+    groups.bits = malloc(n);
+    if (!groups.groups || !groups.bits)
+        return err_set(err, -ENOMEM, "%s: out of memory for the widths of %zu blocks", model->source_path, n);
+    r = each_linear(sensitivity, model, &groups, add_groups, err);
+    if (r)
+        return r;
+    /* More than a bit below the average a loss is no longer small, and squares no longer say what happens. */
+    r = bit_allocation_model(groups.groups, n, average_bits, max_int(GRID_BITS_MIN, (int)average_bits - 1),
+                             GRID_BITS_MAX, groups.bits);
+    if (r)
+        return err_set(err, r, "%s: the measured losses allow no allocation of %.3g bits", model->source_path,
+                       average_bits);
+    return each_linear(sensitivity, model, &groups, take_bits, err);
+}

@@ -24,6 +24,10 @@ static void groups_deinit(Groups *groups) {
     free(groups->bits);
 }
 
+/* Of a channel's loss, this part is taken to be what the channels of its linear lose on the average: a loss comes from a
+ * few hundred answers, and the channels that get the fewest bits would be those that it was measured too small for. */
+#define LOSS_OF_LINEAR 0.3
+
 typedef struct ByLoss {
     double loss;
     size_t channel;
@@ -45,9 +49,12 @@ static size_t n_blocks(const ImportLinear *linear) {
 static ByLoss *channels_by_loss(const Sensitivity *sensitivity, const ImportLinear *linear) {
     const double *losses = sensitivity->losses[linear->layer][linear->role];
     ByLoss *channels = malloc(linear->n * sizeof(*channels));
+    double mean = 0;
 
+    for (size_t i = 0; i < linear->n; i++)
+        mean += losses[i] / (double)linear->n;
     for (size_t i = 0; channels && i < linear->n; i++)
-        channels[i] = (ByLoss){ losses[i], i };
+        channels[i] = (ByLoss){ (1 - LOSS_OF_LINEAR) * losses[i] + LOSS_OF_LINEAR * mean, i };
     if (channels)
         qsort(channels, linear->n, sizeof(*channels), falling);
     return channels;

@@ -1,8 +1,8 @@
 /* How many bits each part of a model deserves, measured on the model itself.
  *
  * An error in a product's output changes the model's answers: by how many nats of Kullback-Leibler divergence is, to
- * the second order, half a square with the Fisher matrix of the answers. A gradient of a random direction of that matrix
- * (answer_gradient.h), sent back through all layers, gives it for every channel of every product in one pass. The
+ * the second order, half a square with the Fisher matrix of the answers. A gradient of a random direction of that
+ * matrix (answer_gradient.h), sent back through all layers, gives it for every channel of every product in one pass. The
  * errors are those of rounding to SENSITIVITY_BITS; of the inputs they meet what error compensation leaves, fitted to
  * other rows than it is judged on. */
 #include <errno.h>

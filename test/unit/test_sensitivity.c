@@ -1,0 +1,195 @@
+/* What the measured losses foretell, against models whose matrices are rounded one by one. */
+#undef NDEBUG
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "importer/calibrated.h"
+#include "quant/grid.h"
+#include "test/unit/import_fixture.h"
+
+enum {
+    LAYERS = 2,
+    VOCAB = 300,
+    FIRST_ROW = 64,
+};
+
+/* Nats that answers differ by when the activations' roundings fall otherwise, with a margin. One direction of the answers
+ * shows a single linear's loss within a factor of a few, where its errors move all answers alike. */
+#define NOISE 2e-5
+
+/* All layers on the device, to be answered by. */
+typedef struct Model {
+    Calibrated *calibrated;
+    LayerWalk *walk;
+    BackendLinear *linears[LAYERS][_ROLE_N];
+    float *vectors[LAYERS][_ROLE_N];
+    size_t *rows, n_rows;
+    float *expected, *logits; /* f32[n_rows][VOCAB] */
+} Model;
+
+/* Rounded plainly, as a model without error compensation is. */
+static void round_linear(Model *model, const ImportLinear *linear, int bits) {
+    Calibrated *calibrated = model->calibrated;
+    BackendLinear **place = &model->linears[linear->layer][linear->role];
+    _cleanup_(freep) float *w = malloc(linear->n * linear->k * sizeof(*w));
+    _cleanup_(freep) float *scales = malloc(linear->n * sizeof(*scales));
+    _cleanup_(freep) int8_t *q = malloc(linear->n * linear->k);
+    _cleanup_(freep) int8_t *widths = malloc(linear->n);
+    CalibratedRounding rounding = { linear, NULL, w, widths, q, scales, NULL };
+    ErrText err;
+
+    assert_true(w && scales && q && widths);
+    memset(widths, bits, linear->n);
+    assert_int_equal(import_read_linear(calibrated->model, linear, w, &err), 0);
+    assert_int_equal(calibrated_round(calibrated, &rounding, &err), 0);
+    calibrated->backend->ops->linear_free(*place);
+    assert_int_equal(
+        calibrated_linear_new(calibrated, place, linear, q, scales, model->vectors[linear->layer], &err), 0);
+}
+
+static void answer(Model *model, float *logits) {
+    Calibrated *calibrated = model->calibrated;
+    ErrText err;
+
+    layer_walk_embed(model->walk, calibrated->embedding, calibrated->tokens);
+    for (uint32_t i = 0; i < LAYERS; i++)
+        assert_int_equal(
+            layer_walk_layer(model->walk, i, model->linears[i], model->vectors[i], NULL, NULL, &err), 0);
+    assert_int_equal(layer_walk_logits(model->walk, calibrated->outside[ROLE_OUTPUT_NORM], calibrated->head,
+                                       model->rows, model->n_rows, logits, &err),
+                     0);
+}
+
+static double log_sum(const float *logits) {
+    double sum = 0;
+
+    for (size_t i = 0; i < VOCAB; i++)
+        sum += exp((double)logits[i]);
+    return log(sum);
+}
+
+/* Nats an answer. */
+static double divergence(Model *model) {
+    double sum = 0;
+
+    answer(model, model->logits);
+    for (size_t row = 0; row < model->n_rows; row++) {
+        const float *expected = model->expected + row * VOCAB, *logits = model->logits + row * VOCAB;
+        double all = log_sum(expected), changed = log_sum(logits);
+
+        for (size_t i = 0; i < VOCAB; i++) {
+            double p = (double)expected[i] - all;
+
+            sum += exp(p) * (p - ((double)logits[i] - changed));
+        }
+    }
+    return sum / (double)model->n_rows;
+}
+
+static void model_init(Model *model, Calibrated *calibrated) {
+    const ImportModel *source = calibrated->model;
+    ErrText err;
+
+    *model = (Model){ .calibrated = calibrated };
+    assert_int_equal(source->hparams.n_layers, LAYERS);
+    assert_int_equal(source->hparams.n_vocab, VOCAB);
+    assert_int_equal(calibrated_walk_new(calibrated, &model->walk, calibrated->n_windows, &err), 0);
+    model->rows = calloc(layer_walk_n_rows(model->walk), sizeof(*model->rows));
+    assert_non_null(model->rows);
+    for (size_t row = 0; row < layer_walk_n_rows(model->walk); row++)
+        if (row % CALIBRATION_WINDOW_TOKENS >= FIRST_ROW)
+            model->rows[model->n_rows++] = row;
+    model->expected = malloc(model->n_rows * VOCAB * sizeof(float));
+    model->logits = malloc(model->n_rows * VOCAB * sizeof(float));
+    assert_true(model->expected && model->logits);
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        assert_int_equal(calibrated_vectors_read(calibrated, &source->layers[1 + i], model->vectors[i], &err), 0);
+        for (size_t j = 0; j < source->layers[1 + i].n_linears; j++)
+            round_linear(model, &source->layers[1 + i].linears[j], GRID_BITS_MAX);
+    }
+    answer(model, model->expected);
+}
+
+static void model_deinit(Model *model) {
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        calibrated_linears_free(model->calibrated, model->linears[i]);
+        calibrated_vectors_free(model->vectors[i]);
+    }
+    layer_walk_free(model->walk);
+    free(model->rows);
+    free(model->expected);
+    free(model->logits);
+}
+
+/* Between begin() and end() of the calibrated method: what is measured, and what comes of it. */
+static int compare(void *state, const ImportModel *source, ErrText *err) {
+    _cleanup_(sensitivity_freep) Sensitivity *sensitivity = NULL;
+    double all_foretold = 0, all_found = 0;
+    Model model;
+
+    assert_int_equal(sensitivity_measure(&sensitivity, state, err), 0);
+    model_init(&model, state);
+    for (uint32_t i = 0; i < LAYERS; i++)
+        for (size_t j = 0; j < source->layers[1 + i].n_linears; j++) {
+            const ImportLinear *linear = &source->layers[1 + i].linears[j];
+            double foretold = 0, found;
+
+            for (size_t c = 0; c < linear->n; c++)
+                foretold += sensitivity->losses[i][linear->role][c];
+            round_linear(&model, linear, SENSITIVITY_BITS);
+            found = divergence(&model);
+            round_linear(&model, linear, GRID_BITS_MAX);
+            if (fmax(foretold, found) > NOISE && !(found < 6 * foretold && foretold < 6 * found))
+                fail_msg("%s: foretold %.3g nats, found %.3g", linear->source->name, foretold, found);
+            all_foretold += foretold;
+            all_found += found;
+        }
+    model_deinit(&model);
+    if (!(all_found < 2 * all_foretold && all_foretold < 2 * all_found))
+        fail_msg("all linears: foretold %.3g nats, found %.3g", all_foretold, all_found);
+    return sensitivity_allocate(sensitivity, state, source->bits, err);
+}
+
+static void test_sensitivity_foretells_the_divergence(void **state) {
+    static const char *const archs[] = { "llama", "qwen2", "gemma3" };
+    ImportFixture *fixture = *state;
+    ImportMethod method = import_method_calibrated;
+
+    method.allocate = compare;
+    for (size_t i = 0; i < ARRAY_LEN(archs); i++) {
+        ModelMaker maker = MODEL_MAKER_DEFAULT;
+        ImportReport report;
+        ErrText err = { "" };
+
+        maker.arch = archs[i];
+        maker.n_vocab = VOCAB;
+        maker.tied = i == 2;
+        import_fixture_source(fixture, &maker);
+        assert_int_equal(quant_recipe_named(&fixture->options.recipe, "compensated"), 0);
+        quant_recipe_set_bits(&fixture->options.recipe, 5);
+        fixture->options.recipe.allocation = QUANT_ALLOCATION_MODEL;
+        fixture->options.recipe.compensate = false;
+        fixture->options.method = &method;
+        if (import_run(fixture->source, fixture->out, &fixture->options, &report, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(remove(fixture->out), 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(test_sensitivity_foretells_the_divergence),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -2,9 +2,9 @@
  *
  * An error in a product's output changes the model's answers: by how many nats of Kullback-Leibler divergence is, to
  * the second order, half a square with the Fisher matrix of the answers. A gradient of a random direction of that
- * matrix (answer_gradient.h), sent back through all layers, gives it for every channel of every product in one pass. The
- * errors are those of rounding to SENSITIVITY_BITS; of the inputs they meet what error compensation leaves, fitted to
- * other rows than it is judged on. */
+ * matrix (answer_gradient.h), sent back through all layers, gives it for every channel of every product in one pass.
+ * The errors are those of rounding to SENSITIVITY_BITS; of the inputs they meet what error compensation leaves, fitted
+ * to other rows than it is judged on. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -23,8 +23,8 @@ enum {
     FIRST_ROW = 64,
 };
 
-/* Nats that answers differ by when the activations' roundings fall otherwise, with a margin. One direction of the answers
- * shows a single linear's loss within a factor of a few, where its errors move all answers alike. */
+/* Nats that answers differ by when the activations' roundings fall otherwise, with a margin. One direction of the
+ * answers shows a single linear's loss within a factor of a few, where its errors move all answers alike. */
 #define NOISE 2e-5
 
 /* All layers on the device, to be answered by. */

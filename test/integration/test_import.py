@@ -143,16 +143,22 @@ class Stopped(ImportCase):
     def test_compensated_killed(self):
         options = ("--recipe", "compensated", "--bits", 4)
         expected, seconds = self.undisturbed(*options)
-        generator = random.Random(5)
+        process = self.start(*options)
+        time.sleep(0.2 * seconds)  # while it measures
+        process.kill()
+        process.communicate()
         for kills in range(3):
+            wanted = max(self.recorded(), 0) + 2
             process = self.start(*options, "--threads", kills + 1)
-            try:
-                process.wait(generator.uniform(0.3, 0.9) * seconds)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            while process.poll() is None and self.recorded() < wanted:
+                time.sleep(0.01)
+            process.kill()
             process.communicate()
+            self.assertEqual(process.returncode, -signal.SIGKILL)
+        kept = self.recorded()
         report = self.run_import(*options)
-        self.assertGreater(report["resumed_layers"], 0)
+        self.assertGreaterEqual(kept, 6)
+        self.assertEqual(report["resumed_layers"], kept)
         self.assertEqual(self.take_hash(), expected)
 
     def interrupt(self, seconds):

@@ -79,6 +79,38 @@ def package():
     return gguf(keys, tensors, alignment=4096)
 
 
+def static_package():
+    """A whole package with static activations: q, k, v and gate, up have shadows and hot channels."""
+    linears = [("token_embd", 32, 8), ("blk.0.attn_q", 32, 32), ("blk.0.attn_k", 32, 16), ("blk.0.attn_v", 32, 16),
+               ("blk.0.attn_output", 32, 32), ("blk.0.ffn_gate", 32, 32), ("blk.0.ffn_up", 32, 32), ("blk.0.ffn_down", 32, 32)]
+    shadows, hot = (1, 2, 3, 5, 6), {1: [0, 7, 31], 2: [0, 7, 31], 3: [0, 7, 31], 5: [5], 6: [5]}
+    inside = range(1, 8)
+    keys = [("general.alignment", U32, 4096), *model_keys("llama"), ("coordgen.format_version", U32, 2),
+            ("coordgen.source.sha256", STRING, "0" * 64), ("coordgen.quant.recipe", STRING, "int8"),
+            ("coordgen.quant.steps", ARRAY, (STRING, ["rotation", "static-activations", "shadow-outliers"])),
+            ("coordgen.quant.bits", F32, 8), ("coordgen.quant.bits_asked", F32, 8), ("coordgen.quant.embedding_bits", U32, 8),
+            ("coordgen.quant.calibration_sha256", STRING, "1" * 64), ("coordgen.quant.rotated", BOOL, 1),
+            ("coordgen.activation_mode", STRING, "static-tensor"), ("coordgen.quant.hot_percent", F32, 3),
+            ("coordgen.quant.prune_percent", F32, 50), ("coordgen.linear.names", ARRAY, (STRING, [name for name, _, _ in linears])),
+            ("coordgen.linear.layouts", ARRAY, (STRING, ["int8"] * 8)), ("coordgen.linear.rotation_block", ARRAY, (U32, [32] * 8)),
+            ("coordgen.linear.activations", ARRAY, (STRING, ["dynamic-row"] + ["static-tensor"] * 7)),
+            ("coordgen.linear.activation_scales", ARRAY, (F32, [0.02 * (i in inside) for i in range(8)])),
+            ("coordgen.linear.outliers", ARRAY, (STRING, ["none"] + ["shadow" if i in shadows else "clipped" for i in inside])),
+            ("coordgen.linear.outlier_importance", ARRAY, (F32, [300 * (i in inside) for i in range(8)])),
+            ("coordgen.linear.hot_counts", ARRAY, (U32, [len(hot.get(i, [])) for i in range(8)])),
+            ("coordgen.hot_channels", ARRAY, (U32, [c for i in shadows for c in hot[i]]))]
+    ones = struct.pack("<32f", *[1] * 32)
+    tensors = []
+    for i, (name, k, n) in enumerate(linears):
+        if name in ("blk.0.attn_q", "blk.0.ffn_gate"):
+            tensors.append(("blk.0.attn_norm.weight" if name.endswith("q") else "blk.0.ffn_norm.weight", 0, (32,), ones))
+        tensors += [(name + ".weight", 24, (k, n), b"\1" * (k * n)), (name + ".scales", 0, (n,), struct.pack(f"<{n}f", *[0.01] * n)),
+                    (name + ".bits", 24, (n,), b"\10" * n)]
+        if i in shadows:
+            tensors.append((name + ".columns", 24, (n, k), b"\1" * (k * n)))
+    return gguf(keys, tensors + [("output_norm.weight", 0, (32,), ones)], alignment=4096)
+
+
 def main():
     folder = pathlib.Path(__file__).parent / "corpus" / "gguf"
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,7 +134,7 @@ def main():
         "alignment-3": gguf([("general.alignment", U32, 3)], [("t", 0, (8,))]), "type-99": whole.replace(struct.pack("<IQ", 8, 32),
                                                                                                          struct.pack("<IQ", 99, 32)),
         "package-key": gguf([("coordgen.format_version", U32, 2), ("general.alignment", U32, 4096)], [], alignment=4096),
-        "package-packed": package(),
+        "package-packed": package(), "package-static": static_package(),
     }
     for name, data in seeds.items():
         (folder / name).write_bytes(data)

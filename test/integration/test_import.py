@@ -275,6 +275,11 @@ class Settings(ImportCase):
                               (("--bits", "4.5", "--allocation", "uniform"), "give a whole number of bits"),
                               (("--allocation", "fair"), "one of uniform, tensor, model"),
                               (("--calibration", "text"), "recipe int8 as it is set looks at no text"),
+                              (("--profile", "phone"), "one of native, mobile"),
+                              (("--activations", "static"), "one of dynamic-row, static-tensor"),
+                              (("--hot-channels", "3"), "add --profile=mobile"), (("--no-shadow-outliers",), "add --profile=mobile"),
+                              (("--profile", "mobile", "--hot-channels", "101"), "give 0 to 100"),
+                              (("--profile", "mobile", "--prune-outliers", "most"), "a number is needed"),
                               (("--budget-bytes", "1x"), "a number of bytes is needed")):
             with self.subTest(options=options):
                 _, stderr = self.end(self.start(*options), 2)
@@ -322,6 +327,29 @@ class Served(ImportCase):
             one = connection.generate(prompt("Name three colours.", 24, ignore_end=True)).tokens
             self.assertEqual(len(one), 24)
             self.assertEqual(connection.generate(prompt("Name three colours.", 24, ignore_end=True)).tokens, one)
+        daemon.stop()
+
+    def test_static_package_cut_short(self):
+        """Weights of outliers are read on demand: when the package has lost them the request fails, and nothing else."""
+        text = self.folder / "text"
+        text.write_text("".join(f"Line {i} of a text that says little, {i * i} times.\n" for i in range(60)))
+        report = self.run_import("--profile", "mobile", "--hot-channels", 0, "--calibration", text)
+        self.assertEqual((report["operators"], report["operators_with_shadow"], report["hot_channels"]), (120, 18, 0))
+        self.assertTrue(self.run_import("--profile", "mobile", "--hot-channels", 0, "--calibration", text)["already_imported"])
+        shown = subprocess.run([CTL, "model", "show", self.out], capture_output=True, text=True).stdout
+        self.assertIn("static-tensor", shown)
+        whole = self.out.read_bytes()
+        daemon = Daemon(model=self.out, cache=self.folder / "service")
+        with daemon.connect() as connection:
+            tokens = connection.generate(prompt("Name three colours.", 24, ignore_end=True)).tokens
+            os.truncate(self.out, 4096)
+            with self.assertRaises(Refused) as refused:
+                connection.generate(prompt("An entirely different text: 17, 23, 42.", 24, ignore_end=True))
+            self.assertEqual(refused.exception.code, pb.ERROR_CODE_MODEL_CORRUPT)
+            self.assertRegex(str(refused.exception), r"m\.cgm: tensor 'blk\.\d+\.\w+\.weight': .* cannot be read: the file is too short")
+            with open(self.out, "r+b") as file:
+                file.write(whole)
+            self.assertEqual(connection.generate(prompt("Name three colours.", 24, ignore_end=True)).tokens, tokens)
         daemon.stop()
 
     def old_version(self, path):

@@ -78,6 +78,26 @@ static void assert_refused(const QuantRecipe *recipe, const char *what, const ch
     assert_non_null(strstr(err.text, remedy));
 }
 
+static void test_recipe_profiles(void **state) {
+    QuantRecipe recipe, before;
+
+    assert_int_equal(quant_recipe_named(&recipe, NULL), 0);
+    before = recipe;
+    assert_false(quant_recipe_needs_calibration(&recipe));
+    assert_int_equal(quant_recipe_set_profile(&recipe, "mobil"), -ENOENT);
+    assert_memory_equal(&recipe, &before, sizeof(recipe));
+    assert_int_equal(quant_recipe_set_profile(&recipe, "mobile"), 0);
+    assert_true(recipe.static_activations && quant_recipe_needs_calibration(&recipe));
+    recipe.hot_percent = 100.5;
+    assert_int_equal(quant_recipe_check(&recipe, NULL), -EINVAL);
+    recipe.hot_percent = NAN;
+    assert_int_equal(quant_recipe_check(&recipe, NULL), -EINVAL);
+    recipe.hot_percent = 0;
+    assert_int_equal(quant_recipe_check(&recipe, NULL), 0);
+    assert_int_equal(quant_recipe_set_profile(&recipe, "native"), 0);
+    assert_memory_equal(&recipe, &before, sizeof(recipe));
+}
+
 static void test_recipe_contradictions(void **state) {
     static const double bad_bits[] = { 0, 0.999, 8.001, -5, NAN, INFINITY, -INFINITY };
     QuantRecipe good, recipe;
@@ -124,6 +144,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recipe_names),     cmocka_unit_test(test_recipe_defaults_hold),
         cmocka_unit_test(test_recipe_set_bits),  cmocka_unit_test(test_recipe_contradictions),
+        cmocka_unit_test(test_recipe_profiles),
         cmocka_unit_test(test_allocation_names),
     };
 

@@ -37,6 +37,11 @@ static void test_recipe_spec_parse(void **state) {
     assert_true(recipe.rotate && !recipe.smooth);
     assert_true(recipe.budget_bytes == 123456789012u);
 
+    recipe = parse("int8:8:+static-activations:hot-channels=1.5:+prune-outliers=100");
+    assert_true(recipe.static_activations && recipe.hot_percent == 1.5 && recipe.prune_percent == 100);
+    recipe = parse("int8:8:+static-activations");
+    assert_true(recipe.hot_percent == QUANT_HOT_PERCENT && recipe.prune_percent == QUANT_PRUNE_PERCENT);
+
     /* Widths that are not whole make a uniform allocation one by tensor; who names an allocation gets that. */
     assert_int_equal(parse("int8:6").allocation, QUANT_ALLOCATION_UNIFORM);
     assert_int_equal(parse("int8:4.5").allocation, QUANT_ALLOCATION_TENSOR);
@@ -64,6 +69,10 @@ static void test_recipe_spec_refuses(void **state) {
         { "int8:4:embedding-bits=0", "embeddings of 0 bits" },
         { "int8:4:budget-bytes=-1", "budget-bytes is a whole number" },
         { "edgeflow:4:+rotation", "smoothing" },
+        { "int8:8:+static-activations:hot-channels=", "hot-channels is a number of percent" },
+        { "int8:8:+static-activations:hot-channels=3x", "hot-channels is a number of percent" },
+        { "int8:8:+static-activations:prune-outliers=-1", "prune-outliers is a number of percent" },
+        { "int8:8:+static-activations:prune-outliers=101", "101 % of the operators pruned" },
     };
     char spec[2 * RECIPE_SPEC_MAX];
     QuantRecipe recipe = { .bits = 77 };
@@ -89,6 +98,10 @@ static void test_recipe_spec_format(void **state) {
         { "int8", "int8:8" },
         { "int8:8:+rotation:allocation=uniform:embedding-bits=8:budget-bytes=0", "int8:8" },
         { "int8:4.5", "int8:4.5" },
+        { "int8:+static-activations:prune-outliers=85:hot-channels=4", "int8:8:+static-activations:hot-channels=4" },
+        { "int8:-rotation:+static-activations:prune-outliers=0",
+          "int8:8:-rotation:+static-activations:prune-outliers=0" },
+        { "int8:hot-channels=4", "int8:8" }, /* without static activations there are none */
         { "int8:6:allocation=tensor:-rotation", "int8:6:-rotation:allocation=tensor" },
         { "compensated:4:embedding-bits=6:-compensation:-scale-search",
           "compensated:4:-scale-search:-compensation:embedding-bits=6" },

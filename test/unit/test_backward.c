@@ -104,10 +104,13 @@ static double rope_loss(const Function *f, const double *x) {
         size_t row = i / ROPE_HEAD / ROPE_HEADS, at = i % ROPE_HEAD, half = ROPE_ROT / 2;
         size_t pair = f->flag ? at % half : at / 2, partner = f->flag ? (at + half) % ROPE_ROT : at ^ 1;
         bool second = f->flag ? at >= half : at % 2;
-        double angle = (double)f->other[row * half + pair], y = x[i];
+        double y = x[i];
 
-        if (at < ROPE_ROT)
+        if (at < ROPE_ROT) {
+            double angle = (double)f->other[row * half + pair];
+
             y = x[i] * cos(angle) + (second ? 1 : -1) * x[i - at + partner] * sin(angle);
+        }
         loss += y * (double)f->weights[i];
     }
     return loss;

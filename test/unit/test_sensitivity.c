@@ -164,7 +164,12 @@ static void test_sensitivity_foretells_the_divergence(void **state) {
     static const char *const archs[] = { "llama", "qwen2", "gemma3" };
     ImportFixture *fixture = *state;
     ImportMethod method = import_method_calibrated;
+    static char text_path[400];
+    size_t len_bytes = 0;
 
+    test_write_file(fixture->folder, "text.txt", calibration_text(&len_bytes), 2500); /* 3 windows */
+    snprintf(text_path, sizeof(text_path), "%s/text.txt", fixture->folder);
+    fixture->options.calibration_path = text_path;
     method.allocate = compare;
     for (size_t i = 0; i < ARRAY_LEN(archs); i++) {
         ModelMaker maker = MODEL_MAKER_DEFAULT;

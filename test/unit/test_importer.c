@@ -103,6 +103,7 @@ static void test_importer_budget(void **state) {
     assert_non_null(strstr(err.text, "the smallest package has "));
 }
 
+#ifndef __SANITIZE_THREAD__
 static void test_importer_real(void **state) {
     const char *source = test_default_model();
     ImportFixture *fixture = *state;
@@ -128,6 +129,7 @@ static void test_importer_real(void **state) {
         assert_int_equal(unlink(report.path), 0);
     }
 }
+#endif
 
 /* --- recognition -------------------------------------------------------------------------------------------------- */
 
@@ -297,7 +299,9 @@ int main(void) {
         WITH_FOLDER(test_importer_tiny),
         WITH_FOLDER(test_importer_widths),
         WITH_FOLDER(test_importer_budget),
+#ifndef __SANITIZE_THREAD__ /* minutes; the small models have as many threads */
         WITH_FOLDER(test_importer_real),
+#endif
         WITH_FOLDER(test_importer_recognises),
         WITH_FOLDER(test_importer_remembers_hashes),
         WITH_FOLDER(test_importer_refuses_sources),

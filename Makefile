@@ -87,6 +87,7 @@ CLIENT_SRC := $(call src,client)
 CTL_SRC := $(filter-out client/ctl/coordgenctl.c,$(call src,client/ctl))
 DAEMON_SRC := $(filter-out daemon/coordgend.c,$(call src,daemon))
 EVAL_SRC := $(filter-out eval/coordgen_eval.c,$(call src,eval))
+BENCH_SRC := $(filter-out bench/coordgen_bench.c,$(call src,bench))
 
 LIB_BASE := $(OBJ)/libbase.a
 LIB_CORE := $(OBJ)/libcore.a
@@ -95,6 +96,7 @@ LIB_CLIENT := $(OBJ)/libclient.a
 LIB_CTL := $(OBJ)/libctl.a
 LIB_DAEMON := $(OBJ)/libdaemon.a
 LIB_EVAL := $(OBJ)/libeval.a
+LIB_BENCH := $(OBJ)/libbench.a
 
 $(OBJ)/%__avx2.o: ISA := -mavx2 -mfma -mf16c
 $(OBJ)/%__avx512.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
@@ -140,6 +142,7 @@ $(LIB_CLIENT): $(call objs,$(CLIENT_SRC)) ; $(archive)
 $(LIB_CTL): $(call objs,$(CTL_SRC)) ; $(archive)
 $(LIB_DAEMON): $(call objs,$(DAEMON_SRC)) ; $(archive)
 $(LIB_EVAL): $(call objs,$(EVAL_SRC)) ; $(archive)
+$(LIB_BENCH): $(call objs,$(BENCH_SRC)) ; $(archive)
 
 # --- programs --------------------------------------------------------------------------------------------------------
 define link
@@ -154,9 +157,12 @@ $(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIEN
 	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-eval: $(OBJ)/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
+$(BUILD)/bin/coordgen-bench: $(OBJ)/bench/coordgen_bench.o $(LIB_BENCH) $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
+	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 
 PROGRAMS := $(patsubst %,$(BUILD)/bin/%,$(if $(wildcard daemon/coordgend.c),coordgend) \
-            $(if $(wildcard client/ctl/coordgenctl.c),coordgenctl) $(if $(wildcard eval/coordgen_eval.c),coordgen-eval))
+            $(if $(wildcard client/ctl/coordgenctl.c),coordgenctl) $(if $(wildcard eval/coordgen_eval.c),coordgen-eval) \
+            $(if $(wildcard bench/coordgen_bench.c),coordgen-bench))
 
 # --- client library --------------------------------------------------------------------------------------------------
 # One relocatable object of the client and what it uses below it; in the static library only the public names stay

@@ -4,19 +4,19 @@
 UNIT_SRC := $(call src,test/unit)
 UNIT_BIN := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(filter test/unit/test_%,$(UNIT_SRC)))
 UNIT_HELP := $(call objs,$(filter-out test/unit/test_%,$(UNIT_SRC)))
-ALL_LIBS := $(LIB_EVAL) $(LIB_DAEMON) $(LIB_CTL) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
+ALL_LIBS := $(LIB_BENCH) $(LIB_EVAL) $(LIB_DAEMON) $(LIB_CTL) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
 ALL_SYS := $(DAEMON_LIBS) $(EDIT_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(JANSSON_LIBS) $(BASE_LIBS)
 
 # test/bench/bench_X.c is a program of its own; the other files there, baselines of the benches, are tested like any module.
 BENCH_HELP := $(call objs,$(filter-out test/bench/bench_%,$(call src,test/bench)))
-LIB_BENCH := $(OBJ)/libbench.a
-$(LIB_BENCH): $(BENCH_HELP) ; $(archive)
+LIB_LAYOUTS := $(OBJ)/liblayouts.a
+$(LIB_LAYOUTS): $(BENCH_HELP) ; $(archive)
 BENCH_BIN := $(patsubst test/bench/bench_%.c,$(BUILD)/bin/bench-%,$(filter test/bench/bench_%,$(call src,test/bench)))
-$(BUILD)/bin/bench-%: $(OBJ)/test/bench/bench_%.o $(LIB_BENCH) $(LIB_CORE) $(LIB_BASE)
+$(BUILD)/bin/bench-%: $(OBJ)/test/bench/bench_%.o $(LIB_LAYOUTS) $(LIB_BENCH) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(BASE_LIBS))
 
 $(OBJ)/test/%.o: CFLAGS += -UNDEBUG
-$(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_BENCH) $(ALL_LIBS)
+$(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_LAYOUTS) $(ALL_LIBS)
 	$(call link,-lcmocka $(ALL_SYS))
 
 .PHONY: unit unit-programs bench-programs

@@ -68,6 +68,7 @@ declare -A sees=(
     [client/ctl]="base proto client client/ctl quant model importer"
     [daemon]="base proto quant model backends scheduler spec engine importer daemon"
     [eval]="base quant model backends scheduler spec engine importer eval"
+    [bench]="base quant model backends scheduler spec engine importer eval bench"
 )
 folder_of() {
     case $1 in

@@ -28,7 +28,7 @@
 #include "quant/round.h"
 #include "quant/rounding_error.h"
 #include "quant/scale_search.h"
-#include "test/bench/machine.h"
+#include "bench/machine.h"
 
 enum {
     N = 64,            /* channels */

@@ -16,8 +16,9 @@
 #include "backends/cpu/row_ops.h"
 #include "base/cleanup.h"
 #include "base/cpu.h"
+#include "bench/machine.h"
+#include "bench/peak.h"
 #include "quant/pack.h"
-#include "test/bench/machine.h"
 
 enum {
     K = 1536,
@@ -27,117 +28,27 @@ enum {
     REPEATS = 5
 };
 
-#if defined(__x86_64__)
-#define SIX(text) text("0") text("1") text("2") text("3") text("4") text("5")
-#define TWELVE(text) SIX(text) text("6") text("7") text("8") text("9") text("10") text("11")
-#define CLOBBERS                                                                                                       \
-    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",         \
-        "xmm13", "xmm14", "xmm15"
+static WorkerPool *this_thread; /* a pool without workers */
 
-#define VNNI_STEP(i) "vpdpbusd %%zmm12, %%zmm13, %%zmm" i "\n\t"
-static void vnni_loop(size_t n) {
-    for (size_t i = 0; i < n; i++)
-        __asm__ volatile(TWELVE(VNNI_STEP) : : : CLOBBERS);
-}
-
-/* The four instructions of 32 products. */
-#define AVX2_STEP(i)                                                                                                   \
-    "vpsignb %%ymm12, %%ymm13, %%ymm14\n\tvpmaddubsw %%ymm14, %%ymm12, %%ymm14\n\t"                                    \
-    "vpmaddwd %%ymm13, %%ymm14, %%ymm14\n\tvpaddd %%ymm14, %%ymm" i ", %%ymm" i "\n\t"
-static void avx2_loop(size_t n) {
-    for (size_t i = 0; i < n; i++)
-        __asm__ volatile(SIX(AVX2_STEP) : : : CLOBBERS);
-}
-
-/* A product and a sum, rounded apart, as the row operators do it. */
-#define F32_STEP(reg, i)                                                                                               \
-    "vmulps %%" reg "12, %%" reg "13, %%" reg "14\n\tvaddps %%" reg "14, %%" reg i ", %%" reg i "\n\t"
-#define F32_ZMM_STEP(i) F32_STEP("zmm", i)
-#define F32_YMM_STEP(i) F32_STEP("ymm", i)
-static void f32_avx512_loop(size_t n) {
-    for (size_t i = 0; i < n; i++)
-        __asm__ volatile(TWELVE(F32_ZMM_STEP) : : : CLOBBERS);
-}
-
-static void f32_avx2_loop(size_t n) {
-    for (size_t i = 0; i < n; i++)
-        __asm__ volatile(TWELVE(F32_YMM_STEP) : : : CLOBBERS);
-}
-
-#define F32_XMM_STEP(i) "movaps %%xmm12, %%xmm14\n\tmulps %%xmm13, %%xmm14\n\taddps %%xmm14, %%xmm" i "\n\t"
-static void f32_scalar_loop(size_t n) {
-    for (size_t i = 0; i < n; i++)
-        __asm__ volatile(TWELVE(F32_XMM_STEP) : : : CLOBBERS);
-}
-
-/* 16 x 16 x 64 products an instruction into 4 tiles. */
-static void amx_loop(size_t n) {
-    _Alignas(64) uint8_t config[64] = { 1 };
-
-    for (int tile = 0; tile < 8; tile++) {
-        config[16 + 2 * tile] = 64;
-        config[48 + tile] = 16;
-    }
-    __asm__ volatile("ldtilecfg (%0)" : : "r"(config) : "memory");
-    for (size_t i = 0; i < n; i++)
-        __asm__ volatile("tdpbssd %%tmm6, %%tmm4, %%tmm0\n\ttdpbssd %%tmm7, %%tmm4, %%tmm1\n\t"
-                         "tdpbssd %%tmm6, %%tmm5, %%tmm2\n\ttdpbssd %%tmm7, %%tmm5, %%tmm3"
-                         :
-                         :);
-    __asm__ volatile("tilerelease" : :);
-}
-
-static const struct {
-    const char *name, *kernel, *unit;
-    uint32_t need;
-    void (*loop)(size_t n);
-    double ops; /* by call of the loop with 1; a product and its sum are 2 */
-} peaks[] = {
-    { "AMX tdpbssd", "int8_product__amx", "int8", CPU_AMX_INT8, amx_loop, 4.0 * 2 * 16 * 16 * 64 },
-    { "AVX-512 vpdpbusd", "int8_product__avx512vnni", "int8", CPU_AVX512VNNI, vnni_loop, 12.0 * 2 * 64 },
-    { "AVX2 vpmaddubsw", "int8_product__avx2", "int8", CPU_AVX2, avx2_loop, 6.0 * 2 * 32 },
-    { "AVX-512 mul, add", "row_ops__avx512", "f32", CPU_AVX512, f32_avx512_loop, 12.0 * 2 * 16 },
-    { "AVX2 mul, add", "row_ops__avx2", "f32", CPU_AVX2, f32_avx2_loop, 12.0 * 2 * 8 },
-    { "SSE2 mul, add", "row_ops__scalar", "f32", 0, f32_scalar_loop, 12.0 * 2 * 4 },
-};
-
-/* Giga-operations a second; 0 when unknown here. */
+/* Giga-operations a second that a kernel's instructions reach in registers; 0 when unknown here. */
 static double peak_of(const char *kernel) {
-    const size_t n = 200000;
+    const Peak *peak = peak_of_kernel(kernel);
 
-    for (size_t i = 0; i < ARRAY_LEN(peaks); i++) {
-        uint64_t best = UINT64_MAX;
-
-        if (strcmp(peaks[i].kernel, kernel) || (peaks[i].need & ~cpu_features()))
-            continue;
-        for (int repeat = 0; repeat < 8; repeat++) {
-            uint64_t start = machine_ns(), time;
-
-            peaks[i].loop(n);
-            time = machine_ns() - start;
-            best = time < best ? time : best;
-        }
-        return peaks[i].ops * (double)n / (double)best;
-    }
-    return 0;
+    return peak && !(peak->need & ~cpu_features()) ? peak_measure(peak, this_thread) : 0;
 }
 
 static void print_peaks(void) {
-    for (size_t i = 0; i < ARRAY_LEN(peaks); i++)
-        if (peaks[i].need & ~cpu_features())
-            printf("  %-18s absent on this machine\n", peaks[i].name);
+    for (size_t i = 0; i < peak_n(); i++) {
+        const Peak *peak = peak_at(i);
+
+        if (peak->need & ~cpu_features())
+            printf("  %-18s absent on this machine\n", peak->name);
         else
-            printf("  %-18s %8.1f G%s op/s\n", peaks[i].name, peak_of(peaks[i].kernel), peaks[i].unit);
+            printf("  %-18s %8.1f G%s op/s\n", peak->name, peak_measure(peak, this_thread), peak->type);
+    }
+    if (!peak_n())
+        printf("  no register loops for this architecture\n");
 }
-#else
-static double peak_of(const char *kernel) {
-    return 0;
-}
-
-static void print_peaks(void) {
-    printf("  no register loops for this architecture\n");
-}
-#endif
 
 /* GB/s of reading the buffer once. */
 static double bandwidth_of(const int8_t *buffer, size_t bytes) {
@@ -345,6 +256,8 @@ int main(void) {
     Int8Rows rows = { ROWS_MAX, k_tiles * INT8_TILE_INPUTS, x, x_scales, x_sums };
     double bandwidth;
 
+    if (worker_pool_new(&this_thread, 1))
+        return 1;
     for (size_t i = 0; i < MATRICES * matrix_bytes; i++)
         tiles[i] = (int8_t)((int)(i % 251) - 125);
     for (size_t i = 0; i < ROWS_MAX * k_tiles * INT8_TILE_INPUTS; i++)
@@ -396,5 +309,6 @@ int main(void) {
     for (size_t i = 0; i < row_ops_n(); i++)
         if (!(row_ops_at(i)->need & ~cpu_features()))
             bench_rows(row_ops_at(i));
+    worker_pool_free(this_thread);
     return 0;
 }

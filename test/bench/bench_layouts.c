@@ -19,7 +19,7 @@
 #include "test/bench/instruction_count.h"
 #include "test/bench/layout.h"
 #include "test/bench/layout_report.h"
-#include "test/bench/machine.h"
+#include "bench/machine.h"
 
 enum {
     ROUNDS_MAX = 101,

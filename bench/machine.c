@@ -1,4 +1,4 @@
-#include "test/bench/machine.h"
+#include "bench/machine.h"
 
 #include <errno.h>
 #include <stdbool.h>

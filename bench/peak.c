@@ -1,0 +1,144 @@
+#include "bench/peak.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+
+enum {
+    ROUNDS = 12500, /* of a piece of work */
+    PIECES_PER_THREAD = 16,
+    REPEATS = 16,
+};
+
+#if defined(__x86_64__)
+#define SIX(text) text("0") text("1") text("2") text("3") text("4") text("5")
+#define TWELVE(text) SIX(text) text("6") text("7") text("8") text("9") text("10") text("11")
+#define CLOBBERS                                                                                                       \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",         \
+        "xmm13", "xmm14", "xmm15"
+
+#define VNNI_STEP(i) "vpdpbusd %%zmm12, %%zmm13, %%zmm" i "\n\t"
+static void vnni_loop(size_t n) {
+    for (size_t i = 0; i < n; i++)
+        __asm__ volatile(TWELVE(VNNI_STEP) : : : CLOBBERS);
+}
+
+/* The four instructions of 32 products. */
+#define AVX2_STEP(i)                                                                                                   \
+    "vpsignb %%ymm12, %%ymm13, %%ymm14\n\tvpmaddubsw %%ymm14, %%ymm12, %%ymm14\n\t"                                    \
+    "vpmaddwd %%ymm13, %%ymm14, %%ymm14\n\tvpaddd %%ymm14, %%ymm" i ", %%ymm" i "\n\t"
+static void avx2_loop(size_t n) {
+    for (size_t i = 0; i < n; i++)
+        __asm__ volatile(SIX(AVX2_STEP) : : : CLOBBERS);
+}
+
+/* A product and a sum, rounded apart, as the row operators do it. */
+#define F32_STEP(reg, i)                                                                                               \
+    "vmulps %%" reg "12, %%" reg "13, %%" reg "14\n\tvaddps %%" reg "14, %%" reg i ", %%" reg i "\n\t"
+#define F32_ZMM_STEP(i) F32_STEP("zmm", i)
+#define F32_YMM_STEP(i) F32_STEP("ymm", i)
+static void f32_avx512_loop(size_t n) {
+    for (size_t i = 0; i < n; i++)
+        __asm__ volatile(TWELVE(F32_ZMM_STEP) : : : CLOBBERS);
+}
+
+static void f32_avx2_loop(size_t n) {
+    for (size_t i = 0; i < n; i++)
+        __asm__ volatile(TWELVE(F32_YMM_STEP) : : : CLOBBERS);
+}
+
+#define F32_XMM_STEP(i) "movaps %%xmm12, %%xmm14\n\tmulps %%xmm13, %%xmm14\n\taddps %%xmm14, %%xmm" i "\n\t"
+static void f32_scalar_loop(size_t n) {
+    if (cpu_features() & CPU_AVX2)
+        __asm__ volatile("vzeroupper" : : : CLOBBERS); /* what an AVX loop left there slows SSE down */
+    for (size_t i = 0; i < n; i++)
+        __asm__ volatile(TWELVE(F32_XMM_STEP) : : : CLOBBERS);
+}
+
+/* 16 x 16 x 64 products an instruction into 4 tiles. */
+static void amx_loop(size_t n) {
+    _Alignas(64) uint8_t config[64] = { 1 };
+
+    for (int tile = 0; tile < 8; tile++) {
+        config[16 + 2 * tile] = 64;
+        config[48 + tile] = 16;
+    }
+    __asm__ volatile("ldtilecfg (%0)" : : "r"(config) : "memory");
+    for (size_t i = 0; i < n; i++)
+        __asm__ volatile("tdpbssd %%tmm6, %%tmm4, %%tmm0\n\ttdpbssd %%tmm7, %%tmm4, %%tmm1\n\t"
+                         "tdpbssd %%tmm6, %%tmm5, %%tmm2\n\ttdpbssd %%tmm7, %%tmm5, %%tmm3"
+                         :
+                         :);
+    __asm__ volatile("tilerelease" : :);
+}
+
+/* A product and its sum are 2 operations. */
+static const Peak peaks[] = {
+    { "AMX tdpbssd", "int8_product__amx", "int8", CPU_AMX_INT8, amx_loop, 4.0 * 2 * 16 * 16 * 64 },
+    { "AVX-512 vpdpbusd", "int8_product__avx512vnni", "int8", CPU_AVX512VNNI, vnni_loop, 12.0 * 2 * 64 },
+    { "AVX2 vpmaddubsw", "int8_product__avx2", "int8", CPU_AVX2, avx2_loop, 6.0 * 2 * 32 },
+    { "AVX-512 mul, add", "row_ops__avx512", "f32", CPU_AVX512, f32_avx512_loop, 12.0 * 2 * 16 },
+    { "AVX2 mul, add", "row_ops__avx2", "f32", CPU_AVX2, f32_avx2_loop, 12.0 * 2 * 8 },
+    { "SSE2 mul, add", "row_ops__scalar", "f32", 0, f32_scalar_loop, 12.0 * 2 * 4 },
+};
+
+size_t peak_n(void) {
+    return ARRAY_LEN(peaks);
+}
+
+const Peak *peak_at(size_t index) {
+    assert(index < ARRAY_LEN(peaks));
+    return &peaks[index];
+}
+#else
+size_t peak_n(void) {
+    return 0;
+}
+
+const Peak *peak_at(size_t index) {
+    assert(!"no register loops for this architecture");
+    return NULL;
+}
+#endif
+
+const Peak *peak_of_kernel(const char *kernel) {
+    for (size_t i = 0; i < peak_n(); i++)
+        if (!strcmp(peak_at(i)->kernel, kernel))
+            return peak_at(i);
+    return NULL;
+}
+
+typedef struct PeakLoop {
+    const Peak *peak;
+    size_t n;
+} PeakLoop;
+
+static void run_pieces(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const PeakLoop *loop = arg;
+
+    for (size_t i = begin; i < end; i++)
+        loop->peak->loop(loop->n);
+}
+
+/**
+ * peak_measure() - giga-operations a second of all threads of the pool, wall clock, the best of some tries
+ *
+ * A try takes about a millisecond, so that some fall between the slices of other programs.
+ */
+double peak_measure(const Peak *peak, WorkerPool *pool) {
+    PeakLoop loop = { peak, ROUNDS };
+    const size_t n = PIECES_PER_THREAD * worker_pool_n_threads(pool);
+    uint64_t best_ns = UINT64_MAX;
+
+    for (int repeat = 0; repeat < REPEATS; repeat++) {
+        uint64_t start_ns = clock_now_ns(), time_ns;
+
+        worker_pool_run(pool, run_pieces, &loop, n, 1);
+        time_ns = clock_now_ns() - start_ns;
+        best_ns = time_ns < best_ns ? time_ns : best_ns;
+    }
+    return peak->ops * ROUNDS * (double)n / (double)best_ns;
+}

@@ -30,7 +30,7 @@ PLAIN_GOALS := help clean dist lint format check check-long demo install-deps in
 BUILDING := $(filter-out $(PLAIN_GOALS),$(or $(MAKECMDGOALS),all))
 
 # --- packages --------------------------------------------------------------------------------------------------------
-PKGS := libevent libprotobuf-c libsystemd libpcre2-8 jansson nettle libedit openblas
+PKGS := libevent libprotobuf-c libsystemd libpcre2-8 jansson nettle libedit openblas liburing
 ifneq ($(BUILDING),)
 ifneq ($(shell for tool in pkg-config protoc-c $(firstword $(CC)); do command -v $$tool >/dev/null || echo $$tool; done),)
 $(error One of pkg-config, protoc-c, $(firstword $(CC)) is missing: run tools/install-deps (as root, or with sudo) and then make again)
@@ -42,7 +42,7 @@ ifneq ($(PKGS_MISSING),)
 $(error The development files of these libraries are missing: $(PKGS_MISSING). Run $(if $(CROSS),tools/$(CROSS)-sysroot,tools/install-deps (as root, or with sudo)) and then make again)
 endif
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS))
-BASE_LIBS := $(shell $(PKG_CONFIG) --libs nettle) -lm
+BASE_LIBS := $(shell $(PKG_CONFIG) --libs nettle liburing) -lm
 CORE_LIBS := $(shell $(PKG_CONFIG) --libs libpcre2-8)
 PROTO_LIBS := $(shell $(PKG_CONFIG) --libs libprotobuf-c)
 DAEMON_LIBS := $(shell $(PKG_CONFIG) --libs libevent libsystemd)

@@ -1,0 +1,126 @@
+/* What the page cache holds of a file: dropped pages are gone and read pages are there, and both ways of asking agree. */
+#define _GNU_SOURCE
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/extent_reader.h"
+#include "base/file_io.h"
+#include "base/page_cache.h"
+#include "test/unit/model_maker.h"
+
+enum {
+    FILE_BYTES = (3 << 20) + 17,
+    N_PAGES = FILE_BYTES / 4096 + 1
+};
+
+static char folder[256], path[300];
+static int fd;
+
+static int set_up(void **state) {
+    _cleanup_(freep) uint8_t *bytes = calloc(1, FILE_BYTES);
+
+    assert_non_null(bytes);
+    test_folder_make(folder);
+    snprintf(path, sizeof(path), "%s/pages", folder);
+    test_write_file(folder, "pages", bytes, FILE_BYTES);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    close(fd);
+    test_folder_remove(folder);
+    return 0;
+}
+
+static bool drops(void) {
+    uint64_t resident, pages;
+    ErrText err = { "" };
+    int r = page_cache_drop(fd, path, &err);
+
+    assert_true(r == 0 || r == PAGE_CACHE_E_KEPT);
+    if (r) {
+        print_message("left out: %s\n", err.text);
+        return false;
+    }
+    assert_int_equal(page_cache_count(fd, path, &resident, &pages, NULL), 0);
+    assert_int_equal(resident, 0);
+    assert_int_equal(pages, N_PAGES);
+    return true;
+}
+
+static void test_page_cache_drop_and_read(void **state) {
+    _cleanup_(freep) uint8_t *bytes = malloc(FILE_BYTES);
+    uint64_t resident, pages;
+
+    assert_non_null(bytes);
+    if (!drops())
+        return;
+    assert_false(page_cache_holds(fd, 0, FILE_BYTES));
+    assert_false(page_cache_holds(fd, FILE_BYTES - 1, 1));
+    assert_true(page_cache_holds(fd, 5, 0));
+    assert_int_equal(file_read_exact(fd, bytes, FILE_BYTES, 0), 0);
+    assert_true(page_cache_holds(fd, 0, FILE_BYTES));
+    assert_false(page_cache_holds(fd, 0, FILE_BYTES + 4096)); /* past the end */
+    assert_int_equal(page_cache_count(fd, path, &resident, &pages, NULL), 0);
+    assert_int_equal(resident, N_PAGES);
+    assert_int_equal(pages, N_PAGES);
+}
+
+/* Pages that another map of the file holds stay, and the error counts them. */
+static void test_page_cache_kept(void **state) {
+    const volatile uint8_t *map = mmap(NULL, FILE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    ErrText err = { "" };
+
+    assert_true(map != MAP_FAILED);
+    (void)map[4096];
+    assert_int_equal(page_cache_drop(fd, path, &err), PAGE_CACHE_E_KEPT);
+    assert_non_null(strstr(err.text, path));
+    munmap((void *)map, FILE_BYTES);
+}
+
+/* Direct reads bring nothing into the cache; the speed is a positive number, whatever the machine. */
+static void test_page_cache_disk_speed(void **state) {
+    uint64_t resident, pages;
+    ErrText err = { "" };
+    double bytes_per_s = 0;
+    int r;
+
+    if (!drops())
+        return;
+    for (uint64_t max_bytes = 0; max_bytes <= (2 << 20) + 1; max_bytes += (2 << 20) + 1) {
+        r = page_cache_disk_speed(path, max_bytes, &bytes_per_s, &err);
+        if (r == EXTENT_E_REFUSED) {
+            print_message("left out: %s\n", err.text);
+            return;
+        }
+        assert_int_equal(r, 0);
+        assert_true(bytes_per_s > 0);
+    }
+    assert_int_equal(page_cache_count(fd, path, &resident, &pages, NULL), 0);
+    assert_true(resident <= 1); /* the unit that the file ends in */
+    assert_int_equal(page_cache_disk_speed("/nonexistent", 0, &bytes_per_s, &err), -ENOENT);
+    assert_int_equal(page_cache_disk_speed(folder, 0, &bytes_per_s, &err), -EINVAL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_page_cache_drop_and_read),
+        cmocka_unit_test(test_page_cache_kept),
+        cmocka_unit_test(test_page_cache_disk_speed),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

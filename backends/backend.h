@@ -35,9 +35,8 @@ typedef struct LinearActivations {
     bool shadow;         /* inputs past 127 scale are made good beside the product; else they are clipped */
     const uint32_t *hot; /* with shadow: [n_hot], rising: inputs whose column of weights stays in memory */
     size_t n_hot;
-    const int8_t *columns; /* with shadow: int8[k][n], the matrix by columns; read during linear_new() only */
-    const ColumnFile
-        *file; /* has the columns too, for those that are not hot; outlives the matrix; NULL: all hot */
+    const int8_t *columns;  /* with shadow: int8[k][n], the matrix by columns; read during linear_new() only */
+    const ColumnFile *file; /* has the columns too, for those that are not hot; outlives the matrix; NULL: all hot */
     uint64_t file_offset_bytes;
 } LinearActivations;
 
@@ -102,6 +101,13 @@ typedef struct BackendOps {
     int (*reserve_positions)(Backend *backend, size_t n_positions, ErrText *err);
 
     int (*linear_new)(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
+    /* The same for weights that come in parts: begin without data and packed (with bits the matrix is packed); fill for
+     * every block of 16 outputs once, with the bytes of [block_begin, block_end) as the package has them, in any order
+     * and on any thread; then finish with the source of begin. NULL: the device wants the matrix as a whole. */
+    int (*linear_begin)(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
+    void (*linear_fill)(const Backend *backend, BackendLinear *linear, size_t block_begin, size_t block_end,
+                        const void *bytes);
+    int (*linear_finish)(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err);
     BackendLinear *(*linear_free)(BackendLinear *linear);
 
     /* y[i] = x W[i]^T + bias[i] for n matrices that share their input, its rotation and its activations.

@@ -1,7 +1,8 @@
 /*
  * The cpu device: int8 products with an exact int32 sum, rows quantized on the fly with a scale of their own
  * (dynamic-row) or of their tensor (static-tensor), float operators in one fixed order, a float16 KV cache. Every
- * instruction set gives the same bits. The products of weight matrices are in cpu_linear.c, shadows in cpu_shadow.c.
+ * instruction set gives the same bits. Weight matrices are laid out in cpu_weights.c, their products are in
+ * cpu_linear.c, shadows in cpu_shadow.c.
  */
 #include <assert.h>
 #include <errno.h>
@@ -247,6 +248,9 @@ static const BackendOps cpu_ops = {
     .reserve = cpu_reserve,
     .reserve_positions = cpu_reserve_positions,
     .linear_new = cpu_linear_new,
+    .linear_begin = cpu_linear_begin,
+    .linear_fill = cpu_linear_fill,
+    .linear_finish = cpu_linear_finish,
     .linear_free = cpu_linear_free,
     .linear = cpu_linear,
     .shadow_counts = cpu_shadow_counts,

@@ -9,6 +9,7 @@
 #include "backends/cpu/cpu_shadow.h"
 #include "backends/cpu/packed_kernels.h"
 #include "backends/cpu/row_ops.h"
+#include "quant/grid.h"
 
 typedef struct CpuBackend {
     Backend backend;
@@ -25,12 +26,34 @@ typedef struct CpuBackend {
     uint64_t n_shadows;                   /* ever made: their ids */
 } CpuBackend;
 
+typedef struct LinearFilling LinearFilling;
+
+/* A weight matrix: int8 in the tiles of the int8 products, or packed as it comes from the package. */
+struct BackendLinear {
+    size_t n, k, k_tiles, n_blocks;
+    Int8Weights int8;     /* tiles is NULL when packed */
+    PackedWeights packed; /* packed is NULL when not */
+    /* packed, channels not in order: positions of the channels of width w are [run_ends[w + 1], run_ends[w]), rising. */
+    size_t run_ends[GRID_BITS_MAX + 2];
+    uint32_t rotation_block;
+    float static_scale;     /* of the inputs; 0: dynamic-row */
+    Shadow *shadow;         /* NULL: inputs past static_scale are clipped */
+    AccountedBlock memory;  /* all arrays of int8 or packed */
+    LinearFilling *filling; /* between begin and finish; else NULL */
+};
+
 /* Rows in parallel, or inline when the work is small. */
 void cpu_run_rows(Backend *backend, WorkerFn *fn, void *arg, size_t rows, size_t values_per_row);
 
-/* The operators on matrices, for the device's table (cpu_linear.c). */
+/* Weights into the device's memory, for the device's table (cpu_weights.c). */
+int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
+void cpu_linear_fill(const Backend *backend, BackendLinear *linear, size_t block_begin, size_t block_end,
+                     const void *bytes);
+int cpu_linear_finish(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err);
 int cpu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
 BackendLinear *cpu_linear_free(BackendLinear *linear);
+
+/* The operators on matrices, for the device's table (cpu_linear.c). */
 int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
                float *const *y, ErrText *err);
 void cpu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,

@@ -3,6 +3,7 @@
 #ifndef COORDGEN_BACKENDS_CPU_INT8_PRODUCT_H
 #define COORDGEN_BACKENDS_CPU_INT8_PRODUCT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -61,8 +62,8 @@ static inline size_t int8_blocks_for(size_t n) {
     return (n + INT8_TILE_OUTPUTS - 1) / INT8_TILE_OUTPUTS;
 }
 
-/* Lays out blocks [block_begin, block_end) of row-major w[n][k] and their sums. */
-void int8_weights_layout(const int8_t *w, size_t n, size_t k, size_t block_begin, size_t block_end, int8_t *tiles,
+/* Lays out blocks [block_begin, block_end), whose rows begin at `rows`, and their sums; whether -128 is among them. */
+bool int8_weights_layout(const int8_t *rows, size_t n, size_t k, size_t block_begin, size_t block_end, int8_t *tiles,
                          int32_t *sums);
 /* One output row back out of the tiles: q[k]. */
 void int8_weights_row(const Int8Weights *weights, size_t output, int8_t *q);

@@ -297,7 +297,7 @@ static void test_int8_product_layout_by_parts(void **state) {
     tiles = aligned(4 * bytes);
     memset(tiles, 0x77, 4 * bytes);
     for (size_t block = 4; block-- > 0;) {
-        int8_weights_layout(c.w, c.n, c.k, block, block + 1, tiles, sums);
+        int8_weights_layout(c.w + block * INT8_TILE_OUTPUTS * c.k, c.n, c.k, block, block + 1, tiles, sums);
         for (size_t i = 0; i < block * bytes; i++)
             assert_int_equal(tiles[i], 0x77);
     }

@@ -1,0 +1,375 @@
+/*
+ * Weight matrices come into the cpu device's memory: int8 rows are laid out in the tiles of the products, packed bytes
+ * stay as they are, so that they count as many bytes as in the package. Both in blocks of 16 outputs, each by itself, so
+ * that blocks may come in any order and be laid out by any thread, while others are still being read.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cpu/cpu_private.h"
+#include "base/cleanup.h"
+#include "quant/ggml_type.h"
+#include "quant/grid.h"
+#include "quant/pack.h"
+
+/* What only the time between begin and finish needs. */
+struct LinearFilling {
+    _Atomic bool is_below_range; /* -128 was among the weights */
+    int8_t *tiles;               /* int8: out */
+    uint8_t *packed;             /* packed: out */
+    int32_t *sums;               /* both: out */
+    float *scales, *bias;        /* out */
+    /* packed: the same weights with scales of 1, in order, and a row of ones. */
+    PackedWeights ones;
+    Int8Rows ones_row;
+    int8_t *ones_x;
+    float one;
+    int32_t sum_of_ones;
+};
+
+static void filling_free(LinearFilling *filling) {
+    if (filling) {
+        free(filling->ones_x);
+        free(filling);
+    }
+}
+
+BackendLinear *cpu_linear_free(BackendLinear *linear) {
+    if (linear) {
+        accounted_block_deinit(&linear->memory);
+        shadow_free(linear->shadow);
+        filling_free(linear->filling);
+        free(linear);
+    }
+    return NULL;
+}
+DEFINE_CLEANUP(BackendLinear, cpu_linear_free)
+
+/* The memory of all arrays, of which the first begins it. */
+static int linear_memory(Backend *backend, BackendLinear *linear, const LinearSource *source, size_t len_bytes,
+                         ErrText *err) {
+    int r = accounted_block_init(&linear->memory, backend->accounts, ACCOUNT_WEIGHTS, len_bytes);
+
+    return r ? err_set(err, r < 0 ? r : BACKEND_E_MEMORY, "no memory for the %zu bytes of tensor '%s'", len_bytes,
+                       source->name)
+             : 0;
+}
+
+/* --- int8 ----------------------------------------------------------------------------------------------------------- */
+
+/* One block of memory: tiles, then sums, scales and bias, each [n_blocks * 16]. */
+static int begin_int8(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
+    LinearFilling *filling = linear->filling;
+    size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS;
+    size_t tiles_bytes = linear->n_blocks * linear->k_tiles * INT8_TILE_BYTES;
+    int r;
+
+    r = linear_memory(backend, linear, source, tiles_bytes + n_padded * (sizeof(int32_t) + 2 * sizeof(float)), err);
+    if (r)
+        return r;
+    filling->tiles = linear->memory.data;
+    filling->sums = (int32_t *)(filling->tiles + tiles_bytes);
+    filling->scales = (float *)(filling->sums + n_padded);
+    filling->bias = filling->scales + n_padded;
+    linear->int8 = (Int8Weights){
+        .n = linear->n,
+        .k = linear->k,
+        .k_tiles = linear->k_tiles,
+        .n_blocks = linear->n_blocks,
+        .tiles = filling->tiles,
+        .sums = filling->sums,
+        .scales = filling->scales,
+        .bias = source->bias ? filling->bias : NULL,
+    };
+    return 0;
+}
+
+static void finish_int8(const BackendLinear *linear, const LinearSource *source) {
+    memcpy(linear->filling->scales, source->scales, source->n * sizeof(float));
+    if (source->bias)
+        memcpy(linear->filling->bias, source->bias, source->n * sizeof(float));
+}
+
+/* --- packed --------------------------------------------------------------------------------------------------------- */
+
+/* Arrays of one block of memory, each aligned to 64. */
+static size_t place(size_t *at, size_t len_bytes) {
+    size_t here = *at;
+
+    *at += (len_bytes + 63) / 64 * 64;
+    return here;
+}
+
+/* One block of memory: the packed bytes as they are, then offsets, sums, scales, bias, channels and widths. */
+static int place_packed(Backend *backend, BackendLinear *linear, const LinearSource *source, const PackPlan *plan,
+                        ErrText *err) {
+    LinearFilling *filling = linear->filling;
+    const size_t n_padded = plan->n_blocks * INT8_TILE_OUTPUTS, n_arrays = n_padded * sizeof(float);
+    size_t len_bytes = 0;
+    const size_t packed = place(&len_bytes, plan->offsets[plan->n_blocks]),
+                 offsets = place(&len_bytes, (plan->n_blocks + 1) * sizeof(*plan->offsets)),
+                 sums = place(&len_bytes, n_arrays), scales = place(&len_bytes, n_arrays),
+                 bias = place(&len_bytes, n_arrays),
+                 channels = place(&len_bytes, plan->in_order ? 0 : n_padded * sizeof(*plan->channels)),
+                 bits = place(&len_bytes, plan->n_blocks);
+    uint8_t *memory;
+    int r;
+
+    r = linear_memory(backend, linear, source, len_bytes, err);
+    if (r)
+        return r;
+    memory = linear->memory.data;
+    memcpy(memory + offsets, plan->offsets, (plan->n_blocks + 1) * sizeof(*plan->offsets));
+    memcpy(memory + bits, plan->bits, plan->n_blocks);
+    if (!plan->in_order)
+        memcpy(memory + channels, plan->channels, n_padded * sizeof(*plan->channels));
+    for (size_t i = 0; i < plan->n; i++)
+        linear->run_ends[source->bits[i]]++;
+    for (int width = GRID_BITS_MAX - 1; width > 0; width--)
+        linear->run_ends[width] += linear->run_ends[width + 1];
+    filling->packed = memory + packed;
+    filling->sums = (int32_t *)(memory + sums);
+    filling->scales = (float *)(memory + scales);
+    filling->bias = (float *)(memory + bias);
+    linear->packed = (PackedWeights){
+        .n = linear->n,
+        .k = linear->k,
+        .k_tiles = linear->k_tiles,
+        .n_blocks = linear->n_blocks,
+        .packed = filling->packed,
+        .offsets = (const uint64_t *)(memory + offsets),
+        .bits = memory + bits,
+        .channels = plan->in_order ? NULL : (const uint32_t *)(memory + channels),
+        .sums = filling->sums,
+        .scales = filling->scales,
+        .bias = source->bias ? filling->bias : NULL,
+    };
+    return 0;
+}
+
+/* The row of ones whose products are the sums; the arrays of scales and of the bias lend themselves meanwhile. */
+static int prepare_ones(BackendLinear *linear, ErrText *err) {
+    LinearFilling *filling = linear->filling;
+    const size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS, stride_bytes = linear->k_tiles * INT8_TILE_INPUTS;
+
+    filling->ones_x = aligned_alloc(64, stride_bytes);
+    if (!filling->ones_x)
+        return err_set(err, -ENOMEM, "out of memory");
+    memset(filling->ones_x, 1, stride_bytes);
+    for (size_t p = 0; p < n_padded; p++)
+        filling->scales[p] = 1;
+    filling->one = 1;
+    filling->sum_of_ones = (int32_t)stride_bytes;
+    filling->ones_row = (Int8Rows){
+        .rows = 1,
+        .stride_bytes = stride_bytes,
+        .x = filling->ones_x,
+        .scales = &filling->one,
+        .sums = &filling->sum_of_ones,
+    };
+    filling->ones = linear->packed;
+    filling->ones.n = n_padded;
+    filling->ones.channels = NULL;
+    filling->ones.bias = NULL;
+    return 0;
+}
+
+static int begin_packed(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
+    _cleanup_(pack_plan_deinit) PackPlan plan = { 0 };
+    int r;
+
+    for (size_t i = 0; i < source->n; i++)
+        if (!source->bits || source->bits[i] < GRID_BITS_MIN || source->bits[i] > GRID_BITS_MAX)
+            return err_set(err, BACKEND_E_WEIGHTS,
+                           "tensor '%s': channel %zu is %d bits wide, packed weights have %d..%d: import the model "
+                           "again",
+                           source->name, i, source->bits ? source->bits[i] : 0, GRID_BITS_MIN, GRID_BITS_MAX);
+    r = pack_plan_init(&plan, source->bits, source->n, source->k);
+    if (r)
+        return err_set(err, r, r == -ENOMEM ? "out of memory" : "tensor '%s': its widths have no layout", source->name);
+    r = place_packed(backend, linear, source, &plan, err);
+    return r ? r : prepare_ones(linear, err);
+}
+
+/* Whether code 0 of 8 bits, -128, is among the weights of a block (in the padding it is at home). */
+static bool holds_code_zero(const PackedKernels *kernels, const PackedWeights *weights, size_t block) {
+    const size_t n_left = weights->n - block * INT8_TILE_OUTPUTS;
+    const uint8_t *packed = weights->packed + weights->offsets[block];
+
+    for (size_t t = 0; t < weights->k_tiles; t++, packed += INT8_TILE_BYTES) {
+        const size_t k_left = weights->k - t * INT8_TILE_INPUTS;
+        _Alignas(64) int8_t tile[INT8_TILE_BYTES];
+        int smallest = 0;
+
+        kernels->unpack->fn(packed, GRID_BITS_MAX, 1, tile);
+        for (size_t i = 0; i < INT8_TILE_BYTES; i++)
+            smallest = tile[i] < smallest ? tile[i] : smallest;
+        for (size_t i = 0; smallest < -127 && i < INT8_TILE_BYTES; i++)
+            if (tile[i] < -127 && i / 64 * 4 + i % 4 < k_left && i % 64 / 4 < n_left)
+                return true;
+    }
+    return false;
+}
+
+/* The sum of a channel's levels is its product with a row of ones; at most 128 x 131072 = 2^24, exact in float32. */
+static void fill_packed(const PackedKernels *kernels, BackendLinear *linear, size_t block_begin, size_t block_end,
+                        const uint8_t *bytes) {
+    LinearFilling *filling = linear->filling;
+    const uint64_t *offsets = linear->packed.offsets;
+
+    for (size_t block = block_begin; block < block_end; block++) {
+        memcpy(filling->packed + offsets[block], bytes + offsets[block] - offsets[block_begin],
+               offsets[block + 1] - offsets[block]);
+        kernels->few->fn(&filling->ones, &filling->ones_row, block, block + 1, filling->bias, filling->ones.n);
+        for (size_t p = block * INT8_TILE_OUTPUTS; p < (block + 1) * INT8_TILE_OUTPUTS; p++)
+            filling->sums[p] = (int32_t)filling->bias[p];
+        if (linear->packed.bits[block] == GRID_BITS_MAX && holds_code_zero(kernels, &linear->packed, block))
+            filling->is_below_range = true;
+    }
+}
+
+static void finish_packed(const BackendLinear *linear, const LinearSource *source) {
+    const LinearFilling *filling = linear->filling;
+    const size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS;
+
+    for (size_t p = 0; p < n_padded; p++) {
+        const size_t channel = linear->packed.channels && p < linear->n ? linear->packed.channels[p] : p;
+
+        filling->scales[p] = p < linear->n ? source->scales[channel] : 0;
+        filling->bias[p] = p < linear->n && source->bias ? source->bias[channel] : 0;
+    }
+}
+
+/* --- both ----------------------------------------------------------------------------------------------------------- */
+
+static size_t max_size(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* How inputs are quantized; with a shadow, its columns and room for its outliers. */
+static int take_activations(CpuBackend *self, BackendLinear *linear, const LinearSource *source, ErrText *err) {
+    const LinearActivations *activations = &source->activations;
+    int r;
+
+    if (!activations->scale) /* exactly: no scale */
+        return 0;
+    if (!(activations->scale >= LINEAR_SCALE_MIN && activations->scale <= LINEAR_SCALE_MAX))
+        return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s': %g is no scale for activations: import the model again",
+                       source->name, (double)activations->scale);
+    linear->static_scale = activations->scale;
+    if (!activations->shadow)
+        return 0;
+    r = shadow_new(&linear->shadow, self->backend.accounts, source, ++self->n_shadows, err);
+    if (r)
+        return r;
+    self->shadow_inputs = max_size(self->shadow_inputs, source->k);
+    self->shadow_outputs = max_size(self->shadow_outputs, source->n);
+    if (!self->max_rows) /* cpu_reserve() comes after the weights */
+        return 0;
+    return shadow_reserve(&self->shadow, self->backend.accounts, self->max_rows, self->shadow_inputs,
+                          self->shadow_outputs, err);
+}
+
+/**
+ * cpu_linear_begin() - memory for a matrix, on the account of the weights, and where everything of it goes
+ *
+ * Return: 0; BACKEND_E_WEIGHTS: another type, a shape that the products do not take, a width outside 1..8;
+ * BACKEND_E_MEMORY; -ENOMEM.
+ */
+int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    _cleanup_(cpu_linear_freep) BackendLinear *linear = NULL;
+    int r;
+
+    if (source->type != GGML_I8 || !source->scales)
+        return err_set(err, BACKEND_E_WEIGHTS,
+                       "tensor '%s' is not int8: import the model first (coordgenctl model import)", source->name);
+    if (!source->n || !source->k || source->k > INT8_K_MAX || source->n > INT32_MAX)
+        return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s' is %zu x %zu, which the int8 products do not take",
+                       source->name, source->n, source->k);
+    linear = calloc(1, sizeof(*linear));
+    if (linear)
+        linear->filling = calloc(1, sizeof(*linear->filling));
+    if (!linear || !linear->filling)
+        return err_set(err, -ENOMEM, "out of memory");
+    linear->n = source->n;
+    linear->k = source->k;
+    linear->k_tiles = int8_tiles_for(source->k);
+    linear->n_blocks = int8_blocks_for(source->n);
+    linear->rotation_block = source->rotation_block;
+    r = source->packed || source->bits ? begin_packed(backend, linear, source, err)
+                                       : begin_int8(backend, linear, source, err);
+    if (r)
+        return r;
+    *linearp = steal(&linear);
+    return 0;
+}
+
+/**
+ * cpu_linear_fill() - lay out the blocks [block_begin, block_end)
+ * @bytes: theirs alone, as the package has them: rows of int8, or packed bytes
+ *
+ * Thread: any number at a time, on different blocks.
+ */
+void cpu_linear_fill(const Backend *backend, BackendLinear *linear, size_t block_begin, size_t block_end,
+                     const void *bytes) {
+    LinearFilling *filling = linear->filling;
+
+    assert(filling && block_begin <= block_end && block_end <= linear->n_blocks);
+    if (filling->packed)
+        fill_packed(&((const CpuBackend *)backend)->kernels, linear, block_begin, block_end, bytes);
+    else if (int8_weights_layout(bytes, linear->n, linear->k, block_begin, block_end, filling->tiles, filling->sums))
+        filling->is_below_range = true;
+}
+
+/**
+ * cpu_linear_finish() - the rest of the matrix, when all blocks were filled
+ * Return: 0; BACKEND_E_WEIGHTS: the value -128, activations that contradict themselves; BACKEND_E_MEMORY; -ENOMEM.
+ */
+int cpu_linear_finish(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
+    if (linear->filling->is_below_range)
+        return err_set(err, BACKEND_E_WEIGHTS,
+                       "tensor '%s' holds the value -128; int8 weights are -127..127: import the model again",
+                       source->name);
+    if (linear->filling->packed)
+        finish_packed(linear, source);
+    else
+        finish_int8(linear, source);
+    filling_free(linear->filling);
+    linear->filling = NULL;
+    return take_activations((CpuBackend *)backend, linear, source, err);
+}
+
+typedef struct FillLoop {
+    const Backend *backend;
+    BackendLinear *linear;
+    const uint8_t *bytes;
+} FillLoop;
+
+static void fill_blocks(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const FillLoop *loop = arg;
+    const BackendLinear *linear = loop->linear;
+    const size_t offset_bytes =
+        linear->filling->packed ? linear->packed.offsets[begin] : begin * INT8_TILE_OUTPUTS * linear->k;
+
+    cpu_linear_fill(loop->backend, loop->linear, begin, end, loop->bytes + offset_bytes);
+}
+
+/* A matrix whose weights are in memory, as a whole. Return: as begin and finish. */
+int cpu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    _cleanup_(cpu_linear_freep) BackendLinear *linear = NULL;
+    FillLoop loop = { .backend = backend, .bytes = source->packed ? source->packed : source->data };
+    int r;
+
+    r = cpu_linear_begin(backend, &linear, source, err);
+    if (r)
+        return r;
+    loop.linear = linear;
+    worker_pool_run(backend->pool, fill_blocks, &loop, linear->n_blocks, 1);
+    r = cpu_linear_finish(backend, linear, source, err);
+    if (r)
+        return r;
+    *linearp = steal(&linear);
+    return 0;
+}

@@ -91,6 +91,8 @@ static void fill_info(Engine *engine, const GgufFile *file) {
         .weights_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]),
         .kv_bytes_per_token =
             2 * (uint64_t)hparams->n_layers * hparams_dim(hparams, DIM_KV) * backend->ops->kv_element_bytes,
+        .layer_products = engine->weights->layer_products,
+        .head_products = engine->weights->head_products,
         .kv_type = backend->ops->kv_type,
     };
     if (!gguf_get_string(file, PACKAGE_KEY_SOURCE_SHA256, &sha256, NULL) &&
@@ -185,6 +187,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     if (r)
         return r;
     engine->info.weights_bytes -= weights_before;
+    engine->info.step_read_bytes = engine->info.weights_bytes - engine->weights->embedding_bytes;
     log_info(TOPIC_ENGINE, "loaded '%s': %s, %u layers, %" PRIu64 " MB of weights, kernel %s", engine->info.name,
              engine->info.architecture, engine->info.n_layers, engine->info.weights_bytes / 1000000,
              engine->info.kernel);

@@ -53,7 +53,10 @@ typedef struct EngineInfo {
     uint64_t n_parameters;
     uint64_t weights_bytes; /* resident */
     uint64_t kv_bytes_per_token;
-    const char *kv_type;    /* "f16" */
+    uint64_t layer_products;  /* multiplications of weights by one row, all layers */
+    uint64_t head_products;   /* of the output projection */
+    uint64_t step_read_bytes; /* weights that a step reads at least, whatever its rows: with logits, without the embedding */
+    const char *kv_type;      /* "f16" */
     char source_sha256[65]; /* "" when not known */
 } EngineInfo;
 

@@ -104,7 +104,8 @@ static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const 
     };
     char name[GGUF_TENSOR_NAME_MAX];
     PackageLinear linear;
-    int r;
+    uint64_t used_bytes;
+    int r = 0;
 
     if (loader->package) {
         r = package_linear(loader->package, tensor->name, &linear, loader->err);
@@ -132,8 +133,16 @@ static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const 
         source.bias = bias_values;
     }
     weights->n_parameters += (uint64_t)source.n * source.k;
-    return weights->backend->ops->linear_new(weights->backend, &layer_of(weights, layer)->linears[expected->role],
-                                             &source, loader->err);
+    used_bytes = atomic_load(&loader->accounts->used_bytes[ACCOUNT_WEIGHTS]);
+    r = weights->backend->ops->linear_new(weights->backend, &layer_of(weights, layer)->linears[expected->role], &source,
+                                          loader->err);
+    if (layer >= 0)
+        weights->layer_products += (uint64_t)source.n * source.k;
+    else if (expected->role == ROLE_OUTPUT || weights->hparams->tied)
+        weights->head_products = (uint64_t)source.n * source.k;
+    else
+        weights->embedding_bytes = atomic_load(&loader->accounts->used_bytes[ACCOUNT_WEIGHTS]) - used_bytes;
+    return r;
 }
 
 static int load_tensor(void *arg, const ArchTensor *expected, int layer) {

@@ -21,6 +21,8 @@ typedef struct Weights {
     Bill vectors_bill;
     ColumnFile columns; /* the package, kept open when columns are read from it on demand; else fd is -1 */
     uint64_t n_parameters;
+    uint64_t layer_products, head_products; /* multiplications by one row */
+    uint64_t embedding_bytes;               /* of an embedding that is not the head too */
 } Weights;
 
 /* From a source GGUF, or from a package when that is not NULL (file is then the package's). */

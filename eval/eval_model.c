@@ -9,7 +9,7 @@
 #include "importer/import_method.h"
 #include "model/package.h"
 
-static unsigned int processors(void) {
+unsigned int eval_processors(void) {
     cpu_set_t set;
 
     if (sched_getaffinity(0, sizeof(set), &set) < 0 || CPU_COUNT(&set) < 1)
@@ -97,7 +97,7 @@ int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) 
             return r;
         engine.path = package;
     }
-    r = worker_pool_new(&model->pool, options->threads ? options->threads : processors());
+    r = worker_pool_new(&model->pool, options->threads ? options->threads : eval_processors());
     if (r)
         return err_set(err, r, "cannot start the worker threads: %s", strerror(-r));
     engine.pool = model->pool;

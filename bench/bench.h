@@ -1,0 +1,45 @@
+/* coordgen-bench: how fast a model runs on this machine, beside what the machine could do. Verbs share one options
+ * struct, the machine's floors and one report. */
+#ifndef COORDGEN_BENCH_BENCH_H
+#define COORDGEN_BENCH_BENCH_H
+
+#include <stddef.h>
+
+#include "bench/floor.h"
+#include "bench/report.h"
+#include "engine/engine.h"
+
+#define BENCH_LIST_MAX 16
+
+/* Exit codes. */
+enum {
+    BENCH_OK = 0,
+    BENCH_FAILED = 1,
+    BENCH_USAGE = 2,
+};
+
+typedef struct BenchOptions {
+    const char *model; /* as it was named */
+    size_t prompt_tokens[BENCH_LIST_MAX]; /* what pp, tg and ttft repeat with */
+    size_t n_prompts;
+    size_t output_tokens; /* tg */
+    size_t repeats;
+} BenchOptions;
+
+/* The model as a verb works with it. */
+typedef struct BenchRun {
+    const BenchOptions *options;
+    Engine *engine;
+    WorkerPool *pool;
+    Floors *floors;
+    BenchReport *report;
+} BenchRun;
+
+/* Each adds its results to the report: 0, or -errno or a condition of the engine with a text. */
+int bench_prefill(const BenchRun *run, ErrText *err);
+int bench_decode(const BenchRun *run, ErrText *err);
+
+/* A sequence with n_tokens made-up tokens computed; chunk by chunk; logits of the last one in f32[n_vocab]. */
+int bench_fill(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *logits, ErrText *err);
+
+#endif

@@ -1,0 +1,327 @@
+/* coordgen-bench: options and verbs. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "bench/bench.h"
+#include "bench/machine.h"
+#include "eval/eval.h"
+#include "eval/recipe_spec.h"
+
+static const char help[] =
+    "coordgen-bench VERB --model MODEL [OPTION...]\n"
+    "\n"
+    "How fast a model runs here, beside what the machine could do: one engine in this process, without the service.\n"
+    "\n"
+    "Verbs\n"
+    "  pp                     prefill: tokens a second of prompts of -p tokens; floor: the peak of the int8\n"
+    "                         instructions over all multiplications of weights\n"
+    "  tg                     decode: tokens a second of -n tokens, one after the other, behind -p others; floor: the\n"
+    "                         speed of reading memory over the bytes of weights, keys and values\n"
+    "  floor                  the machine: peaks of all instruction sets and memory, by one thread and by all\n"
+    "\n"
+    "Options\n"
+    "  -m, --model FILE       a .gguf, or a .cgm package; a .gguf is imported on first use\n"
+    "  -p, --prompt N,...     tokens of the prompt (default: pp 128,512,1024; tg 0)\n"
+    "  -n, --output N         tg: tokens of the output (default 64)\n"
+    "  -r, --repeat N         repetitions; their median counts, their least and most are shown (default 5)\n"
+    "  -t, --threads N        threads that compute (default: the processors)\n"
+    "      --chunk N          tokens of a prefill step (default 256)\n"
+    "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA\n"
+    "      --recipe SPEC      how a .gguf is imported, as coordgen-eval has it: int8 (default), compensated:4, ...\n"
+    "      --json[=HOW]       report as JSON: pretty (default), short, off\n"
+    "      --csv              report as CSV\n"
+    "      --verbose          log to stderr\n"
+    "  -h, --help             this text\n"
+    "      --version\n"
+    "\n"
+    "The report is a table in Markdown otherwise. Exit code: 0, 1 failed, 2 wrong usage.\n";
+
+enum {
+    OPT_CHUNK = 256,
+    OPT_ISA,
+    OPT_RECIPE,
+    OPT_JSON,
+    OPT_CSV,
+    OPT_VERBOSE,
+    OPT_VERSION
+};
+
+static const struct option long_options[] = {
+    { "model", required_argument, NULL, 'm' },
+    { "prompt", required_argument, NULL, 'p' },
+    { "output", required_argument, NULL, 'n' },
+    { "repeat", required_argument, NULL, 'r' },
+    { "threads", required_argument, NULL, 't' },
+    { "chunk", required_argument, NULL, OPT_CHUNK },
+    { "isa", required_argument, NULL, OPT_ISA },
+    { "recipe", required_argument, NULL, OPT_RECIPE },
+    { "json", optional_argument, NULL, OPT_JSON },
+    { "csv", no_argument, NULL, OPT_CSV },
+    { "verbose", no_argument, NULL, OPT_VERBOSE },
+    { "help", no_argument, NULL, 'h' },
+    { "version", no_argument, NULL, OPT_VERSION },
+    { NULL, 0, NULL, 0 },
+};
+
+typedef int BenchFn(const BenchRun *run, ErrText *err);
+
+static const struct Verb {
+    const char *name;
+    BenchFn *fn;         /* NULL: needs no model */
+    const char *prompts; /* the default of -p */
+    size_t least;        /* tokens of a prompt */
+} verbs[] = {
+    { "pp", bench_prefill, "128,512,1024", 1 },
+    { "tg", bench_decode, "0", 0 },
+    { "floor", NULL, "0", 0 },
+};
+
+typedef enum Form {
+    FORM_TABLE,
+    FORM_CSV,
+    FORM_JSON,
+} Form;
+
+typedef struct Command {
+    BenchOptions bench;
+    EvalOptions model; /* how it is opened */
+    const struct Verb *verb;
+    const char *prompts;
+    Form form;
+    size_t json_flags;
+} Command;
+
+static int usage(const char *format, const char *value) {
+    fprintf(stderr, "coordgen-bench: ");
+    fprintf(stderr, format, value);
+    fprintf(stderr, "; see coordgen-bench --help\n");
+    return BENCH_USAGE;
+}
+
+/* A whole number in [least, most]; where it ends. NULL: not one. */
+static const char *take_number(const char *text, size_t least, size_t most, size_t *valuep) {
+    unsigned long long value;
+    char *end;
+
+    if (*text < '0' || *text > '9')
+        return NULL;
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (errno || value < least || value > most)
+        return NULL;
+    *valuep = (size_t)value;
+    return end;
+}
+
+static bool parse_number(const char *text, size_t least, size_t most, size_t *valuep) {
+    const char *end = take_number(text, least, most, valuep);
+
+    return end && !*end;
+}
+
+static bool parse_prompts(const char *text, size_t least, BenchOptions *options) {
+    const char *at = text;
+
+    for (options->n_prompts = 0; options->n_prompts < BENCH_LIST_MAX; at++) {
+        at = take_number(at, least, 1u << 20, &options->prompt_tokens[options->n_prompts++]);
+        if (!at || (*at && *at != ','))
+            return false;
+        if (!*at)
+            return true;
+    }
+    return false;
+}
+
+static bool parse_json(const char *how, Command *command) {
+    command->form = FORM_JSON;
+    command->json_flags = JSON_INDENT(2) | JSON_REAL_PRECISION(6);
+    if (!how || !strcmp(how, "pretty"))
+        return true;
+    command->json_flags = JSON_COMPACT | JSON_REAL_PRECISION(6);
+    if (!strcmp(how, "short"))
+        return true;
+    command->form = FORM_TABLE;
+    return !strcmp(how, "off");
+}
+
+/* One option; NULL when it is fine, else what is wrong with its value. */
+static const char *take_option(int option, const char *value, Command *command, ErrText *err) {
+    size_t number = 0;
+
+    switch (option) {
+    case 'm':
+        command->model.model = value;
+        return NULL;
+    case 'p':
+        command->prompts = value;
+        return NULL;
+    case 'n':
+        return parse_number(value, 1, 1u << 20, &command->bench.output_tokens) ? NULL : "--output is 1..1048576, not '%s'";
+    case 'r':
+        return parse_number(value, 1, 1000, &command->bench.repeats) ? NULL : "--repeat is 1..1000, not '%s'";
+    case 't':
+        if (!parse_number(value, 1, 1024, &number))
+            return "--threads is 1..1024, not '%s'";
+        command->model.threads = (unsigned int)number;
+        return NULL;
+    case OPT_CHUNK:
+        if (!parse_number(value, 1, ENGINE_CHUNK_MAX, &number))
+            return "--chunk is 1..4096, not '%s'";
+        command->model.chunk_tokens = (uint32_t)number;
+        return NULL;
+    case OPT_ISA:
+        return isa_parse(value, &command->model.isa, err)
+                   ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"
+                   : NULL;
+    case OPT_RECIPE:
+        return recipe_spec_parse(&command->model.recipe, value, err) ? err->text : NULL;
+    case OPT_JSON:
+        return parse_json(value, command) ? NULL : "--json is pretty, short or off, not '%s'";
+    case OPT_CSV:
+        command->form = FORM_CSV;
+        return NULL;
+    case OPT_VERBOSE:
+        log_set_level(LOG_LEVEL_DEBUG);
+        return NULL;
+    }
+    return "unknown option '%s'";
+}
+
+/* What the JSON says beside the results. */
+static json_t *machine_json(const BenchRun *run, unsigned int n_threads) {
+    char name[256], date[16];
+    time_t now = time(NULL);
+    struct tm utc;
+    json_t *machine;
+
+    machine_name(name, sizeof(name));
+    strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &utc));
+    machine = json_pack("{s:s, s:i, s:s, s:s}", "name", name, "threads", (int)n_threads, "date", date, "version",
+                        COORDGEN_VERSION);
+    if (machine && run->engine) {
+        const EngineInfo *info = engine_info(run->engine);
+
+        json_object_set_new(machine, "gops_per_s", json_real(run->floors->gops_per_s));
+        json_object_set_new(machine, "gbytes_per_s", json_real(run->floors->gbytes_per_s));
+        json_object_set_new(machine, "model",
+                            json_pack("{s:s, s:s, s:s, s:I, s:I}", "name", info->name, "file", run->options->model,
+                                      "kernel", info->kernel, "weights_bytes", (json_int_t)info->weights_bytes,
+                                      "products_per_token", (json_int_t)(info->layer_products + info->head_products)));
+    }
+    return machine;
+}
+
+static int print_report(const Command *command, const BenchRun *run, unsigned int n_threads) {
+    json_t *json;
+    char name[256];
+
+    if (command->form == FORM_CSV) {
+        bench_report_csv(run->report, stdout);
+        return BENCH_OK;
+    }
+    if (command->form == FORM_TABLE) {
+        machine_name(name, sizeof(name));
+        printf("%s; %u threads", name, n_threads);
+        if (run->engine)
+            printf("; %s, %.1f MB of weights, %s; int8 peak %.0f Gop/s, memory %.1f GB/s", engine_info(run->engine)->name,
+                   (double)engine_info(run->engine)->weights_bytes / 1e6, engine_info(run->engine)->kernel,
+                   run->floors->gops_per_s, run->floors->gbytes_per_s);
+        printf("\n\n");
+        bench_report_table(run->report, stdout);
+        return BENCH_OK;
+    }
+    run->report->machine = machine_json(run, n_threads);
+    json = bench_report_json(run->report);
+    if (!json || json_dumpf(json, stdout, command->json_flags)) {
+        fprintf(stderr, "coordgen-bench: out of memory\n");
+        return BENCH_FAILED;
+    }
+    putchar('\n');
+    json_decref(json);
+    return BENCH_OK;
+}
+
+static int run_verb(Command *command) {
+    _cleanup_(bench_report_deinit) BenchReport report = { 0 };
+    EvalModel model = { 0 };
+    Floors floors = { 0 };
+    BenchRun run = { .options = &command->bench, .floors = &floors, .report = &report };
+    unsigned int n_threads = command->model.threads;
+    ErrText err = { 0 };
+    int r;
+
+    if (command->verb->fn) {
+        r = eval_model_open(&model, &command->model, &err);
+        if (!r) {
+            run.engine = model.engine;
+            run.pool = model.pool;
+            n_threads = worker_pool_n_threads(model.pool);
+            r = floors_measure(&floors, engine_info(model.engine)->kernel, model.pool);
+        }
+        if (!r)
+            r = command->verb->fn(&run, &err);
+    } else {
+        n_threads = n_threads ? n_threads : eval_processors();
+        r = floors_report(&report, n_threads);
+    }
+    if (r)
+        fprintf(stderr, "coordgen-bench: %s\n", *err.text ? err.text : strerror(r < 0 ? -r : EINVAL));
+    else
+        r = print_report(command, &run, n_threads);
+    eval_model_close(&model);
+    return r ? BENCH_FAILED : BENCH_OK;
+}
+
+int main(int argc, char **argv) {
+    Command command = {
+        .bench = { .output_tokens = 64, .repeats = 5 },
+        .model = { .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST },
+    };
+    const char *isa = getenv("COORDGEN_ISA"), *wrong;
+    ErrText err = { 0 };
+    int option;
+
+    (void)quant_recipe_named(&command.model.recipe, NULL);
+    if (isa && *isa && isa_parse(isa, &command.model.isa, &err))
+        return usage("COORDGEN_ISA: %s", err.text);
+    while ((option = getopt_long(argc, argv, "m:p:n:r:t:h", long_options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return BENCH_OK;
+        }
+        if (option == OPT_VERSION) {
+            puts("coordgen-bench " COORDGEN_VERSION);
+            return BENCH_OK;
+        }
+        if (option == '?')
+            return BENCH_USAGE; /* getopt has said what */
+        wrong = take_option(option, optarg, &command, &err);
+        if (wrong == err.text)
+            return usage("%s", err.text);
+        if (wrong)
+            return usage(wrong, optarg);
+    }
+    if (optind >= argc)
+        return usage("%s", "a verb is missing");
+    for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+        if (!strcmp(verbs[i].name, argv[optind]))
+            command.verb = &verbs[i];
+    if (!command.verb)
+        return usage("unknown verb '%s'", argv[optind]);
+    if (optind + 1 < argc)
+        return usage("unexpected argument '%s'", argv[optind + 1]);
+    if (command.verb->fn && !command.model.model)
+        return usage("%s", "--model is missing");
+    if (!command.prompts)
+        command.prompts = command.verb->prompts;
+    if (!parse_prompts(command.prompts, command.verb->least, &command.bench))
+        return usage("--prompt is up to 16 numbers of tokens with commas between, not '%s'", command.prompts);
+    command.bench.model = command.model.model;
+    return run_verb(&command);
+}

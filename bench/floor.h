@@ -1,0 +1,23 @@
+/* What the machine can do at most, measured in the same run as the results that stand beside it. */
+#ifndef COORDGEN_BENCH_FLOOR_H
+#define COORDGEN_BENCH_FLOOR_H
+
+#include "base/worker_pool.h"
+#include "bench/peak.h"
+#include "bench/report.h"
+
+typedef struct Floors {
+    const Peak *peak;     /* of the product kernel's instructions; NULL: unknown */
+    double gops_per_s;    /* that peak, all threads; 0: unknown */
+    double gbytes_per_s;  /* reading memory, all threads */
+} Floors;
+
+/* Measures; called again it keeps the better figures: other programs only ever make a machine slower. kernel: of the
+ * products. 0 or -ENOMEM. */
+int floors_measure(Floors *floors, const char *kernel, WorkerPool *pool);
+/* GB/s that the pool reads memory at: 0 or -ENOMEM. */
+int floor_read_memory(WorkerPool *pool, double *gbytes_per_sp);
+/* Peaks of all instruction sets and memory, by one thread and by n_threads, into the report: 0 or -errno. */
+int floors_report(BenchReport *report, unsigned int n_threads);
+
+#endif

@@ -52,7 +52,7 @@ static int reserve_block(Backend *backend, AccountedBlock *block, size_t len_byt
 
 static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err) {
     CpuBackend *self = cpu(backend);
-    size_t n_threads = worker_pool_n_threads(backend->pool);
+    size_t n_threads = worker_pool_n_threads(backend->pool), row_bytes;
     int r;
 
     self->width = align_up(shape->width, ALIGN / sizeof(float));
@@ -60,8 +60,8 @@ static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
     self->max_rows = shape->rows;
     self->n_heads = shape->n_heads;
     self->expanded_bytes = packed_kernels_scratch_bytes(int8_tiles_for(shape->width));
-    r = reserve_block(backend, &self->quantized, shape->rows * (self->width_padded + sizeof(float) + sizeof(int32_t)),
-                      err);
+    row_bytes = self->width_padded * (self->kernels.product->shifted ? 2 : 1) + sizeof(float) + sizeof(int32_t);
+    r = reserve_block(backend, &self->quantized, shape->rows * row_bytes, err);
     if (!r)
         r = reserve_block(backend, &self->rotated, n_threads * self->width * sizeof(float), err);
     if (!r)

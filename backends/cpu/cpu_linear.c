@@ -53,6 +53,7 @@ typedef struct QuantizeLoop {
     uint32_t rotation_block;
     float static_scale; /* 0: dynamic-row */
     int8_t *q;
+    uint8_t *shifted; /* NULL: the kernel takes them as they are */
     float *scales;
     int32_t *sums;         /* of each row; NULL when no matrix is packed */
     ShadowScratch *shadow; /* NULL: outliers are clipped */
@@ -92,6 +93,8 @@ static void quantize_rows(void *arg, size_t begin, size_t end, unsigned int work
         } else {
             loop->scales[r] = row_ops->quantize(x, loop->k, loop->stride_bytes, q);
         }
+        if (loop->shifted)
+            int8_rows_shift(q, loop->stride_bytes, loop->shifted + r * loop->stride_bytes);
         if (loop->sums)
             loop->sums[r] = sum_of(q, loop->stride_bytes);
     }
@@ -153,7 +156,9 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
                float *const *y, ErrText *err) {
     CpuBackend *self = (CpuBackend *)backend;
     size_t k = linears[0]->k, stride_bytes = linears[0]->k_tiles * INT8_TILE_INPUTS, n_blocks = 0;
-    float *scales = (float *)((int8_t *)self->quantized.data + self->max_rows * self->width_padded);
+    size_t rows_bytes = self->max_rows * self->width_padded;
+    uint8_t *shifted = self->kernels.product->shifted ? (uint8_t *)self->quantized.data + rows_bytes : NULL;
+    float *scales = (float *)((uint8_t *)self->quantized.data + (shifted ? 2 : 1) * rows_bytes);
     QuantizeLoop quantize = {
         .self = self,
         .x = x,
@@ -162,6 +167,7 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
         .rotation_block = linears[0]->rotation_block,
         .static_scale = linears[0]->static_scale,
         .q = self->quantized.data,
+        .shifted = shifted,
         .scales = scales,
         .shadow = linears[0]->shadow ? &self->shadow : NULL,
     };
@@ -169,7 +175,7 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
         .self = self,
         .linears = linears,
         .n = n,
-        .rows = { .rows = rows, .stride_bytes = stride_bytes, .x = quantize.q, .scales = scales },
+        .rows = { .rows = rows, .stride_bytes = stride_bytes, .x = quantize.q, .scales = scales, .shifted = shifted },
         .y = y,
     };
 

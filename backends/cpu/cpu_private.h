@@ -15,7 +15,9 @@ typedef struct CpuBackend {
     Backend backend;
     const RowOps *row_ops;
     PackedKernels kernels;    /* product is the one for matrices that are not packed, too */
-    AccountedBlock quantized; /* int8[rows][width_padded], then f32 scales[rows], i32 sums[rows] */
+    /* int8[rows][width_padded]; u8[rows][width_padded] of them shifted, where the kernel wants it; f32 scales[rows], i32
+     * sums[rows]. */
+    AccountedBlock quantized;
     AccountedBlock rotated;   /* f32[n_threads][width]: the row that a worker rotates */
     AccountedBlock expanded;  /* [n_threads][expanded_bytes]: the panel that a worker expands */
     size_t max_rows, width, width_padded, expanded_bytes;

@@ -5,12 +5,12 @@
 #include "base/cleanup.h"
 #include "base/cpu.h"
 
-#define KERNEL(needs, function) Int8Product function;
+#define KERNEL(needs, shifted, function) Int8Product function;
 #include "backends/cpu/int8_product.inc"
 #undef KERNEL
 
 static const Int8ProductKernel kernels[] = {
-#define KERNEL(needs, function) { #function, needs, function },
+#define KERNEL(needs, shifted, function) { #function, needs, shifted, function },
 #include "backends/cpu/int8_product.inc"
 #undef KERNEL
 };

@@ -35,6 +35,7 @@ typedef struct Int8Rows {
     const int8_t *x;     /* [rows][stride_bytes], aligned to 64, values -127..127 */
     const float *scales; /* [rows] */
     const int32_t *sums; /* [rows]: sum of x; packed products only, or NULL */
+    const uint8_t *shifted; /* as x, every byte + 128; for kernels that are `shifted`, or NULL */
 } Int8Rows;
 
 /* Output blocks [block_begin, block_end) for all rows, into y[r * y_stride + o]; never writes past output n - 1. */
@@ -44,6 +45,7 @@ typedef void Int8Product(const Int8Weights *weights, const Int8Rows *rows, size_
 typedef struct Int8ProductKernel {
     const char *name;
     uint32_t need; /* CPU_* bits */
+    bool shifted;  /* multiplies unsigned rows: wants Int8Rows.shifted */
     Int8Product *fn;
 } Int8ProductKernel;
 
@@ -60,6 +62,12 @@ static inline size_t int8_tiles_for(size_t k) {
 
 static inline size_t int8_blocks_for(size_t n) {
     return (n + INT8_TILE_OUTPUTS - 1) / INT8_TILE_OUTPUTS;
+}
+
+/* From x to Int8Rows.shifted. */
+static inline void int8_rows_shift(const int8_t *x, size_t n, uint8_t *shifted) {
+    for (size_t i = 0; i < n; i++)
+        shifted[i] = (uint8_t)x[i] ^ 0x80;
 }
 
 /* Lays out blocks [block_begin, block_end), whose rows begin at `rows`, and their sums; whether -128 is among them. */

@@ -38,6 +38,7 @@ static void product_scattered(const Int8ProductKernel *product, Int8Weights *pan
             .stride_bytes = rows->stride_bytes,
             .x = rows->x + row * rows->stride_bytes,
             .scales = rows->scales + row,
+            .shifted = rows->shifted ? rows->shifted + row * rows->stride_bytes : NULL,
         };
 
         product->fn(panel, &some, 0, panel->n_blocks, out[0], PANEL_OUTPUTS);

@@ -253,7 +253,8 @@ int main(void) {
     Int8Weights weights[MATRICES];
     _cleanup_(freep) int32_t *x_sums = machine_alloc(ROWS_MAX * sizeof(*x_sums));
     _cleanup_(freep) int8_t *scratch = machine_alloc(packed_kernels_scratch_bytes(k_tiles));
-    Int8Rows rows = { ROWS_MAX, k_tiles * INT8_TILE_INPUTS, x, x_scales, x_sums };
+    _cleanup_(freep) uint8_t *shifted = machine_alloc(ROWS_MAX * k_tiles * INT8_TILE_INPUTS);
+    Int8Rows rows = { ROWS_MAX, k_tiles * INT8_TILE_INPUTS, x, x_scales, x_sums, shifted };
     double bandwidth;
 
     if (worker_pool_new(&this_thread, 1))
@@ -262,6 +263,7 @@ int main(void) {
         tiles[i] = (int8_t)((int)(i % 251) - 125);
     for (size_t i = 0; i < ROWS_MAX * k_tiles * INT8_TILE_INPUTS; i++)
         x[i] = (int8_t)((int)(i % 241) - 120);
+    int8_rows_shift(x, ROWS_MAX * k_tiles * INT8_TILE_INPUTS, shifted);
     memset(sums, 0, n_blocks * INT8_TILE_OUTPUTS * sizeof(*sums));
     for (size_t i = 0; i < n_blocks * INT8_TILE_OUTPUTS; i++)
         scales[i] = 0.01f;

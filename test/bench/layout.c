@@ -74,7 +74,12 @@ static LayoutKernels tiles_kernels(uint32_t cpu) {
 
 static Int8Rows input_row(const Layout *layout) {
     return (Int8Rows){
-        .rows = 1, .stride_bytes = LAYOUT_K, .x = layout->x, .scales = &layout->x_scale, .sums = &layout->x_sum
+        .rows = 1,
+        .stride_bytes = LAYOUT_K,
+        .x = layout->x,
+        .scales = &layout->x_scale,
+        .sums = &layout->x_sum,
+        .shifted = layout->x_unsigned,
     };
 }
 

@@ -167,6 +167,7 @@ static void test_golden_bits_products(void **state) {
         TILES = 4
     };
     static _Alignas(64) int8_t tiles[BLOCKS * TILES * INT8_TILE_BYTES], rows[ROWS * TILES * INT8_TILE_INPUTS];
+    uint8_t shifted[sizeof(rows)];
     int32_t sums[BLOCKS * INT8_TILE_OUTPUTS];
     int8_t w[N * K];
 
@@ -176,6 +177,7 @@ static void test_golden_bits_products(void **state) {
     for (size_t r = 0; r < ROWS; r++)
         for (size_t i = 0; i < K; i++)
             rows[r * TILES * INT8_TILE_INPUTS + i] = (int8_t)((int)(draw() % 255) - 127);
+    int8_rows_shift(rows, sizeof(shifted), shifted);
     inputs(0.01f);
     int8_weights_layout(w, N, K, 0, BLOCKS, tiles, sums);
     for (size_t i = 0; i < int8_product_n_kernels(); i++) {
@@ -184,7 +186,11 @@ static void test_golden_bits_products(void **state) {
             .n = N, .k = K, .k_tiles = TILES, .n_blocks = BLOCKS, .tiles = tiles, .sums = sums, .scales = x, .bias = y
         };
         const Int8Rows in = {
-            .rows = ROWS, .stride_bytes = TILES * INT8_TILE_INPUTS, .x = rows, .scales = x + N_MAX / 2
+            .rows = ROWS,
+            .stride_bytes = TILES * INT8_TILE_INPUTS,
+            .x = rows,
+            .scales = x + N_MAX / 2,
+            .shifted = shifted,
         };
 
         if (kernel->need & ~cpu_features())

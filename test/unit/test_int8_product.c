@@ -56,6 +56,7 @@ static int8_t fill_value(Fill fill, bool is_weight, size_t i) {
 typedef struct Case {
     size_t n, k, rows;
     int8_t *w, *x, *tiles;
+    uint8_t *shifted;
     int32_t *sums;
     float *w_scales, *bias, *x_scales, *expected;
     Int8Weights weights;
@@ -105,7 +106,9 @@ static void case_init(Case *c, size_t n, size_t k, size_t rows, Fill fill, bool 
         .scales = c->w_scales,
         .bias = with_bias ? c->bias : NULL,
     };
-    c->in = (Int8Rows){ rows, k_tiles * INT8_TILE_INPUTS, c->x, c->x_scales, NULL };
+    c->shifted = aligned(rows * k_tiles * INT8_TILE_INPUTS);
+    int8_rows_shift(c->x, rows * k_tiles * INT8_TILE_INPUTS, c->shifted);
+    c->in = (Int8Rows){ rows, k_tiles * INT8_TILE_INPUTS, c->x, c->x_scales, NULL, c->shifted };
     for (size_t r = 0; r < rows; r++)
         for (size_t o = 0; o < n; o++) {
             int64_t sum = 0;
@@ -124,6 +127,7 @@ static void case_init(Case *c, size_t n, size_t k, size_t rows, Fill fill, bool 
 static void case_deinit(Case *c) {
     free(c->w);
     free(c->x);
+    free(c->shifted);
     free(c->tiles);
     free(c->sums);
     free(c->w_scales);
@@ -237,7 +241,8 @@ static void test_int8_product_row_alone(void **state) {
     for (size_t r = 0; r < c.rows; r++) {
         one = c;
         one.rows = 1;
-        one.in = (Int8Rows){ 1, c.in.stride_bytes, c.in.x + r * c.in.stride_bytes, c.in.scales + r, NULL };
+        one.in = (Int8Rows){ 1, c.in.stride_bytes, c.in.x + r * c.in.stride_bytes, c.in.scales + r, NULL,
+                             c.shifted + r * c.in.stride_bytes };
         one.expected = c.expected + r * c.n;
         each_kernel(&one, 2, 0);
     }

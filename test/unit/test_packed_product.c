@@ -65,6 +65,7 @@ typedef struct Case {
     size_t n, k, rows, stride_bytes;
     bool with_bias;
     int8_t *bits, *q, *x;
+    uint8_t *shifted;
     PackPlan plan;
     uint8_t *packed;
     float *scales, *bias, *x_scales, *expected;
@@ -167,7 +168,9 @@ static void case_init(Case *c, size_t n, size_t k, size_t rows, int widths, Fill
         .scales = c->scales,
         .bias = with_bias ? c->bias : NULL,
     };
-    c->in = (Int8Rows){ rows, c->stride_bytes, c->x, c->x_scales, c->x_sums };
+    c->shifted = aligned(rows * c->stride_bytes);
+    int8_rows_shift(c->x, rows * c->stride_bytes, c->shifted);
+    c->in = (Int8Rows){ rows, c->stride_bytes, c->x, c->x_scales, c->x_sums, c->shifted };
     expect(c, channel_scales, with_bias ? channel_bias : NULL);
 }
 
@@ -175,6 +178,7 @@ static void case_deinit(Case *c) {
     free(c->bits);
     free(c->q);
     free(c->x);
+    free(c->shifted);
     free(c->packed);
     free(c->scales);
     free(c->bias);
@@ -308,7 +312,8 @@ static void test_packed_product_row_alone(void **state) {
         for (size_t r = 0; r < c.rows; r++) {
             one = c;
             one.rows = 1;
-            one.in = (Int8Rows){ 1, c.in.stride_bytes, c.in.x + r * c.in.stride_bytes, c.in.scales + r, c.in.sums + r };
+            one.in = (Int8Rows){ 1, c.in.stride_bytes, c.in.x + r * c.in.stride_bytes, c.in.scales + r, c.in.sums + r,
+                                 c.shifted + r * c.in.stride_bytes };
             one.expected = c.expected + r * c.n;
             each_way(&one, 2, 0);
         }

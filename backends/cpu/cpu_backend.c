@@ -35,6 +35,7 @@ static Backend *cpu_free(Backend *backend) {
     accounted_block_deinit(&cpu(backend)->expanded);
     accounted_block_deinit(&cpu(backend)->scores);
     shadow_deinit(&cpu(backend)->shadow);
+    arena_free(cpu(backend)->weights);
     free(backend);
     return NULL;
 }
@@ -265,8 +266,10 @@ static const BackendOps cpu_ops = {
 int backend_cpu_new(Backend **backendp, uint32_t features, WorkerPool *pool, AccountTable *accounts, ErrText *err) {
     CpuBackend *made = calloc(1, sizeof(*made));
 
-    if (!made)
+    if (!made || arena_new(&made->weights, accounts, ACCOUNT_WEIGHTS)) {
+        free(made);
         return err_set(err, -ENOMEM, "out of memory");
+    }
     made->backend = (Backend){ .ops = &cpu_ops, .pool = pool, .accounts = accounts };
     made->row_ops = row_ops_select(features);
     made->kernels = packed_kernels_select(features);

@@ -9,11 +9,13 @@
 #include "backends/cpu/cpu_shadow.h"
 #include "backends/cpu/packed_kernels.h"
 #include "backends/cpu/row_ops.h"
+#include "base/arena.h"
 #include "quant/grid.h"
 
 typedef struct CpuBackend {
     Backend backend;
     const RowOps *row_ops;
+    Arena *weights;           /* of all matrices */
     PackedKernels kernels;    /* product is the one for matrices that are not packed, too */
     /* int8[rows][width_padded]; u8[rows][width_padded] of them shifted, where the kernel wants it; f32 scales[rows], i32
      * sums[rows]. */
@@ -40,7 +42,7 @@ struct BackendLinear {
     uint32_t rotation_block;
     float static_scale;     /* of the inputs; 0: dynamic-row */
     Shadow *shadow;         /* NULL: inputs past static_scale are clipped */
-    AccountedBlock memory;  /* all arrays of int8 or packed */
+    ArenaBlock memory;      /* all arrays of int8 or packed */
     LinearFilling *filling; /* between begin and finish; else NULL */
 };
 

@@ -38,7 +38,7 @@ static void filling_free(LinearFilling *filling) {
 
 BackendLinear *cpu_linear_free(BackendLinear *linear) {
     if (linear) {
-        accounted_block_deinit(&linear->memory);
+        arena_give(&linear->memory);
         shadow_free(linear->shadow);
         filling_free(linear->filling);
         free(linear);
@@ -50,7 +50,7 @@ DEFINE_CLEANUP(BackendLinear, cpu_linear_free)
 /* The memory of all arrays, of which the first begins it. */
 static int linear_memory(Backend *backend, BackendLinear *linear, const LinearSource *source, size_t len_bytes,
                          ErrText *err) {
-    int r = accounted_block_init(&linear->memory, backend->accounts, ACCOUNT_WEIGHTS, len_bytes);
+    int r = arena_take(((CpuBackend *)backend)->weights, &linear->memory, len_bytes);
 
     return r ? err_set(err, r < 0 ? r : BACKEND_E_MEMORY, "no memory for the %zu bytes of tensor '%s'", len_bytes,
                        source->name)

@@ -1,0 +1,152 @@
+#include "base/arena.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/err.h"
+
+enum {
+    ALIGNMENT = 64,
+    PAGE = 4096,
+};
+
+static const size_t huge_bytes = (size_t)2 << 20, region_bytes = (size_t)64 << 20;
+
+/* Address space; only what blocks touch becomes memory. Blocks are cut from the front and their place is not used again,
+ * so that a new one is always zero; the region goes when its last block is given back. */
+struct ArenaRegion {
+    Arena *arena;
+    ArenaRegion *next;
+    uint8_t *data;
+    size_t len_bytes, used_bytes;
+    size_t n_blocks; /* not given back yet */
+};
+
+struct Arena {
+    AccountTable *accounts;
+    AccountId id;
+    ArenaRegion *regions; /* the newest first: blocks are cut from it */
+};
+
+static size_t align_up(size_t n, size_t alignment) {
+    return (n + alignment - 1) / alignment * alignment;
+}
+
+int arena_new(Arena **arenap, AccountTable *accounts, AccountId id) {
+    Arena *arena = calloc(1, sizeof(*arena));
+
+    if (!arena)
+        return err_raise(-ENOMEM);
+    *arena = (Arena){ .accounts = accounts, .id = id };
+    *arenap = arena;
+    return 0;
+}
+
+static void region_drop(ArenaRegion *region) {
+    ArenaRegion **link = &region->arena->regions;
+
+    while (*link != region)
+        link = &(*link)->next;
+    *link = region->next;
+    munmap(region->data, region->len_bytes);
+    free(region);
+}
+
+Arena *arena_free(Arena *arena) {
+    if (!arena)
+        return NULL;
+    while (arena->regions) {
+        assert(!arena->regions->n_blocks);
+        region_drop(arena->regions);
+    }
+    free(arena);
+    return NULL;
+}
+
+/* Mapped a huge page longer than asked for and cut to its borders: older kernels give addresses in between. */
+static uint8_t *map_huge(size_t len_bytes) {
+    uint8_t *mapped = mmap(NULL, len_bytes + huge_bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t before;
+
+    if (mapped == MAP_FAILED)
+        return NULL;
+    before = align_up((uintptr_t)mapped, huge_bytes) - (uintptr_t)mapped;
+    if (before)
+        munmap(mapped, before);
+    munmap(mapped + before + len_bytes, huge_bytes - before);
+    (void)madvise(mapped + before, len_bytes, MADV_HUGEPAGE);
+    return mapped + before;
+}
+
+static int add_region(Arena *arena, size_t least_bytes) {
+    size_t len_bytes = align_up(least_bytes > region_bytes ? least_bytes : region_bytes, huge_bytes);
+    ArenaRegion *region = calloc(1, sizeof(*region));
+
+    if (!region)
+        return err_raise(-ENOMEM);
+    *region = (ArenaRegion){ .arena = arena, .next = arena->regions, .len_bytes = len_bytes };
+    region->data = map_huge(len_bytes);
+    if (!region->data) {
+        free(region);
+        return err_raise(-ENOMEM);
+    }
+    arena->regions = region;
+    return 0;
+}
+
+/**
+ * arena_take() - charge, then cut zeroed memory
+ * @block: overwritten; arena_give() gives memory and charge back, before the arena is freed
+ *
+ * Return: 0, ACCOUNT_E_LIMIT, or -ENOMEM; on failure block is empty and nothing stays charged.
+ */
+int arena_take(Arena *arena, ArenaBlock *block, size_t len_bytes) {
+    size_t cut_bytes;
+    ArenaRegion *region;
+    int r;
+
+    *block = (ArenaBlock){ 0 };
+    if (!len_bytes)
+        return 0;
+    if (len_bytes > SIZE_MAX / 4)
+        return err_raise(-ENOMEM);
+    cut_bytes = align_up(len_bytes, ALIGNMENT);
+    r = account_charge(arena->accounts, arena->id, &block->bill, cut_bytes);
+    if (r)
+        return r;
+    region = arena->regions;
+    if (!region || region->len_bytes - region->used_bytes < cut_bytes) {
+        r = add_region(arena, cut_bytes);
+        if (r) {
+            bill_settle(&block->bill);
+            return r;
+        }
+        region = arena->regions;
+    }
+    block->data = region->data + region->used_bytes;
+    block->len_bytes = len_bytes;
+    block->region = region;
+    region->used_bytes += cut_bytes;
+    region->n_blocks++;
+    return 0;
+}
+
+void arena_give(ArenaBlock *block) {
+    ArenaRegion *region = block->region;
+
+    if (region && !--region->n_blocks) {
+        region_drop(region);
+    } else if (region) { /* whole pages go back now: others may keep the region for long */
+        uintptr_t begin = align_up((uintptr_t)block->data, PAGE),
+                  end = ((uintptr_t)block->data + block->len_bytes) / PAGE * PAGE;
+
+        if (begin < end)
+            (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+    }
+    bill_settle(&block->bill);
+    *block = (ArenaBlock){ 0 };
+}

@@ -1,0 +1,31 @@
+/* Memory of one account for many objects that live about as long: carved out of large regions on huge pages, so that
+ * objects of less than a huge page are read as fast as large ones. */
+#ifndef COORDGEN_BASE_ARENA_H
+#define COORDGEN_BASE_ARENA_H
+
+#include <stddef.h>
+
+#include "base/account.h"
+#include "base/cleanup.h"
+
+typedef struct Arena Arena;
+typedef struct ArenaRegion ArenaRegion;
+
+/* One object's memory. Zero: none. */
+typedef struct ArenaBlock {
+    void *data; /* zeroed at first, aligned to 64 */
+    size_t len_bytes;
+    ArenaRegion *region;
+    Bill bill;
+} ArenaBlock;
+
+/* accounts outlives the arena. 0 or -ENOMEM. Thread: one at a time, for all functions. */
+int arena_new(Arena **arenap, AccountTable *accounts, AccountId id);
+/* All blocks must have been given back. */
+Arena *arena_free(Arena *arena);
+DEFINE_CLEANUP(Arena, arena_free)
+
+int arena_take(Arena *arena, ArenaBlock *block, size_t len_bytes);
+void arena_give(ArenaBlock *block);
+
+#endif

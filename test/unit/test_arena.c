@@ -1,0 +1,127 @@
+/* Blocks of an arena are zero, apart, aligned and charged; what is given back leaves memory and account. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+
+enum {
+    BLOCKS = 300,
+};
+
+static size_t len_of(size_t i) {
+    return i % 7 ? 1 + i * 977 % 5000 : 1 + i * 104729 % (3u << 20);
+}
+
+static bool is_filled(const ArenaBlock *block, uint8_t value) {
+    const uint8_t *bytes = block->data;
+
+    for (size_t i = 0; i < block->len_bytes; i++)
+        if (bytes[i] != value)
+            return false;
+    return true;
+}
+
+static void test_arena_blocks_are_apart(void **state) {
+    AccountTable accounts = { 0 };
+    ArenaBlock blocks[BLOCKS];
+    Arena *arena;
+    uint64_t charged = 0;
+
+    account_table_init(&accounts);
+    assert_int_equal(arena_new(&arena, &accounts, ACCOUNT_WEIGHTS), 0);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        assert_int_equal(arena_take(arena, &blocks[i], len_of(i)), 0);
+        assert_int_equal((uintptr_t)blocks[i].data % 64, 0);
+        assert_true(is_filled(&blocks[i], 0));
+        memset(blocks[i].data, (int)(1 + i % 255), blocks[i].len_bytes);
+        charged += (len_of(i) + 63) / 64 * 64;
+        assert_int_equal(accounts.used_bytes[ACCOUNT_WEIGHTS], charged);
+    }
+    for (size_t i = 0; i < BLOCKS; i += 2) { /* what lies between them must stay */
+        charged -= (len_of(i) + 63) / 64 * 64;
+        arena_give(&blocks[i]);
+        assert_null(blocks[i].data);
+        assert_int_equal(accounts.used_bytes[ACCOUNT_WEIGHTS], charged);
+    }
+    for (size_t i = 1; i < BLOCKS; i += 2)
+        assert_true(is_filled(&blocks[i], (uint8_t)(1 + i % 255)));
+    for (size_t i = 0; i < BLOCKS; i += 2) {
+        assert_int_equal(arena_take(arena, &blocks[i], len_of(i)), 0);
+        assert_true(is_filled(&blocks[i], 0));
+    }
+    for (size_t i = 0; i < BLOCKS; i++)
+        arena_give(&blocks[i]);
+    assert_int_equal(accounts.used_bytes[ACCOUNT_WEIGHTS], 0);
+    assert_null(arena_free(arena));
+}
+
+/* Resident pages of this process. */
+static size_t resident_bytes(void) {
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long size, resident;
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu %lu", &size, &resident), 2);
+    fclose(file);
+    return (size_t)resident * 4096;
+}
+
+static void test_arena_gives_memory_back(void **state) {
+    const size_t len_bytes = (size_t)16 << 20;
+    AccountTable accounts = { 0 };
+    ArenaBlock kept, block;
+    size_t before;
+    Arena *arena;
+
+    account_table_init(&accounts);
+    assert_int_equal(arena_new(&arena, &accounts, ACCOUNT_WEIGHTS), 0);
+    assert_int_equal(arena_take(arena, &kept, 100), 0);
+    memset(kept.data, 1, kept.len_bytes);
+    before = resident_bytes();
+    for (int turn = 0; turn < 20; turn++) { /* more than a region, while the first block keeps one */
+        assert_int_equal(arena_take(arena, &block, len_bytes), 0);
+        memset(block.data, 1, len_bytes);
+        arena_give(&block);
+    }
+    assert_true(resident_bytes() < before + len_bytes);
+    arena_give(&kept);
+    arena_free(arena);
+}
+
+static void test_arena_limit(void **state) {
+    AccountTable accounts = { 0 };
+    ArenaBlock block;
+    Arena *arena;
+
+    account_table_init(&accounts);
+    accounts.limit_bytes[ACCOUNT_WEIGHTS] = 1000;
+    assert_int_equal(arena_new(&arena, &accounts, ACCOUNT_WEIGHTS), 0);
+    assert_int_equal(arena_take(arena, &block, 1001), ACCOUNT_E_LIMIT);
+    assert_null(block.data);
+    assert_int_equal(accounts.used_bytes[ACCOUNT_WEIGHTS], 0);
+    assert_int_equal(arena_take(arena, &block, 0), 0);
+    assert_null(block.data);
+    arena_give(&block);
+    assert_int_equal(arena_take(arena, &block, 900), 0);
+    arena_give(&block);
+    assert_int_equal(arena_take(arena, &block, SIZE_MAX - 3), -ENOMEM);
+    arena_free(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arena_blocks_are_apart),
+        cmocka_unit_test(test_arena_gives_memory_back),
+        cmocka_unit_test(test_arena_limit),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -22,42 +22,61 @@ enum {
     SPEED_EXTENTS = 8,
 };
 
-/* Where the file system does not know RWF_NOWAIT (memory, mostly). */
-static bool is_resident(int fd, uint64_t offset_bytes) {
-    const uint64_t first = offset_bytes / PAGE_BYTES * PAGE_BYTES;
-    unsigned char resident = 0;
-    void *page = mmap(NULL, PAGE_BYTES, PROT_READ, MAP_PRIVATE, fd, (off_t)first);
+/* Pages of a part of the file, and how many of them are in memory, as mincore() says. */
+static int count_window(int fd, uint64_t first_bytes, size_t len_bytes, unsigned char *flags, size_t *residentp) {
+    const size_t n = (len_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+    void *window = mmap(NULL, len_bytes, PROT_READ, MAP_PRIVATE, fd, (off_t)first_bytes);
+    size_t resident = 0;
+    int r = 0;
 
-    if (page == MAP_FAILED)
-        return false;
-    if (mincore(page, PAGE_BYTES, &resident))
-        resident = 0;
-    munmap(page, PAGE_BYTES);
-    return resident & 1;
+    if (window == MAP_FAILED)
+        return -errno;
+    if (mincore(window, len_bytes, flags))
+        r = -errno;
+    munmap(window, len_bytes);
+    for (size_t i = 0; !r && i < n; i++)
+        resident += flags[i] & 1;
+    *residentp = resident;
+    return r;
 }
 
-/**
- * page_cache_holds() - whether reading would find its pages in memory
- *
- * A byte is read at four places, begin and end among them, with RWF_NOWAIT, which fails rather than asking the disk, and
- * which every reader may do; mincore() and cachestat() tell the truth to owners only. Pages come and go in longer runs
- * than a quarter of what is asked for here, and a wrong answer costs time, not bytes.
- */
-bool page_cache_holds(int fd, uint64_t offset_bytes, size_t len_bytes) {
-    for (size_t i = 0; i < PROBES && len_bytes; i++) {
+/* Which mincore() does not tell those who do not own the file: it says yes. A byte here and there is read so that it
+ * fails when the disk would be asked. */
+static bool can_be_read(int fd, uint64_t offset_bytes, size_t len_bytes) {
+    for (size_t i = 0; i < PROBES; i++) {
         const uint64_t at = offset_bytes + (len_bytes - 1) * i / (PROBES - 1);
         char byte;
         struct iovec target = { .iov_base = &byte, .iov_len = 1 };
         ssize_t n = preadv2(fd, &target, 1, (off_t)at, RWF_NOWAIT);
 
-        if (n < 0 && errno == EOPNOTSUPP) {
-            if (!is_resident(fd, at))
-                return false;
-        } else if (n != 1) {
+        if (n != 1 && !(n < 0 && errno == EOPNOTSUPP))
             return false;
-        }
     }
     return true;
+}
+
+/**
+ * page_cache_holds() - whether reading would find all pages in memory
+ * @len_bytes: 64 MiB at most
+ *
+ * Only a yes is checked by reading, because Linux reads ahead when RWF_NOWAIT finds nothing: one page if the file was
+ * opened for random access (POSIX_FADV_RANDOM), else many. A wrong answer costs time, not bytes.
+ */
+bool page_cache_holds(int fd, uint64_t offset_bytes, size_t len_bytes) {
+    const uint64_t first_bytes = offset_bytes / PAGE_BYTES * PAGE_BYTES;
+    const size_t span_bytes = len_bytes + (size_t)(offset_bytes - first_bytes);
+    const size_t n = (span_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+    _cleanup_(freep) unsigned char *flags = NULL;
+    size_t resident;
+
+    if (!len_bytes)
+        return true;
+    if (len_bytes > WINDOW_BYTES)
+        return false;
+    flags = malloc(n);
+    if (!flags || count_window(fd, first_bytes, span_bytes, flags, &resident) || resident < n)
+        return false;
+    return can_be_read(fd, offset_bytes, len_bytes);
 }
 
 int page_cache_count(int fd, const char *path, uint64_t *residentp, uint64_t *pagesp, ErrText *err) {
@@ -72,20 +91,13 @@ int page_cache_count(int fd, const char *path, uint64_t *residentp, uint64_t *pa
         return err_set(err, -errno, "%s: %s", path, strerror(errno));
     for (off_t at = 0; at < st.st_size; at += WINDOW_BYTES) {
         const size_t len_bytes = st.st_size - at < WINDOW_BYTES ? (size_t)(st.st_size - at) : WINDOW_BYTES;
-        const size_t n = (len_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
-        void *window = mmap(NULL, len_bytes, PROT_READ, MAP_PRIVATE, fd, at);
-        int r = 0;
+        size_t in_window;
+        int r = count_window(fd, (uint64_t)at, len_bytes, flags, &in_window);
 
-        if (window == MAP_FAILED)
-            return err_set(err, -errno, "%s: cannot map %zu bytes: %s", path, len_bytes, strerror(errno));
-        if (mincore(window, len_bytes, flags))
-            r = err_set(err, -errno, "%s: cannot ask which pages are in memory: %s", path, strerror(errno));
-        munmap(window, len_bytes);
         if (r)
-            return r;
-        for (size_t i = 0; i < n; i++)
-            resident += flags[i] & 1;
-        pages += n;
+            return err_set(err, r, "%s: cannot ask which pages are in memory: %s", path, strerror(-r));
+        resident += in_window;
+        pages += (len_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
     }
     *residentp = resident;
     *pagesp = pages;

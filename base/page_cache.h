@@ -12,7 +12,7 @@ enum {
     PAGE_CACHE_E_KEPT = 1, /* pages that would not go; the text says how many */
 };
 
-/* Whether bytes of a file could be read without the disk; looks at a few of the pages. */
+/* Whether bytes of a file, at most 64 MiB, could be read without the disk. */
 bool page_cache_holds(int fd, uint64_t offset_bytes, size_t len_bytes);
 /* Pages of the whole file, and those in memory. The system tells the truth to the file's owner and its writers only;
  * to others all are in memory. */

@@ -137,7 +137,8 @@ static int load(Engine *engine, const EngineOptions *options, const GgufFile *fi
         r = backend_cpu_new(&engine->backend, features, options->pool, options->accounts, err);
     if (r)
         return r;
-    r = weights_new(&engine->weights, engine->backend, &engine->hparams, file, package, options->accounts, err);
+    r = weights_new(&engine->weights, engine->backend, &engine->hparams, file, package,
+                    &(WeightsOptions){ options->accounts, options->reading, options->heartbeat }, err);
     if (r)
         return r < 0 ? r : r == BACKEND_E_MEMORY ? ENGINE_E_MEMORY : ENGINE_E_MODEL;
     r = engine_reserve_rows(engine, options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT, err);
@@ -188,9 +189,12 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
         return r;
     engine->info.weights_bytes -= weights_before;
     engine->info.step_read_bytes = engine->info.weights_bytes - engine->weights->embedding_bytes;
-    log_info(TOPIC_ENGINE, "loaded '%s': %s, %u layers, %" PRIu64 " MB of weights, kernel %s", engine->info.name,
-             engine->info.architecture, engine->info.n_layers, engine->info.weights_bytes / 1000000,
-             engine->info.kernel);
+    log_info(TOPIC_ENGINE,
+             "loaded '%s': %s, %u layers, %" PRIu64 " MB of weights, kernel %s; %" PRIu64 " MB were in the page cache, "
+             "%" PRIu64 " MB read (%s)",
+             engine->info.name, engine->info.architecture, engine->info.n_layers, engine->info.weights_bytes / 1000000,
+             engine->info.kernel, engine->weights->cached_bytes / 1000000, engine->weights->read_bytes / 1000000,
+             engine->weights->way);
     *enginep = steal(&engine);
     return 0;
 }

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "engine/chat_template.h"
 #include "engine/tokenizer.h"
+#include "engine/weight_stream.h"
 #include "base/worker_pool.h"
 
 enum {
@@ -38,7 +39,9 @@ typedef struct EngineOptions {
     uint32_t chunk_tokens;       /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: the default */
     WorkerPool *pool;            /* outlives the engine; used by the thread that computes */
     AccountTable *accounts;      /* outlives the engine */
-    _Atomic uint64_t *heartbeat; /* goes up with every operator: the watchdog's sign of life; may be NULL */
+    _Atomic uint64_t *heartbeat; /* goes up with every operator, and while loading: the watchdog's sign of life; may be
+                                  * NULL */
+    WeightReading reading;       /* how a package is read: the best way, unless a test or a bench wants one */
 } EngineOptions;
 
 typedef struct EngineInfo {

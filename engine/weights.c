@@ -10,7 +10,10 @@ typedef struct WeightsLoader {
     Weights *weights;
     const GgufFile *file;
     Package *package; /* NULL for a source GGUF */
-    AccountTable *accounts;
+    const WeightsOptions *options;
+    WeightStream *stream; /* of the package's integers */
+    StreamMatrix *matrices;
+    size_t n_matrices;
     ErrText *err;
 } WeightsLoader;
 
@@ -46,7 +49,7 @@ static int load_vector(WeightsLoader *loader, const ArchTensor *expected, const 
     size_t n = (size_t)tensor->ne[0], len_bytes = n * sizeof(float);
     float *values;
 
-    if (account_charge(loader->accounts, ACCOUNT_WEIGHTS, &weights->vectors_bill, len_bytes))
+    if (account_charge(loader->options->accounts, ACCOUNT_WEIGHTS, &weights->vectors_bill, len_bytes))
         return err_set(loader->err, BACKEND_E_MEMORY, "no memory for tensor '%s'", tensor->name);
     values = malloc(len_bytes);
     if (!values)
@@ -90,11 +93,81 @@ static int load_activations(WeightsLoader *loader, const PackageLinear *linear, 
     return r;
 }
 
+/* The bias of a matrix with n outputs, where it has one; else NULL. The caller frees it. */
+static int load_bias(const WeightsLoader *loader, const ArchTensor *expected, int layer, size_t n, float **valuesp) {
+    TensorRole bias = tensor_role_bias(expected->role);
+    const GgufTensor *tensor = NULL;
+    char name[GGUF_TENSOR_NAME_MAX];
+    float *values;
+
+    if (bias != ROLE_NONE)
+        tensor = gguf_tensor(loader->file, tensor_name(bias, layer, name, sizeof(name)));
+    if (!tensor || tensor->ne[0] != n)
+        return 0;
+    values = malloc(n * sizeof(float));
+    if (!values)
+        return err_set(loader->err, -ENOMEM, "out of memory");
+    ggml_dequantize(tensor->type, tensor->data, values, n);
+    *valuesp = values;
+    return 0;
+}
+
+typedef struct FillCall {
+    const Backend *backend;
+    BackendLinear *linear;
+} FillCall;
+
+static void fill_blocks(void *arg, size_t block_begin, size_t block_end, const void *bytes) {
+    const FillCall *call = arg;
+
+    call->backend->ops->linear_fill(call->backend, call->linear, block_begin, block_end, bytes);
+}
+
+/* WEIGHT_STREAM_E_* as a condition of the weights. */
+static int stream_error(int r) {
+    return r == WEIGHT_STREAM_E_MEMORY ? BACKEND_E_MEMORY : r == WEIGHT_STREAM_E_FILE ? BACKEND_E_WEIGHTS : r;
+}
+
+/* A matrix of the package, whose integers come through the stream. */
+static int stream_linear(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
+    Weights *weights = loader->weights;
+    Backend *backend = weights->backend;
+    BackendLinear **linearp = &layer_of(weights, layer)->linears[expected->role];
+    _cleanup_(freep) float *bias = NULL;
+    PackageLinear linear;
+    LinearSource source;
+    int r;
+
+    r = package_linear(loader->package, tensor->name, &linear, loader->err);
+    if (!r)
+        r = load_bias(loader, expected, layer, linear.n, &bias);
+    if (r)
+        return r;
+    source = (LinearSource){
+        .name = tensor->name,
+        .n = linear.n,
+        .k = linear.k,
+        .type = GGML_I8,
+        .scales = linear.scales,
+        .bits = linear.packed ? linear.bits : NULL,
+        .rotation_block = linear.rotation_block,
+        .bias = bias,
+    };
+    r = load_activations(loader, &linear, &source.activations);
+    if (r)
+        return r;
+    weights->n_parameters += (uint64_t)source.n * source.k;
+    r = backend->ops->linear_begin(backend, linearp, &source, loader->err);
+    if (r)
+        return r;
+    r = stream_error(weight_stream_fill(loader->stream, fill_blocks, &(FillCall){ backend, *linearp }, loader->err));
+    return r ? r : backend->ops->linear_finish(backend, *linearp, &source, loader->err);
+}
+
+/* A matrix of a source GGUF. */
 static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
     Weights *weights = loader->weights;
-    TensorRole bias = tensor_role_bias(expected->role);
-    _cleanup_(freep) float *bias_values = NULL;
-    const GgufTensor *bias_tensor = NULL;
+    _cleanup_(freep) float *bias = NULL;
     LinearSource source = {
         .name = tensor->name,
         .n = (size_t)tensor->ne[1],
@@ -102,53 +175,37 @@ static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const 
         .type = tensor->type,
         .data = tensor->data,
     };
-    char name[GGUF_TENSOR_NAME_MAX];
-    PackageLinear linear;
-    uint64_t used_bytes;
-    int r = 0;
+    int r;
 
-    if (loader->package) {
-        r = package_linear(loader->package, tensor->name, &linear, loader->err);
-        if (r)
-            return r;
-        source.n = linear.n; /* a packed tensor is one row of bytes */
-        source.k = linear.k;
-        source.type = GGML_I8;
-        source.data = linear.weights;
-        source.packed = linear.packed;
-        source.bits = linear.packed ? linear.bits : NULL;
-        source.scales = linear.scales;
-        source.rotation_block = linear.rotation_block;
-        r = load_activations(loader, &linear, &source.activations);
-        if (r)
-            return r;
-    }
-    if (bias != ROLE_NONE)
-        bias_tensor = gguf_tensor(loader->file, tensor_name(bias, layer, name, sizeof(name)));
-    if (bias_tensor && bias_tensor->ne[0] == source.n) {
-        bias_values = malloc(source.n * sizeof(float));
-        if (!bias_values)
-            return err_set(loader->err, -ENOMEM, "out of memory");
-        ggml_dequantize(bias_tensor->type, bias_tensor->data, bias_values, source.n);
-        source.bias = bias_values;
-    }
+    r = load_bias(loader, expected, layer, source.n, &bias);
+    if (r)
+        return r;
+    source.bias = bias;
     weights->n_parameters += (uint64_t)source.n * source.k;
-    used_bytes = atomic_load(&loader->accounts->used_bytes[ACCOUNT_WEIGHTS]);
-    r = weights->backend->ops->linear_new(weights->backend, &layer_of(weights, layer)->linears[expected->role], &source,
-                                          loader->err);
+    return weights->backend->ops->linear_new(weights->backend, &layer_of(weights, layer)->linears[expected->role],
+                                             &source, loader->err);
+}
+
+/* What a step multiplies and reads; used_bytes: of the account before this matrix came. */
+static void count_products(const WeightsLoader *loader, const ArchTensor *expected, int layer, uint64_t used_bytes) {
+    Weights *weights = loader->weights;
+    const uint64_t products =
+        (uint64_t)hparams_dim(weights->hparams, expected->out) * hparams_dim(weights->hparams, expected->in);
+
     if (layer >= 0)
-        weights->layer_products += (uint64_t)source.n * source.k;
+        weights->layer_products += products;
     else if (expected->role == ROLE_OUTPUT || weights->hparams->tied)
-        weights->head_products = (uint64_t)source.n * source.k;
+        weights->head_products = products;
     else
-        weights->embedding_bytes = atomic_load(&loader->accounts->used_bytes[ACCOUNT_WEIGHTS]) - used_bytes;
-    return r;
+        weights->embedding_bytes = atomic_load(&loader->options->accounts->used_bytes[ACCOUNT_WEIGHTS]) - used_bytes;
 }
 
 static int load_tensor(void *arg, const ArchTensor *expected, int layer) {
     WeightsLoader *loader = arg;
     const GgufTensor *tensor;
     char name[GGUF_TENSOR_NAME_MAX];
+    uint64_t used_bytes;
+    int r;
 
     tensor = gguf_tensor(loader->file, tensor_name(expected->role, layer, name, sizeof(name)));
     if (!tensor) {
@@ -156,22 +213,87 @@ static int load_tensor(void *arg, const ArchTensor *expected, int layer) {
             return 0;
         return err_set(loader->err, BACKEND_E_WEIGHTS, "%s: tensor '%s' is missing", gguf_path(loader->file), name);
     }
-    if (tensor_role_is_linear(expected->role))
-        return load_linear(loader, expected, tensor, layer);
-    return load_vector(loader, expected, tensor, layer);
+    if (!tensor_role_is_linear(expected->role))
+        return load_vector(loader, expected, tensor, layer);
+    used_bytes = atomic_load(&loader->options->accounts->used_bytes[ACCOUNT_WEIGHTS]);
+    r = loader->package ? stream_linear(loader, expected, tensor, layer) : load_linear(loader, expected, tensor, layer);
+    if (!r)
+        count_products(loader, expected, layer, used_bytes);
+    return r;
+}
+
+/* The package's matrices in the order in which they are loaded, which is that of the file. */
+static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
+    WeightsLoader *loader = arg;
+    const GgufTensor *tensor;
+    char name[GGUF_TENSOR_NAME_MAX];
+    PackageLinear linear;
+    int r;
+
+    if (!tensor_role_is_linear(expected->role))
+        return 0;
+    tensor = gguf_tensor(loader->file, tensor_name(expected->role, layer, name, sizeof(name)));
+    if (!tensor) /* optional, or load_tensor() will say so */
+        return 0;
+    r = package_linear(loader->package, name, &linear, loader->err);
+    if (r)
+        return r;
+    loader->matrices[loader->n_matrices++] = (StreamMatrix){
+        .offset_bytes = tensor->offset_bytes,
+        .n = linear.n,
+        .k = linear.k,
+        .bits = linear.packed ? linear.bits : NULL,
+    };
+    return 0;
+}
+
+static int start_stream(WeightsLoader *loader) {
+    const WeightStreamOptions options = {
+        .fd = package_fd(loader->package),
+        .path = gguf_path(loader->file),
+        .reading = loader->options->reading,
+        .pool = loader->weights->backend->pool,
+        .accounts = loader->options->accounts,
+        .heartbeat = loader->options->heartbeat,
+    };
+    int r;
+
+    loader->matrices = calloc(package_n_linears(loader->package) + 1, sizeof(*loader->matrices));
+    if (!loader->matrices)
+        return err_set(loader->err, -ENOMEM, "out of memory");
+    r = hparams_each_tensor(loader->weights->hparams, list_matrix, loader);
+    if (r)
+        return r;
+    return stream_error(
+        weight_stream_new(&loader->stream, &options, loader->matrices, loader->n_matrices, loader->err));
+}
+
+static void loader_deinit(WeightsLoader *loader) {
+    if (loader->stream) {
+        Weights *weights = loader->weights;
+
+        weights->cached_bytes = weight_stream_cached_bytes(loader->stream);
+        weights->read_bytes = weight_stream_read_bytes(loader->stream);
+        snprintf(weights->way, sizeof(weights->way), "%s", weight_stream_way(loader->stream));
+    }
+    weight_stream_free(loader->stream);
+    free(loader->matrices);
 }
 
 /**
  * weights_new() - put every tensor of the architecture onto a device
  * @file, @package: checked against hparams by the caller; not kept, but for what the reference device reads
  *
- * Return: 0, BACKEND_E_MEMORY, BACKEND_E_WEIGHTS, another condition of the package, or -errno; the text names the tensor.
+ * The integers of a package are read with read calls, ahead of use (engine/weight_stream); scales, widths, vectors and
+ * hot columns come from its map.
+ * Return: 0, BACKEND_E_MEMORY, BACKEND_E_WEIGHTS, another condition of the package, or -errno; the text names the tensor
+ * or the file.
  */
 int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file, Package *package,
-                AccountTable *accounts, ErrText *err) {
+                const WeightsOptions *options, ErrText *err) {
     _cleanup_(weights_freep) Weights *weights = calloc(1, sizeof(*weights));
-    WeightsLoader loader = { .weights = weights, .file = file, .package = package, .accounts = accounts, .err = err };
-    int r;
+    WeightsLoader loader = { .weights = weights, .file = file, .package = package, .options = options, .err = err };
+    int r = 0;
 
     if (!weights)
         return err_set(err, -ENOMEM, "out of memory");
@@ -181,7 +303,11 @@ int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, co
     weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
     if (!weights->layers)
         return err_set(err, -ENOMEM, "out of memory");
-    r = hparams_each_tensor(hparams, load_tensor, &loader);
+    if (package)
+        r = start_stream(&loader);
+    if (!r)
+        r = hparams_each_tensor(hparams, load_tensor, &loader);
+    loader_deinit(&loader);
     if (r)
         return r;
     *weightsp = steal(&weights);

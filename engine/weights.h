@@ -4,6 +4,7 @@
 
 #include "backends/backend.h"
 #include "base/account.h"
+#include "engine/weight_stream.h"
 #include "model/hparams.h"
 #include "model/package.h"
 
@@ -23,11 +24,20 @@ typedef struct Weights {
     uint64_t n_parameters;
     uint64_t layer_products, head_products; /* multiplications by one row */
     uint64_t embedding_bytes;               /* of an embedding that is not the head too */
+    /* How the integers of a package came: bytes from the page cache, bytes read ahead, and the way of those. */
+    uint64_t cached_bytes, read_bytes;
+    char way[32];
 } Weights;
+
+typedef struct WeightsOptions {
+    AccountTable *accounts;
+    WeightReading reading;       /* of a package */
+    _Atomic uint64_t *heartbeat; /* goes up as tensors come; may be NULL */
+} WeightsOptions;
 
 /* From a source GGUF, or from a package when that is not NULL (file is then the package's). */
 int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file, Package *package,
-                AccountTable *accounts, ErrText *err);
+                const WeightsOptions *options, ErrText *err);
 Weights *weights_free(Weights *weights);
 DEFINE_CLEANUP(Weights, weights_free)
 

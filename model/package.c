@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "model/package_private.h"
 
 #include <errno.h>
@@ -5,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/printable.h"
@@ -372,6 +374,46 @@ static int check_all_tensors(PackageCheck *check) {
     return r ? r : check_average(check);
 }
 
+/* --- reading ------------------------------------------------------------------------------------------------------- */
+
+/* Scales, widths and vectors; not weights and columns. */
+static bool is_checked(const GgufTensor *tensor) {
+    const char *last_part = strrchr(tensor->name, '.');
+
+    return tensor->type == GGML_F32 || (last_part && !strcmp(last_part, ".bits"));
+}
+
+/* The checks read a few per cent of the file, here and there. What they will read is asked for at once; beyond that a
+ * page that is touched brings no neighbours, which are mostly weights, and those are not read through the map. Advice:
+ * nothing depends on it. */
+static void ask_for_small_tensors(const Package *package) {
+    const GgufFile *file = package->file;
+    const size_t n = gguf_n_tensors(file);
+    uint64_t begin = 0, end = 0, data_begin = gguf_len_bytes(file);
+
+    for (size_t i = 0; i < n; i++)
+        if (gguf_tensor_at(file, i)->offset_bytes < data_begin)
+            data_begin = gguf_tensor_at(file, i)->offset_bytes;
+    data_begin = data_begin / PACKAGE_ALIGNMENT * PACKAGE_ALIGNMENT;
+    if (data_begin < gguf_len_bytes(file))
+        (void)madvise((uint8_t *)gguf_data(file) + data_begin, (size_t)(gguf_len_bytes(file) - data_begin),
+                      MADV_RANDOM);
+    (void)posix_fadvise(package->fd, 0, 0, POSIX_FADV_RANDOM); /* likewise: columns, and page_cache_holds() */
+    for (size_t i = 0; i <= n; i++) {
+        const GgufTensor *tensor = i < n ? gguf_tensor_at(file, i) : NULL;
+        const bool is_small = tensor && is_checked(tensor);
+
+        if (is_small && begin < end && tensor->offset_bytes >= end && tensor->offset_bytes - end < PACKAGE_ALIGNMENT) {
+            end = tensor->offset_bytes + tensor->len_bytes;
+            continue;
+        }
+        if (begin < end)
+            (void)posix_fadvise(package->fd, (off_t)begin, (off_t)(end - begin), POSIX_FADV_WILLNEED);
+        begin = is_small ? tensor->offset_bytes : 0;
+        end = is_small ? tensor->offset_bytes + tensor->len_bytes : 0;
+    }
+}
+
 /* --- object ------------------------------------------------------------------------------------------------------- */
 
 /* Takes file and fd over, also when it fails. */
@@ -387,6 +429,8 @@ static int package_new(Package **packagep, GgufFile *file, int fd, ErrText *err)
     package->file = steal(&owned);
     package->fd = owned_fd;
     owned_fd = -1;
+    if (package->fd >= 0)
+        ask_for_small_tensors(package);
     r = check_keys(&check);
     if (r)
         return r;

@@ -1,4 +1,4 @@
-/* Reading with pread() in up to 4 threads, for where io_uring is refused. They share the reader's queue under a lock. */
+/* Reading with pread() in up to 4 threads, for where io_uring is refused. The reader's queue is under a lock. */
 #define _GNU_SOURCE
 #include "base/extent_reader_private.h"
 

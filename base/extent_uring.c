@@ -2,8 +2,9 @@
  * Reading with io_uring. The ring belongs to the caller's thread: reads are begun and their ends looked for in calls of
  * the reader only, in between the kernel works alone.
  *
- * A sandbox may refuse the ring when it is made (EPERM, ENOSYS), or later, when nobody expects it. Reads that the kernel
- * did not take are then done with pread(); those that it took end by themselves and are looked for without the call.
+ * A sandbox may refuse the ring when it is made (EPERM, ENOSYS), or later, when nobody expects it. Reads that the
+ * kernel did not take are then done with pread(); those that it took end by themselves and are looked for without the
+ * call.
  */
 #define _GNU_SOURCE
 #include "base/extent_reader_private.h"

@@ -4,9 +4,9 @@
  * device goes on reading. So a cold load takes the disk's time, or the processors', whichever is longer.
  *
  * A piece that is in the page cache already is not read ahead: O_DIRECT would fetch it from the disk once more, and one
- * thread would copy it. Each worker copies what it lays out, a little at a time, so that it lays out from its own cache.
- * That is decided for every piece when its turn in the ring comes (base/page_cache), for files are often in memory in
- * part.
+ * thread would copy it. Each worker copies what it lays out, a little at a time, so that it lays out from its own
+ * cache. That is decided for every piece when its turn in the ring comes (base/page_cache), for files are often in
+ * memory in part.
  *
  * Memory: RING_PIECES times PIECE_BYTES of staging, used only where something is read ahead, and COPY_BYTES a thread.
  */
@@ -280,8 +280,8 @@ static int fill_piece(WeightStream *stream, StreamPiece *piece, WeightFillFn *fn
  * weight_stream_fill() - the next matrix, every block of it once
  * @fn: called on the workers, for different blocks at a time and in no order; its bytes are gone when it returns
  *
- * Return: 0; WEIGHT_STREAM_E_FILE; -errno of a read, -ENOMEM, -EOPNOTSUPP for a way of reading that was asked for by name
- * and is not there. After an error the stream is only good for weight_stream_free().
+ * Return: 0; WEIGHT_STREAM_E_FILE; -errno of a read, -ENOMEM, -EOPNOTSUPP for a way of reading that was asked for by
+ * name and is not there. After an error the stream is only good for weight_stream_free().
  */
 int weight_stream_fill(WeightStream *stream, WeightFillFn *fn, void *arg, ErrText *err) {
     const size_t index = stream->at, n_blocks = n_blocks_of(&stream->matrices[index]);

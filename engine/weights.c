@@ -286,8 +286,8 @@ static void loader_deinit(WeightsLoader *loader) {
  *
  * The integers of a package are read with read calls, ahead of use (engine/weight_stream); scales, widths, vectors and
  * hot columns come from its map.
- * Return: 0, BACKEND_E_MEMORY, BACKEND_E_WEIGHTS, another condition of the package, or -errno; the text names the tensor
- * or the file.
+ * Return: 0, BACKEND_E_MEMORY, BACKEND_E_WEIGHTS, another condition of the package, or -errno; the text names the
+ * tensor or the file.
  */
 int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file, Package *package,
                 const WeightsOptions *options, ErrText *err) {

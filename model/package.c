@@ -374,7 +374,7 @@ static int check_all_tensors(PackageCheck *check) {
     return r ? r : check_average(check);
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* Scales, widths and vectors; not weights and columns. */
 static bool is_checked(const GgufTensor *tensor) {

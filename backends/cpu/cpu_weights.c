@@ -1,7 +1,7 @@
 /*
  * Weight matrices come into the cpu device's memory: int8 rows are laid out in the tiles of the products, packed bytes
- * stay as they are, so that they count as many bytes as in the package. Both in blocks of 16 outputs, each by itself, so
- * that blocks may come in any order and be laid out by any thread, while others are still being read.
+ * stay as they are, so that they count as many bytes as in the package. Both in blocks of 16 outputs, each by itself,
+ * so that blocks may come in any order and be laid out by any thread, while others are still being read.
  */
 #include <assert.h>
 #include <errno.h>
@@ -57,7 +57,7 @@ static int linear_memory(Backend *backend, BackendLinear *linear, const LinearSo
              : 0;
 }
 
-/* --- int8 ----------------------------------------------------------------------------------------------------------- */
+/* --- int8 --------------------------------------------------------------------------------------------------------- */
 
 /* One block of memory: tiles, then sums, scales and bias, each [n_blocks * 16]. */
 static int begin_int8(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
@@ -92,7 +92,7 @@ static void finish_int8(const BackendLinear *linear, const LinearSource *source)
         memcpy(linear->filling->bias, source->bias, source->n * sizeof(float));
 }
 
-/* --- packed --------------------------------------------------------------------------------------------------------- */
+/* --- packed ------------------------------------------------------------------------------------------------------- */
 
 /* Arrays of one block of memory, each aligned to 64. */
 static size_t place(size_t *at, size_t len_bytes) {
@@ -242,7 +242,7 @@ static void finish_packed(const BackendLinear *linear, const LinearSource *sourc
     }
 }
 
-/* --- both ----------------------------------------------------------------------------------------------------------- */
+/* --- both --------------------------------------------------------------------------------------------------------- */
 
 static size_t max_size(size_t a, size_t b) {
     return a > b ? a : b;

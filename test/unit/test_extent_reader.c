@@ -312,8 +312,7 @@ static void test_extent_reader_bad_arguments(void **state) {
     extent_reader_free(reader);
 }
 
-/* A file system in memory, where there may be no direct reads: what is left to the reader comes, and with EXTENT_WAY_ANY
- * the reader says what it is. */
+/* A file system in memory, where there may be no direct reads: with the choice left to the reader, the bytes come. */
 static void test_extent_reader_in_memory(void **state) {
     char path[64];
     _cleanup_(closep) int fd = -1;

@@ -1,4 +1,4 @@
-/* What the page cache holds of a file: dropped pages are gone and read pages are there, and both ways of asking agree. */
+/* What the page cache holds of a file: dropped pages are gone, read pages are there, both ways of asking agree. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <errno.h>

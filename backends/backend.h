@@ -63,7 +63,7 @@ typedef struct AttentionCall {
     float *q;       /* [rows][n_heads * head_size]; replaced by the output */
     const float *k; /* [rows][n_kv_heads * head_size]: appended at `position` */
     const float *v;
-    void *k_cache; /* [capacity][n_kv_heads * head_size] of the device's KV type */
+    void *k_cache; /* capacity * n_kv_heads * head_size of the device's KV type, as the device lays them out */
     void *v_cache;
     size_t position; /* logical position of the first row; the cache holds the ones before */
     size_t rows;
@@ -77,7 +77,7 @@ typedef struct BackendShape {
     size_t rows;
     size_t width; /* inputs of a product */
     size_t n_vocab;
-    size_t n_heads;
+    size_t n_heads, n_kv_heads, head_size;
 } BackendShape;
 
 /* What shadow outliers have cost since the device was made. */
@@ -93,6 +93,9 @@ typedef struct BackendOps {
     const char *name;    /* "cpu" */
     const char *kv_type; /* "f16" */
     size_t kv_element_bytes;
+    /* Capacities of caches are multiples of this. Blocks of as many positions lie one after the other, and nothing but
+     * attention() reads what is in them. */
+    size_t kv_block_positions;
 
     Backend *(*free)(Backend *backend);
     const char *(*kernel)(const Backend *backend); /* which product kernel runs */

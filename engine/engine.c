@@ -44,6 +44,8 @@ int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
         .width = max_size(max_size(hparams->n_embd, hparams->n_ff), hparams_dim(hparams, DIM_HEADS)),
         .n_vocab = hparams->n_vocab,
         .n_heads = hparams->n_heads,
+        .n_kv_heads = hparams->n_kv_heads,
+        .head_size = hparams->head_size,
     };
     int r;
 
@@ -245,9 +247,13 @@ ShadowCounts engine_shadow_counts(const Engine *engine) {
 /**
  * sequence_new() - an empty timeline with room for capacity_tokens positions
  *
+ * Its memory is that of whole blocks of positions of the device.
+ *
  * Return: 0, ENGINE_E_CONTEXT (0 or more than the model has), ENGINE_E_MEMORY, -ENOMEM.
  */
 int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err) {
+    const size_t block = engine->backend->ops->kv_block_positions,
+                 kv_capacity = (capacity_tokens + block - 1) / block * block;
     Sequence *sequence;
     int r;
 
@@ -261,14 +267,15 @@ int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, E
     if (!sequence)
         return err_set(err, -ENOMEM, "out of memory");
     r = accounted_block_init(&sequence->kv, engine->accounts, ACCOUNT_KV,
-                             capacity_tokens * engine->info.kv_bytes_per_token);
+                             kv_capacity * engine->info.kv_bytes_per_token);
     if (r) {
         free(sequence);
         return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for the KV cache of %zu tokens (%" PRIu64 " bytes)",
-                       capacity_tokens, capacity_tokens * engine->info.kv_bytes_per_token);
+                       capacity_tokens, kv_capacity * engine->info.kv_bytes_per_token);
     }
     sequence->engine = engine;
     sequence->capacity_tokens = capacity_tokens;
+    sequence->kv_capacity = kv_capacity;
     engine->n_sequences++;
     *sequencep = sequence;
     return 0;

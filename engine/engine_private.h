@@ -31,7 +31,8 @@ struct Engine {
 struct Sequence {
     Engine *engine;
     size_t n_tokens, capacity_tokens;
-    AccountedBlock kv;             /* [layer][K, V][capacity][n_kv_heads * head_size] of the device's KV type */
+    size_t kv_capacity; /* capacity_tokens in whole blocks of the device */
+    AccountedBlock kv;  /* [layer][K, V][kv_capacity * n_kv_heads * head_size] of the device's KV type */
     const _Atomic bool *cancelled; /* may be NULL */
 };
 

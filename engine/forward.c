@@ -7,7 +7,7 @@
 static uint8_t *kv_of(const Sequence *sequence, uint32_t layer, bool values) {
     const Engine *engine = sequence->engine;
     size_t plane_bytes =
-        sequence->capacity_tokens * hparams_dim(&engine->hparams, DIM_KV) * engine->backend->ops->kv_element_bytes;
+        sequence->kv_capacity * hparams_dim(&engine->hparams, DIM_KV) * engine->backend->ops->kv_element_bytes;
 
     return (uint8_t *)sequence->kv.data + (2 * (size_t)layer + values) * plane_bytes;
 }

@@ -22,7 +22,7 @@ typedef struct LayerRows {
     size_t position;         /* logical position of the first row */
     float *slots[_SLOT_N];   /* f32[rows][dim of the slot] */
     const RopeRows *rope;    /* of the kind the layer uses, for these positions */
-    void *k_cache, *v_cache; /* [capacity][n_kv_heads * head_size] of the device's KV type */
+    void *k_cache, *v_cache; /* as AttentionCall has them */
 } LayerRows;
 
 size_t layer_slot_width(const Hparams *hparams, Slot slot);

@@ -51,15 +51,25 @@ static size_t max_size(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
+/* Keys or values of a window, in whole blocks of the device. */
+static size_t plane_bytes(const LayerWalk *walk) {
+    const BackendOps *ops = walk->backend->ops;
+    const size_t block = ops->kv_block_positions, capacity = (walk->window + block - 1) / block * block;
+
+    return capacity * hparams_dim(walk->hparams, DIM_KV) * ops->kv_element_bytes;
+}
+
 static int reserve(LayerWalk *walk, AccountTable *accounts, ErrText *err) {
     const Hparams *hparams = walk->hparams;
     size_t rows_bytes = carve_rows(walk, NULL);
-    size_t kv_bytes = 2 * walk->window * hparams_dim(hparams, DIM_KV) * walk->backend->ops->kv_element_bytes;
+    size_t kv_bytes = 2 * plane_bytes(walk);
     BackendShape shape = {
         .rows = walk->n_windows * walk->window,
         .width = max_size(max_size(hparams->n_embd, hparams->n_ff), hparams_dim(hparams, DIM_HEADS)),
         .n_vocab = hparams->n_vocab,
         .n_heads = hparams->n_heads,
+        .n_kv_heads = hparams->n_kv_heads,
+        .head_size = hparams->head_size,
     };
     int r;
 
@@ -129,8 +139,6 @@ void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uin
 
 /* The rows [first, first + n) of the walk; attention and rotary positions see one window at a time. */
 static LayerRows rows_of(const LayerWalk *walk, uint32_t layer, size_t first, size_t n) {
-    size_t plane_bytes =
-        walk->window * hparams_dim(walk->hparams, DIM_KV) * walk->backend->ops->kv_element_bytes;
     LayerRows rows = {
         .hparams = walk->hparams,
         .backend = walk->backend,
@@ -138,7 +146,7 @@ static LayerRows rows_of(const LayerWalk *walk, uint32_t layer, size_t first, si
         .rows = n,
         .rope = layer_walk_rope(walk, layer),
         .k_cache = walk->kv.data,
-        .v_cache = (uint8_t *)walk->kv.data + plane_bytes,
+        .v_cache = (uint8_t *)walk->kv.data + plane_bytes(walk),
     };
 
     for (size_t slot = 0; slot < _SLOT_N; slot++)

@@ -13,6 +13,9 @@
 /* Elements below which an element-wise operator is not worth waking a worker for. */
 #define INLINE_VALUES 16384
 #define ALIGN 64
+#define ATTENTION_ITEMS_A_THREAD 8
+/* Products of queries and keys below which attention is not worth waking a worker for. */
+#define ATTENTION_INLINE_PRODUCTS 65536
 
 static CpuBackend *cpu(Backend *backend) {
     return (CpuBackend *)backend;
@@ -33,7 +36,7 @@ static Backend *cpu_free(Backend *backend) {
     accounted_block_deinit(&cpu(backend)->quantized);
     accounted_block_deinit(&cpu(backend)->rotated);
     accounted_block_deinit(&cpu(backend)->expanded);
-    accounted_block_deinit(&cpu(backend)->scores);
+    accounted_block_deinit(&cpu(backend)->attending);
     shadow_deinit(&cpu(backend)->shadow);
     arena_free(cpu(backend)->weights);
     free(backend);
@@ -42,6 +45,11 @@ static Backend *cpu_free(Backend *backend) {
 
 static const char *cpu_kernel(const Backend *backend) {
     return ((const CpuBackend *)backend)->kernels.product->name;
+}
+
+/* Most row-heads of one call of the row operator: one row at least. */
+static size_t attention_row_heads(size_t n_group) {
+    return n_group < ATTENTION_ROW_HEADS ? ATTENTION_ROW_HEADS : n_group;
 }
 
 static int reserve_block(Backend *backend, AccountedBlock *block, size_t len_bytes, ErrText *err) {
@@ -59,7 +67,9 @@ static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
     self->width = align_up(shape->width, ALIGN / sizeof(float));
     self->width_padded = align_up(shape->width, INT8_TILE_INPUTS);
     self->max_rows = shape->rows;
-    self->n_heads = shape->n_heads;
+    self->attending_floats =
+        align_up(attention_scratch_floats(attention_row_heads(shape->n_heads / shape->n_kv_heads), shape->head_size),
+                 ALIGN / sizeof(float));
     self->expanded_bytes = packed_kernels_scratch_bytes(int8_tiles_for(shape->width));
     row_bytes = self->width_padded * (self->kernels.product->shifted ? 2 : 1) + sizeof(float) + sizeof(int32_t);
     r = reserve_block(backend, &self->quantized, shape->rows * row_bytes, err);
@@ -67,6 +77,8 @@ static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
         r = reserve_block(backend, &self->rotated, n_threads * self->width * sizeof(float), err);
     if (!r)
         r = reserve_block(backend, &self->expanded, n_threads * self->expanded_bytes, err);
+    if (!r)
+        r = reserve_block(backend, &self->attending, n_threads * self->attending_floats * sizeof(float), err);
     if (!r && self->shadow_inputs)
         r = shadow_reserve(&self->shadow, backend->accounts, self->max_rows, self->shadow_inputs, self->shadow_outputs,
                            err);
@@ -77,24 +89,9 @@ static void cpu_shadow_counts(const Backend *backend, ShadowCounts *counts) {
     *counts = ((const CpuBackend *)backend)->shadow.counts;
 }
 
-/* Heads whose scores a worker holds at once: enough for some rows of a head group together. */
-static size_t score_heads(const CpuBackend *self) {
-    return self->n_heads < 24 ? 24 : self->n_heads;
-}
-
+/* Attention keeps nothing that grows with the positions. */
 static int cpu_reserve_positions(Backend *backend, size_t n_positions, ErrText *err) {
-    CpuBackend *self = cpu(backend);
-    size_t n_threads = worker_pool_n_threads(backend->pool);
-    int r;
-
-    if (n_positions <= self->n_positions)
-        return 0;
-    n_positions = align_up(n_positions, 1024);
-    self->n_positions = 0;
-    r = reserve_block(backend, &self->scores, n_threads * score_heads(self) * n_positions * sizeof(float), err);
-    if (!r)
-        self->n_positions = n_positions;
-    return r;
+    return 0;
 }
 
 /* --- float operators ----------------------------------------------------------------------------------------------- */
@@ -150,69 +147,94 @@ static void cpu_rope(Backend *backend, float *x, const float *cos, const float *
     cpu_run_rows(backend, rope_rows, &loop, rows, n_heads * head_size);
 }
 
-#define ATTENTION_ROWS_MAX 8
-
 typedef struct AttentionLoop {
     CpuBackend *self;
     const AttentionCall *call;
-    size_t batch; /* rows taken together, so that they share the reading of keys and values */
+    size_t batch, n_batches; /* rows taken together, so that they share the reading of keys and values */
 } AttentionLoop;
 
-/* Index of the loop: batch of rows * n_kv_heads + KV head. */
+static KvHead kv_head(const AttentionCall *call, size_t index) {
+    const size_t block = KV_BLOCK * call->head_size;
+
+    return (KvHead){
+        .k = (uint16_t *)call->k_cache + index * block,
+        .v = (uint16_t *)call->v_cache + index * block,
+        .block_stride = call->n_kv_heads * block,
+        .head_size = call->head_size,
+    };
+}
+
+/* Positions that a row reads. */
+static void attention_range(const AttentionCall *call, size_t row, size_t *beginp, size_t *endp) {
+    *endp = call->position + row + 1;
+    *beginp = call->window && *endp > call->window ? *endp - call->window : 0;
+}
+
+/* Index of the loop: batch of rows * n_kv_heads + KV head. Late rows read most, so theirs come first, and the short ones
+ * fill the end. */
 static void attention_groups(void *arg, size_t begin, size_t end, unsigned int worker) {
     const AttentionLoop *loop = arg;
     const AttentionCall *call = loop->call;
     CpuBackend *self = loop->self;
-    size_t hd = call->head_size, stride = call->n_kv_heads * hd, n_group = call->n_heads / call->n_kv_heads;
-    float *scores = (float *)self->scores.data + worker * score_heads(self) * self->n_positions;
+    const size_t hd = call->head_size, n_group = call->n_heads / call->n_kv_heads;
+    float *scratch = (float *)self->attending.data + worker * self->attending_floats;
 
     for (size_t index = begin; index < end; index++) {
-        size_t first = index / call->n_kv_heads * loop->batch, kv_head = index % call->n_kv_heads;
-        size_t n = call->rows - first < loop->batch ? call->rows - first : loop->batch;
-        AttentionRow rows[ATTENTION_ROWS_MAX];
+        const size_t first = (loop->n_batches - 1 - index / call->n_kv_heads) * loop->batch,
+                     head = index % call->n_kv_heads,
+                     n = call->rows - first < loop->batch ? call->rows - first : loop->batch;
+        const KvHead kv = kv_head(call, head);
+        AttentionRow rows[ATTENTION_ROW_HEADS];
 
         for (size_t i = 0; i < n; i++) {
-            size_t last = call->position + first + i;
-            float *q = call->q + ((first + i) * call->n_heads + kv_head * n_group) * hd;
-
-            rows[i] = (AttentionRow){
-                .q = q,
-                .k = (const uint16_t *)call->k_cache + kv_head * hd,
-                .v = (const uint16_t *)call->v_cache + kv_head * hd,
-                .kv_stride = stride,
-                .begin = call->window && last >= call->window ? last + 1 - call->window : 0,
-                .end = last + 1,
-                .n_group = n_group,
-                .head_size = hd,
-                .scale = call->scale,
-                .scores = scores + i * n_group * self->n_positions,
-                .out = q,
-            };
+            rows[i].q = rows[i].out = call->q + ((first + i) * call->n_heads + head * n_group) * hd;
+            attention_range(call, first + i, &rows[i].begin, &rows[i].end);
         }
-        self->row_ops->attention_rows(rows, n);
+        self->row_ops->attention(&kv, rows, n, n_group, call->scale, scratch);
     }
 }
 
-/* Rows taken together: as many as the scores of one worker hold, but not so many that a worker has nothing to do. */
-static size_t attention_batch(const CpuBackend *self, const AttentionCall *call, size_t n_threads) {
-    size_t held = score_heads(self) / (call->n_heads / call->n_kv_heads),
-           shared = call->rows * call->n_kv_heads / (4 * n_threads);
-    size_t batch = held < ATTENTION_ROWS_MAX ? held : ATTENTION_ROWS_MAX;
+/* Rows taken together: as many as a worker has room for, but not so many that a worker has nothing to do. */
+static size_t attention_batch(const AttentionCall *call, size_t n_threads) {
+    const size_t n_group = call->n_heads / call->n_kv_heads,
+                 room = n_group < ATTENTION_ROW_HEADS ? ATTENTION_ROW_HEADS / n_group : 1,
+                 share = call->rows * call->n_kv_heads / (ATTENTION_ITEMS_A_THREAD * n_threads);
+    const size_t batch = share < room ? share : room;
 
-    batch = shared < batch ? shared : batch;
-    return batch ? batch : 1;
+    return n_threads == 1 ? room : batch ? batch : 1;
+}
+
+/* Products of queries and keys, and of weights and values. */
+static size_t attention_work(const AttentionCall *call) {
+    size_t begin, end, last_begin, last_end;
+
+    attention_range(call, 0, &begin, &end);
+    attention_range(call, call->rows - 1, &last_begin, &last_end);
+    return call->rows * call->n_heads * call->head_size * (end - begin + (last_end - last_begin));
 }
 
 static void cpu_attention(Backend *backend, const AttentionCall *call) {
     CpuBackend *self = cpu(backend);
-    AttentionLoop loop = { self, call, attention_batch(self, call, worker_pool_n_threads(backend->pool)) };
-    size_t n_batches = (call->rows + loop.batch - 1) / loop.batch;
-    size_t width = call->n_kv_heads * call->head_size, n_values = call->rows * width;
+    AttentionLoop loop = { .self = self, .call = call };
+    const size_t width = call->n_kv_heads * call->head_size;
 
-    assert(call->position + call->rows <= self->n_positions);
-    self->row_ops->to_f16(call->k, n_values, (uint16_t *)call->k_cache + call->position * width);
-    self->row_ops->to_f16(call->v, n_values, (uint16_t *)call->v_cache + call->position * width);
-    worker_pool_run(backend->pool, attention_groups, &loop, n_batches * call->n_kv_heads, 1);
+    assert(self->attending_floats >=
+           attention_scratch_floats(attention_row_heads(call->n_heads / call->n_kv_heads), call->head_size));
+    for (size_t head = 0; head < call->n_kv_heads; head++) {
+        const KvHead kv = kv_head(call, head);
+
+        self->row_ops->kv_store(&kv, call->position, call->k + head * call->head_size, call->v + head * call->head_size,
+                                width, call->rows);
+    }
+    if (attention_work(call) < ATTENTION_INLINE_PRODUCTS) {
+        loop.batch = attention_batch(call, 1);
+        loop.n_batches = (call->rows + loop.batch - 1) / loop.batch;
+        attention_groups(&loop, 0, loop.n_batches * call->n_kv_heads, 0);
+        return;
+    }
+    loop.batch = attention_batch(call, worker_pool_n_threads(backend->pool));
+    loop.n_batches = (call->rows + loop.batch - 1) / loop.batch;
+    worker_pool_run(backend->pool, attention_groups, &loop, loop.n_batches * call->n_kv_heads, 1);
 }
 
 typedef struct GatedLoop {
@@ -244,6 +266,7 @@ static const BackendOps cpu_ops = {
     .name = "cpu",
     .kv_type = "f16",
     .kv_element_bytes = sizeof(uint16_t),
+    .kv_block_positions = KV_BLOCK,
     .free = cpu_free,
     .kernel = cpu_kernel,
     .reserve = cpu_reserve,

@@ -12,6 +12,10 @@
 #include "base/arena.h"
 #include "quant/grid.h"
 
+/* Rows x heads of a KV head that attention takes together: enough to make up for expanding a block of keys and values to
+ * float32, and what it holds of them stays in the second-level cache. */
+#define ATTENTION_ROW_HEADS 96
+
 typedef struct CpuBackend {
     Backend backend;
     const RowOps *row_ops;
@@ -23,8 +27,8 @@ typedef struct CpuBackend {
     AccountedBlock rotated;   /* f32[n_threads][width]: the row that a worker rotates */
     AccountedBlock expanded;  /* [n_threads][expanded_bytes]: the panel that a worker expands */
     size_t max_rows, width, width_padded, expanded_bytes;
-    AccountedBlock scores; /* f32[n_threads][score_heads()][n_positions]; a head group uses a part */
-    size_t n_heads, n_positions;
+    AccountedBlock attending; /* f32[n_threads][attending_floats]: what attention holds of its rows */
+    size_t attending_floats;
     ShadowScratch shadow;
     size_t shadow_inputs, shadow_outputs; /* most that a matrix with a shadow has had; 0: there was none */
     uint64_t n_shadows;                   /* ever made: their ids */

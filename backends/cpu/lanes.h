@@ -18,7 +18,7 @@
 #else
 #define LANES_PART 4
 #endif
-#if defined(__F16C__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #elif defined(LANES_NEON)
 #include <arm_neon.h>
@@ -36,6 +36,7 @@ typedef uint16_t PartH __attribute__((vector_size(LANES_PART * 2)));
 typedef int8_t PartB __attribute__((vector_size(LANES_PART)));
 typedef float Quad __attribute__((vector_size(16)));
 typedef PartF PartFLoose __attribute__((aligned(4), may_alias));
+typedef Quad QuadLoose __attribute__((aligned(4), may_alias));
 typedef PartH PartHLoose __attribute__((aligned(2), may_alias));
 typedef PartB PartBLoose __attribute__((aligned(1), may_alias));
 
@@ -52,6 +53,17 @@ LANES_INLINE PartF part_of(float value) {
 
 LANES_INLINE PartF part_select(PartI mask, PartF yes, PartF no) {
     return (PartF)((mask & (PartI)yes) | (~mask & (PartI)no));
+}
+
+/* a > b ? a : b, so b where one of them is NaN. */
+LANES_INLINE PartF part_max(PartF a, PartF b) {
+#if LANES_PART == 16
+    return (PartF)_mm512_max_ps((__m512)a, (__m512)b);
+#elif LANES_PART == 8
+    return (PartF)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    return part_select(a > b, a, b);
+#endif
 }
 
 LANES_INLINE PartF part_abs(PartF x) {
@@ -115,19 +127,96 @@ LANES_INLINE Lanes lanes_add_product(Lanes sum, Lanes a, Lanes b) {
     return sum;
 }
 
+#if !defined(__FMA__) && defined(__SSE2__)
+/* The sum of product and addend, rounded to odd: its last bit is 1 whenever it is not exact. */
+LANES_INLINE __m128d add_to_odd(__m128d product, __m128d addend) {
+    const __m128d sum = _mm_add_pd(product, addend), back = _mm_sub_pd(sum, product);
+    const __m128d error = _mm_add_pd(_mm_sub_pd(product, _mm_sub_pd(sum, back)), _mm_sub_pd(addend, back));
+    const __m128d inexact = _mm_or_pd(_mm_cmplt_pd(error, _mm_setzero_pd()), _mm_cmpgt_pd(error, _mm_setzero_pd()));
+    const __m128i bits = _mm_castpd_si128(sum), one = _mm_set1_epi64x(1);
+    /* An even sum goes to its neighbour on the error's side: up in magnitude where the signs agree, else down. */
+    const __m128i down = _mm_srli_epi64(_mm_castpd_si128(_mm_xor_pd(error, sum)), 63);
+    const __m128i step = _mm_sub_epi64(one, _mm_add_epi64(down, down)),
+                  even = _mm_sub_epi64(_mm_and_si128(bits, one), one);
+
+    return _mm_castsi128_pd(_mm_add_epi64(bits, _mm_and_si128(_mm_castpd_si128(inexact), _mm_and_si128(step, even))));
+}
+
+static __attribute__((noinline, cold, unused)) PartF part_fma_to_odd(PartF a, PartF b, PartF c) {
+    const __m128 x = (__m128)a, y = (__m128)b, z = (__m128)c;
+    const __m128d low = add_to_odd(_mm_mul_pd(_mm_cvtps_pd(x), _mm_cvtps_pd(y)), _mm_cvtps_pd(z));
+    const __m128d high = add_to_odd(_mm_mul_pd(_mm_cvtps_pd(_mm_movehl_ps(x, x)), _mm_cvtps_pd(_mm_movehl_ps(y, y))),
+                                    _mm_cvtps_pd(_mm_movehl_ps(z, z)));
+
+    return (PartF)_mm_movelh_ps(_mm_cvtpd_ps(low), _mm_cvtpd_ps(high));
+}
+#endif
+
+/**
+ * part_fma() - a b + c, rounded once, as IEEE 754 has it
+ *
+ * x86 without instructions for it: the product of two float32 is exact in double, and so only the sum with c is rounded,
+ * to double and then to float32. These two are one unless the double lies half-way between two floats (its low 29 bits
+ * are 1 and zeros) or the float is subnormal. Then the sum is rounded to odd (what it lacks tells Knuth's TwoSum), after
+ * which rounding to float32 is right (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008). With
+ * infinities and NaN what it lacks is NaN and counts as nothing.
+ */
+LANES_INLINE PartF part_fma(PartF a, PartF b, PartF c) {
+#if LANES_PART == 16
+    return (PartF)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif LANES_PART == 8
+    return (PartF)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(LANES_NEON)
+    return (PartF)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#elif !defined(__FMA__) && defined(__SSE2__)
+    const __m128 x = (__m128)a, y = (__m128)b, z = (__m128)c;
+    const __m128d low = _mm_add_pd(_mm_mul_pd(_mm_cvtps_pd(x), _mm_cvtps_pd(y)), _mm_cvtps_pd(z));
+    const __m128d high = _mm_add_pd(_mm_mul_pd(_mm_cvtps_pd(_mm_movehl_ps(x, x)), _mm_cvtps_pd(_mm_movehl_ps(y, y))),
+                                    _mm_cvtps_pd(_mm_movehl_ps(z, z)));
+    const __m128 low_halves = _mm_shuffle_ps(_mm_castpd_ps(low), _mm_castpd_ps(high), 0x88),
+                 high_halves = _mm_shuffle_ps(_mm_castpd_ps(low), _mm_castpd_ps(high), 0xdd);
+    const __m128i is_between = _mm_cmpeq_epi32(_mm_and_si128(_mm_castps_si128(low_halves), _mm_set1_epi32(0x1fffffff)),
+                                               _mm_set1_epi32(0x10000000));
+    const __m128i is_small = _mm_cmplt_epi32(_mm_and_si128(_mm_castps_si128(high_halves), _mm_set1_epi32(0x7fffffff)),
+                                             _mm_set1_epi32(0x38100000)); /* 2^-126 */
+
+    if (__builtin_expect(_mm_movemask_ps(_mm_castsi128_ps(_mm_or_si128(is_between, is_small))), 0))
+        return part_fma_to_odd(a, b, c);
+    return (PartF)_mm_movelh_ps(_mm_cvtpd_ps(low), _mm_cvtpd_ps(high));
+#else
+    UNROLL for (int i = 0; i < LANES_PART; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return c;
+#endif
+}
+
+LANES_INLINE Lanes lanes_fma(Lanes a, Lanes b, Lanes c) {
+    EACH_PART(p) c.part[p] = part_fma(a.part[p], b.part[p], c.part[p]);
+    return c;
+}
+
 /* NaN in b is passed over. */
 LANES_INLINE Lanes lanes_max(Lanes a, Lanes b) {
-    EACH_PART(p) a.part[p] = part_select(b.part[p] > a.part[p], b.part[p], a.part[p]);
+    EACH_PART(p) a.part[p] = part_max(b.part[p], a.part[p]);
     return a;
 }
 
 LANES_INLINE float lanes_horizontal_max(Lanes v) {
-    float lanes[N_LANES];
+    Quad quad;
 
-    lanes_store(lanes, v);
-    for (int i = 1; i < N_LANES; i++)
-        lanes[0] = lanes[i] > lanes[0] ? lanes[i] : lanes[0];
-    return lanes[0];
+#if LANES_PART == 16
+    quad = (Quad)_mm_max_ps(
+        _mm_max_ps(_mm512_extractf32x4_ps((__m512)v.part[0], 0), _mm512_extractf32x4_ps((__m512)v.part[0], 1)),
+        _mm_max_ps(_mm512_extractf32x4_ps((__m512)v.part[0], 2), _mm512_extractf32x4_ps((__m512)v.part[0], 3)));
+#elif LANES_PART == 8
+    const PartF half = part_max(v.part[0], v.part[1]);
+
+    quad = (Quad)_mm_max_ps(_mm256_extractf128_ps((__m256)half, 0), _mm256_extractf128_ps((__m256)half, 1));
+#else
+    quad = part_max(part_max(v.part[0], v.part[1]), part_max(v.part[2], v.part[3]));
+#endif
+    quad[0] = quad[1] > quad[0] ? quad[1] : quad[0];
+    quad[2] = quad[3] > quad[2] ? quad[3] : quad[2];
+    return quad[2] > quad[0] ? quad[2] : quad[0];
 }
 
 /* First steps of the fixed tree: lanes i and i + 8, then i and i + 4. */

@@ -1,23 +1,31 @@
-/* Float operators on rows, in one fixed order that every ISA shares: no contraction, 16 partial sums by index mod 16,
- * added up in one fixed tree. The same source is compiled once for each instruction set (row_ops_impl.h). */
+/* Float operators on rows, in one fixed order that every ISA shares: no contraction except in attention, 16 partial sums
+ * by index mod 16, added up in one fixed tree. The same source is compiled once for each instruction set (row_ops_impl.h). */
 #ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_H
 #define COORDGEN_BACKENDS_CPU_ROW_OPS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Attention of one query row: one group of query heads that share a KV head. */
+/* Positions that attention takes together, counted from logical position 0; a part of the number contract. The KV cache
+ * is kept in blocks of as many. */
+enum {
+    KV_BLOCK = 64
+};
+
+/* Keys and values of one KV head, float16: block b, of positions [b * KV_BLOCK, (b + 1) * KV_BLOCK), begins at
+ * b * block_stride. In a block keys are [head_size][KV_BLOCK], so that scores of neighbouring positions are lanes, and
+ * values [KV_BLOCK][head_size]. */
+typedef struct KvHead {
+    uint16_t *k, *v;
+    size_t block_stride; /* values */
+    size_t head_size;    /* multiple of 16 */
+} KvHead;
+
+/* One query row: the query heads that share a KV head. */
 typedef struct AttentionRow {
     const float *q;    /* [n_group][head_size], already rotated and scaled by nothing */
-    const uint16_t *k; /* float16, key of logical position j at k + j * kv_stride */
-    const uint16_t *v; /* float16, same stride */
-    size_t kv_stride;  /* elements between positions */
-    size_t begin, end; /* positions read, in rising order: [begin, end) */
-    size_t n_group;    /* query heads of this KV head */
-    size_t head_size;  /* multiple of 16 */
-    float scale;       /* on the scores */
-    float *scores;     /* scratch: [n_group][end - begin] */
     float *out;        /* [n_group][head_size]; may be q */
+    size_t begin, end; /* positions read, in rising order: [begin, end) */
 } AttentionRow;
 
 typedef struct RowOps {
@@ -51,11 +59,12 @@ typedef struct RowOps {
     void (*add_column)(float rest, const int8_t *w, const float *scales, size_t n, float *y);
     /* Finite values past +-65504 are clamped; round to nearest even. */
     void (*to_f16)(const float *x, size_t n, uint16_t *half);
-    /* Softmax over the scores of [begin, end), then the weighted sum of values in rising position. */
-    void (*attention)(const AttentionRow *row);
-    /* The same for rows of one k, v, kv_stride, n_group and head_size, each with its own range, scores and out: the same
-     * bits, and keys and values are read once for all of them. */
-    void (*attention_rows)(const AttentionRow *rows, size_t n_rows);
+    /* Positions [position, position + n) of the cache, from rows k + j * stride, v + j * stride; rounded as to_f16(). */
+    void (*kv_store)(const KvHead *kv, size_t position, const float *k, const float *v, size_t stride, size_t n);
+    /* Softmax over the scores of a row's range, then the weighted sum of its values. A row's bits do not depend on the
+     * other rows of the call. scratch f32[attention_scratch_floats()], aligned to 64. */
+    void (*attention)(const KvHead *kv, const AttentionRow *rows, size_t n_rows, size_t n_group, float scale,
+                      float *scratch);
     /* x[n] -> exp(x) for any finite x (0 below the range, +inf above); error below 2 ulp. Shared with the sampler. */
     void (*exp)(const float *x, size_t n, float *y);
     /* float32 dot product in the fixed order: 16 partial sums. */
@@ -63,6 +72,8 @@ typedef struct RowOps {
 } RowOps;
 
 const RowOps *row_ops_select(uint32_t cpu);
+/* For n_row_heads = rows * n_group. */
+size_t attention_scratch_floats(size_t n_row_heads, size_t head_size);
 size_t row_ops_n(void);
 const RowOps *row_ops_at(size_t index);
 

@@ -1,4 +1,4 @@
-/* Attention of one query row; a part of row_ops_impl.h. */
+/* Attention of query rows over the blocks of a KV head; a part of row_ops_impl.h. */
 #ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_H
 #define COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_H
 
@@ -9,14 +9,15 @@
 #include "backends/cpu/lanes.h"
 #include "backends/cpu/row_ops.h"
 
-/* Positions are taken a block at a time, so that all rows and heads read its keys or values from the first-level cache.
- * Converting float16 costs as much as three products. For a few heads it is done in registers, each time; for many, or
- * where float16 has no instructions, a block is expanded to float32 once. */
+/* Scores and outputs are both products C[rows][16 lanes] += A[rows][n] B[n][16 lanes], one fused multiply-add after the
+ * other along n: queries times keys, weights times values. TILE_ROWS x TILE_LANES sums fit the registers. */
 enum {
-    BLOCK_VALUES = 4096,
-    BLOCK_WIDTH_MAX = BLOCK_VALUES / 4
+    TILE_ROWS = 6,
+    TILE_LANES = LANES_PARTS == 1 ? 4 : 1,
 };
 
+/* Conversion of float16 costs about as much as two products. For one tile of rows it is done in registers; for more, or
+ * where float16 has no instructions, a block is expanded to float32 once. */
 #if defined(__F16C__) || defined(LANES_NEON)
 enum {
     F16_IS_CHEAP = 1
@@ -27,301 +28,431 @@ enum {
 };
 #endif
 
-/* Sums that fit the registers: heads x positions for scores, heads x 16 lanes of a head for outputs. */
-enum {
-#if defined(__aarch64__)
-    HEADS_AT_ONCE = 2, /* 32 registers of 4 lanes */
-#else
-    HEADS_AT_ONCE = LANES_PARTS == 1 ? 4 : LANES_PARTS == 2 ? 2 : 1,
-#endif
-    KEYS_AT_ONCE = LANES_PARTS == 1 ? 4 : 2,
-    VALUES_AT_ONCE = LANES_PARTS == 1 ? 4 : 2,
-};
+typedef struct Tile {
+    const float *a;
+    size_t a_stride;
+    const void *b; /* float16 or float32, by the function that is called */
+    size_t b_stride;
+    size_t n;
+    float *c;
+    size_t c_stride;
+    bool is_first; /* sums begin at 0, not at C */
+} Tile;
 
-/* Keys or values of positions [first, first + n): element d of position j is value (j - first) * stride + d of `half`,
- * or of `expanded` where that is not NULL. */
-typedef struct CachedBlock {
-    const uint16_t *half;
-    const float *expanded;
-    size_t stride;
-    size_t first, n;
-} CachedBlock;
-
-static CachedBlock block_read(const uint16_t *cache, size_t kv_stride, size_t first, size_t n, size_t width,
-                              float *expanded) {
-    const uint16_t *half = cache + first * kv_stride;
-
-    for (size_t j = 0; expanded && j < n; j++)
-        for (size_t d = 0; d < width; d += N_LANES)
-            lanes_store(expanded + j * width + d, lanes_load_f16(half + j * kv_stride + d));
-    return (CachedBlock){ half, expanded, expanded ? width : kv_stride, first, n };
-}
-
-LANES_INLINE Lanes block_load(const CachedBlock *block, size_t at, const bool is_half) {
-    return is_half ? lanes_load_f16(block->half + at) : lanes_load(block->expanded + at);
-}
-
-/* How many of the `left` heads to take: 4 at a time, but 5 and 6 as 3 and the rest. */
-static size_t heads_at_once(size_t left) {
-    if (left <= HEADS_AT_ONCE)
-        return left;
-    return HEADS_AT_ONCE == 4 && left <= 6 ? 3 : HEADS_AT_ONCE;
-}
-
-/* CALL(n): with n a constant, for n_heads = 1 .. HEADS_AT_ONCE. */
-#define WITH_HEADS(n_heads, CALL)                                                                                      \
-    switch (n_heads) {                                                                                                 \
-    case 1:                                                                                                            \
-        CALL(1);                                                                                                       \
-        break;                                                                                                         \
-    case 2:                                                                                                            \
-        CALL((HEADS_AT_ONCE < 2 ? 1 : 2));                                                                             \
-        break;                                                                                                         \
-    case 3:                                                                                                            \
-        CALL((HEADS_AT_ONCE < 3 ? 1 : 3));                                                                             \
-        break;                                                                                                         \
-    default:                                                                                                           \
-        CALL(HEADS_AT_ONCE);                                                                                           \
-        break;                                                                                                         \
-    }
-
-/* Scores of n_heads heads for the n >= 4 keys from value `at` of the block on. The last four overlap the four before
- * them where n is not a multiple: the same scores, twice. */
-LANES_INLINE void score_keys(const AttentionRow *row, const float *q, const CachedBlock *block, size_t at, size_t n,
-                             float *scores, const size_t n_heads, const bool is_half) {
-    const size_t scores_stride = row->end - row->begin, head_size = row->head_size;
-
-    for (size_t step = 0; step < n; step += 4) {
-        const size_t j = step + 4 <= n ? step : n - 4;
-        Quad folded[HEADS_AT_ONCE][4];
-
-        UNROLL
-        for (size_t first = 0; first < 4; first += KEYS_AT_ONCE) {
-            const size_t key = at + (j + first) * block->stride;
-            Lanes sum[HEADS_AT_ONCE][KEYS_AT_ONCE];
-
-            UNROLL
-            for (size_t h = 0; h < n_heads; h++)
-                UNROLL
-            for (size_t i = 0; i < KEYS_AT_ONCE; i++)
-                sum[h][i] = lanes_of(0);
-            for (size_t d = 0; d < head_size; d += N_LANES) {
-                Lanes values[KEYS_AT_ONCE];
-
-                UNROLL
-                for (size_t i = 0; i < KEYS_AT_ONCE; i++)
-                    values[i] = block_load(block, key + i * block->stride + d, is_half);
-                UNROLL
-                for (size_t h = 0; h < n_heads; h++) {
-                    const Lanes q_lanes = lanes_load(q + h * head_size + d);
-
-                    UNROLL
-                    for (size_t i = 0; i < KEYS_AT_ONCE; i++)
-                        sum[h][i] = lanes_add_product(sum[h][i], q_lanes, values[i]);
-                }
-            }
-            UNROLL
-            for (size_t h = 0; h < n_heads; h++)
-                UNROLL
-            for (size_t i = 0; i < KEYS_AT_ONCE; i++)
-                folded[h][first + i] = lanes_fold(sum[h][i]);
-        }
-        UNROLL
-        for (size_t h = 0; h < n_heads; h++) {
-            const Quad four = quads_fold(folded[h][0], folded[h][1], folded[h][2], folded[h][3]) * row->scale;
-
-            memcpy(scores + h * scores_stride + j, &four, sizeof(four));
-        }
-    }
-}
-
-/* One score: for ranges of less than 4 positions, and for heads too wide for a block. */
-static float score_one(const float *q, const uint16_t *key, size_t head_size, float scale) {
-    Lanes sum = lanes_of(0);
-
-    for (size_t d = 0; d < head_size; d += N_LANES)
-        sum = lanes_add_product(sum, lanes_load(q + d), lanes_load_f16(key + d));
-    return lanes_sum(sum) * scale;
-}
-
-/* The part of the row's range that the block holds; false when there is none. */
-static bool row_range(const AttentionRow *row, size_t first, size_t n, size_t *fromp, size_t *top) {
-    *fromp = row->begin > first ? row->begin : first;
-    *top = row->end < first + n ? row->end : first + n;
-    return *fromp < *top;
-}
-
-static void score_block(const AttentionRow *row, const CachedBlock *block) {
-    const size_t head_size = row->head_size, n = row->end - row->begin;
-    size_t from, to;
-
-    if (!row_range(row, block->first, block->n, &from, &to))
-        return;
-    if (to - from < 4 || head_size > BLOCK_WIDTH_MAX) {
-        for (size_t h = 0; h < row->n_group; h++)
-            for (size_t j = from; j < to; j++)
-                row->scores[h * n + j - row->begin] =
-                    score_one(row->q + h * head_size, row->k + j * row->kv_stride, head_size, row->scale);
-        return;
-    }
-    for (size_t h = 0, n_heads; h < row->n_group; h += n_heads) {
-        const float *q = row->q + h * head_size;
-        float *scores = row->scores + h * n + (from - row->begin);
-        const size_t at = (from - block->first) * block->stride;
-
-        n_heads = heads_at_once(row->n_group - h);
-#define SCORE_HALF(count) score_keys(row, q, block, at, to - from, scores, count, true)
-#define SCORE_EXPANDED(count) score_keys(row, q, block, at, to - from, scores, count, false)
-        if (F16_IS_CHEAP && !block->expanded)
-            WITH_HEADS(n_heads, SCORE_HALF)
-        else
-            WITH_HEADS(n_heads, SCORE_EXPANDED)
-    }
-}
-
-/* Scores become weights: exp(score - greatest) x (1 / sum). */
-static void softmax_head(float *scores, size_t n) {
-    Lanes max = lanes_of(-INFINITY), sum = lanes_of(0), minus_max, factor;
-
-    for (size_t j = 0; j < n; j += N_LANES)
-        max = lanes_max(max, lanes_load_n(scores + j, n - j, -INFINITY));
-    minus_max = lanes_of(-lanes_horizontal_max(max));
-    for (size_t j = 0; j < n; j += N_LANES) {
-        Lanes weight = lanes_exp(lanes_add(lanes_load_n(scores + j, n - j, -INFINITY), minus_max));
-
-        sum = lanes_add(sum, weight);
-        lanes_store_n(scores + j, n - j, weight);
-    }
-    factor = lanes_of(1.0f / lanes_sum(sum));
-    for (size_t j = 0; j < n; j += N_LANES)
-        lanes_store_n(scores + j, n - j, lanes_mul(lanes_load_n(scores + j, n - j, 0), factor));
-}
-
-/* out[h][16 n_lanes] += sum over n positions from value `at` of the block on of weight[h] x value, one position after the
- * other, for n_heads heads. */
-LANES_INLINE void add_values(const AttentionRow *row, const float *weights, const CachedBlock *block, size_t at,
-                             size_t n, float *out, const size_t n_heads, const size_t n_lanes, const bool is_half) {
-    const size_t weights_stride = row->end - row->begin;
-    Lanes sum[HEADS_AT_ONCE][VALUES_AT_ONCE];
+LANES_INLINE void tile_run(const Tile *tile, const size_t n_rows, const size_t n_lanes, const bool is_half) {
+    const float *a = tile->a;
+    const uint16_t *half = tile->b;
+    const float *full = tile->b;
+    Lanes sum[TILE_ROWS][TILE_LANES];
 
     UNROLL
-    for (size_t h = 0; h < n_heads; h++)
+    for (size_t r = 0; r < n_rows; r++)
         UNROLL
     for (size_t i = 0; i < n_lanes; i++)
-        sum[h][i] = lanes_load(out + h * row->head_size + i * N_LANES);
-    for (size_t j = 0; j < n; j++) {
-        Lanes value[VALUES_AT_ONCE];
+        sum[r][i] = tile->is_first ? lanes_of(0) : lanes_load(tile->c + r * tile->c_stride + i * N_LANES);
+    for (size_t step = 0; step < tile->n; step++) {
+        Lanes b[TILE_LANES];
 
         UNROLL
         for (size_t i = 0; i < n_lanes; i++)
-            value[i] = block_load(block, at + j * block->stride + i * N_LANES, is_half);
+            b[i] = is_half ? lanes_load_f16(half + i * N_LANES) : lanes_load(full + i * N_LANES);
         UNROLL
-        for (size_t h = 0; h < n_heads; h++) {
-            const Lanes weight = lanes_of(weights[h * weights_stride + j]);
+        for (size_t r = 0; r < n_rows; r++) {
+            const Lanes value = lanes_of(a[r * tile->a_stride + step]);
 
             UNROLL
             for (size_t i = 0; i < n_lanes; i++)
-                sum[h][i] = lanes_add_product(sum[h][i], weight, value[i]);
+                sum[r][i] = lanes_fma(value, b[i], sum[r][i]);
         }
+        half += is_half ? tile->b_stride : 0;
+        full += is_half ? 0 : tile->b_stride;
     }
     UNROLL
-    for (size_t h = 0; h < n_heads; h++)
+    for (size_t r = 0; r < n_rows; r++)
         UNROLL
     for (size_t i = 0; i < n_lanes; i++)
-        lanes_store(out + h * row->head_size + i * N_LANES, sum[h][i]);
+        lanes_store(tile->c + r * tile->c_stride + i * N_LANES, sum[r][i]);
 }
 
-/* `width` outputs of n_heads heads. */
-LANES_INLINE void add_values_heads(const AttentionRow *row, const float *weights, const CachedBlock *block, size_t at,
-                                   size_t n, size_t width, float *out, const size_t n_heads, const bool is_half) {
-    size_t d = 0;
+#define TILE_FN(rows, lanes)                                                                                           \
+    static void tile_##rows##_##lanes##_half(const Tile *tile) {                                                       \
+        tile_run(tile, rows, lanes, true);                                                                             \
+    }                                                                                                                  \
+    static void tile_##rows##_##lanes##_full(const Tile *tile) {                                                       \
+        tile_run(tile, rows, lanes, false);                                                                            \
+    }
+#define TILE_FNS(lanes)                                                                                                \
+    TILE_FN(1, lanes) TILE_FN(2, lanes) TILE_FN(3, lanes) TILE_FN(4, lanes) TILE_FN(5, lanes) TILE_FN(6, lanes)
+#define TILE_NAMES(lanes, type)                                                                                        \
+    {                                                                                                                  \
+        tile_1_##lanes##_##type, tile_2_##lanes##_##type, tile_3_##lanes##_##type, tile_4_##lanes##_##type,            \
+            tile_5_##lanes##_##type, tile_6_##lanes##_##type                                                           \
+    }
 
-    for (; d + VALUES_AT_ONCE * N_LANES <= width; d += VALUES_AT_ONCE * N_LANES)
-        add_values(row, weights, block, at + d, n, out + d, n_heads, VALUES_AT_ONCE, is_half);
-    for (; d < width; d += N_LANES)
-        add_values(row, weights, block, at + d, n, out + d, n_heads, 1, is_half);
-}
+typedef void TileFn(const Tile *tile);
 
-/* Outputs [out_first, out_first + width) of all heads, from a block of the same part of the values. */
-static void add_values_block(const AttentionRow *row, const CachedBlock *block, size_t out_first, size_t width) {
-    const size_t n = row->end - row->begin;
-    size_t from, to;
+/* By type, lanes - 1, rows - 1. */
+#if LANES_PART == 16
+TILE_FNS(1)
+TILE_FNS(2) TILE_FNS(3) TILE_FNS(4) static TileFn *const tile_fns[2][TILE_LANES][TILE_ROWS] = {
+    { TILE_NAMES(1, full), TILE_NAMES(2, full), TILE_NAMES(3, full), TILE_NAMES(4, full) },
+    { TILE_NAMES(1, half), TILE_NAMES(2, half), TILE_NAMES(3, half), TILE_NAMES(4, half) },
+};
+#else
+TILE_FNS(1)
+static TileFn *const tile_fns[2][TILE_LANES][TILE_ROWS] = { { TILE_NAMES(1, full) }, { TILE_NAMES(1, half) } };
+#endif
 
-    if (!row_range(row, block->first, block->n, &from, &to))
-        return;
-    for (size_t h = 0, n_heads; h < row->n_group; h += n_heads) {
-        const float *weights = row->scores + h * n + (from - row->begin);
-        const size_t at = (from - block->first) * block->stride;
-        float *out = row->out + h * row->head_size + out_first;
-
-        n_heads = heads_at_once(row->n_group - h);
-#define ADD_HALF(count) add_values_heads(row, weights, block, at, to - from, width, out, count, true)
-#define ADD_EXPANDED(count) add_values_heads(row, weights, block, at, to - from, width, out, count, false)
-        if (F16_IS_CHEAP && !block->expanded)
-            WITH_HEADS(n_heads, ADD_HALF)
-        else
-            WITH_HEADS(n_heads, ADD_EXPANDED)
+/* All of C: n_rows <= TILE_ROWS, any number of lanes. */
+static void tile_all(Tile tile, size_t n_rows, size_t n_lanes, bool is_half) {
+    for (size_t left = n_lanes, n; left; left -= n) {
+        n = left < TILE_LANES ? left : TILE_LANES;
+        tile_fns[is_half][n - 1][n_rows - 1](&tile);
+        tile.c += n * N_LANES;
+        tile.b = is_half ? (const void *)((const uint16_t *)tile.b + n * N_LANES)
+                         : (const void *)((const float *)tile.b + n * N_LANES);
     }
 }
 
 /**
- * attention_rows() - query rows of one group of heads
- * @rows:  rows of the same k, v, kv_stride, n_group and head_size; each has its own range, scratch and output
+ * part_exp2() - 2^x for x <= 0; what is below -125 counts as -125, NaN too
  *
- * SPEC of the bits, the same for every build: score j = (sum over d of q[d] k[j][d], 16 partial sums by d mod 16, added
- * in the fixed tree) x scale. weight j = exp(score j - greatest score) x (1 / sum of these), the sum by 16 partial sums
- * by (j - begin) mod 16 and the tree. out[d] = sum over j, in rising order, of weight j x v[j][d], one partial sum.
- * Products and sums are rounded separately. How positions, heads and
- * rows are blocked changes nothing. An empty range
- * gives zeros. Keys and values that are not finite give an unspecified result, never undefined behaviour.
+ * x = n + r, |r| <= 1/2, n by adding 1.5 x 2^23; 2^r = 1 + r p(r), p of degree 4 (least relative error, 9.2e-8), by fused
+ * multiply-adds; n is added to the exponent. Not part_exp(): arguments are never positive and results never subnormal,
+ * so that this takes a third of its instructions, and there is one for every score.
  */
-static void attention_rows(const AttentionRow *rows, size_t n_rows) {
-    _Alignas(64) float buffer[BLOCK_VALUES];
-    const AttentionRow *shared = rows;
-    const size_t head_size = shared->head_size,
-                 n_tiles = n_rows * ((shared->n_group + HEADS_AT_ONCE - 1) / HEADS_AT_ONCE);
-    float *const expanded = F16_IS_CHEAP && n_tiles <= 2 ? NULL : buffer;
-    size_t begin = SIZE_MAX, end = 0, step, width;
+LANES_INLINE PartF part_exp2(PartF x) {
+    const PartF magic = part_of(0x1.8p23f);
+    PartF shifted, r, p;
 
-    assert(n_rows && head_size && head_size % N_LANES == 0);
-    for (size_t r = 0; r < n_rows; r++) {
-        assert(rows[r].begin <= rows[r].end && rows[r].k == shared->k && rows[r].v == shared->v);
-        assert(rows[r].kv_stride == shared->kv_stride && rows[r].n_group == shared->n_group &&
-               rows[r].head_size == head_size);
-        begin = rows[r].begin < begin ? rows[r].begin : begin;
-        end = rows[r].end > end ? rows[r].end : end;
+    x = part_max(x, part_of(-125));
+    shifted = x + magic;
+    r = x - (shifted - magic);
+    p = part_of(0x1.5bba14p-10f);
+    p = part_fma(p, r, part_of(0x1.3cea88p-7f));
+    p = part_fma(p, r, part_of(0x1.c6b752p-5f));
+    p = part_fma(p, r, part_of(0x1.ebf9bcp-3f));
+    p = part_fma(p, r, part_of(0x1.62e42ap-1f));
+    p = part_fma(p, r, part_of(1));
+    return (PartF)((PartU)p + ((PartU)shifted << 23)); /* the shift leaves nothing of the magic number */
+}
+
+/* What a call holds of its row-heads (rows x heads of the group, heads within rows), and the block at work. */
+typedef struct Attending {
+    const KvHead *kv;
+    const AttentionRow *rows;
+    size_t n_group, n;  /* n row-heads */
+    size_t tile_rows;   /* of a tile: all are about as large */
+    float *q;           /* [n][head_size], times scale and log2 e */
+    float *out;         /* [n][head_size] */
+    float *weights;     /* [n][KV_BLOCK]: scores, then weights */
+    float *sums;        /* [n][16] */
+    float *maxima;      /* [n], rounded up to 16 */
+    float *expanded;    /* [KV_BLOCK * head_size]; NULL: read as float16 */
+    uint8_t *from, *to; /* [n]: positions of the block that the row reads: [from, to); from = to: none */
+} Attending;
+
+static size_t round_up(size_t n, size_t to) {
+    return (n + to - 1) / to * to;
+}
+
+static Attending attending(const KvHead *kv, const AttentionRow *rows, size_t n_rows, size_t n_group, float *scratch) {
+    const size_t n = n_rows * n_group, hd = kv->head_size, n_tiles = (n + TILE_ROWS - 1) / TILE_ROWS;
+    Attending a = { .kv = kv, .rows = rows, .n_group = n_group, .n = n, .tile_rows = (n + n_tiles - 1) / n_tiles };
+
+    a.q = scratch;
+    a.out = a.q + n * hd;
+    a.weights = a.out + n * hd;
+    a.sums = a.weights + n * KV_BLOCK;
+    a.maxima = a.sums + n * N_LANES;
+    a.from = (uint8_t *)(a.maxima + round_up(n, 64));
+    a.to = a.from + round_up(n, 64);
+    a.expanded = F16_IS_CHEAP && n_tiles == 1 ? NULL : (float *)(a.to + round_up(n, 64));
+    return a;
+}
+
+/* Float16 of the block as tiles read it. */
+static const void *expand(const Attending *a, const uint16_t *block, size_t n_values) {
+    if (!a->expanded)
+        return block;
+    for (size_t i = 0; i < n_values; i += N_LANES)
+        lanes_store(a->expanded + i, lanes_load_f16(block + i));
+    return a->expanded;
+}
+
+static void score_block(const Attending *a, const uint16_t *keys) {
+    const size_t hd = a->kv->head_size;
+    const void *b = expand(a, keys, KV_BLOCK * hd);
+
+    for (size_t first = 0, n; first < a->n; first += n) {
+        size_t from = KV_BLOCK, to = 0, at;
+
+        n = a->n - first < a->tile_rows ? a->n - first : a->tile_rows;
+        for (size_t i = first; i < first + n; i++)
+            if (a->from[i] < a->to[i]) {
+                from = a->from[i] < from ? a->from[i] : from;
+                to = a->to[i] > to ? a->to[i] : to;
+            }
+        if (from >= to)
+            continue;
+        at = from / N_LANES * N_LANES;
+        tile_all(
+            (Tile){ .a = a->q + first * hd,
+                    .a_stride = hd,
+                    .b = a->expanded ? (const void *)((const float *)b + at) : (const void *)((const uint16_t *)b + at),
+                    .b_stride = KV_BLOCK,
+                    .n = hd,
+                    .c = a->weights + first * KV_BLOCK + at,
+                    .c_stride = KV_BLOCK,
+                    .is_first = true },
+            n, (to - at + N_LANES - 1) / N_LANES, !a->expanded);
     }
-    width = head_size < BLOCK_WIDTH_MAX ? head_size : BLOCK_WIDTH_MAX;
-    step = BLOCK_VALUES / width;
-    for (size_t first = begin; first < end; first += step) {
-        const size_t n = end - first < step ? end - first : step;
-        const CachedBlock block = block_read(shared->k, shared->kv_stride, first, n, width, expanded);
+}
 
-        for (size_t r = 0; r < n_rows; r++)
-            score_block(&rows[r], &block);
+/* Lanes of positions [at, at + 16) outside [from, to) become `other`. */
+LANES_INLINE Lanes lanes_within(Lanes v, size_t at, size_t from, size_t to, float other) {
+    EACH_PART(p) {
+        PartI position;
+
+        UNROLL for (int i = 0; i < LANES_PART; i++) position[i] = p * LANES_PART + i;
+        position += (int32_t)at;
+        v.part[p] = part_select((position >= (int32_t)from) & (position < (int32_t)to), v.part[p], part_of(other));
     }
-    for (size_t r = 0; r < n_rows; r++) {
-        const size_t n = rows[r].end - rows[r].begin;
+    return v;
+}
 
-        for (size_t h = 0; h < rows[r].n_group && n; h++)
-            softmax_head(rows[r].scores + h * n, n);
-        memset(rows[r].out, 0, rows[r].n_group * head_size * sizeof(*rows[r].out)); /* not before: out may be q */
+LANES_INLINE float greatest_score(const float *scores, size_t from, size_t to, const bool is_whole) {
+    Lanes max = lanes_of(-INFINITY);
+
+    for (size_t at = from / N_LANES * N_LANES; at < to; at += N_LANES) {
+        const Lanes v = lanes_load(scores + at);
+
+        max = lanes_max(max, is_whole ? v : lanes_within(v, at, from, to, -INFINITY));
     }
-    for (size_t out_first = 0; out_first < head_size; out_first += width) {
-        width = head_size - out_first < BLOCK_WIDTH_MAX ? head_size - out_first : BLOCK_WIDTH_MAX;
-        step = BLOCK_VALUES / width;
-        for (size_t first = begin; first < end; first += step) {
-            const size_t n = end - first < step ? end - first : step;
-            const CachedBlock block = block_read(shared->v + out_first, shared->kv_stride, first, n, width, expanded);
+    return lanes_horizontal_max(max);
+}
 
-            for (size_t r = 0; r < n_rows; r++)
-                add_values_block(&rows[r], &block, out_first, width);
+/* Scores become weights; their sum goes to the lanes of `sums`. */
+LANES_INLINE void weigh(float *scores, size_t from, size_t to, float max, float shrink, float *sums,
+                        const bool is_whole) {
+    Lanes sum = lanes_mul(lanes_load(sums), lanes_of(shrink));
+
+    for (size_t at = from / N_LANES * N_LANES; at < to; at += N_LANES) {
+        Lanes v = lanes_load(scores + at);
+
+        EACH_PART(p) v.part[p] = part_exp2(v.part[p] - part_of(max));
+        if (!is_whole)
+            v = lanes_within(v, at, from, to, 0);
+        sum = lanes_add(sum, v);
+        lanes_store(scores + at, v);
+    }
+    lanes_store(sums, sum);
+}
+
+/* Up to 16 row-heads from `first` on, so that the factors of their sums come from one vector. */
+static void softmax_block(const Attending *a, size_t first) {
+    const size_t n = a->n - first < N_LANES ? a->n - first : N_LANES, hd = a->kv->head_size;
+    float max[N_LANES], shrink[N_LANES];
+    Lanes before = lanes_load(a->maxima + first), after, factor;
+
+    for (size_t i = 0; i < N_LANES; i++)
+        max[i] = -INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        const size_t from = a->from[first + i], to = a->to[first + i];
+        const float *scores = a->weights + (first + i) * KV_BLOCK;
+
+        max[i] =
+            to - from == KV_BLOCK ? greatest_score(scores, 0, KV_BLOCK, true) : greatest_score(scores, from, to, false);
+    }
+    after = lanes_max(before, lanes_load(max));
+    EACH_PART(p) factor.part[p] = part_exp2(before.part[p] - after.part[p]);
+    lanes_store(a->maxima + first, after);
+    lanes_store(max, after);
+    lanes_store(shrink, factor);
+    for (size_t i = 0; i < n; i++) {
+        const size_t from = a->from[first + i], to = a->to[first + i];
+        float *scores = a->weights + (first + i) * KV_BLOCK, *sums = a->sums + (first + i) * N_LANES;
+        float *out = a->out + (first + i) * hd;
+
+        if (from == to)
+            continue;
+        if (to - from == KV_BLOCK)
+            weigh(scores, 0, KV_BLOCK, max[i], shrink[i], sums, true);
+        else
+            weigh(scores, from, to, max[i], shrink[i], sums, false);
+        for (size_t d = 0; shrink[i] != 1 && d < hd; d += N_LANES)
+            lanes_store(out + d, lanes_mul(lanes_load(out + d), lanes_of(shrink[i])));
+    }
+}
+
+/* Values of positions [from, to) of the block, for n row-heads; no row-head has a longer way to go than a tile. */
+static void add_values(const Attending *a, const void *values, size_t first, size_t n, size_t from, size_t to) {
+    const size_t hd = a->kv->head_size;
+
+    if (from < to)
+        tile_all((Tile){ .a = a->weights + first * KV_BLOCK + from,
+                         .a_stride = KV_BLOCK,
+                         .b = a->expanded ? (const void *)((const float *)values + from * hd)
+                                          : (const void *)((const uint16_t *)values + from * hd),
+                         .b_stride = hd,
+                         .n = to - from,
+                         .c = a->out + first * hd,
+                         .c_stride = hd },
+                 n, hd / N_LANES, !a->expanded);
+}
+
+/* A weight that is not there is not the same as a weight of 0: the positions that all rows of a tile read are taken
+ * together, those before and after them by each row alone (by its heads together). */
+static void add_values_block(const Attending *a, const uint16_t *block, size_t n_positions) {
+    const void *values = expand(a, block, n_positions * a->kv->head_size);
+
+    for (size_t first = 0, n; first < a->n; first += n) {
+        size_t from = 0, to = KV_BLOCK;
+
+        n = a->n - first < a->tile_rows ? a->n - first : a->tile_rows;
+        for (size_t i = first; i < first + n; i++) {
+            from = a->from[i] > from ? a->from[i] : from;
+            to = a->to[i] < to ? a->to[i] : to;
+        }
+        if (from > to)
+            from = to = 0;
+        for (int part = 0; part < 3; part++) {
+            if (part == 1) {
+                add_values(a, values, first, n, from, to);
+                continue;
+            }
+            for (size_t i = first, same; i < first + n; i += same) {
+                for (same = 1; i + same < first + n && a->from[i + same] == a->from[i] && a->to[i + same] == a->to[i];)
+                    same++;
+                if (from == to && part == 0)
+                    add_values(a, values, i, same, a->from[i], a->to[i]);
+                else if (from < to)
+                    add_values(a, values, i, same, part ? to : a->from[i], part ? a->to[i] : from);
+            }
         }
     }
 }
 
-static void attention(const AttentionRow *row) {
-    attention_rows(row, 1);
+/**
+ * attention() - rows of queries over the keys and values of their KV head
+ * @rows:    n_rows, each with its own range of positions
+ * @scratch: attention_scratch_floats(n_rows * n_group, head_size), aligned to 64; anything
+ *
+ * SPEC of the bits, the same for every build, for one query head of one row with the range [begin, end). All numbers are
+ * float32, fma(a, b, c) is a b + c rounded once, exp2 is part_exp2(). Blocks are KV_BLOCK positions, counted from logical
+ * position 0; those that hold positions of the range are taken in rising order, and of their positions those inside the
+ * range:
+ *   factor = scale x log2(e), log2(e) being 0x1.715476p0, rounded once; q'[d] = q[d] x factor
+ *   before the first block: max = -infinity, sum[0..15] = 0, out[d] = 0
+ *   score[j] = fma(q'[d], k[j][d], score[j]) for d = 0, 1, ..., beginning at 0
+ *   new = greatest of max and the block's scores; shrink = exp2(max - new); max = new
+ *   weight[j] = exp2(score[j] - max)
+ *   sum[i] = sum[i] x shrink, then sum[j mod 16] = sum[j mod 16] + weight[j] for rising j
+ *   out[d] = out[d] x shrink, then out[d] = fma(weight[j], v[j][d], out[d]) for rising j
+ * and at the end out[d] = out[d] x (1 / s), s being the sums added in the fixed tree (lanes_sum()). An empty range gives
+ * zeros. So nothing depends on which rows and heads are taken together, nor on what a block holds outside the range.
+ * Keys, values and queries that are not finite give an unspecified result, never undefined behaviour.
+ */
+static void attention(const KvHead *kv, const AttentionRow *rows, size_t n_rows, size_t n_group, float scale,
+                      float *scratch) {
+    const Attending a = attending(kv, rows, n_rows, n_group, scratch);
+    const size_t hd = kv->head_size;
+    const Lanes factor = lanes_of(scale * 0x1.715476p0f);
+    size_t begin = SIZE_MAX, end = 0;
+
+    assert(n_rows && n_group && hd && hd % N_LANES == 0);
+    for (size_t r = 0; r < n_rows; r++) {
+        assert(rows[r].begin <= rows[r].end);
+        begin = rows[r].begin < begin ? rows[r].begin : begin;
+        end = rows[r].end > end ? rows[r].end : end;
+        for (size_t i = 0; i < n_group * hd; i += N_LANES)
+            lanes_store(a.q + r * n_group * hd + i, lanes_mul(lanes_load(rows[r].q + i), factor));
+    }
+    memset(a.out, 0, a.n * hd * sizeof(*a.out));
+    memset(a.sums, 0, a.n * N_LANES * sizeof(*a.sums));
+    for (size_t i = 0; i < a.n; i += N_LANES)
+        lanes_store(a.maxima + i, lanes_of(-INFINITY));
+    for (size_t block = begin / KV_BLOCK; block * KV_BLOCK < end; block++) {
+        const size_t first = block * KV_BLOCK, n = end - first < KV_BLOCK ? end - first : KV_BLOCK;
+        bool is_read = false;
+
+        for (size_t r = 0; r < n_rows; r++) {
+            const size_t from = rows[r].begin > first ? rows[r].begin - first : 0,
+                         to = rows[r].end > first ? rows[r].end - first : 0;
+            const bool is_empty = from >= KV_BLOCK || from >= to;
+
+            memset(a.from + r * n_group, is_empty ? 0 : (int)from, n_group);
+            memset(a.to + r * n_group, is_empty ? 0 : to < KV_BLOCK ? (int)to : KV_BLOCK, n_group);
+            is_read = is_read || !is_empty;
+        }
+        if (!is_read)
+            continue;
+        score_block(&a, kv->k + block * kv->block_stride);
+        for (size_t i = 0; i < a.n; i += N_LANES)
+            softmax_block(&a, i);
+        add_values_block(&a, kv->v + block * kv->block_stride, n);
+    }
+    for (size_t i = 0; i < a.n; i++) {
+        const AttentionRow *row = &rows[i / n_group];
+        const Lanes inverse = lanes_of(1.0f / lanes_sum(lanes_load(a.sums + i * N_LANES)));
+        float *out = row->out + i % n_group * hd;
+
+        for (size_t d = 0; d < hd; d += N_LANES)
+            lanes_store(out + d,
+                        row->begin == row->end ? lanes_of(0) : lanes_mul(lanes_load(a.out + i * hd + d), inverse));
+    }
+}
+
+/* to[d * to_stride + j] = x[j * stride + d] in float16, for 16 positions j and 16 d. */
+static void store_keys_16(const float *x, size_t stride, uint16_t *to, size_t to_stride) {
+    float turned[N_LANES][N_LANES];
+
+    for (size_t d = 0; d < N_LANES; d += 4)
+        for (size_t j = 0; j < N_LANES; j += 4) {
+            const float *from = x + j * stride + d;
+            const Quad a = *(const QuadLoose *)from, b = *(const QuadLoose *)(from + stride),
+                       c = *(const QuadLoose *)(from + 2 * stride), e = *(const QuadLoose *)(from + 3 * stride);
+            const Quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+                       ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+                       ce_low = __builtin_shufflevector(c, e, 0, 4, 1, 5),
+                       ce_high = __builtin_shufflevector(c, e, 2, 6, 3, 7);
+
+            *(QuadLoose *)&turned[d][j] = __builtin_shufflevector(ab_low, ce_low, 0, 1, 4, 5);
+            *(QuadLoose *)&turned[d + 1][j] = __builtin_shufflevector(ab_low, ce_low, 2, 3, 6, 7);
+            *(QuadLoose *)&turned[d + 2][j] = __builtin_shufflevector(ab_high, ce_high, 0, 1, 4, 5);
+            *(QuadLoose *)&turned[d + 3][j] = __builtin_shufflevector(ab_high, ce_high, 2, 3, 6, 7);
+        }
+    for (size_t d = 0; d < N_LANES; d++)
+        lanes_store_f16(to + d * to_stride, lanes_load(turned[d]));
+}
+
+/**
+ * kv_store() - keys and values of n positions from `position` on go to their blocks
+ * @k, @v: row j at j * stride, head_size values
+ */
+static void kv_store(const KvHead *kv, size_t position, const float *k, const float *v, size_t stride, size_t n) {
+    const size_t hd = kv->head_size;
+
+    for (size_t j = 0, step; j < n; j += step) {
+        const size_t block = (position + j) / KV_BLOCK * kv->block_stride, at = (position + j) % KV_BLOCK;
+        uint16_t *keys = kv->k + block + at;
+
+        step = at % N_LANES == 0 && n - j >= N_LANES ? N_LANES : 1;
+        for (size_t d = 0; d < hd; d += N_LANES) {
+            uint16_t half[N_LANES];
+
+            if (step == N_LANES) {
+                store_keys_16(k + j * stride + d, stride, keys + d * KV_BLOCK, KV_BLOCK);
+                continue;
+            }
+            lanes_store_f16(half, lanes_load(k + j * stride + d));
+            for (size_t i = 0; i < N_LANES; i++)
+                keys[(d + i) * KV_BLOCK] = half[i];
+        }
+        for (size_t i = 0; i < step; i++)
+            for (size_t d = 0; d < hd; d += N_LANES)
+                lanes_store_f16(kv->v + block + (at + i) * hd + d, lanes_load(v + (j + i) * stride + d));
+    }
 }
 
 #endif

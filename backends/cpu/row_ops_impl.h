@@ -1,7 +1,7 @@
 /* The row operators, compiled once for each instruction set: the including file gives ROW_OPS_NAME and ROW_OPS_NEED and
  * is compiled with the flags of its suffix. All builds give the same bits, because every float operation is one lane's,
- * in an order that the code below fixes, and is never contracted (-ffp-contract=off). No libm but sqrtf, which IEEE 754
- * defines to the bit. */
+ * in an order that the code below fixes, and is contracted only where it says so (lanes_fma(); -ffp-contract=off). No
+ * libm but sqrtf and fmaf, which IEEE 754 defines to the bit. */
 #ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_IMPL_H
 #define COORDGEN_BACKENDS_CPU_ROW_OPS_IMPL_H
 
@@ -321,8 +321,8 @@ const RowOps ROW_OPS_NAME = {
     .outliers = outliers,
     .add_column = add_column,
     .to_f16 = to_f16,
+    .kv_store = kv_store,
     .attention = attention,
-    .attention_rows = attention_rows,
     .exp = exp_row,
     .dot = dot,
 };

@@ -316,6 +316,7 @@ static const BackendOps reference_ops = {
     .name = "reference",
     .kv_type = "f32",
     .kv_element_bytes = sizeof(float),
+    .kv_block_positions = 1,
     .free = reference_free,
     .kernel = reference_kernel,
     .reserve = reference_reserve,

@@ -4,7 +4,8 @@
  *   product    int8 kernels by rows; weights come from memory (more of them than the last-level cache holds)
  *   packed     products on packed weights by width and rows, beside the int8 product of the same instructions, with
  *              reading of the same bytes in between, because memory is shared with others
- *   attention  one row against 1024 positions of float16 keys and values
+ *   attention  256 rows after 768 and 7936 positions beside the peak of fused multiply-adds, and one row against 1024 and
+ *              8192 beside reading of as many bytes; keys and values come from memory
  * build/bin/bench-kernels */
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/cpu_private.h"
 #include "backends/cpu/packed_kernels.h"
 #include "backends/cpu/row_ops.h"
 #include "base/cleanup.h"
@@ -148,57 +150,88 @@ static void bench_packed(const PackedKernels *kernels, int bits, const Int8Weigh
     }
 }
 
-static void bench_attention(const RowOps *ops) {
-    static const struct {
-        const char *model;
-        size_t n_kv, n_group, head_size;
-    } shapes[] = { { "smollm2-135m", 3, 3, 64 },
-                   { "qwen2.5-0.5b", 2, 7, 64 },
-                   { "qwen2.5-1.5b", 2, 6, 128 },
-                   { "gemma3-270m", 1, 4, 256 } };
-    enum {
-        POSITIONS = 1024
-    };
-    const double peak = peak_of(ops->name);
+typedef struct AttentionCase {
+    size_t n_rows, position; /* of the first row */
+} AttentionCase;
 
-    for (size_t s = 0; s < ARRAY_LEN(shapes); s++) {
-        const size_t width = shapes[s].n_kv * shapes[s].head_size,
-                     n_q = shapes[s].n_kv * shapes[s].n_group * shapes[s].head_size;
-        _cleanup_(freep) uint16_t *k = machine_alloc(POSITIONS * width * sizeof(*k)),
-                                  *v = machine_alloc(POSITIONS * width * sizeof(*v));
-        _cleanup_(freep) float *q = machine_alloc(n_q * sizeof(*q)), *out = machine_alloc(n_q * sizeof(*out));
-        _cleanup_(freep) float *scores = machine_alloc(shapes[s].n_group * POSITIONS * sizeof(*scores));
-        uint64_t best = UINT64_MAX;
-        double ops_count = 4.0 * POSITIONS * (double)n_q;
+typedef struct AttentionShape {
+    const char *model;
+    size_t n_kv, n_group, head_size;
+} AttentionShape;
 
-        for (size_t i = 0; i < POSITIONS * width; i++) {
-            k[i] = (uint16_t)(0x3000 + i * 37 % 0x0c00);
-            v[i] = (uint16_t)(0x3000 + i * 91 % 0x0c00);
+/* All heads of one layer, in the batches of rows that the cpu device makes; ns. */
+static uint64_t attention_ns(const RowOps *ops, const AttentionShape *shape, const AttentionCase *c, uint16_t *cache,
+                             float *q, float *out, float *scratch) {
+    const size_t block = KV_BLOCK * shape->head_size, n_blocks = (c->position + c->n_rows + KV_BLOCK - 1) / KV_BLOCK,
+                 n_q = shape->n_group * shape->head_size, batch = ATTENTION_ROW_HEADS / shape->n_group;
+    const uint64_t start = machine_ns();
+
+    for (size_t first = 0, n; first < c->n_rows; first += n) {
+        n = c->n_rows - first < batch ? c->n_rows - first : batch;
+        for (size_t head = 0; head < shape->n_kv; head++) {
+            const KvHead kv = { cache + head * block, cache + (n_blocks * shape->n_kv + head) * block,
+                                shape->n_kv * block, shape->head_size };
+            AttentionRow rows[ATTENTION_ROW_HEADS];
+
+            for (size_t r = 0; r < n; r++) {
+                const size_t at = ((first + r) * shape->n_kv + head) * n_q;
+
+                rows[r] = (AttentionRow){ q + at, out + at, 0, c->position + first + r + 1 };
+            }
+            ops->attention(&kv, rows, n, shape->n_group, 0.125f, scratch);
         }
-        for (size_t i = 0; i < n_q; i++)
-            q[i] = (float)(i % 7) / 8 - 0.375f;
-        for (int repeat = 0; repeat < 10 * REPEATS; repeat++) {
-            uint64_t start = machine_ns(), time;
-
-            for (size_t h = 0; h < shapes[s].n_kv; h++)
-                ops->attention(&(AttentionRow){
-                    .q = q + h * shapes[s].n_group * shapes[s].head_size,
-                    .k = k + h * shapes[s].head_size,
-                    .v = v + h * shapes[s].head_size,
-                    .kv_stride = width,
-                    .end = POSITIONS,
-                    .n_group = shapes[s].n_group,
-                    .head_size = shapes[s].head_size,
-                    .scale = 0.125f,
-                    .scores = scores,
-                    .out = out + h * shapes[s].n_group * shapes[s].head_size,
-                });
-            time = machine_ns() - start;
-            best = time < best ? time : best;
-        }
-        printf("  %-16s %-14s %9.1f %9.1f", ops->name, shapes[s].model, (double)best / 1e3, ops_count / (double)best);
-        peak > 0 ? printf(" %6.1f %%\n", 100 * ops_count / (double)best / peak) : printf("       -\n");
     }
+    return machine_ns() - start;
+}
+
+/* arena: more than the last-level cache holds, read in turn, so that keys and values come from memory. */
+static void bench_attention(const RowOps *ops, const AttentionShape *shape, const AttentionCase *c, uint16_t *arena,
+                            size_t arena_values) {
+    const size_t n_q = shape->n_kv * shape->n_group * shape->head_size * c->n_rows,
+                 n_blocks = (c->position + c->n_rows + KV_BLOCK - 1) / KV_BLOCK,
+                 n_values = 2 * n_blocks * KV_BLOCK * shape->n_kv * shape->head_size;
+    const size_t n_floats = attention_scratch_floats(ATTENTION_ROW_HEADS, shape->head_size);
+    _cleanup_(freep) float *q = machine_alloc(n_q * sizeof(*q)), *out = machine_alloc(n_q * sizeof(*out)),
+                           *scratch = machine_alloc(n_floats * sizeof(*scratch));
+    const double peak = peak_of(ops->name), kv_bytes = (double)n_values * sizeof(*arena);
+    uint64_t best = UINT64_MAX, best_read = UINT64_MAX;
+    double flops = 0;
+
+    for (size_t i = 0; i < n_q; i++)
+        q[i] = (float)(i % 7) / 8 - 0.375f;
+    for (size_t r = 0; r < c->n_rows; r++)
+        flops += 4.0 * (double)(n_q / c->n_rows) * (double)(c->position + r + 1);
+    for (size_t repeat = 0, at = 0; repeat < (c->n_rows > 1 ? 3 : 8 * REPEATS); repeat++) {
+        if (at + 2 * n_values > arena_values)
+            at = 0;
+        best = least(best, attention_ns(ops, shape, c, arena + at, q, out, scratch));
+        best_read = least(best_read, machine_read(arena + at + n_values, n_values * sizeof(*arena)));
+        at += 2 * n_values;
+        if (best > 1000000000)
+            break; /* the reference */
+    }
+    printf("  %-16s %-14s %4zu %6zu %10.1f %9.1f", ops->name, shape->model, c->n_rows, c->position + c->n_rows,
+           (double)best / 1e3, flops / (double)best);
+    peak > 0 ? printf(" %6.1f %%", 100 * flops / (double)best / peak) : printf("       -");
+    printf(" %8.2f %6.1f %%\n", kv_bytes / (double)best, 100 * (double)best_read / (double)best);
+}
+
+static void bench_attention_all(uint16_t *arena, size_t arena_values) {
+    static const AttentionShape shapes[] = { { "smollm2-135m", 3, 3, 64 },
+                                             { "qwen2.5-0.5b", 2, 7, 64 },
+                                             { "qwen2.5-1.5b", 2, 6, 128 },
+                                             { "gemma3-270m", 1, 4, 256 } };
+    static const AttentionCase cases[] = { { 256, 768 }, { 256, 7936 }, { 1, 1023 }, { 1, 8191 } };
+
+    for (size_t i = 0; i < arena_values; i++)
+        arena[i] = (uint16_t)(0x3000 + i * 37 % 0x0c00);
+    printf("\nattention of one layer\n  %-16s %-14s %4s %6s %10s %9s %8s %8s %8s\n", "build", "shape of", "rows", "end",
+           "us", "Gop/s", "of peak", "GB/s", "of read");
+    for (size_t i = 0; i < row_ops_n(); i++)
+        for (size_t s = 0; s < ARRAY_LEN(shapes); s++)
+            for (size_t c = 0; c < ARRAY_LEN(cases); c++)
+                if (!(row_ops_at(i)->need & ~cpu_features()))
+                    bench_attention(row_ops_at(i), &shapes[s], &cases[c], arena, arena_values);
 }
 
 static void bench_rows(const RowOps *ops) {
@@ -301,11 +334,7 @@ int main(void) {
 
                 bench_packed(&kernels, packed_bits[b], weights, &rows, y, scratch);
             }
-    printf("\nattention of one row over 1024 positions\n  %-16s %-14s %9s %9s %8s\n", "build", "shape of", "us",
-           "Gop/s", "of peak");
-    for (size_t i = 0; i < row_ops_n(); i++)
-        if (!(row_ops_at(i)->need & ~cpu_features()))
-            bench_attention(row_ops_at(i));
+    bench_attention_all((uint16_t *)tiles, MATRICES * matrix_bytes / sizeof(uint16_t));
     printf("\nrow operators, ns a value\n  %-16s %9s %9s %9s %9s %9s %9s\n", "build", "rms_norm", "silu_mul",
            "gelu_mul", "hadamard", "quantize", "exp");
     for (size_t i = 0; i < row_ops_n(); i++)

@@ -1,7 +1,7 @@
 /* 16 float lanes, as many machine vectors as the instruction set of the including file needs. Every operation works lane
  * by lane, so the width of the machine changes no bit. Selections and conversions are the compiler's vector extension;
- * only float16 uses instructions of its own, where the file is compiled with them or, on AArch64, asks for them by
- * LANES_NEON. */
+ * float16, maxima and fused multiply-adds use instructions of their own, where the file is compiled with them or, on
+ * AArch64, asks for them by LANES_NEON. */
 #ifndef COORDGEN_BACKENDS_CPU_LANES_H
 #define COORDGEN_BACKENDS_CPU_LANES_H
 

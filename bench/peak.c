@@ -35,21 +35,20 @@ static void avx2_loop(size_t n) {
         __asm__ volatile(SIX(AVX2_STEP) : : : CLOBBERS);
 }
 
-/* A product and a sum, rounded apart, as the row operators do it. */
-#define F32_STEP(reg, i)                                                                                               \
-    "vmulps %%" reg "12, %%" reg "13, %%" reg "14\n\tvaddps %%" reg "14, %%" reg i ", %%" reg i "\n\t"
-#define F32_ZMM_STEP(i) F32_STEP("zmm", i)
-#define F32_YMM_STEP(i) F32_STEP("ymm", i)
-static void f32_avx512_loop(size_t n) {
+#define FMA_STEP(reg, i) "vfmadd231ps %%" reg "12, %%" reg "13, %%" reg i "\n\t"
+#define FMA_ZMM_STEP(i) FMA_STEP("zmm", i)
+#define FMA_YMM_STEP(i) FMA_STEP("ymm", i)
+static void fma_avx512_loop(size_t n) {
     for (size_t i = 0; i < n; i++)
-        __asm__ volatile(TWELVE(F32_ZMM_STEP) : : : CLOBBERS);
+        __asm__ volatile(TWELVE(FMA_ZMM_STEP) : : : CLOBBERS);
 }
 
-static void f32_avx2_loop(size_t n) {
+static void fma_avx2_loop(size_t n) {
     for (size_t i = 0; i < n; i++)
-        __asm__ volatile(TWELVE(F32_YMM_STEP) : : : CLOBBERS);
+        __asm__ volatile(TWELVE(FMA_YMM_STEP) : : : CLOBBERS);
 }
 
+/* A product and a sum, rounded apart. */
 #define F32_XMM_STEP(i) "movaps %%xmm12, %%xmm14\n\tmulps %%xmm13, %%xmm14\n\taddps %%xmm14, %%xmm" i "\n\t"
 static void f32_scalar_loop(size_t n) {
     if (cpu_features() & CPU_AVX2)
@@ -80,8 +79,8 @@ static const Peak peaks[] = {
     { "AMX tdpbssd", "int8_product__amx", "int8", CPU_AMX_INT8, amx_loop, 4.0 * 2 * 16 * 16 * 64 },
     { "AVX-512 vpdpbusd", "int8_product__avx512vnni", "int8", CPU_AVX512VNNI, vnni_loop, 12.0 * 2 * 64 },
     { "AVX2 vpmaddubsw", "int8_product__avx2", "int8", CPU_AVX2, avx2_loop, 6.0 * 2 * 32 },
-    { "AVX-512 mul, add", "row_ops__avx512", "f32", CPU_AVX512, f32_avx512_loop, 12.0 * 2 * 16 },
-    { "AVX2 mul, add", "row_ops__avx2", "f32", CPU_AVX2, f32_avx2_loop, 12.0 * 2 * 8 },
+    { "AVX-512 fma", "row_ops__avx512", "f32", CPU_AVX512, fma_avx512_loop, 12.0 * 2 * 16 },
+    { "AVX2 fma", "row_ops__avx2", "f32", CPU_AVX2, fma_avx2_loop, 12.0 * 2 * 8 },
     { "SSE2 mul, add", "row_ops__scalar", "f32", 0, f32_scalar_loop, 12.0 * 2 * 4 },
 };
 

@@ -210,6 +210,7 @@ Engine *engine_free(Engine *engine) {
     tokenizer_free(engine->tokenizer);
     gguf_free(engine->file);
     accounted_block_deinit(&engine->activations);
+    accounted_block_deinit(&engine->head_rows);
     free(engine->name);
     free(engine);
     return NULL;

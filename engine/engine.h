@@ -31,6 +31,7 @@ typedef enum EngineDevice {
 
 #define ENGINE_CHUNK_DEFAULT 256
 #define ENGINE_CHUNK_MAX 4096
+#define ENGINE_SPANS_MAX 64 /* sequences that share a step */
 
 typedef struct EngineOptions {
     const char *path; /* .gguf for the reference device, .cgm for the cpu device */
@@ -90,9 +91,21 @@ void sequence_rewind(Sequence *sequence, size_t n_tokens);
 /* Looked at before every operator of engine_forward(); NULL: none. Outlives the sequence. */
 void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled);
 
-/* Appends n tokens (1..chunk) and computes them; the logits of the last n_logit_rows of them into
- * f32 logits[n_logit_rows][n_vocab]. Thread: the one that computes. 0, ENGINE_E_CONTEXT,
- * ENGINE_E_CANCELLED, ENGINE_E_READ (with a text), -EINVAL (bad token id, bad count). */
+/* Consecutive tokens of one sequence in a step that it may share with others. */
+typedef struct EngineSpan {
+    Sequence *sequence;     /* in one span of a step only */
+    const uint32_t *tokens; /* [n], below n_vocab; they continue the sequence */
+    size_t n;               /* 1 or more; those of all spans together at most the chunk */
+    size_t n_logit_rows;    /* 0..n: the last ones, whose logits are wanted */
+    float *logits;          /* out: f32[n_logit_rows][n_vocab] */
+    bool is_cancelled;      /* out: its sequence's flag was seen, and the sequence is as it was before the step */
+} EngineSpan;
+
+/* Appends the tokens of n_spans (1..ENGINE_SPANS_MAX) sequences and computes them in one pass over the weights. Thread:
+ * the one that computes. 0; ENGINE_E_CANCELLED: all of them; ENGINE_E_CONTEXT, ENGINE_E_READ (with a text), -EINVAL (bad
+ * token id, bad count): none was appended. */
+int engine_forward_spans(Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err);
+/* The same for one sequence. */
 int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_logit_rows,
                    float *logits, ErrText *err);
 

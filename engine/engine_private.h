@@ -25,6 +25,8 @@ struct Engine {
     AccountedBlock activations; /* the slots and rotary rows below */
     float *slots[_SLOT_N];      /* f32[chunk][dim of the slot] */
     RopeRows rope, rope_local;
+    LayerSpan spans[ENGINE_SPANS_MAX]; /* of the step that runs */
+    AccountedBlock head_rows;          /* f32[HEAD_ROWS][n_vocab]: of steps that sequences share; from the first one on */
     _Atomic uint64_t *heartbeat; /* may be NULL */
 };
 

@@ -226,6 +226,106 @@ static int take_token(Generation *generation, uint32_t token, GenerationDeltaFn 
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
+static bool in_prefill(const Generation *generation) {
+    return sequence_n_tokens(generation->sequence) < generation->n_prompt;
+}
+
+/* The generation's part of a step with room for `rows` more: false when it has nothing to compute. */
+static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
+    Generation *generation = turn->generation;
+    size_t done = sequence_n_tokens(generation->sequence), n = generation->tokens.n - done;
+
+    if (generation->end != GENERATION_RUNNING) {
+        turn->ran = true;
+        return false;
+    }
+    if (atomic_load_explicit(&generation->cancelled, memory_order_relaxed)) {
+        turn->ran = true;
+        turn->r = finish(generation, GENERATION_END_CANCELLED, NULL, turn->fn, turn->arg);
+        return false;
+    }
+    n = n < rows ? n : rows;
+    if (!n)
+        return false;
+    turn->ran = true;
+    *span = (EngineSpan){
+        .sequence = generation->sequence,
+        .tokens = generation->tokens.ids + done,
+        .n = n,
+        .n_logit_rows = done + n == generation->tokens.n ? 1 : 0,
+        .logits = generation->logits,
+    };
+    return true;
+}
+
+/* What the step gave this generation. */
+static int end_turn(const GenerationTurn *turn, const EngineSpan *span) {
+    Generation *generation = turn->generation;
+    uint32_t token;
+
+    if (span->is_cancelled)
+        return finish(generation, GENERATION_END_CANCELLED, NULL, turn->fn, turn->arg);
+    if (sequence_n_tokens(generation->sequence) <= generation->n_prompt)
+        generation->usage.n_prefilled_tokens += (uint32_t)span->n;
+    if (!span->n_logit_rows)
+        return 0;
+    token = sampler_pick(&generation->options.sampler, generation->logits, engine_info(generation->engine)->n_vocab,
+                         generation->tokens.ids, generation->tokens.n, generation->tokens.n, generation->candidates);
+    return take_token(generation, token, turn->fn, turn->arg);
+}
+
+/* Rows of one step, and whose they are. */
+typedef struct SharedStep {
+    EngineSpan spans[GENERATION_TURNS_MAX];
+    GenerationTurn *turns[GENERATION_TURNS_MAX];
+    bool prefill[GENERATION_TURNS_MAX];
+    size_t n, rows_left;
+} SharedStep;
+
+static void add_turns(SharedStep *step, GenerationTurn *turns, size_t n, bool prefill) {
+    for (size_t i = 0; i < n; i++) {
+        if (in_prefill(turns[i].generation) != prefill || !begin_turn(&turns[i], step->rows_left, &step->spans[step->n]))
+            continue;
+        step->rows_left -= step->spans[step->n].n;
+        step->prefill[step->n] = prefill;
+        step->turns[step->n++] = &turns[i];
+    }
+}
+
+/**
+ * generation_step_together() - one pass for several generations
+ * @turns: of one engine, each generation once; their outputs are written
+ *
+ * Each of them is told the time of the whole step as its own: that is how long it waited. Thread: the one that computes.
+ * Return: 0; GENERATION_E_READ with a text, or -errno: fatal for all that ran.
+ */
+int generation_step_together(GenerationTurn *turns, size_t n, ErrText *err) {
+    Engine *engine = turns[0].generation->engine;
+    SharedStep step = { .rows_left = engine_chunk_tokens(engine) };
+    uint64_t start_ns = clock_now_ns();
+    int r = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        turns[i].ran = false;
+        turns[i].r = 0;
+    }
+    add_turns(&step, turns, n, false);
+    add_turns(&step, turns, n, true);
+    if (step.n)
+        r = engine_forward_spans(engine, step.spans, step.n, err);
+    if (r == ENGINE_E_READ)
+        return GENERATION_E_READ;
+    if (r && r != ENGINE_E_CANCELLED)
+        return err_fold(r);
+    for (size_t i = 0; i < step.n; i++) {
+        GenerationUsage *usage = &step.turns[i]->generation->usage;
+
+        step.turns[i]->r = end_turn(step.turns[i], &step.spans[i]);
+        *(step.prefill[i] ? &usage->prefill_ns : &usage->decode_ns) += clock_now_ns() - start_ns;
+    }
+    return 0;
+}
+
 /**
  * generation_step() - one prefill chunk, or one token
  * @fn: called with new text and the step's token; may be NULL
@@ -233,37 +333,10 @@ static int take_token(Generation *generation, uint32_t token, GenerationDeltaFn 
  * Thread: the one that computes. Return: 0 (look at generation_end()), GENERATION_E_READ with a text, or -errno.
  */
 int generation_step(Generation *generation, GenerationDeltaFn *fn, void *arg, ErrText *err) {
-    size_t done = sequence_n_tokens(generation->sequence), n = generation->tokens.n - done;
-    bool prefill = done < generation->n_prompt, last;
-    uint64_t start_ns = clock_now_ns();
-    uint32_t token;
-    int r;
+    GenerationTurn turn = { .generation = generation, .fn = fn, .arg = arg };
+    int r = generation_step_together(&turn, 1, err);
 
-    if (generation->end != GENERATION_RUNNING)
-        return 0;
-    if (atomic_load_explicit(&generation->cancelled, memory_order_relaxed))
-        return finish(generation, GENERATION_END_CANCELLED, NULL, fn, arg);
-    if (n > engine_chunk_tokens(generation->engine))
-        n = engine_chunk_tokens(generation->engine);
-    last = done + n == generation->tokens.n;
-    r = engine_forward(generation->engine, generation->sequence, generation->tokens.ids + done, n, last ? 1 : 0,
-                       generation->logits, err);
-    if (r == ENGINE_E_READ)
-        return GENERATION_E_READ;
-    if (r == ENGINE_E_CANCELLED)
-        return finish(generation, GENERATION_END_CANCELLED, NULL, fn, arg);
-    if (r)
-        return err_fold(r);
-    if (prefill)
-        generation->usage.n_prefilled_tokens += (uint32_t)n;
-    if (last) {
-        token =
-            sampler_pick(&generation->options.sampler, generation->logits, engine_info(generation->engine)->n_vocab,
-                         generation->tokens.ids, generation->tokens.n, generation->tokens.n, generation->candidates);
-        r = take_token(generation, token, fn, arg);
-    }
-    *(prefill ? &generation->usage.prefill_ns : &generation->usage.decode_ns) += clock_now_ns() - start_ns;
-    return r;
+    return r ? r : turn.r;
 }
 
 GenerationEnd generation_end(const Generation *generation) {

@@ -61,6 +61,22 @@ void generation_cancel(Generation *generation);
 /* One prefill chunk or one token. Thread: the one that computes. Return: 0; GENERATION_E_READ, with a text, or -errno:
  * fatal for this generation. */
 int generation_step(Generation *generation, GenerationDeltaFn *fn, void *arg, ErrText *err);
+/* One of the generations that share a step. */
+typedef struct GenerationTurn {
+    Generation *generation;
+    GenerationDeltaFn *fn; /* may be NULL */
+    void *arg;
+    bool ran; /* out: it took part; false: the rows of the step went to others, and nothing changed */
+    int r;    /* out: 0 or -errno: fatal for this generation */
+} GenerationTurn;
+
+#define GENERATION_TURNS_MAX ENGINE_SPANS_MAX
+
+/* A step of n (1..GENERATION_TURNS_MAX) generations of one engine in one pass over the weights: those that have their
+ * prompt behind them get a row each, the others share what is left of a chunk, the first ones first. What each of them
+ * answers does not depend on the others. Return as generation_step(): fatal for all that ran. */
+int generation_step_together(GenerationTurn *turns, size_t n, ErrText *err);
+
 GenerationEnd generation_end(const Generation *generation); /* GENERATION_RUNNING: call generation_step() again */
 const GenerationUsage *generation_usage(const Generation *generation);
 const char *generation_end_name(GenerationEnd end); /* "stop", "length", ... */

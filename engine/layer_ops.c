@@ -17,21 +17,21 @@ void rope_rows_prepare(const RopeRows *rope, const Hparams *hparams, bool local,
     rope_frequencies(&params, rope->freqs);
 }
 
-void rope_rows_fill(const RopeRows *rope, size_t half, size_t position, size_t rows) {
+void rope_rows_fill(const RopeRows *rope, size_t half, size_t first, size_t position, size_t rows) {
     for (size_t r = 0; r < rows; r++)
-        rope_row(rope->freqs, half, position + r, rope->cos + r * half, rope->sin + r * half);
+        rope_row(rope->freqs, half, position + r, rope->cos + (first + r) * half, rope->sin + (first + r) * half);
 }
 
-static void run_attention(const LayerRows *rows) {
+static void run_attention(const LayerRows *rows, const LayerSpan *span) {
     const Hparams *hparams = rows->hparams;
     AttentionCall call = {
-        .q = rows->slots[SLOT_Q],
-        .k = rows->slots[SLOT_K],
-        .v = rows->slots[SLOT_V],
-        .k_cache = rows->k_cache,
-        .v_cache = rows->v_cache,
-        .position = rows->position,
-        .rows = rows->rows,
+        .q = rows->slots[SLOT_Q] + span->first * layer_slot_width(hparams, SLOT_Q),
+        .k = rows->slots[SLOT_K] + span->first * layer_slot_width(hparams, SLOT_K),
+        .v = rows->slots[SLOT_V] + span->first * layer_slot_width(hparams, SLOT_V),
+        .k_cache = span->k_cache,
+        .v_cache = span->v_cache,
+        .position = span->position,
+        .rows = span->rows,
         .n_heads = hparams->n_heads,
         .n_kv_heads = hparams->n_kv_heads,
         .head_size = hparams->head_size,
@@ -43,8 +43,8 @@ static void run_attention(const LayerRows *rows) {
 }
 
 /**
- * layer_run_op() - one operator of the architecture's table on rows of one sequence
- * @rows:    slots are read and written as the operator says; the KV cache is written by OP_ATTENTION
+ * layer_run_op() - one operator of the architecture's table on rows
+ * @rows:    slots are read and written as the operator says; the KV caches are written by OP_ATTENTION
  * @linears: by role; those of the operator must be there
  * @vectors: f32, by role, likewise
  *
@@ -78,7 +78,8 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
                   hparams->head_size, hparams->n_rot, hparams->arch->rope == ROPE_NEOX);
         break;
     case OP_ATTENTION:
-        run_attention(rows);
+        for (size_t i = 0; i < rows->n_spans; i++)
+            run_attention(rows, &rows->spans[i]);
         break;
     case OP_GATED:
         ops->gated(rows->backend, in, rows->slots[SLOT_UP], rows->rows, width,

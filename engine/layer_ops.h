@@ -13,23 +13,30 @@ typedef struct RopeRows {
     float *sin;
 } RopeRows;
 
-/* Consecutive positions of one sequence in one layer. */
+/* Consecutive positions of one sequence among the rows of a call. */
+typedef struct LayerSpan {
+    size_t first, rows;      /* [first, first + rows) of the call's */
+    size_t position;         /* logical position of the first of them */
+    void *k_cache, *v_cache; /* of the layer, as AttentionCall has them */
+} LayerSpan;
+
+/* Rows of one or more sequences in one layer: only attention tells them apart. */
 typedef struct LayerRows {
     const Hparams *hparams;
     Backend *backend;
     uint32_t layer;
     size_t rows;
-    size_t position;         /* logical position of the first row */
-    float *slots[_SLOT_N];   /* f32[rows][dim of the slot] */
-    const RopeRows *rope;    /* of the kind the layer uses, for these positions */
-    void *k_cache, *v_cache; /* as AttentionCall has them */
+    float *slots[_SLOT_N]; /* f32[rows][dim of the slot] */
+    const RopeRows *rope;  /* of the kind the layer uses, for the positions of these rows */
+    const LayerSpan *spans;
+    size_t n_spans;
 } LayerRows;
 
 size_t layer_slot_width(const Hparams *hparams, Slot slot);
 /* The frequencies; local: of sliding-window layers. divisors f32[n_rot / 2] or NULL. */
 void rope_rows_prepare(const RopeRows *rope, const Hparams *hparams, bool local, const float *divisors);
-/* Rows of the tables for positions position .. position + rows - 1. */
-void rope_rows_fill(const RopeRows *rope, size_t half, size_t position, size_t rows);
+/* Rows [first, first + rows) of the tables, for positions position .. position + rows - 1. */
+void rope_rows_fill(const RopeRows *rope, size_t half, size_t first, size_t position, size_t rows);
 /* vectors and linears by role, of the operator's layer. 0, or what the device's `linear` gives. */
 int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors,
                  ErrText *err);

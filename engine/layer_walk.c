@@ -110,7 +110,7 @@ int layer_walk_new(LayerWalk **walkp, const Hparams *hparams, Backend *backend, 
         return r;
     for (size_t i = 0; i < ARRAY_LEN(walk->rope); i++) {
         rope_rows_prepare(&walk->rope[i], hparams, i == 1, rope_divisors);
-        rope_rows_fill(&walk->rope[i], hparams->n_rot / 2, 0, window);
+        rope_rows_fill(&walk->rope[i], hparams->n_rot / 2, 0, 0, window);
     }
     *walkp = steal(&walk);
     return 0;
@@ -137,16 +137,22 @@ void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uin
                               walk->hparams->embedding_scale, walk->slots[SLOT_X]);
 }
 
+static LayerSpan window_span(const LayerWalk *walk) {
+    return (LayerSpan){
+        .rows = walk->window, .k_cache = walk->kv.data, .v_cache = (uint8_t *)walk->kv.data + plane_bytes(walk)
+    };
+}
+
 /* The rows [first, first + n) of the walk; attention and rotary positions see one window at a time. */
-static LayerRows rows_of(const LayerWalk *walk, uint32_t layer, size_t first, size_t n) {
+static LayerRows rows_of(const LayerWalk *walk, uint32_t layer, size_t first, size_t n, const LayerSpan *span) {
     LayerRows rows = {
         .hparams = walk->hparams,
         .backend = walk->backend,
         .layer = layer,
         .rows = n,
         .rope = layer_walk_rope(walk, layer),
-        .k_cache = walk->kv.data,
-        .v_cache = (uint8_t *)walk->kv.data + plane_bytes(walk),
+        .spans = span,
+        .n_spans = 1,
     };
 
     for (size_t slot = 0; slot < _SLOT_N; slot++)
@@ -158,9 +164,10 @@ int layer_walk_op(LayerWalk *walk, uint32_t layer, const ArchOp *op, BackendLine
                   float *const *vectors, ErrText *err) {
     bool by_window = op->kind == OP_ROPE || op->kind == OP_ATTENTION;
     size_t n_rows = layer_walk_n_rows(walk), step = by_window ? walk->window : n_rows;
+    const LayerSpan span = window_span(walk);
 
     for (size_t first = 0; first < n_rows; first += step) {
-        LayerRows rows = rows_of(walk, layer, first, step);
+        LayerRows rows = rows_of(walk, layer, first, step, &span);
         int r = layer_run_op(&rows, op, linears, vectors, err);
 
         if (r)

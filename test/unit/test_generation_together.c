@@ -1,0 +1,257 @@
+/* Generations that share their steps answer as each of them does alone: the same tokens from the same bytes of logits. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/generation.h"
+#include "test/unit/golden_hash.h"
+#include "test/unit/real_model.h"
+
+enum {
+    REQUESTS = 7,
+    CHUNK = 32,
+    OUTPUT = 14,
+};
+
+static RealModel model;
+
+static int setup(void **state) {
+    real_model_open(&model, ENGINE_DEVICE_CPU, ISA_BEST, 2, CHUNK);
+    return 0;
+}
+
+static int teardown(void **state) {
+    real_model_close(&model);
+    return 0;
+}
+
+static const char text[] =
+    "The ferry had left an hour before, and the keeper of the landing counted the coins by lamplight. There were fewer "
+    "than on other evenings, because the fair in the upper town drew the people over the bridge; but the river was low, "
+    "and whoever came late would have to wait for the morning. He wrote the sum into the book, as he had every night for "
+    "thirty years, and then he heard steps on the planks.";
+
+/* Shorter and longer than a chunk. */
+static const size_t prompt_lengths[REQUESTS] = { 70, 1, 33, 8, 32, 80, 5 };
+
+static TokenList prompt_tokens(void) {
+    TokenList tokens = { 0 };
+    ErrText err;
+
+    if (tokenizer_encode(engine_tokenizer(model.engine), text, sizeof(text) - 1, 0, &tokens, &err))
+        fail_msg("%s", err.text);
+    assert_true(tokens.n >= 80);
+    return tokens;
+}
+
+/* What a generation has given so far. */
+typedef struct Given {
+    const Generation *generation;
+    uint64_t hash; /* of all logits and tokens */
+    size_t n_tokens;
+} Given;
+
+static void take(void *arg, const char *delta, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+    Given *given = arg;
+
+    if (!n_tokens)
+        return;
+    given->hash = hash_of(given->hash, generation_logits(given->generation),
+                          engine_info(model.engine)->n_vocab * sizeof(float));
+    given->hash = hash_of(given->hash, tokens, n_tokens * sizeof(*tokens));
+    given->n_tokens += n_tokens;
+}
+
+static Generation *request(const TokenList *tokens, size_t index) {
+    GenerationOptions options = { .max_tokens = OUTPUT, .ignore_end = true, .sampler = SAMPLER_OPTIONS_GREEDY };
+    Generation *generation;
+    ErrText err = { 0 };
+
+    if (index % 2) {
+        options.sampler.temperature = 0.9f;
+        options.sampler.top_k = 40;
+        options.sampler.seed = index;
+    }
+    if (generation_new(&generation, model.engine, tokens->ids, prompt_lengths[index], &options, &err))
+        fail_msg("%s", err.text);
+    return generation;
+}
+
+static void run_alone(const TokenList *tokens, Given *alone) {
+    for (size_t i = 0; i < REQUESTS; i++) {
+        Generation *generation = request(tokens, i);
+
+        alone[i] = (Given){ .generation = generation, .hash = HASH_START };
+        while (generation_end(generation) == GENERATION_RUNNING)
+            assert_int_equal(generation_step(generation, take, &alone[i], NULL), 0);
+        assert_int_equal(alone[i].n_tokens, OUTPUT);
+        generation_free(generation);
+    }
+}
+
+/* Request i comes `distance` steps after the one before; `cancelled` leaves in its 9th step (REQUESTS: none does). */
+static void run_together(const TokenList *tokens, const Given *alone, size_t distance, size_t cancelled) {
+    Generation *generations[REQUESTS] = { 0 };
+    Given given[REQUESTS];
+    size_t n_steps[REQUESTS] = { 0 }, n_shared = 0;
+    bool running = true;
+
+    for (size_t step = 0; running; step++) {
+        GenerationTurn turns[REQUESTS];
+        size_t n = 0, of[REQUESTS], rows = 0;
+        uint32_t before[REQUESTS];
+
+        for (size_t i = 0; i < REQUESTS; i++) {
+            if (!generations[i] && step >= i * distance) {
+                generations[i] = request(tokens, i);
+                given[i] = (Given){ .generation = generations[i], .hash = HASH_START };
+            }
+            if (!generations[i] || generation_end(generations[i]) != GENERATION_RUNNING)
+                continue;
+            if (i == cancelled && n_steps[i] == 8)
+                generation_cancel(generations[i]);
+            before[n] = generation_usage(generations[i])->n_prefilled_tokens;
+            of[n] = i;
+            turns[n++] = (GenerationTurn){ .generation = generations[i], .fn = take, .arg = &given[i] };
+        }
+        if (n)
+            assert_int_equal(generation_step_together(turns, n, NULL), 0);
+        for (size_t t = 0; t < n; t++) {
+            const GenerationUsage *usage = generation_usage(turns[t].generation);
+
+            assert_int_equal(turns[t].r, 0);
+            n_steps[of[t]] += turns[t].ran;
+            rows += usage->n_prefilled_tokens - before[t];
+            n_shared += n > 1 && turns[t].ran;
+            if (before[t] == usage->n_prompt_tokens)
+                assert_true(turns[t].ran); /* whoever decodes never waits for prompts */
+        }
+        assert_true(rows <= CHUNK);
+        running = step < (REQUESTS - 1) * distance;
+        for (size_t i = 0; i < REQUESTS; i++)
+            running = running || (generations[i] && generation_end(generations[i]) == GENERATION_RUNNING);
+    }
+    assert_true(n_shared > REQUESTS);
+    for (size_t i = 0; i < REQUESTS; i++) {
+        if (i == cancelled) {
+            assert_int_equal(generation_end(generations[i]), GENERATION_END_CANCELLED);
+            assert_true(given[i].n_tokens && given[i].n_tokens < OUTPUT);
+        } else {
+            assert_int_equal(given[i].n_tokens, OUTPUT);
+            if (given[i].hash != alone[i].hash)
+                fail_msg("request %zu, %zu steps apart: other logits than alone", i, distance);
+        }
+        generation_free(generations[i]);
+    }
+}
+
+static void test_together_is_as_alone(void **state) {
+    _cleanup_(token_list_deinit) TokenList tokens = prompt_tokens();
+    Given alone[REQUESTS];
+
+    run_alone(&tokens, alone);
+    run_together(&tokens, alone, 0, REQUESTS);
+    run_together(&tokens, alone, 1, REQUESTS);
+    run_together(&tokens, alone, 2, 1);
+}
+
+/* Without memory for the shared head the answers are the same. */
+static void test_together_without_memory_for_the_head(void **state) {
+    const size_t n_vocab = engine_info(model.engine)->n_vocab,
+                 request_bytes = n_vocab * (sizeof(float) + sizeof(SamplerCandidate)) +
+                                 engine_info(model.engine)->n_context * sizeof(uint32_t);
+    _cleanup_(token_list_deinit) TokenList tokens = prompt_tokens();
+    Given alone[REQUESTS];
+    uint64_t before;
+
+    real_model_close(&model);
+    real_model_open(&model, ENGINE_DEVICE_CPU, ISA_BEST, 1, CHUNK);
+    run_alone(&tokens, alone);
+    before = model.accounts.used_bytes[ACCOUNT_ACTIVATIONS];
+    model.accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = before + REQUESTS * request_bytes;
+    run_together(&tokens, alone, 0, REQUESTS);
+    assert_int_equal(model.accounts.used_bytes[ACCOUNT_ACTIVATIONS], before);
+    model.accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = UINT64_MAX;
+    run_together(&tokens, alone, 0, REQUESTS);
+    assert_true(model.accounts.used_bytes[ACCOUNT_ACTIVATIONS] > before); /* the rows of the head */
+}
+
+static void test_spans_are_checked(void **state) {
+    size_t n_vocab = engine_info(model.engine)->n_vocab;
+    float *logits = malloc(n_vocab * sizeof(float));
+    uint32_t tokens[CHUNK] = { 1, 2, 3 };
+    Sequence *a, *b;
+    ErrText err;
+
+    assert_non_null(logits);
+    assert_int_equal(sequence_new(&a, model.engine, 64, &err), 0);
+    assert_int_equal(sequence_new(&b, model.engine, 8, &err), 0);
+    for (int wrong = 0; wrong < 6; wrong++) {
+        EngineSpan spans[] = { { a, tokens, 4, 1, logits, false }, { b, tokens, 3, 0, NULL, false } };
+
+        if (wrong == 0)
+            spans[1].n = 0;
+        if (wrong == 1)
+            spans[0].n = CHUNK - 2; /* 33 rows together */
+        if (wrong == 2)
+            spans[1].n_logit_rows = 4;
+        if (wrong == 3)
+            spans[1].sequence = a;
+        if (wrong == 4)
+            spans[1].n = 9;
+        if (wrong == 5)
+            tokens[2] = (uint32_t)n_vocab;
+        assert_int_equal(engine_forward_spans(model.engine, spans, 2, NULL), wrong == 4 ? ENGINE_E_CONTEXT : -EINVAL);
+        assert_int_equal(sequence_n_tokens(a) + sequence_n_tokens(b), 0);
+    }
+    sequence_free(a);
+    sequence_free(b);
+    free(logits);
+}
+
+/* One of two that share a step is cancelled meanwhile: the other one goes on as if it were alone. */
+static void test_cancelled_span_stays_as_it_was(void **state) {
+    size_t n_vocab = engine_info(model.engine)->n_vocab;
+    float *logits = malloc(3 * n_vocab * sizeof(float));
+    uint32_t tokens[] = { 19556, 28, 392, 416, 722 };
+    _Atomic bool cancelled = true;
+    Sequence *a, *b;
+    ErrText err;
+
+    assert_non_null(logits);
+    assert_int_equal(sequence_new(&a, model.engine, 16, &err), 0);
+    assert_int_equal(sequence_new(&b, model.engine, 16, &err), 0);
+    assert_int_equal(engine_forward(model.engine, b, tokens, 5, 1, logits, NULL), 0);
+    sequence_rewind(b, 0);
+    sequence_set_cancel(a, &cancelled);
+    {
+        EngineSpan spans[] = { { a, tokens, 3, 1, logits + 2 * n_vocab, false },
+                               { b, tokens, 5, 1, logits + n_vocab, false } };
+
+        assert_int_equal(engine_forward_spans(model.engine, spans, 2, NULL), 0);
+        assert_true(spans[0].is_cancelled && !spans[1].is_cancelled);
+    }
+    assert_int_equal(sequence_n_tokens(a), 0);
+    assert_int_equal(sequence_n_tokens(b), 5);
+    assert_memory_equal(logits, logits + n_vocab, n_vocab * sizeof(float));
+    sequence_free(a);
+    sequence_free(b);
+    free(logits);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_together_is_as_alone),
+        cmocka_unit_test(test_together_without_memory_for_the_head),
+        cmocka_unit_test(test_spans_are_checked),
+        cmocka_unit_test(test_cancelled_span_stays_as_it_was),
+    };
+
+    return cmocka_run_group_tests_name("generation_together", tests, setup, teardown);
+}

@@ -169,34 +169,25 @@ static void on_delta(void *arg, const char *text, size_t len_bytes, const uint32
         target->r = r;
 }
 
-/* One turn of a generation. Return: whether it goes on; if not, the job is the loop's already. */
-static bool generate_turn(EngineThread *thread, Job *job) {
-    StepTarget target = { thread, job, 0 };
-    GenerationEnd end;
-    ErrText err = { "" };
-    int r;
-
-    if (!job->running) {
-        if (atomic_load(&job->cancelled)) {
-            finish(thread, job, GENERATION_END_CANCELLED, 0, NULL);
-            return false;
-        }
+/* A job's first turn. Return: whether it goes on; if not, the job is the loop's already. */
+static bool first_turn(EngineThread *thread, Job *job) {
+    if (!atomic_load(&job->cancelled))
         return generate_begin(thread, job) == 0;
-    }
-    if (atomic_load(&job->cancelled)) {
-        finish(thread, job, GENERATION_END_CANCELLED, 0, NULL);
-        return false;
-    }
-    r = generation_step(job->running, on_delta, &target, &err);
+    finish(thread, job, GENERATION_END_CANCELLED, 0, NULL);
+    return false;
+}
+
+/* What a step has given a job. Return: whether it goes on; if not, the job is the loop's already. */
+static bool took_turn(EngineThread *thread, Job *job, int r, ErrText *err) {
+    GenerationEnd end;
+
     if (r == GENERATION_E_READ) {
-        finish(thread, job, GENERATION_RUNNING, JOB_E_MODEL, &err);
+        finish(thread, job, GENERATION_RUNNING, JOB_E_MODEL, err);
         return false;
     }
-    if (!r)
-        r = target.r;
     if (r) {
-        err_set(&err, 0, "the step failed: %s", r < 0 ? strerror(-r) : "unexpected condition");
-        finish(thread, job, GENERATION_RUNNING, r < 0 ? r : err_fold(r), &err);
+        err_set(err, 0, "the step failed: %s", r < 0 ? strerror(-r) : "unexpected condition");
+        finish(thread, job, GENERATION_RUNNING, r < 0 ? r : err_fold(r), err);
         return false;
     }
     end = generation_end(job->running);
@@ -209,6 +200,62 @@ static bool generate_turn(EngineThread *thread, Job *job) {
     outbox_post_locked(thread->outbox, job);
     outbox_unlock(thread->outbox);
     return true;
+}
+
+/* Jobs that share a step. */
+typedef struct Group {
+    Job *jobs[GENERATION_TURNS_MAX];
+    StepTarget targets[GENERATION_TURNS_MAX];
+    GenerationTurn turns[GENERATION_TURNS_MAX];
+    size_t n;
+} Group;
+
+static bool may_run(Job *job) {
+    return !atomic_load(&job->paused) || atomic_load(&job->cancelled);
+}
+
+/* All that have had their first turn and run on this engine, in the order of their turns. */
+static void gather(EngineThread *thread, const Engine *engine, Group *group) {
+    Job *job, *next;
+
+    group->n = 0;
+    for (job = TAILQ_FIRST(&thread->active); job && group->n < GENERATION_TURNS_MAX; job = next) {
+        next = TAILQ_NEXT(job, link);
+        if (!job->running || job->engine != engine || !may_run(job))
+            continue;
+        if (atomic_load(&job->cancelled)) {
+            TAILQ_REMOVE(&thread->active, job, link);
+            finish(thread, job, GENERATION_END_CANCELLED, 0, NULL);
+            continue;
+        }
+        group->targets[group->n] = (StepTarget){ thread, job, 0 };
+        group->turns[group->n] = (GenerationTurn){
+            .generation = job->running, .fn = on_delta, .arg = &group->targets[group->n]
+        };
+        group->jobs[group->n++] = job;
+    }
+}
+
+/* A step of all generations of one engine. Who had no rows in it keeps its place before those that had. */
+static void step_together(EngineThread *thread, const Engine *engine) {
+    ErrText err = { "" };
+    Group group;
+    int r;
+
+    gather(thread, engine, &group);
+    if (!group.n)
+        return;
+    r = generation_step_together(group.turns, group.n, &err);
+    for (size_t i = 0; i < group.n; i++) {
+        const GenerationTurn *turn = &group.turns[i];
+        ErrText own = err;
+
+        if (!turn->ran)
+            continue;
+        TAILQ_REMOVE(&thread->active, group.jobs[i], link);
+        if (took_turn(thread, group.jobs[i], r ? r : turn->r ? turn->r : group.targets[i].r, &own))
+            TAILQ_INSERT_TAIL(&thread->active, group.jobs[i], link);
+    }
 }
 
 /* ---- small jobs -------------------------------------------------------------------------------------------------- */
@@ -295,10 +342,6 @@ static int serve_small(EngineThread *thread, Job *job) {
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
-static bool may_run(Job *job) {
-    return !atomic_load(&job->paused) || atomic_load(&job->cancelled);
-}
-
 static Job *next_turn(JobList *active) {
     Job *job;
 
@@ -372,9 +415,13 @@ static void *run(void *arg) {
         job = next_turn(&thread->active);
         if (!job)
             continue;
-        TAILQ_REMOVE(&thread->active, job, link);
         busy(thread, true);
-        if (generate_turn(thread, job))
+        if (job->running) {
+            step_together(thread, job->engine);
+            continue;
+        }
+        TAILQ_REMOVE(&thread->active, job, link);
+        if (first_turn(thread, job))
             TAILQ_INSERT_TAIL(&thread->active, job, link);
     }
     if (small)

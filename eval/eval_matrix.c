@@ -38,7 +38,7 @@ typedef struct Cell {
     Isa isa;
     unsigned int threads;
     uint32_t chunk_tokens;
-    const char *company; /* "alone", "between others", "after cancelled", "after a restart" */
+    const char *company; /* "alone", "between others", "sharing steps", "after cancelled", "after a restart" */
     size_t n_prompt;
 } Cell;
 
@@ -120,11 +120,12 @@ static void collect(void *arg, const char *text, size_t len_bytes, const uint32_
     }
 }
 
-/* Two other requests that take turns with the one under test; each begins again when it ends. */
+/* Two other requests that take turns or share steps with the one under test; each begins again when it ends. */
 typedef struct Company {
     Generation *others[2];
     Engine *engine;
     const TokenList *prompt;
+    size_t n_steps; /* shared ones */
 } Company;
 
 static void company_leave(Company *company) {
@@ -132,7 +133,7 @@ static void company_leave(Company *company) {
         company->others[i] = generation_free(company->others[i]);
 }
 
-static int company_step(Company *company, ErrText *err) {
+static int company_arrive(Company *company, ErrText *err) {
     for (size_t i = 0; i < ARRAY_LEN(company->others); i++) {
         GenerationOptions options = { .max_tokens = (uint32_t)(5 + 8 * i),
                                       .ignore_end = true,
@@ -140,17 +141,46 @@ static int company_step(Company *company, ErrText *err) {
         size_t n_prompt = company->prompt->n / (2 + i);
         int r = 0;
 
+        if (company->others[i] && generation_end(company->others[i]) != GENERATION_RUNNING)
+            company->others[i] = generation_free(company->others[i]);
         if (!company->others[i])
             r = generation_new(&company->others[i], company->engine, company->prompt->ids + 7 * (i + 1), n_prompt,
                                &options, err);
-        if (!r)
-            r = generation_step(company->others[i], NULL, NULL, err);
         if (r)
             return r;
-        if (generation_end(company->others[i]) != GENERATION_RUNNING)
-            company->others[i] = generation_free(company->others[i]);
     }
     return 0;
+}
+
+static int step_between(Company *company, Generation *generation, Collector *collector, ErrText *err) {
+    int r = company_arrive(company, err);
+
+    for (size_t i = 0; i < ARRAY_LEN(company->others) && !r; i++)
+        r = generation_step(company->others[i], NULL, NULL, err);
+    return r ? r : generation_step(generation, collect, collector, err);
+}
+
+/* Each of them comes first in turn, so that none waits for ever where the prompts of the others fill the chunk. */
+static int step_together(Company *company, Generation *generation, Collector *collector, ErrText *err) {
+    enum {
+        TURNS = ARRAY_LEN(company->others) + 1
+    };
+    GenerationTurn turns[TURNS];
+    int r = company_arrive(company, err);
+
+    if (r)
+        return r;
+    for (size_t i = 0; i < TURNS; i++) {
+        GenerationTurn *turn = &turns[(i + company->n_steps) % TURNS];
+
+        *turn = i + 1 < TURNS ? (GenerationTurn){ .generation = company->others[i] }
+                              : (GenerationTurn){ .generation = generation, .fn = collect, .arg = collector };
+    }
+    company->n_steps++;
+    r = generation_step_together(turns, TURNS, err);
+    for (size_t i = 0; i < TURNS && !r; i++)
+        r = turns[i].r;
+    return r;
 }
 
 /* Requests that end at every stage: before the first step, in prefill, in decode. */
@@ -182,7 +212,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
     _cleanup_(generation_freep) Generation *generation = NULL;
     GenerationOptions options = run_options(matrix, run);
     Collector collector = { .output = output };
-    bool between = !strcmp(cell->company, "between others");
+    bool between = !strcmp(cell->company, "between others"), together = !strcmp(cell->company, "sharing steps");
     int r = 0;
 
     if (!strcmp(cell->company, "after cancelled"))
@@ -190,12 +220,10 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
     if (!r)
         r = generation_new(&generation, engine, matrix->prompt.ids, cell->n_prompt, &options, err);
     collector.generation = generation;
-    while (!r && generation_end(generation) == GENERATION_RUNNING) {
-        if (between)
-            r = company_step(&company, err);
-        if (!r)
-            r = generation_step(generation, collect, &collector, err);
-    }
+    while (!r && generation_end(generation) == GENERATION_RUNNING)
+        r = between    ? step_between(&company, generation, &collector, err)
+            : together ? step_together(&company, generation, &collector, err)
+                       : generation_step(generation, collect, &collector, err);
     return r;
 }
 
@@ -377,7 +405,7 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
  * with --full every ISA x chunk x threads. */
 static int run_cells(Matrix *matrix, ErrText *err) {
     static const uint32_t chunks[] = { 1, 7, 32, 256, 512 };
-    static const char *const companies[] = { "between others", "after cancelled", "after a restart" };
+    static const char *const companies[] = { "between others", "sharing steps", "after cancelled", "after a restart" };
     const bool full = matrix->options->full;
     Isa best = ISA_SCALAR;
     int r;
@@ -390,6 +418,8 @@ static int run_cells(Matrix *matrix, ErrText *err) {
         r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE }, false, err);
     for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && !full; i++)
         r = run_cell(matrix, &(Cell){ best, 2, chunks[i], "alone", PROMPT_WHOLE }, false, err);
+    if (!r)
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF }, false, err);
     for (int isa = (int)best; isa >= ISA_SCALAR && !r; isa--) {
         if (!isa_present((Isa)isa))
             continue;

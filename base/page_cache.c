@@ -40,16 +40,18 @@ static int count_window(int fd, uint64_t first_bytes, size_t len_bytes, unsigned
     return r;
 }
 
-/* Which mincore() does not tell those who do not own the file: it says yes. A byte here and there is read so that it
- * fails when the disk would be asked. */
-static bool can_be_read(int fd, uint64_t offset_bytes, size_t len_bytes) {
+/* A byte here and there is read so that it fails when the disk would be asked. unknown: what it is where the file
+ * system does not do this. */
+static bool can_be_read(int fd, uint64_t offset_bytes, size_t len_bytes, bool unknown) {
     for (size_t i = 0; i < PROBES; i++) {
         const uint64_t at = offset_bytes + (len_bytes - 1) * i / (PROBES - 1);
         char byte;
         struct iovec target = { .iov_base = &byte, .iov_len = 1 };
         ssize_t n = preadv2(fd, &target, 1, (off_t)at, RWF_NOWAIT);
 
-        if (n != 1 && !(n < 0 && errno == EOPNOTSUPP))
+        if (n < 0 && errno == EOPNOTSUPP)
+            return unknown;
+        if (n != 1)
             return false;
     }
     return true;
@@ -59,8 +61,9 @@ static bool can_be_read(int fd, uint64_t offset_bytes, size_t len_bytes) {
  * page_cache_holds() - whether reading would find all pages in memory
  * @len_bytes: 64 MiB at most
  *
- * Only a yes is checked by reading, because Linux reads ahead when RWF_NOWAIT finds nothing: one page if the file was
- * opened for random access (POSIX_FADV_RANDOM), else many. A wrong answer costs time, not bytes.
+ * mincore() knows each page, but says yes to those who do not own the file, and sandboxes refuse it; so reading has the
+ * last word. It comes last because Linux reads ahead when RWF_NOWAIT finds nothing: one page if the file was opened for
+ * random access (POSIX_FADV_RANDOM), else many. A wrong answer costs time, not bytes.
  */
 bool page_cache_holds(int fd, uint64_t offset_bytes, size_t len_bytes) {
     const uint64_t first_bytes = offset_bytes / PAGE_BYTES * PAGE_BYTES;
@@ -68,15 +71,17 @@ bool page_cache_holds(int fd, uint64_t offset_bytes, size_t len_bytes) {
     const size_t n = (span_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
     _cleanup_(freep) unsigned char *flags = NULL;
     size_t resident;
+    int r;
 
     if (!len_bytes)
         return true;
     if (len_bytes > WINDOW_BYTES)
         return false;
     flags = malloc(n);
-    if (!flags || count_window(fd, first_bytes, span_bytes, flags, &resident) || resident < n)
+    r = flags ? count_window(fd, first_bytes, span_bytes, flags, &resident) : -ENOMEM;
+    if (!r && resident < n)
         return false;
-    return can_be_read(fd, offset_bytes, len_bytes);
+    return can_be_read(fd, offset_bytes, len_bytes, !r);
 }
 
 int page_cache_count(int fd, const char *path, uint64_t *residentp, uint64_t *pagesp, ErrText *err) {

@@ -5,9 +5,6 @@
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +21,7 @@
 #include "base/extent_reader.h"
 #include "base/file_io.h"
 #include "test/unit/model_maker.h"
+#include "test/unit/sandbox.h"
 
 enum {
     FILE_BYTES = (24 << 20) + 1234, /* ends inside a unit */
@@ -334,18 +331,6 @@ static void test_extent_reader_in_memory(void **state) {
 
 /* --- sandboxes ---------------------------------------------------------------------------------------------------- */
 
-static int refuse_call(unsigned int number, unsigned int code) {
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | code),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = { .len = ARRAY_LEN(filter), .filter = filter };
-
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) ? -errno : 0;
-}
-
 enum {
     CHILD_OK = 0,
     CHILD_NO_FILTER = 77,
@@ -361,7 +346,7 @@ static int read_refused(unsigned int number, unsigned int code, size_t n_before)
     bool refused = false;
 
     if (number == SYS_io_uring_setup) {
-        if (refuse_call(number, code))
+        if (sandbox_refuse(number, code))
             return CHILD_NO_FILTER;
         refused = true;
     }
@@ -370,7 +355,7 @@ static int read_refused(unsigned int number, unsigned int code, size_t n_before)
     if (!strcmp(extent_reader_way(reader), refused ? "io_uring" : "threads"))
         return refused ? CHILD_WRONG : CHILD_NO_RING;
     for (size_t i = 0; i < ARRAY_LEN(extents); i++) {
-        if (!refused && i == n_before && refuse_call(number, code))
+        if (!refused && i == n_before && sandbox_refuse(number, code))
             return CHILD_NO_FILTER;
         extents[i] = (Extent){ .offset_bytes = i * 5000001, .len_bytes = 3000001 };
         extents[i].buffer = aligned_alloc(EXTENT_ALIGNMENT, extent_room_bytes(i * 5000001, 3000001));

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,6 +20,7 @@
 #include "base/file_io.h"
 #include "base/page_cache.h"
 #include "test/unit/model_maker.h"
+#include "test/unit/sandbox.h"
 
 enum {
     FILE_BYTES = (3 << 20) + 17,
@@ -79,6 +82,40 @@ static void test_page_cache_drop_and_read(void **state) {
     assert_int_equal(pages, N_PAGES);
 }
 
+/* In a process of its own: mincore() is refused, as systemd's @system-service does. */
+static int ask_sandboxed(void) {
+    _cleanup_(closep) int random_fd = open(path, O_RDONLY | O_CLOEXEC);
+    _cleanup_(freep) uint8_t *bytes = malloc(FILE_BYTES);
+    uint64_t resident, pages;
+
+    if (!bytes || random_fd < 0 || posix_fadvise(random_fd, 0, 0, POSIX_FADV_RANDOM) || !drops())
+        return 77;
+    if (sandbox_refuse(SYS_mincore, EPERM))
+        return 77;
+    if (page_cache_count(random_fd, path, &resident, &pages, NULL) != -EPERM)
+        return 1;
+    if (page_cache_holds(random_fd, 0, FILE_BYTES))
+        return 2;
+    if (file_read_exact(random_fd, bytes, FILE_BYTES, 0))
+        return 3;
+    return page_cache_holds(random_fd, 0, FILE_BYTES) ? 0 : 4;
+}
+
+static void test_page_cache_sandboxed(void **state) {
+    pid_t child = fork();
+    int status;
+
+    assert_true(child >= 0);
+    if (!child)
+        _exit(ask_sandboxed());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        print_message("left out: no seccomp here, or pages that stay\n");
+    else
+        assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 /* Pages that another map of the file holds stay, and the error counts them. */
 static void test_page_cache_kept(void **state) {
     const volatile uint8_t *map = mmap(NULL, FILE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
@@ -118,6 +155,7 @@ static void test_page_cache_disk_speed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_page_cache_drop_and_read),
+        cmocka_unit_test(test_page_cache_sandboxed),
         cmocka_unit_test(test_page_cache_kept),
         cmocka_unit_test(test_page_cache_disk_speed),
     };

@@ -13,7 +13,7 @@ LIB_LAYOUTS := $(OBJ)/liblayouts.a
 $(LIB_LAYOUTS): $(BENCH_HELP) ; $(archive)
 BENCH_BIN := $(patsubst test/bench/bench_%.c,$(BUILD)/bin/bench-%,$(filter test/bench/bench_%,$(call src,test/bench)))
 $(BUILD)/bin/bench-%: $(OBJ)/test/bench/bench_%.o $(LIB_LAYOUTS) $(LIB_BENCH) $(LIB_CORE) $(LIB_BASE)
-	$(call link,$(JANSSON_LIBS) $(BASE_LIBS))
+	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 
 $(OBJ)/test/%.o: CFLAGS += -UNDEBUG
 $(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_LAYOUTS) $(ALL_LIBS)

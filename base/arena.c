@@ -68,8 +68,8 @@ Arena *arena_free(Arena *arena) {
 
 /* Mapped a huge page longer than asked for and cut to its borders: older kernels give addresses in between. */
 static uint8_t *map_huge(size_t len_bytes) {
-    uint8_t *mapped = mmap(NULL, len_bytes + huge_bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *mapped =
+        mmap(NULL, len_bytes + huge_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     size_t before;
 
     if (mapped == MAP_FAILED)

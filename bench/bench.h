@@ -19,17 +19,20 @@ enum {
 };
 
 typedef struct BenchOptions {
-    const char *model; /* as it was named */
+    const char *model;                    /* as it was named */
     size_t prompt_tokens[BENCH_LIST_MAX]; /* what pp, tg and ttft repeat with */
     size_t n_prompts;
-    size_t output_tokens; /* tg */
+    size_t requests[BENCH_LIST_MAX]; /* mixed: at once, each up to GENERATION_TURNS_MAX */
+    size_t n_requests;
+    size_t output_tokens; /* tg, mixed */
     size_t repeats;
 } BenchOptions;
 
 /* The model as a verb works with it. */
 typedef struct BenchRun {
     const BenchOptions *options;
-    Engine *engine;
+    Engine *engine; /* NULL for verbs that open it themselves */
+    const EngineOptions *engine_options;
     WorkerPool *pool;
     Floors *floors;
     BenchReport *report;
@@ -38,8 +41,12 @@ typedef struct BenchRun {
 /* Each adds its results to the report: 0, or -errno or a condition of the engine with a text. */
 int bench_prefill(const BenchRun *run, ErrText *err);
 int bench_decode(const BenchRun *run, ErrText *err);
+int bench_mixed(const BenchRun *run, ErrText *err);
+int bench_first_token(const BenchRun *run, ErrText *err);
 
-/* A sequence with n_tokens made-up tokens computed; chunk by chunk; logits of the last one in f32[n_vocab]. */
+/* Made-up tokens: what they are does not matter to the time. */
+uint32_t bench_token(const EngineInfo *info, size_t position);
+/* Appends n_tokens of them chunk by chunk; logits of the last one in f32[n_vocab]. */
 int bench_fill(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *logits, ErrText *err);
 
 #endif

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "bench/bench.h"
 
-/* Made-up tokens: what they are does not matter to the time. Weyl's sequence, within the vocabulary. */
-static uint32_t token_at(const EngineInfo *info, size_t position) {
+/* Weyl's sequence, within the vocabulary. */
+uint32_t bench_token(const EngineInfo *info, size_t position) {
     return (uint32_t)((position * 0x9e3779b1u >> 7) % info->n_vocab);
 }
 
@@ -22,7 +22,7 @@ int bench_fill(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *
 
         n = n_tokens - done < chunk ? n_tokens - done : chunk;
         for (size_t i = 0; i < n; i++)
-            tokens[i] = token_at(info, first + done + i);
+            tokens[i] = bench_token(info, first + done + i);
         r = engine_forward(run->engine, sequence, tokens, n, done + n == n_tokens ? 1 : 0, logits, err);
         if (r)
             return r == ENGINE_E_READ ? r : err_set(err, r, "a step of %zu tokens failed (%d)", n, r);
@@ -30,7 +30,7 @@ int bench_fill(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *
     return 0;
 }
 
-/* One turn of a test on a sequence that holds `depth` tokens: the time in nanoseconds. */
+/* One turn of a test on a sequence. */
 typedef int TurnFn(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *logits, ErrText *err);
 
 static int prefill_turn(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *logits, ErrText *err) {
@@ -120,8 +120,8 @@ int bench_decode(const BenchRun *run, ErrText *err) {
             .threads = worker_pool_n_threads(run->pool),
             .unit = BENCH_TOKENS,
         };
-        double bytes = (double)info->step_read_bytes + (double)info->kv_bytes_per_token *
-                                                           ((double)result.depth + (double)(result.rows + 1) / 2);
+        double bytes = (double)info->step_read_bytes +
+                       (double)info->kv_bytes_per_token * ((double)result.depth + (double)(result.rows + 1) / 2);
         int r = time_turns(run, decode_turn, &result, err);
 
         if (!r) {

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "bench/bench.h"
 #include "bench/machine.h"
+#include "engine/generation.h"
 #include "eval/eval.h"
 #include "eval/recipe_spec.h"
 
@@ -23,12 +24,18 @@ static const char help[] =
     "                         instructions over all multiplications of weights\n"
     "  tg                     decode: tokens a second of -n tokens, one after the other, behind -p others; floor: the\n"
     "                         speed of reading memory over the bytes of weights, keys and values\n"
+    "  ttft                   first token: the package loaded and a prompt of -p tokens computed, from the disk (its\n"
+    "                         pages dropped) and from the page cache; floor: the file's bytes at the disk's own speed\n"
+    "                         and the prefill alone\n"
+    "  mixed                  -c requests at once, sharing steps as in the service: output tokens a second of all, and\n"
+    "                         how long the median one waits for its first token\n"
     "  floor                  the machine: peaks of all instruction sets and memory, by one thread and by all\n"
     "\n"
     "Options\n"
     "  -m, --model FILE       a .gguf, or a .cgm package; a .gguf is imported on first use\n"
-    "  -p, --prompt N,...     tokens of the prompt (default: pp 128,512,1024; tg 0)\n"
-    "  -n, --output N         tg: tokens of the output (default 64)\n"
+    "  -p, --prompt N,...     tokens of the prompt (default: pp 128,512,1024; tg 0; others 128)\n"
+    "  -n, --output N         tg, mixed: tokens of the output (default 64)\n"
+    "  -c, --requests N,...   mixed: how many at once, up to 64 (default 1,2,4,8,16)\n"
     "  -r, --repeat N         repetitions; their median counts, their least and most are shown (default 5)\n"
     "  -t, --threads N        threads that compute (default: the processors)\n"
     "      --chunk N          tokens of a prefill step (default 256)\n"
@@ -56,6 +63,7 @@ static const struct option long_options[] = {
     { "model", required_argument, NULL, 'm' },
     { "prompt", required_argument, NULL, 'p' },
     { "output", required_argument, NULL, 'n' },
+    { "requests", required_argument, NULL, 'c' },
     { "repeat", required_argument, NULL, 'r' },
     { "threads", required_argument, NULL, 't' },
     { "chunk", required_argument, NULL, OPT_CHUNK },
@@ -76,10 +84,13 @@ static const struct Verb {
     BenchFn *fn;         /* NULL: needs no model */
     const char *prompts; /* the default of -p */
     size_t least;        /* tokens of a prompt */
+    bool opens_itself;
 } verbs[] = {
-    { "pp", bench_prefill, "128,512,1024", 1 },
-    { "tg", bench_decode, "0", 0 },
-    { "floor", NULL, "0", 0 },
+    { "pp", bench_prefill, "128,512,1024", 1, false },
+    { "tg", bench_decode, "0", 0, false },
+    { "ttft", bench_first_token, "128", 1, true },
+    { "mixed", bench_mixed, "128", 1, false },
+    { "floor", NULL, "0", 0, false },
 };
 
 typedef enum Form {
@@ -92,7 +103,7 @@ typedef struct Command {
     BenchOptions bench;
     EvalOptions model; /* how it is opened */
     const struct Verb *verb;
-    const char *prompts;
+    const char *prompts, *requests;
     Form form;
     size_t json_flags;
 } Command;
@@ -125,11 +136,12 @@ static bool parse_number(const char *text, size_t least, size_t most, size_t *va
     return end && !*end;
 }
 
-static bool parse_prompts(const char *text, size_t least, BenchOptions *options) {
+/* N,N,...: up to BENCH_LIST_MAX. */
+static bool parse_list(const char *text, size_t least, size_t most, size_t *values, size_t *np) {
     const char *at = text;
 
-    for (options->n_prompts = 0; options->n_prompts < BENCH_LIST_MAX; at++) {
-        at = take_number(at, least, 1u << 20, &options->prompt_tokens[options->n_prompts++]);
+    for (*np = 0; *np < BENCH_LIST_MAX; at++) {
+        at = take_number(at, least, most, &values[(*np)++]);
         if (!at || (*at && *at != ','))
             return false;
         if (!*at)
@@ -162,7 +174,11 @@ static const char *take_option(int option, const char *value, Command *command, 
         command->prompts = value;
         return NULL;
     case 'n':
-        return parse_number(value, 1, 1u << 20, &command->bench.output_tokens) ? NULL : "--output is 1..1048576, not '%s'";
+        return parse_number(value, 1, 1u << 20, &command->bench.output_tokens) ? NULL
+                                                                               : "--output is 1..1048576, not '%s'";
+    case 'c':
+        command->requests = value;
+        return NULL;
     case 'r':
         return parse_number(value, 1, 1000, &command->bench.repeats) ? NULL : "--repeat is 1..1000, not '%s'";
     case 't':
@@ -229,9 +245,9 @@ static int print_report(const Command *command, const BenchRun *run, unsigned in
         machine_name(name, sizeof(name));
         printf("%s; %u threads", name, n_threads);
         if (run->engine)
-            printf("; %s, %.1f MB of weights, %s; int8 peak %.0f Gop/s, memory %.1f GB/s", engine_info(run->engine)->name,
-                   (double)engine_info(run->engine)->weights_bytes / 1e6, engine_info(run->engine)->kernel,
-                   run->floors->gops_per_s, run->floors->gbytes_per_s);
+            printf("; %s, %.1f MB of weights, %s; int8 peak %.0f Gop/s, memory %.1f GB/s",
+                   engine_info(run->engine)->name, (double)engine_info(run->engine)->weights_bytes / 1e6,
+                   engine_info(run->engine)->kernel, run->floors->gops_per_s, run->floors->gbytes_per_s);
         printf("\n\n");
         bench_report_table(run->report, stdout);
         return BENCH_OK;
@@ -247,29 +263,58 @@ static int print_report(const Command *command, const BenchRun *run, unsigned in
     return BENCH_OK;
 }
 
+/* The engine of most verbs, and the machine's floors. */
+static int open_engine(BenchRun *run, EvalModel *model, const Command *command, ErrText *err) {
+    int r = eval_model_open(model, &command->model, err);
+
+    if (r)
+        return r;
+    run->engine = model->engine;
+    run->pool = model->pool;
+    return floors_measure(run->floors, engine_info(model->engine)->kernel, model->pool);
+}
+
+/* For a verb that loads the package itself: only the workers. */
+static int open_pool(BenchRun *run, EvalModel *model, EngineOptions *engine, const Command *command, char **packagep,
+                     ErrText *err) {
+    unsigned int n_threads = command->model.threads ? command->model.threads : eval_processors();
+    int r = eval_package_path(&command->model, packagep, err);
+
+    if (!r && worker_pool_new(&model->pool, n_threads))
+        r = err_set(err, -EAGAIN, "cannot start %u threads", n_threads);
+    if (r)
+        return r;
+    *engine = (EngineOptions){
+        .path = *packagep,
+        .device = ENGINE_DEVICE_CPU,
+        .isa = command->model.isa,
+        .chunk_tokens = command->model.chunk_tokens,
+        .pool = model->pool,
+    };
+    run->engine_options = engine;
+    run->pool = model->pool;
+    return 0;
+}
+
 static int run_verb(Command *command) {
     _cleanup_(bench_report_deinit) BenchReport report = { 0 };
+    _cleanup_(freep) char *package = NULL;
     EvalModel model = { 0 };
+    EngineOptions engine;
     Floors floors = { 0 };
     BenchRun run = { .options = &command->bench, .floors = &floors, .report = &report };
-    unsigned int n_threads = command->model.threads;
+    unsigned int n_threads = command->model.threads ? command->model.threads : eval_processors();
     ErrText err = { 0 };
     int r;
 
-    if (command->verb->fn) {
-        r = eval_model_open(&model, &command->model, &err);
-        if (!r) {
-            run.engine = model.engine;
-            run.pool = model.pool;
-            n_threads = worker_pool_n_threads(model.pool);
-            r = floors_measure(&floors, engine_info(model.engine)->kernel, model.pool);
-        }
-        if (!r)
-            r = command->verb->fn(&run, &err);
-    } else {
-        n_threads = n_threads ? n_threads : eval_processors();
+    if (!command->verb->fn)
         r = floors_report(&report, n_threads);
-    }
+    else if (command->verb->opens_itself)
+        r = open_pool(&run, &model, &engine, command, &package, &err);
+    else
+        r = open_engine(&run, &model, command, &err);
+    if (!r && command->verb->fn)
+        r = command->verb->fn(&run, &err);
     if (r)
         fprintf(stderr, "coordgen-bench: %s\n", *err.text ? err.text : strerror(r < 0 ? -r : EINVAL));
     else
@@ -280,6 +325,7 @@ static int run_verb(Command *command) {
 
 int main(int argc, char **argv) {
     Command command = {
+        .requests = "1,2,4,8,16",
         .bench = { .output_tokens = 64, .repeats = 5 },
         .model = { .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST },
     };
@@ -290,7 +336,7 @@ int main(int argc, char **argv) {
     (void)quant_recipe_named(&command.model.recipe, NULL);
     if (isa && *isa && isa_parse(isa, &command.model.isa, &err))
         return usage("COORDGEN_ISA: %s", err.text);
-    while ((option = getopt_long(argc, argv, "m:p:n:r:t:h", long_options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "m:p:n:c:r:t:h", long_options, NULL)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return BENCH_OK;
@@ -320,8 +366,11 @@ int main(int argc, char **argv) {
         return usage("%s", "--model is missing");
     if (!command.prompts)
         command.prompts = command.verb->prompts;
-    if (!parse_prompts(command.prompts, command.verb->least, &command.bench))
+    if (!parse_list(command.prompts, command.verb->least, 1u << 20, command.bench.prompt_tokens,
+                    &command.bench.n_prompts))
         return usage("--prompt is up to 16 numbers of tokens with commas between, not '%s'", command.prompts);
+    if (!parse_list(command.requests, 1, GENERATION_TURNS_MAX, command.bench.requests, &command.bench.n_requests))
+        return usage("--requests is up to 16 numbers from 1 to 64 with commas between, not '%s'", command.requests);
     command.bench.model = command.model.model;
     return run_verb(&command);
 }

@@ -54,8 +54,8 @@ void bench_report_table(const BenchReport *report, FILE *file) {
 
         fprintf(file, "| %s%s%s | ", result->test, *result->name ? ", " : "", result->name);
         result->rows ? fprintf(file, "%zu | %zu", result->rows, result->depth) : fprintf(file, " | ");
-        fprintf(file, " | %u | %.*f | %.*f | %.*f | %s | ", result->threads, digits, result->median, digits, result->least,
-                digits, result->most, units[result->unit].name);
+        fprintf(file, " | %u | %.*f | %.*f | %.*f | %s | ", result->threads, digits, result->median, digits,
+                result->least, digits, result->most, units[result->unit].name);
         if (result->floor > 0)
             fprintf(file, "%.*f | %.1f %% |\n", digits, result->floor, 100 * bench_result_of_floor(result));
         else
@@ -68,8 +68,9 @@ void bench_report_csv(const BenchReport *report, FILE *file) {
     for (size_t i = 0; i < report->n; i++) {
         const BenchResult *result = &report->results[i];
 
-        fprintf(file, "%s,\"%s\",%zu,%zu,%u,%zu,%.6g,%.6g,%.6g,%s,", result->test, result->name, result->rows, result->depth,
-                result->threads, result->n, result->median, result->least, result->most, units[result->unit].name);
+        fprintf(file, "%s,\"%s\",%zu,%zu,%u,%zu,%.6g,%.6g,%.6g,%s,", result->test, result->name, result->rows,
+                result->depth, result->threads, result->n, result->median, result->least, result->most,
+                units[result->unit].name);
         if (result->floor > 0)
             fprintf(file, "%.6g,%.4f\n", result->floor, bench_result_of_floor(result));
         else
@@ -78,10 +79,10 @@ void bench_report_csv(const BenchReport *report, FILE *file) {
 }
 
 static json_t *result_json(const BenchResult *result) {
-    json_t *object = json_pack("{s:s, s:I, s:I, s:i, s:I, s:f, s:f, s:f}", "test", result->test, "rows",
-                               (json_int_t)result->rows, "depth", (json_int_t)result->depth, "threads",
-                               (int)result->threads, "repeats", (json_int_t)result->n, units[result->unit].key,
-                               result->median, "least", result->least, "most", result->most);
+    json_t *object =
+        json_pack("{s:s, s:I, s:I, s:i, s:I, s:f, s:f, s:f}", "test", result->test, "rows", (json_int_t)result->rows,
+                  "depth", (json_int_t)result->depth, "threads", (int)result->threads, "repeats", (json_int_t)result->n,
+                  units[result->unit].key, result->median, "least", result->least, "most", result->most);
 
     if (object && *result->name)
         json_object_set_new(object, "name", json_string(result->name));

@@ -119,7 +119,8 @@ static size_t gather_outputs(Engine *engine, const EngineSpan *spans, size_t n_s
             continue;
         engine->backend->ops->norm(engine->backend, engine->slots[SLOT_X] + first * hparams->n_embd,
                                    engine->weights->outside.vectors[ROLE_OUTPUT_NORM], hparams->norm_eps,
-                                   spans[i].n_logit_rows, hparams->n_embd, engine->slots[SLOT_NORM] + n * hparams->n_embd);
+                                   spans[i].n_logit_rows, hparams->n_embd,
+                                   engine->slots[SLOT_NORM] + n * hparams->n_embd);
         n += spans[i].n_logit_rows;
     }
     return n;
@@ -135,9 +136,8 @@ static int run_head(Engine *engine, size_t first, size_t rows, float *logits, Er
 
 /* Rows that sequences share a pass for: HEAD_ROWS, or 0 when there is no memory for more than one sequence's at a time. */
 static size_t shared_head_rows(Engine *engine) {
-    if (!engine->head_rows.data &&
-        accounted_block_init(&engine->head_rows, engine->accounts, ACCOUNT_ACTIVATIONS,
-                             HEAD_ROWS * (size_t)engine->hparams.n_vocab * sizeof(float)))
+    if (!engine->head_rows.data && accounted_block_init(&engine->head_rows, engine->accounts, ACCOUNT_ACTIVATIONS,
+                                                        HEAD_ROWS * (size_t)engine->hparams.n_vocab * sizeof(float)))
         return 0;
     return HEAD_ROWS;
 }

@@ -80,9 +80,10 @@ install-aarch64: install-deps
 demo: install-deps
 	@tools/demo $(if $(MODEL),--model '$(MODEL)') $(if $(PROMPT),--prompt '$(PROMPT)')
 
-# The service end to end, then the layouts of weights, as CSV; see test/README.md.
+# The fetched models beside the machine's floors, the service end to end, the layouts of weights; see test/README.md.
 bench-programs: $(BENCH_BIN)
 bench: all bench-programs
+	@tools/bench-models --build $(BUILD) $(if $(MODELS),--models '$(MODELS)')
 	@tools/bench --build $(BUILD) $(if $(MODEL),--model '$(MODEL)')
 	@$(BUILD)/bin/bench-layouts --csv
 

@@ -103,7 +103,7 @@ for file in "${sources[@]}"; do
 done
 
 # --- calls ----------------------------------------------------------------------------------------------------------
-mains='^(daemon/coordgend|client/ctl/coordgenctl|eval/coordgen_eval|eval/coordgen-eval)\.c$'
+mains='^(daemon/coordgend|client/ctl/coordgenctl|eval/coordgen_eval|bench/coordgen_bench)\.c$'
 mapfile -t no_mains < <(printf '%s\n' "${library[@]}" | grep -vE "$mains")
 search exit '\b(exit|_exit|_Exit|quick_exit|abort)\s*\(' 'library code reports an error, it never ends the process' "${no_mains[@]}"
 search unbounded '\b(strcpy|stpcpy|strcat|sprintf|vsprintf|gets|strncpy|strncat|sscanf|scanf|alloca)\s*\(' \

@@ -45,13 +45,14 @@ class Install(DaemonCase):
         return found[0]
 
     def test_everything_is_there(self):
-        for pattern in (r"usr/sbin/coordgend", r"usr/bin/coordgenctl", r"usr/bin/coordgen-eval", r"usr/include/coordgen-client\.h",
+        for pattern in (r"usr/sbin/coordgend", r"usr/bin/coordgenctl", r"usr/bin/coordgen-eval", r"usr/bin/coordgen-bench",
+                        r"usr/include/coordgen-client\.h",
                         r"usr/lib/.*/libcoordgen-client\.so\.0", r"usr/lib/.*/libcoordgen-client\.so",
                         r"usr/lib/.*/libcoordgen-client\.a", r"usr/lib/.*/pkgconfig/libcoordgen-client\.pc",
                         r"usr/lib/systemd/system/coordgend\.service", r"usr/lib/systemd/system/coordgend\.socket",
                         r"usr/lib/systemd/system/coordgend-admin\.socket", r"usr/lib/sysusers\.d/coordgen\.conf",
                         r"usr/lib/tmpfiles\.d/coordgen\.conf", r"usr/share/man/man1/coordgenctl\.1",
-                        r"usr/share/man/man1/coordgen-eval\.1",
+                        r"usr/share/man/man1/coordgen-eval\.1", r"usr/share/man/man1/coordgen-bench\.1",
                         r"usr/share/man/man8/coordgend\.8", r"usr/share/bash-completion/completions/coordgenctl"):
             self.path(pattern)
 

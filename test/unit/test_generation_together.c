@@ -62,8 +62,8 @@ static void take(void *arg, const char *delta, size_t len_bytes, const uint32_t 
 
     if (!n_tokens)
         return;
-    given->hash = hash_of(given->hash, generation_logits(given->generation),
-                          engine_info(model.engine)->n_vocab * sizeof(float));
+    given->hash =
+        hash_of(given->hash, generation_logits(given->generation), engine_info(model.engine)->n_vocab * sizeof(float));
     given->hash = hash_of(given->hash, tokens, n_tokens * sizeof(*tokens));
     given->n_tokens += n_tokens;
 }

@@ -1,0 +1,85 @@
+"""coordgen-bench as a user meets it: that every verb runs on the real model and its figures fit together. Never how fast."""
+
+import csv
+import io
+import json
+import re
+import subprocess
+import unittest
+
+from settings import BIN, MODEL, SLOW, TOP
+
+VERBS = {
+    "pp": (["-p", "3,40"], "tokens_per_s", 2),
+    "tg": (["-p", "0,20", "-n", "3"], "tokens_per_s", 2),
+    "ttft": (["-p", "16"], "ms", 2),
+    "mixed": (["-p", "9", "-n", "2", "-c", "1,3"], None, 4),
+}
+
+
+def run_bench(*args):
+    return subprocess.run([BIN / "coordgen-bench", *map(str, args)], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=600 * SLOW)
+
+
+class Bench(unittest.TestCase):
+    def report(self, *args):
+        run = run_bench(*args, "--json=short")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return json.loads(run.stdout)
+
+    def test_verbs(self):
+        for verb, (args, unit, n) in VERBS.items():
+            with self.subTest(verb=verb):
+                report = self.report(verb, "--model", MODEL, "-r", "2", *args)
+                self.assertEqual(report["machine"]["threads"], report["results"][0]["threads"])
+                self.assertEqual(len(report["results"]), n)
+                for result in report["results"]:
+                    value = result[unit or ("ms" if "first token" in result["name"] else "tokens_per_s")]
+                    self.assertEqual((result["test"], result["repeats"]), (verb, 2))
+                    self.assertTrue(0 < result["least"] <= value <= result["most"], result)
+                    if verb == "mixed" or "floor" not in result:  # a kernel without a loop for its peak has none
+                        continue
+                    share = result["floor"] / value if unit == "ms" else value / result["floor"]
+                    self.assertAlmostEqual(result["of_floor"], share, places=3)
+
+    def test_floor_needs_no_model(self):
+        results = self.report("floor", "-t", "1")["results"]
+        self.assertEqual([result["gbytes_per_s"] > 0 for result in results if result["name"] == "memory, reading"], [True])
+
+    def test_forms_agree(self):
+        args = ("pp", "--model", MODEL, "-p", "5,6", "-r", "1", "--threads=1", "--isa=scalar")
+        rows = list(csv.DictReader(io.StringIO(run_bench(*args, "--csv").stdout)))
+        self.assertEqual([(row["test"], row["rows"], row["threads"], row["unit"]) for row in rows],
+                         [("pp", "5", "1", "tokens/s"), ("pp", "6", "1", "tokens/s")])
+        table = run_bench(*args).stdout.splitlines()
+        self.assertIn("int8_product__scalar", table[0])
+        self.assertEqual([line.split("|")[2].strip() for line in table[4:]], ["5", "6"])
+
+    def test_wrong_usage(self):
+        for args, text in (([], "a verb is missing"), (["fast"], "unknown verb 'fast'"), (["pp"], "--model is missing"),
+                           (["pp", "-m", "x", "-p", "1,,2"], "'1,,2'"), (["pp", "-m", "x", "-p", "0"], "'0'"),
+                           (["mixed", "-m", "x", "-c", "65"], "'65'"), (["tg", "-m", "x", "-n", "-1"], "'-1'"),
+                           (["pp", "-m", "x", "-r", "0"], "'0'"), (["pp", "--json=yes", "-m", "x"], "'yes'")):
+            with self.subTest(args=args):
+                run = run_bench(*args)
+                self.assertEqual(run.returncode, 2)
+                self.assertIn(text, run.stderr)
+
+    def test_refusals(self):
+        for args, text in ((["pp", "-m", "/nonexistent.gguf"], "/nonexistent.gguf: No such file"),
+                           (["pp", "-m", MODEL, "-p", "1000000"], "a context of"),
+                           (["ttft", "-m", TOP / "README.md"], "README.md")):
+            with self.subTest(args=args):
+                run = run_bench(*args)
+                self.assertEqual(run.returncode, 1)
+                self.assertIn(text, run.stderr)
+
+    def test_manual_has_all_options(self):
+        page = (TOP / "packaging/man/coordgen-bench.1").read_text().replace("\\-", "-")
+        for option in re.findall(r"(--[a-z-]+)", run_bench("--help").stdout):
+            self.assertIn(option, page)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -13,8 +13,9 @@
 /* Elements below which an element-wise operator is not worth waking a worker for. */
 #define INLINE_VALUES 16384
 #define ALIGN 64
-#define ATTENTION_ITEMS_A_THREAD 8
-/* Products of queries and keys below which attention is not worth waking a worker for. */
+/* Pieces of work for each thread, so that uneven ones end together; more would make them too small. */
+#define ATTENTION_ITEMS_A_THREAD 4
+/* Products below which attention is not worth waking a worker for. */
 #define ATTENTION_INLINE_PRODUCTS 65536
 
 static CpuBackend *cpu(Backend *backend) {

@@ -16,8 +16,12 @@ enum {
     TILE_LANES = LANES_PARTS == 1 ? 4 : 1,
 };
 
-/* Conversion of float16 costs about as much as two products. For one tile of rows it is done in registers; for more, or
+/* Conversion of float16 costs about as much as two products. For few tiles of rows it is done in registers; for more, or
  * where float16 has no instructions, a block is expanded to float32 once. */
+enum {
+    TILES_OF_HALF = 2
+};
+
 #if defined(__F16C__) || defined(LANES_NEON)
 enum {
     F16_IS_CHEAP = 1
@@ -36,12 +40,13 @@ typedef struct Tile {
     size_t n;
     float *c;
     size_t c_stride;
-    bool is_first; /* sums begin at 0, not at C */
+    bool is_first;         /* sums begin at 0, not at C */
+    const uint16_t *ahead; /* float16 only: where the place of b will be when this is done, to be fetched meanwhile */
 } Tile;
 
 LANES_INLINE void tile_run(const Tile *tile, const size_t n_rows, const size_t n_lanes, const bool is_half) {
     const float *a = tile->a;
-    const uint16_t *half = tile->b;
+    const uint16_t *half = tile->b, *ahead = tile->ahead;
     const float *full = tile->b;
     Lanes sum[TILE_ROWS][TILE_LANES];
 
@@ -56,6 +61,12 @@ LANES_INLINE void tile_run(const Tile *tile, const size_t n_rows, const size_t n
         UNROLL
         for (size_t i = 0; i < n_lanes; i++)
             b[i] = is_half ? lanes_load_f16(half + i * N_LANES) : lanes_load(full + i * N_LANES);
+        if (is_half) {
+            UNROLL
+            for (size_t i = 0; i < n_lanes; i += 2)
+                __builtin_prefetch(ahead + i * N_LANES);
+            ahead += tile->b_stride;
+        }
         UNROLL
         for (size_t r = 0; r < n_rows; r++) {
             const Lanes value = lanes_of(a[r * tile->a_stride + step]);
@@ -93,13 +104,16 @@ typedef void TileFn(const Tile *tile);
 
 /* By type, lanes - 1, rows - 1. */
 #if LANES_PART == 16
-TILE_FNS(1)
-TILE_FNS(2) TILE_FNS(3) TILE_FNS(4) static TileFn *const tile_fns[2][TILE_LANES][TILE_ROWS] = {
+TILE_FNS(1);
+TILE_FNS(2);
+TILE_FNS(3);
+TILE_FNS(4);
+static TileFn *const tile_fns[2][TILE_LANES][TILE_ROWS] = {
     { TILE_NAMES(1, full), TILE_NAMES(2, full), TILE_NAMES(3, full), TILE_NAMES(4, full) },
     { TILE_NAMES(1, half), TILE_NAMES(2, half), TILE_NAMES(3, half), TILE_NAMES(4, half) },
 };
 #else
-TILE_FNS(1)
+TILE_FNS(1);
 static TileFn *const tile_fns[2][TILE_LANES][TILE_ROWS] = { { TILE_NAMES(1, full) }, { TILE_NAMES(1, half) } };
 #endif
 
@@ -109,6 +123,7 @@ static void tile_all(Tile tile, size_t n_rows, size_t n_lanes, bool is_half) {
         n = left < TILE_LANES ? left : TILE_LANES;
         tile_fns[is_half][n - 1][n_rows - 1](&tile);
         tile.c += n * N_LANES;
+        tile.ahead += is_half ? n * N_LANES : 0;
         tile.b = is_half ? (const void *)((const uint16_t *)tile.b + n * N_LANES)
                          : (const void *)((const float *)tile.b + n * N_LANES);
     }
@@ -167,7 +182,7 @@ static Attending attending(const KvHead *kv, const AttentionRow *rows, size_t n_
     a.maxima = a.sums + n * N_LANES;
     a.from = (uint8_t *)(a.maxima + round_up(n, 64));
     a.to = a.from + round_up(n, 64);
-    a.expanded = F16_IS_CHEAP && n_tiles == 1 ? NULL : (float *)(a.to + round_up(n, 64));
+    a.expanded = F16_IS_CHEAP && n_tiles <= TILES_OF_HALF ? NULL : (float *)(a.to + round_up(n, 64));
     return a;
 }
 
@@ -180,7 +195,7 @@ static const void *expand(const Attending *a, const uint16_t *block, size_t n_va
     return a->expanded;
 }
 
-static void score_block(const Attending *a, const uint16_t *keys) {
+static void score_block(const Attending *a, const uint16_t *keys, const uint16_t *ahead) {
     const size_t hd = a->kv->head_size;
     const void *b = expand(a, keys, KV_BLOCK * hd);
 
@@ -285,8 +300,9 @@ static void softmax_block(const Attending *a, size_t first) {
     }
 }
 
-/* Values of positions [from, to) of the block, for n row-heads; no row-head has a longer way to go than a tile. */
-static void add_values(const Attending *a, const void *values, size_t first, size_t n, size_t from, size_t to) {
+/* Values of positions [from, to) of the block, for n <= TILE_ROWS row-heads. */
+static void add_values(const Attending *a, const void *values, const uint16_t *ahead, size_t first, size_t n,
+                       size_t from, size_t to) {
     const size_t hd = a->kv->head_size;
 
     if (from < to)
@@ -297,13 +313,14 @@ static void add_values(const Attending *a, const void *values, size_t first, siz
                          .b_stride = hd,
                          .n = to - from,
                          .c = a->out + first * hd,
-                         .c_stride = hd },
+                         .c_stride = hd,
+                         .ahead = ahead + from * hd },
                  n, hd / N_LANES, !a->expanded);
 }
 
 /* A weight that is not there is not the same as a weight of 0: the positions that all rows of a tile read are taken
  * together, those before and after them by each row alone (by its heads together). */
-static void add_values_block(const Attending *a, const uint16_t *block, size_t n_positions) {
+static void add_values_block(const Attending *a, const uint16_t *block, const uint16_t *ahead, size_t n_positions) {
     const void *values = expand(a, block, n_positions * a->kv->head_size);
 
     for (size_t first = 0, n; first < a->n; first += n) {
@@ -318,16 +335,16 @@ static void add_values_block(const Attending *a, const uint16_t *block, size_t n
             from = to = 0;
         for (int part = 0; part < 3; part++) {
             if (part == 1) {
-                add_values(a, values, first, n, from, to);
+                add_values(a, values, ahead, first, n, from, to);
                 continue;
             }
             for (size_t i = first, same; i < first + n; i += same) {
                 for (same = 1; i + same < first + n && a->from[i + same] == a->from[i] && a->to[i + same] == a->to[i];)
                     same++;
                 if (from == to && part == 0)
-                    add_values(a, values, i, same, a->from[i], a->to[i]);
+                    add_values(a, values, ahead, i, same, a->from[i], a->to[i]);
                 else if (from < to)
-                    add_values(a, values, i, same, part ? to : a->from[i], part ? a->to[i] : from);
+                    add_values(a, values, ahead, i, same, part ? to : a->from[i], part ? a->to[i] : from);
             }
         }
     }
@@ -374,6 +391,7 @@ static void attention(const KvHead *kv, const AttentionRow *rows, size_t n_rows,
         lanes_store(a.maxima + i, lanes_of(-INFINITY));
     for (size_t block = begin / KV_BLOCK; block * KV_BLOCK < end; block++) {
         const size_t first = block * KV_BLOCK, n = end - first < KV_BLOCK ? end - first : KV_BLOCK;
+        const uint16_t *keys = kv->k + block * kv->block_stride, *values = kv->v + block * kv->block_stride;
         bool is_read = false;
 
         for (size_t r = 0; r < n_rows; r++) {
@@ -387,10 +405,10 @@ static void attention(const KvHead *kv, const AttentionRow *rows, size_t n_rows,
         }
         if (!is_read)
             continue;
-        score_block(&a, kv->k + block * kv->block_stride);
+        score_block(&a, keys, values);
         for (size_t i = 0; i < a.n; i += N_LANES)
             softmax_block(&a, i);
-        add_values_block(&a, kv->v + block * kv->block_stride, n);
+        add_values_block(&a, values, first + KV_BLOCK < end ? keys + kv->block_stride : values, n);
     }
     for (size_t i = 0; i < a.n; i++) {
         const AttentionRow *row = &rows[i / n_group];

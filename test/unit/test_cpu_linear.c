@@ -94,7 +94,9 @@ typedef struct Device {
 } Device;
 
 static void device_init(Device *device, uint32_t features, unsigned int n_threads, size_t width) {
-    const BackendShape shape = { .rows = ROWS_MAX, .width = width, .n_vocab = 1, .n_heads = 1, .n_kv_heads = 1, .head_size = 16 };
+    const BackendShape shape = {
+        .rows = ROWS_MAX, .width = width, .n_vocab = 1, .n_heads = 1, .n_kv_heads = 1, .head_size = 16
+    };
 
     account_table_init(&device->accounts);
     assert_int_equal(worker_pool_new(&device->pool, n_threads), 0);

@@ -244,7 +244,9 @@ static LinearSource source_of(const Case *c, size_t m, bool packed) {
 /* weights_first: as an engine does it; else as an import. */
 static void device_init(Device *device, const Case *c, uint32_t features, unsigned int n_threads, bool packed,
                         bool weights_first) {
-    const BackendShape shape = { .rows = ROWS_MAX, .width = c->k, .n_vocab = 1, .n_heads = 1, .n_kv_heads = 1, .head_size = 16 };
+    const BackendShape shape = {
+        .rows = ROWS_MAX, .width = c->k, .n_vocab = 1, .n_heads = 1, .n_kv_heads = 1, .head_size = 16
+    };
 
     account_table_init(&device->accounts);
     assert_int_equal(worker_pool_new(&device->pool, n_threads), 0);

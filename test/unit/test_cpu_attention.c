@@ -1,0 +1,118 @@
+/* attention() of the cpu device: the same bits for every instruction set, number of threads and way to cut a text into
+ * steps; near to what the reference device gives. */
+#include "test/unit/row_ops_plain.h"
+
+#include "backends/backend.h"
+
+typedef struct Case {
+    size_t n_heads, n_kv_heads, head_size, n_positions, window;
+} Case;
+
+typedef struct Rows {
+    float *q, *k, *v;
+} Rows;
+
+/* All positions in steps of `step` rows, on a device that is freed again; out[n_positions][n_heads * head_size]. */
+static void run(const Case *c, const Rows *rows, bool is_reference, uint32_t features, unsigned int n_threads,
+                size_t step, float *out) {
+    const size_t q_width = c->n_heads * c->head_size, kv_width = c->n_kv_heads * c->head_size;
+    const BackendShape shape = { .rows = step,
+                                 .width = q_width,
+                                 .n_vocab = 1,
+                                 .n_heads = c->n_heads,
+                                 .n_kv_heads = c->n_kv_heads,
+                                 .head_size = c->head_size };
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    _cleanup_(freep) void *k_cache = NULL, *v_cache = NULL;
+    AccountTable accounts;
+    Backend *backend;
+    ErrText err = { 0 };
+    size_t block, bytes;
+
+    account_table_init(&accounts);
+    assert_int_equal(worker_pool_new(&pool, n_threads), 0);
+    assert_int_equal(
+        (is_reference ? backend_reference_new : backend_cpu_new)(&backend, features, pool, &accounts, &err), 0);
+    assert_int_equal(backend->ops->reserve(backend, &shape, &err), 0);
+    assert_int_equal(backend->ops->reserve_positions(backend, c->n_positions, &err), 0);
+    block = backend->ops->kv_block_positions;
+    bytes = (c->n_positions + block - 1) / block * block * kv_width * backend->ops->kv_element_bytes;
+    k_cache = malloc(bytes);
+    v_cache = malloc(bytes);
+    assert_true(k_cache && v_cache);
+    memset(k_cache, 0xff, bytes); /* NaN: what is not written yet is not read */
+    memset(v_cache, 0xff, bytes);
+    memcpy(out, rows->q, c->n_positions * q_width * sizeof(*out));
+    for (size_t first = 0; first < c->n_positions; first += step)
+        backend->ops->attention(backend,
+                                &(AttentionCall){ .q = out + first * q_width,
+                                                  .k = rows->k + first * kv_width,
+                                                  .v = rows->v + first * kv_width,
+                                                  .k_cache = k_cache,
+                                                  .v_cache = v_cache,
+                                                  .position = first,
+                                                  .rows = c->n_positions - first < step ? c->n_positions - first : step,
+                                                  .n_heads = c->n_heads,
+                                                  .n_kv_heads = c->n_kv_heads,
+                                                  .head_size = c->head_size,
+                                                  .window = c->window,
+                                                  .scale = 0.2f });
+    backend_free(backend);
+}
+
+static void check_case(const Case *c) {
+    static const size_t steps[] = { 1, 7, 64, 100, 1000 };
+    const size_t n = c->n_positions * c->n_heads * c->head_size, n_kv = c->n_positions * c->n_kv_heads * c->head_size;
+    _cleanup_(freep) float *q = malloc(n * sizeof(*q)), *k = malloc(n_kv * sizeof(*k)), *v = malloc(n_kv * sizeof(*v));
+    _cleanup_(freep) float *out = malloc(n * sizeof(*out)), *expected = malloc(n * sizeof(*expected));
+    const Rows rows = { q, k, v };
+
+    assert_true(q && k && v && out && expected);
+    fill(q, n, 2);
+    fill(k, n_kv, 2);
+    fill(v, n_kv, 3);
+    run(c, &rows, true, 0, 1, c->n_positions, out);
+    run(c, &rows, false, cpu_features(), 1, c->n_positions, expected);
+    for (size_t i = 0; i < n; i++)
+        if (!(fabsf(out[i] - expected[i]) < 1e-2f)) /* float16 keys and values */
+            fail_msg("[%zu] is %g, on the reference device %g", i, (double)expected[i], (double)out[i]);
+    for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
+        for (size_t s = 0; s < ARRAY_LEN(steps) && isa_present(isa); s++) {
+            const unsigned int n_threads = 1 + (unsigned int)(isa + s) % 4;
+
+            run(c, &rows, false, isa_features(isa), n_threads, steps[s], out);
+            for (size_t i = 0; i < n; i++)
+                if (!same_value(out[i], expected[i]))
+                    fail_msg("%s, %u threads, steps of %zu: [%zu] is %a, expected %a", isa_name(isa), n_threads,
+                             steps[s], i, (double)out[i], (double)expected[i]);
+        }
+}
+
+static void test_cpu_attention(void **state) {
+    check_case(&(Case){ 6, 2, 32, 300, 0 });
+    check_case(&(Case){ 9, 3, 64, 200, 0 });
+    check_case(&(Case){ 4, 4, 16, 150, 0 });
+}
+
+static void test_cpu_attention_window(void **state) {
+    check_case(&(Case){ 6, 2, 32, 300, 100 });
+    check_case(&(Case){ 4, 1, 80, 260, 64 });
+    check_case(&(Case){ 2, 1, 16, 200, 1 });
+    check_case(&(Case){ 2, 1, 16, 200, 199 });
+}
+
+/* More heads for one KV head than rows are taken together otherwise. */
+static void test_cpu_attention_wide_group(void **state) {
+    check_case(&(Case){ 100, 1, 16, 70, 0 });
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cpu_attention),
+        cmocka_unit_test(test_cpu_attention_window),
+        cmocka_unit_test(test_cpu_attention_wide_group),
+    };
+
+    row_ops_begin(20240612);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -58,6 +58,15 @@ typedef struct LinearSource {
     LinearActivations activations;
 } LinearSource;
 
+/* What a product takes in, row by row: x, or what one operator makes of it on the way. */
+typedef struct LinearInput {
+    const float *x;    /* f32[rows][k] */
+    const float *norm; /* f32[k]: x / sqrt(mean(x^2) + eps) * norm instead of x; or NULL */
+    float eps;
+    const float *up; /* f32[rows][k]: activation(x) * up instead of x; or NULL. Not both */
+    bool gelu;       /* the activation: gelu_tanh, or silu */
+} LinearInput;
+
 /* Queries of `rows` consecutive positions of one sequence against its cache. */
 typedef struct AttentionCall {
     float *q;       /* [rows][n_heads * head_size]; replaced by the output */
@@ -114,9 +123,10 @@ typedef struct BackendOps {
     BackendLinear *(*linear_free)(BackendLinear *linear);
 
     /* y[i] = x W[i]^T + bias[i] for n matrices that share their input, its rotation and its activations.
-     * x f32[rows][k], y[i] f32[rows][n_i]. 0; BACKEND_E_READ or -errno: y is undefined. */
-    int (*linear)(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
+     * y[i] f32[rows][n_i]. 0; BACKEND_E_READ or -errno: y is undefined. */
+    int (*linear)(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,
                   float *const *y, ErrText *err);
+    bool fuses; /* `linear` takes a norm and an `up` in; the bits are those of the operators apart */
     void (*shadow_counts)(const Backend *backend, ShadowCounts *counts);
     /* y[r] = row tokens[r] of the embedding, times factor. */
     void (*embed)(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,

@@ -92,10 +92,10 @@ static int run_layers(Engine *engine, EngineSpan *spans, size_t n_spans, size_t 
             engine->spans[i].k_cache = kv_of(spans[i].sequence, layer, false);
             engine->spans[i].v_cache = kv_of(spans[i].sequence, layer, true);
         }
-        for (size_t i = 0; i < hparams->arch->n_ops; i++) {
+        for (size_t i = 0, n_ran; i < hparams->arch->n_ops; i += n_ran) {
             if (all_cancelled(spans, n_spans))
                 return ENGINE_E_CANCELLED;
-            r = layer_run_op(&rows, &hparams->arch->ops[i], weights->linears, weights->vectors, err);
+            r = layer_run_ops(&rows, i, weights->linears, weights->vectors, &n_ran, err);
             if (r)
                 return r < 0 ? r : ENGINE_E_READ;
             if (engine->heartbeat)
@@ -128,8 +128,8 @@ static size_t gather_outputs(Engine *engine, const EngineSpan *spans, size_t n_s
 
 static int run_head(Engine *engine, size_t first, size_t rows, float *logits, ErrText *err) {
     const BackendLinear *head = weights_head(engine->weights);
-    int r = engine->backend->ops->linear(engine->backend, &head, 1,
-                                         engine->slots[SLOT_NORM] + first * engine->hparams.n_embd, rows, &logits, err);
+    const LinearInput in = { .x = engine->slots[SLOT_NORM] + first * engine->hparams.n_embd };
+    int r = engine->backend->ops->linear(engine->backend, &head, 1, &in, rows, &logits, err);
 
     return r > 0 ? ENGINE_E_READ : r;
 }

@@ -42,6 +42,18 @@ static void run_attention(const LayerRows *rows, const LayerSpan *span) {
     rows->backend->ops->attention(rows->backend, &call);
 }
 
+static int run_linear(const LayerRows *rows, const ArchOp *op, const LinearInput *in, BackendLinear *const *linears,
+                      ErrText *err) {
+    const BackendLinear *products[OP_WEIGHTS_MAX];
+    float *out[OP_WEIGHTS_MAX];
+
+    for (size_t i = 0; i < op->n; i++) {
+        products[i] = linears[op->w[i]];
+        out[i] = rows->slots[op->out[i]];
+    }
+    return rows->backend->ops->linear(rows->backend, products, op->n, in, rows->rows, out, err);
+}
+
 /**
  * layer_run_op() - one operator of the architecture's table on rows
  * @rows:    slots are read and written as the operator says; the KV caches are written by OP_ATTENTION
@@ -55,8 +67,7 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
                  ErrText *err) {
     const Hparams *hparams = rows->hparams;
     const BackendOps *ops = rows->backend->ops;
-    const BackendLinear *products[OP_WEIGHTS_MAX];
-    float *in = rows->slots[op->in], *out[OP_WEIGHTS_MAX];
+    float *in = rows->slots[op->in];
     size_t width = layer_slot_width(hparams, op->in);
 
     switch (op->kind) {
@@ -68,11 +79,7 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
                   hparams->head_size, in);
         break;
     case OP_LINEAR:
-        for (size_t i = 0; i < op->n; i++) {
-            products[i] = linears[op->w[i]];
-            out[i] = rows->slots[op->out[i]];
-        }
-        return ops->linear(rows->backend, products, op->n, in, rows->rows, out, err);
+        return run_linear(rows, op, &(LinearInput){ .x = in }, linears, err);
     case OP_ROPE:
         ops->rope(rows->backend, in, rows->rope->cos, rows->rope->sin, rows->rows, width / hparams->head_size,
                   hparams->head_size, hparams->n_rot, hparams->arch->rope == ROPE_NEOX);
@@ -90,4 +97,62 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
         break;
     }
     return 0;
+}
+
+/* --- operators that run as one --------------------------------------------------------------------------------------- */
+
+static bool reads(const ArchOp *op, Slot slot) {
+    return op->in == slot || (op->kind == OP_ATTENTION && (slot == SLOT_K || slot == SLOT_V)) ||
+           (op->kind == OP_GATED && slot == SLOT_UP) || (op->kind == OP_ADD && slot == SLOT_X);
+}
+
+static bool writes(const ArchOp *op, Slot slot) {
+    for (size_t i = 0; i < op->n; i++)
+        if (op->out[i] == slot)
+            return true;
+    return !op->n && op->out[0] == slot;
+}
+
+/* Whether the output of the operator at `at` goes into the product behind it and nowhere else. */
+static bool feeds_product_alone(const Arch *arch, size_t at) {
+    const Slot slot = arch->ops[at].out[0];
+
+    if (at + 1 == arch->n_ops || arch->ops[at + 1].kind != OP_LINEAR || arch->ops[at + 1].in != slot)
+        return false;
+    for (size_t i = at + 1; i < arch->n_ops; i++) {
+        if (i > at + 1 && reads(&arch->ops[i], slot))
+            return false;
+        if (writes(&arch->ops[i], slot))
+            return true;
+    }
+    return slot != SLOT_X; /* which the next layer reads */
+}
+
+/**
+ * layer_run_ops() - the operator at `at` of the table, and the ones behind it that run with it as one
+ * @n_ranp: how many that were
+ *
+ * A norm or a gate whose output only a product reads becomes a part of that product's input, where the device can: its
+ * rows then go to int8 without a way through memory. The slot between them is not written. Same bits. Otherwise as
+ * layer_run_op().
+ */
+int layer_run_ops(const LayerRows *rows, size_t at, BackendLinear *const *linears, float *const *vectors, size_t *n_ranp,
+                  ErrText *err) {
+    const Hparams *hparams = rows->hparams;
+    const ArchOp *op = &hparams->arch->ops[at];
+    LinearInput in = { .x = rows->slots[op->in] };
+
+    *n_ranp = 1;
+    if (!rows->backend->ops->fuses || (op->kind != OP_NORM && op->kind != OP_GATED) ||
+        !feeds_product_alone(hparams->arch, at))
+        return layer_run_op(rows, op, linears, vectors, err);
+    *n_ranp = 2;
+    if (op->kind == OP_NORM) {
+        in.norm = vectors[op->w[0]];
+        in.eps = hparams->norm_eps;
+    } else {
+        in.up = rows->slots[SLOT_UP];
+        in.gelu = hparams->arch->activation == ACTIVATION_GELU;
+    }
+    return run_linear(rows, op + 1, &in, linears, err);
 }

@@ -40,5 +40,8 @@ void rope_rows_fill(const RopeRows *rope, size_t half, size_t first, size_t posi
 /* vectors and linears by role, of the operator's layer. 0, or what the device's `linear` gives. */
 int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors,
                  ErrText *err);
+/* Operators at `at` and behind it that run as one; how many. */
+int layer_run_ops(const LayerRows *rows, size_t at, BackendLinear *const *linears, float *const *vectors, size_t *n_ranp,
+                  ErrText *err);
 
 #endif

@@ -259,8 +259,23 @@ static void cpu_gated(Backend *backend, float *gate, const float *up, size_t row
     cpu_run_rows(backend, gated_rows, &loop, rows, n);
 }
 
+typedef struct AddLoop {
+    const RowOps *row_ops;
+    float *x;
+    const float *y;
+    size_t n;
+} AddLoop;
+
+static void add_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const AddLoop *loop = arg;
+
+    loop->row_ops->add(loop->x + begin * loop->n, loop->y + begin * loop->n, (end - begin) * loop->n);
+}
+
 static void cpu_add(Backend *backend, float *x, const float *y, size_t rows, size_t n) {
-    cpu(backend)->row_ops->add(x, y, rows * n);
+    AddLoop loop = { .row_ops = cpu(backend)->row_ops, .x = x, .y = y, .n = n };
+
+    cpu_run_rows(backend, add_rows, &loop, rows, n);
 }
 
 static const BackendOps cpu_ops = {
@@ -278,6 +293,7 @@ static const BackendOps cpu_ops = {
     .linear_finish = cpu_linear_finish,
     .linear_free = cpu_linear_free,
     .linear = cpu_linear,
+    .fuses = true,
     .shadow_counts = cpu_shadow_counts,
     .embed = cpu_embed,
     .norm = cpu_norm,

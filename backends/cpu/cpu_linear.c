@@ -48,7 +48,7 @@ static void packed_row(const BackendLinear *linear, const UnpackTileKernel *unpa
 
 typedef struct QuantizeLoop {
     CpuBackend *self;
-    const float *x;
+    const LinearInput *in;
     size_t k, stride_bytes;
     uint32_t rotation_block;
     float static_scale; /* 0: dynamic-row */
@@ -68,23 +68,38 @@ static int32_t sum_of(const int8_t *q, size_t n) {
     return sum;
 }
 
+/* Row r as the product takes it: in `own` when that is not the row of memory itself. */
+static const float *input_row(const QuantizeLoop *loop, size_t r, float *own) {
+    const LinearInput *in = loop->in;
+    const RowOps *row_ops = loop->self->row_ops;
+    const float *x = in->x + r * loop->k;
+
+    if (in->norm)
+        row_ops->rms_norm(x, in->norm, in->eps, loop->k, own);
+    else if (in->up)
+        (in->gelu ? row_ops->gelu_mul : row_ops->silu_mul)(x, in->up + r * loop->k, loop->k, own);
+    else if (loop->rotation_block)
+        memcpy(own, x, loop->k * sizeof(*x));
+    else
+        return x;
+    if (loop->rotation_block)
+        row_ops->hadamard(own, loop->k, loop->rotation_block);
+    return own;
+}
+
 static void quantize_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
     const QuantizeLoop *loop = arg;
     const RowOps *row_ops = loop->self->row_ops;
-    float *rotated = (float *)loop->self->rotated.data + worker * loop->self->width;
+    float *own = (float *)loop->self->rotated.data + worker * loop->self->width;
 
     for (size_t r = begin; r < end; r++) {
-        const float *x = loop->x + r * loop->k;
+        const float *x;
         int8_t *q = loop->q + r * loop->stride_bytes;
         size_t n_outliers;
 
         if (loop->waiting_only && !shadow_is_waiting(loop->shadow, r))
             continue;
-        if (loop->rotation_block) {
-            memcpy(rotated, x, loop->k * sizeof(*x));
-            row_ops->hadamard(rotated, loop->k, loop->rotation_block);
-            x = rotated;
-        }
+        x = input_row(loop, r, own);
         if (loop->static_scale > 0) {
             loop->scales[r] = loop->static_scale;
             n_outliers = row_ops->quantize_static(x, loop->k, loop->stride_bytes, loop->static_scale, q);
@@ -101,6 +116,9 @@ static void quantize_rows(void *arg, size_t begin, size_t end, unsigned int work
 }
 
 #define LINEARS_MAX 3
+/* Of more rows than these, kernels take panels of 4 blocks where the piece of work has them. */
+#define STREAM_ROWS 4
+#define PANEL_BLOCKS 4
 
 /* Blocks of all matrices in one loop, so that one wait serves them. */
 typedef struct ProductLoop {
@@ -152,7 +170,7 @@ static int add_shadows(CpuBackend *self, const BackendLinear *const *linears, si
     return 0;
 }
 
-int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
+int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,
                float *const *y, ErrText *err) {
     CpuBackend *self = (CpuBackend *)backend;
     size_t k = linears[0]->k, stride_bytes = linears[0]->k_tiles * INT8_TILE_INPUTS, n_blocks = 0;
@@ -161,7 +179,7 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
     float *scales = (float *)((uint8_t *)self->quantized.data + (shifted ? 2 : 1) * rows_bytes);
     QuantizeLoop quantize = {
         .self = self,
-        .x = x,
+        .in = in,
         .k = k,
         .stride_bytes = stride_bytes,
         .rotation_block = linears[0]->rotation_block,
@@ -194,7 +212,7 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
         shadow_begin(quantize.shadow);
     }
     cpu_run_rows(backend, quantize_rows, &quantize, rows, k);
-    worker_pool_run(backend->pool, product_blocks, &product, n_blocks, 1);
+    worker_pool_run(backend->pool, product_blocks, &product, n_blocks, rows > STREAM_ROWS ? PANEL_BLOCKS : 1);
     return quantize.shadow ? add_shadows(self, linears, n, &quantize, rows, y, err) : 0;
 }
 

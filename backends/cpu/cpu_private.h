@@ -62,7 +62,7 @@ int cpu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource
 BackendLinear *cpu_linear_free(BackendLinear *linear);
 
 /* The operators on matrices, for the device's table (cpu_linear.c). */
-int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
+int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,
                float *const *y, ErrText *err);
 void cpu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
                float *y);

@@ -281,7 +281,7 @@ static int run(Device *device, const Case *c, size_t first, size_t rows, ErrText
         assert_non_null(y[m]);
     }
     r = device->backend->ops->linear(device->backend, (const BackendLinear *const *)device->linears, N_MATRICES,
-                                     c->x + first * c->k, rows, y, err);
+                                     &(LinearInput){ .x = c->x + first * c->k }, rows, y, err);
     for (size_t m = 0; m < N_MATRICES; m++) {
         size_t n = c->matrices[m].n;
 

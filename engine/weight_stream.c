@@ -8,7 +8,8 @@
  * cache. That is decided for every piece when its turn in the ring comes (base/page_cache), for files are often in
  * memory in part.
  *
- * Memory: RING_PIECES times PIECE_BYTES of staging, used only where something is read ahead, and COPY_BYTES a thread.
+ * Memory: RING_PIECES times PIECE_BYTES of staging, touched only where something is read ahead, and COPY_BYTES a
+ * thread; less when no matrix is as large, more when a block of 16 rows is larger.
  */
 #include "engine/weight_stream.h"
 
@@ -94,7 +95,7 @@ WeightStream *weight_stream_free(WeightStream *stream) {
 int weight_stream_new(WeightStream **streamp, const WeightStreamOptions *options, const StreamMatrix *matrices,
                       size_t n, ErrText *err) {
     _cleanup_(weight_stream_freep) WeightStream *stream = calloc(1, sizeof(*stream));
-    size_t block_bytes = 0;
+    size_t block_bytes = 0, matrix_bytes = 0; /* of the largest, at 8 bits and padded */
     int r;
 
     if (stream)
@@ -104,11 +105,15 @@ int weight_stream_new(WeightStream **streamp, const WeightStreamOptions *options
     stream->options = *options;
     stream->matrices = matrices;
     stream->n = n;
-    for (size_t i = 0; i < n; i++)
-        block_bytes = max_size(block_bytes, (matrices[i].k + PACK_TILE_INPUTS - 1) / PACK_TILE_INPUTS *
-                                                (size_t)PACK_TILE_WEIGHTS); /* at 8 bits, padded */
-    stream->slot_bytes = max_size(PIECE_BYTES, block_bytes) + 2 * (size_t)EXTENT_ALIGNMENT;
-    stream->copy_bytes = max_size(COPY_BYTES, block_bytes);
+    for (size_t i = 0; i < n; i++) {
+        const size_t tiles = (matrices[i].k + PACK_TILE_INPUTS - 1) / PACK_TILE_INPUTS;
+
+        block_bytes = max_size(block_bytes, tiles * PACK_TILE_WEIGHTS);
+        matrix_bytes = max_size(matrix_bytes, n_blocks_of(&matrices[i]) * tiles * PACK_TILE_WEIGHTS);
+    }
+    stream->slot_bytes = max_size(matrix_bytes < PIECE_BYTES ? matrix_bytes : PIECE_BYTES, block_bytes);
+    stream->slot_bytes = (stream->slot_bytes / EXTENT_ALIGNMENT + 2) * EXTENT_ALIGNMENT; /* as extents are read */
+    stream->copy_bytes = max_size(matrix_bytes < COPY_BYTES ? matrix_bytes : COPY_BYTES, block_bytes);
     r = accounted_block_init(&stream->staging, options->accounts, ACCOUNT_ACTIVATIONS,
                              RING_PIECES * stream->slot_bytes);
     if (!r)

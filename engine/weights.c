@@ -88,9 +88,14 @@ static int load_activations(WeightsLoader *loader, const PackageLinear *linear, 
     };
     if (from->shadow && loader->weights->columns.fd < 0)
         r = open_columns(loader);
-    if (from->shadow)
-        activations->file = &loader->weights->columns;
-    return r;
+    if (r || !from->shadow)
+        return r;
+    activations->file = &loader->weights->columns;
+    /* They are copied from the map when the integers are there; until then they can come by themselves. */
+    for (size_t i = 0; i < from->n_hot; i++)
+        (void)posix_fadvise(loader->weights->columns.fd, (off_t)(from->columns_offset_bytes + from->hot[i] * linear->n),
+                            (off_t)linear->n, POSIX_FADV_WILLNEED);
+    return 0;
 }
 
 /* The bias of a matrix with n outputs, where it has one; else NULL. The caller frees it. */

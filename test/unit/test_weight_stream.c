@@ -276,12 +276,14 @@ enum {
     N_TOKENS = 20
 };
 
-static void logits_of(const char *package, WeightReading reading, float *logits) {
+/* Return: false where there is no io_uring. */
+static bool logits_of(const char *package, WeightReading reading, float *logits) {
     AccountTable accounts;
     Sequence *sequence = NULL;
     Engine *engine = NULL;
     uint32_t tokens[N_TOKENS];
     ErrText err = { "" };
+    int r;
     EngineOptions options = {
         .path = package,
         .device = ENGINE_DEVICE_CPU,
@@ -293,7 +295,12 @@ static void logits_of(const char *package, WeightReading reading, float *logits)
     account_table_init(&accounts);
     for (uint32_t i = 0; i < N_TOKENS; i++)
         tokens[i] = i * 7 % N_VOCAB;
-    if (engine_new(&engine, &options, &err))
+    r = engine_new(&engine, &options, &err);
+    if (r == -EOPNOTSUPP && reading == WEIGHT_READING_URING) {
+        print_message("left out: %s\n", err.text);
+        return false;
+    }
+    if (r)
         fail_msg("%s", err.text);
     assert_int_equal(accounts.used_bytes[ACCOUNT_WEIGHTS], engine_info(engine)->weights_bytes);
     assert_int_equal(sequence_new(&sequence, engine, N_TOKENS, &err), 0);
@@ -301,6 +308,7 @@ static void logits_of(const char *package, WeightReading reading, float *logits)
     sequence_free(sequence);
     engine_free(engine);
     assert_int_equal(accounts.total_bytes, 0);
+    return true;
 }
 
 static void test_weight_stream_engine(void **state) {
@@ -317,11 +325,10 @@ static void test_weight_stream_engine(void **state) {
         quant_recipe_set_bits(&import->options.recipe, bits[i]);
         if (import_run(import->source, NULL, &import->options, &report, &err))
             fail_msg("%s", err.text);
-        logits_of(report.path, WEIGHT_READING_CACHED, expected);
-        logits_of(report.path, WEIGHT_READING_BEST, logits);
-        assert_memory_equal(logits, expected, sizeof(logits));
-        logits_of(report.path, WEIGHT_READING_THREADS, logits);
-        assert_memory_equal(logits, expected, sizeof(logits));
+        assert_true(logits_of(report.path, WEIGHT_READING_CACHED, expected));
+        for (WeightReading reading = WEIGHT_READING_BEST; reading < WEIGHT_READING_CACHED; reading++)
+            if (logits_of(report.path, reading, logits))
+                assert_memory_equal(logits, expected, sizeof(logits));
     }
 }
 

@@ -3,6 +3,7 @@
 #ifndef COORDGEN_BENCH_BENCH_H
 #define COORDGEN_BENCH_BENCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "bench/floor.h"
@@ -26,6 +27,8 @@ typedef struct BenchOptions {
     size_t n_requests;
     size_t output_tokens; /* tg, mixed */
     size_t repeats;
+    const char *trace; /* file for what the last turn did; NULL: none */
+    bool operators;    /* the time of every operator in the last turn */
 } BenchOptions;
 
 /* The model as a verb works with it. */
@@ -35,6 +38,7 @@ typedef struct BenchRun {
     const EngineOptions *engine_options;
     WorkerPool *pool;
     Floors *floors;
+    Trace *trace; /* of the last turn, or NULL */
     BenchReport *report;
 } BenchRun;
 

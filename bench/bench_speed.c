@@ -62,13 +62,19 @@ static int time_turns(const BenchRun *run, TurnFn *fn, BenchResult *result, ErrT
     if (!r && result->depth)
         r = bench_fill(run, sequence, result->depth, logits, err);
     for (size_t turn = 0; turn <= run->options->repeats && !r; turn++) {
-        uint64_t start_ns = clock_now_ns();
+        uint64_t start_ns;
 
+        if (run->trace && turn == run->options->repeats) {
+            trace_clear(run->trace);
+            engine_set_trace(run->engine, run->trace);
+        }
+        start_ns = clock_now_ns();
         sequence_rewind(sequence, result->depth);
         r = fn(run, sequence, result->rows, logits, err);
         if (turn)
             values[turn - 1] = 1e9 * (double)result->rows / (double)(clock_now_ns() - start_ns);
     }
+    engine_set_trace(run->engine, NULL);
     if (r)
         return r;
     bench_result_take(result, values, run->options->repeats);

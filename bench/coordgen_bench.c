@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -41,6 +42,8 @@ static const char help[] =
     "      --chunk N          tokens of a prefill step (default 256)\n"
     "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA\n"
     "      --recipe SPEC      how a .gguf is imported, as coordgen-eval has it: int8 (default), compensated:4, ...\n"
+    "      --operators        pp, tg: on standard error, the time of every operator in the last repetition\n"
+    "      --trace FILE       pp, tg: the operators of the last repetition as JSON for chrome://tracing or Perfetto\n"
     "      --json[=HOW]       report as JSON: pretty (default), short, off\n"
     "      --csv              report as CSV\n"
     "      --verbose          log to stderr\n"
@@ -53,6 +56,8 @@ enum {
     OPT_CHUNK = 256,
     OPT_ISA,
     OPT_RECIPE,
+    OPT_OPERATORS,
+    OPT_TRACE,
     OPT_JSON,
     OPT_CSV,
     OPT_VERBOSE,
@@ -69,6 +74,8 @@ static const struct option long_options[] = {
     { "chunk", required_argument, NULL, OPT_CHUNK },
     { "isa", required_argument, NULL, OPT_ISA },
     { "recipe", required_argument, NULL, OPT_RECIPE },
+    { "operators", no_argument, NULL, OPT_OPERATORS },
+    { "trace", required_argument, NULL, OPT_TRACE },
     { "json", optional_argument, NULL, OPT_JSON },
     { "csv", no_argument, NULL, OPT_CSV },
     { "verbose", no_argument, NULL, OPT_VERBOSE },
@@ -84,13 +91,13 @@ static const struct Verb {
     BenchFn *fn;         /* NULL: needs no model */
     const char *prompts; /* the default of -p */
     size_t least;        /* tokens of a prompt */
-    bool opens_itself;
+    bool opens_itself, traces;
 } verbs[] = {
-    { "pp", bench_prefill, "128,512,1024", 1, false },
-    { "tg", bench_decode, "0", 0, false },
-    { "ttft", bench_first_token, "128", 1, true },
-    { "mixed", bench_mixed, "128", 1, false },
-    { "floor", NULL, "0", 0, false },
+    { "pp", bench_prefill, "128,512,1024", 1, false, true },
+    { "tg", bench_decode, "0", 0, false, true },
+    { "ttft", bench_first_token, "128", 1, true, false },
+    { "mixed", bench_mixed, "128", 1, false, false },
+    { "floor", NULL, "0", 0, false, false },
 };
 
 typedef enum Form {
@@ -107,6 +114,9 @@ typedef struct Command {
     Form form;
     size_t json_flags;
 } Command;
+
+/* Some minutes of decode; 48 bytes each. */
+#define TRACE_EVENTS 1000000
 
 static int usage(const char *format, const char *value) {
     fprintf(stderr, "coordgen-bench: ");
@@ -197,6 +207,12 @@ static const char *take_option(int option, const char *value, Command *command, 
                    : NULL;
     case OPT_RECIPE:
         return recipe_spec_parse(&command->model.recipe, value, err) ? err->text : NULL;
+    case OPT_OPERATORS:
+        command->bench.operators = true;
+        return NULL;
+    case OPT_TRACE:
+        command->bench.trace = value;
+        return NULL;
     case OPT_JSON:
         return parse_json(value, command) ? NULL : "--json is pretty, short or off, not '%s'";
     case OPT_CSV:
@@ -296,9 +312,57 @@ static int open_pool(BenchRun *run, EvalModel *model, EngineOptions *engine, con
     return 0;
 }
 
+/* Where the time of the last turn went, the longest first. */
+static void print_operators(const Trace *trace) {
+    struct {
+        const char *name;
+        uint64_t time_ns;
+        size_t n;
+    } sums[64];
+    uint64_t total_ns = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < trace_n(trace); i++) {
+        const TraceEvent *event = trace_at(trace, i);
+        size_t at = 0;
+
+        while (at < n && sums[at].name != event->name)
+            at++;
+        if (at == n && n < ARRAY_LEN(sums)) {
+            sums[n].name = event->name;
+            sums[n].n = sums[n].time_ns = 0;
+            n++;
+        }
+        if (at == n)
+            continue;
+        sums[at].n++;
+        sums[at].time_ns += event->end_ns - event->start_ns;
+        total_ns += event->end_ns - event->start_ns;
+    }
+    for (; n; n--) {
+        size_t longest = 0;
+
+        for (size_t i = 1; i < n; i++)
+            longest = sums[i].time_ns > sums[longest].time_ns ? i : longest;
+        fprintf(stderr, "%-20s %7zu times %10.2f ms %6.1f %%\n", sums[longest].name, sums[longest].n,
+                (double)sums[longest].time_ns / 1e6, 100 * (double)sums[longest].time_ns / (double)total_ns);
+        sums[longest] = sums[n - 1];
+    }
+}
+
+static int finish_trace(const Command *command, const Trace *trace, ErrText *err) {
+    if (command->bench.operators)
+        print_operators(trace);
+    if (trace_n_lost(trace))
+        fprintf(stderr, "coordgen-bench: the trace had no room for the last %" PRIu64 " operators\n",
+                trace_n_lost(trace));
+    return command->bench.trace ? trace_write(trace, command->bench.trace, err) : 0;
+}
+
 static int run_verb(Command *command) {
     _cleanup_(bench_report_deinit) BenchReport report = { 0 };
     _cleanup_(freep) char *package = NULL;
+    _cleanup_(trace_freep) Trace *trace = NULL;
     EvalModel model = { 0 };
     EngineOptions engine;
     Floors floors = { 0 };
@@ -313,8 +377,14 @@ static int run_verb(Command *command) {
         r = open_pool(&run, &model, &engine, command, &package, &err);
     else
         r = open_engine(&run, &model, command, &err);
+    if (!r && (command->bench.trace || command->bench.operators)) {
+        r = trace_new(&trace, TRACE_EVENTS);
+        run.trace = trace;
+    }
     if (!r && command->verb->fn)
         r = command->verb->fn(&run, &err);
+    if (!r && trace)
+        r = finish_trace(command, trace, &err);
     if (r)
         fprintf(stderr, "coordgen-bench: %s\n", *err.text ? err.text : strerror(r < 0 ? -r : EINVAL));
     else
@@ -364,6 +434,8 @@ int main(int argc, char **argv) {
         return usage("unexpected argument '%s'", argv[optind + 1]);
     if (command.verb->fn && !command.model.model)
         return usage("%s", "--model is missing");
+    if (!command.verb->traces && (command.bench.trace || command.bench.operators))
+        return usage("--trace and --operators are for pp and tg, not for '%s'", command.verb->name);
     if (!command.prompts)
         command.prompts = command.verb->prompts;
     if (!parse_list(command.prompts, command.verb->least, 1u << 20, command.bench.prompt_tokens,

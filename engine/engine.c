@@ -236,6 +236,10 @@ uint32_t engine_chunk_tokens(const Engine *engine) {
     return engine->chunk_tokens;
 }
 
+void engine_set_trace(Engine *engine, Trace *trace) {
+    engine->trace = trace;
+}
+
 ShadowCounts engine_shadow_counts(const Engine *engine) {
     ShadowCounts counts;
 

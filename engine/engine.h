@@ -15,6 +15,7 @@
 #include "engine/tokenizer.h"
 #include "engine/weight_stream.h"
 #include "base/worker_pool.h"
+#include "scheduler/trace.h"
 
 enum {
     ENGINE_E_MODEL = 1,     /* the file is corrupt or holds something not supported; the text says what */
@@ -78,6 +79,8 @@ const ChatTemplate *engine_chat_template(const Engine *engine);
 uint32_t engine_chunk_tokens(const Engine *engine);
 /* What shadow outliers have cost so far; thread: the one that computes. */
 ShadowCounts engine_shadow_counts(const Engine *engine);
+/* Every operator of the steps to come goes into the trace, which outlives them; NULL: into none. */
+void engine_set_trace(Engine *engine, Trace *trace);
 /* Takes effect at the next step (tests: the bits do not depend on it). */
 int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err);
 

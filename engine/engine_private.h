@@ -28,6 +28,7 @@ struct Engine {
     LayerSpan spans[ENGINE_SPANS_MAX]; /* of the step that runs */
     AccountedBlock head_rows;          /* f32[HEAD_ROWS][n_vocab]: of steps that sequences share; from the first one on */
     _Atomic uint64_t *heartbeat; /* may be NULL */
+    Trace *trace;                /* may be NULL */
 };
 
 struct Sequence {

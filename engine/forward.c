@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "engine/engine_private.h"
 
 /* Rows of the head that shared steps compute at once; the weights of the head are read once for them. */
@@ -75,6 +76,22 @@ static bool all_cancelled(EngineSpan *spans, size_t n_spans) {
     return all;
 }
 
+/* Since when, for a trace. */
+static uint64_t trace_begin(const Engine *engine) {
+    return engine->trace ? clock_now_ns() : 0;
+}
+
+static void trace_end(const Engine *engine, const char *name, const char *category, uint64_t start_ns, int32_t layer,
+                      size_t rows) {
+    if (engine->trace)
+        trace_add(engine->trace,
+                  &(TraceEvent){ name, category, start_ns, clock_now_ns(), layer, (uint32_t)rows });
+}
+
+static const char *category_of(OpKind kind) {
+    return kind == OP_LINEAR ? "product" : kind == OP_ATTENTION ? "attention" : "element-wise";
+}
+
 static int run_layers(Engine *engine, EngineSpan *spans, size_t n_spans, size_t n_rows, ErrText *err) {
     const Hparams *hparams = &engine->hparams;
     LayerRows rows = {
@@ -93,11 +110,16 @@ static int run_layers(Engine *engine, EngineSpan *spans, size_t n_spans, size_t 
             engine->spans[i].v_cache = kv_of(spans[i].sequence, layer, true);
         }
         for (size_t i = 0, n_ran; i < hparams->arch->n_ops; i += n_ran) {
+            const ArchOp *ops = &hparams->arch->ops[i];
+            uint64_t start_ns = trace_begin(engine);
+
             if (all_cancelled(spans, n_spans))
                 return ENGINE_E_CANCELLED;
             r = layer_run_ops(&rows, i, weights->linears, weights->vectors, &n_ran, err);
             if (r)
                 return r < 0 ? r : ENGINE_E_READ;
+            trace_end(engine, arch_op_name(&ops[n_ran - 1]), category_of(ops[n_ran - 1].kind), start_ns, (int32_t)layer,
+                      n_rows);
             if (engine->heartbeat)
                 atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
         }
@@ -186,15 +208,20 @@ static int run_heads(Engine *engine, const EngineSpan *spans, size_t n_spans, Er
  * Return: 0, ENGINE_E_CONTEXT, ENGINE_E_CANCELLED; ENGINE_E_READ, with a text that names package and tensor; -EINVAL.
  */
 int engine_forward_spans(Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err) {
+    uint64_t start_ns;
     size_t n_rows;
     int r = check_spans(engine, spans, n_spans);
 
     if (r)
         return r;
+    start_ns = trace_begin(engine);
     n_rows = begin_rows(engine, spans, n_spans);
+    trace_end(engine, tensor_role_name(ROLE_TOKEN_EMBD), "element-wise", start_ns, -1, n_rows);
     r = run_layers(engine, spans, n_spans, n_rows, err);
+    start_ns = trace_begin(engine);
     if (!r)
         r = run_heads(engine, spans, n_spans, err);
+    trace_end(engine, tensor_role_name(ROLE_OUTPUT), "product", start_ns, -1, n_rows);
     for (size_t i = 0; i < n_spans && !r; i++)
         if (!spans[i].is_cancelled)
             spans[i].sequence->n_tokens += spans[i].n;

@@ -186,6 +186,14 @@ const char *tensor_role_name(TensorRole role) {
     return roles[role].name;
 }
 
+const char *arch_op_name(const ArchOp *op) {
+    static const char *const names[] = {
+        [OP_ROPE] = "rope", [OP_ATTENTION] = "attention", [OP_GATED] = "gated", [OP_ADD] = "add"
+    };
+
+    return op->n ? tensor_role_name(op->w[0]) : names[op->kind];
+}
+
 bool tensor_role_is_linear(TensorRole role) {
     return roles[role].linear;
 }

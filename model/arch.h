@@ -125,6 +125,8 @@ static inline bool tensor_role_is_embedding(TensorRole role) {
 }
 /* The bias that goes with a linear, or ROLE_NONE. */
 TensorRole tensor_role_bias(TensorRole role);
+/* "attn_q.weight" for what has weights, "rope", "attention", "gated", "add". */
+const char *arch_op_name(const ArchOp *op);
 /* Full name of a tensor; layer below 0 for those outside the layers. Returns buffer. */
 const char *tensor_name(TensorRole role, int layer, char *buffer, size_t len_bytes);
 Dim slot_dim(Slot slot);

@@ -5,7 +5,9 @@ import io
 import json
 import re
 import subprocess
+import tempfile
 import unittest
+from pathlib import Path
 
 from settings import BIN, MODEL, SLOW, TOP
 
@@ -56,11 +58,25 @@ class Bench(unittest.TestCase):
         self.assertIn("int8_product__scalar", table[0])
         self.assertEqual([line.split("|")[2].strip() for line in table[4:]], ["5", "6"])
 
+    def test_trace(self):
+        with tempfile.TemporaryDirectory(prefix="coordgen-bench-") as folder:
+            path = Path(folder) / "trace.json"
+            run = run_bench("tg", "--model", MODEL, "-n", "3", "-r", "2", "--operators", "--trace", path)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            events = json.loads(path.read_text())["traceEvents"]
+            self.assertEqual(sum(event["name"] == "output.weight" for event in events), 3)  # the last turn alone
+            ends = [event["ts"] + event["dur"] for event in events]
+            self.assertTrue(all(end <= event["ts"] + 0.01 for end, event in zip(ends, events[1:])))
+            self.assertRegex(run.stderr, r"ffn_down.weight +\d+ times")
+            run = run_bench("tg", "--model", MODEL, "-n", "1", "-r", "1", "--trace", Path(folder) / "absent" / "trace.json")
+            self.assertEqual(run.returncode, 1)
+            self.assertIn("absent", run.stderr)
+
     def test_wrong_usage(self):
         for args, text in (([], "a verb is missing"), (["fast"], "unknown verb 'fast'"), (["pp"], "--model is missing"),
                            (["pp", "-m", "x", "-p", "1,,2"], "'1,,2'"), (["pp", "-m", "x", "-p", "0"], "'0'"),
                            (["mixed", "-m", "x", "-c", "65"], "'65'"), (["tg", "-m", "x", "-n", "-1"], "'-1'"),
-                           (["pp", "-m", "x", "-r", "0"], "'0'"), (["pp", "--json=yes", "-m", "x"], "'yes'")):
+                           (["pp", "-m", "x", "-r", "0"], "'0'"), (["ttft", "-m", "x", "--trace", "t"], "'ttft'"), (["pp", "--json=yes", "-m", "x"], "'yes'")):
             with self.subTest(args=args):
                 run = run_bench(*args)
                 self.assertEqual(run.returncode, 2)

@@ -1,0 +1,109 @@
+#include "scheduler/trace.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file_io.h"
+#include "base/str_buf.h"
+
+/* Text that is gathered before it is written. */
+#define PART_BYTES 65536
+
+struct Trace {
+    TraceEvent *events; /* [n_max] */
+    size_t n, n_max;
+    uint64_t n_lost;
+};
+
+int trace_new(Trace **tracep, size_t n_max) {
+    _cleanup_(trace_freep) Trace *trace = calloc(1, sizeof(*trace));
+
+    if (!trace)
+        return err_raise(-ENOMEM);
+    trace->events = calloc(n_max, sizeof(*trace->events));
+    if (!trace->events)
+        return err_raise(-ENOMEM);
+    trace->n_max = n_max;
+    *tracep = steal(&trace);
+    return 0;
+}
+
+Trace *trace_free(Trace *trace) {
+    if (trace) {
+        free(trace->events);
+        free(trace);
+    }
+    return NULL;
+}
+
+void trace_add(Trace *trace, const TraceEvent *event) {
+    if (trace->n < trace->n_max)
+        trace->events[trace->n++] = *event;
+    else
+        trace->n_lost++;
+}
+
+void trace_clear(Trace *trace) {
+    trace->n = 0;
+    trace->n_lost = 0;
+}
+
+size_t trace_n(const Trace *trace) {
+    return trace->n;
+}
+
+const TraceEvent *trace_at(const Trace *trace, size_t index) {
+    assert(index < trace->n);
+    return &trace->events[index];
+}
+
+uint64_t trace_n_lost(const Trace *trace) {
+    return trace->n_lost;
+}
+
+/* Microseconds, from the first event on. */
+static void add_event(StrBuf *text, const TraceEvent *event, uint64_t origin_ns) {
+    str_buf_addf(text,
+                 "{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.3f,\"dur\":%.3f,\"args\":{"
+                 "\"rows\":%" PRIu32,
+                 event->name, event->category, (double)(event->start_ns - origin_ns) / 1e3,
+                 (double)(event->end_ns - event->start_ns) / 1e3, event->rows);
+    if (event->layer >= 0)
+        str_buf_addf(text, ",\"layer\":%" PRId32, event->layer);
+    str_buf_add(text, "}}");
+}
+
+static int flush(StrBuf *text, AtomicFile *file, const char *path, ErrText *err) {
+    int r = str_buf_failed(text) ? -ENOMEM : file_write_all(atomic_file_fd(file), text->data, text->len_bytes);
+
+    str_buf_truncate(text, 0);
+    return r ? err_set(err, r, "%s: the trace cannot be written: %s", path, strerror(-r)) : 0;
+}
+
+/**
+ * trace_write() - all events as a JSON object of Chrome's trace event format
+ *
+ * Return: 0 or -errno with a text that names the file; what was there before stays then.
+ */
+int trace_write(const Trace *trace, const char *path, ErrText *err) {
+    _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
+    _cleanup_(str_buf_deinit) StrBuf text = { 0 };
+    int r = atomic_file_new(&file, path, err);
+
+    if (r)
+        return r;
+    str_buf_add(&text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+    for (size_t i = 0; i < trace->n && !r; i++) {
+        add_event(&text, &trace->events[i], trace->events[0].start_ns);
+        str_buf_add(&text, i + 1 < trace->n ? ",\n" : "\n");
+        if (text.len_bytes > PART_BYTES)
+            r = flush(&text, file, path, err);
+    }
+    str_buf_addf(&text, "],\"otherData\":{\"lost\":%" PRIu64 "}}\n", trace->n_lost);
+    if (!r)
+        r = flush(&text, file, path, err);
+    return r ? r : atomic_file_commit(file, err);
+}

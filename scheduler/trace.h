@@ -1,0 +1,37 @@
+/* What ran when: a list of spans of time in memory of a fixed size, written as JSON that Chrome (chrome://tracing) and
+ * Perfetto show. */
+#ifndef COORDGEN_SCHEDULER_TRACE_H
+#define COORDGEN_SCHEDULER_TRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+typedef struct TraceEvent {
+    const char *name;     /* of the operator; outlives the trace */
+    const char *category; /* likewise */
+    uint64_t start_ns, end_ns;
+    int32_t layer; /* -1: none */
+    uint32_t rows;
+} TraceEvent;
+
+typedef struct Trace Trace;
+
+/* Room for n_max events. 0 or -ENOMEM. */
+int trace_new(Trace **tracep, size_t n_max);
+Trace *trace_free(Trace *trace);
+DEFINE_CLEANUP(Trace, trace_free)
+
+/* Thread: one. When there is no room the event is counted and lost. */
+void trace_add(Trace *trace, const TraceEvent *event);
+void trace_clear(Trace *trace);
+size_t trace_n(const Trace *trace);
+const TraceEvent *trace_at(const Trace *trace, size_t index);
+/* How many were lost. */
+uint64_t trace_n_lost(const Trace *trace);
+/* Replaces the file at path. 0 or -errno, with a text that names it. */
+int trace_write(const Trace *trace, const char *path, ErrText *err);
+
+#endif

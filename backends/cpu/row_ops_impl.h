@@ -165,6 +165,33 @@ static void hadamard(float *x, size_t n, size_t block) {
         hadamard_block(x + start, block, factor);
 }
 
+/* Levels of N_LANES values that were scaled: to nearest even, within +-127. */
+LANES_INLINE void store_levels(int8_t *q, Lanes scaled) {
+    const PartF magic = part_of(0x1.8p23f), limit = part_of(127);
+
+    EACH_PART(p) {
+        PartF v = scaled.part[p];
+
+        v = part_select(v < limit, v, limit);
+        v = part_select(v > -limit, v, -limit);
+        *(PartBLoose *)(q + p * LANES_PART) = __builtin_convertvector((PartI)(v + magic) - (PartI)magic, PartB);
+    }
+}
+
+/* The levels of a row; the last ones apart, so that the others are stored where they belong at once. */
+LANES_INLINE void store_row_levels(const float *x, size_t n, size_t n_padded, Lanes factor, int8_t *q) {
+    const size_t whole = n / N_LANES * N_LANES;
+    int8_t rest[N_LANES];
+
+    for (size_t i = 0; i < whole; i += N_LANES)
+        store_levels(q + i, lanes_mul(lanes_load(x + i), factor));
+    if (whole < n) {
+        store_levels(rest, lanes_mul(lanes_load_n(x + whole, n - whole, 0), factor));
+        memcpy(q + whole, rest, n - whole);
+    }
+    memset(q + n, 0, n_padded - n);
+}
+
 /**
  * quantize() - symmetric int8 of one row
  *
@@ -173,8 +200,7 @@ static void hadamard(float *x, size_t n, size_t block) {
  * 127; an infinity counts as the greatest float: what such a row means is lost, but nothing is undefined.
  */
 static float quantize(const float *x, size_t n, size_t n_padded, int8_t *q) {
-    const PartF magic = part_of(0x1.8p23f), limit = part_of(127);
-    Lanes max = lanes_of(0), factor;
+    Lanes max = lanes_of(0);
     float amax;
 
     for (size_t i = 0; i < n; i += N_LANES) {
@@ -190,22 +216,7 @@ static float quantize(const float *x, size_t n, size_t n_padded, int8_t *q) {
         memset(q, 0, n_padded);
         return 0;
     }
-    factor = lanes_of(127.0f / amax);
-    for (size_t i = 0; i < n; i += N_LANES) {
-        Lanes v = lanes_load_n(x + i, n - i, 0);
-        int8_t bytes[N_LANES];
-
-        EACH_PART(p) {
-            PartF scaled = v.part[p] * factor.part[p];
-
-            scaled = part_select(scaled < limit, scaled, limit);
-            scaled = part_select(scaled > -limit, scaled, -limit);
-            *(PartBLoose *)(bytes + p * LANES_PART) =
-                __builtin_convertvector((PartI)(scaled + magic) - (PartI)magic, PartB);
-        }
-        memcpy(q + i, bytes, n - i < N_LANES ? n - i : N_LANES);
-    }
-    memset(q + n, 0, n_padded - n);
+    store_row_levels(x, n, n_padded, lanes_of(127.0f / amax), q);
     return amax / 127.0f;
 }
 
@@ -216,28 +227,17 @@ static float quantize(const float *x, size_t n, size_t n_padded, int8_t *q) {
  * NaN becomes 127 and is no outlier.
  */
 static size_t quantize_static(const float *x, size_t n, size_t n_padded, float scale, int8_t *q) {
-    const PartF magic = part_of(0x1.8p23f), limit = part_of(127);
-    const PartF factor = part_of(1.0f / scale), threshold = part_of(127.0f * scale);
+    const PartF threshold = part_of(127.0f * scale);
     PartI n_outliers = (PartI){ 0 };
     int32_t counts[LANES_PART];
     size_t sum = 0;
 
     for (size_t i = 0; i < n; i += N_LANES) {
         Lanes v = lanes_load_n(x + i, n - i, 0);
-        int8_t bytes[N_LANES];
 
-        EACH_PART(p) {
-            PartF scaled = v.part[p] * factor;
-
-            n_outliers -= (PartI)(part_abs(v.part[p]) > threshold); /* true is -1 */
-            scaled = part_select(scaled < limit, scaled, limit);
-            scaled = part_select(scaled > -limit, scaled, -limit);
-            *(PartBLoose *)(bytes + p * LANES_PART) =
-                __builtin_convertvector((PartI)(scaled + magic) - (PartI)magic, PartB);
-        }
-        memcpy(q + i, bytes, n - i < N_LANES ? n - i : N_LANES);
+        EACH_PART(p) n_outliers -= (PartI)(part_abs(v.part[p]) > threshold); /* true is -1 */
     }
-    memset(q + n, 0, n_padded - n);
+    store_row_levels(x, n, n_padded, lanes_of(1.0f / scale), q);
     memcpy(counts, &n_outliers, sizeof(counts));
     for (size_t i = 0; i < LANES_PART; i++)
         sum += (size_t)counts[i];

@@ -171,8 +171,8 @@ static void attention_range(const AttentionCall *call, size_t row, size_t *begin
     *beginp = call->window && *endp > call->window ? *endp - call->window : 0;
 }
 
-/* Index of the loop: batch of rows * n_kv_heads + KV head. Late rows read most, so theirs come first, and the short ones
- * fill the end. */
+/* Index of the loop: batch of rows * n_kv_heads + KV head. Late rows read most, so theirs come first, and the short
+ * ones fill the end. */
 static void attention_groups(void *arg, size_t begin, size_t end, unsigned int worker) {
     const AttentionLoop *loop = arg;
     const AttentionCall *call = loop->call;

@@ -155,11 +155,11 @@ static __attribute__((noinline, cold, unused)) PartF part_fma_to_odd(PartF a, Pa
 /**
  * part_fma() - a b + c, rounded once, as IEEE 754 has it
  *
- * x86 without instructions for it: the product of two float32 is exact in double, and so only the sum with c is rounded,
- * to double and then to float32. These two are one unless the double lies half-way between two floats (its low 29 bits
- * are 1 and zeros) or the float is subnormal. Then the sum is rounded to odd (what it lacks tells Knuth's TwoSum), after
- * which rounding to float32 is right (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008). With
- * infinities and NaN what it lacks is NaN and counts as nothing.
+ * x86 without instructions for it: the product of two float32 is exact in double, and so only the sum with c is
+ * rounded, to double and then to float32. These two are one unless the double lies half-way between two floats (its low
+ * 29 bits are 1 and zeros) or the float is subnormal. Then the sum is rounded to odd (what it lacks tells Knuth's
+ * TwoSum), after which rounding to float32 is right (Boldo and Melquiond, "Emulation of FMA and correctly rounded
+ * sums", 2008). With infinities and NaN what it lacks is NaN and counts as nothing.
  */
 LANES_INLINE PartF part_fma(PartF a, PartF b, PartF c) {
 #if LANES_PART == 16

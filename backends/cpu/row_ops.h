@@ -1,5 +1,5 @@
-/* Float operators on rows, in one fixed order that every ISA shares: no contraction except in attention, 16 partial sums
- * by index mod 16, added up in one fixed tree. The same source is compiled once for each instruction set
+/* Float operators on rows, in one fixed order that every ISA shares: no contraction except in attention, 16 partial
+ * sums by index mod 16, added up in one fixed tree. The same source is compiled once for each instruction set
  * (row_ops_impl.h). */
 #ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_H
 #define COORDGEN_BACKENDS_CPU_ROW_OPS_H

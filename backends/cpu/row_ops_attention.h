@@ -16,8 +16,8 @@ enum {
     TILE_LANES = LANES_PARTS == 1 ? 4 : 1,
 };
 
-/* Conversion of float16 costs about as much as two products. For few tiles of rows it is done in registers; for more, or
- * where float16 has no instructions, a block is expanded to float32 once. */
+/* Conversion of float16 costs about as much as two products. For few tiles of rows it is done in registers; for more,
+ * or where float16 has no instructions, a block is expanded to float32 once. */
 enum {
     TILES_OF_HALF = 2
 };
@@ -132,9 +132,9 @@ static void tile_all(Tile tile, size_t n_rows, size_t n_lanes, bool is_half) {
 /**
  * part_exp2() - 2^x for x <= 0; what is below -125 counts as -125, NaN too
  *
- * x = n + r, |r| <= 1/2, n by adding 1.5 x 2^23; 2^r = 1 + r p(r), p of degree 4 (least relative error, 9.2e-8), by fused
- * multiply-adds; n is added to the exponent. Not part_exp(): arguments are never positive and results never subnormal,
- * so that this takes a third of its instructions, and there is one for every score.
+ * x = n + r, |r| <= 1/2, n by adding 1.5 x 2^23; 2^r = 1 + r p(r), p of degree 4 (least relative error, 9.2e-8), by
+ * fused multiply-adds; n is added to the exponent. Not part_exp(): arguments are never positive and results never
+ * subnormal, so that this takes a third of its instructions, and there is one for every score.
  */
 LANES_INLINE PartF part_exp2(PartF x) {
     const PartF magic = part_of(0x1.8p23f);
@@ -195,8 +195,8 @@ static const void *expand(const Attending *a, const uint16_t *block, size_t n_va
     return a->expanded;
 }
 
-/* The share of n row-heads, of those of the call, in fetching the block that comes next: reading it from memory is spread
- * over the work on this one. Few tiles, which read float16 themselves, do it as they go. */
+/* The share of n row-heads, of those of the call, in fetching the block that comes next: reading it from memory is
+ * spread over the work on this one. Few tiles, which read float16 themselves, do it as they go. */
 static void fetch_share(const Attending *a, const uint16_t *ahead, size_t first, size_t n) {
     const size_t n_values = KV_BLOCK * a->kv->head_size, end = (first + n) * n_values / a->n, line = 32;
 
@@ -366,10 +366,10 @@ static void add_values_block(const Attending *a, const uint16_t *block, const ui
  * @rows:    n_rows, each with its own range of positions
  * @scratch: attention_scratch_floats(n_rows * n_group, head_size), aligned to 64; anything
  *
- * SPEC of the bits, the same for every build, for one query head of one row with the range [begin, end). All numbers are
- * float32, fma(a, b, c) is a b + c rounded once, exp2 is part_exp2(). Blocks are KV_BLOCK positions, counted from logical
- * position 0; those that hold positions of the range are taken in rising order, and of their positions those inside the
- * range:
+ * SPEC of the bits, the same for every build, for one query head of one row with the range [begin, end). All numbers
+ * are float32, fma(a, b, c) is a b + c rounded once, exp2 is part_exp2(). Blocks are KV_BLOCK positions, counted from
+ * logical position 0; those that hold positions of the range are taken in rising order, and of their positions those
+ * inside the range:
  *   factor = scale x log2(e), log2(e) being 0x1.715476p0, rounded once; q'[d] = q[d] x factor
  *   before the first block: max = -infinity, sum[0..15] = 0, out[d] = 0
  *   score[j] = fma(q'[d], k[j][d], score[j]) for d = 0, 1, ..., beginning at 0
@@ -377,9 +377,9 @@ static void add_values_block(const Attending *a, const uint16_t *block, const ui
  *   weight[j] = exp2(score[j] - max)
  *   sum[i] = sum[i] x shrink, then sum[j mod 16] = sum[j mod 16] + weight[j] for rising j
  *   out[d] = out[d] x shrink, then out[d] = fma(weight[j], v[j][d], out[d]) for rising j
- * and at the end out[d] = out[d] x (1 / s), s being the sums added in the fixed tree (lanes_sum()). An empty range gives
- * zeros. So nothing depends on which rows and heads are taken together, nor on what a block holds outside the range.
- * Keys, values and queries that are not finite give an unspecified result, never undefined behaviour.
+ * and at the end out[d] = out[d] x (1 / s), s being the sums added in the fixed tree (lanes_sum()). An empty range
+ * gives zeros. So nothing depends on which rows and heads are taken together, nor on what a block holds outside the
+ * range. Keys, values and queries that are not finite give an unspecified result, never undefined behaviour.
  */
 static void attention(const KvHead *kv, const AttentionRow *rows, size_t n_rows, size_t n_group, float scale,
                       float *scratch) {

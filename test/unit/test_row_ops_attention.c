@@ -1,5 +1,5 @@
-/* Attention of the row operators: every build against the SPEC of attention() written out with plain loops, bit for bit,
- * and those loops against double. */
+/* Attention of the row operators: every build against the SPEC of attention() written out with plain loops, bit for
+ * bit, and those loops against double. */
 #include "test/unit/row_ops_plain.h"
 
 enum {

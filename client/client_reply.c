@@ -25,6 +25,7 @@ static void generate_fill(CoordgenGenerateResult *result, const Coordgen__V1__Ge
     result->model = or_empty(done->model);
     result->seed = done->seed;
     result->max_tokens = done->max_tokens;
+    result->priority = (CoordgenPriority)done->priority;
     if (done->usage) {
         result->prompt_tokens = done->usage->prompt_tokens;
         result->cached_tokens = done->usage->cached_tokens;
@@ -264,6 +265,17 @@ const char *coordgen_end_reason_name(int reason) {
     };
 
     return reason >= 0 && (size_t)reason < ARRAY_LEN(names) ? names[reason] : "unknown";
+}
+
+const char *coordgen_priority_name(int priority) {
+    static const char *const names[] = {
+        [COORDGEN_PRIORITY_DEFAULT] = "normal",
+        [COORDGEN_PRIORITY_INTERACTIVE] = "interactive",
+        [COORDGEN_PRIORITY_NORMAL] = "normal",
+        [COORDGEN_PRIORITY_BACKGROUND] = "background",
+    };
+
+    return priority >= 0 && (size_t)priority < ARRAY_LEN(names) ? names[priority] : "unknown";
 }
 
 const char *coordgen_model_state_name(int state) {

@@ -209,7 +209,7 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     int r;
 
     coordgen_generate_options_init(&options);
-    r = options_copy(client, &options, sizeof(options), given, sizeof(options));
+    r = options_copy(client, &options, sizeof(options), given, offsetof(CoordgenGenerateOptions, priority));
     if (!r)
         r = messages_fill(client, &room, options.messages, options.n_messages);
     if (r)
@@ -238,6 +238,8 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.want_tokens = options.want_tokens;
     generate.has_ignore_end = options.ignore_end;
     generate.ignore_end = options.ignore_end;
+    generate.has_priority = options.priority != COORDGEN_PRIORITY_DEFAULT;
+    generate.priority = (Coordgen__V1__Priority)options.priority;
     message.op_case = COORDGEN__V1__REQUEST__OP_GENERATE;
     message.generate = &generate;
     return client_start(client, REQUEST_GENERATE, &message, options.timeout_ms, fn, arg, request_idp);

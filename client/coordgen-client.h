@@ -168,6 +168,16 @@ typedef struct CoordgenMessage {
     const char *text;
 } CoordgenMessage;
 
+typedef enum CoordgenPriority {
+    COORDGEN_PRIORITY_DEFAULT = 0,     /* normal */
+    COORDGEN_PRIORITY_INTERACTIVE = 1, /* somebody waits for the first word */
+    COORDGEN_PRIORITY_NORMAL = 2,
+    COORDGEN_PRIORITY_BACKGROUND = 3, /* takes what the others leave */
+} CoordgenPriority;
+
+/* "interactive", "normal", "background". */
+COORDGEN_PUBLIC const char *coordgen_priority_name(int priority);
+
 /* Fill with coordgen_generate_options_init(), then change what you need. Nothing is kept after the call. */
 typedef struct CoordgenGenerateOptions {
     size_t struct_bytes; /* set by the init function: tells the library which fields the caller knows */
@@ -191,6 +201,7 @@ typedef struct CoordgenGenerateOptions {
     bool want_tokens;           /* token ids in the events */
     bool ignore_end;            /* go on past end-of-generation tokens */
     uint64_t seed;
+    CoordgenPriority priority;
 } CoordgenGenerateOptions;
 
 typedef struct CoordgenTokenizeOptions {
@@ -302,6 +313,7 @@ typedef struct CoordgenGenerateResult {
     float min_p;
     float repetition_penalty;
     uint32_t repetition_window;
+    CoordgenPriority priority;
 } CoordgenGenerateResult;
 
 typedef enum CoordgenModelState {

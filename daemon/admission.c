@@ -16,23 +16,33 @@ void admission_init(Admission *admission, Server *server) {
     TAILQ_INIT(&admission->waiting);
 }
 
-static bool has_turn(const Admission *admission) {
-    uint32_t max_active = admission->server->config->max_active;
+static AdmissionPlaces *places_of(Admission *admission, const Request *request) {
+    return request->job.priority == PRIORITY_INTERACTIVE ? &admission->interactive : &admission->others;
+}
 
-    return admission->n_active - admission->n_paused < max_active && admission->n_active < HELD_PER_ACTIVE * max_active;
+/* An interactive request never waits for one of the others to end, nor the other way round. */
+static bool has_place(const Admission *admission, const Request *request) {
+    const Config *config = admission->server->config;
+    const bool interactive = request->job.priority == PRIORITY_INTERACTIVE;
+    const AdmissionPlaces *places = interactive ? &admission->interactive : &admission->others;
+    const uint32_t max_active = interactive ? config->max_active_interactive : config->max_active;
+
+    return places->n_active - places->n_paused < max_active && places->n_active < HELD_PER_ACTIVE * max_active;
 }
 
 static bool can_start(const Admission *admission, const Request *request) {
     if (request->model->stage != MODEL_READY)
         return false;
-    return !request_is_generation(request) || (has_turn(admission) && !request->connection->choked);
+    return !request_is_generation(request) || (has_place(admission, request) && !request->connection->choked);
 }
 
 static void start(Admission *admission, Request *request) {
-    if (request_is_generation(request))
+    if (request_is_generation(request)) {
         admission->n_active++;
-    else
+        places_of(admission, request)->n_active++;
+    } else {
         admission->n_small++;
+    }
     request_submit(request);
 }
 
@@ -40,13 +50,32 @@ static unsigned int n_held_back(const Admission *admission) {
     return admission->n_waiting + admission->n_small;
 }
 
+/* The class that a request counts as by now. */
+static Priority rank_of(const Request *request, uint64_t now_ns) {
+    const uint64_t waited_ns = now_ns > request->received_ns ? now_ns - request->received_ns : 0;
+
+    return request_is_generation(request) ? priority_aged(request->job.priority, waited_ns, request->job.ageing_ns)
+                                          : PRIORITY_NORMAL;
+}
+
+/* Whether another one that waits for a place of the same kind was there before. */
+static bool would_overtake(const Admission *admission, const Request *request) {
+    const bool interactive = request->job.priority == PRIORITY_INTERACTIVE;
+    const Request *other;
+
+    TAILQ_FOREACH(other, &admission->waiting, queue_link)
+    if (request_is_generation(other) && (other->job.priority == PRIORITY_INTERACTIVE) == interactive)
+        return true;
+    return false;
+}
+
 int admission_enter(Admission *admission, Request *request) {
     assert_on_loop(&admission->server->loop);
     if (request->model->stage == MODEL_READY)
         request->model_ready_ns = request->received_ns;
-    /* Nobody may be overtaken; small requests have no queue to wait in but the engine thread's own. */
+    /* Small requests have no queue to wait in but the engine thread's own. */
     if (can_start(admission, request) &&
-        (request_is_generation(request) ? TAILQ_EMPTY(&admission->waiting)
+        (request_is_generation(request) ? !would_overtake(admission, request)
                                         : admission->n_small <= admission->server->config->max_queue)) {
         start(admission, request);
         return 0;
@@ -68,6 +97,7 @@ void admission_leave(Admission *admission, Request *request) {
     } else if (request->state == REQUEST_SUBMITTED && request_is_generation(request)) {
         admission_pause(admission, request, false);
         admission->n_active--;
+        places_of(admission, request)->n_active--;
     } else if (request->state == REQUEST_SUBMITTED) {
         admission->n_small--;
     }
@@ -78,25 +108,47 @@ void admission_pause(Admission *admission, Request *request, bool paused) {
     if (request->is_paused == paused)
         return;
     request->is_paused = paused;
-    admission->n_paused += paused ? 1 : -1u;
+    places_of(admission, request)->n_paused += paused ? 1 : -1u;
+}
+
+/**
+ * admission_next() - who takes the next place
+ *
+ * Of those that can start: the highest class, with what waiting has added to it; of equals the one that came first. So a
+ * background request that has waited for twice the ageing time goes before everything that came later.
+ */
+Request *admission_next(const Admission *admission, uint64_t now_ns) {
+    Request *request, *next = NULL;
+
+    TAILQ_FOREACH(request, &admission->waiting, queue_link)
+    if (request_is_generation(request) && can_start(admission, request) &&
+        (!next || rank_of(request, now_ns) > rank_of(next, now_ns)))
+        next = request;
+    return next;
+}
+
+static void leave_queue(Admission *admission, Request *request) {
+    TAILQ_REMOVE(&admission->waiting, request, queue_link);
+    admission->n_waiting--;
+    start(admission, request);
 }
 
 void admission_pump(Admission *admission) {
+    const uint64_t now_ns = clock_now_ns();
     Request *request, *next;
 
     assert_on_loop(&admission->server->loop);
     for (request = TAILQ_FIRST(&admission->waiting); request; request = next) {
         next = TAILQ_NEXT(request, queue_link);
         if (request->model->stage == MODEL_READY && !request->model_ready_ns)
-            request->model_ready_ns = clock_now_ns();
-        if (can_start(admission, request)) {
-            TAILQ_REMOVE(&admission->waiting, request, queue_link);
-            admission->n_waiting--;
-            start(admission, request);
-        } else if (request->model->stage != MODEL_READY && !model_is_coming(request->model)) {
+            request->model_ready_ns = now_ns;
+        if (!request_is_generation(request) && can_start(admission, request))
+            leave_queue(admission, request);
+        else if (request->model->stage != MODEL_READY && !model_is_coming(request->model))
             request_fail_by_model(request);
-        }
     }
+    while ((request = admission_next(admission, now_ns)))
+        leave_queue(admission, request);
 }
 
 void admission_note_run(Admission *admission, uint64_t run_us) {
@@ -104,15 +156,19 @@ void admission_note_run(Admission *admission, uint64_t run_us) {
 }
 
 uint32_t admission_position(const Admission *admission, const Request *request) {
+    const uint64_t now_ns = clock_now_ns();
+    const Priority rank = rank_of(request, now_ns);
     const Request *other;
     uint32_t position = 1;
+    bool is_earlier = true;
 
     if (request->state != REQUEST_WAITING)
         return 0;
     TAILQ_FOREACH(other, &admission->waiting, queue_link) {
         if (other == request)
-            return position;
-        position++;
+            is_earlier = false;
+        else
+            position += is_earlier ? rank_of(other, now_ns) >= rank : rank_of(other, now_ns) > rank;
     }
     return position;
 }

@@ -1,4 +1,5 @@
-/* The queue in front of the engine thread: first come, first served, with a bounded number of generations at work. */
+/* The queue in front of the engine thread: the highest class first, in a class first come, first served; waiting raises the
+ * class. The generations at work are bounded in number: interactive ones have places of their own. */
 #ifndef COORDGEN_DAEMON_ADMISSION_H
 #define COORDGEN_DAEMON_ADMISSION_H
 
@@ -17,12 +18,17 @@ enum {
     ADMISSION_E_FULL = 1, /* the queue has no room */
 };
 
+typedef struct AdmissionPlaces {
+    unsigned int n_active; /* generations with the engine thread */
+    unsigned int n_paused; /* of them, those whose client reads too slowly */
+} AdmissionPlaces;
+
 typedef struct Admission { /* all loop */
     Server *server;
     RequestList waiting; /* not with the engine thread yet; by queue_link */
     unsigned int n_waiting;
-    unsigned int n_active; /* generations with the engine thread */
-    unsigned int n_paused; /* of them, those whose client reads too slowly */
+    unsigned int n_active;               /* generations with the engine thread */
+    AdmissionPlaces interactive, others; /* which they are */
     unsigned int n_small;  /* other requests with the engine thread */
     uint64_t mean_run_us;  /* of generations, from start to end; moving average */
 } Admission;
@@ -33,8 +39,10 @@ int admission_enter(Admission *admission, Request *request);
 void admission_leave(Admission *admission, Request *request); /* at its end, wherever it is */
 void admission_pause(Admission *admission, Request *request, bool paused);
 void admission_pump(Admission *admission); /* starts what can start, fails what never will */
+/* The generation that starts next, now; NULL: none can. */
+Request *admission_next(const Admission *admission, uint64_t now_ns);
 void admission_note_run(Admission *admission, uint64_t run_us);
-/* Requests before this one that wait, plus one; 0: it is with the engine thread. */
+/* Requests that go before this one, plus one; 0: it is with the engine thread. */
 uint32_t admission_position(const Admission *admission, const Request *request);
 uint32_t admission_retry_ms(const Admission *admission); /* until a place in the queue is likely to be free */
 

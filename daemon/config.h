@@ -27,6 +27,8 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t chunk_tokens;
     uint32_t context_tokens;
     uint32_t max_active;
+    uint32_t max_active_interactive;
+    uint32_t priority_ageing_ms;
     uint32_t max_queue;
     uint32_t max_connections;
     uint32_t max_connections_per_uid;

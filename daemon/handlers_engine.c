@@ -132,6 +132,16 @@ static SamplerOptions sampler_options(const Coordgen__V1__SamplingOptions *sampl
     return options;
 }
 
+static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
+    static const Priority priorities[] = {
+        [COORDGEN__V1__PRIORITY__PRIORITY_INTERACTIVE] = PRIORITY_INTERACTIVE,
+        [COORDGEN__V1__PRIORITY__PRIORITY_NORMAL] = PRIORITY_NORMAL,
+        [COORDGEN__V1__PRIORITY__PRIORITY_BACKGROUND] = PRIORITY_BACKGROUND,
+    };
+
+    return generate->has_priority ? priorities[generate->priority] : PRIORITY_NORMAL;
+}
+
 void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes) {
     const Coordgen__V1__GenerateRequest *generate = (*messagep)->generate;
     const Config *config = connection->server->config;
@@ -151,6 +161,8 @@ void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, s
     job->kind = JOB_GENERATE;
     job->want_tokens = generate->want_tokens;
     job->prompt_max_tokens = config->prompt_max_tokens;
+    job->priority = priority_of(generate);
+    job->ageing_ns = (uint64_t)config->priority_ageing_ms * 1000000;
     job->generation_options = (GenerationOptions){
         .max_tokens = generate->max_tokens,
         .context_tokens = config->context_tokens,

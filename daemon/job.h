@@ -7,6 +7,7 @@
 
 #include "engine/engine.h"
 #include "engine/generation.h"
+#include "scheduler/priority.h"
 
 typedef enum JobKind {
     JOB_GENERATE,
@@ -70,6 +71,8 @@ struct Job {
     GenerationOptions generation_options; /* stops point into the owner's memory */
     uint32_t prompt_max_tokens;           /* 0: no limit but the context */
     bool want_tokens;
+    Priority priority;
+    uint64_t ageing_ns;           /* JOB_GENERATE: of waiting make it count as one class more; above 0 */
     EngineOptions engine_options; /* JOB_LOAD; pool is the engine thread's */
 
     _Atomic bool cancelled; /* loop sets, engine thread reads */

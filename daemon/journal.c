@@ -69,9 +69,10 @@ void journal_request(LogLevel level, const RequestRecord *record) {
     if (level > log_level())
         return;
     snprintf(line, sizeof(line),
-             "request %" PRIu64 ": %s, uid %u, model %.64s: %s, %" PRIu32 " + %" PRIu32 " tokens, first after %" PRIu64
-             " us, %" PRIu64 " us in all",
-             record->serial, record->operation, (unsigned int)record->uid, record->model, record->outcome,
+             "request %" PRIu64 ": %s%s%s, uid %u, model %.64s: %s, %" PRIu32 " + %" PRIu32
+             " tokens, first after %" PRIu64 " us, %" PRIu64 " us in all",
+             record->serial, record->operation, record->priority ? " " : "", record->priority ? record->priority : "",
+             (unsigned int)record->uid, record->model, record->outcome,
              record->n_prompt_tokens, record->n_output_tokens, record->first_token_us, record->total_us);
     if (!to_journal) {
         log_write(level, TOPIC_DAEMON, "%s", line);
@@ -81,5 +82,6 @@ void journal_request(LogLevel level, const RequestRecord *record) {
                           "SYSLOG_IDENTIFIER=coordgend", "COORDGEN_TOPIC=daemon", "COORDGEN_UID=%u",
                           (unsigned int)record->uid, "COORDGEN_REQUEST=%" PRIu64, record->serial, "COORDGEN_MODEL=%s",
                           record->model, "COORDGEN_CODE=%s", record->outcome, "COORDGEN_TTFT_USEC=%" PRIu64,
-                          record->first_token_us, NULL);
+                          record->first_token_us, record->priority ? "COORDGEN_PRIORITY=%s" : NULL, record->priority,
+                          NULL);
 }

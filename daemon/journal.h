@@ -23,6 +23,7 @@ typedef struct RequestRecord {
     const char *operation;
     const char *model;
     const char *outcome; /* "stop", "cancelled", an error code */
+    const char *priority; /* "interactive", ...; NULL: it has none */
     uint32_t n_prompt_tokens;
     uint32_t n_output_tokens;
     uint64_t first_token_us; /* 0: none */

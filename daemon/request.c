@@ -118,6 +118,9 @@ static void record(Request *request, const char *outcome, uint64_t *counter) {
                                         .operation = operation_name(request),
                                         .model = request->model->name,
                                         .outcome = outcome,
+                                        .priority = request_is_generation(request)
+                                                        ? priority_name(request->job.priority)
+                                                        : NULL,
                                         .n_prompt_tokens = request->usage.n_prompt_tokens,
                                         .n_output_tokens = request->usage.n_output_tokens,
                                         .first_token_us = since_us(request->received_ns, request->first_delta_ns),
@@ -355,6 +358,12 @@ static uint32_t effective_max_tokens(const Request *request) {
     return asked && asked < left ? asked : left;
 }
 
+static Coordgen__V1__Priority wire_priority(Priority priority) {
+    return priority > PRIORITY_NORMAL   ? COORDGEN__V1__PRIORITY__PRIORITY_INTERACTIVE
+           : priority < PRIORITY_NORMAL ? COORDGEN__V1__PRIORITY__PRIORITY_BACKGROUND
+                                        : COORDGEN__V1__PRIORITY__PRIORITY_NORMAL;
+}
+
 /* The last message of a generation, and its end. */
 static void finish_generation(Request *request, GenerationEnd end) {
     Coordgen__V1__Response response;
@@ -383,6 +392,8 @@ static void finish_generation(Request *request, GenerationEnd end) {
         done.max_tokens = effective_max_tokens(request);
         done.model = request->model->name;
         done.deltas = request->n_deltas;
+        done.has_priority = true;
+        done.priority = wire_priority(request->job.priority);
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DONE;
         response.generate_done = &done;
         connection_send(request->connection, &response);

@@ -110,6 +110,11 @@ static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
         if (len_bytes > PROTO_STOP_BYTES_MAX)
             return refuse(fault, path, "%zu bytes: at most %d", len_bytes, PROTO_STOP_BYTES_MAX);
     }
+    if (generate->has_priority && (generate->priority < COORDGEN__V1__PRIORITY__PRIORITY_INTERACTIVE ||
+                                   generate->priority > COORDGEN__V1__PRIORITY__PRIORITY_BACKGROUND))
+        return refuse(fault, "generate.priority",
+                      "%d is none of interactive (1), normal (2), background (3): leave it out for normal",
+                      (int)generate->priority);
     return generate->sampling ? proto_check_sampling(generate->sampling, fault) : 0;
 }
 

@@ -133,7 +133,8 @@ void ctl_wait_deinit(CtlWait *wait);
 char *ctl_prompt(Ctl *ctl);
 
 /* ctl_sampling.c */
-bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, const char **stops, size_t n_stops_max);
+bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPriority priority, const char **stops,
+                  size_t n_stops_max);
 void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);
 
 #define CTL_STOPS_MAX 8
@@ -148,7 +149,8 @@ void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);
         { "repetition-penalty", 0, "X", "make tokens of the last text less likely; 1: off (default)" },                \
         { "repetition-window", 0, "N", "how many tokens back that looks; default 64; 0: all" },                        \
         { "seed", 0, "N", "the same seed gives the same text (default: drawn, and told)" },                            \
-        { "stop", 0, "TEXT", "end before this text; up to 8 times" }, {                                                \
+        { "stop", 0, "TEXT", "end before this text; up to 8 times" },                                                  \
+        { "priority", 'p', "CLASS", "interactive (default of chat), normal (of generate) or background" }, {                                                         \
         "timings", 0, NULL, "print timings on standard error, also when that is no terminal"                           \
     }
 

@@ -256,7 +256,7 @@ static int chat_run(Ctl *ctl) {
 
     if (ctl->json)
         return ctl_usage_error(ctl, "chat is for people: use generate with --json");
-    if (!ctl_sampling(ctl, &chat.options, stops, ARRAY_LEN(stops)))
+    if (!ctl_sampling(ctl, &chat.options, COORDGEN_PRIORITY_INTERACTIVE, stops, ARRAY_LEN(stops)))
         return CTL_EXIT_USAGE;
     if (ctl->n_args)
         chat.options.model = ctl->args[0];

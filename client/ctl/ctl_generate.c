@@ -79,7 +79,7 @@ static int generate_run(Ctl *ctl) {
     Stream stream = { .ctl = ctl };
     int r;
 
-    if (!ctl_sampling(ctl, &options, stops, ARRAY_LEN(stops)))
+    if (!ctl_sampling(ctl, &options, COORDGEN_PRIORITY_NORMAL, stops, ARRAY_LEN(stops)))
         return CTL_EXIT_USAGE;
     if (ctl_has(ctl, "raw") && system_text)
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --system has no place in it");

@@ -2,15 +2,33 @@
 
 #include "client/ctl/ctl.h"
 
-/* Options of generate and chat into the library's. stops: room for the texts' addresses, which are argv's. */
-bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, const char **stops, size_t n_stops_max) {
+static bool take_priority(const Ctl *ctl, CoordgenPriority *priorityp) {
+    const char *text = ctl_text(ctl, "priority", NULL);
+
+    if (!text)
+        return true;
+    for (int priority = COORDGEN_PRIORITY_INTERACTIVE; priority <= COORDGEN_PRIORITY_BACKGROUND; priority++)
+        if (!strcmp(text, coordgen_priority_name(priority))) {
+            *priorityp = (CoordgenPriority)priority;
+            return true;
+        }
+    ctl_usage_error(ctl, "--priority=%.32s: one of interactive, normal, background", text);
+    return false;
+}
+
+/* Options of generate and chat into the library's. priority: where none is given; stops: room for the texts' addresses,
+ * which are argv's. */
+bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPriority priority, const char **stops,
+                  size_t n_stops_max) {
     uint64_t max_tokens = 0, top_k = 0, window = 64, seed = 0;
 
     coordgen_generate_options_init(options);
+    options->priority = priority;
     if (!ctl_number(ctl, "max-tokens", UINT32_MAX, &max_tokens) || !ctl_number(ctl, "top-k", UINT32_MAX, &top_k) ||
         !ctl_number(ctl, "repetition-window", UINT32_MAX, &window) || !ctl_number(ctl, "seed", UINT64_MAX, &seed) ||
         !ctl_real(ctl, "temperature", &options->temperature) || !ctl_real(ctl, "top-p", &options->top_p) ||
-        !ctl_real(ctl, "min-p", &options->min_p) || !ctl_real(ctl, "repetition-penalty", &options->repetition_penalty))
+        !ctl_real(ctl, "min-p", &options->min_p) || !ctl_real(ctl, "repetition-penalty", &options->repetition_penalty) ||
+        !take_priority(ctl, &options->priority))
         return false;
     for (size_t i = 0; i < ctl->n_values; i++) {
         if (strcmp(ctl->values[i].option->name, "stop"))

@@ -116,6 +116,22 @@ static void test_proto_check_sampling_ranges(void **state) {
     }
 }
 
+static void test_proto_check_priority(void **state) {
+    Good good;
+
+    good_init(&good);
+    good.generate.priority = COORDGEN__V1__PRIORITY__PRIORITY_UNSPECIFIED; /* not given: not looked at */
+    expect(&good, 0, "");
+    good.generate.has_priority = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.priority");
+    for (int priority = 1; priority <= 3; priority++) {
+        good.generate.priority = (Coordgen__V1__Priority)priority;
+        expect(&good, 0, "");
+    }
+    good.generate.priority = (Coordgen__V1__Priority)4;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.priority");
+}
+
 static void test_proto_check_input(void **state) {
     Good good;
 
@@ -223,6 +239,7 @@ static void test_proto_check_hello_and_version(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_proto_check_envelope),       cmocka_unit_test(test_proto_check_sampling_ranges),
+        cmocka_unit_test(test_proto_check_priority),
         cmocka_unit_test(test_proto_check_input),          cmocka_unit_test(test_proto_check_lengths),
         cmocka_unit_test(test_proto_check_other_requests), cmocka_unit_test(test_proto_check_hello_and_version),
     };

@@ -1,0 +1,18 @@
+#include "scheduler/priority.h"
+
+const char *priority_name(Priority priority) {
+    return priority > PRIORITY_NORMAL ? "interactive" : priority < PRIORITY_NORMAL ? "background" : "normal";
+}
+
+/**
+ * priority_aged() - what waiting makes of a class
+ * @ageing_ns: above 0
+ *
+ * So a background request waits at most two ageing times longer than an interactive one that came at the same moment:
+ * from then on it counts as one, and has come before all that came later.
+ */
+Priority priority_aged(Priority priority, uint64_t waited_ns, uint64_t ageing_ns) {
+    const uint64_t missing = (uint64_t)(PRIORITY_INTERACTIVE - priority), gained = waited_ns / ageing_ns;
+
+    return gained < missing ? (Priority)(priority + (int)gained) : PRIORITY_INTERACTIVE;
+}

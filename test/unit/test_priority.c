@@ -1,0 +1,169 @@
+/* Classes, and what waiting makes of them; the queue that goes by both, with a clock of its own. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "daemon/admission.h"
+#include "daemon/request.h"
+#include "scheduler/priority.h"
+
+#define AGEING_NS UINT64_C(1000)
+
+static void test_priority_ages(void **state) {
+    assert_int_equal(priority_aged(PRIORITY_BACKGROUND, 0, AGEING_NS), PRIORITY_BACKGROUND);
+    assert_int_equal(priority_aged(PRIORITY_BACKGROUND, AGEING_NS - 1, AGEING_NS), PRIORITY_BACKGROUND);
+    assert_int_equal(priority_aged(PRIORITY_BACKGROUND, AGEING_NS, AGEING_NS), PRIORITY_NORMAL);
+    assert_int_equal(priority_aged(PRIORITY_BACKGROUND, 2 * AGEING_NS - 1, AGEING_NS), PRIORITY_NORMAL);
+    assert_int_equal(priority_aged(PRIORITY_BACKGROUND, 2 * AGEING_NS, AGEING_NS), PRIORITY_INTERACTIVE);
+    assert_int_equal(priority_aged(PRIORITY_NORMAL, AGEING_NS, AGEING_NS), PRIORITY_INTERACTIVE);
+    assert_int_equal(priority_aged(PRIORITY_INTERACTIVE, 0, AGEING_NS), PRIORITY_INTERACTIVE);
+    for (int priority = PRIORITY_BACKGROUND; priority <= PRIORITY_INTERACTIVE; priority++)
+        assert_int_equal(priority_aged((Priority)priority, UINT64_MAX, 1), PRIORITY_INTERACTIVE);
+    assert_string_equal(priority_name(PRIORITY_INTERACTIVE), "interactive");
+    assert_string_equal(priority_name(PRIORITY_NORMAL), "normal");
+    assert_string_equal(priority_name(PRIORITY_BACKGROUND), "background");
+}
+
+/* A queue of generations for a model that is ready. */
+typedef struct Queue {
+    Server server;
+    Config config;
+    Model model;
+    Connection connection;
+    Coordgen__V1__Request message;
+    Request requests[8];
+    size_t n;
+} Queue;
+
+static void queue_init(Queue *queue) {
+    *queue = (Queue){
+        .config = { .max_active = 2, .max_active_interactive = 1 },
+        .model = { .stage = MODEL_READY },
+    };
+    queue->server.config = &queue->config;
+    admission_init(&queue->server.admission, &queue->server);
+}
+
+static Request *queue_add(Queue *queue, Priority priority, uint64_t received_ns) {
+    Request *request = &queue->requests[queue->n++];
+
+    *request = (Request){ .server = &queue->server,
+                          .connection = &queue->connection,
+                          .model = &queue->model,
+                          .state = REQUEST_WAITING,
+                          .received_ns = received_ns,
+                          .job = { .kind = JOB_GENERATE, .priority = priority, .ageing_ns = AGEING_NS } };
+    TAILQ_INSERT_TAIL(&queue->server.admission.waiting, request, queue_link);
+    return request;
+}
+
+static void queue_remove(Queue *queue, Request *request) {
+    TAILQ_REMOVE(&queue->server.admission.waiting, request, queue_link);
+}
+
+static void test_admission_goes_by_class_then_arrival(void **state) {
+    Admission *admission;
+    Queue queue;
+    Request *background, *normal, *second, *interactive;
+
+    queue_init(&queue);
+    admission = &queue.server.admission;
+    assert_null(admission_next(admission, 0));
+    background = queue_add(&queue, PRIORITY_BACKGROUND, 0);
+    normal = queue_add(&queue, PRIORITY_NORMAL, 1);
+    second = queue_add(&queue, PRIORITY_NORMAL, 2);
+    interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 3);
+    assert_ptr_equal(admission_next(admission, 4), interactive);
+    queue_remove(&queue, interactive);
+    assert_ptr_equal(admission_next(admission, 4), normal);
+    queue_remove(&queue, normal);
+    assert_ptr_equal(admission_next(admission, 4), second);
+    queue_remove(&queue, second);
+    assert_ptr_equal(admission_next(admission, 4), background);
+}
+
+/* Normal requests that come one after the other hold a background one up for the ageing time and no longer. */
+static void test_admission_waiting_is_bounded(void **state) {
+    Admission *admission;
+    Queue queue;
+    Request *background, *normal;
+
+    queue_init(&queue);
+    admission = &queue.server.admission;
+    background = queue_add(&queue, PRIORITY_BACKGROUND, 0);
+    for (uint64_t now_ns = 0; now_ns < AGEING_NS; now_ns += AGEING_NS / 4) {
+        normal = queue_add(&queue, PRIORITY_NORMAL, now_ns);
+        assert_ptr_equal(admission_next(admission, now_ns), normal);
+        queue_remove(&queue, normal);
+    }
+    normal = queue_add(&queue, PRIORITY_NORMAL, AGEING_NS);
+    assert_ptr_equal(admission_next(admission, AGEING_NS), background);
+    queue_remove(&queue, background);
+    assert_ptr_equal(admission_next(admission, AGEING_NS), normal);
+}
+
+/* Places: an interactive one does not wait for the others to end, nor the others for interactive ones. */
+static void test_admission_has_places_for_interactive(void **state) {
+    Admission *admission;
+    Queue queue;
+    Request *background, *interactive;
+
+    queue_init(&queue);
+    admission = &queue.server.admission;
+    background = queue_add(&queue, PRIORITY_BACKGROUND, 0);
+    interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
+    admission->others.n_active = 2;
+    assert_ptr_equal(admission_next(admission, 0), interactive);
+    /* However long it waits, it takes no place of the interactive ones. */
+    queue_remove(&queue, interactive);
+    assert_null(admission_next(admission, 100 * AGEING_NS));
+    admission->others.n_paused = 1; /* one whose client does not read gives its place away */
+    assert_ptr_equal(admission_next(admission, 0), background);
+    admission->others = (AdmissionPlaces){ 0 };
+    admission->interactive.n_active = 1;
+    interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
+    assert_ptr_equal(admission_next(admission, 0), background);
+    queue_remove(&queue, background);
+    assert_null(admission_next(admission, 0));
+    admission->interactive.n_active = 4; /* paused ones keep their memory: they are bounded too */
+    admission->interactive.n_paused = 4;
+    assert_null(admission_next(admission, 0));
+    admission->interactive.n_active = admission->interactive.n_paused = 3;
+    assert_ptr_equal(admission_next(admission, 0), interactive);
+}
+
+static void test_admission_position_goes_by_class(void **state) {
+    Admission *admission;
+    Queue queue;
+    Request *background, *normal, *interactive;
+    uint64_t now_ns = clock_now_ns();
+
+    queue_init(&queue);
+    admission = &queue.server.admission;
+    background = queue_add(&queue, PRIORITY_BACKGROUND, now_ns);
+    normal = queue_add(&queue, PRIORITY_NORMAL, now_ns);
+    interactive = queue_add(&queue, PRIORITY_INTERACTIVE, now_ns);
+    for (size_t i = 0; i < queue.n; i++)
+        queue.requests[i].job.ageing_ns = UINT64_MAX; /* the clock is the machine's */
+    assert_int_equal(admission_position(admission, interactive), 1);
+    assert_int_equal(admission_position(admission, normal), 2);
+    assert_int_equal(admission_position(admission, background), 3);
+    background->state = REQUEST_SUBMITTED;
+    assert_int_equal(admission_position(admission, background), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_priority_ages),
+        cmocka_unit_test(test_admission_goes_by_class_then_arrival),
+        cmocka_unit_test(test_admission_waiting_is_bounded),
+        cmocka_unit_test(test_admission_has_places_for_interactive),
+        cmocka_unit_test(test_admission_position_goes_by_class),
+    };
+
+    return cmocka_run_group_tests_name("priority", tests, NULL, NULL);
+}

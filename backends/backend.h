@@ -72,8 +72,11 @@ typedef struct AttentionCall {
     float *q;       /* [rows][n_heads * head_size]; replaced by the output */
     const float *k; /* [rows][n_kv_heads * head_size]: appended at `position` */
     const float *v;
-    void *k_cache; /* capacity * n_kv_heads * head_size of the device's KV type, as the device lays them out */
-    void *v_cache;
+    /* The cache: block b holds kv_block_positions positions from b * kv_block_positions on. In every block the keys of
+     * this layer begin at one offset and the values at another, both multiples of 64; each are kv_block_positions *
+     * n_kv_heads * head_size of the device's KV type, as the device lays them out. */
+    void *const *blocks;
+    size_t k_offset_bytes, v_offset_bytes;
     size_t position; /* logical position of the first row; the cache holds the ones before */
     size_t rows;
     size_t n_heads, n_kv_heads, head_size;
@@ -102,8 +105,8 @@ typedef struct BackendOps {
     const char *name;    /* "cpu" */
     const char *kv_type; /* "f16" */
     size_t kv_element_bytes;
-    /* Capacities of caches are multiples of this. Blocks of as many positions lie one after the other, and nothing but
-     * attention() reads what is in them. */
+    /* Positions of a block of the cache. Nothing but attention() reads what is in a block; blocks may be copied whole,
+     * and what is behind the last position that was written is never read. */
     size_t kv_block_positions;
 
     Backend *(*free)(Backend *backend);

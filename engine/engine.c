@@ -80,6 +80,9 @@ static void fill_info(Engine *engine, const GgufFile *file) {
     AccountTable *accounts = engine->accounts;
     GgufString sha256;
 
+    engine->kv_plane_bytes =
+        backend->ops->kv_block_positions * hparams_dim(hparams, DIM_KV) * backend->ops->kv_element_bytes;
+    engine->kv_page_bytes = 2 * (size_t)hparams->n_layers * engine->kv_plane_bytes;
     engine->info = (EngineInfo){
         .name = engine->name,
         .architecture = hparams->arch->name,
@@ -91,8 +94,7 @@ static void fill_info(Engine *engine, const GgufFile *file) {
         .n_context = hparams->n_context,
         .n_parameters = engine->weights->n_parameters,
         .weights_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]),
-        .kv_bytes_per_token =
-            2 * (uint64_t)hparams->n_layers * hparams_dim(hparams, DIM_KV) * backend->ops->kv_element_bytes,
+        .kv_bytes_per_token = engine->kv_page_bytes / backend->ops->kv_block_positions,
         .layer_products = engine->weights->layer_products,
         .head_products = engine->weights->head_products,
         .kv_type = backend->ops->kv_type,
@@ -245,72 +247,4 @@ ShadowCounts engine_shadow_counts(const Engine *engine) {
 
     engine->backend->ops->shadow_counts(engine->backend, &counts);
     return counts;
-}
-
-/* --- sequences ----------------------------------------------------------------------------------------------------- */
-
-/**
- * sequence_new() - an empty timeline with room for capacity_tokens positions
- *
- * Its memory is that of whole blocks of positions of the device.
- *
- * Return: 0, ENGINE_E_CONTEXT (0 or more than the model has), ENGINE_E_MEMORY, -ENOMEM.
- */
-int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err) {
-    const size_t block = engine->backend->ops->kv_block_positions,
-                 kv_capacity = (capacity_tokens + block - 1) / block * block;
-    Sequence *sequence;
-    int r;
-
-    if (!capacity_tokens || capacity_tokens > engine->hparams.n_context)
-        return err_set(err, ENGINE_E_CONTEXT, "%zu positions asked for; the model has 1 to %u", capacity_tokens,
-                       engine->hparams.n_context);
-    r = engine->backend->ops->reserve_positions(engine->backend, capacity_tokens, err);
-    if (r)
-        return r < 0 ? r : ENGINE_E_MEMORY;
-    sequence = calloc(1, sizeof(*sequence));
-    if (!sequence)
-        return err_set(err, -ENOMEM, "out of memory");
-    r = accounted_block_init(&sequence->kv, engine->accounts, ACCOUNT_KV,
-                             kv_capacity * engine->info.kv_bytes_per_token);
-    if (r) {
-        free(sequence);
-        return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for the KV cache of %zu tokens (%" PRIu64 " bytes)",
-                       capacity_tokens, kv_capacity * engine->info.kv_bytes_per_token);
-    }
-    sequence->engine = engine;
-    sequence->capacity_tokens = capacity_tokens;
-    sequence->kv_capacity = kv_capacity;
-    engine->n_sequences++;
-    *sequencep = sequence;
-    return 0;
-}
-
-Sequence *sequence_free(Sequence *sequence) {
-    if (!sequence)
-        return NULL;
-    sequence->engine->n_sequences--;
-    accounted_block_deinit(&sequence->kv);
-    free(sequence);
-    return NULL;
-}
-
-size_t sequence_n_tokens(const Sequence *sequence) {
-    return sequence->n_tokens;
-}
-
-/**
- * sequence_rewind() - forget the positions from n_tokens on
- * @n_tokens: not more than the sequence has
- *
- * What is appended next gets the bits that it would get after the first n_tokens alone: a position's keys and values
- * depend on nothing behind it, and what is stored there is written over.
- */
-void sequence_rewind(Sequence *sequence, size_t n_tokens) {
-    assert(n_tokens <= sequence->n_tokens);
-    sequence->n_tokens = n_tokens;
-}
-
-void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled) {
-    sequence->cancelled = cancelled;
 }

@@ -86,6 +86,8 @@ int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err)
 
 /* A timeline with room for capacity_tokens positions (at most n_context), reserved from the kv account. */
 int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err);
+/* Begins with the first n_tokens positions of another one (not more than it has), and shares their memory. */
+int sequence_fork(Sequence **sequencep, const Sequence *source, size_t n_tokens, size_t capacity_tokens, ErrText *err);
 Sequence *sequence_free(Sequence *sequence);
 DEFINE_CLEANUP(Sequence, sequence_free)
 size_t sequence_n_tokens(const Sequence *sequence);
@@ -106,7 +108,7 @@ typedef struct EngineSpan {
 
 /* Appends the tokens of n_spans (1..ENGINE_SPANS_MAX) sequences and computes them in one pass over the weights. Thread:
  * the one that computes. 0; ENGINE_E_CANCELLED: all of them; ENGINE_E_CONTEXT, ENGINE_E_READ (with a text), -EINVAL (bad
- * token id, bad count): none was appended. */
+ * token id, bad count); after a rewind into positions that a fork shares ENGINE_E_MEMORY: none was appended. */
 int engine_forward_spans(Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err);
 /* The same for one sequence. */
 int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_logit_rows,

@@ -4,6 +4,7 @@
 
 #include "backends/backend.h"
 #include "engine/engine.h"
+#include "engine/kv_page.h"
 #include "engine/layer_ops.h"
 #include "engine/weights.h"
 #include "model/hparams.h"
@@ -20,6 +21,7 @@ struct Engine {
     AccountTable *accounts;
     GgufFile *file;     /* reference device: its weights are read from the map */
     size_t n_sequences; /* alive */
+    size_t kv_plane_bytes, kv_page_bytes; /* keys or values of a layer in a page; all of a page */
 
     uint32_t chunk_tokens;
     AccountedBlock activations; /* the slots and rotary rows below */
@@ -34,12 +36,15 @@ struct Engine {
 struct Sequence {
     Engine *engine;
     size_t n_tokens, capacity_tokens;
-    size_t kv_capacity; /* capacity_tokens in whole blocks of the device */
-    AccountedBlock kv;  /* [layer][K, V][kv_capacity * n_kv_heads * head_size] of the device's KV type */
+    size_t n_pages;  /* of capacity_tokens */
+    KvPage **pages;  /* [n_pages] */
+    void **blocks;   /* [n_pages] their memory, as AttentionCall has it */
     const _Atomic bool *cancelled; /* may be NULL */
 };
 
 /* Carves slots and rotary rows for chunk_tokens rows out of a new block. */
 int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err);
+/* The pages of the next n positions become the sequence's own. 0, ENGINE_E_MEMORY, -ENOMEM. */
+int sequence_make_writable(Sequence *sequence, size_t n, ErrText *err);
 
 #endif

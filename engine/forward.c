@@ -9,12 +9,16 @@
 /* Rows of the head that shared steps compute at once; the weights of the head are read once for them. */
 #define HEAD_ROWS 16
 
-static uint8_t *kv_of(const Sequence *sequence, uint32_t layer, bool values) {
-    const Engine *engine = sequence->engine;
-    size_t plane_bytes =
-        sequence->kv_capacity * hparams_dim(&engine->hparams, DIM_KV) * engine->backend->ops->kv_element_bytes;
+/* Pages that the rows will be written to become their sequences' own. Only a sequence that was rewound into a page that
+ * others read needs memory for that. */
+static int make_writable(const EngineSpan *spans, size_t n_spans, ErrText *err) {
+    for (size_t i = 0; i < n_spans; i++) {
+        int r = sequence_make_writable(spans[i].sequence, spans[i].n, err);
 
-    return (uint8_t *)sequence->kv.data + (2 * (size_t)layer + values) * plane_bytes;
+        if (r)
+            return r;
+    }
+    return 0;
 }
 
 static int check_spans(const Engine *engine, const EngineSpan *spans, size_t n_spans) {
@@ -51,7 +55,9 @@ static size_t begin_rows(Engine *engine, EngineSpan *spans, size_t n_spans) {
         size_t position = span->sequence->n_tokens;
 
         span->is_cancelled = false;
-        engine->spans[i] = (LayerSpan){ .first = first, .rows = span->n, .position = position };
+        engine->spans[i] = (LayerSpan){
+            .first = first, .rows = span->n, .position = position, .blocks = span->sequence->blocks
+        };
         rope_rows_fill(&engine->rope, hparams->n_rot / 2, first, position, span->n);
         if (hparams->window)
             rope_rows_fill(&engine->rope_local, hparams->n_rot / 2, first, position, span->n);
@@ -106,8 +112,8 @@ static int run_layers(Engine *engine, EngineSpan *spans, size_t n_spans, size_t 
         rows.layer = layer;
         rows.rope = hparams_layer_is_local(hparams, layer) ? &engine->rope_local : &engine->rope;
         for (size_t i = 0; i < n_spans; i++) {
-            engine->spans[i].k_cache = kv_of(spans[i].sequence, layer, false);
-            engine->spans[i].v_cache = kv_of(spans[i].sequence, layer, true);
+            engine->spans[i].k_offset_bytes = 2 * layer * engine->kv_plane_bytes;
+            engine->spans[i].v_offset_bytes = (2 * layer + 1) * engine->kv_plane_bytes;
         }
         for (size_t i = 0, n_ran; i < hparams->arch->n_ops; i += n_ran) {
             const ArchOp *ops = &hparams->arch->ops[i];
@@ -205,13 +211,16 @@ static int run_heads(Engine *engine, const EngineSpan *spans, size_t n_spans, Er
  * The weights are read once for all rows. What comes out for a sequence does not depend on the others: every operator
  * works row by row. Keys and values are written past n_tokens, which moves only at the end: a sequence whose part was
  * cancelled stays as it was, and so do all when weights could not be read. Thread: the one that computes.
- * Return: 0, ENGINE_E_CONTEXT, ENGINE_E_CANCELLED; ENGINE_E_READ, with a text that names package and tensor; -EINVAL.
+ * Return: 0, ENGINE_E_CONTEXT, ENGINE_E_CANCELLED; ENGINE_E_READ, with a text that names package and tensor; -EINVAL;
+ * after sequence_rewind() into what others read too: ENGINE_E_MEMORY or -ENOMEM, with a text.
  */
 int engine_forward_spans(Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err) {
     uint64_t start_ns;
     size_t n_rows;
     int r = check_spans(engine, spans, n_spans);
 
+    if (!r)
+        r = make_writable(spans, n_spans, err);
     if (r)
         return r;
     start_ns = trace_begin(engine);

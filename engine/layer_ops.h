@@ -15,9 +15,10 @@ typedef struct RopeRows {
 
 /* Consecutive positions of one sequence among the rows of a call. */
 typedef struct LayerSpan {
-    size_t first, rows;      /* [first, first + rows) of the call's */
-    size_t position;         /* logical position of the first of them */
-    void *k_cache, *v_cache; /* of the layer, as AttentionCall has them */
+    size_t first, rows;                    /* [first, first + rows) of the call's */
+    size_t position;                       /* logical position of the first of them */
+    void *const *blocks;                   /* the cache, as AttentionCall has it */
+    size_t k_offset_bytes, v_offset_bytes; /* of the layer */
 } LayerSpan;
 
 /* Rows of one or more sequences in one layer: only attention tells them apart. */

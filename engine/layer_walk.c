@@ -10,7 +10,8 @@ struct LayerWalk {
     Backend *backend;
     size_t n_windows, window;
     AccountedBlock rows;    /* slots and rotary tables */
-    AccountedBlock kv;      /* K, V of one window in one layer: windows follow each other */
+    AccountedBlock kv;      /* blocks of one window in one layer: keys, values; windows follow each other */
+    void **blocks;          /* [n_blocks] in kv */
     float *slots[_SLOT_N];  /* f32[n_windows * window][dim of the slot] */
     RopeRows rope[2];       /* of global and of sliding-window layers; positions 0 .. window - 1 */
 };
@@ -20,6 +21,7 @@ LayerWalk *layer_walk_free(LayerWalk *walk) {
         return NULL;
     accounted_block_deinit(&walk->rows);
     accounted_block_deinit(&walk->kv);
+    free(walk->blocks);
     free(walk);
     return NULL;
 }
@@ -51,18 +53,23 @@ static size_t max_size(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Keys or values of a window, in whole blocks of the device. */
+static size_t n_blocks(const LayerWalk *walk) {
+    const size_t positions = walk->backend->ops->kv_block_positions;
+
+    return (walk->window + positions - 1) / positions;
+}
+
+/* Keys or values of a block. */
 static size_t plane_bytes(const LayerWalk *walk) {
     const BackendOps *ops = walk->backend->ops;
-    const size_t block = ops->kv_block_positions, capacity = (walk->window + block - 1) / block * block;
 
-    return capacity * hparams_dim(walk->hparams, DIM_KV) * ops->kv_element_bytes;
+    return ops->kv_block_positions * hparams_dim(walk->hparams, DIM_KV) * ops->kv_element_bytes;
 }
 
 static int reserve(LayerWalk *walk, AccountTable *accounts, ErrText *err) {
     const Hparams *hparams = walk->hparams;
     size_t rows_bytes = carve_rows(walk, NULL);
-    size_t kv_bytes = 2 * plane_bytes(walk);
+    size_t kv_bytes = n_blocks(walk) * 2 * plane_bytes(walk);
     BackendShape shape = {
         .rows = walk->n_windows * walk->window,
         .width = max_size(max_size(hparams->n_embd, hparams->n_ff), hparams_dim(hparams, DIM_HEADS)),
@@ -80,6 +87,11 @@ static int reserve(LayerWalk *walk, AccountTable *accounts, ErrText *err) {
         return err_set(err, r < 0 ? r : LAYER_WALK_E_MEMORY, "no memory for the %zu bytes of %zu rows of calibration",
                        rows_bytes + kv_bytes, shape.rows);
     carve_rows(walk, walk->rows.data);
+    walk->blocks = calloc(n_blocks(walk), sizeof(*walk->blocks));
+    if (!walk->blocks)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < n_blocks(walk); i++)
+        walk->blocks[i] = (uint8_t *)walk->kv.data + i * 2 * plane_bytes(walk);
     r = walk->backend->ops->reserve(walk->backend, &shape, err);
     if (!r)
         r = walk->backend->ops->reserve_positions(walk->backend, walk->window, err);
@@ -138,9 +150,7 @@ void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uin
 }
 
 static LayerSpan window_span(const LayerWalk *walk) {
-    return (LayerSpan){
-        .rows = walk->window, .k_cache = walk->kv.data, .v_cache = (uint8_t *)walk->kv.data + plane_bytes(walk)
-    };
+    return (LayerSpan){ .rows = walk->window, .blocks = walk->blocks, .v_offset_bytes = plane_bytes(walk) };
 }
 
 /* The rows [first, first + n) of the walk; attention and rotary positions see one window at a time. */

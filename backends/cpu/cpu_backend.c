@@ -158,9 +158,9 @@ static KvHead kv_head(const AttentionCall *call, size_t index) {
     const size_t block = KV_BLOCK * call->head_size;
 
     return (KvHead){
-        .k = (uint16_t *)call->k_cache + index * block,
-        .v = (uint16_t *)call->v_cache + index * block,
-        .block_stride = call->n_kv_heads * block,
+        .blocks = call->blocks,
+        .k = call->k_offset_bytes / sizeof(uint16_t) + index * block,
+        .v = call->v_offset_bytes / sizeof(uint16_t) + index * block,
         .head_size = call->head_size,
     };
 }

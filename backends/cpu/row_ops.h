@@ -13,14 +13,22 @@ enum {
     KV_BLOCK = 64
 };
 
-/* Keys and values of one KV head, float16: block b, of positions [b * KV_BLOCK, (b + 1) * KV_BLOCK), begins at
- * b * block_stride. In a block keys are [head_size][KV_BLOCK], so that scores of neighbouring positions are lanes, and
- * values [KV_BLOCK][head_size]. */
+/* Keys and values of one KV head, float16: positions [b * KV_BLOCK, (b + 1) * KV_BLOCK) are in block b, wherever that
+ * is. Keys of a block are [head_size][KV_BLOCK], so that scores of neighbouring positions are lanes, and values
+ * [KV_BLOCK][head_size]. */
 typedef struct KvHead {
-    uint16_t *k, *v;
-    size_t block_stride; /* values */
-    size_t head_size;    /* multiple of 16 */
+    void *const *blocks;
+    size_t k, v;      /* where the head's keys and values begin in every block, in float16 values */
+    size_t head_size; /* multiple of 16 */
 } KvHead;
+
+static inline uint16_t *kv_head_keys(const KvHead *kv, size_t block) {
+    return (uint16_t *)kv->blocks[block] + kv->k;
+}
+
+static inline uint16_t *kv_head_values(const KvHead *kv, size_t block) {
+    return (uint16_t *)kv->blocks[block] + kv->v;
+}
 
 /* One query row: the query heads that share a KV head. */
 typedef struct AttentionRow {

@@ -402,7 +402,7 @@ static void attention(const KvHead *kv, const AttentionRow *rows, size_t n_rows,
         lanes_store(a.maxima + i, lanes_of(-INFINITY));
     for (size_t block = begin / KV_BLOCK; block * KV_BLOCK < end; block++) {
         const size_t first = block * KV_BLOCK, n = end - first < KV_BLOCK ? end - first : KV_BLOCK;
-        const uint16_t *keys = kv->k + block * kv->block_stride, *values = kv->v + block * kv->block_stride;
+        const uint16_t *keys = kv_head_keys(kv, block), *values = kv_head_values(kv, block);
         bool is_read = false;
 
         for (size_t r = 0; r < n_rows; r++) {
@@ -419,7 +419,7 @@ static void attention(const KvHead *kv, const AttentionRow *rows, size_t n_rows,
         score_block(&a, keys, values);
         for (size_t i = 0; i < a.n; i += N_LANES)
             softmax_block(&a, i);
-        add_values_block(&a, values, first + KV_BLOCK < end ? keys + kv->block_stride : values, n);
+        add_values_block(&a, values, first + KV_BLOCK < end ? kv_head_keys(kv, block + 1) : values, n);
     }
     for (size_t i = 0; i < a.n; i++) {
         const AttentionRow *row = &rows[i / n_group];
@@ -463,8 +463,8 @@ static void kv_store(const KvHead *kv, size_t position, const float *k, const fl
     const size_t hd = kv->head_size;
 
     for (size_t j = 0, step; j < n; j += step) {
-        const size_t block = (position + j) / KV_BLOCK * kv->block_stride, at = (position + j) % KV_BLOCK;
-        uint16_t *keys = kv->k + block + at;
+        const size_t block = (position + j) / KV_BLOCK, at = (position + j) % KV_BLOCK;
+        uint16_t *keys = kv_head_keys(kv, block) + at, *values = kv_head_values(kv, block) + at * hd;
 
         step = at % N_LANES == 0 && n - j >= N_LANES ? N_LANES : 1;
         for (size_t d = 0; d < hd; d += N_LANES) {
@@ -480,7 +480,7 @@ static void kv_store(const KvHead *kv, size_t position, const float *k, const fl
         }
         for (size_t i = 0; i < step; i++)
             for (size_t d = 0; d < hd; d += N_LANES)
-                lanes_store_f16(kv->v + block + (at + i) * hd + d, lanes_load(v + (j + i) * stride + d));
+                lanes_store_f16(values + i * hd + d, lanes_load(v + (j + i) * stride + d));
     }
 }
 

@@ -2,6 +2,7 @@
 #ifndef COORDGEN_BACKENDS_REFERENCE_FLOAT_LOOPS_H
 #define COORDGEN_BACKENDS_REFERENCE_FLOAT_LOOPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,8 +13,9 @@ typedef struct FloatLoops {
     /* y[r * y_stride + o] = sum over i < k of x[r * x_stride + i] * w[o * w_stride + i], for r < rows and o < n. */
     void (*products)(const float *x, size_t x_stride, size_t rows, const float *w, size_t w_stride, size_t n, size_t k,
                      float *y, size_t y_stride);
-    /* y[i] = sum over j < n, in rising j, of weights[j] * v[j * v_stride + i], for i < width. */
-    void (*mix)(const float *weights, size_t n, const float *v, size_t v_stride, size_t width, float *y);
+    /* y[i] = sum over j < n, in rising j, of weights[j] * v[j * v_stride + i], for i < width; the sum goes on from y[i]
+     * unless it is the first. */
+    void (*mix)(const float *weights, size_t n, const float *v, size_t v_stride, size_t width, bool is_first, float *y);
 } FloatLoops;
 
 /* The best build for these CPU_* bits. */

@@ -125,7 +125,8 @@ static void products(const float *x, size_t x_stride, size_t rows, const float *
     }
 }
 
-static void mix(const float *weights, size_t n, const float *v, size_t v_stride, size_t width, float *y) {
+static void mix(const float *weights, size_t n, const float *v, size_t v_stride, size_t width, bool is_first,
+                float *y) {
     enum {
         AT_ONCE = 4
     };
@@ -134,13 +135,15 @@ static void mix(const float *weights, size_t n, const float *v, size_t v_stride,
     for (; i + AT_ONCE * WIDTH <= width; i += AT_ONCE * WIDTH) {
         Part sums[AT_ONCE] = { 0 };
 
+        if (!is_first)
+            UNROLL for (int p = 0; p < AT_ONCE; p++) sums[p] = *(const LoosePart *)(y + i + p * WIDTH);
         for (size_t j = 0; j < n; j++)
             UNROLL for (int p = 0; p < AT_ONCE; p++) sums[p] +=
                 weights[j] * *(const LoosePart *)(v + j * v_stride + i + p * WIDTH);
         UNROLL for (int p = 0; p < AT_ONCE; p++) * (LoosePart *)(y + i + p * WIDTH) = sums[p];
     }
     for (; i < width; i++) {
-        float sum = 0;
+        float sum = is_first ? 0 : y[i];
 
         for (size_t j = 0; j < n; j++)
             sum += weights[j] * v[j * v_stride + i];

@@ -15,6 +15,7 @@
 #include "quant/ggml_type.h"
 
 #define PANEL 16         /* weight rows that are dequantized at a time: they stay in the second-level cache */
+#define KV_POSITIONS 64  /* of a block of the cache */
 #define VALUES_EACH 4096 /* of a range of an elementwise operator: less is not worth waking a thread for */
 
 struct BackendLinear {
@@ -241,6 +242,19 @@ typedef struct AttentionLoop {
     const AttentionCall *call;
 } AttentionLoop;
 
+/* Keys or values of one position. */
+static float *kv_row(const AttentionCall *call, size_t offset_bytes, size_t position) {
+    return (float *)((uint8_t *)call->blocks[position / KV_POSITIONS] + offset_bytes) +
+           position % KV_POSITIONS * call->n_kv_heads * call->head_size;
+}
+
+/* How many of the n positions from this one on are in its block. */
+static size_t in_block(size_t position, size_t n) {
+    const size_t left = KV_POSITIONS - position % KV_POSITIONS;
+
+    return n < left ? n : left;
+}
+
 /* Index of the loop: row * n_heads + head. */
 static void attention_heads(void *arg, size_t begin, size_t end, unsigned int worker) {
     const AttentionLoop *loop = arg;
@@ -252,11 +266,13 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
     for (size_t index = begin; index < end; index++) {
         size_t last = call->position + index / call->n_heads, head = index % call->n_heads;
         size_t first = call->window && last >= call->window ? last + 1 - call->window : 0, n = last + 1 - first;
-        const float *k = (const float *)call->k_cache + first * stride + head / group * hd;
-        const float *v = (const float *)call->v_cache + first * stride + head / group * hd;
         float *q = call->q + index * hd, max = -INFINITY, sum = 0;
 
-        loops->products(q, hd, 1, k, stride, n, hd, scores, n);
+        for (size_t at = first, step; at <= last; at += step) {
+            step = in_block(at, last + 1 - at);
+            loops->products(q, hd, 1, kv_row(call, call->k_offset_bytes, at) + head / group * hd, stride, step, hd,
+                            scores + (at - first), step);
+        }
         for (size_t j = 0; j < n; j++) {
             scores[j] *= call->scale;
             max = scores[j] > max ? scores[j] : max;
@@ -267,17 +283,26 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
         }
         for (size_t j = 0; j < n; j++)
             scores[j] /= sum;
-        loops->mix(scores, n, v, stride, hd, q);
+        for (size_t at = first, step; at <= last; at += step) {
+            step = in_block(at, last + 1 - at);
+            loops->mix(scores + (at - first), step, kv_row(call, call->v_offset_bytes, at) + head / group * hd, stride,
+                       hd, at == first, q);
+        }
     }
 }
 
 static void reference_attention(Backend *backend, const AttentionCall *call) {
     AttentionLoop loop = { .reference = reference(backend), .call = call };
-    size_t width = call->n_kv_heads * call->head_size, n_values = call->rows * width;
+    const size_t width = call->n_kv_heads * call->head_size;
 
     assert(call->position + call->rows <= loop.reference->n_positions);
-    memcpy((float *)call->k_cache + call->position * width, call->k, n_values * sizeof(float));
-    memcpy((float *)call->v_cache + call->position * width, call->v, n_values * sizeof(float));
+    for (size_t r = 0, step; r < call->rows; r += step) {
+        step = in_block(call->position + r, call->rows - r);
+        memcpy(kv_row(call, call->k_offset_bytes, call->position + r), call->k + r * width,
+               step * width * sizeof(float));
+        memcpy(kv_row(call, call->v_offset_bytes, call->position + r), call->v + r * width,
+               step * width * sizeof(float));
+    }
     worker_pool_run(backend->pool, attention_heads, &loop, call->rows * call->n_heads, 1);
 }
 
@@ -317,7 +342,7 @@ static const BackendOps reference_ops = {
     .name = "reference",
     .kv_type = "f32",
     .kv_element_bytes = sizeof(float),
-    .kv_block_positions = 1,
+    .kv_block_positions = KV_POSITIONS,
     .free = reference_free,
     .kernel = reference_kernel,
     .reserve = reference_reserve,

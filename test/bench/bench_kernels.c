@@ -159,18 +159,23 @@ typedef struct AttentionShape {
     size_t n_kv, n_group, head_size;
 } AttentionShape;
 
+#define BLOCKS_MAX 128
+
 /* All heads of one layer, in the batches of rows that the cpu device makes; ns. */
 static uint64_t attention_ns(const RowOps *ops, const AttentionShape *shape, const AttentionCase *c, uint16_t *cache,
                              float *q, float *out, float *scratch) {
     const size_t block = KV_BLOCK * shape->head_size, n_blocks = (c->position + c->n_rows + KV_BLOCK - 1) / KV_BLOCK,
                  n_q = shape->n_group * shape->head_size, batch = ATTENTION_ROW_HEADS / shape->n_group;
-    const uint64_t start = machine_ns();
+    void *blocks[BLOCKS_MAX];
+    uint64_t start;
 
+    for (size_t i = 0; i < n_blocks; i++)
+        blocks[i] = cache + i * 2 * shape->n_kv * block;
+    start = machine_ns();
     for (size_t first = 0, n; first < c->n_rows; first += n) {
         n = c->n_rows - first < batch ? c->n_rows - first : batch;
         for (size_t head = 0; head < shape->n_kv; head++) {
-            const KvHead kv = { cache + head * block, cache + (n_blocks * shape->n_kv + head) * block,
-                                shape->n_kv * block, shape->head_size };
+            const KvHead kv = { blocks, head * block, (shape->n_kv + head) * block, shape->head_size };
             AttentionRow rows[ATTENTION_ROW_HEADS];
 
             for (size_t r = 0; r < n; r++) {

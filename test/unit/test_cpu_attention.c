@@ -23,11 +23,12 @@ static void run(const Case *c, const Rows *rows, bool is_reference, uint32_t fea
                                  .n_kv_heads = c->n_kv_heads,
                                  .head_size = c->head_size };
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
-    _cleanup_(freep) void *k_cache = NULL, *v_cache = NULL;
+    _cleanup_(freep) uint8_t *cache = NULL;
+    _cleanup_(freep) void **blocks = NULL;
     AccountTable accounts;
     Backend *backend;
     ErrText err = { 0 };
-    size_t block, bytes;
+    size_t block, n_blocks, plane_bytes;
 
     account_table_init(&accounts);
     assert_int_equal(worker_pool_new(&pool, n_threads), 0);
@@ -36,20 +37,23 @@ static void run(const Case *c, const Rows *rows, bool is_reference, uint32_t fea
     assert_int_equal(backend->ops->reserve(backend, &shape, &err), 0);
     assert_int_equal(backend->ops->reserve_positions(backend, c->n_positions, &err), 0);
     block = backend->ops->kv_block_positions;
-    bytes = (c->n_positions + block - 1) / block * block * kv_width * backend->ops->kv_element_bytes;
-    k_cache = malloc(bytes);
-    v_cache = malloc(bytes);
-    assert_true(k_cache && v_cache);
-    memset(k_cache, 0xff, bytes); /* NaN: what is not written yet is not read */
-    memset(v_cache, 0xff, bytes);
+    n_blocks = (c->n_positions + block - 1) / block;
+    plane_bytes = block * kv_width * backend->ops->kv_element_bytes;
+    cache = malloc(n_blocks * 3 * plane_bytes);
+    blocks = calloc(n_blocks, sizeof(*blocks));
+    assert_true(cache && blocks);
+    memset(cache, 0xff, n_blocks * 3 * plane_bytes); /* NaN: what is not written yet is not read */
+    for (size_t i = 0; i < n_blocks; i++) /* the last one first: where they lie does not matter */
+        blocks[i] = cache + (n_blocks - 1 - i) * 3 * plane_bytes;
     memcpy(out, rows->q, c->n_positions * q_width * sizeof(*out));
     for (size_t first = 0; first < c->n_positions; first += step)
         backend->ops->attention(backend,
                                 &(AttentionCall){ .q = out + first * q_width,
                                                   .k = rows->k + first * kv_width,
                                                   .v = rows->v + first * kv_width,
-                                                  .k_cache = k_cache,
-                                                  .v_cache = v_cache,
+                                                  .blocks = blocks,
+                                                  .k_offset_bytes = plane_bytes,
+                                                  .v_offset_bytes = 2 * plane_bytes,
                                                   .position = first,
                                                   .rows = c->n_positions - first < step ? c->n_positions - first : step,
                                                   .n_heads = c->n_heads,

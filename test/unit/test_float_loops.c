@@ -104,7 +104,12 @@ static void test_float_loops_mix(void **state) {
     for (size_t l = 0; l < ARRAY_LEN(widths); l++)
         for (size_t n = 1; n <= N; n += 4) {
             y[widths[l]] = -777;
-            loops->mix(weights, n, v, K_MAX + GAP, widths[l], y);
+            if (n > 5) { /* in two parts */
+                loops->mix(weights, 5, v, K_MAX + GAP, widths[l], true, y);
+                loops->mix(weights + 5, n - 5, v + 5 * (K_MAX + GAP), K_MAX + GAP, widths[l], false, y);
+            } else {
+                loops->mix(weights, n, v, K_MAX + GAP, widths[l], true, y);
+            }
             for (size_t i = 0; i < widths[l]; i++) {
                 float expected = 0;
 

@@ -21,11 +21,11 @@ static float plain_exp2(float x) {
 }
 
 static float key_at(const KvHead *kv, size_t j, size_t d) {
-    return f16_to_f32(kv->k[j / KV_BLOCK * kv->block_stride + d * KV_BLOCK + j % KV_BLOCK]);
+    return f16_to_f32(kv_head_keys(kv, j / KV_BLOCK)[d * KV_BLOCK + j % KV_BLOCK]);
 }
 
 static float value_at(const KvHead *kv, size_t j, size_t d) {
-    return f16_to_f32(kv->v[j / KV_BLOCK * kv->block_stride + j % KV_BLOCK * kv->head_size + d]);
+    return f16_to_f32(kv_head_values(kv, j / KV_BLOCK)[j % KV_BLOCK * kv->head_size + d]);
 }
 
 static void plain_attention(const KvHead *kv, const AttentionRow *row, size_t n_group, float scale, float *out) {
@@ -111,13 +111,14 @@ typedef struct Fixture {
     size_t n_group, n_rows;
     float scale;
     AttentionRow rows[ROWS_MAX];
-    uint16_t *k, *v;
+    uint16_t *cache;
+    void **blocks;
     float *q, *out, *expected, *scratch;
 } Fixture;
 
 static void fixture_deinit(Fixture *fixture) {
-    free(fixture->k);
-    free(fixture->v);
+    free(fixture->cache);
+    free(fixture->blocks);
     free(fixture->q);
     free(fixture->out);
     free(fixture->expected);
@@ -126,7 +127,7 @@ static void fixture_deinit(Fixture *fixture) {
 
 /* Rows of ranges [n_rows][2]. What no row reads, beside the head and around the ranges, is NaN. */
 static void fixture_init(Fixture *fixture, size_t head_size, size_t n_group, size_t n_rows, const size_t (*ranges)[2]) {
-    const size_t block = head_size * KV_BLOCK, stride = 2 * block, n_q = n_group * head_size;
+    const size_t block = head_size * KV_BLOCK, stride = 4 * block, n_q = n_group * head_size;
     size_t begin = SIZE_MAX, end = 0, n_blocks;
 
     for (size_t r = 0; r < n_rows; r++) {
@@ -138,25 +139,25 @@ static void fixture_init(Fixture *fixture, size_t head_size, size_t n_group, siz
         .n_group = n_group,
         .n_rows = n_rows,
         .scale = head_size > 256 ? 0.02f : 0.1f,
-        .k = malloc(n_blocks * stride * sizeof(uint16_t)),
-        .v = malloc(n_blocks * stride * sizeof(uint16_t)),
+        .cache = malloc(n_blocks * stride * sizeof(uint16_t)),
+        .blocks = calloc(n_blocks, sizeof(void *)),
         .q = malloc(n_rows * n_q * sizeof(float)),
         .out = malloc((n_rows * n_q + 1) * sizeof(float)),
         .expected = malloc(n_rows * n_q * sizeof(float)),
         .scratch = aligned_alloc(64, (attention_scratch_floats(n_rows * n_group, head_size) + SCRATCH_GUARD + 15) / 16 *
                                          16 * sizeof(float)),
     };
-    assert_true(fixture->k && fixture->v && fixture->q && fixture->out && fixture->expected && fixture->scratch);
+    assert_true(fixture->cache && fixture->blocks && fixture->q && fixture->out && fixture->expected && fixture->scratch);
     assert_true(n_rows <= ROWS_MAX);
-    fixture->kv = (KvHead){ fixture->k + block, fixture->v + block, stride, head_size };
+    fixture->kv = (KvHead){ fixture->blocks, block, 3 * block, head_size };
     for (size_t i = 0; i < n_blocks * stride; i++)
-        fixture->k[i] = fixture->v[i] = 0x7e00;
+        fixture->cache[i] = 0x7e00;
+    for (size_t i = 0; i < n_blocks; i++) /* where blocks lie does not matter */
+        fixture->blocks[i] = fixture->cache + (i % 2 ? i : n_blocks - 1 - (n_blocks - 1) % 2 - i) * stride;
     for (size_t j = begin; j < end; j++)
         for (size_t d = 0; d < head_size; d++) {
-            const size_t at = block + j / KV_BLOCK * stride;
-
-            fixture->k[at + d * KV_BLOCK + j % KV_BLOCK] = f32_to_f16(draw_float(2));
-            fixture->v[at + j % KV_BLOCK * head_size + d] = f32_to_f16(draw_float(3));
+            kv_head_keys(&fixture->kv, j / KV_BLOCK)[d * KV_BLOCK + j % KV_BLOCK] = f32_to_f16(draw_float(2));
+            kv_head_values(&fixture->kv, j / KV_BLOCK)[j % KV_BLOCK * head_size + d] = f32_to_f16(draw_float(3));
         }
     fill(fixture->q, n_rows * n_q, 2);
     for (size_t r = 0; r < n_rows; r++) {
@@ -273,12 +274,13 @@ static void test_row_ops_attention_f16_values(void **state) {
         HEAD = 1024,
         ROWS = 8
     };
-    _cleanup_(freep) uint16_t *k = calloc(KV_BLOCK * HEAD, sizeof(*k)), *v = calloc(KV_BLOCK * HEAD, sizeof(*v));
+    _cleanup_(freep) uint16_t *block = calloc(2 * KV_BLOCK * HEAD, sizeof(*block));
     _cleanup_(freep) float *scratch = aligned_alloc(64, attention_scratch_floats(ROWS, HEAD) * sizeof(*scratch));
-    const KvHead kv = { k, v, KV_BLOCK * HEAD, HEAD };
+    const KvHead kv = { (void *[]){ block }, 0, KV_BLOCK * HEAD, HEAD };
+    uint16_t *v = block + KV_BLOCK * HEAD;
     static float q[HEAD], out[ROWS * HEAD];
 
-    assert_true(k && v && scratch);
+    assert_true(block && scratch);
     EACH_BUILD(ops)
     for (uint32_t first = 0; first < 65536; first += HEAD)
         for (size_t n_rows = 1; n_rows <= ROWS; n_rows += ROWS - 1) {
@@ -327,7 +329,9 @@ static void test_row_ops_attention_hostile(void **state) {
     fixture_init(&fixture, 64, 2, ARRAY_LEN(ranges), ranges);
     EACH_BUILD(ops)
     for (size_t i = 0; i < 3 * ARRAY_LEN(halves); i++) {
-        uint16_t *half = i % 3 == 0 ? &fixture.kv.k[5 * KV_BLOCK + 40] : &fixture.kv.v[40 * 64 + 5], kept = *half;
+        uint16_t *half = i % 3 == 0 ? &kv_head_keys(&fixture.kv, 0)[5 * KV_BLOCK + 40]
+                                   : &kv_head_values(&fixture.kv, 0)[40 * 64 + 5],
+                 kept = *half;
         const float kept_q = fixture.q[n_q * 3 + 7];
 
         if (i % 3 == 2)
@@ -353,29 +357,27 @@ static void test_row_ops_kv_store(void **state) {
         BLOCK = HEAD * KV_BLOCK,
         STRIDE = 2 * HEAD + 1
     };
-    static uint16_t k[6 * BLOCK], v[6 * BLOCK], expected_k[6 * BLOCK], expected_v[6 * BLOCK];
+    static uint16_t cache[3][4 * BLOCK], expected[3][4 * BLOCK];
     static float x[POSITIONS * STRIDE], y[POSITIONS * STRIDE];
-    const KvHead kv = { k + BLOCK, v + BLOCK, 2 * BLOCK, HEAD };
+    const KvHead kv = { (void *[]){ cache[1], cache[2], cache[0] }, BLOCK, 3 * BLOCK, HEAD };
 
     fill(x, ARRAY_LEN(x), 3);
     fill(y, ARRAY_LEN(y), 1e5f); /* some past 65504 */
     EACH_BUILD(ops)
     for (size_t first = 0; first < POSITIONS; first += first < 20 ? 1 : 13)
         for (size_t n = 0; first + n <= POSITIONS; n += n < 18 ? 1 : 31) {
-            memset(k, 0x55, sizeof(k));
-            memset(v, 0x55, sizeof(v));
-            memset(expected_k, 0x55, sizeof(k));
-            memset(expected_v, 0x55, sizeof(v));
+            memset(cache, 0x55, sizeof(cache));
+            memset(expected, 0x55, sizeof(expected));
             for (size_t j = 0; j < n; j++)
                 for (size_t d = 0; d < HEAD; d++) {
-                    const size_t block = BLOCK + (first + j) / KV_BLOCK * 2 * BLOCK, at = (first + j) % KV_BLOCK;
+                    const size_t at = (first + j) % KV_BLOCK;
+                    uint16_t *block = expected[((first + j) / KV_BLOCK + 1) % 3];
 
-                    ops->to_f16(&x[j * STRIDE + d], 1, &expected_k[block + d * KV_BLOCK + at]);
-                    ops->to_f16(&y[j * STRIDE + d], 1, &expected_v[block + at * HEAD + d]);
+                    ops->to_f16(&x[j * STRIDE + d], 1, &block[BLOCK + d * KV_BLOCK + at]);
+                    ops->to_f16(&y[j * STRIDE + d], 1, &block[3 * BLOCK + at * HEAD + d]);
                 }
             ops->kv_store(&kv, first, x, y, STRIDE, n);
-            assert_memory_equal(k, expected_k, sizeof(k));
-            assert_memory_equal(v, expected_v, sizeof(v));
+            assert_memory_equal(cache, expected, sizeof(cache));
         }
 }
 

@@ -1,0 +1,45 @@
+#include "engine/kv_page.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/err.h"
+
+/* From here on a page asks for huge pages: maps of one kind lie beside each other and become one, so that those of a
+ * sequence share huge pages even where each alone is smaller than one. */
+#define HUGE_FROM_BYTES ((size_t)256 << 10)
+
+/**
+ * kv_page_new() - memory for a block of positions, on the account kv
+ *
+ * It goes back to the system when the last user lets go.
+ */
+int kv_page_new(KvPage **pagep, AccountTable *accounts, size_t len_bytes) {
+    KvPage *page = calloc(1, sizeof(*page));
+    int r;
+
+    if (!page)
+        return err_raise(-ENOMEM);
+    r = accounted_block_init(&page->memory, accounts, ACCOUNT_KV, len_bytes);
+    if (r) {
+        free(page);
+        return r;
+    }
+    if (len_bytes >= HUGE_FROM_BYTES)
+        (void)madvise(page->memory.data, page->memory.len_bytes, MADV_HUGEPAGE);
+    page->n_users = 1;
+    *pagep = page;
+    return 0;
+}
+
+void kv_page_use(KvPage *page) {
+    page->n_users++;
+}
+
+void kv_page_unuse(KvPage *page) {
+    if (--page->n_users)
+        return;
+    accounted_block_deinit(&page->memory);
+    free(page);
+}

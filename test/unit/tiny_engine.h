@@ -1,0 +1,24 @@
+/* An engine on a small model of random weights, on either device. */
+#ifndef COORDGEN_TEST_UNIT_TINY_ENGINE_H
+#define COORDGEN_TEST_UNIT_TINY_ENGINE_H
+
+#include "engine/engine.h"
+#include "test/unit/import_fixture.h"
+
+enum {
+    TINY_VOCAB = 40,
+    TINY_CONTEXT = 512,
+};
+
+typedef struct TinyEngine {
+    ImportFixture *files;
+    AccountTable accounts;
+    WorkerPool *pool;
+    Engine *engine;
+} TinyEngine;
+
+void tiny_engine_open(TinyEngine *tiny, EngineDevice device, uint32_t chunk_tokens);
+/* Nothing may be left on any account. */
+void tiny_engine_close(TinyEngine *tiny);
+
+#endif

@@ -97,6 +97,7 @@ static bool status_fill(CoordgenReply *reply, const Coordgen__V1__StatusReply *s
         .requests_failed = status->requests_failed,
         .prompt_tokens = status->prompt_tokens,
         .output_tokens = status->output_tokens,
+        .preemptions = status->preemptions,
     };
     reply->memory = calloc(status->n_memory ? status->n_memory : 1, sizeof(*reply->memory));
     if (!reply->memory)

@@ -369,6 +369,7 @@ typedef struct CoordgenStatus {
     uint64_t requests_failed;
     uint64_t prompt_tokens;
     uint64_t output_tokens;
+    uint64_t preemptions; /* steps that have made way for an interactive request */
 } CoordgenStatus;
 
 /* Each returns what the reply holds, or NULL / 0 when it is of another kind. All live as long as the reply. */

@@ -1,4 +1,5 @@
-/* The one thread that computes. Generations take turns, one step each; small jobs are served between steps. */
+/* The one thread that computes. Generations share steps, by class; a step of lower classes makes way for an interactive
+ * job at its next operator and goes on later. Small jobs are served between steps. */
 #ifndef COORDGEN_DAEMON_ENGINE_THREAD_H
 #define COORDGEN_DAEMON_ENGINE_THREAD_H
 
@@ -16,6 +17,9 @@ DEFINE_CLEANUP(EngineThread, engine_thread_free)
 void engine_thread_submit(EngineThread *thread, Job *job);
 void engine_thread_cancel(EngineThread *thread, Job *job);
 void engine_thread_pause(EngineThread *thread, Job *job, bool paused);
+
+/* Steps that have made way since the start. Any thread. */
+uint64_t engine_thread_n_preempted(const EngineThread *thread);
 
 /* For the watchdog. Any thread. */
 typedef struct EngineThreadPulse {

@@ -41,6 +41,8 @@ static void fill_counters(const Server *server, Coordgen__V1__StatusReply *reply
     reply->output_tokens = server->n_output_tokens;
     reply->threads = server->n_threads;
     reply->draining = server->draining;
+    reply->has_preemptions = true;
+    reply->preemptions = engine_thread_n_preempted(server->engine_thread);
 }
 
 /* The level that is in effect: "best" stands for the highest one that the machine has. */

@@ -22,3 +22,17 @@ void job_news_deinit(JobNews *news) {
     free(news->marks);
     *news = (JobNews){ 0 };
 }
+
+/* Prompt text to tokens. Return: 0, JOB_E_*, -errno. */
+int job_encode(const Job *job, TokenList *list, ErrText *err) {
+    const Tokenizer *tokenizer = engine_tokenizer(job->engine);
+    int r;
+
+    if (job->n_messages) {
+        r = chat_template_encode(engine_chat_template(job->engine), tokenizer, job->messages, job->n_messages, list,
+                                 err);
+        return r == CHAT_E_ROLE ? JOB_E_ROLE : r == CHAT_E_NO_TEMPLATE ? JOB_E_NO_TEMPLATE : r > 0 ? JOB_E_TOO_LONG : r;
+    }
+    r = tokenizer_encode(tokenizer, job->text, job->text_bytes, job->tokenize_flags, list, err);
+    return r > 0 ? JOB_E_TOO_LONG : r;
+}

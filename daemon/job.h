@@ -72,12 +72,13 @@ struct Job {
     uint32_t prompt_max_tokens;           /* 0: no limit but the context */
     bool want_tokens;
     Priority priority;
-    uint64_t ageing_ns;           /* JOB_GENERATE: of waiting make it count as one class more; above 0 */
+    uint64_t ageing_ns;           /* JOB_GENERATE: of waiting make it count as one class more */
     EngineOptions engine_options; /* JOB_LOAD; pool is the engine thread's */
 
     _Atomic bool cancelled; /* loop sets, engine thread reads */
     _Atomic bool paused;    /* loop sets and clears: the client reads too slowly, no step is computed */
 
+    uint64_t waits_since_ns; /* engine thread: since when it has had no rows in a step */
     Generation *running;   /* engine thread; loop under the outbox's lock, to cancel it */
     TAILQ_ENTRY(Job) link; /* inbox: its lock; active list: engine thread */
 
@@ -90,6 +91,8 @@ struct Job {
 TAILQ_HEAD(JobList, Job);
 typedef struct JobList JobList;
 
+/* Engine thread: the prompt's or the text's tokens. 0, JOB_E_*, -errno. */
+int job_encode(const Job *job, TokenList *list, ErrText *err);
 /* Adds a mark after what text and tokens hold now. 0 or -ENOMEM. */
 int job_news_mark(JobNews *news);
 void job_news_deinit(JobNews *news); /* not the engine */

@@ -202,6 +202,7 @@ static void submit_load(Model *model) {
     model->job->kind = JOB_LOAD;
     model->job->owner = model;
     model->job->engine_options = (EngineOptions){
+        .preemption = model->registry->config->preemption,
         .path = model->package_path,
         .device = (EngineDevice)config->device,
         .isa = (Isa)config->isa,

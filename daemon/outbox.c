@@ -60,6 +60,32 @@ void outbox_post_locked(Outbox *outbox, Job *job) {
         (void)!write(outbox->fd, &one, sizeof(one));
 }
 
+/* The last touch of a job by the engine thread: from here on it is the loop's. */
+void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, const ErrText *err) {
+    Generation *generation;
+
+    outbox_lock(outbox);
+    generation = steal(&job->running);
+    outbox_unlock(outbox);
+    /* Memory first: a client that has read the end finds its pages free. */
+    if (generation) {
+        GenerationUsage usage = *generation_usage(generation);
+
+        generation_free(generation);
+        outbox_lock(outbox);
+        job->news.usage = usage;
+        outbox_unlock(outbox);
+    }
+    outbox_lock(outbox);
+    job->news.end = end;
+    job->news.result = result;
+    if (err)
+        job->news.err = *err;
+    job->news.done = true;
+    outbox_post_locked(outbox, job);
+    outbox_unlock(outbox);
+}
+
 void outbox_quiet(Outbox *outbox) {
     uint64_t count;
 

@@ -15,6 +15,8 @@ void outbox_lock(Outbox *outbox);
 void outbox_unlock(Outbox *outbox);
 /* Engine thread, locked: the job's news have changed. */
 void outbox_post_locked(Outbox *outbox, Job *job);
+/* Engine thread: the job's end. Its generation is freed first; the loop owns the job from here on. */
+void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, const ErrText *err);
 /* Loop: call once when the fd is readable, before taking. */
 void outbox_quiet(Outbox *outbox);
 /* Loop: the next job with news, which move to the caller; NULL when there is none. */

@@ -18,13 +18,13 @@ static void *carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes) {
     return block ? block + at_bytes : NULL;
 }
 
-static size_t carve_rows(Engine *engine, uint8_t *block, size_t rows) {
-    RopeRows *const ropes[] = { &engine->rope, &engine->rope_local };
-    size_t at_bytes = 0, half = engine->hparams.n_rot / 2;
+static size_t carve_rows(EngineStep *step, const Hparams *hparams, uint8_t *block, size_t rows) {
+    RopeRows *const ropes[] = { &step->rope, &step->rope_local };
+    size_t at_bytes = 0, half = hparams->n_rot / 2;
 
     for (size_t slot = 0; slot < _SLOT_N; slot++)
-        engine->slots[slot] =
-            carve(block, &at_bytes, rows * hparams_dim(&engine->hparams, slot_dim((Slot)slot)) * sizeof(float));
+        step->slots[slot] =
+            carve(block, &at_bytes, rows * hparams_dim(hparams, slot_dim((Slot)slot)) * sizeof(float));
     for (size_t i = 0; i < ARRAY_LEN(ropes); i++) {
         ropes[i]->freqs = carve(block, &at_bytes, half * sizeof(double));
         ropes[i]->cos = carve(block, &at_bytes, rows * half * sizeof(float));
@@ -35,6 +35,23 @@ static size_t carve_rows(Engine *engine, uint8_t *block, size_t rows) {
 
 static size_t max_size(size_t a, size_t b) {
     return a > b ? a : b;
+}
+
+static int reserve_step(EngineStep *step, Engine *engine, uint32_t chunk_tokens, ErrText *err) {
+    const Hparams *hparams = &engine->hparams;
+    int r;
+
+    step->engine = engine;
+    accounted_block_deinit(&step->memory);
+    r = accounted_block_init(&step->memory, engine->accounts, ACCOUNT_ACTIVATIONS,
+                             carve_rows(step, hparams, NULL, chunk_tokens));
+    if (r)
+        return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for steps of %u tokens: choose a smaller chunk",
+                       chunk_tokens);
+    carve_rows(step, hparams, step->memory.data, chunk_tokens);
+    rope_rows_prepare(&step->rope, hparams, false, engine->weights->outside.vectors[ROLE_ROPE_FREQS]);
+    rope_rows_prepare(&step->rope_local, hparams, true, NULL);
+    return 0;
 }
 
 int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
@@ -49,16 +66,15 @@ int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
     };
     int r;
 
+    for (size_t i = 0; i < engine->n_steps; i++)
+        if (engine->steps[i].is_taken)
+            return err_set(err, -EBUSY, "a step has made way: the chunk can be changed when it has ended");
     engine->chunk_tokens = 0;
-    accounted_block_deinit(&engine->activations);
-    r = accounted_block_init(&engine->activations, engine->accounts, ACCOUNT_ACTIVATIONS,
-                             carve_rows(engine, NULL, chunk_tokens));
-    if (r)
-        return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for steps of %u tokens: choose a smaller chunk",
-                       chunk_tokens);
-    carve_rows(engine, engine->activations.data, chunk_tokens);
-    rope_rows_prepare(&engine->rope, hparams, false, engine->weights->outside.vectors[ROLE_ROPE_FREQS]);
-    rope_rows_prepare(&engine->rope_local, hparams, true, NULL);
+    for (size_t i = 0; i < engine->n_steps; i++) {
+        r = reserve_step(&engine->steps[i], engine, chunk_tokens, err);
+        if (r)
+            return r;
+    }
     r = engine->backend->ops->reserve(engine->backend, &shape, err);
     if (r)
         return r < 0 ? r : ENGINE_E_MEMORY;
@@ -173,6 +189,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
         return err_set(err, -ENOMEM, "out of memory");
     engine->accounts = options->accounts;
     engine->heartbeat = options->heartbeat;
+    engine->n_steps = options->preemption ? ENGINE_STEPS_MAX : 1;
     if (options->device == ENGINE_DEVICE_REFERENCE) {
         r = gguf_open(&engine->file, options->path, err);
         if (!r && gguf_key(engine->file, PACKAGE_KEY_FORMAT_VERSION))
@@ -211,7 +228,8 @@ Engine *engine_free(Engine *engine) {
     backend_free(engine->backend);
     tokenizer_free(engine->tokenizer);
     gguf_free(engine->file);
-    accounted_block_deinit(&engine->activations);
+    for (size_t i = 0; i < engine->n_steps; i++)
+        accounted_block_deinit(&engine->steps[i].memory);
     accounted_block_deinit(&engine->head_rows);
     free(engine->name);
     free(engine);
@@ -236,6 +254,10 @@ const ChatTemplate *engine_chat_template(const Engine *engine) {
 
 uint32_t engine_chunk_tokens(const Engine *engine) {
     return engine->chunk_tokens;
+}
+
+bool engine_has_preemption(const Engine *engine) {
+    return engine->n_steps > 1;
 }
 
 void engine_set_trace(Engine *engine, Trace *trace) {

@@ -23,6 +23,7 @@ enum {
     ENGINE_E_CONTEXT = 3,   /* more positions than the sequence or the model has */
     ENGINE_E_CANCELLED = 4, /* the sequence's cancel flag was seen; it is as it was before the call */
     ENGINE_E_READ = 5,      /* weights that are read from the package on demand could not be; the same */
+    ENGINE_E_YIELDED = 6,   /* the step has made way before an operator; it goes on where it is */
 };
 
 typedef enum EngineDevice {
@@ -39,6 +40,7 @@ typedef struct EngineOptions {
     EngineDevice device;
     Isa isa;                     /* ISA_BEST, or the level to stay within (cpu device) */
     uint32_t chunk_tokens;       /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: the default */
+    bool preemption;             /* memory for a second step, while one has made way */
     WorkerPool *pool;            /* outlives the engine; used by the thread that computes */
     AccountTable *accounts;      /* outlives the engine */
     _Atomic uint64_t *heartbeat; /* goes up with every operator, and while loading: the watchdog's sign of life; may be
@@ -81,7 +83,7 @@ uint32_t engine_chunk_tokens(const Engine *engine);
 ShadowCounts engine_shadow_counts(const Engine *engine);
 /* Every operator of the steps to come goes into the trace, which outlives them; NULL: into none. */
 void engine_set_trace(Engine *engine, Trace *trace);
-/* Takes effect at the next step (tests: the bits do not depend on it). */
+/* Takes effect at the next step (tests: the bits do not depend on it); -EBUSY while one has made way. */
 int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err);
 
 /* A timeline with room for capacity_tokens positions (at most n_context), reserved from the kv account. */
@@ -105,6 +107,26 @@ typedef struct EngineSpan {
     float *logits;          /* out: f32[n_logit_rows][n_vocab] */
     bool is_cancelled;      /* out: its sequence's flag was seen, and the sequence is as it was before the step */
 } EngineSpan;
+
+/* When a step makes way for another: looked at before every operator. */
+typedef struct EngineYield {
+    const _Atomic bool *wanted; /* NULL: nobody asks */
+    uint64_t until_ns;          /* of clock_now_ns(); 0: no end */
+} EngineYield;
+
+/* A step that can stop before an operator and go on there, while another one runs. */
+typedef struct EngineStep EngineStep;
+
+/* Whether another step can begin while one has made way. */
+bool engine_has_preemption(const Engine *engine);
+/* Prepares a step of n_spans (1..ENGINE_SPANS_MAX) sequences; spans and what they point to stay until its end. 0, -EBUSY
+ * (as many steps as there is memory for have begun), else as engine_forward_spans(). */
+int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err);
+/* Runs one operator at least, then on to the end or until it must make way: ENGINE_E_YIELDED. Any other answer is the
+ * step's end, as engine_forward_spans() has it. yield may be NULL. */
+int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err);
+/* Ends it early: its sequences are as they were before. */
+EngineStep *engine_step_drop(EngineStep *step);
 
 /* Appends the tokens of n_spans (1..ENGINE_SPANS_MAX) sequences and computes them in one pass over the weights. Thread:
  * the one that computes. 0; ENGINE_E_CANCELLED: all of them; ENGINE_E_CONTEXT, ENGINE_E_READ (with a text), -EINVAL (bad

@@ -10,6 +10,22 @@
 #include "model/hparams.h"
 #include "model/package.h"
 
+#define ENGINE_STEPS_MAX 2 /* one that has made way, and the one it made way for */
+
+/* A step and the memory of its rows. */
+struct EngineStep {
+    Engine *engine;
+    AccountedBlock memory;   /* the slots and rotary rows below */
+    float *slots[_SLOT_N];   /* f32[chunk][dim of the slot] */
+    RopeRows rope, rope_local;
+    bool is_taken;           /* from begin to its end */
+    EngineSpan *spans;       /* [n_spans], the caller's */
+    LayerSpan layer_spans[ENGINE_SPANS_MAX];
+    size_t n_spans, n_rows;
+    uint32_t layer; /* where it goes on: the operator at `op` of this layer; n_layers: the head */
+    size_t op;
+};
+
 struct Engine {
     Hparams hparams;
     EngineInfo info;
@@ -24,10 +40,8 @@ struct Engine {
     size_t kv_plane_bytes, kv_page_bytes; /* keys or values of a layer in a page; all of a page */
 
     uint32_t chunk_tokens;
-    AccountedBlock activations; /* the slots and rotary rows below */
-    float *slots[_SLOT_N];      /* f32[chunk][dim of the slot] */
-    RopeRows rope, rope_local;
-    LayerSpan spans[ENGINE_SPANS_MAX]; /* of the step that runs */
+    EngineStep steps[ENGINE_STEPS_MAX];
+    size_t n_steps;            /* that there is memory for */
     AccountedBlock head_rows;          /* f32[HEAD_ROWS][n_vocab]: of steps that sequences share; from the first one on */
     _Atomic uint64_t *heartbeat; /* may be NULL */
     Trace *trace;                /* may be NULL */
@@ -40,9 +54,10 @@ struct Sequence {
     KvPage **pages;  /* [n_pages] */
     void **blocks;   /* [n_pages] their memory, as AttentionCall has it */
     const _Atomic bool *cancelled; /* may be NULL */
+    bool in_step;                  /* one that has begun */
 };
 
-/* Carves slots and rotary rows for chunk_tokens rows out of a new block. */
+/* Carves slots and rotary rows for chunk_tokens rows out of a new block for each step. */
 int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err);
 /* The pages of the next n positions become the sequence's own. 0, ENGINE_E_MEMORY, -ENOMEM. */
 int sequence_make_writable(Sequence *sequence, size_t n, ErrText *err);

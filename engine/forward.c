@@ -40,32 +40,34 @@ static int check_spans(const Engine *engine, const EngineSpan *spans, size_t n_s
         for (size_t j = 0; j < i; j++)
             if (spans[j].sequence == span->sequence)
                 return -EINVAL;
+        if (span->sequence->in_step)
+            return -EINVAL;
     }
     return 0;
 }
 
-/* Rotary tables and embeddings of all rows; how many there are. */
-static size_t begin_rows(Engine *engine, EngineSpan *spans, size_t n_spans) {
+/* Rotary tables and embeddings of all rows. */
+static void begin_rows(EngineStep *step) {
+    const Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
     const BackendOps *ops = engine->backend->ops;
-    size_t first = 0;
 
-    for (size_t i = 0; i < n_spans; i++) {
-        EngineSpan *span = &spans[i];
-        size_t position = span->sequence->n_tokens;
+    step->n_rows = 0;
+    for (size_t i = 0; i < step->n_spans; i++) {
+        EngineSpan *span = &step->spans[i];
+        size_t position = span->sequence->n_tokens, first = step->n_rows;
 
         span->is_cancelled = false;
-        engine->spans[i] = (LayerSpan){
+        step->layer_spans[i] = (LayerSpan){
             .first = first, .rows = span->n, .position = position, .blocks = span->sequence->blocks
         };
-        rope_rows_fill(&engine->rope, hparams->n_rot / 2, first, position, span->n);
+        rope_rows_fill(&step->rope, hparams->n_rot / 2, first, position, span->n);
         if (hparams->window)
-            rope_rows_fill(&engine->rope_local, hparams->n_rot / 2, first, position, span->n);
+            rope_rows_fill(&step->rope_local, hparams->n_rot / 2, first, position, span->n);
         ops->embed(engine->backend, engine->weights->outside.linears[ROLE_TOKEN_EMBD], span->tokens, span->n,
-                   hparams->embedding_scale, engine->slots[SLOT_X] + first * hparams->n_embd);
-        first += span->n;
+                   hparams->embedding_scale, step->slots[SLOT_X] + first * hparams->n_embd);
+        step->n_rows += span->n;
     }
-    return first;
 }
 
 /* Whether none is left. One that was cancelled stays in the step, and nobody looks at what comes out. */
@@ -98,65 +100,87 @@ static const char *category_of(OpKind kind) {
     return kind == OP_LINEAR ? "product" : kind == OP_ATTENTION ? "attention" : "element-wise";
 }
 
-static int run_layers(Engine *engine, EngineSpan *spans, size_t n_spans, size_t n_rows, ErrText *err) {
+/* Whether the step stops before its next operator, and why. */
+static int look_up(EngineStep *step, const EngineYield *yield, bool may_yield) {
+    if (all_cancelled(step->spans, step->n_spans))
+        return ENGINE_E_CANCELLED;
+    if (!yield || !may_yield)
+        return 0;
+    if (yield->wanted && atomic_load_explicit(yield->wanted, memory_order_relaxed))
+        return ENGINE_E_YIELDED;
+    return yield->until_ns && clock_now_ns() >= yield->until_ns ? ENGINE_E_YIELDED : 0;
+}
+
+/* From the operator where the step is to the last one of its last layer. */
+static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) {
+    Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
-    LayerRows rows = {
-        .hparams = hparams, .backend = engine->backend, .rows = n_rows, .spans = engine->spans, .n_spans = n_spans
-    };
+    LayerRows rows = { .hparams = hparams,
+                       .backend = engine->backend,
+                       .rows = step->n_rows,
+                       .spans = step->layer_spans,
+                       .n_spans = step->n_spans };
+    bool has_run = false;
+    size_t n_ran;
     int r;
 
-    memcpy(rows.slots, engine->slots, sizeof(rows.slots));
-    for (uint32_t layer = 0; layer < hparams->n_layers; layer++) {
-        const WeightsLayer *weights = &engine->weights->layers[layer];
+    memcpy(rows.slots, step->slots, sizeof(rows.slots));
+    for (; step->layer < hparams->n_layers; step->layer++, step->op = 0) {
+        const WeightsLayer *weights = &engine->weights->layers[step->layer];
 
-        rows.layer = layer;
-        rows.rope = hparams_layer_is_local(hparams, layer) ? &engine->rope_local : &engine->rope;
-        for (size_t i = 0; i < n_spans; i++) {
-            engine->spans[i].k_offset_bytes = 2 * layer * engine->kv_plane_bytes;
-            engine->spans[i].v_offset_bytes = (2 * layer + 1) * engine->kv_plane_bytes;
+        rows.layer = step->layer;
+        rows.rope = hparams_layer_is_local(hparams, step->layer) ? &step->rope_local : &step->rope;
+        for (size_t i = 0; i < step->n_spans; i++) {
+            step->layer_spans[i].k_offset_bytes = 2 * step->layer * engine->kv_plane_bytes;
+            step->layer_spans[i].v_offset_bytes = (2 * step->layer + 1) * engine->kv_plane_bytes;
         }
-        for (size_t i = 0, n_ran; i < hparams->arch->n_ops; i += n_ran) {
-            const ArchOp *ops = &hparams->arch->ops[i];
+        for (; step->op < hparams->arch->n_ops; step->op += n_ran) {
+            const ArchOp *op;
             uint64_t start_ns = trace_begin(engine);
 
-            if (all_cancelled(spans, n_spans))
-                return ENGINE_E_CANCELLED;
-            r = layer_run_ops(&rows, i, weights->linears, weights->vectors, &n_ran, err);
+            r = look_up(step, yield, has_run);
+            if (r)
+                return r;
+            r = layer_run_ops(&rows, step->op, weights->linears, weights->vectors, &n_ran, err);
             if (r)
                 return r < 0 ? r : ENGINE_E_READ;
-            trace_end(engine, arch_op_name(&ops[n_ran - 1]), category_of(ops[n_ran - 1].kind), start_ns, (int32_t)layer,
-                      n_rows);
+            has_run = true;
+            op = &hparams->arch->ops[step->op + n_ran - 1];
+            trace_end(engine, arch_op_name(op), category_of(op->kind), start_ns, (int32_t)step->layer, step->n_rows);
             if (engine->heartbeat)
                 atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
         }
     }
-    return 0;
+    return look_up(step, yield, has_run);
 }
 
 /* --- output ---------------------------------------------------------------------------------------------------------- */
 
 /* The logit rows of all spans, normalised, close together in SLOT_NORM; how many there are. */
-static size_t gather_outputs(Engine *engine, const EngineSpan *spans, size_t n_spans) {
+static size_t gather_outputs(EngineStep *step) {
+    const Engine *engine = step->engine;
+    const EngineSpan *spans = step->spans;
     const Hparams *hparams = &engine->hparams;
     size_t n = 0;
 
-    for (size_t i = 0; i < n_spans; i++) {
-        size_t first = engine->spans[i].first + spans[i].n - spans[i].n_logit_rows;
+    for (size_t i = 0; i < step->n_spans; i++) {
+        size_t first = step->layer_spans[i].first + spans[i].n - spans[i].n_logit_rows;
 
         if (!spans[i].n_logit_rows)
             continue;
-        engine->backend->ops->norm(engine->backend, engine->slots[SLOT_X] + first * hparams->n_embd,
+        engine->backend->ops->norm(engine->backend, step->slots[SLOT_X] + first * hparams->n_embd,
                                    engine->weights->outside.vectors[ROLE_OUTPUT_NORM], hparams->norm_eps,
                                    spans[i].n_logit_rows, hparams->n_embd,
-                                   engine->slots[SLOT_NORM] + n * hparams->n_embd);
+                                   step->slots[SLOT_NORM] + n * hparams->n_embd);
         n += spans[i].n_logit_rows;
     }
     return n;
 }
 
-static int run_head(Engine *engine, size_t first, size_t rows, float *logits, ErrText *err) {
+static int run_head(EngineStep *step, size_t first, size_t rows, float *logits, ErrText *err) {
+    const Engine *engine = step->engine;
     const BackendLinear *head = weights_head(engine->weights);
-    const LinearInput in = { .x = engine->slots[SLOT_NORM] + first * engine->hparams.n_embd };
+    const LinearInput in = { .x = step->slots[SLOT_NORM] + first * engine->hparams.n_embd };
     int r = engine->backend->ops->linear(engine->backend, &head, 1, &in, rows, &logits, err);
 
     return r > 0 ? ENGINE_E_READ : r;
@@ -170,29 +194,32 @@ static size_t shared_head_rows(Engine *engine) {
     return HEAD_ROWS;
 }
 
-static int run_heads_apart(Engine *engine, const EngineSpan *spans, size_t n_spans, ErrText *err) {
+static int run_heads_apart(EngineStep *step, ErrText *err) {
+    const EngineSpan *spans = step->spans;
     size_t first = 0;
     int r = 0;
 
-    for (size_t i = 0; i < n_spans && !r; i++) {
+    for (size_t i = 0; i < step->n_spans && !r; i++) {
         if (spans[i].n_logit_rows)
-            r = run_head(engine, first, spans[i].n_logit_rows, spans[i].logits, err);
+            r = run_head(step, first, spans[i].n_logit_rows, spans[i].logits, err);
         first += spans[i].n_logit_rows;
     }
     return r;
 }
 
-static int run_heads(Engine *engine, const EngineSpan *spans, size_t n_spans, ErrText *err) {
-    const size_t n_rows = gather_outputs(engine, spans, n_spans), n_vocab = engine->hparams.n_vocab,
-                 group = n_spans > 1 && n_rows > 1 ? shared_head_rows(engine) : 0;
+static int run_heads(EngineStep *step, ErrText *err) {
+    Engine *engine = step->engine;
+    const EngineSpan *spans = step->spans;
+    const size_t n_rows = gather_outputs(step), n_vocab = engine->hparams.n_vocab,
+                 group = step->n_spans > 1 && n_rows > 1 ? shared_head_rows(engine) : 0;
     size_t span = 0, row = 0; /* where the next logits go */
 
     if (!group)
-        return run_heads_apart(engine, spans, n_spans, err);
+        return run_heads_apart(step, err);
     for (size_t first = 0; first < n_rows; first += group) {
         const size_t n = n_rows - first < group ? n_rows - first : group;
         const float *logits = engine->head_rows.data;
-        int r = run_head(engine, first, n, engine->head_rows.data, err);
+        int r = run_head(step, first, n, engine->head_rows.data, err);
 
         if (r)
             return r;
@@ -205,6 +232,83 @@ static int run_heads(Engine *engine, const EngineSpan *spans, size_t n_spans, Er
     return 0;
 }
 
+/* --- steps ----------------------------------------------------------------------------------------------------------- */
+
+static EngineStep *free_step(Engine *engine) {
+    for (size_t i = 0; i < engine->n_steps; i++)
+        if (!engine->steps[i].is_taken)
+            return &engine->steps[i];
+    return NULL;
+}
+
+/**
+ * engine_step_begin() - a step that may stop before an operator and go on later
+ * @spans: the caller's, with all that they point to, until the step's end
+ *
+ * A step has memory of its own for its rows, so that another one can run while it waits; its sequences take part in no
+ * other. Thread: the one that computes. Return: 0; -EBUSY when there is no memory for one more, -EINVAL, ENGINE_E_CONTEXT.
+ */
+int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err) {
+    EngineStep *step = free_step(engine);
+    uint64_t start_ns;
+    int r = check_spans(engine, spans, n_spans);
+
+    if (r)
+        return r;
+    if (!step)
+        return err_set(err, -EBUSY, "another step has made way already");
+    r = make_writable(spans, n_spans, err);
+    if (r)
+        return r;
+    start_ns = trace_begin(engine);
+    step->is_taken = true;
+    step->spans = spans;
+    step->n_spans = n_spans;
+    step->layer = 0;
+    step->op = 0;
+    for (size_t i = 0; i < n_spans; i++)
+        spans[i].sequence->in_step = true;
+    begin_rows(step);
+    trace_end(engine, tensor_role_name(ROLE_TOKEN_EMBD), "element-wise", start_ns, -1, step->n_rows);
+    *stepp = step;
+    return 0;
+}
+
+EngineStep *engine_step_drop(EngineStep *step) {
+    if (!step)
+        return NULL;
+    for (size_t i = 0; i < step->n_spans; i++)
+        step->spans[i].sequence->in_step = false;
+    step->is_taken = false;
+    return NULL;
+}
+
+/**
+ * engine_step_run() - go on with a step
+ * @yield: when to stop before an operator; NULL: never. At least one operator runs before
+ *
+ * What comes out does not depend on where it stopped, nor on what ran meanwhile: everything that goes from one operator
+ * to the next lies in the step's own rows and in the sequences' caches, past their n_tokens. Thread: the one that
+ * computes. Return: ENGINE_E_YIELDED; else the step has ended, with the answer of engine_forward_spans().
+ */
+int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
+    const Engine *engine = step->engine;
+    uint64_t start_ns;
+    int r = run_layers(step, yield, err);
+
+    if (r == ENGINE_E_YIELDED)
+        return r;
+    start_ns = trace_begin(engine);
+    if (!r)
+        r = run_heads(step, err);
+    trace_end(engine, tensor_role_name(ROLE_OUTPUT), "product", start_ns, -1, step->n_rows);
+    for (size_t i = 0; i < step->n_spans && !r; i++)
+        if (!step->spans[i].is_cancelled)
+            step->spans[i].sequence->n_tokens += step->spans[i].n;
+    engine_step_drop(step);
+    return r;
+}
+
 /**
  * engine_forward_spans() - append tokens to several sequences and compute them together
  *
@@ -215,26 +319,10 @@ static int run_heads(Engine *engine, const EngineSpan *spans, size_t n_spans, Er
  * after sequence_rewind() into what others read too: ENGINE_E_MEMORY or -ENOMEM, with a text.
  */
 int engine_forward_spans(Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err) {
-    uint64_t start_ns;
-    size_t n_rows;
-    int r = check_spans(engine, spans, n_spans);
+    EngineStep *step = NULL;
+    int r = engine_step_begin(&step, engine, spans, n_spans, err);
 
-    if (!r)
-        r = make_writable(spans, n_spans, err);
-    if (r)
-        return r;
-    start_ns = trace_begin(engine);
-    n_rows = begin_rows(engine, spans, n_spans);
-    trace_end(engine, tensor_role_name(ROLE_TOKEN_EMBD), "element-wise", start_ns, -1, n_rows);
-    r = run_layers(engine, spans, n_spans, n_rows, err);
-    start_ns = trace_begin(engine);
-    if (!r)
-        r = run_heads(engine, spans, n_spans, err);
-    trace_end(engine, tensor_role_name(ROLE_OUTPUT), "product", start_ns, -1, n_rows);
-    for (size_t i = 0; i < n_spans && !r; i++)
-        if (!spans[i].is_cancelled)
-            spans[i].sequence->n_tokens += spans[i].n;
-    return r;
+    return r ? r : engine_step_run(step, NULL, err);
 }
 
 /* See engine_forward_spans(). */

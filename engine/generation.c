@@ -274,56 +274,122 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span) {
     return take_token(generation, token, turn->fn, turn->arg);
 }
 
-/* Rows of one step, and whose they are. */
-typedef struct SharedStep {
-    EngineSpan spans[GENERATION_TURNS_MAX];
-    GenerationTurn *turns[GENERATION_TURNS_MAX];
-    bool prefill[GENERATION_TURNS_MAX];
-    size_t n, rows_left;
-} SharedStep;
+/* Which rows are still to be given away, and whom they are kept for. */
+typedef struct RowsLeft {
+    size_t all;
+    size_t lower;        /* of them, for prompts of lower classes */
+    bool someone_waits; /* an interactive generation for its first token */
+} RowsLeft;
 
-static void add_turns(SharedStep *step, GenerationTurn *turns, size_t n, bool prefill) {
+static bool is_live(const Generation *generation) {
+    return generation->end == GENERATION_RUNNING &&
+           !atomic_load_explicit(&generation->cancelled, memory_order_relaxed);
+}
+
+static RowsLeft rows_left(const GenerationTurn *turns, size_t n, size_t rows) {
+    RowsLeft left = { .all = rows, .lower = rows };
+
     for (size_t i = 0; i < n; i++) {
-        if (in_prefill(turns[i].generation) != prefill || !begin_turn(&turns[i], step->rows_left, &step->spans[step->n]))
+        if (turns[i].priority != PRIORITY_INTERACTIVE || !is_live(turns[i].generation))
             continue;
-        step->rows_left -= step->spans[step->n].n;
-        step->prefill[step->n] = prefill;
-        step->turns[step->n++] = &turns[i];
+        left.lower = rows < GENERATION_LOWER_ROWS ? rows : GENERATION_LOWER_ROWS;
+        left.someone_waits = left.someone_waits || in_prefill(turns[i].generation);
     }
+    return left;
+}
+
+/* Rows that this prompt may have. */
+static size_t prompt_rows(const GenerationTurn *turn, const RowsLeft *left) {
+    if (turn->priority == PRIORITY_INTERACTIVE)
+        return left->all;
+    if (left->someone_waits && turn->rank < PRIORITY_INTERACTIVE)
+        return 0;
+    return left->lower < left->all ? left->lower : left->all;
+}
+
+static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, bool prefill, RowsLeft *left) {
+    for (int rank = PRIORITY_INTERACTIVE; rank >= PRIORITY_BACKGROUND; rank--)
+        for (size_t i = 0; i < n; i++) {
+            GenerationTurn *turn = &turns[i];
+            EngineSpan *span = &step->spans[step->n];
+
+            if (turn->rank != (Priority)rank || in_prefill(turn->generation) != prefill || turn->ran ||
+                !begin_turn(turn, prefill ? prompt_rows(turn, left) : left->all, span))
+                continue;
+            left->all -= span->n;
+            if (prefill && turn->priority != PRIORITY_INTERACTIVE)
+                left->lower -= span->n < left->lower ? span->n : left->lower;
+            step->prefill[step->n] = prefill;
+            step->turns[step->n++] = turn;
+        }
 }
 
 /**
- * generation_step_together() - one pass for several generations
- * @turns: of one engine, each generation once; their outputs are written
+ * generation_step_begin() - who gets which rows of a step
+ * @turns: of one engine, each generation once, none in another step; they stay until the step's end
  *
- * Each of them is told the time of the whole step as its own: that is how long it waited. Thread: the one that computes.
- * Return: 0; GENERATION_E_READ with a text, or -errno: fatal for all that ran.
+ * Whoever has its prompt behind it gets a row. Prompts share what is left of a chunk, by rank, in a rank the first ones
+ * first. While an interactive generation waits for its first token, prompts of lower classes get nothing, unless waiting
+ * has raised them to its rank; then, and while it answers, they get GENERATION_LOWER_ROWS at most, so that its tokens do
+ * not wait for a whole chunk.
+ *
+ * Thread: the one that computes. Return: 0; -EBUSY when another step has made way and there is no memory for one more.
  */
-int generation_step_together(GenerationTurn *turns, size_t n, ErrText *err) {
+int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n, ErrText *err) {
     Engine *engine = turns[0].generation->engine;
-    SharedStep step = { .rows_left = engine_chunk_tokens(engine) };
-    uint64_t start_ns = clock_now_ns();
-    int r = 0;
+    RowsLeft left = rows_left(turns, n, engine_chunk_tokens(engine));
+    int r;
 
+    step->n = 0;
+    step->step = NULL;
+    step->start_ns = clock_now_ns();
     for (size_t i = 0; i < n; i++) {
         turns[i].ran = false;
         turns[i].r = 0;
     }
-    add_turns(&step, turns, n, false);
-    add_turns(&step, turns, n, true);
-    if (step.n)
-        r = engine_forward_spans(engine, step.spans, step.n, err);
+    add_turns(step, turns, n, false, &left);
+    add_turns(step, turns, n, true, &left);
+    r = step->n ? engine_step_begin(&step->step, engine, step->spans, step->n, err) : 0;
+    return r > 0 ? err_fold(r) : r;
+}
+
+void generation_step_drop(GenerationStep *step) {
+    step->step = engine_step_drop(step->step);
+}
+
+/**
+ * generation_step_run() - compute a step, or go on with it
+ * @yield: when it makes way before an operator; NULL: never
+ *
+ * Each generation is told the time of the whole step as its own, with the time in which it made way: that is how long it
+ * waited. Thread: the one that computes.
+ * Return: GENERATION_E_YIELDED; else it is over: 0; GENERATION_E_READ with a text, or -errno: fatal for all that ran.
+ */
+int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText *err) {
+    int r = step->step ? engine_step_run(step->step, yield, err) : 0;
+
+    if (r == ENGINE_E_YIELDED)
+        return GENERATION_E_YIELDED;
+    step->step = NULL;
     if (r == ENGINE_E_READ)
         return GENERATION_E_READ;
     if (r && r != ENGINE_E_CANCELLED)
         return err_fold(r);
-    for (size_t i = 0; i < step.n; i++) {
-        GenerationUsage *usage = &step.turns[i]->generation->usage;
+    for (size_t i = 0; i < step->n; i++) {
+        GenerationUsage *usage = &step->turns[i]->generation->usage;
 
-        step.turns[i]->r = end_turn(step.turns[i], &step.spans[i]);
-        *(step.prefill[i] ? &usage->prefill_ns : &usage->decode_ns) += clock_now_ns() - start_ns;
+        step->turns[i]->r = end_turn(step->turns[i], &step->spans[i]);
+        *(step->prefill[i] ? &usage->prefill_ns : &usage->decode_ns) += clock_now_ns() - step->start_ns;
     }
     return 0;
+}
+
+/* See generation_step_begin() and generation_step_run(). */
+int generation_step_together(GenerationTurn *turns, size_t n, ErrText *err) {
+    GenerationStep step;
+    int r = generation_step_begin(&step, turns, n, err);
+
+    return r ? r : generation_step_run(&step, NULL, err);
 }
 
 /**

@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "engine/sampler.h"
+#include "scheduler/priority.h"
 
 enum {
     GENERATION_E_EMPTY = 1,    /* the prompt has no token */
@@ -11,6 +12,7 @@ enum {
     GENERATION_E_MEMORY = 3,   /* the kv account's limit is reached: try again later */
     GENERATION_E_OPTIONS = 4,  /* an option out of its range; the text names it */
     GENERATION_E_READ = 5,     /* weights that are read from the package on demand could not be; the text names them */
+    GENERATION_E_YIELDED = 6,  /* the step has made way; generation_step_run() goes on with it */
 };
 
 typedef enum GenerationEnd {
@@ -66,16 +68,38 @@ typedef struct GenerationTurn {
     Generation *generation;
     GenerationDeltaFn *fn; /* may be NULL */
     void *arg;
+    Priority priority; /* its class */
+    Priority rank;     /* the class it counts as after waiting: not below its own */
     bool ran; /* out: it took part; false: the rows of the step went to others, and nothing changed */
     int r;    /* out: 0 or -errno: fatal for this generation */
 } GenerationTurn;
 
 #define GENERATION_TURNS_MAX ENGINE_SPANS_MAX
+/* Rows of prompts that a step takes of lower classes while somebody reads an interactive answer. */
+#define GENERATION_LOWER_ROWS 16
 
 /* A step of n (1..GENERATION_TURNS_MAX) generations of one engine in one pass over the weights: those that have their
- * prompt behind them get a row each, the others share what is left of a chunk, the first ones first. What each of them
- * answers does not depend on the others. Return as generation_step(): fatal for all that ran. */
+ * prompt behind them get a row each, the others share what is left of a chunk, by rank, the first ones first. Beside
+ * interactive generations prompts of lower classes get little. What each of them answers does not depend on the others.
+ * Return as generation_step(): fatal for all that ran. */
 int generation_step_together(GenerationTurn *turns, size_t n, ErrText *err);
+
+/* The same as a step that can make way. The turns stay until its end. */
+typedef struct GenerationStep {
+    EngineSpan spans[GENERATION_TURNS_MAX];
+    GenerationTurn *turns[GENERATION_TURNS_MAX];
+    bool prefill[GENERATION_TURNS_MAX];
+    size_t n; /* of generations that have rows in it */
+    EngineStep *step; /* NULL: nothing to compute, or over */
+    uint64_t start_ns;
+} GenerationStep;
+
+/* Who gets which rows; turns[].ran says so. 0, -EBUSY, -errno: fatal for all that ran. */
+int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n, ErrText *err);
+/* GENERATION_E_YIELDED, or its end, as generation_step_together() has it. yield may be NULL. */
+int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText *err);
+/* Ends it early: its generations are as they were before. */
+void generation_step_drop(GenerationStep *step);
 
 GenerationEnd generation_end(const Generation *generation); /* GENERATION_RUNNING: call generation_step() again */
 const GenerationUsage *generation_usage(const Generation *generation);

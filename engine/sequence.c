@@ -117,6 +117,7 @@ int sequence_fork(Sequence **sequencep, const Sequence *source, size_t n_tokens,
 Sequence *sequence_free(Sequence *sequence) {
     if (!sequence)
         return NULL;
+    assert(!sequence->in_step);
     for (size_t i = 0; i < sequence->n_pages; i++)
         if (sequence->pages[i])
             kv_page_unuse(sequence->pages[i]);
@@ -159,7 +160,7 @@ size_t sequence_n_tokens(const Sequence *sequence) {
  * depend on nothing behind it, and what is stored there is written over.
  */
 void sequence_rewind(Sequence *sequence, size_t n_tokens) {
-    assert(n_tokens <= sequence->n_tokens);
+    assert(n_tokens <= sequence->n_tokens && !sequence->in_step);
     sequence->n_tokens = n_tokens;
 }
 

@@ -6,13 +6,13 @@ const char *priority_name(Priority priority) {
 
 /**
  * priority_aged() - what waiting makes of a class
- * @ageing_ns: above 0
+ * @ageing_ns: 0: waiting changes nothing
  *
  * So a background request waits at most two ageing times longer than an interactive one that came at the same moment:
  * from then on it counts as one, and has come before all that came later.
  */
 Priority priority_aged(Priority priority, uint64_t waited_ns, uint64_t ageing_ns) {
-    const uint64_t missing = (uint64_t)(PRIORITY_INTERACTIVE - priority), gained = waited_ns / ageing_ns;
+    const uint64_t missing = (uint64_t)(PRIORITY_INTERACTIVE - priority), gained = ageing_ns ? waited_ns / ageing_ns : 0;
 
     return gained < missing ? (Priority)(priority + (int)gained) : PRIORITY_INTERACTIVE;
 }

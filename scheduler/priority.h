@@ -11,7 +11,7 @@ typedef enum Priority { /* the greater goes first */
 } Priority;
 
 const char *priority_name(Priority priority); /* "interactive", ... */
-/* The class that a request counts as after it has waited for so long: one more for every ageing_ns (above 0). */
+/* The class that a request counts as after it has waited for so long: one more for every ageing_ns (0: never). */
 Priority priority_aged(Priority priority, uint64_t waited_ns, uint64_t ageing_ns);
 
 #endif

@@ -31,6 +31,7 @@ static int status_json(Ctl *ctl, CoordgenReply *reply) {
     ctl_json_set(object, "requests_failed", json_integer((json_int_t)status->requests_failed));
     ctl_json_set(object, "prompt_tokens", json_integer((json_int_t)status->prompt_tokens));
     ctl_json_set(object, "output_tokens", json_integer((json_int_t)status->output_tokens));
+    ctl_json_set(object, "preemptions", json_integer((json_int_t)status->preemptions));
     for (size_t i = 0; i < coordgen_reply_n_memory(reply); i++) {
         const CoordgenMemory *account = coordgen_reply_memory(reply, i);
         json_t *one = json_object();

@@ -1,0 +1,461 @@
+/*
+ * The generations take turns, and a turn is a step that they share. Which step: that of an interactive generation when
+ * there is one; else the step that has made way, if one has; else that of whoever is next by class and order.
+ *
+ * A step without interactive generations makes way at its next operator when turns_interrupt() is called: it is parked,
+ * with its rows, and its jobs are in no list until it ends. One step is parked at most. While interactive generations
+ * answer, the parked step gets as much time after each of theirs as that one took; so an interactive token comes after at
+ * most twice its own time and one operator, and the others keep half of the machine. While an interactive generation
+ * waits for its first token it gets nothing, until waiting has raised it to their class.
+ */
+#include "daemon/turns.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+typedef struct Group Group;
+
+struct Turns {
+    Outbox *outbox;       /* const */
+    JobList active;       /* in the order of their turns; without those whose step has begun */
+    Group *groups;        /* [2]: one runs, the other may have made way */
+    Group *parked;        /* the one that has; NULL: none */
+    _Atomic bool wanted;  /* any thread: the step that runs is to make way */
+    _Atomic uint64_t n_preempted; /* any thread */
+};
+
+/* ---- first turns and answers ------------------------------------------------------------------------------------- */
+
+static int generation_code(int r) {
+    switch (r) {
+    case GENERATION_E_EMPTY:
+        return JOB_E_EMPTY;
+    case GENERATION_E_TOO_LONG:
+        return JOB_E_TOO_LONG;
+    case GENERATION_E_MEMORY:
+        return JOB_E_MEMORY;
+    case GENERATION_E_OPTIONS:
+        return JOB_E_OPTIONS;
+    default:
+        return err_fold(r);
+    }
+}
+
+static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
+    _cleanup_(token_list_deinit) TokenList prompt = { 0 };
+    Generation *generation = NULL;
+    uint32_t n_context = engine_info(job->engine)->n_context;
+    int r;
+
+    if (!job->generation_options.context_tokens || job->generation_options.context_tokens > n_context)
+        job->generation_options.context_tokens = n_context;
+    outbox_lock(turns->outbox);
+    job->news.started = true;
+    job->news.started_ns = clock_now_ns();
+    job->news.context_tokens = job->generation_options.context_tokens;
+    outbox_post_locked(turns->outbox, job);
+    outbox_unlock(turns->outbox);
+
+    r = job_encode(job, &prompt, err);
+    if (r)
+        return r;
+    if (job->prompt_max_tokens && prompt.n > job->prompt_max_tokens)
+        return err_set(err, JOB_E_TOO_LONG, "the prompt has %zu tokens: at most %" PRIu32 " are accepted", prompt.n,
+                       job->prompt_max_tokens);
+    if (atomic_load(&job->cancelled))
+        return JOB_E_CANCELLED;
+    r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &job->generation_options, err);
+    if (r)
+        return generation_code(r);
+    outbox_lock(turns->outbox);
+    job->running = generation;
+    job->news.usage = *generation_usage(generation);
+    /* A cancel that came before the generation was there would be lost on it. */
+    if (atomic_load(&job->cancelled))
+        generation_cancel(generation);
+    outbox_post_locked(turns->outbox, job);
+    outbox_unlock(turns->outbox);
+    return 0;
+}
+
+/* Tokenizes the prompt and reserves memory: this is a job's first turn. */
+static int generate_begin(Turns *turns, Job *job) {
+    ErrText err = { "" };
+    int r = generate_begin_inner(turns, job, &err);
+
+    if (r == JOB_E_CANCELLED)
+        outbox_finish(turns->outbox, job, GENERATION_END_CANCELLED, 0, NULL);
+    else if (r)
+        outbox_finish(turns->outbox, job, GENERATION_RUNNING, r, &err);
+    return r;
+}
+
+typedef struct StepTarget {
+    Turns *turns;
+    Job *job;
+    int r;
+} StepTarget;
+
+static void on_delta(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+    StepTarget *target = arg;
+    JobNews *news = &target->job->news;
+    int r = 0;
+
+    if (!len_bytes && !(n_tokens && target->job->want_tokens))
+        return;
+    outbox_lock(target->turns->outbox);
+    str_buf_append(&news->text, text, len_bytes);
+    if (target->job->want_tokens)
+        for (size_t i = 0; i < n_tokens && !r; i++)
+            r = token_list_add(&news->tokens, tokens[i]);
+    if (!r)
+        r = str_buf_failed(&news->text) ? -ENOMEM : job_news_mark(news);
+    outbox_unlock(target->turns->outbox);
+    if (r)
+        target->r = r;
+}
+
+/* A job's first turn. Return: whether it goes on; if not, the job is the loop's already. */
+static bool first_turn(Turns *turns, Job *job) {
+    if (!atomic_load(&job->cancelled))
+        return generate_begin(turns, job) == 0;
+    outbox_finish(turns->outbox, job, GENERATION_END_CANCELLED, 0, NULL);
+    return false;
+}
+
+/* What a step has given a job. Return: whether it goes on; if not, the job is the loop's already. */
+static bool took_turn(Turns *turns, Job *job, int r, ErrText *err) {
+    GenerationEnd end;
+
+    if (r == GENERATION_E_READ) {
+        outbox_finish(turns->outbox, job, GENERATION_RUNNING, JOB_E_MODEL, err);
+        return false;
+    }
+    if (r) {
+        err_set(err, 0, "the step failed: %s", r < 0 ? strerror(-r) : "unexpected condition");
+        outbox_finish(turns->outbox, job, GENERATION_RUNNING, r < 0 ? r : err_fold(r), err);
+        return false;
+    }
+    end = generation_end(job->running);
+    if (end != GENERATION_RUNNING) {
+        outbox_finish(turns->outbox, job, end, 0, NULL);
+        return false;
+    }
+    outbox_lock(turns->outbox);
+    job->news.usage = *generation_usage(job->running);
+    outbox_post_locked(turns->outbox, job);
+    outbox_unlock(turns->outbox);
+    return true;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+/* Jobs that share a step. From its begin to its end those that have rows in it are in no list. */
+struct Group {
+    Job *jobs[GENERATION_TURNS_MAX]; /* NULL: it is not in the step */
+    StepTarget targets[GENERATION_TURNS_MAX];
+    GenerationTurn turns[GENERATION_TURNS_MAX];
+    size_t n;
+    GenerationStep step;
+    bool is_interactive; /* one of them is */
+};
+
+static bool may_run(Job *job) {
+    return !atomic_load(&job->paused) || atomic_load(&job->cancelled);
+}
+
+static Priority rank_of(const Job *job, uint64_t now_ns) {
+    const uint64_t waited_ns = now_ns > job->waits_since_ns ? now_ns - job->waits_since_ns : 0;
+
+    return priority_aged(job->priority, waited_ns, job->ageing_ns);
+}
+
+/* Those of one rank that have had their first turn and run on this engine, in the order of their turns. */
+static void gather(Turns *turns, const Engine *engine, Group *group, Priority rank, uint64_t now_ns) {
+    Job *job;
+
+    TAILQ_FOREACH(job, &turns->active, link) {
+        if (group->n == GENERATION_TURNS_MAX)
+            return;
+        if (!job->running || job->engine != engine || !may_run(job) || rank_of(job, now_ns) != rank)
+            continue;
+        group->targets[group->n] = (StepTarget){ turns, job, 0 };
+        group->turns[group->n] = (GenerationTurn){
+            .generation = job->running,
+            .fn = on_delta,
+            .arg = &group->targets[group->n],
+            .priority = job->priority,
+            .rank = rank,
+        };
+        group->jobs[group->n++] = job;
+    }
+}
+
+/* What the step has given all that took part; those that go on come to the end of the list, in the order that they had. */
+static void settle(Turns *turns, Group *group, int r, const ErrText *err) {
+    for (size_t i = 0; i < group->n; i++) {
+        const GenerationTurn *turn = &group->turns[i];
+        ErrText own = *err;
+
+        if (!group->jobs[i])
+            continue;
+        group->jobs[i]->waits_since_ns = clock_now_ns();
+        if (took_turn(turns, group->jobs[i], r ? r : turn->r ? turn->r : group->targets[i].r, &own))
+            TAILQ_INSERT_TAIL(&turns->active, group->jobs[i], link);
+    }
+    group->n = 0;
+}
+
+/* Begins a step of all generations of one engine. Who gets no rows in it keeps its place before those that do. NULL:
+ * there is nothing to compute. */
+static Group *begin_step(Turns *turns, const Engine *engine, uint64_t now_ns) {
+    Group *group = &turns->groups[turns->parked == &turns->groups[0]];
+    ErrText err = { "" };
+    int r;
+
+    group->n = 0;
+    group->is_interactive = false;
+    for (int rank = PRIORITY_INTERACTIVE; rank >= PRIORITY_BACKGROUND; rank--)
+        gather(turns, engine, group, (Priority)rank, now_ns);
+    if (!group->n)
+        return NULL;
+    r = generation_step_begin(&group->step, group->turns, group->n, &err);
+    for (size_t i = 0; i < group->n; i++)
+        if (group->turns[i].ran) {
+            TAILQ_REMOVE(&turns->active, group->jobs[i], link);
+            group->is_interactive = group->is_interactive || group->jobs[i]->priority == PRIORITY_INTERACTIVE;
+        } else {
+            group->jobs[i] = NULL;
+        }
+    if (!r && group->step.n)
+        return group;
+    settle(turns, group, r, &err);
+    return NULL;
+}
+
+/* Runs a step to its end, or until it makes way. */
+static void run_step(Turns *turns, Group *group, const EngineYield *yield) {
+    ErrText err = { "" };
+    int r = generation_step_run(&group->step, yield, &err);
+
+    if (r == GENERATION_E_YIELDED) {
+        if (turns->parked != group)
+            atomic_fetch_add(&turns->n_preempted, 1);
+        turns->parked = group;
+        return;
+    }
+    if (turns->parked == group)
+        turns->parked = NULL;
+    settle(turns, group, r, &err);
+}
+
+/* The class that the parked step counts as by now: that of the one of its generations that counts most. */
+static Priority parked_rank(const Turns *turns, uint64_t now_ns) {
+    Priority rank = PRIORITY_BACKGROUND;
+
+    for (size_t i = 0; i < turns->parked->n; i++)
+        if (turns->parked->jobs[i] && rank_of(turns->parked->jobs[i], now_ns) > rank)
+            rank = rank_of(turns->parked->jobs[i], now_ns);
+    return rank;
+}
+
+/* Whether nobody wants the parked step any more: then its memory must not wait. */
+static bool parked_is_dead(const Turns *turns) {
+    for (size_t i = 0; i < turns->parked->n; i++)
+        if (turns->parked->jobs[i] && !atomic_load(&turns->parked->jobs[i]->cancelled))
+            return false;
+    return true;
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
+
+/* The first interactive job that may run and has had (or has not had) its first turn. */
+static Job *next_interactive(const Turns *turns, bool begun) {
+    Job *job;
+
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (may_run(job) && job->priority == PRIORITY_INTERACTIVE && (job->running != NULL) == begun)
+        return job;
+    return NULL;
+}
+
+/* Of the others, but for those of one engine (NULL: of all): the highest rank, then the order of the turns. */
+static Job *next_other(const Turns *turns, const Engine *except, uint64_t now_ns) {
+    Job *job, *next = NULL;
+
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (may_run(job) && job->running && job->priority != PRIORITY_INTERACTIVE && job->engine != except &&
+        (!next || rank_of(job, now_ns) > rank_of(next, now_ns)))
+        next = job;
+    return next;
+}
+
+/* Whether an interactive job waits for its first token. */
+static bool someone_waits(const Turns *turns) {
+    Job *job;
+
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (may_run(job) && job->priority == PRIORITY_INTERACTIVE && job->running &&
+        !generation_usage(job->running)->n_output_tokens)
+        return true;
+    return false;
+}
+
+static void sweep_cancelled(Turns *turns) {
+    Job *job, *next;
+
+    for (job = TAILQ_FIRST(&turns->active); job; job = next) {
+        next = TAILQ_NEXT(job, link);
+        if (!atomic_load(&job->cancelled))
+            continue;
+        TAILQ_REMOVE(&turns->active, job, link);
+        outbox_finish(turns->outbox, job, GENERATION_END_CANCELLED, 0, NULL);
+    }
+    if (turns->parked && parked_is_dead(turns))
+        run_step(turns, turns->parked, NULL);
+}
+
+static void give_first_turn(Turns *turns, Job *job) {
+    TAILQ_REMOVE(&turns->active, job, link);
+    if (first_turn(turns, job))
+        TAILQ_INSERT_TAIL(&turns->active, job, link);
+}
+
+/* To all interactive jobs, and to one of the others where nobody waits for it. */
+static void give_first_turns(Turns *turns, uint64_t now_ns) {
+    Job *job;
+
+    while ((job = next_interactive(turns, false)))
+        give_first_turn(turns, job);
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (!job->running && may_run(job)) {
+        if (rank_of(job, now_ns) == PRIORITY_INTERACTIVE || !someone_waits(turns))
+            give_first_turn(turns, job);
+        return;
+    }
+}
+
+/* What the others get after an interactive step: the parked step goes on until then, or one of another engine begins. */
+static void share_time(Turns *turns, const Engine *engine, uint64_t until_ns) {
+    const uint64_t now_ns = clock_now_ns();
+    const EngineYield yield = { &turns->wanted, until_ns };
+    const Job *job = turns->parked ? NULL : next_other(turns, engine, now_ns);
+    Group *group = turns->parked;
+    Priority rank;
+
+    if (!group && !job)
+        return;
+    rank = group ? parked_rank(turns, now_ns) : rank_of(job, now_ns);
+    if (rank < PRIORITY_INTERACTIVE && someone_waits(turns))
+        return;
+    if (!group)
+        group = begin_step(turns, job->engine, now_ns);
+    if (group)
+        run_step(turns, group, turns->parked || engine_has_preemption(job->engine) ? &yield : NULL);
+}
+
+static void interactive_turn(Turns *turns, const Engine *engine) {
+    const uint64_t start_ns = clock_now_ns();
+    Group *group = begin_step(turns, engine, start_ns);
+
+    if (group)
+        run_step(turns, group, NULL);
+    share_time(turns, engine, 2 * clock_now_ns() - start_ns);
+}
+
+static void plain_turn(Turns *turns, const Engine *engine, uint64_t now_ns) {
+    const EngineYield yield = { &turns->wanted, 0 };
+    Group *group = begin_step(turns, engine, now_ns);
+
+    if (group)
+        run_step(turns, group, group->is_interactive || !engine_has_preemption(engine) ? NULL : &yield);
+}
+
+void turns_take(Turns *turns) {
+    const uint64_t now_ns = clock_now_ns();
+    const Job *job;
+
+    sweep_cancelled(turns);
+    give_first_turns(turns, now_ns);
+    job = next_interactive(turns, true);
+    if (job) {
+        interactive_turn(turns, job->engine);
+    } else if (turns->parked) {
+        run_step(turns, turns->parked, &(EngineYield){ &turns->wanted, 0 });
+    } else {
+        job = next_other(turns, NULL, now_ns);
+        if (job)
+            plain_turn(turns, job->engine, now_ns);
+    }
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+int turns_new(Turns **turnsp, Outbox *outbox) {
+    _cleanup_(turns_freep) Turns *turns = calloc(1, sizeof(*turns));
+
+    if (!turns)
+        return err_raise(-ENOMEM);
+    TAILQ_INIT(&turns->active);
+    turns->outbox = outbox;
+    turns->groups = calloc(2, sizeof(*turns->groups));
+    if (!turns->groups)
+        return err_raise(-ENOMEM);
+    *turnsp = steal(&turns);
+    return 0;
+}
+
+Turns *turns_free(Turns *turns) {
+    if (!turns)
+        return NULL;
+    assert(TAILQ_EMPTY(&turns->active) && !turns->parked);
+    free(turns->groups);
+    free(turns);
+    return NULL;
+}
+
+void turns_add(Turns *turns, Job *job) {
+    job->waits_since_ns = clock_now_ns();
+    TAILQ_INSERT_TAIL(&turns->active, job, link);
+}
+
+bool turns_have_work(const Turns *turns) {
+    Job *job;
+
+    if (turns->parked)
+        return true;
+    TAILQ_FOREACH(job, &turns->active, link)
+    if (may_run(job))
+        return true;
+    return false;
+}
+
+void turns_cancel_all(Turns *turns) {
+    Group *parked = steal(&turns->parked);
+    Job *job;
+
+    if (parked)
+        generation_step_drop(&parked->step);
+    for (size_t i = 0; parked && i < parked->n; i++)
+        if (parked->jobs[i])
+            outbox_finish(turns->outbox, parked->jobs[i], GENERATION_END_CANCELLED, 0, NULL);
+    while ((job = TAILQ_FIRST(&turns->active))) {
+        TAILQ_REMOVE(&turns->active, job, link);
+        outbox_finish(turns->outbox, job, GENERATION_END_CANCELLED, 0, NULL);
+    }
+}
+
+void turns_interrupt(Turns *turns) {
+    atomic_store(&turns->wanted, true);
+}
+
+void turns_resume(Turns *turns) {
+    atomic_store(&turns->wanted, false);
+}
+
+uint64_t turns_n_preempted(const Turns *turns) {
+    return atomic_load(&turns->n_preempted);
+}

@@ -1,0 +1,24 @@
+/* Whose turn it is: the generations of the engine thread, their classes, and the step that has made way for another. */
+#ifndef COORDGEN_DAEMON_TURNS_H
+#define COORDGEN_DAEMON_TURNS_H
+
+#include "daemon/outbox.h"
+
+typedef struct Turns Turns; /* all engine thread, but what is marked */
+
+int turns_new(Turns **turnsp, Outbox *outbox);
+Turns *turns_free(Turns *turns); /* nothing is in them any more */
+DEFINE_CLEANUP(Turns, turns_free)
+
+void turns_add(Turns *turns, Job *job); /* a generation that has just arrived */
+bool turns_have_work(const Turns *turns);
+/* One turn: first turns of those that have had none, then a step, or a part of the one that has made way. */
+void turns_take(Turns *turns);
+void turns_cancel_all(Turns *turns);
+
+/* Any thread: an interactive job can run, or all must end. The step that runs makes way at its next operator. */
+void turns_interrupt(Turns *turns);
+void turns_resume(Turns *turns); /* what it was for is in the turns now */
+uint64_t turns_n_preempted(const Turns *turns); /* any thread: steps that have made way */
+
+#endif

@@ -29,8 +29,8 @@ typedef struct Admission { /* all loop */
     unsigned int n_waiting;
     unsigned int n_active;               /* generations with the engine thread */
     AdmissionPlaces interactive, others; /* which they are */
-    unsigned int n_small;  /* other requests with the engine thread */
-    uint64_t mean_run_us;  /* of generations, from start to end; moving average */
+    unsigned int n_small;                /* other requests with the engine thread */
+    uint64_t mean_run_us;                /* of generations, from start to end; moving average */
 } Admission;
 
 void admission_init(Admission *admission, Server *server);

@@ -79,8 +79,8 @@ struct Job {
     _Atomic bool paused;    /* loop sets and clears: the client reads too slowly, no step is computed */
 
     uint64_t waits_since_ns; /* engine thread: since when it has had no rows in a step */
-    Generation *running;   /* engine thread; loop under the outbox's lock, to cancel it */
-    TAILQ_ENTRY(Job) link; /* inbox: its lock; active list: engine thread */
+    Generation *running;     /* engine thread; loop under the outbox's lock, to cancel it */
+    TAILQ_ENTRY(Job) link;   /* inbox: its lock; active list: engine thread */
 
     /* Under the outbox's lock. */
     JobNews news;

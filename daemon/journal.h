@@ -22,7 +22,7 @@ typedef struct RequestRecord {
     uid_t uid;
     const char *operation;
     const char *model;
-    const char *outcome; /* "stop", "cancelled", an error code */
+    const char *outcome;  /* "stop", "cancelled", an error code */
     const char *priority; /* "interactive", ...; NULL: it has none */
     uint32_t n_prompt_tokens;
     uint32_t n_output_tokens;

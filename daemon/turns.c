@@ -19,11 +19,11 @@
 typedef struct Group Group;
 
 struct Turns {
-    Outbox *outbox;       /* const */
-    JobList active;       /* in the order of their turns; without those whose step has begun */
-    Group *groups;        /* [2]: one runs, the other may have made way */
-    Group *parked;        /* the one that has; NULL: none */
-    _Atomic bool wanted;  /* any thread: the step that runs is to make way */
+    Outbox *outbox;               /* const */
+    JobList active;               /* in the order of their turns; without those whose step has begun */
+    Group *groups;                /* [2]: one runs, the other may have made way */
+    Group *parked;                /* the one that has; NULL: none */
+    _Atomic bool wanted;          /* any thread: the step that runs is to make way */
     _Atomic uint64_t n_preempted; /* any thread */
 };
 

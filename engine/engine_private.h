@@ -15,11 +15,11 @@
 /* A step and the memory of its rows. */
 struct EngineStep {
     Engine *engine;
-    AccountedBlock memory;   /* the slots and rotary rows below */
-    float *slots[_SLOT_N];   /* f32[chunk][dim of the slot] */
+    AccountedBlock memory; /* the slots and rotary rows below */
+    float *slots[_SLOT_N]; /* f32[chunk][dim of the slot] */
     RopeRows rope, rope_local;
-    bool is_taken;           /* from begin to its end */
-    EngineSpan *spans;       /* [n_spans], the caller's */
+    bool is_taken;     /* from begin to its end */
+    EngineSpan *spans; /* [n_spans], the caller's */
     LayerSpan layer_spans[ENGINE_SPANS_MAX];
     size_t n_spans, n_rows;
     uint32_t layer; /* where it goes on: the operator at `op` of this layer; n_layers: the head */
@@ -35,14 +35,14 @@ struct Engine {
     Tokenizer *tokenizer;
     ChatTemplate chat;
     AccountTable *accounts;
-    GgufFile *file;     /* reference device: its weights are read from the map */
-    size_t n_sequences; /* alive */
+    GgufFile *file;                       /* reference device: its weights are read from the map */
+    size_t n_sequences;                   /* alive */
     size_t kv_plane_bytes, kv_page_bytes; /* keys or values of a layer in a page; all of a page */
 
     uint32_t chunk_tokens;
     EngineStep steps[ENGINE_STEPS_MAX];
-    size_t n_steps;            /* that there is memory for */
-    AccountedBlock head_rows;          /* f32[HEAD_ROWS][n_vocab]: of steps that sequences share; from the first one on */
+    size_t n_steps;              /* that there is memory for */
+    AccountedBlock head_rows;    /* f32[HEAD_ROWS][n_vocab]: of steps that sequences share; from the first one on */
     _Atomic uint64_t *heartbeat; /* may be NULL */
     Trace *trace;                /* may be NULL */
 };
@@ -50,9 +50,9 @@ struct Engine {
 struct Sequence {
     Engine *engine;
     size_t n_tokens, capacity_tokens;
-    size_t n_pages;  /* of capacity_tokens */
-    KvPage **pages;  /* [n_pages] */
-    void **blocks;   /* [n_pages] their memory, as AttentionCall has it */
+    size_t n_pages;                /* of capacity_tokens */
+    KvPage **pages;                /* [n_pages] */
+    void **blocks;                 /* [n_pages] their memory, as AttentionCall has it */
     const _Atomic bool *cancelled; /* may be NULL */
     bool in_step;                  /* one that has begun */
 };

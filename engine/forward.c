@@ -58,9 +58,8 @@ static void begin_rows(EngineStep *step) {
         size_t position = span->sequence->n_tokens, first = step->n_rows;
 
         span->is_cancelled = false;
-        step->layer_spans[i] = (LayerSpan){
-            .first = first, .rows = span->n, .position = position, .blocks = span->sequence->blocks
-        };
+        step->layer_spans[i] =
+            (LayerSpan){ .first = first, .rows = span->n, .position = position, .blocks = span->sequence->blocks };
         rope_rows_fill(&step->rope, hparams->n_rot / 2, first, position, span->n);
         if (hparams->window)
             rope_rows_fill(&step->rope_local, hparams->n_rot / 2, first, position, span->n);
@@ -92,8 +91,7 @@ static uint64_t trace_begin(const Engine *engine) {
 static void trace_end(const Engine *engine, const char *name, const char *category, uint64_t start_ns, int32_t layer,
                       size_t rows) {
     if (engine->trace)
-        trace_add(engine->trace,
-                  &(TraceEvent){ name, category, start_ns, clock_now_ns(), layer, (uint32_t)rows });
+        trace_add(engine->trace, &(TraceEvent){ name, category, start_ns, clock_now_ns(), layer, (uint32_t)rows });
 }
 
 static const char *category_of(OpKind kind) {

@@ -277,13 +277,12 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span) {
 /* Which rows are still to be given away, and whom they are kept for. */
 typedef struct RowsLeft {
     size_t all;
-    size_t lower;        /* of them, for prompts of lower classes */
+    size_t lower;       /* of them, for prompts of lower classes */
     bool someone_waits; /* an interactive generation for its first token */
 } RowsLeft;
 
 static bool is_live(const Generation *generation) {
-    return generation->end == GENERATION_RUNNING &&
-           !atomic_load_explicit(&generation->cancelled, memory_order_relaxed);
+    return generation->end == GENERATION_RUNNING && !atomic_load_explicit(&generation->cancelled, memory_order_relaxed);
 }
 
 static RowsLeft rows_left(const GenerationTurn *turns, size_t n, size_t rows) {

@@ -70,8 +70,8 @@ typedef struct GenerationTurn {
     void *arg;
     Priority priority; /* its class */
     Priority rank;     /* the class it counts as after waiting: not below its own */
-    bool ran; /* out: it took part; false: the rows of the step went to others, and nothing changed */
-    int r;    /* out: 0 or -errno: fatal for this generation */
+    bool ran;          /* out: it took part; false: the rows of the step went to others, and nothing changed */
+    int r;             /* out: 0 or -errno: fatal for this generation */
 } GenerationTurn;
 
 #define GENERATION_TURNS_MAX ENGINE_SPANS_MAX
@@ -89,7 +89,7 @@ typedef struct GenerationStep {
     EngineSpan spans[GENERATION_TURNS_MAX];
     GenerationTurn *turns[GENERATION_TURNS_MAX];
     bool prefill[GENERATION_TURNS_MAX];
-    size_t n; /* of generations that have rows in it */
+    size_t n;         /* of generations that have rows in it */
     EngineStep *step; /* NULL: nothing to compute, or over */
     uint64_t start_ns;
 } GenerationStep;

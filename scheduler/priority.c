@@ -12,7 +12,8 @@ const char *priority_name(Priority priority) {
  * from then on it counts as one, and has come before all that came later.
  */
 Priority priority_aged(Priority priority, uint64_t waited_ns, uint64_t ageing_ns) {
-    const uint64_t missing = (uint64_t)(PRIORITY_INTERACTIVE - priority), gained = ageing_ns ? waited_ns / ageing_ns : 0;
+    const uint64_t missing = (uint64_t)(PRIORITY_INTERACTIVE - priority),
+                   gained = ageing_ns ? waited_ns / ageing_ns : 0;
 
     return gained < missing ? (Priority)(priority + (int)gained) : PRIORITY_INTERACTIVE;
 }

@@ -95,10 +95,8 @@ static void begin_again(Loaded *loaded) {
 
     sequence_rewind(loaded->a, 0);
     sequence_rewind(loaded->b, 0);
-    assert_int_equal(
-        engine_forward(loaded->engine, loaded->a, tokens_at(loaded->a, 1), BEFORE, 1, logits, NULL), 0);
-    assert_int_equal(
-        engine_forward(loaded->engine, loaded->b, tokens_at(loaded->b, 2), BEFORE, 1, logits, NULL), 0);
+    assert_int_equal(engine_forward(loaded->engine, loaded->a, tokens_at(loaded->a, 1), BEFORE, 1, logits, NULL), 0);
+    assert_int_equal(engine_forward(loaded->engine, loaded->b, tokens_at(loaded->b, 2), BEFORE, 1, logits, NULL), 0);
 }
 
 typedef struct Logits {
@@ -180,7 +178,10 @@ static void test_preemption_at_every_border(void **state) {
         const char *arch;
         double bits;
         bool static_activations;
-    } models[] = { { "llama", 8, false }, { "qwen2", 8, false }, { "gemma3", 8, false }, { "llama", 4.5, false },
+    } models[] = { { "llama", 8, false },
+                   { "qwen2", 8, false },
+                   { "gemma3", 8, false },
+                   { "llama", 4.5, false },
                    { "llama", 8, true } };
 
     for (size_t i = 0; i < ARRAY_LEN(models); i++) {

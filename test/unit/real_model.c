@@ -23,6 +23,7 @@ void real_model_open(RealModel *model, EngineDevice device, Isa isa, unsigned in
                               .device = device,
                               .isa = isa,
                               .chunk_tokens = chunk_tokens,
+                              .preemption = true, /* as the service has it */
                               .accounts = &model->accounts };
     ImportOptions import = IMPORT_OPTIONS_DEFAULT;
     static ImportReport report;

@@ -82,6 +82,7 @@ static Job generate_job(Fixture *fixture, Got *got, const char *text, uint32_t m
         .text = text,
         .text_bytes = strlen(text),
         .want_tokens = true,
+        .ageing_ns = UINT64_C(3600) * 1000000000,
         .generation_options = { .max_tokens = max_tokens,
                                 .context_tokens = 1024,
                                 .ignore_end = true,
@@ -167,6 +168,46 @@ static void test_engine_thread_takes_turns(void **state) {
     assert_int_equal(brief.tokens.n, alone.tokens.n);
     assert_memory_equal(brief.tokens.ids, alone.tokens.ids, alone.tokens.n * sizeof(uint32_t));
     assert_int_equal(lengthy.tokens.n, 24);
+}
+
+/* A prompt of many steps, and interactive requests that come while one of them runs: these end first, and all have the
+ * tokens they have alone. */
+static void test_engine_thread_preempts(void **state) {
+    static char text[3000];
+    Fixture *fixture = *state;
+    _cleanup_(got_deinit) Got alone = { 0 }, lengthy_alone = { 0 }, lengthy = { 0 };
+    Job job = generate_job(fixture, &alone, "Water boils at", 3), lengthy_job;
+    size_t n_brief = 0;
+
+    for (size_t i = 0; i + 6 < sizeof(text); i += 6)
+        memcpy(text + i, "apple ", 6);
+    engine_thread_submit(fixture->thread, &job);
+    wait_done(fixture, &alone);
+    lengthy_job = generate_job(fixture, &lengthy_alone, text, 3);
+    engine_thread_submit(fixture->thread, &lengthy_job);
+    wait_done(fixture, &lengthy_alone);
+    assert_int_equal(engine_thread_n_preempted(fixture->thread), 0);
+
+    lengthy_job = generate_job(fixture, &lengthy, text, 3);
+    lengthy_job.priority = PRIORITY_BACKGROUND;
+    engine_thread_submit(fixture->thread, &lengthy_job);
+    while (!lengthy.usage.n_prefilled_tokens)
+        take_news(fixture, 100);
+    while (!n_brief || !engine_thread_n_preempted(fixture->thread)) { /* the first one, but for bad luck */
+        _cleanup_(got_deinit) Got brief = { 0 };
+        Job brief_job = generate_job(fixture, &brief, "Water boils at", 3);
+
+        assert_false(lengthy.done);
+        brief_job.priority = PRIORITY_INTERACTIVE;
+        engine_thread_submit(fixture->thread, &brief_job);
+        wait_done(fixture, &brief);
+        n_brief++;
+        assert_int_equal(brief.tokens.n, 3);
+        assert_memory_equal(brief.tokens.ids, alone.tokens.ids, 3 * sizeof(uint32_t));
+    }
+    wait_done(fixture, &lengthy);
+    assert_int_equal(lengthy.tokens.n, 3);
+    assert_memory_equal(lengthy.tokens.ids, lengthy_alone.tokens.ids, 3 * sizeof(uint32_t));
 }
 
 static void test_engine_thread_cancels_in_decode(void **state) {
@@ -361,6 +402,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_engine_thread_generates),
         TEST(test_engine_thread_takes_turns),
+        TEST(test_engine_thread_preempts),
         TEST(test_engine_thread_cancels_in_decode),
         TEST(test_engine_thread_cancels_in_prefill),
         TEST(test_engine_thread_cancelled_before_its_first_turn),

@@ -11,6 +11,7 @@
 
 #include "engine/generation.h"
 #include "test/unit/golden_hash.h"
+#include "test/unit/model_maker.h"
 #include "test/unit/real_model.h"
 
 enum {
@@ -95,8 +96,9 @@ static void run_alone(const TokenList *tokens, Given *alone) {
     }
 }
 
-/* Request i comes `distance` steps after the one before; `cancelled` leaves in its 9th step (REQUESTS: none does). */
-static void run_together(const TokenList *tokens, const Given *alone, size_t distance, size_t cancelled) {
+/* Request i comes `distance` steps after the one before; `cancelled` leaves in its 9th step (REQUESTS: none does). With
+ * classes every third one is interactive and every third one background. */
+static void run_together(const TokenList *tokens, const Given *alone, size_t distance, size_t cancelled, bool classes) {
     Generation *generations[REQUESTS] = { 0 };
     Given given[REQUESTS];
     size_t n_steps[REQUESTS] = { 0 }, n_shared = 0;
@@ -118,7 +120,11 @@ static void run_together(const TokenList *tokens, const Given *alone, size_t dis
                 generation_cancel(generations[i]);
             before[n] = generation_usage(generations[i])->n_prefilled_tokens;
             of[n] = i;
-            turns[n++] = (GenerationTurn){ .generation = generations[i], .fn = take, .arg = &given[i] };
+            turns[n++] = (GenerationTurn){ .generation = generations[i],
+                                           .fn = take,
+                                           .arg = &given[i],
+                                           .priority = classes ? (Priority)(i % 3) - 1 : PRIORITY_NORMAL,
+                                           .rank = classes ? (Priority)(i % 3) - 1 : PRIORITY_NORMAL };
         }
         if (n)
             assert_int_equal(generation_step_together(turns, n, NULL), 0);
@@ -156,9 +162,96 @@ static void test_together_is_as_alone(void **state) {
     Given alone[REQUESTS];
 
     run_alone(&tokens, alone);
-    run_together(&tokens, alone, 0, REQUESTS);
-    run_together(&tokens, alone, 1, REQUESTS);
-    run_together(&tokens, alone, 2, 1);
+    run_together(&tokens, alone, 0, REQUESTS, false);
+    run_together(&tokens, alone, 1, REQUESTS, true);
+    run_together(&tokens, alone, 2, 1, true);
+}
+
+/* Rows of prompts that a step gives: who waits and who reads an interactive answer decides what the others get. */
+static void test_together_rows_by_class(void **state) {
+    _cleanup_(token_list_deinit) TokenList tokens = prompt_tokens();
+    Generation *background = request(&tokens, 5), *normal = request(&tokens, 0), *interactive = request(&tokens, 2);
+    GenerationTurn turns[] = {
+        { .generation = background, .priority = PRIORITY_BACKGROUND, .rank = PRIORITY_BACKGROUND },
+        { .generation = normal },
+        { .generation = interactive, .priority = PRIORITY_INTERACTIVE, .rank = PRIORITY_INTERACTIVE },
+    };
+    const GenerationUsage *of_background = generation_usage(background), *of_normal = generation_usage(normal);
+
+    /* Its prompt of 33 tokens takes two steps, in which the others get nothing, but for one that has waited for long. */
+    assert_int_equal(generation_step_together(turns, 3, NULL), 0);
+    assert_int_equal(generation_usage(interactive)->n_prefilled_tokens, CHUNK);
+    assert_true(!turns[0].ran && !turns[1].ran);
+    turns[0].rank = PRIORITY_INTERACTIVE;
+    assert_int_equal(generation_step_together(turns, 3, NULL), 0);
+    assert_int_equal(generation_usage(interactive)->n_output_tokens, 1);
+    assert_int_equal(of_background->n_prefilled_tokens, GENERATION_LOWER_ROWS);
+    assert_false(turns[1].ran);
+    /* While it answers the others get some rows: the higher class first. */
+    turns[0].rank = PRIORITY_BACKGROUND;
+    assert_int_equal(generation_step_together(turns, 3, NULL), 0);
+    assert_int_equal(generation_usage(interactive)->n_output_tokens, 2);
+    assert_int_equal(of_normal->n_prefilled_tokens, GENERATION_LOWER_ROWS);
+    assert_false(turns[0].ran);
+    /* When it has gone, they get the chunk, by class. */
+    assert_int_equal(generation_step_together(turns, 2, NULL), 0);
+    assert_int_equal(of_normal->n_prefilled_tokens, GENERATION_LOWER_ROWS + CHUNK);
+    assert_false(turns[0].ran);
+    assert_int_equal(generation_step_together(turns, 2, NULL), 0);
+    assert_int_equal(of_normal->n_prefilled_tokens, 70);
+    assert_int_equal(of_background->n_prefilled_tokens,
+                     GENERATION_LOWER_ROWS + CHUNK - (70 - GENERATION_LOWER_ROWS - CHUNK));
+    generation_free(background);
+    generation_free(normal);
+    generation_free(interactive);
+}
+
+/* Those of the given half that still run; how many. */
+static size_t turns_of(GenerationTurn *turns, Generation *const *generations, Given *given, size_t half) {
+    size_t n = 0;
+
+    for (size_t i = half; i < REQUESTS; i += 2)
+        if (generation_end(generations[i]) == GENERATION_RUNNING)
+            turns[n++] = (GenerationTurn){ .generation = generations[i], .fn = take, .arg = &given[i] };
+    return n;
+}
+
+/* Steps of one half of the requests make way, at random, for steps of the other half. */
+static void test_together_with_preemption(void **state) {
+    static const _Atomic bool wanted = true;
+    const EngineYield yield = { .wanted = &wanted };
+    _cleanup_(token_list_deinit) TokenList tokens = prompt_tokens();
+    GenerationTurn turns[REQUESTS], others[REQUESTS];
+    Generation *generations[REQUESTS];
+    Given alone[REQUESTS], given[REQUESTS];
+    uint64_t random = 5;
+    size_t n;
+
+    run_alone(&tokens, alone);
+    for (size_t i = 0; i < REQUESTS; i++) {
+        generations[i] = request(&tokens, i);
+        given[i] = (Given){ .generation = generations[i], .hash = HASH_START };
+    }
+    while ((n = turns_of(turns, generations, given, 0))) {
+        GenerationStep step;
+        int r;
+
+        assert_int_equal(generation_step_begin(&step, turns, n, NULL), 0);
+        while ((r = generation_step_run(&step, &yield, NULL)) == GENERATION_E_YIELDED) {
+            size_t n_others = test_random(&random) % 16 ? 0 : turns_of(others, generations, given, 1);
+
+            if (n_others)
+                assert_int_equal(generation_step_together(others, n_others, NULL), 0);
+        }
+        assert_int_equal(r, 0);
+    }
+    assert_int_equal(turns_of(others, generations, given, 1), 0); /* they have ended meanwhile */
+    for (size_t i = 0; i < REQUESTS; i++) {
+        assert_int_equal(given[i].n_tokens, OUTPUT);
+        if (given[i].hash != alone[i].hash)
+            fail_msg("request %zu: other logits than alone", i);
+        generation_free(generations[i]);
+    }
 }
 
 /* Without memory for the shared head the answers are the same. */
@@ -175,10 +268,10 @@ static void test_together_without_memory_for_the_head(void **state) {
     run_alone(&tokens, alone);
     before = model.accounts.used_bytes[ACCOUNT_ACTIVATIONS];
     model.accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = before + REQUESTS * request_bytes;
-    run_together(&tokens, alone, 0, REQUESTS);
+    run_together(&tokens, alone, 0, REQUESTS, false);
     assert_int_equal(model.accounts.used_bytes[ACCOUNT_ACTIVATIONS], before);
     model.accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = UINT64_MAX;
-    run_together(&tokens, alone, 0, REQUESTS);
+    run_together(&tokens, alone, 0, REQUESTS, false);
     assert_true(model.accounts.used_bytes[ACCOUNT_ACTIVATIONS] > before); /* the rows of the head */
 }
 
@@ -247,10 +340,9 @@ static void test_cancelled_span_stays_as_it_was(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together_is_as_alone),
-        cmocka_unit_test(test_together_without_memory_for_the_head),
-        cmocka_unit_test(test_spans_are_checked),
-        cmocka_unit_test(test_cancelled_span_stays_as_it_was),
+        cmocka_unit_test(test_together_is_as_alone),     cmocka_unit_test(test_together_rows_by_class),
+        cmocka_unit_test(test_together_with_preemption), cmocka_unit_test(test_together_without_memory_for_the_head),
+        cmocka_unit_test(test_spans_are_checked),        cmocka_unit_test(test_cancelled_span_stays_as_it_was),
     };
 
     return cmocka_run_group_tests_name("generation_together", tests, setup, teardown);

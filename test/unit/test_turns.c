@@ -1,0 +1,309 @@
+/* Whose turn it is, one turn at a time: steps that make way at a known operator, what becomes of them while interactive
+ * generations run, and that all answers have the tokens that they have alone. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "daemon/turns.h"
+#include "test/unit/real_model.h"
+
+enum {
+    CHUNK = 32,
+    JOBS_MAX = 8,
+    TURNS_MAX = 20000, /* of a test: more mean that it would never end */
+};
+
+#define AGEING_NS (UINT64_C(3600) * 1000000000) /* an hour: in no test does anything age by itself */
+
+static const char long_text[] =
+    "The ferry had left an hour before, and the keeper of the landing counted the coins by lamplight. There were fewer "
+    "than on other evenings, because the fair in the upper town drew the people over the bridge; but the river was low, "
+    "and whoever came late would have to wait for the morning. He wrote the sum into the book, as he had every night for "
+    "thirty years, and then he heard steps on the planks.";
+static const char brief_text[] = "Water boils at";
+
+static RealModel model, other_model;
+
+typedef struct Got {
+    Job job;
+    TokenList tokens;
+    GenerationUsage usage;
+    GenerationEnd end;
+    bool is_done;
+    unsigned int order; /* of the ends */
+} Got;
+
+typedef struct Fixture {
+    Outbox *outbox;
+    Turns *turns;
+    Got got[JOBS_MAX];
+    size_t n;
+    unsigned int n_done;
+} Fixture;
+
+static int open_model(void **state) {
+    real_model_open(&model, ENGINE_DEVICE_CPU, ISA_BEST, 2, CHUNK);
+    return 0;
+}
+
+static int close_model(void **state) {
+    real_model_close(&model);
+    return 0;
+}
+
+static int setup(void **state) {
+    Fixture *fixture = calloc(1, sizeof(*fixture));
+
+    assert_non_null(fixture);
+    assert_int_equal(outbox_new(&fixture->outbox), 0);
+    assert_int_equal(turns_new(&fixture->turns, fixture->outbox), 0);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state) {
+    Fixture *fixture = *state;
+
+    fixture->turns = turns_free(fixture->turns);
+    fixture->outbox = outbox_free(fixture->outbox);
+    for (size_t i = 0; i < fixture->n; i++)
+        token_list_deinit(&fixture->got[i].tokens);
+    assert_int_equal(model.accounts.used_bytes[ACCOUNT_KV], 0);
+    free(fixture);
+    return 0;
+}
+
+static Got *add(Fixture *fixture, Engine *engine, Priority priority, const char *text, uint32_t max_tokens) {
+    Got *got = &fixture->got[fixture->n++];
+
+    assert_true(fixture->n <= JOBS_MAX);
+    got->job = (Job){
+        .kind = JOB_GENERATE,
+        .owner = got,
+        .engine = engine,
+        .text = text,
+        .text_bytes = strlen(text),
+        .want_tokens = true,
+        .priority = priority,
+        .ageing_ns = AGEING_NS,
+        .generation_options = { .max_tokens = max_tokens,
+                                .context_tokens = 512,
+                                .ignore_end = true,
+                                .sampler = SAMPLER_OPTIONS_GREEDY },
+    };
+    turns_add(fixture->turns, &got->job);
+    return got;
+}
+
+static void take_news(Fixture *fixture) {
+    JobNews news;
+    Job *job;
+
+    outbox_quiet(fixture->outbox);
+    while ((job = outbox_take(fixture->outbox, &news))) {
+        Got *got = job->owner;
+
+        assert_false(got->is_done);
+        assert_int_equal(news.result, 0);
+        for (size_t i = 0; i < news.tokens.n; i++)
+            assert_int_equal(token_list_add(&got->tokens, news.tokens.ids[i]), 0);
+        got->usage = news.usage;
+        if (news.done) {
+            got->is_done = true;
+            got->end = news.end;
+            got->order = ++fixture->n_done;
+        }
+        job_news_deinit(&news);
+    }
+}
+
+static void take_turn(Fixture *fixture) {
+    assert_true(turns_have_work(fixture->turns));
+    turns_take(fixture->turns);
+    take_news(fixture);
+}
+
+static void run_until_done(Fixture *fixture, const Got *got) {
+    for (size_t i = 0; !got->is_done; i++) {
+        assert_true(i < TURNS_MAX);
+        take_turn(fixture);
+    }
+}
+
+static void run_all(Fixture *fixture) {
+    for (size_t i = 0; turns_have_work(fixture->turns); i++) {
+        assert_true(i < TURNS_MAX);
+        take_turn(fixture);
+    }
+    for (size_t i = 0; i < fixture->n; i++)
+        assert_true(fixture->got[i].is_done);
+}
+
+/* The job's step has begun and made way after its first operator. */
+static Got *park(Fixture *fixture, Priority priority, uint32_t max_tokens) {
+    const uint64_t before = turns_n_preempted(fixture->turns);
+    Got *got = add(fixture, model.engine, priority, long_text, max_tokens);
+
+    turns_interrupt(fixture->turns);
+    take_turn(fixture); /* the first turn and the step */
+    turns_resume(fixture->turns);
+    assert_int_equal(turns_n_preempted(fixture->turns), before + 1);
+    return got;
+}
+
+static void same_tokens(const Got *got, const Got *alone) {
+    assert_int_equal(got->end, GENERATION_END_MAX);
+    assert_int_equal(got->tokens.n, alone->tokens.n);
+    assert_memory_equal(got->tokens.ids, alone->tokens.ids, alone->tokens.n * sizeof(uint32_t));
+}
+
+static void test_turns_make_way(void **state) {
+    Fixture *fixture = *state;
+    Got *long_alone = add(fixture, model.engine, PRIORITY_BACKGROUND, long_text, 6), *brief_alone, *parked, *brief;
+
+    run_all(fixture);
+    brief_alone = add(fixture, model.engine, PRIORITY_INTERACTIVE, brief_text, 6);
+    run_all(fixture);
+    assert_int_equal(turns_n_preempted(fixture->turns), 0);
+
+    parked = park(fixture, PRIORITY_BACKGROUND, 6);
+    brief = add(fixture, model.engine, PRIORITY_INTERACTIVE, brief_text, 6);
+    take_turn(fixture); /* its first turn, its prompt and its first token; the other one got nothing meanwhile */
+    assert_int_equal(brief->tokens.n, 1);
+    assert_int_equal(parked->usage.n_prefilled_tokens, 0);
+    run_until_done(fixture, brief);
+    run_all(fixture);
+    assert_true(brief->order < parked->order);
+    same_tokens(brief, brief_alone);
+    same_tokens(parked, long_alone);
+    assert_int_equal(parked->usage.n_prefilled_tokens, parked->usage.n_prompt_tokens); /* nothing twice */
+}
+
+/* While an interactive generation answers, the step that has made way goes on in parts, and its generation after that. */
+static void test_turns_go_on_between_interactive_tokens(void **state) {
+    Fixture *fixture = *state;
+    Got *parked = park(fixture, PRIORITY_BACKGROUND, 2),
+        *talker = add(fixture, model.engine, PRIORITY_INTERACTIVE, brief_text, 400);
+
+    run_until_done(fixture, parked);
+    assert_false(talker->is_done);
+    atomic_store(&talker->job.cancelled, true);
+    run_all(fixture);
+}
+
+/* A request that has waited long enough counts as interactive: then it goes on beside those that wait for their first
+ * token, too. */
+static void test_turns_age(void **state) {
+    Fixture *fixture = *state;
+    Got *parked = park(fixture, PRIORITY_BACKGROUND, 2);
+    size_t n_before, n_turns = 0;
+
+    for (size_t i = 0; i < 3; i++) /* prompts that fill chunks */
+        add(fixture, model.engine, PRIORITY_INTERACTIVE, long_text, 1);
+    take_turn(fixture);
+    take_turn(fixture);
+    n_before = parked->usage.n_prefilled_tokens;
+    assert_int_equal(n_before, 0);
+    parked->job.ageing_ns = 1; /* as if it had waited for ever */
+    while (!parked->usage.n_prefilled_tokens) {
+        assert_false(fixture->got[3].is_done);
+        assert_true(n_turns++ < 100);
+        take_turn(fixture);
+    }
+    run_all(fixture);
+    assert_int_equal(parked->tokens.n, 2);
+}
+
+/* A cancelled request is let go of at once, while interactive ones go on. */
+static void test_turns_let_go_of_what_made_way(void **state) {
+    Fixture *fixture = *state;
+    Got *parked = park(fixture, PRIORITY_NORMAL, 2),
+        *talker = add(fixture, model.engine, PRIORITY_INTERACTIVE, long_text, 400);
+
+    take_turn(fixture); /* the talker's first chunk */
+    outbox_lock(fixture->outbox);
+    atomic_store(&parked->job.cancelled, true);
+    generation_cancel(parked->job.running);
+    outbox_unlock(fixture->outbox);
+    take_turn(fixture);
+    assert_true(parked->is_done);
+    assert_int_equal(parked->end, GENERATION_END_CANCELLED);
+    assert_false(talker->is_done);
+    atomic_store(&talker->job.cancelled, true);
+    run_all(fixture);
+}
+
+static void test_turns_cancel_all_with_a_parked_step(void **state) {
+    Fixture *fixture = *state;
+    Got *parked = park(fixture, PRIORITY_BACKGROUND, 2),
+        *talker = add(fixture, model.engine, PRIORITY_INTERACTIVE, brief_text, 400);
+
+    take_turn(fixture);
+    turns_cancel_all(fixture->turns);
+    take_news(fixture);
+    assert_int_equal(parked->end, GENERATION_END_CANCELLED);
+    assert_int_equal(talker->end, GENERATION_END_CANCELLED);
+    assert_true(parked->is_done && talker->is_done);
+    assert_false(turns_have_work(fixture->turns));
+}
+
+/* A step of one model makes way for a request of another one; and requests of the one do not starve beside the other. */
+static void test_turns_of_two_models(void **state) {
+    Fixture *fixture = *state;
+    Got *alone, *parked, *talker, *normal;
+
+    real_model_open(&other_model, ENGINE_DEVICE_CPU, ISA_BEST, 1, CHUNK);
+    alone = add(fixture, model.engine, PRIORITY_NORMAL, long_text, 3);
+    run_all(fixture);
+    parked = park(fixture, PRIORITY_BACKGROUND, 3);
+    talker = add(fixture, other_model.engine, PRIORITY_INTERACTIVE, brief_text, 400);
+    take_turn(fixture);
+    assert_int_equal(talker->tokens.n, 1);
+    assert_int_equal(parked->usage.n_prefilled_tokens, 0);
+    run_until_done(fixture, parked);
+    normal = add(fixture, model.engine, PRIORITY_NORMAL, long_text, 3);
+    run_until_done(fixture, normal);
+    assert_false(talker->is_done);
+    atomic_store(&talker->job.cancelled, true);
+    run_all(fixture);
+    same_tokens(parked, alone);
+    same_tokens(normal, alone);
+    assert_int_equal(other_model.accounts.used_bytes[ACCOUNT_KV], 0);
+    real_model_close(&other_model);
+}
+
+/* Without interactive requests the others go by class, then by the order of their turns. */
+static void test_turns_by_class(void **state) {
+    Fixture *fixture = *state;
+    Got *background = add(fixture, model.engine, PRIORITY_BACKGROUND, long_text, 1),
+        *normal = add(fixture, model.engine, PRIORITY_NORMAL, long_text, 1);
+
+    run_all(fixture);
+    assert_true(normal->order < background->order);
+    background = add(fixture, model.engine, PRIORITY_BACKGROUND, long_text, 1);
+    normal = add(fixture, model.engine, PRIORITY_NORMAL, long_text, 1);
+    background->job.ageing_ns = 1; /* it counts as more than the normal one by the time of the first step */
+    run_all(fixture);
+    assert_true(background->order < normal->order);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_turns_make_way),
+        TEST(test_turns_go_on_between_interactive_tokens),
+        TEST(test_turns_age),
+        TEST(test_turns_let_go_of_what_made_way),
+        TEST(test_turns_cancel_all_with_a_parked_step),
+        TEST(test_turns_of_two_models),
+        TEST(test_turns_by_class),
+    };
+
+    return cmocka_run_group_tests_name("turns", tests, open_model, close_model);
+}

@@ -38,7 +38,7 @@ typedef struct Cell {
     Isa isa;
     unsigned int threads;
     uint32_t chunk_tokens;
-    const char *company; /* "alone", "between others", "sharing steps", "after cancelled", "after a restart" */
+    const char *company; /* "alone", "between others", "sharing steps", "making way", "after cancelled", ... */
     size_t n_prompt;
 } Cell;
 
@@ -125,7 +125,8 @@ typedef struct Company {
     Generation *others[2];
     Engine *engine;
     const TokenList *prompt;
-    size_t n_steps; /* shared ones */
+    size_t n_steps;   /* shared ones */
+    size_t n_borders; /* between operators, where the steps under test made way */
 } Company;
 
 static void company_leave(Company *company) {
@@ -183,6 +184,32 @@ static int step_together(Company *company, Generation *generation, Collector *co
     return r;
 }
 
+/* How far apart the borders are where the others run: in no step of any model the same ones as in the step before. */
+#define BORDERS_APART 101
+
+/* The step under test stops before every operator; now and then the others run a whole step there. */
+static int step_making_way(Company *company, Generation *generation, Collector *collector, ErrText *err) {
+    static const _Atomic bool wanted = true;
+    GenerationTurn turn = { .generation = generation, .fn = collect, .arg = collector };
+    GenerationStep step;
+    int r = generation_step_begin(&step, &turn, 1, err);
+
+    while (!r && (r = generation_step_run(&step, &(EngineYield){ .wanted = &wanted }, err)) == GENERATION_E_YIELDED) {
+        GenerationTurn others[ARRAY_LEN(company->others)] = { 0 };
+
+        r = 0;
+        if (company->n_borders++ % BORDERS_APART)
+            continue;
+        r = company_arrive(company, err);
+        for (size_t i = 0; i < ARRAY_LEN(others); i++)
+            others[i].generation = company->others[i];
+        if (!r)
+            r = generation_step_together(others, ARRAY_LEN(others), err);
+    }
+    generation_step_drop(&step);
+    return r ? r : turn.r;
+}
+
 /* Requests that end at every stage: before the first step, in prefill, in decode. */
 static int cancel_some(Matrix *matrix, Engine *engine, ErrText *err) {
     static const size_t steps_before[] = { 0, 1, 40 };
@@ -212,7 +239,8 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
     _cleanup_(generation_freep) Generation *generation = NULL;
     GenerationOptions options = run_options(matrix, run);
     Collector collector = { .output = output };
-    bool between = !strcmp(cell->company, "between others"), together = !strcmp(cell->company, "sharing steps");
+    bool between = !strcmp(cell->company, "between others"), together = !strcmp(cell->company, "sharing steps"),
+         making_way = !strcmp(cell->company, "making way");
     int r = 0;
 
     if (!strcmp(cell->company, "after cancelled"))
@@ -221,9 +249,10 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
         r = generation_new(&generation, engine, matrix->prompt.ids, cell->n_prompt, &options, err);
     collector.generation = generation;
     while (!r && generation_end(generation) == GENERATION_RUNNING)
-        r = between    ? step_between(&company, generation, &collector, err)
-            : together ? step_together(&company, generation, &collector, err)
-                       : generation_step(generation, collect, &collector, err);
+        r = between      ? step_between(&company, generation, &collector, err)
+            : together   ? step_together(&company, generation, &collector, err)
+            : making_way ? step_making_way(&company, generation, &collector, err)
+                         : generation_step(generation, collect, &collector, err);
     return r;
 }
 
@@ -239,6 +268,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     options.isa = cell->isa;
     options.threads = cell->threads;
     options.chunk_tokens = cell->chunk_tokens;
+    options.preemption = true;
     r = eval_model_open(&matrix->model, &options, err);
     if (r)
         return r;
@@ -405,7 +435,8 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
  * with --full every ISA x chunk x threads. */
 static int run_cells(Matrix *matrix, ErrText *err) {
     static const uint32_t chunks[] = { 1, 7, 32, 256, 512 };
-    static const char *const companies[] = { "between others", "sharing steps", "after cancelled", "after a restart" };
+    static const char *const companies[] = { "between others", "sharing steps", "making way", "after cancelled",
+                                             "after a restart" };
     const bool full = matrix->options->full;
     Isa best = ISA_SCALAR;
     int r;

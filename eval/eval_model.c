@@ -86,6 +86,7 @@ int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) 
         .device = options->device,
         .isa = options->isa,
         .chunk_tokens = options->chunk_tokens,
+        .preemption = options->preemption,
         .accounts = &model->accounts,
     };
     int r;

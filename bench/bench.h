@@ -25,7 +25,8 @@ typedef struct BenchOptions {
     size_t n_prompts;
     size_t requests[BENCH_LIST_MAX]; /* mixed: at once, each up to GENERATION_TURNS_MAX */
     size_t n_requests;
-    size_t output_tokens; /* tg, mixed */
+    size_t output_tokens;     /* tg, mixed, latency */
+    size_t background_tokens; /* latency */
     size_t repeats;
     const char *trace; /* file for what the last turn did; NULL: none */
     bool operators;    /* the time of every operator in the last turn */
@@ -46,6 +47,7 @@ typedef struct BenchRun {
 int bench_prefill(const BenchRun *run, ErrText *err);
 int bench_decode(const BenchRun *run, ErrText *err);
 int bench_mixed(const BenchRun *run, ErrText *err);
+int bench_latency(const BenchRun *run, ErrText *err);
 int bench_first_token(const BenchRun *run, ErrText *err);
 
 /* Made-up tokens: what they are does not matter to the time. */

@@ -30,12 +30,16 @@ static const char help[] =
     "                         and the prefill alone\n"
     "  mixed                  -c requests at once, sharing steps as in the service: output tokens a second of all, and\n"
     "                         how long the median one waits for its first token\n"
+    "  latency                an interactive request of -p tokens that comes while a background prompt of -b tokens is\n"
+    "                         computed: its first token, when it waits for the step that runs and when that makes way,\n"
+    "                         and its next ones; floor: alone, and the longest operator of the background prompt\n"
     "  floor                  the machine: peaks of all instruction sets and memory, by one thread and by all\n"
     "\n"
     "Options\n"
     "  -m, --model FILE       a .gguf, or a .cgm package; a .gguf is imported on first use\n"
     "  -p, --prompt N,...     tokens of the prompt (default: pp 128,512,1024; tg 0; others 128)\n"
-    "  -n, --output N         tg, mixed: tokens of the output (default 64)\n"
+    "  -n, --output N         tg, mixed, latency: tokens of the output (default 64)\n"
+    "  -b, --background N     latency: tokens of the background prompt (default 4096)\n"
     "  -c, --requests N,...   mixed: how many at once, up to 64 (default 1,2,4,8,16)\n"
     "  -r, --repeat N         repetitions; their median counts, their least and most are shown (default 5)\n"
     "  -t, --threads N        threads that compute (default: the processors)\n"
@@ -69,6 +73,7 @@ static const struct option long_options[] = {
     { "prompt", required_argument, NULL, 'p' },
     { "output", required_argument, NULL, 'n' },
     { "requests", required_argument, NULL, 'c' },
+    { "background", required_argument, NULL, 'b' },
     { "repeat", required_argument, NULL, 'r' },
     { "threads", required_argument, NULL, 't' },
     { "chunk", required_argument, NULL, OPT_CHUNK },
@@ -91,13 +96,14 @@ static const struct Verb {
     BenchFn *fn;         /* NULL: needs no model */
     const char *prompts; /* the default of -p */
     size_t least;        /* tokens of a prompt */
-    bool opens_itself, traces;
+    bool opens_itself, traces, preempts;
 } verbs[] = {
-    { "pp", bench_prefill, "128,512,1024", 1, false, true },
-    { "tg", bench_decode, "0", 0, false, true },
-    { "ttft", bench_first_token, "128", 1, true, false },
-    { "mixed", bench_mixed, "128", 1, false, false },
-    { "floor", NULL, "0", 0, false, false },
+    { "pp", bench_prefill, "128,512,1024", 1, false, true, false },
+    { "tg", bench_decode, "0", 0, false, true, false },
+    { "ttft", bench_first_token, "128", 1, true, false, false },
+    { "mixed", bench_mixed, "128", 1, false, false, false },
+    { "latency", bench_latency, "128", 1, false, false, true },
+    { "floor", NULL, "0", 0, false, false, false },
 };
 
 typedef enum Form {
@@ -189,6 +195,10 @@ static const char *take_option(int option, const char *value, Command *command, 
     case 'c':
         command->requests = value;
         return NULL;
+    case 'b':
+        return parse_number(value, 1, 1u << 20, &command->bench.background_tokens)
+                   ? NULL
+                   : "--background is 1..1048576, not '%s'";
     case 'r':
         return parse_number(value, 1, 1000, &command->bench.repeats) ? NULL : "--repeat is 1..1000, not '%s'";
     case 't':
@@ -396,7 +406,7 @@ static int run_verb(Command *command) {
 int main(int argc, char **argv) {
     Command command = {
         .requests = "1,2,4,8,16",
-        .bench = { .output_tokens = 64, .repeats = 5 },
+        .bench = { .output_tokens = 64, .background_tokens = 4096, .repeats = 5 },
         .model = { .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST },
     };
     const char *isa = getenv("COORDGEN_ISA"), *wrong;
@@ -406,7 +416,7 @@ int main(int argc, char **argv) {
     (void)quant_recipe_named(&command.model.recipe, NULL);
     if (isa && *isa && isa_parse(isa, &command.model.isa, &err))
         return usage("COORDGEN_ISA: %s", err.text);
-    while ((option = getopt_long(argc, argv, "m:p:n:c:r:t:h", long_options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "m:p:n:c:b:r:t:h", long_options, NULL)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return BENCH_OK;
@@ -444,5 +454,6 @@ int main(int argc, char **argv) {
     if (!parse_list(command.requests, 1, GENERATION_TURNS_MAX, command.bench.requests, &command.bench.n_requests))
         return usage("--requests is up to 16 numbers from 1 to 64 with commas between, not '%s'", command.requests);
     command.bench.model = command.model.model;
+    command.model.preemption = command.verb->preempts;
     return run_verb(&command);
 }

@@ -173,6 +173,13 @@ static Priority rank_of(const Job *job, uint64_t now_ns) {
     return priority_aged(job->priority, waited_ns, job->ageing_ns);
 }
 
+/* Whether the job's prompt stays out of steps for now: beside the parked step no other one takes time from interactive
+ * generations. */
+static bool stands_back(const Turns *turns, const Job *job, Priority rank) {
+    return turns->parked && job->priority != PRIORITY_INTERACTIVE && rank != PRIORITY_INTERACTIVE &&
+           !generation_usage(job->running)->n_output_tokens;
+}
+
 /* Those of one rank that have had their first turn and run on this engine, in the order of their turns. */
 static void gather(Turns *turns, const Engine *engine, Group *group, Priority rank, uint64_t now_ns) {
     Job *job;
@@ -180,7 +187,8 @@ static void gather(Turns *turns, const Engine *engine, Group *group, Priority ra
     TAILQ_FOREACH(job, &turns->active, link) {
         if (group->n == GENERATION_TURNS_MAX)
             return;
-        if (!job->running || job->engine != engine || !may_run(job) || rank_of(job, now_ns) != rank)
+        if (!job->running || job->engine != engine || !may_run(job) || rank_of(job, now_ns) != rank ||
+            stands_back(turns, job, rank))
             continue;
         group->targets[group->n] = (StepTarget){ turns, job, 0 };
         group->turns[group->n] = (GenerationTurn){

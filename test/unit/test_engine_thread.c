@@ -173,7 +173,7 @@ static void test_engine_thread_takes_turns(void **state) {
 /* A prompt of many steps, and interactive requests that come while one of them runs: these end first, and all have the
  * tokens they have alone. */
 static void test_engine_thread_preempts(void **state) {
-    static char text[3000];
+    static char text[1200];
     Fixture *fixture = *state;
     _cleanup_(got_deinit) Got alone = { 0 }, lengthy_alone = { 0 }, lengthy = { 0 };
     Job job = generate_job(fixture, &alone, "Water boils at", 3), lengthy_job;

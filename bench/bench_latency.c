@@ -1,0 +1,325 @@
+/* How long an interactive request waits for its first token, and for the next ones, while the prompt of a background
+ * request is computed. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "bench/bench.h"
+#include "bench/machine.h"
+#include "engine/generation.h"
+
+enum {
+    OPERATORS_MAX = 10000, /* of a step */
+    TRIES = 50,
+    CAME_LATE = 1,
+};
+
+/* An interactive request that comes at its moment, from a thread of its own. */
+typedef struct Arrival {
+    pthread_t thread;
+    uint64_t delay_ns;
+    uint64_t at_ns; /* written before the flag, read after it */
+    _Atomic bool is_there;
+} Arrival;
+
+static void *arrive(void *arg) {
+    Arrival *arrival = arg;
+    struct timespec delay = { (time_t)(arrival->delay_ns / 1000000000), (long)(arrival->delay_ns % 1000000000) };
+
+    while (nanosleep(&delay, &delay) < 0 && errno == EINTR)
+        ;
+    arrival->at_ns = clock_now_ns();
+    atomic_store(&arrival->is_there, true);
+    return NULL;
+}
+
+/* SplitMix64: the moments are the same in every run. */
+static uint64_t random_next(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+typedef struct Latency {
+    const BenchRun *run;
+    size_t n_prompt, n_background, n_output;
+    uint32_t *interactive, *background; /* tokens of the prompts */
+    uint64_t random;
+    uint64_t background_ns; /* of the whole background prompt, nothing beside it */
+    double longest_ms;      /* of its operators */
+    double *first_ms[3];    /* [repeats] alone, waits for the step, preempted */
+    double *token_ms[2];    /* [n_output - 1] alone, beside a background prompt */
+} Latency;
+
+enum {
+    ALONE,
+    WAITS,
+    PREEMPTS
+};
+
+static void latency_deinit(Latency *latency) {
+    free(latency->interactive);
+    free(latency->background);
+    for (size_t i = 0; i < ARRAY_LEN(latency->first_ms); i++)
+        free(latency->first_ms[i]);
+    for (size_t i = 0; i < ARRAY_LEN(latency->token_ms); i++)
+        free(latency->token_ms[i]);
+}
+
+static uint32_t *make_prompt(const Latency *latency, size_t n, size_t salt) {
+    uint32_t *tokens = malloc(n * sizeof(*tokens));
+
+    for (size_t i = 0; i < n && tokens; i++)
+        tokens[i] = bench_token(engine_info(latency->run->engine), i + salt);
+    return tokens;
+}
+
+static int latency_init(Latency *latency, const BenchRun *run, size_t n_prompt, ErrText *err) {
+    const BenchOptions *options = run->options;
+    bool is_whole;
+
+    *latency = (Latency){ .run = run,
+                          .n_prompt = n_prompt,
+                          .n_background = options->background_tokens,
+                          .n_output = options->output_tokens < 2 ? 2 : options->output_tokens,
+                          .random = 20261122 };
+    latency->interactive = make_prompt(latency, n_prompt, 7919);
+    latency->background = make_prompt(latency, latency->n_background, 0);
+    is_whole = latency->interactive && latency->background;
+    for (size_t i = 0; i < ARRAY_LEN(latency->first_ms); i++)
+        is_whole = (latency->first_ms[i] = calloc(options->repeats, sizeof(double))) && is_whole;
+    for (size_t i = 0; i < ARRAY_LEN(latency->token_ms); i++)
+        is_whole = (latency->token_ms[i] = calloc(latency->n_output, sizeof(double))) && is_whole;
+    return is_whole ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+static int begin(Generation **generationp, const Latency *latency, Priority priority, ErrText *err) {
+    const bool interactive = priority == PRIORITY_INTERACTIVE;
+    const GenerationOptions options = {
+        .max_tokens = interactive ? (uint32_t)latency->n_output : 1,
+        .ignore_end = true,
+        .sampler = SAMPLER_OPTIONS_GREEDY,
+    };
+
+    return generation_new(generationp, latency->run->engine, interactive ? latency->interactive : latency->background,
+                          interactive ? latency->n_prompt : latency->n_background, &options, err);
+}
+
+static GenerationTurn turn_of(Generation *generation, Priority priority) {
+    return (GenerationTurn){ .generation = generation, .priority = priority, .rank = priority };
+}
+
+/* Of the operators of one step: the longest one, each as the median of all layers, for other programs run too. */
+static double longest_operator(const Trace *trace, double *room_ms) {
+    const size_t end = trace_n(trace);
+    double longest_ms = 0;
+
+    for (size_t first = 0; first < end && trace_at(trace, first)->layer <= 0; first++) {
+        const char *name = trace_at(trace, first)->name;
+        double median_ms;
+        size_t n = 0;
+
+        if (trace_at(trace, first)->layer < 0)
+            continue;
+        for (size_t i = first; i < end; i++)
+            if (trace_at(trace, i)->name == name)
+                room_ms[n++] = (double)(trace_at(trace, i)->end_ns - trace_at(trace, i)->start_ns) / 1e6;
+        median_ms = machine_median(room_ms, n);
+        longest_ms = median_ms > longest_ms ? median_ms : longest_ms;
+    }
+    return longest_ms;
+}
+
+/* The background prompt by itself: how long it takes, and its longest operator. */
+static int measure_background(Latency *latency, ErrText *err) {
+    _cleanup_(generation_freep) Generation *generation = NULL;
+    _cleanup_(trace_freep) Trace *trace = NULL;
+    _cleanup_(freep) double *room_ms = malloc(OPERATORS_MAX * sizeof(*room_ms));
+    const uint64_t start_ns = clock_now_ns();
+    int r = room_ms ? trace_new(&trace, OPERATORS_MAX) : err_set(err, -ENOMEM, "out of memory");
+
+    if (!r)
+        r = begin(&generation, latency, PRIORITY_BACKGROUND, err);
+    while (!r && generation_end(generation) == GENERATION_RUNNING) {
+        double longest_ms;
+
+        trace_clear(trace);
+        engine_set_trace(latency->run->engine, trace);
+        r = generation_step(generation, NULL, NULL, err);
+        engine_set_trace(latency->run->engine, NULL);
+        longest_ms = longest_operator(trace, room_ms);
+        latency->longest_ms = longest_ms > latency->longest_ms ? longest_ms : latency->longest_ms;
+    }
+    latency->background_ns = clock_now_ns() - start_ns;
+    return r;
+}
+
+/* The interactive request to its first token, in steps that the other one (NULL: none) may share. */
+static int to_first_token(Generation *interactive, Generation *other, ErrText *err) {
+    int r = 0;
+
+    while (!r && !generation_usage(interactive)->n_output_tokens) {
+        GenerationTurn turns[] = { turn_of(interactive, PRIORITY_INTERACTIVE),
+                                   other ? turn_of(other, PRIORITY_BACKGROUND) : (GenerationTurn){ 0 } };
+
+        r = generation_step_together(turns, other ? 2 : 1, err);
+    }
+    return r;
+}
+
+static int first_alone(const Latency *latency, double *msp, ErrText *err) {
+    _cleanup_(generation_freep) Generation *interactive = NULL;
+    const uint64_t start_ns = clock_now_ns();
+    int r = begin(&interactive, latency, PRIORITY_INTERACTIVE, err);
+
+    if (!r)
+        r = to_first_token(interactive, NULL, err);
+    *msp = (double)(clock_now_ns() - start_ns) / 1e6;
+    return r;
+}
+
+/* The request comes while the background prompt is computed. In both ways that is noticed as in the service: before the
+ * next operator, or when the step has ended. CAME_LATE: after the background prompt. */
+static int first_beside(const Latency *latency, Arrival *arrival, bool preempts, double *msp, ErrText *err) {
+    _cleanup_(generation_freep) Generation *background = NULL, *interactive = NULL;
+    const EngineYield yield = { .wanted = &arrival->is_there };
+    GenerationStep step = { 0 };
+    int r = begin(&background, latency, PRIORITY_BACKGROUND, err);
+
+    while (!r && generation_end(background) == GENERATION_RUNNING && !atomic_load(&arrival->is_there)) {
+        GenerationTurn turn = turn_of(background, PRIORITY_BACKGROUND);
+
+        r = generation_step_begin(&step, &turn, 1, err);
+        if (!r)
+            r = generation_step_run(&step, preempts ? &yield : NULL, err);
+        if (r == GENERATION_E_YIELDED) {
+            r = 0;
+            break;
+        }
+    }
+    if (!r && !atomic_load(&arrival->is_there))
+        return CAME_LATE;
+    if (!r)
+        r = begin(&interactive, latency, PRIORITY_INTERACTIVE, err);
+    if (!r)
+        r = to_first_token(interactive, step.step ? NULL : background, err);
+    *msp = (double)(clock_now_ns() - arrival->at_ns) / 1e6;
+    generation_step_drop(&step);
+    return r;
+}
+
+/* At a random moment of the background prompt; once more when that has ended earlier than it did before. */
+static int first_at_random(Latency *latency, bool preempts, double *msp, ErrText *err) {
+    for (size_t i = 0; i < TRIES; i++) {
+        Arrival arrival = { .delay_ns = random_next(&latency->random) % (latency->background_ns + 1) };
+        int r = -pthread_create(&arrival.thread, NULL, arrive, &arrival);
+
+        if (r)
+            return err_set(err, r, "cannot start a thread");
+        r = first_beside(latency, &arrival, preempts, msp, err);
+        pthread_join(arrival.thread, NULL);
+        if (r != CAME_LATE)
+            return r;
+    }
+    return err_set(err, -EAGAIN, "the background prompt has ended before the request came, %d times: use a longer one",
+                   TRIES);
+}
+
+/* The times between the tokens of an interactive answer, with or without a background prompt in its steps. */
+static int tokens(const Latency *latency, bool beside, double *token_ms, ErrText *err) {
+    _cleanup_(generation_freep) Generation *background = NULL, *interactive = NULL;
+    int r = begin(&interactive, latency, PRIORITY_INTERACTIVE, err);
+
+    if (!r && beside)
+        r = begin(&background, latency, PRIORITY_BACKGROUND, err);
+    if (!r)
+        r = to_first_token(interactive, NULL, err);
+    for (size_t i = 0; i + 1 < latency->n_output && !r; i++) {
+        GenerationTurn turns[] = { turn_of(interactive, PRIORITY_INTERACTIVE),
+                                   beside ? turn_of(background, PRIORITY_BACKGROUND) : (GenerationTurn){ 0 } };
+        const uint64_t start_ns = clock_now_ns();
+
+        r = generation_step_together(turns, beside ? 2 : 1, err);
+        token_ms[i] = (double)(clock_now_ns() - start_ns) / 1e6;
+    }
+    return r;
+}
+
+static int report(const Latency *latency, const char *name, size_t rows, double *values, size_t n, double floor) {
+    BenchResult result = { .test = "latency",
+                           .rows = rows,
+                           .threads = worker_pool_n_threads(latency->run->pool),
+                           .unit = BENCH_MS,
+                           .floor = floor };
+
+    snprintf(result.name, sizeof(result.name), "%s", name);
+    bench_result_take(&result, values, n);
+    return bench_report_add(latency->run->report, &result);
+}
+
+static int report_all(Latency *latency) {
+    const size_t repeats = latency->run->options->repeats, n_intervals = latency->n_output - 1;
+    char names[4][40];
+    double floor, token;
+    int r;
+
+    snprintf(names[0], sizeof(names[0]), "longest operator of %zu", latency->n_background);
+    snprintf(names[1], sizeof(names[1]), "first token, behind a step of %zu", latency->n_background);
+    snprintf(names[2], sizeof(names[2]), "first token, preempting %zu", latency->n_background);
+    snprintf(names[3], sizeof(names[3]), "next token, beside %zu", latency->n_background);
+    r = report(latency, "first token, alone", latency->n_prompt, latency->first_ms[ALONE], repeats, 0);
+    floor = machine_median(latency->first_ms[ALONE], repeats) + latency->longest_ms;
+    token = machine_median(latency->token_ms[0], n_intervals);
+    if (!r)
+        r = report(latency, names[0], 0, &latency->longest_ms, 1, 0);
+    if (!r)
+        r = report(latency, names[1], latency->n_prompt, latency->first_ms[WAITS], repeats, floor);
+    if (!r)
+        r = report(latency, names[2], latency->n_prompt, latency->first_ms[PREEMPTS], repeats, floor);
+    if (!r)
+        r = report(latency, "next token, alone", latency->n_prompt, latency->token_ms[0], n_intervals, 0);
+    return r ? r : report(latency, names[3], latency->n_prompt, latency->token_ms[1], n_intervals, token);
+}
+
+static int run_prompt(const BenchRun *run, size_t n_prompt, ErrText *err) {
+    _cleanup_(latency_deinit) Latency latency = { 0 };
+    double warm_up;
+    int r = latency_init(&latency, run, n_prompt, err);
+
+    if (!r)
+        r = first_alone(&latency, &warm_up, err);
+    if (!r)
+        r = measure_background(&latency, err);
+    for (size_t i = 0; i < run->options->repeats && !r; i++) { /* side by side: the machine changes with time */
+        r = first_alone(&latency, &latency.first_ms[ALONE][i], err);
+        if (!r)
+            r = first_at_random(&latency, false, &latency.first_ms[WAITS][i], err);
+        if (!r)
+            r = first_at_random(&latency, true, &latency.first_ms[PREEMPTS][i], err);
+    }
+    for (int beside = 0; beside < 2 && !r; beside++)
+        r = tokens(&latency, beside, latency.token_ms[beside], err);
+    return r ? r : report_all(&latency);
+}
+
+/**
+ * bench_latency() - first and next tokens of an interactive request under a background prompt
+ *
+ * The request comes at random moments of the background prompt, from another thread, and is noticed as in the service:
+ * without preemption when the step that runs has ended, with it before the step's next operator. From its coming to its
+ * first token is measured, the reservation of its memory included; its text is tokens already. Floor: the same alone, and
+ * the longest operator of the background prompt. Next tokens share their steps with GENERATION_LOWER_ROWS rows of the
+ * background prompt; floor: alone.
+ */
+int bench_latency(const BenchRun *run, ErrText *err) {
+    int r = 0;
+
+    for (size_t i = 0; i < run->options->n_prompts && !r; i++)
+        r = run_prompt(run, run->options->prompt_tokens[i], err);
+    return r;
+}

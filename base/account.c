@@ -34,6 +34,13 @@ static int counter_add(_Atomic uint64_t *counter, uint64_t bytes, uint64_t limit
     return 0;
 }
 
+static void peak_raise(AccountTable *table, AccountId id) {
+    uint64_t used = atomic_load(&table->used_bytes[id]), peak = atomic_load(&table->peak_bytes[id]);
+
+    while (used > peak && !atomic_compare_exchange_weak(&table->peak_bytes[id], &peak, used))
+        ;
+}
+
 /**
  * account_charge() - reserve bytes of an account before they are allocated
  * @bill: zero, or an earlier charge to the same account, which grows
@@ -41,7 +48,6 @@ static int counter_add(_Atomic uint64_t *counter, uint64_t bytes, uint64_t limit
  * Thread: any. Return: 0, or ACCOUNT_E_LIMIT with nothing changed.
  */
 int account_charge(AccountTable *table, AccountId id, Bill *bill, uint64_t bytes) {
-    uint64_t used, peak;
     int r;
 
     assert(!bill->bytes || (bill->table == table && bill->id == id));
@@ -53,10 +59,7 @@ int account_charge(AccountTable *table, AccountId id, Bill *bill, uint64_t bytes
         atomic_fetch_sub(&table->total_bytes, bytes);
         return r;
     }
-    used = atomic_load(&table->used_bytes[id]);
-    peak = atomic_load(&table->peak_bytes[id]);
-    while (used > peak && !atomic_compare_exchange_weak(&table->peak_bytes[id], &peak, used))
-        ;
+    peak_raise(table, id);
     bill->table = table;
     bill->id = id;
     bill->bytes += bytes;
@@ -69,6 +72,20 @@ void bill_settle(Bill *bill) {
         atomic_fetch_sub(&bill->table->total_bytes, bill->bytes);
     }
     *bill = (Bill){ 0 };
+}
+
+int bill_move(Bill *bill, AccountId id) {
+    int r;
+
+    if (bill->bytes && bill->id != id) {
+        r = counter_add(&bill->table->used_bytes[id], bill->bytes, bill->table->limit_bytes[id]);
+        if (r)
+            return r;
+        atomic_fetch_sub(&bill->table->used_bytes[bill->id], bill->bytes);
+        peak_raise(bill->table, id);
+    }
+    bill->id = id;
+    return 0;
 }
 
 /**

@@ -13,10 +13,10 @@ enum {
 typedef enum AccountId {
     ACCOUNT_WEIGHTS,     /* loaded weight matrices, norms, token tables */
     ACCOUNT_GRAPHS,      /* compiled graphs of a device */
-    ACCOUNT_KV,          /* key-value caches of sequences */
+    ACCOUNT_KV,          /* key-value caches of sequences, reserved for as long as they may become */
     ACCOUNT_DRAFTDB,     /* draft database and its automaton */
     ACCOUNT_ACTIVATIONS, /* scratch of the running operators */
-    ACCOUNT_CACHE,       /* kept prefixes and other things that may be dropped */
+    ACCOUNT_CACHE,       /* kept prefixes that no sequence uses, and other things that may be dropped */
     ACCOUNT_SESSIONS,    /* prompts, frames and buffers of clients */
     _ACCOUNT_N,
 } AccountId;
@@ -41,6 +41,8 @@ void account_table_init(AccountTable *table);
 const char *account_name(AccountId id);
 int account_charge(AccountTable *table, AccountId id, Bill *bill, uint64_t bytes);
 void bill_settle(Bill *bill);
+/* What the bill holds goes to another account of its table. 0, or ACCOUNT_E_LIMIT with nothing changed. */
+int bill_move(Bill *bill, AccountId id);
 
 /* Memory that is charged while it lives: zeroed, aligned to 64 bytes at least (when large: to pages, and huge pages are
  * asked for). */

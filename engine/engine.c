@@ -190,6 +190,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->accounts = options->accounts;
     engine->heartbeat = options->heartbeat;
     engine->n_steps = options->preemption ? ENGINE_STEPS_MAX : 1;
+    engine->prefix_cache = options->prefix_cache;
     if (options->device == ENGINE_DEVICE_REFERENCE) {
         r = gguf_open(&engine->file, options->path, err);
         if (!r && gguf_key(engine->file, PACKAGE_KEY_FORMAT_VERSION))
@@ -224,6 +225,8 @@ Engine *engine_free(Engine *engine) {
     if (!engine)
         return NULL;
     assert(!engine->n_sequences);
+    if (engine->prefix_cache)
+        prefix_cache_drop_model(engine->prefix_cache, engine);
     weights_free(engine->weights);
     backend_free(engine->backend);
     tokenizer_free(engine->tokenizer);
@@ -269,4 +272,24 @@ ShadowCounts engine_shadow_counts(const Engine *engine) {
 
     engine->backend->ops->shadow_counts(engine->backend, &counts);
     return counts;
+}
+
+/* How much more the limit allows. */
+static uint64_t room_of(uint64_t used_bytes, uint64_t limit_bytes) {
+    return used_bytes < limit_bytes ? limit_bytes - used_bytes : 0;
+}
+
+/**
+ * engine_make_room() - evict kept prefixes when the limit on all accounts together is in the way
+ *
+ * An account's own limit is not: what is kept is on another one. When all that could be evicted would not be enough,
+ * nothing is. Best effort: other threads charge meanwhile.
+ */
+void engine_make_room(Engine *engine, AccountId id, uint64_t len_bytes) {
+    AccountTable *accounts = engine->accounts;
+    const uint64_t own = room_of(atomic_load(&accounts->used_bytes[id]), accounts->limit_bytes[id]),
+                   all = room_of(atomic_load(&accounts->total_bytes), accounts->total_limit_bytes);
+
+    if (engine->prefix_cache && len_bytes <= own && len_bytes > all)
+        (void)prefix_cache_give_back(engine->prefix_cache, len_bytes - all);
 }

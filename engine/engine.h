@@ -12,6 +12,7 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "engine/chat_template.h"
+#include "engine/prefix_cache.h"
 #include "engine/tokenizer.h"
 #include "engine/weight_stream.h"
 #include "base/worker_pool.h"
@@ -45,6 +46,7 @@ typedef struct EngineOptions {
     AccountTable *accounts;      /* outlives the engine */
     _Atomic uint64_t *heartbeat; /* goes up with every operator, and while loading: the watchdog's sign of life; may be
                                   * NULL */
+    PrefixCache *prefix_cache;   /* outlives the engine; NULL: nothing is kept for later prompts */
     WeightReading reading;       /* how a package is read: the best way, unless a test or a bench wants one */
 } EngineOptions;
 
@@ -90,6 +92,11 @@ int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err)
 int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err);
 /* Begins with the first n_tokens positions of another one (not more than it has), and shares their memory. */
 int sequence_fork(Sequence **sequencep, const Sequence *source, size_t n_tokens, size_t capacity_tokens, ErrText *err);
+/* Begins with what is kept of the prompt for this user; why not with more. */
+int sequence_new_for(Sequence **sequencep, Engine *engine, const uint32_t *prompt, size_t n_prompt, uint64_t user,
+                     bool of_session, size_t capacity_tokens, PrefixOutcome *outcomep, ErrText *err);
+/* Keeps its positions, whose tokens these are, for later prompts of the user. */
+void sequence_keep(Sequence *sequence, const uint32_t *tokens, uint64_t user, bool grows, PrefixPin *pin);
 Sequence *sequence_free(Sequence *sequence);
 DEFINE_CLEANUP(Sequence, sequence_free)
 size_t sequence_n_tokens(const Sequence *sequence);

@@ -5,6 +5,7 @@
 #include "backends/backend.h"
 #include "engine/engine.h"
 #include "engine/kv_page.h"
+#include "engine/prefix_cache.h"
 #include "engine/layer_ops.h"
 #include "engine/weights.h"
 #include "model/hparams.h"
@@ -45,6 +46,7 @@ struct Engine {
     AccountedBlock head_rows;    /* f32[HEAD_ROWS][n_vocab]: of steps that sequences share; from the first one on */
     _Atomic uint64_t *heartbeat; /* may be NULL */
     Trace *trace;                /* may be NULL */
+    PrefixCache *prefix_cache;   /* may be NULL */
 };
 
 struct Sequence {
@@ -59,6 +61,8 @@ struct Sequence {
 
 /* Carves slots and rotary rows for chunk_tokens rows out of a new block for each step. */
 int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err);
+/* Evicts kept prefixes when that lets so many bytes be charged to the account. */
+void engine_make_room(Engine *engine, AccountId id, uint64_t len_bytes);
 /* The pages of the next n positions become the sequence's own. 0, ENGINE_E_MEMORY, -ENOMEM. */
 int sequence_make_writable(Sequence *sequence, size_t n, ErrText *err);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/engine_private.h"
 
 struct Generation {
     Engine *engine;
@@ -26,9 +27,19 @@ struct Generation {
     _Atomic bool cancelled;
 };
 
+/* What was computed, for later prompts. */
+static void keep(Generation *generation, bool grows) {
+    const GenerationOptions *options = &generation->options;
+
+    if (!options->no_reuse && generation->tokens.n)
+        sequence_keep(generation->sequence, generation->tokens.ids, options->user, grows, options->pin);
+}
+
 Generation *generation_free(Generation *generation) {
     if (!generation)
         return NULL;
+    if (generation->sequence)
+        keep(generation, false);
     sequence_free(generation->sequence);
     token_list_deinit(&generation->tokens);
     str_buf_deinit(&generation->pending);
@@ -80,6 +91,22 @@ static int copy_stops(Generation *generation) {
     return 0;
 }
 
+/* With what is kept of the prompt. */
+static int new_sequence(Generation *generation, const uint32_t *prompt, ErrText *err) {
+    const GenerationOptions *options = &generation->options;
+    GenerationUsage *usage = &generation->usage;
+    int r;
+
+    usage->outcome = PREFIX_DECLINED;
+    if (options->no_reuse)
+        return sequence_new(&generation->sequence, generation->engine, generation->capacity_tokens, err);
+    r = sequence_new_for(&generation->sequence, generation->engine, prompt, generation->n_prompt, options->user,
+                         options->pin != NULL, generation->capacity_tokens, &usage->outcome, err);
+    if (!r)
+        usage->n_cached_tokens = (uint32_t)sequence_n_tokens(generation->sequence);
+    return r;
+}
+
 /**
  * generation_new() - prepare a generation and reserve its KV cache
  * @prompt:  ids below n_vocab; copied
@@ -119,9 +146,10 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     if (options->max_tokens && options->max_tokens < context_tokens - n_prompt)
         generation->capacity_tokens = n_prompt + options->max_tokens;
     state_bytes = n_vocab * (sizeof(float) + sizeof(SamplerCandidate)) + generation->capacity_tokens * sizeof(uint32_t);
+    engine_make_room(engine, ACCOUNT_ACTIVATIONS, state_bytes);
     if (account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes))
         return err_set(err, GENERATION_E_MEMORY, "no memory for another request now: try again later");
-    r = sequence_new(&generation->sequence, engine, generation->capacity_tokens, err);
+    r = new_sequence(generation, prompt, err);
     if (r)
         return r == ENGINE_E_MEMORY ? GENERATION_E_MEMORY : r == ENGINE_E_CONTEXT ? GENERATION_E_TOO_LONG : r;
     sequence_set_cancel(generation->sequence, &generation->cancelled);
@@ -267,6 +295,8 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span) {
         return finish(generation, GENERATION_END_CANCELLED, NULL, turn->fn, turn->arg);
     if (sequence_n_tokens(generation->sequence) <= generation->n_prompt)
         generation->usage.n_prefilled_tokens += (uint32_t)span->n;
+    if (sequence_n_tokens(generation->sequence) == generation->n_prompt)
+        keep(generation, true); /* others with the same beginning need not wait for the end of this one */
     if (!span->n_logit_rows)
         return 0;
     token = sampler_pick(&generation->options.sampler, generation->logits, engine_info(generation->engine)->n_vocab,

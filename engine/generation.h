@@ -31,6 +31,9 @@ typedef struct GenerationOptions {
     uint32_t max_tokens;     /* 0: as many as fit */
     uint32_t context_tokens; /* cap on prompt + output; 0: the model's */
     bool ignore_end;         /* go on past end-of-generation tokens (benchmarks, tests) */
+    uint64_t user;           /* uid: what is kept of prompts is kept for this user, and taken from what was kept so */
+    bool no_reuse;           /* neither */
+    PrefixPin *pin;          /* of a session, or NULL: holds what is kept; outlives the generation */
     SamplerOptions sampler;
     const char *stops[GENERATION_STOPS_MAX];
     size_t n_stops;
@@ -39,7 +42,8 @@ typedef struct GenerationOptions {
 typedef struct GenerationUsage {
     uint32_t n_prompt_tokens;
     uint32_t n_cached_tokens;    /* prompt tokens whose KV was there already */
-    uint32_t n_prefilled_tokens; /* so far */
+    PrefixOutcome outcome;       /* why not more */
+    uint32_t n_prefilled_tokens; /* computed so far */
     uint32_t n_output_tokens;
     uint64_t prefill_ns;
     uint64_t decode_ns;

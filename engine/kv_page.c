@@ -1,5 +1,6 @@
 #include "engine/kv_page.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -9,6 +10,10 @@
 /* From here on a page asks for huge pages: maps of one kind lie beside each other and become one, so that those of a
  * sequence share huge pages even where each alone is smaller than one. */
 #define HUGE_FROM_BYTES ((size_t)256 << 10)
+
+size_t kv_page_charge_bytes(size_t len_bytes) {
+    return (len_bytes + 4095) & ~(size_t)4095; /* as accounted_block_init() maps it */
+}
 
 /**
  * kv_page_new() - memory for a block of positions, on the account kv
@@ -33,13 +38,38 @@ int kv_page_new(KvPage **pagep, AccountTable *accounts, size_t len_bytes) {
     return 0;
 }
 
-void kv_page_use(KvPage *page) {
+static void free_unheld(KvPage *page) {
+    if (page->n_users || page->is_kept)
+        return;
+    accounted_block_deinit(&page->memory);
+    free(page);
+}
+
+int kv_page_use(KvPage *page) {
+    int r = page->n_users ? 0 : bill_move(&page->memory.bill, ACCOUNT_KV);
+
+    if (!r)
+        page->n_users++;
+    return r;
+}
+
+void kv_page_hold(KvPage *page) {
     page->n_users++;
 }
 
 void kv_page_unuse(KvPage *page) {
-    if (--page->n_users)
-        return;
-    accounted_block_deinit(&page->memory);
-    free(page);
+    /* An account that has no room for what is kept leaves it where it was counted before. */
+    if (!--page->n_users && page->is_kept)
+        (void)bill_move(&page->memory.bill, ACCOUNT_CACHE);
+    free_unheld(page);
+}
+
+void kv_page_keep(KvPage *page) {
+    assert(!page->is_kept);
+    page->is_kept = true;
+}
+
+void kv_page_unkeep(KvPage *page) {
+    page->is_kept = false;
+    free_unheld(page);
 }

@@ -22,8 +22,12 @@ static void set_page(Sequence *sequence, size_t index, KvPage *page) {
 
 /* The pages that are not there yet. */
 static int take_pages(Sequence *sequence, ErrText *err) {
-    const Engine *engine = sequence->engine;
+    Engine *engine = sequence->engine;
+    size_t n_missing = 0;
 
+    for (size_t i = 0; i < sequence->n_pages; i++)
+        n_missing += !sequence->pages[i];
+    engine_make_room(engine, ACCOUNT_KV, n_missing * kv_page_charge_bytes(engine->kv_page_bytes));
     for (size_t i = 0; i < sequence->n_pages; i++) {
         KvPage *page;
         int r;
@@ -64,55 +68,108 @@ static int prepare(Sequence **sequencep, Engine *engine, size_t capacity_tokens,
     return 0;
 }
 
+/* Shares the whole pages of the first n_tokens positions and copies what is left of the last one. */
+static int begin_with(Sequence *sequence, KvPage *const *pages, size_t n_tokens, ErrText *err) {
+    const size_t positions = page_positions(sequence->engine), n_shared = n_tokens / positions;
+    KvPage *rest = n_tokens % positions ? pages[n_shared] : NULL;
+    int r;
+
+    for (size_t i = 0; i < n_shared; i++) {
+        r = kv_page_use(pages[i]);
+        if (r)
+            return no_memory(sequence->engine, r, sequence->n_pages, err);
+        set_page(sequence, i, pages[i]);
+    }
+    if (rest)
+        kv_page_hold(rest); /* or room for the others might be made of it */
+    r = take_pages(sequence, err);
+    if (rest && !r)
+        memcpy(sequence->blocks[n_shared], rest->memory.data, sequence->engine->kv_page_bytes);
+    if (rest)
+        kv_page_unuse(rest);
+    sequence->n_tokens = n_tokens;
+    return r;
+}
+
 /**
- * sequence_new() - an empty timeline with room for capacity_tokens positions
+ * sequence_new_after() - a timeline that begins with positions that were computed before
+ * @pages:           of the first n_tokens positions; the last one may hold more
+ * @capacity_tokens: at least n_tokens
  *
- * All pages are taken now: what has begun never ends for want of memory.
+ * Whole pages are shared, what is left of the last one is copied: nobody sees what this sequence appends. All pages are
+ * taken now: what has begun never ends for want of memory.
  *
  * Return: 0, ENGINE_E_CONTEXT (0 or more than the model has), ENGINE_E_MEMORY, -ENOMEM.
  */
-int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err) {
-    _cleanup_(sequence_freep) Sequence *sequence = NULL;
-    int r = prepare(&sequence, engine, capacity_tokens, err);
-
-    if (!r)
-        r = take_pages(sequence, err);
-    if (r)
-        return r;
-    *sequencep = steal(&sequence);
-    return 0;
-}
-
-/**
- * sequence_fork() - a timeline that begins as another one did
- * @n_tokens:        positions that it begins with, at most those that the source has and below capacity_tokens
- * @capacity_tokens: as for sequence_new()
- *
- * Whole pages are shared, what is left of the last one is copied: neither sequence sees what the other one appends.
- * Return: as sequence_new().
- */
-int sequence_fork(Sequence **sequencep, const Sequence *source, size_t n_tokens, size_t capacity_tokens, ErrText *err) {
-    const size_t positions = page_positions(source->engine), n_shared = n_tokens / positions;
+static int sequence_new_after(Sequence **sequencep, Engine *engine, KvPage *const *pages, size_t n_tokens,
+                              size_t capacity_tokens, ErrText *err) {
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
     int r;
 
-    assert(n_tokens <= source->n_tokens && n_tokens <= capacity_tokens);
-    r = prepare(&sequence, source->engine, capacity_tokens, err);
+    assert(n_tokens <= capacity_tokens);
+    r = prepare(&sequence, engine, capacity_tokens, err);
+    if (!r)
+        r = begin_with(sequence, pages, n_tokens, err);
     if (r)
         return r;
-    for (size_t i = 0; i < n_shared; i++) {
-        kv_page_use(source->pages[i]);
-        set_page(sequence, i, source->pages[i]);
-    }
-    r = take_pages(sequence, err);
-    if (r)
-        return r;
-    if (n_tokens % positions)
-        memcpy(sequence->blocks[n_shared], source->blocks[n_shared], source->engine->kv_page_bytes);
-    sequence->n_tokens = n_tokens;
     *sequencep = steal(&sequence);
     return 0;
 }
+
+int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err) {
+    return sequence_new_after(sequencep, engine, NULL, 0, capacity_tokens, err);
+}
+
+int sequence_fork(Sequence **sequencep, const Sequence *source, size_t n_tokens, size_t capacity_tokens, ErrText *err) {
+    assert(n_tokens <= source->n_tokens);
+    return sequence_new_after(sequencep, source->engine, source->pages, n_tokens, capacity_tokens, err);
+}
+
+/* --- kept prefixes ------------------------------------------------------------------------------------------------- */
+
+static PrefixOwner owner_of(const Engine *engine, uint64_t user) {
+    return (PrefixOwner){
+        .model = engine, .user = user, .page_positions = page_positions(engine), .accounts = engine->accounts
+    };
+}
+
+/**
+ * sequence_new_for() - a timeline for a prompt, with the longest beginning of it that is kept for the user
+ * @user:       uid: nothing of other users is looked at
+ * @of_session: the prompt is that of a session
+ * @outcomep:   why it does not begin with more
+ *
+ * Return: as sequence_new_after(); sequence_n_tokens() says how much of the prompt is there, never all of it.
+ */
+int sequence_new_for(Sequence **sequencep, Engine *engine, const uint32_t *prompt, size_t n_prompt, uint64_t user,
+                     bool of_session, size_t capacity_tokens, PrefixOutcome *outcomep, ErrText *err) {
+    const PrefixOwner owner = owner_of(engine, user);
+    _cleanup_(freep) KvPage **pages = calloc(n_prompt / owner.page_positions + 1, sizeof(*pages));
+    PrefixMatch match = { .pages = pages, .outcome = PREFIX_OFF };
+
+    if (!pages)
+        return err_set(err, -ENOMEM, "out of memory");
+    if (engine->prefix_cache)
+        prefix_cache_match(engine->prefix_cache, &owner, prompt, n_prompt, of_session, &match);
+    *outcomep = match.outcome;
+    return sequence_new_after(sequencep, engine, pages, match.n_tokens, capacity_tokens, err);
+}
+
+/**
+ * sequence_keep() - keep what the sequence has for later requests of the user
+ * @tokens: of its positions
+ * @grows:  more will be appended: only whole pages are kept. Otherwise nothing may be appended any more
+ * @pin:    of a session, or NULL
+ */
+void sequence_keep(Sequence *sequence, const uint32_t *tokens, uint64_t user, bool grows, PrefixPin *pin) {
+    const PrefixOwner owner = owner_of(sequence->engine, user);
+
+    if (sequence->engine->prefix_cache)
+        prefix_cache_put(sequence->engine->prefix_cache, &owner, tokens, sequence->n_tokens, sequence->pages, grows,
+                         pin);
+}
+
+/* --- life ---------------------------------------------------------------------------------------------------------- */
 
 Sequence *sequence_free(Sequence *sequence) {
     if (!sequence)
@@ -129,14 +186,14 @@ Sequence *sequence_free(Sequence *sequence) {
 }
 
 int sequence_make_writable(Sequence *sequence, size_t n, ErrText *err) {
-    const Engine *engine = sequence->engine;
+    Engine *engine = sequence->engine;
     const size_t positions = page_positions(engine), last = (sequence->n_tokens + n - 1) / positions;
 
     for (size_t i = sequence->n_tokens / positions; i <= last; i++) {
         KvPage *page;
         int r;
 
-        if (sequence->pages[i]->n_users == 1)
+        if (kv_page_is_private(sequence->pages[i]))
             continue;
         r = kv_page_new(&page, engine->accounts, engine->kv_page_bytes);
         if (r)

@@ -11,6 +11,7 @@ enum {
 };
 
 typedef struct TinyEngine {
+    PrefixCache *prefix_cache; /* the caller's, before it is opened; may be NULL */
     ImportFixture *files;
     AccountTable accounts;
     WorkerPool *pool;

@@ -30,6 +30,7 @@ static void generate_fill(CoordgenGenerateResult *result, const Coordgen__V1__Ge
         result->prompt_tokens = done->usage->prompt_tokens;
         result->cached_tokens = done->usage->cached_tokens;
         result->output_tokens = done->usage->output_tokens;
+        result->reuse = (CoordgenReuse)done->usage->reuse;
     }
     if (done->timings) {
         result->queue_us = done->timings->queue_us;
@@ -98,6 +99,9 @@ static bool status_fill(CoordgenReply *reply, const Coordgen__V1__StatusReply *s
         .prompt_tokens = status->prompt_tokens,
         .output_tokens = status->output_tokens,
         .preemptions = status->preemptions,
+        .cached_tokens = status->cached_tokens,
+        .prefix_cache_bytes = status->prefix_cache_bytes,
+        .prefix_cache_max_bytes = status->prefix_cache_max_bytes,
     };
     reply->memory = calloc(status->n_memory ? status->n_memory : 1, sizeof(*reply->memory));
     if (!reply->memory)
@@ -266,6 +270,18 @@ const char *coordgen_end_reason_name(int reason) {
     };
 
     return reason >= 0 && (size_t)reason < ARRAY_LEN(names) ? names[reason] : "unknown";
+}
+
+const char *coordgen_reuse_name(int reuse) {
+    static const char *const names[] = {
+        [COORDGEN_REUSE_UNKNOWN] = "unknown",     [COORDGEN_REUSE_WHOLE] = "whole",
+        [COORDGEN_REUSE_NEW_TEXT] = "new-text",   [COORDGEN_REUSE_DIFFERENT] = "different",
+        [COORDGEN_REUSE_FIRST_USE] = "first-use", [COORDGEN_REUSE_EVICTED] = "evicted",
+        [COORDGEN_REUSE_TOO_SHORT] = "too-short", [COORDGEN_REUSE_OFF] = "off",
+        [COORDGEN_REUSE_DECLINED] = "declined",
+    };
+
+    return reuse >= 0 && (size_t)reuse < ARRAY_LEN(names) ? names[reuse] : "unknown";
 }
 
 const char *coordgen_priority_name(int priority) {

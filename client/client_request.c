@@ -238,6 +238,8 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.want_tokens = options.want_tokens;
     generate.has_ignore_end = options.ignore_end;
     generate.ignore_end = options.ignore_end;
+    generate.has_no_reuse = options.no_reuse;
+    generate.no_reuse = options.no_reuse;
     generate.has_priority = options.priority != COORDGEN_PRIORITY_DEFAULT;
     generate.priority = (Coordgen__V1__Priority)options.priority;
     message.op_case = COORDGEN__V1__REQUEST__OP_GENERATE;

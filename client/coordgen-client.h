@@ -202,6 +202,7 @@ typedef struct CoordgenGenerateOptions {
     bool ignore_end;            /* go on past end-of-generation tokens */
     uint64_t seed;
     CoordgenPriority priority;
+    bool no_reuse; /* compute the whole prompt, and keep nothing of it for later requests */
 } CoordgenGenerateOptions;
 
 typedef struct CoordgenTokenizeOptions {
@@ -291,6 +292,22 @@ typedef enum CoordgenEndReason {
 /* "end-token", "stop-string", ... */
 COORDGEN_PUBLIC const char *coordgen_end_reason_name(int reason);
 
+/* Why not more of a prompt was there already, from an earlier request of the same user. */
+typedef enum CoordgenReuse {
+    COORDGEN_REUSE_UNKNOWN = 0,
+    COORDGEN_REUSE_WHOLE = 1,     /* all was, but for the last tokens, which are always computed */
+    COORDGEN_REUSE_NEW_TEXT = 2,  /* all that was kept fits; the rest of the prompt is new */
+    COORDGEN_REUSE_DIFFERENT = 3, /* what was kept goes on differently from there */
+    COORDGEN_REUSE_FIRST_USE = 4, /* nothing of this user and model is kept */
+    COORDGEN_REUSE_EVICTED = 5,   /* more was kept, until its memory was needed */
+    COORDGEN_REUSE_TOO_SHORT = 6, /* the prompt, or what it has in common with what is kept */
+    COORDGEN_REUSE_OFF = 7,       /* the service keeps nothing */
+    COORDGEN_REUSE_DECLINED = 8,  /* no_reuse */
+} CoordgenReuse;
+
+/* "whole", "new-text", ... */
+COORDGEN_PUBLIC const char *coordgen_reuse_name(int reuse);
+
 typedef struct CoordgenGenerateResult {
     const char *text; /* all of it, NUL-terminated; also what came before a failure */
     size_t text_bytes;
@@ -314,6 +331,7 @@ typedef struct CoordgenGenerateResult {
     float repetition_penalty;
     uint32_t repetition_window;
     CoordgenPriority priority;
+    CoordgenReuse reuse; /* why not more of the prompt was cached */
 } CoordgenGenerateResult;
 
 typedef enum CoordgenModelState {
@@ -370,6 +388,9 @@ typedef struct CoordgenStatus {
     uint64_t prompt_tokens;
     uint64_t output_tokens;
     uint64_t preemptions; /* steps that have made way for an interactive request */
+    uint64_t cached_tokens;          /* of prompt_tokens */
+    uint64_t prefix_cache_bytes;     /* what is kept of prompts, for the requests to come */
+    uint64_t prefix_cache_max_bytes; /* 0: nothing is kept */
 } CoordgenStatus;
 
 /* Each returns what the reply holds, or NULL / 0 when it is of another kind. All live as long as the reply. */

@@ -87,6 +87,7 @@ int config_new(Config **configp, ErrText *err) {
         return err_fold(r);
     config->memory_limit_bytes = memory_share(80);
     config->kv_memory_limit_bytes = memory_share(25);
+    config->prefix_cache_max_bytes = memory_share(10);
     r = config_set(config, "isa", isa && *isa ? isa : "best", err);
     if (r) {
         err_prefix(err, "environment variable COORDGEN_ISA");

@@ -97,6 +97,8 @@ const Setting config_settings[] = {
           "all memory accounts together; 0: none (default: 80 % of the machine's)"),
     BYTES("kv-memory-limit", kv_memory_limit_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, NULL,
           "key-value caches of running generations; 0: none (default: 25 % of the machine's memory)"),
+    BYTES("prefix-cache-max", prefix_cache_max_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, NULL,
+          "kept keys and values of earlier prompts; 0: none (default: 10 % of the machine's memory)"),
     BYTES("session-memory-limit", session_memory_limit_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, "256M",
           "frames, prompts and buffers of clients; 0: none"),
     DURATION("frame-timeout", frame_timeout_ms, 10, DAY_MS, LIVE, "10s", "for a frame to arrive whole"),

@@ -73,12 +73,18 @@ static int detokenize(Job *job, JobNews *news, ErrText *err) {
     return str_buf_failed(&news->text) ? err_raise(-ENOMEM) : 0;
 }
 
+/* What is kept of prompts never keeps a model out. */
 static int load(EngineThread *thread, Job *job, JobNews *news, ErrText *err) {
+    PrefixCache *cache = job->engine_options.prefix_cache;
     int r;
 
     job->engine_options.pool = thread->pool;
     job->engine_options.heartbeat = &thread->n_beats;
     r = engine_new(&news->engine, &job->engine_options, err);
+    if (r == ENGINE_E_MEMORY && cache && prefix_cache_kept_bytes(cache)) {
+        prefix_cache_drop_all(cache);
+        r = engine_new(&news->engine, &job->engine_options, err);
+    }
     return r == ENGINE_E_MODEL ? JOB_E_MODEL : r == ENGINE_E_MEMORY ? JOB_E_MEMORY : err_fold(r);
 }
 

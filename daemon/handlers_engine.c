@@ -167,6 +167,8 @@ void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, s
         .max_tokens = generate->max_tokens,
         .context_tokens = config->context_tokens,
         .ignore_end = generate->ignore_end,
+        .user = connection->uid,
+        .no_reuse = generate->no_reuse,
         .sampler = sampler_options(generate->sampling),
         .n_stops = generate->n_stop,
     };

@@ -41,7 +41,11 @@ static void fill_counters(const Server *server, Coordgen__V1__StatusReply *reply
     reply->output_tokens = server->n_output_tokens;
     reply->threads = server->n_threads;
     reply->draining = server->draining;
-    reply->has_preemptions = true;
+    reply->has_preemptions = reply->has_cached_tokens = true;
+    reply->cached_tokens = server->n_cached_tokens;
+    reply->has_prefix_cache_bytes = reply->has_prefix_cache_max_bytes = true;
+    reply->prefix_cache_bytes = server->prefix_cache ? prefix_cache_kept_bytes(server->prefix_cache) : 0;
+    reply->prefix_cache_max_bytes = server->config->prefix_cache_max_bytes;
     reply->preemptions = engine_thread_n_preempted(server->engine_thread);
 }
 

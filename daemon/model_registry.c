@@ -208,6 +208,7 @@ static void submit_load(Model *model) {
         .isa = (Isa)config->isa,
         .chunk_tokens = config->chunk_tokens,
         .accounts = model->registry->accounts,
+        .prefix_cache = model->registry->prefix_cache,
     };
     set_stage(model, MODEL_LOADING);
     engine_thread_submit(model->registry->thread, model->job);

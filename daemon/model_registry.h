@@ -57,6 +57,7 @@ struct ModelRegistry {
     const Config *config;
     EngineThread *thread;
     AccountTable *accounts;
+    PrefixCache *prefix_cache; /* may be NULL */
     ModelChangeFn *on_change;
     void *on_change_arg;
     ModelList models;

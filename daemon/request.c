@@ -107,10 +107,16 @@ static const char *operation_name(const Request *request) {
     }
 }
 
+/* Of the prompt: kept from earlier requests, or computed. */
+static uint32_t n_read_tokens(const Request *request) {
+    return request->usage.n_cached_tokens + request->usage.n_prefilled_tokens;
+}
+
 /* One line and the counters, once a request. */
 static void record(Request *request, const char *outcome, uint64_t *counter) {
     ++*counter;
-    request->server->n_prompt_tokens += request->usage.n_prefilled_tokens;
+    request->server->n_prompt_tokens += n_read_tokens(request);
+    request->server->n_cached_tokens += request->usage.n_cached_tokens;
     request->server->n_output_tokens += request->usage.n_output_tokens;
     journal_request(LOG_LEVEL_INFO, &(RequestRecord){
                                         .serial = request->serial,
@@ -251,18 +257,18 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
     if (request->connection->choked || now_ns - request->progress_ns < PROGRESS_INTERVAL_NS)
         return;
     if (request->progress_sent && request->progress_position == position &&
-        request->progress_prefilled == request->usage.n_prefilled_tokens)
+        request->progress_prefilled == n_read_tokens(request))
         return;
     request->progress_sent = true;
     request->progress_ns = now_ns;
     request->progress_position = position;
-    request->progress_prefilled = request->usage.n_prefilled_tokens;
+    request->progress_prefilled = n_read_tokens(request);
     reply_init(&response, request->id);
     progress.has_queue_position = true;
     progress.queue_position = position;
     if (!position) {
         progress.has_prefilled_tokens = progress.has_prompt_tokens = true;
-        progress.prefilled_tokens = request->usage.n_prefilled_tokens;
+        progress.prefilled_tokens = n_read_tokens(request);
         progress.prompt_tokens = request->usage.n_prompt_tokens;
     }
     response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_PROGRESS;
@@ -317,6 +323,22 @@ static Coordgen__V1__EndReason end_reason(GenerationEnd end) {
         break;
     }
     return COORDGEN__V1__END_REASON__END_REASON_UNSPECIFIED;
+}
+
+static Coordgen__V1__Reuse reuse_of(PrefixOutcome outcome) {
+    static const Coordgen__V1__Reuse reuses[_PREFIX_OUTCOME_N] = {
+        [PREFIX_UNKNOWN] = COORDGEN__V1__REUSE__REUSE_UNSPECIFIED,
+        [PREFIX_WHOLE] = COORDGEN__V1__REUSE__REUSE_WHOLE,
+        [PREFIX_NEW_TEXT] = COORDGEN__V1__REUSE__REUSE_NEW_TEXT,
+        [PREFIX_DIFFERENT] = COORDGEN__V1__REUSE__REUSE_DIFFERENT,
+        [PREFIX_FIRST_USE] = COORDGEN__V1__REUSE__REUSE_FIRST_USE,
+        [PREFIX_EVICTED] = COORDGEN__V1__REUSE__REUSE_EVICTED,
+        [PREFIX_TOO_SHORT] = COORDGEN__V1__REUSE__REUSE_TOO_SHORT,
+        [PREFIX_OFF] = COORDGEN__V1__REUSE__REUSE_OFF,
+        [PREFIX_DECLINED] = COORDGEN__V1__REUSE__REUSE_DECLINED,
+    };
+
+    return reuses[outcome];
 }
 
 static void fill_timings(const Request *request, uint64_t now_ns, Coordgen__V1__Timings *timings) {
@@ -383,6 +405,8 @@ static void finish_generation(Request *request, GenerationEnd end) {
         usage.prompt_tokens = request->usage.n_prompt_tokens;
         usage.cached_tokens = request->usage.n_cached_tokens;
         usage.output_tokens = request->usage.n_output_tokens;
+        usage.has_reuse = true;
+        usage.reuse = reuse_of(request->usage.outcome);
         done.has_end_reason = done.has_seed = done.has_max_tokens = done.has_deltas = true;
         done.end_reason = end_reason(end);
         done.usage = &usage;

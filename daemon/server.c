@@ -432,6 +432,12 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
     if (r)
         return r;
     server->models.thread = server->engine_thread;
+    r = server->config->prefix_cache_max_bytes
+            ? prefix_cache_new(&server->prefix_cache, server->config->prefix_cache_max_bytes)
+            : 0;
+    if (r)
+        return err_set(err, r, "out of memory");
+    server->models.prefix_cache = server->prefix_cache;
     r = make_events(server);
     if (!r)
         r = listener_set_start(&server->listeners, &server->loop, on_accept, server);
@@ -472,6 +478,7 @@ Server *server_free(Server *server) {
     listener_set_close(&server->listeners);
     model_registry_deinit(&server->models);
     engine_thread_free(server->engine_thread);
+    prefix_cache_free(server->prefix_cache);
     outbox_free(server->outbox);
     for (size_t i = 0; i < ARRAY_LEN(server->signal_events); i++)
         if (server->signal_events[i])

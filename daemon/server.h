@@ -25,6 +25,7 @@ struct Server { /* all loop */
     unsigned int n_threads;
     Outbox *outbox;
     EngineThread *engine_thread;
+    PrefixCache *prefix_cache; /* engine thread; NULL: nothing is kept */
     ListenerSet listeners;
     ModelRegistry models;
     Admission admission;
@@ -53,6 +54,7 @@ struct Server { /* all loop */
     uint64_t n_cancelled;
     uint64_t n_failed;
     uint64_t n_prompt_tokens;
+    uint64_t n_cached_tokens; /* of those */
     uint64_t n_output_tokens;
 };
 

@@ -150,6 +150,7 @@ void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);
         { "repetition-window", 0, "N", "how many tokens back that looks; default 64; 0: all" },                        \
         { "seed", 0, "N", "the same seed gives the same text (default: drawn, and told)" },                            \
         { "stop", 0, "TEXT", "end before this text; up to 8 times" },                                                  \
+        { "no-reuse", 0, NULL, "compute all of the prompt, keep nothing of it for later" },                                                  \
         { "priority", 'p', "CLASS", "interactive (default of chat), normal (of generate) or background" }, {                                                         \
         "timings", 0, NULL, "print timings on standard error, also when that is no terminal"                           \
     }

@@ -46,6 +46,7 @@ bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPrio
     options->has_seed = ctl_has(ctl, "seed");
     options->seed = seed;
     options->stops = stops;
+    options->no_reuse = ctl_has(ctl, "no-reuse");
     return true;
 }
 
@@ -61,8 +62,9 @@ void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result) {
     if (ctl->quiet || !(ctl->err_tty || ctl_has(ctl, "timings")))
         return;
     fprintf(stderr,
-            "[%s] prompt %u tokens (%u cached) in %s, %.1f/s; output %u tokens in %s, %.1f/s; queue %s, load %s; %s\n",
-            result->model, result->prompt_tokens, result->cached_tokens,
+            "[%s] prompt %u tokens (%u cached: %s) in %s, %.1f/s; output %u tokens in %s, %.1f/s; queue %s, load %s; "
+            "%s\n",
+            result->model, result->prompt_tokens, result->cached_tokens, coordgen_reuse_name(result->reuse),
             ctl_duration_text(prefill, sizeof(prefill), result->prefill_us), per_second(n_computed, result->prefill_us),
             result->output_tokens, ctl_duration_text(decode, sizeof(decode), result->decode_us),
             per_second(result->output_tokens, result->decode_us),

@@ -31,6 +31,9 @@ static int status_json(Ctl *ctl, CoordgenReply *reply) {
     ctl_json_set(object, "requests_failed", json_integer((json_int_t)status->requests_failed));
     ctl_json_set(object, "prompt_tokens", json_integer((json_int_t)status->prompt_tokens));
     ctl_json_set(object, "output_tokens", json_integer((json_int_t)status->output_tokens));
+    ctl_json_set(object, "cached_tokens", json_integer((json_int_t)status->cached_tokens));
+    ctl_json_set(object, "prefix_cache_bytes", json_integer((json_int_t)status->prefix_cache_bytes));
+    ctl_json_set(object, "prefix_cache_max_bytes", json_integer((json_int_t)status->prefix_cache_max_bytes));
     ctl_json_set(object, "preemptions", json_integer((json_int_t)status->preemptions));
     for (size_t i = 0; i < coordgen_reply_n_memory(reply); i++) {
         const CoordgenMemory *account = coordgen_reply_memory(reply, i);
@@ -63,7 +66,10 @@ static void status_print(Ctl *ctl, CoordgenReply *reply) {
            " cancelled, %" PRIu64 " failed\n",
            status->requests_running, status->requests_queued, status->queue_max, status->requests_done,
            status->requests_cancelled, status->requests_failed);
-    printf("Tokens       %" PRIu64 " read, %" PRIu64 " written\n", status->prompt_tokens, status->output_tokens);
+    printf("Tokens       %" PRIu64 " read (%" PRIu64 " of them cached), %" PRIu64 " written\n", status->prompt_tokens,
+           status->cached_tokens, status->output_tokens);
+    printf("Kept         %s of prompts, at most %s\n", ctl_bytes_text(one, sizeof(one), status->prefix_cache_bytes),
+           ctl_bytes_text(two, sizeof(two), status->prefix_cache_max_bytes));
     for (size_t i = 0; i < coordgen_reply_n_models(reply); i++) {
         const CoordgenModel *model = coordgen_reply_model(reply, i);
 

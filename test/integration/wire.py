@@ -214,8 +214,18 @@ def prompt(text, max_tokens=16, **options):
                               sampling=pb.SamplingOptions(**sampling) if sampling else None)
 
 
-def chat(text, max_tokens=16, **options):
+def messages_of(said):
+    """Messages of (role, text); role: "system", "user" or "assistant"."""
+    return pb.Messages(message=[pb.Message(role=pb.Role.Value("ROLE_" + role.upper()), text=text)
+                                for role, text in said])
+
+
+def talk(said, max_tokens=16, **options):
+    """A generate request of several messages."""
     sampling = options.pop("sampling", None)
-    return pb.GenerateRequest(messages=pb.Messages(message=[pb.Message(role=pb.ROLE_USER, text=text)]),
-                              max_tokens=max_tokens, want_tokens=True, **options,
+    return pb.GenerateRequest(messages=messages_of(said), max_tokens=max_tokens, want_tokens=True, **options,
                               sampling=pb.SamplingOptions(**sampling) if sampling else None)
+
+
+def chat(text, max_tokens=16, **options):
+    return talk([("user", text)], max_tokens, **options)

@@ -1,0 +1,141 @@
+"""Prompts that begin as an earlier one did: reported, the same tokens, never across users, within the limit."""
+
+import os
+import unittest
+
+import coordgen_pb2 as pb
+
+from daemon import DaemonCase
+from settings import MODEL
+from wire import Connection, prompt, talk
+
+STORY = " ".join(f"On day {day} the keeper of the lighthouse counted {day * 7 % 31} ships and wrote it down."
+                 for day in range(1, 20))
+PAGE = 64
+
+
+def usage(generation):
+    return generation.done.usage
+
+
+class Reuse(DaemonCase):
+    flags = ("--prefix-cache-max=64M",)
+
+    def ask(self, text, n=6, connection=None, **options):
+        return (connection or self.connect()).generate(prompt(text, n, ignore_end=True, **options))
+
+    def alone(self, text, n=6):
+        generation = self.ask(text, n, no_reuse=True)
+        self.assertEqual(usage(generation).cached_tokens, 0)
+        self.assertEqual(usage(generation).reuse, pb.REUSE_DECLINED)
+        return generation
+
+    def test_the_same_again(self):
+        text = "The same again. " + STORY
+        alone = self.alone(text)
+        first = self.ask(text)
+        self.assertEqual(usage(first).cached_tokens, 0)
+        again = self.ask(text)  # on another connection
+        self.assertGreater(usage(again).cached_tokens, usage(again).prompt_tokens - 10)
+        self.assertLess(usage(again).cached_tokens, usage(again).prompt_tokens)
+        self.assertEqual(usage(again).reuse, pb.REUSE_WHOLE)
+        self.assertEqual(alone.tokens, first.tokens)
+        self.assertEqual(alone.tokens, again.tokens)
+
+    def test_a_common_beginning(self):
+        text = "A common beginning. " + STORY
+        self.ask(text)
+        other = text[:len(text) // 2] + " Then a storm came up, and nobody counted anything."
+        branch = self.ask(other)
+        common = len(os.path.commonprefix([self.connect().tokenize(text, add_special=True),
+                                           self.connect().tokenize(other, add_special=True)]))
+        self.assertGreater(common, 2 * PAGE)
+        self.assertIn(usage(branch).cached_tokens, (common, common // PAGE * PAGE))
+        self.assertEqual(usage(branch).reuse, pb.REUSE_DIFFERENT)
+        self.assertEqual(branch.tokens, self.alone(other).tokens)
+
+    def test_conversation(self):
+        """Every question sends all that was said: what the model said is not computed again either."""
+        connection = self.connect()
+        said = [("user", "Name three rivers of Europe. " + STORY)]
+        for question in ("And three of Asia?", "Which of all is the longest?"):
+            first = connection.generate(talk(said, 20))
+            said += [("assistant", first.text.decode()), ("user", question)]
+            second = connection.generate(talk(said, 20))
+            self.assertGreater(usage(second).cached_tokens, usage(first).prompt_tokens - 1)
+            alone = connection.generate(talk(said, 20, no_reuse=True))
+            self.assertEqual(second.tokens, alone.tokens)
+
+    def test_progress_counts_what_was_there(self):
+        connection = self.connect()
+        before = connection.status()
+        text = "Progress. " + STORY
+        self.ask(text, connection=connection)
+        done = self.ask(text, connection=connection).done
+        after = connection.status()
+        self.assertEqual(after.prompt_tokens - before.prompt_tokens, 2 * done.usage.prompt_tokens)
+        self.assertEqual(after.cached_tokens - before.cached_tokens, done.usage.cached_tokens)
+
+    def test_after_a_cancel(self):
+        text = "After a cancel. " + 8 * STORY
+        connection = self.connect()
+        generation = connection.start(prompt(text, 6, ignore_end=True))
+        while connection.next(generation.id).generate_progress.prefilled_tokens < 2 * 256:
+            pass
+        connection.cancel(generation.id)
+        generation.finish()
+        again = self.ask(text)
+        self.assertGreaterEqual(usage(again).cached_tokens, 2 * 256)
+        self.assertEqual(usage(again).reuse, pb.REUSE_NEW_TEXT)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can be two users")
+    def test_not_for_other_users(self):
+        text = "Not for other users. " + STORY
+        self.ask(text)
+        other = Connection.as_nobody(self.daemon.api)
+        self.opened.append(other)
+        theirs = self.ask(text, connection=other)
+        self.assertEqual(usage(theirs).cached_tokens, 0)
+        self.assertEqual(usage(theirs).reuse, pb.REUSE_FIRST_USE)
+        self.assertEqual(usage(self.ask(text, connection=other)).reuse, pb.REUSE_WHOLE)
+        self.assertEqual(usage(self.ask(text)).reuse, pb.REUSE_WHOLE)
+
+    def test_unload_drops(self):
+        text = "Unload drops. " + STORY
+        self.ask(text)
+        admin = self.daemon.connect(admin=True)
+        self.assertGreater(admin.status().prefix_cache_bytes, 0)
+        admin.call(model_unload=pb.ModelUnloadRequest(model=MODEL.stem))
+        status = admin.status()
+        self.assertEqual(status.prefix_cache_bytes, 0)
+        self.assertEqual({account.name: account.used_bytes for account in status.memory}["cache"], 0)
+        admin.load(MODEL.stem)
+        admin.close()
+        self.assertEqual(usage(self.ask(text)).reuse, pb.REUSE_FIRST_USE)
+
+
+class Limit(DaemonCase):
+    flags = ("--prefix-cache-max=6M",)  # four pages of the default model
+
+    def test_limit(self):
+        connection = self.connect()
+        for n in range(3):
+            connection.generate(prompt(f"Limit {n}. " + STORY, 2, ignore_end=True))
+            status = connection.status()
+            self.assertLessEqual(status.prefix_cache_bytes, 6 << 20)
+            self.assertGreater(status.prefix_cache_bytes, 3 << 20)
+        again = connection.generate(prompt("Limit 0. " + STORY, 2, ignore_end=True))
+        self.assertEqual(usage(again).reuse, pb.REUSE_EVICTED)
+        self.assertEqual(status.prefix_cache_max_bytes, 6 << 20)
+
+
+class Off(DaemonCase):
+    flags = ("--prefix-cache-max=0",)
+
+    def test_off(self):
+        connection = self.connect()
+        for _ in range(2):
+            generation = connection.generate(prompt(STORY, 2, ignore_end=True))
+            self.assertEqual(usage(generation).cached_tokens, 0)
+            self.assertEqual(usage(generation).reuse, pb.REUSE_OFF)
+        self.assertEqual(connection.status().prefix_cache_bytes, 0)

@@ -106,8 +106,9 @@ $(OBJ)/%__amx.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mav
 $(OBJ)/%__neondot.o: ISA := -march=armv8.2-a+dotprod
 $(OBJ)/%__i8mm.o: ISA := -march=armv8.2-a+dotprod+i8mm
 
-# Under the sanitizers unrolled vector code takes a minute a file at -O2, and runs hardly slower at -O1.
-kernel_opt = $(if $(SAN),$(if $(findstring __,$(notdir $@)),-O1))
+# Under the sanitizers unrolled vector code takes a minute a file at -O2, and runs hardly slower at -O1. Kernels know no
+# threads: the thread sanitizer watches who calls them, and leaves their loops, most of its time, alone.
+kernel_opt = $(if $(SAN),$(if $(findstring __,$(notdir $@)),$(if $(filter thread,$(SAN)),-fno-sanitize=thread,-O1)))
 
 # One short line a file; V=1 shows the commands.
 Q := $(if $(V),,@)

@@ -30,7 +30,9 @@ class Install(DaemonCase):
     @classmethod
     def make(cls, goal):
         environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
-        run = subprocess.run(["make", "-s", "-C", str(TOP), f"BUILD={BUILD}", goal, f"DESTDIR={cls.root}", "PREFIX=/usr"],
+        # As make itself names it: another name is another flag, and everything would be compiled again.
+        build = os.path.relpath(BUILD, TOP)
+        run = subprocess.run(["make", "-s", "-C", str(TOP), f"BUILD={build}", goal, f"DESTDIR={cls.root}", "PREFIX=/usr"],
                              capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL)
         if run.returncode:
             raise AssertionError(f"make {goal}: {run.stdout[-2000:]}{run.stderr[-2000:]}")

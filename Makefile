@@ -106,9 +106,12 @@ $(OBJ)/%__amx.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mav
 $(OBJ)/%__neondot.o: ISA := -march=armv8.2-a+dotprod
 $(OBJ)/%__i8mm.o: ISA := -march=armv8.2-a+dotprod+i8mm
 
-# Under the sanitizers unrolled vector code takes a minute a file at -O2, and runs hardly slower at -O1. Kernels know no
-# threads: the thread sanitizer watches who calls them, and leaves their loops, most of its time, alone.
-kernel_opt = $(if $(SAN),$(if $(findstring __,$(notdir $@)),$(if $(filter thread,$(SAN)),-fno-sanitize=thread,-O1)))
+# What the sanitizers look at in kernels, which are most of their time. Kernels know no threads: the thread sanitizer
+# watches who calls them. Undefined behaviour is looked for in the scalar builds, of the same source where that is shared;
+# together with addresses it would take a minute a file of unrolled vector code at -O2, hence -O1.
+kernel_san_thread := -fno-sanitize=thread
+kernel_san_address_undefined = $(if $(findstring __scalar,$(@F)),-O1,-fno-sanitize=undefined)
+kernel_san = $(if $(findstring __,$(@F)),$(kernel_san_$(subst $(comma),_,$(SAN))))
 
 # One short line a file; V=1 shows the commands.
 Q := $(if $(V),,@)
@@ -116,7 +119,7 @@ say = $(if $(V),,@echo '  $(1)')
 $(OBJ)/%.o: %.c $(OBJ)/flags | $(OBJ)/gen/proto/coordgen.pb-c.h
 	@mkdir -p $(@D)
 	$(call say,CC    $<)
-	$(Q)$(CC) $(FLAGS) $(kernel_opt) $(ISA) -c $< -o $@
+	$(Q)$(CC) $(FLAGS) $(kernel_san) $(ISA) -c $< -o $@
 
 GEN_SRC := $(OBJ)/gen/proto/coordgen.pb-c.c
 $(OBJ)/gen/proto/coordgen.pb-c.h $(GEN_SRC) &: proto/coordgen.proto

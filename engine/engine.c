@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "engine/engine_private.h"
+#include "engine/tokenizer_load.h"
 
 /* --- rows: the buffers of one step --------------------------------------------------------------------------------- */
 
@@ -129,25 +130,11 @@ static char *model_name(const GgufFile *file) {
     return strdup(slash ? slash + 1 : path);
 }
 
-static int load(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package, ErrText *err) {
+static int load_weights(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
+                        ErrText *err) {
     uint32_t features;
     int r;
 
-    r = hparams_read(&engine->hparams, file, err);
-    if (r)
-        return r < 0 ? r : ENGINE_E_MODEL;
-    if (!package && (r = hparams_check_tensors(&engine->hparams, file, err)))
-        return r < 0 ? r : ENGINE_E_MODEL;
-    r = tokenizer_new(&engine->tokenizer, file, err);
-    if (r)
-        return r < 0 ? r : ENGINE_E_MODEL;
-    if (tokenizer_n_tokens(engine->tokenizer) > engine->hparams.n_vocab)
-        return err_set(err, ENGINE_E_MODEL, "%s: %u tokens in the tokenizer, but the embedding has %u rows",
-                       gguf_path(file), tokenizer_n_tokens(engine->tokenizer), engine->hparams.n_vocab);
-    chat_template_init(&engine->chat, file);
-    engine->name = model_name(file);
-    if (!engine->name)
-        return err_set(err, -ENOMEM, "out of memory");
     r = isa_select(options->isa, &features, err);
     if (r)
         return r;
@@ -159,8 +146,44 @@ static int load(Engine *engine, const EngineOptions *options, const GgufFile *fi
         return r;
     r = weights_new(&engine->weights, engine->backend, &engine->hparams, file, package,
                     &(WeightsOptions){ options->accounts, options->reading, options->heartbeat }, err);
+    return r <= 0 ? r : r == BACKEND_E_MEMORY ? ENGINE_E_MEMORY : ENGINE_E_MODEL;
+}
+
+/* Weights, and meanwhile the tokenizer, whose fault is told first. */
+static int load_parts(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
+                      ErrText *err) {
+    ErrText weights_err = { "" };
+    TokenizerLoad tokenizer;
+    int weights_r, r;
+
+    tokenizer_load_begin(&tokenizer, file);
+    weights_r = load_weights(engine, options, file, package, &weights_err);
+    r = tokenizer_load_end(&tokenizer, &engine->tokenizer, err);
     if (r)
-        return r < 0 ? r : r == BACKEND_E_MEMORY ? ENGINE_E_MEMORY : ENGINE_E_MODEL;
+        return r < 0 ? r : ENGINE_E_MODEL;
+    if (weights_r)
+        *err = weights_err;
+    return weights_r;
+}
+
+static int load(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package, ErrText *err) {
+    int r;
+
+    r = hparams_read(&engine->hparams, file, err);
+    if (r)
+        return r < 0 ? r : ENGINE_E_MODEL;
+    if (!package && (r = hparams_check_tensors(&engine->hparams, file, err)))
+        return r < 0 ? r : ENGINE_E_MODEL;
+    chat_template_init(&engine->chat, file);
+    engine->name = model_name(file);
+    if (!engine->name)
+        return err_set(err, -ENOMEM, "out of memory");
+    r = load_parts(engine, options, file, package, err);
+    if (r)
+        return r;
+    if (tokenizer_n_tokens(engine->tokenizer) > engine->hparams.n_vocab)
+        return err_set(err, ENGINE_E_MODEL, "%s: %u tokens in the tokenizer, but the embedding has %u rows",
+                       gguf_path(file), tokenizer_n_tokens(engine->tokenizer), engine->hparams.n_vocab);
     r = engine_reserve_rows(engine, options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT, err);
     if (r)
         return r;

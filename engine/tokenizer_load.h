@@ -1,0 +1,24 @@
+/* A tokenizer that is made by a thread of its own, while another one brings the weights. */
+#ifndef COORDGEN_ENGINE_TOKENIZER_LOAD_H
+#define COORDGEN_ENGINE_TOKENIZER_LOAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "engine/tokenizer.h"
+
+typedef struct TokenizerLoad {
+    const GgufFile *file;
+    Tokenizer *tokenizer;
+    ErrText err;
+    int r;
+    bool has_thread;
+    pthread_t thread;
+} TokenizerLoad;
+
+/* Begins; the file stays open until the end of it. */
+void tokenizer_load_begin(TokenizerLoad *load, const GgufFile *file);
+/* Waits for it, once. Return, and err: as tokenizer_new(). */
+int tokenizer_load_end(TokenizerLoad *load, Tokenizer **tokenizerp, ErrText *err);
+
+#endif

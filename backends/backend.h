@@ -67,6 +67,8 @@ typedef struct LinearInput {
     bool gelu;       /* the activation: gelu_tanh, or silu */
 } LinearInput;
 
+#define ATTENTION_CALLS_MAX 64 /* taken together */
+
 /* Queries of `rows` consecutive positions of one sequence against its cache. */
 typedef struct AttentionCall {
     float *q;       /* [rows][n_heads * head_size]; replaced by the output */
@@ -138,7 +140,8 @@ typedef struct BackendOps {
     /* cos, sin f32[rows][n_rot / 2]; x f32[rows][n_heads * head_size] */
     void (*rope)(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
                  size_t head_size, size_t n_rot, bool neox);
-    void (*attention)(Backend *backend, const AttentionCall *call);
+    /* Calls of one layer, each with a cache of its own; their heads are alike. */
+    void (*attention)(Backend *backend, const AttentionCall *calls, size_t n_calls);
     void (*gated)(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu);
     void (*add)(Backend *backend, float *x, const float *y, size_t rows, size_t n);
 } BackendOps;

@@ -22,9 +22,10 @@ void rope_rows_fill(const RopeRows *rope, size_t half, size_t first, size_t posi
         rope_row(rope->freqs, half, position + r, rope->cos + (first + r) * half, rope->sin + (first + r) * half);
 }
 
-static void run_attention(const LayerRows *rows, const LayerSpan *span) {
+static AttentionCall attention_call(const LayerRows *rows, const LayerSpan *span) {
     const Hparams *hparams = rows->hparams;
-    AttentionCall call = {
+
+    return (AttentionCall){
         .q = rows->slots[SLOT_Q] + span->first * layer_slot_width(hparams, SLOT_Q),
         .k = rows->slots[SLOT_K] + span->first * layer_slot_width(hparams, SLOT_K),
         .v = rows->slots[SLOT_V] + span->first * layer_slot_width(hparams, SLOT_V),
@@ -39,8 +40,16 @@ static void run_attention(const LayerRows *rows, const LayerSpan *span) {
         .window = hparams_layer_is_local(hparams, rows->layer) ? hparams->window : 0,
         .scale = hparams->attention_scale,
     };
+}
 
-    rows->backend->ops->attention(rows->backend, &call);
+static void run_attention(const LayerRows *rows) {
+    AttentionCall calls[ATTENTION_CALLS_MAX];
+
+    for (size_t first = 0, n; first < rows->n_spans; first += n) {
+        for (n = 0; n < ATTENTION_CALLS_MAX && first + n < rows->n_spans; n++)
+            calls[n] = attention_call(rows, &rows->spans[first + n]);
+        rows->backend->ops->attention(rows->backend, calls, n);
+    }
 }
 
 static int run_linear(const LayerRows *rows, const ArchOp *op, const LinearInput *in, BackendLinear *const *linears,
@@ -86,8 +95,7 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
                   hparams->head_size, hparams->n_rot, hparams->arch->rope == ROPE_NEOX);
         break;
     case OP_ATTENTION:
-        for (size_t i = 0; i < rows->n_spans; i++)
-            run_attention(rows, &rows->spans[i]);
+        run_attention(rows);
         break;
     case OP_GATED:
         ops->gated(rows->backend, in, rows->slots[SLOT_UP], rows->rows, width,

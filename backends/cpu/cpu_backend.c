@@ -148,10 +148,17 @@ static void cpu_rope(Backend *backend, float *x, const float *cos, const float *
     cpu_run_rows(backend, rope_rows, &loop, rows, n_heads * head_size);
 }
 
-typedef struct AttentionLoop {
-    CpuBackend *self;
+/* The pieces of one call: batches of rows times KV heads. */
+typedef struct AttentionPart {
     const AttentionCall *call;
     size_t batch, n_batches; /* rows taken together, so that they share the reading of keys and values */
+    size_t first;            /* index of the loop where its pieces begin */
+} AttentionPart;
+
+typedef struct AttentionLoop {
+    CpuBackend *self;
+    AttentionPart parts[ATTENTION_CALLS_MAX];
+    size_t n_parts, n; /* of parts; of all their pieces */
 } AttentionLoop;
 
 static KvHead kv_head(const AttentionCall *call, size_t index) {
@@ -171,35 +178,42 @@ static void attention_range(const AttentionCall *call, size_t row, size_t *begin
     *beginp = call->window && *endp > call->window ? *endp - call->window : 0;
 }
 
-/* Index of the loop: batch of rows * n_kv_heads + KV head. Late rows read most, so theirs come first, and the short
- * ones fill the end. */
-static void attention_groups(void *arg, size_t begin, size_t end, unsigned int worker) {
+/* One piece: batch of rows * n_kv_heads + KV head. Late rows read most, so theirs come first, and the short ones fill the
+ * end. */
+static void attention_piece(CpuBackend *self, const AttentionPart *part, size_t index, float *scratch) {
+    const AttentionCall *call = part->call;
+    const size_t hd = call->head_size, n_group = call->n_heads / call->n_kv_heads,
+                 first = (part->n_batches - 1 - index / call->n_kv_heads) * part->batch,
+                 head = index % call->n_kv_heads,
+                 n = call->rows - first < part->batch ? call->rows - first : part->batch;
+    const KvHead kv = kv_head(call, head);
+    AttentionRow rows[ATTENTION_ROW_HEADS];
+
+    for (size_t i = 0; i < n; i++) {
+        rows[i].q = rows[i].out = call->q + ((first + i) * call->n_heads + head * n_group) * hd;
+        attention_range(call, first + i, &rows[i].begin, &rows[i].end);
+    }
+    self->row_ops->attention(&kv, rows, n, n_group, call->scale, scratch);
+}
+
+/* Index of the loop: the pieces of all calls, one call after the other. */
+static void attention_pieces(void *arg, size_t begin, size_t end, unsigned int worker) {
     const AttentionLoop *loop = arg;
-    const AttentionCall *call = loop->call;
-    CpuBackend *self = loop->self;
-    const size_t hd = call->head_size, n_group = call->n_heads / call->n_kv_heads;
-    float *scratch = (float *)self->attending.data + worker * self->attending_floats;
+    float *scratch = (float *)loop->self->attending.data + worker * loop->self->attending_floats;
+    size_t part = 0;
 
     for (size_t index = begin; index < end; index++) {
-        const size_t first = (loop->n_batches - 1 - index / call->n_kv_heads) * loop->batch,
-                     head = index % call->n_kv_heads,
-                     n = call->rows - first < loop->batch ? call->rows - first : loop->batch;
-        const KvHead kv = kv_head(call, head);
-        AttentionRow rows[ATTENTION_ROW_HEADS];
-
-        for (size_t i = 0; i < n; i++) {
-            rows[i].q = rows[i].out = call->q + ((first + i) * call->n_heads + head * n_group) * hd;
-            attention_range(call, first + i, &rows[i].begin, &rows[i].end);
-        }
-        self->row_ops->attention(&kv, rows, n, n_group, call->scale, scratch);
+        while (part + 1 < loop->n_parts && loop->parts[part + 1].first <= index)
+            part++;
+        attention_piece(loop->self, &loop->parts[part], index - loop->parts[part].first, scratch);
     }
 }
 
 /* Rows taken together: as many as a worker has room for, but not so many that a worker has nothing to do. */
-static size_t attention_batch(const AttentionCall *call, size_t n_threads) {
+static size_t attention_batch(const AttentionCall *call, size_t n_rows, size_t n_threads) {
     const size_t n_group = call->n_heads / call->n_kv_heads,
                  room = n_group < ATTENTION_ROW_HEADS ? ATTENTION_ROW_HEADS / n_group : 1,
-                 share = call->rows * call->n_kv_heads / (ATTENTION_ITEMS_A_THREAD * n_threads);
+                 share = n_rows * call->n_kv_heads / (ATTENTION_ITEMS_A_THREAD * n_threads);
     const size_t batch = share < room ? share : room;
 
     return n_threads == 1 ? room : batch ? batch : 1;
@@ -214,28 +228,45 @@ static size_t attention_work(const AttentionCall *call) {
     return call->rows * call->n_heads * call->head_size * (end - begin + (last_end - last_begin));
 }
 
-static void cpu_attention(Backend *backend, const AttentionCall *call) {
-    CpuBackend *self = cpu(backend);
-    AttentionLoop loop = { .self = self, .call = call };
+static void store_keys_and_values(const CpuBackend *self, const AttentionCall *call) {
     const size_t width = call->n_kv_heads * call->head_size;
 
-    assert(self->attending_floats >=
-           attention_scratch_floats(attention_row_heads(call->n_heads / call->n_kv_heads), call->head_size));
     for (size_t head = 0; head < call->n_kv_heads; head++) {
         const KvHead kv = kv_head(call, head);
 
         self->row_ops->kv_store(&kv, call->position, call->k + head * call->head_size, call->v + head * call->head_size,
                                 width, call->rows);
     }
-    if (attention_work(call) < ATTENTION_INLINE_PRODUCTS) {
-        loop.batch = attention_batch(call, 1);
-        loop.n_batches = (call->rows + loop.batch - 1) / loop.batch;
-        attention_groups(&loop, 0, loop.n_batches * call->n_kv_heads, 0);
-        return;
+}
+
+/* All calls in one loop: many rows that each belong to a sequence of their own wake the workers once. */
+static void cpu_attention(Backend *backend, const AttentionCall *calls, size_t n_calls) {
+    CpuBackend *self = cpu(backend);
+    AttentionLoop loop = { .self = self, .n_parts = n_calls };
+    size_t n_threads = worker_pool_n_threads(backend->pool), work = 0, n_rows = 0;
+
+    assert(n_calls <= ATTENTION_CALLS_MAX);
+    assert(!n_calls || self->attending_floats >=
+                           attention_scratch_floats(attention_row_heads(calls->n_heads / calls->n_kv_heads),
+                                                    calls->head_size));
+    for (size_t i = 0; i < n_calls; i++) {
+        store_keys_and_values(self, &calls[i]);
+        work += attention_work(&calls[i]);
+        n_rows += calls[i].rows;
     }
-    loop.batch = attention_batch(call, worker_pool_n_threads(backend->pool));
-    loop.n_batches = (call->rows + loop.batch - 1) / loop.batch;
-    worker_pool_run(backend->pool, attention_groups, &loop, loop.n_batches * call->n_kv_heads, 1);
+    if (work < ATTENTION_INLINE_PRODUCTS)
+        n_threads = 1;
+    for (size_t i = 0; i < n_calls; i++) {
+        const size_t batch = attention_batch(&calls[i], n_rows, n_threads),
+                     n_batches = (calls[i].rows + batch - 1) / batch;
+
+        loop.parts[i] = (AttentionPart){ &calls[i], batch, n_batches, loop.n };
+        loop.n += n_batches * calls[i].n_kv_heads;
+    }
+    if (n_threads == 1)
+        attention_pieces(&loop, 0, loop.n, 0);
+    else
+        worker_pool_run(backend->pool, attention_pieces, &loop, loop.n, 1);
 }
 
 typedef struct GatedLoop {

@@ -291,7 +291,7 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
     }
 }
 
-static void reference_attention(Backend *backend, const AttentionCall *call) {
+static void attend(Backend *backend, const AttentionCall *call) {
     AttentionLoop loop = { .reference = reference(backend), .call = call };
     const size_t width = call->n_kv_heads * call->head_size;
 
@@ -304,6 +304,11 @@ static void reference_attention(Backend *backend, const AttentionCall *call) {
                step * width * sizeof(float));
     }
     worker_pool_run(backend->pool, attention_heads, &loop, call->rows * call->n_heads, 1);
+}
+
+static void reference_attention(Backend *backend, const AttentionCall *calls, size_t n_calls) {
+    for (size_t i = 0; i < n_calls; i++)
+        attend(backend, &calls[i]);
 }
 
 static void gated_rows(void *arg, size_t begin, size_t end, unsigned int worker) {

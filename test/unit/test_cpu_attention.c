@@ -60,7 +60,8 @@ static void run(const Case *c, const Rows *rows, bool is_reference, uint32_t fea
                                                   .n_kv_heads = c->n_kv_heads,
                                                   .head_size = c->head_size,
                                                   .window = c->window,
-                                                  .scale = 0.2f });
+                                                  .scale = 0.2f },
+                                1);
     backend_free(backend);
 }
 
@@ -105,6 +106,74 @@ static void test_cpu_attention_window(void **state) {
     check_case(&(Case){ 2, 1, 16, 200, 199 });
 }
 
+/* Calls of one loop, each with a cache of its own, give what each of them gives alone: decode rows of many sequences, a
+ * chunk among them. */
+static void test_cpu_attention_together(void **state) {
+    enum {
+        CALLS = 20,
+        HEADS = 6,
+        KV_HEADS = 2,
+        SIZE = 32,
+        ROWS = 90, /* of the last call; the others have one */
+        BLOCKS = 4,
+    };
+    const BackendShape shape = {
+        .rows = ROWS, .width = HEADS * SIZE, .n_vocab = 1, .n_heads = HEADS, .n_kv_heads = KV_HEADS, .head_size = SIZE
+    };
+    static float q[CALLS][ROWS * HEADS * SIZE], k[ROWS * KV_HEADS * SIZE], v[ROWS * KV_HEADS * SIZE];
+    static float expected[CALLS][ROWS * HEADS * SIZE];
+
+    fill(k, ARRAY_LEN(k), 2);
+    fill(v, ARRAY_LEN(v), 3);
+    for (unsigned int n_threads = 1; n_threads <= 3; n_threads++) {
+        _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+        _cleanup_(freep) uint8_t *cache = NULL;
+        AttentionCall calls[CALLS];
+        void *blocks[CALLS][BLOCKS];
+        AccountTable accounts;
+        Backend *backend;
+        ErrText err = { 0 };
+        size_t plane_bytes;
+
+        account_table_init(&accounts);
+        assert_int_equal(worker_pool_new(&pool, n_threads), 0);
+        assert_int_equal(backend_cpu_new(&backend, cpu_features(), pool, &accounts, &err), 0);
+        assert_int_equal(backend->ops->reserve(backend, &shape, &err), 0);
+        plane_bytes = backend->ops->kv_block_positions * KV_HEADS * SIZE * backend->ops->kv_element_bytes;
+        cache = calloc(CALLS * BLOCKS, 2 * plane_bytes);
+        assert_non_null(cache);
+        for (size_t i = 0; i < CALLS; i++) {
+            for (size_t b = 0; b < BLOCKS; b++)
+                blocks[i][b] = cache + (i * BLOCKS + b) * 2 * plane_bytes;
+            calls[i] = (AttentionCall){ .q = q[i],
+                                        .k = k,
+                                        .v = v,
+                                        .blocks = blocks[i],
+                                        .v_offset_bytes = plane_bytes,
+                                        .position = i * 7,
+                                        .rows = i + 1 == CALLS ? ROWS : 1,
+                                        .n_heads = HEADS,
+                                        .n_kv_heads = KV_HEADS,
+                                        .head_size = SIZE,
+                                        .scale = 0.2f };
+        }
+        for (int together = 0; together < 2; together++) {
+            row_ops_seed = 7;
+            for (size_t i = 0; i < CALLS; i++)
+                fill(q[i], ARRAY_LEN(q[i]), 2);
+            if (together)
+                backend->ops->attention(backend, calls, CALLS);
+            else
+                for (size_t i = 0; i < CALLS; i++)
+                    backend->ops->attention(backend, &calls[i], 1);
+            if (!together)
+                memcpy(expected, q, sizeof(q));
+        }
+        assert_memory_equal(q, expected, sizeof(q));
+        backend_free(backend);
+    }
+}
+
 /* More heads for one KV head than rows are taken together otherwise. */
 static void test_cpu_attention_wide_group(void **state) {
     check_case(&(Case){ 100, 1, 16, 70, 0 });
@@ -115,6 +184,7 @@ int main(void) {
         cmocka_unit_test(test_cpu_attention),
         cmocka_unit_test(test_cpu_attention_window),
         cmocka_unit_test(test_cpu_attention_wide_group),
+        cmocka_unit_test(test_cpu_attention_together),
     };
 
     row_ops_begin(20240612);

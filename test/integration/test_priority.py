@@ -44,7 +44,7 @@ class Preemption(DaemonCase):
     LONG = "The river runs from the hills through the old town to the sea. " * (20 if SANITIZED else 80)
 
     def start_background(self, connection):
-        background = connection.start(prompt(self.LONG, 4, ignore_end=True, priority=BACKGROUND))
+        background = connection.start(prompt(self.LONG, 4, ignore_end=True, no_reuse=True, priority=BACKGROUND))
         self.daemon.wait_until(lambda status: status.requests_running == 1, "the request runs")
         return background
 
@@ -82,7 +82,7 @@ class NoPreemption(DaemonCase):
 
     def test_it_can_be_switched_off(self):
         connection = self.connect()
-        background = connection.start(prompt(Preemption.LONG, 2, ignore_end=True, priority=BACKGROUND))
+        background = connection.start(prompt(Preemption.LONG, 2, ignore_end=True, no_reuse=True, priority=BACKGROUND))
         self.daemon.wait_until(lambda status: status.requests_running == 1, "the request runs")
         interactive = self.connect().generate(prompt("Hello", 2, ignore_end=True, priority=INTERACTIVE))
         self.assertEqual(len(interactive.tokens), 2)

@@ -181,6 +181,41 @@ int worker_pool_new(WorkerPool **poolp, unsigned int n_threads) {
     return 0;
 }
 
+/**
+ * worker_pool_pin() - keep each worker on a processor of its own
+ *
+ * Of the processors that the calling thread may use, in the order of their numbers, the first one is left alone and the
+ * workers get the next ones. The calling thread itself stays free to move: what it starts (readers of files) would
+ * inherit its place. Workers that another program keeps off their processor are late, and loops do without them.
+ *
+ * Thread: the one that makes the pool. Return: 0; WORKER_POOL_E_PROCESSORS, -errno: nothing has changed.
+ */
+int worker_pool_pin(WorkerPool *pool) {
+    cpu_set_t all, one;
+    int processor = -1, r;
+
+    r = pthread_getaffinity_np(pthread_self(), sizeof(all), &all);
+    if (r)
+        return err_raise(-r);
+    if ((unsigned int)CPU_COUNT(&all) < pool->n_threads)
+        return WORKER_POOL_E_PROCESSORS;
+    for (unsigned int i = 0; i < pool->n_threads; i++) {
+        do
+            processor++;
+        while (!CPU_ISSET(processor, &all));
+        if (!i)
+            continue;
+        CPU_ZERO(&one);
+        CPU_SET(processor, &one);
+        r = pthread_setaffinity_np(pool->workers[i - 1].thread, sizeof(one), &one);
+        for (unsigned int done = 0; r && done < i - 1; done++)
+            (void)pthread_setaffinity_np(pool->workers[done].thread, sizeof(all), &all);
+        if (r)
+            return err_raise(-r);
+    }
+    return 0;
+}
+
 unsigned int worker_pool_n_threads(const WorkerPool *pool) {
     return pool->n_threads;
 }

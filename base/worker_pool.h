@@ -6,6 +6,10 @@
 
 #include "base/cleanup.h"
 
+enum {
+    WORKER_POOL_E_PROCESSORS = 1, /* fewer processors for this process than threads in the pool */
+};
+
 typedef struct WorkerPool WorkerPool;
 
 /* Called for disjoint ranges [begin, end) that cover [0, n); on any worker or on the calling thread. */
@@ -16,6 +20,8 @@ int worker_pool_new(WorkerPool **poolp, unsigned int n_threads);
 WorkerPool *worker_pool_free(WorkerPool *pool);
 DEFINE_CLEANUP(WorkerPool, worker_pool_free)
 
+/* Each worker stays on a processor of its own. 0, WORKER_POOL_E_PROCESSORS (nothing changes), -errno. */
+int worker_pool_pin(WorkerPool *pool);
 unsigned int worker_pool_n_threads(const WorkerPool *pool);
 /* Splits [0, n) into ranges whose borders are multiples of grain; returns when all are done. One caller at a time. */
 void worker_pool_run(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t grain);

@@ -43,6 +43,7 @@ static const char help[] =
     "  -c, --requests N,...   mixed: how many at once, up to 64 (default 1,2,4,8,16)\n"
     "  -r, --repeat N         repetitions; their median counts, their least and most are shown (default 5)\n"
     "  -t, --threads N        threads that compute (default: the processors)\n"
+    "      --pin-threads          the threads beside the first stay on a processor each\n"
     "      --chunk N          tokens of a prefill step (default 256)\n"
     "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA\n"
     "      --recipe SPEC      how a .gguf is imported, as coordgen-eval has it: int8 (default), compensated:4, ...\n"
@@ -58,6 +59,7 @@ static const char help[] =
 
 enum {
     OPT_CHUNK = 256,
+    OPT_PIN,
     OPT_ISA,
     OPT_RECIPE,
     OPT_OPERATORS,
@@ -76,6 +78,7 @@ static const struct option long_options[] = {
     { "background", required_argument, NULL, 'b' },
     { "repeat", required_argument, NULL, 'r' },
     { "threads", required_argument, NULL, 't' },
+    { "pin-threads", no_argument, NULL, OPT_PIN },
     { "chunk", required_argument, NULL, OPT_CHUNK },
     { "isa", required_argument, NULL, OPT_ISA },
     { "recipe", required_argument, NULL, OPT_RECIPE },
@@ -119,6 +122,7 @@ typedef struct Command {
     const char *prompts, *requests;
     Form form;
     size_t json_flags;
+    bool pin_threads;
 } Command;
 
 /* Some minutes of decode; 48 bytes each. */
@@ -210,6 +214,9 @@ static const char *take_option(int option, const char *value, Command *command, 
         if (!parse_number(value, 1, ENGINE_CHUNK_MAX, &number))
             return "--chunk is 1..4096, not '%s'";
         command->model.chunk_tokens = (uint32_t)number;
+        return NULL;
+    case OPT_PIN:
+        command->pin_threads = true;
         return NULL;
     case OPT_ISA:
         return isa_parse(value, &command->model.isa, err)
@@ -387,6 +394,8 @@ static int run_verb(Command *command) {
         r = open_pool(&run, &model, &engine, command, &package, &err);
     else
         r = open_engine(&run, &model, command, &err);
+    if (!r && command->pin_threads && run.pool && worker_pool_pin(run.pool))
+        r = err_set(&err, -EINVAL, "--pin-threads: there are not %u processors for this process", n_threads);
     if (!r && (command->bench.trace || command->bench.operators)) {
         r = trace_new(&trace, TRACE_EVENTS);
         run.trace = trace;

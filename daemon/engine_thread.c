@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "daemon/turns.h"
 
 struct EngineThread {
@@ -199,11 +200,12 @@ static void *run(void *arg) {
 
 /**
  * engine_thread_new() - start the thread that computes and its workers
- * @n_threads: threads that compute, this one counted; at least 1
+ * @n_threads:   threads that compute, this one counted; at least 1
+ * @pin_threads: the others stay on a processor each; where there are too few that is said, and they do not
  *
  * Signals stay with the loop: the thread starts with all of them blocked.
  */
-int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, ErrText *err) {
+int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, bool pin_threads, ErrText *err) {
     _cleanup_(engine_thread_freep) EngineThread *thread = calloc(1, sizeof(*thread));
     pthread_condattr_t attr;
     sigset_t all, before;
@@ -225,6 +227,9 @@ int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_thr
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     r = worker_pool_new(&thread->pool, n_threads);
+    if (!r && pin_threads && worker_pool_pin(thread->pool))
+        log_warn(TOPIC_DAEMON, "pin-threads: there are not %u processors for this process: the threads stay free",
+                 n_threads);
     if (!r) {
         r = -pthread_create(&thread->thread, NULL, run, thread);
         thread->is_started = !r;

@@ -428,7 +428,7 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
         return err_set(err, r, "cannot make an eventfd: %s", strerror(-r));
     check_descriptors(server->config);
     server->n_threads = count_threads(server->config);
-    r = engine_thread_new(&server->engine_thread, server->outbox, server->n_threads, err);
+    r = engine_thread_new(&server->engine_thread, server->outbox, server->n_threads, server->config->pin_threads, err);
     if (r)
         return r;
     server->models.thread = server->engine_thread;

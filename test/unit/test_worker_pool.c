@@ -1,6 +1,9 @@
+#define _GNU_SOURCE
 #undef NDEBUG
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -76,11 +79,56 @@ static void test_worker_pool_refuses_counts(void **state) {
     assert_null(pool);
 }
 
+typedef struct Places {
+    cpu_set_t of[64]; /* by worker */
+    _Atomic bool seen[64];
+} Places;
+
+static void note_place(void *arg, size_t begin, size_t end, unsigned int worker) {
+    Places *places = arg;
+
+    if (!sched_getaffinity(0, sizeof(places->of[worker]), &places->of[worker]))
+        places->seen[worker] = true;
+}
+
+/* Every worker has one processor, no two the same one; the calling thread keeps all. More threads than processors: nothing
+ * changes. */
+static void test_worker_pool_pins(void **state) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL, *wide = NULL;
+    static Places places;
+    cpu_set_t all, taken;
+    unsigned int n_threads;
+    bool all_seen = false;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    n_threads = (unsigned int)CPU_COUNT(&all) < 4 ? (unsigned int)CPU_COUNT(&all) : 4;
+    assert_int_equal(worker_pool_new(&wide, (unsigned int)CPU_COUNT(&all) + 1), 0);
+    assert_int_equal(worker_pool_pin(wide), WORKER_POOL_E_PROCESSORS);
+    assert_int_equal(worker_pool_new(&pool, n_threads), 0);
+    assert_int_equal(worker_pool_pin(pool), 0);
+    while (!all_seen) { /* on a busy machine a loop may end without the workers */
+        worker_pool_run(pool, note_place, &places, 10000, 1);
+        all_seen = true;
+        for (unsigned int i = 0; i < n_threads; i++)
+            all_seen = all_seen && places.seen[i];
+    }
+    assert_true(CPU_EQUAL(&places.of[0], &all));
+    CPU_ZERO(&taken);
+    for (unsigned int i = 1; i < n_threads; i++) {
+        assert_int_equal(CPU_COUNT(&places.of[i]), 1);
+        CPU_AND(&places.of[i], &places.of[i], &all);
+        assert_int_equal(CPU_COUNT(&places.of[i]), 1);
+        CPU_XOR(&taken, &taken, &places.of[i]);
+        assert_int_equal(CPU_COUNT(&taken), i);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_worker_pool_covers_once),
         cmocka_unit_test(test_worker_pool_many_short_loops),
         cmocka_unit_test(test_worker_pool_refuses_counts),
+        cmocka_unit_test(test_worker_pool_pins),
     };
 
     return cmocka_run_group_tests_name("worker_pool", tests, NULL, NULL);

@@ -257,6 +257,8 @@ static json_t *machine_json(const BenchRun *run, unsigned int n_threads) {
         const EngineInfo *info = engine_info(run->engine);
 
         json_object_set_new(machine, "gops_per_s", json_real(run->floors->gops_per_s));
+        if (run->floors->fed_gops_per_s)
+            json_object_set_new(machine, "fed_gops_per_s", json_real(run->floors->fed_gops_per_s));
         json_object_set_new(machine, "gbytes_per_s", json_real(run->floors->gbytes_per_s));
         json_object_set_new(machine, "model",
                             json_pack("{s:s, s:s, s:s, s:I, s:I}", "name", info->name, "file", run->options->model,
@@ -281,6 +283,8 @@ static int print_report(const Command *command, const BenchRun *run, unsigned in
             printf("; %s, %.1f MB of weights, %s; int8 peak %.0f Gop/s, memory %.1f GB/s",
                    engine_info(run->engine)->name, (double)engine_info(run->engine)->weights_bytes / 1e6,
                    engine_info(run->engine)->kernel, run->floors->gops_per_s, run->floors->gbytes_per_s);
+        if (run->engine && run->floors->fed_gops_per_s)
+            printf("; with operands from the cache %.0f Gop/s by median", run->floors->fed_gops_per_s);
         printf("\n\n");
         bench_report_table(run->report, stdout);
         return BENCH_OK;

@@ -9,6 +9,7 @@
 typedef struct Floors {
     const Peak *peak;    /* of the product kernel's instructions; NULL: unknown */
     double gops_per_s;   /* that peak, all threads; 0: unknown */
+    double fed_gops_per_s; /* with operands from the cache, the median of the last tries; 0: unknown */
     double gbytes_per_s; /* reading memory, all threads */
 } Floors;
 

@@ -102,6 +102,7 @@ static bool status_fill(CoordgenReply *reply, const Coordgen__V1__StatusReply *s
         .cached_tokens = status->cached_tokens,
         .prefix_cache_bytes = status->prefix_cache_bytes,
         .prefix_cache_max_bytes = status->prefix_cache_max_bytes,
+        .sessions = status->sessions,
     };
     reply->memory = calloc(status->n_memory ? status->n_memory : 1, sizeof(*reply->memory));
     if (!reply->memory)
@@ -208,6 +209,12 @@ const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply
 
 static bool holds(const CoordgenReply *reply, Coordgen__V1__Response__OpCase op) {
     return reply && reply->response && reply->response->op_case == op;
+}
+
+uint64_t coordgen_reply_session(const CoordgenReply *reply) {
+    return holds(reply, COORDGEN__V1__RESPONSE__OP_SESSION_OPEN)   ? reply->response->session_open->session
+           : holds(reply, COORDGEN__V1__RESPONSE__OP_SESSION_FORK) ? reply->response->session_fork->session
+                                                                   : 0;
 }
 
 const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply, size_t *n_tokensp) {

@@ -16,6 +16,13 @@ void coordgen_generate_options_init_sized(CoordgenGenerateOptions *options, size
     memcpy(options, &defaults, struct_bytes < sizeof(defaults) ? struct_bytes : sizeof(defaults));
 }
 
+void coordgen_session_options_init_sized(CoordgenSessionOptions *options, size_t struct_bytes) {
+    CoordgenSessionOptions defaults = { .struct_bytes = struct_bytes, .timeout_ms = -1 };
+
+    memset(options, 0, struct_bytes);
+    memcpy(options, &defaults, struct_bytes < sizeof(defaults) ? struct_bytes : sizeof(defaults));
+}
+
 void coordgen_tokenize_options_init_sized(CoordgenTokenizeOptions *options, size_t struct_bytes) {
     CoordgenTokenizeOptions defaults = { .struct_bytes = struct_bytes, .timeout_ms = -1 };
 
@@ -238,6 +245,8 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.want_tokens = options.want_tokens;
     generate.has_ignore_end = options.ignore_end;
     generate.ignore_end = options.ignore_end;
+    generate.has_session = options.session != 0;
+    generate.session = options.session;
     generate.has_no_reuse = options.no_reuse;
     generate.no_reuse = options.no_reuse;
     generate.has_priority = options.priority != COORDGEN_PRIORITY_DEFAULT;
@@ -245,6 +254,62 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     message.op_case = COORDGEN__V1__REQUEST__OP_GENERATE;
     message.generate = &generate;
     return client_start(client, REQUEST_GENERATE, &message, options.timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_session_open_start(CoordgenClient *client, const CoordgenSessionOptions *given, CoordgenEventFn *fn,
+                                void *arg, uint64_t *request_idp) {
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+    Coordgen__V1__SessionOpenRequest open = COORDGEN__V1__SESSION_OPEN_REQUEST__INIT;
+    _cleanup_(message_room_deinit) MessageRoom room = { 0 };
+    CoordgenSessionOptions options;
+    int r;
+
+    coordgen_session_options_init(&options);
+    r = options_copy(client, &options, sizeof(options), given, sizeof(options));
+    if (!r)
+        r = messages_fill(client, &room, options.messages, options.n_messages);
+    if (r)
+        return r;
+    if (options.prompt && options.n_messages)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "session_open.prompt", 0,
+                           "messages and a raw prompt are given: one of them");
+    if (options.prompt) {
+        open.input_case = COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_PROMPT;
+        open.prompt = unconst(options.prompt);
+    } else if (options.n_messages) {
+        open.input_case = COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_MESSAGES;
+        open.messages = &room.list;
+    }
+    open.model = unconst(options.model);
+    message.op_case = COORDGEN__V1__REQUEST__OP_SESSION_OPEN;
+    message.session_open = &open;
+    return client_start(client, REQUEST_SESSION_OPEN, &message, options.timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_session_fork_start(CoordgenClient *client, uint64_t session, uint32_t n_messages, int timeout_ms,
+                                CoordgenEventFn *fn, void *arg, uint64_t *request_idp) {
+    Coordgen__V1__SessionForkRequest fork = COORDGEN__V1__SESSION_FORK_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+
+    fork.has_session = true;
+    fork.session = session;
+    fork.has_keep_messages = n_messages != COORDGEN_ALL_MESSAGES;
+    fork.keep_messages = fork.has_keep_messages ? n_messages : 0;
+    message.op_case = COORDGEN__V1__REQUEST__OP_SESSION_FORK;
+    message.session_fork = &fork;
+    return client_start(client, REQUEST_SESSION_FORK, &message, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_session_close_start(CoordgenClient *client, uint64_t session, int timeout_ms, CoordgenEventFn *fn,
+                                 void *arg, uint64_t *request_idp) {
+    Coordgen__V1__SessionCloseRequest close = COORDGEN__V1__SESSION_CLOSE_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+
+    close.has_session = true;
+    close.session = session;
+    message.op_case = COORDGEN__V1__REQUEST__OP_SESSION_CLOSE;
+    message.session_close = &close;
+    return client_start(client, REQUEST_SESSION_CLOSE, &message, timeout_ms, fn, arg, request_idp);
 }
 
 int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOptions *given, CoordgenEventFn *fn,

@@ -58,6 +58,46 @@ int coordgen_generate(CoordgenClient *client, const CoordgenGenerateOptions *opt
              : wait_for(client, &waiter, coordgen_generate_start(client, options, waiter_event, &waiter, NULL), replyp);
 }
 
+/* started: what the _start() of an open or fork returned. */
+static int wait_for_session(CoordgenClient *client, Waiter *waiter, int started, uint64_t *sessionp) {
+    _cleanup_(coordgen_reply_unrefp) CoordgenReply *reply = NULL;
+    int r = wait_for(client, waiter, started, &reply);
+
+    if (!r)
+        *sessionp = coordgen_reply_session(reply);
+    return r;
+}
+
+int coordgen_session_open(CoordgenClient *client, const CoordgenSessionOptions *options, uint64_t *sessionp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for_session(client, &waiter,
+                                coordgen_session_open_start(client, options, waiter_event, &waiter, NULL), sessionp);
+}
+
+int coordgen_session_fork(CoordgenClient *client, uint64_t session, uint32_t n_messages, int timeout_ms,
+                          uint64_t *sessionp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for_session(
+                   client, &waiter,
+                   coordgen_session_fork_start(client, session, n_messages, timeout_ms, waiter_event, &waiter, NULL),
+                   sessionp);
+}
+
+int coordgen_session_close(CoordgenClient *client, uint64_t session, int timeout_ms) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter,
+                        coordgen_session_close_start(client, session, timeout_ms, waiter_event, &waiter, NULL), NULL);
+}
+
 int coordgen_tokenize(CoordgenClient *client, const CoordgenTokenizeOptions *options, CoordgenReply **replyp) {
     Waiter waiter = { 0 };
     int r = client_check_usable(client, true);

@@ -203,7 +203,24 @@ typedef struct CoordgenGenerateOptions {
     uint64_t seed;
     CoordgenPriority priority;
     bool no_reuse; /* compute the whole prompt, and keep nothing of it for later requests */
+    uint64_t session; /* 0: none. Else messages or prompt go on with what the session holds, and model is NULL */
 } CoordgenGenerateOptions;
+
+/* A session: the service remembers what was said, so that each request sends only what is new, and holds on to what it
+ * has computed of it. A request's question and answer belong to the session when its END event has come without an error
+ * and with some text, also when it was cancelled; else the session is as it was. Answers are those that the whole
+ * conversation in one request would get. A session belongs to the connection that opened it and ends with it. */
+typedef struct CoordgenSessionOptions {
+    size_t struct_bytes;
+    int timeout_ms;
+    const char *model; /* NULL: the default model */
+    /* What it begins with; none of the two: nothing. */
+    const CoordgenMessage *messages;
+    size_t n_messages;
+    const char *prompt; /* raw: prompts and answers of the session make one text */
+} CoordgenSessionOptions;
+
+#define COORDGEN_ALL_MESSAGES UINT32_MAX
 
 typedef struct CoordgenTokenizeOptions {
     size_t struct_bytes;
@@ -226,9 +243,11 @@ typedef struct CoordgenDetokenizeOptions {
 } CoordgenDetokenizeOptions;
 
 #define coordgen_generate_options_init(options) coordgen_generate_options_init_sized((options), sizeof(*(options)))
+#define coordgen_session_options_init(options) coordgen_session_options_init_sized((options), sizeof(*(options)))
 #define coordgen_tokenize_options_init(options) coordgen_tokenize_options_init_sized((options), sizeof(*(options)))
 #define coordgen_detokenize_options_init(options) coordgen_detokenize_options_init_sized((options), sizeof(*(options)))
 COORDGEN_PUBLIC void coordgen_generate_options_init_sized(CoordgenGenerateOptions *options, size_t struct_bytes);
+COORDGEN_PUBLIC void coordgen_session_options_init_sized(CoordgenSessionOptions *options, size_t struct_bytes);
 COORDGEN_PUBLIC void coordgen_tokenize_options_init_sized(CoordgenTokenizeOptions *options, size_t struct_bytes);
 COORDGEN_PUBLIC void coordgen_detokenize_options_init_sized(CoordgenDetokenizeOptions *options, size_t struct_bytes);
 
@@ -236,6 +255,14 @@ COORDGEN_PUBLIC void coordgen_detokenize_options_init_sized(CoordgenDetokenizeOp
  * timeout_ms < 0: none. A failure here means that nothing was sent and fn will not be called. */
 COORDGEN_PUBLIC int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOptions *options,
                                             CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* The reply has the session's number (coordgen_reply_session()). A fork begins with the first n_messages messages of
+ * another session (COORDGEN_ALL_MESSAGES: with all it holds). Closing cancels a request that runs in the session. */
+COORDGEN_PUBLIC int coordgen_session_open_start(CoordgenClient *client, const CoordgenSessionOptions *options,
+                                                CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+COORDGEN_PUBLIC int coordgen_session_fork_start(CoordgenClient *client, uint64_t session, uint32_t n_messages,
+                                                int timeout_ms, CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+COORDGEN_PUBLIC int coordgen_session_close_start(CoordgenClient *client, uint64_t session, int timeout_ms,
+                                                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOptions *options,
                                             CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_detokenize_start(CoordgenClient *client, const CoordgenDetokenizeOptions *options,
@@ -255,6 +282,12 @@ COORDGEN_PUBLIC int coordgen_model_unload_start(CoordgenClient *client, const ch
  * the request was sent, whatever its end; unref it. Returns the code of the reply. */
 COORDGEN_PUBLIC int coordgen_generate(CoordgenClient *client, const CoordgenGenerateOptions *options,
                                       CoordgenEventFn *fn, void *arg, CoordgenReply **replyp);
+/* sessionp is set on success. */
+COORDGEN_PUBLIC int coordgen_session_open(CoordgenClient *client, const CoordgenSessionOptions *options,
+                                          uint64_t *sessionp);
+COORDGEN_PUBLIC int coordgen_session_fork(CoordgenClient *client, uint64_t session, uint32_t n_messages, int timeout_ms,
+                                          uint64_t *sessionp);
+COORDGEN_PUBLIC int coordgen_session_close(CoordgenClient *client, uint64_t session, int timeout_ms);
 COORDGEN_PUBLIC int coordgen_tokenize(CoordgenClient *client, const CoordgenTokenizeOptions *options,
                                       CoordgenReply **replyp);
 COORDGEN_PUBLIC int coordgen_detokenize(CoordgenClient *client, const CoordgenDetokenizeOptions *options,
@@ -391,10 +424,12 @@ typedef struct CoordgenStatus {
     uint64_t cached_tokens;          /* of prompt_tokens */
     uint64_t prefix_cache_bytes;     /* what is kept of prompts, for the requests to come */
     uint64_t prefix_cache_max_bytes; /* 0: nothing is kept */
+    uint32_t sessions;               /* open */
 } CoordgenStatus;
 
 /* Each returns what the reply holds, or NULL / 0 when it is of another kind. All live as long as the reply. */
 COORDGEN_PUBLIC const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply);
+COORDGEN_PUBLIC uint64_t coordgen_reply_session(const CoordgenReply *reply); /* of an open or fork */
 COORDGEN_PUBLIC const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply, size_t *n_tokensp);
 COORDGEN_PUBLIC const char *coordgen_reply_piece(const CoordgenReply *reply, size_t index, size_t *len_bytesp);
 COORDGEN_PUBLIC const char *coordgen_reply_text(const CoordgenReply *reply, size_t *len_bytesp); /* detokenize */

@@ -35,6 +35,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t max_connections;
     uint32_t max_connections_per_uid;
     uint32_t max_requests_per_connection;
+    uint32_t max_sessions_per_uid;
     uint64_t frame_max_bytes;
     uint64_t prompt_max_bytes;
     uint32_t prompt_max_tokens; /* 0: what the context holds */

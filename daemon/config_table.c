@@ -89,6 +89,8 @@ const Setting config_settings[] = {
            "connections of one user's apps"),
     NUMBER("max-requests-per-connection", max_requests_per_connection, 1, 65536, false, LIVE, "64",
            "requests in flight on one connection"),
+    NUMBER("max-sessions-per-uid", max_sessions_per_uid, 0, 65536, false, LIVE, "32",
+           "sessions that one user's apps may have open"),
     BYTES("frame-max", frame_max_bytes, 4 * KIB, FRAME_MAX_BYTES, false, LIVE, "4M", "longest message from a client"),
     BYTES("prompt-max", prompt_max_bytes, 1, FRAME_MAX_BYTES, false, LIVE, "1M", "longest text of one request"),
     NUMBER("prompt-max-tokens", prompt_max_tokens, 1, 1u << 20, OR_ZERO, LIVE, "0",

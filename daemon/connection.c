@@ -12,6 +12,7 @@
 #include "daemon/handlers.h"
 #include "daemon/reply.h"
 #include "daemon/request.h"
+#include "daemon/session.h"
 
 static struct timeval timeval_of(uint32_t ms) {
     return (struct timeval){ .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
@@ -46,10 +47,13 @@ static void on_reap(evutil_socket_t fd, short what, void *arg) {
 
 static void abandon_requests(Connection *connection) {
     Request *request;
+    Session *session;
 
     while ((request = TAILQ_FIRST(&connection->requests)))
         request_abandon(request);
     assert(!connection->n_requests);
+    while ((session = TAILQ_FIRST(&connection->sessions)))
+        session_close(session);
 }
 
 Connection *connection_free(Connection *connection) {
@@ -319,6 +323,7 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
     connection->serial = ++server->last_connection;
     connection->is_admin = is_admin;
     TAILQ_INIT(&connection->requests);
+    TAILQ_INIT(&connection->sessions);
     server_add_connection(server, connection);
     r = connection_peer(fd, &connection->uid, &connection->pid);
     connection->may_administer = is_admin || (!r && (connection->uid == 0 || connection->uid == geteuid()));

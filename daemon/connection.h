@@ -31,6 +31,7 @@ struct Connection { /* all loop */
     struct event *frame_timer; /* runs while part of a frame is there */
     struct event *reap;        /* frees a dead connection from the top of the loop */
     RequestList requests;
+    SessionList sessions; /* that it has opened */
     unsigned int n_requests;
     Bill bill;       /* the object and its output buffer */
     Bill frame_bill; /* the frame that is arriving */

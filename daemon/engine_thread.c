@@ -114,6 +114,12 @@ static int serve_small(EngineThread *thread, Job *job) {
     case JOB_UNLOAD:
         job->engine = engine_free(job->engine);
         break;
+    case JOB_SESSION_FORK:
+        prefix_pin_copy(job->pin, job->pin_from);
+        break;
+    case JOB_SESSION_CLOSE:
+        prefix_pin_release(job->prefix_cache, job->pin);
+        break;
     case JOB_GENERATE:
         assert(!"not a small job");
     }

@@ -11,7 +11,7 @@
 #include "proto/proto_check.h"
 
 static void handle_hello(Connection *connection, uint64_t request_id, const Coordgen__V1__HelloRequest *hello) {
-    static char *features[] = { (char *)"generate", (char *)"tokenize", (char *)"models" };
+    static char *features[] = { (char *)"generate", (char *)"tokenize", (char *)"models", (char *)"sessions" };
     Coordgen__V1__Response response;
     Coordgen__V1__HelloReply reply = COORDGEN__V1__HELLO_REPLY__INIT;
     ErrText err;
@@ -112,6 +112,15 @@ void handlers_serve(Connection *connection, Coordgen__V1__Request **messagep, si
         return;
     case COORDGEN__V1__REQUEST__OP_STATUS:
         handle_status(connection, message->request_id);
+        return;
+    case COORDGEN__V1__REQUEST__OP_SESSION_OPEN:
+        handle_session_open(connection, message->request_id, message->session_open);
+        return;
+    case COORDGEN__V1__REQUEST__OP_SESSION_FORK:
+        handle_session_fork(connection, message->request_id, message->session_fork);
+        return;
+    case COORDGEN__V1__REQUEST__OP_SESSION_CLOSE:
+        handle_session_close(connection, message->request_id, message->session_close);
         return;
     case COORDGEN__V1__REQUEST__OP_MODEL_LIST:
         handle_model_list(connection, message->request_id);

@@ -3,6 +3,7 @@
 #define COORDGEN_DAEMON_HANDLERS_H
 
 #include "daemon/connection.h"
+#include "engine/chat_template.h"
 
 /* A decoded message of len_bytes; requests that take time keep it. */
 void handlers_serve(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes);
@@ -18,9 +19,21 @@ Model *handler_find_model(Connection *connection, uint64_t request_id, const cha
 /* handlers_status.c */
 void handle_status(Connection *connection, uint64_t request_id);
 
+/* handlers_session.c */
+void handle_session_open(Connection *connection, uint64_t request_id, const Coordgen__V1__SessionOpenRequest *open);
+void handle_session_fork(Connection *connection, uint64_t request_id, const Coordgen__V1__SessionForkRequest *fork);
+void handle_session_close(Connection *connection, uint64_t request_id, const Coordgen__V1__SessionCloseRequest *close);
+/* The connection's session of that number, or NULL and the error is sent. */
+Session *handler_find_session(Connection *connection, uint64_t request_id, uint64_t id, const char *field);
+
 /* handlers_engine.c: what the engine thread answers */
 void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes);
 void handle_tokenize(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes);
+/* The messages behind some others, as the engine wants them; texts stay where they are. NULL: no memory. */
+ChatMessage *handler_messages(const Coordgen__V1__Messages *messages, const ChatMessage *before, size_t n_before);
+size_t handler_messages_bytes(const Coordgen__V1__Messages *messages);
+/* Whether so much text is allowed; if not, the error is sent. */
+bool handler_text_fits(Connection *connection, uint64_t request_id, size_t len_bytes, const char *field);
 void handle_detokenize(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes);
 
 #endif

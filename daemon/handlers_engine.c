@@ -1,4 +1,5 @@
 /* Requests that the engine thread answers: checked here, put into the queue, answered by request.c. */
+#include <inttypes.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -6,6 +7,8 @@
 #include "daemon/handlers.h"
 #include "daemon/reply.h"
 #include "daemon/request.h"
+#include "daemon/session.h"
+#include "proto/proto_check.h"
 
 /* What every request that takes time must pass. Return: its model, or NULL and the error is sent. */
 static Model *admit(Connection *connection, uint64_t request_id, const char *name, const char *field) {
@@ -60,39 +63,76 @@ static Request *new_request(Connection *connection, Coordgen__V1__Request **mess
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
-/* The message's texts, as the engine wants them; they stay in the message. 0 or an error code that was sent. */
-static int take_messages(Request *request, const Coordgen__V1__Messages *messages) {
+ChatMessage *handler_messages(const Coordgen__V1__Messages *messages, const ChatMessage *before, size_t n_before) {
     static const ChatRole roles[] = {
         [COORDGEN__V1__ROLE__ROLE_SYSTEM] = CHAT_ROLE_SYSTEM,
         [COORDGEN__V1__ROLE__ROLE_USER] = CHAT_ROLE_USER,
         [COORDGEN__V1__ROLE__ROLE_ASSISTANT] = CHAT_ROLE_ASSISTANT,
     };
+    ChatMessage *list = calloc(n_before + messages->n_message, sizeof(*list));
 
-    request->messages = calloc(messages->n_message, sizeof(*request->messages));
-    if (!request->messages)
-        return err_raise(-ENOMEM);
+    if (!list)
+        return NULL;
+    if (n_before)
+        memcpy(list, before, n_before * sizeof(*list));
     for (size_t i = 0; i < messages->n_message; i++)
-        request->messages[i] = (ChatMessage){
+        list[n_before + i] = (ChatMessage){
             .role = roles[messages->message[i]->role],
             .text = messages->message[i]->text,
             .len_bytes = strlen(messages->message[i]->text),
         };
+    return list;
+}
+
+/* Behind what the session holds, if there is one. 0 or -ENOMEM. */
+static int take_messages(Request *request, const Session *session, const Coordgen__V1__Messages *messages) {
+    const size_t n_before = session ? session->n_messages : 0;
+
+    request->messages = handler_messages(messages, session ? session->messages : NULL, n_before);
+    if (!request->messages)
+        return err_raise(-ENOMEM);
+    request->n_own_messages = messages->n_message;
     request->job.messages = request->messages;
-    request->job.n_messages = messages->n_message;
+    request->job.n_messages = n_before + messages->n_message;
     return 0;
 }
 
-static size_t input_bytes(const Coordgen__V1__Messages *messages, const char *text) {
+/* The prompt, behind the session's text. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+static int take_prompt(Request *request, const Session *session, const char *prompt) {
+    Job *job = &request->job;
+    int r;
+
+    job->text = prompt;
+    job->text_bytes = strlen(prompt);
+    job->tokenize_flags = TOKENIZE_ADD_SPECIAL;
+    if (!session)
+        return 0;
+    r = account_charge(&request->server->accounts, ACCOUNT_SESSIONS, &request->bill,
+                       session->text.len_bytes + job->text_bytes);
+    if (r)
+        return r;
+    str_buf_append(&request->raw, session->text.data ? session->text.data : "", session->text.len_bytes);
+    str_buf_append(&request->raw, prompt, job->text_bytes);
+    if (str_buf_failed(&request->raw))
+        return err_raise(-ENOMEM);
+    job->text = request->raw.data;
+    job->text_bytes = request->raw.len_bytes;
+    return 0;
+}
+
+size_t handler_messages_bytes(const Coordgen__V1__Messages *messages) {
     size_t sum_bytes = 0;
 
-    if (!messages)
-        return strlen(text);
     for (size_t i = 0; i < messages->n_message; i++)
         sum_bytes += strlen(messages->message[i]->text);
     return sum_bytes;
 }
 
-static bool text_fits(Connection *connection, uint64_t request_id, size_t len_bytes, const char *field) {
+static size_t input_bytes(const Coordgen__V1__Messages *messages, const char *text) {
+    return messages ? handler_messages_bytes(messages) : strlen(text);
+}
+
+bool handler_text_fits(Connection *connection, uint64_t request_id, size_t len_bytes, const char *field) {
     uint64_t max_bytes = connection->server->config->prompt_max_bytes;
 
     if (len_bytes <= max_bytes)
@@ -142,17 +182,65 @@ static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
     return generate->has_priority ? priorities[generate->priority] : PRIORITY_NORMAL;
 }
 
+/* The session that a generation asks for, if it fits: one answer at a time, one kind of input, its own model. NULL: the
+ * error is sent. */
+static Session *usable_session(Connection *connection, uint64_t request_id,
+                               const Coordgen__V1__GenerateRequest *generate, bool is_chat) {
+    Session *session = handler_find_session(connection, request_id, generate->session, "generate.session");
+
+    if (!session)
+        return NULL;
+    if (session->request) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                    server_retry_ms(connection->server), "generate.session",
+                    "session %" PRIu64 " is answering: one request at a time; session_fork makes another one",
+                    session->id);
+        return NULL;
+    }
+    if (generate->model && *generate->model && strcmp(generate->model, session->model_name)) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0, "generate.model",
+                    "generate.model: session %" PRIu64 " is with %.64s: leave the model out", session->id,
+                    session->model_name);
+        return NULL;
+    }
+    if (session->input == (is_chat ? SESSION_RAW : SESSION_CHAT)) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                    is_chat ? "generate.messages" : "generate.prompt",
+                    is_chat ? "generate.messages: session %" PRIu64 " goes on with raw prompts"
+                            : "generate.prompt: session %" PRIu64 " goes on with messages",
+                    session->id);
+        return NULL;
+    }
+    if (is_chat && session->n_messages + generate->messages->n_message > PROTO_MESSAGES_MAX) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                    "generate.messages", "generate.messages: session %" PRIu64 " has %zu messages: at most %d",
+                    session->id, session->n_messages, PROTO_MESSAGES_MAX);
+        return NULL;
+    }
+    return session;
+}
+
 void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes) {
     const Coordgen__V1__GenerateRequest *generate = (*messagep)->generate;
     const Config *config = connection->server->config;
     bool is_chat = generate->input_case == COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES;
-    Model *model = admit(connection, (*messagep)->request_id, generate->model, "generate.model");
+    Session *session = NULL;
+    Model *model;
     Request *request;
     Job *job;
+    int r;
 
-    if (!model || !text_fits(connection, (*messagep)->request_id,
-                             input_bytes(is_chat ? generate->messages : NULL, generate->prompt),
-                             is_chat ? "generate.messages" : "generate.prompt"))
+    if (generate->has_session) {
+        session = usable_session(connection, (*messagep)->request_id, generate, is_chat);
+        if (!session)
+            return;
+    }
+    model =
+        admit(connection, (*messagep)->request_id, session ? session->model_name : generate->model, "generate.model");
+    if (!model || !handler_text_fits(connection, (*messagep)->request_id,
+                                     input_bytes(is_chat ? generate->messages : NULL, generate->prompt) +
+                                         (session ? session_text_bytes(session) : 0),
+                                     is_chat ? "generate.messages" : "generate.prompt"))
         return;
     request = new_request(connection, messagep, len_bytes, model);
     if (!request)
@@ -174,14 +262,15 @@ void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, s
     };
     for (size_t i = 0; i < generate->n_stop; i++)
         job->generation_options.stops[i] = generate->stop[i];
-    if (!is_chat) {
-        job->text = generate->prompt;
-        job->text_bytes = strlen(generate->prompt);
-        job->tokenize_flags = TOKENIZE_ADD_SPECIAL;
-    } else if (take_messages(request, generate->messages)) {
+    r = is_chat ? take_messages(request, session, generate->messages) : take_prompt(request, session, generate->prompt);
+    if (r) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(request->server), "",
-                     "out of memory");
+                     "no memory for the prompt");
         return;
+    }
+    if (session) {
+        session_attach(session, request);
+        job->generation_options.pin = &session->pin;
     }
     enter(request);
 }
@@ -195,9 +284,9 @@ void handle_tokenize(Connection *connection, Coordgen__V1__Request **messagep, s
     Request *request;
     Job *job;
 
-    if (!model || !text_fits(connection, (*messagep)->request_id,
-                             input_bytes(is_chat ? tokenize->messages : NULL, tokenize->text),
-                             is_chat ? "tokenize.messages" : "tokenize.text"))
+    if (!model || !handler_text_fits(connection, (*messagep)->request_id,
+                                     input_bytes(is_chat ? tokenize->messages : NULL, tokenize->text),
+                                     is_chat ? "tokenize.messages" : "tokenize.text"))
         return;
     request = new_request(connection, messagep, len_bytes, model);
     if (!request)
@@ -209,7 +298,7 @@ void handle_tokenize(Connection *connection, Coordgen__V1__Request **messagep, s
         job->text_bytes = strlen(tokenize->text);
         job->tokenize_flags = (tokenize->add_special ? TOKENIZE_ADD_SPECIAL : 0u) |
                               (tokenize->parse_special ? TOKENIZE_PARSE_SPECIAL : 0u);
-    } else if (take_messages(request, tokenize->messages)) {
+    } else if (take_messages(request, NULL, tokenize->messages)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(request->server), "",
                      "out of memory");
         return;

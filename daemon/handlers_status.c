@@ -43,6 +43,8 @@ static void fill_counters(const Server *server, Coordgen__V1__StatusReply *reply
     reply->draining = server->draining;
     reply->has_preemptions = reply->has_cached_tokens = true;
     reply->cached_tokens = server->n_cached_tokens;
+    reply->has_sessions = true;
+    reply->sessions = server->n_sessions;
     reply->has_prefix_cache_bytes = reply->has_prefix_cache_max_bytes = true;
     reply->prefix_cache_bytes = server->prefix_cache ? prefix_cache_kept_bytes(server->prefix_cache) : 0;
     reply->prefix_cache_max_bytes = server->config->prefix_cache_max_bytes;

@@ -15,6 +15,8 @@ typedef enum JobKind {
     JOB_DETOKENIZE,
     JOB_LOAD, /* owner: the model; the others: a request */
     JOB_UNLOAD,
+    JOB_SESSION_FORK, /* owner: the session */
+    JOB_SESSION_CLOSE,
 } JobKind;
 
 enum {                 /* how a job ended: JobNews.result */
@@ -73,6 +75,9 @@ struct Job {
     bool want_tokens;
     Priority priority;
     uint64_t ageing_ns;           /* JOB_GENERATE: of waiting make it count as one class more */
+    PrefixCache *prefix_cache;    /* JOB_SESSION_*: of the pins */
+    PrefixPin *pin;
+    const PrefixPin *pin_from;    /* JOB_SESSION_FORK */
     EngineOptions engine_options; /* JOB_LOAD; pool is the engine thread's */
 
     _Atomic bool cancelled; /* loop sets, engine thread reads */

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "daemon/journal.h"
 #include "daemon/reply.h"
+#include "daemon/session.h"
 
 #define RETRY_NO_MEMORY_MS 1000
 #define PROGRESS_INTERVAL_NS (UINT64_C(250) * 1000 * 1000)
@@ -29,6 +30,8 @@ static Request *request_free(Request *request) {
     frame_request_free(request->message);
     job_news_deinit(&request->job.news);
     free(request->messages);
+    str_buf_deinit(&request->raw);
+    str_buf_deinit(&request->answer);
     bill_settle(&request->bill);
     free(request);
     return NULL;
@@ -74,6 +77,8 @@ static void leave_connection(Request *request) {
 }
 
 void request_end(Request *request) {
+    Session *session = request->session;
+
     assert_on_loop(&request->server->loop);
     admission_leave(&request->server->admission, request);
     if (request->state == REQUEST_LOADING)
@@ -81,6 +86,8 @@ void request_end(Request *request) {
     leave_connection(request);
     request->model->n_users--;
     request_free(request);
+    if (session)
+        session_detach(session);
 }
 
 Request *request_find(Connection *connection, uint64_t id) {
@@ -386,6 +393,42 @@ static Coordgen__V1__Priority wire_priority(Priority priority) {
                                         : COORDGEN__V1__PRIORITY__PRIORITY_NORMAL;
 }
 
+/* Keeps what was written, for the session. */
+static void keep_answer(Request *request, const JobNews *news) {
+    /* What cannot be counted is not kept: the request then ends with an error (see remember_turn()). */
+    if (account_charge(&request->server->accounts, ACCOUNT_SESSIONS, &request->bill, news->text.len_bytes))
+        request->answer.failed = true;
+    str_buf_append(&request->answer, news->text.data ? news->text.data : "", news->text.len_bytes);
+}
+
+/* Question and answer become a part of the session, if there is an answer. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+static int remember_turn(const Request *request) {
+    Session *session = request->session;
+    const StrBuf *answer = &request->answer;
+    _cleanup_(freep) ChatMessage *turn = NULL;
+    const size_t n = request->n_own_messages;
+
+    if (str_buf_failed(answer))
+        return -ENOMEM;
+    if (!answer->len_bytes)
+        return 0;
+    if (!request->job.n_messages) {
+        const size_t before = session->text.len_bytes;
+        _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+
+        str_buf_append(&text, request->raw.data + before, request->raw.len_bytes - before);
+        str_buf_append(&text, answer->data, answer->len_bytes);
+        return str_buf_failed(&text) ? -ENOMEM : session_add_text(session, text.data, text.len_bytes);
+    }
+    turn = calloc(n + 1, sizeof(*turn));
+    if (!turn)
+        return err_raise(-ENOMEM);
+    memcpy(turn, request->messages + request->job.n_messages - n, n * sizeof(*turn));
+    turn[n] =
+        (ChatMessage){ .role = CHAT_ROLE_ASSISTANT, .text = answer->data, .len_bytes = answer->len_bytes };
+    return session_add_messages(session, turn, n + 1);
+}
+
 /* The last message of a generation, and its end. */
 static void finish_generation(Request *request, GenerationEnd end) {
     Coordgen__V1__Response response;
@@ -395,6 +438,11 @@ static void finish_generation(Request *request, GenerationEnd end) {
     Coordgen__V1__SamplingOptions sampling;
     uint64_t now_ns = clock_now_ns();
 
+    if (request->session && request->session->connection && remember_turn(request)) {
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, RETRY_NO_MEMORY_MS, "",
+                     "no memory for the answer in the session, which is as it was: session-memory-limit is reached");
+        return;
+    }
     if (request->started_ns && end != GENERATION_END_CANCELLED)
         admission_note_run(&request->server->admission, since_us(request->started_ns, now_ns));
     if (request->connection) {
@@ -433,6 +481,8 @@ static void generation_news(Request *request, const JobNews *news) {
         request->context_tokens = news->context_tokens;
     }
     request->usage = news->usage;
+    if (request->session)
+        keep_answer(request, news);
     if (request->connection) {
         send_deltas(request, news);
         if (!news->done && !request->n_deltas && request->usage.n_prompt_tokens)

@@ -23,7 +23,11 @@ struct Request { /* all loop; the job as job.h says */
     RequestState state;
     bool is_paused;
     Job job;
-    ChatMessage *messages;
+    ChatMessage *messages; /* what the session held before, then the message's */
+    size_t n_own_messages; /* of those, the message's */
+    Session *session;      /* that it runs in, or NULL; lives as long as the request at least */
+    StrBuf raw;            /* in a session with a raw text: that, and the prompt */
+    StrBuf answer;         /* in a session: what was written so far */
     Bill bill;
 
     uint64_t received_ns;

@@ -12,6 +12,7 @@
 #include "daemon/connection.h"
 #include "daemon/notify.h"
 #include "daemon/request.h"
+#include "daemon/session.h"
 
 enum {
     TICK_MS = 250,
@@ -201,6 +202,8 @@ static void take_news(Server *server) {
     while ((job = outbox_take(server->outbox, &news))) {
         if (job->kind == JOB_LOAD || job->kind == JOB_UNLOAD)
             model_on_news(job->owner, job, &news);
+        else if (job->kind == JOB_SESSION_FORK || job->kind == JOB_SESSION_CLOSE)
+            session_on_news(job->owner, &news);
         else
             request_on_news(job->owner, &news);
         job_news_deinit(&news);
@@ -417,6 +420,7 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
     listeners->n = 0;
     TAILQ_INIT(&server->connections);
     TAILQ_INIT(&server->loads);
+    TAILQ_INIT(&server->sessions);
     admission_init(&server->admission, server);
     set_limits(&server->accounts, server->config);
     model_registry_init(&server->models, &server->loop, server->config, &server->accounts, on_model_change, server);
@@ -460,6 +464,7 @@ static int stop_engine(Server *server) {
     r = engine_thread_stop(server->engine_thread, STOP_TIMEOUT_MS);
     if (r)
         return r;
+    server->engine_ended = true;
     take_news(server);
     return 0;
 }

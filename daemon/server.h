@@ -11,6 +11,10 @@
 #include "daemon/model_registry.h"
 #include "daemon/outbox.h"
 
+typedef struct Session Session;
+
+TAILQ_HEAD(SessionList, Session);
+typedef struct SessionList SessionList;
 TAILQ_HEAD(ConnectionList, Connection);
 typedef struct ConnectionList ConnectionList;
 
@@ -34,6 +38,10 @@ struct Server { /* all loop */
     unsigned int n_admin_connections;
     uint64_t last_connection; /* serials, for the log */
     uint64_t last_request;
+    SessionList sessions; /* open ones */
+    unsigned int n_sessions;
+    uint64_t last_session;
+    bool engine_ended; /* the loop may touch what was the engine thread's */
 
     RequestList loads; /* ModelLoad requests that wait for their model; by queue_link */
 

@@ -498,17 +498,3 @@ void prefix_cache_put(PrefixCache *cache, const PrefixOwner *owner, const uint32
 uint64_t prefix_cache_kept_bytes(const PrefixCache *cache) {
     return atomic_load(&cache->kept_bytes);
 }
-
-uint64_t prefix_cache_limit_bytes(const PrefixCache *cache) {
-    return cache->limit_bytes;
-}
-
-const char *prefix_outcome_name(PrefixOutcome outcome) {
-    static const char *const names[_PREFIX_OUTCOME_N] = {
-        [PREFIX_UNKNOWN] = "unknown",     [PREFIX_WHOLE] = "whole",         [PREFIX_NEW_TEXT] = "new-text",
-        [PREFIX_DIFFERENT] = "different", [PREFIX_FIRST_USE] = "first-use", [PREFIX_EVICTED] = "evicted",
-        [PREFIX_TOO_SHORT] = "too-short", [PREFIX_OFF] = "off",             [PREFIX_DECLINED] = "declined",
-    };
-
-    return names[outcome];
-}

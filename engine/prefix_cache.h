@@ -68,13 +68,10 @@ void prefix_cache_drop_all(PrefixCache *cache);
  * not, nothing changes. */
 bool prefix_cache_give_back(PrefixCache *cache, uint64_t len_bytes);
 uint64_t prefix_cache_kept_bytes(const PrefixCache *cache); /* of pages; any thread */
-uint64_t prefix_cache_limit_bytes(const PrefixCache *cache);
 
 /* Another hold on the same text. */
 void prefix_pin_copy(PrefixPin *pin, const PrefixPin *from);
 /* Lets go; what only sessions used, and no other one holds, is dropped. */
 void prefix_pin_release(PrefixCache *cache, PrefixPin *pin);
-
-const char *prefix_outcome_name(PrefixOutcome outcome); /* "new-text" */
 
 #endif

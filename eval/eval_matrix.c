@@ -38,7 +38,7 @@ typedef struct Cell {
     Isa isa;
     unsigned int threads;
     uint32_t chunk_tokens;
-    const char *company; /* "alone", "between others", "sharing steps", "making way", "after cancelled", ... */
+    const char *company; /* "alone", "between others", "sharing steps", "making way", "prefix reuse", "fork", ... */
     size_t n_prompt;
 } Cell;
 
@@ -53,6 +53,7 @@ typedef struct Matrix {
     const EvalOptions *options;
     EvalModel model;
     bool is_open;
+    PrefixCache *prefix_cache;
     TokenList prompt;
     Output golden[N_RUNS], brief_golden[N_RUNS]; /* by the cell's prompt */
     size_t n_cells, n_different;
@@ -83,6 +84,7 @@ static void matrix_deinit(Matrix *matrix) {
     token_list_deinit(&matrix->prompt);
     if (matrix->is_open)
         eval_model_close(&matrix->model);
+    prefix_cache_free(matrix->prefix_cache);
     json_decref(matrix->rows);
 }
 
@@ -90,6 +92,7 @@ static GenerationOptions run_options(const Matrix *matrix, size_t run) {
     GenerationOptions options = {
         .max_tokens = (uint32_t)matrix->options->n_tokens,
         .ignore_end = true,
+        .no_reuse = true,
         .sampler = SAMPLER_OPTIONS_GREEDY,
     };
 
@@ -138,6 +141,7 @@ static int company_arrive(Company *company, ErrText *err) {
     for (size_t i = 0; i < ARRAY_LEN(company->others); i++) {
         GenerationOptions options = { .max_tokens = (uint32_t)(5 + 8 * i),
                                       .ignore_end = true,
+                                      .no_reuse = true,
                                       .sampler = SAMPLER_OPTIONS_GREEDY };
         size_t n_prompt = company->prompt->n / (2 + i);
         int r = 0;
@@ -233,25 +237,65 @@ static int cancel_some(Matrix *matrix, Engine *engine, ErrText *err) {
     return 0;
 }
 
+/* Tokens that the run under test finds computed: in the middle of a page and of all chunks but those of one row. */
+#define N_SHARED(n_prompt) ((n_prompt) * 2 / 3 + 1)
+
+/* A request that begins as the one under test and goes on with other tokens. `parentp` NULL: it runs to its end, else
+ * until its prompt is computed. */
+static int run_before(Matrix *matrix, const Cell *cell, Generation **parentp, ErrText *err) {
+    GenerationOptions options = { .max_tokens = 12, .ignore_end = true, .sampler = SAMPLER_OPTIONS_GREEDY };
+    _cleanup_(generation_freep) Generation *generation = NULL;
+    _cleanup_(freep) uint32_t *ids = malloc(cell->n_prompt * sizeof(*ids));
+    int r;
+
+    if (!ids)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < cell->n_prompt; i++)
+        ids[i] = matrix->prompt.ids[i < N_SHARED(cell->n_prompt) ? i : cell->n_prompt - 1 - i];
+    prefix_cache_drop_all(matrix->prefix_cache);
+    r = generation_new(&generation, matrix->model.engine, ids, cell->n_prompt, &options, err);
+    while (!r && generation_end(generation) == GENERATION_RUNNING &&
+           !(parentp && generation_usage(generation)->n_output_tokens))
+        r = generation_step(generation, NULL, NULL, err);
+    if (!r && parentp)
+        *parentp = steal(&generation);
+    return r;
+}
+
+/* The one that it came from goes on meanwhile, and must not disturb. */
+static int step_beside(Generation *parent, Generation *generation, Collector *collector, ErrText *err) {
+    int r = generation_end(parent) == GENERATION_RUNNING ? generation_step(parent, NULL, NULL, err) : 0;
+
+    return r ? r : generation_step(generation, collect, collector, err);
+}
+
 static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output, ErrText *err) {
     Engine *engine = matrix->model.engine;
     _cleanup_(company_leave) Company company = { .engine = engine, .prompt = &matrix->prompt };
-    _cleanup_(generation_freep) Generation *generation = NULL;
+    _cleanup_(generation_freep) Generation *generation = NULL, *parent = NULL;
     GenerationOptions options = run_options(matrix, run);
     Collector collector = { .output = output };
     bool between = !strcmp(cell->company, "between others"), together = !strcmp(cell->company, "sharing steps"),
-         making_way = !strcmp(cell->company, "making way");
+         making_way = !strcmp(cell->company, "making way"), fork = !strcmp(cell->company, "fork"),
+         reuse = fork || !strcmp(cell->company, "prefix reuse");
     int r = 0;
 
     if (!strcmp(cell->company, "after cancelled"))
         r = cancel_some(matrix, engine, err);
+    if (!r && reuse)
+        r = run_before(matrix, cell, fork ? &parent : NULL, err);
+    options.no_reuse = !reuse;
     if (!r)
         r = generation_new(&generation, engine, matrix->prompt.ids, cell->n_prompt, &options, err);
+    if (!r && reuse && generation_usage(generation)->n_cached_tokens != N_SHARED(cell->n_prompt))
+        r = err_set(err, -EPROTO, "%" PRIu32 " tokens were taken over instead of %zu",
+                    generation_usage(generation)->n_cached_tokens, N_SHARED(cell->n_prompt));
     collector.generation = generation;
     while (!r && generation_end(generation) == GENERATION_RUNNING)
         r = between      ? step_between(&company, generation, &collector, err)
             : together   ? step_together(&company, generation, &collector, err)
             : making_way ? step_making_way(&company, generation, &collector, err)
+            : fork       ? step_beside(parent, generation, &collector, err)
                          : generation_step(generation, collect, &collector, err);
     return r;
 }
@@ -269,6 +313,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     options.threads = cell->threads;
     options.chunk_tokens = cell->chunk_tokens;
     options.preemption = true;
+    options.prefix_cache = matrix->prefix_cache;
     r = eval_model_open(&matrix->model, &options, err);
     if (r)
         return r;
@@ -435,8 +480,8 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
  * with --full every ISA x chunk x threads. */
 static int run_cells(Matrix *matrix, ErrText *err) {
     static const uint32_t chunks[] = { 1, 7, 32, 256, 512 };
-    static const char *const companies[] = { "between others", "sharing steps", "making way", "after cancelled",
-                                             "after a restart" };
+    static const char *const companies[] = { "between others", "sharing steps", "making way", "prefix reuse",
+                                             "fork",           "after cancelled", "after a restart" };
     const bool full = matrix->options->full;
     Isa best = ISA_SCALAR;
     int r;
@@ -451,6 +496,8 @@ static int run_cells(Matrix *matrix, ErrText *err) {
         r = run_cell(matrix, &(Cell){ best, 2, chunks[i], "alone", PROMPT_WHOLE }, false, err);
     if (!r)
         r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF }, false, err);
+    if (!r)
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF }, false, err);
     for (int isa = (int)best; isa >= ISA_SCALAR && !r; isa--) {
         if (!isa_present((Isa)isa))
             continue;
@@ -491,6 +538,8 @@ int eval_matrix(const EvalOptions *options) {
         return eval_fail(options, "--tokens %zu is outside 1..4096", options->n_tokens);
     if (options->dump)
         return run_dump(&matrix, &err) ? eval_fail(options, "%s", err.text) : EVAL_OK;
+    if (prefix_cache_new(&matrix.prefix_cache, UINT64_MAX))
+        return eval_fail(options, "out of memory");
     matrix.rows = json_array();
     if (!options->json)
         printf("%-11s %7s %6s %6s  %-16s %zu greedy and %zu seeded tokens, with their logits\n", "isa", "threads", "chunk",

@@ -79,6 +79,22 @@ static int messages_check(const char *op, const Coordgen__V1__Messages *messages
     return 0;
 }
 
+static int session_id_check(const char *field, bool has, uint64_t id, FrameFault *fault) {
+    return has && id ? 0 : refuse(fault, field, "missing or 0: the number that session_open gave");
+}
+
+static int session_open_check(const Coordgen__V1__SessionOpenRequest *open, FrameFault *fault) {
+    if (open->input_case == COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_MESSAGES) {
+        int r = messages_check("session_open", open->messages, fault);
+
+        if (r)
+            return r;
+    } else if (open->input_case == COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_PROMPT && !*open->prompt) {
+        return refuse(fault, "session_open.prompt", "the prompt is empty: leave it out");
+    }
+    return model_name_check("session_open", open->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
+}
+
 static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFault *fault) {
     int r;
 
@@ -98,6 +114,8 @@ static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
     default:
         return refuse(fault, "generate.messages", "messages or a prompt are needed");
     }
+    if (generate->has_session && (r = session_id_check("generate.session", true, generate->session, fault)))
+        return r;
     if (generate->n_stop > PROTO_STOPS_MAX)
         return refuse(fault, "generate.stop", "%zu stop strings: at most %d", generate->n_stop, PROTO_STOPS_MAX);
     for (size_t i = 0; i < generate->n_stop; i++) {
@@ -185,6 +203,14 @@ int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault)
         return model_name_check("model_show", request->model_show->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
     case COORDGEN__V1__REQUEST__OP_MODEL_LOAD:
         return model_name_check("model_load", request->model_load->model, true, PROTO_PATH_BYTES_MAX, fault);
+    case COORDGEN__V1__REQUEST__OP_SESSION_OPEN:
+        return session_open_check(request->session_open, fault);
+    case COORDGEN__V1__REQUEST__OP_SESSION_FORK:
+        return session_id_check("session_fork.session", request->session_fork->has_session,
+                                request->session_fork->session, fault);
+    case COORDGEN__V1__REQUEST__OP_SESSION_CLOSE:
+        return session_id_check("session_close.session", request->session_close->has_session,
+                                request->session_close->session, fault);
     case COORDGEN__V1__REQUEST__OP_MODEL_UNLOAD:
         return model_name_check("model_unload", request->model_unload->model, true, PROTO_MODEL_NAME_BYTES_MAX, fault);
     default:

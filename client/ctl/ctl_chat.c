@@ -6,13 +6,18 @@
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_line.h"
 
-/* A conversation: everything in it is sent anew with each question; the service keeps what it has computed of it. */
+#define SESSION_TIMEOUT_MS 10000
+
+/* A conversation, in a session of the service: only the new question is sent. When it was changed here, or the service
+ * has no place for a session, everything in it is sent. */
 typedef struct Chat {
     Ctl *ctl;
     CoordgenGenerateOptions options;
+    const char *model;         /* NULL: the default */
     char *system_text;         /* NULL: none */
     CoordgenMessage *messages; /* [room]; texts are owned, but of the system message, which is put in when sending */
     size_t n_messages, room;
+    uint64_t session; /* 0: none, or it does not hold these messages */
     char last; /* byte that was printed of the answer */
     bool begun;
 } Chat;
@@ -21,6 +26,26 @@ static void chat_reset(Chat *chat) {
     for (size_t i = 1; i < chat->n_messages; i++)
         free((char *)(uintptr_t)chat->messages[i].text);
     chat->n_messages = 1; /* the place of the system message */
+}
+
+/* What was said is no longer what the session holds. */
+static void chat_leave_session(Chat *chat) {
+    if (chat->session)
+        (void)coordgen_session_close(chat->ctl->client, chat->session, SESSION_TIMEOUT_MS);
+    chat->session = 0;
+}
+
+/* One that holds everything but the last question. Without one the conversation goes on all the same. */
+static void chat_enter_session(Chat *chat, size_t skip) {
+    CoordgenSessionOptions options;
+
+    coordgen_session_options_init(&options);
+    options.timeout_ms = SESSION_TIMEOUT_MS;
+    options.model = chat->model;
+    options.messages = chat->messages + skip;
+    options.n_messages = chat->n_messages - skip - 1;
+    if (!chat->session && coordgen_session_open(chat->ctl->client, &options, &chat->session))
+        chat->session = 0;
 }
 
 static void chat_deinit(Chat *chat) {
@@ -75,6 +100,8 @@ static int answer_failed(Chat *chat, CoordgenReply *reply) {
     int code = coordgen_reply_error(reply), r;
 
     chat_drop_last(chat);
+    if (code == COORDGEN_E_NOT_FOUND || code == COORDGEN_E_DISCONNECTED)
+        chat->session = 0;
     r = ctl_failed_reply(chat->ctl, reply);
     if (code == COORDGEN_E_CONTEXT_FULL && chat->n_messages > 1)
         fputs("The conversation no longer fits. /reset begins a new one, /drop forgets the oldest question and "
@@ -92,6 +119,11 @@ static int answer(Chat *chat) {
     int r;
 
     chat->messages[0] = (CoordgenMessage){ COORDGEN_ROLE_SYSTEM, chat->system_text };
+    chat_enter_session(chat, skip);
+    if (chat->session)
+        skip = chat->n_messages - 1;
+    chat->options.session = chat->session;
+    chat->options.model = chat->session ? NULL : chat->model;
     chat->options.messages = chat->messages + skip;
     chat->options.n_messages = chat->n_messages - skip;
     chat->last = 0;
@@ -138,6 +170,7 @@ static void command_drop(Chat *chat) {
         fputs("There is nothing to forget.\n", stderr);
         return;
     }
+    chat_leave_session(chat);
     for (size_t i = 1; i < 3; i++)
         free((char *)(uintptr_t)chat->messages[i].text);
     memmove(&chat->messages[1], &chat->messages[3], (chat->n_messages - 3) * sizeof(*chat->messages));
@@ -150,6 +183,7 @@ static void command_system(Chat *chat, const char *text) {
 
     if (*text && !copy)
         return;
+    chat_leave_session(chat);
     free(chat->system_text);
     chat->system_text = copy;
     fputs(copy ? "The instructions are set; they hold from the next question on.\n"
@@ -170,6 +204,7 @@ static bool command(Chat *chat, const char *line) {
     if (!strcmp(word, "/exit") || !strcmp(word, "/quit"))
         return false;
     if (!strcmp(word, "/reset")) {
+        chat_leave_session(chat);
         chat_reset(chat);
         fputs("A new conversation.\n", stderr);
     } else if (!strcmp(word, "/system")) {
@@ -258,8 +293,7 @@ static int chat_run(Ctl *ctl) {
         return ctl_usage_error(ctl, "chat is for people: use generate with --json");
     if (!ctl_sampling(ctl, &chat.options, COORDGEN_PRIORITY_INTERACTIVE, stops, ARRAY_LEN(stops)))
         return CTL_EXIT_USAGE;
-    if (ctl->n_args)
-        chat.options.model = ctl->args[0];
+    chat.model = ctl->n_args ? ctl->args[0] : chat.options.model;
     if ((system_text && !(chat.system_text = strdup(system_text))) || chat_add(&chat, COORDGEN_ROLE_SYSTEM, NULL)) {
         fputs("coordgenctl: out of memory\n", stderr);
         return CTL_EXIT_FAILED;

@@ -31,6 +31,7 @@ static int status_json(Ctl *ctl, CoordgenReply *reply) {
     ctl_json_set(object, "requests_failed", json_integer((json_int_t)status->requests_failed));
     ctl_json_set(object, "prompt_tokens", json_integer((json_int_t)status->prompt_tokens));
     ctl_json_set(object, "output_tokens", json_integer((json_int_t)status->output_tokens));
+    ctl_json_set(object, "sessions", json_integer(status->sessions));
     ctl_json_set(object, "cached_tokens", json_integer((json_int_t)status->cached_tokens));
     ctl_json_set(object, "prefix_cache_bytes", json_integer((json_int_t)status->prefix_cache_bytes));
     ctl_json_set(object, "prefix_cache_max_bytes", json_integer((json_int_t)status->prefix_cache_max_bytes));
@@ -68,6 +69,7 @@ static void status_print(Ctl *ctl, CoordgenReply *reply) {
            status->requests_cancelled, status->requests_failed);
     printf("Tokens       %" PRIu64 " read (%" PRIu64 " of them cached), %" PRIu64 " written\n", status->prompt_tokens,
            status->cached_tokens, status->output_tokens);
+    printf("Sessions     %" PRIu32 "\n", status->sessions);
     printf("Kept         %s of prompts, at most %s\n", ctl_bytes_text(one, sizeof(one), status->prefix_cache_bytes),
            ctl_bytes_text(two, sizeof(two), status->prefix_cache_max_bytes));
     if (status->preemptions)

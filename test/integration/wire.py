@@ -137,6 +137,15 @@ class Connection:
     def cancel(self, target):
         return self.call(cancel=pb.CancelRequest(target_request_id=target)).cancel
 
+    def open_session(self, **options):
+        return self.call(session_open=pb.SessionOpenRequest(**options)).session_open.session
+
+    def fork_session(self, session, **options):
+        return self.call(session_fork=pb.SessionForkRequest(session=session, **options)).session_fork.session
+
+    def close_session(self, session):
+        return self.call(session_close=pb.SessionCloseRequest(session=session)).session_close
+
     def tokenize(self, text, **options):
         return list(self.call(tokenize=pb.TokenizeRequest(text=text, **options)).tokenize.tokens)
 

@@ -453,8 +453,97 @@ static void test_client_other_requests(void **state) {
     peer_end(&peer, client);
 }
 
+static void answer_session(Peer *peer, const Coordgen__V1__Request *request) {
+    Coordgen__V1__SessionOpenReply open = COORDGEN__V1__SESSION_OPEN_REPLY__INIT;
+    Coordgen__V1__SessionForkReply fork = COORDGEN__V1__SESSION_FORK_REPLY__INIT;
+    Coordgen__V1__SessionCloseReply close = COORDGEN__V1__SESSION_CLOSE_REPLY__INIT;
+    Coordgen__V1__Response out = COORDGEN__V1__RESPONSE__INIT;
+
+    open.has_session = fork.has_session = true;
+    /* What was asked for comes back in the number. */
+    if (request->op_case == COORDGEN__V1__REQUEST__OP_SESSION_OPEN) {
+        open.session = request->session_open->input_case == COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_PROMPT ? 100
+                       : request->session_open->input_case == COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_MESSAGES
+                           ? request->session_open->messages->n_message
+                           : 200;
+        out.op_case = COORDGEN__V1__RESPONSE__OP_SESSION_OPEN;
+        out.session_open = &open;
+    } else if (request->op_case == COORDGEN__V1__REQUEST__OP_SESSION_FORK) {
+        fork.session = request->session_fork->session * 1000 +
+                       (request->session_fork->has_keep_messages ? request->session_fork->keep_messages : 999);
+        out.op_case = COORDGEN__V1__RESPONSE__OP_SESSION_FORK;
+        out.session_fork = &fork;
+    } else {
+        out.op_case = COORDGEN__V1__RESPONSE__OP_SESSION_CLOSE;
+        out.session_close = &close;
+    }
+    if (request->op_case == COORDGEN__V1__REQUEST__OP_SESSION_CLOSE && request->session_close->session != 2)
+        peer_error(peer, request->request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_NOT_FOUND, "no such session",
+                   "session_close.session", 0);
+    else
+        peer_send(peer, &out, request->request_id);
+}
+
+static void script_sessions(Peer *peer) {
+    if (!peer_hello(peer))
+        return;
+    for (;;) {
+        _cleanup_(frame_request_freep) Coordgen__V1__Request *request = peer_next(peer);
+
+        if (!request)
+            return;
+        if (request->op_case != COORDGEN__V1__REQUEST__OP_GENERATE) {
+            answer_session(peer, request);
+            continue;
+        }
+        if (!request->generate->has_session || request->generate->session != 2 || !request->generate->no_reuse)
+            return;
+        peer_done(peer, request->request_id, COORDGEN__V1__END_REASON__END_REASON_MAX_TOKENS, 0);
+    }
+}
+
+static void test_client_sessions(void **state) {
+    CoordgenMessage messages[] = { { COORDGEN_ROLE_SYSTEM, "brief" }, { COORDGEN_ROLE_USER, "hi" } };
+    CoordgenSessionOptions session;
+    CoordgenGenerateOptions options;
+    uint64_t id = 0;
+    Peer peer;
+    CoordgenClient *client = peer_connect(&peer, script_sessions);
+
+    coordgen_session_options_init(&session);
+    assert_int_equal(coordgen_session_open(client, &session, &id), 0);
+    assert_int_equal(id, 200);
+    session.prompt = "raw";
+    assert_int_equal(coordgen_session_open(client, &session, &id), 0);
+    assert_int_equal(id, 100);
+    session.messages = messages;
+    session.n_messages = 2;
+    assert_int_equal(coordgen_session_open(client, &session, &id), COORDGEN_E_INVALID_ARGUMENT);
+    assert_string_equal(coordgen_client_field(client), "session_open.prompt");
+    session.prompt = NULL;
+    assert_int_equal(coordgen_session_open(client, &session, &id), 0);
+    assert_int_equal(id, 2);
+    peer_options(&options, "more");
+    options.session = id;
+    options.no_reuse = true;
+    assert_int_equal(coordgen_generate(client, &options, NULL, NULL, NULL), 0);
+    assert_int_equal(coordgen_session_fork(client, 2, COORDGEN_ALL_MESSAGES, 5000, &id), 0);
+    assert_int_equal(id, 2999);
+    assert_int_equal(coordgen_session_fork(client, 2, 0, 5000, &id), 0);
+    assert_int_equal(id, 2000);
+    assert_int_equal(coordgen_session_fork(client, 0, 0, 5000, &id), COORDGEN_E_INVALID_ARGUMENT);
+    assert_int_equal(id, 2000);
+    assert_int_equal(coordgen_session_close(client, 2, 5000), 0);
+    assert_int_equal(coordgen_session_close(client, 3, 5000), COORDGEN_E_NOT_FOUND);
+    assert_string_equal(coordgen_client_field(client), "session_close.session");
+    assert_string_equal(coordgen_reuse_name(COORDGEN_REUSE_NEW_TEXT), "new-text");
+    assert_string_equal(coordgen_reuse_name(99), "unknown");
+    peer_end(&peer, client);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_client_sessions),
         cmocka_unit_test(test_client_generate_streams),
         cmocka_unit_test(test_client_errors_have_code_text_field_and_retry),
         cmocka_unit_test(test_client_cancel_from_another_thread),

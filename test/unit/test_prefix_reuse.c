@@ -211,7 +211,8 @@ static void test_prefix_reuse_turns(void **state) {
         const Given given = run(prompt, n, USER, &usage);
 
         same(&given, &alone);
-        assert_int_equal(usage.n_cached_tokens, turn ? taken_over(n - 15 - 1) : 0); /* the last output token was not computed */
+        assert_int_equal(usage.n_cached_tokens,
+                         turn ? taken_over(n - 15 - 1) : 0); /* the last output token was not computed */
         assert_int_equal(usage.outcome, turn ? PREFIX_NEW_TEXT : PREFIX_FIRST_USE);
         memcpy(prompt + n, given.tokens, OUTPUT * sizeof(*prompt));
         n += OUTPUT;

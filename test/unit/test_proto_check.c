@@ -208,6 +208,47 @@ static void test_proto_check_other_requests(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "model_load.model");
 }
 
+static void test_proto_check_sessions(void **state) {
+    Coordgen__V1__SessionOpenRequest open = COORDGEN__V1__SESSION_OPEN_REQUEST__INIT;
+    Coordgen__V1__SessionForkRequest fork = COORDGEN__V1__SESSION_FORK_REQUEST__INIT;
+    Coordgen__V1__SessionCloseRequest close = COORDGEN__V1__SESSION_CLOSE_REQUEST__INIT;
+    Coordgen__V1__Messages none = COORDGEN__V1__MESSAGES__INIT;
+    Good good;
+
+    good_init(&good);
+    good.request.generate->has_session = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.session");
+    good.request.generate->session = 1;
+    expect(&good, 0, "");
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_SESSION_OPEN;
+    good.request.session_open = &open;
+    expect(&good, 0, ""); /* an empty session */
+    open.input_case = COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_MESSAGES;
+    open.messages = &none;
+    expect(&good, PROTO_CHECK_E_VALUE, "session_open.messages");
+    open.messages = &good.messages;
+    expect(&good, 0, "");
+    open.input_case = COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_PROMPT;
+    open.prompt = (char *)"";
+    expect(&good, PROTO_CHECK_E_VALUE, "session_open.prompt");
+    open.prompt = (char *)"x";
+    expect(&good, 0, "");
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_SESSION_FORK;
+    good.request.session_fork = &fork;
+    expect(&good, PROTO_CHECK_E_VALUE, "session_fork.session");
+    fork.has_session = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "session_fork.session");
+    fork.session = 1;
+    fork.has_keep_messages = true; /* of none: how many there are is the service's to know */
+    expect(&good, 0, "");
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_SESSION_CLOSE;
+    good.request.session_close = &close;
+    expect(&good, PROTO_CHECK_E_VALUE, "session_close.session");
+    close.has_session = true;
+    close.session = UINT64_MAX;
+    expect(&good, 0, "");
+}
+
 static void test_proto_check_hello_and_version(void **state) {
     static char name[PROTO_CLIENT_NAME_BYTES_MAX + 2];
     Coordgen__V1__HelloRequest hello = COORDGEN__V1__HELLO_REQUEST__INIT;
@@ -239,7 +280,7 @@ static void test_proto_check_hello_and_version(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_proto_check_envelope),       cmocka_unit_test(test_proto_check_sampling_ranges),
-        cmocka_unit_test(test_proto_check_priority),
+        cmocka_unit_test(test_proto_check_priority),       cmocka_unit_test(test_proto_check_sessions),
         cmocka_unit_test(test_proto_check_input),          cmocka_unit_test(test_proto_check_lengths),
         cmocka_unit_test(test_proto_check_other_requests), cmocka_unit_test(test_proto_check_hello_and_version),
     };

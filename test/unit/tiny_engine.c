@@ -10,10 +10,9 @@
 
 void tiny_engine_open(TinyEngine *tiny, EngineDevice device, uint32_t chunk_tokens) {
     const ModelMaker maker = MODEL_MAKER_DEFAULT;
-    EngineOptions options = { .device = device,
-                              .chunk_tokens = chunk_tokens,
-                              .accounts = &tiny->accounts,
-                              .prefix_cache = tiny->prefix_cache };
+    EngineOptions options = {
+        .device = device, .chunk_tokens = chunk_tokens, .accounts = &tiny->accounts, .prefix_cache = tiny->prefix_cache
+    };
     static ImportReport report;
     ErrText err = { "" };
 

@@ -1,0 +1,205 @@
+#include "daemon/session.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "daemon/request.h"
+
+static void free_texts(ChatMessage *messages, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        free((char *)(uintptr_t)messages[i].text);
+    free(messages);
+}
+
+static Session *session_free(Session *session) {
+    if (!session)
+        return NULL;
+    free_texts(session->messages, session->n_messages);
+    str_buf_deinit(&session->text);
+    job_news_deinit(&session->job.news);
+    bill_settle(&session->bill);
+    free(session->model_name);
+    free(session);
+    return NULL;
+}
+DEFINE_CLEANUP(Session, session_free)
+
+int session_new(Session **sessionp, Connection *connection, const char *model_name) {
+    _cleanup_(session_freep) Session *session = calloc(1, sizeof(*session));
+    Server *server = connection->server;
+    int r;
+
+    assert_on_loop(&server->loop);
+    if (!session)
+        return err_raise(-ENOMEM);
+    r = account_charge(&server->accounts, ACCOUNT_SESSIONS, &session->bill, sizeof(*session) + strlen(model_name));
+    if (r)
+        return r;
+    session->model_name = strdup(model_name);
+    if (!session->model_name)
+        return err_raise(-ENOMEM);
+    session->server = server;
+    session->connection = connection;
+    session->id = ++server->last_session;
+    session->uid = connection->uid;
+    session->job.owner = session;
+    TAILQ_INSERT_TAIL(&connection->sessions, session, connection_link);
+    TAILQ_INSERT_TAIL(&server->sessions, session, server_link);
+    server->n_sessions++;
+    *sessionp = steal(&session);
+    return 0;
+}
+
+static void submit_job(Session *session) {
+    session->job.prefix_cache = session->server->prefix_cache;
+    session->job.pin = &session->pin;
+    session->job_runs = true;
+    engine_thread_submit(session->server->engine_thread, &session->job);
+}
+
+/* Nobody knows it any more: the thread that owns the prefix cache lets go of what it holds there, then it is freed. */
+static void release(Session *session) {
+    Server *server = session->server;
+
+    if (session->request || session->job_runs)
+        return; /* at its end */
+    if (server->engine_ended && server->prefix_cache)
+        prefix_pin_release(server->prefix_cache, &session->pin);
+    if (server->engine_ended || !server->prefix_cache) {
+        session_free(session);
+        return;
+    }
+    session->job.kind = JOB_SESSION_CLOSE;
+    submit_job(session);
+}
+
+void session_close(Session *session) {
+    Server *server = session->server;
+
+    assert_on_loop(&server->loop);
+    TAILQ_REMOVE(&session->connection->sessions, session, connection_link);
+    TAILQ_REMOVE(&server->sessions, session, server_link);
+    server->n_sessions--;
+    session->connection = NULL;
+    if (session->request)
+        request_cancel(session->request);
+    else
+        release(session);
+}
+
+Session *session_find(Connection *connection, uint64_t id) {
+    Session *session;
+
+    TAILQ_FOREACH(session, &connection->sessions, connection_link)
+    if (session->id == id)
+        return session;
+    return NULL;
+}
+
+unsigned int session_n_of(const Server *server, uid_t uid) {
+    const Session *session;
+    unsigned int n = 0;
+
+    TAILQ_FOREACH(session, &server->sessions, server_link)
+    n += session->uid == uid;
+    return n;
+}
+
+/* ---- what was said ----------------------------------------------------------------------------------------------- */
+
+static int copy_messages(ChatMessage *to, const ChatMessage *from, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        char *text = malloc(from[i].len_bytes + 1);
+
+        if (!text) {
+            for (size_t j = 0; j < i; j++)
+                free((char *)(uintptr_t)to[j].text);
+            return err_raise(-ENOMEM);
+        }
+        memcpy(text, from[i].text, from[i].len_bytes);
+        text[from[i].len_bytes] = 0;
+        to[i] = (ChatMessage){ .role = from[i].role, .text = text, .len_bytes = from[i].len_bytes };
+    }
+    return 0;
+}
+
+int session_add_messages(Session *session, const ChatMessage *messages, size_t n) {
+    const size_t n_all = session->n_messages + n;
+    uint64_t bytes = n * sizeof(*messages);
+    ChatMessage *all;
+    int r;
+
+    assert(session->input != SESSION_RAW);
+    for (size_t i = 0; i < n; i++)
+        bytes += messages[i].len_bytes + 1;
+    r = account_charge(&session->server->accounts, ACCOUNT_SESSIONS, &session->bill, bytes);
+    if (r)
+        return r;
+    /* Requests that run point to the texts, never to the array. */
+    all = reallocarray(session->messages, n_all, sizeof(*all));
+    if (!all)
+        return err_raise(-ENOMEM);
+    session->messages = all;
+    r = copy_messages(all + session->n_messages, messages, n);
+    if (r)
+        return r;
+    session->n_messages = n_all;
+    session->input = SESSION_CHAT;
+    return 0;
+}
+
+int session_add_text(Session *session, const char *text, size_t len_bytes) {
+    int r;
+
+    assert(session->input != SESSION_CHAT);
+    r = account_charge(&session->server->accounts, ACCOUNT_SESSIONS, &session->bill, len_bytes);
+    if (r)
+        return r;
+    str_buf_append(&session->text, text, len_bytes);
+    if (str_buf_failed(&session->text))
+        return err_raise(-ENOMEM);
+    session->input = SESSION_RAW;
+    return 0;
+}
+
+size_t session_text_bytes(const Session *session) {
+    size_t sum_bytes = session->text.len_bytes;
+
+    for (size_t i = 0; i < session->n_messages; i++)
+        sum_bytes += session->messages[i].len_bytes;
+    return sum_bytes;
+}
+
+/* ---- requests and jobs ------------------------------------------------------------------------------------------- */
+
+void session_fork_pin(Session *session, Session *from) {
+    Server *server = session->server;
+
+    if (!server->prefix_cache)
+        return;
+    /* A source that is closed meanwhile gives its pin back in a job behind this one. */
+    session->job.kind = JOB_SESSION_FORK;
+    session->job.pin_from = &from->pin;
+    submit_job(session);
+}
+
+void session_attach(Session *session, Request *request) {
+    assert(!session->request);
+    session->request = request;
+    request->session = session;
+}
+
+void session_detach(Session *session) {
+    session->request = NULL;
+    if (!session->connection)
+        release(session);
+}
+
+/* A job that the end of the engine thread has cancelled did nothing. */
+void session_on_news(Session *session, const JobNews *news) {
+    session->job_runs = false;
+    if (session->job.kind == JOB_SESSION_CLOSE && !news->result)
+        session_free(session);
+    else if (!session->connection)
+        release(session);
+}

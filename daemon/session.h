@@ -1,0 +1,54 @@
+/* A conversation that the service remembers for a connection: what was said, and a hold on what is kept of it. Owned by
+ * the loop. */
+#ifndef COORDGEN_DAEMON_SESSION_H
+#define COORDGEN_DAEMON_SESSION_H
+
+#include "base/str_buf.h"
+#include "daemon/connection.h"
+#include "daemon/job.h"
+
+typedef struct Session Session;
+
+typedef enum SessionInput {
+    SESSION_EMPTY,
+    SESSION_CHAT, /* messages */
+    SESSION_RAW,  /* a text that prompts and answers are appended to */
+} SessionInput;
+
+struct Session { /* all loop, but the pin */
+    Server *server;
+    Connection *connection; /* NULL: closed; goes when its request has ended */
+    uint64_t id;            /* unique in the service's life */
+    uid_t uid;
+    char *model_name;
+    SessionInput input;
+    ChatMessage *messages; /* [n_messages]; texts are owned */
+    size_t n_messages;
+    StrBuf text;      /* SESSION_RAW */
+    Request *request; /* the generation that answers in it; NULL: none */
+    PrefixPin pin;    /* engine thread */
+    Job job;          /* JOB_SESSION_FORK, JOB_SESSION_CLOSE */
+    bool job_runs;
+    Bill bill;
+    TAILQ_ENTRY(Session) connection_link, server_link;
+};
+
+/* An empty one, in the lists of connection and server. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+int session_new(Session **sessionp, Connection *connection, const char *model_name);
+/* Leaves the connection at once; its request is cancelled, its memory goes back when the engine thread has let go. */
+void session_close(Session *session);
+Session *session_find(Connection *connection, uint64_t id);
+unsigned int session_n_of(const Server *server, uid_t uid);
+
+/* Appends copies; all or nothing. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+int session_add_messages(Session *session, const ChatMessage *messages, size_t n);
+int session_add_text(Session *session, const char *text, size_t len_bytes);
+size_t session_text_bytes(const Session *session);
+/* The new one holds what the other one holds, once its engine thread has come to it. */
+void session_fork_pin(Session *session, Session *from);
+
+void session_attach(Session *session, Request *request);     /* the request runs in it */
+void session_detach(Session *session);                       /* it has ended */
+void session_on_news(Session *session, const JobNews *news); /* of its job */
+
+#endif

@@ -33,7 +33,7 @@
 #define BAD_LIMIT 8           /* a bad window adds 3, a good one takes 1 away */
 #define ALONE_NS_MIN 10000000 /* the first time alone; doubles while new tries fail */
 #define ALONE_NS_MAX 640000000
-#define RANGES_PER_THREAD 4 /* uneven workers still end together; more ranges cost more counter traffic */
+#define RANGES_PER_THREAD 4 /* of those that are left: what a late or slow worker can hold the others up for */
 
 typedef struct Worker {
     WorkerPool *pool;
@@ -49,7 +49,7 @@ struct WorkerPool {
     /* The loop that runs: written by the caller while the gate is closed and nobody is inside. */
     WorkerFn *fn;
     void *arg;
-    size_t n, range;
+    size_t n, grain;
     _Atomic size_t next;
 
     /* The caller's: */
@@ -73,14 +73,29 @@ static inline void cpu_relax(void) {
 #endif
 }
 
-static void take_ranges(WorkerPool *pool, unsigned int worker) {
-    for (;;) {
-        size_t begin = atomic_fetch_add_explicit(&pool->next, pool->range, memory_order_relaxed);
+/* The next range: a share of what is left, so that ranges get shorter and all threads end together. */
+static bool take_range(WorkerPool *pool, size_t *beginp, size_t *endp) {
+    size_t begin = atomic_load_explicit(&pool->next, memory_order_relaxed), end;
+
+    do {
+        const size_t left = pool->n - begin, share = left / pool->grain / (pool->n_threads * RANGES_PER_THREAD),
+                     range = (share ? share : 1) * pool->grain;
 
         if (begin >= pool->n)
-            return;
-        pool->fn(pool->arg, begin, pool->n - begin < pool->range ? pool->n : begin + pool->range, worker);
-    }
+            return false;
+        end = left < range ? pool->n : begin + range;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->next, &begin, end, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    *beginp = begin;
+    *endp = end;
+    return true;
+}
+
+static void take_ranges(WorkerPool *pool, unsigned int worker) {
+    size_t begin, end;
+
+    while (take_range(pool, &begin, &end))
+        pool->fn(pool->arg, begin, end, worker);
 }
 
 /* Goes through the gate if it is open. */
@@ -280,7 +295,7 @@ static void run_together(WorkerPool *pool, uint64_t start_ns) {
  * Thread: one caller at a time. Return: when all ranges are done.
  */
 void worker_pool_run(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t grain) {
-    size_t n_grains = (n + grain - 1) / grain, per_range;
+    size_t n_grains = (n + grain - 1) / grain;
     uint64_t now_ns;
 
     if (!n)
@@ -299,11 +314,10 @@ void worker_pool_run(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t
             pool->n_preempted = usage.ru_nivcsw;
         return;
     }
-    per_range = n_grains / (pool->n_threads * RANGES_PER_THREAD);
     pool->fn = fn;
     pool->arg = arg;
     pool->n = n;
-    pool->range = (per_range ? per_range : 1) * grain;
+    pool->grain = grain;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
     run_together(pool, now_ns);
 }

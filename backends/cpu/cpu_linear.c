@@ -119,6 +119,8 @@ static void quantize_rows(void *arg, size_t begin, size_t end, unsigned int work
 /* Of more rows than these, kernels take panels of 4 blocks where the piece of work has them. */
 #define STREAM_ROWS 4
 #define PANEL_BLOCKS 4
+/* Of fewer rows each piece is at least such a part of the weights: memory is read fastest in long streams. */
+#define STREAM_PIECES 16
 
 /* Blocks of all matrices in one loop, so that one wait serves them. */
 typedef struct ProductLoop {
@@ -212,7 +214,8 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
         shadow_begin(quantize.shadow);
     }
     cpu_run_rows(backend, quantize_rows, &quantize, rows, k);
-    worker_pool_run(backend->pool, product_blocks, &product, n_blocks, rows > STREAM_ROWS ? PANEL_BLOCKS : 1);
+    worker_pool_run(backend->pool, product_blocks, &product, n_blocks,
+                    rows > STREAM_ROWS ? PANEL_BLOCKS : n_blocks / STREAM_PIECES + 1);
     return quantize.shadow ? add_shadows(self, linears, n, &quantize, rows, y, err) : 0;
 }
 

@@ -115,18 +115,18 @@ class Reuse(DaemonCase):
 
 
 class Limit(DaemonCase):
-    flags = ("--prefix-cache-max=6M",)  # four pages of the default model
+    flags = ("--prefix-cache-max=3M",)  # two pages of the default model
 
     def test_limit(self):
         connection = self.connect()
         for n in range(3):
-            connection.generate(prompt(f"Limit {n}. " + STORY, 2, ignore_end=True))
+            connection.generate(prompt(f"Limit {n}. " + STORY[:500], 2, ignore_end=True))
             status = connection.status()
-            self.assertLessEqual(status.prefix_cache_bytes, 6 << 20)
-            self.assertGreater(status.prefix_cache_bytes, 3 << 20)
-        again = connection.generate(prompt("Limit 0. " + STORY, 2, ignore_end=True))
+            self.assertLessEqual(status.prefix_cache_bytes, 3 << 20)
+            self.assertGreater(status.prefix_cache_bytes, 1 << 20)
+        again = connection.generate(prompt("Limit 0. " + STORY[:500], 2, ignore_end=True))
         self.assertEqual(usage(again).reuse, pb.REUSE_EVICTED)
-        self.assertEqual(status.prefix_cache_max_bytes, 6 << 20)
+        self.assertEqual(status.prefix_cache_max_bytes, 3 << 20)
 
 
 class Off(DaemonCase):
@@ -135,7 +135,7 @@ class Off(DaemonCase):
     def test_off(self):
         connection = self.connect()
         for _ in range(2):
-            generation = connection.generate(prompt(STORY, 2, ignore_end=True))
+            generation = connection.generate(prompt(STORY[:300], 2, ignore_end=True))
             self.assertEqual(usage(generation).cached_tokens, 0)
             self.assertEqual(usage(generation).reuse, pb.REUSE_OFF)
         self.assertEqual(connection.status().prefix_cache_bytes, 0)

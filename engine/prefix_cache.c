@@ -31,8 +31,8 @@ struct PrefixNode {
 
 struct PrefixRoot {
     PrefixOwner owner;
-    PrefixNode top;
     LIST_ENTRY(PrefixRoot) link;
+    PrefixNode top; /* last, because of its tokens, of which it has none */
 };
 
 struct PrefixCache {

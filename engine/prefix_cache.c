@@ -322,14 +322,23 @@ void prefix_cache_drop_model(PrefixCache *cache, const void *model) {
 
 /* --- pins ---------------------------------------------------------------------------------------------------------- */
 
+/* What the pin held stays as it is. */
 static void pin_to(PrefixPin *pin, PrefixNode *node) {
+    if (pin->node)
+        LIST_REMOVE(pin, link);
     pin->node = node;
     if (node)
         LIST_INSERT_HEAD(&node->pins, pin, link);
 }
 
+/**
+ * prefix_pin_copy() - another hold on the same text
+ *
+ * A pin that holds something keeps that: its owner has come further than what it was to begin with.
+ */
 void prefix_pin_copy(PrefixPin *pin, const PrefixPin *from) {
-    pin_to(pin, from->node);
+    if (!pin->node)
+        pin_to(pin, from->node);
 }
 
 void prefix_pin_release(PrefixCache *cache, PrefixPin *pin) {
@@ -338,8 +347,7 @@ void prefix_pin_release(PrefixCache *cache, PrefixPin *pin) {
 
     if (!node)
         return;
-    LIST_REMOVE(pin, link);
-    pin->node = NULL;
+    pin_to(pin, NULL);
     root = node->root;
     for (; !is_top(node) && !node->n_children && LIST_EMPTY(&node->pins) && node->of_sessions; node = parent) {
         parent = node->parent;
@@ -352,8 +360,6 @@ static void move_pin(PrefixCache *cache, PrefixPin *pin, PrefixNode *node) {
     PrefixPin before = { 0 };
 
     prefix_pin_copy(&before, pin);
-    if (pin->node)
-        LIST_REMOVE(pin, link);
     pin_to(pin, node);
     prefix_pin_release(cache, &before);
 }

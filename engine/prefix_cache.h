@@ -69,7 +69,7 @@ void prefix_cache_drop_all(PrefixCache *cache);
 bool prefix_cache_give_back(PrefixCache *cache, uint64_t len_bytes);
 uint64_t prefix_cache_kept_bytes(const PrefixCache *cache); /* of pages; any thread */
 
-/* Another hold on the same text. */
+/* Another hold on the same text, for a pin that has none. */
 void prefix_pin_copy(PrefixPin *pin, const PrefixPin *from);
 /* Lets go; what only sessions used, and no other one holds, is dropped. */
 void prefix_pin_release(PrefixCache *cache, PrefixPin *pin);

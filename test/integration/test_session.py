@@ -73,6 +73,26 @@ class Sessions(DaemonCase):
         self.assertRefused(pb.ERROR_CODE_NOT_FOUND, connection.generate, chat("Hello", 2, session=session))
         self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, connection.fork_session, fork, keep_messages=99)
 
+    def test_fork_waits_behind_others(self):
+        """The engine takes small requests one a step: the fork's own first answer may begin before its turn comes."""
+        connection = self.connect()
+        connection.tokenize("Behind what earlier tests have closed.")
+        before = connection.status().prefix_cache_bytes
+        session = connection.open_session(messages=messages_of([("system", "A fork comes late. " + SYSTEM[1])]))
+        connection.generate(chat("How many on day 5?", 4, session=session))
+        running = connection.start(chat("Write a long story.", 2000, session=session, ignore_end=True))
+        running.until("generate_delta")
+        small = [connection.send(tokenize=pb.TokenizeRequest(text="one two three " * 4)) for _ in range(8)]
+        fork = connection.fork_session(session)
+        first = connection.generate(chat("Name a colour.", 1, session=fork))
+        self.assertGreater(usage(first).cached_tokens, 100)
+        for request in small:
+            connection.next(request)
+        connection.close_session(fork)
+        connection.close_session(session)
+        running.finish()
+        self.daemon.wait_until(lambda status: status.prefix_cache_bytes == before, "nothing of the sessions is kept")
+
     def test_close_gives_memory_back(self):
         connection = self.connect()
         connection.tokenize("Behind what earlier tests have closed.")

@@ -349,7 +349,7 @@ static void test_prefix_cache_pins(void **state) {
     PrefixCache *cache = make(4);
     const Text shared = plain(7, PAGE), mine = branch(&shared, PAGE, 8, 2 * PAGE), other = plain(9, PAGE);
     const Text my_prompt = branch(&shared, PAGE, 8, 2 * PAGE + 1), shared_prompt = plain(7, PAGE + 1);
-    PrefixPin pin = { 0 }, fork, gone = { 0 };
+    PrefixPin pin = { 0 }, fork = { 0 }, gone = { 0 };
 
     put(cache, owner(1, 1), &shared, false, NULL);
     put(cache, owner(1, 1), &mine, false, &pin);
@@ -388,6 +388,23 @@ static void test_prefix_cache_pins(void **state) {
     assert_null(gone.node);
 }
 
+/* A fork that was asked for is made only now, behind the first answer in the new session: the pin is in one place. */
+static void test_prefix_cache_pin_late_copy(void **state) {
+    PrefixCache *cache = make(4);
+    const Text early = plain(7, PAGE), late = branch(&early, PAGE, 8, 2 * PAGE);
+    PrefixPin pin = { 0 }, fork = { 0 };
+
+    put(cache, owner(1, 1), &early, false, &pin);
+    put(cache, owner(1, 1), &late, false, &fork);
+    prefix_pin_copy(&fork, &pin);
+    prefix_pin_release(cache, &pin);
+    assert_int_equal(prefix_cache_kept_bytes(cache), 2 * PAGE_BYTES);
+    prefix_pin_release(cache, &fork);
+    memset(&fork, 0xff, sizeof(fork)); /* nothing leads to it any more */
+    assert_int_equal(prefix_cache_kept_bytes(cache), 0);
+    prefix_cache_free(cache);
+}
+
 #define FRESH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
@@ -395,6 +412,7 @@ int main(void) {
         FRESH(test_prefix_cache_against_naive), FRESH(test_prefix_cache_limited),  FRESH(test_prefix_cache_order),
         FRESH(test_prefix_cache_owners),        FRESH(test_prefix_cache_outcomes), FRESH(test_prefix_cache_give_back),
         FRESH(test_prefix_cache_growing),       FRESH(test_prefix_cache_pins),
+        FRESH(test_prefix_cache_pin_late_copy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,7 @@ static int load_once(const BenchRun *run, size_t n_prompt, double *first_token_m
 
     account_table_init(&accounts);
     options.accounts = &accounts;
+    options.arriving = true; /* as coordgend loads */
     r = engine_new(&engine, &options, err);
     if (r)
         return r;

@@ -94,7 +94,6 @@ int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err)
 static void fill_info(Engine *engine, const GgufFile *file) {
     const Hparams *hparams = &engine->hparams;
     const Backend *backend = engine->backend;
-    AccountTable *accounts = engine->accounts;
     GgufString sha256;
 
     engine->kv_plane_bytes =
@@ -110,12 +109,13 @@ static void fill_info(Engine *engine, const GgufFile *file) {
         .n_embd = hparams->n_embd,
         .n_context = hparams->n_context,
         .n_parameters = engine->weights->n_parameters,
-        .weights_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]),
+        .weights_bytes = engine->weights->resident_bytes,
         .kv_bytes_per_token = engine->kv_page_bytes / backend->ops->kv_block_positions,
         .layer_products = engine->weights->layer_products,
         .head_products = engine->weights->head_products,
         .kv_type = backend->ops->kv_type,
     };
+    engine->info.step_read_bytes = engine->info.weights_bytes - engine->weights->embedding_bytes;
     if (!gguf_get_string(file, PACKAGE_KEY_SOURCE_SHA256, &sha256, NULL) &&
         sha256.len_bytes < sizeof(engine->info.source_sha256))
         memcpy(engine->info.source_sha256, sha256.data, sha256.len_bytes);
@@ -128,6 +128,10 @@ static char *model_name(const GgufFile *file) {
     if (!gguf_get_string(file, "general.name", &name, NULL) && name.len_bytes)
         return strndup(name.data, name.len_bytes < 128 ? name.len_bytes : 128);
     return strdup(slash ? slash + 1 : path);
+}
+
+static int weights_error(int r) {
+    return r <= 0 ? r : r == BACKEND_E_MEMORY ? ENGINE_E_MEMORY : ENGINE_E_MODEL;
 }
 
 static int load_weights(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
@@ -146,10 +150,10 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
         return r;
     r = weights_new(&engine->weights, engine->backend, &engine->hparams, file, package,
                     &(WeightsOptions){ options->accounts, options->reading, options->heartbeat }, err);
-    return r <= 0 ? r : r == BACKEND_E_MEMORY ? ENGINE_E_MEMORY : ENGINE_E_MODEL;
+    return weights_error(r);
 }
 
-/* Weights, and meanwhile the tokenizer, whose fault is told first. */
+/* Weights, all of them or until the tokenizer is there, which is made meanwhile and whose fault is told first. */
 static int load_parts(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
                       ErrText *err) {
     ErrText weights_err = { "" };
@@ -158,6 +162,8 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
 
     tokenizer_load_begin(&tokenizer, file);
     weights_r = load_weights(engine, options, file, package, &weights_err);
+    while (!weights_r && engine->weights->arrival && !(options->arriving && tokenizer_load_is_done(&tokenizer)))
+        weights_r = weights_error(weights_advance(engine->weights, &weights_err));
     r = tokenizer_load_end(&tokenizer, &engine->tokenizer, err);
     if (r)
         return r < 0 ? r : ENGINE_E_MODEL;
@@ -191,18 +197,32 @@ static int load(Engine *engine, const EngineOptions *options, const GgufFile *fi
     return 0;
 }
 
+/* All weights are there. */
+static void arrived(Engine *engine) {
+    const Weights *weights = engine->weights;
+    EngineInfo *info = &engine->info;
+
+    info->weights_bytes = weights->resident_bytes;
+    info->step_read_bytes = info->weights_bytes - weights->embedding_bytes;
+    engine->package = package_free(engine->package);
+    log_info(TOPIC_ENGINE,
+             "loaded '%s': %s, %u layers, %" PRIu64 " MB of weights, kernel %s; %" PRIu64 " MB were in the page cache, "
+             "%" PRIu64 " MB read (%s)",
+             info->name, info->architecture, info->n_layers, info->weights_bytes / 1000000, info->kernel,
+             weights->cached_bytes / 1000000, weights->read_bytes / 1000000, weights->way);
+}
+
 /**
  * engine_new() - load a model onto a device
  * @options: pool and accounts outlive the engine; the rest is copied
  *
  * The cpu device copies what it needs and closes the package; the reference device keeps the GGUF mapped, and the file
- * must not be truncated meanwhile. Thread: the one that will compute.
+ * must not be truncated meanwhile. With options->arriving all memory is taken and all that is not a weight is checked,
+ * while the weights of a package are still on their way: see engine_arrive(). Thread: the one that will compute.
  * Return: 0, ENGINE_E_MODEL, ENGINE_E_MEMORY or -errno, with a text that names the file and what is wrong in it.
  */
 int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     _cleanup_(engine_freep) Engine *engine = NULL;
-    _cleanup_(package_freep) Package *package = NULL;
-    uint64_t weights_before = atomic_load(&options->accounts->used_bytes[ACCOUNT_WEIGHTS]);
     int r;
 
     if (options->chunk_tokens > ENGINE_CHUNK_MAX)
@@ -224,22 +244,16 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
         else if (r > 0)
             r = ENGINE_E_MODEL;
     } else {
-        r = package_open(&package, options->path, err);
+        r = package_open(&engine->package, options->path, err);
         if (!r)
-            r = load(engine, options, package_file(package), package, err);
+            r = load(engine, options, package_file(engine->package), engine->package, err);
         else if (r > 0)
             r = ENGINE_E_MODEL;
     }
     if (r)
         return r;
-    engine->info.weights_bytes -= weights_before;
-    engine->info.step_read_bytes = engine->info.weights_bytes - engine->weights->embedding_bytes;
-    log_info(TOPIC_ENGINE,
-             "loaded '%s': %s, %u layers, %" PRIu64 " MB of weights, kernel %s; %" PRIu64 " MB were in the page cache, "
-             "%" PRIu64 " MB read (%s)",
-             engine->info.name, engine->info.architecture, engine->info.n_layers, engine->info.weights_bytes / 1000000,
-             engine->info.kernel, engine->weights->cached_bytes / 1000000, engine->weights->read_bytes / 1000000,
-             engine->weights->way);
+    if (!engine->weights->arrival)
+        arrived(engine);
     *enginep = steal(&engine);
     return 0;
 }
@@ -254,12 +268,36 @@ Engine *engine_free(Engine *engine) {
     backend_free(engine->backend);
     tokenizer_free(engine->tokenizer);
     gguf_free(engine->file);
+    package_free(engine->package); /* behind the weights, which may still be read from it */
     for (size_t i = 0; i < engine->n_steps; i++)
         accounted_block_deinit(&engine->steps[i].memory);
     accounted_block_deinit(&engine->head_rows);
     free(engine->name);
     free(engine);
     return NULL;
+}
+
+bool engine_is_arriving(const Engine *engine) {
+    return engine->weights->arrival;
+}
+
+int engine_arrive(Engine *engine, ErrText *err) {
+    int r;
+
+    if (!engine->weights->arrival)
+        return 0;
+    r = weights_error(weights_advance(engine->weights, err));
+    if (!r && !engine->weights->arrival)
+        arrived(engine);
+    return r;
+}
+
+int engine_take_in(Engine *engine, uint32_t stage, ErrText *err) {
+    int r = 0;
+
+    while (!r && !weights_have(engine->weights, stage))
+        r = engine_arrive(engine, err);
+    return r;
 }
 
 const EngineInfo *engine_info(const Engine *engine) {

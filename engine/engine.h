@@ -48,6 +48,7 @@ typedef struct EngineOptions {
                                   * NULL */
     PrefixCache *prefix_cache;   /* outlives the engine; NULL: nothing is kept for later prompts */
     WeightReading reading;       /* how a package is read: the best way, unless a test or a bench wants one */
+    bool arriving;               /* the engine is there before its weights: see engine_arrive() */
 } EngineOptions;
 
 typedef struct EngineInfo {
@@ -75,6 +76,14 @@ typedef struct Sequence Sequence;
 int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err);
 Engine *engine_free(Engine *engine); /* all sequences must be freed before */
 DEFINE_CLEANUP(Engine, engine_free)
+
+/* Whether weights are still on their way (only with EngineOptions.arriving). */
+bool engine_is_arriving(const Engine *engine);
+/* Takes in a few MiB more of them. Steps take in what they need by themselves; somebody must call this when there are
+ * none, for reads stop when the memory for them is full. Thread: the one that computes. 0; ENGINE_E_MODEL,
+ * ENGINE_E_MEMORY, -errno: what a load answers, with its text, and again in every later call. Steps answer ENGINE_E_READ
+ * with the same text then, and the engine is good for nothing but engine_free(). */
+int engine_arrive(Engine *engine, ErrText *err);
 
 const EngineInfo *engine_info(const Engine *engine);
 AccountTable *engine_accounts(const Engine *engine);

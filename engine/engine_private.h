@@ -25,6 +25,7 @@ struct EngineStep {
     size_t n_spans, n_rows;
     uint32_t layer; /* where it goes on: the operator at `op` of this layer; n_layers: the head */
     size_t op;
+    bool has_rows; /* the embeddings are there */
 };
 
 struct Engine {
@@ -37,6 +38,7 @@ struct Engine {
     ChatTemplate chat;
     AccountTable *accounts;
     GgufFile *file;                       /* reference device: its weights are read from the map */
+    Package *package;                     /* cpu device: until all weights are there */
     size_t n_sequences;                   /* alive */
     size_t kv_plane_bytes, kv_page_bytes; /* keys or values of a layer in a page; all of a page */
 
@@ -61,6 +63,8 @@ struct Sequence {
 
 /* Carves slots and rotary rows for chunk_tokens rows out of a new block for each step. */
 int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err);
+/* The weights of a stage (engine/weights.h) are there when it answers 0; else as engine_arrive(). */
+int engine_take_in(Engine *engine, uint32_t stage, ErrText *err);
 /* Evicts kept prefixes when that lets so many bytes be charged to the account. */
 void engine_make_room(Engine *engine, AccountId id, uint64_t len_bytes);
 /* The pages of the next n positions become the sequence's own. 0, ENGINE_E_MEMORY, -ENOMEM. */

@@ -57,7 +57,6 @@ static void begin_rows(EngineStep *step) {
         EngineSpan *span = &step->spans[i];
         size_t position = span->sequence->n_tokens, first = step->n_rows;
 
-        span->is_cancelled = false;
         step->layer_spans[i] =
             (LayerSpan){ .first = first, .rows = span->n, .position = position, .blocks = span->sequence->blocks };
         rope_rows_fill(&step->rope, hparams->n_rot / 2, first, position, span->n);
@@ -109,6 +108,37 @@ static int look_up(EngineStep *step, const EngineYield *yield, bool may_yield) {
     return yield->until_ns && clock_now_ns() >= yield->until_ns ? ENGINE_E_YIELDED : 0;
 }
 
+/* The weights of a stage, which may still be on their way. */
+static int take_in(EngineStep *step, uint32_t stage, int32_t layer, ErrText *err) {
+    Engine *engine = step->engine;
+    uint64_t start_ns;
+    int r;
+
+    if (weights_have(engine->weights, stage))
+        return 0;
+    start_ns = trace_begin(engine);
+    r = engine_take_in(engine, stage, err);
+    trace_end(engine, "arrival", "load", start_ns, layer, step->n_rows);
+    return r > 0 ? ENGINE_E_READ : r;
+}
+
+/* Embeddings and rotary tables, unless they are there from an earlier part of the step. */
+static int run_embedding(EngineStep *step, ErrText *err) {
+    uint64_t start_ns;
+    int r;
+
+    if (step->has_rows)
+        return 0;
+    r = take_in(step, 0, -1, err);
+    if (r)
+        return r;
+    start_ns = trace_begin(step->engine);
+    begin_rows(step);
+    step->has_rows = true;
+    trace_end(step->engine, tensor_role_name(ROLE_TOKEN_EMBD), "element-wise", start_ns, -1, step->n_rows);
+    return 0;
+}
+
 /* From the operator where the step is to the last one of its last layer. */
 static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) {
     Engine *engine = step->engine;
@@ -126,6 +156,9 @@ static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) 
     for (; step->layer < hparams->n_layers; step->layer++, step->op = 0) {
         const WeightsLayer *weights = &engine->weights->layers[step->layer];
 
+        r = step->op ? 0 : take_in(step, 1 + step->layer, (int32_t)step->layer, err);
+        if (r)
+            return r;
         rows.layer = step->layer;
         rows.rope = hparams_layer_is_local(hparams, step->layer) ? &step->rope_local : &step->rope;
         for (size_t i = 0; i < step->n_spans; i++) {
@@ -248,7 +281,6 @@ static EngineStep *free_step(Engine *engine) {
  */
 int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err) {
     EngineStep *step = free_step(engine);
-    uint64_t start_ns;
     int r = check_spans(engine, spans, n_spans);
 
     if (r)
@@ -258,16 +290,16 @@ int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, siz
     r = make_writable(spans, n_spans, err);
     if (r)
         return r;
-    start_ns = trace_begin(engine);
     step->is_taken = true;
     step->spans = spans;
     step->n_spans = n_spans;
     step->layer = 0;
     step->op = 0;
-    for (size_t i = 0; i < n_spans; i++)
+    step->has_rows = false;
+    for (size_t i = 0; i < n_spans; i++) {
         spans[i].sequence->in_step = true;
-    begin_rows(step);
-    trace_end(engine, tensor_role_name(ROLE_TOKEN_EMBD), "element-wise", start_ns, -1, step->n_rows);
+        spans[i].is_cancelled = false;
+    }
     *stepp = step;
     return 0;
 }
@@ -292,10 +324,14 @@ EngineStep *engine_step_drop(EngineStep *step) {
 int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     const Engine *engine = step->engine;
     uint64_t start_ns;
-    int r = run_layers(step, yield, err);
+    int r = run_embedding(step, err);
 
+    if (!r)
+        r = run_layers(step, yield, err);
     if (r == ENGINE_E_YIELDED)
         return r;
+    if (!r)
+        r = take_in(step, 1 + engine->hparams.n_layers, -1, err);
     start_ns = trace_begin(engine);
     if (!r)
         r = run_heads(step, err);

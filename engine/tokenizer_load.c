@@ -7,6 +7,7 @@ static void *load_main(void *arg) {
     TokenizerLoad *load = arg;
 
     load->r = tokenizer_new(&load->tokenizer, load->file, &load->err);
+    atomic_store(&load->is_done, true);
     return NULL;
 }
 
@@ -23,6 +24,10 @@ void tokenizer_load_begin(TokenizerLoad *load, const GgufFile *file) {
         (void)pthread_setname_np(load->thread, "tokenizer");
     else
         load_main(load);
+}
+
+bool tokenizer_load_is_done(const TokenizerLoad *load) {
+    return atomic_load(&load->is_done);
 }
 
 int tokenizer_load_end(TokenizerLoad *load, Tokenizer **tokenizerp, ErrText *err) {

@@ -3,6 +3,7 @@
 #define COORDGEN_ENGINE_TOKENIZER_LOAD_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "engine/tokenizer.h"
@@ -13,11 +14,14 @@ typedef struct TokenizerLoad {
     ErrText err;
     int r;
     bool has_thread;
+    _Atomic bool is_done;
     pthread_t thread;
 } TokenizerLoad;
 
 /* Begins; the file stays open until the end of it. */
 void tokenizer_load_begin(TokenizerLoad *load, const GgufFile *file);
+/* Whether the end of it would not wait. */
+bool tokenizer_load_is_done(const TokenizerLoad *load);
 /* Waits for it, once. Return, and err: as tokenizer_new(). */
 int tokenizer_load_end(TokenizerLoad *load, Tokenizer **tokenizerp, ErrText *err);
 

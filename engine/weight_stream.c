@@ -89,7 +89,7 @@ WeightStream *weight_stream_free(WeightStream *stream) {
 /**
  * weight_stream_new() - a stream over matrices that lie in this order in the file
  *
- * Thread: all calls from the one that owns options->pool. Reads begin with the first weight_stream_fill().
+ * Thread: all calls from the one that owns options->pool.
  * Return: 0, WEIGHT_STREAM_E_MEMORY, -ENOMEM.
  */
 int weight_stream_new(WeightStream **streamp, const WeightStreamOptions *options, const StreamMatrix *matrices,
@@ -281,6 +281,37 @@ static int fill_piece(WeightStream *stream, StreamPiece *piece, WeightFillFn *fn
     return 0;
 }
 
+/* The ring is full, or holds all that is left. */
+int weight_stream_start(WeightStream *stream, ErrText *err) {
+    int r = 0;
+
+    while (!r && stream->n_pieces < RING_PIECES && stream->plan_matrix < stream->n)
+        r = plan_piece(stream, err);
+    return r;
+}
+
+int weight_stream_advance(WeightStream *stream, WeightFillFn *fn, void *arg, bool *is_wholep, ErrText *err) {
+    StreamPiece *piece = &stream->pieces[stream->first_piece];
+    int r;
+
+    assert(stream->at < stream->n);
+    r = weight_stream_start(stream, err);
+    if (r)
+        return r;
+    assert(piece->matrix == stream->at);
+    r = fill_piece(stream, piece, fn, arg, err);
+    if (r)
+        return r;
+    *is_wholep = piece->end == n_blocks_of(&stream->matrices[stream->at]);
+    stream->first_piece = (stream->first_piece + 1) % RING_PIECES;
+    stream->n_pieces--;
+    if (stream->options.heartbeat)
+        atomic_fetch_add_explicit(stream->options.heartbeat, 1, memory_order_relaxed);
+    if (*is_wholep)
+        pack_plan_deinit(&stream->plans[stream->at++]);
+    return 0;
+}
+
 /**
  * weight_stream_fill() - the next matrix, every block of it once
  * @fn: called on the workers, for different blocks at a time and in no order; its bytes are gone when it returns
@@ -289,29 +320,10 @@ static int fill_piece(WeightStream *stream, StreamPiece *piece, WeightFillFn *fn
  * name and is not there. After an error the stream is only good for weight_stream_free().
  */
 int weight_stream_fill(WeightStream *stream, WeightFillFn *fn, void *arg, ErrText *err) {
-    const size_t index = stream->at, n_blocks = n_blocks_of(&stream->matrices[index]);
-    int r;
+    bool is_whole = false;
+    int r = 0;
 
-    assert(index < stream->n);
-    for (size_t block = 0; block < n_blocks;) {
-        StreamPiece *piece = &stream->pieces[stream->first_piece];
-
-        while (stream->n_pieces < RING_PIECES && stream->plan_matrix < stream->n) {
-            r = plan_piece(stream, err);
-            if (r)
-                return r;
-        }
-        assert(piece->matrix == index && piece->begin == block);
-        r = fill_piece(stream, piece, fn, arg, err);
-        if (r)
-            return r;
-        block = piece->end;
-        stream->first_piece = (stream->first_piece + 1) % RING_PIECES;
-        stream->n_pieces--;
-        if (stream->options.heartbeat)
-            atomic_fetch_add_explicit(stream->options.heartbeat, 1, memory_order_relaxed);
-    }
-    pack_plan_deinit(&stream->plans[index]);
-    stream->at++;
-    return 0;
+    while (!r && !is_whole)
+        r = weight_stream_advance(stream, fn, arg, &is_whole, err);
+    return r;
 }

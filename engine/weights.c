@@ -11,9 +11,9 @@ typedef struct WeightsLoader {
     const GgufFile *file;
     Package *package; /* NULL for a source GGUF */
     const WeightsOptions *options;
-    WeightStream *stream; /* of the package's integers */
-    StreamMatrix *matrices;
+    StreamMatrix *matrices; /* of the package, while they are listed */
     size_t n_matrices;
+    bool past_layers; /* a layer has come: what lies outside of them comes behind them now */
     ErrText *err;
 } WeightsLoader;
 
@@ -31,6 +31,7 @@ static void layer_deinit(Weights *weights, WeightsLayer *layer) {
 Weights *weights_free(Weights *weights) {
     if (!weights)
         return NULL;
+    weights_arrival_free(weights->arrival);
     layer_deinit(weights, &weights->outside);
     for (uint32_t i = 0; weights->layers && i < weights->hparams->n_layers; i++)
         layer_deinit(weights, &weights->layers[i]);
@@ -117,24 +118,13 @@ static int load_bias(const WeightsLoader *loader, const ArchTensor *expected, in
     return 0;
 }
 
-typedef struct FillCall {
-    const Backend *backend;
-    BackendLinear *linear;
-} FillCall;
-
-static void fill_blocks(void *arg, size_t block_begin, size_t block_end, const void *bytes) {
-    const FillCall *call = arg;
-
-    call->backend->ops->linear_fill(call->backend, call->linear, block_begin, block_end, bytes);
+/* When a matrix is used: before the layers, in one of them, behind them. */
+static uint32_t stage_of(const WeightsLoader *loader, int layer) {
+    return layer >= 0 ? 1 + (uint32_t)layer : loader->past_layers ? 1 + loader->weights->hparams->n_layers : 0;
 }
 
-/* WEIGHT_STREAM_E_* as a condition of the weights. */
-static int stream_error(int r) {
-    return r == WEIGHT_STREAM_E_MEMORY ? BACKEND_E_MEMORY : r == WEIGHT_STREAM_E_FILE ? BACKEND_E_WEIGHTS : r;
-}
-
-/* A matrix of the package, whose integers come through the stream. */
-static int stream_linear(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
+/* A matrix of the package, whose integers come later. */
+static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
     Weights *weights = loader->weights;
     Backend *backend = weights->backend;
     BackendLinear **linearp = &layer_of(weights, layer)->linears[expected->role];
@@ -163,10 +153,9 @@ static int stream_linear(WeightsLoader *loader, const ArchTensor *expected, cons
         return r;
     weights->n_parameters += (uint64_t)source.n * source.k;
     r = backend->ops->linear_begin(backend, linearp, &source, loader->err);
-    if (r)
-        return r;
-    r = stream_error(weight_stream_fill(loader->stream, fill_blocks, &(FillCall){ backend, *linearp }, loader->err));
-    return r ? r : backend->ops->linear_finish(backend, *linearp, &source, loader->err);
+    if (!r && (r = weights_arrival_place(weights->arrival, stage_of(loader, layer), *linearp, &source)))
+        err_set(loader->err, r, "out of memory");
+    return r;
 }
 
 /* A matrix of a source GGUF. */
@@ -221,7 +210,8 @@ static int load_tensor(void *arg, const ArchTensor *expected, int layer) {
     if (!tensor_role_is_linear(expected->role))
         return load_vector(loader, expected, tensor, layer);
     used_bytes = atomic_load(&loader->options->accounts->used_bytes[ACCOUNT_WEIGHTS]);
-    r = loader->package ? stream_linear(loader, expected, tensor, layer) : load_linear(loader, expected, tensor, layer);
+    loader->past_layers = loader->past_layers || layer >= 0;
+    r = loader->package ? place_linear(loader, expected, tensor, layer) : load_linear(loader, expected, tensor, layer);
     if (!r)
         count_products(loader, expected, layer, used_bytes);
     return r;
@@ -252,12 +242,13 @@ static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
     return 0;
 }
 
-static int start_stream(WeightsLoader *loader) {
+static int begin_arrival(WeightsLoader *loader) {
+    Weights *weights = loader->weights;
     const WeightStreamOptions options = {
         .fd = package_fd(loader->package),
         .path = gguf_path(loader->file),
         .reading = loader->options->reading,
-        .pool = loader->weights->backend->pool,
+        .pool = weights->backend->pool,
         .accounts = loader->options->accounts,
         .heartbeat = loader->options->heartbeat,
     };
@@ -266,31 +257,47 @@ static int start_stream(WeightsLoader *loader) {
     loader->matrices = calloc(package_n_linears(loader->package) + 1, sizeof(*loader->matrices));
     if (!loader->matrices)
         return err_set(loader->err, -ENOMEM, "out of memory");
-    r = hparams_each_tensor(loader->weights->hparams, list_matrix, loader);
-    if (r)
-        return r;
-    return stream_error(
-        weight_stream_new(&loader->stream, &options, loader->matrices, loader->n_matrices, loader->err));
+    r = hparams_each_tensor(weights->hparams, list_matrix, loader);
+    if (!r)
+        r = weights_arrival_new(&weights->arrival, weights->backend, &options, loader->matrices, loader->n_matrices,
+                                loader->err);
+    free(loader->matrices);
+    return r;
 }
 
-static void loader_deinit(WeightsLoader *loader) {
-    if (loader->stream) {
-        Weights *weights = loader->weights;
+/* Everything is there: how it came is noted, and what it came through goes. */
+static void end_arrival(Weights *weights) {
+    const WeightStream *stream = weights_arrival_stream(weights->arrival);
 
-        weights->cached_bytes = weight_stream_cached_bytes(loader->stream);
-        weights->read_bytes = weight_stream_read_bytes(loader->stream);
-        snprintf(weights->way, sizeof(weights->way), "%s", weight_stream_way(loader->stream));
-    }
-    weight_stream_free(loader->stream);
-    free(loader->matrices);
+    weights->cached_bytes = weight_stream_cached_bytes(stream);
+    weights->read_bytes = weight_stream_read_bytes(stream);
+    snprintf(weights->way, sizeof(weights->way), "%s", weight_stream_way(stream));
+    weights->arrival = weights_arrival_free(weights->arrival);
+}
+
+bool weights_have(const Weights *weights, uint32_t stage) {
+    return !weights->arrival || weights_arrival_stage(weights->arrival) > stage;
+}
+
+int weights_advance(Weights *weights, ErrText *err) {
+    const _Atomic uint64_t *used_bytes = &weights->accounts->used_bytes[ACCOUNT_WEIGHTS];
+    const uint64_t before_bytes = atomic_load(used_bytes);
+    int r = weights_arrival_advance(weights->arrival, err);
+
+    weights->resident_bytes += atomic_load(used_bytes) - before_bytes;
+    if (!r && weights_arrival_stage(weights->arrival) == UINT32_MAX)
+        end_arrival(weights);
+    return r;
 }
 
 /**
- * weights_new() - put every tensor of the architecture onto a device
- * @file, @package: checked against hparams by the caller; not kept, but for what the reference device reads
+ * weights_new() - a place on a device for every tensor of the architecture
+ * @file, @package: checked against hparams by the caller
  *
- * The integers of a package are read with read calls, ahead of use (engine/weight_stream); scales, widths, vectors and
- * hot columns come from its map.
+ * All memory is taken here, and vectors and what comes from a source GGUF are there at once. The integers of a package
+ * are on their way: weights_advance() takes them in, in the order of use, as they are read ahead of it
+ * (engine/weight_stream). Hot columns come from the package's map with them.
+ *
  * Return: 0, BACKEND_E_MEMORY, BACKEND_E_WEIGHTS, another condition of the package, or -errno; the text names the
  * tensor or the file.
  */
@@ -298,23 +305,25 @@ int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, co
                 const WeightsOptions *options, ErrText *err) {
     _cleanup_(weights_freep) Weights *weights = calloc(1, sizeof(*weights));
     WeightsLoader loader = { .weights = weights, .file = file, .package = package, .options = options, .err = err };
+    uint64_t before_bytes = atomic_load(&options->accounts->used_bytes[ACCOUNT_WEIGHTS]);
     int r = 0;
 
     if (!weights)
         return err_set(err, -ENOMEM, "out of memory");
     weights->hparams = hparams;
     weights->backend = backend;
+    weights->accounts = options->accounts;
     weights->columns.fd = -1;
     weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
     if (!weights->layers)
         return err_set(err, -ENOMEM, "out of memory");
     if (package)
-        r = start_stream(&loader);
+        r = begin_arrival(&loader);
     if (!r)
         r = hparams_each_tensor(hparams, load_tensor, &loader);
-    loader_deinit(&loader);
     if (r)
         return r;
+    weights->resident_bytes = atomic_load(&options->accounts->used_bytes[ACCOUNT_WEIGHTS]) - before_bytes;
     *weightsp = steal(&weights);
     return 0;
 }

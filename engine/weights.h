@@ -4,7 +4,7 @@
 
 #include "backends/backend.h"
 #include "base/account.h"
-#include "engine/weight_stream.h"
+#include "engine/weights_arrival.h"
 #include "model/hparams.h"
 #include "model/package.h"
 
@@ -17,10 +17,13 @@ typedef struct WeightsLayer {
 typedef struct Weights {
     const Hparams *hparams;
     Backend *backend;
+    AccountTable *accounts;
     WeightsLayer outside;
     WeightsLayer *layers; /* [n_layers] */
     Bill vectors_bill;
     ColumnFile columns; /* the package, kept open when columns are read from it on demand; else fd is -1 */
+    WeightsArrival *arrival; /* integers of the package that have not come yet; NULL: all are there */
+    uint64_t resident_bytes; /* on the account of the weights */
     uint64_t n_parameters;
     uint64_t layer_products, head_products; /* multiplications by one row */
     uint64_t embedding_bytes;               /* of an embedding that is not the head too */
@@ -35,11 +38,18 @@ typedef struct WeightsOptions {
     _Atomic uint64_t *heartbeat; /* goes up as tensors come; may be NULL */
 } WeightsOptions;
 
-/* From a source GGUF, or from a package when that is not NULL (file is then the package's). */
+/* From a source GGUF, or from a package when that is not NULL (file is then the package's). A package and its file must
+ * live until its weights have arrived. */
 int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file, Package *package,
                 const WeightsOptions *options, ErrText *err);
 Weights *weights_free(Weights *weights);
 DEFINE_CLEANUP(Weights, weights_free)
+
+/* Whether what a stage multiplies with is there: 0 is what comes before the layers, 1 + i layer i, 1 + n_layers the rest. */
+bool weights_have(const Weights *weights, uint32_t stage);
+/* Takes in the next few MiB of a package, in the order of the stages. Not all must be there. 0, BACKEND_E_MEMORY,
+ * BACKEND_E_WEIGHTS, -errno: the same again in every later call, with its text. Thread: the one that computes. */
+int weights_advance(Weights *weights, ErrText *err);
 
 /* The head: output.weight, or the embedding when they are tied. */
 const BackendLinear *weights_head(const Weights *weights);

@@ -1,0 +1,130 @@
+#include "engine/weights_arrival.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+typedef struct PlacedMatrix {
+    uint32_t stage;
+    BackendLinear *linear; /* the weights' */
+    LinearSource source;
+    void *copies; /* what source points to */
+} PlacedMatrix;
+
+struct WeightsArrival {
+    Backend *backend;
+    WeightStream *stream;
+    StreamMatrix *matrices; /* [n], of the stream */
+    PlacedMatrix *placed;   /* [n] */
+    size_t n, n_placed;
+    size_t at; /* the matrix that comes next */
+    int result;
+    ErrText failure;
+};
+
+WeightsArrival *weights_arrival_free(WeightsArrival *arrival) {
+    if (!arrival)
+        return NULL;
+    weight_stream_free(arrival->stream);
+    for (size_t i = 0; arrival->placed && i < arrival->n_placed; i++)
+        free(arrival->placed[i].copies);
+    free(arrival->placed);
+    free(arrival->matrices);
+    free(arrival);
+    return NULL;
+}
+
+/* WEIGHT_STREAM_E_* as a condition of the weights. */
+static int stream_error(int r) {
+    return r == WEIGHT_STREAM_E_MEMORY ? BACKEND_E_MEMORY : r == WEIGHT_STREAM_E_FILE ? BACKEND_E_WEIGHTS : r;
+}
+
+int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const WeightStreamOptions *options,
+                        const StreamMatrix *matrices, size_t n, ErrText *err) {
+    _cleanup_(weights_arrival_freep) WeightsArrival *arrival = calloc(1, sizeof(*arrival));
+    int r;
+
+    if (!arrival)
+        return err_set(err, -ENOMEM, "out of memory");
+    arrival->backend = backend;
+    arrival->n = n;
+    arrival->matrices = calloc(n + 1, sizeof(*arrival->matrices));
+    arrival->placed = calloc(n + 1, sizeof(*arrival->placed));
+    if (!arrival->matrices || !arrival->placed)
+        return err_set(err, -ENOMEM, "out of memory");
+    memcpy(arrival->matrices, matrices, n * sizeof(*matrices));
+    r = weight_stream_new(&arrival->stream, options, arrival->matrices, n, err);
+    if (!r)
+        r = weight_stream_start(arrival->stream, err);
+    if (r)
+        return stream_error(r);
+    *arrivalp = steal(&arrival);
+    return 0;
+}
+
+static void *append(uint8_t **atp, const void *data, size_t len_bytes) {
+    uint8_t *copy = *atp;
+
+    memcpy(copy, data, len_bytes);
+    *atp += len_bytes;
+    return copy;
+}
+
+int weights_arrival_place(WeightsArrival *arrival, uint32_t stage, BackendLinear *linear, const LinearSource *source) {
+    PlacedMatrix *placed = &arrival->placed[arrival->n_placed];
+    const size_t n_floats = source->n * sizeof(float), name_bytes = strlen(source->name) + 1;
+    uint8_t *at;
+
+    assert(arrival->n_placed < arrival->n);
+    *placed = (PlacedMatrix){ .stage = stage, .linear = linear, .source = *source };
+    at = placed->copies = malloc(2 * n_floats + source->n + name_bytes);
+    if (!at)
+        return err_raise(-ENOMEM);
+    placed->source.scales = append(&at, source->scales, n_floats);
+    if (source->bias)
+        placed->source.bias = append(&at, source->bias, n_floats);
+    if (source->bits) {
+        placed->source.bits = append(&at, source->bits, source->n);
+        arrival->matrices[arrival->n_placed].bits = placed->source.bits;
+    }
+    placed->source.name = append(&at, source->name, name_bytes);
+    arrival->n_placed++;
+    return 0;
+}
+
+uint32_t weights_arrival_stage(const WeightsArrival *arrival) {
+    assert(arrival->n_placed == arrival->n);
+    return arrival->at < arrival->n ? arrival->placed[arrival->at].stage : UINT32_MAX;
+}
+
+const WeightStream *weights_arrival_stream(const WeightsArrival *arrival) {
+    return arrival->stream;
+}
+
+static void fill_blocks(void *arg, size_t block_begin, size_t block_end, const void *bytes) {
+    const WeightsArrival *arrival = arg;
+
+    arrival->backend->ops->linear_fill(arrival->backend, arrival->placed[arrival->at].linear, block_begin, block_end,
+                                       bytes);
+}
+
+static int advance(WeightsArrival *arrival, ErrText *err) {
+    const PlacedMatrix *placed = &arrival->placed[arrival->at];
+    bool is_whole;
+    int r = weight_stream_advance(arrival->stream, fill_blocks, arrival, &is_whole, err);
+
+    if (r || !is_whole)
+        return stream_error(r);
+    r = arrival->backend->ops->linear_finish(arrival->backend, placed->linear, &placed->source, err);
+    arrival->at++;
+    return r;
+}
+
+int weights_arrival_advance(WeightsArrival *arrival, ErrText *err) {
+    assert(arrival->at < arrival->n);
+    if (!arrival->result)
+        arrival->result = advance(arrival, &arrival->failure);
+    if (arrival->result && err)
+        *err = arrival->failure;
+    return arrival->result;
+}

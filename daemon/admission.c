@@ -31,7 +31,7 @@ static bool has_place(const Admission *admission, const Request *request) {
 }
 
 static bool can_start(const Admission *admission, const Request *request) {
-    if (request->model->stage != MODEL_READY)
+    if (!model_can_serve(request->model))
         return false;
     return !request_is_generation(request) || (has_place(admission, request) && !request->connection->choked);
 }
@@ -71,7 +71,7 @@ static bool would_overtake(const Admission *admission, const Request *request) {
 
 int admission_enter(Admission *admission, Request *request) {
     assert_on_loop(&admission->server->loop);
-    if (request->model->stage == MODEL_READY)
+    if (model_can_serve(request->model))
         request->model_ready_ns = request->received_ns;
     /* Small requests have no queue to wait in but the engine thread's own. */
     if (can_start(admission, request) &&
@@ -140,11 +140,11 @@ void admission_pump(Admission *admission) {
     assert_on_loop(&admission->server->loop);
     for (request = TAILQ_FIRST(&admission->waiting); request; request = next) {
         next = TAILQ_NEXT(request, queue_link);
-        if (request->model->stage == MODEL_READY && !request->model_ready_ns)
+        if (model_can_serve(request->model) && !request->model_ready_ns)
             request->model_ready_ns = now_ns;
         if (!request_is_generation(request) && can_start(admission, request))
             leave_queue(admission, request);
-        else if (request->model->stage != MODEL_READY && !model_is_coming(request->model))
+        else if (!model_can_serve(request->model) && !model_is_coming(request->model))
             request_fail_by_model(request);
     }
     while ((request = admission_next(admission, now_ns)))

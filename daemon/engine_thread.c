@@ -26,7 +26,8 @@ struct EngineThread {
     JobList arrived; /* lock: generations that have not had a turn */
     bool stopping;   /* lock */
 
-    Turns *turns; /* engine thread, but what turns.h says */
+    Turns *turns;     /* engine thread, but what turns.h says */
+    JobList arriving; /* engine thread: loads whose engine is there before its weights */
 
     _Atomic uint64_t n_beats;
     _Atomic uint64_t busy_since_ns;
@@ -74,6 +75,10 @@ static int detokenize(Job *job, JobNews *news, ErrText *err) {
     return str_buf_failed(&news->text) ? err_raise(-ENOMEM) : 0;
 }
 
+static int load_code(int r) {
+    return r == ENGINE_E_MODEL ? JOB_E_MODEL : r == ENGINE_E_MEMORY ? JOB_E_MEMORY : err_fold(r);
+}
+
 /* What is kept of prompts never keeps a model out. */
 static int load(EngineThread *thread, Job *job, JobNews *news, ErrText *err) {
     PrefixCache *cache = job->engine_options.prefix_cache;
@@ -86,7 +91,18 @@ static int load(EngineThread *thread, Job *job, JobNews *news, ErrText *err) {
         prefix_cache_drop_all(cache);
         r = engine_new(&news->engine, &job->engine_options, err);
     }
-    return r == ENGINE_E_MODEL ? JOB_E_MODEL : r == ENGINE_E_MEMORY ? JOB_E_MEMORY : err_fold(r);
+    return load_code(r);
+}
+
+/* The engine is the loop's, and generations may begin on it; the job ends when its weights are there. */
+static int begin_arrival(EngineThread *thread, Job *job, const JobNews *news) {
+    job->engine = news->engine;
+    TAILQ_INSERT_TAIL(&thread->arriving, job, link);
+    outbox_lock(thread->outbox);
+    job->news = *news;
+    outbox_post_locked(thread->outbox, job);
+    outbox_unlock(thread->outbox);
+    return 0;
 }
 
 static int finish_code(EngineThread *thread, Job *job, int code, const ErrText *err) {
@@ -110,6 +126,8 @@ static int serve_small(EngineThread *thread, Job *job) {
         break;
     case JOB_LOAD:
         r = load(thread, job, &news, &err);
+        if (!r && engine_is_arriving(news.engine))
+            return begin_arrival(thread, job, &news);
         break;
     case JOB_UNLOAD:
         job->engine = engine_free(job->engine);
@@ -131,6 +149,26 @@ static int serve_small(EngineThread *thread, Job *job) {
     return finish_code(thread, job, r, &err);
 }
 
+/* ---- weights on their way ---------------------------------------------------------------------------------------- */
+
+/* Takes weights in until the time has come or someone interactive has; at least a few MiB. What generations on the engine
+ * have taken in by themselves is there already. */
+static void take_in(EngineThread *thread, uint64_t until_ns) {
+    Job *job = TAILQ_FIRST(&thread->arriving);
+    ErrText err = { "" };
+    int r;
+
+    if (!job)
+        return;
+    do
+        r = engine_arrive(job->engine, &err);
+    while (!r && engine_is_arriving(job->engine) && clock_now_ns() < until_ns && !turns_are_wanted(thread->turns));
+    if (!r && engine_is_arriving(job->engine))
+        return;
+    TAILQ_REMOVE(&thread->arriving, job, link);
+    (void)finish_code(thread, job, load_code(r), &err);
+}
+
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
 static void busy(EngineThread *thread, bool is_busy) {
@@ -145,7 +183,7 @@ static bool wait_for_work(EngineThread *thread, Job **smallp) {
 
     pthread_mutex_lock(&thread->lock);
     while (!thread->stopping && TAILQ_EMPTY(&thread->small) && TAILQ_EMPTY(&thread->arrived) &&
-           !turns_have_work(thread->turns)) {
+           TAILQ_EMPTY(&thread->arriving) && !turns_have_work(thread->turns)) {
         busy(thread, false);
         pthread_cond_wait(&thread->wake, &thread->lock);
     }
@@ -167,6 +205,10 @@ static void cancel_everything(EngineThread *thread) {
     Job *job;
 
     turns_cancel_all(thread->turns);
+    while ((job = TAILQ_FIRST(&thread->arriving))) {
+        TAILQ_REMOVE(&thread->arriving, job, link);
+        outbox_finish(thread->outbox, job, GENERATION_RUNNING, JOB_E_CANCELLED, NULL);
+    }
     for (;;) {
         pthread_mutex_lock(&thread->lock);
         job = TAILQ_FIRST(&thread->small);
@@ -188,14 +230,21 @@ static void *run(void *arg) {
 
     (void)pthread_setname_np(pthread_self(), "engine");
     while (wait_for_work(thread, &small)) {
+        uint64_t until_ns = 0;
+
         if (small) {
             busy(thread, true);
             (void)serve_small(thread, small);
         }
-        if (!turns_have_work(thread->turns))
-            continue;
+        if (turns_have_work(thread->turns)) {
+            const uint64_t start_ns = clock_now_ns();
+
+            busy(thread, true);
+            turns_take(thread->turns);
+            until_ns = 2 * clock_now_ns() - start_ns; /* a load gets half of the time */
+        }
         busy(thread, true);
-        turns_take(thread->turns);
+        take_in(thread, until_ns);
     }
     if (small)
         outbox_finish(thread->outbox, small, GENERATION_RUNNING, JOB_E_CANCELLED, NULL);
@@ -226,6 +275,7 @@ int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_thr
         return err_set(err, r, "out of memory");
     TAILQ_INIT(&thread->small);
     TAILQ_INIT(&thread->arrived);
+    TAILQ_INIT(&thread->arriving);
     pthread_mutex_init(&thread->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_cond_init(&thread->wake, &attr);

@@ -49,7 +49,7 @@ typedef struct JobNews {
     size_t n_marks;
     size_t marks_room;
     GenerationEnd end;
-    Engine *engine; /* JOB_LOAD: the loop owns it from here on */
+    Engine *engine; /* JOB_LOAD: the loop's from here on, before `done` when weights are still on their way */
     bool done;      /* the engine thread has let go of the job */
     int result;     /* 0, JOB_E_*, -errno */
     ErrText err;

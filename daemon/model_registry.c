@@ -76,6 +76,10 @@ bool model_is_coming(const Model *model) {
     return model->stage == MODEL_IMPORTING || model->stage == MODEL_LOADING;
 }
 
+bool model_can_serve(const Model *model) {
+    return model->stage == MODEL_READY || (model->stage == MODEL_LOADING && model->engine);
+}
+
 /* ---- what there is ----------------------------------------------------------------------------------------------- */
 
 static bool suits_device(const ModelRegistry *registry, const char *path, ErrText *err) {
@@ -142,7 +146,7 @@ static void forget_gone(ModelRegistry *registry) {
 
     for (model = TAILQ_FIRST(&registry->models); model; model = next) {
         next = TAILQ_NEXT(model, link);
-        if (model->from_folder && !model->n_users && !model->is_default &&
+        if (model->from_folder && !model->n_users && !model->is_default && !model->engine &&
             (model->stage == MODEL_AVAILABLE || model->stage == MODEL_FAILED) && access(model->path, F_OK) < 0)
             forget(registry, model);
     }
@@ -209,6 +213,7 @@ static void submit_load(Model *model) {
         .chunk_tokens = config->chunk_tokens,
         .accounts = model->registry->accounts,
         .prefix_cache = model->registry->prefix_cache,
+        .arriving = true,
     };
     set_stage(model, MODEL_LOADING);
     engine_thread_submit(model->registry->thread, model->job);
@@ -258,7 +263,7 @@ int model_load(Model *model, ErrText *err) {
     int r;
 
     assert_on_loop(model->registry->loop);
-    if (model->stage == MODEL_UNLOADING)
+    if (model->stage == MODEL_UNLOADING || (model->stage == MODEL_FAILED && model->engine))
         return err_set(err, MODEL_E_STATE, "model %.64s is being unloaded: try again", model->name);
     if (model->stage == MODEL_READY || model_is_coming(model))
         return 0;
@@ -284,7 +289,33 @@ int model_load(Model *model, ErrText *err) {
     return 0;
 }
 
+static int submit_unload(Model *model) {
+    model->job = calloc(1, sizeof(*model->job));
+    if (!model->job)
+        return err_raise(-ENOMEM);
+    model->job->kind = JOB_UNLOAD;
+    model->job->owner = model;
+    model->job->engine = model->engine;
+    engine_thread_submit(model->registry->thread, model->job);
+    return 0;
+}
+
+/* An engine whose weights did not come goes with its last user. */
+static void drop_failed(Model *model) {
+    if (model->stage == MODEL_FAILED && model->engine && !model->job && !model->n_users && submit_unload(model))
+        log_error(TOPIC_DAEMON, "model %s: out of memory: its engine stays", model->name);
+}
+
+void model_leave(Model *model) {
+    assert_on_loop(model->registry->loop);
+    assert(model->n_users);
+    model->n_users--;
+    drop_failed(model);
+}
+
 int model_unload(Model *model, ErrText *err) {
+    int r;
+
     assert_on_loop(model->registry->loop);
     assert(!model->n_users);
     switch (model->stage) {
@@ -293,6 +324,8 @@ int model_unload(Model *model, ErrText *err) {
         set_stage(model, MODEL_AVAILABLE);
         return 0;
     case MODEL_FAILED:
+        if (model->engine)
+            return err_set(err, MODEL_E_STATE, "model %.64s is being unloaded: try again", model->name);
         set_stage(model, MODEL_AVAILABLE);
         return 0;
     case MODEL_AVAILABLE:
@@ -304,15 +337,10 @@ int model_unload(Model *model, ErrText *err) {
     case MODEL_READY:
         break;
     }
-    model->job = calloc(1, sizeof(*model->job));
-    if (!model->job)
-        return err_raise(-ENOMEM);
-    model->job->kind = JOB_UNLOAD;
-    model->job->owner = model;
-    model->job->engine = model->engine;
-    set_stage(model, MODEL_UNLOADING);
-    engine_thread_submit(model->registry->thread, model->job);
-    return 0;
+    r = submit_unload(model);
+    if (!r)
+        set_stage(model, MODEL_UNLOADING);
+    return r;
 }
 
 static void on_loaded(Model *model, JobNews *news) {
@@ -325,9 +353,9 @@ static void on_loaded(Model *model, JobNews *news) {
         if (strcmp(model->path, model->package_path))
             err_prefix(&news->err, "%.200s", model->path);
         fail(model, news->result == JOB_E_MODEL, news->err.text);
+        drop_failed(model);
         return;
     }
-    model->engine = steal(&news->engine);
     info = engine_info(model->engine);
     log_notice(TOPIC_DAEMON,
                "model %s: ready after %" PRIu64 " ms: %s, %" PRIu64 " parameters, %" PRIu64 " MiB of weights, %s",
@@ -339,15 +367,19 @@ static void on_loaded(Model *model, JobNews *news) {
 void model_on_news(Model *model, Job *job, JobNews *news) {
     assert_on_loop(model->registry->loop);
     assert(model->job == job);
-    if (!news->done)
+    if (news->engine)
+        model->engine = steal(&news->engine);
+    if (!news->done) {
+        set_stage(model, MODEL_LOADING); /* requests need not wait for its weights */
         return;
+    }
     model->job = NULL;
     if (job->kind == JOB_LOAD) {
         on_loaded(model, news);
     } else if (!news->result) { /* else the engine thread ends, and the engine stays ours */
         model->engine = NULL;
         log_notice(TOPIC_DAEMON, "model %s: unloaded", model->name);
-        set_stage(model, MODEL_AVAILABLE);
+        set_stage(model, model->stage == MODEL_FAILED ? MODEL_FAILED : MODEL_AVAILABLE);
     }
     free(job);
 }

@@ -39,7 +39,10 @@ typedef struct Model { /* all loop */
     uint32_t permille; /* of the import */
     bool is_corrupt;   /* why it failed */
     ErrText failure;
-    Engine *engine; /* the engine thread computes with it; the loop only carries the pointer and reads its info */
+    /* The engine thread computes with it; the loop only carries the pointer and, when it is ready, reads its info. There
+     * before the model is ready, when its weights are on their way; and still there after that has failed, until the
+     * last request has let go. */
+    Engine *engine;
     ModelImport *import;
     Job *job;             /* load or unload */
     unsigned int n_users; /* requests that hold it */
@@ -80,6 +83,8 @@ int model_load(Model *model, ErrText *err);
 int model_unload(Model *model, ErrText *err);              /* without users; MODEL_E_STATE */
 void model_on_news(Model *model, Job *job, JobNews *news); /* of a load or unload job */
 bool model_is_coming(const Model *model);
+bool model_can_serve(const Model *model); /* its engine takes jobs: it is ready, or its weights are on their way */
+void model_leave(Model *model);           /* a user less */
 const char *model_stage_name(ModelStage stage);
 /* Fills in a message whose strings belong to the model; valid until the next change. */
 void model_describe(const Model *model, Coordgen__V1__Model *message, char *detail, size_t detail_room_bytes);

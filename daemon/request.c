@@ -84,7 +84,7 @@ void request_end(Request *request) {
     if (request->state == REQUEST_LOADING)
         TAILQ_REMOVE(&request->server->loads, request, queue_link);
     leave_connection(request);
-    request->model->n_users--;
+    model_leave(request->model);
     request_free(request);
     if (session)
         session_detach(session);

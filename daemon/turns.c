@@ -460,6 +460,10 @@ void turns_interrupt(Turns *turns) {
     atomic_store(&turns->wanted, true);
 }
 
+bool turns_are_wanted(const Turns *turns) {
+    return atomic_load(&turns->wanted);
+}
+
 void turns_resume(Turns *turns) {
     atomic_store(&turns->wanted, false);
 }

@@ -18,6 +18,7 @@ void turns_cancel_all(Turns *turns);
 
 /* Any thread: an interactive job can run, or all must end. The step that runs makes way at its next operator. */
 void turns_interrupt(Turns *turns);
+bool turns_are_wanted(const Turns *turns);      /* any thread: asked for, and not resumed */
 void turns_resume(Turns *turns);                /* what it was for is in the turns now */
 uint64_t turns_n_preempted(const Turns *turns); /* any thread: steps that have made way */
 

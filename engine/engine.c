@@ -153,7 +153,24 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
     return weights_error(r);
 }
 
-/* Weights, all of them or until the tokenizer is there, which is made meanwhile and whose fault is told first. */
+static int take_in_all(Engine *engine, ErrText *err) {
+    int r = 0;
+
+    while (!r && engine->weights->arrival)
+        r = weights_error(weights_advance(engine->weights, err));
+    return r;
+}
+
+/* The embedding, or as much of it as comes until the tokenizer is there. */
+static int take_in_until(Engine *engine, const TokenizerLoad *tokenizer, ErrText *err) {
+    int r = 0;
+
+    while (!r && !weights_have(engine->weights, 0) && !tokenizer_load_is_done(tokenizer))
+        r = weights_error(weights_advance(engine->weights, err));
+    return r;
+}
+
+/* Weights, and meanwhile the tokenizer, whose fault is told first. */
 static int load_parts(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
                       ErrText *err) {
     ErrText weights_err = { "" };
@@ -162,8 +179,8 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
 
     tokenizer_load_begin(&tokenizer, file);
     weights_r = load_weights(engine, options, file, package, &weights_err);
-    while (!weights_r && engine->weights->arrival && !(options->arriving && tokenizer_load_is_done(&tokenizer)))
-        weights_r = weights_error(weights_advance(engine->weights, &weights_err));
+    if (!weights_r)
+        weights_r = options->arriving ? take_in_until(engine, &tokenizer, &weights_err) : take_in_all(engine, &weights_err);
     r = tokenizer_load_end(&tokenizer, &engine->tokenizer, err);
     if (r)
         return r < 0 ? r : ENGINE_E_MODEL;

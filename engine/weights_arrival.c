@@ -13,6 +13,7 @@ typedef struct PlacedMatrix {
 
 struct WeightsArrival {
     Backend *backend;
+    const char *path;
     WeightStream *stream;
     StreamMatrix *matrices; /* [n], of the stream */
     PlacedMatrix *placed;   /* [n] */
@@ -47,6 +48,7 @@ int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const Weigh
     if (!arrival)
         return err_set(err, -ENOMEM, "out of memory");
     arrival->backend = backend;
+    arrival->path = options->path;
     arrival->n = n;
     arrival->matrices = calloc(n + 1, sizeof(*arrival->matrices));
     arrival->placed = calloc(n + 1, sizeof(*arrival->placed));
@@ -116,12 +118,14 @@ static int advance(WeightsArrival *arrival, ErrText *err) {
     if (r || !is_whole)
         return stream_error(r);
     r = arrival->backend->ops->linear_finish(arrival->backend, placed->linear, &placed->source, err);
-    arrival->at++;
+    if (r)
+        err_prefix(err, "%.200s", arrival->path);
+    arrival->at += !r;
     return r;
 }
 
 int weights_arrival_advance(WeightsArrival *arrival, ErrText *err) {
-    assert(arrival->at < arrival->n);
+    assert(arrival->at < arrival->n); /* it stays before a matrix that has failed */
     if (!arrival->result)
         arrival->result = advance(arrival, &arrival->failure);
     if (arrival->result && err)

@@ -300,6 +300,11 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
     return r;
 }
 
+/* A model that is loaded anew for each run, whose first steps take the weights in. */
+static bool is_arriving(const Cell *cell) {
+    return !strcmp(cell->company, "while arriving");
+}
+
 /* Opens the model for a cell, unless the one that is open fits. */
 static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     EvalOptions options = *matrix->options;
@@ -313,6 +318,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     options.threads = cell->threads;
     options.chunk_tokens = cell->chunk_tokens;
     options.preemption = true;
+    options.arriving = is_arriving(cell);
     options.prefix_cache = matrix->prefix_cache;
     r = eval_model_open(&matrix->model, &options, err);
     if (r)
@@ -444,8 +450,14 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     if (!r && !strcmp(cell->company, "after a restart"))
         r = run_restarted(matrix, cell, outputs, err);
     else
-        for (size_t run = 0; run < N_RUNS && !r; run++)
-            r = run_one(matrix, cell, run, &outputs[run], err);
+        for (size_t run = 0; run < N_RUNS && !r; run++) {
+            if (is_arriving(cell))
+                r = open_for(matrix, cell, err);
+            if (!r && is_arriving(cell) && !engine_is_arriving(matrix->model.engine))
+                r = err_set(err, -EPROTO, "all weights were there before the first step");
+            if (!r)
+                r = run_one(matrix, cell, run, &outputs[run], err);
+        }
     for (size_t run = 0; run < N_RUNS && !r; run++) {
         if (!golden[run].n) {
             golden[run] = outputs[run];
@@ -481,7 +493,7 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
 static int run_cells(Matrix *matrix, ErrText *err) {
     static const uint32_t chunks[] = { 1, 7, 32, 256, 512 };
     static const char *const companies[] = { "between others", "sharing steps", "making way", "prefix reuse",
-                                             "fork",           "after cancelled", "after a restart" };
+                                             "fork",           "while arriving", "after cancelled", "after a restart" };
     const bool full = matrix->options->full;
     Isa best = ISA_SCALAR;
     int r;

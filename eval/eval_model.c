@@ -87,6 +87,7 @@ int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) 
         .isa = options->isa,
         .chunk_tokens = options->chunk_tokens,
         .preemption = options->preemption,
+        .arriving = options->arriving,
         .prefix_cache = options->prefix_cache,
         .accounts = &model->accounts,
     };

@@ -253,6 +253,77 @@ class DamagedPackages(Damaged):
         daemon.stop()
 
 
+class Arrival(unittest.TestCase):
+    """Prompts are computed while weights are still on their way."""
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="coordgen-arr-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.package = self.folder / "late.cgm"
+        run = run_ctl("model", "import", MODEL, "-o", self.package)
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+    def write_spoiled(self, good):
+        """A value that int8 weights do not have, in the matrix that comes last: nothing before it tells."""
+        data = bytearray(good.read_bytes())
+        name = [name for name in (b"blk.%d.ffn_down.weight" % layer for layer in range(100)) if name in data][-1]
+        at = data.index(struct.pack("<Q", len(name)) + name) + 8 + len(name)
+        n_dims, = struct.unpack_from("<I", data, at)
+        offset, = struct.unpack_from("<Q", data, at + 4 + 8 * n_dims + 4)
+        data[-(-DamagedFiles.header_bytes(data) // 4096) * 4096 + offset + 77] = 0x80
+        self.package.write_bytes(data)
+
+    def test_requests_at_once(self):
+        """They wait for the import and the engine, not for the weights; the tokens are those of a model that is there."""
+        daemon = Daemon(model=self.package, wait=False)
+        daemon.wait_notice("READY=1")
+        connections = [daemon.connect() for _ in range(3)]
+        request = prompt("One two three four five. " * 30, 8, ignore_end=True, no_reuse=True)
+        early = [connection.start(request) for connection in connections]
+        tokens = [generation.finish().done and generation.tokens for generation in early]
+        daemon.wait_model()
+        late = connections[0].generate(request).tokens
+        self.assertEqual(tokens, [late] * 3)
+        daemon.stop()
+
+    def test_others_go_on(self):
+        """A load takes turns with the generations of other models: it does not stop them."""
+        daemon = Daemon()
+        admin = daemon.connect(admin=True)
+        request = prompt("Once upon a time", 150, ignore_end=True, no_reuse=True)
+        alone = admin.generate(request).tokens
+        running = admin.start(request)
+        running.until("generate_delta")
+        load = admin.send(model_load=pb.ModelLoadRequest(model=str(self.package)))
+        while admin.next(load).WhichOneof("op") != "model_load":
+            pass
+        self.assertGreater(len(admin.replies[running.id]), 3, "deltas that came before the model was loaded")
+        self.assertEqual(running.finish().tokens, alone)
+        daemon.stop()
+
+    def test_failure_behind_the_start(self):
+        """A load that fails when requests run already: they fail with the load's reason, and all memory is given back."""
+        good = self.folder / "good"
+        self.package.rename(good)
+        self.write_spoiled(good)
+        daemon = Daemon(model=self.package, wait=False)
+        daemon.wait_notice("READY=1")
+        connections = [daemon.connect() for _ in range(2)]
+        running = [connection.start(prompt("One two three four five. " * 50, 2000)) for connection in connections]
+        for generation in running:
+            with self.assertRaises(Refused) as caught:
+                generation.finish()
+            self.assertEqual(caught.exception.code, pb.ERROR_CODE_MODEL_CORRUPT, caught.exception)
+            self.assertIn("-128", caught.exception.error.message)
+        self.assertIn("late.cgm", daemon.wait_model(20, pb.MODEL_STATE_FAILED).detail)
+        daemon.wait_until(lambda status: {account.name: account.used_bytes for account in status.memory}["weights"] == 0,
+                          "the engine goes with its last request")
+        good.replace(self.package)
+        daemon.connect(admin=True).load(self.package.stem)
+        self.assertEqual(len(connections[0].generate(prompt("Now it is whole", 4, ignore_end=True)).tokens), 4)
+        daemon.stop()
+
+
 class Import(unittest.TestCase):
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="coordgen-imp-"))

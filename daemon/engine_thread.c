@@ -151,6 +151,18 @@ static int serve_small(EngineThread *thread, Job *job) {
 
 /* ---- weights on their way ---------------------------------------------------------------------------------------- */
 
+static void tell_progress(EngineThread *thread, Job *job) {
+    const uint32_t permille = engine_arrived_permille(job->engine);
+
+    if (job->told_permille == permille)
+        return;
+    job->told_permille = permille;
+    outbox_lock(thread->outbox);
+    job->news.permille = permille;
+    outbox_post_locked(thread->outbox, job);
+    outbox_unlock(thread->outbox);
+}
+
 /* Takes weights in until the time has come or someone interactive has; at least a few MiB. What generations on the engine
  * have taken in by themselves is there already. */
 static void take_in(EngineThread *thread, uint64_t until_ns) {
@@ -163,8 +175,10 @@ static void take_in(EngineThread *thread, uint64_t until_ns) {
     do
         r = engine_arrive(job->engine, &err);
     while (!r && engine_is_arriving(job->engine) && clock_now_ns() < until_ns && !turns_are_wanted(thread->turns));
-    if (!r && engine_is_arriving(job->engine))
+    if (!r && engine_is_arriving(job->engine)) {
+        tell_progress(thread, job);
         return;
+    }
     TAILQ_REMOVE(&thread->arriving, job, link);
     (void)finish_code(thread, job, load_code(r), &err);
 }

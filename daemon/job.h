@@ -50,7 +50,8 @@ typedef struct JobNews {
     size_t marks_room;
     GenerationEnd end;
     Engine *engine; /* JOB_LOAD: the loop's from here on, before `done` when weights are still on their way */
-    bool done;      /* the engine thread has let go of the job */
+    uint32_t permille; /* JOB_LOAD: of the weights are there */
+    bool done;         /* the engine thread has let go of the job */
     int result;     /* 0, JOB_E_*, -errno */
     ErrText err;
 } JobNews;
@@ -83,6 +84,7 @@ struct Job {
     _Atomic bool cancelled; /* loop sets, engine thread reads */
     _Atomic bool paused;    /* loop sets and clears: the client reads too slowly, no step is computed */
 
+    uint32_t told_permille;  /* engine thread: of a load */
     uint64_t waits_since_ns; /* engine thread: since when it has had no rows in a step */
     Generation *running;     /* engine thread; loop under the outbox's lock, to cancel it */
     TAILQ_ENTRY(Job) link;   /* inbox: its lock; active list: engine thread */

@@ -203,6 +203,7 @@ static void submit_load(Model *model) {
         fail(model, false, "out of memory");
         return;
     }
+    model->permille = 0;
     model->job->kind = JOB_LOAD;
     model->job->owner = model;
     model->job->engine_options = (EngineOptions){
@@ -370,6 +371,7 @@ void model_on_news(Model *model, Job *job, JobNews *news) {
     if (news->engine)
         model->engine = steal(&news->engine);
     if (!news->done) {
+        model->permille = news->permille;
         set_stage(model, MODEL_LOADING); /* requests need not wait for its weights */
         return;
     }
@@ -408,6 +410,8 @@ void model_describe(const Model *model, Coordgen__V1__Model *message, char *deta
         snprintf(detail, detail_room_bytes, "%s", model->failure.text);
     else if (model->stage == MODEL_IMPORTING)
         snprintf(detail, detail_room_bytes, "import %u.%u %%", model->permille / 10, model->permille % 10);
+    else if (model->stage == MODEL_LOADING && model->engine)
+        snprintf(detail, detail_room_bytes, "weights %u.%u %%", model->permille / 10, model->permille % 10);
     else if (model->stage == MODEL_UNLOADING)
         snprintf(detail, detail_room_bytes, "being unloaded");
     message->detail = detail;

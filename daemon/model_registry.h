@@ -36,7 +36,7 @@ typedef struct Model { /* all loop */
     bool is_default;
     bool from_folder; /* forgotten when its file goes */
     ModelStage stage;
-    uint32_t permille; /* of the import */
+    uint32_t permille; /* of the import, or of the weights that a load brings */
     bool is_corrupt;   /* why it failed */
     ErrText failure;
     /* The engine thread computes with it; the loop only carries the pointer and, when it is ready, reads its info. There

@@ -40,6 +40,8 @@ static void status_text(const Server *server, char *text, size_t room_bytes) {
         snprintf(text, room_bytes, "Serving, no default model");
     else if (model->stage == MODEL_IMPORTING)
         snprintf(text, room_bytes, "Serving, model %.64s: importing, %u %%", model->name, model->permille / 10);
+    else if (model->stage == MODEL_LOADING)
+        snprintf(text, room_bytes, "Serving, model %.64s: loading, %u %%", model->name, model->permille / 10);
     else if (model->stage == MODEL_FAILED)
         snprintf(text, room_bytes, "Serving, model %.64s: failed: %.256s", model->name, model->failure.text);
     else

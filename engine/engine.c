@@ -298,6 +298,10 @@ bool engine_is_arriving(const Engine *engine) {
     return engine->weights->arrival;
 }
 
+uint32_t engine_arrived_permille(const Engine *engine) {
+    return engine->weights->arrival ? weights_arrival_permille(engine->weights->arrival) : 1000;
+}
+
 int engine_arrive(Engine *engine, ErrText *err) {
     int r;
 

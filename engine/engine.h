@@ -79,6 +79,7 @@ DEFINE_CLEANUP(Engine, engine_free)
 
 /* Whether weights are still on their way (only with EngineOptions.arriving). */
 bool engine_is_arriving(const Engine *engine);
+uint32_t engine_arrived_permille(const Engine *engine); /* of the weights */
 /* Takes in a few MiB more of them. Steps take in what they need by themselves; somebody must call this when there are
  * none, for reads stop when the memory for them is full. Thread: the one that computes. 0; ENGINE_E_MODEL,
  * ENGINE_E_MEMORY, -errno: what a load answers, with its text, and again in every later call. Steps answer ENGINE_E_READ

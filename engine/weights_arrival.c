@@ -99,6 +99,18 @@ uint32_t weights_arrival_stage(const WeightsArrival *arrival) {
     return arrival->at < arrival->n ? arrival->placed[arrival->at].stage : UINT32_MAX;
 }
 
+uint32_t weights_arrival_permille(const WeightsArrival *arrival) {
+    uint64_t there = 0, all = 0;
+
+    for (size_t i = 0; i < arrival->n; i++) {
+        const uint64_t n_weights = (uint64_t)arrival->matrices[i].n * arrival->matrices[i].k;
+
+        all += n_weights;
+        there += i < arrival->at ? n_weights : 0;
+    }
+    return all ? (uint32_t)(there * 1000 / all) : 1000;
+}
+
 const WeightStream *weights_arrival_stream(const WeightsArrival *arrival) {
     return arrival->stream;
 }

@@ -18,6 +18,8 @@ DEFINE_CLEANUP(WeightsArrival, weights_arrival_free)
 int weights_arrival_place(WeightsArrival *arrival, uint32_t stage, BackendLinear *linear, const LinearSource *source);
 /* The stage of the first matrix that is not there; UINT32_MAX: all are. Every one must have been placed. */
 uint32_t weights_arrival_stage(const WeightsArrival *arrival);
+/* Of all weights those whose matrix is whole, in thousandths. */
+uint32_t weights_arrival_permille(const WeightsArrival *arrival);
 /* Takes in the next few MiB. 0, BACKEND_E_WEIGHTS (the file was cut short, values that the device does not take),
  * BACKEND_E_MEMORY, -errno. After an error every later call answers it again, with its text. */
 int weights_arrival_advance(WeightsArrival *arrival, ErrText *err);

@@ -295,8 +295,10 @@ class Arrival(unittest.TestCase):
         running = admin.start(request)
         running.until("generate_delta")
         load = admin.send(model_load=pb.ModelLoadRequest(model=str(self.package)))
-        while admin.next(load).WhichOneof("op") != "model_load":
-            pass
+        seen = []
+        while (reply := admin.next(load)).WhichOneof("op") != "model_load":
+            seen.append(reply.model_load_progress.permille)
+        self.assertEqual(seen, sorted(seen))
         self.assertGreater(len(admin.replies[running.id]), 3, "deltas that came before the model was loaded")
         self.assertEqual(running.finish().tokens, alone)
         daemon.stop()

@@ -316,10 +316,115 @@ static void test_preemption_takes_memory_only_when_asked_for(void **state) {
     assert_true(used_bytes[1] > used_bytes[0] + (uint64_t)CHUNK * 4 * 64 * sizeof(float));
 }
 
+/* --- with kept prefixes -------------------------------------------------------------------------------------------- */
+
+enum {
+    PROMPT = 100,
+    ALIKE = 80, /* tokens that both prompts begin with: a page and a part of the next */
+    ANSWER = 4,
+};
+
+typedef struct Answer {
+    uint32_t tokens[ANSWER];
+    size_t n;
+} Answer;
+
+static void take_answer(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+    Answer *answer = arg;
+
+    for (size_t i = 0; i < n_tokens; i++) {
+        assert_true(answer->n < ANSWER);
+        answer->tokens[answer->n++] = tokens[i];
+    }
+}
+
+static Generation *ask(Engine *engine, uint32_t salt, bool no_reuse) {
+    const GenerationOptions options = {
+        .max_tokens = ANSWER, .ignore_end = true, .no_reuse = no_reuse, .sampler = SAMPLER_OPTIONS_GREEDY
+    };
+    uint32_t prompt[PROMPT];
+    Generation *generation;
+
+    for (uint32_t i = 0; i < PROMPT; i++)
+        prompt[i] = (i * 7 + (i < ALIKE ? 0 : salt)) % N_VOCAB;
+    assert_int_equal(generation_new(&generation, engine, prompt, PROMPT, &options, NULL), 0);
+    return generation;
+}
+
+static Answer answer_of(Engine *engine, uint32_t salt, bool no_reuse) {
+    Generation *generation = ask(engine, salt, no_reuse);
+    Answer answer = { .n = 0 };
+
+    while (generation_end(generation) == GENERATION_RUNNING)
+        assert_int_equal(generation_step(generation, take_answer, &answer, NULL), 0);
+    generation_free(generation);
+    assert_int_equal(answer.n, ANSWER);
+    return answer;
+}
+
+/* A generation makes way before every operator, on pages that it has from a kept prompt; there others begin with the same
+ * pages, go on in ones of their own, and put into a cache that evicts for them. */
+static void test_preemption_of_shared_pages(void **state) {
+    static const uint64_t limits_of_pages[] = { 1000, 3, 1 };
+    const char *package = make_package(*state, "llama", 4.5, false);
+
+    for (size_t i = 0; i < ARRAY_LEN(limits_of_pages); i++) {
+        Loaded loaded = { 0 };
+        PrefixCache *cache;
+        Answer first, second, answer = { .n = 0 };
+        Generation *generation;
+        size_t n_borders = 0;
+        EngineOptions options = { .path = package,
+                                  .device = ENGINE_DEVICE_CPU,
+                                  .chunk_tokens = CHUNK,
+                                  .preemption = true,
+                                  .accounts = &loaded.accounts };
+
+        account_table_init(&loaded.accounts);
+        assert_int_equal(worker_pool_new(&loaded.pool, 2), 0);
+        options.pool = loaded.pool;
+        assert_int_equal(engine_new(&loaded.engine, &options, NULL), 0);
+        assert_int_equal(
+            prefix_cache_new(&cache, limits_of_pages[i] * 64 * engine_info(loaded.engine)->kv_bytes_per_token), 0);
+        engine_free(loaded.engine);
+        options.prefix_cache = cache;
+        assert_int_equal(engine_new(&loaded.engine, &options, NULL), 0);
+        first = answer_of(loaded.engine, 1, true);
+        second = answer_of(loaded.engine, 2, true);
+        assert_memory_equal(answer_of(loaded.engine, 1, false).tokens, first.tokens, sizeof(first.tokens));
+
+        generation = ask(loaded.engine, 1, false);
+        assert_true(generation_usage(generation)->n_cached_tokens >= 64);
+        while (generation_end(generation) == GENERATION_RUNNING) {
+            GenerationTurn turn = { .generation = generation, .fn = take_answer, .arg = &answer };
+            GenerationStep step;
+            int r = generation_step_begin(&step, &turn, 1, NULL);
+
+            while (!r && (r = generation_step_run(&step, &at_once, NULL)) == GENERATION_E_YIELDED) {
+                r = 0;
+                if (n_borders++ % 5 == 0)
+                    assert_memory_equal(answer_of(loaded.engine, 2, false).tokens, second.tokens,
+                                        sizeof(second.tokens));
+            }
+            assert_int_equal(r, 0);
+            assert_int_equal(turn.r, 0);
+        }
+        generation_free(generation);
+        assert_true(n_borders > 50);
+        assert_memory_equal(answer.tokens, first.tokens, sizeof(first.tokens));
+        engine_free(loaded.engine);
+        prefix_cache_free(cache);
+        worker_pool_free(loaded.pool);
+        for (int id = 0; id < _ACCOUNT_N; id++)
+            assert_int_equal(atomic_load(&loaded.accounts.used_bytes[id]), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_preemption_at_every_border),
         WITH_FOLDER(test_preemption_at_random),
+        WITH_FOLDER(test_preemption_of_shared_pages),
         WITH_FOLDER(test_preemption_keeps_steps_apart),
         WITH_FOLDER(test_preemption_takes_memory_only_when_asked_for),
     };

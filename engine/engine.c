@@ -189,6 +189,16 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
     return weights_r;
 }
 
+/* Where memory is too short for the steps' rows beside what the weights come through, they come first. */
+static int reserve_beside_arrival(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
+    int r = engine_reserve_rows(engine, chunk_tokens, err);
+
+    if (r != ENGINE_E_MEMORY || !engine->weights->arrival)
+        return r;
+    r = take_in_all(engine, err);
+    return r ? r : engine_reserve_rows(engine, chunk_tokens, err);
+}
+
 static int load(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package, ErrText *err) {
     int r;
 
@@ -207,7 +217,7 @@ static int load(Engine *engine, const EngineOptions *options, const GgufFile *fi
     if (tokenizer_n_tokens(engine->tokenizer) > engine->hparams.n_vocab)
         return err_set(err, ENGINE_E_MODEL, "%s: %u tokens in the tokenizer, but the embedding has %u rows",
                        gguf_path(file), tokenizer_n_tokens(engine->tokenizer), engine->hparams.n_vocab);
-    r = engine_reserve_rows(engine, options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT, err);
+    r = reserve_beside_arrival(engine, options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT, err);
     if (r)
         return r;
     fill_info(engine, file);

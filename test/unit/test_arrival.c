@@ -203,6 +203,38 @@ static void test_arrival_memory(void **state) {
     accounts_are_empty(&loaded.accounts);
 }
 
+/* Where steps have no room beside what the weights come through, the engine is there when they are. */
+static void test_arrival_little_memory(void **state) {
+    static float expected[N_TOKENS * N_VOCAB], logits[N_TOKENS * N_VOCAB];
+    char path[PATH_MAX];
+    uint64_t needed_bytes;
+    Loaded loaded;
+    EngineOptions options;
+    ErrText err = { "" };
+
+    make_package(*state, 8, false, false, path);
+    loaded_init(&loaded, path, false);
+    assert_int_equal(forward(&loaded, expected, &err), 0);
+    needed_bytes = loaded.accounts.used_bytes[ACCOUNT_ACTIVATIONS];
+    loaded_deinit(&loaded);
+
+    loaded = (Loaded){ 0 };
+    account_table_init(&loaded.accounts);
+    assert_int_equal(worker_pool_new(&loaded.pool, 2), 0);
+    options = options_of(&loaded, path, true);
+    assert_int_equal(engine_new(&loaded.engine, &options, &err), 0);
+    assert_true(loaded.accounts.used_bytes[ACCOUNT_ACTIVATIONS] > needed_bytes);
+    engine_free(loaded.engine);
+    loaded.accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = needed_bytes;
+    if (engine_new(&loaded.engine, &options, &err))
+        fail_msg("%s", err.text);
+    assert_false(engine_is_arriving(loaded.engine));
+    assert_int_equal(sequence_new(&loaded.sequence, loaded.engine, N_TOKENS, &err), 0);
+    assert_int_equal(forward(&loaded, logits, &err), 0);
+    assert_memory_equal(logits, expected, sizeof(logits));
+    loaded_deinit(&loaded);
+}
+
 static void test_arrival_cut_short(void **state) {
     ErrText err = { "" }, again = { "" };
     float logits[N_TOKENS * N_VOCAB];
@@ -238,6 +270,7 @@ int main(void) {
         WITH_FOLDER(test_arrival_bits),
         WITH_FOLDER(test_arrival_given_up),
         WITH_FOLDER(test_arrival_memory),
+        WITH_FOLDER(test_arrival_little_memory),
         WITH_FOLDER(test_arrival_cut_short),
     };
 

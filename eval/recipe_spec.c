@@ -16,6 +16,7 @@ static const struct {
     { "scale-search", offsetof(QuantRecipe, search_scales) },
     { "smoothing", offsetof(QuantRecipe, smooth) },
     { "compensation", offsetof(QuantRecipe, compensate) },
+    { "descent", offsetof(QuantRecipe, descend) },
     { "static-activations", offsetof(QuantRecipe, static_activations) },
 };
 
@@ -83,7 +84,7 @@ static int parse_word(QuantRecipe *recipe, char *word, const char *spec, ErrText
             return 0;
         }
     return err_set(err, -EINVAL,
-                   "'%.100s': '%.32s' is not known: + or - rotation, scale-search, smoothing, compensation or "
+                   "'%.100s': '%.32s' is not known: + or - rotation, scale-search, smoothing, compensation, descent or "
                    "static-activations, or allocation=, embedding-bits=, budget-bytes=, hot-channels=, prune-outliers=",
                    spec, word);
 }

@@ -5,6 +5,7 @@
 
 #include "importer/calibrated.h"
 #include "quant/compensate.h"
+#include "quant/descent.h"
 #include "quant/rotate.h"
 #include "quant/round.h"
 #include "quant/scale_search.h"
@@ -76,7 +77,7 @@ int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float
         return err_set(err, r < 0 ? r : IMPORT_E_CORRUPT,
                        r < 0 ? "%s: out of memory for the factor of a product of width %zu"
                              : "%s: the inputs of a product of width %zu are all zero or not finite: this model cannot "
-                               "be calibrated on this text (--no-compensation imports it without)",
+                               "be calibrated on this text (--no-compensation --no-descent imports it without)",
                        calibrated->model->source_path, k);
     return 0;
 }
@@ -109,16 +110,34 @@ static void round_rows(void *arg, size_t begin, size_t end, unsigned int worker)
     }
 }
 
+/* Integers that suit the calibration rows better than rounding each weight to its nearest level. */
+static int fit_to_rows(Calibrated *calibrated, const CalibratedRounding *rounding) {
+    const QuantRecipe *recipe = &calibrated->model->options->recipe;
+    CompensateCall call = {
+        .factor = rounding->factor,
+        .n = rounding->linear->n,
+        .w = rounding->w,
+        .bits = rounding->bits,
+        .scales = rounding->scales,
+        .q = rounding->q,
+        .errors = rounding->errors,
+    };
+    int r = recipe->compensate ? compensate_round(&call, calibrated->model->pool) : 0;
+
+    return r || !recipe->descend ? r : descent_refine(&call, DESCENT_PASSES, calibrated->model->pool);
+}
+
 /**
  * calibrated_round() - integers and scales of one linear
  *
- * With a factor: error-compensated on the scales that plain rounding would have. All threads; bits do not depend on
- * their number.
+ * With a factor: error-compensated, coordinate descent, or both, as the recipe says, on the scales that plain rounding
+ * would have. All threads; bits do not depend on their number.
  */
 int calibrated_round(Calibrated *calibrated, const CalibratedRounding *rounding, ErrText *err) {
     const ImportModel *model = calibrated->model;
     const ImportLinear *linear = rounding->linear;
-    RoundLoop loop = { &model->options->recipe, rounding, .scales_only = rounding->factor };
+    RoundLoop loop = { &model->options->recipe, rounding,
+                       .scales_only = rounding->factor && model->options->recipe.compensate };
     int r;
 
     worker_pool_run(model->pool, round_rows, &loop, linear->n, 4);
@@ -126,20 +145,6 @@ int calibrated_round(Calibrated *calibrated, const CalibratedRounding *rounding,
         return err_set(err, IMPORT_E_CORRUPT,
                        "%s: tensor '%s': a value is not a finite number: the file is damaged, download it again",
                        model->source_path, linear->source->name);
-    if (rounding->factor) {
-        CompensateCall call = {
-            .factor = rounding->factor,
-            .n = linear->n,
-            .w = rounding->w,
-            .bits = rounding->bits,
-            .scales = rounding->scales,
-            .q = rounding->q,
-            .errors = rounding->errors,
-        };
-
-        r = compensate_round(&call, model->pool);
-        if (r)
-            return err_set(err, r, "%s: out of memory for tensor '%s'", model->source_path, linear->source->name);
-    }
-    return 0;
+    r = rounding->factor ? fit_to_rows(calibrated, rounding) : 0;
+    return r ? err_set(err, r, "%s: out of memory for tensor '%s'", model->source_path, linear->source->name) : 0;
 }

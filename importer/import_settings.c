@@ -21,6 +21,8 @@ size_t import_steps(const QuantRecipe *recipe, const char *steps[IMPORT_STEPS_MA
         steps[n++] = "scale-search";
     if (recipe->compensate)
         steps[n++] = "compensation";
+    if (recipe->descend)
+        steps[n++] = "descent";
     if (recipe->static_activations)
         steps[n++] = "static-activations";
     if (recipe->static_activations && recipe->prune_percent < 100)
@@ -72,6 +74,7 @@ void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *re
     add_switch(&name, recipe->smooth, usual.smooth, "unsmoothed", "smoothed");
     add_switch(&name, recipe->search_scales, usual.search_scales, "unsearched", "searched");
     add_switch(&name, recipe->compensate, usual.compensate, "uncompensated", "compensated");
+    add_switch(&name, recipe->descend, usual.descend, "undescended", "descended");
     add_switch(&name, recipe->static_activations, usual.static_activations, "dynamic", "static");
     if (recipe->static_activations && recipe->hot_percent != usual.hot_percent)
         str_buf_addf(&name, "-hot%g", recipe->hot_percent);
@@ -97,11 +100,11 @@ void import_fingerprint(const Import *import, uint8_t fingerprint[JOURNAL_DIGEST
     char text[512];
 
     sha256_init(&context);
-    snprintf(text, sizeof(text), "%s %d %d %s %s %.17g %u %llu %d %d %d %d %d %d %.17g %.17g %s\n", COORDGEN_VERSION,
+    snprintf(text, sizeof(text), "%s %d %d %s %s %.17g %u %llu %d %d %d %d %d %d %d %.17g %.17g %s\n", COORDGEN_VERSION,
              IMPORT_REVISION, PACKAGE_FORMAT_VERSION, import->report.source_sha256, recipe->name, recipe->bits,
              recipe->embedding_bits, (unsigned long long)recipe->budget_bytes, recipe->rotate, recipe->search_scales,
-             recipe->smooth, recipe->compensate, recipe->allocation, recipe->static_activations, recipe->hot_percent,
-             recipe->prune_percent, import->calibration.sha256);
+             recipe->smooth, recipe->compensate, recipe->descend, recipe->allocation, recipe->static_activations,
+             recipe->hot_percent, recipe->prune_percent, import->calibration.sha256);
     sha256_update(&context, strlen(text), (const uint8_t *)text);
     /* The package names its source. */
     sha256_update(&context, strlen(import->source.name), (const uint8_t *)import->source.name);

@@ -214,7 +214,7 @@ static void calibrated_endp(Calibrated **calibratedp) {
 }
 
 static bool needs_blas(const QuantRecipe *recipe) {
-    return recipe->compensate || recipe->allocation == QUANT_ALLOCATION_MODEL;
+    return quant_recipe_needs_moments(recipe) || recipe->allocation == QUANT_ALLOCATION_MODEL;
 }
 
 static int calibrated_begin(void **statep, const ImportModel *model, ErrText *err) {
@@ -310,12 +310,12 @@ static int quantize_weights(LayerWork *work, const ArchOp *op, float *x, size_t 
 
     if (recipe->smooth)
         r = smooth_op(work, op, x, rows, k, w, err);
-    if (!r && recipe->compensate)
+    if (!r && quant_recipe_needs_moments(recipe))
         r = calibrated_factor(calibrated, &factor, x, rows, k,
                               calibrated_linear_of(work->layer, op->w[0])->rotation_block, err);
     for (size_t i = 0; i < op->n && !r; i++)
         r = quantize_linear(work, calibrated_linear_of(work->layer, op->w[i]), w[i],
-                            recipe->compensate ? &factor : NULL, &linears[op->w[i]], err);
+                            quant_recipe_needs_moments(recipe) ? &factor : NULL, &linears[op->w[i]], err);
     return r;
 }
 

@@ -21,16 +21,6 @@ typedef struct CompensateLoop {
     float *roots;
 } CompensateLoop;
 
-static float round_level(float v, int bits, int top) {
-    float q;
-
-    if (bits == GRID_BITS_MAX)
-        q = rintf(v);
-    else
-        q = 2 * floorf(v * 0.5f) + 1;
-    return q > (float)top ? (float)top : q < (float)-top ? (float)-top : q;
-}
-
 /* Columns [from, to), from the last to the first, of all channels of the piece. t: target, e: error. */
 static void round_columns(const CompensateCall *call, size_t first, size_t n, size_t from, size_t to, float *t,
                           float *e, double *errors) {
@@ -41,14 +31,14 @@ static void round_columns(const CompensateCall *call, size_t first, size_t n, si
         const float *w = call->w + (first + r) * k;
         float *target = t + r * k, *error = e + r * k, scale = call->scales[first + r];
         float inverse = scale > 0 ? 1 / scale : 0;
-        int bits = call->bits[first + r], top = grid_max(bits);
+        int bits = call->bits[first + r];
         int8_t *q = call->q + (first + r) * k;
         double sum = 0;
 
         for (size_t c = to; c-- > from;) {
             const float *m = factor->m + c * k;
             uint32_t input = factor->order[c];
-            float level = scale > 0 ? round_level(target[c] * inverse, bits, top) : 0, rest = target[c] - scale * level, miss;
+            float level = scale > 0 ? grid_round(target[c] * inverse, bits) : 0, rest = target[c] - scale * level, miss;
 
             q[input] = (int8_t)level;
             miss = w[input] - scale * level;

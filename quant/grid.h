@@ -6,6 +6,7 @@
 #ifndef COORDGEN_QUANT_GRID_H
 #define COORDGEN_QUANT_GRID_H
 
+#include <math.h>
 #include <stdint.h>
 
 #define GRID_BITS_MIN 1
@@ -31,6 +32,13 @@ static inline int grid_code(int q, int bits) {
 
 static inline int grid_level(int code, int bits) {
     return grid_factor(bits) * code - grid_offset(bits);
+}
+
+/* The level nearest to v. */
+static inline float grid_round(float v, int bits) {
+    float top = (float)grid_max(bits), q = bits == GRID_BITS_MAX ? rintf(v) : 2 * floorf(v * 0.5f) + 1;
+
+    return q > top ? top : q < -top ? -top : q;
 }
 
 #endif

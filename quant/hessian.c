@@ -156,15 +156,26 @@ typedef struct PermuteLoop {
     size_t k;
 } PermuteLoop;
 
+static float moment(const PermuteLoop *loop, size_t i, size_t j) {
+    size_t a = loop->order[i], b = loop->order[j];
+
+    return a > b ? loop->h[a * loop->k + b] : loop->h[b * loop->k + a];
+}
+
 static void permute_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
     const PermuteLoop *loop = arg;
 
     for (size_t i = begin; i < end; i++)
-        for (size_t j = 0; j <= i; j++) {
-            size_t a = loop->order[i], b = loop->order[j];
+        for (size_t j = 0; j <= i; j++)
+            loop->to[i * loop->k + j] = moment(loop, i, j);
+}
 
-            loop->to[i * loop->k + j] = a > b ? loop->h[a * loop->k + b] : loop->h[b * loop->k + a];
-        }
+static void fill_above_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const PermuteLoop *loop = arg;
+
+    for (size_t i = begin; i < end; i++)
+        for (size_t j = i + 1; j < loop->k; j++)
+            loop->to[i * loop->k + j] = moment(loop, i, j);
 }
 
 typedef struct CholeskyLoop {
@@ -262,6 +273,7 @@ void hessian_factor_deinit(HessianFactor *factor) {
     free(factor->order);
     free(factor->m);
     free(factor->d);
+    free(factor->diagonal);
     *factor = (HessianFactor){ 0 };
 }
 
@@ -289,7 +301,8 @@ int hessian_factor(HessianFactor *factor, float *h, size_t k, double damping, Wo
     made.order = malloc(k * sizeof(*made.order));
     made.m = malloc(k * k * sizeof(*made.m));
     made.d = malloc(k * sizeof(*made.d));
-    if (!made.order || !made.m || !made.d)
+    made.diagonal = malloc(k * sizeof(*made.diagonal));
+    if (!made.order || !made.m || !made.d || !made.diagonal)
         return -ENOMEM;
     r = order_by_diagonal(made.order, h, k, &mean);
     if (r)
@@ -297,15 +310,15 @@ int hessian_factor(HessianFactor *factor, float *h, size_t k, double damping, Wo
     permute.to = made.m;
     permute.order = made.order;
     worker_pool_run(pool, permute_rows, &permute, k, 16);
-    free(steal(&owned));
     for (size_t i = 0; i < k; i++)
-        made.m[i * k + i] += (float)(damping * mean);
+        made.diagonal[i] = made.m[i * k + i] += (float)(damping * mean);
     r = cholesky(made.m, k, pool);
     if (r)
         return r;
     r = make_unit(&made, pool);
     if (r)
         return r;
+    worker_pool_run(pool, fill_above_rows, &permute, k, 16);
     *factor = made;
     made = (HessianFactor){ 0 };
     return 0;

@@ -18,8 +18,9 @@ enum {
 typedef struct HessianFactor {
     size_t k;
     uint32_t *order; /* [k]: which input stands at a position */
-    float *m;        /* f32[k][k], unit lower triangle, row-major by position; above the diagonal undefined */
+    float *m;        /* f32[k][k], row-major by position: unit lower triangle M; above the diagonal P H P^T, damped */
     float *d;        /* f32[k] > 0 */
+    float *diagonal; /* f32[k] > 0: of P H P^T, damped */
 } HessianFactor;
 
 /* h f32[k][k] += x^T x for rows x f32[rows][k]; only the lower triangle (and the tiles on the diagonal) is kept up. */

@@ -28,7 +28,7 @@ static const QuantRecipe recipes[] = {
         .smooth = true,
         .allocation = QUANT_ALLOCATION_TENSOR,
     },
-    /* Rotation, OPTQ, and one budget for the whole model. */
+    /* Rotation, OPTQ, coordinate descent, and one budget for the whole model. */
     {
         .name = "compensated",
         .bits = 5,
@@ -36,6 +36,7 @@ static const QuantRecipe recipes[] = {
         .rotate = true,
         .search_scales = true,
         .compensate = true,
+        .descend = true,
         .allocation = QUANT_ALLOCATION_MODEL,
     },
 };

@@ -24,6 +24,7 @@ typedef struct QuantRecipe {
     bool search_scales;      /* scale by least squares; off: max |W| / largest level */
     bool smooth;             /* EdgeFlow's smoothing, needs calibration */
     bool compensate;         /* error-compensated rounding (OPTQ), needs calibration */
+    bool descend;            /* then coordinate descent on the integers (QuantEase), needs calibration */
     QuantAllocation allocation;
     bool
         static_activations; /* one scale for the inputs of an operator (llm.npu 3.3), needs calibration; and with it: */
@@ -44,8 +45,12 @@ void quant_recipe_set_bits(QuantRecipe *recipe, double bits);
 int quant_recipe_set_profile(QuantRecipe *recipe, const char *name);
 /* Ranges, and switches that contradict each other: 0 or -EINVAL with a text that names the remedy. */
 int quant_recipe_check(const QuantRecipe *recipe, ErrText *err);
+/* Are the second moments of every product's inputs needed? */
+static inline bool quant_recipe_needs_moments(const QuantRecipe *recipe) {
+    return recipe->compensate || recipe->descend;
+}
 static inline bool quant_recipe_needs_calibration(const QuantRecipe *recipe) {
-    return recipe->smooth || recipe->compensate || recipe->allocation == QUANT_ALLOCATION_MODEL ||
+    return recipe->smooth || quant_recipe_needs_moments(recipe) || recipe->allocation == QUANT_ALLOCATION_MODEL ||
            recipe->static_activations;
 }
 const char *quant_allocation_name(QuantAllocation allocation); /* "uniform", "tensor", "model" */

@@ -19,6 +19,7 @@
 #include "base/worker_pool.h"
 #include "quant/blas.h"
 #include "quant/compensate.h"
+#include "quant/descent.h"
 #include "quant/ggml_type.h"
 #include "quant/grid.h"
 #include "quant/hessian.h"
@@ -194,6 +195,20 @@ static void run_compensate(Data *data, int bits) {
     }
 }
 
+static void prepare_descent(Data *data, int bits) {
+    prepare_compensate(data, bits);
+    run_compensate(data, bits);
+}
+
+static void run_descent(Data *data, int bits) {
+    const CompensateCall call = { &data->factor, N, data->w, data->bits, data->scales, data->q, NULL };
+
+    if (descent_refine(&call, DESCENT_PASSES, data->pool)) {
+        fprintf(stderr, "bench-import: no memory\n");
+        exit(1);
+    }
+}
+
 static const char weight[] = "weight", input[] = "input value", element[] = "Hessian element";
 
 static const Step steps[] = {
@@ -225,6 +240,7 @@ static const Step steps[] = {
     { "Hessian, add", input, "", 0, NULL, run_hessian_add, true },
     { "Hessian, factor", element, "", 0, prepare_factor, run_factor, true },
     { "compensate", weight, NULL, 4, prepare_compensate, run_compensate, true },
+    { "descend", weight, NULL, 4, prepare_descent, run_descent, true },
 };
 
 /* --- data ------------------------------------------------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-/* Error-compensated rounding and the factor it works with, against double-precision forms of their definitions. */
+/* Error-compensated rounding, coordinate descent and the factor they work with, against double-precision forms of their definitions. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "quant/blas.h"
 #include "quant/compensate.h"
+#include "quant/descent.h"
 #include "quant/grid.h"
 #include "quant/rotate.h"
 
@@ -146,6 +147,10 @@ static void test_hessian_factor_is_that_of_the_damped_moments(void **cmocka) {
                     sum += (double)c.factor.d[p] * (p == i ? 1 : (double)c.factor.m[i * c.k + p]) *
                            (p == j ? 1 : (double)c.factor.m[j * c.k + p]);
                 assert_true(fabs(sum - c.h[a * c.k + b]) <= 1e-4 * scale);
+                /* Above the diagonal, and beside it, the moments themselves. */
+                if (i <= j)
+                    assert_true(fabs((double)(i < j ? c.factor.m[i * c.k + j] : c.factor.diagonal[i]) -
+                                     c.h[a * c.k + b]) <= 1e-5 * scale);
             }
         for (size_t i = 1; i < c.k; i++)
             assert_true(c.h[c.factor.order[i - 1] * (c.k + 1)] <= c.h[c.factor.order[i] * (c.k + 1)] * 1.0001);
@@ -339,6 +344,107 @@ static void test_compensate_bits_do_not_depend_on_threads(void **cmocka) {
     }
 }
 
+/* --- coordinate descent ------------------------------------------------------------------------------------------- */
+
+static void case_descend(Case *c, unsigned int n_passes) {
+    CompensateCall call = { &c->factor, c->n, c->w, c->bits, c->scales, c->q, c->errors };
+
+    assert_int_equal(descent_refine(&call, n_passes, c->pool), 0);
+}
+
+static void round_plainly(Case *c) {
+    for (size_t i = 0; i < c->n * c->k; i++)
+        c->q[i] = (int8_t)level_of((double)(c->w[i] / c->scales[i / c->k]), c->bits[i / c->k]);
+}
+
+/* From what compensated rounding gives, and from plain rounding; k is no multiple of a block, n none of a piece. */
+static void test_descent_lowers_every_error(void **cmocka) {
+    static const size_t widths[] = { 1, 63, 64, 65, 200 };
+
+    for (size_t t = 0; t < 2 * ARRAY_LEN(widths); t++) {
+        double before[70], sum_before = 0, sum = 0;
+        Case c;
+
+        case_init(&c, ARRAY_LEN(before), widths[t / 2], 700, 2);
+        if (t % 2)
+            round_plainly(&c);
+        else
+            case_round(&c);
+        for (size_t r = 0; r < c.n; r++)
+            before[r] = error_under(&c, r, c.q);
+        case_descend(&c, 3);
+        for (size_t r = 0; r < c.n; r++) {
+            double after = error_under(&c, r, c.q);
+
+            assert_true(after <= before[r] * (1 + 1e-5));
+            assert_true(fabs(after - c.errors[r]) <= 1e-3 * after + 1e-6 * before[r]);
+            sum_before += before[r];
+            sum += after;
+        }
+        assert_true(c.k == 1 || sum < (t % 2 ? 0.3 : 1) * sum_before);
+        case_deinit(&c);
+    }
+}
+
+/* Where it ends by itself, no other level of any single weight is better. */
+static void test_descent_ends_where_no_weight_can_do_better(void **cmocka) {
+    Case c;
+
+    case_init(&c, 24, 150, 400, 2);
+    round_plainly(&c);
+    case_descend(&c, 1000);
+    for (size_t r = 0; r < c.n; r++) {
+        double error = error_under(&c, r, c.q);
+
+        for (size_t i = 0; i < c.k; i++)
+            for (int step = -2; step <= 2; step += 4) {
+                int8_t *q = &c.q[r * c.k + i], level = *q;
+                int other = c.bits[r] == 8 ? level + step / 2 : level + step;
+
+                if (other < -grid_max(c.bits[r]) || other > grid_max(c.bits[r]))
+                    continue;
+                *q = (int8_t)other;
+                assert_true(error_under(&c, r, c.q) >= error * (1 - 1e-5));
+                *q = level;
+            }
+    }
+    case_deinit(&c);
+}
+
+static void test_descent_stays_on_the_grid(void **cmocka) {
+    Case c;
+
+    case_init(&c, 40, 100, 300, 2);
+    c.scales[3] = 0; /* a channel of zeros */
+    case_round(&c);
+    case_descend(&c, 5);
+    for (size_t r = 0; r < c.n; r++)
+        for (size_t i = 0; i < c.k; i++) {
+            int q = c.q[r * c.k + i], bits = c.bits[r];
+
+            if (r == 3)
+                assert_int_equal(q, 0);
+            else
+                assert_true(q >= -grid_max(bits) && q <= grid_max(bits) && (bits == 8 || (q & 1)));
+        }
+    case_deinit(&c);
+}
+
+static void test_descent_bits_do_not_depend_on_threads(void **cmocka) {
+    Case one, many;
+
+    case_init(&one, 200, 300, 600, 1);
+    case_init(&many, 200, 300, 600, 3);
+    case_round(&one);
+    case_round(&many);
+    case_descend(&one, 2);
+    case_descend(&many, 2);
+    assert_memory_equal(one.q, many.q, one.n * one.k);
+    assert_memory_equal(one.errors, many.errors, one.n * sizeof(double));
+    case_deinit(&one);
+    case_deinit(&many);
+}
+
 static int load_library(void **cmocka) {
     ErrText err;
 
@@ -355,6 +461,10 @@ int main(void) {
         cmocka_unit_test(test_compensate_beats_rounding_to_nearest),
         cmocka_unit_test(test_compensate_stays_on_the_grid),
         cmocka_unit_test(test_compensate_bits_do_not_depend_on_threads),
+        cmocka_unit_test(test_descent_lowers_every_error),
+        cmocka_unit_test(test_descent_ends_where_no_weight_can_do_better),
+        cmocka_unit_test(test_descent_stays_on_the_grid),
+        cmocka_unit_test(test_descent_bits_do_not_depend_on_threads),
     };
 
     return cmocka_run_group_tests(tests, load_library, NULL);

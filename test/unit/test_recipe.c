@@ -18,18 +18,18 @@ static void test_recipe_names(void **state) {
     assert_int_equal(quant_recipe_named(&recipe, NULL), 0);
     assert_string_equal(recipe.name, "int8");
     assert_true(recipe.bits == 8 && recipe.embedding_bits == 8 && recipe.rotate && recipe.search_scales &&
-                !recipe.smooth && !recipe.compensate && recipe.allocation == QUANT_ALLOCATION_UNIFORM &&
-                !recipe.budget_bytes);
+                !recipe.smooth && !recipe.compensate && !recipe.descend &&
+                recipe.allocation == QUANT_ALLOCATION_UNIFORM && !recipe.budget_bytes);
     assert_false(quant_recipe_needs_calibration(&recipe));
 
     assert_int_equal(quant_recipe_named(&recipe, "edgeflow"), 0);
     assert_true(recipe.bits == 5 && recipe.embedding_bits == 8 && !recipe.rotate && !recipe.search_scales &&
-                recipe.smooth && !recipe.compensate && recipe.allocation == QUANT_ALLOCATION_TENSOR);
+                recipe.smooth && !recipe.compensate && !recipe.descend && recipe.allocation == QUANT_ALLOCATION_TENSOR);
     assert_true(quant_recipe_needs_calibration(&recipe));
 
     assert_int_equal(quant_recipe_named(&recipe, "compensated"), 0);
     assert_true(recipe.bits == 5 && recipe.embedding_bits == 8 && recipe.rotate && recipe.search_scales &&
-                !recipe.smooth && recipe.compensate && recipe.allocation == QUANT_ALLOCATION_MODEL);
+                !recipe.smooth && recipe.compensate && recipe.descend && recipe.allocation == QUANT_ALLOCATION_MODEL);
     assert_true(quant_recipe_needs_calibration(&recipe));
 
     untouched = recipe;

@@ -26,9 +26,9 @@ static void test_recipe_spec_parse(void **state) {
     assert_int_equal(quant_recipe_named(&named, "compensated"), 0);
     assert_memory_equal(&recipe, &named, sizeof(recipe));
 
-    recipe = parse("compensated:4:-rotation:-compensation:-scale-search:+allocation=tensor:embedding-bits=6");
+    recipe = parse("compensated:4:-rotation:-compensation:-descent:-scale-search:+allocation=tensor:embedding-bits=6");
     assert_true(recipe.bits == 4);
-    assert_false(recipe.rotate || recipe.compensate || recipe.search_scales || recipe.smooth);
+    assert_false(recipe.rotate || recipe.compensate || recipe.descend || recipe.search_scales || recipe.smooth);
     assert_int_equal(recipe.allocation, QUANT_ALLOCATION_TENSOR);
     assert_int_equal(recipe.embedding_bits, 6);
 
@@ -103,8 +103,8 @@ static void test_recipe_spec_format(void **state) {
           "int8:8:-rotation:+static-activations:prune-outliers=0" },
         { "int8:hot-channels=4", "int8:8" }, /* without static activations there are none */
         { "int8:6:allocation=tensor:-rotation", "int8:6:-rotation:allocation=tensor" },
-        { "compensated:4:embedding-bits=6:-compensation:-scale-search",
-          "compensated:4:-scale-search:-compensation:embedding-bits=6" },
+        { "compensated:4:embedding-bits=6:-descent:-compensation:-scale-search",
+          "compensated:4:-scale-search:-compensation:-descent:embedding-bits=6" },
         { "edgeflow:5:-smoothing:+rotation:+scale-search:+compensation:allocation=model:embedding-bits=4:"
           "budget-bytes=18446744073709551615",
           "edgeflow:5:+rotation:+scale-search:-smoothing:+compensation:allocation=model:embedding-bits=4:"

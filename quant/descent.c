@@ -1,0 +1,207 @@
+#include "quant/descent.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quant/blas.h"
+#include "quant/grid.h"
+
+/* Channels of one piece of work, whatever the number of threads, and columns between two products with the moments. */
+#define CHANNELS 64
+#define COLUMNS 64
+
+typedef struct DescentLoop {
+    const CompensateCall *call;
+    unsigned int n_passes;
+    float *buffers; /* f32[n_threads][2][CHANNELS][k] */
+} DescentLoop;
+
+/* One piece: channels [first, first + n), by position of the factor's order. With e = w - scale q, the gradient of
+ * e H e^T is 2 e H. */
+typedef struct Piece {
+    const CompensateCall *call;
+    size_t first, n;
+    float *gradient; /* f32[n][k]: e H */
+    float *change;   /* f32[n][k]: of e, that is not in the gradient yet */
+} Piece;
+
+/* Moments of inputs [from, to) with one another, row-major, from above and on the diagonal of the factor's matrix. */
+static void copy_square(const HessianFactor *factor, size_t from, size_t to, float square[COLUMNS][COLUMNS]) {
+    for (size_t i = from; i < to; i++) {
+        square[i - from][i - from] = factor->diagonal[i];
+        for (size_t j = i + 1; j < to; j++)
+            square[i - from][j - from] = square[j - from][i - from] = factor->m[i * factor->k + j];
+    }
+}
+
+/* gradient += change[from, to) H[from, to), for the inputs outside of [from, to). */
+static void spread(const Piece *piece, size_t from, size_t to) {
+    const HessianFactor *factor = piece->call->factor;
+    size_t k = factor->k;
+    BlasProduct product = {
+        .m = piece->n,
+        .k = to - from,
+        .alpha = 1,
+        .beta = 1,
+        .a = piece->change + from,
+        .a_stride = k,
+        .b_stride = k,
+        .c_stride = k,
+    };
+
+    if (to < k) {
+        product.n = k - to;
+        product.b = factor->m + from * k + to;
+        product.c = piece->gradient + to;
+        blas_product(&product);
+    }
+    if (from) {
+        product.n = from;
+        product.transpose_b = true;
+        product.b = factor->m + from;
+        product.c = piece->gradient;
+        blas_product(&product);
+    }
+}
+
+static void begin_piece(const Piece *piece) {
+    const CompensateCall *call = piece->call;
+    size_t k = call->factor->k;
+    float square[COLUMNS][COLUMNS];
+
+    for (size_t r = 0; r < piece->n; r++) {
+        const float *w = call->w + (piece->first + r) * k;
+        const int8_t *q = call->q + (piece->first + r) * k;
+
+        for (size_t c = 0; c < k; c++) {
+            uint32_t input = call->factor->order[c];
+
+            piece->change[r * k + c] = w[input] - call->scales[piece->first + r] * (float)q[input];
+        }
+    }
+    memset(piece->gradient, 0, piece->n * k * sizeof(*piece->gradient));
+    for (size_t from = 0; from < k; from += COLUMNS) {
+        size_t to = from + COLUMNS < k ? from + COLUMNS : k;
+
+        spread(piece, from, to);
+        copy_square(call->factor, from, to, square);
+        blas_product(&(BlasProduct){
+            .m = piece->n,
+            .n = to - from,
+            .k = to - from,
+            .alpha = 1,
+            .beta = 1,
+            .a = piece->change + from,
+            .a_stride = k,
+            .b = square[0],
+            .b_stride = COLUMNS,
+            .c = piece->gradient + from,
+            .c_stride = k,
+        });
+    }
+}
+
+/* Columns [from, to), from the last to the first, of one channel; false: none changed. */
+static bool descend_columns(const Piece *piece, size_t r, size_t from, size_t to, float square[COLUMNS][COLUMNS]) {
+    const CompensateCall *call = piece->call;
+    size_t k = call->factor->k, n = to - from;
+    float *gradient = piece->gradient + r * k + from, *change = piece->change + r * k + from;
+    int8_t *q = call->q + (piece->first + r) * k;
+    float scale = call->scales[piece->first + r];
+    int bits = call->bits[piece->first + r];
+    bool changed = false;
+
+    memset(change, 0, n * sizeof(*change));
+    if (scale <= 0)
+        return false;
+    for (size_t c = n; c-- > 0;) {
+        int8_t *level = &q[call->factor->order[from + c]];
+        float best = grid_round((float)*level + gradient[c] / (scale * square[c][c]), bits);
+
+        if (best == (float)*level)
+            continue;
+        change[c] = scale * ((float)*level - best);
+        *level = (int8_t)best;
+        for (size_t j = 0; j < n; j++)
+            gradient[j] += change[c] * square[c][j];
+        changed = true;
+    }
+    return changed;
+}
+
+/* false: nothing changed. */
+static bool descend(const Piece *piece) {
+    size_t k = piece->call->factor->k;
+    float square[COLUMNS][COLUMNS];
+    bool any = false;
+
+    for (size_t to = k; to; to -= to % COLUMNS ? to % COLUMNS : COLUMNS) {
+        size_t from = (to - 1) / COLUMNS * COLUMNS;
+        bool changed = false;
+
+        copy_square(piece->call->factor, from, to, square);
+        for (size_t r = 0; r < piece->n; r++)
+            changed = descend_columns(piece, r, from, to, square) || changed;
+        if (changed)
+            spread(piece, from, to);
+        any = any || changed;
+    }
+    return any;
+}
+
+static double error_of(const Piece *piece, size_t r) {
+    const CompensateCall *call = piece->call;
+    size_t k = call->factor->k;
+    const float *w = call->w + (piece->first + r) * k, *gradient = piece->gradient + r * k;
+    const int8_t *q = call->q + (piece->first + r) * k;
+    double sum = 0;
+
+    for (size_t c = 0; c < k; c++) {
+        uint32_t input = call->factor->order[c];
+
+        sum += (double)(w[input] - call->scales[piece->first + r] * (float)q[input]) * (double)gradient[c];
+    }
+    return sum;
+}
+
+static void refine_pieces(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const DescentLoop *loop = arg;
+    const CompensateCall *call = loop->call;
+    size_t k = call->factor->k;
+    float *buffers = loop->buffers + worker * 2 * CHANNELS * k;
+
+    for (size_t i = begin; i < end; i++) {
+        size_t first = i * CHANNELS;
+        Piece piece = { call, first, call->n - first < CHANNELS ? call->n - first : CHANNELS, buffers,
+                        buffers + CHANNELS * k };
+
+        begin_piece(&piece);
+        for (unsigned int pass = 0; pass < loop->n_passes && descend(&piece); pass++)
+            ;
+        for (size_t r = 0; call->errors && r < piece.n; r++)
+            call->errors[first + r] = error_of(&piece, r);
+    }
+}
+
+/**
+ * descent_refine() - better integers for the same scales
+ *
+ * Goes through the inputs in the order in which compensated rounding does, those with the most energy first. For an
+ * input c as all others stand, e H e^T is least at the level nearest to q_c + (e H)_c / (scale H_cc). A change of e_c moves
+ * e H by a row of H: at once for the COLUMNS inputs that are being decided, in one product for the others. Blocks in
+ * which no channel changes cost nothing, so later passes are cheaper.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int descent_refine(const CompensateCall *call, unsigned int n_passes, WorkerPool *pool) {
+    _cleanup_(freep) float *buffers =
+        malloc(worker_pool_n_threads(pool) * 2 * CHANNELS * call->factor->k * sizeof(*buffers));
+    DescentLoop loop = { .call = call, .n_passes = n_passes, .buffers = buffers };
+
+    if (!buffers)
+        return -ENOMEM;
+    worker_pool_run(pool, refine_pieces, &loop, (call->n + CHANNELS - 1) / CHANNELS, 1);
+    return 0;
+}

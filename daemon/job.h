@@ -49,10 +49,10 @@ typedef struct JobNews {
     size_t n_marks;
     size_t marks_room;
     GenerationEnd end;
-    Engine *engine; /* JOB_LOAD: the loop's from here on, before `done` when weights are still on their way */
+    Engine *engine;    /* JOB_LOAD: the loop's from here on, before `done` when weights are still on their way */
     uint32_t permille; /* JOB_LOAD: of the weights are there */
     bool done;         /* the engine thread has let go of the job */
-    int result;     /* 0, JOB_E_*, -errno */
+    int result;        /* 0, JOB_E_*, -errno */
     ErrText err;
 } JobNews;
 
@@ -75,8 +75,8 @@ struct Job {
     uint32_t prompt_max_tokens;           /* 0: no limit but the context */
     bool want_tokens;
     Priority priority;
-    uint64_t ageing_ns;           /* JOB_GENERATE: of waiting make it count as one class more */
-    PrefixCache *prefix_cache;    /* JOB_SESSION_*: of the pins */
+    uint64_t ageing_ns;        /* JOB_GENERATE: of waiting make it count as one class more */
+    PrefixCache *prefix_cache; /* JOB_SESSION_*: of the pins */
     PrefixPin *pin;
     const PrefixPin *pin_from;    /* JOB_SESSION_FORK */
     EngineOptions engine_options; /* JOB_LOAD; pool is the engine thread's */

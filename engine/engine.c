@@ -24,8 +24,7 @@ static size_t carve_rows(EngineStep *step, const Hparams *hparams, uint8_t *bloc
     size_t at_bytes = 0, half = hparams->n_rot / 2;
 
     for (size_t slot = 0; slot < _SLOT_N; slot++)
-        step->slots[slot] =
-            carve(block, &at_bytes, rows * hparams_dim(hparams, slot_dim((Slot)slot)) * sizeof(float));
+        step->slots[slot] = carve(block, &at_bytes, rows * hparams_dim(hparams, slot_dim((Slot)slot)) * sizeof(float));
     for (size_t i = 0; i < ARRAY_LEN(ropes); i++) {
         ropes[i]->freqs = carve(block, &at_bytes, half * sizeof(double));
         ropes[i]->cos = carve(block, &at_bytes, rows * half * sizeof(float));
@@ -91,6 +90,12 @@ int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err)
 
 /* --- engine -------------------------------------------------------------------------------------------------------- */
 
+/* They grow while weights arrive. */
+static void fill_weight_bytes(Engine *engine) {
+    engine->info.weights_bytes = engine->weights->resident_bytes;
+    engine->info.step_read_bytes = engine->weights->resident_bytes - engine->weights->embedding_bytes;
+}
+
 static void fill_info(Engine *engine, const GgufFile *file) {
     const Hparams *hparams = &engine->hparams;
     const Backend *backend = engine->backend;
@@ -109,13 +114,12 @@ static void fill_info(Engine *engine, const GgufFile *file) {
         .n_embd = hparams->n_embd,
         .n_context = hparams->n_context,
         .n_parameters = engine->weights->n_parameters,
-        .weights_bytes = engine->weights->resident_bytes,
         .kv_bytes_per_token = engine->kv_page_bytes / backend->ops->kv_block_positions,
         .layer_products = engine->weights->layer_products,
         .head_products = engine->weights->head_products,
         .kv_type = backend->ops->kv_type,
     };
-    engine->info.step_read_bytes = engine->info.weights_bytes - engine->weights->embedding_bytes;
+    fill_weight_bytes(engine);
     if (!gguf_get_string(file, PACKAGE_KEY_SOURCE_SHA256, &sha256, NULL) &&
         sha256.len_bytes < sizeof(engine->info.source_sha256))
         memcpy(engine->info.source_sha256, sha256.data, sha256.len_bytes);
@@ -180,7 +184,8 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
     tokenizer_load_begin(&tokenizer, file);
     weights_r = load_weights(engine, options, file, package, &weights_err);
     if (!weights_r)
-        weights_r = options->arriving ? take_in_until(engine, &tokenizer, &weights_err) : take_in_all(engine, &weights_err);
+        weights_r =
+            options->arriving ? take_in_until(engine, &tokenizer, &weights_err) : take_in_all(engine, &weights_err);
     r = tokenizer_load_end(&tokenizer, &engine->tokenizer, err);
     if (r)
         return r < 0 ? r : ENGINE_E_MODEL;
@@ -227,10 +232,9 @@ static int load(Engine *engine, const EngineOptions *options, const GgufFile *fi
 /* All weights are there. */
 static void arrived(Engine *engine) {
     const Weights *weights = engine->weights;
-    EngineInfo *info = &engine->info;
+    const EngineInfo *info = &engine->info;
 
-    info->weights_bytes = weights->resident_bytes;
-    info->step_read_bytes = info->weights_bytes - weights->embedding_bytes;
+    fill_weight_bytes(engine);
     engine->package = package_free(engine->package);
     log_info(TOPIC_ENGINE,
              "loaded '%s': %s, %u layers, %" PRIu64 " MB of weights, kernel %s; %" PRIu64 " MB were in the page cache, "

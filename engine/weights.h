@@ -21,7 +21,7 @@ typedef struct Weights {
     WeightsLayer outside;
     WeightsLayer *layers; /* [n_layers] */
     Bill vectors_bill;
-    ColumnFile columns; /* the package, kept open when columns are read from it on demand; else fd is -1 */
+    ColumnFile columns;      /* the package, kept open when columns are read from it on demand; else fd is -1 */
     WeightsArrival *arrival; /* integers of the package that have not come yet; NULL: all are there */
     uint64_t resident_bytes; /* on the account of the weights */
     uint64_t n_parameters;

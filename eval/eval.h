@@ -25,12 +25,12 @@ typedef struct EvalOptions {
     Isa isa;
     unsigned int threads;
     uint32_t chunk_tokens;
-    bool preemption; /* memory for a second step */
-    bool arriving;   /* the first steps run while weights are on their way */
+    bool preemption;           /* memory for a second step */
+    bool arriving;             /* the first steps run while weights are on their way */
     PrefixCache *prefix_cache; /* outlives the model; NULL: none */
-    QuantRecipe recipe;      /* of the import that --device=cpu does for a .gguf */
-    const char *calibration; /* of recipes that need one: a text; NULL: the project's own */
-    size_t json_flags;       /* of jansson */
+    QuantRecipe recipe;        /* of the import that --device=cpu does for a .gguf */
+    const char *calibration;   /* of recipes that need one: a text; NULL: the project's own */
+    size_t json_flags;         /* of jansson */
     bool json;
     double tolerance;     /* logits: share of the rms; below 0: the device's default */
     double greedy_margin; /* below 0: the device's default */

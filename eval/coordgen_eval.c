@@ -18,6 +18,7 @@ static const char help[] =
     "  tokens FILE.jsonl      token vectors and chat renderings\n"
     "  logits FILE.jsonl      losses, logits and greedy continuations\n"
     "  perplexity --file TEXT windows of a text, the second half of each scored\n"
+    "  divergence --file TEXT how far what it says of the next token is from what another model does, --against\n"
     "  mcq FILE.jsonl         multiple choice by the log-likelihood of the continuations\n"
     "  cloze FILE.jsonl       whether the last word of a text comes by itself, and its perplexity\n"
     "  quant-table            packages of several recipes: bytes, perplexity, accuracy, import time\n"
@@ -40,9 +41,10 @@ static const char help[] =
     "                         perplexity with --expect: relative (default 1e-4 reference, 5e-3 cpu)\n"
     "      --greedy-margin X  logits: golden margin below which a greedy token may differ\n"
     "                         (default 0.005 reference, 0.5 cpu)\n"
-    "      --file TEXT        perplexity: the text\n"
-    "      --window N         perplexity: tokens of a window (default 512)\n"
-    "      --windows N        perplexity: how many from the start (default: all that fit)\n"
+    "      --file TEXT        perplexity, divergence: the text\n"
+    "      --window N         perplexity, divergence: tokens of a window (default 512)\n"
+    "      --windows N        perplexity, divergence: how many from the start (default: all that fit)\n"
+    "      --against FILE     divergence: a .gguf, computed in float32, or a .cgm package\n"
     "      --expect FILE      perplexity: golden values to compare with\n"
     "      --name NAME        perplexity: the model's entry in that file\n"
     "      --limit N          mcq, cloze, quant-table: the first N rows of questions (default: all)\n"
@@ -76,6 +78,7 @@ enum {
     OPT_WINDOW,
     OPT_WINDOWS,
     OPT_NO_ROTATION,
+    OPT_AGAINST,
     OPT_EXPECT,
     OPT_NAME,
     OPT_RECIPE,
@@ -108,6 +111,7 @@ static const struct option long_options[] = {
     { "file", required_argument, NULL, OPT_FILE },
     { "window", required_argument, NULL, OPT_WINDOW },
     { "windows", required_argument, NULL, OPT_WINDOWS },
+    { "against", required_argument, NULL, OPT_AGAINST },
     { "expect", required_argument, NULL, OPT_EXPECT },
     { "name", required_argument, NULL, OPT_NAME },
     { "recipe", required_argument, NULL, OPT_RECIPE },
@@ -134,8 +138,13 @@ static const struct {
     int (*fn)(const EvalOptions *options);
     bool needs_file;
 } verbs[] = {
-    { "tokens", eval_tokens, true },  { "logits", eval_logits, true }, { "perplexity", eval_perplexity, true },
-    { "mcq", eval_mcq, true },        { "cloze", eval_cloze, true },   { "quant-table", eval_quant_table, false },
+    { "tokens", eval_tokens, true },
+    { "logits", eval_logits, true },
+    { "perplexity", eval_perplexity, true },
+    { "divergence", eval_divergence, true },
+    { "mcq", eval_mcq, true },
+    { "cloze", eval_cloze, true },
+    { "quant-table", eval_quant_table, false },
     { "matrix", eval_matrix, false },
 };
 
@@ -244,6 +253,9 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
         if (!parse_number(value, 1, 1u << 20, &number))
             return "--windows is 1..1048576, not '%s'";
         options->windows = (size_t)number;
+        return NULL;
+    case OPT_AGAINST:
+        options->against = value;
         return NULL;
     case OPT_EXPECT:
         options->expect = value;

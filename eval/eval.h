@@ -35,10 +35,11 @@ typedef struct EvalOptions {
     double tolerance;     /* logits: share of the rms; below 0: the device's default */
     double greedy_margin; /* below 0: the device's default */
     size_t window;
-    size_t windows;     /* 0: all that fit */
-    const char *expect; /* perplexity: file of golden values */
-    const char *name;   /* perplexity: entry of that file */
-    size_t limit;       /* mcq, cloze, quant-table: rows of questions; 0: all */
+    size_t windows;      /* 0: all that fit */
+    const char *against; /* divergence: the other model */
+    const char *expect;  /* perplexity: file of golden values */
+    const char *name;    /* perplexity: entry of that file */
+    size_t limit;        /* mcq, cloze, quant-table: rows of questions; 0: all */
     McqNormalise normalise;
     bool full;                     /* matrix: every combination */
     size_t n_tokens;               /* matrix: output tokens */
@@ -73,6 +74,7 @@ int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err);
 int eval_tokens(const EvalOptions *options);
 int eval_logits(const EvalOptions *options);
 int eval_perplexity(const EvalOptions *options);
+int eval_divergence(const EvalOptions *options);
 int eval_matrix(const EvalOptions *options);
 int eval_mcq(const EvalOptions *options);
 int eval_cloze(const EvalOptions *options);

@@ -1,5 +1,4 @@
-/* Perplexity of a text in windows, the second half of each scored. A model that wants a BOS has one before the text, and
- * in place of the first token of every later window. */
+/* Perplexity of a text in windows (eval/text_windows.h). */
 #ifndef COORDGEN_EVAL_PERPLEXITY_H
 #define COORDGEN_EVAL_PERPLEXITY_H
 

@@ -91,6 +91,34 @@ class Choices(unittest.TestCase):
         self.assertIn(str(self.rows), missing.stderr)
 
 
+class Divergence(unittest.TestCase):
+    WHAT = ("divergence", "--file", TOP / "test/golden/text.txt", "--window=64", "--windows=3")
+
+    def test_from_float(self):
+        eight, four = (report(*self.WHAT, "--against", MODEL, "--recipe", recipe) for recipe in ("int8", "int8:4"))
+        self.assertEqual(eight["rows"], 3 * 31)
+        self.assertTrue(0 < eight["nats"] < 0.05 < four["nats"])
+        self.assertTrue(0 < eight["nats_standard_error"] < eight["nats"])
+        self.assertTrue(1 >= eight["same_top"] > four["same_top"] > 0)
+        alone, reference = (report("perplexity", *self.WHAT[1:], device) for device in
+                            ("--device=cpu", "--device=reference"))
+        self.assertAlmostEqual(eight["perplexity"], alone["perplexity"], places=5)
+        self.assertAlmostEqual(eight["against_perplexity"], reference["perplexity"], places=5)
+        text = run_eval(*self.WHAT, "--against", MODEL, "--model", MODEL).stdout
+        self.assertRegex(text, r"divergence 0\.\d+ \+- 0\.\d+ nats from .*gguf over 93 tokens of 3 windows")
+
+    def test_from_itself(self):
+        made = report(*self.WHAT, "--against", MODEL, "--device=reference")
+        self.assertEqual((made["nats"], made["same_top"], made["loss_change"]), (0, 1, 0))
+
+    def test_refused(self):
+        for words, expected in (((), "--against"), (("--against", "/none.gguf"), "/none.gguf"),
+                                (("--against", MODEL, "--window=63"), "--window")):
+            run = run_eval(*self.WHAT, *words, "--model", MODEL)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(expected, run.stderr)
+
+
 class QuantTable(unittest.TestCase):
     """Two recipes on a short text and the own questions."""
 

@@ -1,0 +1,25 @@
+/* A text as the windows of tokens that perplexity and divergence are measured on: the second half of each is scored. A model
+ * that wants a BOS has one before the text, and in place of the first token of every later window. */
+#ifndef COORDGEN_EVAL_TEXT_WINDOWS_H
+#define COORDGEN_EVAL_TEXT_WINDOWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "engine/engine.h"
+
+typedef struct TextWindows {
+    uint32_t *ids;   /* [n][len] */
+    size_t n, len;   /* len is even */
+    size_t n_scored; /* of each window: rows from len / 2 on, each with the token that follows it */
+    bool bos_replaces_first;
+} TextWindows;
+
+/* len: an even number from 4 to the model's positions; n: from the start of the text, 0: all that fit. 0, -EINVAL,
+ * another -errno or a tokenizer's condition, with a text. */
+int text_windows_init(TextWindows *windows, const Engine *engine, const char *file, size_t len, size_t n, ErrText *err);
+void text_windows_deinit(TextWindows *windows);
+
+#endif

@@ -277,6 +277,34 @@ void hessian_factor_deinit(HessianFactor *factor) {
     *factor = (HessianFactor){ 0 };
 }
 
+static int make_factor(HessianFactor *made, const float *h, double damping, WorkerPool *pool) {
+    size_t k = made->k;
+    PermuteLoop permute = { .h = h, .k = k };
+    double mean;
+    int r;
+
+    made->order = malloc(k * sizeof(*made->order));
+    made->m = malloc(k * k * sizeof(*made->m));
+    made->d = malloc(k * sizeof(*made->d));
+    made->diagonal = malloc(k * sizeof(*made->diagonal));
+    if (!made->order || !made->m || !made->d || !made->diagonal)
+        return -ENOMEM;
+    r = order_by_diagonal(made->order, h, k, &mean);
+    if (r)
+        return r;
+    permute.to = made->m;
+    permute.order = made->order;
+    worker_pool_run(pool, permute_rows, &permute, k, 16);
+    for (size_t i = 0; i < k; i++)
+        made->diagonal[i] = made->m[i * k + i] += (float)(damping * mean);
+    r = cholesky(made->m, k, pool);
+    if (!r)
+        r = make_unit(made, pool);
+    if (!r)
+        worker_pool_run(pool, fill_above_rows, &permute, k, 16);
+    return r;
+}
+
 /**
  * hessian_factor() - damp, put the inputs in order, factor
  * @h:       f32[k][k] from malloc(), lower triangle; taken over
@@ -291,35 +319,12 @@ void hessian_factor_deinit(HessianFactor *factor) {
  * Return: 0, HESSIAN_E_SINGULAR, -ENOMEM; factor is zero after an error.
  */
 int hessian_factor(HessianFactor *factor, float *h, size_t k, double damping, WorkerPool *pool) {
-    _cleanup_(freep) float *owned = h;
     _cleanup_(hessian_factor_deinit) HessianFactor made = { .k = k };
-    PermuteLoop permute = { .h = h, .k = k };
-    double mean;
-    int r;
+    int r = make_factor(&made, h, damping, pool);
 
-    *factor = (HessianFactor){ 0 };
-    made.order = malloc(k * sizeof(*made.order));
-    made.m = malloc(k * k * sizeof(*made.m));
-    made.d = malloc(k * sizeof(*made.d));
-    made.diagonal = malloc(k * sizeof(*made.diagonal));
-    if (!made.order || !made.m || !made.d || !made.diagonal)
-        return -ENOMEM;
-    r = order_by_diagonal(made.order, h, k, &mean);
-    if (r)
-        return r;
-    permute.to = made.m;
-    permute.order = made.order;
-    worker_pool_run(pool, permute_rows, &permute, k, 16);
-    for (size_t i = 0; i < k; i++)
-        made.diagonal[i] = made.m[i * k + i] += (float)(damping * mean);
-    r = cholesky(made.m, k, pool);
-    if (r)
-        return r;
-    r = make_unit(&made, pool);
-    if (r)
-        return r;
-    worker_pool_run(pool, fill_above_rows, &permute, k, 16);
-    *factor = made;
-    made = (HessianFactor){ 0 };
-    return 0;
+    free(h);
+    *factor = r ? (HessianFactor){ 0 } : made;
+    if (!r)
+        made = (HessianFactor){ 0 };
+    return r;
 }

@@ -303,6 +303,18 @@ class Arrival(unittest.TestCase):
         self.assertEqual(running.finish().tokens, alone)
         daemon.stop()
 
+    def load_when_free(self, admin):
+        """The engine's memory is back a moment before the model may be loaded again; until then the reply says so."""
+        deadline = time.monotonic() + 20 * SLOW
+        while True:
+            try:
+                return admin.load(self.package.stem)
+            except Refused as refused:
+                self.assertEqual(refused.code, pb.ERROR_CODE_MODEL_IN_USE, refused)
+                self.assertIn("try again", refused.error.message)
+                self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+
     def test_failure_behind_the_start(self):
         """A load that fails when requests run already: they fail with the load's reason, and all memory is given back."""
         good = self.folder / "good"
@@ -321,7 +333,7 @@ class Arrival(unittest.TestCase):
         daemon.wait_until(lambda status: {account.name: account.used_bytes for account in status.memory}["weights"] == 0,
                           "the engine goes with its last request")
         good.replace(self.package)
-        daemon.connect(admin=True).load(self.package.stem)
+        self.load_when_free(daemon.connect(admin=True))
         self.assertEqual(len(connections[0].generate(prompt("Now it is whole", 4, ignore_end=True)).tokens), 4)
         daemon.stop()
 

@@ -7,7 +7,8 @@
 #include "base/worker_pool.h"
 #include "quant/compensate.h"
 
-/* Each pass costs twice the multiplications of compensate_round(); of what ten passes gain, three bring most. */
+/* Each pass costs twice the multiplications of compensate_round(). At 5 bits two took 4 % off the divergence of
+ * smollm2-135m from its float model, four 5 %. */
 #define DESCENT_PASSES 3
 
 /* call: as for compensate_round(), but q is where it begins, and better after it; the scales stay. Errors never rise

@@ -102,7 +102,7 @@ static int reserve(LayerWalk *walk, AccountTable *accounts, ErrText *err) {
  * layer_walk_new() - room for n_windows texts of `window` tokens
  * @rope_divisors: f32[n_rot / 2] of the model's rope_freqs, or NULL; read during the call
  *
- * Memory: rows * (4 * n_embd + 2 * (n_heads + n_kv_heads) * head_size / 2 + 2 * n_ff) * 4 bytes, about 400 MB for 4096
+ * Memory: rows * (4 * n_embd + 2 * (n_heads + n_kv_heads) * head_size / 2 + 2 * n_ff) * 4 bytes, about 1.6 GB for 15360
  * rows of a model of 1.5 billion weights. Thread: the one that computes, for this and all calls below.
  * Return: 0, LAYER_WALK_E_MEMORY, -ENOMEM.
  */

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,8 @@
 /* Of the mean diagonal, as in OPTQ. */
 #define DAMPING 0.01
 
-/* What is taken from the correlations of the inputs (hessian_shrink()): there are but 2 to 7 rows an input. */
-#define SHRINKAGE 0.25f
+/* Rows that are rotated at a time: fixed, so that the sums are the same on every machine. */
+#define ROTATED_ROWS 2048
 
 typedef struct RotateLoop {
     float *x;
@@ -43,17 +44,37 @@ static void add_energies(void *arg, size_t begin, size_t end, unsigned int worke
             loop->energies[i] += loop->x[r * loop->k + i] * loop->x[r * loop->k + i];
 }
 
+/* What is taken from the correlations of the inputs (hessian_shrink()): the more, the fewer rows there are an input. The
+ * form was found on rows of other texts, by the error that is left in the outputs of products of 576 to 8960 inputs
+ * rounded to 4 bits after 4096 and 12288 rows of calibration; around it the error is flat. */
+static float shrinkage(size_t rows, size_t k) {
+    return sqrtf((float)k / (float)(k + rows));
+}
+
+static void add_moments(float *h, const float *x, size_t rows, size_t k, uint32_t rotation_block, float *rotated,
+                        WorkerPool *pool) {
+    for (size_t first = 0; first < rows; first += ROTATED_ROWS) {
+        size_t n = rows - first < ROTATED_ROWS ? rows - first : ROTATED_ROWS;
+        RotateLoop rotate = { rotated, k, rotation_block };
+
+        memcpy(rotated, x + first * k, n * k * sizeof(*rotated));
+        if (rotation_block)
+            worker_pool_run(pool, rotate_rows, &rotate, n, 1);
+        hessian_add(h, rotated, n, k, pool);
+    }
+}
+
 /**
  * calibrated_factor() - second moments of a product's inputs, factored
  *
  * The inputs are those that the layers before, already quantized, give to this one: so later layers make up for what
- * earlier ones lost. Peak memory: two matrices f32[k][k] or one and the rows.
+ * earlier ones lost. Peak memory: two matrices f32[k][k], or one and ROTATED_ROWS rows.
  */
 int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float *x, size_t rows, size_t k,
                       uint32_t rotation_block, ErrText *err) {
     WorkerPool *pool = calibrated->model->pool;
     _cleanup_(freep) float *h = calloc(k * k, sizeof(*h));
-    _cleanup_(freep) float *rotated = malloc(rows * k * sizeof(*rotated));
+    _cleanup_(freep) float *rotated = malloc((rows < ROTATED_ROWS ? rows : ROTATED_ROWS) * k * sizeof(*rotated));
     _cleanup_(freep) float *energies = calloc(k, sizeof(*energies));
     EnergyLoop loop = { x, rows, k, energies };
     int r;
@@ -61,16 +82,10 @@ int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float
     if (!h || !rotated || !energies)
         return err_set(err, -ENOMEM, "%s: out of memory for the inputs of a product of width %zu",
                        calibrated->model->source_path, k);
-    memcpy(rotated, x, rows * k * sizeof(*rotated));
-    if (rotation_block) {
-        RotateLoop rotate = { rotated, k, rotation_block };
-
-        worker_pool_run(pool, rotate_rows, &rotate, rows, 1);
-    }
-    hessian_add(h, rotated, rows, k, pool);
+    add_moments(h, x, rows, k, rotation_block, rotated, pool);
     free(steal(&rotated));
     worker_pool_run(pool, add_energies, &loop, k, 64);
-    r = hessian_shrink(h, energies, k, rotation_block, SHRINKAGE, pool);
+    r = hessian_shrink(h, energies, k, rotation_block, shrinkage(rows, k), pool);
     if (!r)
         r = hessian_factor(factor, steal(&h), k, DAMPING, pool);
     if (r)

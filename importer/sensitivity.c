@@ -17,6 +17,7 @@
 #include "quant/rotate.h"
 
 enum {
+    WINDOWS = 10,         /* of the calibration's: what more of them change is not worth their time and memory */
     PROBE_WINDOWS = 2,    /* that the losses are measured on; the others are for the rounding to be fitted to */
     PROBE_FIRST_ROW = 64, /* answers without context say little of how the model is used */
     PROBE_ROW_STEP = 2,
@@ -444,11 +445,16 @@ static int backward(Measuring *measuring, ErrText *err) {
     return r;
 }
 
-/* The walk over all rows: the probe's windows first, taken from all over the text. */
+/* The middle of the i-th of n_parts equal parts of n. */
+static size_t middle(size_t i, size_t n_parts, size_t n) {
+    return (2 * i + 1) * n / (2 * n_parts);
+}
+
+/* The walk over all rows, of windows from all over the text: the probe's come first. */
 static int walk_all(Measuring *measuring, ErrText *err) {
     Calibrated *calibrated = measuring->calibrated;
-    const size_t n = calibrated->n_windows, n_probe = n > PROBE_WINDOWS ? PROBE_WINDOWS : n,
-                 len = CALIBRATION_WINDOW_TOKENS;
+    const size_t n = calibrated->n_windows < WINDOWS ? calibrated->n_windows : WINDOWS,
+                 n_probe = n > PROBE_WINDOWS ? PROBE_WINDOWS : n, len = CALIBRATION_WINDOW_TOKENS;
     _cleanup_(freep) uint32_t *tokens = malloc(n * len * sizeof(*tokens));
     size_t n_first = 0, n_last = n_probe;
     int r;
@@ -456,9 +462,10 @@ static int walk_all(Measuring *measuring, ErrText *err) {
     if (!tokens)
         return out_of_memory(measuring, err);
     for (size_t i = 0; i < n; i++) {
-        bool probed = n_first < n_probe && i >= (2 * n_first + 1) * n / (2 * n_probe);
+        bool probed = n_first < n_probe && i >= middle(n_first, n_probe, n);
 
-        memcpy(tokens + (probed ? n_first++ : n_last++) * len, calibrated->tokens + i * len, len * sizeof(*tokens));
+        memcpy(tokens + (probed ? n_first++ : n_last++) * len,
+               calibrated->tokens + middle(i, n, calibrated->n_windows) * len, len * sizeof(*tokens));
     }
     measuring->n_rows = n_probe * len;
     r = calibrated_walk_new(calibrated, &measuring->walk, n, err);

@@ -18,7 +18,6 @@
 typedef struct CompensateLoop {
     const CompensateCall *call;
     float *buffers; /* f32[n_threads][2][CHANNELS][k] */
-    float *roots;
 } CompensateLoop;
 
 /* Columns [from, to), from the last to the first, of all channels of the piece. t: target, e: error. */

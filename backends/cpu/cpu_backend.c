@@ -148,7 +148,7 @@ static void cpu_rope(Backend *backend, float *x, const float *cos, const float *
     cpu_run_rows(backend, rope_rows, &loop, rows, n_heads * head_size);
 }
 
-/* The pieces of one call: batches of rows times KV heads. */
+/* The pieces of one call: batches of rows times KV heads times splits. */
 typedef struct AttentionPart {
     const AttentionCall *call;
     size_t batch, n_batches; /* rows taken together, so that they share the reading of keys and values */
@@ -159,6 +159,7 @@ typedef struct AttentionLoop {
     CpuBackend *self;
     AttentionPart parts[ATTENTION_CALLS_MAX];
     size_t n_parts, n; /* of parts; of all their pieces */
+    size_t n_splits;   /* of the query heads of a KV head; each reads its keys and values again */
 } AttentionLoop;
 
 static KvHead kv_head(const AttentionCall *call, size_t index) {
@@ -178,22 +179,24 @@ static void attention_range(const AttentionCall *call, size_t row, size_t *begin
     *beginp = call->window && *endp > call->window ? *endp - call->window : 0;
 }
 
-/* One piece: batch of rows * n_kv_heads + KV head. Late rows read most, so theirs come first, and the short ones fill the
- * end. */
-static void attention_piece(CpuBackend *self, const AttentionPart *part, size_t index, float *scratch) {
+/* One piece: (batch of rows * n_kv_heads + KV head) * n_splits + split. Late rows read most, so theirs come first, and the
+ * short ones fill the end. */
+static void attention_piece(CpuBackend *self, const AttentionPart *part, size_t n_splits, size_t index,
+                            float *scratch) {
     const AttentionCall *call = part->call;
-    const size_t hd = call->head_size, n_group = call->n_heads / call->n_kv_heads,
-                 first = (part->n_batches - 1 - index / call->n_kv_heads) * part->batch,
-                 head = index % call->n_kv_heads,
-                 n = call->rows - first < part->batch ? call->rows - first : part->batch;
+    const size_t hd = call->head_size, n_group = call->n_heads / call->n_kv_heads, split = index % n_splits,
+                 head = index / n_splits % call->n_kv_heads,
+                 first = (part->n_batches - 1 - index / n_splits / call->n_kv_heads) * part->batch,
+                 n = call->rows - first < part->batch ? call->rows - first : part->batch,
+                 from = split * n_group / n_splits, to = (split + 1) * n_group / n_splits;
     const KvHead kv = kv_head(call, head);
     AttentionRow rows[ATTENTION_ROW_HEADS];
 
     for (size_t i = 0; i < n; i++) {
-        rows[i].q = rows[i].out = call->q + ((first + i) * call->n_heads + head * n_group) * hd;
+        rows[i].q = rows[i].out = call->q + ((first + i) * call->n_heads + head * n_group + from) * hd;
         attention_range(call, first + i, &rows[i].begin, &rows[i].end);
     }
-    self->row_ops->attention(&kv, rows, n, n_group, call->scale, scratch);
+    self->row_ops->attention(&kv, rows, n, to - from, call->scale, scratch);
 }
 
 /* Index of the loop: the pieces of all calls, one call after the other. */
@@ -205,7 +208,7 @@ static void attention_pieces(void *arg, size_t begin, size_t end, unsigned int w
     for (size_t index = begin; index < end; index++) {
         while (part + 1 < loop->n_parts && loop->parts[part + 1].first <= index)
             part++;
-        attention_piece(loop->self, &loop->parts[part], index - loop->parts[part].first, scratch);
+        attention_piece(loop->self, &loop->parts[part], loop->n_splits, index - loop->parts[part].first, scratch);
     }
 }
 
@@ -217,6 +220,14 @@ static size_t attention_batch(const AttentionCall *call, size_t n_rows, size_t n
     const size_t batch = share < room ? share : room;
 
     return n_threads == 1 ? room : batch ? batch : 1;
+}
+
+/* Parts of the query heads of a KV head, so that one row of a model with fewer KV heads than there are threads does not
+ * leave threads idle; never more pieces than threads, for every piece reads the keys and values of its head. */
+static size_t attention_splits(const AttentionCall *call, size_t n_pieces, size_t n_threads) {
+    const size_t n_group = call->n_heads / call->n_kv_heads, n = n_threads / n_pieces;
+
+    return n < 1 ? 1 : n < n_group ? n : n_group;
 }
 
 /* Products of queries and keys, and of weights and values. */
@@ -263,6 +274,12 @@ static void cpu_attention(Backend *backend, const AttentionCall *calls, size_t n
         loop.parts[i] = (AttentionPart){ &calls[i], batch, n_batches, loop.n };
         loop.n += n_batches * calls[i].n_kv_heads;
     }
+    if (!loop.n)
+        return;
+    loop.n_splits = attention_splits(calls, loop.n, n_threads);
+    loop.n *= loop.n_splits;
+    for (size_t i = 0; i < n_calls; i++)
+        loop.parts[i].first *= loop.n_splits;
     if (n_threads == 1)
         attention_pieces(&loop, 0, loop.n, 0);
     else

@@ -179,11 +179,31 @@ static void test_cpu_attention_wide_group(void **state) {
     check_case(&(Case){ 100, 1, 16, 70, 0 });
 }
 
+/* Fewer KV heads than threads: the query heads of one are split, evenly or not. */
+static void test_cpu_attention_split_group(void **state) {
+    static const unsigned int threads[] = { 2, 3, 4, 7, 14 };
+    const Case c = { 14, 2, 64, 80, 0 };
+    static float q[80 * 14 * 64], k[80 * 2 * 64], v[80 * 2 * 64], out[ARRAY_LEN(q)], expected[ARRAY_LEN(q)];
+    const Rows rows = { q, k, v };
+
+    fill(q, ARRAY_LEN(q), 2);
+    fill(k, ARRAY_LEN(k), 2);
+    fill(v, ARRAY_LEN(v), 3);
+    run(&c, &rows, false, cpu_features(), 1, c.n_positions, expected);
+    for (size_t t = 0; t < ARRAY_LEN(threads); t++) {
+        run(&c, &rows, false, cpu_features(), threads[t], 1, out);
+        for (size_t i = 0; i < ARRAY_LEN(out); i++)
+            if (!same_value(out[i], expected[i]))
+                fail_msg("%u threads: [%zu] is %a, expected %a", threads[t], i, (double)out[i], (double)expected[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu_attention),
         cmocka_unit_test(test_cpu_attention_window),
         cmocka_unit_test(test_cpu_attention_wide_group),
+        cmocka_unit_test(test_cpu_attention_split_group),
         cmocka_unit_test(test_cpu_attention_together),
     };
 

@@ -74,6 +74,10 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
     gguf_writer_array(writer, "tokenizer.ggml.token_type", GGUF_I32, types, maker->n_vocab);
     gguf_writer_strings(writer, "tokenizer.ggml.merges", merges, ARRAY_LEN(merges));
     gguf_writer_u32(writer, "tokenizer.ggml.eos_token_id", 1);
+    if (maker->adds_bos) {
+        gguf_writer_u32(writer, "tokenizer.ggml.bos_token_id", 2);
+        gguf_writer_bool(writer, "tokenizer.ggml.add_bos_token", true);
+    }
     free(tokens);
     free(texts);
     free(types);

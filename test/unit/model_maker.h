@@ -14,6 +14,7 @@ typedef struct ModelMaker {
     uint32_t type; /* of the matrices: GGML_F32 F16 BF16 Q8_0 Q4_0 */
     bool tied;
     bool bad_value;        /* a NaN in the last matrix */
+    bool adds_bos;         /* token 2, before every text */
     const char *tokenizer; /* tokenizer.ggml.model */
     uint64_t seed;
 } ModelMaker;

@@ -9,13 +9,14 @@
 #include <cmocka.h>
 
 void tiny_engine_open(TinyEngine *tiny, EngineDevice device, uint32_t chunk_tokens) {
-    const ModelMaker maker = MODEL_MAKER_DEFAULT;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
     EngineOptions options = {
         .device = device, .chunk_tokens = chunk_tokens, .accounts = &tiny->accounts, .prefix_cache = tiny->prefix_cache
     };
     static ImportReport report;
     ErrText err = { "" };
 
+    maker.adds_bos = tiny->adds_bos;
     assert_int_equal(import_fixture_setup((void **)&tiny->files), 0);
     import_fixture_source(tiny->files, &maker);
     account_table_init(&tiny->accounts);

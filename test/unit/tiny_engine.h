@@ -12,6 +12,7 @@ enum {
 
 typedef struct TinyEngine {
     PrefixCache *prefix_cache; /* the caller's, before it is opened; may be NULL */
+    bool adds_bos;             /* likewise */
     ImportFixture *files;
     AccountTable accounts;
     WorkerPool *pool;

@@ -33,6 +33,8 @@
 #define BAD_LIMIT 8           /* a bad window adds 3, a good one takes 1 away */
 #define ALONE_NS_MIN 10000000 /* the first time alone; doubles while new tries fail */
 #define ALONE_NS_MAX 640000000
+#define ALONE_PIECES 16       /* of a loop that begins alone: after each the workers may be wanted again */
+#define PREEMPTION_NS 12000000 /* a caller that keeps its processor for longer than this is not on a loaded machine */
 #define RANGES_PER_THREAD 4 /* of those that are left: what a late or slow worker can hold the others up for */
 
 typedef struct Worker {
@@ -236,19 +238,22 @@ unsigned int worker_pool_n_threads(const WorkerPool *pool) {
 }
 
 /* A window is bad when waiting ate what the workers brought (alone, the caller would need n_threads times its own
- * share), or when the system took the processor from the caller. */
+ * share), or when the system took the processor from the caller. One loop may be a window of seconds, in which that
+ * happens to anybody: then it is how often that counts. */
 static void judge_workers(WorkerPool *pool, uint64_t own_ns, uint64_t wait_ns) {
     struct rusage usage;
+    uint64_t window_ns;
     bool is_bad;
 
     pool->own_ns += own_ns;
     pool->wait_ns += wait_ns;
-    if (pool->own_ns + pool->wait_ns < WINDOW_NS)
+    window_ns = pool->own_ns + pool->wait_ns;
+    if (window_ns < WINDOW_NS)
         return;
     is_bad = pool->wait_ns > pool->own_ns * (pool->n_threads - 1);
     pool->own_ns = pool->wait_ns = 0;
     if (!getrusage(RUSAGE_THREAD, &usage)) {
-        is_bad = is_bad || usage.ru_nivcsw > pool->n_preempted;
+        is_bad = is_bad || (uint64_t)(usage.ru_nivcsw - pool->n_preempted) > window_ns / PREEMPTION_NS;
         pool->n_preempted = usage.ru_nivcsw;
     }
     if (!is_bad) {
@@ -288,6 +293,25 @@ static void run_together(WorkerPool *pool, uint64_t start_ns) {
     judge_workers(pool, own_end_ns - start_ns, clock_now_ns() - own_end_ns);
 }
 
+/* From the start of the loop, until it or the time alone is over. Returns how far it came. */
+static size_t run_alone(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t grain) {
+    const size_t piece = ((n + grain - 1) / grain + ALONE_PIECES - 1) / ALONE_PIECES * grain;
+    struct rusage usage;
+    size_t begin = 0, end;
+    bool is_over;
+
+    do {
+        end = n - begin < piece ? n : begin + piece;
+        fn(arg, begin, end, 0);
+        begin = end;
+        is_over = clock_now_ns() >= pool->alone_until_ns;
+    } while (begin < n && !is_over);
+    /* Preemptions in this time are not the workers' fault. */
+    if (is_over && !getrusage(RUSAGE_THREAD, &usage))
+        pool->n_preempted = usage.ru_nivcsw;
+    return begin;
+}
+
 /**
  * worker_pool_run() - call fn for ranges that cover [0, n), on this thread and the workers
  * @grain: borders of ranges are multiples of it
@@ -295,29 +319,26 @@ static void run_together(WorkerPool *pool, uint64_t start_ns) {
  * Thread: one caller at a time. Return: when all ranges are done.
  */
 void worker_pool_run(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t grain) {
-    size_t n_grains = (n + grain - 1) / grain;
     uint64_t now_ns;
+    size_t begin = 0;
 
     if (!n)
         return;
-    if (pool->n_threads == 1 || n_grains == 1) {
+    if (pool->n_threads == 1 || n <= grain) {
         fn(arg, 0, n, 0);
         return;
     }
     now_ns = clock_now_ns();
     if (now_ns < pool->alone_until_ns) {
-        struct rusage usage;
-
-        fn(arg, 0, n, 0);
-        /* Preemptions in this time are not the workers' fault. */
-        if (clock_now_ns() >= pool->alone_until_ns && !getrusage(RUSAGE_THREAD, &usage))
-            pool->n_preempted = usage.ru_nivcsw;
-        return;
+        begin = run_alone(pool, fn, arg, n, grain);
+        if (begin == n)
+            return;
+        now_ns = clock_now_ns();
     }
     pool->fn = fn;
     pool->arg = arg;
     pool->n = n;
     pool->grain = grain;
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&pool->next, begin, memory_order_relaxed);
     run_together(pool, now_ns);
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -71,6 +72,61 @@ static void test_worker_pool_many_short_loops(void **state) {
     assert_int_equal(total, 20000 / 7 * 28 + 1); /* 20000 = 7 * 2857 + 1 */
 }
 
+enum {
+    SLOW_PIECES = 300, /* of 2 ms: more than the longest time alone that a pool begins with */
+};
+
+typedef struct SlowLoop {
+    _Atomic unsigned int by_workers; /* pieces */
+    _Atomic unsigned int seen[SLOW_PIECES];
+} SlowLoop;
+
+static void sleep_ms(long ms) {
+    (void)nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
+}
+
+/* The workers hold the caller up: it waits for them to come, and then much longer than it worked. */
+static void hold_up(void *arg, size_t begin, size_t end, unsigned int worker) {
+    SlowLoop *loop = arg;
+
+    if (worker) {
+        loop->by_workers++;
+        sleep_ms(60);
+    }
+    for (int i = 0; !worker && i < 4 && !loop->by_workers; i++)
+        sleep_ms(1);
+}
+
+static void take_2_ms(void *arg, size_t begin, size_t end, unsigned int worker) {
+    SlowLoop *loop = arg;
+
+    for (size_t i = begin; i < end; i++) {
+        loop->seen[i]++;
+        loop->by_workers += worker > 0;
+        sleep_ms(2);
+    }
+}
+
+/* A pool that has learned to do without its workers does so for a while, not for all of a long loop. */
+static void test_worker_pool_long_loop_gets_workers(void **state) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    static SlowLoop loop;
+    int n_alone = 0; /* loops in a row, each of 4 ms or more; the times alone are 10 ms, 20 ms, ... */
+
+    assert_int_equal(worker_pool_new(&pool, 2), 0);
+    for (int i = 0; i < 1000 && n_alone < 4; i++) {
+        loop.by_workers = 0;
+        worker_pool_run(pool, hold_up, &loop, 2, 1);
+        n_alone = loop.by_workers ? 0 : n_alone + 1;
+    }
+    assert_int_equal(n_alone, 4);
+    loop.by_workers = 0;
+    worker_pool_run(pool, take_2_ms, &loop, SLOW_PIECES, 1);
+    for (size_t i = 0; i < SLOW_PIECES; i++)
+        assert_int_equal(loop.seen[i], 1);
+    assert_true(loop.by_workers > 0);
+}
+
 static void test_worker_pool_refuses_counts(void **state) {
     WorkerPool *pool = NULL;
 
@@ -127,6 +183,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_worker_pool_covers_once),
         cmocka_unit_test(test_worker_pool_many_short_loops),
+        cmocka_unit_test(test_worker_pool_long_loop_gets_workers),
         cmocka_unit_test(test_worker_pool_refuses_counts),
         cmocka_unit_test(test_worker_pool_pins),
     };

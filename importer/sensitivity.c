@@ -17,7 +17,7 @@
 #include "quant/rotate.h"
 
 enum {
-    WINDOWS = 10,         /* of the calibration's: what more of them change is not worth their time and memory */
+    WINDOWS = 10,         /* of the calibration's: they set the peak memory of an import, and much of its time */
     PROBE_WINDOWS = 2,    /* that the losses are measured on; the others are for the rounding to be fitted to */
     PROBE_FIRST_ROW = 64, /* answers without context say little of how the model is used */
     PROBE_ROW_STEP = 2,
@@ -496,8 +496,8 @@ static int measuring_init(Measuring *measuring, ErrText *err) {
 /**
  * sensitivity_measure() - the loss of every channel of the layers' linears
  *
- * Time: a factor for every input, two forward passes of the calibration rows and one backward of PROBE_WINDOWS of them.
- * Memory: the model at 8 bits, the rows of the calibration, the probe's inputs of all products.
+ * Time: a factor for every input, a forward pass of WINDOWS windows and one forward and back of PROBE_WINDOWS of them.
+ * Memory: the model at 8 bits, the rows of WINDOWS windows, the probe's inputs of all products.
  * Return: 0, IMPORT_E_CORRUPT, IMPORT_E_CANCELLED, IMPORT_E_CHANGED, -errno.
  */
 int sensitivity_measure(Sensitivity **sensitivityp, Calibrated *calibrated, ErrText *err) {

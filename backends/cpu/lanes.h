@@ -24,6 +24,12 @@
 #include <arm_neon.h>
 #endif
 
+#if defined(__FMA__) || defined(LANES_NEON)
+#define HAS_FMA 1
+#else
+#define HAS_FMA 0 /* part_fma() takes many instructions */
+#endif
+
 enum {
     N_LANES = 16,
     LANES_PARTS = N_LANES / LANES_PART
@@ -63,6 +69,17 @@ LANES_INLINE PartF part_max(PartF a, PartF b) {
     return (PartF)_mm256_max_ps((__m256)a, (__m256)b);
 #else
     return part_select(a > b, a, b);
+#endif
+}
+
+/* a < b ? a : b, so b where one of them is NaN. */
+LANES_INLINE PartF part_min(PartF a, PartF b) {
+#if LANES_PART == 16
+    return (PartF)_mm512_min_ps((__m512)a, (__m512)b);
+#elif LANES_PART == 8
+    return (PartF)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+    return part_select(a < b, a, b);
 #endif
 }
 
@@ -304,15 +321,13 @@ LANES_INLINE void lanes_store_f16(uint16_t *half, Lanes v) {
  * x = n ln 2 + r: n by adding 1.5 x 2^23 (rounds to an integer, whose bits are then the low bits of the float); ln 2 in
  * two parts, the first of 9 bits, so that n times it and the difference from x are exact. exp(r) = 1 + r + r^2 q(r), q of
  * degree 5 (coefficients of Cephes expf). 2^n is applied in two factors, both normal numbers: one rounding where the
- * result is subnormal. At the clamped ends the product itself gives 0 and infinity.
+ * result is subnormal; or by the instruction that does so. At the clamped ends the product itself gives 0 and infinity.
  */
 LANES_INLINE PartF part_exp(PartF x) {
     const PartF magic = part_of(0x1.8p23f);
     PartF shifted, n, r, q;
-    PartU k, k_low;
 
-    x = part_select(x < part_of(-105), part_of(-105), x);
-    x = part_select(x > part_of(89), part_of(89), x);
+    x = part_min(part_of(89), part_max(part_of(-105), x));
     shifted = x * part_of(0x1.715476p0f) + magic;
     n = shifted - magic;
     r = (x - n * part_of(0.693359375f)) - n * part_of(-2.12194440e-4f);
@@ -323,9 +338,13 @@ LANES_INLINE PartF part_exp(PartF x) {
     q = q * r + part_of(1.6666665459e-1f);
     q = q * r + part_of(5.0000001201e-1f);
     q = (q * (r * r) + r) + part_of(1);
-    k = (PartU)shifted - (PartU)magic;
-    k_low = (PartU)((PartI)k >> 1);
+#if LANES_PART == 16
+    return (PartF)_mm512_scalef_ps((__m512)q, (__m512)n);
+#else
+    PartU k = (PartU)shifted - (PartU)magic, k_low = (PartU)((PartI)k >> 1);
+
     return (q * (PartF)((k_low + 127) << 23)) * (PartF)((k - k_low + 127) << 23);
+#endif
 }
 
 LANES_INLINE Lanes lanes_exp(Lanes x) {

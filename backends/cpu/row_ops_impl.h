@@ -94,8 +94,15 @@ static void rope_neox(float *restrict x, const float *restrict cos, const float 
     }
 }
 
+/* Vectors of a block that butterflies take at once: as many as registers hold. */
+#if LANES_PART == 8
+#define HADAMARD_LOW 4
+#else
+#define HADAMARD_LOW 8
+#endif
+
 /* Butterflies of distance 1, 2, 4 or 8 inside 16 lanes: lane i gets partner + value, or partner - value where bit h of i
- * is set. a - b and a + (-b) are the same operation. */
+ * is set. Product with 1 or -1 is exact, so the fused operation is that sum or difference. */
 LANES_INLINE Lanes butterflies_within(Lanes v, const int h) {
     if (h >= LANES_PART) {
         Lanes out = v;
@@ -108,47 +115,70 @@ LANES_INLINE Lanes butterflies_within(Lanes v, const int h) {
         return out;
     }
     EACH_PART(p) {
-        PartI partner, sign;
-        PartF x = v.part[p];
+        PartI partner;
+        PartF sign, other, x = v.part[p];
 
         UNROLL for (int i = 0; i < LANES_PART; i++) {
             partner[i] = i ^ h;
-            sign[i] = i & h ? INT32_MIN : 0;
+            sign[i] = i & h ? -1 : 1;
         }
 #if defined(__clang__)
-        PartF other;
         UNROLL for (int i = 0; i < LANES_PART; i++) other[i] = x[i ^ h];
 #else
-        PartF other = __builtin_shuffle(x, partner);
+        other = __builtin_shuffle(x, partner);
 #endif
-        v.part[p] = other + (PartF)((PartI)x ^ sign);
+        v.part[p] = HAS_FMA ? part_fma(x, sign, other) : other + (PartF)((PartI)x ^ ((PartI)sign & INT32_MIN));
     }
     return v;
 }
 
-static void hadamard_block(float *x, size_t block, float factor) {
-    Lanes lanes[512 / N_LANES];
-    const size_t n = block / N_LANES;
-
-    for (size_t i = 0; i < n; i++) {
-        Lanes v = lanes_load(x + i * N_LANES);
-
-        v = butterflies_within(v, 1);
-        v = butterflies_within(v, 2);
-        v = butterflies_within(v, 4);
-        lanes[i] = butterflies_within(v, 8);
-    }
+/* Butterflies of distance 1, 2, ... n / 2 among n vectors. */
+LANES_INLINE void butterflies_across(Lanes *v, const size_t n) {
+    UNROLL
     for (size_t h = 1; h < n; h *= 2)
-        for (size_t start = 0; start < n; start += 2 * h)
-            for (size_t i = start; i < start + h; i++)
-                EACH_PART(p) {
-                    PartF a = lanes[i].part[p], b = lanes[i + h].part[p];
+        UNROLL
+    for (size_t i = 0; i < n; i++) {
+        if (i & h)
+            continue;
+        EACH_PART(p) {
+            PartF a = v[i].part[p], b = v[i + h].part[p];
 
-                    lanes[i].part[p] = a + b;
-                    lanes[i + h].part[p] = a - b;
-                }
-    for (size_t i = 0; i < n; i++)
-        lanes_store(x + i * N_LANES, lanes_mul(lanes[i], lanes_of(factor)));
+            v[i].part[p] = a + b;
+            v[i + h].part[p] = a - b;
+        }
+    }
+}
+
+/* A block of n_low * n_high vectors: first what is near, n_low of them in registers at a time, then n_high far apart. */
+LANES_INLINE void hadamard_block(float *x, float factor, const size_t n_low, const size_t n_high) {
+    for (size_t high = 0; high < n_high; high++) {
+        float *group = x + high * n_low * N_LANES;
+        Lanes v[HADAMARD_LOW];
+
+        UNROLL
+        for (size_t i = 0; i < n_low; i++) {
+            v[i] = lanes_load(group + i * N_LANES);
+            v[i] = butterflies_within(v[i], 1);
+            v[i] = butterflies_within(v[i], 2);
+            v[i] = butterflies_within(v[i], 4);
+            v[i] = butterflies_within(v[i], 8);
+        }
+        butterflies_across(v, n_low);
+        UNROLL
+        for (size_t i = 0; i < n_low; i++)
+            lanes_store(group + i * N_LANES, n_high > 1 ? v[i] : lanes_mul(v[i], lanes_of(factor)));
+    }
+    for (size_t low = 0; n_high > 1 && low < n_low; low++) {
+        Lanes v[512 / N_LANES / HADAMARD_LOW];
+
+        UNROLL
+        for (size_t i = 0; i < n_high; i++)
+            v[i] = lanes_load(x + (i * n_low + low) * N_LANES);
+        butterflies_across(v, n_high);
+        UNROLL
+        for (size_t i = 0; i < n_high; i++)
+            lanes_store(x + (i * n_low + low) * N_LANES, lanes_mul(v[i], lanes_of(factor)));
+    }
 }
 
 /**
@@ -161,8 +191,18 @@ static void hadamard(float *x, size_t n, size_t block) {
     const float factor = (float)(1.0 / sqrt((double)block));
 
     assert(block >= 32 && block <= 512 && (block & (block - 1)) == 0 && n % block == 0);
-    for (size_t start = 0; start < n; start += block)
-        hadamard_block(x + start, block, factor);
+    for (size_t start = 0; start < n; start += block) {
+        if (block == 32)
+            hadamard_block(x + start, factor, 2, 1);
+        else if (block == 64)
+            hadamard_block(x + start, factor, 4, 1);
+        else if (block == 128)
+            hadamard_block(x + start, factor, HADAMARD_LOW, 8 / HADAMARD_LOW);
+        else if (block == 256)
+            hadamard_block(x + start, factor, HADAMARD_LOW, 16 / HADAMARD_LOW);
+        else
+            hadamard_block(x + start, factor, HADAMARD_LOW, 32 / HADAMARD_LOW);
+    }
 }
 
 /* Levels of N_LANES values that were scaled: to nearest even, within +-127. */

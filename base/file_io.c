@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <nettle/sha2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -181,28 +183,41 @@ AtomicFile *atomic_file_free(AtomicFile *file) {
     return NULL;
 }
 
+/* A file of a new name beside path, with the permissions that the umask leaves. Not mkostemp(): to give its file those,
+ * the process would have to change its umask for a moment, in which other threads make files as well. */
+static int open_temporary(AtomicFile *file) {
+    uint32_t suffix;
+
+    do {
+        free(file->temporary_path);
+        if (getrandom(&suffix, sizeof(suffix), 0) != sizeof(suffix))
+            return -errno;
+        if (asprintf(&file->temporary_path, "%s" ATOMIC_FILE_INFIX "%08" PRIx32, file->path, suffix) < 0) {
+            file->temporary_path = NULL;
+            return -ENOMEM;
+        }
+        file->fd = open(file->temporary_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (file->fd < 0 && errno == EEXIST);
+    return file->fd < 0 ? -errno : 0;
+}
+
 /**
  * atomic_file_new() - open a temporary file beside path, which atomic_file_commit() renames to path
  * Return: 0, or -errno with a text that names the path.
  */
 int atomic_file_new(AtomicFile **filep, const char *path, ErrText *err) {
     _cleanup_(atomic_file_freep) AtomicFile *file = calloc(1, sizeof(*file));
-    mode_t mask;
+    int r;
 
     if (!file)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
     file->fd = -1;
     file->path = strdup(path);
-    if (!file->path || asprintf(&file->temporary_path, "%s.tmp-XXXXXX", path) < 0) {
-        file->temporary_path = NULL;
+    if (!file->path)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
-    }
-    file->fd = mkostemp(file->temporary_path, O_CLOEXEC);
-    if (file->fd < 0)
-        return err_set(err, -errno, "%s: cannot create a file there: %s", path, strerror(errno));
-    mask = umask(0);
-    umask(mask);
-    (void)fchmod(file->fd, 0666 & ~mask);
+    r = open_temporary(file);
+    if (r)
+        return err_set(err, r, "%s: cannot create a file there: %s", path, strerror(-r));
     *filep = steal(&file);
     return 0;
 }

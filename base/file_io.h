@@ -30,7 +30,8 @@ int file_slurp(const char *path, size_t max_bytes, char **datap, size_t *len_byt
 int file_slurp_fd(int fd, const char *name, size_t max_bytes, char **datap, size_t *len_bytesp, ErrText *err);
 int file_make_dirs(const char *path, ErrText *err);
 
-/* A file that appears under its name whole or not at all. */
+/* A file that appears under its name whole or not at all; until then it is PATH, this and eight hex digits. */
+#define ATOMIC_FILE_INFIX ".tmp-"
 typedef struct AtomicFile AtomicFile;
 int atomic_file_new(AtomicFile **filep, const char *path, ErrText *err);
 int atomic_file_fd(const AtomicFile *file);

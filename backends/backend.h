@@ -18,6 +18,7 @@ enum {
     BACKEND_E_MEMORY = 1,  /* a memory account's limit */
     BACKEND_E_WEIGHTS = 2, /* weights the device cannot take; the text names the tensor and why */
     BACKEND_E_READ = 3,    /* weights that are read on demand could not be; the text names file, tensor and why */
+    BACKEND_E_IMAGE = 4,   /* the image of a matrix is not one of these weights */
 };
 
 typedef struct Backend Backend;
@@ -55,6 +56,8 @@ typedef struct LinearSource {
     const int8_t *bits;      /* [n], with `packed`: width of every channel, 1..8 */
     uint32_t rotation_block; /* GGML_I8: inputs are rotated by blocks of this before they are quantized; 0: not */
     const float *bias;       /* [n] or NULL; copied */
+    const void *image;       /* linear_begin(): bytes that linear_image() gave, which outlive the matrix; or NULL */
+    size_t image_bytes;
     LinearActivations activations;
 } LinearSource;
 
@@ -126,6 +129,12 @@ typedef struct BackendOps {
                         const void *bytes);
     int (*linear_finish)(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err);
     BackendLinear *(*linear_free)(BackendLinear *linear);
+    /* The memory of a matrix that is finished: it has no addresses in it, and linear_begin() takes it back in place of
+     * what fill would bring (the source is the same otherwise, finish follows). What of an image would become an address
+     * is compared with the source, and scales and bias too; integers are taken for what they are. Of another device or
+     * another `image_layout` it must not come. NULL: the device has none. */
+    const void *(*linear_image)(const BackendLinear *linear, size_t *len_bytesp);
+    const char *image_layout; /* "cpu 1": changes with every change of the layout */
 
     /* y[i] = x W[i]^T + bias[i] for n matrices that share their input, its rotation and its activations.
      * y[i] f32[rows][n_i]. 0; BACKEND_E_READ or -errno: y is undefined. */

@@ -153,7 +153,8 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
     if (r)
         return r;
     r = weights_new(&engine->weights, engine->backend, &engine->hparams, file, package,
-                    &(WeightsOptions){ options->accounts, options->reading, options->heartbeat }, err);
+                    &(WeightsOptions){ options->accounts, options->reading, options->heartbeat, options->image_path },
+                    err);
     return weights_error(r);
 }
 
@@ -240,7 +241,7 @@ static void arrived(Engine *engine) {
              "loaded '%s': %s, %u layers, %" PRIu64 " MB of weights, kernel %s; %" PRIu64 " MB were in the page cache, "
              "%" PRIu64 " MB read (%s)",
              info->name, info->architecture, info->n_layers, info->weights_bytes / 1000000, info->kernel,
-             weights->cached_bytes / 1000000, weights->read_bytes / 1000000, weights->way);
+             weights->way.cached_bytes / 1000000, weights->way.read_bytes / 1000000, weights->way.way);
 }
 
 /**
@@ -306,6 +307,10 @@ Engine *engine_free(Engine *engine) {
     free(engine->name);
     free(engine);
     return NULL;
+}
+
+int engine_wait_image(Engine *engine, ErrText *err) {
+    return weights_wait_image(engine->weights, err);
 }
 
 bool engine_is_arriving(const Engine *engine) {

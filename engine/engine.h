@@ -49,6 +49,8 @@ typedef struct EngineOptions {
     PrefixCache *prefix_cache;   /* outlives the engine; NULL: nothing is kept for later prompts */
     WeightReading reading;       /* how a package is read: the best way, unless a test or a bench wants one */
     bool arriving;               /* the engine is there before its weights: see engine_arrive() */
+    const char *image_path;      /* of a package: where the image of its weights is, or is made behind the load; NULL:
+                                  * neither (engine/weights_image) */
 } EngineOptions;
 
 typedef struct EngineInfo {
@@ -63,10 +65,11 @@ typedef struct EngineInfo {
     uint64_t n_parameters;
     uint64_t weights_bytes; /* resident */
     uint64_t kv_bytes_per_token;
-    uint64_t layer_products;  /* multiplications of weights by one row, all layers */
-    uint64_t head_products;   /* of the output projection */
-    uint64_t step_read_bytes; /* weights that a step reads at least, whatever its rows: with logits, without the embedding */
-    const char *kv_type;      /* "f16" */
+    uint64_t layer_products; /* multiplications of weights by one row, all layers */
+    uint64_t head_products;  /* of the output projection */
+    uint64_t
+        step_read_bytes; /* weights that a step reads at least, whatever its rows: with logits, without the embedding */
+    const char *kv_type; /* "f16" */
     char source_sha256[65]; /* "" when not known */
 } EngineInfo;
 
@@ -85,6 +88,10 @@ uint32_t engine_arrived_permille(const Engine *engine); /* of the weights */
  * ENGINE_E_MEMORY, -errno: what a load answers, with its text, and again in every later call. Steps answer ENGINE_E_READ
  * with the same text then, and the engine is good for nothing but engine_free(). */
 int engine_arrive(Engine *engine, ErrText *err);
+
+/* Waits for the image of the weights that is being written, if one is; without it, engine_free() gives that up. 0, or
+ * -errno, with a text. */
+int engine_wait_image(Engine *engine, ErrText *err);
 
 const EngineInfo *engine_info(const Engine *engine);
 AccountTable *engine_accounts(const Engine *engine);

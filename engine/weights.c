@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
 typedef struct WeightsLoader {
     Weights *weights;
     const GgufFile *file;
@@ -13,6 +15,7 @@ typedef struct WeightsLoader {
     const WeightsOptions *options;
     StreamMatrix *matrices; /* of the package, while they are listed */
     size_t n_matrices;
+    bool without_image;
     bool past_layers; /* a layer has come: what lies outside of them comes behind them now */
     ErrText *err;
 } WeightsLoader;
@@ -32,10 +35,14 @@ Weights *weights_free(Weights *weights) {
     if (!weights)
         return NULL;
     weights_arrival_free(weights->arrival);
+    weights_image_writer_free(weights->image_writer); /* it reads the matrices */
     layer_deinit(weights, &weights->outside);
     for (uint32_t i = 0; weights->layers && i < weights->hparams->n_layers; i++)
         layer_deinit(weights, &weights->layers[i]);
     free(weights->layers);
+    weights_image_free(weights->image);
+    free(weights->image_path);
+    free(weights->package_path);
     if (weights->columns.fd >= 0)
         close(weights->columns.fd);
     free((char *)weights->columns.path);
@@ -129,6 +136,7 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
     Backend *backend = weights->backend;
     BackendLinear **linearp = &layer_of(weights, layer)->linears[expected->role];
     _cleanup_(freep) float *bias = NULL;
+    const WeightsImagePart image = weights_arrival_next_part(weights->arrival);
     PackageLinear linear;
     LinearSource source;
     int r;
@@ -147,6 +155,8 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
         .bits = linear.packed ? linear.bits : NULL,
         .rotation_block = linear.rotation_block,
         .bias = bias,
+        .image = image.data,
+        .image_bytes = image.len_bytes,
     };
     r = load_activations(loader, &linear, &source.activations);
     if (r)
@@ -242,6 +252,38 @@ static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
     return 0;
 }
 
+/* Where an image belongs and what it must be of, if the device has any. */
+static int place_image(WeightsLoader *loader) {
+    Weights *weights = loader->weights;
+    int r;
+
+    if (!loader->options->image_path || !weights->backend->ops->linear_image)
+        return 0;
+    weights->package_path = realpath(gguf_path(loader->file), NULL);
+    if (!weights->package_path)
+        return err_set(loader->err, -errno, "%s: %s", gguf_path(loader->file), strerror(errno));
+    r = weights_image_key(&weights->image_key, package_fd(loader->package), weights->package_path,
+                          weights->backend->ops->image_layout);
+    if (r)
+        return err_set(loader->err, r, "%s: %s", gguf_path(loader->file), strerror(-r));
+    weights->image_path = strdup(loader->options->image_path);
+    return weights->image_path ? 0 : err_set(loader->err, -ENOMEM, "out of memory");
+}
+
+/* An image that is not there, or is of no use, is no error: the package is. */
+static int open_image(WeightsLoader *loader) {
+    Weights *weights = loader->weights;
+    ErrText why = { "" };
+    int r = place_image(loader);
+
+    if (r || !weights->image_path || loader->without_image)
+        return r;
+    r = weights_image_open(&weights->image, weights->image_path, &weights->image_key, loader->n_matrices, &why);
+    if (r)
+        log_info(TOPIC_ENGINE, "no image of the weights: %s", why.text);
+    return 0;
+}
+
 static int begin_arrival(WeightsLoader *loader) {
     Weights *weights = loader->weights;
     const WeightStreamOptions options = {
@@ -259,19 +301,30 @@ static int begin_arrival(WeightsLoader *loader) {
         return err_set(loader->err, -ENOMEM, "out of memory");
     r = hparams_each_tensor(weights->hparams, list_matrix, loader);
     if (!r)
+        r = open_image(loader);
+    if (!r)
         r = weights_arrival_new(&weights->arrival, weights->backend, &options, loader->matrices, loader->n_matrices,
-                                loader->err);
+                                weights->image, loader->err);
     free(loader->matrices);
     return r;
 }
 
+/* An image of what has come without one, for the next time; a load that has gone well does not fail by it. */
+static void begin_image(Weights *weights) {
+    ErrText why = { "" };
+    size_t n_parts;
+    _cleanup_(freep) WeightsImagePart *parts = weights_arrival_images(weights->arrival, &n_parts);
+
+    if (parts &&
+        weights_image_write(&weights->image_writer, weights->image_path, &weights->image_key, parts, n_parts, &why))
+        log_warn(TOPIC_ENGINE, "no image of the weights: %s", why.text);
+}
+
 /* Everything is there: how it came is noted, and what it came through goes. */
 static void end_arrival(Weights *weights) {
-    const WeightStream *stream = weights_arrival_stream(weights->arrival);
-
-    weights->cached_bytes = weight_stream_cached_bytes(stream);
-    weights->read_bytes = weight_stream_read_bytes(stream);
-    snprintf(weights->way, sizeof(weights->way), "%s", weight_stream_way(stream));
+    weights->way = weights_arrival_way(weights->arrival);
+    if (weights->image_path && !weights->image)
+        begin_image(weights);
     weights->arrival = weights_arrival_free(weights->arrival);
 }
 
@@ -290,42 +343,61 @@ int weights_advance(Weights *weights, ErrText *err) {
     return r;
 }
 
+static int load(WeightsLoader *loader, const Hparams *hparams, Backend *backend, Weights **weightsp) {
+    _cleanup_(weights_freep) Weights *weights = calloc(1, sizeof(*weights));
+    AccountTable *accounts = loader->options->accounts;
+    uint64_t before_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]);
+    int r = 0;
+
+    if (!weights)
+        return err_set(loader->err, -ENOMEM, "out of memory");
+    loader->weights = weights;
+    weights->hparams = hparams;
+    weights->backend = backend;
+    weights->accounts = accounts;
+    weights->columns.fd = -1;
+    weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
+    if (!weights->layers)
+        return err_set(loader->err, -ENOMEM, "out of memory");
+    if (loader->package)
+        r = begin_arrival(loader);
+    if (!r)
+        r = hparams_each_tensor(hparams, load_tensor, loader);
+    if (r)
+        return r;
+    weights->resident_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]) - before_bytes;
+    *weightsp = steal(&weights);
+    return 0;
+}
+
 /**
  * weights_new() - a place on a device for every tensor of the architecture
  * @file, @package: checked against hparams by the caller
  *
  * All memory is taken here, and vectors and what comes from a source GGUF are there at once. The integers of a package
  * are on their way: weights_advance() takes them in, in the order of use, as they are read ahead of it
- * (engine/weight_stream). Hot columns come from the package's map with them.
+ * (engine/weight_stream, or engine/weights_image where there is an image). Hot columns come from the package's map with
+ * them.
  *
  * Return: 0, BACKEND_E_MEMORY, BACKEND_E_WEIGHTS, another condition of the package, or -errno; the text names the
  * tensor or the file.
  */
 int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file, Package *package,
                 const WeightsOptions *options, ErrText *err) {
-    _cleanup_(weights_freep) Weights *weights = calloc(1, sizeof(*weights));
-    WeightsLoader loader = { .weights = weights, .file = file, .package = package, .options = options, .err = err };
-    uint64_t before_bytes = atomic_load(&options->accounts->used_bytes[ACCOUNT_WEIGHTS]);
-    int r = 0;
+    WeightsLoader loader = { .file = file, .package = package, .options = options, .err = err };
+    int r = load(&loader, hparams, backend, weightsp);
 
-    if (!weights)
-        return err_set(err, -ENOMEM, "out of memory");
-    weights->hparams = hparams;
-    weights->backend = backend;
-    weights->accounts = options->accounts;
-    weights->columns.fd = -1;
-    weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
-    if (!weights->layers)
-        return err_set(err, -ENOMEM, "out of memory");
-    if (package)
-        r = begin_arrival(&loader);
-    if (!r)
-        r = hparams_each_tensor(hparams, load_tensor, &loader);
-    if (r)
-        return r;
-    weights->resident_bytes = atomic_load(&options->accounts->used_bytes[ACCOUNT_WEIGHTS]) - before_bytes;
-    *weightsp = steal(&weights);
-    return 0;
+    if (r == BACKEND_E_IMAGE) {
+        log_warn(TOPIC_ENGINE, "%s: not used: %s", options->image_path, err ? err->text : "");
+        loader =
+            (WeightsLoader){ .file = file, .package = package, .options = options, .without_image = true, .err = err };
+        r = load(&loader, hparams, backend, weightsp);
+    }
+    return r;
+}
+
+int weights_wait_image(Weights *weights, ErrText *err) {
+    return weights->image_writer ? weights_image_writer_wait(weights->image_writer, err) : 0;
 }
 
 const BackendLinear *weights_head(const Weights *weights) {

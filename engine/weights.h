@@ -23,19 +23,23 @@ typedef struct Weights {
     Bill vectors_bill;
     ColumnFile columns;      /* the package, kept open when columns are read from it on demand; else fd is -1 */
     WeightsArrival *arrival; /* integers of the package that have not come yet; NULL: all are there */
+    char *image_path;        /* where an image of the matrices belongs; NULL: none is wanted */
+    char *package_path;      /* of the image's key; absolute */
+    WeightsImageKey image_key;
+    WeightsImage *image; /* that they are in; or NULL */
+    WeightsImageWriter *image_writer;
     uint64_t resident_bytes; /* on the account of the weights */
     uint64_t n_parameters;
     uint64_t layer_products, head_products; /* multiplications by one row */
     uint64_t embedding_bytes;               /* of an embedding that is not the head too */
-    /* How the integers of a package came: bytes from the page cache, bytes read ahead, and the way of those. */
-    uint64_t cached_bytes, read_bytes;
-    char way[32];
+    WeightsArrivalWay way;                  /* of a package */
 } Weights;
 
 typedef struct WeightsOptions {
     AccountTable *accounts;
     WeightReading reading;       /* of a package */
     _Atomic uint64_t *heartbeat; /* goes up as tensors come; may be NULL */
+    const char *image_path;      /* of a package: its image, used and made (engine/weights_image); NULL: none */
 } WeightsOptions;
 
 /* From a source GGUF, or from a package when that is not NULL (file is then the package's). A package and its file must
@@ -50,6 +54,9 @@ bool weights_have(const Weights *weights, uint32_t stage);
 /* Takes in the next few MiB of a package, in the order of the stages. Not all must be there. 0, BACKEND_E_MEMORY,
  * BACKEND_E_WEIGHTS, -errno: the same again in every later call, with its text. Thread: the one that computes. */
 int weights_advance(Weights *weights, ErrText *err);
+
+/* Waits for the image that is being written, if one is. 0 or -errno, with a text. */
+int weights_wait_image(Weights *weights, ErrText *err);
 
 /* The head: output.weight, or the embedding when they are tied. */
 const BackendLinear *weights_head(const Weights *weights);

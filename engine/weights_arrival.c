@@ -14,7 +14,10 @@ typedef struct PlacedMatrix {
 struct WeightsArrival {
     Backend *backend;
     const char *path;
-    WeightStream *stream;
+    _Atomic uint64_t *heartbeat;
+    WeightStream *stream;   /* NULL with an image */
+    WeightsImage *image;    /* the weights'; or NULL */
+    size_t n_there;         /* of the image's parts */
     StreamMatrix *matrices; /* [n], of the stream */
     PlacedMatrix *placed;   /* [n] */
     size_t n, n_placed;
@@ -41,7 +44,7 @@ static int stream_error(int r) {
 }
 
 int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const WeightStreamOptions *options,
-                        const StreamMatrix *matrices, size_t n, ErrText *err) {
+                        const StreamMatrix *matrices, size_t n, WeightsImage *image, ErrText *err) {
     _cleanup_(weights_arrival_freep) WeightsArrival *arrival = calloc(1, sizeof(*arrival));
     int r;
 
@@ -49,15 +52,21 @@ int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const Weigh
         return err_set(err, -ENOMEM, "out of memory");
     arrival->backend = backend;
     arrival->path = options->path;
+    arrival->heartbeat = options->heartbeat;
+    arrival->image = image;
     arrival->n = n;
     arrival->matrices = calloc(n + 1, sizeof(*arrival->matrices));
     arrival->placed = calloc(n + 1, sizeof(*arrival->placed));
     if (!arrival->matrices || !arrival->placed)
         return err_set(err, -ENOMEM, "out of memory");
     memcpy(arrival->matrices, matrices, n * sizeof(*matrices));
-    r = weight_stream_new(&arrival->stream, options, arrival->matrices, n, err);
-    if (!r)
-        r = weight_stream_start(arrival->stream, err);
+    if (image) {
+        r = weights_image_read_ahead(image, err);
+    } else {
+        r = weight_stream_new(&arrival->stream, options, arrival->matrices, n, err);
+        if (!r)
+            r = weight_stream_start(arrival->stream, err);
+    }
     if (r)
         return stream_error(r);
     *arrivalp = steal(&arrival);
@@ -94,6 +103,10 @@ int weights_arrival_place(WeightsArrival *arrival, uint32_t stage, BackendLinear
     return 0;
 }
 
+WeightsImagePart weights_arrival_next_part(const WeightsArrival *arrival) {
+    return arrival->image ? weights_image_part(arrival->image, arrival->n_placed) : (WeightsImagePart){ NULL, 0 };
+}
+
 uint32_t weights_arrival_stage(const WeightsArrival *arrival) {
     assert(arrival->n_placed == arrival->n);
     return arrival->at < arrival->n ? arrival->placed[arrival->at].stage : UINT32_MAX;
@@ -111,8 +124,28 @@ uint32_t weights_arrival_permille(const WeightsArrival *arrival) {
     return all ? (uint32_t)(there * 1000 / all) : 1000;
 }
 
-const WeightStream *weights_arrival_stream(const WeightsArrival *arrival) {
-    return arrival->stream;
+WeightsArrivalWay weights_arrival_way(const WeightsArrival *arrival) {
+    WeightsArrivalWay way;
+
+    if (arrival->image) {
+        way = (WeightsArrivalWay){ weights_image_cached_bytes(arrival->image), weights_image_read_bytes(arrival->image),
+                                   "mapped image" };
+    } else {
+        way = (WeightsArrivalWay){ weight_stream_cached_bytes(arrival->stream),
+                                   weight_stream_read_bytes(arrival->stream), "" };
+        snprintf(way.way, sizeof(way.way), "%s", weight_stream_way(arrival->stream));
+    }
+    return way;
+}
+
+WeightsImagePart *weights_arrival_images(const WeightsArrival *arrival, size_t *n_partsp) {
+    WeightsImagePart *parts = calloc(arrival->n + 1, sizeof(*parts));
+
+    assert(arrival->at == arrival->n);
+    for (size_t i = 0; parts && i < arrival->n; i++)
+        parts[i].data = arrival->backend->ops->linear_image(arrival->placed[i].linear, &parts[i].len_bytes);
+    *n_partsp = arrival->n;
+    return parts;
 }
 
 static void fill_blocks(void *arg, size_t block_begin, size_t block_end, const void *bytes) {
@@ -122,13 +155,27 @@ static void fill_blocks(void *arg, size_t block_begin, size_t block_end, const v
                                        bytes);
 }
 
+/* A few MiB more of the matrix that comes next. Return: as weights_arrival_advance(). */
+static int bring(WeightsArrival *arrival, bool *is_wholep, ErrText *err) {
+    int r = 0;
+
+    if (!arrival->image)
+        return stream_error(weight_stream_advance(arrival->stream, fill_blocks, arrival, is_wholep, err));
+    if (arrival->n_there <= arrival->at)
+        r = weights_image_advance(arrival->image, &arrival->n_there, err);
+    *is_wholep = arrival->n_there > arrival->at;
+    if (arrival->heartbeat)
+        atomic_fetch_add_explicit(arrival->heartbeat, 1, memory_order_relaxed);
+    return *is_wholep ? 0 : r;
+}
+
 static int advance(WeightsArrival *arrival, ErrText *err) {
     const PlacedMatrix *placed = &arrival->placed[arrival->at];
     bool is_whole;
-    int r = weight_stream_advance(arrival->stream, fill_blocks, arrival, &is_whole, err);
+    int r = bring(arrival, &is_whole, err);
 
     if (r || !is_whole)
-        return stream_error(r);
+        return r;
     r = arrival->backend->ops->linear_finish(arrival->backend, placed->linear, &placed->source, err);
     if (r)
         err_prefix(err, "%.200s", arrival->path);

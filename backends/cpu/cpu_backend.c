@@ -257,9 +257,9 @@ static void cpu_attention(Backend *backend, const AttentionCall *calls, size_t n
     size_t n_threads = worker_pool_n_threads(backend->pool), work = 0, n_rows = 0;
 
     assert(n_calls <= ATTENTION_CALLS_MAX);
-    assert(!n_calls || self->attending_floats >=
-                           attention_scratch_floats(attention_row_heads(calls->n_heads / calls->n_kv_heads),
-                                                    calls->head_size));
+    assert(!n_calls ||
+           self->attending_floats >=
+               attention_scratch_floats(attention_row_heads(calls->n_heads / calls->n_kv_heads), calls->head_size));
     for (size_t i = 0; i < n_calls; i++) {
         store_keys_and_values(self, &calls[i]);
         work += attention_work(&calls[i]);
@@ -339,6 +339,8 @@ static const BackendOps cpu_ops = {
     .linear_begin = cpu_linear_begin,
     .linear_fill = cpu_linear_fill,
     .linear_finish = cpu_linear_finish,
+    .linear_image = cpu_linear_image,
+    .image_layout = CPU_IMAGE_LAYOUT,
     .linear_free = cpu_linear_free,
     .linear = cpu_linear,
     .fuses = true,

@@ -19,13 +19,13 @@
 typedef struct CpuBackend {
     Backend backend;
     const RowOps *row_ops;
-    Arena *weights;           /* of all matrices */
-    PackedKernels kernels;    /* product is the one for matrices that are not packed, too */
+    Arena *weights;        /* of all matrices */
+    PackedKernels kernels; /* product is the one for matrices that are not packed, too */
     /* int8[rows][width_padded]; u8[rows][width_padded] of them shifted, where the kernel wants it; f32 scales[rows], i32
      * sums[rows]. */
     AccountedBlock quantized;
-    AccountedBlock rotated;   /* f32[n_threads][width]: the row that a worker rotates */
-    AccountedBlock expanded;  /* [n_threads][expanded_bytes]: the panel that a worker expands */
+    AccountedBlock rotated;  /* f32[n_threads][width]: the row that a worker rotates */
+    AccountedBlock expanded; /* [n_threads][expanded_bytes]: the panel that a worker expands */
     size_t max_rows, width, width_padded, expanded_bytes;
     AccountedBlock attending; /* f32[n_threads][attending_floats]: what attention holds of its rows */
     size_t attending_floats;
@@ -60,6 +60,8 @@ void cpu_linear_fill(const Backend *backend, BackendLinear *linear, size_t block
 int cpu_linear_finish(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err);
 int cpu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
 BackendLinear *cpu_linear_free(BackendLinear *linear);
+#define CPU_IMAGE_LAYOUT "cpu 1" /* of BackendLinear.memory, with all that cpu_weights.c puts there */
+const void *cpu_linear_image(const BackendLinear *linear, size_t *len_bytesp);
 
 /* The operators on matrices, for the device's table (cpu_linear.c). */
 int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,

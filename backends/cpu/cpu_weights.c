@@ -1,7 +1,8 @@
 /*
  * Weight matrices come into the cpu device's memory: int8 rows are laid out in the tiles of the products, packed bytes
  * stay as they are, so that they count as many bytes as in the package. Both in blocks of 16 outputs, each by itself,
- * so that blocks may come in any order and be laid out by any thread, while others are still being read.
+ * so that blocks may come in any order and be laid out by any thread, while others are still being read. The memory of
+ * a finished matrix is its image: CPU_IMAGE_LAYOUT must change with the arrays, their order and what is in them.
  */
 #include <assert.h>
 #include <errno.h>
@@ -47,11 +48,24 @@ BackendLinear *cpu_linear_free(BackendLinear *linear) {
 }
 DEFINE_CLEANUP(BackendLinear, cpu_linear_free)
 
-/* The memory of all arrays, of which the first begins it. */
+static int wrong_image(const LinearSource *source, ErrText *err) {
+    return err_set(err, BACKEND_E_IMAGE, "tensor '%s': its image is not one of these weights", source->name);
+}
+
+/* The memory of all arrays, of which the first begins it: an image, which stays where it is and is only charged, or new. */
 static int linear_memory(Backend *backend, BackendLinear *linear, const LinearSource *source, size_t len_bytes,
                          ErrText *err) {
-    int r = arena_take(((CpuBackend *)backend)->weights, &linear->memory, len_bytes);
+    int r;
 
+    if (source->image && source->image_bytes != len_bytes)
+        return wrong_image(source, err);
+    if (source->image) {
+        linear->memory.data = (void *)source->image; /* never written: filling_free() comes before */
+        linear->memory.len_bytes = len_bytes;
+        r = account_charge(backend->accounts, ACCOUNT_WEIGHTS, &linear->memory.bill, len_bytes);
+    } else {
+        r = arena_take(((CpuBackend *)backend)->weights, &linear->memory, len_bytes);
+    }
     return r ? err_set(err, r < 0 ? r : BACKEND_E_MEMORY, "no memory for the %zu bytes of tensor '%s'", len_bytes,
                        source->name)
              : 0;
@@ -83,6 +97,9 @@ static int begin_int8(Backend *backend, BackendLinear *linear, const LinearSourc
         .scales = filling->scales,
         .bias = source->bias ? filling->bias : NULL,
     };
+    if (source->image && (memcmp(filling->scales, source->scales, source->n * sizeof(float)) ||
+                          (source->bias && memcmp(filling->bias, source->bias, source->n * sizeof(float)))))
+        return wrong_image(source, err);
     return 0;
 }
 
@@ -100,6 +117,14 @@ static size_t place(size_t *at, size_t len_bytes) {
 
     *at += (len_bytes + 63) / 64 * 64;
     return here;
+}
+
+/* Bytes of the plan go to memory; in an image they are there. False: others are. */
+static bool put(const LinearSource *source, uint8_t *to, const void *from, size_t len_bytes) {
+    if (source->image)
+        return !memcmp(to, from, len_bytes);
+    memcpy(to, from, len_bytes);
+    return true;
 }
 
 /* One block of memory: the packed bytes as they are, then offsets, sums, scales, bias, channels and widths. */
@@ -121,10 +146,10 @@ static int place_packed(Backend *backend, BackendLinear *linear, const LinearSou
     if (r)
         return r;
     memory = linear->memory.data;
-    memcpy(memory + offsets, plan->offsets, (plan->n_blocks + 1) * sizeof(*plan->offsets));
-    memcpy(memory + bits, plan->bits, plan->n_blocks);
-    if (!plan->in_order)
-        memcpy(memory + channels, plan->channels, n_padded * sizeof(*plan->channels));
+    if (!put(source, memory + offsets, plan->offsets, (plan->n_blocks + 1) * sizeof(*plan->offsets)) ||
+        !put(source, memory + bits, plan->bits, plan->n_blocks) ||
+        (!plan->in_order && !put(source, memory + channels, plan->channels, n_padded * sizeof(*plan->channels))))
+        return wrong_image(source, err);
     for (size_t i = 0; i < plan->n; i++)
         linear->run_ends[source->bits[i]]++;
     for (int width = GRID_BITS_MAX - 1; width > 0; width--)
@@ -176,6 +201,37 @@ static int prepare_ones(BackendLinear *linear, ErrText *err) {
     return 0;
 }
 
+/* Scale and bias of a position; none past the last channel. */
+static void packed_factors(const BackendLinear *linear, const LinearSource *source, size_t position, float *scale,
+                           float *bias) {
+    const bool is_channel = position < linear->n;
+    const size_t channel = linear->packed.channels && is_channel ? linear->packed.channels[position] : position;
+
+    *scale = is_channel ? source->scales[channel] : 0;
+    *bias = is_channel && source->bias ? source->bias[channel] : 0;
+}
+
+static void finish_packed(const BackendLinear *linear, const LinearSource *source) {
+    const LinearFilling *filling = linear->filling;
+    const size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS;
+
+    for (size_t p = 0; p < n_padded; p++)
+        packed_factors(linear, source, p, &filling->scales[p], &filling->bias[p]);
+}
+
+static int check_packed_image(const BackendLinear *linear, const LinearSource *source, ErrText *err) {
+    const LinearFilling *filling = linear->filling;
+
+    for (size_t p = 0; p < linear->n_blocks * INT8_TILE_OUTPUTS; p++) {
+        float scale, bias;
+
+        packed_factors(linear, source, p, &scale, &bias);
+        if (memcmp(&filling->scales[p], &scale, sizeof(scale)) || memcmp(&filling->bias[p], &bias, sizeof(bias)))
+            return wrong_image(source, err);
+    }
+    return 0;
+}
+
 static int begin_packed(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
     _cleanup_(pack_plan_deinit) PackPlan plan = { 0 };
     int r;
@@ -190,7 +246,9 @@ static int begin_packed(Backend *backend, BackendLinear *linear, const LinearSou
     if (r)
         return err_set(err, r, r == -ENOMEM ? "out of memory" : "tensor '%s': its widths have no layout", source->name);
     r = place_packed(backend, linear, source, &plan, err);
-    return r ? r : prepare_ones(linear, err);
+    if (r)
+        return r;
+    return source->image ? check_packed_image(linear, source, err) : prepare_ones(linear, err);
 }
 
 /* Whether code 0 of 8 bits, -128, is among the weights of a block (in the padding it is at home). */
@@ -230,18 +288,6 @@ static void fill_packed(const PackedKernels *kernels, BackendLinear *linear, siz
     }
 }
 
-static void finish_packed(const BackendLinear *linear, const LinearSource *source) {
-    const LinearFilling *filling = linear->filling;
-    const size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS;
-
-    for (size_t p = 0; p < n_padded; p++) {
-        const size_t channel = linear->packed.channels && p < linear->n ? linear->packed.channels[p] : p;
-
-        filling->scales[p] = p < linear->n ? source->scales[channel] : 0;
-        filling->bias[p] = p < linear->n && source->bias ? source->bias[channel] : 0;
-    }
-}
-
 /* --- both --------------------------------------------------------------------------------------------------------- */
 
 static size_t max_size(size_t a, size_t b) {
@@ -276,7 +322,7 @@ static int take_activations(CpuBackend *self, BackendLinear *linear, const Linea
  * cpu_linear_begin() - memory for a matrix, on the account of the weights, and where everything of it goes
  *
  * Return: 0; BACKEND_E_WEIGHTS: another type, a shape that the products do not take, a width outside 1..8;
- * BACKEND_E_MEMORY; -ENOMEM.
+ * BACKEND_E_IMAGE; BACKEND_E_MEMORY; -ENOMEM.
  */
 int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
     _cleanup_(cpu_linear_freep) BackendLinear *linear = NULL;
@@ -332,9 +378,9 @@ int cpu_linear_finish(Backend *backend, BackendLinear *linear, const LinearSourc
         return err_set(err, BACKEND_E_WEIGHTS,
                        "tensor '%s' holds the value -128; int8 weights are -127..127: import the model again",
                        source->name);
-    if (linear->filling->packed)
+    if (linear->filling->packed && !source->image)
         finish_packed(linear, source);
-    else
+    else if (!source->image)
         finish_int8(linear, source);
     filling_free(linear->filling);
     linear->filling = NULL;
@@ -354,6 +400,12 @@ static void fill_blocks(void *arg, size_t begin, size_t end, unsigned int worker
         linear->filling->packed ? linear->packed.offsets[begin] : begin * INT8_TILE_OUTPUTS * linear->k;
 
     cpu_linear_fill(loop->backend, loop->linear, begin, end, loop->bytes + offset_bytes);
+}
+
+const void *cpu_linear_image(const BackendLinear *linear, size_t *len_bytesp) {
+    assert(!linear->filling);
+    *len_bytesp = linear->memory.len_bytes;
+    return linear->memory.data;
 }
 
 /* A matrix whose weights are in memory, as a whole. Return: as begin and finish. */

@@ -1,0 +1,382 @@
+/* An image of the weights: an engine that maps one says the same bits as one that was loaded from the package, whatever
+ * the instruction set; one that is stale, damaged or another's is not used and is made anew; nothing is left of what was
+ * given up, and images go when their package has gone. */
+#undef NDEBUG
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file_io.h"
+#include "engine/engine_private.h"
+#include "engine/weights_image_private.h"
+#include "test/unit/loaded_engine.h"
+
+typedef float Logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
+
+/* Loads, says whether an image was used, waits for the one that is made, and computes. */
+static bool run(Loaded *loaded, const char *package, LoadedFlags flags, Logits logits) {
+    ErrText err = { "" };
+    bool is_used;
+
+    loaded_init(loaded, package, flags);
+    memset(logits, 0, sizeof(Logits));
+    if (loaded_forward(loaded, logits, &err))
+        fail_msg("%s", err.text);
+    is_used = loaded->engine->weights->image;
+    if (is_used)
+        assert_string_equal(loaded->engine->weights->way.way, "mapped image");
+    assert_int_equal(engine_wait_image(loaded->engine, &err), 0);
+    loaded_deinit(loaded);
+    return is_used;
+}
+
+static bool file_exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+typedef struct PackageCase {
+    double bits;
+    bool static_activations, tied;
+} PackageCase;
+
+static void test_weights_image_bits(void **state) {
+    static const PackageCase packages[] = { { 8, false, false }, { 4.5, false, true }, { 8, true, false } };
+    static const LoadedFlags all_flags[] = { 0, LOADED_ARRIVING };
+    ImportFixture *fixture = *state;
+
+    for (size_t i = 0; i < ARRAY_LEN(packages); i++) {
+        Logits expected, logits;
+        char package[PATH_MAX], image[PATH_MAX];
+        Loaded loaded = { 0 };
+
+        loaded_make_package(fixture, packages[i].bits, packages[i].static_activations, packages[i].tied, package);
+        assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
+        assert_false(run(&loaded, package, 0, expected));
+        assert_false(file_exists(image));
+        loaded.image_path = image;
+        assert_false(run(&loaded, package, LOADED_ARRIVING, logits));
+        assert_memory_equal(logits, expected, sizeof(logits));
+        assert_true(file_exists(image));
+        for (size_t j = 0; j < ARRAY_LEN(all_flags); j++)
+            for (int level = 0; level < 2; level++) {
+                loaded.isa = level ? ISA_SCALAR : ISA_BEST;
+                assert_true(run(&loaded, package, all_flags[j], logits));
+                assert_memory_equal(logits, expected, sizeof(logits));
+            }
+    }
+}
+
+/* What the account of the weights says is the same, and its limit is kept. */
+static void test_weights_image_account(void **state) {
+    ImportFixture *fixture = *state;
+    char package[PATH_MAX], image[PATH_MAX];
+    Loaded loaded = { 0 };
+    EngineOptions options;
+    uint64_t weights_bytes;
+    Logits logits;
+    ErrText err = { "" };
+
+    loaded_make_package(fixture, 4.5, false, false, package);
+    assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
+    loaded.image_path = image;
+    assert_false(run(&loaded, package, 0, logits));
+    weights_bytes = atomic_load(&loaded.accounts.peak_bytes[ACCOUNT_WEIGHTS]);
+    assert_true(run(&loaded, package, 0, logits));
+    assert_int_equal(atomic_load(&loaded.accounts.peak_bytes[ACCOUNT_WEIGHTS]), weights_bytes);
+
+    account_table_init(&loaded.accounts);
+    loaded.accounts.limit_bytes[ACCOUNT_WEIGHTS] = weights_bytes - 1;
+    assert_int_equal(worker_pool_new(&loaded.pool, 2), 0);
+    options = loaded_options(&loaded, package, 0);
+    assert_int_equal(engine_new(&loaded.engine, &options, &err), ENGINE_E_MEMORY);
+    worker_pool_free(loaded.pool);
+    loaded_accounts_are_empty(&loaded.accounts);
+}
+
+/* --- images that are of no use ------------------------------------------------------------------------------------ */
+
+static void flip_byte(const char *path, uint64_t offset) {
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    uint8_t byte;
+
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, (off_t)offset), 1);
+    byte ^= 0x40;
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)offset), 1);
+    close(fd);
+}
+
+static uint64_t length_of(const char *path) {
+    struct stat st;
+
+    assert_int_equal(stat(path, &st), 0);
+    return (uint64_t)st.st_size;
+}
+
+static void read_head(const char *path, void *data, size_t len_bytes) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(file_read_exact(fd, data, len_bytes, 0), 0);
+    close(fd);
+}
+
+/* Where in the file a part ends. The last array of a packed one, in 64 bytes here, are widths of blocks. */
+static uint64_t end_of_part(const char *path, size_t index) {
+    struct {
+        ImageHead head;
+        ImagePlace places[4];
+    } begin;
+
+    assert_true(index < ARRAY_LEN(begin.places));
+    read_head(path, &begin, sizeof(begin));
+    return begin.places[index].offset_bytes + begin.places[index].len_bytes;
+}
+
+static void rewrite_head(const char *path, void (*change)(ImageHead *head, ImagePlace *places)) {
+    ImageHead head;
+    uint8_t *all;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+
+    read_head(path, &head, sizeof(head));
+    all = malloc((size_t)head.head_bytes);
+    assert_non_null(all);
+    read_head(path, all, (size_t)head.head_bytes);
+    change((ImageHead *)all, (ImagePlace *)(all + sizeof(head)));
+    image_digest(all, (size_t)head.head_bytes, ((ImageHead *)all)->sha256);
+    assert_int_equal(file_write_at(fd, all, (size_t)head.head_bytes, 0), 0);
+    close(fd);
+    free(all);
+}
+
+static void change_program(ImageHead *head, ImagePlace *places) {
+    head->program[0]++;
+}
+
+static void change_layout(ImageHead *head, ImagePlace *places) {
+    head->layout[0]++;
+}
+
+static void change_count(ImageHead *head, ImagePlace *places) {
+    head->n_parts--;
+}
+
+static void change_place_outside(ImageHead *head, ImagePlace *places) {
+    places[1].len_bytes = UINT64_MAX - 64;
+}
+
+static void change_place_unaligned(ImageHead *head, ImagePlace *places) {
+    places[1].offset_bytes += 4;
+}
+
+static void change_place_overlap(ImageHead *head, ImagePlace *places) {
+    places[1].offset_bytes = places[0].offset_bytes;
+}
+
+static void change_length_of_part(ImageHead *head, ImagePlace *places) {
+    places[0].len_bytes -= 64;
+}
+
+static void test_weights_image_of_no_use(void **state) {
+    static void (*const changes[])(ImageHead *, ImagePlace *) = {
+        change_program,         change_layout,        change_count,          change_place_outside,
+        change_place_unaligned, change_place_overlap, change_length_of_part,
+    };
+    ImportFixture *fixture = *state;
+    char package[PATH_MAX], image[PATH_MAX];
+    Loaded loaded = { 0 };
+    Logits expected, logits;
+
+    loaded_make_package(fixture, 4.5, false, false, package);
+    assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
+    assert_false(run(&loaded, package, 0, expected));
+    loaded.image_path = image;
+    assert_false(run(&loaded, package, 0, logits));
+    /* Each time the image is not used, what is computed is right, and the next one is of use again. */
+    for (size_t i = 0; i < ARRAY_LEN(changes) + 5; i++) {
+        assert_true(run(&loaded, package, 0, logits));
+        if (i < ARRAY_LEN(changes))
+            rewrite_head(image, changes[i]);
+        else if (i == ARRAY_LEN(changes)) /* the head without a new digest */
+            flip_byte(image, offsetof(ImageHead, len_bytes) + sizeof(uint64_t));
+        else if (i == ARRAY_LEN(changes) + 1)
+            assert_int_equal(truncate(image, (off_t)length_of(image) - 1), 0);
+        else if (i == ARRAY_LEN(changes) + 2)
+            assert_int_equal(truncate(image, 0), 0);
+        else if (i == ARRAY_LEN(changes) + 3) /* packed: widths of blocks, by which codes are found */
+            flip_byte(image, end_of_part(image, 1) - 64);
+        else /* the package's ctime */
+            assert_int_equal(chmod(package, 0600 + (mode_t)(i % 2) * 040), 0);
+        assert_false(run(&loaded, package, LOADED_ARRIVING, logits));
+        assert_memory_equal(logits, expected, sizeof(logits));
+    }
+    assert_true(run(&loaded, package, 0, logits));
+}
+
+/* Of int8 rows scales are compared. */
+static void test_weights_image_other_scales(void **state) {
+    ImportFixture *fixture = *state;
+    char package[PATH_MAX], image[PATH_MAX];
+    Loaded loaded = { 0 };
+    Logits expected, logits;
+    uint64_t n;
+
+    loaded_make_package(fixture, 8, false, false, package);
+    assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
+    loaded.image_path = image;
+    assert_false(run(&loaded, package, 0, expected));
+    n = (LOADED_N_VOCAB + 15) / 16 * 16; /* the embedding comes first; scales and bias are its last arrays */
+    flip_byte(image, end_of_part(image, 0) - 2 * n * sizeof(float) + 1);
+    assert_false(run(&loaded, package, 0, logits));
+    assert_memory_equal(logits, expected, sizeof(logits));
+    assert_true(run(&loaded, package, 0, logits));
+}
+
+/* Cut short while it is read ahead: an error with its name, and the next load does not meet it again. */
+static void test_weights_image_cut_short(void **state) {
+    ImportFixture *fixture = *state;
+    char package[PATH_MAX], image[PATH_MAX];
+    Loaded loaded = { 0 };
+    WeightsImageKey key;
+    WeightsImage *opened;
+    ImageHead head;
+    Logits expected, logits;
+    ErrText err = { "" };
+    size_t n_parts = 0;
+    int fd, r;
+
+    loaded_make_package(fixture, 8, false, false, package);
+    assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
+    loaded.image_path = image;
+    assert_false(run(&loaded, package, 0, expected));
+    read_head(image, &head, sizeof(head));
+    fd = open(package, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(weights_image_key(&key, fd, package, "another"), 0);
+    assert_int_equal(weights_image_open(&opened, image, &key, head.n_parts, &err), WEIGHTS_IMAGE_E_OTHER);
+    key.layout = head.layout;
+    assert_int_equal(weights_image_open(&opened, image, &key, head.n_parts, &err), 0);
+    assert_int_equal(truncate(image, IMAGE_PAGE), 0);
+    assert_int_equal(weights_image_read_ahead(opened, &err), 0);
+    do
+        r = weights_image_advance(opened, &n_parts, &err);
+    while (!r && n_parts < head.n_parts);
+    assert_int_equal(r, -EIO);
+    assert_non_null(strstr(err.text, image));
+    assert_non_null(strstr(err.text, "cut short"));
+    assert_int_equal(weights_image_advance(opened, &n_parts, &err), -EIO);
+    weights_image_free(opened);
+    close(fd);
+    assert_false(file_exists(image));
+    assert_false(run(&loaded, package, 0, logits));
+    assert_memory_equal(logits, expected, sizeof(logits));
+}
+
+/* --- the folder --------------------------------------------------------------------------------------------------- */
+
+static size_t files_in(const char *image) {
+    char command[PATH_MAX + 64], *slash;
+    char folder[PATH_MAX];
+    FILE *pipe;
+    size_t n = 0;
+
+    snprintf(folder, sizeof(folder), "%s", image);
+    slash = strrchr(folder, '/');
+    *slash = 0;
+    snprintf(command, sizeof(command), "ls -A '%s' | wc -l", folder);
+    pipe = popen(command, "r");
+    assert_non_null(pipe);
+    assert_int_equal(fscanf(pipe, "%zu", &n), 1);
+    pclose(pipe);
+    return n;
+}
+
+static void test_weights_image_folder(void **state) {
+    static const struct timespec long_ago[2] = { { .tv_sec = 1000000 }, { .tv_sec = 1000000 } };
+    ImportFixture *fixture = *state;
+    char package[PATH_MAX], other[PATH_MAX], image[PATH_MAX], other_image[PATH_MAX], left[PATH_MAX + 32];
+    Loaded loaded = { 0 };
+    Logits logits;
+
+    loaded_make_package(fixture, 8, false, false, package);
+    snprintf(other, sizeof(other), "%s/other.cgm", fixture->folder);
+    assert_int_equal(link(package, other), 0);
+    assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
+    assert_int_equal(weights_image_path(other_image, sizeof(other_image), fixture->cache, other), 0);
+    assert_string_not_equal(image, other_image);
+    loaded.image_path = other_image;
+    assert_false(run(&loaded, other, 0, logits));
+    /* Files of killed writers: an old one, one that may still be written to; and what is no image. */
+    snprintf(left, sizeof(left), "%s" ATOMIC_FILE_INFIX "00000000", other_image);
+    close(open(left, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    assert_int_equal(utimensat(AT_FDCWD, left, long_ago, 0), 0);
+    left[strlen(left) - 1] = '1';
+    close(open(left, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    snprintf(left, sizeof(left), "%s.mine" IMAGE_SUFFIX, other_image);
+    close(open(left, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    assert_int_equal(files_in(image), 4);
+    loaded.image_path = image;
+    assert_false(run(&loaded, package, 0, logits));
+    assert_int_equal(files_in(image), 4); /* the old one has gone, the new image has come */
+    assert_true(file_exists(other_image));
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(unlink(image), 0);
+    assert_false(run(&loaded, package, 0, logits));
+    assert_false(file_exists(other_image));
+    assert_int_equal(files_in(image), 3);
+}
+
+/* A load that has gone well does not fail by its image, and nothing is left of one that was not finished. */
+static void test_weights_image_not_written(void **state) {
+    ImportFixture *fixture = *state;
+    char package[PATH_MAX], image[PATH_MAX];
+    const struct rlimit little = { .rlim_cur = 64 << 10, .rlim_max = RLIM_INFINITY };
+    struct rlimit before;
+    Loaded loaded = { 0 };
+    Logits logits;
+    ErrText err = { "" };
+
+    loaded_make_package(fixture, 8, false, false, package);
+    assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
+    loaded.image_path = image;
+    loaded_init(&loaded, package, 0); /* and given up at once, or just done */
+    loaded_deinit(&loaded);
+    unlink(image);
+    assert_int_equal(files_in(image), 0);
+
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    loaded_init(&loaded, package, 0);
+    assert_int_equal(loaded_forward(&loaded, logits, &err), 0);
+    assert_int_equal(engine_wait_image(loaded.engine, &err), -EFBIG);
+    assert_non_null(strstr(err.text, image));
+    loaded_deinit(&loaded);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(files_in(image), 0);
+
+    /* A folder that cannot be made. */
+    assert_int_equal(weights_image_path(image, sizeof(image), package, package), 0);
+    loaded_init(&loaded, package, 0);
+    assert_int_equal(engine_wait_image(loaded.engine, &err), -ENOTDIR);
+    loaded_deinit(&loaded);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(test_weights_image_bits),        WITH_FOLDER(test_weights_image_account),
+        WITH_FOLDER(test_weights_image_of_no_use),   WITH_FOLDER(test_weights_image_other_scales),
+        WITH_FOLDER(test_weights_image_cut_short),   WITH_FOLDER(test_weights_image_folder),
+        WITH_FOLDER(test_weights_image_not_written),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -29,6 +29,7 @@ typedef struct BenchOptions {
     size_t background_tokens; /* latency */
     size_t repeats;
     const char *trace; /* file for what the last turn did; NULL: none */
+    bool image;        /* ttft: with an image of the weights, too */
     bool operators;    /* the time of every operator in the last turn */
 } BenchOptions;
 

@@ -1,7 +1,9 @@
-/* From the file of a package to the first token: what an app waits for when the model is not loaded. */
+/* From the file of a package, or from an image of its weights, to the first token: what an app waits for when the model
+ * is not loaded. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,7 +35,8 @@ static int read_file(int fd, const char *path, uint64_t len_bytes, ErrText *err)
 }
 
 /* Loads, then computes the prompt; once more for the prefill alone, when all memory has been touched. */
-static int load_once(const BenchRun *run, size_t n_prompt, double *first_token_msp, double *prefill_msp, ErrText *err) {
+static int load_once(const BenchRun *run, const char *image, size_t n_prompt, double *first_token_msp,
+                     double *prefill_msp, ErrText *err) {
     _cleanup_(engine_freep) Engine *engine = NULL;
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
     _cleanup_(freep) float *logits = NULL;
@@ -46,6 +49,7 @@ static int load_once(const BenchRun *run, size_t n_prompt, double *first_token_m
     account_table_init(&accounts);
     options.accounts = &accounts;
     options.arriving = true; /* as coordgend loads */
+    options.image_path = image;
     r = engine_new(&engine, &options, err);
     if (r)
         return r;
@@ -64,28 +68,30 @@ static int load_once(const BenchRun *run, size_t n_prompt, double *first_token_m
     return r;
 }
 
+/* Where the weights come from. */
 typedef struct FirstToken {
     const BenchRun *run;
+    const char *image; /* NULL: from the package */
+    const char *path;  /* of the file that they are in */
     int fd;
     uint64_t len_bytes;
     double *values, *disk_ms, *prefill_ms; /* [repeats] */
 } FirstToken;
 
 static int run_turn(const FirstToken *first, bool is_cold, size_t n_prompt, size_t turn, ErrText *err) {
-    const char *path = first->run->engine_options->path;
     double bytes_per_s;
     int r;
 
     if (is_cold) {
-        r = page_cache_disk_speed(path, 0, &bytes_per_s, err);
+        r = page_cache_disk_speed(first->path, 0, &bytes_per_s, err);
         if (!r)
-            r = page_cache_drop(first->fd, path, err);
+            r = page_cache_drop(first->fd, first->path, err);
         first->disk_ms[turn] = r ? 0 : 1e3 * (double)first->len_bytes / bytes_per_s;
     } else {
-        r = read_file(first->fd, path, first->len_bytes, err);
+        r = read_file(first->fd, first->path, first->len_bytes, err);
         first->disk_ms[turn] = 0;
     }
-    return r ? r : load_once(first->run, n_prompt, &first->values[turn], &first->prefill_ms[turn], err);
+    return r ? r : load_once(first->run, first->image, n_prompt, &first->values[turn], &first->prefill_ms[turn], err);
 }
 
 static int run_state(const FirstToken *first, bool is_cold, size_t n_prompt, ErrText *err) {
@@ -97,7 +103,8 @@ static int run_state(const FirstToken *first, bool is_cold, size_t n_prompt, Err
         .unit = BENCH_MS,
     };
 
-    snprintf(result.name, sizeof(result.name), "%s", is_cold ? "page cache dropped" : "file in the page cache");
+    snprintf(result.name, sizeof(result.name), "%s%s", first->image ? "image, " : "",
+             is_cold ? "page cache dropped" : "file in the page cache");
     for (size_t turn = 0; turn < repeats; turn++) {
         int r = run_turn(first, is_cold, n_prompt, turn, err);
 
@@ -109,28 +116,69 @@ static int run_state(const FirstToken *first, bool is_cold, size_t n_prompt, Err
     return bench_report_add(first->run->report, &result);
 }
 
-/**
- * bench_first_token() - load of the package and prefill of a prompt, from the disk and from the page cache
- *
- * Floor: the file's bytes at the disk's own speed (O_DIRECT, measured before each turn), and the prefill alone. Pages are
- * dropped before each cold turn, and that they are gone is checked. The import is not a part of it.
- */
-int bench_first_token(const BenchRun *run, ErrText *err) {
-    const char *path = run->engine_options->path;
-    const size_t repeats = run->options->repeats;
-    _cleanup_(freep) double *values = calloc(3 * repeats, sizeof(*values));
-    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    FirstToken first = { run, fd, 0, values, values + repeats, values + 2 * repeats };
+static int run_states(FirstToken *first, ErrText *err) {
+    const BenchOptions *options = first->run->options;
+    _cleanup_(closep) int fd = open(first->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     struct stat st;
     int r = 0;
 
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_set(err, -errno, "%s: %s", first->path, strerror(errno));
+    first->fd = fd;
+    first->len_bytes = (uint64_t)st.st_size;
+    for (size_t i = 0; i < options->n_prompts && !r; i++)
+        for (int is_cold = 1; is_cold >= 0 && !r; is_cold--)
+            r = run_state(first, is_cold, options->prompt_tokens[i], err);
+    return r;
+}
+
+/* As coordgend makes it behind a load with weights-image. */
+static int make_image(const BenchRun *run, const char *image, ErrText *err) {
+    _cleanup_(engine_freep) Engine *engine = NULL;
+    AccountTable accounts = { 0 };
+    EngineOptions options = *run->engine_options;
+    int r;
+
+    account_table_init(&accounts);
+    options.accounts = &accounts;
+    options.image_path = image;
+    r = engine_new(&engine, &options, err);
+    return r ? r : engine_wait_image(engine, err);
+}
+
+/* All of it beside the package, and gone afterwards. */
+static int run_with_image(FirstToken *first, ErrText *err) {
+    _cleanup_(freep) char *package = realpath(first->run->engine_options->path, NULL), *image = NULL;
+    int r;
+
+    if (!package || asprintf(&image, "%s.bench.weights", package) < 0) {
+        image = NULL;
+        return err_set(err, -errno, "%s: %s", first->path, strerror(errno));
+    }
+    r = make_image(first->run, image, err);
+    if (r)
+        return r;
+    first->image = first->path = image;
+    r = run_states(first, err);
+    unlink(image);
+    return r;
+}
+
+/**
+ * bench_first_token() - load and prefill of a prompt, from the disk and from the page cache
+ *
+ * Floor: the file's bytes at the disk's own speed (O_DIRECT, measured before each turn), and the prefill alone. Pages are
+ * dropped before each cold turn, and that they are gone is checked. The import is not a part of it, nor is making an
+ * image.
+ */
+int bench_first_token(const BenchRun *run, ErrText *err) {
+    const size_t repeats = run->options->repeats;
+    _cleanup_(freep) double *values = calloc(3 * repeats, sizeof(*values));
+    FirstToken first = { run, NULL, run->engine_options->path, -1, 0, values, values + repeats, values + 2 * repeats };
+    int r;
+
     if (!values)
         return err_set(err, -ENOMEM, "out of memory");
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return err_set(err, -errno, "%s: %s", path, strerror(errno));
-    first.len_bytes = (uint64_t)st.st_size;
-    for (size_t i = 0; i < run->options->n_prompts && !r; i++)
-        for (int is_cold = 1; is_cold >= 0 && !r; is_cold--)
-            r = run_state(&first, is_cold, run->options->prompt_tokens[i], err);
-    return r;
+    r = run_states(&first, err);
+    return r || !run->options->image ? r : run_with_image(&first, err);
 }

@@ -47,6 +47,8 @@ static const char help[] =
     "      --chunk N          tokens of a prefill step (default 256)\n"
     "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA\n"
     "      --recipe SPEC      how a .gguf is imported, as coordgen-eval has it: int8 (default), compensated:4, ...\n"
+    "      --image            ttft: with an image of the weights, too (coordgend's weights-image); it is made beside\n"
+    "                         the package and removed\n"
     "      --operators        pp, tg: on standard error, the time of every operator in the last repetition\n"
     "      --trace FILE       pp, tg: the operators of the last repetition as JSON for chrome://tracing or Perfetto\n"
     "      --json[=HOW]       report as JSON: pretty (default), short, off\n"
@@ -62,6 +64,7 @@ enum {
     OPT_PIN,
     OPT_ISA,
     OPT_RECIPE,
+    OPT_IMAGE,
     OPT_OPERATORS,
     OPT_TRACE,
     OPT_JSON,
@@ -71,25 +74,16 @@ enum {
 };
 
 static const struct option long_options[] = {
-    { "model", required_argument, NULL, 'm' },
-    { "prompt", required_argument, NULL, 'p' },
-    { "output", required_argument, NULL, 'n' },
-    { "requests", required_argument, NULL, 'c' },
-    { "background", required_argument, NULL, 'b' },
-    { "repeat", required_argument, NULL, 'r' },
-    { "threads", required_argument, NULL, 't' },
-    { "pin-threads", no_argument, NULL, OPT_PIN },
-    { "chunk", required_argument, NULL, OPT_CHUNK },
-    { "isa", required_argument, NULL, OPT_ISA },
-    { "recipe", required_argument, NULL, OPT_RECIPE },
-    { "operators", no_argument, NULL, OPT_OPERATORS },
-    { "trace", required_argument, NULL, OPT_TRACE },
-    { "json", optional_argument, NULL, OPT_JSON },
-    { "csv", no_argument, NULL, OPT_CSV },
-    { "verbose", no_argument, NULL, OPT_VERBOSE },
-    { "help", no_argument, NULL, 'h' },
-    { "version", no_argument, NULL, OPT_VERSION },
-    { NULL, 0, NULL, 0 },
+    { "model", required_argument, NULL, 'm' },         { "prompt", required_argument, NULL, 'p' },
+    { "output", required_argument, NULL, 'n' },        { "requests", required_argument, NULL, 'c' },
+    { "background", required_argument, NULL, 'b' },    { "repeat", required_argument, NULL, 'r' },
+    { "threads", required_argument, NULL, 't' },       { "pin-threads", no_argument, NULL, OPT_PIN },
+    { "chunk", required_argument, NULL, OPT_CHUNK },   { "isa", required_argument, NULL, OPT_ISA },
+    { "recipe", required_argument, NULL, OPT_RECIPE }, { "image", no_argument, NULL, OPT_IMAGE },
+    { "operators", no_argument, NULL, OPT_OPERATORS }, { "trace", required_argument, NULL, OPT_TRACE },
+    { "json", optional_argument, NULL, OPT_JSON },     { "csv", no_argument, NULL, OPT_CSV },
+    { "verbose", no_argument, NULL, OPT_VERBOSE },     { "help", no_argument, NULL, 'h' },
+    { "version", no_argument, NULL, OPT_VERSION },     { NULL, 0, NULL, 0 },
 };
 
 typedef int BenchFn(const BenchRun *run, ErrText *err);
@@ -224,6 +218,9 @@ static const char *take_option(int option, const char *value, Command *command, 
                    : NULL;
     case OPT_RECIPE:
         return recipe_spec_parse(&command->model.recipe, value, err) ? err->text : NULL;
+    case OPT_IMAGE:
+        command->bench.image = true;
+        return NULL;
     case OPT_OPERATORS:
         command->bench.operators = true;
         return NULL;
@@ -459,6 +456,8 @@ int main(int argc, char **argv) {
         return usage("%s", "--model is missing");
     if (!command.verb->traces && (command.bench.trace || command.bench.operators))
         return usage("--trace and --operators are for pp and tg, not for '%s'", command.verb->name);
+    if (command.bench.image && command.verb->fn != bench_first_token)
+        return usage("--image is for ttft, not for '%s'", command.verb->name);
     if (!command.prompts)
         command.prompts = command.verb->prompts;
     if (!parse_list(command.prompts, command.verb->least, 1u << 20, command.bench.prompt_tokens,

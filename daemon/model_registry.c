@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/weights_image.h"
 
 #define EXTENSION_GGUF ".gguf"
 #define EXTENSION_PACKAGE ".cgm"
@@ -28,6 +29,7 @@ static Model *model_free(Model *model) {
     free(model->name);
     free(model->path);
     free(model->package_path);
+    free(model->image_path);
     free(model);
     return NULL;
 }
@@ -195,9 +197,22 @@ static void fail(Model *model, bool is_corrupt, const char *text) {
     set_stage(model, MODEL_FAILED);
 }
 
+/* Without one the load is as good, only slower. */
+static void choose_image_path(Model *model) {
+    const Config *config = model->registry->config;
+    char path[PATH_MAX];
+
+    free(model->image_path);
+    model->image_path = NULL;
+    if (config->weights_image && config->device == ENGINE_DEVICE_CPU &&
+        !weights_image_path(path, sizeof(path), config->cache_dir, model->package_path))
+        model->image_path = strdup(path);
+}
+
 static void submit_load(Model *model) {
     const Config *config = model->registry->config;
 
+    choose_image_path(model);
     model->job = calloc(1, sizeof(*model->job));
     if (!model->job) {
         fail(model, false, "out of memory");
@@ -215,6 +230,7 @@ static void submit_load(Model *model) {
         .accounts = model->registry->accounts,
         .prefix_cache = model->registry->prefix_cache,
         .arriving = true,
+        .image_path = model->image_path,
     };
     set_stage(model, MODEL_LOADING);
     engine_thread_submit(model->registry->thread, model->job);

@@ -18,7 +18,7 @@ enum {
     BACKEND_E_MEMORY = 1,  /* a memory account's limit */
     BACKEND_E_WEIGHTS = 2, /* weights the device cannot take; the text names the tensor and why */
     BACKEND_E_READ = 3,    /* weights that are read on demand could not be; the text names file, tensor and why */
-    BACKEND_E_IMAGE = 4,   /* the image of a matrix is not one of these weights */
+    BACKEND_E_IMAGE = 4,   /* the image of a matrix has not the size of these weights */
 };
 
 typedef struct Backend Backend;
@@ -129,10 +129,10 @@ typedef struct BackendOps {
                         const void *bytes);
     int (*linear_finish)(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err);
     BackendLinear *(*linear_free)(BackendLinear *linear);
-    /* The memory of a matrix that is finished: it has no addresses in it, and linear_begin() takes it back in place of
-     * what fill would bring (the source is the same otherwise, finish follows). What of an image would become an address
-     * is compared with the source, and scales and bias too; integers are taken for what they are. Of another device or
-     * another `image_layout` it must not come. NULL: the device has none. */
+    /* The integers of a matrix that is finished, as they lie in memory. linear_begin() takes them back in place of what
+     * fill would bring (the source is the same otherwise, finish follows). They are only multiplied with: nothing in
+     * them becomes an address or a size. Of another device or another `image_layout` they must not come. NULL: the
+     * device has none. */
     const void *(*linear_image)(const BackendLinear *linear, size_t *len_bytesp);
     const char *image_layout; /* "cpu 1": changes with every change of the layout */
 

@@ -170,7 +170,7 @@ WeightsImage *weights_image_free(WeightsImage *image) {
  * weights_image_open() - map an image, if it is that of the package as it is now
  * @n_parts: matrices of the package
  *
- * Only the head is read; whoever takes a part checks that it has the right size, and what in it becomes an address.
+ * Only the head is read; whoever takes a part checks that it has the right size.
  * Return: 0; WEIGHTS_IMAGE_E_OTHER, with a text that says why it is of no use; -errno.
  */
 int weights_image_open(WeightsImage **imagep, const char *path, const WeightsImageKey *key, size_t n_parts,

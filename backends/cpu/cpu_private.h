@@ -44,9 +44,12 @@ struct BackendLinear {
     /* packed, channels not in order: positions of the channels of width w are [run_ends[w + 1], run_ends[w]), rising. */
     size_t run_ends[GRID_BITS_MAX + 2];
     uint32_t rotation_block;
-    float static_scale;     /* of the inputs; 0: dynamic-row */
-    Shadow *shadow;         /* NULL: inputs past static_scale are clipped */
-    ArenaBlock memory;      /* all arrays of int8 or packed */
+    float static_scale;   /* of the inputs; 0: dynamic-row */
+    Shadow *shadow;       /* NULL: inputs past static_scale are clipped */
+    ArenaBlock memory;    /* all arrays of int8 or packed; with an image, those that it does not have */
+    const void *integers; /* with their sums: the first of the memory, or the image */
+    size_t integers_bytes;
+    Bill image_bill;
     LinearFilling *filling; /* between begin and finish; else NULL */
 };
 
@@ -60,7 +63,7 @@ void cpu_linear_fill(const Backend *backend, BackendLinear *linear, size_t block
 int cpu_linear_finish(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err);
 int cpu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
 BackendLinear *cpu_linear_free(BackendLinear *linear);
-#define CPU_IMAGE_LAYOUT "cpu 1" /* of BackendLinear.memory, with all that cpu_weights.c puts there */
+#define CPU_IMAGE_LAYOUT "cpu 1" /* of BackendLinear.integers */
 const void *cpu_linear_image(const BackendLinear *linear, size_t *len_bytesp);
 
 /* The operators on matrices, for the device's table (cpu_linear.c). */

@@ -2,7 +2,8 @@
  * Weight matrices come into the cpu device's memory: int8 rows are laid out in the tiles of the products, packed bytes
  * stay as they are, so that they count as many bytes as in the package. Both in blocks of 16 outputs, each by itself,
  * so that blocks may come in any order and be laid out by any thread, while others are still being read. The memory of
- * a finished matrix is its image: CPU_IMAGE_LAYOUT must change with the arrays, their order and what is in them.
+ * a matrix begins with its integers and their sums. These are its image: CPU_IMAGE_LAYOUT must change with how they lie
+ * there.
  */
 #include <assert.h>
 #include <errno.h>
@@ -40,6 +41,7 @@ static void filling_free(LinearFilling *filling) {
 BackendLinear *cpu_linear_free(BackendLinear *linear) {
     if (linear) {
         arena_give(&linear->memory);
+        bill_settle(&linear->image_bill);
         shadow_free(linear->shadow);
         filling_free(linear->filling);
         free(linear);
@@ -48,44 +50,46 @@ BackendLinear *cpu_linear_free(BackendLinear *linear) {
 }
 DEFINE_CLEANUP(BackendLinear, cpu_linear_free)
 
-static int wrong_image(const LinearSource *source, ErrText *err) {
-    return err_set(err, BACKEND_E_IMAGE, "tensor '%s': its image is not one of these weights", source->name);
-}
+/* Integers and their sums, then the other arrays, in one block; an image has the first already, where they stay. Both
+ * parts are multiples of 64 bytes. */
+static int linear_memory(Backend *backend, BackendLinear *linear, const LinearSource *source, size_t integers_bytes,
+                         size_t others_bytes, uint8_t **othersp, ErrText *err) {
+    int r = 0;
 
-/* The memory of all arrays, of which the first begins it: an image, which stays where it is and is only charged, or new. */
-static int linear_memory(Backend *backend, BackendLinear *linear, const LinearSource *source, size_t len_bytes,
-                         ErrText *err) {
-    int r;
-
-    if (source->image && source->image_bytes != len_bytes)
-        return wrong_image(source, err);
-    if (source->image) {
-        linear->memory.data = (void *)source->image; /* never written: filling_free() comes before */
-        linear->memory.len_bytes = len_bytes;
-        r = account_charge(backend->accounts, ACCOUNT_WEIGHTS, &linear->memory.bill, len_bytes);
-    } else {
-        r = arena_take(((CpuBackend *)backend)->weights, &linear->memory, len_bytes);
-    }
-    return r ? err_set(err, r < 0 ? r : BACKEND_E_MEMORY, "no memory for the %zu bytes of tensor '%s'", len_bytes,
-                       source->name)
-             : 0;
+    if (source->image && source->image_bytes != integers_bytes)
+        return err_set(err, BACKEND_E_IMAGE, "tensor '%s': its image has %zu bytes, not %zu", source->name,
+                       source->image_bytes, integers_bytes);
+    if (source->image)
+        r = account_charge(backend->accounts, ACCOUNT_WEIGHTS, &linear->image_bill, integers_bytes);
+    if (!r)
+        r = arena_take(((CpuBackend *)backend)->weights, &linear->memory,
+                       source->image ? others_bytes : integers_bytes + others_bytes);
+    if (r)
+        return err_set(err, r < 0 ? r : BACKEND_E_MEMORY, "no memory for the %zu bytes of tensor '%s'",
+                       integers_bytes + others_bytes, source->name);
+    linear->integers = source->image ? source->image : linear->memory.data;
+    linear->integers_bytes = integers_bytes;
+    *othersp = (uint8_t *)linear->memory.data + (source->image ? 0 : integers_bytes);
+    return 0;
 }
 
 /* --- int8 --------------------------------------------------------------------------------------------------------- */
 
-/* One block of memory: tiles, then sums, scales and bias, each [n_blocks * 16]. */
+/* Tiles, then sums, scales and bias, each [n_blocks * 16]. */
 static int begin_int8(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
     LinearFilling *filling = linear->filling;
     size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS;
     size_t tiles_bytes = linear->n_blocks * linear->k_tiles * INT8_TILE_BYTES;
+    uint8_t *others;
     int r;
 
-    r = linear_memory(backend, linear, source, tiles_bytes + n_padded * (sizeof(int32_t) + 2 * sizeof(float)), err);
+    r = linear_memory(backend, linear, source, tiles_bytes + n_padded * sizeof(int32_t), 2 * n_padded * sizeof(float),
+                      &others, err);
     if (r)
         return r;
-    filling->tiles = linear->memory.data;
+    filling->tiles = (int8_t *)linear->integers;
     filling->sums = (int32_t *)(filling->tiles + tiles_bytes);
-    filling->scales = (float *)(filling->sums + n_padded);
+    filling->scales = (float *)others;
     filling->bias = filling->scales + n_padded;
     linear->int8 = (Int8Weights){
         .n = linear->n,
@@ -97,9 +101,6 @@ static int begin_int8(Backend *backend, BackendLinear *linear, const LinearSourc
         .scales = filling->scales,
         .bias = source->bias ? filling->bias : NULL,
     };
-    if (source->image && (memcmp(filling->scales, source->scales, source->n * sizeof(float)) ||
-                          (source->bias && memcmp(filling->bias, source->bias, source->n * sizeof(float)))))
-        return wrong_image(source, err);
     return 0;
 }
 
@@ -119,54 +120,46 @@ static size_t place(size_t *at, size_t len_bytes) {
     return here;
 }
 
-/* Bytes of the plan go to memory; in an image they are there. False: others are. */
-static bool put(const LinearSource *source, uint8_t *to, const void *from, size_t len_bytes) {
-    if (source->image)
-        return !memcmp(to, from, len_bytes);
-    memcpy(to, from, len_bytes);
-    return true;
-}
-
-/* One block of memory: the packed bytes as they are, then offsets, sums, scales, bias, channels and widths. */
+/* The packed bytes as they are and sums, then offsets, scales, bias, channels and widths. */
 static int place_packed(Backend *backend, BackendLinear *linear, const LinearSource *source, const PackPlan *plan,
                         ErrText *err) {
     LinearFilling *filling = linear->filling;
     const size_t n_padded = plan->n_blocks * INT8_TILE_OUTPUTS, n_arrays = n_padded * sizeof(float);
-    size_t len_bytes = 0;
-    const size_t packed = place(&len_bytes, plan->offsets[plan->n_blocks]),
-                 offsets = place(&len_bytes, (plan->n_blocks + 1) * sizeof(*plan->offsets)),
-                 sums = place(&len_bytes, n_arrays), scales = place(&len_bytes, n_arrays),
-                 bias = place(&len_bytes, n_arrays),
-                 channels = place(&len_bytes, plan->in_order ? 0 : n_padded * sizeof(*plan->channels)),
-                 bits = place(&len_bytes, plan->n_blocks);
-    uint8_t *memory;
+    size_t integers_bytes = 0, others_bytes = 0;
+    const size_t packed = place(&integers_bytes, plan->offsets[plan->n_blocks]),
+                 sums = place(&integers_bytes, n_arrays),
+                 offsets = place(&others_bytes, (plan->n_blocks + 1) * sizeof(*plan->offsets)),
+                 scales = place(&others_bytes, n_arrays), bias = place(&others_bytes, n_arrays),
+                 channels = place(&others_bytes, plan->in_order ? 0 : n_padded * sizeof(*plan->channels)),
+                 bits = place(&others_bytes, plan->n_blocks);
+    uint8_t *integers, *others;
     int r;
 
-    r = linear_memory(backend, linear, source, len_bytes, err);
+    r = linear_memory(backend, linear, source, integers_bytes, others_bytes, &others, err);
     if (r)
         return r;
-    memory = linear->memory.data;
-    if (!put(source, memory + offsets, plan->offsets, (plan->n_blocks + 1) * sizeof(*plan->offsets)) ||
-        !put(source, memory + bits, plan->bits, plan->n_blocks) ||
-        (!plan->in_order && !put(source, memory + channels, plan->channels, n_padded * sizeof(*plan->channels))))
-        return wrong_image(source, err);
+    integers = (uint8_t *)linear->integers;
+    memcpy(others + offsets, plan->offsets, (plan->n_blocks + 1) * sizeof(*plan->offsets));
+    memcpy(others + bits, plan->bits, plan->n_blocks);
+    if (!plan->in_order)
+        memcpy(others + channels, plan->channels, n_padded * sizeof(*plan->channels));
     for (size_t i = 0; i < plan->n; i++)
         linear->run_ends[source->bits[i]]++;
     for (int width = GRID_BITS_MAX - 1; width > 0; width--)
         linear->run_ends[width] += linear->run_ends[width + 1];
-    filling->packed = memory + packed;
-    filling->sums = (int32_t *)(memory + sums);
-    filling->scales = (float *)(memory + scales);
-    filling->bias = (float *)(memory + bias);
+    filling->packed = integers + packed;
+    filling->sums = (int32_t *)(integers + sums);
+    filling->scales = (float *)(others + scales);
+    filling->bias = (float *)(others + bias);
     linear->packed = (PackedWeights){
         .n = linear->n,
         .k = linear->k,
         .k_tiles = linear->k_tiles,
         .n_blocks = linear->n_blocks,
         .packed = filling->packed,
-        .offsets = (const uint64_t *)(memory + offsets),
-        .bits = memory + bits,
-        .channels = plan->in_order ? NULL : (const uint32_t *)(memory + channels),
+        .offsets = (const uint64_t *)(others + offsets),
+        .bits = others + bits,
+        .channels = plan->in_order ? NULL : (const uint32_t *)(others + channels),
         .sums = filling->sums,
         .scales = filling->scales,
         .bias = source->bias ? filling->bias : NULL,
@@ -201,37 +194,6 @@ static int prepare_ones(BackendLinear *linear, ErrText *err) {
     return 0;
 }
 
-/* Scale and bias of a position; none past the last channel. */
-static void packed_factors(const BackendLinear *linear, const LinearSource *source, size_t position, float *scale,
-                           float *bias) {
-    const bool is_channel = position < linear->n;
-    const size_t channel = linear->packed.channels && is_channel ? linear->packed.channels[position] : position;
-
-    *scale = is_channel ? source->scales[channel] : 0;
-    *bias = is_channel && source->bias ? source->bias[channel] : 0;
-}
-
-static void finish_packed(const BackendLinear *linear, const LinearSource *source) {
-    const LinearFilling *filling = linear->filling;
-    const size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS;
-
-    for (size_t p = 0; p < n_padded; p++)
-        packed_factors(linear, source, p, &filling->scales[p], &filling->bias[p]);
-}
-
-static int check_packed_image(const BackendLinear *linear, const LinearSource *source, ErrText *err) {
-    const LinearFilling *filling = linear->filling;
-
-    for (size_t p = 0; p < linear->n_blocks * INT8_TILE_OUTPUTS; p++) {
-        float scale, bias;
-
-        packed_factors(linear, source, p, &scale, &bias);
-        if (memcmp(&filling->scales[p], &scale, sizeof(scale)) || memcmp(&filling->bias[p], &bias, sizeof(bias)))
-            return wrong_image(source, err);
-    }
-    return 0;
-}
-
 static int begin_packed(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
     _cleanup_(pack_plan_deinit) PackPlan plan = { 0 };
     int r;
@@ -246,9 +208,7 @@ static int begin_packed(Backend *backend, BackendLinear *linear, const LinearSou
     if (r)
         return err_set(err, r, r == -ENOMEM ? "out of memory" : "tensor '%s': its widths have no layout", source->name);
     r = place_packed(backend, linear, source, &plan, err);
-    if (r)
-        return r;
-    return source->image ? check_packed_image(linear, source, err) : prepare_ones(linear, err);
+    return r || source->image ? r : prepare_ones(linear, err);
 }
 
 /* Whether code 0 of 8 bits, -128, is among the weights of a block (in the padding it is at home). */
@@ -285,6 +245,18 @@ static void fill_packed(const PackedKernels *kernels, BackendLinear *linear, siz
             filling->sums[p] = (int32_t)filling->bias[p];
         if (linear->packed.bits[block] == GRID_BITS_MAX && holds_code_zero(kernels, &linear->packed, block))
             filling->is_below_range = true;
+    }
+}
+
+static void finish_packed(const BackendLinear *linear, const LinearSource *source) {
+    const LinearFilling *filling = linear->filling;
+    const size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS;
+
+    for (size_t p = 0; p < n_padded; p++) {
+        const size_t channel = linear->packed.channels && p < linear->n ? linear->packed.channels[p] : p;
+
+        filling->scales[p] = p < linear->n ? source->scales[channel] : 0;
+        filling->bias[p] = p < linear->n && source->bias ? source->bias[channel] : 0;
     }
 }
 
@@ -378,9 +350,9 @@ int cpu_linear_finish(Backend *backend, BackendLinear *linear, const LinearSourc
         return err_set(err, BACKEND_E_WEIGHTS,
                        "tensor '%s' holds the value -128; int8 weights are -127..127: import the model again",
                        source->name);
-    if (linear->filling->packed && !source->image)
+    if (linear->filling->packed)
         finish_packed(linear, source);
-    else if (!source->image)
+    else
         finish_int8(linear, source);
     filling_free(linear->filling);
     linear->filling = NULL;
@@ -404,8 +376,8 @@ static void fill_blocks(void *arg, size_t begin, size_t end, unsigned int worker
 
 const void *cpu_linear_image(const BackendLinear *linear, size_t *len_bytesp) {
     assert(!linear->filling);
-    *len_bytesp = linear->memory.len_bytes;
-    return linear->memory.data;
+    *len_bytesp = linear->integers_bytes;
+    return linear->integers;
 }
 
 /* A matrix whose weights are in memory, as a whole. Return: as begin and finish. */

@@ -30,12 +30,13 @@
 #define GATE_COUNT 0x0ffffu
 #define SPIN_NS 60000
 #define WINDOW_NS 3000000     /* of loops, after which it is judged whether the workers help */
+#define PAUSE_NS 200000       /* between loops: longer than what a step does between two operators */
 #define BAD_LIMIT 8           /* a bad window adds 3, a good one takes 1 away */
 #define ALONE_NS_MIN 10000000 /* the first time alone; doubles while new tries fail */
 #define ALONE_NS_MAX 640000000
-#define ALONE_PIECES 16       /* of a loop that begins alone: after each the workers may be wanted again */
+#define ALONE_PIECES 16        /* of a loop that begins alone: after each the workers may be wanted again */
 #define PREEMPTION_NS 12000000 /* a caller that keeps its processor for longer than this is not on a loaded machine */
-#define RANGES_PER_THREAD 4 /* of those that are left: what a late or slow worker can hold the others up for */
+#define RANGES_PER_THREAD 4    /* of those that are left: what a late or slow worker can hold the others up for */
 
 typedef struct Worker {
     WorkerPool *pool;
@@ -56,6 +57,7 @@ struct WorkerPool {
 
     /* The caller's: */
     uint64_t own_ns, wait_ns; /* in this window: computing, waiting for workers */
+    uint64_t last_end_ns;     /* of a loop with the workers */
     long n_preempted;         /* of the calling thread when the window began */
     unsigned int bad;
     uint64_t alone_until_ns, alone_ns;
@@ -86,8 +88,8 @@ static bool take_range(WorkerPool *pool, size_t *beginp, size_t *endp) {
         if (begin >= pool->n)
             return false;
         end = left < range ? pool->n : begin + range;
-    } while (!atomic_compare_exchange_weak_explicit(&pool->next, &begin, end, memory_order_relaxed,
-                                                    memory_order_relaxed));
+    } while (
+        !atomic_compare_exchange_weak_explicit(&pool->next, &begin, end, memory_order_relaxed, memory_order_relaxed));
     *beginp = begin;
     *endp = end;
     return true;
@@ -272,10 +274,23 @@ static void judge_workers(WorkerPool *pool, uint64_t own_ns, uint64_t wait_ns) {
     }
 }
 
+/* Loops that follow one another make a window together; behind a pause a new one begins, for what the system did to the
+ * caller meanwhile says nothing about the workers. */
+static void begin_window(WorkerPool *pool, uint64_t start_ns) {
+    struct rusage usage;
+
+    if (start_ns - pool->last_end_ns < PAUSE_NS)
+        return;
+    pool->own_ns = pool->wait_ns = 0;
+    if (!getrusage(RUSAGE_THREAD, &usage))
+        pool->n_preempted = usage.ru_nivcsw;
+}
+
 /* Runs one loop with the workers; notes how long the caller had to wait for them. */
 static void run_together(WorkerPool *pool, uint64_t start_ns) {
     uint64_t own_end_ns;
 
+    begin_window(pool, start_ns);
     atomic_store(&pool->gate, GATE_OPEN);
     if (atomic_load(&pool->n_parked)) {
         pthread_mutex_lock(&pool->lock);
@@ -290,25 +305,20 @@ static void run_together(WorkerPool *pool, uint64_t start_ns) {
         if (spins > 2000) /* the worker that we wait for may need our core */
             sched_yield();
     }
-    judge_workers(pool, own_end_ns - start_ns, clock_now_ns() - own_end_ns);
+    pool->last_end_ns = clock_now_ns();
+    judge_workers(pool, own_end_ns - start_ns, pool->last_end_ns - own_end_ns);
 }
 
 /* From the start of the loop, until it or the time alone is over. Returns how far it came. */
 static size_t run_alone(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t grain) {
     const size_t piece = ((n + grain - 1) / grain + ALONE_PIECES - 1) / ALONE_PIECES * grain;
-    struct rusage usage;
     size_t begin = 0, end;
-    bool is_over;
 
     do {
         end = n - begin < piece ? n : begin + piece;
         fn(arg, begin, end, 0);
         begin = end;
-        is_over = clock_now_ns() >= pool->alone_until_ns;
-    } while (begin < n && !is_over);
-    /* Preemptions in this time are not the workers' fault. */
-    if (is_over && !getrusage(RUSAGE_THREAD, &usage))
-        pool->n_preempted = usage.ru_nivcsw;
+    } while (begin < n && clock_now_ns() < pool->alone_until_ns);
     return begin;
 }
 

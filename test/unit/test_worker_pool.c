@@ -1,8 +1,10 @@
 #define _GNU_SOURCE
 #undef NDEBUG
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/worker_pool.h"
 
 #define N_MAX 5000
@@ -127,6 +130,72 @@ static void test_worker_pool_long_loop_gets_workers(void **state) {
     assert_true(loop.by_workers > 0);
 }
 
+static void compute_2_ms(void *arg, size_t begin, size_t end, unsigned int worker) {
+    SlowLoop *loop = arg;
+
+    for (size_t i = begin; i < end; i++) {
+        const uint64_t start_ns = clock_now_ns();
+
+        loop->by_workers += worker > 0;
+        while (clock_now_ns() < start_ns + 2000000)
+            continue;
+    }
+}
+
+static void *yield_until(void *stopping) {
+    while (!atomic_load((_Atomic bool *)stopping))
+        sched_yield();
+    return NULL;
+}
+
+/* This thread is made to leave its processor many times, which the system counts as taken from it. */
+static void be_preempted(void) {
+    _Atomic bool stopping = false;
+    cpu_set_t all, here;
+    pthread_t other;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    CPU_ZERO(&here);
+    CPU_SET(sched_getcpu(), &here);
+    assert_int_equal(sched_setaffinity(0, sizeof(here), &here), 0); /* the other thread is born there */
+    assert_int_equal(pthread_create(&other, NULL, yield_until, &stopping), 0);
+    for (int i = 0; i < 200; i++)
+        sched_yield();
+    atomic_store(&stopping, true);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+    pthread_join(other, NULL);
+    sleep_ms(1);
+}
+
+/* Of so many loops, those that had the worker's help. */
+static int loops_together(bool with_preemptions) {
+    enum {
+        N_LOOPS = 60,
+        N_PIECES = 4, /* of 2 ms: every loop is long enough to be judged */
+    };
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    static SlowLoop loop;
+    int n_together = 0;
+
+    assert_int_equal(worker_pool_new(&pool, 2), 0);
+    for (int i = 0; i < N_LOOPS; i++) {
+        if (with_preemptions)
+            be_preempted();
+        loop.by_workers = 0;
+        worker_pool_run(pool, compute_2_ms, &loop, N_PIECES, 1);
+        n_together += loop.by_workers > 0;
+    }
+    return n_together;
+}
+
+/* What happens to the caller between loops says nothing about the workers. On a busy machine few loops have them either
+ * way. */
+static void test_worker_pool_preempted_between_loops(void **state) {
+    const int n_undisturbed = loops_together(false);
+
+    assert_true(loops_together(true) >= n_undisturbed / 2);
+}
+
 static void test_worker_pool_refuses_counts(void **state) {
     WorkerPool *pool = NULL;
 
@@ -184,6 +253,7 @@ int main(void) {
         cmocka_unit_test(test_worker_pool_covers_once),
         cmocka_unit_test(test_worker_pool_many_short_loops),
         cmocka_unit_test(test_worker_pool_long_loop_gets_workers),
+        cmocka_unit_test(test_worker_pool_preempted_between_loops),
         cmocka_unit_test(test_worker_pool_refuses_counts),
         cmocka_unit_test(test_worker_pool_pins),
     };

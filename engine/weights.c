@@ -252,36 +252,32 @@ static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
     return 0;
 }
 
-/* Where an image belongs and what it must be of, if the device has any. */
-static int place_image(WeightsLoader *loader) {
+/* Where an image belongs and what it must be of. Without either there is none: a load does not fail by it. */
+static bool place_image(WeightsLoader *loader) {
     Weights *weights = loader->weights;
     int r;
 
     if (!loader->options->image_path || !weights->backend->ops->linear_image)
-        return 0;
+        return false;
     weights->package_path = realpath(gguf_path(loader->file), NULL);
-    if (!weights->package_path)
-        return err_set(loader->err, -errno, "%s: %s", gguf_path(loader->file), strerror(errno));
-    r = weights_image_key(&weights->image_key, package_fd(loader->package), weights->package_path,
-                          weights->backend->ops->image_layout);
-    if (r)
-        return err_set(loader->err, r, "%s: %s", gguf_path(loader->file), strerror(-r));
-    weights->image_path = strdup(loader->options->image_path);
-    return weights->image_path ? 0 : err_set(loader->err, -ENOMEM, "out of memory");
+    r = weights->package_path ? weights_image_key(&weights->image_key, package_fd(loader->package),
+                                                  weights->package_path, weights->backend->ops->image_layout)
+                              : -errno;
+    if (!r)
+        weights->image_path = strdup(loader->options->image_path);
+    if (!weights->image_path)
+        log_warn(TOPIC_ENGINE, "no image of the weights: %s: %s", gguf_path(loader->file), strerror(r ? -r : ENOMEM));
+    return weights->image_path;
 }
 
 /* An image that is not there, or is of no use, is no error: the package is. */
-static int open_image(WeightsLoader *loader) {
+static void open_image(WeightsLoader *loader) {
     Weights *weights = loader->weights;
     ErrText why = { "" };
-    int r = place_image(loader);
 
-    if (r || !weights->image_path || loader->without_image)
-        return r;
-    r = weights_image_open(&weights->image, weights->image_path, &weights->image_key, loader->n_matrices, &why);
-    if (r)
+    if (place_image(loader) && !loader->without_image &&
+        weights_image_open(&weights->image, weights->image_path, &weights->image_key, loader->n_matrices, &why))
         log_info(TOPIC_ENGINE, "no image of the weights: %s", why.text);
-    return 0;
 }
 
 static int begin_arrival(WeightsLoader *loader) {
@@ -300,11 +296,11 @@ static int begin_arrival(WeightsLoader *loader) {
     if (!loader->matrices)
         return err_set(loader->err, -ENOMEM, "out of memory");
     r = hparams_each_tensor(weights->hparams, list_matrix, loader);
-    if (!r)
-        r = open_image(loader);
-    if (!r)
+    if (!r) {
+        open_image(loader);
         r = weights_arrival_new(&weights->arrival, weights->backend, &options, loader->matrices, loader->n_matrices,
                                 weights->image, loader->err);
+    }
     free(loader->matrices);
     return r;
 }

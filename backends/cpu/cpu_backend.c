@@ -179,14 +179,13 @@ static void attention_range(const AttentionCall *call, size_t row, size_t *begin
     *beginp = call->window && *endp > call->window ? *endp - call->window : 0;
 }
 
-/* One piece: (batch of rows * n_kv_heads + KV head) * n_splits + split. Late rows read most, so theirs come first, and the
- * short ones fill the end. */
-static void attention_piece(CpuBackend *self, const AttentionPart *part, size_t n_splits, size_t index,
+/* Piece of a part: batch of rows * n_kv_heads + KV head. Late rows read most, so theirs come first, and the short ones
+ * fill the end. */
+static void attention_piece(CpuBackend *self, const AttentionPart *part, size_t piece, size_t split, size_t n_splits,
                             float *scratch) {
     const AttentionCall *call = part->call;
-    const size_t hd = call->head_size, n_group = call->n_heads / call->n_kv_heads, split = index % n_splits,
-                 head = index / n_splits % call->n_kv_heads,
-                 first = (part->n_batches - 1 - index / n_splits / call->n_kv_heads) * part->batch,
+    const size_t hd = call->head_size, n_group = call->n_heads / call->n_kv_heads, head = piece % call->n_kv_heads,
+                 first = (part->n_batches - 1 - piece / call->n_kv_heads) * part->batch,
                  n = call->rows - first < part->batch ? call->rows - first : part->batch,
                  from = split * n_group / n_splits, to = (split + 1) * n_group / n_splits;
     const KvHead kv = kv_head(call, head);
@@ -199,16 +198,19 @@ static void attention_piece(CpuBackend *self, const AttentionPart *part, size_t 
     self->row_ops->attention(&kv, rows, n, to - from, call->scale, scratch);
 }
 
-/* Index of the loop: the pieces of all calls, one call after the other. */
+/* Index of the loop: the pieces of all calls, one call after the other, times n_splits. */
 static void attention_pieces(void *arg, size_t begin, size_t end, unsigned int worker) {
     const AttentionLoop *loop = arg;
     float *scratch = (float *)loop->self->attending.data + worker * loop->self->attending_floats;
     size_t part = 0;
 
     for (size_t index = begin; index < end; index++) {
-        while (part + 1 < loop->n_parts && loop->parts[part + 1].first <= index)
+        const size_t piece = index / loop->n_splits;
+
+        while (part + 1 < loop->n_parts && loop->parts[part + 1].first <= piece)
             part++;
-        attention_piece(loop->self, &loop->parts[part], loop->n_splits, index - loop->parts[part].first, scratch);
+        attention_piece(loop->self, &loop->parts[part], piece - loop->parts[part].first, index % loop->n_splits,
+                        loop->n_splits, scratch);
     }
 }
 
@@ -278,8 +280,6 @@ static void cpu_attention(Backend *backend, const AttentionCall *calls, size_t n
         return;
     loop.n_splits = attention_splits(calls, loop.n, n_threads);
     loop.n *= loop.n_splits;
-    for (size_t i = 0; i < n_calls; i++)
-        loop.parts[i].first *= loop.n_splits;
     if (n_threads == 1)
         attention_pieces(&loop, 0, loop.n, 0);
     else

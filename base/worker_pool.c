@@ -58,7 +58,7 @@ struct WorkerPool {
     /* The caller's: */
     uint64_t own_ns, wait_ns; /* in this window: computing, waiting for workers */
     uint64_t last_end_ns;     /* of a loop with the workers */
-    long n_preempted;         /* of the calling thread when the window began */
+    long n_preempted;         /* of the calling thread when the window began, or behind the last pause */
     unsigned int bad;
     uint64_t alone_until_ns, alone_ns;
 
@@ -274,15 +274,11 @@ static void judge_workers(WorkerPool *pool, uint64_t own_ns, uint64_t wait_ns) {
     }
 }
 
-/* Loops that follow one another make a window together; behind a pause a new one begins, for what the system did to the
- * caller meanwhile says nothing about the workers. */
-static void begin_window(WorkerPool *pool, uint64_t start_ns) {
+/* What the system did to the caller in a pause between loops says nothing about the workers. */
+static void pass_over_pause(WorkerPool *pool, uint64_t start_ns) {
     struct rusage usage;
 
-    if (start_ns - pool->last_end_ns < PAUSE_NS)
-        return;
-    pool->own_ns = pool->wait_ns = 0;
-    if (!getrusage(RUSAGE_THREAD, &usage))
+    if (start_ns - pool->last_end_ns >= PAUSE_NS && !getrusage(RUSAGE_THREAD, &usage))
         pool->n_preempted = usage.ru_nivcsw;
 }
 
@@ -290,7 +286,7 @@ static void begin_window(WorkerPool *pool, uint64_t start_ns) {
 static void run_together(WorkerPool *pool, uint64_t start_ns) {
     uint64_t own_end_ns;
 
-    begin_window(pool, start_ns);
+    pass_over_pause(pool, start_ns);
     atomic_store(&pool->gate, GATE_OPEN);
     if (atomic_load(&pool->n_parked)) {
         pthread_mutex_lock(&pool->lock);

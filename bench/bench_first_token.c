@@ -53,6 +53,8 @@ static int load_once(const BenchRun *run, const char *image, size_t n_prompt, do
     r = engine_new(&engine, &options, err);
     if (r)
         return r;
+    if (image && !engine_info(engine)->is_mapped)
+        return err_set(err, -EINVAL, "%s: the image was not used: has the package been written to?", image);
     loaded.engine = engine;
     logits = malloc(engine_info(engine)->n_vocab * sizeof(*logits));
     r = logits ? sequence_new(&sequence, engine, n_prompt, err) : err_set(err, -ENOMEM, "out of memory");
@@ -73,7 +75,7 @@ typedef struct FirstToken {
     const BenchRun *run;
     const char *image; /* NULL: from the package */
     const char *path;  /* of the file that they are in */
-    int fd;
+    int fd, package_fd;
     uint64_t len_bytes;
     double *values, *disk_ms, *prefill_ms; /* [repeats] */
 } FirstToken;
@@ -86,6 +88,8 @@ static int run_turn(const FirstToken *first, bool is_cold, size_t n_prompt, size
         r = page_cache_disk_speed(first->path, 0, &bytes_per_s, err);
         if (!r)
             r = page_cache_drop(first->fd, first->path, err);
+        if (!r)
+            r = page_cache_drop(first->package_fd, first->run->engine_options->path, err);
         first->disk_ms[turn] = r ? 0 : 1e3 * (double)first->len_bytes / bytes_per_s;
     } else {
         r = read_file(first->fd, first->path, first->len_bytes, err);
@@ -118,13 +122,18 @@ static int run_state(const FirstToken *first, bool is_cold, size_t n_prompt, Err
 
 static int run_states(FirstToken *first, ErrText *err) {
     const BenchOptions *options = first->run->options;
+    const char *package = first->run->engine_options->path;
     _cleanup_(closep) int fd = open(first->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    _cleanup_(closep) int package_fd = open(package, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     struct stat st;
     int r = 0;
 
     if (fd < 0 || fstat(fd, &st) < 0)
         return err_set(err, -errno, "%s: %s", first->path, strerror(errno));
+    if (package_fd < 0)
+        return err_set(err, -errno, "%s: %s", package, strerror(errno));
     first->fd = fd;
+    first->package_fd = package_fd;
     first->len_bytes = (uint64_t)st.st_size;
     for (size_t i = 0; i < options->n_prompts && !r; i++)
         for (int is_cold = 1; is_cold >= 0 && !r; is_cold--)
@@ -146,21 +155,25 @@ static int make_image(const BenchRun *run, const char *image, ErrText *err) {
     return r ? r : engine_wait_image(engine, err);
 }
 
-/* All of it beside the package, and gone afterwards. */
+/* In a folder of its own beside the package, gone afterwards. */
 static int run_with_image(FirstToken *first, ErrText *err) {
-    _cleanup_(freep) char *package = realpath(first->run->engine_options->path, NULL), *image = NULL;
+    _cleanup_(freep) char *package = realpath(first->run->engine_options->path, NULL), *folder = NULL, *image = NULL;
     int r;
 
-    if (!package || asprintf(&image, "%s.bench.weights", package) < 0) {
-        image = NULL;
+    if (!package || asprintf(&folder, "%s.bench-XXXXXX", package) < 0) {
+        folder = NULL;
         return err_set(err, -errno, "%s: %s", first->path, strerror(errno));
     }
+    if (!mkdtemp(folder) || asprintf(&image, "%s/image.weights", folder) < 0) {
+        image = NULL;
+        return err_set(err, -errno, "%s: cannot make a folder for the image: %s", folder, strerror(errno));
+    }
     r = make_image(first->run, image, err);
-    if (r)
-        return r;
     first->image = first->path = image;
-    r = run_states(first, err);
+    if (!r)
+        r = run_states(first, err);
     unlink(image);
+    rmdir(folder);
     return r;
 }
 
@@ -168,13 +181,15 @@ static int run_with_image(FirstToken *first, ErrText *err) {
  * bench_first_token() - load and prefill of a prompt, from the disk and from the page cache
  *
  * Floor: the file's bytes at the disk's own speed (O_DIRECT, measured before each turn), and the prefill alone. Pages are
- * dropped before each cold turn, and that they are gone is checked. The import is not a part of it, nor is making an
- * image.
+ * dropped before each cold turn, those of the package with an image, too, and that they are gone is checked; the floor
+ * of an image does not count what still comes from the package. The import is not a part of it, nor is making an image.
  */
 int bench_first_token(const BenchRun *run, ErrText *err) {
     const size_t repeats = run->options->repeats;
     _cleanup_(freep) double *values = calloc(3 * repeats, sizeof(*values));
-    FirstToken first = { run, NULL, run->engine_options->path, -1, 0, values, values + repeats, values + 2 * repeats };
+    FirstToken first = {
+        run, NULL, run->engine_options->path, -1, -1, 0, values, values + repeats, values + 2 * repeats
+    };
     int r;
 
     if (!values)

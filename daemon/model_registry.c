@@ -204,9 +204,12 @@ static void choose_image_path(Model *model) {
 
     free(model->image_path);
     model->image_path = NULL;
-    if (config->weights_image && config->device == ENGINE_DEVICE_CPU &&
-        !weights_image_path(path, sizeof(path), config->cache_dir, model->package_path))
+    if (!config->weights_image || config->device != ENGINE_DEVICE_CPU || model->without_image)
+        return;
+    if (!weights_image_path(path, sizeof(path), config->cache_dir, model->package_path))
         model->image_path = strdup(path);
+    if (!model->image_path)
+        log_warn(TOPIC_DAEMON, "model %s: no image of the weights: the path of cache-dir is too long", model->name);
 }
 
 static void submit_load(Model *model) {
@@ -360,6 +363,18 @@ int model_unload(Model *model, ErrText *err) {
     return r;
 }
 
+/* A load that failed may have met a bad image: when its engine has gone the package is tried by itself, once. */
+static bool load_without_image(Model *model) {
+    if (!model->image_path || model->engine)
+        return false;
+    log_warn(TOPIC_DAEMON, "model %s: once more without the image of its weights", model->name);
+    model->without_image = true;
+    model->failure.text[0] = 0;
+    model->is_corrupt = false;
+    submit_load(model);
+    return true;
+}
+
 static void on_loaded(Model *model, JobNews *news) {
     const EngineInfo *info;
 
@@ -369,6 +384,10 @@ static void on_loaded(Model *model, JobNews *news) {
         /* People know the file they named, not the package that was made of it. */
         if (strcmp(model->path, model->package_path))
             err_prefix(&news->err, "%.200s", model->path);
+        if (news->result == JOB_E_MODEL && load_without_image(model)) {
+            log_warn(TOPIC_DAEMON, "model %s: it could not be loaded before: %s", model->name, news->err.text);
+            return;
+        }
         fail(model, news->result == JOB_E_MODEL, news->err.text);
         drop_failed(model);
         return;
@@ -398,6 +417,8 @@ void model_on_news(Model *model, Job *job, JobNews *news) {
         model->engine = NULL;
         log_notice(TOPIC_DAEMON, "model %s: unloaded", model->name);
         set_stage(model, model->stage == MODEL_FAILED ? MODEL_FAILED : MODEL_AVAILABLE);
+        if (model->stage == MODEL_FAILED && model->is_corrupt)
+            (void)load_without_image(model);
     }
     free(job);
 }

@@ -34,6 +34,7 @@ typedef struct Model { /* all loop */
     char *path;         /* as given: .gguf or .cgm */
     char *package_path; /* what the engine opens; NULL until known */
     char *image_path;   /* of its weights, with weights-image; else NULL */
+    bool without_image; /* a load with one has failed */
     bool is_default;
     bool from_folder; /* forgotten when its file goes */
     ModelStage stage;

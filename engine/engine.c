@@ -94,6 +94,7 @@ int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err)
 static void fill_weight_bytes(Engine *engine) {
     engine->info.weights_bytes = engine->weights->resident_bytes;
     engine->info.step_read_bytes = engine->weights->resident_bytes - engine->weights->embedding_bytes;
+    engine->info.is_mapped = engine->weights->image;
 }
 
 static void fill_info(Engine *engine, const GgufFile *file) {

@@ -69,6 +69,7 @@ typedef struct EngineInfo {
     uint64_t head_products;  /* of the output projection */
     uint64_t
         step_read_bytes; /* weights that a step reads at least, whatever its rows: with logits, without the embedding */
+    bool is_mapped;      /* the weights are those of an image */
     const char *kv_type; /* "f16" */
     char source_sha256[65]; /* "" when not known */
 } EngineInfo;

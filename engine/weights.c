@@ -311,7 +311,9 @@ static void begin_image(Weights *weights) {
     size_t n_parts;
     _cleanup_(freep) WeightsImagePart *parts = weights_arrival_images(weights->arrival, &n_parts);
 
-    if (parts &&
+    if (!parts)
+        err_set(&why, 0, "out of memory");
+    if (!parts ||
         weights_image_write(&weights->image_writer, weights->image_path, &weights->image_key, parts, n_parts, &why))
         log_warn(TOPIC_ENGINE, "no image of the weights: %s", why.text);
 }

@@ -163,6 +163,8 @@ static int bring(WeightsArrival *arrival, bool *is_wholep, ErrText *err) {
         return stream_error(weight_stream_advance(arrival->stream, fill_blocks, arrival, is_wholep, err));
     if (arrival->n_there <= arrival->at)
         r = weights_image_advance(arrival->image, &arrival->n_there, err);
+    if (r < 0 && r != -ENOMEM) /* the fault of a file, as with the package's */
+        r = BACKEND_E_WEIGHTS;
     *is_wholep = arrival->n_there > arrival->at;
     if (arrival->heartbeat)
         atomic_fetch_add_explicit(arrival->heartbeat, 1, memory_order_relaxed);

@@ -5,8 +5,8 @@
  *
  * A page that has to come from the disk while a product runs would come alone, and a bad sector would be a signal. So
  * what is not in memory is read before, in the order of use and many requests at a time, by a thread that takes errors
- * as errors; the map touches only what has been read once. Under pressure the system may still take pages away and read
- * them again.
+ * as errors; of the map only what has been read once is touched. Under pressure the system may still take pages away and
+ * read them again: an error of the disk then, or a file that was cut short meanwhile, ends the process.
  */
 #define _GNU_SOURCE
 #include "engine/weights_image.h"
@@ -35,8 +35,8 @@ struct WeightsImage {
     char *path;
     int fd;
     MappedFile map;
-    ImageHead head;
-    const ImagePlace *places; /* in the map */
+    ImageHead *head;          /* with places and path; the file's own is not looked at again */
+    const ImagePlace *places; /* in the head */
     /* Of whoever calls advance(): the file is in memory up to here, and so are the parts below. */
     uint64_t seen_bytes;
     size_t n_there;
@@ -100,52 +100,80 @@ int weights_image_path(char *path, size_t room_bytes, const char *cache_dir, con
 
     /* Packages in different folders may have the same name. */
     sha256_hex(package_path, strlen(package_path), sha256);
-    n = snprintf(path, room_bytes, "%s/images/%s-%.12s" IMAGE_SUFFIX, cache_dir, slash ? slash + 1 : package_path,
+    n = snprintf(path, room_bytes, "%s/images/%.100s-%.12s" IMAGE_SUFFIX, cache_dir, slash ? slash + 1 : package_path,
                  sha256);
     return n < 0 || (size_t)n >= room_bytes ? -ENAMETOOLONG : 0;
 }
 
-/* Nothing of the file is believed before its digest is right; places are looked at even so, for they become addresses. */
-static int check_head(WeightsImage *image, const WeightsImageKey *key, size_t n_parts, ErrText *err) {
-    const ImageHead *found = (const ImageHead *)image->map.data;
-    _cleanup_(freep) void *copy = NULL;
-    char sha256[SHA256_HEX_BYTES];
-    uint64_t at;
+/* A cache that others may write to is not ours. */
+static int check_owner(const WeightsImage *image, ErrText *err) {
+    struct stat st;
 
-    image_head_init(&image->head, key);
-    if (image->map.len_bytes < sizeof(*found) || memcmp(found->magic, IMAGE_MAGIC, sizeof(found->magic)) ||
-        found->version != IMAGE_VERSION)
-        return err_set(err, WEIGHTS_IMAGE_E_OTHER, "%s: not an image of weights", image->path);
+    if (fstat(image->fd, &st) < 0)
+        return err_set(err, -errno, "%s: %s", image->path, strerror(errno));
+    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022)
+        return err_set(err, WEIGHTS_IMAGE_E_OTHER, "%s: not a file that only this user may write to", image->path);
+    return 0;
+}
+
+/* Head, places and path into memory of our own: what was checked stays as it was checked. */
+static int read_head(WeightsImage *image, size_t n_parts, ErrText *err) {
+    ImageHead head;
+    int r = file_read_exact(image->fd, &head, sizeof(head), 0);
+
+    if (!r && (memcmp(head.magic, IMAGE_MAGIC, sizeof(head.magic)) || head.version != IMAGE_VERSION))
+        r = FILE_E_SHORT;
+    if (!r && (head.n_parts != n_parts || head.path_bytes > PATH_MAX ||
+               head.head_bytes != sizeof(head) + n_parts * sizeof(ImagePlace) + head.path_bytes))
+        return err_set(err, WEIGHTS_IMAGE_E_OTHER, "%s: its head is not that of %zu matrices", image->path, n_parts);
+    if (!r) {
+        image->head = malloc((size_t)head.head_bytes);
+        if (!image->head)
+            return err_set(err, -ENOMEM, "out of memory");
+        r = file_read_exact(image->fd, image->head, (size_t)head.head_bytes, 0);
+    }
+    if (r)
+        return err_set(err, r < 0 ? r : WEIGHTS_IMAGE_E_OTHER, "%s: %s", image->path,
+                       r < 0 ? strerror(-r) : "not an image of weights");
+    if (memcmp(&head, image->head, sizeof(head)))
+        return err_set(err, WEIGHTS_IMAGE_E_OTHER, "%s: it is being written to", image->path);
+    image->places = (const ImagePlace *)(image->head + 1);
+    return 0;
+}
+
+static int check_head(WeightsImage *image, const WeightsImageKey *key, ErrText *err) {
+    ImageHead *found = image->head, expected;
+    char said[SHA256_HEX_BYTES], sha256[SHA256_HEX_BYTES];
+    uint64_t at = found->head_bytes;
+
+    image_head_init(&expected, key);
     if (found->package_inode != key->inode || found->package_bytes != key->len_bytes ||
         found->package_mtime_ns != key->mtime_ns || found->package_ctime_ns != key->ctime_ns)
         return err_set(err, WEIGHTS_IMAGE_E_OTHER, "%s: the package has changed since", image->path);
-    if (memcmp(found->layout, image->head.layout, sizeof(found->layout)) ||
-        memcmp(found->program, image->head.program, sizeof(found->program)))
+    if (memcmp(found->layout, expected.layout, sizeof(found->layout)) ||
+        memcmp(found->program, expected.program, sizeof(found->program)))
         return err_set(err, WEIGHTS_IMAGE_E_OTHER, "%s: made by another version", image->path);
-    if (found->n_parts != n_parts || found->len_bytes != image->map.len_bytes || found->path_bytes > PATH_MAX ||
-        found->head_bytes != sizeof(*found) + n_parts * sizeof(ImagePlace) + found->path_bytes ||
-        found->head_bytes > image->map.len_bytes)
-        return err_set(err, WEIGHTS_IMAGE_E_OTHER, "%s: damaged: its length is not what it says", image->path);
-    copy = malloc((size_t)found->head_bytes);
-    if (!copy)
-        return err_set(err, -ENOMEM, "out of memory");
-    memcpy(copy, found, (size_t)found->head_bytes);
-    image_digest(copy, (size_t)found->head_bytes, sha256);
-    if (memcmp(sha256, found->sha256, sizeof(sha256)))
+    memcpy(said, found->sha256, sizeof(said));
+    image_digest(found, (size_t)found->head_bytes, sha256);
+    if (memcmp(sha256, said, sizeof(said)))
         return err_set(err, WEIGHTS_IMAGE_E_OTHER, "%s: damaged: its head has another digest", image->path);
-    image->head = *found;
-    image->places = (const ImagePlace *)(found + 1);
-    at = image->head.head_bytes;
-    for (size_t i = 0; i < n_parts; i++) {
+    for (size_t i = 0; i < found->n_parts; i++) {
         const ImagePlace *place = &image->places[i];
 
         if (place->offset_bytes % IMAGE_ALIGNMENT || place->offset_bytes < at ||
-            place->offset_bytes > image->head.len_bytes ||
-            place->len_bytes > image->head.len_bytes - place->offset_bytes)
+            place->offset_bytes > found->len_bytes || place->len_bytes > found->len_bytes - place->offset_bytes)
             return err_set(err, WEIGHTS_IMAGE_E_OTHER, "%s: damaged: part %zu is outside", image->path, i);
         at = place->offset_bytes + place->len_bytes;
     }
     return 0;
+}
+
+static int map_parts(WeightsImage *image, ErrText *err) {
+    int r = mapped_file_from_fd(&image->map, image->fd, image->path, err);
+
+    if (!r && image->map.len_bytes != image->head->len_bytes)
+        r = err_set(err, WEIGHTS_IMAGE_E_OTHER, "%s: damaged: its length is not what it says", image->path);
+    return r;
 }
 
 /* --- object ------------------------------------------------------------------------------------------------------- */
@@ -161,6 +189,7 @@ WeightsImage *weights_image_free(WeightsImage *image) {
     mapped_file_deinit(&image->map);
     if (image->fd >= 0)
         close(image->fd);
+    free(image->head);
     free(image->path);
     free(image);
     return NULL;
@@ -189,9 +218,13 @@ int weights_image_open(WeightsImage **imagep, const char *path, const WeightsIma
     image->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK);
     if (image->fd < 0)
         return err_set(err, errno == ENOENT ? WEIGHTS_IMAGE_E_OTHER : -errno, "%s: %s", path, strerror(errno));
-    r = mapped_file_from_fd(&image->map, image->fd, path, err);
+    r = check_owner(image, err);
     if (!r)
-        r = check_head(image, key, n_parts, err);
+        r = read_head(image, n_parts, err);
+    if (!r)
+        r = check_head(image, key, err);
+    if (!r)
+        r = map_parts(image, err);
     if (r)
         return r;
     *imagep = steal(&image);
@@ -217,7 +250,7 @@ uint64_t weights_image_read_bytes(const WeightsImage *image) {
  * that reading them has failed. */
 static int read_step(WeightsImage *image, uint8_t *buffer, uint64_t at_bytes, size_t len_bytes, uint64_t *askedp) {
     const uint64_t end_bytes = at_bytes + len_bytes + AHEAD_BYTES;
-    const uint64_t ask_end_bytes = end_bytes < image->head.len_bytes ? end_bytes : image->head.len_bytes;
+    const uint64_t ask_end_bytes = end_bytes < image->head->len_bytes ? end_bytes : image->head->len_bytes;
     int r = 0;
 
     for (*askedp = *askedp > at_bytes ? *askedp : at_bytes; *askedp < ask_end_bytes; *askedp += ASK_BYTES)
@@ -236,7 +269,7 @@ static void publish(WeightsImage *image, uint64_t ready_bytes, int r) {
     if (r && r != -ENOMEM)
         (void)unlink(image->path); /* the package has it all */
     if (r == FILE_E_SHORT)
-        err_set(&image->failure, 0, "%s: it was cut short, and is removed now: load the model again", image->path);
+        err_set(&image->failure, 0, "%s: it was cut short; load the model again", image->path);
     else if (r)
         err_set(&image->failure, 0, "%s: cannot be read at %" PRIu64 ": %s; load the model again", image->path,
                 ready_bytes, strerror(-r));
@@ -247,14 +280,14 @@ static void publish(WeightsImage *image, uint64_t ready_bytes, int r) {
 static void *read_main(void *arg) {
     WeightsImage *image = arg;
     _cleanup_(freep) uint8_t *buffer = malloc(READ_BYTES);
-    const uint64_t end_bytes = image->head.len_bytes;
+    const uint64_t end_bytes = image->head->len_bytes;
     uint64_t at = 0, asked = 0;
     int r = buffer ? 0 : -ENOMEM;
 
     while (!r && at < end_bytes && !atomic_load(&image->stop)) {
         const size_t n = end_bytes - at < IMAGE_STEP_BYTES ? (size_t)(end_bytes - at) : IMAGE_STEP_BYTES;
 
-        if (page_cache_holds(image->fd, at, n)) {
+        if (at >= asked && page_cache_holds(image->fd, at, n)) { /* what was asked for is being read */
             atomic_fetch_add(&image->cached_bytes, n);
         } else {
             r = read_step(image, buffer, at, n, &asked);
@@ -265,6 +298,7 @@ static void *read_main(void *arg) {
     }
     if (r && !buffer)
         publish(image, at, r);
+    weights_image_tidy(image->path);
     return NULL;
 }
 
@@ -284,11 +318,11 @@ int weights_image_read_ahead(WeightsImage *image, ErrText *err) {
 }
 
 int weights_image_advance(WeightsImage *image, size_t *n_partsp, ErrText *err) {
-    const size_t n_parts = image->head.n_parts;
+    const size_t n_parts = image->head->n_parts;
     int r;
 
     pthread_mutex_lock(&image->mutex);
-    while (!image->result && image->ready_bytes == image->seen_bytes && image->seen_bytes < image->head.len_bytes)
+    while (!image->result && image->ready_bytes == image->seen_bytes && image->seen_bytes < image->head->len_bytes)
         pthread_cond_wait(&image->came, &image->mutex);
     image->seen_bytes = image->ready_bytes;
     r = image->result;

@@ -14,7 +14,7 @@ enum {
     WEIGHTS_IMAGE_E_OTHER = 1, /* no image, or one of another package, device or program; the text says which */
 };
 
-/* What an image belongs to: the state of a package (any write to it changes its ctime), and a layout. */
+/* What an image belongs to: the state of a package, and a layout. */
 typedef struct WeightsImageKey {
     uint64_t inode, len_bytes;
     int64_t mtime_ns, ctime_ns;
@@ -60,8 +60,8 @@ int weights_image_path(char *path, size_t room_bytes, const char *cache_dir, con
 
 typedef struct WeightsImageWriter WeightsImageWriter;
 
-/* A thread of low priority writes the parts (copied list, data stay the caller's) and removes images in that folder whose
- * package is gone. Of a disk it takes at most half of what is free. 0 or -errno. */
+/* A thread of low priority writes the parts (copied list, data stay the caller's) and tidies the folder. Of a disk it takes
+ * at most half of what is free. 0 or -errno. */
 int weights_image_write(WeightsImageWriter **writerp, const char *path, const WeightsImageKey *key,
                         const WeightsImagePart *parts, size_t n_parts, ErrText *err);
 /* Waits until it has ended. 0 or -errno, with a text. */

@@ -14,20 +14,20 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "engine/weights_image_private.h"
 
 enum {
     STEPS_UNDER_WAY = 8,
-    LEFT_OVER_SECONDS = 3600, /* a temporary file that nobody has written to for so long is one of a killed process */
-    IOPRIO_OF_THREAD = 1,     /* IOPRIO_WHO_PROCESS; glibc has no header for it */
-    IOPRIO_IDLE = 3 << 13,
+    DIGITS = 8,                  /* of a temporary name */
+    IOPRIO_OF_THREAD = 1,        /* IOPRIO_WHO_PROCESS; glibc has no header for it */
+    IOPRIO_LOWEST = 2 << 13 | 7, /* not idle: whoever frees the engine waits for a write to end */
     LOWEST_NICE = 19,
 };
 
@@ -46,26 +46,38 @@ struct WeightsImageWriter {
 
 /* --- the folder --------------------------------------------------------------------------------------------------- */
 
-/* Whether the package that an image names is gone. What is no image is left alone. */
+/* Whether an image is of no use to anybody: its package is gone, or it is another version's. What is no image is left
+ * alone. */
 static bool is_orphan(int folder_fd, const char *name) {
     _cleanup_(closep) int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     ImageHead head;
     char path[PATH_MAX + 1] = "";
 
-    if (fd < 0 || file_read_exact(fd, &head, sizeof(head), 0) || memcmp(head.magic, IMAGE_MAGIC, sizeof(head.magic)) ||
-        head.version != IMAGE_VERSION || !head.path_bytes || head.path_bytes > PATH_MAX ||
-        head.head_bytes < sizeof(head) + head.path_bytes ||
+    if (fd < 0 || file_read_exact(fd, &head, sizeof(head), 0) || memcmp(head.magic, IMAGE_MAGIC, sizeof(head.magic)))
+        return false;
+    if (head.version != IMAGE_VERSION || strncmp(head.program, COORDGEN_VERSION, sizeof(head.program)))
+        return true;
+    if (!head.path_bytes || head.path_bytes > PATH_MAX || head.head_bytes < sizeof(head) + head.path_bytes ||
         file_read_exact(fd, path, head.path_bytes, head.head_bytes - head.path_bytes))
         return false;
     return access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
+/* Whether a temporary file is one of a writer that was killed: who writes holds a lock on it. */
 static bool is_left_over(int folder_fd, const char *name) {
-    const char *infix = strstr(name, IMAGE_SUFFIX ATOMIC_FILE_INFIX);
-    struct stat st;
+    const char *digits = strstr(name, IMAGE_SUFFIX ATOMIC_FILE_INFIX);
+    _cleanup_(closep) int fd = -1;
+    char magic[8];
+    int r;
 
-    return infix && !fstatat(folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
-           st.st_mtime < time(NULL) - LEFT_OVER_SECONDS;
+    digits += digits ? strlen(IMAGE_SUFFIX ATOMIC_FILE_INFIX) : 0;
+    if (!digits || strlen(digits) != DIGITS || strspn(digits, "0123456789abcdef") != DIGITS)
+        return false;
+    fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return false;
+    r = file_read_exact(fd, magic, sizeof(magic), 0); /* short: its writer may not have the lock yet */
+    return !r && !memcmp(magic, IMAGE_MAGIC, sizeof(magic));
 }
 
 static bool ends_with(const char *text, const char *end) {
@@ -74,7 +86,7 @@ static bool ends_with(const char *text, const char *end) {
     return text_bytes > end_bytes && !strcmp(text + text_bytes - end_bytes, end);
 }
 
-static void tidy_folder(const char *image_path) {
+void weights_image_tidy(const char *image_path) {
     _cleanup_(freep) char *path = strdup(image_path);
     const struct dirent *entry;
     DIR *folder;
@@ -96,6 +108,10 @@ static void tidy_folder(const char *image_path) {
 static int write_error(WeightsImageWriter *writer, int r) {
     return err_set(&writer->failure, r, "%s: cannot write the %.1f MB of the weights' image: %s", writer->path,
                    (double)writer->len_bytes / 1e6, strerror(-r));
+}
+
+static int given_up(WeightsImageWriter *writer) {
+    return err_set(&writer->failure, -ECANCELED, "%s: given up", writer->path);
 }
 
 /* A cache takes at most half of what is free. */
@@ -130,12 +146,13 @@ static int write_part(WeightsImageWriter *writer, int fd, const void *data, uint
         int r;
 
         if (atomic_load(&writer->stop))
-            return err_set(&writer->failure, -ECANCELED, "%s: given up", writer->path);
+            return given_up(writer);
         n = len_bytes - done < IMAGE_STEP_BYTES ? len_bytes - done : IMAGE_STEP_BYTES;
         r = file_write_at(fd, (const uint8_t *)data + done, (size_t)n, offset_bytes + done);
         if (r)
             return write_error(writer, r);
-        pace(fd, offset_bytes + done, (size_t)n);
+        if (!atomic_load(&writer->stop)) /* it waits for the disk */
+            pace(fd, offset_bytes + done, (size_t)n);
     }
     return 0;
 }
@@ -152,11 +169,14 @@ static int write_all(WeightsImageWriter *writer) {
     r = file_make_dirs(folder, &writer->failure);
     if (r)
         return r;
-    tidy_folder(writer->path);
+    weights_image_tidy(writer->path);
+    (void)unlink(writer->path); /* of no use, or nobody would write another one; who has mapped it keeps it */
     r = atomic_file_new(&file, writer->path, &writer->failure);
     if (r)
         return r;
     fd = atomic_file_fd(file);
+    (void)flock(fd, LOCK_EX | LOCK_NB);
+    (void)fchmod(fd, 0600); /* whatever the umask: one that others may write to would not be used */
     r = check_space(writer, fd);
     if (!r)
         r = write_part(writer, fd, writer->head, writer->head_bytes, 0);
@@ -164,6 +184,8 @@ static int write_all(WeightsImageWriter *writer) {
         r = write_part(writer, fd, writer->parts[i].data, writer->parts[i].len_bytes, places[i].offset_bytes);
     if (!r && ftruncate(fd, (off_t)writer->len_bytes) < 0) /* the last part may be empty */
         r = write_error(writer, -errno);
+    if (!r && atomic_load(&writer->stop))
+        r = given_up(writer);
     if (r)
         return r;
     r = atomic_file_commit(file, &writer->failure);
@@ -177,7 +199,7 @@ static void *write_main(void *arg) {
 
     /* Both are a thread's own on Linux. */
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_NICE);
-    (void)syscall(SYS_ioprio_set, IOPRIO_OF_THREAD, 0, IOPRIO_IDLE);
+    (void)syscall(SYS_ioprio_set, IOPRIO_OF_THREAD, 0, IOPRIO_LOWEST);
     writer->result = write_all(writer);
     if (!writer->result)
         log_info(TOPIC_ENGINE, "%s: image of the weights, %" PRIu64 " MB", writer->path, writer->len_bytes / 1000000);
@@ -242,7 +264,7 @@ static int make_head(WeightsImageWriter *writer, const WeightsImageKey *key, Err
  * weights_image_write() - begin to write an image, which takes the name `path` when it is whole and on the disk
  * @parts: none of them changes, nor its memory goes, before weights_image_writer_free()
  *
- * An earlier file of that name stays what it is until then; who has mapped it keeps it.
+ * An earlier file of that name goes first, for what is free counts without it; who has mapped it keeps it.
  * Return: 0, or -errno; what the writing itself runs into, weights_image_writer_wait() tells.
  */
 int weights_image_write(WeightsImageWriter **writerp, const char *path, const WeightsImageKey *key,

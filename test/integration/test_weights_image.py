@@ -7,6 +7,8 @@ import time
 import unittest
 from pathlib import Path
 
+import coordgen_pb2 as pb
+
 from daemon import Daemon
 from settings import CACHE, SLOW
 from wire import prompt
@@ -31,9 +33,9 @@ class WeightsImage(unittest.TestCase):
         return sorted((self.cache / "images").glob(pattern))
 
     def wait_image(self, before=()):
-        """Until there is one that is not among those of before (inodes)."""
+        """Until there is one that is not among those of before (times of change)."""
         deadline = time.monotonic() + 120 * SLOW
-        while not [image for image in self.images() if image.stat().st_ino not in before]:
+        while not [image for image in self.images() if image.stat().st_ctime_ns not in before]:
             self.assertLess(time.monotonic(), deadline, "no image was made")
             time.sleep(0.05)
 
@@ -41,7 +43,7 @@ class WeightsImage(unittest.TestCase):
         return daemon.connect().generate(REQUEST).tokens
 
     def run_once(self, *flags, wait=False):
-        before = [image.stat().st_ino for image in self.images()]
+        before = [image.stat().st_ctime_ns for image in self.images()]
         daemon = Daemon(*FLAGS, *flags, cache=self.cache)
         tokens = self.answer(daemon)
         if wait:
@@ -84,6 +86,22 @@ class WeightsImage(unittest.TestCase):
             is_whole = bool(self.images())
             daemon.kill()
             self.assertEqual(self.run_once(), (expected, is_whole))
+            if is_whole:  # else the last one may have been stopped while it wrote
+                self.assertEqual(self.images("*.tmp-*"), [])
+
+    def test_load_that_fails(self):
+        """It is tried once more without an image, in case that was the fault; here it was not."""
+        self.run_once("--weights-image=no")  # for the package
+        package = self.cache / "cut.cgm"
+        shutil.copy2(next((self.cache / "models").glob("*.cgm")), package)
+        with open(package, "r+b") as file:
+            file.truncate(package.stat().st_size // 2)
+        daemon = Daemon(*FLAGS, cache=self.cache, model=package, wait=False)
+        daemon.wait_notice("READY=1")
+        daemon.wait_model(state=pb.MODEL_STATE_FAILED)
+        self.assertEqual(daemon.log().count("once more without the image"), 1)
+        daemon.stop()
+        self.assertEqual(self.images(), [])
 
 
 if __name__ == "__main__":

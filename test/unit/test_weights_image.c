@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -130,6 +131,13 @@ static void read_head(const char *path, void *data, size_t len_bytes) {
     close(fd);
 }
 
+static uint64_t head_bytes_of(const char *path) {
+    ImageHead head;
+
+    read_head(path, &head, sizeof(head));
+    return head.head_bytes;
+}
+
 static void rewrite_head(const char *path, void (*change)(ImageHead *head, ImagePlace *places)) {
     ImageHead head;
     uint8_t *all;
@@ -190,16 +198,18 @@ static void test_weights_image_of_no_use(void **state) {
     loaded.image_path = image;
     assert_false(run(&loaded, package, 0, logits));
     /* Each time the image is not used, what is computed is right, and the next one is of use again. */
-    for (size_t i = 0; i < ARRAY_LEN(changes) + 4; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(changes) + 5; i++) {
         assert_true(run(&loaded, package, 0, logits));
         if (i < ARRAY_LEN(changes))
             rewrite_head(image, changes[i]);
-        else if (i == ARRAY_LEN(changes)) /* the head without a new digest */
-            flip_byte(image, offsetof(ImageHead, len_bytes) + sizeof(uint64_t));
+        else if (i == ARRAY_LEN(changes)) /* the head without a new digest: a letter of the package's path */
+            flip_byte(image, head_bytes_of(image) - 2);
         else if (i == ARRAY_LEN(changes) + 1)
             assert_int_equal(truncate(image, (off_t)length_of(image) - 1), 0);
         else if (i == ARRAY_LEN(changes) + 2)
             assert_int_equal(truncate(image, 0), 0);
+        else if (i == ARRAY_LEN(changes) + 3) /* others might have written to it */
+            assert_int_equal(chmod(image, 0620), 0);
         else /* the package's ctime */
             assert_int_equal(chmod(package, 0600 + (mode_t)(i % 2) * 040), 0);
         assert_false(run(&loaded, package, LOADED_ARRIVING, logits));
@@ -290,11 +300,11 @@ static size_t files_in(const char *image) {
 }
 
 static void test_weights_image_folder(void **state) {
-    static const struct timespec long_ago[2] = { { .tv_sec = 1000000 }, { .tv_sec = 1000000 } };
     ImportFixture *fixture = *state;
     char package[PATH_MAX], other[PATH_MAX], image[PATH_MAX], other_image[PATH_MAX], left[PATH_MAX + 32];
     Loaded loaded = { 0 };
     Logits logits;
+    int locked;
 
     loaded_make_package(fixture, 8, false, false, package);
     snprintf(other, sizeof(other), "%s/other.cgm", fixture->folder);
@@ -304,24 +314,36 @@ static void test_weights_image_folder(void **state) {
     assert_string_not_equal(image, other_image);
     loaded.image_path = other_image;
     assert_false(run(&loaded, other, 0, logits));
-    /* Files of killed writers: an old one, one that may still be written to; and what is no image. */
+    /* Files of writers: of one that was killed, of one that holds its lock, of one that has just begun; and what is none. */
     snprintf(left, sizeof(left), "%s" ATOMIC_FILE_INFIX "00000000", other_image);
-    close(open(left, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    assert_int_equal(utimensat(AT_FDCWD, left, long_ago, 0), 0);
+    assert_int_equal(link(other_image, left), 0);
     left[strlen(left) - 1] = '1';
+    locked = open(left, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    assert_int_equal(file_write_all(locked, IMAGE_MAGIC, 8), 0);
+    assert_int_equal(flock(locked, LOCK_EX), 0);
+    left[strlen(left) - 1] = '2';
     close(open(left, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    snprintf(left, sizeof(left), "%s.mine" IMAGE_SUFFIX, other_image);
-    close(open(left, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    assert_int_equal(files_in(image), 4);
+    snprintf(left, sizeof(left), "%s" ATOMIC_FILE_INFIX "mine", other_image);
+    assert_int_equal(link(other_image, left), 0);
+    assert_int_equal(files_in(image), 5);
     loaded.image_path = image;
     assert_false(run(&loaded, package, 0, logits));
-    assert_int_equal(files_in(image), 4); /* the old one has gone, the new image has come */
+    assert_int_equal(files_in(image), 5); /* what the killed one left has gone, the new image has come */
     assert_true(file_exists(other_image));
     assert_int_equal(unlink(other), 0);
     assert_int_equal(unlink(image), 0);
     assert_false(run(&loaded, package, 0, logits));
     assert_false(file_exists(other_image));
+    assert_int_equal(files_in(image), 4);
+    /* Whoever maps one tidies, too. */
+    close(locked);
+    assert_true(run(&loaded, package, 0, logits));
     assert_int_equal(files_in(image), 3);
+    /* Another version's. */
+    assert_int_equal(rename(image, other_image), 0);
+    rewrite_head(other_image, change_program);
+    assert_false(run(&loaded, package, 0, logits));
+    assert_false(file_exists(other_image));
 }
 
 /* A load that has gone well does not fail by its image, and nothing is left of one that was not finished. */

@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/thread.h"
+
 enum {
     THREADS_MAX = 4,
 };
@@ -83,13 +85,13 @@ static int threads_init(ExtentReader *reader, ErrText *err) {
     pthread_cond_init(&threads->done, NULL);
     reader->way = threads;
     while (!r && threads->n_threads < THREADS_MAX && threads->n_threads < reader->depth) {
-        r = pthread_create(&threads->threads[threads->n_threads], NULL, thread_main, threads);
+        r = thread_start(&threads->threads[threads->n_threads], "file-reader", thread_main, threads);
         threads->n_threads += !r;
     }
     if (threads->n_threads) /* fewer will do */
         return 0;
     threads_deinit(reader);
-    return err_set(err, -r, "%s: cannot start a thread that reads: %s", reader->path, strerror(r));
+    return err_set(err, r, "%s: cannot start a thread that reads: %s", reader->path, strerror(-r));
 }
 
 static void threads_submit(ExtentReader *reader, Extent *extent) {

@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/thread.h"
 
 #define GATE_OPEN 0x10000u
 #define GATE_COUNT 0x0ffffu
@@ -191,9 +192,9 @@ int worker_pool_new(WorkerPool **poolp, unsigned int n_threads) {
         return err_raise(-ENOMEM);
     for (unsigned int i = 0; i + 1 < n_threads; i++) {
         pool->workers[i] = (Worker){ .pool = pool, .index = i + 1 };
-        r = pthread_create(&pool->workers[i].thread, NULL, worker_main, &pool->workers[i]);
+        r = thread_start(&pool->workers[i].thread, "worker", worker_main, &pool->workers[i]);
         if (r)
-            return err_raise(-r);
+            return err_raise(r);
         pool->n_started++;
     }
     *poolp = steal(&pool);

@@ -4,12 +4,12 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "daemon/turns.h"
 
 struct EngineThread {
@@ -242,7 +242,6 @@ static void *run(void *arg) {
     EngineThread *thread = arg;
     Job *small;
 
-    (void)pthread_setname_np(pthread_self(), "engine");
     while (wait_for_work(thread, &small)) {
         uint64_t until_ns = 0;
 
@@ -277,7 +276,6 @@ static void *run(void *arg) {
 int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, bool pin_threads, ErrText *err) {
     _cleanup_(engine_thread_freep) EngineThread *thread = calloc(1, sizeof(*thread));
     pthread_condattr_t attr;
-    sigset_t all, before;
     int r;
 
     if (!thread)
@@ -294,17 +292,14 @@ int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_thr
     pthread_condattr_init(&attr);
     pthread_cond_init(&thread->wake, &attr);
     pthread_condattr_destroy(&attr);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     r = worker_pool_new(&thread->pool, n_threads);
     if (!r && pin_threads && worker_pool_pin(thread->pool))
         log_warn(TOPIC_DAEMON, "pin-threads: there are not %u processors for this process: the threads stay free",
                  n_threads);
     if (!r) {
-        r = -pthread_create(&thread->thread, NULL, run, thread);
+        r = thread_start(&thread->thread, "engine", run, thread);
         thread->is_started = !r;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (r)
         return err_set(err, r < 0 ? r : err_fold(r), "cannot start %u threads: %s", n_threads, strerror(-r));
     *threadp = steal(&thread);

@@ -1,7 +1,6 @@
-#define _GNU_SOURCE
 #include "engine/tokenizer_load.h"
 
-#include <signal.h>
+#include "base/thread.h"
 
 static void *load_main(void *arg) {
     TokenizerLoad *load = arg;
@@ -11,18 +10,11 @@ static void *load_main(void *arg) {
     return NULL;
 }
 
-/* Without a thread it is made at once. Signals stay with the threads that wait for them. */
+/* Without a thread it is made at once. */
 void tokenizer_load_begin(TokenizerLoad *load, const GgufFile *file) {
-    sigset_t all, before;
-
     *load = (TokenizerLoad){ .file = file };
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    load->has_thread = !pthread_create(&load->thread, NULL, load_main, load);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (load->has_thread)
-        (void)pthread_setname_np(load->thread, "tokenizer");
-    else
+    load->has_thread = !thread_start(&load->thread, "tokenizer", load_main, load);
+    if (!load->has_thread)
         load_main(load);
 }
 

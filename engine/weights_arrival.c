@@ -46,7 +46,7 @@ static int stream_error(int r) {
 int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const WeightStreamOptions *options,
                         const StreamMatrix *matrices, size_t n, WeightsImage *image, ErrText *err) {
     _cleanup_(weights_arrival_freep) WeightsArrival *arrival = calloc(1, sizeof(*arrival));
-    int r;
+    int r = 0;
 
     if (!arrival)
         return err_set(err, -ENOMEM, "out of memory");
@@ -61,7 +61,7 @@ int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const Weigh
         return err_set(err, -ENOMEM, "out of memory");
     memcpy(arrival->matrices, matrices, n * sizeof(*matrices));
     if (image) {
-        r = weights_image_read_ahead(image, err);
+        weights_image_read_ahead(image);
     } else {
         r = weight_stream_new(&arrival->stream, options, arrival->matrices, n, err);
         if (!r)

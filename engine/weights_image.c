@@ -16,13 +16,13 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "base/page_cache.h"
+#include "base/thread.h"
 #include "engine/weights_image_private.h"
 
 enum {
@@ -302,19 +302,10 @@ static void *read_main(void *arg) {
     return NULL;
 }
 
-int weights_image_read_ahead(WeightsImage *image, ErrText *err) {
-    sigset_t all, before;
-    int r;
-
-    sigfillset(&all); /* signals stay with the threads that wait for them */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    r = -pthread_create(&image->thread, NULL, read_main, image);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (r)
-        return err_set(err, r, "cannot start a thread to read %s: %s", image->path, strerror(-r));
-    (void)pthread_setname_np(image->thread, "weights-image");
-    image->has_thread = true;
-    return 0;
+void weights_image_read_ahead(WeightsImage *image) {
+    image->has_thread = !thread_start(&image->thread, "weights-image", read_main, image);
+    if (!image->has_thread)
+        read_main(image);
 }
 
 int weights_image_advance(WeightsImage *image, size_t *n_partsp, ErrText *err) {

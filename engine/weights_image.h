@@ -44,8 +44,8 @@ DEFINE_CLEANUP(WeightsImage, weights_image_free)
 
 /* Mapped until weights_image_free(); to be read when it has come. */
 WeightsImagePart weights_image_part(const WeightsImage *image, size_t index);
-/* What is not in memory is read in the order of the parts, by a thread of its own. 0 or -errno. */
-int weights_image_read_ahead(WeightsImage *image, ErrText *err);
+/* What is not in memory is read in the order of the parts, by a thread of its own; where none can be started, at once. */
+void weights_image_read_ahead(WeightsImage *image);
 /* Waits until the next few MiB of what is read ahead are in memory; *n_partsp: so many parts are there. 0 or -errno,
  * which every later call answers again. */
 int weights_image_advance(WeightsImage *image, size_t *n_partsp, ErrText *err);

@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
@@ -21,6 +20,7 @@
 #include <sys/syscall.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "engine/weights_image_private.h"
 
 enum {
@@ -270,7 +270,6 @@ static int make_head(WeightsImageWriter *writer, const WeightsImageKey *key, Err
 int weights_image_write(WeightsImageWriter **writerp, const char *path, const WeightsImageKey *key,
                         const WeightsImagePart *parts, size_t n_parts, ErrText *err) {
     _cleanup_(weights_image_writer_freep) WeightsImageWriter *writer = NULL;
-    sigset_t all, before;
     int r;
 
     if (!n_parts || n_parts > IMAGE_PARTS_MAX || path[0] != '/' || strlen(key->package_path) >= PATH_MAX)
@@ -287,13 +286,9 @@ int weights_image_write(WeightsImageWriter **writerp, const char *path, const We
     r = make_head(writer, key, err);
     if (r)
         return r;
-    sigfillset(&all); /* signals stay with the threads that wait for them */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    r = -pthread_create(&writer->thread, NULL, write_main, writer);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    r = thread_start(&writer->thread, "weights-image", write_main, writer);
     if (r)
         return err_set(err, r, "cannot start a thread to write %s: %s", path, strerror(-r));
-    (void)pthread_setname_np(writer->thread, "weights-image");
     writer->has_thread = true;
     *writerp = steal(&writer);
     return 0;

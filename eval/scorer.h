@@ -38,9 +38,9 @@ int score_pair_init(ScorePair *pair, const Engine *engine, const char *context, 
                     const char *continuation, size_t continuation_bytes, ErrText *err);
 void score_pair_deinit(ScorePair *pair);
 
-/* Appends ids[from..to) to the sequence; adds the scores of ids[i + 1] for the rows i from first_scored on. */
 /* Words what engine_forward() gave, unless it did so itself; returns it. */
 int scorer_forward_failed(int r, ErrText *err);
+/* Appends ids[from..to) to the sequence; adds the scores of ids[i + 1] for the rows i from first_scored on. */
 int scorer_append(Scorer *scorer, Sequence *sequence, const uint32_t *ids, size_t from, size_t to, size_t first_scored,
                   Score *score, ErrText *err);
 /* scores[i]: the continuation of pairs[i]. What the contexts have in common is computed once. */

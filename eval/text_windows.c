@@ -18,9 +18,12 @@ static int check_shape(const Engine *engine, const char *file, size_t n_tokens, 
     if (len < 4 || len % 2 || len > n_context)
         return err_set(err, -EINVAL, "--window %zu: an even number from 4 to the model's %u positions is needed", len,
                        n_context);
-    if (n_tokens < len || n > n_tokens / len)
-        return err_set(err, -EINVAL, "%s: %zu tokens make %zu windows of %zu, but %zu are asked for", file, n_tokens,
-                       n_tokens / len, len, n ? n : 1);
+    if (n_tokens < len)
+        return err_set(err, -EINVAL, "%s: its %zu tokens do not fill one window of %zu (a smaller --window would do)",
+                       file, n_tokens, len);
+    if (n > n_tokens / len)
+        return err_set(err, -EINVAL, "%s: %zu tokens make %zu windows of %zu, but --windows asks for %zu", file,
+                       n_tokens, n_tokens / len, len, n);
     return 0;
 }
 

@@ -82,8 +82,8 @@ static void test_text_windows_refuses(void **state) {
         { 2, 0, "--window 2: an even number from 4 to the model's 512 positions is needed" },
         { 5, 0, "--window 5: an even number" },
         { 514, 0, "--window 514: an even number" },
-        { 4, 4, "12 tokens make 3 windows of 4, but 4 are asked for" },
-        { 14, 0, "12 tokens make 0 windows of 14, but 1 are asked for" },
+        { 4, 4, "12 tokens make 3 windows of 4, but --windows asks for 4" },
+        { 14, 0, "12 tokens do not fill one window of 14" },
     };
     TinyEngine tiny = { 0 };
     char path[300];

@@ -2,7 +2,9 @@
  * the instruction set; one that is stale, damaged or another's is not used and is made anew; nothing is left of what was
  * given up, and images go when their package has gone. */
 #undef NDEBUG
+#define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -265,7 +267,7 @@ static void test_weights_image_cut_short(void **state) {
     key.layout = head.layout;
     assert_int_equal(weights_image_open(&opened, image, &key, head.n_parts, &err), 0);
     assert_int_equal(truncate(image, IMAGE_PAGE), 0);
-    assert_int_equal(weights_image_read_ahead(opened, &err), 0);
+    weights_image_read_ahead(opened);
     do
         r = weights_image_advance(opened, &n_parts, &err);
     while (!r && n_parts < head.n_parts);
@@ -278,6 +280,43 @@ static void test_weights_image_cut_short(void **state) {
     assert_false(file_exists(image));
     assert_false(run(&loaded, package, 0, logits));
     assert_memory_equal(logits, expected, sizeof(logits));
+}
+
+/* Where the system has no thread left, the image is read in the load itself. */
+static void test_weights_image_no_thread(void **state) {
+    ImportFixture *fixture = *state;
+    char package[PATH_MAX], image[PATH_MAX];
+    Loaded loaded = { 0 };
+    WeightsImageKey key;
+    WeightsImage *opened;
+    ImageHead head;
+    Logits logits;
+    ErrText err = { "" };
+    pthread_attr_t before, large;
+    size_t n_parts = 0;
+    int fd;
+
+    loaded_make_package(fixture, 8, false, false, package);
+    assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
+    loaded.image_path = image;
+    assert_false(run(&loaded, package, 0, logits));
+    read_head(image, &head, sizeof(head));
+    fd = open(package, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(weights_image_key(&key, fd, package, head.layout), 0);
+    assert_int_equal(weights_image_open(&opened, image, &key, head.n_parts, &err), 0);
+    assert_int_equal(pthread_getattr_default_np(&before), 0);
+    assert_int_equal(pthread_attr_init(&large), 0);
+    assert_int_equal(pthread_attr_setstacksize(&large, (size_t)1 << 60), 0); /* more than there are addresses */
+    assert_int_equal(pthread_setattr_default_np(&large), 0);
+    weights_image_read_ahead(opened);
+    assert_int_equal(pthread_setattr_default_np(&before), 0);
+    assert_int_equal(weights_image_cached_bytes(opened) + weights_image_read_bytes(opened), head.len_bytes);
+    while (n_parts < head.n_parts)
+        assert_int_equal(weights_image_advance(opened, &n_parts, &err), 0);
+    weights_image_free(opened);
+    close(fd);
+    pthread_attr_destroy(&large);
+    pthread_attr_destroy(&before);
 }
 
 /* --- the folder --------------------------------------------------------------------------------------------------- */
@@ -384,10 +423,10 @@ static void test_weights_image_not_written(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_weights_image_bits),        WITH_FOLDER(test_weights_image_account),
-        WITH_FOLDER(test_weights_image_of_no_use),   WITH_FOLDER(test_weights_image_other_integers),
-        WITH_FOLDER(test_weights_image_cut_short),   WITH_FOLDER(test_weights_image_folder),
-        WITH_FOLDER(test_weights_image_not_written),
+        WITH_FOLDER(test_weights_image_bits),      WITH_FOLDER(test_weights_image_account),
+        WITH_FOLDER(test_weights_image_of_no_use), WITH_FOLDER(test_weights_image_other_integers),
+        WITH_FOLDER(test_weights_image_cut_short), WITH_FOLDER(test_weights_image_no_thread),
+        WITH_FOLDER(test_weights_image_folder),    WITH_FOLDER(test_weights_image_not_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

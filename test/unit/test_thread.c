@@ -1,0 +1,86 @@
+/* A thread's name, its signals, and the error when there is none left. */
+#undef NDEBUG
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/thread.h"
+
+static void *signals_of(void *arg) {
+    pthread_sigmask(SIG_BLOCK, NULL, arg);
+    return arg;
+}
+
+static void *wait_for_lock(void *arg) {
+    pthread_mutex_lock(arg);
+    pthread_mutex_unlock(arg);
+    return NULL;
+}
+
+static void test_thread_signals(void **state) {
+    static const int theirs[] = { SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGCHLD, SIGPIPE };
+    static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+    sigset_t before, in_thread, after;
+    pthread_t thread;
+    void *result;
+
+    pthread_sigmask(SIG_BLOCK, NULL, &before);
+    assert_int_equal(thread_start(&thread, "signals", signals_of, &in_thread), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, &in_thread);
+    for (size_t i = 0; i < sizeof(theirs) / sizeof(*theirs); i++)
+        assert_int_equal(sigismember(&in_thread, theirs[i]), 1);
+    for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+        assert_int_equal(sigismember(&in_thread, own[i]), 0);
+    pthread_sigmask(SIG_BLOCK, NULL, &after);
+    for (int i = 1; i < SIGRTMIN; i++)
+        assert_int_equal(sigismember(&after, i), sigismember(&before, i));
+}
+
+static void test_thread_name(void **state) {
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t thread;
+    char name[16] = "";
+
+    pthread_mutex_lock(&lock);
+    assert_int_equal(thread_start(&thread, "a-name", wait_for_lock, &lock), 0);
+    assert_int_equal(pthread_getname_np(thread, name, sizeof(name)), 0);
+    assert_string_equal(name, "a-name");
+    pthread_mutex_unlock(&lock);
+    pthread_join(thread, NULL);
+}
+
+static void test_thread_none_left(void **state) {
+    pthread_attr_t before, large;
+    sigset_t after;
+    pthread_t thread;
+
+    assert_int_equal(pthread_getattr_default_np(&before), 0);
+    assert_int_equal(pthread_attr_init(&large), 0);
+    assert_int_equal(pthread_attr_setstacksize(&large, (size_t)1 << 60), 0); /* more than there are addresses */
+    assert_int_equal(pthread_setattr_default_np(&large), 0);
+    assert_int_equal(thread_start(&thread, "none", signals_of, &after), -EAGAIN);
+    assert_int_equal(pthread_setattr_default_np(&before), 0);
+    pthread_sigmask(SIG_BLOCK, NULL, &after);
+    assert_int_equal(sigismember(&after, SIGTERM), 0);
+    pthread_attr_destroy(&large);
+    pthread_attr_destroy(&before);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_thread_signals),
+        cmocka_unit_test(test_thread_name),
+        cmocka_unit_test(test_thread_none_left),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -337,5 +337,5 @@ int main(int argc, char **argv) {
         return usage("%s", "--model is missing");
     if (verbs[verb].needs_file && !options.file)
         return usage("%s needs a file", verbs[verb].name);
-    return verbs[verb].fn(&options);
+    return eval_check_output("coordgen-eval", verbs[verb].fn(&options));
 }

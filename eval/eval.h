@@ -82,8 +82,13 @@ int eval_quant_table(const EvalOptions *options);
 
 /* Reports an error in the form asked for and returns EVAL_OUTSIDE. */
 int eval_fail(const EvalOptions *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints the report as JSON and consumes it. */
-void eval_print_json(const EvalOptions *options, json_t *report);
+/* Prints the report as JSON and consumes it; `status` becomes the exit code. NULL: it could not be made, and that is the
+ * exit code. */
+int eval_print_json(const EvalOptions *options, json_t *report, int status);
+/* Adds the members of `more`, which is consumed, to a report; where either could not be made, there is no report. */
+json_t *eval_report_add(json_t *report, json_t *more);
+/* Before a program ends with `status`: an error when something that was printed has gone nowhere. */
+int eval_check_output(const char *program, int status);
 /* A number, or null when it is not finite: JSON has no other word for it. */
 json_t *eval_json_real(double value);
 /* "verb", model, device and kernel: the head of every report. */

@@ -5,6 +5,7 @@
 #include "eval/cloze.h"
 #include "eval/eval.h"
 #include "eval/mcq.h"
+#include "model/json_text.h"
 
 #define ROWS_A_LINE 100 /* of the text report */
 
@@ -41,20 +42,19 @@ int eval_mcq(const EvalOptions *options) {
         .on_row = options->json ? NULL : print_row,
     };
     ErrText err = { 0 };
-    json_t *report;
 
     if (eval_model_open(&model, options, &err) || mcq_measure(&mcq, model.engine, &what, &err))
         return eval_fail(options, "%s", err.text);
-    if (options->json) {
-        report = eval_report_new(options, &model, "mcq");
-        json_object_update_new(report, json_pack("{s:b, s:s, s:s, s:i, s:i, s:f, s:o, s:i, s:O}", "ok", 1, "file",
-                                                 options->file, "normalise", mcq_normalise_name(options->normalise),
-                                                 "n_rows", (int)mcq.n_rows, "n_right", (int)mcq.n_right, "accuracy",
-                                                 mcq.accuracy, "standard_error", eval_json_real(mcq.standard_error),
-                                                 "merged_borders", (int)mcq.n_merged, "rows", mcq.rows));
-        eval_print_json(options, report);
-        return EVAL_OK;
-    }
+    if (options->json)
+        return eval_print_json(
+            options,
+            eval_report_add(eval_report_new(options, &model, "mcq"),
+                            json_pack("{s:b, s:o, s:s, s:i, s:i, s:f, s:o, s:i, s:O}", "ok", 1, "file",
+                                      json_text(options->file), "normalise", mcq_normalise_name(options->normalise),
+                                      "n_rows", (int)mcq.n_rows, "n_right", (int)mcq.n_right, "accuracy", mcq.accuracy,
+                                      "standard_error", eval_json_real(mcq.standard_error), "merged_borders",
+                                      (int)mcq.n_merged, "rows", mcq.rows)),
+            EVAL_OK);
     print_accuracy(mcq.n_right, mcq.n_rows, mcq.accuracy, mcq.standard_error);
     print_device(&model, mcq.n_merged, "choices");
     return EVAL_OK;
@@ -70,21 +70,19 @@ int eval_cloze(const EvalOptions *options) {
         .on_row = options->json ? NULL : print_row,
     };
     ErrText err = { 0 };
-    json_t *report;
 
     if (eval_model_open(&model, options, &err) || cloze_measure(&cloze, model.engine, &what, &err))
         return eval_fail(options, "%s", err.text);
-    if (options->json) {
-        report = eval_report_new(options, &model, "cloze");
-        json_object_update_new(report, json_pack("{s:b, s:s, s:i, s:i, s:f, s:o, s:o, s:i, s:O}", "ok", 1, "file",
-                                                 options->file, "n_rows", (int)cloze.n_rows, "n_right",
-                                                 (int)cloze.n_right, "accuracy", cloze.accuracy, "standard_error",
-                                                 eval_json_real(cloze.standard_error), "perplexity",
-                                                 eval_json_real(cloze.perplexity), "merged_borders",
-                                                 (int)cloze.n_merged, "rows", cloze.rows));
-        eval_print_json(options, report);
-        return EVAL_OK;
-    }
+    if (options->json)
+        return eval_print_json(options,
+                               eval_report_add(eval_report_new(options, &model, "cloze"),
+                                               json_pack("{s:b, s:o, s:i, s:i, s:f, s:o, s:o, s:i, s:O}", "ok", 1,
+                                                         "file", json_text(options->file), "n_rows", (int)cloze.n_rows,
+                                                         "n_right", (int)cloze.n_right, "accuracy", cloze.accuracy,
+                                                         "standard_error", eval_json_real(cloze.standard_error),
+                                                         "perplexity", eval_json_real(cloze.perplexity),
+                                                         "merged_borders", (int)cloze.n_merged, "rows", cloze.rows)),
+                               EVAL_OK);
     print_accuracy(cloze.n_right, cloze.n_rows, cloze.accuracy, cloze.standard_error);
     printf(", perplexity of the last word %.4f", cloze.perplexity);
     print_device(&model, cloze.n_merged, "rows");

@@ -5,6 +5,7 @@
 
 #include "base/file_io.h"
 #include "eval/eval.h"
+#include "model/json_text.h"
 
 #define LINES_FILE_MAX ((size_t)256 << 20)
 
@@ -16,15 +17,37 @@ int eval_fail(const EvalOptions *options, const char *format, ...) {
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (options->json)
-        eval_print_json(options, json_pack("{s:b, s:s}", "ok", 0, "error", text));
+        (void)eval_print_json(options, json_pack("{s:b, s:o}", "ok", 0, "error", json_text(text)), EVAL_OUTSIDE);
     fprintf(stderr, "coordgen-eval: %s\n", text);
     return EVAL_OUTSIDE;
 }
 
-void eval_print_json(const EvalOptions *options, json_t *report) {
-    json_dumpf(report, stdout, options->json_flags);
+int eval_print_json(const EvalOptions *options, json_t *report, int status) {
+    if (!report) {
+        fprintf(stderr, "coordgen-eval: out of memory for the report\n");
+        return EVAL_OUTSIDE;
+    }
+    (void)json_dumpf(report, stdout, options->json_flags); /* eval_check_output() tells what went wrong */
     putchar('\n');
     json_decref(report);
+    return status;
+}
+
+json_t *eval_report_add(json_t *report, json_t *more) {
+    int r = report && more ? json_object_update(report, more) : -1;
+
+    json_decref(more);
+    if (!r)
+        return report;
+    json_decref(report);
+    return NULL;
+}
+
+int eval_check_output(const char *program, int status) {
+    if (!fflush(stdout) && !ferror(stdout))
+        return status;
+    fprintf(stderr, "%s: cannot write to standard output: what was printed is not whole\n", program);
+    return status ? status : EVAL_OUTSIDE;
 }
 
 json_t *eval_json_real(double value) {
@@ -34,8 +57,8 @@ json_t *eval_json_real(double value) {
 json_t *eval_report_new(const EvalOptions *options, const EvalModel *model, const char *verb) {
     const EngineInfo *info = engine_info(model->engine);
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "verb", verb, "model", options->model, "device", info->device,
-                     "kernel", info->kernel, "isa", isa_name(options->isa), "threads",
+    return json_pack("{s:s, s:o, s:s, s:s, s:s, s:i}", "verb", verb, "model", json_text(options->model), "device",
+                     info->device, "kernel", info->kernel, "isa", isa_name(options->isa), "threads",
                      (int)worker_pool_n_threads(model->pool));
 }
 

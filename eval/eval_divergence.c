@@ -4,6 +4,7 @@
 
 #include "eval/divergence.h"
 #include "eval/eval.h"
+#include "model/json_text.h"
 
 /* A .gguf is computed in float32 by the reference device, a package as it is. */
 static int open_against(EvalModel *model, const EvalOptions *options, ErrText *err) {
@@ -23,29 +24,29 @@ static void print_window(void *arg, size_t window, size_t n_windows, double nats
 }
 
 static int print_report(const EvalOptions *options, const EvalModel *model, const Divergence *result) {
+    const int status = isfinite(result->nats) ? EVAL_OK : EVAL_OUTSIDE;
     json_t *report;
 
     if (options->json) {
-        report = eval_report_new(options, model, "divergence");
-        json_object_update_new(
-            report,
-            json_pack("{s:b, s:s, s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "ok", isfinite(result->nats),
-                      "file", options->file, "against", options->against, "windows", (int)result->n_windows, "rows",
-                      (int)result->n_rows, "nats", eval_json_real(result->nats), "nats_standard_error",
-                      eval_json_real(result->nats_error), "same_top", eval_json_real(result->same_top), "perplexity",
-                      eval_json_real(exp(result->loss)), "against_perplexity", eval_json_real(exp(result->other_loss)),
-                      "loss_change", eval_json_real(result->loss_change), "loss_change_standard_error",
+        report = eval_report_add(
+            eval_report_new(options, model, "divergence"),
+            json_pack("{s:b, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "ok", isfinite(result->nats),
+                      "file", json_text(options->file), "against", json_text(options->against), "windows",
+                      (int)result->n_windows, "rows", (int)result->n_rows, "nats", eval_json_real(result->nats),
+                      "nats_standard_error", eval_json_real(result->nats_error), "same_top",
+                      eval_json_real(result->same_top), "perplexity", eval_json_real(exp(result->loss)),
+                      "against_perplexity", eval_json_real(exp(result->other_loss)), "loss_change",
+                      eval_json_real(result->loss_change), "loss_change_standard_error",
                       eval_json_real(result->loss_change_error)));
-        eval_print_json(options, report);
-    } else {
-        printf("divergence %.6f +- %.6f nats from %s over %zu tokens of %zu windows (%s, %s)\n", result->nats,
-               result->nats_error, options->against, result->n_rows, result->n_windows,
-               engine_info(model->engine)->device, engine_info(model->engine)->kernel);
-        printf("same most probable token: %.2f %%\n", 100 * result->same_top);
-        printf("perplexity %.4f, there %.4f: %+.2f %% +- %.2f (standard errors of the windows)\n", exp(result->loss),
-               exp(result->other_loss), 100 * expm1(result->loss_change), 100 * result->loss_change_error);
+        return eval_print_json(options, report, status);
     }
-    return isfinite(result->nats) ? EVAL_OK : EVAL_OUTSIDE;
+    printf("divergence %.6f +- %.6f nats from %s over %zu tokens of %zu windows (%s, %s)\n", result->nats,
+           result->nats_error, options->against, result->n_rows, result->n_windows, engine_info(model->engine)->device,
+           engine_info(model->engine)->kernel);
+    printf("same most probable token: %.2f %%\n", 100 * result->same_top);
+    printf("perplexity %.4f, there %.4f: %+.2f %% +- %.2f (standard errors of the windows)\n", exp(result->loss),
+           exp(result->other_loss), 100 * expm1(result->loss_change), 100 * result->loss_change_error);
+    return status;
 }
 
 int eval_divergence(const EvalOptions *options) {

@@ -5,6 +5,7 @@
 
 #include "eval/eval.h"
 #include "eval/scorer.h"
+#include "model/json_text.h"
 
 /* The int8 path is judged by perplexity; the worst single logit of its thousands wanders by a share of the rms that these
  * bounds allow for. */
@@ -199,16 +200,15 @@ int eval_logits(const EvalOptions *options) {
         return eval_fail(options, "%s", err.text);
     ok = !run.n_outside && !run.n_greedy_wrong && run.n_values + run.n_greedy;
     if (options->json) {
-        report = eval_report_new(options, &model, "logits");
-        json_object_update_new(report, json_pack("{s:b, s:i, s:i, s:i, s:f, s:{s:f, s:s}, s:{s:i, s:i, s:i, s:s, s:f}}",
-                                                 "ok", ok, "cases", (int)run.n_cases, "values", (int)run.n_values,
-                                                 "outside", (int)run.n_outside, "tolerance", run.tolerance, "worst",
-                                                 "deviation", run.worst.deviation, "where", run.worst.where, "greedy",
-                                                 "compared", (int)run.n_greedy, "wrong", (int)run.n_greedy_wrong,
-                                                 "differs_within_margin", (int)run.n_greedy_close, "first_wrong",
-                                                 run.first_wrong, "margin", run.margin));
-        eval_print_json(options, report);
-        return ok ? EVAL_OK : EVAL_OUTSIDE;
+        report = eval_report_add(eval_report_new(options, &model, "logits"),
+                                 json_pack("{s:b, s:i, s:i, s:i, s:f, s:{s:o, s:o}, s:{s:i, s:i, s:i, s:o, s:f}}", "ok",
+                                           ok, "cases", (int)run.n_cases, "values", (int)run.n_values, "outside",
+                                           (int)run.n_outside, "tolerance", run.tolerance, "worst", "deviation",
+                                           eval_json_real(run.worst.deviation), "where", json_text(run.worst.where),
+                                           "greedy", "compared", (int)run.n_greedy, "wrong", (int)run.n_greedy_wrong,
+                                           "differs_within_margin", (int)run.n_greedy_close, "first_wrong",
+                                           json_text(run.first_wrong), "margin", run.margin));
+        return eval_print_json(options, report, ok ? EVAL_OK : EVAL_OUTSIDE);
     }
     printf("%zu cases, %zu values: worst deviation %.3g x rms (tolerance %g)\n  at %s\n", run.n_cases, run.n_values,
            run.worst.deviation, run.tolerance, run.worst.where);

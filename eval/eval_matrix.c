@@ -139,10 +139,9 @@ static void company_leave(Company *company) {
 
 static int company_arrive(Company *company, ErrText *err) {
     for (size_t i = 0; i < ARRAY_LEN(company->others); i++) {
-        GenerationOptions options = { .max_tokens = (uint32_t)(5 + 8 * i),
-                                      .ignore_end = true,
-                                      .no_reuse = true,
-                                      .sampler = SAMPLER_OPTIONS_GREEDY };
+        GenerationOptions options = {
+            .max_tokens = (uint32_t)(5 + 8 * i), .ignore_end = true, .no_reuse = true, .sampler = SAMPLER_OPTIONS_GREEDY
+        };
         size_t n_prompt = company->prompt->n / (2 + i);
         int r = 0;
 
@@ -238,7 +237,7 @@ static int cancel_some(Matrix *matrix, Engine *engine, ErrText *err) {
 }
 
 /* Tokens that the run under test finds computed: in the middle of a page and of all chunks but those of one row. */
-#define N_SHARED(n_prompt) ((n_prompt) * 2 / 3 + 1)
+#define N_SHARED(n_prompt) ((n_prompt)*2 / 3 + 1)
 
 /* A request that begins as the one under test and goes on with other tokens. `parentp` NULL: it runs to its end, else
  * until its prompt is computed. */
@@ -475,15 +474,14 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     matrix->n_cells++;
     matrix->n_different += different;
     if (matrix->options->json)
-        json_array_append_new(matrix->rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:b, s:s}", "isa",
-                                                      isa_name(cell->isa), "threads", (int)cell->threads, "chunk",
-                                                      (int)cell->chunk_tokens, "prompt", (int)cell->n_prompt, "company",
-                                                      cell->company, "same", !different, "where", where));
+        json_array_append_new(matrix->rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:b, s:s}", "isa", isa_name(cell->isa),
+                                                      "threads", (int)cell->threads, "chunk", (int)cell->chunk_tokens,
+                                                      "prompt", (int)cell->n_prompt, "company", cell->company, "same",
+                                                      !different, "where", where));
     else
         printf("%-11s %7u %6" PRIu32 " %6zu  %-16s %s %6.1f s%s%s\n", isa_name(cell->isa), cell->threads,
                cell->chunk_tokens, cell->n_prompt, cell->company, different ? "DIFFERENT" : "same     ",
-               (double)(clock_now_ns() - start_ns) / 1e9,
-               different ? "  " : "", where);
+               (double)(clock_now_ns() - start_ns) / 1e9, different ? "  " : "", where);
     fflush(stdout);
     return 0;
 }
@@ -492,7 +490,7 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
  * with --full every ISA x chunk x threads. */
 static int run_cells(Matrix *matrix, ErrText *err) {
     static const uint32_t chunks[] = { 1, 7, 32, 256, 512 };
-    static const char *const companies[] = { "between others", "sharing steps", "making way", "prefix reuse",
+    static const char *const companies[] = { "between others", "sharing steps",  "making way",      "prefix reuse",
                                              "fork",           "while arriving", "after cancelled", "after a restart" };
     const bool full = matrix->options->full;
     Isa best = ISA_SCALAR;
@@ -540,7 +538,9 @@ static int run_dump(Matrix *matrix, ErrText *err) {
 }
 
 int eval_matrix(const EvalOptions *options) {
-    _cleanup_(matrix_deinit) Matrix matrix = { .options = options };
+    _cleanup_(freep) char *package = NULL;
+    EvalOptions packaged = *options;
+    _cleanup_(matrix_deinit) Matrix matrix = { .options = &packaged };
     char absent[64] = "";
     ErrText err = { 0 };
 
@@ -548,14 +548,18 @@ int eval_matrix(const EvalOptions *options) {
         return eval_fail(options, "the matrix is about the cpu device: leave --device out");
     if (options->n_tokens < 1 || options->n_tokens > 4096)
         return eval_fail(options, "--tokens %zu is outside 1..4096", options->n_tokens);
+    /* One package for all cells, and the other process loads that too, whatever the recipe. */
+    if (eval_package_path(options, &package, &err))
+        return eval_fail(options, "%s", err.text);
+    packaged.model = package;
     if (options->dump)
         return run_dump(&matrix, &err) ? eval_fail(options, "%s", err.text) : EVAL_OK;
     if (prefix_cache_new(&matrix.prefix_cache, UINT64_MAX))
         return eval_fail(options, "out of memory");
     matrix.rows = json_array();
     if (!options->json)
-        printf("%-11s %7s %6s %6s  %-16s %zu greedy and %zu seeded tokens, with their logits\n", "isa", "threads", "chunk",
-               "prompt", "company", options->n_tokens, options->n_tokens);
+        printf("%-11s %7s %6s %6s  %-16s %zu greedy and %zu seeded tokens, with their logits\n", "isa", "threads",
+               "chunk", "prompt", "company", options->n_tokens, options->n_tokens);
     if (run_cells(&matrix, &err))
         return eval_fail(options, "%s", err.text);
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
@@ -563,16 +567,13 @@ int eval_matrix(const EvalOptions *options) {
             snprintf(absent + strlen(absent), sizeof(absent) - strlen(absent), "%s%s", *absent ? ", " : "",
                      isa_name(isa));
     if (options->json) {
-        json_t *report = eval_report_new(options, &matrix.model, "matrix");
-
-        json_object_update_new(report, json_pack("{s:b, s:i, s:i, s:i, s:s, s:O}", "ok", !matrix.n_different, "cells",
-                                                 (int)matrix.n_cells, "different", (int)matrix.n_different, "tokens",
-                                                 (int)options->n_tokens, "isas_absent", absent, "rows", matrix.rows));
-        eval_print_json(options, report);
-    } else {
-        printf("%zu cells, %zu different%s%s\n%s\n", matrix.n_cells, matrix.n_different,
-               *absent ? "; not on this machine: " : "", absent,
-               matrix.n_different ? "NOT BIT-EXACT" : "ok: bit-exact");
+        json_t *report = eval_report_add(eval_report_new(options, &matrix.model, "matrix"),
+                                         json_pack("{s:b, s:i, s:i, s:i, s:s, s:O}", "ok", !matrix.n_different, "cells",
+                                                   (int)matrix.n_cells, "different", (int)matrix.n_different, "tokens",
+                                                   (int)options->n_tokens, "isas_absent", absent, "rows", matrix.rows));
+        return eval_print_json(options, report, matrix.n_different ? EVAL_OUTSIDE : EVAL_OK);
     }
+    printf("%zu cells, %zu different%s%s\n%s\n", matrix.n_cells, matrix.n_different,
+           *absent ? "; not on this machine: " : "", absent, matrix.n_different ? "NOT BIT-EXACT" : "ok: bit-exact");
     return matrix.n_different ? EVAL_OUTSIDE : EVAL_OK;
 }

@@ -6,6 +6,7 @@
 
 #include "eval/eval.h"
 #include "eval/perplexity.h"
+#include "model/json_text.h"
 
 /* Relative, of the perplexity: every window of the float reference; all windows together of int8. */
 #define TOLERANCE 1e-4
@@ -102,19 +103,19 @@ int eval_perplexity(const EvalOptions *options) {
         means = json_array();
         for (size_t i = 0; i < run.n_windows; i++)
             json_array_append_new(means, eval_json_real(run.means[i]));
-        json_object_update_new(report,
-                               json_pack("{s:b, s:s, s:o, s:i, s:i, s:i, s:b, s:o}", "ok", ok, "file", options->file,
-                                         "perplexity", eval_json_real(run.value), "window", (int)run.window, "windows",
-                                         (int)run.n_windows, "scored_per_window", (int)run.n_scored,
-                                         "bos_replaces_first", run.bos_replaces_first, "window_mean_nll", means));
+        report = eval_report_add(report, json_pack("{s:b, s:o, s:o, s:i, s:i, s:i, s:b, s:o}", "ok", ok, "file",
+                                                   json_text(options->file), "perplexity", eval_json_real(run.value),
+                                                   "window", (int)run.window, "windows", (int)run.n_windows,
+                                                   "scored_per_window", (int)run.n_scored, "bos_replaces_first",
+                                                   run.bos_replaces_first, "window_mean_nll", means));
         if (shadow.n_rows)
-            json_object_set_new(report, "shadow", shadow_json(&shadow));
+            report = eval_report_add(report, json_pack("{s:o}", "shadow", shadow_json(&shadow)));
         if (options->expect)
-            json_object_update_new(report, json_pack("{s:f, s:f, s:{s:f, s:s}}", "tolerance", tolerance, "deviation",
-                                                     deviation.overall, "worst", "deviation", deviation.worst, "where",
-                                                     deviation.where));
-        eval_print_json(options, report);
-        return ok ? EVAL_OK : EVAL_OUTSIDE;
+            report = eval_report_add(report,
+                                     json_pack("{s:f, s:o, s:{s:o, s:o}}", "tolerance", tolerance, "deviation",
+                                               eval_json_real(deviation.overall), "worst", "deviation",
+                                               eval_json_real(deviation.worst), "where", json_text(deviation.where)));
+        return eval_print_json(options, report, ok ? EVAL_OK : EVAL_OUTSIDE);
     }
     printf("perplexity %.4f over %zu windows of %zu tokens, %zu scored in each (%s, %s)\n", run.value, run.n_windows,
            run.window, run.n_scored, engine_info(model.engine)->device, engine_info(model.engine)->kernel);

@@ -6,6 +6,7 @@
 #include "base/file_io.h"
 #include "eval/quant_table.h"
 #include "eval/svg_plot.h"
+#include "model/json_text.h"
 
 static double megabytes(const json_t *package, const char *key) {
     return (double)json_integer_value(json_object_get(package, key)) / 1e6;
@@ -96,15 +97,17 @@ static json_t *report_row(const QuantTable *table, const QuantTableRow *row) {
     return report;
 }
 
-static void print_report(const QuantTable *table) {
+static int print_report(const QuantTable *table) {
     json_t *rows = json_array();
 
     for (size_t i = 0; i < table->n_rows; i++)
         json_array_append_new(rows, report_row(table, &table->rows[i]));
-    eval_print_json(table->options,
-                    json_pack("{s:s, s:b, s:s, s:O, s:s, s:o}", "verb", "quant-table", "ok", 1, "model",
-                              table->options->model, "source", json_object_get(table->store.root, "source"), "saved",
-                              table->store.path, "rows", rows));
+    return eval_print_json(table->options,
+                           json_pack("{s:s, s:b, s:o, s:O, s:o, s:o}", "verb", "quant-table", "ok", 1, "model",
+                                     json_text(table->options->model), "source",
+                                     json_object_get(table->store.root, "source"), "saved",
+                                     json_text(table->store.path), "rows", rows),
+                           EVAL_OK);
 }
 
 /* --- plot ------------------------------------------------------------------------------------------------------------ */
@@ -203,7 +206,5 @@ int eval_quant_table(const EvalOptions *options) {
         if (options->plot && write_plot(&table, options->plot, &err)) /* after every row: there is one to look at */
             return eval_fail(options, "%s", err.text);
     }
-    if (options->json)
-        print_report(&table);
-    return EVAL_OK;
+    return options->json ? print_report(&table) : EVAL_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "eval/eval.h"
+#include "model/json_text.h"
 
 #define MESSAGES_MAX 256
 
@@ -145,12 +146,14 @@ int eval_tokens(const EvalOptions *options) {
         return eval_fail(options, "%s", err.text);
     ok = !run.n_wrong && run.n_vectors;
     if (options->json)
-        eval_print_json(options, json_pack("{s:s, s:s, s:s, s:s, s:b, s:i, s:i, s:s}", "verb", "tokens", "model",
-                                           options->model, "tokenizer", tokenizer_model_name(run.tokenizer), "chat",
-                                           chat_format_name(run.chat.format), "ok", ok, "vectors", (int)run.n_vectors,
-                                           "wrong", (int)run.n_wrong, "first_wrong", run.first_wrong));
-    else
-        printf("%zu vectors (%s), %zu wrong%s%s\n%s\n", run.n_vectors, tokenizer_model_name(run.tokenizer), run.n_wrong,
-               run.n_wrong ? "\n  first at " : "", run.first_wrong, ok ? "ok" : "WRONG");
+        return eval_print_json(options,
+                               json_pack("{s:s, s:o, s:s, s:s, s:b, s:i, s:i, s:o}", "verb", "tokens", "model",
+                                         json_text(options->model), "tokenizer", tokenizer_model_name(run.tokenizer),
+                                         "chat", chat_format_name(run.chat.format), "ok", ok, "vectors",
+                                         (int)run.n_vectors, "wrong", (int)run.n_wrong, "first_wrong",
+                                         json_text(run.first_wrong)),
+                               ok ? EVAL_OK : EVAL_OUTSIDE);
+    printf("%zu vectors (%s), %zu wrong%s%s\n%s\n", run.n_vectors, tokenizer_model_name(run.tokenizer), run.n_wrong,
+           run.n_wrong ? "\n  first at " : "", run.first_wrong, ok ? "ok" : "WRONG");
     return ok ? EVAL_OK : EVAL_OUTSIDE;
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/file_io.h"
 #include "eval/perplexity.h"
+#include "model/json_text.h"
 #include "model/package.h"
 
 #define ROWS_DEFAULT "int8,int8:6,int8:5,int8:4,edgeflow:5,compensated:6,compensated:5,compensated:4"
@@ -193,8 +194,8 @@ static int import_row(QuantTable *table, QuantTableRow *row, char path[PATH_MAX]
     if (r)
         return r;
     package =
-        json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:i, s:o, s:I}", "file", name_of(report.path), "sha256", sha256,
-                  "bytes", (json_int_t)report.package_bytes, "layers_bytes", (json_int_t)bytes.layers,
+        json_pack("{s:o, s:s, s:I, s:I, s:I, s:f, s:f, s:i, s:o, s:I}", "file", json_text(name_of(report.path)),
+                  "sha256", sha256, "bytes", (json_int_t)report.package_bytes, "layers_bytes", (json_int_t)bytes.layers,
                   "embedding_bytes", (json_int_t)bytes.outside, "bits", report.bits, "bits_asked", report.bits_asked,
                   "embedding_bits", (int)report.embedding_bits, "import_seconds",
                   import_seconds(row->stored, &report, sha256), "resumed_layers", (json_int_t)report.resumed_layers);
@@ -255,7 +256,7 @@ static int measure(QuantTable *table, QuantTableRow *row, const QuantTableColumn
     r = (column->is_mcq ? measure_mcq : measure_perplexity)(table, column, model->engine, &made, err);
     if (r)
         return r;
-    if (!made || json_object_set_new(made, "file", json_string(column->name)) ||
+    if (!made || json_object_set_new(made, "file", json_text(column->name)) ||
         json_object_set_new(made, "kernel", json_string(engine_info(model->engine)->kernel)) ||
         json_object_set_new(made, "seconds", json_real((double)(clock_now_ns() - begin_ns) / 1e9)) ||
         table_row_add(row->stored, json_incref(column->settings), made))

@@ -12,12 +12,9 @@ static const struct {
     const char *name;
     size_t offset; /* of a bool in QuantRecipe */
 } steps[] = {
-    { "rotation", offsetof(QuantRecipe, rotate) },
-    { "scale-search", offsetof(QuantRecipe, search_scales) },
-    { "smoothing", offsetof(QuantRecipe, smooth) },
-    { "compensation", offsetof(QuantRecipe, compensate) },
-    { "descent", offsetof(QuantRecipe, descend) },
-    { "static-activations", offsetof(QuantRecipe, static_activations) },
+    { "rotation", offsetof(QuantRecipe, rotate) },  { "scale-search", offsetof(QuantRecipe, search_scales) },
+    { "smoothing", offsetof(QuantRecipe, smooth) }, { "compensation", offsetof(QuantRecipe, compensate) },
+    { "descent", offsetof(QuantRecipe, descend) },  { "static-activations", offsetof(QuantRecipe, static_activations) },
 };
 
 static const struct {

@@ -82,6 +82,8 @@ int score_pair_init(ScorePair *pair, const Engine *engine, const char *context, 
     uint32_t prefix;
     int r;
 
+    if (!continuation_bytes)
+        return err_set(err, -EINVAL, "the continuation is empty: there is nothing to score");
     str_buf_append(&text, context, context_bytes);
     str_buf_append(&text, continuation, continuation_bytes);
     if (str_buf_failed(&text))
@@ -94,7 +96,7 @@ int score_pair_init(ScorePair *pair, const Engine *engine, const char *context, 
     while (n_common < alone.n && n_common < whole.n && whole.ids[n_common] == alone.ids[n_common])
         n_common++;
     if (n_common == whole.n)
-        return err_set(err, -EINVAL, "the continuation has no token of its own: is it empty?");
+        return err_set(err, -EINVAL, "the continuation has no token of its own");
     r = text_prefix(tokenizer, !n_common, &prefix, err);
     if (r)
         return r;

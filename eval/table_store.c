@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/file_io.h"
+#include "model/json_text.h"
 
 #define FORMAT 1
 #define FILE_MAX_BYTES ((size_t)64 << 20)
@@ -20,9 +21,9 @@ static int source_new(json_t **sourcep, const char *path, ErrText *err) {
     if (r)
         return r;
     sha256_hex(file.data, file.len_bytes, sha256);
-    *sourcep = json_pack("{s:s, s:I, s:s}", "file", slash ? slash + 1 : path, "bytes", (json_int_t)file.len_bytes,
-                         "sha256", sha256);
-    return *sourcep ? 0 : err_set(err, -ENOMEM, "%s: out of memory, or a file name that is not UTF-8", path);
+    *sourcep = json_pack("{s:o, s:I, s:s}", "file", json_text(slash ? slash + 1 : path), "bytes",
+                         (json_int_t)file.len_bytes, "sha256", sha256);
+    return *sourcep ? 0 : err_set(err, -ENOMEM, "%s: out of memory", path);
 }
 
 static bool rows_are_sound(const json_t *rows) {

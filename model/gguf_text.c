@@ -2,11 +2,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/printable.h"
+#include "model/json_text.h"
 
 #define STRING_SHOWN_BYTES 72
 #define JSON_STRING_MAX (1u << 20) /* a chat template is some kilobytes; what is longer is cut */
@@ -178,22 +178,6 @@ void gguf_text_write(const GgufFile *file, StrBuf *text) {
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
 
-/* NULL when out of memory, like jansson's constructors; packing a NULL fails as a whole. */
-static json_t *json_text(const char *data, size_t len_bytes) {
-    _cleanup_(str_buf_deinit) StrBuf clean = STR_BUF_NULL;
-
-    for (size_t i = 0, n; i < len_bytes; i += n) {
-        n = utf8_sequence(data + i, len_bytes - i);
-        if (n) {
-            str_buf_append(&clean, data + i, n);
-        } else {
-            str_buf_add(&clean, "\xef\xbf\xbd");
-            n = 1;
-        }
-    }
-    return str_buf_failed(&clean) ? NULL : json_stringn(clean.data ? clean.data : "", clean.len_bytes);
-}
-
 static json_t *json_value(const GgufKey *key) {
     char digits[32];
 
@@ -217,8 +201,9 @@ static json_t *json_value(const GgufKey *key) {
     case GGUF_BOOL:
         return json_boolean(key->value.boolean);
     case GGUF_STRING:
-        return json_text(key->value.string.data,
-                         key->value.string.len_bytes < JSON_STRING_MAX ? key->value.string.len_bytes : JSON_STRING_MAX);
+        return json_text_n(key->value.string.data, key->value.string.len_bytes < JSON_STRING_MAX
+                                                       ? key->value.string.len_bytes
+                                                       : JSON_STRING_MAX);
     case GGUF_ARRAY:
         break;
     }
@@ -246,7 +231,7 @@ static json_t *json_keys(const GgufFile *file) {
         const GgufKey *key = gguf_key_at(file, i);
 
         if (json_array_append_new(keys,
-                                  json_pack("{s:o, s:s, s:o}", "name", json_text(key->name.data, key->name.len_bytes),
+                                  json_pack("{s:o, s:s, s:o}", "name", json_text_n(key->name.data, key->name.len_bytes),
                                             "type", gguf_value_type_name(key->type), "value", json_value(key))) < 0) {
             json_decref(keys);
             keys = NULL;
@@ -283,11 +268,10 @@ static int append_part(const char *data, size_t len_bytes, void *arg) {
 }
 
 int gguf_text_json(const GgufFile *file, bool pretty, StrBuf *text) {
-    json_t *root =
-        json_pack("{s:o, s:I, s:i, s:i, s:I, s:o, s:o}", "file", json_text(gguf_path(file), strlen(gguf_path(file))),
-                  "file_bytes", (json_int_t)gguf_len_bytes(file), "version", (int)gguf_version(file), "alignment",
-                  (int)gguf_alignment(file), "parameters", (json_int_t)count_parameters(file), "keys", json_keys(file),
-                  "tensors", json_tensors(file));
+    json_t *root = json_pack("{s:o, s:I, s:i, s:i, s:I, s:o, s:o}", "file", json_text(gguf_path(file)), "file_bytes",
+                             (json_int_t)gguf_len_bytes(file), "version", (int)gguf_version(file), "alignment",
+                             (int)gguf_alignment(file), "parameters", (json_int_t)count_parameters(file), "keys",
+                             json_keys(file), "tensors", json_tensors(file));
     int r;
 
     if (!root)

@@ -1,6 +1,7 @@
 """coordgen-eval as a user meets it: reports, JSON, and what it says of files that are not as they should be."""
 
 import json
+import os
 import re
 import subprocess
 import tempfile
@@ -77,6 +78,7 @@ class Choices(unittest.TestCase):
         self.refused("cloze", good + "\n{", f"{self.rows}:3:", "not a JSON object")
         self.refused("cloze", "", str(self.rows), "empty")
         self.refused("mcq", good, f"{self.rows}:1:", "'ctxs'")
+        self.refused("cloze", good + '{"prompt": "a b ", "reference": ""}\n', f"{self.rows}:2:", "empty")
         long = json.dumps({"prompt": " no" * 9000, "reference": " yes"})
         self.refused("cloze", good + long + "\n", f"{self.rows}:2:", "8192 positions")
 
@@ -89,6 +91,38 @@ class Choices(unittest.TestCase):
         missing = run_eval("mcq", self.rows, "--model", MODEL)
         self.assertEqual(missing.returncode, 1)
         self.assertIn(str(self.rows), missing.stderr)
+
+
+class Output(unittest.TestCase):
+    """What was printed has arrived, or the exit code says that it has not."""
+
+    def test_full(self):
+        for words in (("--json=short",), ()):
+            with open("/dev/full", "w") as full:
+                run = subprocess.run([BIN / "coordgen-eval", "cloze", CHOICES / "own.cloze.jsonl", "--limit=1", "--model",
+                                      MODEL, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=900 * SLOW)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn("standard output", run.stderr)
+
+    def test_names_that_are_not_utf8(self):
+        with tempfile.TemporaryDirectory(prefix="coordgen-eval-") as folder:
+            model, rows = (os.path.join(os.fsencode(folder), name) for name in (b"m\xff.gguf", b"q\xff.jsonl"))
+            os.symlink(MODEL, model)
+            os.symlink(CHOICES / "own.cloze.jsonl", rows)
+            for file, status in ((rows, 0), (rows + b"x", 1)):
+                run = subprocess.run([BIN / "coordgen-eval", "cloze", file, "--limit=1", "--json=short", "--model", model],
+                                     capture_output=True, timeout=900 * SLOW)
+                made = json.loads(run.stdout)
+                self.assertEqual((run.returncode, made["ok"]), (status, not status), run.stderr)
+                self.assertIn("q\ufffd.jsonl", made["error"] if status else made["file"])
+
+
+class Matrix(unittest.TestCase):
+    def test_recipe(self):
+        """The cell after a restart is a process of its own, which knows no recipe."""
+        made = report("matrix", "--recipe=int8:4", "--tokens=2")
+        self.assertTrue(made["ok"], made)
+        self.assertIn("after a restart", [row["company"] for row in made["rows"]])
 
 
 class Divergence(unittest.TestCase):

@@ -55,5 +55,7 @@ int bench_first_token(const BenchRun *run, ErrText *err);
 uint32_t bench_token(const EngineInfo *info, size_t position);
 /* Appends n_tokens of them chunk by chunk; logits of the last one in f32[n_vocab]. */
 int bench_fill(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *logits, ErrText *err);
+/* Whether n_tokens after n_before fit into the model's context: 0 or -EINVAL. */
+int bench_check_context(const BenchRun *run, size_t n_before, size_t n_tokens, ErrText *err);
 
 #endif

@@ -230,20 +230,26 @@ static int first_at_random(Latency *latency, bool preempts, double *msp, ErrText
                    TRIES);
 }
 
-/* The times between the tokens of an interactive answer, with or without a background prompt in its steps. */
+/* The times between the tokens of an interactive answer, with or without a background prompt in its steps; another one
+ * when that has ended. */
 static int tokens(const Latency *latency, bool beside, double *token_ms, ErrText *err) {
     _cleanup_(generation_freep) Generation *background = NULL, *interactive = NULL;
     int r = begin(&interactive, latency, PRIORITY_INTERACTIVE, err);
 
-    if (!r && beside)
-        r = begin(&background, latency, PRIORITY_BACKGROUND, err);
     if (!r)
         r = to_first_token(interactive, NULL, err);
     for (size_t i = 0; i + 1 < latency->n_output && !r; i++) {
-        GenerationTurn turns[] = { turn_of(interactive, PRIORITY_INTERACTIVE),
-                                   beside ? turn_of(background, PRIORITY_BACKGROUND) : (GenerationTurn){ 0 } };
-        const uint64_t start_ns = clock_now_ns();
+        GenerationTurn turns[2] = { turn_of(interactive, PRIORITY_INTERACTIVE) };
+        uint64_t start_ns;
 
+        if (beside && background && generation_end(background) != GENERATION_RUNNING)
+            background = generation_free(background);
+        if (beside && !background)
+            r = begin(&background, latency, PRIORITY_BACKGROUND, err);
+        if (r)
+            return r;
+        turns[1] = turn_of(background, PRIORITY_BACKGROUND);
+        start_ns = clock_now_ns();
         r = generation_step_together(turns, beside ? 2 : 1, err);
         token_ms[i] = (double)(clock_now_ns() - start_ns) / 1e6;
     }
@@ -292,6 +298,10 @@ static int run_prompt(const BenchRun *run, size_t n_prompt, ErrText *err) {
     int r = latency_init(&latency, run, n_prompt, err);
 
     if (!r)
+        r = bench_check_context(run, n_prompt, latency.n_output, err);
+    if (!r)
+        r = bench_check_context(run, latency.n_background, 1, err);
+    if (!r)
         r = first_alone(&latency, &warm_up, err);
     if (!r)
         r = measure_background(&latency, err);
@@ -313,7 +323,7 @@ static int run_prompt(const BenchRun *run, size_t n_prompt, ErrText *err) {
  * The request comes at random moments of the background prompt, from another thread, and is noticed as in the service:
  * without preemption when the step that runs has ended, with it before the step's next operator. From its coming to its
  * first token is measured, the reservation of its memory included; its text is tokens already. Floor: the same alone, and
- * the longest operator of the background prompt. Next tokens share their steps with GENERATION_LOWER_ROWS rows of the
+ * the longest operator of the background prompt. Next tokens share their steps with GENERATION_LOWER_ROWS rows of a
  * background prompt; floor: alone.
  */
 int bench_latency(const BenchRun *run, ErrText *err) {

@@ -84,7 +84,8 @@ static int run_width(const BenchRun *run, size_t n, size_t n_prompt, ErrText *er
     _cleanup_(freep) double *values = calloc(2 * repeats, sizeof(*values));
     BenchResult output = { .test = "mixed", .rows = n_prompt, .unit = BENCH_TOKENS };
     BenchResult first = { .test = "mixed", .rows = n_prompt, .unit = BENCH_MS };
-    int r = values ? 0 : err_set(err, -ENOMEM, "out of memory");
+    int r = values ? bench_check_context(run, n_prompt, run->options->output_tokens, err)
+                   : err_set(err, -ENOMEM, "out of memory");
 
     for (size_t turn = 0; turn <= repeats && !r; turn++) { /* the first one warms up */
         size_t at = turn ? turn - 1 : 0;

@@ -30,6 +30,15 @@ int bench_fill(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *
     return 0;
 }
 
+int bench_check_context(const BenchRun *run, size_t n_before, size_t n_tokens, ErrText *err) {
+    const uint32_t n_context = engine_info(run->engine)->n_context;
+
+    return n_before + n_tokens <= n_context
+               ? 0
+               : err_set(err, -EINVAL, "%zu tokens after %zu: the model has a context of %u", n_tokens, n_before,
+                         n_context);
+}
+
 /* One turn of a test on a sequence. */
 typedef int TurnFn(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *logits, ErrText *err);
 
@@ -55,9 +64,9 @@ static int time_turns(const BenchRun *run, TurnFn *fn, BenchResult *result, ErrT
 
     if (!logits || !values)
         return err_set(err, -ENOMEM, "out of memory");
-    if (result->depth + result->rows > info->n_context)
-        return err_set(err, -EINVAL, "%zu tokens after %zu: the model has a context of %u", result->rows, result->depth,
-                       info->n_context);
+    r = bench_check_context(run, result->depth, result->rows, err);
+    if (r)
+        return r;
     r = sequence_new(&sequence, run->engine, result->depth + result->rows, err);
     if (!r && result->depth)
         r = bench_fill(run, sequence, result->depth, logits, err);
@@ -110,14 +119,21 @@ int bench_prefill(const BenchRun *run, ErrText *err) {
     return 0;
 }
 
+/* Of one step among those of the test: weights, and the keys and values that it sees. */
+static double mean_step_bytes(const BenchRun *run, const BenchResult *result) {
+    double kv_bytes = 0;
+
+    for (size_t i = 1; i <= result->rows; i++)
+        kv_bytes += (double)engine_kv_read_bytes(run->engine, result->depth + i) / (double)result->rows;
+    return (double)engine_info(run->engine)->step_read_bytes + kv_bytes;
+}
+
 /**
  * bench_decode() - tokens a second, one after the other, behind prompts of several lengths
  *
- * Floor: the bytes of all weights and of the keys and values so far at the speed of reading memory.
+ * Floor: the bytes of all weights and of the keys and values that a step sees at the speed of reading memory.
  */
 int bench_decode(const BenchRun *run, ErrText *err) {
-    const EngineInfo *info = engine_info(run->engine);
-
     for (size_t i = 0; i < run->options->n_prompts; i++) {
         BenchResult result = {
             .test = "tg",
@@ -126,12 +142,10 @@ int bench_decode(const BenchRun *run, ErrText *err) {
             .threads = worker_pool_n_threads(run->pool),
             .unit = BENCH_TOKENS,
         };
-        double bytes = (double)info->step_read_bytes +
-                       (double)info->kv_bytes_per_token * ((double)result.depth + (double)(result.rows + 1) / 2);
         int r = time_turns(run, decode_turn, &result, err);
 
         if (!r) {
-            result.floor = run->floors->gbytes_per_s * 1e9 / bytes;
+            result.floor = run->floors->gbytes_per_s * 1e9 / mean_step_bytes(run, &result);
             r = bench_report_add(run->report, &result);
         }
         if (r)

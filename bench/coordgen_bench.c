@@ -14,6 +14,7 @@
 #include "engine/generation.h"
 #include "eval/eval.h"
 #include "eval/recipe_spec.h"
+#include "model/json_text.h"
 
 static const char help[] =
     "coordgen-bench VERB --model MODEL [OPTION...]\n"
@@ -27,7 +28,7 @@ static const char help[] =
     "                         speed of reading memory over the bytes of weights, keys and values\n"
     "  ttft                   first token: the package loaded and a prompt of -p tokens computed, from the disk (its\n"
     "                         pages dropped) and from the page cache; floor: the file's bytes at the disk's own speed\n"
-    "                         and the prefill alone\n"
+    "                         and the prefill, one after the other, though a load overlaps them\n"
     "  mixed                  -c requests at once, sharing steps as in the service: output tokens a second of all, and\n"
     "                         how long the median one waits for its first token\n"
     "  latency                an interactive request of -p tokens that comes while a background prompt of -b tokens is\n"
@@ -226,7 +227,7 @@ static const char *take_option(int option, const char *value, Command *command, 
         return NULL;
     case OPT_TRACE:
         command->bench.trace = value;
-        return NULL;
+        return *value ? NULL : "--trace is the name of a file, not '%s'";
     case OPT_JSON:
         return parse_json(value, command) ? NULL : "--json is pretty, short or off, not '%s'";
     case OPT_CSV:
@@ -258,9 +259,10 @@ static json_t *machine_json(const BenchRun *run, unsigned int n_threads) {
             json_object_set_new(machine, "fed_gops_per_s", json_real(run->floors->fed_gops_per_s));
         json_object_set_new(machine, "gbytes_per_s", json_real(run->floors->gbytes_per_s));
         json_object_set_new(machine, "model",
-                            json_pack("{s:s, s:s, s:s, s:I, s:I}", "name", info->name, "file", run->options->model,
-                                      "kernel", info->kernel, "weights_bytes", (json_int_t)info->weights_bytes,
-                                      "products_per_token", (json_int_t)(info->layer_products + info->head_products)));
+                            json_pack("{s:o, s:o, s:s, s:I, s:I}", "name", json_text(info->name), "file",
+                                      json_text(run->options->model), "kernel", info->kernel, "weights_bytes",
+                                      (json_int_t)info->weights_bytes, "products_per_token",
+                                      (json_int_t)(info->layer_products + info->head_products)));
     }
     return machine;
 }
@@ -467,5 +469,5 @@ int main(int argc, char **argv) {
         return usage("--requests is up to 16 numbers from 1 to 64 with commas between, not '%s'", command.requests);
     command.bench.model = command.model.model;
     command.model.preemption = command.verb->preempts;
-    return run_verb(&command);
+    return eval_check_output("coordgen-bench", run_verb(&command));
 }

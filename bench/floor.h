@@ -7,10 +7,10 @@
 #include "bench/report.h"
 
 typedef struct Floors {
-    const Peak *peak;    /* of the product kernel's instructions; NULL: unknown */
-    double gops_per_s;   /* that peak, all threads; 0: unknown */
+    const Peak *peak;      /* of the product kernel's instructions; NULL: unknown */
+    double gops_per_s;     /* that peak, all threads; 0: unknown */
     double fed_gops_per_s; /* with operands from the cache, the median of the last tries; 0: unknown */
-    double gbytes_per_s; /* reading memory, all threads */
+    double gbytes_per_s;   /* reading memory, all threads */
 } Floors;
 
 /* Measures; called again it keeps the better figures: other programs only ever make a machine slower. kernel: of the

@@ -29,7 +29,7 @@ static void vnni_loop(size_t n) {
  * that is compiled for every machine keeps nothing in registers 16 to 31.) */
 static const _Alignas(64) uint8_t fed_operands[4 * 64 + 6 * 4];
 #define FED_STEP(w, sum) "vpdpbusd %%zmm" w ", %%zmm28, %%zmm" sum "\n\t"
-#define FED_ROW(at, a, b, c, d)                                                                                         \
+#define FED_ROW(at, a, b, c, d)                                                                                        \
     "vpbroadcastd 256+4*" at "(%0), %%zmm28\n\t" FED_STEP("24", a) FED_STEP("25", b) FED_STEP("26", c) FED_STEP("27", d)
 static void vnni_fed_loop(size_t n) {
     for (size_t i = 0; i < n; i++)

@@ -24,7 +24,7 @@ typedef struct Peak {
 size_t peak_n(void);
 const Peak *peak_at(size_t index);
 const Peak *peak_of_kernel(const char *kernel); /* NULL: unknown */
-const Peak *peak_fed(const Peak *peak);              /* NULL: there is none */
+const Peak *peak_fed(const Peak *peak);         /* NULL: there is none */
 /* Giga-operations a second of the pool's threads together. The machine must have the instructions. */
 void peak_tries(const Peak *peak, WorkerPool *pool, double values[PEAK_TRIES]);
 double peak_measure(const Peak *peak, WorkerPool *pool); /* of the best try */

@@ -126,6 +126,12 @@ static void fill_info(Engine *engine, const GgufFile *file) {
         memcpy(engine->info.source_sha256, sha256.data, sha256.len_bytes);
 }
 
+uint64_t engine_kv_read_bytes(const Engine *engine, uint64_t n_positions) {
+    const Hparams *hparams = &engine->hparams;
+
+    return engine->info.kv_bytes_per_token / hparams->n_layers * hparams_read_positions(hparams, n_positions);
+}
+
 static char *model_name(const GgufFile *file) {
     const char *path = gguf_path(file), *slash = strrchr(path, '/');
     GgufString name;

@@ -99,6 +99,9 @@ AccountTable *engine_accounts(const Engine *engine);
 const Tokenizer *engine_tokenizer(const Engine *engine);
 const ChatTemplate *engine_chat_template(const Engine *engine);
 uint32_t engine_chunk_tokens(const Engine *engine);
+/* Bytes of keys and values that a row reads which sees n_positions, its own included; less than n_positions times
+ * kv_bytes_per_token in layers with a window. */
+uint64_t engine_kv_read_bytes(const Engine *engine, uint64_t n_positions);
 /* What shadow outliers have cost so far; thread: the one that computes. */
 ShadowCounts engine_shadow_counts(const Engine *engine);
 /* Every operator of the steps to come goes into the trace, which outlives them; NULL: into none. */

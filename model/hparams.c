@@ -259,6 +259,17 @@ bool hparams_layer_is_local(const Hparams *hparams, uint32_t layer) {
     return hparams->window && layer % hparams->window_pattern < hparams->window_pattern - 1;
 }
 
+uint64_t hparams_read_positions(const Hparams *hparams, uint64_t n_positions) {
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < hparams->n_layers; i++) {
+        bool cut = hparams_layer_is_local(hparams, i) && n_positions > hparams->window;
+
+        sum += cut ? hparams->window : n_positions;
+    }
+    return sum;
+}
+
 static int each_of(const ArchTensor *tensors, size_t n, int layer, HparamsTensorFn *fn, void *arg) {
     for (size_t i = 0; i < n; i++) {
         int r = fn(arg, &tensors[i], layer);

@@ -40,6 +40,8 @@ int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err);
 int hparams_check_tensors(const Hparams *hparams, const GgufFile *file, ErrText *err);
 uint32_t hparams_dim(const Hparams *hparams, Dim dim);
 bool hparams_layer_is_local(const Hparams *hparams, uint32_t layer);
+/* Of n_positions, those whose keys a row reads that sees all it may: the sum over all layers. */
+uint64_t hparams_read_positions(const Hparams *hparams, uint64_t n_positions);
 
 /* Calls fn for every tensor of the architecture in file order: layer -1 outside the layers. Stops at a non-zero value
  * and returns it. */

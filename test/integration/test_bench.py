@@ -74,6 +74,19 @@ class Bench(unittest.TestCase):
             self.assertEqual(run.returncode, 1)
             self.assertIn("absent", run.stderr)
 
+    def test_latency_outlasts_the_background(self):
+        """Nine steps share 16 rows each with background prompts of 20."""
+        results = self.report("latency", "--model", MODEL, "-p", "4", "-n", "10", "-b", "20", "-r", "1")["results"]
+        self.assertEqual([result["repeats"] for result in results if result["name"].startswith("next token")], [9, 9])
+
+    def test_full_output(self):
+        for form in ("--json=short", "--csv", "--json=off"):
+            with open("/dev/full", "w") as full:
+                run = subprocess.run([BIN / "coordgen-bench", "floor", "-t", "1", form], stdout=full,
+                                     stderr=subprocess.PIPE, text=True, timeout=600 * SLOW)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn("standard output", run.stderr)
+
     def test_wrong_usage(self):
         for args, text in (([], "a verb is missing"), (["fast"], "unknown verb 'fast'"), (["pp"], "--model is missing"),
                            (["pp", "-m", "x", "-p", "1,,2"], "'1,,2'"), (["pp", "-m", "x", "-p", "0"], "'0'"),
@@ -87,6 +100,9 @@ class Bench(unittest.TestCase):
     def test_refusals(self):
         for args, text in ((["pp", "-m", "/nonexistent.gguf"], "/nonexistent.gguf: No such file"),
                            (["pp", "-m", MODEL, "-p", "1000000"], "a context of"),
+                           (["mixed", "-m", MODEL, "-p", "8190", "-n", "10"], "10 tokens after 8190"),
+                           (["latency", "-m", MODEL, "-p", "8190", "-n", "10"], "10 tokens after 8190"),
+                           (["latency", "-m", MODEL, "-b", "8192"], "1 tokens after 8192"),
                            (["ttft", "-m", TOP / "README.md"], "README.md")):
             with self.subTest(args=args):
                 run = run_bench(*args)

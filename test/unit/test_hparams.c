@@ -111,6 +111,9 @@ static void test_hparams_gemma_layers_are_local_but_each_sixth(void **state) {
     for (uint32_t layer = 0; layer < 24; layer++)
         assert_int_equal(hparams_layer_is_local(&hparams, layer), layer % 6 != 5);
     assert_true(hparams.embedding_scale == 8); /* sqrt(64) */
+    hparams.n_layers = 24;
+    assert_int_equal(hparams_read_positions(&hparams, 32), 24 * 32);
+    assert_int_equal(hparams_read_positions(&hparams, 1000), 20 * 32 + 4 * 1000);
 }
 
 static void test_hparams_refuses_by_name(void **state) {

@@ -43,6 +43,33 @@ static void test_sampler_greedy_takes_the_first_largest(void **state) {
     assert_int_equal(sampler_pick(&options, flat, 4, NULL, 0, 0, scratch), 1);
 }
 
+/* Quotients by the smallest temperatures overflow: what is left is the best token, with every way of choosing. */
+static void test_sampler_almost_no_temperature(void **state) {
+    static const float temperatures[] = { 1e-3f, 1e-20f, 1e-37f, 1e-38f, 1e-45f };
+    SamplerOptions greedy = SAMPLER_OPTIONS_GREEDY;
+
+    for (int sign = 1; sign >= -1; sign -= 2) {
+        static float shifted[N_VOCAB];
+        uint32_t best;
+
+        for (size_t i = 0; i < N_VOCAB; i++) /* once all are negative */
+            shifted[i] = logits[i] + (sign < 0 ? -100.0f : 0);
+        best = sampler_pick(&greedy, shifted, N_VOCAB, NULL, 0, 0, scratch);
+        for (size_t i = 0; i < ARRAY_LEN(temperatures); i++)
+            for (uint32_t way = 0; way < 4; way++) {
+                SamplerOptions options = { .temperature = temperatures[i],
+                                           .top_k = way == 1 ? 40 : 0,
+                                           .top_p = way == 2 ? 0.95f : 1,
+                                           .min_p = way == 3 ? 0.05f : 0,
+                                           .repetition_penalty = 1,
+                                           .seed = 5 };
+
+                assert_int_equal(sampler_options_check(&options, &(ErrText){ 0 }), 0);
+                assert_int_equal(sampler_pick(&options, shifted, N_VOCAB, NULL, 0, i, scratch), best);
+            }
+    }
+}
+
 static void test_sampler_penalty_counts_a_token_once(void **state) {
     SamplerOptions options = SAMPLER_OPTIONS_GREEDY;
     float values[4] = { 1.0f, 2.0f, 1.9f, -1.0f };
@@ -151,6 +178,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sampler_uniform_is_philox),
         cmocka_unit_test(test_sampler_greedy_takes_the_first_largest),
+        cmocka_unit_test(test_sampler_almost_no_temperature),
         cmocka_unit_test(test_sampler_penalty_counts_a_token_once),
         cmocka_unit_test(test_sampler_draws_only_what_is_kept_and_as_often),
         cmocka_unit_test(test_sampler_same_position_same_token),

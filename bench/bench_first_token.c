@@ -20,11 +20,16 @@ enum {
 };
 
 /* All of the file into the page cache. */
-static int read_file(int fd, const char *path, uint64_t len_bytes, ErrText *err) {
+static int read_file(int fd, const char *path, ErrText *err) {
     _cleanup_(freep) uint8_t *part = malloc(READ_BYTES);
+    struct stat st;
+    uint64_t len_bytes;
 
     if (!part)
         return err_set(err, -ENOMEM, "out of memory");
+    if (fstat(fd, &st) < 0)
+        return err_set(err, -errno, "%s: %s", path, strerror(errno));
+    len_bytes = (uint64_t)st.st_size;
     for (uint64_t at = 0; at < len_bytes; at += READ_BYTES) {
         int r = file_read_exact(fd, part, len_bytes - at < READ_BYTES ? (size_t)(len_bytes - at) : READ_BYTES, at);
 
@@ -92,7 +97,10 @@ static int run_turn(const FirstToken *first, bool is_cold, size_t n_prompt, size
             r = page_cache_drop(first->package_fd, first->run->engine_options->path, err);
         first->disk_ms[turn] = r ? 0 : 1e3 * (double)first->len_bytes / bytes_per_s;
     } else {
-        r = read_file(first->fd, first->path, first->len_bytes, err);
+        /* An image leaves scales and vectors to the package. The larger part of what is needed comes last. */
+        r = first->image ? read_file(first->package_fd, first->run->engine_options->path, err) : 0;
+        if (!r)
+            r = read_file(first->fd, first->path, err);
         first->disk_ms[turn] = 0;
     }
     return r ? r : load_once(first->run, first->image, n_prompt, &first->values[turn], &first->prefill_ms[turn], err);

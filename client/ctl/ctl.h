@@ -83,7 +83,8 @@ bool ctl_has(const Ctl *ctl, const char *option);
 const char *ctl_text(const Ctl *ctl, const char *option, const char *fallback); /* the last one given */
 /* Out of range or no number: says so and returns false. Untouched when not given. */
 bool ctl_number(const Ctl *ctl, const char *option, uint64_t max, uint64_t *valuep);
-bool ctl_real(const Ctl *ctl, const char *option, float *valuep);
+bool ctl_real(const Ctl *ctl, const char *option, double *valuep);
+bool ctl_float(const Ctl *ctl, const char *option, float *valuep);
 bool ctl_byte_count(const Ctl *ctl, const char *option, uint64_t *bytesp);
 int ctl_usage_error(const Ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *ctl_nearest(const char *word, const char *const *names, size_t n); /* NULL: none is near */
@@ -150,8 +151,8 @@ void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);
         { "repetition-window", 0, "N", "how many tokens back that looks; default 64; 0: all" },                        \
         { "seed", 0, "N", "the same seed gives the same text (default: drawn, and told)" },                            \
         { "stop", 0, "TEXT", "end before this text; up to 8 times" },                                                  \
-        { "no-reuse", 0, NULL, "compute all of the prompt, keep nothing of it for later" },                                                  \
-        { "priority", 'p', "CLASS", "interactive (default of chat), normal (of generate) or background" }, {                                                         \
+        { "no-reuse", 0, NULL, "compute all of the prompt, keep nothing of it for later" },                            \
+        { "priority", 'p', "CLASS", "interactive (default of chat), normal (of generate) or background" }, {           \
         "timings", 0, NULL, "print timings on standard error, also when that is no terminal"                           \
     }
 

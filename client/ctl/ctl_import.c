@@ -126,7 +126,6 @@ static int print_report(Ctl *ctl, const ImportReport *report) {
 static bool take_activations(const Ctl *ctl, QuantRecipe *recipe) {
     static const char *const of_static[] = { "no-shadow-outliers", "hot-channels", "prune-outliers" };
     const char *profile = ctl_text(ctl, "profile", "native"), *mode = ctl_text(ctl, "activations", NULL);
-    float hot_percent, prune_percent;
 
     if (quant_recipe_set_profile(recipe, profile)) {
         ctl_usage_error(ctl, "--profile=%.32s: one of native, mobile", profile);
@@ -143,12 +142,11 @@ static bool take_activations(const Ctl *ctl, QuantRecipe *recipe) {
             ctl_usage_error(ctl, "--%s: only static activations have outliers: add --profile=mobile", of_static[i]);
             return false;
         }
-    hot_percent = (float)recipe->hot_percent;
-    prune_percent = (float)recipe->prune_percent;
-    if (!ctl_real(ctl, "hot-channels", &hot_percent) || !ctl_real(ctl, "prune-outliers", &prune_percent))
+    if (!ctl_real(ctl, "hot-channels", &recipe->hot_percent) ||
+        !ctl_real(ctl, "prune-outliers", &recipe->prune_percent))
         return false;
-    recipe->hot_percent = (double)hot_percent;
-    recipe->prune_percent = ctl_has(ctl, "no-shadow-outliers") ? 100 : (double)prune_percent;
+    if (ctl_has(ctl, "no-shadow-outliers"))
+        recipe->prune_percent = 100;
     return true;
 }
 
@@ -156,19 +154,19 @@ static bool take_activations(const Ctl *ctl, QuantRecipe *recipe) {
 static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
     const char *name = ctl_text(ctl, "recipe", NULL), *allocation = ctl_text(ctl, "allocation", NULL);
     uint64_t embedding_bits;
-    float bits;
+    double bits;
     ErrText err;
 
     if (quant_recipe_named(recipe, name)) {
         ctl_usage_error(ctl, "--recipe=%.32s: one of int8, edgeflow, compensated", name);
         return false;
     }
-    bits = (float)recipe->bits;
+    bits = recipe->bits;
     embedding_bits = recipe->embedding_bits;
     if (!ctl_real(ctl, "bits", &bits) || !ctl_number(ctl, "embedding-bits", 8, &embedding_bits) ||
         !ctl_byte_count(ctl, "budget-bytes", &recipe->budget_bytes))
         return false;
-    quant_recipe_set_bits(recipe, (double)bits);
+    quant_recipe_set_bits(recipe, bits);
     recipe->embedding_bits = (uint32_t)embedding_bits;
     recipe->rotate = recipe->rotate && !ctl_has(ctl, "no-rotation");
     recipe->smooth = recipe->smooth && !ctl_has(ctl, "no-smoothing");

@@ -315,20 +315,42 @@ bool ctl_byte_count(const Ctl *ctl, const char *option, uint64_t *bytesp) {
     return true;
 }
 
-/* The range is the service's business; the library checks it by the same rules. */
-bool ctl_real(const Ctl *ctl, const char *option, float *valuep) {
+/* Whether strtod() or strtof() has taken all of the text, with errno 0 before; says so when not. */
+static bool real_taken(const Ctl *ctl, const char *option, const char *text, const char *end, bool is_zero) {
+    if (end != text && !*end && (!errno || is_zero))
+        return true;
+    ctl_usage_error(ctl, "--%s=%.64s: a number is needed", option, text);
+    return false;
+}
+
+/* The range is the business of what takes the number. */
+bool ctl_real(const Ctl *ctl, const char *option, double *valuep) {
     const char *text = ctl_text(ctl, option, NULL);
+    double value;
     char *end;
+
+    if (!text)
+        return true;
+    errno = 0;
+    value = strtod(text, &end);
+    if (!real_taken(ctl, option, text, end, value == 0))
+        return false;
+    *valuep = value;
+    return true;
+}
+
+/* For what is a float to the service: rounded once. Its range too is checked there, and by the library. */
+bool ctl_float(const Ctl *ctl, const char *option, float *valuep) {
+    const char *text = ctl_text(ctl, option, NULL);
     float value;
+    char *end;
 
     if (!text)
         return true;
     errno = 0;
     value = strtof(text, &end);
-    if (end == text || *end || (errno && value != 0)) {
-        ctl_usage_error(ctl, "--%s=%.64s: a number is needed", option, text);
+    if (!real_taken(ctl, option, text, end, value == 0))
         return false;
-    }
     *valuep = value;
     return true;
 }

@@ -26,9 +26,9 @@ bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPrio
     options->priority = priority;
     if (!ctl_number(ctl, "max-tokens", UINT32_MAX, &max_tokens) || !ctl_number(ctl, "top-k", UINT32_MAX, &top_k) ||
         !ctl_number(ctl, "repetition-window", UINT32_MAX, &window) || !ctl_number(ctl, "seed", UINT64_MAX, &seed) ||
-        !ctl_real(ctl, "temperature", &options->temperature) || !ctl_real(ctl, "top-p", &options->top_p) ||
-        !ctl_real(ctl, "min-p", &options->min_p) ||
-        !ctl_real(ctl, "repetition-penalty", &options->repetition_penalty) || !take_priority(ctl, &options->priority))
+        !ctl_float(ctl, "temperature", &options->temperature) || !ctl_float(ctl, "top-p", &options->top_p) ||
+        !ctl_float(ctl, "min-p", &options->min_p) ||
+        !ctl_float(ctl, "repetition-penalty", &options->repetition_penalty) || !take_priority(ctl, &options->priority))
         return false;
     for (size_t i = 0; i < ctl->n_values; i++) {
         if (strcmp(ctl->values[i].option->name, "stop"))

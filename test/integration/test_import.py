@@ -16,7 +16,7 @@ from pathlib import Path
 import coordgen_pb2 as pb
 
 from daemon import SANITIZER, Daemon
-from settings import BIN, LONG, MODEL, SANITIZED, SLOW
+from settings import BIN, LONG, MODEL, SANITIZED, SLOW, TOP
 from wire import Refused, prompt
 
 CTL = BIN / "coordgenctl"
@@ -241,6 +241,17 @@ class Settings(ImportCase):
         other = self.run_import("--bits", 3, "--embedding-bits", 6, "--no-rotation")
         self.assertEqual(other["already_imported"], False)
         self.assertEqual(len(list(self.out.parent.iterdir())), 1)
+
+    def test_fractions_are_those_of_coordgen_eval(self):
+        """Both programs take 4.7 for the same number: the package of one is the other's."""
+        cache = self.folder / "eval"
+        subprocess.run([BIN / "coordgen-eval", "perplexity", "--model", MODEL, "--file", TOP / "test/golden/text.txt",
+                        "--window=64", "--windows=1", "--recipe=int8:4.7"], env=dict(os.environ, XDG_CACHE_HOME=str(cache)),
+                       check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=300 * SLOW)
+        [package] = (cache / "coordgen/models").glob("*.cgm")
+        report = self.run_import("--bits", "4.7")
+        self.assertEqual(report["bits_asked"], 4.7)
+        self.assertEqual(self.take_hash(), hashlib.sha256(package.read_bytes()).hexdigest())
 
     def test_names_tell_the_settings(self):
         environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))

@@ -145,6 +145,34 @@ static void test_ctl_numbers(void **state) {
     }
 }
 
+static void test_ctl_reals(void **state) {
+    static const struct {
+        const char *text;
+        bool good;
+        double value;
+    } cases[] = {
+        { "4.7", true, 4.7 },  { "-0.1", true, -0.1 }, { "1e-400", true, 0 },
+        { "1e400", false, 7 }, { "4.7x", false, 7 },   { "", false, 7 },
+    };
+    static const CtlOption bits = { "bits", 0, "B", "" };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CtlValue value = { &bits, cases[i].text };
+        Ctl ctl = { .values = &value, .n_values = 1 };
+        FILE *real = stderr;
+        double wide = 7;
+        float narrow = 7;
+        bool good;
+
+        stderr = fopen("/dev/null", "w");
+        good = ctl_real(&ctl, "bits", &wide) && ctl_float(&ctl, "bits", &narrow);
+        fclose(stderr);
+        stderr = real;
+        if (good != cases[i].good || wide != cases[i].value || narrow != (float)cases[i].value)
+            fail_msg("'%s'", cases[i].text);
+    }
+}
+
 static void test_ctl_nearest(void **state) {
     static const char *const names[] = { "generate", "chat", "status", "ping", "model" };
 
@@ -224,6 +252,7 @@ int main(void) {
         cmocka_unit_test(test_ctl_parse_groups_and_aliases),
         cmocka_unit_test(test_ctl_parse_refuses),
         cmocka_unit_test(test_ctl_numbers),
+        cmocka_unit_test(test_ctl_reals),
         cmocka_unit_test(test_ctl_nearest),
         cmocka_unit_test(test_ctl_put_keeps_a_terminal_safe),
         cmocka_unit_test(test_ctl_put_escaped),

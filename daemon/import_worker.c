@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/str_buf.h"
 #include "daemon/model_import.h"
-#include "engine/tokenizer.h"
 #include "importer/importer.h"
 
 enum {
@@ -58,13 +57,6 @@ static void on_progress(void *arg, const ImportProgress *progress) {
     report(IMPORT_VERB_PROGRESS, text);
 }
 
-/* The importer sees no tokenizer: whether this one can be built shows before the work, not after it. */
-static int check_tokenizer(const GgufFile *source, ErrText *err) {
-    _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
-
-    return tokenizer_new(&tokenizer, source, err);
-}
-
 int import_worker_main(int argc, char *const argv[]) {
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
     _cleanup_(freep) char *folder = NULL;
@@ -87,7 +79,6 @@ int import_worker_main(int argc, char *const argv[]) {
         return 1;
     }
     options.cache_dir = folder;
-    options.check_source = check_tokenizer;
     options.progress = on_progress;
     options.progress_arg = &last_permille;
     r = import_run(argv[0], NULL, &options, &done, &err);

@@ -27,13 +27,6 @@ static int is_package(const char *path, bool *yesp, ErrText *err) {
     return r;
 }
 
-/* The importer sees no tokenizer: whether this one can be built shows before the work, not after it. */
-static int check_tokenizer(const GgufFile *source, ErrText *err) {
-    _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
-
-    return tokenizer_new(&tokenizer, source, err);
-}
-
 static void show_import(void *arg, const ImportProgress *progress) {
     progress_update(arg, import_stage_name(progress->stage), progress->done_bytes, progress->total_bytes);
 }
@@ -46,7 +39,6 @@ int eval_import(const EvalOptions *options, const QuantRecipe *recipe, const cha
         .calibration_path = options->calibration,
         .n_threads = options->threads,
         .cache_dir = cache_dir,
-        .check_source = check_tokenizer,
     };
     Progress progress;
     int r;

@@ -23,7 +23,7 @@ void import_source_deinit(ImportSource *source) {
         close(source->fd);
 }
 
-/* The families that engine/tokenizer.h builds. It knows the pre-tokenizers: see ImportOptions.check_source. */
+/* The families that engine/tokenizer.h builds; quick. Whether it can build this one shows in make_package(). */
 static int check_tokenizer(const ImportSource *source, ErrText *err) {
     GgufString model;
     Printable shown;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/tokenizer.h"
 #include "importer/import_private.h"
 
 const char *import_stage_name(ImportStage stage) {
@@ -213,16 +214,24 @@ static int import_open(Import *import, const char *source_path, const char *out_
     return r ? r : choose_path(import, out_path, err);
 }
 
+/* A package without a tokenizer is of no use: whether it can be built shows before the work, not at the first load. */
+static int check_tokenizer(const ImportSource *source, ErrText *err) {
+    _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
+    int r;
+
+    r = tokenizer_new(&tokenizer, source->file, err);
+    return r == TOKENIZER_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED : r > 0 ? IMPORT_E_CORRUPT : r ? err_trace(r) : 0;
+}
+
 static int make_package(Import *import, const char *out_path, ErrText *err) {
     const ImportOptions *options = &import->options;
     char folder[PATH_MAX];
     bool waited;
     int r;
 
-    r = options->check_source ? options->check_source(import->source.file, err) : 0;
-    if (r)
-        return r > 0 ? IMPORT_E_UNSUPPORTED : err_trace(r);
-    r = out_path ? check_replaceable(out_path, &import->source, err) : 0;
+    r = check_tokenizer(&import->source, err);
+    if (!r && out_path)
+        r = check_replaceable(out_path, &import->source, err);
     if (!r)
         r = import_part_open(&import->part, import->out_path, import, &waited, err);
     if (r)

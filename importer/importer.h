@@ -10,7 +10,6 @@
 
 #include "base/err.h"
 #include "base/file_io.h"
-#include "model/gguf.h"
 #include "quant/recipe.h"
 
 enum {
@@ -55,10 +54,6 @@ typedef struct ImportOptions {
     ImportProgressFn *progress;        /* may be NULL */
     void *progress_arg;
     const _Atomic bool *cancelled; /* may be NULL; polled several times a megabyte */
-    /* A further check of the source before it is converted, by layers that the importer does not see (may the
-     * tokenizer be built?): 0, a positive condition (import_run() gives IMPORT_E_UNSUPPORTED) or -errno, with a text.
-     * May be NULL. */
-    int (*check_source)(const GgufFile *source, ErrText *err);
 } ImportOptions;
 
 /* The recipe of no name: 8 bits, plainly rounded. */

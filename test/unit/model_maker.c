@@ -69,7 +69,7 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
         types[i] = 1;
     }
     gguf_writer_string(writer, "tokenizer.ggml.model", maker->tokenizer);
-    gguf_writer_string(writer, "tokenizer.ggml.pre", "smollm");
+    gguf_writer_string(writer, "tokenizer.ggml.pre", maker->pretokenizer);
     gguf_writer_strings(writer, "tokenizer.ggml.tokens", tokens, maker->n_vocab);
     gguf_writer_array(writer, "tokenizer.ggml.token_type", GGUF_I32, types, maker->n_vocab);
     gguf_writer_strings(writer, "tokenizer.ggml.merges", merges, ARRAY_LEN(merges));

@@ -13,9 +13,10 @@ typedef struct ModelMaker {
     uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_size, n_vocab;
     uint32_t type; /* of the matrices: GGML_F32 F16 BF16 Q8_0 Q4_0 */
     bool tied;
-    bool bad_value;        /* a NaN in the last matrix */
-    bool adds_bos;         /* token 2, before every text */
-    const char *tokenizer; /* tokenizer.ggml.model */
+    bool bad_value;           /* a NaN in the last matrix */
+    bool adds_bos;            /* token 2, before every text */
+    const char *tokenizer;    /* tokenizer.ggml.model */
+    const char *pretokenizer; /* tokenizer.ggml.pre */
     uint64_t seed;
 } ModelMaker;
 
@@ -31,6 +32,7 @@ typedef struct ModelMaker {
                    .n_vocab = 40,                                                                                      \
                    .type = 0,                                                                                          \
                    .tokenizer = "gpt2",                                                                                \
+                   .pretokenizer = "smollm",                                                                           \
                    .seed = 1 })
 
 /* SplitMix64. */

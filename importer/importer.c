@@ -204,6 +204,8 @@ static int import_open(Import *import, const char *source_path, const char *out_
                        ErrText *err) {
     int r;
 
+    if (out_path && !*out_path)
+        return err_set(err, -EINVAL, "the path of the package is empty: name a file");
     r = check_options(import, options, err);
     if (!r)
         r = import_source_open(&import->source, source_path, err);
@@ -250,7 +252,7 @@ static int make_package(Import *import, const char *out_path, ErrText *err) {
  * import_run() - make a package of a GGUF file, or find the one that was made before
  * @source_path: read with read calls but for the metadata, which is mapped (see gguf_open())
  * @out_path:    the package, replaced when it is an older one of another source or with other settings; its folder must
- *               exist. NULL: the default path, whose folder is made
+ *               exist, and "" is refused at once. NULL: the default path, whose folder is made
  * @report:      out; filled only when 0 is returned
  *
  * The package appears under its name whole or not at all. Its bytes depend on the source, its base name, the settings

@@ -279,6 +279,7 @@ static void test_importer_refuses_outputs(void **state) {
     import_fixture_refusal(fixture, out, IMPORT_E_EXISTS, "exists and is not a model package");
     snprintf(out, sizeof(out), "%s/none/out.cgm", fixture->folder);
     import_fixture_refusal(fixture, out, -ENOENT, "/none/out.cgm");
+    import_fixture_refusal(fixture, "", -EINVAL, "the path of the package is empty");
     snprintf(out, sizeof(out), "%s/out.cgm", fixture->folder);
     assert_int_equal(import_run(fixture->source, out, &fixture->options, &report, NULL), 0);
     assert_int_equal(import_run(out, NULL, &fixture->options, &report, &err), IMPORT_E_UNSUPPORTED);

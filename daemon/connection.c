@@ -204,8 +204,8 @@ static bool take_input(Connection *connection) {
     evbuffer_copyout(input, header, sizeof(header));
     body_bytes = 0;
     needed_bytes = 0;
-    r = frame_peek(header, have_bytes < sizeof(header) ? have_bytes : sizeof(header),
-                   (uint32_t)connection->server->config->frame_max_bytes, &body_bytes, &needed_bytes, &err);
+    r = frame_peek(header, have_bytes < sizeof(header) ? have_bytes : sizeof(header), connection->frame_max_bytes,
+                   &body_bytes, &needed_bytes, &err);
     if (r && r != FRAME_E_MORE) {
         connection_fail(connection, frame_error_code(r), 0, "%s", err.text);
         return false;
@@ -322,6 +322,7 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
     connection->server = server;
     connection->serial = ++server->last_connection;
     connection->is_admin = is_admin;
+    connection->frame_max_bytes = (uint32_t)config->frame_max_bytes;
     TAILQ_INIT(&connection->requests);
     TAILQ_INIT(&connection->sessions);
     server_add_connection(server, connection);
@@ -344,7 +345,7 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
     if (!connection->frame_timer || !connection->reap)
         return err_raise(-ENOMEM);
     bufferevent_setcb(connection->stream, on_readable, on_written, on_stream_event, connection);
-    bufferevent_setwatermark(connection->stream, EV_READ, 0, config->frame_max_bytes + FRAME_HEADER_BYTES);
+    bufferevent_setwatermark(connection->stream, EV_READ, 0, connection->frame_max_bytes + FRAME_HEADER_BYTES);
     bufferevent_setwatermark(connection->stream, EV_WRITE, config->output_buffer_bytes / 4, 0);
     bufferevent_set_timeouts(connection->stream, NULL, &stall);
     bufferevent_enable(connection->stream, EV_READ | EV_WRITE);

@@ -27,6 +27,7 @@ struct Connection { /* all loop */
     bool choked; /* unread output past the limit: nothing is read, generations pause */
     ConnectionState state;
     char client_name[65];
+    uint32_t frame_max_bytes; /* const: what its Hello reply says, whatever a reload changes */
     struct bufferevent *stream;
     struct event *frame_timer; /* runs while part of a frame is there */
     struct event *reap;        /* frees a dead connection from the top of the loop */

@@ -26,7 +26,7 @@ static void handle_hello(Connection *connection, uint64_t request_id, const Coor
     connection->state = CONNECTION_OPEN;
     reply.has_version = reply.has_frame_max_bytes = reply.has_requests_max = true;
     reply.service_version = (char *)COORDGEN_VERSION;
-    reply.frame_max_bytes = (uint32_t)connection->server->config->frame_max_bytes;
+    reply.frame_max_bytes = connection->frame_max_bytes;
     reply.requests_max = connection->server->config->max_requests_per_connection;
     reply.features = features;
     reply.n_features = ARRAY_LEN(features);

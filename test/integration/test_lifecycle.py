@@ -128,16 +128,35 @@ class Notify(unittest.TestCase):
         self.assertLess(max(gaps), period_us / 1e6, "a gap that a service manager would kill for")
         daemon.stop()
 
+    def reload(self, daemon, config):
+        n_notices = len(daemon.notices)
+        daemon.config.write_text(config)
+        daemon.signal(signal.SIGHUP)
+        daemon.wait_notice("RELOADING=1", after=n_notices)
+        daemon.wait_notice("READY=1", after=n_notices)
+
+    def test_reload_of_frame_max(self):
+        """An open connection keeps the limit of its Hello reply, whether the new one is higher or lower."""
+        text = "hello " * 3000
+        daemon = Daemon(config="frame-max = 8K\nframe-timeout = 5s\n")
+        narrow = daemon.connect()
+        self.reload(daemon, "frame-max = 64K\nframe-timeout = 5s\n")
+        wide = daemon.connect()
+        self.assertEqual((narrow.greeting.frame_max_bytes, wide.greeting.frame_max_bytes), (8192, 65536))
+        expected = wide.tokenize(text)
+        narrow.send(tokenize=pb.TokenizeRequest(text=text))
+        self.assertIn("8192", narrow.read_end()[-1].error.message)
+        self.reload(daemon, "frame-max = 8K\nframe-timeout = 5s\n")
+        self.assertEqual(wide.tokenize(text), expected)
+        self.assertEqual(daemon.connect().greeting.frame_max_bytes, 8192)
+        daemon.stop()
+
     def test_reload(self):
         daemon = Daemon(config="max-queue = 5\nlog-level = info\n")
         connection = daemon.connect()
         self.assertEqual(connection.status().queue_max, 5)
         generation = connection.start(prompt("Count: 1 2 3", 64, ignore_end=True)).until("generate_delta")
-        n_notices = len(daemon.notices)
-        daemon.config.write_text("max-queue = 9\n")
-        daemon.signal(signal.SIGHUP)
-        daemon.wait_notice("RELOADING=1", after=n_notices)
-        daemon.wait_notice("READY=1", after=n_notices)
+        self.reload(daemon, "max-queue = 9\n")
         self.assertEqual(connection.status().queue_max, 9)
         self.assertEqual(generation.finish().done.end_reason, pb.END_REASON_MAX_TOKENS)
         # A wrong file changes nothing and is named, with its line, in the log.

@@ -262,6 +262,8 @@ static int chat_loop(Chat *chat, CtlLine *line) {
             continue;
         if (r == CTL_LINE_END)
             return CTL_EXIT_OK;
+        if (r == CTL_LINE_INTERRUPTED)
+            return CTL_EXIT_INTERRUPTED;
         if (r) {
             fprintf(stderr, "coordgenctl: input: %s\n", strerror(-r));
             return CTL_EXIT_FAILED;
@@ -299,7 +301,7 @@ static int chat_run(Ctl *ctl) {
         return CTL_EXIT_FAILED;
     }
     r = ctl_connect(ctl);
-    if (!r && isatty(STDIN_FILENO))
+    if (!r)
         r = ctl_interrupts_open(ctl);
     if (r)
         return r;
@@ -321,7 +323,8 @@ const CtlVerb ctl_verb_chat = {
     .summary = "talk with the model",
     .more = "Lines can be edited and called back on a terminal; elsewhere every line of standard\n"
             "input is a question. The conversation lives in memory only. /help lists the commands.\n"
-            "Ctrl-C cancels an answer and keeps the conversation.\n"
+            "Ctrl-C cancels an answer and keeps the conversation; while it waits for a line that does\n"
+            "not come from a terminal it ends it (exit status 130).\n"
             "\nExamples\n"
             "  coordgenctl chat\n"
             "  coordgenctl chat --system 'Answer in one sentence.' --temperature 0.7\n",

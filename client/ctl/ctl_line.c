@@ -8,11 +8,14 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "base/str_buf.h"
+
 struct CtlLine {
     Ctl *ctl;
     EditLine *edit;   /* NULL: no terminal */
     History *history; /* of this session only: prompts are private */
     const char *prompt;
+    StrBuf typed; /* without one: what was read past the last line that was given out */
     bool interrupted;
     mbstate_t shift; /* of a character that came in parts */
 };
@@ -90,24 +93,69 @@ CtlLine *ctl_line_free(CtlLine *line) {
         el_end(line->edit);
     if (line->history)
         history_end(line->history);
+    str_buf_deinit(&line->typed);
     free(line);
     return NULL;
 }
 
-static int read_plain(CtlLine *line, char **textp) {
-    _cleanup_(freep) char *text = NULL;
-    size_t room_bytes = 0;
-    ssize_t n;
+/* As the kernel drops what is in a terminal's line. Elsewhere there is nobody to type another one. */
+static int interrupted(CtlLine *line) {
+    str_buf_truncate(&line->typed, 0);
+    return isatty(STDIN_FILENO) ? CTL_LINE_CLEARED : CTL_LINE_INTERRUPTED;
+}
 
-    n = getline(&text, &room_bytes, stdin);
-    if (n < 0)
-        return feof(stdin) ? CTL_LINE_END : errno ? -errno : -EIO;
-    if (memchr(text, 0, (size_t)n))
+/* Gives out the first bytes that were read, a newline at their end not. */
+static int take_typed(CtlLine *line, size_t len_bytes, char **textp) {
+    StrBuf *typed = &line->typed;
+    size_t text_bytes = len_bytes - (typed->data[len_bytes - 1] == '\n');
+    char *text;
+
+    if (memchr(typed->data, 0, text_bytes))
         return -EILSEQ;
-    if (n && text[n - 1] == '\n')
-        text[n - 1] = 0;
-    *textp = steal(&text);
+    text = strndup(typed->data, text_bytes);
+    if (!text)
+        return -ENOMEM;
+    memmove(typed->data, typed->data + len_bytes, typed->len_bytes - len_bytes);
+    str_buf_truncate(typed, typed->len_bytes - len_bytes);
+    *textp = text;
     return 0;
+}
+
+/* Not by stdio: SIGINT comes through a descriptor, which getline() would not look at while it waits. It is looked at
+ * before lines that are there already, and before what came after it. */
+static int read_plain(CtlLine *line, char **textp) {
+    StrBuf *typed = &line->typed;
+
+    if (ctl_interrupted(line->ctl))
+        return interrupted(line);
+    for (;;) {
+        struct pollfd fds[] = {
+            { .fd = STDIN_FILENO, .events = POLLIN },
+            { .fd = line->ctl->signal_fd, .events = POLLIN },
+        };
+        const char *end;
+        char part[4096];
+        ssize_t n;
+
+        end = typed->len_bytes ? memchr(typed->data, '\n', typed->len_bytes) : NULL;
+        if (end)
+            return take_typed(line, (size_t)(end - typed->data) + 1, textp);
+        if (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno != EINTR)
+            return -errno;
+        if (ctl_interrupted(line->ctl))
+            return interrupted(line);
+        if (!fds[0].revents)
+            continue;
+        n = read(STDIN_FILENO, part, sizeof(part));
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return -errno;
+        if (!n)
+            return typed->len_bytes ? take_typed(line, typed->len_bytes, textp) : CTL_LINE_END;
+        if (n > 0)
+            str_buf_append(typed, part, (size_t)n);
+        if (str_buf_failed(typed))
+            return -ENOMEM;
+    }
 }
 
 int ctl_line_read(CtlLine *line, const char *prompt, char **textp) {

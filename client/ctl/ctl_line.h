@@ -5,8 +5,9 @@
 #include "client/ctl/ctl.h"
 
 enum {
-    CTL_LINE_END = 1,     /* of the input */
-    CTL_LINE_CLEARED = 2, /* Ctrl-C: what was typed is gone */
+    CTL_LINE_END = 1,         /* of the input */
+    CTL_LINE_CLEARED = 2,     /* Ctrl-C on a terminal: what was typed is gone */
+    CTL_LINE_INTERRUPTED = 3, /* elsewhere */
 };
 
 typedef struct CtlLine CtlLine;

@@ -253,6 +253,35 @@ class Ctl(DaemonCase):
         terminal.write("/exit\n")
         self.assertEqual(terminal.wait(), 0)
 
+    def test_interrupt_at_the_prompt_of_chat_with_output_elsewhere(self):
+        with tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
+            terminal = Terminal(["/bin/sh", "-c", f"exec {CTL} chat >{folder}/out"], self.environment())
+            terminal.read_until(r"Ctrl-D ends")
+            terminal.write("/help\nThis is half a question \\\n")
+            terminal.read_until(r"clears the line")
+            terminal.write("\x03")
+            terminal.read_until(r"\^C")
+            terminal.write("/exit\n")  # the first line of another question
+            self.assertEqual(terminal.wait(), 0)
+            self.assertEqual(Path(folder, "out").read_text(), "")
+
+    def test_interrupt_in_chat_with_piped_input(self):
+        for lines in (b"/help\n", b"Hello\n/help\n", b"/help\nhalf a line"):
+            with self.subTest(lines=lines):
+                process = subprocess.Popen([CTL, "chat", "-n4"], env=self.environment(), stdin=subprocess.PIPE,
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                self.addCleanup(process.kill)
+                process.stdin.write(lines)
+                process.stdin.flush()
+                while b"clears the line" not in process.stderr.readline():
+                    self.assertIsNone(process.poll())
+                process.send_signal(signal.SIGINT)
+                try:
+                    self.assertEqual(process.wait(20 * SLOW), 130)
+                finally:
+                    process.stdin.close()
+                    process.stderr.close()
+
 
 class NoDaemon(unittest.TestCase):
     """Files need no service."""

@@ -165,6 +165,19 @@ void client_flush_locked(CoordgenClient *client) {
     want_out_set(client, false);
 }
 
+/* Sent bytes go when they are more than half of the buffer: so it has at most twice what waits to be sent, and a byte is
+ * moved about once. */
+static void drop_sent(CoordgenClient *client) {
+    StrBuf *out = &client->out;
+    size_t left_bytes = out->len_bytes - client->out_at_bytes;
+
+    if (client->out_at_bytes <= out->len_bytes / 2)
+        return;
+    memmove(out->data, out->data + client->out_at_bytes, left_bytes);
+    str_buf_truncate(out, left_bytes);
+    client->out_at_bytes = 0;
+}
+
 static int failure_set(ClientFailure *failure, int code, const char *field, const char *text) {
     *failure = (ClientFailure){ .code = code };
     snprintf(failure->field, sizeof(failure->field), "%s", field);
@@ -193,6 +206,7 @@ int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, C
         failure->retry_after_ms = 100;
         return COORDGEN_E_BUSY;
     }
+    drop_sent(client);
     str_buf_append(&client->out, frame, len_bytes);
     if (str_buf_failed(&client->out))
         return failure_set(failure, COORDGEN_E_NO_MEMORY, "", "out of memory for a request");

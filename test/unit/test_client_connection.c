@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "client/client_internal.h"
 #include "test/unit/client_peer.h"
 
 static void script_hang_up_mid_stream(Peer *peer) {
@@ -208,6 +209,56 @@ static void test_client_connection_fork(void **state) {
     peer_end(&peer, client);
 }
 
+enum {
+    LONG_BYTES = 200000,
+    LONG_N = 160,        /* 32 MB in all */
+    LONG_IN_FLIGHT = 16, /* 3.2 MB, more than a socket holds */
+};
+static _Atomic unsigned n_long;
+
+/* Answers prompts, but never reads the last half of those in flight before there are more. */
+static void script_behind(Peer *peer) {
+    bool goes_on = peer_hello(peer);
+
+    for (unsigned i = 0; goes_on && i < LONG_N; i++) {
+        _cleanup_(frame_request_freep) Coordgen__V1__Request *request = NULL;
+
+        while (atomic_load(&n_long) < LONG_N && atomic_load(&n_long) < i + LONG_IN_FLIGHT / 2)
+            (void)poll(NULL, 0, 1);
+        request = peer_next(peer);
+        goes_on = request != NULL;
+        if (goes_on)
+            peer_done(peer, request->request_id, COORDGEN__V1__END_REASON__END_REASON_MAX_TOKENS, 0);
+    }
+    frame_request_free(peer_next(peer)); /* until the client hangs up */
+}
+
+/* A client that always has something to send keeps no more than twice that. */
+static void test_client_connection_drops_what_is_sent(void **state) {
+    _cleanup_(freep) char *text = calloc(LONG_BYTES + 1, 1);
+    CoordgenGenerateOptions options;
+    size_t out_bytes = 0;
+    Peer peer;
+    CoordgenClient *client = peer_connect(&peer, script_behind);
+
+    assert_non_null(text);
+    memset(text, 'a', LONG_BYTES);
+    peer_options(&options, text);
+    while (n_long < LONG_N || coordgen_client_n_in_flight(client)) {
+        struct pollfd wait = { .fd = coordgen_client_fd(client), .events = coordgen_client_events(client) };
+
+        while (n_long < LONG_N && coordgen_client_n_in_flight(client) < LONG_IN_FLIGHT) {
+            assert_int_equal(coordgen_generate_start(client, &options, NULL, NULL, NULL), 0);
+            atomic_fetch_add(&n_long, 1);
+            out_bytes = client->out.len_bytes > out_bytes ? client->out.len_bytes : out_bytes;
+        }
+        assert_int_equal(poll(&wait, 1, 5000), 1);
+        assert_int_equal(coordgen_client_dispatch(client), 0);
+    }
+    assert_in_range(out_bytes, LONG_BYTES, 2 * (LONG_BYTES + 100) * LONG_IN_FLIGHT);
+    peer_end(&peer, client);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_client_connection_ends_mid_stream),
@@ -217,6 +268,7 @@ int main(void) {
         cmocka_unit_test(test_client_connection_unreachable),
         cmocka_unit_test(test_client_connection_again_over_a_unix_socket),
         cmocka_unit_test(test_client_connection_fork),
+        cmocka_unit_test(test_client_connection_drops_what_is_sent),
     };
 
     return cmocka_run_group_tests_name("client_connection", tests, NULL, NULL);

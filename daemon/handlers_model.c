@@ -76,10 +76,9 @@ static Model *find_or_add(Connection *connection, uint64_t request_id, const cha
     Model *model;
     int r;
 
-    if (*name != '/') {
-        model_registry_scan(registry);
+    model_registry_scan(registry); /* a file that has a name in the folder keeps it */
+    if (*name != '/')
         return handler_find_model(connection, request_id, name, "model_load.model");
-    }
     if (!connection->may_administer) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "model_load.model",
                     "only administrators load a model by its path: use the administrators' socket, or be root");
@@ -90,6 +89,9 @@ static Model *find_or_add(Connection *connection, uint64_t request_id, const cha
                     "%.512s: %s", name, strerror(errno));
         return NULL;
     }
+    model = model_registry_find_file(registry, name);
+    if (model)
+        return model;
     r = model_registry_add(registry, name, &model, &err);
     if (!r)
         return model;

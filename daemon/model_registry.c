@@ -55,6 +55,12 @@ static void forget(ModelRegistry *registry, Model *model) {
     model_free(model);
 }
 
+/* What is not of the folder is known as long as it is loaded: whoever named its file can name it again. */
+static void forget_unloaded(Model *model) {
+    if (model->stage == MODEL_AVAILABLE && !model->from_folder && !model->is_default && !model->n_users)
+        forget(model->registry, model);
+}
+
 void model_registry_deinit(ModelRegistry *registry) {
     while (!TAILQ_EMPTY(&registry->models))
         forget(registry, TAILQ_FIRST(&registry->models));
@@ -98,9 +104,33 @@ static bool suits_device(const ModelRegistry *registry, const char *path, ErrTex
     return true;
 }
 
+static bool is_file_of(const Model *model, const struct stat *file) {
+    struct stat own;
+
+    return !stat(model->path, &own) && own.st_dev == file->st_dev && own.st_ino == file->st_ino;
+}
+
+/* A file may have several paths, and names in the folder: of those the one that is loaded, or on its way. */
+Model *model_registry_find_file(ModelRegistry *registry, const char *path) {
+    Model *model, *found = NULL;
+    struct stat file;
+
+    assert_on_loop(registry->loop);
+    TAILQ_FOREACH(model, &registry->models, link)
+    if (!strcmp(model->path, path))
+        return model;
+    if (stat(path, &file) < 0)
+        return NULL;
+    TAILQ_FOREACH(model, &registry->models, link)
+    if ((!found || model->stage == MODEL_READY || model_is_coming(model)) && is_file_of(model, &file))
+        found = model;
+    return found;
+}
+
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err) {
     _cleanup_(model_freep) Model *model = NULL;
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    struct stat info;
     Model *other;
 
     assert_on_loop(registry->loop);
@@ -121,8 +151,12 @@ int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp
     model->name = strndup(file, (size_t)(strrchr(file, '.') - file));
     if (!model->path || !model->name)
         return err_raise(-ENOMEM);
-    other = model_registry_find(registry, model->name);
-    if (other && *model->name)
+    other = *model->name ? model_registry_find(registry, model->name) : NULL;
+    if (other && !stat(path, &info) && is_file_of(other, &info)) {
+        *modelp = other;
+        return 0;
+    }
+    if (other)
         return err_set(err, MODEL_E_NAME_TAKEN, "%.300s: the name '%.64s' is that of %.300s already: rename one", path,
                        model->name, other->path);
     TAILQ_INSERT_TAIL(&registry->models, model, link);
@@ -156,7 +190,7 @@ static void forget_gone(ModelRegistry *registry) {
 
 /* The folder is read on the loop: a directory listing, no file is opened. */
 void model_registry_scan(ModelRegistry *registry) {
-    const char *folder_path = registry->config->model_dir;
+    const char *folder_path = registry->config->model_dir, *slash = ends_with(folder_path, "/") ? "" : "/";
     const struct dirent *entry;
     DIR *folder;
 
@@ -178,11 +212,11 @@ void model_registry_scan(ModelRegistry *registry) {
         if (entry->d_name[0] == '.' ||
             (!ends_with(entry->d_name, EXTENSION_GGUF) && !ends_with(entry->d_name, EXTENSION_PACKAGE)))
             continue;
-        snprintf(path, sizeof(path), "%s/%s", folder_path, entry->d_name);
+        snprintf(path, sizeof(path), "%s%s%s", folder_path, slash, entry->d_name);
         r = model_registry_add(registry, path, &model, &err);
         if (r)
             log_info(TOPIC_DAEMON, "not listed: %s", *err.text ? err.text : "out of memory");
-        else if (model != registry->default_model)
+        else if (model != registry->default_model && !strcmp(model->path, path))
             model->from_folder = true;
     }
     closedir(folder);
@@ -331,6 +365,7 @@ void model_leave(Model *model) {
     assert(model->n_users);
     model->n_users--;
     drop_failed(model);
+    forget_unloaded(model);
 }
 
 int model_unload(Model *model, ErrText *err) {
@@ -419,6 +454,7 @@ void model_on_news(Model *model, Job *job, JobNews *news) {
         set_stage(model, model->stage == MODEL_FAILED ? MODEL_FAILED : MODEL_AVAILABLE);
         if (model->stage == MODEL_FAILED && model->is_corrupt)
             (void)load_without_image(model);
+        forget_unloaded(model); /* who asked for it may have left */
     }
     free(job);
 }

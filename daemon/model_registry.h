@@ -36,7 +36,7 @@ typedef struct Model { /* all loop */
     char *image_path;   /* of its weights, with weights-image; else NULL */
     bool without_image; /* a load with one has failed */
     bool is_default;
-    bool from_folder; /* forgotten when its file goes */
+    bool from_folder; /* forgotten when its file goes; the others, but for the default, when they are unloaded */
     ModelStage stage;
     uint32_t permille; /* of the import, or of the weights that a load brings */
     bool is_corrupt;   /* why it failed */
@@ -76,7 +76,10 @@ void model_registry_init(ModelRegistry *registry, Loop *loop, const Config *conf
 void model_registry_deinit(ModelRegistry *registry);
 /* Adds the models of the folder that are not known yet and forgets those that are gone. */
 void model_registry_scan(ModelRegistry *registry);
-/* A file by its path: the model that has it, or a new one. 0, MODEL_E_*, -ENOMEM. */
+/* The model of a file, whatever path it is named by; NULL: none. */
+Model *model_registry_find_file(ModelRegistry *registry, const char *path);
+/* A file under the name in its path: the model of that path, or of that name and file, or a new one. 0, MODEL_E_*,
+ * -ENOMEM. */
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err);
 Model *model_registry_find(ModelRegistry *registry, const char *name); /* "": the default; NULL: none */
 
@@ -86,7 +89,7 @@ int model_unload(Model *model, ErrText *err);              /* without users; MOD
 void model_on_news(Model *model, Job *job, JobNews *news); /* of a load or unload job */
 bool model_is_coming(const Model *model);
 bool model_can_serve(const Model *model); /* its engine takes jobs: it is ready, or its weights are on their way */
-void model_leave(Model *model);           /* a user less */
+void model_leave(Model *model);           /* a user less; it may be forgotten */
 const char *model_stage_name(ModelStage stage);
 /* Fills in a message whose strings belong to the model; valid until the next change. */
 void model_describe(const Model *model, Coordgen__V1__Model *message, char *detail, size_t detail_room_bytes);

@@ -75,6 +75,68 @@ class Models(DaemonCase):
         self.assertTrue(self.connect().generate(prompt("Still here", 2, ignore_end=True)).tokens)
 
 
+class Paths(unittest.TestCase):
+    """One file is one model, whatever its path; what is not in the folder is known as long as it is loaded."""
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="coordgen-paths-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.models = self.folder / "models"
+        self.models.mkdir()
+        self.package = self.folder / "package.cgm"
+        run = run_ctl("model", "import", MODEL, "-o", self.package)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.daemon = Daemon(f"--model-dir={self.models}/", model=None)
+        self.addCleanup(self.daemon.kill)
+        self.admin = self.daemon.connect(admin=True)
+
+    def states(self):
+        return {model.name: model.state for model in self.admin.call(model_list=pb.ModelListRequest()).model_list.models}
+
+    def test_folder_with_a_slash(self):
+        (self.models / "u.cgm").symlink_to(self.package)
+        self.assertEqual(self.states(), {"u": pb.MODEL_STATE_AVAILABLE})
+        for path in (self.models / "u.cgm", f"{self.models}//u.cgm"):
+            self.assertEqual(self.admin.load(path).name, "u")
+        self.assertEqual(self.admin.load("u").path, f"{self.models}/u.cgm")
+        self.assertEqual(self.states(), {"u": pb.MODEL_STATE_READY})
+        self.daemon.stop()
+
+    def test_link_in_the_folder(self):
+        (self.models / "t.cgm").symlink_to(self.package)
+        self.assertEqual(self.admin.load(self.package).name, "t")
+        self.assertEqual(self.admin.load("t").name, "t")
+        self.assertEqual(self.states(), {"t": pb.MODEL_STATE_READY})
+        # Two names of one file are two models; by its path it is the one that is loaded.
+        (self.models / "a.cgm").symlink_to(self.package)
+        self.assertEqual(self.states(), {"t": pb.MODEL_STATE_READY, "a": pb.MODEL_STATE_AVAILABLE})
+        self.assertEqual(self.admin.load(self.package).name, "t")
+        self.daemon.stop()
+
+    def test_forgotten_when_unloaded(self):
+        (self.models / "t.cgm").symlink_to(self.package)
+        other = self.folder / "other.cgm"
+        shutil.copyfile(self.package, other)
+        for _ in range(2):
+            self.assertEqual(self.admin.load(other).name, "other")
+            self.assertEqual(self.admin.load("t").name, "t")
+            for name in ("other", "t"):
+                self.admin.call(model_unload=pb.ModelUnloadRequest(model=name))
+            self.assertEqual(self.states(), {"t": pb.MODEL_STATE_AVAILABLE})
+        # Whoever asks for it does not wait.
+        self.admin.load(other)
+        with self.daemon.connect(admin=True) as leaver:
+            leaver.send(model_unload=pb.ModelUnloadRequest(model="other"))
+        self.daemon.wait_until(lambda _: "other" not in self.states(), "it is forgotten")
+        self.assertRefused(pb.ERROR_CODE_MODEL_NOT_FOUND, "other")
+        self.daemon.stop()
+
+    def assertRefused(self, code, name):
+        with self.assertRaises(Refused) as caught:
+            self.admin.load(name)
+        self.assertEqual(caught.exception.code, code)
+
+
 class BadModelAtStart(unittest.TestCase):
     def test_service_runs_and_says_what_is_wrong(self):
         folder = Path(tempfile.mkdtemp(prefix="coordgen-bad-"))

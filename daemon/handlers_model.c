@@ -168,20 +168,21 @@ void handle_model_unload(Connection *connection, Coordgen__V1__Request **message
                     model->n_users);
         return;
     }
+    /* First, for there is no way back from the unload. */
+    if (request_new(&request, connection, messagep, len_bytes, model)) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server), "",
+                    "no memory for the request: session-memory-limit is reached");
+        return;
+    }
     r = model_unload(model, &err);
     if (r) {
         bool absent = model->stage == MODEL_AVAILABLE;
 
-        reply_error(connection, request_id,
-                    r < 0    ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL
-                    : absent ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY
-                             : COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
-                    r > 0 && !absent ? server_retry_ms(server) : 0, "", "%s", err.text);
-        return;
-    }
-    if (request_new(&request, connection, messagep, len_bytes, model)) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server), "",
-                    "no memory for the request: session-memory-limit is reached");
+        request_fail(request,
+                     r < 0    ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL
+                     : absent ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY
+                              : COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
+                     r > 0 && !absent ? server_retry_ms(server) : 0, "", "%s", err.text);
         return;
     }
     request_wait_for_model(request);

@@ -372,7 +372,7 @@ int model_unload(Model *model, ErrText *err) {
     int r;
 
     assert_on_loop(model->registry->loop);
-    assert(!model->n_users);
+    assert(model->n_users == 1);
     switch (model->stage) {
     case MODEL_IMPORTING:
         model->import = model_import_free(model->import);

@@ -85,7 +85,7 @@ Model *model_registry_find(ModelRegistry *registry, const char *name); /* "": th
 
 /* 0 when it is ready or on its way, MODEL_E_STATE while it is being unloaded. Failures come as a change of stage. */
 int model_load(Model *model, ErrText *err);
-int model_unload(Model *model, ErrText *err);              /* without users; MODEL_E_STATE */
+int model_unload(Model *model, ErrText *err);              /* its one user is who asks; MODEL_E_STATE */
 void model_on_news(Model *model, Job *job, JobNews *news); /* of a load or unload job */
 bool model_is_coming(const Model *model);
 bool model_can_serve(const Model *model); /* its engine takes jobs: it is ready, or its weights are on their way */

@@ -110,10 +110,9 @@ void ctl_progress_clear(Ctl *ctl); /* when one is drawn */
 /* ctl_service.c */
 int ctl_connect(Ctl *ctl); /* 0 or an exit status; says why */
 int ctl_failed(Ctl *ctl, int code, const char *message, const char *field, uint32_t retry_after_ms);
-int ctl_failed_call(Ctl *ctl);                        /* the last call on the client */
-int ctl_failed_reply(Ctl *ctl, CoordgenReply *reply); /* of a request that ended with an error */
-int ctl_interrupts_open(Ctl *ctl);                    /* 0 or an exit status */
-bool ctl_interrupted(Ctl *ctl);                       /* takes one pending Ctl-C */
+int ctl_failed_call(Ctl *ctl);     /* the last call on the client */
+int ctl_interrupts_open(Ctl *ctl); /* 0 or an exit status */
+bool ctl_interrupted(Ctl *ctl);    /* takes one pending Ctl-C */
 
 /* A request that a verb waits for; Ctl-C cancels it, a second one stops the waiting. */
 typedef struct CtlWait {
@@ -127,6 +126,7 @@ typedef struct CtlWait {
 int ctl_wait_event(void *arg, const CoordgenEvent *event); /* give it to _start(), with the CtlWait */
 /* 0, or an exit status when there is no reply to look at (it has been said why). */
 int ctl_wait(Ctl *ctl, CtlWait *wait, int started);
+int ctl_failed_reply(Ctl *ctl, const CtlWait *wait); /* its reply is an error: says so; an exit status */
 void ctl_wait_deinit(CtlWait *wait);
 
 /* ctl_prompt.c */

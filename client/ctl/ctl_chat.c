@@ -18,7 +18,7 @@ typedef struct Chat {
     CoordgenMessage *messages; /* [room]; texts are owned, but of the system message, which is put in when sending */
     size_t n_messages, room;
     uint64_t session; /* 0: none, or it does not hold these messages */
-    char last; /* byte that was printed of the answer */
+    char last;        /* byte that was printed of the answer */
     bool begun;
 } Chat;
 
@@ -96,13 +96,13 @@ static int chat_event(void *arg, const CoordgenEvent *event) {
 }
 
 /* A request that failed leaves the conversation as it was before the question. Return: whether to go on. */
-static int answer_failed(Chat *chat, CoordgenReply *reply) {
-    int code = coordgen_reply_error(reply), r;
+static int answer_failed(Chat *chat, const CtlWait *wait) {
+    int code = coordgen_reply_error(wait->reply), r;
 
     chat_drop_last(chat);
     if (code == COORDGEN_E_NOT_FOUND || code == COORDGEN_E_DISCONNECTED)
         chat->session = 0;
-    r = ctl_failed_reply(chat->ctl, reply);
+    r = ctl_failed_reply(chat->ctl, wait);
     if (code == COORDGEN_E_CONTEXT_FULL && chat->n_messages > 1)
         fputs("The conversation no longer fits. /reset begins a new one, /drop forgets the oldest question and "
               "answer.\n",
@@ -144,7 +144,7 @@ static int answer(Chat *chat) {
         fputc('\n', stdout);
     fflush(stdout);
     if (coordgen_reply_error(wait.reply))
-        return answer_failed(chat, wait.reply);
+        return answer_failed(chat, &wait);
     result = coordgen_reply_generate(wait.reply);
     if (result->end_reason == COORDGEN_END_CANCELLED)
         fputs("(cancelled)\n", stderr);

@@ -110,8 +110,7 @@ static int generate_run(Ctl *ctl) {
         return print_end(ctl, &stream, &wait);
     if (stream.last && stream.last != '\n')
         fputc('\n', stdout);
-    r = ctl_failed_reply(ctl, wait.reply);
-    return wait.interrupted ? CTL_EXIT_INTERRUPTED : r;
+    return ctl_failed_reply(ctl, &wait);
 }
 
 static const CtlOption generate_options[] = {

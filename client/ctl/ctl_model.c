@@ -56,7 +56,7 @@ static int list_run(Ctl *ctl) {
         r = ctl_wait(ctl, &wait, coordgen_model_list_start(ctl->client, MODEL_TIMEOUT_MS, ctl_wait_event, &wait, NULL));
     if (r)
         return r;
-    return coordgen_reply_error(wait.reply) ? ctl_failed_reply(ctl, wait.reply) : list_print(ctl, wait.reply);
+    return coordgen_reply_error(wait.reply) ? ctl_failed_reply(ctl, &wait) : list_print(ctl, wait.reply);
 }
 
 static void row(Ctl *ctl, const char *name, const char *value) {
@@ -126,7 +126,7 @@ static int show_run(Ctl *ctl) {
                      coordgen_model_show_start(ctl->client, name, MODEL_TIMEOUT_MS, ctl_wait_event, &wait, NULL));
     if (r)
         return r;
-    return coordgen_reply_error(wait.reply) ? ctl_failed_reply(ctl, wait.reply) : show_print(ctl, wait.reply);
+    return coordgen_reply_error(wait.reply) ? ctl_failed_reply(ctl, &wait) : show_print(ctl, wait.reply);
 }
 
 static int load_event(void *arg, const CoordgenEvent *event) {
@@ -156,10 +156,8 @@ static int load_run(Ctl *ctl) {
     if (r)
         return r;
     ctl_progress_clear(ctl);
-    if (coordgen_reply_error(wait.reply)) {
-        r = ctl_failed_reply(ctl, wait.reply);
-        return wait.interrupted ? CTL_EXIT_INTERRUPTED : r;
-    }
+    if (coordgen_reply_error(wait.reply))
+        return ctl_failed_reply(ctl, &wait);
     model = coordgen_reply_model(wait.reply, 0);
     if (ctl->json)
         return ctl_json_print(ctl, ctl_json_model(model));
@@ -182,7 +180,7 @@ static int unload_run(Ctl *ctl) {
     if (r)
         return r;
     if (coordgen_reply_error(wait.reply))
-        return ctl_failed_reply(ctl, wait.reply);
+        return ctl_failed_reply(ctl, &wait);
     if (!ctl->json)
         return CTL_EXIT_OK;
     object = json_object();

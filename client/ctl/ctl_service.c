@@ -57,11 +57,6 @@ int ctl_failed_call(Ctl *ctl) {
                       coordgen_client_field(ctl->client), coordgen_client_retry_after_ms(ctl->client));
 }
 
-int ctl_failed_reply(Ctl *ctl, CoordgenReply *reply) {
-    return ctl_failed(ctl, coordgen_reply_error(reply), coordgen_reply_message(reply), coordgen_reply_field(reply),
-                      coordgen_reply_retry_after_ms(reply));
-}
-
 /* admin.sock in the folder of the socket that would be used. NULL: the library's choice. */
 static bool admin_path(const char *api_path, char *path, size_t room_bytes) {
     const char *given = api_path ? api_path : getenv("COORDGEN_SOCKET"), *slash;
@@ -156,6 +151,16 @@ int ctl_wait(Ctl *ctl, CtlWait *wait, int started) {
         (void)coordgen_client_dispatch(ctl->client); /* when it fails, the request has ended with the reason */
     }
     return r;
+}
+
+/* What Ctrl-C has cancelled ends with its exit status, whatever error the service makes of it. */
+int ctl_failed_reply(Ctl *ctl, const CtlWait *wait) {
+    CoordgenReply *reply = wait->reply;
+    int r;
+
+    r = ctl_failed(ctl, coordgen_reply_error(reply), coordgen_reply_message(reply), coordgen_reply_field(reply),
+                   coordgen_reply_retry_after_ms(reply));
+    return wait->interrupted ? CTL_EXIT_INTERRUPTED : r;
 }
 
 void ctl_wait_deinit(CtlWait *wait) {

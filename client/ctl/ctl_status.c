@@ -109,7 +109,7 @@ static int status_run(Ctl *ctl) {
     if (r)
         return r;
     if (coordgen_reply_error(wait.reply))
-        return ctl_failed_reply(ctl, wait.reply);
+        return ctl_failed_reply(ctl, &wait);
     if (ctl->json)
         return status_json(ctl, wait.reply);
     status_print(ctl, wait.reply);

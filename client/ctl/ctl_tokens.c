@@ -76,7 +76,7 @@ static int tokenize(Ctl *ctl) {
         r = ctl_wait(ctl, &wait, coordgen_tokenize_start(ctl->client, &options, ctl_wait_event, &wait, NULL));
     if (r)
         return r;
-    return coordgen_reply_error(wait.reply) ? ctl_failed_reply(ctl, wait.reply) : print_tokens(ctl, wait.reply);
+    return coordgen_reply_error(wait.reply) ? ctl_failed_reply(ctl, &wait) : print_tokens(ctl, wait.reply);
 }
 
 /* Numbers apart by blanks, commas or brackets, so that a JSON array can be pasted. */
@@ -141,7 +141,7 @@ static int detokenize(Ctl *ctl) {
     if (r)
         return r;
     if (coordgen_reply_error(wait.reply))
-        return ctl_failed_reply(ctl, wait.reply);
+        return ctl_failed_reply(ctl, &wait);
     text = coordgen_reply_text(wait.reply, &len_bytes);
     if (ctl->json) {
         object = json_object();

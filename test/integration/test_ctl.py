@@ -12,7 +12,9 @@ import time
 import unittest
 from pathlib import Path
 
-from daemon import SANITIZER, DaemonCase
+import coordgen_pb2 as pb
+
+from daemon import SANITIZER, Daemon, DaemonCase
 from settings import BIN, MODEL, SLOW
 from wire import prompt
 
@@ -281,6 +283,34 @@ class Ctl(DaemonCase):
                 finally:
                     process.stdin.close()
                     process.stderr.close()
+
+
+class NotReady(unittest.TestCase):
+    """A service whose model is being imported, as long as the test likes."""
+
+    def setUp(self):
+        cache = tempfile.TemporaryDirectory(prefix="coordgen-")
+        self.addCleanup(cache.cleanup)
+        self.daemon = Daemon(wait=False, cache=Path(cache.name))
+        self.addCleanup(self.daemon.kill)
+        self.daemon.wait_notice("READY=1")
+        self.daemon.wait_model(60, pb.MODEL_STATE_IMPORTING)
+        pid = self.daemon.process.pid
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            os.kill(int(child), signal.SIGSTOP)
+
+    def test_interrupt_is_130(self):
+        for args in (("tokenize", "Hello"), ("tokenize", "-d", "1 2")):
+            with self.subTest(args=args):
+                client = subprocess.Popen([CTL, *args], env=dict(os.environ, COORDGEN_SOCKET=str(self.daemon.api)),
+                                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                self.addCleanup(client.kill)
+                self.daemon.wait_until(lambda status: status.requests_queued == 1, "it waits for the model")
+                client.send_signal(signal.SIGINT)
+                _, said = client.communicate(timeout=20 * SLOW)
+                self.assertEqual(client.returncode, 130, said)
+                self.assertIn("cancelled", said)
+        self.daemon.stop()
 
 
 class NoDaemon(unittest.TestCase):

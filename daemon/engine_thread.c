@@ -266,10 +266,20 @@ static void *run(void *arg) {
     return NULL;
 }
 
+static void pin(WorkerPool *pool, unsigned int n_threads) {
+    int r = worker_pool_pin(pool);
+
+    if (r == WORKER_POOL_E_PROCESSORS)
+        log_warn(TOPIC_DAEMON, "pin-threads: there are not %u processors for this process: the threads stay free",
+                 n_threads);
+    else if (r)
+        log_warn(TOPIC_DAEMON, "pin-threads: %s: the threads stay free", strerror(-r));
+}
+
 /**
  * engine_thread_new() - start the thread that computes and its workers
  * @n_threads:   threads that compute, this one counted; at least 1
- * @pin_threads: the others stay on a processor each; where there are too few that is said, and they do not
+ * @pin_threads: the others stay on a processor each; where they cannot the log says why
  *
  * Signals stay with the loop: the thread starts with all of them blocked.
  */
@@ -293,9 +303,8 @@ int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_thr
     pthread_cond_init(&thread->wake, &attr);
     pthread_condattr_destroy(&attr);
     r = worker_pool_new(&thread->pool, n_threads);
-    if (!r && pin_threads && worker_pool_pin(thread->pool))
-        log_warn(TOPIC_DAEMON, "pin-threads: there are not %u processors for this process: the threads stay free",
-                 n_threads);
+    if (!r && pin_threads)
+        pin(thread->pool, n_threads);
     if (!r) {
         r = thread_start(&thread->thread, "engine", run, thread);
         thread->is_started = !r;

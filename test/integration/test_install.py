@@ -70,6 +70,10 @@ class Install(DaemonCase):
     def test_units(self):
         service = self.path(r"usr/lib/systemd/system/coordgend\.service")
         self.assertIn("ExecStart=/usr/sbin/coordgend", service.read_text())
+        # Of @resources, which is taken out as a whole, what the service is to do comes back.
+        allowed = service.read_text().partition("~@privileged @resources")[2]
+        for call in ("mincore", "setpriority", "ioprio_set", "sched_setaffinity"):
+            self.assertRegex(allowed, rf"(?m)^SystemCallFilter=(?!~).*\b{call}\b")
         if shutil.which("systemd-analyze"):
             # The program must be where the unit says, so the check runs on a copy that names the installed one.
             folder = Path(tempfile.mkdtemp(prefix="coordgen-units-"))

@@ -1,11 +1,14 @@
 """coordgend as a service: readiness, activation, watchdog, reload, shutdown, configuration errors."""
 
+import ctypes
 import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -306,6 +309,37 @@ class Config(unittest.TestCase):
                               "--config=/dev/null")
         self.assertNotEqual(run.returncode, 0)
         self.assertIn("amx", run.stderr)
+
+
+CALL_SET_AFFINITY = {"x86_64": 203, "aarch64": 122}.get(os.uname().machine)
+
+
+def deny_affinity():
+    """For a child: sched_setaffinity() is EPERM, as in a unit that does not allow it."""
+    lines = ((0x20, 0, 0, 0), (0x15, 0, 1, CALL_SET_AFFINITY), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000))
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in lines))
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    if prctl(38, 1, 0, 0, 0) or prctl(22, 2, struct.pack("@HP", len(lines), ctypes.addressof(code))):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+class Pinning(unittest.TestCase):
+    @unittest.skipUnless(CALL_SET_AFFINITY and len(os.sched_getaffinity(0)) > 1, "needs two processors and a known number")
+    def test_log_says_why_not(self):
+        for threads, preexec, said in (("2", deny_affinity, "pin-threads: Operation not permitted"),
+                                       ("128", None, "pin-threads: there are not 128 processors")):
+            with self.subTest(threads=threads), tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
+                daemon = subprocess.Popen([BIN / "coordgend", f"--config={os.devnull}", f"--listen={folder}/api",
+                                           f"--cache-dir={folder}", "--pin-threads=yes", f"--threads={threads}",
+                                           "--log-target=stderr"], preexec_fn=preexec, stdin=subprocess.DEVNULL,
+                                          stderr=subprocess.PIPE, text=True)
+                patience = threading.Timer(30 * SLOW, daemon.kill)
+                patience.start()
+                lines = [line for line in iter(daemon.stderr.readline, "") if "pin-threads" in line and not daemon.terminate()]
+                patience.cancel()
+                daemon.communicate()
+                self.assertEqual(len(lines), 1)
+                self.assertIn(said, lines[0])
 
 
 class SharedMachine(DaemonCase):

@@ -139,7 +139,7 @@ typedef struct CoordgenEvent {
     const uint32_t *tokens; /* when want_tokens */
     size_t n_tokens;
     /* PROGRESS */
-    uint32_t queue_position; /* 0: running */
+    uint32_t queue_position; /* 1: the next; 0: running */
     uint32_t prefilled_tokens;
     uint32_t prompt_tokens;
     int model_state; /* CoordgenModelState while a model loads */

@@ -105,7 +105,8 @@ char *ctl_duration_text(char *room, size_t room_bytes, uint64_t us);
 /* Progress on standard error, on one line of a terminal; nothing elsewhere. */
 void ctl_progress(Ctl *ctl, const char *what, double share, double eta_seconds); /* eta < 0: not known */
 void ctl_progress_line(Ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void ctl_progress_clear(Ctl *ctl); /* when one is drawn */
+void ctl_progress_queued(Ctl *ctl, uint32_t position); /* 1: the next */
+void ctl_progress_clear(Ctl *ctl);                     /* when one is drawn */
 
 /* ctl_service.c */
 int ctl_connect(Ctl *ctl); /* 0 or an exit status; says why */

@@ -81,7 +81,7 @@ static int chat_event(void *arg, const CoordgenEvent *event) {
 
     if (event->kind == COORDGEN_EVENT_PROGRESS) {
         if (event->queue_position)
-            ctl_progress_line(chat->ctl, "waiting: %u before this one", event->queue_position);
+            ctl_progress_queued(chat->ctl, event->queue_position);
         else if (event->prompt_tokens && event->prompt_tokens > 256)
             ctl_progress(chat->ctl, "reading", (double)event->prefilled_tokens / event->prompt_tokens, -1);
         return 0;

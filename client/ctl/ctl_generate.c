@@ -18,7 +18,7 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
 
     if (event->kind == COORDGEN_EVENT_PROGRESS) {
         if (event->queue_position)
-            ctl_progress_line(ctl, "waiting: %u before this one", event->queue_position);
+            ctl_progress_queued(ctl, event->queue_position);
         else if (event->prompt_tokens)
             ctl_progress(ctl, "reading", (double)event->prefilled_tokens / event->prompt_tokens, -1);
         return 0;

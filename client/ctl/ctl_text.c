@@ -139,6 +139,13 @@ void ctl_progress_line(Ctl *ctl, const char *format, ...) {
     ctl->progress_drawn = true;
 }
 
+void ctl_progress_queued(Ctl *ctl, uint32_t position) {
+    if (position == 1)
+        ctl_progress_line(ctl, "waiting: this is the next");
+    else
+        ctl_progress_line(ctl, "waiting: %u before this one", position - 1);
+}
+
 void ctl_progress(Ctl *ctl, const char *what, double share, double eta_seconds) {
     char bar[41], eta[48] = "", time_text[32];
     unsigned n_full;

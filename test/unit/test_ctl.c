@@ -184,6 +184,29 @@ static void test_ctl_nearest(void **state) {
     assert_null(ctl_nearest("a-word-that-is-far-longer-than-any-option-can-be", names, 5));
 }
 
+static void check_queued(uint32_t position, const char *expected) {
+    Ctl ctl = { .err_tty = true };
+    FILE *real = stderr;
+    char *text = NULL;
+    size_t text_bytes;
+
+    stderr = open_memstream(&text, &text_bytes);
+    assert_non_null(stderr);
+    ctl_progress_queued(&ctl, position);
+    fclose(stderr);
+    stderr = real;
+    if (!strstr(text, expected))
+        fail_msg("'%s', expected '%s'", text, expected);
+    free(text);
+}
+
+/* The service counts from 1. */
+static void test_ctl_progress_queued(void **state) {
+    check_queued(1, "waiting: this is the next");
+    check_queued(2, "waiting: 1 before this one");
+    check_queued(UINT32_MAX, "waiting: 4294967294 before this one");
+}
+
 static void check_put(const char *in, size_t len_bytes, bool tty, const char *out, size_t out_bytes) {
     char *text = NULL;
     size_t text_bytes;
@@ -254,6 +277,7 @@ int main(void) {
         cmocka_unit_test(test_ctl_numbers),
         cmocka_unit_test(test_ctl_reals),
         cmocka_unit_test(test_ctl_nearest),
+        cmocka_unit_test(test_ctl_progress_queued),
         cmocka_unit_test(test_ctl_put_keeps_a_terminal_safe),
         cmocka_unit_test(test_ctl_put_escaped),
         cmocka_unit_test(test_ctl_json_text_is_always_text),

@@ -57,6 +57,14 @@ static void on_progress(void *arg, const ImportProgress *progress) {
     report(IMPORT_VERB_PROGRESS, text);
 }
 
+static void report_failure(int r, const ErrText *err) {
+    const char *hint = r == IMPORT_E_NO_SPACE ? " or set cache-dir to another place" : "";
+    char text[sizeof(err->text) + 64];
+
+    snprintf(text, sizeof(text), "%s%s", *err->text ? err->text : strerror(r < 0 ? -r : EIO), hint);
+    report(r == IMPORT_E_CORRUPT || r == IMPORT_E_UNSUPPORTED ? IMPORT_VERB_CORRUPT : IMPORT_VERB_FAILED, text);
+}
+
 int import_worker_main(int argc, char *const argv[]) {
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
     _cleanup_(freep) char *folder = NULL;
@@ -83,8 +91,7 @@ int import_worker_main(int argc, char *const argv[]) {
     options.progress_arg = &last_permille;
     r = import_run(argv[0], NULL, &options, &done, &err);
     if (r) {
-        report(r == IMPORT_E_CORRUPT || r == IMPORT_E_UNSUPPORTED ? IMPORT_VERB_CORRUPT : IMPORT_VERB_FAILED,
-               *err.text ? err.text : strerror(r < 0 ? -r : EIO));
+        report_failure(r, &err);
         return 1;
     }
     report(IMPORT_VERB_DONE, done.path);

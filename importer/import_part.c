@@ -22,9 +22,7 @@
 
 int import_write_error(int error, const char *out_path, uint64_t package_bytes, ErrText *err) {
     if (error == -ENOSPC || error == -EDQUOT || error == -EFBIG)
-        return err_set(err, IMPORT_E_NO_SPACE,
-                       "%s: the package needs %" PRIu64
-                       " bytes (%.1f MB): %s; free some space or name another place with -o",
+        return err_set(err, IMPORT_E_NO_SPACE, "%s: the package needs %" PRIu64 " bytes (%.1f MB): %s; free some space",
                        out_path, package_bytes, (double)package_bytes / 1e6, strerror(-error));
     return err_set(err, error, "%s: cannot write: %s", out_path, strerror(-error));
 }
@@ -153,11 +151,10 @@ int import_part_check_space(const ImportPart *part, uint64_t package_bytes, ErrT
         return 0; /* the file system does not say: writing will */
     free_bytes = (uint64_t)(geteuid() ? vfs.f_bavail : vfs.f_bfree) * vfs.f_frsize + (uint64_t)st.st_blocks * 512;
     if (free_bytes < package_bytes)
-        return err_set(err, IMPORT_E_NO_SPACE,
-                       "%s: the package needs %" PRIu64 " bytes (%.1f MB), %" PRIu64
-                       " (%.1f MB) are free there; free some space or name another place with -o",
-                       part->out_path, package_bytes, (double)package_bytes / 1e6, free_bytes,
-                       (double)free_bytes / 1e6);
+        return err_set(
+            err, IMPORT_E_NO_SPACE,
+            "%s: the package needs %" PRIu64 " bytes (%.1f MB), %" PRIu64 " (%.1f MB) are free there; free some space",
+            part->out_path, package_bytes, (double)package_bytes / 1e6, free_bytes, (double)free_bytes / 1e6);
     return 0;
 }
 

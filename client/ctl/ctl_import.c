@@ -191,13 +191,17 @@ static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
 }
 
 static int import_failed(Ctl *ctl, int r, const ErrText *err) {
+    const char *hint = r == IMPORT_E_NO_SPACE ? " or name another place with -o" : "";
+    char text[sizeof(err->text) + 64];
+
     if (r == IMPORT_E_CANCELLED) {
         fputs("coordgenctl: ", stderr);
         ctl_put_text(stderr, err->text, ctl->err_tty);
         fputc('\n', stderr);
         return CTL_EXIT_INTERRUPTED;
     }
-    (void)ctl_failed(ctl, r == IMPORT_E_CORRUPT ? COORDGEN_E_MODEL_CORRUPT : COORDGEN_E_INTERNAL, err->text, "", 0);
+    snprintf(text, sizeof(text), "%s%s", err->text, hint);
+    (void)ctl_failed(ctl, r == IMPORT_E_CORRUPT ? COORDGEN_E_MODEL_CORRUPT : COORDGEN_E_INTERNAL, text, "", 0);
     return CTL_EXIT_FAILED;
 }
 

@@ -14,13 +14,28 @@ static const char *const account_names[_ACCOUNT_N] = {
 };
 
 void account_table_init(AccountTable *table) {
-    *table = (AccountTable){ .total_limit_bytes = UINT64_MAX };
+    *table = (AccountTable){ .total_limit_bytes = UINT64_MAX, .others_limit_bytes = UINT64_MAX };
     for (size_t i = 0; i < _ACCOUNT_N; i++)
         table->limit_bytes[i] = UINT64_MAX;
 }
 
 const char *account_name(AccountId id) {
     return account_names[id];
+}
+
+static uint64_t room_of(uint64_t used_bytes, uint64_t limit_bytes) {
+    return used_bytes < limit_bytes ? limit_bytes - used_bytes : 0;
+}
+
+uint64_t account_own_room_bytes(const AccountTable *table, AccountId id) {
+    return room_of(atomic_load(&table->used_bytes[id]), table->limit_bytes[id]);
+}
+
+uint64_t account_shared_room_bytes(const AccountTable *table, AccountId id) {
+    const uint64_t all = room_of(atomic_load(&table->total_bytes), table->total_limit_bytes),
+                   others = room_of(atomic_load(&table->others_bytes), table->others_limit_bytes);
+
+    return id == ACCOUNT_SESSIONS || all < others ? all : others;
 }
 
 /* Adds bytes to the counter unless that would pass the limit. */
@@ -41,6 +56,24 @@ static void peak_raise(AccountTable *table, AccountId id) {
         ;
 }
 
+/* On the counters that the account shares with others. 0, or ACCOUNT_E_LIMIT with nothing changed. */
+static int shared_add(AccountTable *table, AccountId id, uint64_t bytes) {
+    int r = counter_add(&table->total_bytes, bytes, table->total_limit_bytes);
+
+    if (r || id == ACCOUNT_SESSIONS)
+        return r;
+    r = counter_add(&table->others_bytes, bytes, table->others_limit_bytes);
+    if (r)
+        atomic_fetch_sub(&table->total_bytes, bytes);
+    return r;
+}
+
+static void shared_sub(AccountTable *table, AccountId id, uint64_t bytes) {
+    if (id != ACCOUNT_SESSIONS)
+        atomic_fetch_sub(&table->others_bytes, bytes);
+    atomic_fetch_sub(&table->total_bytes, bytes);
+}
+
 /**
  * account_charge() - reserve bytes of an account before they are allocated
  * @bill: zero, or an earlier charge to the same account, which grows
@@ -51,12 +84,12 @@ int account_charge(AccountTable *table, AccountId id, Bill *bill, uint64_t bytes
     int r;
 
     assert(!bill->bytes || (bill->table == table && bill->id == id));
-    r = counter_add(&table->total_bytes, bytes, table->total_limit_bytes);
+    r = shared_add(table, id, bytes);
     if (r)
         return r;
     r = counter_add(&table->used_bytes[id], bytes, table->limit_bytes[id]);
     if (r) {
-        atomic_fetch_sub(&table->total_bytes, bytes);
+        shared_sub(table, id, bytes);
         return r;
     }
     peak_raise(table, id);
@@ -69,7 +102,7 @@ int account_charge(AccountTable *table, AccountId id, Bill *bill, uint64_t bytes
 void bill_settle(Bill *bill) {
     if (bill->bytes) {
         atomic_fetch_sub(&bill->table->used_bytes[bill->id], bill->bytes);
-        atomic_fetch_sub(&bill->table->total_bytes, bill->bytes);
+        shared_sub(bill->table, bill->id, bill->bytes);
     }
     *bill = (Bill){ 0 };
 }
@@ -77,6 +110,7 @@ void bill_settle(Bill *bill) {
 int bill_move(Bill *bill, AccountId id) {
     int r;
 
+    assert(bill->id != ACCOUNT_SESSIONS && id != ACCOUNT_SESSIONS); /* shared counters stay as they are */
     if (bill->bytes && bill->id != id) {
         r = counter_add(&bill->table->used_bytes[id], bill->bytes, bill->table->limit_bytes[id]);
         if (r)

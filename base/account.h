@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum {
-    ACCOUNT_E_LIMIT = 1, /* the account's or the whole table's limit would be passed */
+    ACCOUNT_E_LIMIT = 1, /* the account's limit, or one on several accounts, would be passed */
 };
 
 typedef enum AccountId {
@@ -26,8 +26,10 @@ typedef struct AccountTable {
     _Atomic uint64_t used_bytes[_ACCOUNT_N];
     _Atomic uint64_t peak_bytes[_ACCOUNT_N];
     _Atomic uint64_t total_bytes;
+    _Atomic uint64_t others_bytes;    /* of all accounts but sessions */
     uint64_t limit_bytes[_ACCOUNT_N]; /* const after set-up; UINT64_MAX: none of its own */
     uint64_t total_limit_bytes;       /* const after set-up */
+    uint64_t others_limit_bytes;      /* const after set-up; what it leaves of the total is there for sessions alone */
 } AccountTable;
 
 /* What one object holds of an account; embedded in that object, settled when it is freed. Zero: holds nothing. */
@@ -39,6 +41,9 @@ typedef struct Bill {
 
 void account_table_init(AccountTable *table);
 const char *account_name(AccountId id);
+/* How much more the account's own limit allows, and the limits that it shares with others. */
+uint64_t account_own_room_bytes(const AccountTable *table, AccountId id);
+uint64_t account_shared_room_bytes(const AccountTable *table, AccountId id);
 int account_charge(AccountTable *table, AccountId id, Bill *bill, uint64_t bytes);
 void bill_settle(Bill *bill);
 /* What the bill holds goes to another account of its table. 0, or ACCOUNT_E_LIMIT with nothing changed. */

@@ -171,7 +171,7 @@ static void take_frame(Connection *connection, const uint8_t *body, size_t len_b
 
     if (account_charge(&server->accounts, ACCOUNT_SESSIONS, &decode_bill, frame_decode_budget_bytes(len_bytes))) {
         connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
-                        "no memory for a message of %zu bytes: session-memory-limit is reached", len_bytes);
+                        "no memory for a message of %zu bytes: %s is reached", len_bytes, server_tight_limit(server));
         return;
     }
     r = frame_decode_request(body, len_bytes, &message, &fault);
@@ -213,7 +213,8 @@ static bool take_input(Connection *connection) {
     if (needed_bytes > sizeof(header) && !connection->frame_bill.bytes &&
         account_charge(&connection->server->accounts, ACCOUNT_SESSIONS, &connection->frame_bill, needed_bytes)) {
         connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(connection->server),
-                        "no memory for a frame of %zu bytes: session-memory-limit is reached", needed_bytes);
+                        "no memory for a frame of %zu bytes: %s is reached", needed_bytes,
+                        server_tight_limit(connection->server));
         return false;
     }
     if (have_bytes < needed_bytes) {
@@ -331,9 +332,13 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
     if (!r)
         r = account_charge(&server->accounts, ACCOUNT_SESSIONS, &connection->bill,
                            sizeof(*connection) + config->output_buffer_bytes);
-    if (r == ACCOUNT_E_LIMIT)
+    if (r == ACCOUNT_E_LIMIT) {
+        char text[96];
+
+        snprintf(text, sizeof(text), "no memory for another connection: %s is reached", server_tight_limit(server));
         connection_refuse(steal_fd(&owned_fd), COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
-                          "no memory for another connection: session-memory-limit is reached");
+                          text);
+    }
     if (r)
         return r;
     connection->stream = bufferevent_socket_new(server->loop.base, fd, BEV_OPT_CLOSE_ON_FREE);

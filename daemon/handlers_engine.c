@@ -56,8 +56,8 @@ static Request *new_request(Connection *connection, Coordgen__V1__Request **mess
 
     if (request_new(&request, connection, messagep, len_bytes, model))
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                    server_retry_ms(connection->server), "",
-                    "no memory for a request of %zu bytes: session-memory-limit is reached", len_bytes);
+                    server_retry_ms(connection->server), "", "no memory for a request of %zu bytes: %s is reached",
+                    len_bytes, server_tight_limit(connection->server));
     return request;
 }
 

@@ -440,7 +440,8 @@ static void finish_generation(Request *request, GenerationEnd end) {
 
     if (request->session && request->session->connection && remember_turn(request)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, RETRY_NO_MEMORY_MS, "",
-                     "no memory for the answer in the session, which is as it was: session-memory-limit is reached");
+                     "no memory for the answer in the session, which is as it was: %s is reached",
+                     server_tight_limit(request->server));
         return;
     }
     if (request->started_ns && end != GENERATION_END_CANCELLED)

@@ -20,6 +20,7 @@ enum {
     CANCEL_GRACE_MS = 2000, /* after the drain timeout: for the last messages to be read */
     STOP_TIMEOUT_MS = 2000, /* for the engine thread to end after its last step */
     DESCRIPTORS_BESIDE_CLIENTS = 64,
+    CLIENTS_SHARE = 8, /* of memory-limit at most one part in so many is kept free for clients */
 };
 
 #define STATUS_INTERVAL_NS (UINT64_C(1000) * 1000 * 1000)
@@ -63,6 +64,14 @@ static void show_status(Server *server) {
 
 uint32_t server_retry_ms(const Server *server) {
     return admission_retry_ms(&server->admission);
+}
+
+const char *server_tight_limit(const Server *server) {
+    const AccountTable *accounts = &server->accounts;
+
+    return account_own_room_bytes(accounts, ACCOUNT_SESSIONS) <= account_shared_room_bytes(accounts, ACCOUNT_SESSIONS)
+               ? "session-memory-limit"
+               : "memory-limit";
 }
 
 /* ---- connections ------------------------------------------------------------------------------------------------- */
@@ -121,7 +130,7 @@ static void on_accept(void *arg, int fd, bool is_admin) {
     r = connection_new(&connection, server, fd, is_admin);
     if (r)
         log_warn(TOPIC_DAEMON, "uid %u: refused: %s", (unsigned int)uid,
-                 r > 0 ? "session-memory-limit is reached" : strerror(-r));
+                 r > 0 ? server_tight_limit(server) : strerror(-r));
 }
 
 /* A client is a descriptor: a limit that does not allow max-connections is found out now, not under load. */
@@ -346,6 +355,14 @@ static void on_signal(evutil_socket_t number, short what, void *arg) {
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
+/* Clients are taken in on the loop thread, which cannot evict what the engine thread keeps of prompts: models, running
+ * generations and kept prompts leave them a part of memory-limit. */
+static void keep_free_for_clients(AccountTable *accounts) {
+    const uint64_t part = accounts->total_limit_bytes / CLIENTS_SHARE, wanted = accounts->limit_bytes[ACCOUNT_SESSIONS];
+
+    accounts->others_limit_bytes = accounts->total_limit_bytes - (wanted < part ? wanted : part);
+}
+
 static void set_limits(AccountTable *accounts, const Config *config) {
     account_table_init(accounts);
     if (config->memory_limit_bytes)
@@ -354,6 +371,8 @@ static void set_limits(AccountTable *accounts, const Config *config) {
         accounts->limit_bytes[ACCOUNT_KV] = config->kv_memory_limit_bytes;
     if (config->session_memory_limit_bytes)
         accounts->limit_bytes[ACCOUNT_SESSIONS] = config->session_memory_limit_bytes;
+    if (config->memory_limit_bytes)
+        keep_free_for_clients(accounts);
 }
 
 static unsigned int count_threads(const Config *config) {

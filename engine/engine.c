@@ -382,22 +382,16 @@ ShadowCounts engine_shadow_counts(const Engine *engine) {
     return counts;
 }
 
-/* How much more the limit allows. */
-static uint64_t room_of(uint64_t used_bytes, uint64_t limit_bytes) {
-    return used_bytes < limit_bytes ? limit_bytes - used_bytes : 0;
-}
-
 /**
- * engine_make_room() - evict kept prefixes when the limit on all accounts together is in the way
+ * engine_make_room() - evict kept prefixes when a limit on several accounts together is in the way
  *
  * An account's own limit is not: what is kept is on another one. When all that could be evicted would not be enough,
  * nothing is. Best effort: other threads charge meanwhile.
  */
 void engine_make_room(Engine *engine, AccountId id, uint64_t len_bytes) {
-    AccountTable *accounts = engine->accounts;
-    const uint64_t own = room_of(atomic_load(&accounts->used_bytes[id]), accounts->limit_bytes[id]),
-                   all = room_of(atomic_load(&accounts->total_bytes), accounts->total_limit_bytes);
+    const uint64_t own = account_own_room_bytes(engine->accounts, id),
+                   shared = account_shared_room_bytes(engine->accounts, id);
 
-    if (engine->prefix_cache && len_bytes <= own && len_bytes > all)
-        (void)prefix_cache_give_back(engine->prefix_cache, len_bytes - all);
+    if (engine->prefix_cache && len_bytes <= own && len_bytes > shared)
+        (void)prefix_cache_give_back(engine->prefix_cache, len_bytes - shared);
 }

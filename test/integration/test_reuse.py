@@ -129,6 +129,25 @@ class Limit(DaemonCase):
         self.assertEqual(status.prefix_cache_max_bytes, 3 << 20)
 
 
+class MemoryLimit(DaemonCase):
+    """What is kept grows as far as memory-limit lets it, and clients find room all the same."""
+
+    flags = ("--memory-limit=190M", "--threads=1")
+
+    def test_clients_have_their_part(self):
+        connection, n, kept = self.connect(), 0, -1
+        while (now := connection.status().prefix_cache_bytes) > kept:
+            kept, n = now, n + 1
+            self.assertLess(n, 20)
+            connection.generate(prompt(f"Text {n}. " + STORY[:1000], 2, ignore_end=True))
+        used = sum(account.used_bytes for account in connection.status().memory)
+        self.assertGreater(used, 160 << 20, "nothing stood in the way")
+        self.assertTrue(self.connect(admin=True).status().pid)
+        for _ in range(20):
+            self.assertTrue(self.connect().status().pid)
+        self.assertTrue(self.connect().tokenize("a " * 100_000))
+
+
 class Off(DaemonCase):
     flags = ("--prefix-cache-max=0",)
 

@@ -317,6 +317,11 @@ static void test_prefix_reuse_evicted(void **state) {
     assert_int_equal(prefix_cache_kept_bytes(cache), kept_bytes);
     tiny.accounts.total_limit_bytes = UINT64_MAX;
     options.max_tokens = OUTPUT;
+    /* Where a part is the clients', what is kept makes room within the rest. */
+    tiny.accounts.others_limit_bytes = tiny.accounts.others_bytes + 4 * page_bytes;
+    (void)run(other, 280, USER, NULL);
+    assert_true(prefix_cache_kept_bytes(cache) < kept_bytes + 4 * page_bytes);
+    tiny.accounts.others_limit_bytes = UINT64_MAX;
     /* All is dropped while a request that began with it runs. */
     generation = begin(prompt, 200, &options);
     assert_int_equal(generation_usage(generation)->n_cached_tokens, taken_over(199));

@@ -1,0 +1,71 @@
+/* Memory accounts: limits of one account and of several, what is left for clients, bills that move. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/account.h"
+
+static AccountTable table;
+
+static int setup(void **state) {
+    account_table_init(&table);
+    return 0;
+}
+
+static int teardown(void **state) {
+    assert_int_equal(table.total_bytes, 0);
+    assert_int_equal(table.others_bytes, 0);
+    return 0;
+}
+
+static void test_account_own_limit(void **state) {
+    Bill kv = { 0 };
+
+    table.limit_bytes[ACCOUNT_KV] = 100;
+    assert_int_equal(account_charge(&table, ACCOUNT_KV, &kv, 60), 0);
+    assert_int_equal(account_own_room_bytes(&table, ACCOUNT_KV), 40);
+    assert_int_equal(account_charge(&table, ACCOUNT_KV, &kv, 41), ACCOUNT_E_LIMIT);
+    assert_int_equal(table.total_bytes, 60);
+    assert_int_equal(account_charge(&table, ACCOUNT_KV, &kv, 40), 0);
+    assert_int_equal(kv.bytes, 100);
+    bill_settle(&kv);
+    assert_int_equal(table.peak_bytes[ACCOUNT_KV], 100);
+}
+
+/* What the limit on the others leaves of the total is there for clients, whoever came first. */
+static void test_account_part_of_clients(void **state) {
+    Bill kv = { 0 }, cache = { 0 }, sessions = { 0 };
+
+    table.total_limit_bytes = 100;
+    table.others_limit_bytes = 70;
+    assert_int_equal(account_charge(&table, ACCOUNT_KV, &kv, 50), 0);
+    assert_int_equal(account_shared_room_bytes(&table, ACCOUNT_CACHE), 20);
+    assert_int_equal(account_charge(&table, ACCOUNT_CACHE, &cache, 21), ACCOUNT_E_LIMIT);
+    assert_int_equal(table.total_bytes, 50);
+    assert_int_equal(account_charge(&table, ACCOUNT_CACHE, &cache, 20), 0);
+    assert_int_equal(bill_move(&kv, ACCOUNT_CACHE), 0);
+    assert_int_equal(account_shared_room_bytes(&table, ACCOUNT_SESSIONS), 30);
+    assert_int_equal(account_charge(&table, ACCOUNT_SESSIONS, &sessions, 30), 0);
+    assert_int_equal(account_charge(&table, ACCOUNT_SESSIONS, &sessions, 1), ACCOUNT_E_LIMIT);
+    /* They may have more than that where nobody else does, and the others then have less. */
+    bill_settle(&kv);
+    assert_int_equal(account_charge(&table, ACCOUNT_SESSIONS, &sessions, 40), 0);
+    assert_int_equal(account_shared_room_bytes(&table, ACCOUNT_KV), 10);
+    assert_int_equal(account_charge(&table, ACCOUNT_KV, &kv, 11), ACCOUNT_E_LIMIT);
+    assert_int_equal(table.others_bytes, 20);
+    bill_settle(&sessions);
+    bill_settle(&cache);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_account_own_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_account_part_of_clients, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

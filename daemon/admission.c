@@ -30,10 +30,12 @@ static bool has_place(const Admission *admission, const Request *request) {
     return places->n_active - places->n_paused < max_active && places->n_active < HELD_PER_ACTIVE * max_active;
 }
 
+/* Of small requests one of a connection is with the engine thread, so that no more than its answer is unsent beyond
+ * output-buffer. */
 static bool can_start(const Admission *admission, const Request *request) {
-    if (!model_can_serve(request->model))
+    if (!model_can_serve(request->model) || request->connection->choked)
         return false;
-    return !request_is_generation(request) || (has_place(admission, request) && !request->connection->choked);
+    return request_is_generation(request) ? has_place(admission, request) : !request->connection->small_runs;
 }
 
 static void start(Admission *admission, Request *request) {
@@ -42,6 +44,7 @@ static void start(Admission *admission, Request *request) {
         places_of(admission, request)->n_active++;
     } else {
         admission->n_small++;
+        request->connection->small_runs = true;
     }
     request_submit(request);
 }
@@ -58,13 +61,21 @@ static Priority rank_of(const Request *request, uint64_t now_ns) {
                                           : PRIORITY_NORMAL;
 }
 
-/* Whether another one that waits for a place of the same kind was there before. */
+/* Whether both wait for a place of the same kind, or, as small ones, for the same connection. */
+static bool is_alike(const Request *request, const Request *other) {
+    if (request_is_generation(request) != request_is_generation(other))
+        return false;
+    if (!request_is_generation(request))
+        return request->connection == other->connection;
+    return (request->job.priority == PRIORITY_INTERACTIVE) == (other->job.priority == PRIORITY_INTERACTIVE);
+}
+
+/* Whether another one that waits for the same was there before. */
 static bool would_overtake(const Admission *admission, const Request *request) {
-    const bool interactive = request->job.priority == PRIORITY_INTERACTIVE;
     const Request *other;
 
     TAILQ_FOREACH(other, &admission->waiting, queue_link)
-    if (request_is_generation(other) && (other->job.priority == PRIORITY_INTERACTIVE) == interactive)
+    if (is_alike(request, other))
         return true;
     return false;
 }
@@ -73,10 +84,8 @@ int admission_enter(Admission *admission, Request *request) {
     assert_on_loop(&admission->server->loop);
     if (model_can_serve(request->model))
         request->model_ready_ns = request->received_ns;
-    /* Small requests have no queue to wait in but the engine thread's own. */
-    if (can_start(admission, request) &&
-        (request_is_generation(request) ? !would_overtake(admission, request)
-                                        : admission->n_small <= admission->server->config->max_queue)) {
+    if (can_start(admission, request) && !would_overtake(admission, request) &&
+        (request_is_generation(request) || admission->n_small <= admission->server->config->max_queue)) {
         start(admission, request);
         return 0;
     }
@@ -100,6 +109,8 @@ void admission_leave(Admission *admission, Request *request) {
         places_of(admission, request)->n_active--;
     } else if (request->state == REQUEST_SUBMITTED) {
         admission->n_small--;
+        if (request->connection)
+            request->connection->small_runs = false;
     }
     server_pump(admission->server);
 }

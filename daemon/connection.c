@@ -71,6 +71,7 @@ Connection *connection_free(Connection *connection) {
         event_free(connection->reap);
     bill_settle(&connection->bill);
     bill_settle(&connection->frame_bill);
+    bill_settle(&connection->output_bill);
     free(connection);
     return NULL;
 }
@@ -114,6 +115,32 @@ static void choke(Connection *connection, bool choked) {
               choked ? "paused" : "goes on", connection_unsent_bytes(connection));
 }
 
+/* An answer may be longer than the output buffer, which the connection has paid for. 0 or ACCOUNT_E_LIMIT. */
+static int charge_output(Connection *connection, size_t len_bytes) {
+    Server *server = connection->server;
+    const uint64_t unsent_bytes = connection_unsent_bytes(connection) + len_bytes,
+                   paid_bytes = server->config->output_buffer_bytes + connection->output_bill.bytes;
+
+    if (unsent_bytes <= paid_bytes)
+        return 0;
+    return account_charge(&server->accounts, ACCOUNT_SESSIONS, &connection->output_bill, unsent_bytes - paid_bytes);
+}
+
+/* There is no memory to keep a reply until it is read. */
+static void refuse_output(Connection *connection, const Coordgen__V1__Response *response) {
+    const char *limit = server_tight_limit(connection->server);
+
+    if (response->op_case == COORDGEN__V1__RESPONSE__OP_TOKENIZE ||
+        response->op_case == COORDGEN__V1__RESPONSE__OP_DETOKENIZE) {
+        reply_error(connection, response->request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                    server_retry_ms(connection->server), "", "no memory for the answer: %s is reached", limit);
+        return;
+    }
+    log_warn(TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: no memory for a reply: %s is reached",
+             connection->serial, (unsigned int)connection->uid, limit);
+    die(connection);
+}
+
 void connection_send(Connection *connection, const Coordgen__V1__Response *response) {
     const Config *config = connection->server->config;
     uint8_t *frame;
@@ -128,6 +155,11 @@ void connection_send(Connection *connection, const Coordgen__V1__Response *respo
     if (r == FRAME_E_TOO_LARGE && response->op_case != COORDGEN__V1__RESPONSE__OP_ERROR) {
         reply_error(connection, response->request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0, "",
                     "the answer does not fit: %s: ask for less at a time", err.text);
+        return;
+    }
+    if (!r && charge_output(connection, len_bytes)) {
+        free(frame);
+        refuse_output(connection, response);
         return;
     }
     if (!r) {
@@ -259,6 +291,7 @@ static void on_written(struct bufferevent *stream, void *arg) {
             die(connection);
         return;
     }
+    bill_settle(&connection->output_bill);
     if (!connection->choked)
         return;
     choke(connection, false);

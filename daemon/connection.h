@@ -24,7 +24,8 @@ struct Connection { /* all loop */
     pid_t pid;
     bool is_admin;       /* came through the administrators' socket */
     bool may_administer; /* or is root, or the user that the service runs as: may load and unload models */
-    bool choked; /* unread output past the limit: nothing is read, generations pause */
+    bool choked;         /* unread output past the limit: nothing is read, generations pause, no request starts */
+    bool small_runs;     /* a request of it that is not a generation is with the engine thread */
     ConnectionState state;
     char client_name[65];
     uint32_t frame_max_bytes; /* const: what its Hello reply says, whatever a reload changes */
@@ -36,6 +37,7 @@ struct Connection { /* all loop */
     unsigned int n_requests;
     Bill bill;       /* the object and its output buffer */
     Bill frame_bill; /* the frame that is arriving */
+    Bill output_bill; /* what is unsent beyond the output buffer */
     TAILQ_ENTRY(Connection) link;
 };
 

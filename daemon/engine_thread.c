@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "daemon/turns.h"
+#include "proto/frame.h"
 
 struct EngineThread {
     pthread_t thread;
@@ -35,6 +36,17 @@ struct EngineThread {
 
 /* ---- small jobs -------------------------------------------------------------------------------------------------- */
 
+/* Looked at after each token, so that no text grows far beyond what a message may hold. */
+static int check_answer(const JobNews *news, ErrText *err) {
+    if (str_buf_failed(&news->text))
+        return err_raise(-ENOMEM);
+    return news->text.len_bytes <= FRAME_MAX_BYTES ? 0
+                                                   : err_set(err, JOB_E_ANSWER,
+                                                             "the answer does not fit: it has more than %u bytes of "
+                                                             "text: ask for less at a time",
+                                                             FRAME_MAX_BYTES);
+}
+
 static int tokenize(Job *job, JobNews *news, ErrText *err) {
     const Tokenizer *tokenizer = engine_tokenizer(job->engine);
     int r = job_encode(job, &news->tokens, err);
@@ -47,10 +59,13 @@ static int tokenize(Job *job, JobNews *news, ErrText *err) {
             r = job_news_mark(news);
         if (r)
             return err_fold(r);
+        r = check_answer(news, err);
+        if (r)
+            return r;
         if (i % 1024 == 0 && atomic_load(&job->cancelled))
             return JOB_E_CANCELLED;
     }
-    return str_buf_failed(&news->text) ? err_raise(-ENOMEM) : 0;
+    return 0;
 }
 
 static int detokenize(Job *job, JobNews *news, ErrText *err) {
@@ -66,13 +81,14 @@ static int detokenize(Job *job, JobNews *news, ErrText *err) {
         r = detokenizer_push(&detokenizer, job->tokens[i], &news->text);
         if (r)
             return err_fold(r);
+        r = check_answer(news, err);
+        if (r)
+            return r;
         if (i % 1024 == 0 && atomic_load(&job->cancelled))
             return JOB_E_CANCELLED;
     }
     r = detokenizer_finish(&detokenizer, &news->text);
-    if (r)
-        return err_fold(r);
-    return str_buf_failed(&news->text) ? err_raise(-ENOMEM) : 0;
+    return r ? err_fold(r) : check_answer(news, err);
 }
 
 static int load_code(int r) {

@@ -28,7 +28,8 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_NO_TEMPLATE, /* chat messages for a model without a template */
     JOB_E_TOKEN,       /* no such token id */
     JOB_E_CANCELLED,
-    JOB_E_MODEL, /* a model file that is corrupt or not supported */
+    JOB_E_MODEL,  /* a model file that is corrupt or not supported */
+    JOB_E_ANSWER, /* the answer does not fit a message */
 };
 
 /* Where one step's part ends in JobNews.text and .tokens; of a tokenizer's answer: where one token's bytes end. */

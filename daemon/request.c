@@ -224,6 +224,9 @@ static void fail_by_result(Request *request, const JobNews *news) {
         snprintf(path, sizeof(path), "%s.messages", op);
         field = path;
         break;
+    case JOB_E_ANSWER:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        break;
     case JOB_E_TOKEN:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
         field = "detokenize.tokens";

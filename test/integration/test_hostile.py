@@ -264,6 +264,35 @@ class Flood(DaemonCase):
         self.daemon.wait_idle()
 
 
+class Answers(DaemonCase):
+    """Short questions with long answers, from a client that does not read."""
+
+    flags = ("--output-buffer=64K",)
+    def test_one_answer_waits_to_be_read(self):
+        silent, other = self.connect(), self.connect()
+        token, = other.tokenize(" " * 64)
+        question = pb.DetokenizeRequest(tokens=[token] * 16_000)
+        others = [self.connect() for _ in range(8)]  # keep the engine thread busy until all questions are there
+        for connection in others:
+            connection.send(tokenize=pb.TokenizeRequest(text="hello world " * 80_000))
+        asked = [silent.send(detokenize=question) for _ in range(6)]
+        for connection in others:
+            self.assertGreater(len(connection.next(connection.last_id).tokenize.tokens), 100_000)
+        status = self.daemon.wait_until(lambda status: status.requests_running == 0, "nothing more can be served")
+        self.assertEqual(status.requests_queued, 5)
+        self.assertGreater(other.account("sessions"), 700_000)
+        answers = [silent.read_frame() for _ in asked]
+        self.assertEqual([answer.request_id for answer in answers], asked)
+        self.assertEqual({len(answer.detokenize.text) for answer in answers}, {16_000 * 64})
+        self.daemon.wait_until(lambda status: status.requests_queued == 0, "all are answered")
+
+    def test_answer_beyond_a_message(self):
+        connection = self.connect()
+        error = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, connection.detokenize,
+                                   connection.tokenize(" extraordinarily") * 400_000)
+        self.assertIn("ask for less", error.message)
+
+
 class OwnLimit(DaemonCase):
     flags = ("--max-requests-per-connection=2", "--max-active=1")
 

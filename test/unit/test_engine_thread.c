@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "daemon/engine_thread.h"
+#include "proto/frame.h"
 #include "test/unit/real_model.h"
 
 #define TIMEOUT_MS 120000 /* sanitizers are slow */
@@ -325,6 +326,41 @@ static void test_engine_thread_small_jobs_between_steps(void **state) {
     wait_done(fixture, &got);
 }
 
+/* Few ids can stand for much text: it is not built beyond what a message holds. */
+static void test_engine_thread_answer_too_long(void **state) {
+    enum {
+        N = FRAME_MAX_BYTES / 64
+    };
+    static uint32_t ids[N + 1];
+    static const char words[] = "                                                                "; /* one token */
+    Fixture *fixture = *state;
+    _cleanup_(got_deinit) Got token = { 0 }, longest = { 0 }, longer = { 0 };
+    Job encode = { .kind = JOB_TOKENIZE,
+                   .owner = &token,
+                   .engine = fixture->model.engine,
+                   .text = words,
+                   .text_bytes = sizeof(words) - 1 };
+    Job decode = {
+        .kind = JOB_DETOKENIZE, .owner = &longest, .engine = fixture->model.engine, .tokens = ids, .n_tokens = N
+    };
+
+    engine_thread_submit(fixture->thread, &encode);
+    wait_done(fixture, &token);
+    assert_int_equal(token.tokens.n, 1);
+    for (size_t i = 0; i <= N; i++)
+        ids[i] = token.tokens.ids[0];
+    engine_thread_submit(fixture->thread, &decode);
+    wait_done(fixture, &longest);
+    assert_int_equal(longest.result, 0);
+    assert_int_equal(longest.text.len_bytes, FRAME_MAX_BYTES);
+    decode.owner = &longer;
+    decode.n_tokens = N + 1;
+    engine_thread_submit(fixture->thread, &decode);
+    wait_done(fixture, &longer);
+    assert_int_equal(longer.result, JOB_E_ANSWER);
+    assert_int_equal(longer.text.len_bytes, 0);
+}
+
 static void test_engine_thread_refuses_prompts(void **state) {
     static char text[20000];
     Fixture *fixture = *state;
@@ -408,6 +444,7 @@ int main(void) {
         TEST(test_engine_thread_cancelled_before_its_first_turn),
         TEST(test_engine_thread_pauses),
         TEST(test_engine_thread_small_jobs_between_steps),
+        TEST(test_engine_thread_answer_too_long),
         TEST(test_engine_thread_refuses_prompts),
         TEST(test_engine_thread_reports_a_full_account),
         TEST(test_engine_thread_load_failure),

@@ -14,6 +14,13 @@
 #include "daemon/request.h"
 #include "daemon/session.h"
 
+enum {
+    FRAME_STEP_BYTES = 64 << 10,
+    USER_PARTS = 4,          /* one user's apps leave others one part in so many */
+    ADMIN_PARTS = 8,         /* all apps leave administrators one in so many, but no more than they may need: */
+    ADMIN_BYTES = 128 << 10, /* of each for messages, beside the output buffer */
+};
+
 static struct timeval timeval_of(uint32_t ms) {
     return (struct timeval){ .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
 }
@@ -27,6 +34,80 @@ int connection_peer(int fd, uid_t *uidp, pid_t *pidp) {
     *uidp = peer.uid;
     *pidp = peer.pid;
     return 0;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t held_bytes(const Connection *connection) {
+    uint64_t bytes = connection->bill.bytes + connection->frame_bill.bytes + connection->output_bill.bytes;
+    const Request *request;
+    const Session *session;
+
+    TAILQ_FOREACH(request, &connection->requests, connection_link)
+    bytes += request->bill.bytes;
+    TAILQ_FOREACH(session, &connection->sessions, connection_link)
+    bytes += session->bill.bytes;
+    return bytes;
+}
+
+static uint64_t minus(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+/* The narrower of the limits on clients, whoever else is within it. */
+static uint64_t room_bytes(const AccountTable *accounts) {
+    const uint64_t own = account_own_room_bytes(accounts, ACCOUNT_SESSIONS),
+                   shared = account_shared_room_bytes(accounts, ACCOUNT_SESSIONS);
+
+    return own < shared ? own : shared;
+}
+
+/* What all clients together hold and may still have. */
+static uint64_t all_bytes(const AccountTable *accounts) {
+    return atomic_load(&accounts->used_bytes[ACCOUNT_SESSIONS]) + room_bytes(accounts);
+}
+
+/* What a user's apps may still have. Where all clients together hold no more than a user may, nobody is counted. */
+static uint64_t user_room_bytes(const Server *server, uid_t uid, uint64_t wanted_bytes) {
+    const AccountTable *accounts = &server->accounts;
+    const uint64_t all = all_bytes(accounts), share = all - all / USER_PARTS,
+                   used = atomic_load(&accounts->used_bytes[ACCOUNT_SESSIONS]);
+    const Connection *other;
+    uint64_t user_bytes = 0;
+
+    if (wanted_bytes <= minus(share, used))
+        return minus(share, used);
+    TAILQ_FOREACH(other, &server->connections, link)
+    user_bytes += !other->is_admin && other->uid == uid ? held_bytes(other) : 0;
+    return minus(share, user_bytes);
+}
+
+/* Of the room that the limits leave, administrators have the last part, so that a full service can be looked at. */
+static uint64_t app_room_bytes(const Server *server) {
+    const uint64_t part = all_bytes(&server->accounts) / ADMIN_PARTS,
+                   needed = ADMIN_CONNECTIONS_MAX * (server->config->output_buffer_bytes + ADMIN_BYTES);
+
+    return minus(room_bytes(&server->accounts), needed < part ? needed : part);
+}
+
+int connection_charge(Connection *connection, Bill *bill, uint64_t bytes) {
+    Server *server = connection->server;
+
+    if (!connection->is_admin &&
+        (bytes > app_room_bytes(server) || bytes > user_room_bytes(server, connection->uid, bytes)))
+        return ACCOUNT_E_LIMIT;
+    return account_charge(&server->accounts, ACCOUNT_SESSIONS, bill, bytes);
+}
+
+/* The narrowest now. */
+const char *connection_limit(const Connection *connection) {
+    const Server *server = connection->server;
+    const AccountTable *accounts = &server->accounts;
+    const bool is_own = account_own_room_bytes(accounts, ACCOUNT_SESSIONS) == room_bytes(accounts);
+
+    if (!connection->is_admin && user_room_bytes(server, connection->uid, UINT64_MAX) < app_room_bytes(server))
+        return is_own ? "this user's share of session-memory-limit" : "this user's share of memory-limit";
+    return is_own ? "session-memory-limit" : "memory-limit";
 }
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
@@ -117,18 +198,17 @@ static void choke(Connection *connection, bool choked) {
 
 /* An answer may be longer than the output buffer, which the connection has paid for. 0 or ACCOUNT_E_LIMIT. */
 static int charge_output(Connection *connection, size_t len_bytes) {
-    Server *server = connection->server;
     const uint64_t unsent_bytes = connection_unsent_bytes(connection) + len_bytes,
-                   paid_bytes = server->config->output_buffer_bytes + connection->output_bill.bytes;
+                   paid_bytes = connection->server->config->output_buffer_bytes + connection->output_bill.bytes;
 
-    if (unsent_bytes <= paid_bytes)
-        return 0;
-    return account_charge(&server->accounts, ACCOUNT_SESSIONS, &connection->output_bill, unsent_bytes - paid_bytes);
+    return unsent_bytes <= paid_bytes
+               ? 0
+               : connection_charge(connection, &connection->output_bill, unsent_bytes - paid_bytes);
 }
 
 /* There is no memory to keep a reply until it is read. */
 static void refuse_output(Connection *connection, const Coordgen__V1__Response *response) {
-    const char *limit = server_tight_limit(connection->server);
+    const char *limit = connection_limit(connection);
 
     if (response->op_case == COORDGEN__V1__RESPONSE__OP_TOKENIZE ||
         response->op_case == COORDGEN__V1__RESPONSE__OP_DETOKENIZE) {
@@ -201,9 +281,9 @@ static void take_frame(Connection *connection, const uint8_t *body, size_t len_b
     FrameFault fault;
     int r;
 
-    if (account_charge(&server->accounts, ACCOUNT_SESSIONS, &decode_bill, frame_decode_budget_bytes(len_bytes))) {
+    if (connection_charge(connection, &decode_bill, frame_decode_budget_bytes(len_bytes))) {
         connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
-                        "no memory for a message of %zu bytes: %s is reached", len_bytes, server_tight_limit(server));
+                        "no memory for a message of %zu bytes: %s is reached", len_bytes, connection_limit(connection));
         return;
     }
     r = frame_decode_request(body, len_bytes, &message, &fault);
@@ -218,6 +298,16 @@ static void take_frame(Connection *connection, const uint8_t *body, size_t len_b
         reply_error(connection, fault.request_id, frame_error_code(r), 0, fault.field, "%s", fault.err.text);
     else
         handlers_serve(connection, &message, len_bytes);
+}
+
+/* A frame is paid for as it comes, a step ahead of its bytes: a header may promise much. 0 or ACCOUNT_E_LIMIT. */
+static int charge_frame(Connection *connection, size_t have_bytes, size_t needed_bytes) {
+    const size_t ahead_bytes = (have_bytes / FRAME_STEP_BYTES + 1) * FRAME_STEP_BYTES,
+                 wanted_bytes = ahead_bytes < needed_bytes ? ahead_bytes : needed_bytes;
+
+    if (needed_bytes <= FRAME_HEADER_BYTES || wanted_bytes <= connection->frame_bill.bytes)
+        return 0;
+    return connection_charge(connection, &connection->frame_bill, wanted_bytes - connection->frame_bill.bytes);
 }
 
 /* Return: whether there may be another frame. */
@@ -242,11 +332,10 @@ static bool take_input(Connection *connection) {
         connection_fail(connection, frame_error_code(r), 0, "%s", err.text);
         return false;
     }
-    if (needed_bytes > sizeof(header) && !connection->frame_bill.bytes &&
-        account_charge(&connection->server->accounts, ACCOUNT_SESSIONS, &connection->frame_bill, needed_bytes)) {
+    if (charge_frame(connection, have_bytes, needed_bytes)) {
         connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(connection->server),
                         "no memory for a frame of %zu bytes: %s is reached", needed_bytes,
-                        server_tight_limit(connection->server));
+                        connection_limit(connection));
         return false;
     }
     if (have_bytes < needed_bytes) {
@@ -363,12 +452,11 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
     r = connection_peer(fd, &connection->uid, &connection->pid);
     connection->may_administer = is_admin || (!r && (connection->uid == 0 || connection->uid == geteuid()));
     if (!r)
-        r = account_charge(&server->accounts, ACCOUNT_SESSIONS, &connection->bill,
-                           sizeof(*connection) + config->output_buffer_bytes);
+        r = connection_charge(connection, &connection->bill, sizeof(*connection) + config->output_buffer_bytes);
     if (r == ACCOUNT_E_LIMIT) {
         char text[96];
 
-        snprintf(text, sizeof(text), "no memory for another connection: %s is reached", server_tight_limit(server));
+        snprintf(text, sizeof(text), "no memory for another connection: %s is reached", connection_limit(connection));
         connection_refuse(steal_fd(&owned_fd), COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
                           text);
     }

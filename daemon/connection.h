@@ -35,8 +35,8 @@ struct Connection { /* all loop */
     RequestList requests;
     SessionList sessions; /* that it has opened */
     unsigned int n_requests;
-    Bill bill;       /* the object and its output buffer */
-    Bill frame_bill; /* the frame that is arriving */
+    Bill bill;        /* the object and its output buffer */
+    Bill frame_bill;  /* the frame that is arriving */
     Bill output_bill; /* what is unsent beyond the output buffer */
     TAILQ_ENTRY(Connection) link;
 };
@@ -46,6 +46,9 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
 Connection *connection_free(Connection *connection); /* its requests are abandoned */
 DEFINE_CLEANUP(Connection, connection_free)
 
+/* Charges the account sessions for what this client asks for. 0, or ACCOUNT_E_LIMIT: connection_limit() was reached. */
+int connection_charge(Connection *connection, Bill *bill, uint64_t bytes);
+const char *connection_limit(const Connection *connection);
 /* Queues one reply. A connection that cannot take it dies. */
 void connection_send(Connection *connection, const Coordgen__V1__Response *response);
 /* One last error (request_id 0), then the end. */

@@ -57,7 +57,7 @@ static Request *new_request(Connection *connection, Coordgen__V1__Request **mess
     if (request_new(&request, connection, messagep, len_bytes, model))
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
                     server_retry_ms(connection->server), "", "no memory for a request of %zu bytes: %s is reached",
-                    len_bytes, server_tight_limit(connection->server));
+                    len_bytes, connection_limit(connection));
     return request;
 }
 
@@ -107,8 +107,7 @@ static int take_prompt(Request *request, const Session *session, const char *pro
     job->tokenize_flags = TOKENIZE_ADD_SPECIAL;
     if (!session)
         return 0;
-    r = account_charge(&request->server->accounts, ACCOUNT_SESSIONS, &request->bill,
-                       session->text.len_bytes + job->text_bytes);
+    r = connection_charge(request->connection, &request->bill, session->text.len_bytes + job->text_bytes);
     if (r)
         return r;
     str_buf_append(&request->raw, session->text.data ? session->text.data : "", session->text.len_bytes);

@@ -139,7 +139,7 @@ void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep,
     }
     if (request_new(&request, connection, messagep, len_bytes, model)) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server), "",
-                    "no memory for the request: %s is reached", server_tight_limit(server));
+                    "no memory for the request: %s is reached", connection_limit(connection));
         return;
     }
     request_wait_for_model(request);
@@ -171,7 +171,7 @@ void handle_model_unload(Connection *connection, Coordgen__V1__Request **message
     /* First, for there is no way back from the unload. */
     if (request_new(&request, connection, messagep, len_bytes, model)) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server), "",
-                    "no memory for the request: %s is reached", server_tight_limit(server));
+                    "no memory for the request: %s is reached", connection_limit(connection));
         return;
     }
     r = model_unload(model, &err);

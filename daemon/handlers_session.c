@@ -26,7 +26,7 @@ static Session *new_session(Connection *connection, uint64_t request_id, const c
     }
     if (session_new(&session, connection, model_name))
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server), "",
-                    "no memory for a session: %s is reached", server_tight_limit(server));
+                    "no memory for a session: %s is reached", connection_limit(connection));
     return session;
 }
 
@@ -34,7 +34,7 @@ static Session *new_session(Connection *connection, uint64_t request_id, const c
 static void refuse_texts(Session *session, Connection *connection, uint64_t request_id) {
     session_close(session);
     reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(connection->server),
-                "", "no memory for the texts of a session: %s is reached", server_tight_limit(connection->server));
+                "", "no memory for the texts of a session: %s is reached", connection_limit(connection));
 }
 
 void handle_session_open(Connection *connection, uint64_t request_id, const Coordgen__V1__SessionOpenRequest *open) {

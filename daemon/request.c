@@ -48,8 +48,7 @@ int request_new(Request **requestp, Connection *connection, Coordgen__V1__Reques
     if (!request)
         return err_raise(-ENOMEM);
     /* What decoding may have allocated at most: the message stays until the request ends. */
-    r = account_charge(&server->accounts, ACCOUNT_SESSIONS, &request->bill,
-                       sizeof(*request) + frame_decode_budget_bytes(len_bytes));
+    r = connection_charge(connection, &request->bill, sizeof(*request) + frame_decode_budget_bytes(len_bytes));
     if (r)
         return r;
     request->server = server;
@@ -399,7 +398,7 @@ static Coordgen__V1__Priority wire_priority(Priority priority) {
 /* Keeps what was written, for the session. */
 static void keep_answer(Request *request, const JobNews *news) {
     /* What cannot be counted is not kept: the request then ends with an error (see remember_turn()). */
-    if (account_charge(&request->server->accounts, ACCOUNT_SESSIONS, &request->bill, news->text.len_bytes))
+    if (connection_charge(request->connection, &request->bill, news->text.len_bytes))
         request->answer.failed = true;
     str_buf_append(&request->answer, news->text.data ? news->text.data : "", news->text.len_bytes);
 }
@@ -441,10 +440,10 @@ static void finish_generation(Request *request, GenerationEnd end) {
     Coordgen__V1__SamplingOptions sampling;
     uint64_t now_ns = clock_now_ns();
 
-    if (request->session && request->session->connection && remember_turn(request)) {
+    if (request->connection && request->session && request->session->connection && remember_turn(request)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, RETRY_NO_MEMORY_MS, "",
                      "no memory for the answer in the session, which is as it was: %s is reached",
-                     server_tight_limit(request->server));
+                     connection_limit(request->session->connection));
         return;
     }
     if (request->started_ns && end != GENERATION_END_CANCELLED)
@@ -485,9 +484,9 @@ static void generation_news(Request *request, const JobNews *news) {
         request->context_tokens = news->context_tokens;
     }
     request->usage = news->usage;
-    if (request->session)
-        keep_answer(request, news);
     if (request->connection) {
+        if (request->session)
+            keep_answer(request, news);
         send_deltas(request, news);
         if (!news->done && !request->n_deltas && request->usage.n_prompt_tokens)
             send_progress(request, clock_now_ns(), 0);

@@ -66,14 +66,6 @@ uint32_t server_retry_ms(const Server *server) {
     return admission_retry_ms(&server->admission);
 }
 
-const char *server_tight_limit(const Server *server) {
-    const AccountTable *accounts = &server->accounts;
-
-    return account_own_room_bytes(accounts, ACCOUNT_SESSIONS) <= account_shared_room_bytes(accounts, ACCOUNT_SESSIONS)
-               ? "session-memory-limit"
-               : "memory-limit";
-}
-
 /* ---- connections ------------------------------------------------------------------------------------------------- */
 
 void server_add_connection(Server *server, Connection *connection) {
@@ -130,7 +122,7 @@ static void on_accept(void *arg, int fd, bool is_admin) {
     r = connection_new(&connection, server, fd, is_admin);
     if (r)
         log_warn(TOPIC_DAEMON, "uid %u: refused: %s", (unsigned int)uid,
-                 r > 0 ? server_tight_limit(server) : strerror(-r));
+                 r > 0 ? "no memory within session-memory-limit or memory-limit" : strerror(-r));
 }
 
 /* A client is a descriptor: a limit that does not allow max-connections is found out now, not under load. */

@@ -78,8 +78,6 @@ void server_forget_connection(Server *server, Connection *connection);
 /* Something has ended or changed: when the loop is back at its top, what can start starts, what waits for a model hears
  * of it, and a drained server ends. */
 void server_pump(Server *server);
-/* The setting that keeps clients from more memory now. */
-const char *server_tight_limit(const Server *server);
 uint32_t server_retry_ms(const Server *server);
 
 #endif

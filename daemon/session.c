@@ -32,7 +32,7 @@ int session_new(Session **sessionp, Connection *connection, const char *model_na
     assert_on_loop(&server->loop);
     if (!session)
         return err_raise(-ENOMEM);
-    r = account_charge(&server->accounts, ACCOUNT_SESSIONS, &session->bill, sizeof(*session) + strlen(model_name));
+    r = connection_charge(connection, &session->bill, sizeof(*session) + strlen(model_name));
     if (r)
         return r;
     session->model_name = strdup(model_name);
@@ -132,7 +132,7 @@ int session_add_messages(Session *session, const ChatMessage *messages, size_t n
     assert(session->input != SESSION_RAW);
     for (size_t i = 0; i < n; i++)
         bytes += messages[i].len_bytes + 1;
-    r = account_charge(&session->server->accounts, ACCOUNT_SESSIONS, &session->bill, bytes);
+    r = connection_charge(session->connection, &session->bill, bytes);
     if (r)
         return r;
     /* Requests that run point to the texts, never to the array. */
@@ -152,7 +152,7 @@ int session_add_text(Session *session, const char *text, size_t len_bytes) {
     int r;
 
     assert(session->input != SESSION_CHAT);
-    r = account_charge(&session->server->accounts, ACCOUNT_SESSIONS, &session->bill, len_bytes);
+    r = connection_charge(session->connection, &session->bill, len_bytes);
     if (r)
         return r;
     str_buf_append(&session->text, text, len_bytes);

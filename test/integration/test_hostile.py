@@ -264,6 +264,55 @@ class Flood(DaemonCase):
         self.daemon.wait_idle()
 
 
+class Memory(DaemonCase):
+    """Who fills the account of clients' memory keeps neither other users nor administrators out."""
+
+    flags = ("--session-memory-limit=32M", "--frame-timeout=60s")
+    HEADER = struct.pack("<I", 4 << 20)
+
+    def setUp(self):
+        super().setUp()
+        deadline = time.monotonic() + 20 * SLOW
+        with self.daemon.connect(admin=True) as admin:  # the last test's connections may fill the account still
+            while admin.status().connections > 1:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.02)
+
+    def fill(self, connect):
+        """Connections with 1 MiB of a frame each, until one is refused or closed; the error that it got."""
+        for _ in range(100):
+            connection = connect(self.daemon.api, hello=False)
+            self.opened.append(connection)
+            try:
+                connection.send_bytes(self.HEADER + bytes(1 << 20))
+                return connection.read_frame(0.1).error
+            except TimeoutError:
+                continue
+            except (BrokenPipeError, ConnectionResetError):
+                return connection.read_end()[-1].error
+        self.fail("nothing was refused")
+
+    def test_headers_alone(self):
+        for _ in range(40):
+            self.connect().send_bytes(self.HEADER + b"\x08")
+        other = self.connect()
+        self.assertLess(other.account("sessions"), 16 << 20)
+        self.assertTrue(other.tokenize("a " * 100_000))
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can be two users")
+    def test_one_user_then_all(self):
+        error = self.fill(Connection.as_nobody)
+        self.assertEqual(error.code, pb.ERROR_CODE_BUSY)
+        self.assertIn("this user's share", error.message)
+        other = self.connect()
+        self.assertTrue(other.tokenize("a " * 100_000))
+        error = self.fill(Connection)
+        self.assertIn("session-memory-limit is reached", error.message)
+        self.assertNotIn("user", error.message)
+        for _ in range(8):
+            self.assertGreater(self.connect(admin=True).account("sessions"), 24 << 20)
+
+
 class Answers(DaemonCase):
     """Short questions with long answers, from a client that does not read."""
 

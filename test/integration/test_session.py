@@ -186,7 +186,7 @@ class Sessions(DaemonCase):
 
 
 class Memory(DaemonCase):
-    flags = ("--session-memory-limit=6M", "--prompt-max=400K", "--prefix-cache-max=0")
+    flags = ("--session-memory-limit=8M", "--prompt-max=400K", "--prefix-cache-max=0")
 
     def test_texts_are_counted(self):
         connection = self.connect()

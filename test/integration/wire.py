@@ -41,13 +41,13 @@ class Connection:
             self.greeting = self.call(hello=pb.HelloRequest(version_min=1, version_max=1, client_name=name)).hello
 
     @classmethod
-    def as_nobody(cls, path):
+    def as_nobody(cls, path, **options):
         """A connection whose peer credentials are another user's; root only. The socket's modes are opened for it."""
         os.chmod(path, 0o666)
         os.chmod(os.path.dirname(path), 0o755)
         os.seteuid(65534)
         try:
-            return cls(path)
+            return cls(path, **options)
         finally:
             os.seteuid(0)
 

@@ -1,5 +1,7 @@
 #include "daemon/admission.h"
 
+#include <limits.h>
+
 #include "base/clock.h"
 #include "daemon/request.h"
 
@@ -14,6 +16,7 @@ enum {
 void admission_init(Admission *admission, Server *server) {
     *admission = (Admission){ .server = server, .mean_run_us = RUN_GUESS_US };
     TAILQ_INIT(&admission->waiting);
+    TAILQ_INIT(&admission->submitted);
 }
 
 static AdmissionPlaces *places_of(Admission *admission, const Request *request) {
@@ -46,11 +49,30 @@ static void start(Admission *admission, Request *request) {
         admission->n_small++;
         request->connection->small_runs = true;
     }
+    TAILQ_INSERT_TAIL(&admission->submitted, request, queue_link);
     request_submit(request);
 }
 
 static unsigned int n_held_back(const Admission *admission) {
     return admission->n_waiting + admission->n_small;
+}
+
+unsigned int admission_user_max(const Admission *admission) {
+    const unsigned int half = admission->server->config->max_queue / 2;
+
+    return half ? half : 1;
+}
+
+/* What n_held_back() counts, of one user. */
+static unsigned int n_held_back_of(const Admission *admission, uid_t uid) {
+    const Request *request;
+    unsigned int n = 0;
+
+    TAILQ_FOREACH(request, &admission->waiting, queue_link)
+    n += request->uid == uid;
+    TAILQ_FOREACH(request, &admission->submitted, queue_link)
+    n += request->uid == uid && !request_is_generation(request);
+    return n;
 }
 
 /* The class that a request counts as by now. */
@@ -81,16 +103,23 @@ static bool would_overtake(const Admission *admission, const Request *request) {
 }
 
 int admission_enter(Admission *admission, Request *request) {
+    const unsigned int max_queue = admission->server->config->max_queue,
+                       user_max = request->connection->is_admin ? UINT_MAX : admission_user_max(admission),
+                       n_user = n_held_back_of(admission, request->uid);
+
     assert_on_loop(&admission->server->loop);
     if (model_can_serve(request->model))
         request->model_ready_ns = request->received_ns;
+    /* Small requests wait in the engine thread's own queue, which counts as a part of this one. */
     if (can_start(admission, request) && !would_overtake(admission, request) &&
-        (request_is_generation(request) || admission->n_small <= admission->server->config->max_queue)) {
+        (request_is_generation(request) || (admission->n_small <= max_queue && n_user <= user_max))) {
         start(admission, request);
         return 0;
     }
-    if (n_held_back(admission) >= admission->server->config->max_queue)
+    if (n_held_back(admission) >= max_queue)
         return ADMISSION_E_FULL;
+    if (n_user >= user_max)
+        return ADMISSION_E_QUOTA;
     request->state = REQUEST_WAITING;
     TAILQ_INSERT_TAIL(&admission->waiting, request, queue_link);
     admission->n_waiting++;
@@ -100,6 +129,8 @@ int admission_enter(Admission *admission, Request *request) {
 
 void admission_leave(Admission *admission, Request *request) {
     assert_on_loop(&admission->server->loop);
+    if (request->state == REQUEST_SUBMITTED)
+        TAILQ_REMOVE(&admission->submitted, request, queue_link);
     if (request->state == REQUEST_WAITING) {
         TAILQ_REMOVE(&admission->waiting, request, queue_link);
         admission->n_waiting--;

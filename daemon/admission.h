@@ -16,6 +16,7 @@ typedef struct RequestList RequestList;
 
 enum {
     ADMISSION_E_FULL = 1, /* the queue has no room */
+    ADMISSION_E_QUOTA,    /* this user's part of it has none */
 };
 
 typedef struct AdmissionPlaces {
@@ -25,7 +26,8 @@ typedef struct AdmissionPlaces {
 
 typedef struct Admission { /* all loop */
     Server *server;
-    RequestList waiting; /* not with the engine thread yet; by queue_link */
+    RequestList waiting;   /* not with the engine thread yet; by queue_link */
+    RequestList submitted; /* with the engine thread; by queue_link */
     unsigned int n_waiting;
     unsigned int n_active;               /* generations with the engine thread */
     AdmissionPlaces interactive, others; /* which they are */
@@ -34,8 +36,10 @@ typedef struct Admission { /* all loop */
 } Admission;
 
 void admission_init(Admission *admission, Server *server);
-/* Starts the request or puts it at the end of the queue; its model is ready or on its way. ADMISSION_E_FULL. */
+/* Starts the request or puts it at the end of the queue; its model is ready or on its way. ADMISSION_E_FULL,
+ * ADMISSION_E_QUOTA. */
 int admission_enter(Admission *admission, Request *request);
+unsigned int admission_user_max(const Admission *admission);  /* requests of one user that may wait */
 void admission_leave(Admission *admission, Request *request); /* at its end, wherever it is */
 void admission_pause(Admission *admission, Request *request, bool paused);
 void admission_pump(Admission *admission); /* starts what can start, fails what never will */

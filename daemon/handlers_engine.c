@@ -45,9 +45,17 @@ static void enter(Request *request) {
         request_fail_by_model(request);
         return;
     }
-    if (admission_enter(&server->admission, request) == ADMISSION_E_FULL)
+    switch (admission_enter(&server->admission, request)) {
+    case ADMISSION_E_FULL:
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, admission_retry_ms(&server->admission), "",
                      "the queue is full: %u requests wait", server->admission.n_waiting + server->admission.n_small);
+        return;
+    case ADMISSION_E_QUOTA:
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
+                     admission_retry_ms(&server->admission), "",
+                     "%u requests of this user wait: no more are accepted before one ends (half of max-queue)",
+                     admission_user_max(&server->admission));
+    }
 }
 
 static Request *new_request(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model) {

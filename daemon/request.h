@@ -43,7 +43,7 @@ struct Request { /* all loop; the job as job.h says */
     uint32_t context_tokens;
 
     TAILQ_ENTRY(Request) connection_link;
-    TAILQ_ENTRY(Request) queue_link; /* admission's queue, or none */
+    TAILQ_ENTRY(Request) queue_link; /* admission's lists, the loads, or none */
 };
 
 /* Takes the message on success; model may not be NULL. 0, ACCOUNT_E_LIMIT, -ENOMEM. */

@@ -254,14 +254,32 @@ class Flood(DaemonCase):
         connection, other = self.connect(), self.connect()
         long = prompt("Count: 1 2 3", 2000, ignore_end=True)
         running = connection.start(long).until("generate_delta")
-        waiting = [connection.start(long) for _ in range(2)]
+        waiting = [connection.start(long), self.connect(admin=True).start(long)]
         self.daemon.wait_until(lambda status: status.requests_queued == 2, "two requests wait")
         error = self.assertRefused(pb.ERROR_CODE_BUSY, other.generate, long)
         self.assertGreater(error.retry_after_ms, 0)
         for generation in [running, *waiting]:
-            connection.cancel(generation.id)
+            generation.connection.cancel(generation.id)
             generation.finish()
         self.daemon.wait_idle()
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can be two users")
+    def test_queue_is_not_one_users(self):
+        flood = [Connection.as_nobody(self.daemon.api) for _ in range(2)]
+        self.opened += flood
+        long = prompt("Count: 1 2 3", 2000, ignore_end=True)
+        running = [flood[0].start(long).until("generate_delta"), flood[0].start(long)]
+        self.daemon.wait_until(lambda status: status.requests_queued == 1, "half of the queue is taken")
+        for connection in flood:
+            error = self.assertRefused(pb.ERROR_CODE_QUOTA_EXCEEDED, connection.generate, long)
+            self.assertIn("max-queue", error.message)
+            self.assertGreater(error.retry_after_ms, 0)
+        other = self.connect()
+        behind = other.start(prompt("Hello", 2, ignore_end=True)).until("generate_progress")
+        self.assertEqual(behind.progress[0].queue_position, 2)
+        for generation in running:
+            flood[0].cancel(generation.id)
+        self.assertEqual(behind.finish().done.usage.output_tokens, 2)
 
 
 class Memory(DaemonCase):

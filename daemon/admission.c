@@ -11,7 +11,10 @@ enum {
     RUN_GUESS_US = 2000000, /* before the first generation has ended */
     /* Paused generations do not take a turn, but they keep their memory: they may not grow without bound. */
     HELD_PER_ACTIVE = 4,
+    USER_HELD_PER_ACTIVE = 2, /* of those, one user's apps */
 };
+
+#define STALLED_NS (UINT64_C(1000) * 1000 * 1000) /* paused for so long, a generation may have to go for another */
 
 void admission_init(Admission *admission, Server *server) {
     *admission = (Admission){ .server = server, .mean_run_us = RUN_GUESS_US };
@@ -23,19 +26,57 @@ static AdmissionPlaces *places_of(Admission *admission, const Request *request) 
     return request->job.priority == PRIORITY_INTERACTIVE ? &admission->interactive : &admission->others;
 }
 
-/* An interactive request never waits for one of the others to end, nor the other way round. */
-static bool has_place(const Admission *admission, const Request *request) {
+static uint32_t max_active_of(const Admission *admission, const Request *request) {
     const Config *config = admission->server->config;
-    const bool interactive = request->job.priority == PRIORITY_INTERACTIVE;
-    const AdmissionPlaces *places = interactive ? &admission->interactive : &admission->others;
-    const uint32_t max_active = interactive ? config->max_active_interactive : config->max_active;
 
-    return places->n_active - places->n_paused < max_active && places->n_active < HELD_PER_ACTIVE * max_active;
+    return request->job.priority == PRIORITY_INTERACTIVE ? config->max_active_interactive : config->max_active;
+}
+
+/* Whether both wait for a place of the same kind, or, as small ones, for the same connection. */
+static bool is_alike(const Request *request, const Request *other) {
+    if (request_is_generation(request) != request_is_generation(other))
+        return false;
+    if (!request_is_generation(request))
+        return request->connection == other->connection;
+    return (request->job.priority == PRIORITY_INTERACTIVE) == (other->job.priority == PRIORITY_INTERACTIVE);
+}
+
+static bool is_of_apps_of(const Request *request, uid_t uid) {
+    return request->uid == uid && !request->is_admin;
+}
+
+/* An interactive request never waits for one of the others to end, nor the other way round. */
+static bool has_turn(Admission *admission, const Request *request) {
+    const AdmissionPlaces *places = places_of(admission, request);
+
+    return places->n_active - places->n_paused < max_active_of(admission, request);
+}
+
+/* Paused ones included: these two bound memory, not turns. */
+static bool all_hold_enough(Admission *admission, const Request *request) {
+    return places_of(admission, request)->n_active >= HELD_PER_ACTIVE * max_active_of(admission, request);
+}
+
+static bool user_holds_enough(Admission *admission, const Request *request) {
+    const uint32_t max_held = USER_HELD_PER_ACTIVE * max_active_of(admission, request);
+    const Request *other;
+    uint32_t n = 0;
+
+    if (request->is_admin || places_of(admission, request)->n_active < max_held)
+        return false;
+    TAILQ_FOREACH(other, &admission->submitted, queue_link)
+    n += is_alike(request, other) && is_of_apps_of(other, request->uid);
+    return n >= max_held;
+}
+
+static bool has_place(Admission *admission, const Request *request) {
+    return has_turn(admission, request) && !all_hold_enough(admission, request) &&
+           !user_holds_enough(admission, request);
 }
 
 /* Of small requests one of a connection is with the engine thread, so that no more than its answer is unsent beyond
  * output-buffer. */
-static bool can_start(const Admission *admission, const Request *request) {
+static bool can_start(Admission *admission, const Request *request) {
     if (!model_can_serve(request->model) || request->connection->choked)
         return false;
     return request_is_generation(request) ? has_place(admission, request) : !request->connection->small_runs;
@@ -69,9 +110,9 @@ static unsigned int n_held_back_of(const Admission *admission, uid_t uid) {
     unsigned int n = 0;
 
     TAILQ_FOREACH(request, &admission->waiting, queue_link)
-    n += request->uid == uid;
+    n += is_of_apps_of(request, uid);
     TAILQ_FOREACH(request, &admission->submitted, queue_link)
-    n += request->uid == uid && !request_is_generation(request);
+    n += is_of_apps_of(request, uid) && !request_is_generation(request);
     return n;
 }
 
@@ -81,15 +122,6 @@ static Priority rank_of(const Request *request, uint64_t now_ns) {
 
     return request_is_generation(request) ? priority_aged(request->job.priority, waited_ns, request->job.ageing_ns)
                                           : PRIORITY_NORMAL;
-}
-
-/* Whether both wait for a place of the same kind, or, as small ones, for the same connection. */
-static bool is_alike(const Request *request, const Request *other) {
-    if (request_is_generation(request) != request_is_generation(other))
-        return false;
-    if (!request_is_generation(request))
-        return request->connection == other->connection;
-    return (request->job.priority == PRIORITY_INTERACTIVE) == (other->job.priority == PRIORITY_INTERACTIVE);
 }
 
 /* Whether another one that waits for the same was there before. */
@@ -104,7 +136,7 @@ static bool would_overtake(const Admission *admission, const Request *request) {
 
 int admission_enter(Admission *admission, Request *request) {
     const unsigned int max_queue = admission->server->config->max_queue,
-                       user_max = request->connection->is_admin ? UINT_MAX : admission_user_max(admission),
+                       user_max = request->is_admin ? UINT_MAX : admission_user_max(admission),
                        n_user = n_held_back_of(admission, request->uid);
 
     assert_on_loop(&admission->server->loop);
@@ -150,6 +182,7 @@ void admission_pause(Admission *admission, Request *request, bool paused) {
     if (request->is_paused == paused)
         return;
     request->is_paused = paused;
+    request->paused_ns = clock_now_ns();
     places_of(admission, request)->n_paused += paused ? 1 : -1u;
 }
 
@@ -159,7 +192,7 @@ void admission_pause(Admission *admission, Request *request, bool paused) {
  * Of those that can start: the highest class, with what waiting has added to it; of equals the one that came first. So a
  * background request that has waited for twice the ageing time goes before everything that came later.
  */
-Request *admission_next(const Admission *admission, uint64_t now_ns) {
+Request *admission_next(Admission *admission, uint64_t now_ns) {
     Request *request, *next = NULL;
 
     TAILQ_FOREACH(request, &admission->waiting, queue_link)
@@ -173,6 +206,40 @@ static void leave_queue(Admission *admission, Request *request) {
     TAILQ_REMOVE(&admission->waiting, request, queue_link);
     admission->n_waiting--;
     start(admission, request);
+}
+
+/* The generation that has been paused for longest, of those that the request could follow: all of its kind, or, where
+ * only its user's hold enough, that user's. NULL: none has been paused for long, or one that was ended is still there. */
+static Request *find_stalled(Admission *admission, const Request *request, uint64_t now_ns) {
+    const bool of_all = all_hold_enough(admission, request);
+    Request *other, *stalled = NULL;
+
+    TAILQ_FOREACH(other, &admission->submitted, queue_link) {
+        if (!is_alike(request, other) || (!of_all && !is_of_apps_of(other, request->uid)))
+            continue;
+        if (!other->connection)
+            return NULL;
+        if (other->is_paused && (!stalled || other->paused_ns < stalled->paused_ns))
+            stalled = other;
+    }
+    return stalled && now_ns - stalled->paused_ns >= STALLED_NS ? stalled : NULL;
+}
+
+/* Paused generations hold memory but no turn. When they keep out one that could have a turn, one of them is ended: a
+ * client that reads just enough to stay would else stop everybody for as long as it likes. */
+static void end_stalled(Admission *admission, uint64_t now_ns) {
+    Request *request, *stalled;
+
+    TAILQ_FOREACH(request, &admission->waiting, queue_link) {
+        if (!request_is_generation(request) || !model_can_serve(request->model) || request->connection->choked ||
+            !has_turn(admission, request))
+            continue;
+        stalled = find_stalled(admission, request, now_ns);
+        if (stalled) {
+            request_end_stalled(stalled);
+            return;
+        }
+    }
 }
 
 void admission_pump(Admission *admission) {
@@ -191,6 +258,7 @@ void admission_pump(Admission *admission) {
     }
     while ((request = admission_next(admission, now_ns)))
         leave_queue(admission, request);
+    end_stalled(admission, now_ns);
 }
 
 void admission_note_run(Admission *admission, uint64_t run_us) {

@@ -42,9 +42,10 @@ int admission_enter(Admission *admission, Request *request);
 unsigned int admission_user_max(const Admission *admission);  /* requests of one user that may wait */
 void admission_leave(Admission *admission, Request *request); /* at its end, wherever it is */
 void admission_pause(Admission *admission, Request *request, bool paused);
-void admission_pump(Admission *admission); /* starts what can start, fails what never will */
+/* Starts what can start, fails what never will, and ends a stalled generation that keeps others out. */
+void admission_pump(Admission *admission);
 /* The generation that starts next, now; NULL: none can. */
-Request *admission_next(const Admission *admission, uint64_t now_ns);
+Request *admission_next(Admission *admission, uint64_t now_ns);
 void admission_note_run(Admission *admission, uint64_t run_us);
 /* Requests that go before this one, plus one; 0: it is with the engine thread. */
 uint32_t admission_position(const Admission *admission, const Request *request);

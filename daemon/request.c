@@ -56,6 +56,7 @@ int request_new(Request **requestp, Connection *connection, Coordgen__V1__Reques
     request->id = (*messagep)->request_id;
     request->serial = ++server->last_request;
     request->uid = connection->uid;
+    request->is_admin = connection->is_admin;
     request->model = model;
     request->received_ns = clock_now_ns();
     request->job.owner = request;
@@ -151,6 +152,16 @@ void request_abandon(Request *request) {
     }
     record(request, "abandoned", &request->server->n_cancelled);
     request_end(request);
+}
+
+void request_end_stalled(Request *request) {
+    reply_error(request->connection, request->id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                server_retry_ms(request->server), "",
+                "ended after %" PRIu64 " ms without reading: others wait for the place that it held",
+                (clock_now_ns() - request->paused_ns) / 1000000);
+    log_info(TOPIC_DAEMON, "request %" PRIu64 ", uid %u: ended for another one: its client does not read",
+             request->serial, (unsigned int)request->uid);
+    request_abandon(request);
 }
 
 void request_pause(Request *request, bool paused) {

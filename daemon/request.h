@@ -18,6 +18,7 @@ struct Request { /* all loop; the job as job.h says */
     uint64_t id;            /* the client's */
     uint64_t serial;        /* ours, for the log */
     uid_t uid;
+    bool is_admin;                  /* came through the administrators' socket */
     Coordgen__V1__Request *message; /* owned; the job's texts point into it */
     Model *model;
     RequestState state;
@@ -31,6 +32,7 @@ struct Request { /* all loop; the job as job.h says */
     Bill bill;
 
     uint64_t received_ns;
+    uint64_t paused_ns;      /* when is_paused changed */
     uint64_t model_ready_ns; /* 0: not seen yet */
     uint64_t started_ns;     /* 0: not yet */
     uint64_t first_delta_ns;
@@ -52,6 +54,8 @@ int request_new(Request **requestp, Connection *connection, Coordgen__V1__Reques
 /* The answer is out or nobody waits for it: leaves all lists; freed now, or when the engine thread lets go of it. */
 void request_end(Request *request);
 void request_abandon(Request *request); /* the client is gone */
+/* Its client reads too slowly for too long: an error, and the engine thread lets go of it. */
+void request_end_stalled(Request *request);
 void request_pause(Request *request, bool paused);
 void request_submit(Request *request);
 void request_on_news(Request *request, JobNews *news);

@@ -137,3 +137,42 @@ class SlowReader(DaemonCase):
         self.assertTrue(generation.done is None)
         self.assertLess(time.monotonic() - started, 120 * SLOW)
         self.daemon.wait_idle()
+
+
+class Held(DaemonCase):
+    """Paused generations keep their memory, but not others out."""
+
+    flags = ("--max-active=1", "--output-buffer=64K", "--stall-timeout=1h", "--prefix-cache-max=0")
+
+    def stall(self, connection):
+        """A generation that is paused: the connection does not read a long answer to another request."""
+        token, = connection.tokenize(" " * 64)
+        generation = connection.start(prompt("Count: 1 2 3 4", 3000, ignore_end=True)).until("generate_delta")
+        connection.send(detokenize=pb.DetokenizeRequest(tokens=[token] * 16_000))
+        return generation
+
+    def assertEnded(self, generation):
+        error = self.assertRefused(pb.ERROR_CODE_BUSY, generation.finish)
+        self.assertIn("without reading", error.message)
+
+    def end(self, *generations):
+        for generation in generations:
+            generation.connection.send(cancel=pb.CancelRequest(target_request_id=generation.id))
+            self.assertEqual(generation.finish().done.end_reason, pb.END_REASON_CANCELLED)
+        self.daemon.wait_idle()
+
+    def test_longest_paused_makes_way(self):
+        # Four times max-active; the administrators' socket has no limit on one user.
+        stalled = [self.stall(self.connect(admin=True)) for _ in range(4)]
+        self.assertEqual(self.connect().generate(prompt("Hello", 4, ignore_end=True)).done.usage.output_tokens, 4)
+        self.assertEnded(stalled[0])
+        self.end(*stalled[1:])
+
+    def test_one_user_keeps_out_only_himself(self):
+        first = self.stall(self.connect(admin=True))
+        own = [self.stall(self.connect()) for _ in range(2)]
+        third = self.connect().start(prompt("Hello", 4, ignore_end=True))
+        self.assertEqual(third.finish().done.usage.output_tokens, 4)
+        self.assertTrue(third.progress, "it did not wait")
+        self.assertEnded(own[0])
+        self.end(first, own[1])

@@ -28,6 +28,7 @@ struct EngineThread {
     bool stopping;   /* lock */
 
     Turns *turns;     /* engine thread, but what turns.h says */
+    uint64_t owed_ns; /* engine thread: what the last small job took, until interactive steps have had as much */
     JobList arriving; /* engine thread: loads whose engine is there before its weights */
 
     _Atomic uint64_t n_beats;
@@ -222,8 +223,11 @@ static bool wait_for_work(EngineThread *thread, Job **smallp) {
         TAILQ_REMOVE(&thread->arrived, job, link);
         turns_add(thread->turns, job);
     }
-    /* One small job a turn: many of them slow the generations down, but never stop them. */
-    *smallp = TAILQ_FIRST(&thread->small);
+    /* One small job a turn: many of them slow the generations down, but never stop them. Interactive ones have as much time
+     * as small jobs. */
+    if (!turns_have_interactive(thread->turns))
+        thread->owed_ns = 0;
+    *smallp = thread->owed_ns ? NULL : TAILQ_FIRST(&thread->small);
     if (*smallp)
         TAILQ_REMOVE(&thread->small, *smallp, link);
     stopping = thread->stopping;
@@ -262,14 +266,19 @@ static void *run(void *arg) {
         uint64_t until_ns = 0;
 
         if (small) {
-            busy(thread, true);
-            (void)serve_small(thread, small);
-        }
-        if (turns_have_work(thread->turns)) {
             const uint64_t start_ns = clock_now_ns();
 
             busy(thread, true);
-            turns_take(thread->turns);
+            (void)serve_small(thread, small);
+            thread->owed_ns = clock_now_ns() - start_ns;
+        }
+        if (turns_have_work(thread->turns)) {
+            const uint64_t start_ns = clock_now_ns();
+            uint64_t interactive_ns;
+
+            busy(thread, true);
+            interactive_ns = turns_take(thread->turns);
+            thread->owed_ns -= interactive_ns < thread->owed_ns ? interactive_ns : thread->owed_ns;
             until_ns = 2 * clock_now_ns() - start_ns; /* a load gets half of the time */
         }
         busy(thread, true);

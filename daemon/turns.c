@@ -365,13 +365,17 @@ static void share_time(Turns *turns, const Engine *engine, uint64_t until_ns) {
         run_step(turns, group, turns->parked || engine_has_preemption(job->engine) ? &yield : NULL);
 }
 
-static void interactive_turn(Turns *turns, const Engine *engine) {
+/* Return: what the interactive step took. */
+static uint64_t interactive_turn(Turns *turns, const Engine *engine) {
     const uint64_t start_ns = clock_now_ns();
     Group *group = begin_step(turns, engine, start_ns);
+    uint64_t end_ns;
 
     if (group)
         run_step(turns, group, NULL);
-    share_time(turns, engine, 2 * clock_now_ns() - start_ns);
+    end_ns = clock_now_ns();
+    share_time(turns, engine, 2 * end_ns - start_ns);
+    return end_ns - start_ns;
 }
 
 static void plain_turn(Turns *turns, const Engine *engine, uint64_t now_ns) {
@@ -382,22 +386,23 @@ static void plain_turn(Turns *turns, const Engine *engine, uint64_t now_ns) {
         run_step(turns, group, group->is_interactive || !engine_has_preemption(engine) ? NULL : &yield);
 }
 
-void turns_take(Turns *turns) {
+uint64_t turns_take(Turns *turns) {
     const uint64_t now_ns = clock_now_ns();
     const Job *job;
 
     sweep_cancelled(turns);
     give_first_turns(turns, now_ns);
     job = next_interactive(turns, true);
-    if (job) {
-        interactive_turn(turns, job->engine);
-    } else if (turns->parked) {
+    if (job)
+        return interactive_turn(turns, job->engine);
+    if (turns->parked) {
         run_step(turns, turns->parked, &(EngineYield){ &turns->wanted, 0 });
     } else {
         job = next_other(turns, NULL, now_ns);
         if (job)
             plain_turn(turns, job->engine, now_ns);
     }
+    return 0;
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -439,6 +444,10 @@ bool turns_have_work(const Turns *turns) {
     if (may_run(job))
         return true;
     return false;
+}
+
+bool turns_have_interactive(const Turns *turns) {
+    return next_interactive(turns, true) || next_interactive(turns, false);
 }
 
 void turns_cancel_all(Turns *turns) {

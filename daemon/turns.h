@@ -12,8 +12,10 @@ DEFINE_CLEANUP(Turns, turns_free)
 
 void turns_add(Turns *turns, Job *job); /* a generation that has just arrived */
 bool turns_have_work(const Turns *turns);
-/* One turn: first turns of those that have had none, then a step, or a part of the one that has made way. */
-void turns_take(Turns *turns);
+bool turns_have_interactive(const Turns *turns); /* a job of that class that may run */
+/* One turn: first turns of those that have had none, then a step, or a part of the one that has made way. Return: the
+ * nanoseconds of it that went to a step of an interactive job. */
+uint64_t turns_take(Turns *turns);
 void turns_cancel_all(Turns *turns);
 
 /* Any thread: an interactive job can run, or all must end. The step that runs makes way at its next operator. */

@@ -326,6 +326,73 @@ static void test_engine_thread_small_jobs_between_steps(void **state) {
     wait_done(fixture, &got);
 }
 
+enum {
+    SMALL_JOBS = 3,
+    SMALL_TEXT_BYTES = 1000000,
+    INTERACTIVE_TOKENS = 60
+};
+
+/* Nanoseconds of an interactive generation beside small jobs, each submitted anew when it is done. n_small: of them. */
+static uint64_t run_interactive(Fixture *fixture, Job *small, Got *small_gots, size_t n_small) {
+    _cleanup_(got_deinit) Got got = { 0 };
+    Job job = generate_job(fixture, &got, "Water boils at", INTERACTIVE_TOKENS);
+    const uint64_t start_ns = clock_now_ns();
+    uint64_t took_ns;
+
+    job.priority = PRIORITY_INTERACTIVE;
+    for (size_t i = 0; i < n_small; i++)
+        engine_thread_submit(fixture->thread, &small[i]);
+    engine_thread_submit(fixture->thread, &job);
+    while (!got.done) {
+        take_news(fixture, 100);
+        for (size_t i = 0; i < n_small; i++)
+            if (small_gots[i].done && !got.done) {
+                got_deinit(&small_gots[i]);
+                small_gots[i] = (Got){ 0 };
+                engine_thread_submit(fixture->thread, &small[i]);
+            }
+    }
+    took_ns = clock_now_ns() - start_ns;
+    for (size_t i = 0; i < n_small; i++) {
+        wait_done(fixture, &small_gots[i]);
+        got_deinit(&small_gots[i]);
+        small_gots[i] = (Got){ 0 };
+    }
+    assert_int_equal(got.tokens.n, INTERACTIVE_TOKENS);
+    return took_ns;
+}
+
+/* Small jobs have as much time as an interactive generation beside them, and no more: it takes twice its time and one
+ * job's, where one job a step would take many times that. Times on a busy machine: until a round has shown it. */
+static void test_engine_thread_small_jobs_beside_interactive(void **state) {
+    static char text[SMALL_TEXT_BYTES];
+    Fixture *fixture = *state;
+    Got gots[SMALL_JOBS] = { 0 };
+    Job small[SMALL_JOBS];
+    bool is_shown = false;
+
+    for (size_t i = 0; i + 6 <= sizeof(text); i += 6)
+        memcpy(text + i, "apple ", 6);
+    for (size_t i = 0; i < SMALL_JOBS; i++)
+        small[i] = (Job){ .kind = JOB_TOKENIZE,
+                          .owner = &gots[i],
+                          .engine = fixture->model.engine,
+                          .text = text,
+                          .text_bytes = sizeof(text) / 6 * 6 };
+    for (size_t round = 0; !is_shown; round++) {
+        const uint64_t alone_ns = run_interactive(fixture, small, gots, 0), start_ns = clock_now_ns();
+        uint64_t small_ns;
+
+        assert_true(round < 5);
+        engine_thread_submit(fixture->thread, &small[0]);
+        wait_done(fixture, &gots[0]);
+        small_ns = clock_now_ns() - start_ns;
+        got_deinit(&gots[0]);
+        gots[0] = (Got){ 0 };
+        is_shown = run_interactive(fixture, small, gots, SMALL_JOBS) < 3 * (alone_ns + small_ns);
+    }
+}
+
 /* Few ids can stand for much text: it is not built beyond what a message holds. */
 static void test_engine_thread_answer_too_long(void **state) {
     enum {
@@ -444,6 +511,7 @@ int main(void) {
         TEST(test_engine_thread_cancelled_before_its_first_turn),
         TEST(test_engine_thread_pauses),
         TEST(test_engine_thread_small_jobs_between_steps),
+        TEST(test_engine_thread_small_jobs_beside_interactive),
         TEST(test_engine_thread_answer_too_long),
         TEST(test_engine_thread_refuses_prompts),
         TEST(test_engine_thread_reports_a_full_account),

@@ -186,7 +186,9 @@ static void test_mcq_refuses(void **state) {
     check_refused(-EINVAL, "{\"ctxs\": [\"a\", \"b\"], \"conts\": [\" c\", \" d\"]}\n", ":1: 'answer'");
     check_refused(-EINVAL, "{\"answer\": 0, \"ctxs\": [\"a\", 7], \"conts\": [\" c\", \" d\"]}\n", ":1: choice 1:");
     check_refused(-EINVAL, "{\"answer\": 0, \"ctxs\": [\"a\", \"b\"], \"conts\": [\" c\", \"\"]}\n",
-                  ":1: choice 1: the continuation has no token");
+                  ":1: choice 1: the continuation is empty");
+    check_refused(-EINVAL, "{\"answer\": 0, \"ctxs\": [\"a\", \"b \"], \"conts\": [\" c\", \"\"]}\n",
+                  ":1: choice 1: the continuation is empty");
     check_refused(-EINVAL, "[1]\n", ":1: not a JSON object");
     check_refused(-EINVAL, "{\"answer\": 0", ":1: not a JSON object");
     assert_non_null(text);

@@ -243,29 +243,37 @@ static void test_weights_image_other_integers(void **state) {
     }
 }
 
+/* The image that a load makes, opened, and nothing read ahead; its head, and what the load computed. */
+static WeightsImage *open_made(Loaded *loaded, const char *package, ImageHead *head, Logits logits) {
+    _cleanup_(closep) int fd = open(package, O_RDONLY | O_CLOEXEC);
+    WeightsImageKey key;
+    WeightsImage *opened;
+    ErrText err = { "" };
+
+    assert_false(run(loaded, package, 0, logits));
+    read_head(loaded->image_path, head, sizeof(*head));
+    assert_int_equal(weights_image_key(&key, fd, package, "another"), 0);
+    assert_int_equal(weights_image_open(&opened, loaded->image_path, &key, head->n_parts, &err), WEIGHTS_IMAGE_E_OTHER);
+    key.layout = head->layout;
+    assert_int_equal(weights_image_open(&opened, loaded->image_path, &key, head->n_parts, &err), 0);
+    return opened;
+}
+
 /* Cut short while it is read ahead: an error with its name, and the next load does not meet it again. */
 static void test_weights_image_cut_short(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX];
-    Loaded loaded = { 0 };
-    WeightsImageKey key;
+    Loaded loaded = { .image_path = image };
     WeightsImage *opened;
     ImageHead head;
     Logits expected, logits;
     ErrText err = { "" };
     size_t n_parts = 0;
-    int fd, r;
+    int r;
 
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
-    loaded.image_path = image;
-    assert_false(run(&loaded, package, 0, expected));
-    read_head(image, &head, sizeof(head));
-    fd = open(package, O_RDONLY | O_CLOEXEC);
-    assert_int_equal(weights_image_key(&key, fd, package, "another"), 0);
-    assert_int_equal(weights_image_open(&opened, image, &key, head.n_parts, &err), WEIGHTS_IMAGE_E_OTHER);
-    key.layout = head.layout;
-    assert_int_equal(weights_image_open(&opened, image, &key, head.n_parts, &err), 0);
+    opened = open_made(&loaded, package, &head, expected);
     assert_int_equal(truncate(image, IMAGE_PAGE), 0);
     weights_image_read_ahead(opened);
     do
@@ -276,7 +284,6 @@ static void test_weights_image_cut_short(void **state) {
     assert_non_null(strstr(err.text, "cut short"));
     assert_int_equal(weights_image_advance(opened, &n_parts, &err), -EIO);
     weights_image_free(opened);
-    close(fd);
     assert_false(file_exists(image));
     assert_false(run(&loaded, package, 0, logits));
     assert_memory_equal(logits, expected, sizeof(logits));
@@ -286,24 +293,17 @@ static void test_weights_image_cut_short(void **state) {
 static void test_weights_image_no_thread(void **state) {
     ImportFixture *fixture = *state;
     char package[PATH_MAX], image[PATH_MAX];
-    Loaded loaded = { 0 };
-    WeightsImageKey key;
+    Loaded loaded = { .image_path = image };
     WeightsImage *opened;
     ImageHead head;
     Logits logits;
     ErrText err = { "" };
     pthread_attr_t before, large;
     size_t n_parts = 0;
-    int fd;
 
     loaded_make_package(fixture, 8, false, false, package);
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
-    loaded.image_path = image;
-    assert_false(run(&loaded, package, 0, logits));
-    read_head(image, &head, sizeof(head));
-    fd = open(package, O_RDONLY | O_CLOEXEC);
-    assert_int_equal(weights_image_key(&key, fd, package, head.layout), 0);
-    assert_int_equal(weights_image_open(&opened, image, &key, head.n_parts, &err), 0);
+    opened = open_made(&loaded, package, &head, logits);
     assert_int_equal(pthread_getattr_default_np(&before), 0);
     assert_int_equal(pthread_attr_init(&large), 0);
     assert_int_equal(pthread_attr_setstacksize(&large, (size_t)1 << 60), 0); /* more than there are addresses */
@@ -314,7 +314,6 @@ static void test_weights_image_no_thread(void **state) {
     while (n_parts < head.n_parts)
         assert_int_equal(weights_image_advance(opened, &n_parts, &err), 0);
     weights_image_free(opened);
-    close(fd);
     pthread_attr_destroy(&large);
     pthread_attr_destroy(&before);
 }

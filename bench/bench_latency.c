@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "bench/bench.h"
 #include "bench/machine.h"
 #include "engine/generation.h"
@@ -217,7 +218,7 @@ static int first_beside(const Latency *latency, Arrival *arrival, bool preempts,
 static int first_at_random(Latency *latency, bool preempts, double *msp, ErrText *err) {
     for (size_t i = 0; i < TRIES; i++) {
         Arrival arrival = { .delay_ns = random_next(&latency->random) % (latency->background_ns + 1) };
-        int r = -pthread_create(&arrival.thread, NULL, arrive, &arrival);
+        int r = thread_start(&arrival.thread, "arrival", arrive, &arrival);
 
         if (r)
             return err_set(err, r, "cannot start a thread");

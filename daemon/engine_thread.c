@@ -306,7 +306,7 @@ static void pin(WorkerPool *pool, unsigned int n_threads) {
  * @n_threads:   threads that compute, this one counted; at least 1
  * @pin_threads: the others stay on a processor each; where they cannot the log says why
  *
- * Signals stay with the loop: the thread starts with all of them blocked.
+ * Signals stay with the loop: see thread_start().
  */
 int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, bool pin_threads, ErrText *err) {
     _cleanup_(engine_thread_freep) EngineThread *thread = calloc(1, sizeof(*thread));

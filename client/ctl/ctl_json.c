@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "model/json_text.h"
+
 void ctl_json_set(json_t *object, const char *key, json_t *value) {
     json_object_set_new(object, key, value);
 }
@@ -33,35 +35,10 @@ int ctl_json_print_line(const Ctl *ctl, json_t *object) {
     return print(object, JSON_COMPACT);
 }
 
-/* The length of the whole UTF-8 sequence at text, or 0. */
-static size_t sequence_len(const unsigned char *text, size_t left_bytes) {
-    size_t len_bytes = text[0] < 0x80 ? 1 : text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : text[0] >= 0xc2 ? 2 : 0;
-    json_t *one = len_bytes && len_bytes <= left_bytes ? json_stringn((const char *)text, len_bytes) : NULL;
-
-    json_decref(one);
-    return one ? len_bytes : 0;
-}
-
 json_t *ctl_json_text(const char *text, size_t len_bytes) {
-    json_t *whole = json_stringn(text, len_bytes), *joined;
-    char *clean;
-    size_t n = 0;
+    json_t *made = json_text_n(text, len_bytes);
 
-    if (whole)
-        return whole;
-    clean = malloc(3 * len_bytes + 1);
-    if (!clean)
-        return json_null();
-    for (size_t i = 0; i < len_bytes;) {
-        size_t len = sequence_len((const unsigned char *)text + i, len_bytes - i);
-
-        memcpy(clean + n, len ? text + i : "\xef\xbf\xbd", len ? len : 3);
-        n += len ? len : 3;
-        i += len ? len : 1;
-    }
-    joined = json_stringn(clean, n);
-    free(clean);
-    return joined ? joined : json_null();
+    return made ? made : json_null();
 }
 
 static json_t *text_of(const char *text) {

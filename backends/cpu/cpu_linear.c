@@ -151,13 +151,10 @@ static void product_blocks(void *arg, size_t begin, size_t end, unsigned int wor
 }
 
 /* After the product: the shadows of all rows, in as many turns as their outliers need. */
-static int add_shadows(CpuBackend *self, const BackendLinear *const *linears, size_t n, QuantizeLoop *quantize,
-                       size_t rows, float *const *y, ErrText *err) {
-    const Shadow *shadows[LINEARS_MAX];
+static int add_shadows(CpuBackend *self, const Shadow *const *shadows, size_t n, QuantizeLoop *quantize, size_t rows,
+                       float *const *y, ErrText *err) {
     bool again = true;
 
-    for (size_t i = 0; i < n; i++)
-        shadows[i] = linears[i]->shadow;
     while (again) {
         int r = shadow_add(&self->shadow, self->row_ops, self->backend.pool, shadows, n, rows, y, &again, err);
 
@@ -168,6 +165,7 @@ static int add_shadows(CpuBackend *self, const BackendLinear *const *linears, si
         quantize->waiting_only = true;
         shadow_begin(&self->shadow);
         cpu_run_rows(&self->backend, quantize_rows, quantize, rows, quantize->k);
+        shadow_sort(&self->shadow, shadows, n);
     }
     return 0;
 }
@@ -179,6 +177,7 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
     size_t rows_bytes = self->max_rows * self->width_padded;
     uint8_t *shifted = self->kernels.product->shifted ? (uint8_t *)self->quantized.data + rows_bytes : NULL;
     float *scales = (float *)((uint8_t *)self->quantized.data + (shifted ? 2 : 1) * rows_bytes);
+    const Shadow *shadows[LINEARS_MAX];
     QuantizeLoop quantize = {
         .self = self,
         .in = in,
@@ -205,6 +204,7 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
         assert(!memcmp(&linears[i]->static_scale, &quantize.static_scale, sizeof(float)));
         assert(!linears[i]->shadow == !quantize.shadow);
         n_blocks += linears[i]->n_blocks;
+        shadows[i] = linears[i]->shadow;
         if (linears[i]->packed.packed)
             quantize.sums = (int32_t *)(scales + self->max_rows);
     }
@@ -214,9 +214,11 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
         shadow_begin(quantize.shadow);
     }
     cpu_run_rows(backend, quantize_rows, &quantize, rows, k);
+    if (quantize.shadow)
+        shadow_sort(quantize.shadow, shadows, n);
     worker_pool_run(backend->pool, product_blocks, &product, n_blocks,
                     rows > STREAM_ROWS ? PANEL_BLOCKS : n_blocks / STREAM_PIECES + 1);
-    return quantize.shadow ? add_shadows(self, linears, n, &quantize, rows, y, err) : 0;
+    return quantize.shadow ? add_shadows(self, shadows, n, &quantize, rows, y, err) : 0;
 }
 
 /* The embedding shares the head's integer rows: integers times the row's scale, rotated back. */

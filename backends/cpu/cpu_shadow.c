@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -135,19 +136,26 @@ static int read_column(const Shadow *shadow, uint32_t channel, int8_t *column, E
              : 0;
 }
 
+/* The slot that has a column, or NULL. */
+static ShadowSlot *slot_of(const ShadowScratch *scratch, const Shadow *shadow, uint32_t channel) {
+    for (size_t i = 0; i < N_SLOTS; i++)
+        if (scratch->slots[i].id == shadow->id && scratch->slots[i].channel == channel)
+            return &scratch->slots[i];
+    return NULL;
+}
+
 /* The slot of a column, filled. The columns of the batch at work stay; others go in turn. */
 static int cold_column(ShadowScratch *scratch, const Shadow *shadow, uint32_t channel, const int8_t **columnp,
                        ErrText *err) {
-    ShadowSlot *slot;
+    ShadowSlot *slot = slot_of(scratch, shadow, channel);
     int r;
 
-    for (size_t i = 0; i < N_SLOTS; i++)
-        if (scratch->slots[i].id == shadow->id && scratch->slots[i].channel == channel) {
-            scratch->slots[i].batch = scratch->batch;
-            scratch->counts.n_columns_cached++;
-            *columnp = scratch->slots[i].column;
-            return 0;
-        }
+    if (slot) {
+        slot->batch = scratch->batch;
+        scratch->counts.n_columns_cached++;
+        *columnp = slot->column;
+        return 0;
+    }
     do {
         slot = &scratch->slots[scratch->next_slot];
         scratch->next_slot = (scratch->next_slot + 1) % N_SLOTS;
@@ -290,6 +298,23 @@ static void sort_by_channel(ShadowScratch *scratch, size_t n_found, size_t k) {
     }
 }
 
+/* The system reads what it is told of by itself: the columns of a turn together, beside the product, and not one after
+ * the other behind it. Where it does not, they are read when they are needed. */
+static void read_ahead(const ShadowScratch *scratch, const Shadow *shadow, uint32_t channel) {
+    if (shadow->places[channel] == NOT_HOT && !slot_of(scratch, shadow, channel))
+        (void)posix_fadvise(shadow->file->fd, (off_t)(shadow->file_offset_bytes + (uint64_t)channel * shadow->n),
+                            (off_t)shadow->n, POSIX_FADV_WILLNEED);
+}
+
+void shadow_sort(ShadowScratch *scratch, const Shadow *const *shadows, size_t n) {
+    size_t n_found = atomic_load_explicit(&scratch->n_found, memory_order_relaxed);
+
+    sort_by_channel(scratch, n_found, shadows[0]->k);
+    for (size_t i = 0; i < n_found; i++)
+        for (size_t matrix = 0; matrix < n && (!i || scratch->channels[i] != scratch->channels[i - 1]); matrix++)
+            read_ahead(scratch, shadows[matrix], scratch->channels[i]);
+}
+
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
 typedef struct AddLoop {
@@ -365,7 +390,8 @@ static int gather_batch(ShadowScratch *scratch, AddLoop *loop, size_t n_found, E
  * Every multiplication and addition is rounded. The rows of a call do not touch each other, so neither which of them
  * were taken together nor how channels are batched shows in the bits.
  *
- * Thread: the one that computes; columns that are not hot are read on it. Return: 0, BACKEND_E_READ.
+ * Thread: the one that computes; columns that are not hot are copied on it, and waited for where shadow_sort() came too
+ * short a time before. Return: 0, BACKEND_E_READ.
  */
 int shadow_add(ShadowScratch *scratch, const RowOps *row_ops, WorkerPool *pool, const Shadow *const *shadows, size_t n,
                size_t rows, float *const *y, bool *againp, ErrText *err) {
@@ -381,7 +407,6 @@ int shadow_add(ShadowScratch *scratch, const RowOps *row_ops, WorkerPool *pool, 
         n_blocks += (shadows[i]->n + BLOCK_OUTPUTS - 1) / BLOCK_OUTPUTS;
         n_outputs += shadows[i]->n;
     }
-    sort_by_channel(scratch, n_found, shadows[0]->k);
     scratch->counts.n_outliers += n_found;
     for (; loop.begin < n_found; loop.begin = loop.end) {
         r = gather_batch(scratch, &loop, n_found, err);

@@ -38,7 +38,7 @@ int shadow_reserve(ShadowScratch *scratch, AccountTable *accounts, size_t max_ro
 void shadow_deinit(ShadowScratch *scratch);
 
 /* Before a call, then as long as there are waiting rows: shadow_begin(); for every waiting row, on any thread,
- * shadow_take_row(); after the product, shadow_add(). */
+ * shadow_take_row(); shadow_sort(); after the product, shadow_add(). */
 void shadow_begin_call(ShadowScratch *scratch, size_t rows);
 void shadow_begin(ShadowScratch *scratch);
 static inline bool shadow_is_waiting(const ShadowScratch *scratch, size_t row) {
@@ -47,6 +47,9 @@ static inline bool shadow_is_waiting(const ShadowScratch *scratch, size_t row) {
 /* x: as it was quantized, with n_outliers outliers. */
 void shadow_take_row(ShadowScratch *scratch, const RowOps *row_ops, size_t row, const float *x, size_t n, float scale,
                      size_t n_outliers);
+/* When all rows of the turn are taken: columns that are not in memory begin to be read, so that they arrive while the
+ * product is computed. shadows[n]: of the matrices of the call. */
+void shadow_sort(ShadowScratch *scratch, const Shadow *const *shadows, size_t n);
 /* Adds the shadows of the rows that were taken to y[i], f32[rows][n_i]. *againp: rows are still waiting. */
 int shadow_add(ShadowScratch *scratch, const RowOps *row_ops, WorkerPool *pool, const Shadow *const *shadows, size_t n,
                size_t rows, float *const *y, bool *againp, ErrText *err);

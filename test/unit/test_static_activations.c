@@ -17,8 +17,10 @@
 #include <cmocka.h>
 
 #include "backends/backend.h"
+#include "backends/cpu/cpu_shadow.h"
 #include "base/cleanup.h"
 #include "base/cpu.h"
+#include "base/page_cache.h"
 #include "quant/ggml_type.h"
 #include "quant/grid.h"
 #include "quant/pack.h"
@@ -380,6 +382,69 @@ static void test_static_columns_are_kept(void **state) {
     case_deinit(&c);
 }
 
+/* Columns that will be needed come from the disk by themselves, before anybody waits for them: those of the outliers that
+ * are not hot, and no others. */
+static void test_static_columns_read_ahead(void **state) {
+    const RowOps *row_ops = row_ops_select(cpu_features());
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), k = 16;
+    const uint32_t hot[] = { 3 }, outliers[] = { 3, 4, 9 };
+    ShadowScratch scratch = { 0 };
+    AccountTable accounts;
+    ColumnFile file;
+    Shadow *shadow;
+    ErrText err = { "" };
+    char folder[256], path[300];
+    float *scales = calloc(4 * page, sizeof(*scales)), *x = calloc(k, sizeof(*x));
+    int8_t *columns = calloc(k, 4 * page);
+    uint64_t resident = 0, pages;
+    int r;
+
+    assert_true(scales && x && columns);
+    test_folder_make(folder);
+    snprintf(path, sizeof(path), "%s/columns", folder);
+    file = (ColumnFile){ open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600), path };
+    assert_true(file.fd >= 0);
+    assert_int_equal(write(file.fd, columns, k * 4 * page), (ssize_t)(k * 4 * page));
+    r = page_cache_drop(file.fd, path, &err);
+    account_table_init(&accounts);
+    assert_int_equal(shadow_new(&shadow, &accounts,
+                                &(LinearSource){ .name = "blk.0.test.weight",
+                                                 .n = 4 * page,
+                                                 .k = k,
+                                                 .scales = scales,
+                                                 .activations = { .scale = 1,
+                                                                  .shadow = true,
+                                                                  .hot = hot,
+                                                                  .n_hot = ARRAY_LEN(hot),
+                                                                  .columns = columns,
+                                                                  .file = &file } },
+                                1, NULL),
+                     0);
+    assert_int_equal(shadow_reserve(&scratch, &accounts, 1, k, 4 * page, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(outliers); i++)
+        x[outliers[i]] = 200;
+    shadow_begin_call(&scratch, 1);
+    shadow_begin(&scratch);
+    shadow_take_row(&scratch, row_ops, 0, x, k, 1, ARRAY_LEN(outliers));
+    shadow_sort(&scratch, (const Shadow *const *)&shadow, 1);
+    for (size_t tries = 0; !r && resident < 2 * 4 && tries < 10000; tries++) {
+        usleep(1000);
+        assert_int_equal(page_cache_count(file.fd, path, &resident, &pages, NULL), 0);
+    }
+    if (!r)
+        assert_int_equal(resident, 2 * 4);
+    else
+        print_message("left out: %s\n", err.text);
+    assert_true(!scratch.counts.n_columns_read);
+    shadow_deinit(&scratch);
+    shadow_free(shadow);
+    close(file.fd);
+    test_folder_remove(folder);
+    free(columns);
+    free(scales);
+    free(x);
+}
+
 /* The product fails and names file and tensor; when the file is whole again it goes on with the right bits. */
 static void test_static_file_cut_short(void **state) {
     ErrText err = { "" };
@@ -458,6 +523,7 @@ int main(void) {
         cmocka_unit_test(test_static_bits),
         cmocka_unit_test(test_static_nothing_but_outliers),
         cmocka_unit_test(test_static_columns_are_kept),
+        cmocka_unit_test(test_static_columns_read_ahead),
         cmocka_unit_test(test_static_file_cut_short),
         cmocka_unit_test(test_static_refusals),
     };

@@ -36,9 +36,11 @@ typedef struct LinearActivations {
     bool shadow;         /* inputs past 127 scale are made good beside the product; else they are clipped */
     const uint32_t *hot; /* with shadow: [n_hot], rising: inputs whose column of weights stays in memory */
     size_t n_hot;
-    const int8_t *columns;  /* with shadow: int8[k][n], the matrix by columns; read during linear_new() only */
-    const ColumnFile *file; /* has the columns too, for those that are not hot; outlives the matrix; NULL: all hot */
+    /* With shadow: where int8[k][n], the matrix by columns, is: in a file, which outlives the matrix, or in memory, for
+     * linear_new() only; then all inputs are hot. */
+    const ColumnFile *file;
     uint64_t file_offset_bytes;
+    const int8_t *columns;
 } LinearActivations;
 
 #define LINEAR_SCALE_MIN 1e-30f

@@ -91,7 +91,6 @@ static int load_activations(WeightsLoader *loader, const PackageLinear *linear, 
         .shadow = from->shadow,
         .hot = from->hot,
         .n_hot = from->n_hot,
-        .columns = from->columns,
         .file_offset_bytes = from->columns_offset_bytes,
     };
     if (from->shadow && loader->weights->columns.fd < 0)
@@ -99,7 +98,7 @@ static int load_activations(WeightsLoader *loader, const PackageLinear *linear, 
     if (r || !from->shadow)
         return r;
     activations->file = &loader->weights->columns;
-    /* They are copied from the map when the integers are there; until then they can come by themselves. */
+    /* They are read when the integers are there; until then they can come by themselves. */
     for (size_t i = 0; i < from->n_hot; i++)
         (void)posix_fadvise(loader->weights->columns.fd, (off_t)(from->columns_offset_bytes + from->hot[i] * linear->n),
                             (off_t)linear->n, POSIX_FADV_WILLNEED);
@@ -374,8 +373,7 @@ static int load(WeightsLoader *loader, const Hparams *hparams, Backend *backend,
  *
  * All memory is taken here, and vectors and what comes from a source GGUF are there at once. The integers of a package
  * are on their way: weights_advance() takes them in, in the order of use, as they are read ahead of it
- * (engine/weight_stream, or engine/weights_image where there is an image). Hot columns come from the package's map with
- * them.
+ * (engine/weight_stream, or engine/weights_image where there is an image), and hot columns with them.
  *
  * Return: 0, BACKEND_E_MEMORY, BACKEND_E_WEIGHTS, another condition of the package, or -errno; the text names the
  * tensor or the file.

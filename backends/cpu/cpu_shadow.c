@@ -25,7 +25,7 @@ struct Shadow {
     uint64_t id;
     size_t n, k, stride;    /* stride: bytes between hot columns */
     const float *scales;    /* [n] */
-    const int8_t *hot;      /* [n_hot][stride] */
+    int8_t *hot;            /* [n_hot][stride] */
     const uint32_t *places; /* [k]: among the hot columns, or NOT_HOT */
     const ColumnFile *file; /* NULL: all are hot */
     uint64_t file_offset_bytes;
@@ -60,7 +60,7 @@ static size_t align_64(size_t len_bytes) {
 static int check_source(const LinearSource *source, ErrText *err) {
     const LinearActivations *activations = &source->activations;
 
-    if (!activations->columns)
+    if (!activations->columns && !activations->file)
         return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s' has shadow outliers, but no columns", source->name);
     if (activations->n_hot > source->k || (!activations->file && activations->n_hot != source->k))
         return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s': %zu hot channels of %zu", source->name, activations->n_hot,
@@ -73,8 +73,8 @@ static int check_source(const LinearSource *source, ErrText *err) {
 }
 
 /**
- * shadow_new() - the columns of a matrix: hot ones are copied, of the others it is known where they are
- * @source: activations.columns is read during the call; activations.file outlives the shadow
+ * shadow_new() - room for the hot columns of a matrix; of the others it is known where they are
+ * @source: activations.file outlives the shadow
  *
  * Memory: n_hot columns of n bytes, n scales, and 4 bytes for each of the k inputs, on the weights' account.
  */
@@ -107,10 +107,8 @@ int shadow_new(Shadow **shadowp, AccountTable *accounts, const LinearSource *sou
     memcpy(scales, source->scales, n * sizeof(float));
     for (size_t c = 0; c < k; c++)
         places[c] = NOT_HOT;
-    for (size_t i = 0; i < activations->n_hot; i++) {
-        memcpy(hot + i * stride, activations->columns + activations->hot[i] * n, n);
+    for (size_t i = 0; i < activations->n_hot; i++)
         places[activations->hot[i]] = (uint32_t)i;
-    }
     shadow->id = id;
     shadow->n = n;
     shadow->k = k;
@@ -124,16 +122,34 @@ int shadow_new(Shadow **shadowp, AccountTable *accounts, const LinearSource *sou
     return 0;
 }
 
-static int read_column(const Shadow *shadow, uint32_t channel, int8_t *column, ErrText *err) {
+/* A column of the file. code: what a failure is to the caller. */
+static int read_column(const Shadow *shadow, uint32_t channel, int8_t *column, int code, ErrText *err) {
     int r =
         file_read_exact(shadow->file->fd, column, shadow->n, shadow->file_offset_bytes + (uint64_t)channel * shadow->n);
 
-    return r ? err_set(err, BACKEND_E_READ,
-                       "%s: tensor '%s': the weights of input %" PRIu32 " cannot be read: %s: the package was changed "
+    return r ? err_set(err, code,
+                       "tensor '%s': the weights of input %" PRIu32 " cannot be read: %s: the package was changed "
                        "while it was in use: import the model again, then load it again",
-                       shadow->file->path, shadow->name, channel,
-                       r == FILE_E_SHORT ? "the file is too short" : strerror(-r))
+                       shadow->name, channel, r == FILE_E_SHORT ? "the file is too short" : strerror(-r))
              : 0;
+}
+
+/* Of a file they are read, not mapped: one that is cut short must be an error. */
+int shadow_fill(Shadow *shadow, const LinearSource *source, ErrText *err) {
+    const LinearActivations *activations = &source->activations;
+
+    for (size_t i = 0; i < activations->n_hot; i++) {
+        int8_t *column = shadow->hot + i * shadow->stride;
+        int r = 0;
+
+        if (shadow->file)
+            r = read_column(shadow, activations->hot[i], column, BACKEND_E_WEIGHTS, err);
+        else
+            memcpy(column, activations->columns + activations->hot[i] * shadow->n, shadow->n);
+        if (r)
+            return r;
+    }
+    return 0;
 }
 
 /* The slot that has a column, or NULL. */
@@ -161,9 +177,11 @@ static int cold_column(ShadowScratch *scratch, const Shadow *shadow, uint32_t ch
         scratch->next_slot = (scratch->next_slot + 1) % N_SLOTS;
     } while (slot->id && slot->batch == scratch->batch);
     slot->id = 0; /* whatever a failed read leaves is nobody's */
-    r = read_column(shadow, channel, slot->column, err);
-    if (r)
+    r = read_column(shadow, channel, slot->column, BACKEND_E_READ, err);
+    if (r) {
+        err_prefix(err, "%.200s", shadow->file->path);
         return r;
+    }
     *slot = (ShadowSlot){ shadow->id, channel, scratch->batch, slot->column };
     scratch->counts.n_columns_read++;
     *columnp = slot->column;

@@ -266,8 +266,8 @@ static size_t max_size(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* How inputs are quantized; with a shadow, its columns and room for its outliers. */
-static int take_activations(CpuBackend *self, BackendLinear *linear, const LinearSource *source, ErrText *err) {
+/* How inputs are quantized; with a shadow, room for its hot columns and for its outliers. */
+static int begin_activations(CpuBackend *self, BackendLinear *linear, const LinearSource *source, ErrText *err) {
     const LinearActivations *activations = &source->activations;
     int r;
 
@@ -291,10 +291,10 @@ static int take_activations(CpuBackend *self, BackendLinear *linear, const Linea
 }
 
 /**
- * cpu_linear_begin() - memory for a matrix, on the account of the weights, and where everything of it goes
+ * cpu_linear_begin() - all memory for a matrix, on the account of the weights, and where everything of it goes
  *
- * Return: 0; BACKEND_E_WEIGHTS: another type, a shape that the products do not take, a width outside 1..8;
- * BACKEND_E_IMAGE; BACKEND_E_MEMORY; -ENOMEM.
+ * Return: 0; BACKEND_E_WEIGHTS: another type, a shape that the products do not take, a width outside 1..8, activations
+ * that contradict themselves; BACKEND_E_IMAGE; BACKEND_E_MEMORY; -ENOMEM.
  */
 int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
     _cleanup_(cpu_linear_freep) BackendLinear *linear = NULL;
@@ -318,6 +318,8 @@ int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSour
     linear->rotation_block = source->rotation_block;
     r = source->packed || source->bits ? begin_packed(backend, linear, source, err)
                                        : begin_int8(backend, linear, source, err);
+    if (!r)
+        r = begin_activations((CpuBackend *)backend, linear, source, err);
     if (r)
         return r;
     *linearp = steal(&linear);
@@ -343,7 +345,8 @@ void cpu_linear_fill(const Backend *backend, BackendLinear *linear, size_t block
 
 /**
  * cpu_linear_finish() - the rest of the matrix, when all blocks were filled
- * Return: 0; BACKEND_E_WEIGHTS: the value -128, activations that contradict themselves; BACKEND_E_MEMORY; -ENOMEM.
+ * It takes no memory, so that a load that has begun does not fail for want of it.
+ * Return: 0; BACKEND_E_WEIGHTS: the value -128, hot columns that cannot be read.
  */
 int cpu_linear_finish(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
     if (linear->filling->is_below_range)
@@ -356,7 +359,7 @@ int cpu_linear_finish(Backend *backend, BackendLinear *linear, const LinearSourc
         finish_int8(linear, source);
     filling_free(linear->filling);
     linear->filling = NULL;
-    return take_activations((CpuBackend *)backend, linear, source, err);
+    return linear->shadow ? shadow_fill(linear->shadow, source, err) : 0;
 }
 
 typedef struct FillLoop {

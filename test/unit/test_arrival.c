@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/generation.h"
+#include "model/package.h"
 #include "test/unit/loaded_engine.h"
 
 /* The first step makes way before every operator, and there a part of the weights is taken in from outside of it. */
@@ -114,6 +115,24 @@ static void test_arrival_memory(void **state) {
     loaded_accounts_are_empty(&loaded.accounts);
 }
 
+/* What begins has its room: nothing is asked for while the weights come. */
+static void test_arrival_takes_no_memory(void **state) {
+    for (size_t i = 0; i < ARRAY_LEN(packages); i++) {
+        char path[PATH_MAX];
+        Loaded loaded = { 0 };
+        ErrText err = { "" };
+
+        loaded_make_package(*state, packages[i].bits, packages[i].static_activations, packages[i].tied, path);
+        loaded_init(&loaded, path, LOADED_ARRIVING);
+        loaded.accounts.total_limit_bytes = loaded.accounts.total_bytes;
+        while (engine_is_arriving(loaded.engine))
+            if (engine_arrive(loaded.engine, &err))
+                fail_msg("%s", err.text);
+        assert_int_equal(engine_info(loaded.engine)->weights_bytes, loaded.accounts.used_bytes[ACCOUNT_WEIGHTS]);
+        loaded_deinit(&loaded);
+    }
+}
+
 /* Where steps have no room beside what the weights come through, the engine is there when they are. */
 static void test_arrival_little_memory(void **state) {
     static float expected[LOADED_N_TOKENS * LOADED_N_VOCAB], logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
@@ -176,10 +195,44 @@ static void test_arrival_cut_short(void **state) {
     loaded_deinit(&loaded);
 }
 
+/* The columns of hot channels are gone: an error with the file's and the tensor's name, as for the integers. */
+static void test_arrival_columns_cut_short(void **state) {
+    _cleanup_(package_freep) Package *package = NULL;
+    uint64_t cut_bytes = 0;
+    float logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
+    const char *name = NULL;
+    char path[PATH_MAX];
+    Loaded loaded = { 0 };
+    ErrText err = { "" };
+
+    loaded_make_package(*state, 8, true, false, path);
+    assert_int_equal(package_open(&package, path, &err), 0);
+    for (size_t i = 0; i < package_n_linears(package); i++) {
+        const PackageLinear *linear = package_linear_at(package, i);
+
+        if (linear->activations.n_hot) {
+            name = linear->name;
+            cut_bytes = linear->activations.columns_offset_bytes + linear->activations.hot[0] * linear->n + 1;
+        }
+    }
+    assert_non_null(name);
+    loaded_init(&loaded, path, LOADED_ARRIVING);
+    assert_int_equal(truncate(path, (off_t)cut_bytes), 0);
+    assert_int_equal(loaded_forward(&loaded, logits, &err), ENGINE_E_READ);
+    if (!strstr(err.text, path) || !strstr(err.text, name) || !strstr(err.text, "the file is too short"))
+        fail_msg("'%s' does not name %s and %s", err.text, path, name);
+    loaded_deinit(&loaded);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_arrival_bits),          WITH_FOLDER(test_arrival_given_up),  WITH_FOLDER(test_arrival_memory),
-        WITH_FOLDER(test_arrival_little_memory), WITH_FOLDER(test_arrival_cut_short),
+        WITH_FOLDER(test_arrival_bits),
+        WITH_FOLDER(test_arrival_given_up),
+        WITH_FOLDER(test_arrival_memory),
+        WITH_FOLDER(test_arrival_little_memory),
+        WITH_FOLDER(test_arrival_cut_short),
+        WITH_FOLDER(test_arrival_takes_no_memory),
+        WITH_FOLDER(test_arrival_columns_cut_short),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

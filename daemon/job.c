@@ -23,11 +23,22 @@ void job_news_deinit(JobNews *news) {
     *news = (JobNews){ 0 };
 }
 
+static size_t text_bytes(const Job *job) {
+    size_t len_bytes = job->text_bytes;
+
+    for (size_t i = 0; i < job->n_messages; i++)
+        len_bytes += job->messages[i].len_bytes;
+    return len_bytes;
+}
+
 /* Prompt text to tokens. Return: 0, JOB_E_*, -errno. */
 int job_encode(const Job *job, TokenList *list, ErrText *err) {
     const Tokenizer *tokenizer = engine_tokenizer(job->engine);
-    int r;
+    _cleanup_(bill_settle) Bill bill = { 0 };
+    int r = engine_charge_text(job->engine, &bill, text_bytes(job), err);
 
+    if (r)
+        return JOB_E_MEMORY;
     if (job->n_messages) {
         r = chat_template_encode(engine_chat_template(job->engine), tokenizer, job->messages, job->n_messages, list,
                                  err);

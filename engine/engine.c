@@ -202,6 +202,15 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
     return weights_r;
 }
 
+/* Behind the load, for only then their size is known. */
+static int charge_tokenizer(Engine *engine, ErrText *err) {
+    const uint64_t len_bytes = tokenizer_memory_bytes(engine->tokenizer);
+
+    if (account_charge(engine->accounts, ACCOUNT_WEIGHTS, &engine->tokenizer_bill, len_bytes))
+        return err_set(err, ENGINE_E_MEMORY, "no memory for the %" PRIu64 " bytes of the tokenizer", len_bytes);
+    return 0;
+}
+
 /* Where memory is too short for the steps' rows beside what the weights come through, they come first. */
 static int reserve_beside_arrival(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
     int r = engine_reserve_rows(engine, chunk_tokens, err);
@@ -230,6 +239,9 @@ static int load(Engine *engine, const EngineOptions *options, const GgufFile *fi
     if (tokenizer_n_tokens(engine->tokenizer) > engine->hparams.n_vocab)
         return err_set(err, ENGINE_E_MODEL, "%s: %u tokens in the tokenizer, but the embedding has %u rows",
                        gguf_path(file), tokenizer_n_tokens(engine->tokenizer), engine->hparams.n_vocab);
+    r = charge_tokenizer(engine, err);
+    if (r)
+        return r;
     r = reserve_beside_arrival(engine, options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT, err);
     if (r)
         return r;
@@ -306,6 +318,7 @@ Engine *engine_free(Engine *engine) {
     weights_free(engine->weights);
     backend_free(engine->backend);
     tokenizer_free(engine->tokenizer);
+    bill_settle(&engine->tokenizer_bill);
     gguf_free(engine->file);
     package_free(engine->package); /* behind the weights, which may still be read from it */
     for (size_t i = 0; i < engine->n_steps; i++)
@@ -361,6 +374,16 @@ const Tokenizer *engine_tokenizer(const Engine *engine) {
 
 const ChatTemplate *engine_chat_template(const Engine *engine) {
     return &engine->chat;
+}
+
+int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *err) {
+    const uint64_t scratch_bytes = (uint64_t)len_bytes * TOKENIZER_SCRATCH_BYTES;
+
+    engine_make_room(engine, ACCOUNT_ACTIVATIONS, scratch_bytes);
+    if (account_charge(engine->accounts, ACCOUNT_ACTIVATIONS, bill, scratch_bytes))
+        return err_set(err, ENGINE_E_MEMORY,
+                       "no memory now for the tokens of a text of %zu bytes: try again later, or with less", len_bytes);
+    return 0;
 }
 
 uint32_t engine_chunk_tokens(const Engine *engine) {

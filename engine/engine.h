@@ -98,6 +98,9 @@ const EngineInfo *engine_info(const Engine *engine);
 AccountTable *engine_accounts(const Engine *engine);
 const Tokenizer *engine_tokenizer(const Engine *engine);
 const ChatTemplate *engine_chat_template(const Engine *engine);
+/* Room for turning a text into tokens, on the account of activations; kept prompts make way for it. 0, or ENGINE_E_MEMORY
+ * with nothing charged. */
+int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *err);
 uint32_t engine_chunk_tokens(const Engine *engine);
 /* Bytes of keys and values that a row reads which sees n_positions, its own included; less than n_positions times
  * kv_bytes_per_token in layers with a window. */

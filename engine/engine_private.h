@@ -35,6 +35,7 @@ struct Engine {
     Backend *backend;
     Weights *weights;
     Tokenizer *tokenizer;
+    Bill tokenizer_bill; /* of its tables */
     ChatTemplate chat;
     AccountTable *accounts;
     GgufFile *file;                       /* reference device: its weights are read from the map */

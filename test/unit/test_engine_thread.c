@@ -326,6 +326,33 @@ static void test_engine_thread_small_jobs_between_steps(void **state) {
     wait_done(fixture, &got);
 }
 
+/* A text has its memory before it becomes tokens; what has none is told so, and leaves nothing behind. */
+static void test_engine_thread_text_memory(void **state) {
+    Fixture *fixture = *state;
+    AccountTable *accounts = &fixture->model.accounts;
+    const uint64_t used_bytes = accounts->used_bytes[ACCOUNT_ACTIVATIONS];
+    static char text[100000];
+
+    memset(text, 'a', sizeof(text));
+    for (size_t i = 0; i < 2; i++) {
+        _cleanup_(got_deinit) Got got = { 0 };
+        Job job = { .kind = JOB_TOKENIZE,
+                    .owner = &got,
+                    .engine = fixture->model.engine,
+                    .text = text,
+                    .text_bytes = sizeof(text) };
+
+        accounts->limit_bytes[ACCOUNT_ACTIVATIONS] = used_bytes + sizeof(text) * TOKENIZER_SCRATCH_BYTES - !i;
+        engine_thread_submit(fixture->thread, &job);
+        wait_done(fixture, &got);
+        assert_int_equal(got.result, i ? 0 : JOB_E_MEMORY);
+        if (!i)
+            assert_non_null(strstr(got.err.text, "100000 bytes"));
+        assert_int_equal(accounts->used_bytes[ACCOUNT_ACTIVATIONS], used_bytes);
+    }
+    accounts->limit_bytes[ACCOUNT_ACTIVATIONS] = UINT64_MAX;
+}
+
 enum {
     SMALL_JOBS = 3,
     SMALL_TEXT_BYTES = 1000000,
@@ -512,6 +539,7 @@ int main(void) {
         TEST(test_engine_thread_pauses),
         TEST(test_engine_thread_small_jobs_between_steps),
         TEST(test_engine_thread_small_jobs_beside_interactive),
+        TEST(test_engine_thread_text_memory),
         TEST(test_engine_thread_answer_too_long),
         TEST(test_engine_thread_refuses_prompts),
         TEST(test_engine_thread_reports_a_full_account),

@@ -282,6 +282,42 @@ class Flood(DaemonCase):
         self.assertEqual(behind.finish().done.usage.output_tokens, 2)
 
 
+class OneUser(DaemonCase):
+    flags = ("--max-connections=16", "--max-connections-per-uid=4")
+
+    def test_too_many_connections_of_a_user(self):
+        held = [self.connect() for _ in range(3)]
+        self.daemon.wait_until(lambda status: status.connections == 4, "only these are there")
+        held.append(self.connect())
+        extra = Connection(self.daemon.api, hello=False)
+        error = extra.read_end()[0].error
+        extra.close()
+        self.assertEqual(pb.ErrorCode.Name(error.code), "ERROR_CODE_QUOTA_EXCEEDED")
+        self.assertIn("max-connections-per-uid", error.message)
+        self.assertGreater(error.retry_after_ms, 0)
+        if os.geteuid() == 0:
+            other = Connection.as_nobody(self.daemon.api)
+            self.opened.append(other)
+            self.assertTrue(other.status().pid)
+        for connection in held:
+            self.assertTrue(connection.status().pid)
+
+
+class KvMemory(DaemonCase):
+    flags = ("--kv-memory-limit=8M",)
+
+    def test_a_request_beyond_it(self):
+        connection = self.connect()
+        limits = {account.name: account.limit_bytes for account in connection.status().memory}
+        self.assertEqual(limits["kv"], 8 << 20)
+        model = connection.call(model_show=pb.ModelShowRequest()).model_show.model
+        fits = (8 << 20) // model.kv_bytes_per_token
+        error = self.assertRefused(pb.ERROR_CODE_BUSY, connection.generate, prompt("Hello", fits, ignore_end=True))
+        self.assertIn("KV cache", error.message)
+        done = connection.generate(prompt("Hello", 2, ignore_end=True)).done
+        self.assertEqual(done.usage.output_tokens, 2)
+
+
 class Memory(DaemonCase):
     """Who fills the account of clients' memory keeps neither other users nor administrators out."""
 
@@ -335,6 +371,20 @@ class Answers(DaemonCase):
     """Short questions with long answers, from a client that does not read."""
 
     flags = ("--output-buffer=64K",)
+
+    def test_an_answer_is_paid_for_until_it_is_read(self):
+        silent, other = self.connect(), self.connect()
+        token, = other.tokenize(" " * 64)
+        before = other.account("sessions")
+        silent.send(detokenize=pb.DetokenizeRequest(tokens=[token] * 60_000))
+        self.daemon.wait_until(lambda status: status.requests_running == 0, "it is answered")
+        held = other.account("sessions") - before
+        self.assertGreater(held, 60_000 * 64 - (2 << 20))  # what the sockets have taken is not held any more
+        self.assertLess(held, 60_000 * 64 + (1 << 20))
+        self.assertEqual(len(silent.read_frame().detokenize.text), 60_000 * 64)
+        self.daemon.wait_until(lambda status: {account.name: account.used_bytes for account in status.memory}["sessions"]
+                               < before + (256 << 10), "what it took is given back")
+
     def test_one_answer_waits_to_be_read(self):
         silent, other = self.connect(), self.connect()
         token, = other.tokenize(" " * 64)

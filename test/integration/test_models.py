@@ -463,6 +463,26 @@ class Import(unittest.TestCase):
         self.assertTrue(daemon.connect().generate(prompt("Hello", 2, ignore_end=True)).tokens)
         daemon.stop()
 
+    def test_killed_daemon_takes_its_import_along(self):
+        cache = self.folder / "cache"
+        daemon = Daemon(cache=cache, wait=False)
+        children = Path(f"/proc/{daemon.process.pid}/task/{daemon.process.pid}/children")
+        deadline = time.monotonic() + 20 * SLOW
+        while not (importer := children.read_text().split()):
+            self.assertLess(time.monotonic(), deadline, "no import began")
+            time.sleep(0.005)
+        daemon.kill()
+        status = Path(f"/proc/{importer[0]}/status")
+        while True:  # killed when its parent was; who adopts it may leave it a zombie
+            try:
+                if "State:\tZ" in status.read_text():
+                    break
+            except (FileNotFoundError, ProcessLookupError):
+                break
+            self.assertLess(time.monotonic(), deadline, "the import goes on")
+            time.sleep(0.02)
+        self.assertEqual(list(cache.rglob("*.cgm")), [], "it was not killed, but had ended")
+
     def test_two_daemons_import_at_once(self):
         daemons = [Daemon(cache=self.folder / "cache", wait=False) for _ in range(2)]
         tokens = []

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -61,10 +62,41 @@ static void test_account_part_of_clients(void **state) {
     bill_settle(&cache);
 }
 
+/* Address space of this process. */
+static size_t mapped_bytes(void) {
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long pages;
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    return (size_t)pages * 4096;
+}
+
+/* Small ones and such as are mapped: what a block had is the system's again. */
+static void test_account_block_is_given_back(void **state) {
+    const size_t len_bytes = (size_t)256 << 20;
+    AccountedBlock block;
+    size_t before;
+
+    assert_int_equal(accounted_block_init(&block, &table, ACCOUNT_KV, 100), 0);
+    assert_int_equal((uintptr_t)block.data % 64, 0);
+    accounted_block_deinit(&block);
+    before = mapped_bytes();
+    for (int turn = 0; turn < 8; turn++) {
+        assert_int_equal(accounted_block_init(&block, &table, ACCOUNT_KV, len_bytes), 0);
+        *(char *)block.data = 1;
+        assert_int_equal(table.used_bytes[ACCOUNT_KV], len_bytes);
+        accounted_block_deinit(&block);
+    }
+    assert_true(mapped_bytes() < before + 2 * len_bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_account_own_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_account_part_of_clients, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_account_block_is_given_back, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,6 +96,29 @@ static void test_arena_gives_memory_back(void **state) {
     arena_free(arena);
 }
 
+/* What does not fit behind the last block of a region begins another. */
+static void test_arena_end_of_a_region(void **state) {
+    const size_t most = ((size_t)64 << 20) - 128;
+    AccountTable accounts = { 0 };
+    ArenaBlock first, last, beyond;
+    Arena *arena;
+
+    account_table_init(&accounts);
+    assert_int_equal(arena_new(&arena, &accounts, ACCOUNT_WEIGHTS), 0);
+    assert_int_equal(arena_take(arena, &first, most), 0);
+    assert_int_equal(arena_take(arena, &last, 64), 0);
+    assert_ptr_equal(last.region, first.region);
+    assert_int_equal(arena_take(arena, &beyond, 65), 0);
+    assert_ptr_not_equal(beyond.region, first.region);
+    arena_give(&beyond);
+    assert_int_equal(arena_take(arena, &beyond, 64), 0);
+    memset(beyond.data, 1, 64);
+    arena_give(&beyond);
+    arena_give(&last);
+    arena_give(&first);
+    arena_free(arena);
+}
+
 static void test_arena_limit(void **state) {
     AccountTable accounts = { 0 };
     ArenaBlock block;
@@ -120,6 +143,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arena_blocks_are_apart),
         cmocka_unit_test(test_arena_gives_memory_back),
+        cmocka_unit_test(test_arena_end_of_a_region),
         cmocka_unit_test(test_arena_limit),
     };
 

@@ -398,6 +398,20 @@ static void test_frame_budget(void **state) {
     assert_non_null(strstr(fault.err.text, "budget"));
 }
 
+/* It ends a message that would take a little more than the budget of its length. */
+static void test_frame_budget_is_what_it_says(void **state) {
+    _cleanup_(str_buf_deinit) StrBuf messages = STR_BUF_NULL, generate = STR_BUF_NULL;
+    FrameFault fault;
+    size_t n = 0;
+
+    do
+        put_bytes(&messages, 1, "", 0);
+    while (++n < 10000 && n * sizeof(Coordgen__V1__Message) <= frame_decode_budget_bytes(messages.len_bytes + 64));
+    assert_in_range(n, 100, 9999); /* it is not their number that ends it */
+    put_buf(&generate, 2, &messages);
+    assert_int_equal(decode_generate(&generate, &fault), FRAME_E_BUDGET);
+}
+
 static void test_frame_budget_admits_the_longest_texts_and_tokens(void **state) {
     _cleanup_(str_buf_deinit) StrBuf tokens = STR_BUF_NULL, detokenize = STR_BUF_NULL, body = STR_BUF_NULL;
     _cleanup_(frame_request_freep) Coordgen__V1__Request *request = NULL;
@@ -502,6 +516,7 @@ int main(void) {
         cmocka_unit_test(test_frame_malformed),
         cmocka_unit_test(test_frame_missing_operation),
         cmocka_unit_test(test_frame_budget),
+        cmocka_unit_test(test_frame_budget_is_what_it_says),
         cmocka_unit_test(test_frame_budget_admits_the_longest_texts_and_tokens),
         cmocka_unit_test(test_frame_budget_admits_short_pieces),
         cmocka_unit_test(test_proto_allocator_negative),

@@ -154,15 +154,32 @@ static void test_generation_context_borders(void **state) {
     }
 }
 
+/* Logits, candidates and tokens of a request, and the pages of as many positions as it may reach. */
+static void test_generation_pays_for_its_memory(void **state) {
+    GenerationOptions options = { .max_tokens = 700, .sampler = SAMPLER_OPTIONS_GREEDY };
+    const uint64_t n_vocab = engine_info(model.engine)->n_vocab,
+                   before = model.accounts.used_bytes[ACCOUNT_ACTIVATIONS];
+    const uint32_t prompt[] = { 5, 6, 7 };
+    Generation *generation;
+
+    assert_int_equal(generation_new(&generation, model.engine, prompt, 3, &options, NULL), 0);
+    assert_int_equal(model.accounts.used_bytes[ACCOUNT_ACTIVATIONS] - before,
+                     n_vocab * (sizeof(float) + sizeof(SamplerCandidate)) + 703 * sizeof(uint32_t));
+    assert_true(model.accounts.used_bytes[ACCOUNT_KV] >= 703 * engine_info(model.engine)->kv_bytes_per_token);
+    generation_free(generation);
+    assert_int_equal(model.accounts.used_bytes[ACCOUNT_ACTIVATIONS], before);
+}
+
 static void test_generation_refuses(void **state) {
     GenerationOptions options = { .sampler = SAMPLER_OPTIONS_GREEDY };
     Generation *generation = NULL;
-    uint32_t token = 5, no_token = UINT32_MAX;
+    uint32_t token = 5, no_token = UINT32_MAX, first_beyond = engine_info(model.engine)->n_vocab;
     ErrText err;
     char long_stop[GENERATION_STOP_BYTES_MAX + 2];
 
     assert_int_equal(generation_new(&generation, model.engine, &token, 0, &options, &err), GENERATION_E_EMPTY);
     assert_int_equal(generation_new(&generation, model.engine, &no_token, 1, &options, &err), -EINVAL);
+    assert_int_equal(generation_new(&generation, model.engine, &first_beyond, 1, &options, &err), -EINVAL);
     options.stops[0] = "";
     options.n_stops = 1;
     assert_int_equal(generation_new(&generation, model.engine, &token, 1, &options, &err), GENERATION_E_OPTIONS);
@@ -247,6 +264,7 @@ int main(void) {
         cmocka_unit_test(test_generation_gives_out_what_was_held_back),
         cmocka_unit_test(test_generation_context_borders),
         cmocka_unit_test(test_generation_refuses),
+        cmocka_unit_test(test_generation_pays_for_its_memory),
         cmocka_unit_test(test_generation_memory_limit),
         cmocka_unit_test(test_generation_cancel_at_every_stage),
         cmocka_unit_test(test_forward_cancelled_changes_nothing),

@@ -382,6 +382,30 @@ static void test_static_columns_are_kept(void **state) {
     case_deinit(&c);
 }
 
+/* However few rows there are room for, one of nothing but outliers is among them: a call always gets on. */
+static void test_static_widest_row(void **state) {
+    enum {
+        WIDTH = 4096
+    };
+
+    const RowOps *row_ops = row_ops_select(cpu_features());
+    ShadowScratch scratch = { 0 };
+    AccountTable accounts;
+    float *x = malloc(WIDTH * sizeof(*x));
+
+    assert_non_null(x);
+    account_table_init(&accounts);
+    assert_int_equal(shadow_reserve(&scratch, &accounts, 1, WIDTH, 1, NULL), 0);
+    for (size_t i = 0; i < WIDTH; i++)
+        x[i] = 200;
+    shadow_begin_call(&scratch, 1);
+    shadow_begin(&scratch);
+    shadow_take_row(&scratch, row_ops, 0, x, WIDTH, 1, WIDTH);
+    assert_false(shadow_is_waiting(&scratch, 0));
+    shadow_deinit(&scratch);
+    free(x);
+}
+
 /* Columns that will be needed come from the disk by themselves, before anybody waits for them: those of the outliers that
  * are not hot, and no others. */
 static void test_static_columns_read_ahead(void **state) {
@@ -523,6 +547,7 @@ int main(void) {
         cmocka_unit_test(test_static_bits),
         cmocka_unit_test(test_static_nothing_but_outliers),
         cmocka_unit_test(test_static_columns_are_kept),
+        cmocka_unit_test(test_static_widest_row),
         cmocka_unit_test(test_static_columns_read_ahead),
         cmocka_unit_test(test_static_file_cut_short),
         cmocka_unit_test(test_static_refusals),

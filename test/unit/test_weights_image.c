@@ -420,12 +420,36 @@ static void test_weights_image_not_written(void **state) {
     loaded_deinit(&loaded);
 }
 
+/* Whoever could write to it could put other weights in. */
+static void test_weights_image_of_others(void **state) {
+    ImportFixture *fixture = *state;
+    char package[PATH_MAX], image[PATH_MAX];
+    Loaded loaded = { .image_path = image };
+    Logits expected, logits;
+
+    loaded_make_package(fixture, 8, false, false, package);
+    assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
+    assert_false(run(&loaded, package, 0, expected));
+    assert_int_equal(chmod(image, 0660), 0);
+    assert_false(run(&loaded, package, 0, logits)); /* and it is made anew */
+    assert_true(run(&loaded, package, 0, logits));
+    assert_memory_equal(logits, expected, sizeof(logits));
+    if (geteuid()) {
+        print_message("left out: only root can give a file away\n");
+        return;
+    }
+    assert_int_equal(chown(image, 65534, (gid_t)-1), 0);
+    assert_false(run(&loaded, package, 0, logits));
+    assert_true(run(&loaded, package, 0, logits));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_weights_image_bits),      WITH_FOLDER(test_weights_image_account),
         WITH_FOLDER(test_weights_image_of_no_use), WITH_FOLDER(test_weights_image_other_integers),
         WITH_FOLDER(test_weights_image_cut_short), WITH_FOLDER(test_weights_image_no_thread),
         WITH_FOLDER(test_weights_image_folder),    WITH_FOLDER(test_weights_image_not_written),
+        WITH_FOLDER(test_weights_image_of_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

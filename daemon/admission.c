@@ -3,7 +3,7 @@
 #include <limits.h>
 
 #include "base/clock.h"
-#include "daemon/request.h"
+#include "daemon/admission_order.h"
 
 enum {
     RETRY_MIN_MS = 100,
@@ -116,14 +116,6 @@ static unsigned int n_held_back_of(const Admission *admission, uid_t uid) {
     return n;
 }
 
-/* The class that a request counts as by now. */
-static Priority rank_of(const Request *request, uint64_t now_ns) {
-    const uint64_t waited_ns = now_ns > request->received_ns ? now_ns - request->received_ns : 0;
-
-    return request_is_generation(request) ? priority_aged(request->job.priority, waited_ns, request->job.ageing_ns)
-                                          : PRIORITY_NORMAL;
-}
-
 /* Whether another one that waits for the same was there before. */
 static bool would_overtake(const Admission *admission, const Request *request) {
     const Request *other;
@@ -186,18 +178,28 @@ void admission_pause(Admission *admission, Request *request, bool paused) {
     places_of(admission, request)->n_paused += paused ? 1 : -1u;
 }
 
+/* Whether the request, which came later than the other one, is to start before it. */
+static bool goes_first(const Admission *admission, const Request *request, const Request *other, uint64_t now_ns) {
+    const Priority rank = admission_rank(request, now_ns), other_rank = admission_rank(other, now_ns);
+
+    if (rank != other_rank || request->uid == other->uid)
+        return rank > other_rank;
+    return admission_at_work(admission, request) < admission_at_work(admission, other);
+}
+
 /**
  * admission_next() - who takes the next place
  *
- * Of those that can start: the highest class, with what waiting has added to it; of equals the one that came first. So a
- * background request that has waited for twice the ageing time goes before everything that came later.
+ * Of those that can start: the highest class, with what waiting has added to it; of these one of the user who has the
+ * fewest places; of equals the one that came first. So a background request that has waited for twice the ageing time
+ * goes before everything of its user that came later, and an app that asks for much waits for itself.
  */
 Request *admission_next(Admission *admission, uint64_t now_ns) {
     Request *request, *next = NULL;
 
     TAILQ_FOREACH(request, &admission->waiting, queue_link)
     if (request_is_generation(request) && can_start(admission, request) &&
-        (!next || rank_of(request, now_ns) > rank_of(next, now_ns)))
+        (!next || goes_first(admission, request, next, now_ns)))
         next = request;
     return next;
 }
@@ -263,24 +265,6 @@ void admission_pump(Admission *admission) {
 
 void admission_note_run(Admission *admission, uint64_t run_us) {
     admission->mean_run_us = (admission->mean_run_us * 7 + run_us) / 8;
-}
-
-uint32_t admission_position(const Admission *admission, const Request *request) {
-    const uint64_t now_ns = clock_now_ns();
-    const Priority rank = rank_of(request, now_ns);
-    const Request *other;
-    uint32_t position = 1;
-    bool is_earlier = true;
-
-    if (request->state != REQUEST_WAITING)
-        return 0;
-    TAILQ_FOREACH(other, &admission->waiting, queue_link) {
-        if (other == request)
-            is_earlier = false;
-        else
-            position += is_earlier ? rank_of(other, now_ns) >= rank : rank_of(other, now_ns) > rank;
-    }
-    return position;
 }
 
 uint32_t admission_retry_ms(const Admission *admission) {

@@ -1,5 +1,4 @@
-/* The queue in front of the engine thread: the highest class first, in a class first come, first served; waiting raises the
- * class. The generations at work are bounded in number: interactive ones have places of their own. */
+/* The queue in front of the engine thread, in the order of admission_order.h. The generations at work are bounded in number: interactive ones have places of their own. */
 #ifndef COORDGEN_DAEMON_ADMISSION_H
 #define COORDGEN_DAEMON_ADMISSION_H
 
@@ -47,8 +46,6 @@ void admission_pump(Admission *admission);
 /* The generation that starts next, now; NULL: none can. */
 Request *admission_next(Admission *admission, uint64_t now_ns);
 void admission_note_run(Admission *admission, uint64_t run_us);
-/* Requests that go before this one, plus one; 0: it is with the engine thread. */
-uint32_t admission_position(const Admission *admission, const Request *request);
 uint32_t admission_retry_ms(const Admission *admission); /* until a place in the queue is likely to be free */
 
 #endif

@@ -298,7 +298,7 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
 
 void request_tick(Request *request, uint64_t now_ns) {
     if (request_is_generation(request) && request->connection)
-        send_progress(request, now_ns, admission_position(&request->server->admission, request));
+        send_progress(request, now_ns, request->queue_position);
 }
 
 /* One delta a step, as the engine gave them. */

@@ -37,6 +37,7 @@ struct Request { /* all loop; the job as job.h says */
     uint64_t started_ns;     /* 0: not yet */
     uint64_t first_delta_ns;
     uint64_t progress_ns; /* last progress message */
+    uint32_t queue_position;  /* while it waits, of the last admission_number() */
     uint32_t progress_position;
     uint32_t progress_prefilled;
     bool progress_sent;

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/admission_order.h"
 #include "daemon/connection.h"
 #include "daemon/notify.h"
 #include "daemon/request.h"
@@ -192,6 +193,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     Request *request;
     uint64_t now_ns = clock_now_ns();
 
+    admission_number(&server->admission, now_ns);
     TAILQ_FOREACH(request, &server->admission.waiting, queue_link)
     request_tick(request, now_ns);
     on_settle(fd, what, arg);

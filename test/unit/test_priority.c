@@ -6,9 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/clock.h"
-#include "daemon/admission.h"
-#include "daemon/request.h"
+#include "base/cleanup.h"
+#include "daemon/admission_order.h"
 #include "scheduler/priority.h"
 
 #define AGEING_NS UINT64_C(1000)
@@ -58,11 +57,18 @@ static Request *queue_add(Queue *queue, Priority priority, uint64_t received_ns)
                           .received_ns = received_ns,
                           .job = { .kind = JOB_GENERATE, .priority = priority, .ageing_ns = AGEING_NS } };
     TAILQ_INSERT_TAIL(&queue->server.admission.waiting, request, queue_link);
+    queue->server.admission.n_waiting++;
     return request;
 }
 
 static void queue_remove(Queue *queue, Request *request) {
     TAILQ_REMOVE(&queue->server.admission.waiting, request, queue_link);
+    queue->server.admission.n_waiting--;
+}
+
+static void queue_start(Queue *queue, Request *request) {
+    queue_remove(queue, request);
+    TAILQ_INSERT_TAIL(&queue->server.admission.submitted, request, queue_link);
 }
 
 static void test_admission_goes_by_class_then_arrival(void **state) {
@@ -137,23 +143,78 @@ static void test_admission_has_places_for_interactive(void **state) {
 }
 
 static void test_admission_position_goes_by_class(void **state) {
-    Admission *admission;
     Queue queue;
     Request *background, *normal, *interactive;
-    uint64_t now_ns = clock_now_ns();
 
     queue_init(&queue);
+    background = queue_add(&queue, PRIORITY_BACKGROUND, 0);
+    normal = queue_add(&queue, PRIORITY_NORMAL, 0);
+    interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
+    admission_number(&queue.server.admission, 0);
+    assert_int_equal(interactive->queue_position, 1);
+    assert_int_equal(normal->queue_position, 2);
+    assert_int_equal(background->queue_position, 3);
+    normal->received_ns = AGEING_NS;
+    admission_number(&queue.server.admission, AGEING_NS); /* both normal: the first that came */
+    assert_int_equal(background->queue_position, 2);
+    assert_int_equal(normal->queue_position, 3);
+}
+
+/* Whoever asks for much waits for himself: with one place after the other, users take turns; and the positions that they
+ * are told are the order in which they start. */
+static void test_admission_users_take_turns(void **state) {
+    static const uid_t uids[] = { 1, 1, 1, 1, 2, 2, 3 };
+    static const size_t order[] = { 0, 4, 6, 1, 5, 2, 3 };
+    Admission *admission;
+    Queue queue;
+
+    queue_init(&queue);
+    queue.config.max_active = ARRAY_LEN(uids) + 1;
     admission = &queue.server.admission;
-    background = queue_add(&queue, PRIORITY_BACKGROUND, now_ns);
-    normal = queue_add(&queue, PRIORITY_NORMAL, now_ns);
-    interactive = queue_add(&queue, PRIORITY_INTERACTIVE, now_ns);
-    for (size_t i = 0; i < queue.n; i++)
-        queue.requests[i].job.ageing_ns = UINT64_MAX; /* the clock is the machine's */
-    assert_int_equal(admission_position(admission, interactive), 1);
-    assert_int_equal(admission_position(admission, normal), 2);
-    assert_int_equal(admission_position(admission, background), 3);
-    background->state = REQUEST_SUBMITTED;
-    assert_int_equal(admission_position(admission, background), 0);
+    for (size_t i = 0; i < ARRAY_LEN(uids); i++)
+        queue_add(&queue, PRIORITY_NORMAL, i)->uid = uids[i];
+    admission_number(admission, 10);
+    for (size_t i = 0; i < ARRAY_LEN(order); i++) {
+        Request *next = admission_next(admission, 10);
+
+        assert_ptr_equal(next, &queue.requests[order[i]]);
+        assert_int_equal(next->queue_position, i + 1);
+        queue_start(&queue, next);
+    }
+    assert_null(admission_next(admission, 10));
+}
+
+/* What a user has at work counts, of the same kind of place alone, and class goes before turns. */
+static void test_admission_turns_are_within_a_class(void **state) {
+    Admission *admission;
+    Queue queue;
+    Request *much, *little, *background;
+
+    queue_init(&queue);
+    queue.config.max_active = 4;
+    admission = &queue.server.admission;
+    for (size_t i = 0; i < 2; i++) {
+        Request *interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
+
+        interactive->uid = 2;
+        queue_start(&queue, interactive);
+    }
+    much = queue_add(&queue, PRIORITY_NORMAL, 1);
+    much->uid = 1;
+    queue_start(&queue, much);
+    much = queue_add(&queue, PRIORITY_NORMAL, 2);
+    much->uid = 1;
+    background = queue_add(&queue, PRIORITY_BACKGROUND, 3);
+    background->uid = 3;
+    little = queue_add(&queue, PRIORITY_NORMAL, 4);
+    little->uid = 2;
+    assert_ptr_equal(admission_next(admission, 5), little);
+    admission_number(admission, 5);
+    assert_int_equal(little->queue_position, 1);
+    assert_int_equal(much->queue_position, 2);
+    assert_int_equal(background->queue_position, 3);
+    queue_remove(&queue, little);
+    assert_ptr_equal(admission_next(admission, 5), much);
 }
 
 int main(void) {
@@ -163,6 +224,8 @@ int main(void) {
         cmocka_unit_test(test_admission_waiting_is_bounded),
         cmocka_unit_test(test_admission_has_places_for_interactive),
         cmocka_unit_test(test_admission_position_goes_by_class),
+        cmocka_unit_test(test_admission_users_take_turns),
+        cmocka_unit_test(test_admission_turns_are_within_a_class),
     };
 
     return cmocka_run_group_tests_name("priority", tests, NULL, NULL);

@@ -1,0 +1,15 @@
+/* Who of those that wait goes before whom: the highest class, with what waiting has added to it; in a class the user with
+ * fewer generations at work, so that users take turns however many requests each has; of equals the one that came first. */
+#ifndef COORDGEN_DAEMON_ADMISSION_ORDER_H
+#define COORDGEN_DAEMON_ADMISSION_ORDER_H
+
+#include "daemon/request.h"
+
+/* The class that a request counts as by now. */
+Priority admission_rank(const Request *request, uint64_t now_ns);
+/* Generations of the request's user that have a place of the kind it waits for. */
+unsigned int admission_at_work(const Admission *admission, const Request *request);
+/* Fills queue_position of all that wait: 1 is the next. Where memory is short they stay as they were. */
+void admission_number(Admission *admission, uint64_t now_ns);
+
+#endif

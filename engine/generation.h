@@ -107,7 +107,7 @@ void generation_step_drop(GenerationStep *step);
 
 GenerationEnd generation_end(const Generation *generation); /* GENERATION_RUNNING: call generation_step() again */
 const GenerationUsage *generation_usage(const Generation *generation);
-const char *generation_end_name(GenerationEnd end); /* "stop", "length", ... */
+const char *generation_end_name(GenerationEnd end); /* "stop-string", "max-tokens", ... */
 /* Logits the last token was sampled from: f32[n_vocab], valid until the next step (bit-exactness tests). */
 const float *generation_logits(const Generation *generation);
 

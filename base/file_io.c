@@ -144,8 +144,11 @@ int file_slurp(const char *path, size_t max_bytes, char **datap, size_t *len_byt
 
 /* Makes the folder and the missing ones above it (mode 0777 less the umask). */
 int file_make_dirs(const char *path, ErrText *err) {
-    _cleanup_(freep) char *copy = strdup(path);
+    _cleanup_(freep) char *copy = NULL;
 
+    if (!*path) /* the loop begins behind the first byte, which may be the root's slash */
+        return err_set(err, -EINVAL, "cannot make a folder: its name is empty");
+    copy = strdup(path);
     if (!copy)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
     for (char *at = copy + 1;; at++) {

@@ -12,6 +12,7 @@
 #include "backends/cpu/row_ops.h"
 
 #define REPETITION_MAX 4096
+#define ID_MET UINT32_MAX
 
 int sampler_options_check(const SamplerOptions *options, ErrText *err) {
     if (!(options->temperature >= 0 && options->temperature <= 100))
@@ -99,7 +100,8 @@ static void select_first(SamplerCandidate *candidates, size_t n, size_t m) {
     qsort(candidates, m, sizeof(*candidates), compare);
 }
 
-/* Tokens of the window get less likely: a positive logit is divided by the penalty, a negative one multiplied. */
+/* Tokens of the window get less likely: a positive logit is divided by the penalty, a negative one multiplied.
+ * Candidates stand by their ids still, so the id of one that was met says so until all are done. */
 static void penalise(const SamplerOptions *options, const uint32_t *history, size_t n_history, size_t n_vocab,
                      SamplerCandidate *candidates) {
     size_t window = options->repetition_window ? options->repetition_window : REPETITION_MAX, first;
@@ -110,17 +112,17 @@ static void penalise(const SamplerOptions *options, const uint32_t *history, siz
         window = REPETITION_MAX;
     first = n_history > window ? n_history - window : 0;
     for (size_t i = first; i < n_history; i++) {
-        SamplerCandidate *candidate;
-        bool earlier = false;
+        SamplerCandidate *candidate = history[i] < n_vocab ? &candidates[history[i]] : NULL;
 
-        for (size_t j = first; j < i && !earlier; j++)
-            earlier = history[j] == history[i];
-        if (earlier || history[i] >= n_vocab) /* once a token, however often it occurs */
+        if (!candidate || candidate->id == ID_MET) /* once a token, however often it occurs */
             continue;
-        candidate = &candidates[history[i]];
         candidate->logit = candidate->logit > 0 ? candidate->logit / options->repetition_penalty
                                                 : candidate->logit * options->repetition_penalty;
+        candidate->id = ID_MET;
     }
+    for (size_t i = first; i < n_history; i++)
+        if (history[i] < n_vocab)
+            candidates[history[i]].id = history[i];
 }
 
 /* Draws one of the first n candidates by their weights w[i] = exp(logit - max), u in [0, 1). */
@@ -194,7 +196,7 @@ static double mass_of(const SamplerCandidate *candidates, size_t n, float max) {
  * @position: index of the sampled token in its sequence; the random number is keyed by it
  * @scratch:  [n_vocab]
  *
- * Thread: any. Time O(n_vocab), and a sort of the candidates that top-k and top-p keep.
+ * Thread: any. Time O(n_vocab + window), and a sort of the candidates that top-k and top-p keep.
  */
 uint32_t sampler_pick(const SamplerOptions *options, const float *logits, size_t n_vocab, const uint32_t *history,
                       size_t n_history, uint64_t position, SamplerCandidate *scratch) {

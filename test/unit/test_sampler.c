@@ -1,11 +1,14 @@
 #undef NDEBUG
+#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -13,6 +16,7 @@
 #include "engine/sampler.h"
 
 #define N_VOCAB 5000
+#define N_HISTORY 6000
 
 static float logits[N_VOCAB];
 static SamplerCandidate scratch[N_VOCAB];
@@ -83,6 +87,92 @@ static void test_sampler_penalty_counts_a_token_once(void **state) {
     history[2] = 0;
     values[2] = 1.9f;
     assert_int_equal(sampler_pick(&options, values, 4, history, 3, 3, scratch), 1);
+}
+
+/* The penalty by its definition: each token that the window holds, once. */
+static void penalise_plainly(const SamplerOptions *options, const uint32_t *history, size_t n_history, size_t first,
+                             float *values) {
+    for (uint32_t id = 0; id < N_VOCAB; id++) {
+        bool occurs = false;
+
+        for (size_t i = first; i < n_history && !occurs; i++)
+            occurs = history[i] == id;
+        if (occurs && values[id] > 0)
+            values[id] /= options->repetition_penalty;
+        else if (occurs)
+            values[id] *= options->repetition_penalty;
+    }
+}
+
+/* Every choice is the one from logits that were changed by the definition, bit for bit. */
+static void test_sampler_penalty_equals_definition(void **state) {
+    static const uint32_t windows[] = { 1, 2, 64, 1000, 4095, 4096 };
+    static uint32_t history[N_HISTORY];
+    static float values[N_VOCAB];
+    uint32_t x = 99;
+
+    for (size_t i = 0; i < N_HISTORY; i++) { /* with ids past the table, as a padded embedding has them */
+        x = x * 1664525u + 1013904223u;
+        history[i] = (x >> 8) % (i % 3 ? 700 : N_VOCAB + 100);
+    }
+    for (size_t w = 0; w < ARRAY_LEN(windows); w++) {
+        SamplerOptions options = { .temperature = 0.8f, .top_p = 0.95f, .top_k = w % 2 ? 60 : 0, .seed = w };
+        SamplerOptions plain = options;
+
+        options.repetition_penalty = w % 2 ? 1.3f : 0.7f;
+        options.repetition_window = windows[w];
+        plain.repetition_penalty = 1;
+        memcpy(values, logits, sizeof(values));
+        penalise_plainly(&options, history, N_HISTORY, N_HISTORY - windows[w], values);
+        for (uint64_t position = 0; position < 20; position++)
+            assert_int_equal(sampler_pick(&options, logits, N_VOCAB, history, N_HISTORY, position, scratch),
+                             sampler_pick(&plain, values, N_VOCAB, history, N_HISTORY, position, scratch));
+        options.temperature = 0; /* leaves all in their places: ids are back, logits are the same */
+        (void)sampler_pick(&options, logits, N_VOCAB, history, N_HISTORY, 0, scratch);
+        for (uint32_t id = 0; id < N_VOCAB; id++) {
+            assert_int_equal(scratch[id].id, id);
+            assert_memory_equal(&scratch[id].logit, &values[id], sizeof(values[id]));
+        }
+    }
+}
+
+static uint64_t thread_ns(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The shortest of some rounds: what else the machine does makes others longer. */
+static uint64_t pick_ns(const SamplerOptions *options, const uint32_t *history, size_t n_history) {
+    uint64_t shortest = UINT64_MAX;
+
+    for (int round = 0; round < 20; round++) {
+        uint64_t start = thread_ns(), taken;
+
+        (void)sampler_pick(options, logits, N_VOCAB, history, n_history, 0, scratch);
+        taken = thread_ns() - start;
+        if (taken < shortest)
+            shortest = taken;
+    }
+    return shortest;
+}
+
+/* A window of many different tokens costs about what the walk over the logits does: compared with each other they would
+ * take hundreds of times as long. */
+static void test_sampler_penalty_takes_linear_time(void **state) {
+    SamplerOptions options = SAMPLER_OPTIONS_GREEDY;
+    static uint32_t history[4096];
+    uint64_t without_ns, with_ns;
+
+    for (uint32_t i = 0; i < ARRAY_LEN(history); i++)
+        history[i] = i;
+    without_ns = pick_ns(&options, history, ARRAY_LEN(history));
+    options.repetition_penalty = 1.1f;
+    options.repetition_window = ARRAY_LEN(history);
+    with_ns = pick_ns(&options, history, ARRAY_LEN(history));
+    print_message("without %" PRIu64 " ns, with %" PRIu64 " ns\n", without_ns, with_ns);
+    assert_true(with_ns < 20 * without_ns);
 }
 
 /* Plain definition of the steps, in double, on a full sort. */
@@ -180,6 +270,8 @@ int main(void) {
         cmocka_unit_test(test_sampler_greedy_takes_the_first_largest),
         cmocka_unit_test(test_sampler_almost_no_temperature),
         cmocka_unit_test(test_sampler_penalty_counts_a_token_once),
+        cmocka_unit_test(test_sampler_penalty_equals_definition),
+        cmocka_unit_test(test_sampler_penalty_takes_linear_time),
         cmocka_unit_test(test_sampler_draws_only_what_is_kept_and_as_often),
         cmocka_unit_test(test_sampler_same_position_same_token),
         cmocka_unit_test(test_sampler_refuses_options),

@@ -11,7 +11,6 @@
 
 #include "backends/cpu/row_ops.h"
 
-#define REPETITION_MAX 4096
 #define ID_MET UINT32_MAX
 
 int sampler_options_check(const SamplerOptions *options, ErrText *err) {
@@ -104,13 +103,10 @@ static void select_first(SamplerCandidate *candidates, size_t n, size_t m) {
  * Candidates stand by their ids still, so the id of one that was met says so until all are done. */
 static void penalise(const SamplerOptions *options, const uint32_t *history, size_t n_history, size_t n_vocab,
                      SamplerCandidate *candidates) {
-    size_t window = options->repetition_window ? options->repetition_window : REPETITION_MAX, first;
+    size_t window = options->repetition_window, first = window && n_history > window ? n_history - window : 0;
 
     if (options->repetition_penalty == 1)
         return;
-    if (window > REPETITION_MAX)
-        window = REPETITION_MAX;
-    first = n_history > window ? n_history - window : 0;
     for (size_t i = first; i < n_history; i++) {
         SamplerCandidate *candidate = history[i] < n_vocab ? &candidates[history[i]] : NULL;
 
@@ -192,7 +188,7 @@ static double mass_of(const SamplerCandidate *candidates, size_t n, float max) {
 /**
  * sampler_pick() - one token from its logits
  * @logits:   f32[n_vocab], finite
- * @history:  the tokens before this one
+ * @history:  the tokens before this one: of a generation all, prompt and output, so at most a context
  * @position: index of the sampled token in its sequence; the random number is keyed by it
  * @scratch:  [n_vocab]
  *

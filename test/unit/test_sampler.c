@@ -136,6 +136,34 @@ static void test_sampler_penalty_equals_definition(void **state) {
     }
 }
 
+/* 0 is all tokens of the sequence, and a number is that number, however large. */
+static void test_sampler_window_has_no_end_of_its_own(void **state) {
+    static uint32_t history[20000];
+    SamplerOptions options = SAMPLER_OPTIONS_GREEDY;
+    const size_t n = ARRAY_LEN(history);
+    float values[3] = { 3.0f, 2.0f, 1.0f };
+
+    memset(history, 0xff, sizeof(history));
+    history[0] = 0; /* said 20000 tokens ago */
+    history[n - 5000] = 1;
+    options.repetition_penalty = 10;
+    assert_int_equal(options.repetition_window, 64);
+    assert_int_equal(sampler_pick(&options, values, 3, history, n, n, scratch), 0);
+    options.repetition_window = 0; /* 0.3, 0.2, 1 */
+    assert_int_equal(sampler_pick(&options, values, 3, history, n, n, scratch), 2);
+    options.repetition_window = (uint32_t)n;
+    assert_int_equal(sampler_pick(&options, values, 3, history, n, n, scratch), 2);
+    options.repetition_window = UINT32_MAX; /* more than there is */
+    assert_int_equal(sampler_pick(&options, values, 3, history, n, n, scratch), 2);
+    options.repetition_window = (uint32_t)n - 1; /* 3, 0.2, 1 */
+    assert_int_equal(sampler_pick(&options, values, 3, history, n, n, scratch), 0);
+    values[0] = 0.5f;
+    options.repetition_window = 5000; /* 0.5, 0.2, 1 */
+    assert_int_equal(sampler_pick(&options, values, 3, history, n, n, scratch), 2);
+    options.repetition_window = 4999; /* 0.5, 2, 1 */
+    assert_int_equal(sampler_pick(&options, values, 3, history, n, n, scratch), 1);
+}
+
 static uint64_t thread_ns(void) {
     struct timespec now;
 
@@ -271,6 +299,7 @@ int main(void) {
         cmocka_unit_test(test_sampler_almost_no_temperature),
         cmocka_unit_test(test_sampler_penalty_counts_a_token_once),
         cmocka_unit_test(test_sampler_penalty_equals_definition),
+        cmocka_unit_test(test_sampler_window_has_no_end_of_its_own),
         cmocka_unit_test(test_sampler_penalty_takes_linear_time),
         cmocka_unit_test(test_sampler_draws_only_what_is_kept_and_as_often),
         cmocka_unit_test(test_sampler_same_position_same_token),

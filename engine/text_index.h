@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash_key.h"
+
 enum {
     TEXT_INDEX_E_CLUSTER = 1, /* so many texts collide that look-ups would be slow: made to harm, not a real table */
 };
@@ -17,13 +19,15 @@ typedef struct TextSlot {
 /* The text of id is texts[offsets[id]] .. texts[offsets[id + 1]]. */
 typedef struct TextIndex {
     TextSlot *slots;
-    uint32_t mask;         /* slots - 1 */
+    uint32_t mask; /* slots - 1 */
+    HashKey key;
+    uint32_t n_probes_max; /* the most steps that a text is away from its place */
     uint32_t n_duplicates; /* texts added that were there already */
     const char *texts;
     const uint32_t *offsets;
 } TextIndex;
 
-int text_index_init(TextIndex *index, uint32_t n_texts, const char *texts, const uint32_t *offsets); /* 0 or -ENOMEM */
+int text_index_init(TextIndex *index, uint32_t n_texts, const char *texts, const uint32_t *offsets); /* 0 or -errno */
 void text_index_deinit(TextIndex *index);
 /* The first id of a text is kept. 0 or TEXT_INDEX_E_CLUSTER. At most n_texts calls. */
 int text_index_add(TextIndex *index, uint32_t id);

@@ -1,0 +1,29 @@
+/* Hashes with a secret: whoever chooses what goes into a table cannot choose where it goes. */
+#ifndef COORDGEN_BASE_HASH_KEY_H
+#define COORDGEN_BASE_HASH_KEY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct HashKey {
+    uint64_t seed;
+    uint64_t factor; /* odd */
+} HashKey;
+
+/* Draws a key from the kernel; every table has one of its own. 0 or -errno. */
+int hash_key_init(HashKey *key);
+uint64_t hash_key_text(const HashKey *key, const void *text, size_t len_bytes);
+
+static inline uint64_t hash_key_fold(const HashKey *key, uint64_t value) {
+    __extension__ typedef unsigned __int128 Wide;
+    Wide product = (Wide)value * key->factor;
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Twice: after once, numbers in a row would lie in the table in a row too, at steps of some bits of the factor. */
+static inline uint64_t hash_key_u64(const HashKey *key, uint64_t value) {
+    return hash_key_fold(key, hash_key_fold(key, value ^ key->seed));
+}
+
+#endif

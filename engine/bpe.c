@@ -11,19 +11,14 @@
 #define MERGE_TEXT_MAX_BYTES 4096
 #define PROBES_MAX 4096
 
-static uint32_t pair_hash(uint32_t left, uint32_t right) {
-    uint64_t hash = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
+/* The slot of the pair, or the free one where it belongs; NULL when there is neither in n_probes_max steps. */
+static BpeMerge *merge_slot(const Bpe *bpe, uint32_t left, uint32_t right, uint32_t n_probes_max, uint32_t *n_probesp) {
+    uint32_t at = (uint32_t)hash_key_u64(&bpe->key, (uint64_t)left << 32 | right) & bpe->mask;
 
-    return (uint32_t)(hash >> 32 ^ hash >> 11);
-}
-
-/* The slot of the pair, or the free one where it belongs; NULL when thousands of pairs collide. */
-static BpeMerge *merge_slot(const Bpe *bpe, uint32_t left, uint32_t right) {
-    uint32_t at = pair_hash(left, right) & bpe->mask;
-
-    for (uint32_t n_probes = 0; n_probes < PROBES_MAX; n_probes++, at = (at + 1) & bpe->mask) {
+    for (uint32_t n_probes = 0; n_probes <= n_probes_max; n_probes++, at = (at + 1) & bpe->mask) {
         BpeMerge *slot = &bpe->merges[at];
 
+        *n_probesp = n_probes;
         if (slot->left == UINT32_MAX || (slot->left == left && slot->right == right))
             return slot;
     }
@@ -67,7 +62,7 @@ static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString *merge, ui
                      ErrText *err) {
     const Vocab *vocab = bpe->vocab;
     char bytes[MERGE_TEXT_MAX_BYTES];
-    uint32_t left, right, id;
+    uint32_t left, right, id, n_probes = 0;
     size_t n_left, n_right;
     const char *space;
     BpeMerge *slot;
@@ -89,11 +84,14 @@ static int add_merge(Bpe *bpe, const GgufFile *file, const GgufString *merge, ui
     /* Without this merge the parts stay apart: what a user types does not grow into a control token. */
     if (is_closed(vocab, left) || is_closed(vocab, right) || is_closed(vocab, id))
         return 0;
-    slot = merge_slot(bpe, left, right);
+    slot = merge_slot(bpe, left, right, PROBES_MAX, &n_probes);
     if (!slot)
         return refuse_merge(file, rank, merge, "and thousands before it were made to collide in a hash table", err);
-    if (slot->left == UINT32_MAX) /* the first of equal merges counts */
-        *slot = (BpeMerge){ .left = left, .right = right, .rank = rank, .id = id };
+    if (slot->left != UINT32_MAX) /* the first of equal merges counts */
+        return 0;
+    *slot = (BpeMerge){ .left = left, .right = right, .rank = rank, .id = id };
+    if (n_probes > bpe->n_probes_max)
+        bpe->n_probes_max = n_probes;
     return 0;
 }
 
@@ -104,6 +102,9 @@ int bpe_init(Bpe *bpe, const Vocab *vocab, const GgufFile *file, bool whole_word
     int r;
 
     *bpe = (Bpe){ .vocab = vocab, .whole_words_first = whole_words_first };
+    r = hash_key_init(&bpe->key);
+    if (r)
+        return err_trace(r);
     r = gguf_get_array(file, "tokenizer.ggml.merges", GGUF_STRING, &merges, err);
     if (r)
         return r > 0 ? VOCAB_E_CORRUPT : err_trace(r);
@@ -137,11 +138,13 @@ uint64_t bpe_memory_bytes(const Bpe *bpe) {
 
 static bool bpe_rule(const void *model, const char *text, const Symbol *left, const Symbol *right, uint32_t *priorityp,
                      uint32_t *idp) {
+    const Bpe *bpe = model;
     const BpeMerge *slot;
+    uint32_t n_probes;
 
     if (left->id == UINT32_MAX || right->id == UINT32_MAX)
         return false;
-    slot = merge_slot(model, left->id, right->id);
+    slot = merge_slot(bpe, left->id, right->id, bpe->n_probes_max, &n_probes); /* as in text_index_find() */
     if (!slot || slot->left == UINT32_MAX)
         return false;
     *priorityp = slot->rank;

@@ -2,6 +2,7 @@
 #ifndef COORDGEN_ENGINE_BPE_H
 #define COORDGEN_ENGINE_BPE_H
 
+#include "base/hash_key.h"
 #include "engine/symbol_merge.h"
 #include "engine/tokenizer.h"
 #include "engine/vocab.h"
@@ -17,6 +18,8 @@ typedef struct Bpe {
     const Vocab *vocab;
     BpeMerge *merges; /* hash table by (left, right) */
     uint32_t mask;
+    HashKey key;
+    uint32_t n_probes_max;  /* the most steps that a pair is away from its place */
     bool whole_words_first; /* a word that is a token is that token, whatever the merges would make of it */
 } Bpe;
 

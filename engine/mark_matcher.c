@@ -1,29 +1,42 @@
 #include "engine/mark_matcher.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 
-#define NODES_MAX (1u << 24) /* a node number and a byte fit into an edge's key */
+/* Gemma 3 has 6,414 marks of at most 31 bytes, 76 kB together; room is left for many times as many. The automaton takes
+ * up to 64 bytes of memory a byte. */
+#define MARK_MAX_BYTES 4096u
+#define MARKS_MAX_BYTES (1u << 20)
+#define PROBES_MAX 4096
 
 /* --- automaton -------------------------------------------------------------------------------------------------- */
 
-static MarkEdge *edge_slot(const MarkMatcher *matcher, uint32_t from, uint8_t byte) {
-    uint32_t key = (from << 8 | byte) + 1, at = (key * 0x9e3779b1u) >> 7 & matcher->edge_mask;
+/* The edge, or the free slot where it belongs; NULL when there is neither in n_probes_max steps. */
+static MarkEdge *edge_slot(const MarkMatcher *matcher, uint32_t from, uint8_t byte, uint32_t n_probes_max,
+                           uint32_t *n_probesp) {
+    uint32_t key = (from << 8 | byte) + 1, at = (uint32_t)hash_key_u64(&matcher->key, key) & matcher->edge_mask;
 
-    while (matcher->edges[at].key && matcher->edges[at].key != key)
-        at = (at + 1) & matcher->edge_mask;
-    return &matcher->edges[at];
+    for (uint32_t n_probes = 0; n_probes <= n_probes_max; n_probes++, at = (at + 1) & matcher->edge_mask) {
+        MarkEdge *edge = &matcher->edges[at];
+
+        *n_probesp = n_probes;
+        if (!edge->key || edge->key == key)
+            return edge;
+    }
+    return NULL;
 }
 
 /* The state after reading byte in state from. */
 static uint32_t step(const MarkMatcher *matcher, uint32_t from, uint8_t byte) {
     for (;;) {
-        const MarkEdge *edge = edge_slot(matcher, from, byte);
+        uint32_t n_probes;
+        const MarkEdge *edge = edge_slot(matcher, from, byte, matcher->n_probes_max, &n_probes);
 
-        if (edge->key)
+        if (edge && edge->key)
             return edge->child;
         if (!from)
             return 0;
@@ -31,15 +44,21 @@ static uint32_t step(const MarkMatcher *matcher, uint32_t from, uint8_t byte) {
     }
 }
 
-static void add_mark(MarkMatcher *matcher, uint32_t id) {
+/* False when thousands of edges collide. */
+static bool add_mark(MarkMatcher *matcher, uint32_t id) {
     uint32_t len_bytes, at = 0;
     const char *text = vocab_text(matcher->vocab, id, &len_bytes);
 
     for (uint32_t i = len_bytes; i-- > 0;) {
         uint8_t byte = (uint8_t)text[i];
-        MarkEdge *edge = edge_slot(matcher, at, byte);
+        uint32_t n_probes = 0;
+        MarkEdge *edge = edge_slot(matcher, at, byte, PROBES_MAX, &n_probes);
 
+        if (!edge)
+            return false;
         if (!edge->key) {
+            if (n_probes > matcher->n_probes_max)
+                matcher->n_probes_max = n_probes;
             *edge = (MarkEdge){ .key = (at << 8 | byte) + 1, .child = matcher->n_nodes };
             matcher->nodes[matcher->n_nodes++] = (MarkNode){ .id = UINT32_MAX, .len_bytes = len_bytes - i };
         }
@@ -49,6 +68,7 @@ static void add_mark(MarkMatcher *matcher, uint32_t id) {
         matcher->nodes[at].id = id;
     if (len_bytes > matcher->len_max_bytes)
         matcher->len_max_bytes = len_bytes;
+    return true;
 }
 
 /* Fail links by rising length, so that the shorter ones are there. */
@@ -77,32 +97,62 @@ static int link_nodes(MarkMatcher *matcher) {
     return 0;
 }
 
+static bool is_mark(const Vocab *vocab, uint32_t id, unsigned int type_mask) {
+    return type_mask & 1u << vocab->types[id];
+}
+
+/* Bytes of all marks. They are bounded: an automaton takes many times the memory of its texts, and a load cannot be
+ * cancelled while one is built. */
+static int measure(const Vocab *vocab, unsigned int type_mask, const char *path, uint32_t *n_bytesp, ErrText *err) {
+    uint32_t n_bytes = 0, len_bytes;
+
+    for (uint32_t id = 0; id < vocab->n_tokens; id++) {
+        if (!is_mark(vocab, id, type_mask))
+            continue;
+        vocab_text(vocab, id, &len_bytes);
+        if (len_bytes > MARK_MAX_BYTES)
+            return err_set(err, VOCAB_E_CORRUPT,
+                           "%s: key \"tokenizer.ggml.tokens\": special token %" PRIu32 " has %" PRIu32
+                           " bytes; at most %u can be used: convert the model again with a shorter one",
+                           path, id, len_bytes, MARK_MAX_BYTES);
+        n_bytes += len_bytes;
+        if (n_bytes > MARKS_MAX_BYTES)
+            return err_set(err, VOCAB_E_CORRUPT,
+                           "%s: key \"tokenizer.ggml.tokens\": with token %" PRIu32
+                           " the special tokens pass %u bytes together: convert the model again with fewer of them",
+                           path, id, MARKS_MAX_BYTES);
+    }
+    *n_bytesp = n_bytes;
+    return 0;
+}
+
 int mark_matcher_init(MarkMatcher *matcher, const Vocab *vocab, unsigned int type_mask, const char *path,
                       ErrText *err) {
-    uint64_t n_bytes = 0;
-    uint32_t n_slots = 16, len_bytes;
+    uint32_t n_slots = 16, n_bytes = 0;
+    int r;
 
     *matcher = (MarkMatcher){ .vocab = vocab };
-    for (uint32_t id = 0; id < vocab->n_tokens; id++)
-        if (type_mask & 1u << vocab->types[id]) {
-            vocab_text(vocab, id, &len_bytes);
-            n_bytes += len_bytes;
-        }
-    if (n_bytes >= NODES_MAX - 1)
-        return err_set(err, VOCAB_E_CORRUPT, "%s: the texts of the special tokens pass %u bytes: refused", path,
-                       NODES_MAX);
+    r = measure(vocab, type_mask, path, &n_bytes, err);
+    if (r)
+        return r;
+    r = hash_key_init(&matcher->key);
+    if (r)
+        return err_trace(r);
     while (n_slots < 2 * n_bytes)
         n_slots *= 2;
     matcher->edge_mask = n_slots - 1;
     matcher->edges = calloc(n_slots, sizeof(*matcher->edges));
-    matcher->nodes = malloc((n_bytes + 1) * sizeof(*matcher->nodes));
+    matcher->nodes = malloc(((size_t)n_bytes + 1) * sizeof(*matcher->nodes));
     if (!matcher->edges || !matcher->nodes)
         return err_raise(-ENOMEM);
     matcher->nodes[0] = (MarkNode){ .id = UINT32_MAX };
     matcher->n_nodes = 1;
     for (uint32_t id = 0; id < vocab->n_tokens; id++)
-        if (type_mask & 1u << vocab->types[id] && vocab->offsets[id] != vocab->offsets[id + 1])
-            add_mark(matcher, id);
+        if (is_mark(vocab, id, type_mask) && vocab->offsets[id] != vocab->offsets[id + 1] && !add_mark(matcher, id))
+            return err_set(err, VOCAB_E_CORRUPT,
+                           "%s: key \"tokenizer.ggml.tokens\": special token %" PRIu32
+                           " and thousands of bytes before it were made to collide in a hash table: refused",
+                           path, id);
     return link_nodes(matcher);
 }
 

@@ -2,6 +2,7 @@
 #ifndef COORDGEN_ENGINE_MARK_MATCHER_H
 #define COORDGEN_ENGINE_MARK_MATCHER_H
 
+#include "base/hash_key.h"
 #include "engine/vocab.h"
 
 typedef struct MarkNode {
@@ -23,6 +24,8 @@ typedef struct MarkMatcher {
     uint32_t n_nodes; /* node 0: nothing read */
     MarkEdge *edges;
     uint32_t edge_mask;
+    HashKey key;
+    uint32_t n_probes_max; /* the most steps that an edge is away from its place */
     uint32_t len_max_bytes;
 } MarkMatcher;
 
@@ -31,7 +34,8 @@ typedef struct MarkHit {
     uint32_t id;
 } MarkHit;
 
-/* Takes the tokens whose type's bit (1 << TokenType) is in type_mask. 0, VOCAB_E_CORRUPT, -ENOMEM. */
+/* Takes the tokens whose type's bit (1 << TokenType) is in type_mask: at most 4096 bytes each, 1 MiB together.
+ * 0, VOCAB_E_CORRUPT, -errno. */
 int mark_matcher_init(MarkMatcher *matcher, const Vocab *vocab, unsigned int type_mask, const char *path, ErrText *err);
 void mark_matcher_deinit(MarkMatcher *matcher);
 uint64_t mark_matcher_memory_bytes(const MarkMatcher *matcher);

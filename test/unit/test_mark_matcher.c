@@ -152,11 +152,158 @@ static void test_mark_matcher_without_marks(void **state) {
     fixture_deinit(&fixture);
 }
 
+/* --- marks that are made to harm ---------------------------------------------------------------------------------- */
+
+#define LONG_BYTES 4096 /* what a mark may have */
+#define N_LONG 256      /* of them are all that marks may have together */
+
+/* Marks of the bytes that are wanted, in a vocabulary after the ordinary token "a". */
+typedef struct LongMarks {
+    char (*texts)[LONG_BYTES + 2];
+    const char *pointers[N_LONG + 2];
+    float scores[N_LONG + 2];
+    int32_t types[N_LONG + 2];
+    TokenizerFixture fixture;
+    Vocab vocab;
+} LongMarks;
+
+/* Two of them share their last byte, and none another node: a mark is read from its end. */
+static void long_marks_init(LongMarks *marks, size_t n) {
+    *marks = (LongMarks){ .pointers = { "a" }, .types = { TOKEN_NORMAL } };
+    marks->texts = calloc(n, sizeof(*marks->texts));
+    assert_non_null(marks->texts);
+    for (size_t i = 0; i < n; i++) {
+        memset(marks->texts[i], 'x', LONG_BYTES);
+        marks->texts[i][LONG_BYTES - 2] = i & 0x80 ? '1' : '0';
+        marks->texts[i][LONG_BYTES - 1] = (char)(0x80 | i);
+        marks->pointers[i + 1] = marks->texts[i];
+        marks->types[i + 1] = TOKEN_USER_DEFINED;
+    }
+}
+
+static int load_long_marks(LongMarks *marks, size_t n, MarkMatcher *matcher, ErrText *err) {
+    TokenizerSpec spec = { .model = "llama",
+                           .tokens = marks->pointers,
+                           .n_tokens = n + 1,
+                           .types = marks->types,
+                           .n_types = n + 1,
+                           .scores = marks->scores,
+                           .n_scores = n + 1 };
+
+    if (fixture_init(&marks->fixture, &spec) || vocab_init(&marks->vocab, marks->fixture.file, false, err))
+        fail_msg("%s%s", marks->fixture.err.text, err->text);
+    return mark_matcher_init(matcher, &marks->vocab, 1u << TOKEN_USER_DEFINED, "fixture", err);
+}
+
+static void long_marks_deinit(LongMarks *marks) {
+    vocab_deinit(&marks->vocab);
+    fixture_deinit(&marks->fixture);
+    free(marks->texts);
+}
+
+static void check_refused(LongMarks *marks, size_t n, const char *text) {
+    ErrText err = { 0 };
+    MarkMatcher matcher;
+
+    assert_int_equal(load_long_marks(marks, n, &matcher, &err), VOCAB_E_CORRUPT);
+    assert_non_null(strstr(err.text, text));
+    mark_matcher_deinit(&matcher);
+    vocab_deinit(&marks->vocab);
+    fixture_deinit(&marks->fixture);
+}
+
+static void test_mark_matcher_bounds_its_marks(void **state) {
+    ErrText err = { 0 };
+    MarkMatcher matcher;
+    LongMarks marks;
+
+    long_marks_init(&marks, N_LONG);
+    assert_int_equal(load_long_marks(&marks, N_LONG, &matcher, &err), 0);
+    assert_in_range(mark_matcher_memory_bytes(&matcher), N_LONG * LONG_BYTES, 64 * N_LONG * LONG_BYTES);
+    mark_matcher_deinit(&matcher);
+    vocab_deinit(&marks.vocab);
+    fixture_deinit(&marks.fixture);
+
+    marks.pointers[N_LONG + 1] = "<mark>"; /* a byte more together */
+    marks.types[N_LONG + 1] = TOKEN_USER_DEFINED;
+    check_refused(&marks, N_LONG + 1, "with token 257 the special tokens pass 1048576 bytes together: convert");
+    marks.texts[1][LONG_BYTES] = 'x';
+    check_refused(&marks, 2, "special token 2 has 4097 bytes; at most 4096 can be used: convert");
+    marks.types[2] = TOKEN_NORMAL; /* others may be long */
+    assert_int_equal(load_long_marks(&marks, 2, &matcher, &err), 0);
+    mark_matcher_deinit(&matcher);
+    long_marks_deinit(&marks);
+}
+
+static uint64_t thread_ns(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* CPU time to build the automaton of n marks and to run it over the text of one; the shortest of some rounds. */
+static uint64_t build_ns(size_t n, bool chosen) {
+    uint64_t shortest = UINT64_MAX;
+    uint32_t mask = 2 * (uint32_t)n * LONG_BYTES - 1, random = 1;
+    LongMarks marks;
+
+    long_marks_init(&marks, n);
+    for (uint32_t i = 0; i < n; i++) {
+        char *text = marks.texts[i];
+
+        text[LONG_BYTES - 1] = (char)('0' + i);
+        for (uint32_t from = i * LONG_BYTES + 1, at = LONG_BYTES - 1; at-- > 0; from++) {
+            uint32_t lowest = UINT32_MAX;
+
+            text[at] = (char)('A' + (random = random * 1664525u + 1013904223u) / 4 % 26);
+            for (uint32_t byte = 0x21; chosen && byte < 0x7f; byte++) { /* of a table without a secret */
+                uint32_t slot = (((from << 8 | byte) + 1) * 0x9e3779b1u) >> 7 & mask;
+
+                if (slot < lowest) {
+                    lowest = slot;
+                    text[at] = (char)byte;
+                }
+            }
+        }
+    }
+    for (int round = 0; round < 3; round++) {
+        _cleanup_(freep) MarkHit *hits = NULL;
+        MarkMatcher matcher;
+        ErrText err = { 0 };
+        size_t n_hits = 0;
+        uint64_t start, taken;
+
+        start = thread_ns();
+        assert_int_equal(load_long_marks(&marks, n, &matcher, &err), 0);
+        assert_int_equal(mark_matcher_find(&matcher, marks.texts[0], LONG_BYTES, &hits, &n_hits), 0);
+        taken = thread_ns() - start;
+        assert_int_equal(n_hits, 1);
+        mark_matcher_deinit(&matcher);
+        vocab_deinit(&marks.vocab);
+        fixture_deinit(&marks.fixture);
+        if (taken < shortest)
+            shortest = taken;
+    }
+    free(marks.texts);
+    return shortest;
+}
+
+/* Bytes that were chosen so that all edges fell into the first slots of the table: its secret spreads them. */
+static void test_mark_matcher_slots_cannot_be_chosen(void **state) {
+    uint64_t any_ns = build_ns(8, false), chosen_ns = build_ns(8, true);
+
+    print_message("any marks %" PRIu64 " ns, chosen ones %" PRIu64 " ns\n", any_ns, chosen_ns);
+    assert_true(chosen_ns < 5 * any_ns);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mark_matcher_equals_rule),
         cmocka_unit_test(test_mark_matcher_runs),
         cmocka_unit_test(test_mark_matcher_without_marks),
+        cmocka_unit_test(test_mark_matcher_bounds_its_marks),
+        cmocka_unit_test(test_mark_matcher_slots_cannot_be_chosen),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

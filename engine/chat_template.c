@@ -93,26 +93,17 @@ static void find_mistral_version(ChatTemplate *chat, TemplateText text) {
     chat->mistral_system_last = contains(text, "loop.last and system_message is defined");
 }
 
-/* chat_template_parse() - tells the format by the marks that the text holds; CHAT_FORMAT_NONE: another format */
+/* chat_template_parse() - the format, and what differs between the templates that have it */
 void chat_template_parse(ChatTemplate *chat, const char *text, size_t len_bytes) {
     TemplateText template = { text, len_bytes };
 
-    *chat = (ChatTemplate){ .format = CHAT_FORMAT_NONE, .has_template = true };
-    /* "<|im_sep|>" is Phi 4, "<end_of_utterance>" SmolVLM, "<|header_start|>" Llama 4: alike, but not the same. */
-    if (contains(template, "<|im_start|>") && !contains(template, "<|im_sep|>") &&
-        !contains(template, "<end_of_utterance>")) {
-        chat->format = CHAT_FORMAT_CHATML;
+    *chat = (ChatTemplate){ .format = chat_format_of(text, len_bytes), .has_template = true };
+    if (chat->format == CHAT_FORMAT_CHATML)
         find_default_system(chat, template);
-    } else if (contains(template, "<|start_header_id|>") && contains(template, "<|end_header_id|>")) {
-        chat->format = CHAT_FORMAT_LLAMA3;
-        if (contains(template, "Cutting Knowledge Date"))
-            find_today_date(chat, template);
-    } else if (contains(template, "[INST]") && !contains(template, "<<SYS>>")) {
-        chat->format = CHAT_FORMAT_MISTRAL;
+    else if (chat->format == CHAT_FORMAT_LLAMA3 && contains(template, "Cutting Knowledge Date"))
+        find_today_date(chat, template);
+    else if (chat->format == CHAT_FORMAT_MISTRAL)
         find_mistral_version(chat, template);
-    } else if (contains(template, "<start_of_turn>")) {
-        chat->format = CHAT_FORMAT_GEMMA;
-    }
     chat->adds_bos = contains(template, "bos_token") || chat->format == CHAT_FORMAT_GEMMA ||
                      chat->format == CHAT_FORMAT_LLAMA3 || chat->format == CHAT_FORMAT_MISTRAL;
 }
@@ -136,26 +127,11 @@ void chat_template_init(ChatTemplate *chat, const GgufFile *file) {
                  gguf_path(file));
 }
 
-const char *chat_format_name(ChatFormat format) {
-    switch (format) {
-    case CHAT_FORMAT_NONE:
-        return "none";
-    case CHAT_FORMAT_CHATML:
-        return "chatml";
-    case CHAT_FORMAT_LLAMA3:
-        return "llama3";
-    case CHAT_FORMAT_MISTRAL:
-        return "mistral";
-    case CHAT_FORMAT_GEMMA:
-        return "gemma";
-    }
-    return "?";
-}
-
 /* --- output: text, or tokens ------------------------------------------------------------------------------------ */
 
 /* Marks that are special tokens of the model become those; everything between two of them is one fragment, tokenized
- * as a user's text, so that no content can become a control token. A failure stays and is told at the end. */
+ * as a user's text, so that no content can become a control token, which all marks of the format are by vocab_init().
+ * A failure stays and is told at the end. */
 typedef struct Sink {
     const Tokenizer *tokenizer;
     StrBuf *text;    /* rendering; NULL: encoding */

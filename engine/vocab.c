@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "engine/chat_format.h"
 
 #define TOKENS_MAX (1u << 22)
 #define TEXTS_MAX_BYTES (1u << 28)
@@ -106,14 +107,22 @@ static const struct {
     { "<|code_middle|>", TOKEN_ROLE_MARK },
 };
 
-static TokenRole role_of_text(const char *text, size_t len_bytes) {
+static bool is_text(const char *known, const char *text, size_t len_bytes) {
+    return strlen(known) == len_bytes && !memcmp(known, text, len_bytes);
+}
+
+/* chat_marks: those of the file's own chat format. */
+static TokenRole role_of_text(const char *text, size_t len_bytes, const char *const *chat_marks) {
     char last = len_bytes ? text[len_bytes - 1] : 0;
 
     if (last != '>' && last != ']') /* the whole table would be too slow for every token */
         return TOKEN_ROLE_NONE;
     for (size_t i = 0; i < ARRAY_LEN(known_marks); i++)
-        if (strlen(known_marks[i].text) == len_bytes && !memcmp(known_marks[i].text, text, len_bytes))
+        if (is_text(known_marks[i].text, text, len_bytes))
             return known_marks[i].role;
+    for (; *chat_marks; chat_marks++)
+        if (is_text(*chat_marks, text, len_bytes))
+            return TOKEN_ROLE_MARK;
     return TOKEN_ROLE_NONE;
 }
 
@@ -161,8 +170,17 @@ static int get_parallel_array(const GgufFile *file, const char *key, GgufValueTy
     return 0;
 }
 
+/* BOS or EOS, which chats are written with too. What is no such number is refused by whoever uses it. */
+static uint32_t get_id(const GgufFile *file, const char *key) {
+    uint32_t id;
+
+    return gguf_key(file, key) && !gguf_get_u32(file, key, &id, NULL) ? id : UINT32_MAX;
+}
+
 static int read_types(Vocab *vocab, const GgufFile *file, const GgufArray *tokens, ErrText *err) {
     static const char key[] = "tokenizer.ggml.token_type";
+    const char *const *chat_marks = chat_format_marks(chat_format_of_file(file));
+    uint32_t bos = get_id(file, "tokenizer.ggml.bos_token_id"), eos = get_id(file, "tokenizer.ggml.eos_token_id");
     const GgufArray *types;
     int r;
 
@@ -180,9 +198,10 @@ static int read_types(Vocab *vocab, const GgufFile *file, const GgufArray *token
                            gguf_path(file), key, id, type, _TOKEN_TYPE_N - 1);
         if (!types && !vocab->byte_level && byte_of_text(text->data, text->len_bytes) >= 0)
             type = TOKEN_BYTE;
-        vocab->roles[id] = (uint8_t)role_of_text(text->data, text->len_bytes);
-        /* Text that everyone takes for a mark must not be open to a user who types it. */
-        if (vocab->roles[id] != TOKEN_ROLE_NONE)
+        vocab->roles[id] = (uint8_t)role_of_text(text->data, text->len_bytes, chat_marks);
+        /* Text that everyone takes for a mark must not be open to a user who types it: with the marks of the model's
+         * own format a message could take another role. Converters write added tokens as user defined. */
+        if (vocab->roles[id] != TOKEN_ROLE_NONE || (type == TOKEN_USER_DEFINED && (id == bos || id == eos)))
             type = TOKEN_CONTROL;
         vocab->types[id] = (uint8_t)type;
     }

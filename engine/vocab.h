@@ -27,7 +27,7 @@ typedef enum TokenType { /* the numbers are the file format's */
 /* What the text of a token says about its use (files do not say it in their types reliably). */
 typedef enum TokenRole {
     TOKEN_ROLE_NONE,
-    TOKEN_ROLE_MARK, /* code-infill marks: control tokens that do not end an answer */
+    TOKEN_ROLE_MARK, /* code infill and the chat format's marks: control tokens that do not end an answer */
     TOKEN_ROLE_END,  /* ends a generation */
 } TokenRole;
 

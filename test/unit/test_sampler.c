@@ -1,5 +1,4 @@
 #undef NDEBUG
-#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +7,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -164,45 +162,6 @@ static void test_sampler_window_has_no_end_of_its_own(void **state) {
     assert_int_equal(sampler_pick(&options, values, 3, history, n, n, scratch), 1);
 }
 
-static uint64_t thread_ns(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* The shortest of some rounds: what else the machine does makes others longer. */
-static uint64_t pick_ns(const SamplerOptions *options, const uint32_t *history, size_t n_history) {
-    uint64_t shortest = UINT64_MAX;
-
-    for (int round = 0; round < 20; round++) {
-        uint64_t start = thread_ns(), taken;
-
-        (void)sampler_pick(options, logits, N_VOCAB, history, n_history, 0, scratch);
-        taken = thread_ns() - start;
-        if (taken < shortest)
-            shortest = taken;
-    }
-    return shortest;
-}
-
-/* A window of many different tokens costs about what the walk over the logits does: compared with each other they would
- * take hundreds of times as long. */
-static void test_sampler_penalty_takes_linear_time(void **state) {
-    SamplerOptions options = SAMPLER_OPTIONS_GREEDY;
-    static uint32_t history[4096];
-    uint64_t without_ns, with_ns;
-
-    for (uint32_t i = 0; i < ARRAY_LEN(history); i++)
-        history[i] = i;
-    without_ns = pick_ns(&options, history, ARRAY_LEN(history));
-    options.repetition_penalty = 1.1f;
-    options.repetition_window = ARRAY_LEN(history);
-    with_ns = pick_ns(&options, history, ARRAY_LEN(history));
-    print_message("without %" PRIu64 " ns, with %" PRIu64 " ns\n", without_ns, with_ns);
-    assert_true(with_ns < 20 * without_ns);
-}
-
 /* Plain definition of the steps, in double, on a full sort. */
 static int by_logit(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -300,7 +259,6 @@ int main(void) {
         cmocka_unit_test(test_sampler_penalty_counts_a_token_once),
         cmocka_unit_test(test_sampler_penalty_equals_definition),
         cmocka_unit_test(test_sampler_window_has_no_end_of_its_own),
-        cmocka_unit_test(test_sampler_penalty_takes_linear_time),
         cmocka_unit_test(test_sampler_draws_only_what_is_kept_and_as_often),
         cmocka_unit_test(test_sampler_same_position_same_token),
         cmocka_unit_test(test_sampler_refuses_options),

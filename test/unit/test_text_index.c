@@ -1,6 +1,5 @@
-/* The index of texts: what it finds, and how long it looks when somebody has chosen the texts to harm. */
+/* The index of texts: what it finds, and how far it looks when somebody has chosen the texts to harm. */
 #undef NDEBUG
-#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -8,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -96,46 +95,6 @@ static void check_finds(const TextIndex *index) {
     assert_int_equal(text_index_find(index, texts, 0), UINT32_MAX);
 }
 
-static uint64_t thread_ns(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* CPU time of looking for absent texts, the shortest of some rounds. */
-static uint64_t absent_ns(const TextIndex *index) {
-    uint64_t shortest = UINT64_MAX;
-    char text[TEXT_BYTES];
-
-    for (int round = 0; round < 5; round++) {
-        uint64_t start = thread_ns(), taken;
-        uint32_t n_found = 0;
-
-        for (uint64_t number = 0; number < N_ABSENT; number++) {
-            make_text(number, 'a', text);
-            n_found += text_index_find(index, text, TEXT_BYTES) != UINT32_MAX;
-        }
-        taken = thread_ns() - start;
-        assert_int_equal(n_found, 0);
-        if (taken < shortest)
-            shortest = taken;
-    }
-    return shortest;
-}
-
-static uint64_t absent_ns_of_any_texts(void) {
-    TextIndex index;
-    uint64_t ns;
-
-    choose_any();
-    new_index(&index);
-    add_all(&index);
-    ns = absent_ns(&index);
-    text_index_deinit(&index);
-    return ns;
-}
-
 static void test_text_index_finds_whatever_the_key(void **state) {
     choose_any();
     for (int round = 0; round < 4; round++) {
@@ -151,24 +110,21 @@ static void test_text_index_finds_whatever_the_key(void **state) {
     }
 }
 
-/* Chosen for the hash of before, they lie anywhere now: a walk through the run took hundreds of times as long. */
+/* Chosen for the hash of before, none of them was displaced, and absent texts walked through all. They lie anywhere now. */
 static void test_text_index_slots_cannot_be_chosen(void **state) {
-    uint64_t any_ns = absent_ns_of_any_texts(), chosen_ns;
     TextIndex index;
 
     choose_run(public_hash);
     new_index(&index);
     add_all(&index);
+    assert_in_range(index.n_probes_max, 1, 1000);
     check_finds(&index);
-    chosen_ns = absent_ns(&index);
-    print_message("any texts %" PRIu64 " ns, chosen ones %" PRIu64 " ns\n", any_ns, chosen_ns);
-    assert_true(chosen_ns < 10 * any_ns);
     text_index_deinit(&index);
 }
 
-/* Even who knows the key makes nobody walk through a run: an absent text is given up where no text has gone. */
+/* Even who knows the key makes nobody walk through a run: an absent text is given up where no text has gone. Here the run
+ * has no end, and neither would the walk. */
 static void test_text_index_absent_ends_where_no_text_went(void **state) {
-    uint64_t any_ns = absent_ns_of_any_texts(), chosen_ns;
     TextIndex index;
 
     choose_run(known_hash);
@@ -176,10 +132,12 @@ static void test_text_index_absent_ends_where_no_text_went(void **state) {
     index.key = known_key;
     add_all(&index);
     assert_int_equal(index.n_probes_max, 0);
+    for (uint32_t i = 0; i < N_SLOTS; i++)
+        if (index.slots[i].id == UINT32_MAX)
+            index.slots[i] = (TextSlot){ .id = 0 };
+    alarm(60);
     check_finds(&index);
-    chosen_ns = absent_ns(&index);
-    print_message("any texts %" PRIu64 " ns, chosen ones %" PRIu64 " ns\n", any_ns, chosen_ns);
-    assert_true(chosen_ns < 10 * any_ns);
+    alarm(0);
     text_index_deinit(&index);
 }
 

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "daemon/engine_thread.h"
 #include "proto/frame.h"
+#include "test/unit/loaded_engine.h"
 #include "test/unit/real_model.h"
 
 #define TIMEOUT_MS 120000 /* sanitizers are slow */
@@ -35,6 +36,7 @@ typedef struct Got {
     GenerationUsage usage;
     ErrText err;
     uint64_t done_order;
+    Engine *engine; /* of a load */
 } Got;
 
 static uint64_t n_done;
@@ -116,6 +118,7 @@ static void take_news(Fixture *fixture, int timeout_ms) {
             got->result = news.result;
             got->end = news.end;
             got->err = news.err;
+            got->engine = news.engine;
         }
         job_news_deinit(&news);
     }
@@ -505,6 +508,82 @@ static void test_engine_thread_load_failure(void **state) {
     assert_non_null(strstr(got.err.text, "/nonexistent/model.cgm"));
 }
 
+static bool loads_within(EngineOptions *options, uint64_t limit_bytes) {
+    Engine *engine = NULL;
+    ErrText err;
+    int r;
+
+    options->accounts->total_limit_bytes = options->accounts->others_limit_bytes = limit_bytes;
+    r = engine_new(&engine, options, &err);
+    assert_true(r == 0 || r == ENGINE_E_MEMORY);
+    engine_free(engine);
+    return r == 0;
+}
+
+/* The least limit on all accounts together that the package can be loaded with, to a few KiB. */
+static uint64_t least_limit(EngineOptions *options) {
+    uint64_t low = options->accounts->total_bytes, high = low + (256 << 20);
+
+    assert_true(loads_within(options, high));
+    while (high - low > 4096) {
+        const uint64_t middle = (low + high) / 2;
+
+        *(loads_within(options, middle) ? &high : &low) = middle;
+    }
+    return high;
+}
+
+/* What is kept of prompts makes way for a model. */
+static void test_engine_thread_load_drops_kept_prompts(void **state) {
+    static const uint32_t prompt[100] = { 1, 2, 3 };
+    const GenerationOptions options = { .max_tokens = 2, .ignore_end = true, .sampler = SAMPLER_OPTIONS_GREEDY };
+    Fixture *fixture = *state;
+    _cleanup_(got_deinit) Got got = { 0 };
+    Generation *generation;
+    PrefixCache *cache;
+    WorkerPool *pool;
+    AccountTable accounts;
+    char path[PATH_MAX];
+    void *folder;
+    uint64_t limit_bytes, kept_bytes;
+    Engine *first;
+    Job job = { .kind = JOB_LOAD, .owner = &got };
+
+    assert_int_equal(import_fixture_setup(&folder), 0);
+    loaded_make_package(folder, 8, false, false, path);
+    account_table_init(&accounts);
+    assert_int_equal(prefix_cache_new(&cache, UINT64_MAX), 0);
+    assert_int_equal(worker_pool_new(&pool, 1), 0);
+    job.engine_options = (EngineOptions){ .path = path,
+                                          .device = ENGINE_DEVICE_CPU,
+                                          .isa = ISA_BEST,
+                                          .chunk_tokens = 8,
+                                          .pool = pool,
+                                          .accounts = &accounts,
+                                          .prefix_cache = cache };
+    assert_int_equal(engine_new(&first, &job.engine_options, NULL), 0);
+    limit_bytes = least_limit(&job.engine_options);
+    accounts.total_limit_bytes = accounts.others_limit_bytes = UINT64_MAX;
+    assert_int_equal(generation_new(&generation, first, prompt, ARRAY_LEN(prompt), &options, NULL), 0);
+    while (!generation_end(generation))
+        assert_int_equal(generation_step(generation, NULL, NULL, NULL), 0);
+    generation_free(generation);
+    kept_bytes = prefix_cache_kept_bytes(cache);
+    assert_true(kept_bytes > 64 << 10);
+
+    accounts.total_limit_bytes = accounts.others_limit_bytes = limit_bytes + kept_bytes / 2;
+    engine_thread_submit(fixture->thread, &job);
+    wait_done(fixture, &got);
+    assert_int_equal(got.result, 0);
+    assert_int_equal(prefix_cache_kept_bytes(cache), 0);
+    engine_free(got.engine);
+    engine_free(first);
+    worker_pool_free(pool);
+    prefix_cache_free(cache);
+    loaded_accounts_are_empty(&accounts);
+    import_fixture_teardown(&folder);
+}
+
 /* Stopping cancels what runs and what waits, and every job is given back. */
 static void test_engine_thread_stops_under_work(void **state) {
     Fixture *fixture = *state;
@@ -544,6 +623,7 @@ int main(void) {
         TEST(test_engine_thread_refuses_prompts),
         TEST(test_engine_thread_reports_a_full_account),
         TEST(test_engine_thread_load_failure),
+        TEST(test_engine_thread_load_drops_kept_prompts),
         TEST(test_engine_thread_stops_under_work),
     };
 

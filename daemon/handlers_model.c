@@ -106,6 +106,7 @@ void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep,
     Server *server = connection->server;
     uint64_t request_id = (*messagep)->request_id;
     Request *request = NULL;
+    bool must_load;
     ErrText err;
     Model *model;
 
@@ -124,22 +125,23 @@ void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep,
     if (!model)
         return;
     /* One that is there or on its way costs nothing to wait for. */
-    if (model->stage != MODEL_READY && !model_is_coming(model)) {
-        if (!connection->may_administer && !server->config->api_may_load) {
-            reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
-                        "only administrators load models: use the administrators' socket, be root, or set "
-                        "api-may-load = yes");
-            return;
-        }
-        if (model_load(model, &err)) {
-            reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
-                        server_retry_ms(server), "", "%s", err.text);
-            return;
-        }
+    must_load = model->stage != MODEL_READY && !model_is_coming(model);
+    if (must_load && !connection->may_administer && !server->config->api_may_load) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
+                    "only administrators load models: use the administrators' socket, be root, or set "
+                    "api-may-load = yes");
+        return;
     }
+    /* First: who is told BUSY must find neither a load under way nor a model in the list. */
     if (request_new(&request, connection, messagep, len_bytes, model)) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server), "",
                     "no memory for the request: %s is reached", connection_limit(connection));
+        model_forget_unused(model);
+        return;
+    }
+    if (must_load && model_load(model, &err)) {
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE, server_retry_ms(server), "", "%s",
+                     err.text);
         return;
     }
     request_wait_for_model(request);

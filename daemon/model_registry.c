@@ -55,8 +55,7 @@ static void forget(ModelRegistry *registry, Model *model) {
     model_free(model);
 }
 
-/* What is not of the folder is known as long as it is loaded: whoever named its file can name it again. */
-static void forget_unloaded(Model *model) {
+void model_forget_unused(Model *model) {
     if (model->stage == MODEL_AVAILABLE && !model->from_folder && !model->is_default && !model->n_users)
         forget(model->registry, model);
 }
@@ -365,7 +364,7 @@ void model_leave(Model *model) {
     assert(model->n_users);
     model->n_users--;
     drop_failed(model);
-    forget_unloaded(model);
+    model_forget_unused(model);
 }
 
 int model_unload(Model *model, ErrText *err) {
@@ -454,7 +453,7 @@ void model_on_news(Model *model, Job *job, JobNews *news) {
         set_stage(model, model->stage == MODEL_FAILED ? MODEL_FAILED : MODEL_AVAILABLE);
         if (model->stage == MODEL_FAILED && model->is_corrupt)
             (void)load_without_image(model);
-        forget_unloaded(model); /* who asked for it may have left */
+        model_forget_unused(model); /* who asked for it may have left */
     }
     free(job);
 }

@@ -90,6 +90,8 @@ void model_on_news(Model *model, Job *job, JobNews *news); /* of a load or unloa
 bool model_is_coming(const Model *model);
 bool model_can_serve(const Model *model); /* its engine takes jobs: it is ready, or its weights are on their way */
 void model_leave(Model *model);           /* a user less; it may be forgotten */
+/* What is not of the folder is known as long as it is loaded or used: whoever named its file can name it again. */
+void model_forget_unused(Model *model);
 const char *model_stage_name(ModelStage stage);
 /* Fills in a message whose strings belong to the model; valid until the next change. */
 void model_describe(const Model *model, Coordgen__V1__Model *message, char *detail, size_t detail_room_bytes);

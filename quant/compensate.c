@@ -37,7 +37,8 @@ static void round_columns(const CompensateCall *call, size_t first, size_t n, si
         for (size_t c = to; c-- > from;) {
             const float *m = factor->m + c * k;
             uint32_t input = factor->order[c];
-            float level = scale > 0 ? grid_round(target[c] * inverse, bits) : 0, rest = target[c] - scale * level, miss;
+            /* Without a scale too: 0 is no level below 8 bits. */
+            float level = grid_round(scale > 0 ? target[c] * inverse : 0, bits), rest = target[c] - scale * level, miss;
 
             q[input] = (int8_t)level;
             miss = w[input] - scale * level;

@@ -439,6 +439,31 @@ static void test_descent_stays_on_the_grid(void **cmocka) {
     case_deinit(&c);
 }
 
+/* Weights and inputs whose product is no number of float32's any more, then weights whose sums are none. */
+static void test_descent_leaves_alone_what_it_cannot_tell(void **cmocka) {
+    static const struct {
+        float weights, moments;
+    } cases[] = { { 0x1p-90f, 0x1p-70f }, { 0x1p-90f, 0x1p-45f }, { 0x1p100f, 0x1p30f } };
+
+    for (size_t t = 0; t < ARRAY_LEN(cases); t++) {
+        Case c;
+
+        case_init(&c, 40, 100, 300, 2);
+        for (size_t i = 0; i < c.n * c.k; i++)
+            c.w[i] *= cases[t].weights;
+        for (size_t r = 0; r < c.n; r++)
+            c.scales[r] *= cases[t].weights;
+        for (size_t i = 0; i < c.k * c.k; i++)
+            c.factor.m[i] *= i / c.k < i % c.k ? cases[t].moments : 1;
+        for (size_t i = 0; i < c.k; i++)
+            c.factor.diagonal[i] *= cases[t].moments;
+        case_round(&c);
+        case_descend(&c, 5);
+        assert_on_grid(&c);
+        case_deinit(&c);
+    }
+}
+
 static void test_descent_bits_do_not_depend_on_threads(void **cmocka) {
     Case one, many;
 
@@ -473,6 +498,7 @@ int main(void) {
         cmocka_unit_test(test_descent_lowers_every_error),
         cmocka_unit_test(test_descent_ends_where_no_weight_can_do_better),
         cmocka_unit_test(test_descent_stays_on_the_grid),
+        cmocka_unit_test(test_descent_leaves_alone_what_it_cannot_tell),
         cmocka_unit_test(test_descent_bits_do_not_depend_on_threads),
     };
 

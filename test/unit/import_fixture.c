@@ -25,6 +25,29 @@ void import_fixture_source(ImportFixture *fixture, const ModelMaker *maker) {
     str_buf_deinit(&file);
 }
 
+void import_fixture_change(const ImportFixture *fixture, const char *name, ImportFixtureFn *fn) {
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(freep) float *values = NULL;
+    const GgufTensor *tensor;
+    FILE *stream;
+
+    assert_int_equal(gguf_open(&file, fixture->source, NULL), 0);
+    tensor = gguf_tensor(file, name);
+    assert_true(tensor && tensor->type == GGML_F32);
+    values = malloc(tensor->len_bytes);
+    assert_non_null(values);
+    memcpy(values, tensor->data, tensor->len_bytes);
+    if (tensor->n_dims == 1)
+        fn(values, tensor->ne[0], 1);
+    else
+        fn(values, tensor->ne[1], tensor->ne[0]);
+    stream = fopen(fixture->source, "r+e");
+    assert_non_null(stream);
+    assert_int_equal(fseek(stream, (long)tensor->offset_bytes, SEEK_SET), 0);
+    assert_int_equal(fwrite(values, 1, tensor->len_bytes, stream), tensor->len_bytes);
+    assert_int_equal(fclose(stream), 0);
+}
+
 int import_fixture_setup(void **state) {
     ImportFixture *fixture = calloc(1, sizeof(*fixture));
 

@@ -19,6 +19,9 @@ int import_fixture_teardown(void **state);
 
 /* Writes the model to fixture->source. */
 void import_fixture_source(ImportFixture *fixture, const ModelMaker *maker);
+/* Changes a float32 tensor of it: values f32[n][k]; of a vector k is 1. */
+typedef void ImportFixtureFn(float *values, size_t n, size_t k);
+void import_fixture_change(const ImportFixture *fixture, const char *name, ImportFixtureFn *fn);
 /* A profile for static activations of tiny models: every second operator has a shadow, with `percent` hot channels. */
 int import_fixture_profile(void *state, const ImportModel *model, ErrText *err);
 /* SHA-256 of a file. */

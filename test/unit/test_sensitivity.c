@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "importer/calibrated.h"
 #include "quant/grid.h"
+#include "quant/pack.h"
 #include "test/unit/import_fixture.h"
 
 enum {
@@ -53,8 +54,8 @@ static void round_linear(Model *model, const ImportLinear *linear, int bits) {
     assert_int_equal(import_read_linear(calibrated->model, linear, w, &err), 0);
     assert_int_equal(calibrated_round(calibrated, &rounding, &err), 0);
     calibrated->backend->ops->linear_free(*place);
-    assert_int_equal(
-        calibrated_linear_new(calibrated, place, linear, q, scales, model->vectors[linear->layer], &err), 0);
+    assert_int_equal(calibrated_linear_new(calibrated, place, linear, q, scales, model->vectors[linear->layer], &err),
+                     0);
 }
 
 static void answer(Model *model, float *logits) {
@@ -63,8 +64,7 @@ static void answer(Model *model, float *logits) {
 
     layer_walk_embed(model->walk, calibrated->embedding, calibrated->tokens);
     for (uint32_t i = 0; i < LAYERS; i++)
-        assert_int_equal(
-            layer_walk_layer(model->walk, i, model->linears[i], model->vectors[i], NULL, NULL, &err), 0);
+        assert_int_equal(layer_walk_layer(model->walk, i, model->linears[i], model->vectors[i], NULL, NULL, &err), 0);
     assert_int_equal(layer_walk_logits(model->walk, calibrated->outside[ROLE_OUTPUT_NORM], calibrated->head,
                                        model->rows, model->n_rows, logits, &err),
                      0);
@@ -191,8 +191,40 @@ static void test_sensitivity_foretells_the_divergence(void **state) {
     }
 }
 
+/* Two blocks of channels a linear: one that seemed to lose nothing counts as 0.3 of its linear's mean loss, so that it
+ * has more bits than one of another linear that loses 0.06 of that, and fewer than one that loses more. */
+static void test_sensitivity_allocates_by_linear_too(void **state) {
+    static const struct {
+        TensorRole role;
+        double losses[2];
+        int8_t bits[2];
+    } made[] = { { ROLE_ATTN_Q, { 0, 2 }, { 4, 6 } },
+                 { ROLE_ATTN_K, { 0.06, 0.06 }, { 3, 3 } },
+                 { ROLE_ATTN_V, { 1.2, 1.2 }, { 6, 6 } } };
+    int8_t bits[ARRAY_LEN(made)][2 * PACK_BLOCK_CHANNELS];
+    double values[ARRAY_LEN(made)][2 * PACK_BLOCK_CHANNELS], *losses[1][_ROLE_N] = { { NULL } };
+    ImportLinear linears[ARRAY_LEN(made)];
+    ImportLayer layers[2] = { { .layer = -1 }, { .linears = linears, .n_linears = ARRAY_LEN(made) } };
+    ImportModel model = { .source_path = "none", .layers = layers };
+    Calibrated calibrated = { .model = &model };
+    Sensitivity sensitivity = { .n_layers = 1, .losses = losses };
+    ErrText err = { "" };
+
+    for (size_t i = 0; i < ARRAY_LEN(made); i++) {
+        linears[i] = (ImportLinear){ .role = made[i].role, .n = ARRAY_LEN(bits[i]), .k = 64, .bits = bits[i] };
+        losses[0][made[i].role] = values[i];
+        for (size_t c = 0; c < ARRAY_LEN(bits[i]); c++)
+            values[i][c] = made[i].losses[c / PACK_BLOCK_CHANNELS];
+    }
+    assert_int_equal(sensitivity_allocate(&sensitivity, &calibrated, 4.75, &err), 0);
+    for (size_t i = 0; i < ARRAY_LEN(made); i++)
+        for (size_t c = 0; c < ARRAY_LEN(bits[i]); c++)
+            assert_int_equal(bits[i][c], made[i].bits[c / PACK_BLOCK_CHANNELS]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sensitivity_allocates_by_linear_too),
         WITH_FOLDER(test_sensitivity_foretells_the_divergence),
     };
 

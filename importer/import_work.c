@@ -20,16 +20,39 @@
 
 /* --- widths ------------------------------------------------------------------------------------------------------- */
 
+static int lay_out(Import *import, ErrText *err) {
+    return import_plan_layout(&import->plan, &import->options.recipe, import->report.source_sha256,
+                              import->calibration.sha256, err);
+}
+
 /* One trial of an average width: how large the package would be. */
 static int allocate(Import *import, void *state, double bits, ErrText *err) {
-    const ImportOptions *options = &import->options;
     int r;
 
     import->model.bits = bits;
-    r = options->method->allocate(state, &import->model, err);
-    return r ? r
-             : import_plan_layout(&import->plan, &options->recipe, import->report.source_sha256,
-                                  import->calibration.sha256, err);
+    r = import->options.method->allocate(state, &import->model, err);
+    return r ? r : lay_out(import, err);
+}
+
+/* The smallest package, 1 bit a weight, before anything is measured for a larger one. With static activations it is that
+ * without shadows until their profile is there. The widths are overwritten. */
+static int check_budget(Import *import, ErrText *err) {
+    const QuantRecipe *recipe = &import->options.recipe;
+    const ImportPlan *plan = &import->plan;
+    int r;
+
+    if (!recipe->budget_bytes)
+        return 0;
+    for (size_t i = 0; i < plan->n_linears; i++)
+        if (!tensor_role_is_embedding(plan->linears[i].role))
+            memset(plan->linears[i].bits, GRID_BITS_MIN, plan->linears[i].n);
+    r = lay_out(import, err);
+    if (r || plan->package_bytes <= recipe->budget_bytes)
+        return r;
+    return err_set(err, IMPORT_E_BUDGET,
+                   "%s: the smallest package has %" PRIu64 " bytes (1 bit a weight, embeddings of %u bits), the "
+                   "budget is %" PRIu64 " bytes: give a larger one, or fewer bits to the embeddings",
+                   import->source.path, plan->package_bytes, recipe->embedding_bits, recipe->budget_bytes);
 }
 
 /**
@@ -41,23 +64,15 @@ static int allocate(Import *import, void *state, double bits, ErrText *err) {
 static int choose_bits(Import *import, void *state, ErrText *err) {
     const QuantRecipe *recipe = &import->options.recipe;
     const unsigned int step = recipe->allocation == QUANT_ALLOCATION_UNIFORM ? BITS_STEPS : 1;
-    unsigned int low = BITS_STEPS / step, high; /* in steps; the least, and one that is too large */
-    unsigned int now;
+    unsigned int low = BITS_STEPS / step, high, now = 0; /* in steps; the least, and one that is too large */
     int r;
 
-    r = allocate(import, state, recipe->bits, err);
+    r = check_budget(import, err);
+    if (!r)
+        r = allocate(import, state, recipe->bits, err);
     if (r || !recipe->budget_bytes || import->plan.package_bytes <= recipe->budget_bytes)
         return r;
     high = (unsigned int)ceil(recipe->bits * BITS_STEPS / step);
-    now = low;
-    r = allocate(import, state, (double)(now * step) / BITS_STEPS, err);
-    if (r)
-        return r;
-    if (import->plan.package_bytes > recipe->budget_bytes)
-        return err_set(err, IMPORT_E_BUDGET,
-                       "%s: the smallest package has %" PRIu64 " bytes (1 bit a weight, embeddings of %u bits), the "
-                       "budget is %" PRIu64 " bytes: give a larger one, or fewer bits to the embeddings",
-                       import->source.path, import->plan.package_bytes, recipe->embedding_bits, recipe->budget_bytes);
     while (high - low > 1) {
         now = low + (high - low) / 2;
         r = allocate(import, state, (double)(now * step) / BITS_STEPS, err);
@@ -370,9 +385,7 @@ static int begin_file(Import *import, void *state, ErrText *err) {
         if (r)
             return r;
     }
-    r = recalled ? import_plan_layout(&import->plan, &import->options.recipe, import->report.source_sha256,
-                                      import->calibration.sha256, err)
-                 : choose_bits(import, state, err);
+    r = recalled ? lay_out(import, err) : choose_bits(import, state, err);
     if (!r)
         r = import_part_reserve(&import->part, import->plan.package_bytes, err);
     if (r)
@@ -405,7 +418,9 @@ static int work_on_file(Import *import, ErrText *err) {
     /* Said when a method reports: plain rounding has nothing to measure. */
     import->progress.stage = IMPORT_STAGE_MEASURE;
     import->progress.total_bytes = import->part_bytes = import->plan.total_bytes;
-    r = method->begin(&state, &import->model, err);
+    r = check_budget(import, err);
+    if (!r)
+        r = method->begin(&state, &import->model, err);
     if (!r)
         r = begin_file(import, state, err);
     if (!r)

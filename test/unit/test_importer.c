@@ -103,6 +103,70 @@ static void test_importer_budget(void **state) {
     assert_non_null(strstr(err.text, "the smallest package has "));
 }
 
+static size_t n_asked; /* what would have measured something */
+
+static int begin_counted(void **statep, const ImportModel *model, ErrText *err) {
+    n_asked++;
+    return import_method_plain.begin(statep, model, err);
+}
+
+static int profile_counted(void *state, const ImportModel *model, ErrText *err) {
+    n_asked++;
+    return import_fixture_profile(state, model, err);
+}
+
+static int allocate_counted(void *state, const ImportModel *model, ErrText *err) {
+    n_asked++;
+    return import_method_plain.allocate(state, model, err);
+}
+
+/* A budget that nothing fits shows before the measuring, which takes minutes where there is calibration. */
+static void test_importer_impossible_budget_measures_nothing(void **state) {
+    ImportFixture *fixture = *state;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    QuantRecipe *recipe = &fixture->options.recipe;
+    ImportMethod method = import_method_plain;
+
+    method.begin = begin_counted;
+    method.profile = profile_counted;
+    method.allocate = allocate_counted;
+    fixture->options.method = &method;
+    import_fixture_source(fixture, &maker);
+    quant_recipe_set_bits(recipe, 4.5);
+    recipe->budget_bytes = 10000;
+    for (int i = 0; i < 2; i++) {
+        recipe->static_activations = i;
+        import_fixture_refusal(fixture, fixture->out, IMPORT_E_BUDGET, "the smallest package has ");
+        assert_int_equal(n_asked, 0);
+    }
+}
+
+/* Only the profile tells which operators have a shadow, whose columns take space too. */
+static void test_importer_budget_counts_shadows(void **state) {
+    ImportFixture *fixture = *state;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    QuantRecipe *recipe = &fixture->options.recipe;
+    ImportMethod method = import_method_plain;
+    ImportReport report;
+
+    method.profile = profile_counted;
+    method.allocate = allocate_counted;
+    fixture->options.method = &method;
+    import_fixture_source(fixture, &maker);
+    quant_recipe_set_bits(recipe, 1);
+    recipe->static_activations = true;
+    recipe->prune_percent = 0;
+    assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+    assert_int_equal(unlink(fixture->out), 0);
+    n_asked = 0;
+    recipe->budget_bytes = report.package_bytes - 1;
+    import_fixture_refusal(fixture, fixture->out, IMPORT_E_BUDGET, "the smallest package has ");
+    assert_int_equal(n_asked, 1);
+    recipe->budget_bytes = report.package_bytes;
+    assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+    assert_int_equal(report.package_bytes, recipe->budget_bytes);
+}
+
 #ifndef __SANITIZE_THREAD__
 static void test_importer_real(void **state) {
     const char *source = test_default_model();
@@ -295,6 +359,8 @@ int main(void) {
         WITH_FOLDER(test_importer_tiny),
         WITH_FOLDER(test_importer_widths),
         WITH_FOLDER(test_importer_budget),
+        WITH_FOLDER(test_importer_impossible_budget_measures_nothing),
+        WITH_FOLDER(test_importer_budget_counts_shadows),
 #ifndef __SANITIZE_THREAD__ /* minutes; the small models have as many threads */
         WITH_FOLDER(test_importer_real),
 #endif

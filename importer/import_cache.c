@@ -14,6 +14,7 @@
 #include "importer/import_private.h"
 
 #define NAME_MAX_BYTES 100
+#define SETTINGS_BYTES 120 /* with the rest, and the journal's suffix, a name that file systems take */
 #define SETTLED_SECONDS 3
 #define RECORD_MAX_BYTES 512
 
@@ -38,7 +39,7 @@ int import_cache_dir(char path[PATH_MAX], const char *cache_dir, ErrText *err) {
 int import_default_path(char path[PATH_MAX], const char *source_path, const char *sha256, const QuantRecipe *recipe,
                         const char *calibration_sha256, const char *cache_dir, ErrText *err) {
     const char *base = strrchr(source_path, '/');
-    char folder[PATH_MAX], settings[128], name[NAME_MAX_BYTES + sizeof(settings) + 64];
+    char folder[PATH_MAX], settings[SETTINGS_BYTES], name[NAME_MAX_BYTES + sizeof(settings) + 64];
     size_t n;
     int r;
 

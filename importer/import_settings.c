@@ -1,6 +1,7 @@
 /* A recipe as the keys of a package, and as a part of its name. */
 #include <nettle/sha2.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/str_buf.h"
@@ -49,9 +50,40 @@ bool import_settings_match(const PackageQuant *quant, const QuantRecipe *recipe,
     return true;
 }
 
+#define DESCRIPTION_BYTES 320
+
+/* All that the bytes of a package depend on, but for program and source. */
+static void describe(char text[DESCRIPTION_BYTES], const QuantRecipe *recipe, const char *calibration_sha256) {
+    snprintf(text, DESCRIPTION_BYTES, "%s %.17g %u %llu %d %d %d %d %d %d %d %.17g %.17g %s\n", recipe->name,
+             recipe->bits, recipe->embedding_bits, (unsigned long long)recipe->budget_bytes, recipe->rotate,
+             recipe->search_scales, recipe->smooth, recipe->compensate, recipe->descend, recipe->allocation,
+             recipe->static_activations, recipe->hot_percent, recipe->prune_percent, calibration_sha256);
+}
+
 static void add_switch(StrBuf *name, bool is_on, bool usually, const char *off, const char *on) {
     if (is_on != usually)
         str_buf_addf(name, "-%s", is_on ? on : off);
+}
+
+/* Whether a name with %g says the number and no other. */
+static bool is_short(double number) {
+    char text[32];
+
+    snprintf(text, sizeof(text), "%g", number);
+    return strtod(text, NULL) == number;
+}
+
+#define HASH_CHARS 8
+
+/* For what the name does not say: its end becomes a hash of the settings. */
+static void add_hash(char *text, size_t room_bytes, const QuantRecipe *recipe, const char *calibration_sha256) {
+    char settings[DESCRIPTION_BYTES], sha256[SHA256_HEX_BYTES];
+    size_t n = strlen(text), n_most = room_bytes - sizeof("-") - HASH_CHARS;
+
+    describe(settings, recipe, calibration_sha256);
+    sha256_hex(settings, strlen(settings), sha256);
+    n = n < n_most ? n : n_most;
+    snprintf(text + n, room_bytes - n, "-%.*s", HASH_CHARS, sha256);
 }
 
 /**
@@ -59,7 +91,8 @@ static void add_switch(StrBuf *name, bool is_on, bool usually, const char *off, 
  * @calibration_sha256: of the user's own text; NULL or "": the project's, or none
  *
  * Recipe and bits, unless they are the default, then every setting that differs from the recipe's own: packages with
- * different settings lie beside each other in the cache.
+ * different settings lie beside each other in the cache. Where there are too many for the room, or a number has more
+ * digits than the name, a hash of all of them is at the end.
  */
 void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *recipe, const char *calibration_sha256) {
     _cleanup_(str_buf_deinit) StrBuf name = STR_BUF_NULL;
@@ -89,23 +122,24 @@ void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *re
     if (calibration_sha256 && *calibration_sha256)
         str_buf_addf(&name, "-text%.8s", calibration_sha256);
     snprintf(text, room_bytes, "%s", name.data && !str_buf_failed(&name) ? name.data : "");
+    if (name.len_bytes >= room_bytes || !is_short(recipe->bits) ||
+        (recipe->static_activations && (!is_short(recipe->hot_percent) || !is_short(recipe->prune_percent))))
+        add_hash(text, room_bytes, recipe, calibration_sha256 ? calibration_sha256 : "");
 }
 
 /* Raised when the same settings give other bytes than before. */
 #define IMPORT_REVISION 3
 
 void import_fingerprint(const Import *import, uint8_t fingerprint[JOURNAL_DIGEST_BYTES]) {
-    const QuantRecipe *recipe = &import->options.recipe;
+    char text[128], settings[DESCRIPTION_BYTES];
     struct sha256_ctx context;
-    char text[512];
 
+    snprintf(text, sizeof(text), "%s %d %d %s ", COORDGEN_VERSION, IMPORT_REVISION, PACKAGE_FORMAT_VERSION,
+             import->report.source_sha256);
+    describe(settings, &import->options.recipe, import->calibration.sha256);
     sha256_init(&context);
-    snprintf(text, sizeof(text), "%s %d %d %s %s %.17g %u %llu %d %d %d %d %d %d %d %.17g %.17g %s\n", COORDGEN_VERSION,
-             IMPORT_REVISION, PACKAGE_FORMAT_VERSION, import->report.source_sha256, recipe->name, recipe->bits,
-             recipe->embedding_bits, (unsigned long long)recipe->budget_bytes, recipe->rotate, recipe->search_scales,
-             recipe->smooth, recipe->compensate, recipe->descend, recipe->allocation, recipe->static_activations,
-             recipe->hot_percent, recipe->prune_percent, import->calibration.sha256);
     sha256_update(&context, strlen(text), (const uint8_t *)text);
+    sha256_update(&context, strlen(settings), (const uint8_t *)settings);
     /* The package names its source. */
     sha256_update(&context, strlen(import->source.name), (const uint8_t *)import->source.name);
     sha256_digest(&context, JOURNAL_DIGEST_BYTES, fingerprint);

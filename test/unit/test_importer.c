@@ -301,6 +301,50 @@ static void test_importer_default_path(void **state) {
     assert_int_equal(import_default_path(path, "m.gguf", sha, &recipe, NULL, NULL, NULL), -ENOENT);
 }
 
+static void path_of(char path[PATH_MAX], const QuantRecipe *recipe, const char *calibration_sha256) {
+    static const char sha[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    assert_int_equal(import_default_path(path, "m.gguf", sha, recipe, calibration_sha256, "/c", NULL), 0);
+}
+
+/* Settings that a name has no room for, or not the digits: each has a name of its own all the same. */
+static void test_importer_default_path_of_unusual_settings(void **state) {
+    static const char text[] = "89abcdef89abcdef89abcdef89abcdef89abcdef89abcdef89abcdef89abcdef";
+    static const double numbers[] = { 4.1234567, 4.1234568, 4.12346 };
+    char paths[8][PATH_MAX];
+    QuantRecipe recipe;
+    size_t n = 0;
+
+    assert_int_equal(quant_recipe_named(&recipe, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        quant_recipe_set_bits(&recipe, numbers[i]);
+        path_of(paths[n++], &recipe, NULL);
+    }
+    assert_int_equal(strlen(paths[0]), strlen("/c/m-0123456789ab-int8-4.12346-01234567.cgm"));
+    assert_string_equal(paths[2], "/c/m-0123456789ab-int8-4.12346.cgm");
+    assert_int_equal(quant_recipe_named(&recipe, "compensated"), 0);
+    recipe.rotate = recipe.search_scales = recipe.compensate = recipe.descend = false;
+    recipe.smooth = recipe.static_activations = true;
+    recipe.hot_percent = 12.5;
+    recipe.prune_percent = 37.5;
+    recipe.embedding_bits = 4;
+    for (uint64_t bytes = 1000000000000; bytes < 1000000000002; bytes++) {
+        recipe.budget_bytes = bytes;
+        path_of(paths[n++], &recipe, text);
+    }
+    path_of(paths[n++], &recipe, NULL);
+    recipe.budget_bytes = 0;
+    recipe.hot_percent = 1.0 / 3;
+    path_of(paths[n++], &recipe, NULL);
+    recipe.hot_percent = 0.333333;
+    path_of(paths[n++], &recipe, NULL);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(strlen(paths[i]) < 160 && strcmp(paths[i] + strlen(paths[i]) - 4, ".cgm") == 0);
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(paths[i], paths[j]);
+    }
+}
+
 /* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static void test_importer_refuses_sources(void **state) {
@@ -368,6 +412,7 @@ int main(void) {
         WITH_FOLDER(test_importer_remembers_hashes),
         WITH_FOLDER(test_importer_refuses_sources),
         WITH_FOLDER(test_importer_refuses_outputs),
+        cmocka_unit_test(test_importer_default_path_of_unusual_settings),
         cmocka_unit_test(test_importer_default_path), /* last: changes the environment */
     };
 

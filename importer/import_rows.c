@@ -16,8 +16,9 @@
 typedef enum RowsFault {
     FAULT_NONE,
     FAULT_CANCELLED,
-    FAULT_READ,  /* FILE_E_SHORT or -errno */
-    FAULT_VALUE, /* a value that is not finite */
+    FAULT_READ,     /* FILE_E_SHORT or -errno */
+    FAULT_VALUE,    /* a value that is not finite */
+    FAULT_ROTATION, /* values that are finite, but not when they are rotated */
 } RowsFault;
 
 typedef struct RowsBuffers {
@@ -47,6 +48,23 @@ static void set_fault(Rows *rows, RowsFault fault, int error, size_t row) {
     }
 }
 
+static bool all_finite(const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
+static void dequantize(const Rows *rows, const RowsBuffers *buffers, size_t i) {
+    ggml_dequantize(rows->linear->source->type, buffers->source + i * rows->row_bytes, buffers->row, rows->linear->k);
+}
+
+/* Why the i-th row of the batch was refused; the row is read once more. */
+static RowsFault fault_of(const Rows *rows, const RowsBuffers *buffers, size_t i) {
+    dequantize(rows, buffers, i);
+    return rows->linear->rotation_block && all_finite(buffers->row, rows->linear->k) ? FAULT_ROTATION : FAULT_VALUE;
+}
+
 /* Rows [row, row + n); false after a fault. */
 static bool read_batch(Rows *rows, unsigned int worker, size_t row, size_t n) {
     const RowsBuffers *buffers = &rows->buffers[worker];
@@ -64,11 +82,11 @@ static bool read_batch(Rows *rows, unsigned int worker, size_t row, size_t n) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        ggml_dequantize(linear->source->type, buffers->source + i * rows->row_bytes, buffers->row, linear->k);
+        dequantize(rows, buffers, i);
         if (linear->rotation_block)
             rotate_row(buffers->row, linear->k, linear->rotation_block);
         if (!rows->fn(rows->arg, row + i, buffers->row, worker)) {
-            set_fault(rows, FAULT_VALUE, 0, row + i);
+            set_fault(rows, fault_of(rows, buffers, i), 0, row + i);
             return false;
         }
     }
@@ -96,6 +114,11 @@ static int fault_error(const Rows *rows, ErrText *err) {
         return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", path);
     case FAULT_READ:
         return import_read_error(atomic_load(&rows->fault_error), path, err);
+    case FAULT_ROTATION:
+        return err_set(err, IMPORT_E_UNSUPPORTED,
+                       "%s: tensor '%s', row %zu: its weights are so large that their rotation overflows: import it "
+                       "with coordgenctl model import --no-rotation",
+                       path, rows->linear->source->name, atomic_load(&rows->fault_row));
     case FAULT_VALUE:
         break;
     }
@@ -156,13 +179,6 @@ typedef struct ReadLinear {
     float *w;
     size_t k;
 } ReadLinear;
-
-static bool all_finite(const float *x, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(x[i]))
-            return false;
-    return true;
-}
 
 static bool read_row(void *arg, size_t row, float *w, unsigned int worker) {
     const ReadLinear *read = arg;

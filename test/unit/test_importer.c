@@ -373,6 +373,26 @@ static void test_importer_refuses_sources(void **state) {
     import_fixture_refusal(fixture, NULL, -ENOENT, "No such file");
 }
 
+static void enlarge_row(float *values, size_t n, size_t k) {
+    for (size_t i = 0; i < k; i++)
+        values[5 * k + i] = 1e38f;
+}
+
+/* Weights that a float holds, but not the sums of the rotation: no damaged file, and there is a way. */
+static void test_importer_refuses_rotations_that_overflow(void **state) {
+    ImportFixture *fixture = *state;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    ImportReport report;
+
+    import_fixture_source(fixture, &maker);
+    import_fixture_change(fixture, "blk.1.ffn_up.weight", enlarge_row);
+    import_fixture_refusal(fixture, fixture->out, IMPORT_E_UNSUPPORTED,
+                           "tensor 'blk.1.ffn_up.weight', row 5: its weights are so large that their rotation "
+                           "overflows: import it with coordgenctl model import --no-rotation");
+    fixture->options.recipe.rotate = false;
+    assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+}
+
 static void test_importer_refuses_outputs(void **state) {
     ImportFixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -411,6 +431,7 @@ int main(void) {
         WITH_FOLDER(test_importer_recognises),
         WITH_FOLDER(test_importer_remembers_hashes),
         WITH_FOLDER(test_importer_refuses_sources),
+        WITH_FOLDER(test_importer_refuses_rotations_that_overflow),
         WITH_FOLDER(test_importer_refuses_outputs),
         cmocka_unit_test(test_importer_default_path_of_unusual_settings),
         cmocka_unit_test(test_importer_default_path), /* last: changes the environment */

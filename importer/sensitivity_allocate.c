@@ -1,6 +1,7 @@
 /* From the losses of all channels (sensitivity.c) to their widths. To other widths than the measured one a loss is
  * carried by the error of a uniform quantizer. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "importer/calibrated.h"
@@ -9,8 +10,8 @@
 
 /* Mean squared error of the best uniform quantizer of a Gaussian by width (Max 1960, table II): rotated weights are
  * nearly Gaussian. */
-static const double uniform_error[GRID_BITS_MAX] = { 0.3634, 0.1188, 0.03744, 0.01154, 0.003495, 0.001041, 0.0003035,
-                                                     0.0000869 };
+static const double uniform_error[GRID_BITS_MAX] = { 0.3634,   0.1188,   0.03744,   0.01154,
+                                                     0.003495, 0.001041, 0.0003035, 0.0000869 };
 
 /* Channels of one linear that get one width: 16, as the packed layout stores them, of like losses. */
 typedef struct Groups {
@@ -100,6 +101,19 @@ static int each_linear(const Sensitivity *sensitivity, const ImportModel *model,
     return 0;
 }
 
+/* A linear with a loss that is no number, or NULL. */
+static const ImportLinear *find_unmeasured(const Sensitivity *sensitivity, const ImportModel *model) {
+    for (uint32_t i = 0; i < sensitivity->n_layers; i++)
+        for (size_t j = 0; j < model->layers[1 + i].n_linears; j++) {
+            const ImportLinear *linear = &model->layers[1 + i].linears[j];
+
+            for (size_t channel = 0; channel < linear->n; channel++)
+                if (!isfinite(sensitivity->losses[i][linear->role][channel]))
+                    return linear;
+        }
+    return NULL;
+}
+
 static int max_int(int a, int b) {
     return a > b ? a : b;
 }
@@ -107,14 +121,21 @@ static int max_int(int a, int b) {
 /**
  * sensitivity_allocate() - widths of all channels, for one budget over the whole model
  *
- * Return: 0, -EINVAL, -ENOMEM.
+ * Return: 0, IMPORT_E_UNSUPPORTED for losses that are not finite, -EINVAL, -ENOMEM.
  */
 int sensitivity_allocate(const Sensitivity *sensitivity, const Calibrated *calibrated, double average_bits,
                          ErrText *err) {
     const ImportModel *model = calibrated->model;
+    const ImportLinear *unmeasured = find_unmeasured(sensitivity, model);
     _cleanup_(groups_deinit) Groups groups = { 0 };
     size_t n = 0;
     int r;
+
+    if (unmeasured)
+        return err_set(err, IMPORT_E_UNSUPPORTED,
+                       "%s: tensor '%s': what fewer bits cost here cannot be measured, values on the calibration text "
+                       "are too large: --allocation=uniform gives every channel as many bits",
+                       model->source_path, unmeasured->source->name);
 
     for (uint32_t i = 0; i < sensitivity->n_layers; i++)
         for (size_t j = 0; j < model->layers[1 + i].n_linears; j++)

@@ -191,40 +191,77 @@ static void test_sensitivity_foretells_the_divergence(void **state) {
     }
 }
 
-/* Two blocks of channels a linear: one that seemed to lose nothing counts as 0.3 of its linear's mean loss, so that it
- * has more bits than one of another linear that loses 0.06 of that, and fewer than one that loses more. */
-static void test_sensitivity_allocates_by_linear_too(void **state) {
-    static const struct {
-        TensorRole role;
-        double losses[2];
-        int8_t bits[2];
-    } made[] = { { ROLE_ATTN_Q, { 0, 2 }, { 4, 6 } },
-                 { ROLE_ATTN_K, { 0.06, 0.06 }, { 3, 3 } },
-                 { ROLE_ATTN_V, { 1.2, 1.2 }, { 6, 6 } } };
-    int8_t bits[ARRAY_LEN(made)][2 * PACK_BLOCK_CHANNELS];
-    double values[ARRAY_LEN(made)][2 * PACK_BLOCK_CHANNELS], *losses[1][_ROLE_N] = { { NULL } };
-    ImportLinear linears[ARRAY_LEN(made)];
-    ImportLayer layers[2] = { { .layer = -1 }, { .linears = linears, .n_linears = ARRAY_LEN(made) } };
-    ImportModel model = { .source_path = "none", .layers = layers };
-    Calibrated calibrated = { .model = &model };
-    Sensitivity sensitivity = { .n_layers = 1, .losses = losses };
-    ErrText err = { "" };
+/* --- widths of given losses --------------------------------------------------------------------------------------- */
 
-    for (size_t i = 0; i < ARRAY_LEN(made); i++) {
-        linears[i] = (ImportLinear){ .role = made[i].role, .n = ARRAY_LEN(bits[i]), .k = 64, .bits = bits[i] };
-        losses[0][made[i].role] = values[i];
-        for (size_t c = 0; c < ARRAY_LEN(bits[i]); c++)
-            values[i][c] = made[i].losses[c / PACK_BLOCK_CHANNELS];
+enum {
+    N_GIVEN = 3,
+    N_CHANNELS = 2 * PACK_BLOCK_CHANNELS,
+};
+
+/* A model of one layer, whose linears have two blocks of channels each. */
+typedef struct Given {
+    GgufTensor sources[N_GIVEN];
+    ImportLinear linears[N_GIVEN];
+    int8_t bits[N_GIVEN][N_CHANNELS];
+    double values[N_GIVEN][N_CHANNELS], *losses[1][_ROLE_N];
+    ImportLayer layers[2];
+    ImportModel model;
+    Calibrated calibrated;
+    Sensitivity sensitivity;
+} Given;
+
+static void given_init(Given *given, const double losses[N_GIVEN][2]) {
+    *given = (Given){ .layers = { { .layer = -1 }, { .linears = given->linears, .n_linears = N_GIVEN } },
+                      .model = { .source_path = "none", .layers = given->layers },
+                      .calibrated = { .model = &given->model },
+                      .sensitivity = { .n_layers = 1, .losses = given->losses } };
+    for (size_t i = 0; i < N_GIVEN; i++) {
+        const TensorRole role = (TensorRole[]){ ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V }[i];
+
+        tensor_name(role, 0, given->sources[i].name, sizeof(given->sources[i].name));
+        given->linears[i] = (ImportLinear){
+            .role = role, .source = &given->sources[i], .n = N_CHANNELS, .k = 64, .bits = given->bits[i]
+        };
+        given->losses[0][role] = given->values[i];
+        for (size_t c = 0; c < N_CHANNELS; c++)
+            given->values[i][c] = losses[i][c / PACK_BLOCK_CHANNELS];
     }
-    assert_int_equal(sensitivity_allocate(&sensitivity, &calibrated, 4.75, &err), 0);
-    for (size_t i = 0; i < ARRAY_LEN(made); i++)
-        for (size_t c = 0; c < ARRAY_LEN(bits[i]); c++)
-            assert_int_equal(bits[i][c], made[i].bits[c / PACK_BLOCK_CHANNELS]);
+}
+
+/* One that seemed to lose nothing counts as 0.3 of its linear's mean loss, 1 here: it gets more bits than channels of
+ * another linear that lose 0.06 each, and fewer than those that lose 1.2. */
+static void test_sensitivity_allocates_by_linear_too(void **state) {
+    static const double losses[N_GIVEN][2] = { { 0, 2 }, { 0.06, 0.06 }, { 1.2, 1.2 } };
+    static const int8_t bits[N_GIVEN][2] = { { 4, 6 }, { 3, 3 }, { 6, 6 } };
+    ErrText err = { "" };
+    Given given;
+
+    given_init(&given, losses);
+    assert_int_equal(sensitivity_allocate(&given.sensitivity, &given.calibrated, 4.75, &err), 0);
+    for (size_t i = 0; i < N_GIVEN; i++)
+        for (size_t c = 0; c < N_CHANNELS; c++)
+            assert_int_equal(given.bits[i][c], bits[i][c / PACK_BLOCK_CHANNELS]);
+}
+
+static void test_sensitivity_refuses_losses_that_are_no_numbers(void **state) {
+    static const double losses[][N_GIVEN][2] = { { { 1, 1 }, { 1, NAN }, { 1, 1 } },
+                                                 { { 1, 1 }, { INFINITY, 1 }, { 1, 1 } } };
+
+    for (size_t i = 0; i < ARRAY_LEN(losses); i++) {
+        ErrText err = { "" };
+        Given given;
+
+        given_init(&given, losses[i]);
+        assert_int_equal(sensitivity_allocate(&given.sensitivity, &given.calibrated, 4.75, &err), IMPORT_E_UNSUPPORTED);
+        assert_non_null(strstr(err.text, "tensor 'blk.0.attn_k.weight'"));
+        assert_non_null(strstr(err.text, "--allocation=uniform"));
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sensitivity_allocates_by_linear_too),
+        cmocka_unit_test(test_sensitivity_refuses_losses_that_are_no_numbers),
         WITH_FOLDER(test_sensitivity_foretells_the_divergence),
     };
 

@@ -147,7 +147,7 @@ static int check_options(Import *import, const ImportOptions *options, ErrText *
                        "int8, or switch smoothing, compensation, static activations and the allocation by model off",
                        recipe->name);
     r = calibration_load(&import->calibration, options->calibration_path, err);
-    return r > 0 ? IMPORT_E_UNSUPPORTED : r;
+    return r > 0 ? IMPORT_E_CALIBRATION : r;
 }
 
 /* Of this program: what getrusage() says may be that of the process that started it. */

@@ -20,6 +20,7 @@ enum {
     IMPORT_E_CHANGED = 5,     /* the source changed while it was read: import it again */
     IMPORT_E_EXISTS = 6,      /* the output path holds something that is not a package, or the source itself */
     IMPORT_E_BUDGET = 7,      /* not even the smallest package fits the budget; the text has both numbers */
+    IMPORT_E_CALIBRATION = 8, /* the calibration text is none, or too short */
 };
 
 typedef enum ImportStage {

@@ -186,7 +186,7 @@ static int load_tokens(Calibrated *calibrated, ErrText *err) {
         return r < 0 ? r : IMPORT_E_UNSUPPORTED;
     r = calibration_windows(calibrated->model->calibration, tokenizer, CALIBRATION_WINDOWS, CALIBRATION_WINDOW_TOKENS,
                             &calibrated->tokens, &calibrated->n_windows, err);
-    return r > 0 ? IMPORT_E_UNSUPPORTED : r;
+    return r > 0 ? IMPORT_E_CALIBRATION : r;
 }
 
 static void calibrated_end(void *state) {

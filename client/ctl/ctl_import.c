@@ -1,6 +1,8 @@
+#include <errno.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "client/ctl/ctl.h"
@@ -190,19 +192,50 @@ static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
     return true;
 }
 
+/* What a reply of the service would have, and the option that is to blame. */
+static int error_code(const Ctl *ctl, int r, const char **fieldp) {
+    switch (r) {
+    case IMPORT_E_UNSUPPORTED:
+    case IMPORT_E_CORRUPT:
+        return COORDGEN_E_MODEL_CORRUPT;
+    case IMPORT_E_CANCELLED:
+        return COORDGEN_E_CANCELLED;
+    case IMPORT_E_NO_SPACE:
+    case IMPORT_E_CHANGED:
+        return COORDGEN_E_MODEL_NOT_READY;
+    case IMPORT_E_EXISTS:
+        *fieldp = "output";
+        return COORDGEN_E_INVALID_ARGUMENT;
+    case IMPORT_E_BUDGET:
+        *fieldp = "budget-bytes";
+        return COORDGEN_E_INVALID_ARGUMENT;
+    case IMPORT_E_CALIBRATION:
+        *fieldp = "calibration";
+        return COORDGEN_E_INVALID_ARGUMENT;
+    case -EINVAL:
+        return COORDGEN_E_INVALID_ARGUMENT;
+    case -ENOENT: /* or a folder or text that an option names */
+        return access(ctl->args[0], F_OK) ? COORDGEN_E_MODEL_NOT_FOUND : COORDGEN_E_INVALID_ARGUMENT;
+    case -EACCES:
+    case -EPERM:
+        return COORDGEN_E_DENIED;
+    case -EBUSY:
+        return COORDGEN_E_MODEL_IN_USE;
+    case -ENOMEM:
+        return COORDGEN_E_NO_MEMORY;
+    default:
+        return COORDGEN_E_INTERNAL;
+    }
+}
+
 static int import_failed(Ctl *ctl, int r, const ErrText *err) {
-    const char *hint = r == IMPORT_E_NO_SPACE ? " or name another place with -o" : "";
+    const char *hint = r == IMPORT_E_NO_SPACE ? " or name another place with -o" : "", *field = "";
+    int code = error_code(ctl, r, &field);
     char text[sizeof(err->text) + 64];
 
-    if (r == IMPORT_E_CANCELLED) {
-        fputs("coordgenctl: ", stderr);
-        ctl_put_text(stderr, err->text, ctl->err_tty);
-        fputc('\n', stderr);
-        return CTL_EXIT_INTERRUPTED;
-    }
     snprintf(text, sizeof(text), "%s%s", err->text, hint);
-    (void)ctl_failed(ctl, r == IMPORT_E_CORRUPT ? COORDGEN_E_MODEL_CORRUPT : COORDGEN_E_INTERNAL, text, "", 0);
-    return CTL_EXIT_FAILED;
+    (void)ctl_failed(ctl, code, text, field, 0);
+    return r == IMPORT_E_CANCELLED ? CTL_EXIT_INTERRUPTED : CTL_EXIT_FAILED;
 }
 
 static int discard(Ctl *ctl, const ImportOptions *options) {

@@ -544,7 +544,7 @@ static void test_calibrated_refuses_a_text_that_is_too_short(void **state) {
     make_source(fixture, "llama");
     take(fixture, &kinds[1]);
     test_write_file(fixture->folder, "text.txt", "too short", 9);
-    import_fixture_refusal(fixture, fixture->out, IMPORT_E_UNSUPPORTED, "text.txt");
+    import_fixture_refusal(fixture, fixture->out, IMPORT_E_CALIBRATION, "text.txt");
 }
 
 int main(void) {

@@ -18,6 +18,9 @@ static const unsigned char own_text[] = {
 /* Twice to four times what a token of prose has: one pass is enough for a usual text. */
 #define PREFIX_BYTES_PER_TOKEN 16
 
+/* A prefix of so much is not doubled any more. */
+#define PART_BYTES (1u << 20)
+
 const char *calibration_text(size_t *len_bytesp) {
     *len_bytesp = sizeof(own_text);
     return (const char *)own_text;
@@ -101,34 +104,50 @@ void calibration_deinit(CalibrationText *text) {
     *text = CALIBRATION_TEXT_NULL;
 }
 
-/* The longest prefix of at most max_bytes that ends between two characters. */
-static size_t prefix_bytes(const CalibrationText *text, size_t max_bytes) {
-    if (max_bytes >= text->len_bytes)
+/* The end of at most max_bytes from `begin`, between two characters. */
+static size_t part_end(const CalibrationText *text, size_t begin, size_t max_bytes) {
+    size_t end = begin + max_bytes;
+
+    if (max_bytes >= text->len_bytes - begin)
         return text->len_bytes;
-    while (max_bytes && ((unsigned char)text->text[max_bytes] & 0xc0) == 0x80)
-        max_bytes--;
-    return max_bytes;
+    while (end > begin && ((unsigned char)text->text[end] & 0xc0) == 0x80)
+        end--;
+    return end;
+}
+
+/* Appends the tokens of [begin, end). */
+static int encode_part(const CalibrationText *text, const Tokenizer *tokenizer, size_t begin, size_t end,
+                       TokenList *list, ErrText *err) {
+    int r = tokenizer_encode(tokenizer, text->text + begin, end - begin, 0, list, err);
+
+    if (r)
+        err_prefix(err, "%s", text->name);
+    return r > 0 ? err_fold(r) : r;
 }
 
 /* At least n_tokens of the text, or all that it has. Only a prefix is tokenized, since a text may have thousands of
- * times what is wanted; the caller asks for a margin, so that no token it uses stands at the cut. */
+ * times what is wanted; the caller asks for a margin, so that no token it uses stands at the cut. What of PART_BYTES has
+ * too few is no prose, and its next parts are tokenized one by one, for the tokenizer takes some twenty times as much
+ * memory as its text. */
 static int first_tokens(const CalibrationText *text, const Tokenizer *tokenizer, size_t n_tokens, TokenList *list,
                         ErrText *err) {
-    size_t max_bytes = n_tokens * PREFIX_BYTES_PER_TOKEN, len_bytes;
+    size_t part_bytes = n_tokens * PREFIX_BYTES_PER_TOKEN, end;
+    int r;
 
-    for (;; max_bytes *= 2) {
-        int r;
-
-        len_bytes = prefix_bytes(text, max_bytes);
+    for (;; part_bytes *= 2) {
         list->n = 0;
-        r = tokenizer_encode(tokenizer, text->text, len_bytes, 0, list, err);
-        if (r) {
-            err_prefix(err, "%s", text->name);
-            return r < 0 ? r : err_fold(r);
-        }
-        if (list->n >= n_tokens || len_bytes == text->len_bytes)
-            return 0;
+        end = part_end(text, 0, part_bytes);
+        r = encode_part(text, tokenizer, 0, end, list, err);
+        if (r || list->n >= n_tokens || end == text->len_bytes || part_bytes >= PART_BYTES)
+            break;
     }
+    while (!r && list->n < n_tokens && end < text->len_bytes) {
+        size_t begin = end;
+
+        end = part_end(text, begin, part_bytes);
+        r = encode_part(text, tokenizer, begin, end, list, err);
+    }
+    return r;
 }
 
 /**

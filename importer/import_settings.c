@@ -128,7 +128,7 @@ void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *re
 }
 
 /* Raised when the same settings give other bytes than before. */
-#define IMPORT_REVISION 3
+#define IMPORT_REVISION 4
 
 void import_fingerprint(const Import *import, uint8_t fingerprint[JOURNAL_DIGEST_BYTES]) {
     char text[128], settings[DESCRIPTION_BYTES];

@@ -246,7 +246,6 @@ static void test_import_resume_cancelled(void **state) {
     expect_resumed(fixture, N_LAYERS, hash);
 }
 
-/* While the layers that are there are checked. */
 /* A method that does not ask for the integers of the embedding gets the rest of that layer all the same. */
 static void test_import_resume_embedding_unseen(void **state) {
     ImportFixture *fixture = *state;
@@ -262,6 +261,7 @@ static void test_import_resume_embedding_unseen(void **state) {
     assert_int_equal(witness.n_skipped, 2);
 }
 
+/* While the layers that are there are checked. */
 static void test_import_resume_cancelled_in_resume(void **state) {
     ImportFixture *fixture = *state;
     Interrupt at = { .stage = IMPORT_STAGE_RESUME, .n_layers = 2 };
@@ -279,20 +279,6 @@ static void test_import_resume_cancelled_in_resume(void **state) {
     assert_non_null(strstr(err.text, "4 of 7 layers are kept"));
     atomic_store(&at.cancelled, false);
     expect_resumed(fixture, 4, hash);
-}
-
-/* What other settings have left is not gone on with, and none of its bytes stay between tensors. */
-static void test_import_resume_other_settings(void **state) {
-    ImportFixture *fixture = *state;
-    char hash[SHA256_HEX_BYTES];
-
-    make_larger_source(fixture);
-    fixture->options.recipe.embedding_bits = 3;
-    undisturbed(fixture, hash);
-    fixture->options.recipe.embedding_bits = 8;
-    cancel_after(fixture, 5);
-    fixture->options.recipe.embedding_bits = 3;
-    expect_resumed(fixture, 0, hash);
 }
 
 static void change_file(const char *path, off_t at) {
@@ -659,13 +645,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_import_resume_cancelled_early),  WITH_FOLDER(test_import_resume_cancelled),
         WITH_FOLDER(test_import_resume_embedding_unseen), WITH_FOLDER(test_import_resume_cancelled_in_resume),
-        WITH_FOLDER(test_import_resume_other_settings),   WITH_FOLDER(test_import_resume_damaged),
-        WITH_FOLDER(test_import_resume_not_our_file),     WITH_FOLDER(test_import_resume_source_changes),
-        WITH_FOLDER(test_import_resume_source_shrinks),   WITH_FOLDER(test_import_resume_write_fails),
-        WITH_FOLDER(test_import_resume_file_size_limit),  WITH_FOLDER(test_import_resume_disk_full),
-        WITH_FOLDER(test_import_resume_killed),           WITH_FOLDER(test_import_resume_two_at_once),
-        WITH_FOLDER(test_import_resume_other_dies),       WITH_FOLDER(test_import_resume_discard),
-        WITH_FOLDER(test_import_resume_cache_cleaned),
+        WITH_FOLDER(test_import_resume_damaged),          WITH_FOLDER(test_import_resume_not_our_file),
+        WITH_FOLDER(test_import_resume_source_changes),   WITH_FOLDER(test_import_resume_source_shrinks),
+        WITH_FOLDER(test_import_resume_write_fails),      WITH_FOLDER(test_import_resume_file_size_limit),
+        WITH_FOLDER(test_import_resume_disk_full),        WITH_FOLDER(test_import_resume_killed),
+        WITH_FOLDER(test_import_resume_two_at_once),      WITH_FOLDER(test_import_resume_other_dies),
+        WITH_FOLDER(test_import_resume_discard),          WITH_FOLDER(test_import_resume_cache_cleaned),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

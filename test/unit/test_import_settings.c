@@ -198,9 +198,32 @@ static void test_import_settings_of_others_are_not_gone_on_with(void **state) {
     }
 }
 
+/* A package is recognised by its settings and text: with others it is made again under the same name. */
+static void test_import_settings_of_others_are_not_there(void **state) {
+    ImportFixture *fixture = *state;
+    ImportMethod method = import_method_plain;
+    ImportReport report;
+
+    method.profile = import_fixture_profile;
+    method.allocate = allocate_anyhow;
+    make_texts(fixture);
+    make_source(fixture);
+    for (size_t i = 0; i < ARRAY_LEN(changes) && changes[i] != change_name; i++) {
+        take_settings(fixture, &method);
+        assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+        assert_false(report.already_imported);
+        changes[i](fixture);
+        assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+        assert_false(report.already_imported);
+        assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+        assert_true(report.already_imported);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_import_settings_of_others_are_not_gone_on_with),
+        WITH_FOLDER(test_import_settings_of_others_are_not_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@ enum {
     OUTLIERS_A_ROW = 64,                    /* of a full call; more are taken in several turns */
     BLOCK_OUTPUTS = 256,
     INLINE_PRODUCTS = 16384, /* below which no worker is woken */
+    PAGE_BYTES = 4096,
 };
 
 #define NOT_HOT UINT32_MAX
@@ -316,21 +317,39 @@ static void sort_by_channel(ShadowScratch *scratch, size_t n_found, size_t k) {
     }
 }
 
+static void advise(const Shadow *shadow, uint64_t begin, uint64_t end) {
+    if (begin < end)
+        (void)posix_fadvise(shadow->file->fd, (off_t)begin, (off_t)(end - begin), POSIX_FADV_WILLNEED);
+}
+
 /* The system reads what it is told of by itself: the columns of a turn together, beside the product, and not one after
- * the other behind it. Where it does not, they are read when they are needed. */
-static void read_ahead(const ShadowScratch *scratch, const Shadow *shadow, uint32_t channel) {
-    if (shadow->places[channel] == NOT_HOT && !slot_of(scratch, shadow, channel))
-        (void)posix_fadvise(shadow->file->fd, (off_t)(shadow->file_offset_bytes + (uint64_t)channel * shadow->n),
-                            (off_t)shadow->n, POSIX_FADV_WILLNEED);
+ * the other behind it. Where it does not, they are read when they are needed. Of a long prompt they lie close together,
+ * and what the page cache has is asked for too: a call for each run of pages, not for each column. */
+static void read_ahead(const ShadowScratch *scratch, const Shadow *shadow, size_t n_found) {
+    uint64_t begin = 0, end = 0;
+
+    for (size_t i = 0; i < n_found; i++) {
+        const uint32_t channel = scratch->channels[i];
+        const uint64_t at = shadow->file_offset_bytes + (uint64_t)channel * shadow->n;
+
+        if ((i && channel == scratch->channels[i - 1]) || shadow->places[channel] != NOT_HOT ||
+            slot_of(scratch, shadow, channel))
+            continue;
+        if (!end || at > end + PAGE_BYTES) {
+            advise(shadow, begin, end);
+            begin = at;
+        }
+        end = at + shadow->n;
+    }
+    advise(shadow, begin, end);
 }
 
 void shadow_sort(ShadowScratch *scratch, const Shadow *const *shadows, size_t n) {
-    size_t n_found = atomic_load_explicit(&scratch->n_found, memory_order_relaxed);
+    const size_t n_found = atomic_load_explicit(&scratch->n_found, memory_order_relaxed);
 
     sort_by_channel(scratch, n_found, shadows[0]->k);
-    for (size_t i = 0; i < n_found; i++)
-        for (size_t matrix = 0; matrix < n && (!i || scratch->channels[i] != scratch->channels[i - 1]); matrix++)
-            read_ahead(scratch, shadows[matrix], scratch->channels[i]);
+    for (size_t i = 0; i < n; i++)
+        read_ahead(scratch, shadows[i], n_found);
 }
 
 /* --- products ----------------------------------------------------------------------------------------------------- */

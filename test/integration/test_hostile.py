@@ -238,8 +238,9 @@ class Flood(DaemonCase):
     flags = ("--max-connections=8", "--max-connections-per-uid=8", "--max-queue=2", "--max-active=1")
 
     def test_too_many_connections(self):
-        self.daemon.wait_until(lambda status: status.connections == 1, "only this connection is there")
-        held = [self.connect() for _ in range(8)]
+        first = self.connect()
+        self.daemon.wait_until(lambda status: status.connections == 1, "only this one is there", through=first)
+        held = [first, *(self.connect() for _ in range(7))]
         extra = Connection(self.daemon.api, hello=False)
         replies = extra.read_end()
         self.assertEqual(pb.ErrorCode.Name(replies[0].error.code), "ERROR_CODE_BUSY")
@@ -286,9 +287,9 @@ class OneUser(DaemonCase):
     flags = ("--max-connections=16", "--max-connections-per-uid=4")
 
     def test_too_many_connections_of_a_user(self):
-        held = [self.connect() for _ in range(3)]
-        self.daemon.wait_until(lambda status: status.connections == 4, "only these are there")
-        held.append(self.connect())
+        first = self.connect()
+        self.daemon.wait_until(lambda status: status.connections == 1, "only this one is there", through=first)
+        held = [first, *(self.connect() for _ in range(3))]
         extra = Connection(self.daemon.api, hello=False)
         error = extra.read_end()[0].error
         extra.close()

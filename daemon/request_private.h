@@ -1,0 +1,24 @@
+/* Inside of a request: what request.c (life, errors, tokens) shares with request_generation.c (deltas, progress and end of
+ * a generation) and request_load.c (model loads and unloads). All on the loop. */
+#ifndef COORDGEN_DAEMON_REQUEST_PRIVATE_H
+#define COORDGEN_DAEMON_REQUEST_PRIVATE_H
+
+#include "daemon/request.h"
+
+#define REQUEST_RETRY_NO_MEMORY_MS 1000
+#define REQUEST_PROGRESS_INTERVAL_NS (UINT64_C(250) * 1000 * 1000)
+
+/* 0 where one of the two has not come yet. */
+uint64_t request_since_us(uint64_t from_ns, uint64_t to_ns);
+/* Of the prompt: kept from earlier requests, or computed. */
+uint32_t request_n_read_tokens(const Request *request);
+/* One line in the journal and the counters, once a request; counter is one of the server's. */
+void request_record(Request *request, const char *outcome, uint64_t *counter);
+/* Ends the request with the error of a job that did not succeed. */
+void request_fail_by_result(Request *request, const JobNews *news);
+
+void request_generation_on_news(Request *request, const JobNews *news);
+/* The last message of a generation, and its end. */
+void request_generation_finish(Request *request, GenerationEnd end);
+
+#endif

@@ -3,6 +3,7 @@
 
 #include <event2/buffer.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,6 +156,12 @@ Connection *connection_free(Connection *connection) {
     bill_settle(&connection->output_bill);
     free(connection);
     return NULL;
+}
+
+bool connection_is_gone(const Connection *connection) {
+    struct pollfd pollfd = { .fd = bufferevent_getfd(connection->stream) };
+
+    return connection->state == CONNECTION_DEAD || (poll(&pollfd, 1, 0) == 1 && pollfd.revents & (POLLHUP | POLLERR));
 }
 
 void connection_close_when_written(Connection *connection) {

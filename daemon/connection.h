@@ -57,6 +57,8 @@ void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint3
 void connection_close_when_written(Connection *connection);
 /* One error to a client that is not taken in; closes the descriptor. */
 void connection_refuse(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text);
+/* Whether its client has closed it, though the loop may not have come to that yet. */
+bool connection_is_gone(const Connection *connection);
 size_t connection_unsent_bytes(const Connection *connection);
 /* Peer of a connected socket. */
 int connection_peer(int fd, uid_t *uidp, pid_t *pidp);

@@ -94,9 +94,30 @@ static unsigned int n_connections_of(const Server *server, uid_t uid) {
     return n;
 }
 
+/* Administrators have places of their own, so that a full service can still be looked at. */
+static bool is_full(const Server *server, bool is_admin) {
+    return is_admin ? server->n_admin_connections >= ADMIN_CONNECTIONS_MAX
+                    : server->n_connections >= server->config->max_connections;
+}
+
+static bool is_full_for(const Server *server, bool is_admin, uid_t uid) {
+    return !is_admin && n_connections_of(server, uid) >= server->config->max_connections_per_uid;
+}
+
+/* A client that closes a connection and opens the next one may be accepted before the loop comes to the end of the first:
+ * it is not refused for a place that it has left. Called from the loop, with no connection at work. */
+static void free_gone(Server *server) {
+    Connection *connection, *next;
+
+    for (connection = TAILQ_FIRST(&server->connections); connection; connection = next) {
+        next = TAILQ_NEXT(connection, link);
+        if (connection_is_gone(connection))
+            connection_free(connection);
+    }
+}
+
 static void on_accept(void *arg, int fd, bool is_admin) {
     Server *server = arg;
-    const Config *config = server->config;
     Connection *connection;
     uid_t uid;
     pid_t pid;
@@ -106,15 +127,15 @@ static void on_accept(void *arg, int fd, bool is_admin) {
         close(fd);
         return;
     }
-    /* Administrators have places of their own, so that a full service can still be looked at. */
-    if (is_admin ? server->n_admin_connections >= ADMIN_CONNECTIONS_MAX
-                 : server->n_connections >= config->max_connections) {
+    if (is_full(server, is_admin) || is_full_for(server, is_admin, uid))
+        free_gone(server);
+    if (is_full(server, is_admin)) {
         log_info(TOPIC_DAEMON, "uid %u: refused: all connections are in use", (unsigned int)uid);
         connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
                           "all connections are in use (max-connections): try again later");
         return;
     }
-    if (!is_admin && n_connections_of(server, uid) >= config->max_connections_per_uid) {
+    if (is_full_for(server, is_admin, uid)) {
         log_info(TOPIC_DAEMON, "uid %u: refused: max-connections-per-uid is reached", (unsigned int)uid);
         connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED, server_retry_ms(server),
                           "this user has too many connections (max-connections-per-uid): close some");

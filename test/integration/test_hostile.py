@@ -286,6 +286,14 @@ class Flood(DaemonCase):
 class OneUser(DaemonCase):
     flags = ("--max-connections=16", "--max-connections-per-uid=4")
 
+    def test_a_place_that_was_left(self):
+        """One in the place of one that was just closed is not refused, though both may reach the loop together."""
+        for _ in range(3):
+            self.connect()
+        for _ in range(300):
+            with Connection(self.daemon.api) as connection:
+                self.assertTrue(connection.greeting.service_version)
+
     def test_too_many_connections_of_a_user(self):
         first = self.connect()
         self.daemon.wait_until(lambda status: status.connections == 1, "only this one is there", through=first)

@@ -68,6 +68,7 @@ typedef struct LinearInput {
     const float *x;    /* f32[rows][k] */
     const float *norm; /* f32[k]: x / sqrt(mean(x^2) + eps) * norm instead of x; or NULL */
     float eps;
+    float *stream;   /* f32[rows][k], with norm: becomes stream + x, and the norm is of that; or NULL */
     const float *up; /* f32[rows][k]: activation(x) * up instead of x; or NULL. Not both */
     bool gelu;       /* the activation: gelu_tanh, or silu */
 } LinearInput;
@@ -142,7 +143,7 @@ typedef struct BackendOps {
      * y[i] f32[rows][n_i]. 0; BACKEND_E_READ or -errno: y is undefined. */
     int (*linear)(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,
                   float *const *y, ErrText *err);
-    bool fuses; /* `linear` takes a norm and an `up` in; the bits are those of the operators apart */
+    bool fuses; /* `linear` takes norm, stream and `up` in; the bits are those of the operators apart */
     void (*shadow_counts)(const Backend *backend, ShadowCounts *counts);
     /* y[r] = row tokens[r] of the embedding, times factor. */
     void (*embed)(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,

@@ -137,31 +137,44 @@ static bool feeds_product_alone(const Arch *arch, size_t at) {
     return slot != SLOT_X; /* which the next layer reads */
 }
 
+/* How the product behind `at` takes in what the operators from there on make of its input; how many run as one. */
+static size_t fused_input(const LayerRows *rows, size_t at, float *const *vectors, LinearInput *in) {
+    const Hparams *hparams = rows->hparams;
+    const ArchOp *op = &hparams->arch->ops[at];
+
+    in->x = rows->slots[op->in];
+    if (op->kind == OP_ADD && at + 1 < hparams->arch->n_ops && op[1].kind == OP_NORM && op[1].in == SLOT_X) {
+        in->stream = rows->slots[SLOT_X];
+        op++;
+        at++;
+    }
+    if ((op->kind != OP_NORM && op->kind != OP_GATED) || !feeds_product_alone(hparams->arch, at))
+        return 1;
+    if (op->kind == OP_NORM) {
+        in->norm = vectors[op->w[0]];
+        in->eps = hparams->norm_eps;
+    } else {
+        in->up = rows->slots[SLOT_UP];
+        in->gelu = hparams->arch->activation == ACTIVATION_GELU;
+    }
+    return in->stream ? 3 : 2;
+}
+
 /**
  * layer_run_ops() - the operator at `at` of the table, and the ones behind it that run with it as one
  * @n_ranp: how many that were
  *
- * A norm or a gate whose output only a product reads becomes a part of that product's input, where the device can: its
- * rows then go to int8 without a way through memory. The slot between them is not written. Same bits. Otherwise as
- * layer_run_op().
+ * A norm or a gate whose output only a product reads becomes a part of that product's input, where the device can, and
+ * so does what is added to the stream just before the norm: rows go to int8 without a way through memory. The slot
+ * between them is not written. Same bits. Otherwise as layer_run_op().
  */
-int layer_run_ops(const LayerRows *rows, size_t at, BackendLinear *const *linears, float *const *vectors, size_t *n_ranp,
-                  ErrText *err) {
-    const Hparams *hparams = rows->hparams;
-    const ArchOp *op = &hparams->arch->ops[at];
-    LinearInput in = { .x = rows->slots[op->in] };
+int layer_run_ops(const LayerRows *rows, size_t at, BackendLinear *const *linears, float *const *vectors,
+                  size_t *n_ranp, ErrText *err) {
+    const ArchOp *op = &rows->hparams->arch->ops[at];
+    LinearInput in = { 0 };
 
-    *n_ranp = 1;
-    if (!rows->backend->ops->fuses || (op->kind != OP_NORM && op->kind != OP_GATED) ||
-        !feeds_product_alone(hparams->arch, at))
+    *n_ranp = rows->backend->ops->fuses ? fused_input(rows, at, vectors, &in) : 1;
+    if (*n_ranp == 1)
         return layer_run_op(rows, op, linears, vectors, err);
-    *n_ranp = 2;
-    if (op->kind == OP_NORM) {
-        in.norm = vectors[op->w[0]];
-        in.eps = hparams->norm_eps;
-    } else {
-        in.up = rows->slots[SLOT_UP];
-        in.gelu = hparams->arch->activation == ACTIVATION_GELU;
-    }
-    return run_linear(rows, op + 1, &in, linears, err);
+    return run_linear(rows, op + *n_ranp - 1, &in, linears, err);
 }

@@ -68,11 +68,20 @@ static int32_t sum_of(const int8_t *q, size_t n) {
     return sum;
 }
 
+/* Row r of the stream with x added, which another turn finds done. */
+static const float *stream_row(const QuantizeLoop *loop, size_t r) {
+    float *stream = loop->in->stream + r * loop->k;
+
+    if (!loop->waiting_only)
+        loop->self->row_ops->add(stream, loop->in->x + r * loop->k, loop->k);
+    return stream;
+}
+
 /* Row r as the product takes it: in `own` when that is not the row of memory itself. */
 static const float *input_row(const QuantizeLoop *loop, size_t r, float *own) {
     const LinearInput *in = loop->in;
     const RowOps *row_ops = loop->self->row_ops;
-    const float *x = in->x + r * loop->k;
+    const float *x = in->stream ? stream_row(loop, r) : in->x + r * loop->k;
 
     if (in->norm)
         row_ops->rms_norm(x, in->norm, in->eps, loop->k, own);
@@ -198,6 +207,7 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
         .y = y,
     };
 
+    assert(in->norm || !in->stream);
     assert(n <= LINEARS_MAX && rows <= self->max_rows && stride_bytes <= self->width_padded);
     for (size_t i = 0; i < n; i++) {
         assert(linears[i]->k == k && linears[i]->rotation_block == quantize.rotation_block);

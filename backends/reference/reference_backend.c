@@ -142,7 +142,7 @@ static void linear_outputs(void *arg, size_t begin, size_t end, unsigned int wor
 
 static int reference_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
                             size_t rows, float *const *y, ErrText *err) {
-    assert(!in->norm && !in->up); /* it does not say that it fuses */
+    assert(!in->norm && !in->stream && !in->up); /* it does not say that it fuses */
     for (size_t i = 0; i < n; i++) {
         LinearLoop loop = { .reference = reference(backend), .linear = linears[i], .x = in->x, .rows = rows, .y = y[i] };
 

@@ -174,21 +174,22 @@ static void test_cpu_linear_products(void **state) {
     }
 }
 
-/* A norm or a gate on the way to int8 gives the bits of the operator before the product. */
+/* A norm, the norm of a sum or a gate on the way to int8 gives the bits of the operators before the product. */
 static void test_cpu_linear_fused_inputs(void **state) {
     static const size_t row_list[] = { 1, 4, 7, ROWS_MAX };
 
-    for (size_t i = 0; i < 3 * ARRAY_LEN(row_list); i++) {
-        const size_t rows = row_list[i / 3], k = i % 2 ? 192 : 230, n = 1 + draw(100), kind = i % 3;
+    for (size_t i = 0; i < 4 * ARRAY_LEN(row_list); i++) {
+        const size_t rows = row_list[i / 4], k = i / 4 % 2 ? 192 : 230, n = 1 + draw(100), kind = i % 4;
         _cleanup_(freep) float *x = malloc(rows * k * sizeof(float)), *up = malloc(rows * k * sizeof(float)),
-                               *made = malloc(rows * k * sizeof(float)), *norm = malloc(k * sizeof(float)),
-                               *apart = malloc(rows * n * sizeof(float)), *fused = malloc(rows * n * sizeof(float));
+                               *made = malloc(rows * k * sizeof(float)), *sum = malloc(rows * k * sizeof(float)),
+                               *norm = malloc(k * sizeof(float)), *apart = malloc(rows * n * sizeof(float)),
+                               *fused = malloc(rows * n * sizeof(float));
         LinearInput in = { .x = x };
         BackendLinear *linear;
         Matrix matrix;
         Device device;
 
-        assert_true(x && up && made && norm && apart && fused);
+        assert_true(x && up && made && sum && norm && apart && fused);
         for (size_t j = 0; j < rows * k; j++) {
             x[j] = test_random_normal(&seed);
             up[j] = test_random_normal(&seed);
@@ -196,25 +197,30 @@ static void test_cpu_linear_fused_inputs(void **state) {
         for (size_t j = 0; j < k; j++)
             norm[j] = test_random_normal(&seed);
         device_init(&device, cpu_features(), 2, k);
-        matrix_init(&matrix, n, k, 8, i % 2 ? 64 : 0);
+        matrix_init(&matrix, n, k, 8, k == 192 ? 64 : 0);
         linear = linear_of(&device, &matrix, false, true);
-        if (kind == 0) {
+        memcpy(sum, up, rows * k * sizeof(float));
+        device.backend->ops->add(device.backend, sum, x, rows, k);
+        if (kind < 2) {
             in.norm = norm;
             in.eps = 1e-5f;
-            device.backend->ops->norm(device.backend, x, norm, in.eps, rows, k, made);
+            in.stream = kind ? up : NULL;
+            device.backend->ops->norm(device.backend, kind ? sum : x, norm, in.eps, rows, k, made);
         } else {
             in.up = up;
-            in.gelu = kind == 2;
+            in.gelu = kind == 3;
             memcpy(made, x, rows * k * sizeof(float));
             device.backend->ops->gated(device.backend, made, up, rows, k, in.gelu);
         }
         assert_int_equal(device.backend->ops->linear(device.backend, (const BackendLinear *const *)&linear, 1,
                                                      &(LinearInput){ .x = made }, rows, &apart, NULL),
                          0);
-        assert_int_equal(device.backend->ops->linear(device.backend, (const BackendLinear *const *)&linear, 1, &in, rows,
-                                                     &fused, NULL),
+        assert_int_equal(device.backend->ops->linear(device.backend, (const BackendLinear *const *)&linear, 1, &in,
+                                                     rows, &fused, NULL),
                          0);
         assert_memory_equal(fused, apart, rows * n * sizeof(float));
+        if (in.stream)
+            assert_memory_equal(up, sum, rows * k * sizeof(float));
         device.backend->ops->linear_free(linear);
         matrix_deinit(&matrix);
         device_deinit(&device);
@@ -333,10 +339,8 @@ static void test_cpu_linear_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cpu_linear_products),
-        cmocka_unit_test(test_cpu_linear_fused_inputs),
-        cmocka_unit_test(test_cpu_linear_embed),
-        cmocka_unit_test(test_cpu_linear_account),
+        cmocka_unit_test(test_cpu_linear_products), cmocka_unit_test(test_cpu_linear_fused_inputs),
+        cmocka_unit_test(test_cpu_linear_embed),    cmocka_unit_test(test_cpu_linear_account),
         cmocka_unit_test(test_cpu_linear_refusals),
     };
     const char *env = getenv("TEST_SEED");

@@ -364,6 +364,47 @@ static void test_static_nothing_but_outliers(void **state) {
 }
 
 /* The second time a row comes by, its columns are still there. */
+/* A sum and its norm on the way to int8: a row that waits for another turn is made again, but not added again. */
+static void test_static_outliers_of_a_sum(void **state) {
+    const size_t k = 577, rows = ROWS_MAX, n_values = rows * k;
+    _cleanup_(freep) float *stream = malloc(n_values * sizeof(float)), *sum = malloc(n_values * sizeof(float)),
+                           *norm = malloc(k * sizeof(float)), *x = malloc(n_values * sizeof(float));
+    const BackendOps *ops;
+    float *y[N_MATRICES];
+    Device device;
+    Case c;
+
+    assert_true(stream && sum && norm && x);
+    case_init(&c, k, rows, 0, true, 0);
+    device_init(&device, &c, cpu_features(), 2, false, true);
+    ops = device.backend->ops;
+    for (size_t i = 0; i < n_values; i++) {
+        x[i] = test_random_normal(&seed);
+        stream[i] = test_random_normal(&seed);
+    }
+    for (size_t i = 0; i < k; i++)
+        norm[i] = 1000;
+    memcpy(sum, stream, n_values * sizeof(float));
+    ops->add(device.backend, sum, x, rows, k);
+    ops->norm(device.backend, sum, norm, 1e-5f, rows, k, c.x);
+    for (size_t m = 0; m < N_MATRICES; m++) {
+        free(c.expected[m]);
+        y[m] = malloc(rows * c.matrices[m].n * sizeof(float));
+        assert_non_null(y[m]);
+    }
+    expect_all(&c);
+    assert_int_equal(ops->linear(device.backend, (const BackendLinear *const *)device.linears, N_MATRICES,
+                                 &(LinearInput){ .x = x, .stream = stream, .norm = norm, .eps = 1e-5f }, rows, y, NULL),
+                     0);
+    assert_memory_equal(stream, sum, n_values * sizeof(float));
+    for (size_t m = 0; m < N_MATRICES; m++) {
+        assert_memory_equal(y[m], c.expected[m], rows * c.matrices[m].n * sizeof(float));
+        free(y[m]);
+    }
+    device_deinit(&device);
+    case_deinit(&c);
+}
+
 static void test_static_columns_are_kept(void **state) {
     ShadowCounts first, second;
     Device device;
@@ -545,6 +586,7 @@ static void test_static_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_static_bits),
+        cmocka_unit_test(test_static_outliers_of_a_sum),
         cmocka_unit_test(test_static_nothing_but_outliers),
         cmocka_unit_test(test_static_columns_are_kept),
         cmocka_unit_test(test_static_widest_row),

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/file_io.h"
 #include "eval/perplexity.h"
+#include "importer/calibration_text.h"
 #include "model/json_text.h"
 #include "model/package.h"
 
@@ -114,8 +115,17 @@ void quant_table_close(QuantTable *table) {
     table->n_columns = 0;
 }
 
+/* What the row's results depend on beside its recipe: texts and programs change between two runs with one store. */
+static int find_stored(QuantTable *table, QuantTableRow *row, const CalibrationText *text, ErrText *err) {
+    const bool calibrated = !row->is_float && quant_recipe_needs_calibration(&row->recipe);
+
+    row->stored = table_store_row(&table->store, row->spec, calibrated ? text->sha256 : NULL,
+                                  row->is_float ? 0 : IMPORT_REVISION);
+    return row->stored ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
 int quant_table_open(QuantTable *table, const EvalOptions *options, ErrText *err) {
-    char sha256[SHA256_HEX_BYTES];
+    _cleanup_(calibration_deinit) CalibrationText text = CALIBRATION_TEXT_NULL;
     int r;
 
     *table = (QuantTable){ .options = options };
@@ -124,18 +134,12 @@ int quant_table_open(QuantTable *table, const EvalOptions *options, ErrText *err
         r = add_column(table, options->file, false, err);
     for (size_t i = 0; !r && i < options->n_mcq; i++)
         r = add_column(table, options->mcq[i], true, err);
-    if (!r && options->calibration)
-        r = file_sha256(options->calibration, sha256, err);
+    if (!r)
+        r = calibration_load(&text, options->calibration, err);
     if (!r)
         r = open_store(table, err);
-    for (size_t i = 0; !r && i < table->n_rows; i++) {
-        QuantTableRow *row = &table->rows[i];
-        bool calibrated = options->calibration && !row->is_float && quant_recipe_needs_calibration(&row->recipe);
-
-        row->stored = table_store_row(&table->store, row->spec, calibrated ? sha256 : NULL);
-        if (!row->stored)
-            r = err_set(err, -ENOMEM, "out of memory");
-    }
+    for (size_t i = 0; !r && i < table->n_rows; i++)
+        r = find_stored(table, &table->rows[i], &text, err);
     if (!r)
         r = table_store_save(&table->store, err); /* whether that can be done shows before the work */
     if (r)

@@ -123,18 +123,21 @@ static bool same_text(const json_t *value, const char *text) {
     return own && text ? !strcmp(own, text) : own == text;
 }
 
-json_t *table_store_row(TableStore *store, const char *recipe, const char *calibration_sha256) {
+json_t *table_store_row(TableStore *store, const char *recipe, const char *calibration_sha256, int import_revision) {
     json_t *rows = json_object_get(store->root, "rows"), *row;
     size_t i;
 
     json_array_foreach(rows, i, row) {
         if (same_text(json_object_get(row, "recipe"), recipe) &&
-            same_text(json_object_get(row, "calibration_sha256"), calibration_sha256))
+            same_text(json_object_get(row, "calibration_sha256"), calibration_sha256) &&
+            json_integer_value(json_object_get(row, "import_revision")) == import_revision)
             return row;
     }
     row = json_pack("{s:s, s:[]}", "recipe", recipe, "measures");
     if (row && calibration_sha256)
         json_object_set_new(row, "calibration_sha256", json_string(calibration_sha256));
+    if (row && import_revision)
+        json_object_set_new(row, "import_revision", json_integer(import_revision));
     return json_array_append_new(rows, row) ? NULL : row;
 }
 

@@ -127,9 +127,6 @@ void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *re
         add_hash(text, room_bytes, recipe, calibration_sha256 ? calibration_sha256 : "");
 }
 
-/* Raised when the same settings give other bytes than before. */
-#define IMPORT_REVISION 4
-
 void import_fingerprint(const Import *import, uint8_t fingerprint[JOURNAL_DIGEST_BYTES]) {
     char text[128], settings[DESCRIPTION_BYTES];
     struct sha256_ctx context;

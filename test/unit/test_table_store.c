@@ -62,7 +62,7 @@ static void test_table_store_goes_on(void **state) {
     TableStore store = open_store();
     ErrText err = { 0 };
 
-    row = table_store_row(&store, "int8:6", NULL);
+    row = table_store_row(&store, "int8:6", NULL, 4);
     assert_non_null(row);
     table_row_set_package(row, package("first"));
     assert_null(table_row_measure(row, wanted));
@@ -71,7 +71,7 @@ static void test_table_store_goes_on(void **state) {
     table_store_deinit(&store);
 
     store = open_store();
-    row = table_store_row(&store, "int8:6", NULL);
+    row = table_store_row(&store, "int8:6", NULL, 4);
     assert_true(json_real_value(json_object_get(table_row_measure(row, wanted), "accuracy")) == 0.25);
     assert_null(table_row_measure(row, absent));
     /* The same package keeps its results; another one loses them. */
@@ -85,15 +85,33 @@ static void test_table_store_goes_on(void **state) {
 }
 
 static void test_table_store_rows(void **state) {
-    TableStore store = open_store();
-    json_t *plain = table_store_row(&store, "compensated:4", NULL);
-    json_t *own_text = table_store_row(&store, "compensated:4", "abc");
+    json_t *plain, *calibrated, *floats;
+    TableStore store;
+    ErrText err = { 0 };
 
-    assert_ptr_not_equal(plain, own_text);
-    assert_ptr_equal(table_store_row(&store, "compensated:4", NULL), plain);
-    assert_ptr_equal(table_store_row(&store, "compensated:4", "abc"), own_text);
-    assert_ptr_not_equal(table_store_row(&store, "compensated:4", "abd"), own_text);
+    unlink(path);
+    store = open_store();
+    plain = table_store_row(&store, "compensated:4", NULL, 4);
+    calibrated = table_store_row(&store, "compensated:4", "abc", 4);
+    floats = table_store_row(&store, "float", NULL, 0);
+    assert_ptr_not_equal(plain, calibrated);
+    assert_int_equal(table_store_save(&store, &err), 0);
+    for (int turn = 0; turn < 2; turn++) {
+        assert_ptr_equal(table_store_row(&store, "compensated:4", NULL, 4), plain);
+        assert_ptr_equal(table_store_row(&store, "compensated:4", "abc", 4), calibrated);
+        assert_ptr_equal(table_store_row(&store, "float", NULL, 0), floats);
+        assert_int_equal(json_array_size(json_object_get(store.root, "rows")), 3);
+        table_store_deinit(&store);
+        store = open_store();
+        plain = json_array_get(json_object_get(store.root, "rows"), 0);
+        calibrated = json_array_get(json_object_get(store.root, "rows"), 1);
+        floats = json_array_get(json_object_get(store.root, "rows"), 2);
+    }
+    /* Of another text or another importer is another row. */
+    assert_ptr_not_equal(table_store_row(&store, "compensated:4", "abd", 4), calibrated);
+    assert_ptr_not_equal(table_store_row(&store, "compensated:4", "abc", 5), calibrated);
     table_store_deinit(&store);
+    unlink(path);
 }
 
 static void check_refused(const char *text, const char *model, int code, const char *expected) {

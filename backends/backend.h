@@ -13,6 +13,7 @@
 #include "base/account.h"
 #include "base/err.h"
 #include "base/worker_pool.h"
+#include "quant/rotate.h"
 
 enum {
     BACKEND_E_MEMORY = 1,  /* a memory account's limit */
@@ -51,14 +52,14 @@ typedef struct LinearActivations {
 typedef struct LinearSource {
     const char *name;
     size_t n, k;
-    uint32_t type;           /* GgmlType; GGML_I8: int8 rows with scales */
-    const void *data;        /* row-major, n rows of k values; NULL with `packed` */
-    const float *scales;     /* [n], GGML_I8 only */
-    const uint8_t *packed;   /* GGML_I8: the matrix in the packed layout (quant/pack.h), or NULL; aligned to 64 */
-    const int8_t *bits;      /* [n], with `packed`: width of every channel, 1..8 */
-    uint32_t rotation_block; /* GGML_I8: inputs are rotated by blocks of this before they are quantized; 0: not */
-    const float *bias;       /* [n] or NULL; copied */
-    const void *image;       /* linear_begin(): bytes that linear_image() gave, which outlive the matrix; or NULL */
+    uint32_t type;         /* GgmlType; GGML_I8: int8 rows with scales */
+    const void *data;      /* row-major, n rows of k values; NULL with `packed` */
+    const float *scales;   /* [n], GGML_I8 only */
+    const uint8_t *packed; /* GGML_I8: the matrix in the packed layout (quant/pack.h), or NULL; aligned to 64 */
+    const int8_t *bits;    /* [n], with `packed`: width of every channel, 1..8 */
+    Rotation rotation;     /* GGML_I8: of the inputs, before they are quantized */
+    const float *bias;     /* [n] or NULL; copied */
+    const void *image;     /* linear_begin(): bytes that linear_image() gave, which outlive the matrix; or NULL */
     size_t image_bytes;
     LinearActivations activations;
 } LinearSource;

@@ -152,7 +152,7 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
         .type = GGML_I8,
         .scales = linear.scales,
         .bits = linear.packed ? linear.bits : NULL,
-        .rotation_block = linear.rotation_block,
+        .rotation = linear.rotation,
         .bias = bias,
         .image = image.data,
         .image_bytes = image.len_bytes,

@@ -12,9 +12,13 @@ static const struct {
     const char *name;
     size_t offset; /* of a bool in QuantRecipe */
 } steps[] = {
-    { "rotation", offsetof(QuantRecipe, rotate) },  { "scale-search", offsetof(QuantRecipe, search_scales) },
-    { "smoothing", offsetof(QuantRecipe, smooth) }, { "compensation", offsetof(QuantRecipe, compensate) },
-    { "descent", offsetof(QuantRecipe, descend) },  { "static-activations", offsetof(QuantRecipe, static_activations) },
+    { "rotation", offsetof(QuantRecipe, rotate) },
+    { "wide-rotation", offsetof(QuantRecipe, rotate_wide) },
+    { "scale-search", offsetof(QuantRecipe, search_scales) },
+    { "smoothing", offsetof(QuantRecipe, smooth) },
+    { "compensation", offsetof(QuantRecipe, compensate) },
+    { "descent", offsetof(QuantRecipe, descend) },
+    { "static-activations", offsetof(QuantRecipe, static_activations) },
 };
 
 static const struct {
@@ -80,10 +84,11 @@ static int parse_word(QuantRecipe *recipe, char *word, const char *spec, ErrText
             *step_of(recipe, i) = *word == '+';
             return 0;
         }
-    return err_set(err, -EINVAL,
-                   "'%.100s': '%.32s' is not known: + or - rotation, scale-search, smoothing, compensation, descent or "
-                   "static-activations, or allocation=, embedding-bits=, budget-bytes=, hot-channels=, prune-outliers=",
-                   spec, word);
+    return err_set(
+        err, -EINVAL,
+        "'%.100s': '%.32s' is not known: + or - rotation, wide-rotation, scale-search, smoothing, compensation, descent or "
+        "static-activations, or allocation=, embedding-bits=, budget-bytes=, hot-channels=, prune-outliers=",
+        spec, word);
 }
 
 /**
@@ -135,6 +140,8 @@ void recipe_spec_format(char text[RECIPE_SPEC_MAX], const QuantRecipe *recipe) {
     if (quant_recipe_named(&usual, recipe->name))
         (void)quant_recipe_named(&usual, NULL);
     quant_recipe_set_bits(&usual, recipe->bits);
+    if (!own.rotate)
+        own.rotate_wide = usual.rotate_wide; /* it has nothing to say */
     n = snprintf(text, RECIPE_SPEC_MAX, "%s:%g", recipe->name, recipe->bits);
     for (size_t i = 0; i < ARRAY_LEN(steps); i++)
         if (*step_of(&own, i) != *step_of(&usual, i))

@@ -99,8 +99,8 @@ static int through_head(Calibrated *calibrated, const float *directions, size_t 
         if (!r)
             backward_linear(columns, w, n, n_panel, head->k, d, model->pool);
     }
-    for (size_t row = 0; row < n && head->rotation_block; row++)
-        rotate_row(d + row * head->k, head->k, head->rotation_block);
+    for (size_t row = 0; row < n; row++)
+        rotation_undo(d + row * head->k, head->k, head->rotation);
     return r;
 }
 

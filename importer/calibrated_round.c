@@ -51,14 +51,14 @@ static float shrinkage(size_t rows, size_t k) {
     return sqrtf((float)k / (float)(k + rows));
 }
 
-static void add_moments(float *h, const float *x, size_t rows, size_t k, uint32_t rotation_block, float *rotated,
+static void add_moments(float *h, const float *x, size_t rows, size_t k, uint32_t block, float *rotated,
                         WorkerPool *pool) {
     for (size_t first = 0; first < rows; first += ROTATED_ROWS) {
         size_t n = rows - first < ROTATED_ROWS ? rows - first : ROTATED_ROWS;
-        RotateLoop rotate = { rotated, k, rotation_block };
+        RotateLoop rotate = { rotated, k, block };
 
         memcpy(rotated, x + first * k, n * k * sizeof(*rotated));
-        if (rotation_block)
+        if (block)
             worker_pool_run(pool, rotate_rows, &rotate, n, 1);
         hessian_add(h, rotated, n, k, pool);
     }
@@ -71,7 +71,7 @@ static void add_moments(float *h, const float *x, size_t rows, size_t k, uint32_
  * earlier ones lost. Peak memory: two matrices f32[k][k], or one and ROTATED_ROWS rows.
  */
 int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float *x, size_t rows, size_t k,
-                      uint32_t rotation_block, ErrText *err) {
+                      Rotation rotation, ErrText *err) {
     WorkerPool *pool = calibrated->model->pool;
     _cleanup_(freep) float *h = calloc(k * k, sizeof(*h));
     _cleanup_(freep) float *rotated = malloc((rows < ROTATED_ROWS ? rows : ROTATED_ROWS) * k * sizeof(*rotated));
@@ -82,10 +82,12 @@ int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float
     if (!h || !rotated || !energies)
         return err_set(err, -ENOMEM, "%s: out of memory for the inputs of a product of width %zu",
                        calibrated->model->source_path, k);
-    add_moments(h, x, rows, k, rotation_block, rotated, pool);
+    add_moments(h, x, rows, k, rotation.block, rotated, pool);
     free(steal(&rotated));
     worker_pool_run(pool, add_energies, &loop, k, 64);
-    r = hessian_shrink(h, energies, k, rotation_block, shrinkage(rows, k), pool);
+    r = hessian_shrink(h, energies, k, rotation.block, shrinkage(rows, k), pool);
+    if (!r && rotation.across)
+        hessian_rotate_across(h, k, rotation.across, pool);
     if (!r)
         r = hessian_factor(factor, steal(&h), k, DAMPING, pool);
     if (r)

@@ -25,7 +25,7 @@ static int linear_new(Calibrated *calibrated, BackendLinear **linearp, const Imp
         .type = GGML_I8,
         .data = q,
         .scales = scales,
-        .rotation_block = linear->rotation_block,
+        .rotation = linear->rotation,
         .bias = bias == ROLE_NONE ? NULL : vectors[bias],
         .activations = *activations,
     };
@@ -42,7 +42,7 @@ int calibrated_linear_new(Calibrated *calibrated, BackendLinear **linearp, const
 /* Here all channels are hot: what is in memory and what is read later gives the same bits. */
 int calibrated_linear_final(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear,
                             float *const *vectors, ErrText *err) {
-    const ImportOperator *operator = linear->operator;
+    const ImportOperator *operator= linear->operator;
     _cleanup_(freep) int8_t *columns = NULL;
     _cleanup_(freep) uint32_t *hot = NULL;
     LinearActivations activations = { 0 };
@@ -311,8 +311,8 @@ static int quantize_weights(LayerWork *work, const ArchOp *op, float *x, size_t 
     if (recipe->smooth)
         r = smooth_op(work, op, x, rows, k, w, err);
     if (!r && quant_recipe_needs_moments(recipe))
-        r = calibrated_factor(calibrated, &factor, x, rows, k,
-                              calibrated_linear_of(work->layer, op->w[0])->rotation_block, err);
+        r = calibrated_factor(calibrated, &factor, x, rows, k, calibrated_linear_of(work->layer, op->w[0])->rotation,
+                              err);
     for (size_t i = 0; i < op->n && !r; i++)
         r = quantize_linear(work, calibrated_linear_of(work->layer, op->w[i]), w[i],
                             quant_recipe_needs_moments(recipe) ? &factor : NULL, &linears[op->w[i]], err);
@@ -378,8 +378,8 @@ static int walk_layer(Calibrated *calibrated, const ImportLayer *layer, LayerWal
 /* What is folded into a layer after its rows passed changes their last bits; a resumed import sees the layer as it was
  * written. So the rows pass it again when it is whole, and the stream is the same in both cases. */
 static int quantize_smoothed(Calibrated *calibrated, const ImportLayer *layer, ErrText *err) {
-    size_t len_bytes = calibrated->n_windows * CALIBRATION_WINDOW_TOKENS * calibrated->model->hparams.n_embd *
-                       sizeof(float);
+    size_t len_bytes =
+        calibrated->n_windows * CALIBRATION_WINDOW_TOKENS * calibrated->model->hparams.n_embd * sizeof(float);
     _cleanup_(freep) float *stream = malloc(len_bytes);
     int r;
 

@@ -39,8 +39,8 @@ Sensitivity *sensitivity_free(Sensitivity *sensitivity) {
 typedef struct MeasuredLayer {
     BackendLinear *linears[_ROLE_N]; /* 8 bits */
     float *vectors[_ROLE_N];
-    float *stream;           /* before the layer: f32[n_rows][n_embd] of the probe */
-    float *inputs[_ROLE_N];  /* by an operator's first linear: f32[n_rows][k], as rounding errors see them */
+    float *stream;          /* before the layer: f32[n_rows][n_embd] of the probe */
+    float *inputs[_ROLE_N]; /* by an operator's first linear: f32[n_rows][k], as rounding errors see them */
 } MeasuredLayer;
 
 typedef struct Measuring {
@@ -91,7 +91,7 @@ typedef struct InputLoop {
     const HessianFactor *factor; /* NULL: errors are not compensated */
     float *x, *permuted;         /* f32[rows][k] */
     size_t rows, k;
-    uint32_t rotation_block;
+    Rotation rotation;
 } InputLoop;
 
 static void turn_inputs(void *arg, size_t begin, size_t end, unsigned int worker) {
@@ -104,8 +104,7 @@ static void turn_inputs(void *arg, size_t begin, size_t end, unsigned int worker
         for (size_t row = first; row < first + n; row++) {
             float *x = loop->x + row * loop->k;
 
-            if (loop->rotation_block)
-                rotate_row(x, loop->k, loop->rotation_block);
+            rotation_apply(x, loop->k, loop->rotation);
             for (size_t i = 0; factor && i < loop->k; i++)
                 loop->permuted[row * loop->k + i] = x[factor->order[i]];
         }
@@ -117,20 +116,20 @@ static void turn_inputs(void *arg, size_t begin, size_t end, unsigned int worker
 /* The probe's inputs of a product as its rounding errors meet them. Plain: the rotated inputs x. Compensated: the
  * error of a channel e = w - q is M^-T times the errors of the single roundings (hessian_factor()), which are
  * independent of each other; so they meet M^-1 x. */
-static int keep_inputs(Measuring *measuring, const float *x, size_t rows, size_t k, uint32_t rotation_block,
-                       float **inputsp, ErrText *err) {
+static int keep_inputs(Measuring *measuring, const float *x, size_t rows, size_t k, Rotation rotation, float **inputsp,
+                       ErrText *err) {
     Calibrated *calibrated = measuring->calibrated;
     /* Rounding must not have been fitted to the rows that it is judged on, where there are others. */
     size_t held_back = measuring->n_rows < rows ? measuring->n_rows : 0;
     _cleanup_(hessian_factor_deinit) HessianFactor factor = { 0 };
     _cleanup_(freep) float *probe = copy_of(x, measuring->n_rows * k);
-    InputLoop loop = { .x = probe, .rows = measuring->n_rows, .k = k, .rotation_block = rotation_block };
+    InputLoop loop = { .x = probe, .rows = measuring->n_rows, .k = k, .rotation = rotation };
     int r;
 
     if (!probe)
         return out_of_memory(measuring, err);
     if (calibrated->model->options->recipe.compensate) {
-        r = calibrated_factor(calibrated, &factor, x + held_back * k, rows - held_back, k, rotation_block, err);
+        r = calibrated_factor(calibrated, &factor, x + held_back * k, rows - held_back, k, rotation, err);
         if (r)
             return r;
         loop.factor = &factor;
@@ -147,10 +146,10 @@ static int keep_inputs(Measuring *measuring, const float *x, size_t rows, size_t
 typedef struct ProbeRows {
     const QuantRecipe *recipe;
     size_t k;
-    int8_t *q;       /* [n][k] at 8 bits */
-    float *scales;   /* [n] */
-    int8_t *probed;  /* [n_threads][k] at SENSITIVITY_BITS */
-    double *errors;  /* [n]: mean square of a weight's error there */
+    int8_t *q;      /* [n][k] at 8 bits */
+    float *scales;  /* [n] */
+    int8_t *probed; /* [n_threads][k] at SENSITIVITY_BITS */
+    double *errors; /* [n]: mean square of a weight's error there */
 } ProbeRows;
 
 static bool probe_row(void *arg, size_t row, float *w, unsigned int worker) {
@@ -199,7 +198,7 @@ static int probe_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k
 
     if (import_is_cancelled(model))
         return calibrated_cancelled(measuring->calibrated, err);
-    r = keep_inputs(measuring, x, rows, k, calibrated_linear_of(layer, op->w[0])->rotation_block,
+    r = keep_inputs(measuring, x, rows, k, calibrated_linear_of(layer, op->w[0])->rotation,
                     &measuring->layers[measuring->index].inputs[op->w[0]], err);
     for (size_t i = 0; i < op->n && !r; i++)
         r = probe_linear(measuring, calibrated_linear_of(layer, op->w[i]), &linears[op->w[i]], err);
@@ -301,8 +300,8 @@ static int backward_product(Measuring *measuring, const ArchOp *op, ErrText *err
         worker_pool_run(model->pool, add_losses, &loop, (loop.n + CHANNELS_AT_ONCE - 1) / CHANNELS_AT_ONCE, 1);
         backward_linear(loop.d, w[i], loop.rows, loop.n, k, d_x, model->pool);
     }
-    for (size_t row = 0; row < measuring->n_rows && first->rotation_block; row++)
-        rotate_row(d_x + row * k, k, first->rotation_block);
+    for (size_t row = 0; row < measuring->n_rows; row++)
+        rotation_undo(d_x + row * k, k, first->rotation);
     for (size_t i = 0; i < op->n; i++)
         free(w[i]);
     return r;
@@ -418,8 +417,7 @@ static int backward(Measuring *measuring, ErrText *err) {
     if (r)
         return r;
     for (size_t slot = 0; slot < _SLOT_N; slot++) {
-        measuring->gradients[slot] =
-            malloc(measuring->n_rows * layer_slot_width(hparams, (Slot)slot) * sizeof(float));
+        measuring->gradients[slot] = malloc(measuring->n_rows * layer_slot_width(hparams, (Slot)slot) * sizeof(float));
         if (!measuring->gradients[slot])
             return out_of_memory(measuring, err);
     }

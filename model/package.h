@@ -25,8 +25,11 @@
 #include "base/err.h"
 #include "model/gguf.h"
 #include "model/hparams.h"
+#include "quant/rotate.h"
 
-#define PACKAGE_FORMAT_VERSION 2
+/* 3: rotations across blocks, which a program that reads 2 would not do; a package without is of version 2. */
+#define PACKAGE_FORMAT_VERSION 3
+#define PACKAGE_FORMAT_VERSION_MIN 2
 #define PACKAGE_ALIGNMENT 4096
 
 #define PACKAGE_KEY_PREFIX "coordgen."
@@ -47,6 +50,7 @@
 #define PACKAGE_KEY_LINEAR_NAMES "coordgen.linear.names"              /* strings */
 #define PACKAGE_KEY_LINEAR_LAYOUTS "coordgen.linear.layouts"          /* strings */
 #define PACKAGE_KEY_LINEAR_ROTATIONS "coordgen.linear.rotation_block" /* u32, 0: not rotated */
+#define PACKAGE_KEY_LINEAR_ACROSS "coordgen.linear.rotation_across"   /* u32, 0: not across blocks; version 3 only */
 #define PACKAGE_KEY_LINEAR_ACTIVATIONS "coordgen.linear.activations"  /* strings */
 
 /* With mode "static-tensor" only: */
@@ -100,7 +104,7 @@ typedef struct PackageLinear {
     const float *scales;   /* [n], finite, >= 0 */
     const int8_t *bits;    /* [n], 1..8 */
     size_t n, k;
-    uint32_t rotation_block; /* inputs are rotated by blocks of this before they are quantized; 0: not */
+    Rotation rotation; /* of the inputs, before they are quantized */
     PackageActivations activations;
 } PackageLinear;
 

@@ -21,6 +21,7 @@ typedef struct QuantRecipe {
     uint32_t embedding_bits; /* width of token_embd and output, 1..8 */
     uint64_t budget_bytes;   /* 0: none; else bits is lowered until the package is not larger than this */
     bool rotate;             /* block-Hadamard rotation */
+    bool rotate_wide;        /* and across the blocks; nothing without rotate */
     bool search_scales;      /* scale by least squares; off: max |W| / largest level */
     bool smooth;             /* EdgeFlow's smoothing, needs calibration */
     bool compensate;         /* error-compensated rounding (OPTQ), needs calibration */
@@ -45,6 +46,9 @@ void quant_recipe_set_bits(QuantRecipe *recipe, double bits);
 int quant_recipe_set_profile(QuantRecipe *recipe, const char *name);
 /* Ranges, and switches that contradict each other: 0 or -EINVAL with a text that names the remedy. */
 int quant_recipe_check(const QuantRecipe *recipe, ErrText *err);
+static inline bool quant_recipe_is_wide(const QuantRecipe *recipe) {
+    return recipe->rotate && recipe->rotate_wide;
+}
 /* Are the second moments of every product's inputs needed? */
 static inline bool quant_recipe_needs_moments(const QuantRecipe *recipe) {
     return recipe->compensate || recipe->descend;

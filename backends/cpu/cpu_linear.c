@@ -50,7 +50,7 @@ typedef struct QuantizeLoop {
     CpuBackend *self;
     const LinearInput *in;
     size_t k, stride_bytes;
-    uint32_t rotation_block;
+    Rotation rotation;
     float static_scale; /* 0: dynamic-row */
     int8_t *q;
     uint8_t *shifted; /* NULL: the kernel takes them as they are */
@@ -87,12 +87,14 @@ static const float *input_row(const QuantizeLoop *loop, size_t r, float *own) {
         row_ops->rms_norm(x, in->norm, in->eps, loop->k, own);
     else if (in->up)
         (in->gelu ? row_ops->gelu_mul : row_ops->silu_mul)(x, in->up + r * loop->k, loop->k, own);
-    else if (loop->rotation_block)
+    else if (loop->rotation.block)
         memcpy(own, x, loop->k * sizeof(*x));
     else
         return x;
-    if (loop->rotation_block)
-        row_ops->hadamard(own, loop->k, loop->rotation_block);
+    if (loop->rotation.block)
+        row_ops->hadamard(own, loop->k, loop->rotation.block);
+    if (loop->rotation.across)
+        row_ops->hadamard_across(own, loop->k, loop->rotation.across);
     return own;
 }
 
@@ -192,7 +194,7 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
         .in = in,
         .k = k,
         .stride_bytes = stride_bytes,
-        .rotation_block = linears[0]->rotation_block,
+        .rotation = linears[0]->rotation,
         .static_scale = linears[0]->static_scale,
         .q = self->quantized.data,
         .shifted = shifted,
@@ -210,7 +212,7 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
     assert(in->norm || !in->stream);
     assert(n <= LINEARS_MAX && rows <= self->max_rows && stride_bytes <= self->width_padded);
     for (size_t i = 0; i < n; i++) {
-        assert(linears[i]->k == k && linears[i]->rotation_block == quantize.rotation_block);
+        assert(linears[i]->k == k && rotation_equal(linears[i]->rotation, quantize.rotation));
         assert(!memcmp(&linears[i]->static_scale, &quantize.static_scale, sizeof(float)));
         assert(!linears[i]->shadow == !quantize.shadow);
         n_blocks += linears[i]->n_blocks;
@@ -252,8 +254,10 @@ void cpu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t 
         }
         for (size_t i = 0; i < k; i++)
             y[i] = (float)q[i] * scale;
-        if (embedding->rotation_block)
-            self->row_ops->hadamard(y, k, embedding->rotation_block);
+        if (embedding->rotation.across)
+            self->row_ops->hadamard_across(y, k, embedding->rotation.across);
+        if (embedding->rotation.block)
+            self->row_ops->hadamard(y, k, embedding->rotation.block);
         if (factor != 1)
             self->row_ops->scale(y, factor, k);
     }

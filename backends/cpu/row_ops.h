@@ -56,6 +56,8 @@ typedef struct RowOps {
     void (*rope_neox)(float *x, const float *cos, const float *sin, size_t n_rot);
     /* Rotation of quantization: orthonormal Walsh-Hadamard by blocks of `block` (a power of two, 32..512, divides n). */
     void (*hadamard)(float *x, size_t n, size_t block);
+    /* Of each `across` values n / across apart (a power of two, 2..16; n is a multiple of 16 across). */
+    void (*hadamard_across)(float *x, size_t n, size_t across);
     /* Symmetric int8 of one row: scale = amax / 127, q = rint(x * (127 / amax)); q zero-padded to n_padded. Returns the
      * scale; an all-zero row gives scale 0. */
     float (*quantize)(const float *x, size_t n, size_t n_padded, int8_t *q);

@@ -426,8 +426,7 @@ static void add_errors(const Rounding *rounding, CalibratedRounding *rounded, co
     double plain, compensated, descended;
     ErrText err;
 
-    assert_int_equal(
-        calibrated_factor(rounding->calibrated, &factor, x, n_seen, linear->k, linear->rotation_block, &err), 0);
+    assert_int_equal(calibrated_factor(rounding->calibrated, &factor, x, n_seen, linear->k, linear->rotation, &err), 0);
     rounded->factor = &factor;
     plain = error_with(rounding, rounded, false, false, judged, n_judged);
     compensated = error_with(rounding, rounded, true, false, judged, n_judged);
@@ -449,8 +448,8 @@ static void round_linear(Rounding *rounding, const ImportLinear *linear, const f
 
     assert_true(rotated && scales && q && bits);
     memcpy(rotated, x, rows * k * sizeof(*rotated));
-    for (size_t r = 0; r < rows && linear->rotation_block; r++)
-        rotate_row(rotated + r * k, k, linear->rotation_block);
+    for (size_t r = 0; r < rows; r++)
+        rotation_apply(rotated + r * k, k, linear->rotation);
     memset(bits, ROUNDED_BITS, n);
     add_errors(rounding, &rounded, x, rows, rotated, rows, &rounding->seen);
     add_errors(rounding, &rounded, rounding->noise, CHANCE_ROWS, rounding->noise + CHANCE_ROWS * k, OTHER_ROWS,

@@ -36,12 +36,12 @@ typedef struct Matrix {
     float *scales, *bias;
     PackPlan plan;
     uint8_t *packed;
-    uint32_t rotation_block;
+    Rotation rotation;
 } Matrix;
 
 /* widths 1..8: all alike; 0: mixed. */
-static void matrix_init(Matrix *matrix, size_t n, size_t k, int widths, uint32_t rotation_block) {
-    *matrix = (Matrix){ .n = n, .k = k, .rotation_block = rotation_block };
+static void matrix_init(Matrix *matrix, size_t n, size_t k, int widths, Rotation rotation) {
+    *matrix = (Matrix){ .n = n, .k = k, .rotation = rotation };
     matrix->bits = malloc(n);
     matrix->q = malloc(n * k);
     matrix->scales = malloc(n * sizeof(float));
@@ -82,7 +82,7 @@ static LinearSource source_of(const Matrix *matrix, bool packed, bool with_bias)
         .scales = matrix->scales,
         .packed = packed ? matrix->packed : NULL,
         .bits = packed ? matrix->bits : NULL,
-        .rotation_block = matrix->rotation_block,
+        .rotation = matrix->rotation,
         .bias = with_bias ? matrix->bias : NULL,
     };
 }
@@ -163,7 +163,8 @@ static void test_cpu_linear_products(void **state) {
 
                 device_init(&device, sub, n_threads, k);
                 for (size_t m = 0; m < 3; m++)
-                    matrix_init(&matrices[m], 1 + draw(200), k, (int)draw(9), i % 2 ? 64 : 0);
+                    matrix_init(&matrices[m], 1 + draw(200), k, (int)draw(9),
+                                (Rotation){ i % 2 ? 64 : 0, i % 4 == 3 ? 4 : 0 });
                 check_products(&device, matrices, row_list[i], i % 2);
                 for (size_t m = 0; m < 3; m++)
                     matrix_deinit(&matrices[m]);
@@ -197,7 +198,7 @@ static void test_cpu_linear_fused_inputs(void **state) {
         for (size_t j = 0; j < k; j++)
             norm[j] = test_random_normal(&seed);
         device_init(&device, cpu_features(), 2, k);
-        matrix_init(&matrix, n, k, 8, k == 192 ? 64 : 0);
+        matrix_init(&matrix, n, k, 8, (Rotation){ k == 192 ? 64 : 0, k == 192 && i % 2 ? 4 : 0 });
         linear = linear_of(&device, &matrix, false, true);
         memcpy(sum, up, rows * k * sizeof(float));
         device.backend->ops->add(device.backend, sum, x, rows, k);
@@ -238,7 +239,7 @@ static void test_cpu_linear_embed(void **state) {
         Device device;
 
         device_init(&device, widths % 2 ? cpu_features() : 0, 1, k);
-        matrix_init(&matrix, n, k, widths, widths % 2 ? 64 : 0);
+        matrix_init(&matrix, n, k, widths, (Rotation){ widths % 2 ? 64 : 0, widths % 4 == 3 ? 8 : 0 });
         int8 = linear_of(&device, &matrix, false, false);
         packed = linear_of(&device, &matrix, true, false);
         for (size_t first = 0; first < n; first += ROWS_MAX) {
@@ -269,7 +270,7 @@ static void test_cpu_linear_account(void **state) {
     Device device;
 
     device_init(&device, cpu_features(), 1, k);
-    matrix_init(&matrix, n, k, 2, 0);
+    matrix_init(&matrix, n, k, 2, (Rotation){ 0 });
     linear = linear_of(&device, &matrix, true, true);
     used_bytes = atomic_load(&device.accounts.used_bytes[ACCOUNT_WEIGHTS]);
     assert_true(used_bytes >= n * k / 4 && used_bytes <= n * k / 4 + 32 * n);
@@ -298,7 +299,7 @@ static void test_cpu_linear_refusals(void **state) {
     Device device;
 
     device_init(&device, cpu_features(), 1, 100);
-    matrix_init(&matrix, 40, 100, 8, 0);
+    matrix_init(&matrix, 40, 100, 8, (Rotation){ 0 });
     for (size_t i = 0; i < sizeof(wrong); i++) {
         matrix.bits[37] = wrong[i];
         source = source_of(&matrix, true, false);
@@ -329,7 +330,7 @@ static void test_cpu_linear_refusals(void **state) {
     source = source_of(&matrix, true, false);
     expect_refusal(&device, &source, BACKEND_E_WEIGHTS, "-128");
     matrix_deinit(&matrix);
-    matrix_init(&matrix, 40, 100, 0, 0);
+    matrix_init(&matrix, 40, 100, 0, (Rotation){ 0 });
     device.accounts.limit_bytes[ACCOUNT_WEIGHTS] = 1000;
     source = source_of(&matrix, true, false);
     expect_refusal(&device, &source, BACKEND_E_MEMORY, "no memory");

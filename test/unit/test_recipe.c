@@ -17,8 +17,8 @@ static void test_recipe_names(void **state) {
 
     assert_int_equal(quant_recipe_named(&recipe, NULL), 0);
     assert_string_equal(recipe.name, "int8");
-    assert_true(recipe.bits == 8 && recipe.embedding_bits == 8 && recipe.rotate && recipe.search_scales &&
-                !recipe.smooth && !recipe.compensate && !recipe.descend &&
+    assert_true(recipe.bits == 8 && recipe.embedding_bits == 8 && recipe.rotate && !recipe.rotate_wide &&
+                recipe.search_scales && !recipe.smooth && !recipe.compensate && !recipe.descend &&
                 recipe.allocation == QUANT_ALLOCATION_UNIFORM && !recipe.budget_bytes);
     assert_false(quant_recipe_needs_calibration(&recipe));
 
@@ -28,9 +28,12 @@ static void test_recipe_names(void **state) {
     assert_true(quant_recipe_needs_calibration(&recipe));
 
     assert_int_equal(quant_recipe_named(&recipe, "compensated"), 0);
-    assert_true(recipe.bits == 5 && recipe.embedding_bits == 8 && recipe.rotate && recipe.search_scales &&
-                !recipe.smooth && recipe.compensate && recipe.descend && recipe.allocation == QUANT_ALLOCATION_MODEL);
+    assert_true(recipe.bits == 5 && recipe.embedding_bits == 8 && quant_recipe_is_wide(&recipe) &&
+                recipe.search_scales && !recipe.smooth && recipe.compensate && recipe.descend &&
+                recipe.allocation == QUANT_ALLOCATION_MODEL);
     assert_true(quant_recipe_needs_calibration(&recipe));
+    recipe.rotate = false;
+    assert_false(quant_recipe_is_wide(&recipe));
 
     untouched = recipe;
     assert_int_equal(quant_recipe_named(&recipe, "int4"), -ENOENT);
@@ -142,10 +145,9 @@ static void test_allocation_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recipe_names),     cmocka_unit_test(test_recipe_defaults_hold),
-        cmocka_unit_test(test_recipe_set_bits),  cmocka_unit_test(test_recipe_contradictions),
-        cmocka_unit_test(test_recipe_profiles),
-        cmocka_unit_test(test_allocation_names),
+        cmocka_unit_test(test_recipe_names),    cmocka_unit_test(test_recipe_defaults_hold),
+        cmocka_unit_test(test_recipe_set_bits), cmocka_unit_test(test_recipe_contradictions),
+        cmocka_unit_test(test_recipe_profiles), cmocka_unit_test(test_allocation_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -393,5 +393,5 @@ class Served(ImportCase):
             with self.assertRaises(Refused) as caught:
                 admin.load(str(self.out), 60 * SLOW)
         self.assertEqual(caught.exception.code, pb.ERROR_CODE_MODEL_CORRUPT)
-        self.assertIn("format version 1, this program reads 2: import the model again", str(caught.exception))
+        self.assertIn("format version 1, this program reads 2 to 3: import the model again", str(caught.exception))
         daemon.stop()

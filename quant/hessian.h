@@ -11,8 +11,7 @@
 #include "base/worker_pool.h"
 
 enum {
-    HESSIAN_E_SINGULAR =
-        1, /* not positive definite even when damped: inputs that are not finite, or nothing but zeros */
+    HESSIAN_E_SINGULAR = 1, /* not positive definite even when damped: inputs that are not finite, or nothing but zeros */
 };
 
 /* P H P^T = M D M^T for a permutation P: the inputs in the order of rising diagonal. */

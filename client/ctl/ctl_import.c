@@ -299,7 +299,7 @@ static const CtlOption import_options[] = {
     { "calibration", 0, "FILE", "a text like those that the model will see (default: coordgen's own)" },
     { "allocation", 0, "HOW", "where bits go: uniform, tensor (in each matrix) or model (in all)" },
     { "no-rotation", 0, NULL, "do not rotate weights before quantizing (for comparison)" },
-    { "wide-rotation", 0, NULL, "rotate across blocks too, as recipe compensated does: nearer, a little slower" },
+    { "wide-rotation", 0, NULL, "rotate across blocks too, as recipe compensated does" },
     { "no-wide-rotation", 0, NULL, "recipe compensated: rotate within blocks only (for comparison)" },
     { "no-smoothing", 0, NULL, "recipe edgeflow without smoothing (for comparison)" },
     { "no-compensation", 0, NULL, "recipe compensated without compensation (for comparison)" },

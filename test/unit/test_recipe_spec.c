@@ -126,9 +126,41 @@ static void test_recipe_spec_format(void **state) {
     }
 }
 
+/* Every switch otherwise than usual, and the longest of all numbers. */
+static void test_recipe_spec_longest(void **state) {
+    static const char *const names[] = { "int8", "edgeflow", "compensated" };
+    char text[RECIPE_SPEC_MAX], again[RECIPE_SPEC_MAX];
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        QuantRecipe recipe;
+
+        assert_int_equal(quant_recipe_named(&recipe, names[i]), 0);
+        recipe.bits = 4.12345;
+        recipe.embedding_bits = 4;
+        recipe.budget_bytes = UINT64_MAX;
+        recipe.smooth = !recipe.smooth;
+        recipe.rotate = !recipe.smooth; /* one of them */
+        recipe.rotate_wide = !recipe.rotate_wide;
+        recipe.search_scales = !recipe.search_scales;
+        recipe.compensate = !recipe.compensate;
+        recipe.descend = !recipe.descend;
+        recipe.allocation = i == 2 ? QUANT_ALLOCATION_TENSOR : QUANT_ALLOCATION_MODEL;
+        recipe.static_activations = true;
+        recipe.hot_percent = recipe.prune_percent = 1.23457e-300;
+        memset(text, 'x', sizeof(text));
+        recipe_spec_format(text, &recipe);
+        assert_non_null(memchr(text, 0, sizeof(text)));
+        assert_non_null(strstr(text, ":budget-bytes=18446744073709551615"));
+        recipe = parse(text);
+        recipe_spec_format(again, &recipe);
+        assert_string_equal(again, text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recipe_spec_parse),
+        cmocka_unit_test(test_recipe_spec_longest),
         cmocka_unit_test(test_recipe_spec_refuses),
         cmocka_unit_test(test_recipe_spec_format),
     };

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -18,6 +19,8 @@
 #define JOURNAL_SUFFIX ".part.journal"
 #define LOCK_TRIES 100
 #define WAIT_NS (100 * 1000 * 1000)
+#define OWNER_TRIES 50
+#define OWNER_WAIT_NS (20 * 1000 * 1000)
 #define KEEP_SECONDS (7 * 24 * 3600)
 
 int import_write_error(int error, const char *out_path, uint64_t package_bytes, ErrText *err) {
@@ -65,6 +68,21 @@ static int try_lock(ImportPart *part, int flags, ErrText *err) {
     return 0;
 }
 
+/* The process that has the lock, 0 when it is not known. Its name comes into the journal a moment after the lock was
+ * taken, and until then an earlier owner's may stand there: that one is waited out. */
+static pid_t lock_owner(const ImportPart *part) {
+    unsigned int tries;
+
+    for (tries = 0; tries < OWNER_TRIES; tries++) {
+        pid_t pid = import_journal_owner(part->journal_path);
+
+        if (pid > 0 && (!kill(pid, 0) || errno == EPERM))
+            return pid;
+        (void)nanosleep(&(struct timespec){ .tv_nsec = OWNER_WAIT_NS }, NULL);
+    }
+    return 0;
+}
+
 /**
  * import_part_open() - PATH.part, locked; made when it is not there
  * @waitedp: out: whether another process had it, which may have finished the package meanwhile
@@ -91,8 +109,8 @@ int import_part_open(ImportPart *part, const char *out_path, Import *import, boo
                 return err_set(err, -EBUSY, "%s: is taken away again and again by other programs", part->path);
             continue;
         }
+        import->progress.other_pid = *waitedp ? import_journal_owner(part->journal_path) : lock_owner(part);
         *waitedp = true;
-        import->progress.other_pid = import_journal_owner(part->journal_path);
         import_report_stage(import, IMPORT_STAGE_WAIT, 0, 0, 0);
         if (import_options_cancelled(&import->options))
             return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", import->source.path);
@@ -126,8 +144,9 @@ int import_part_discard(const char *out_path, bool *foundp, ErrText *err) {
         return 0;
     }
     if (r == IMPORT_PART_BUSY) {
-        pid = import_journal_owner(part.journal_path);
-        return err_set(err, -EBUSY, "%s: process %d is working on it: stop that import first", part.path, (int)pid);
+        pid = lock_owner(&part);
+        return pid ? err_set(err, -EBUSY, "%s: process %d is working on it: stop that import first", part.path, (int)pid)
+                   : err_set(err, -EBUSY, "%s: another process is working on it: stop that import first", part.path);
     }
     if (r)
         return r;

@@ -161,6 +161,16 @@ class Stopped(ImportCase):
         self.assertEqual(report["resumed_layers"], kept)
         self.assertEqual(self.take_hash(), expected)
 
+    def start_and_stop(self, *options):
+        """An import that stands still as soon as its name is in the journal, however quick it would be."""
+        journal = self.out.parent / "m.cgm.part.journal"
+        process = self.start(*options)
+        while not journal.exists() or journal.stat().st_size < JOURNAL_HEADER:
+            self.assertIsNone(process.poll())
+            time.sleep(0.001)
+        process.send_signal(signal.SIGSTOP)
+        return process
+
     def interrupt(self, seconds):
         """What an import says that SIGINT stopped while it made layers. Another moment's duration is only a guess: where
         the import was quicker than that, less of it is waited for."""
@@ -193,9 +203,7 @@ class Stopped(ImportCase):
         self.assertEqual(self.take_hash(), expected)
 
     def test_discarded(self):
-        process = self.start(*self.BITS)
-        while not (self.out.parent / "m.cgm.part").exists():
-            time.sleep(0.01)
+        process = self.start_and_stop(*self.BITS)
         _, stderr = self.end(self.start(*self.BITS, "--discard"), 1)
         self.assertIn(f"process {process.pid} is working on it", stderr)
         process.kill()
@@ -208,11 +216,11 @@ class Stopped(ImportCase):
 
     def test_two_at_once(self):
         expected, _ = self.undisturbed(*self.BITS)
-        first = self.start(*self.BITS)
-        while not (self.out.parent / "m.cgm.part").exists():
-            time.sleep(0.01)
+        first = self.start_and_stop(*self.BITS)
         second = self.start(*self.BITS)
-        said = self.end(second)[1]
+        said = second.stderr.readline()
+        first.send_signal(signal.SIGCONT)
+        said += self.end(second)[1]
         self.end(first)
         self.assertIn(f"process {first.pid} is making this package: waiting for it", said)
         self.assertIn("Already imported", said)

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -20,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "base/f16.h"
+#include "importer/import_journal.h"
 #include "test/unit/import_fixture.h"
 
 /* --- cancel, kill, change, disk full ------------------------------------------------------------------------------ */
@@ -584,6 +586,53 @@ static void test_import_resume_other_dies(void **state) {
     assert_string_equal(found, hash);
 }
 
+static void own_journal(const char *path) {
+    static const uint8_t fingerprint[JOURNAL_DIGEST_BYTES] = { 1 };
+    ImportJournal *journal = NULL;
+
+    assert_int_equal(import_journal_open(&journal, path, fingerprint, NULL), 0);
+    import_journal_free(journal);
+}
+
+/* A process has taken the lock and not yet written its name: first nobody's stands there, then a dead one's. */
+static void test_import_resume_owner_unknown(void **state) {
+    ImportFixture *fixture = *state;
+    char part[PATH_MAX + 8], journal[PATH_MAX + 16], path[PATH_MAX], owner[64];
+    bool found;
+    ErrText err;
+    int status, fd;
+    pid_t pid;
+
+    make_larger_source(fixture);
+    snprintf(part, sizeof(part), "%s.part", fixture->out);
+    snprintf(journal, sizeof(journal), "%s.part.journal", fixture->out);
+    fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_int_equal(import_discard(fixture->source, fixture->out, &fixture->options, path, &found, &err), -EBUSY);
+    assert_non_null(strstr(err.text, "another process is working on it"));
+    pid = fork();
+    if (!pid) {
+        own_journal(journal);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(import_journal_owner(journal), pid);
+    pid = fork();
+    if (!pid) {
+        (void)usleep(100 * 1000);
+        own_journal(journal);
+        pause();
+    }
+    assert_int_equal(import_discard(fixture->source, fixture->out, &fixture->options, path, &found, &err), -EBUSY);
+    snprintf(owner, sizeof(owner), "process %d is working on it", (int)pid);
+    assert_non_null(strstr(err.text, owner));
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    close(fd);
+    assert_int_equal(import_discard(fixture->source, fixture->out, &fixture->options, path, &found, &err), 0);
+    assert_true(found);
+}
+
 static void test_import_resume_discard(void **state) {
     ImportFixture *fixture = *state;
     char path[PATH_MAX], hash[SHA256_HEX_BYTES];
@@ -650,7 +699,7 @@ int main(void) {
         WITH_FOLDER(test_import_resume_write_fails),      WITH_FOLDER(test_import_resume_file_size_limit),
         WITH_FOLDER(test_import_resume_disk_full),        WITH_FOLDER(test_import_resume_killed),
         WITH_FOLDER(test_import_resume_two_at_once),      WITH_FOLDER(test_import_resume_other_dies),
-        WITH_FOLDER(test_import_resume_discard),          WITH_FOLDER(test_import_resume_cache_cleaned),
+        WITH_FOLDER(test_import_resume_owner_unknown),    WITH_FOLDER(test_import_resume_discard),          WITH_FOLDER(test_import_resume_cache_cleaned),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -238,15 +238,13 @@ static int run_heads_apart(EngineStep *step, ErrText *err) {
     return r;
 }
 
-static int run_heads(EngineStep *step, ErrText *err) {
+/* So many rows at a time, whichever sequences they are of. */
+static int run_heads_together(EngineStep *step, size_t n_rows, size_t group, ErrText *err) {
     Engine *engine = step->engine;
     const EngineSpan *spans = step->spans;
-    const size_t n_rows = gather_outputs(step), n_vocab = engine->hparams.n_vocab,
-                 group = step->n_spans > 1 && n_rows > 1 ? shared_head_rows(engine) : 0;
+    const size_t n_vocab = engine->hparams.n_vocab;
     size_t span = 0, row = 0; /* where the next logits go */
 
-    if (!group)
-        return run_heads_apart(step, err);
     for (size_t first = 0; first < n_rows; first += group) {
         const size_t n = n_rows - first < group ? n_rows - first : group;
         const float *logits = engine->head_rows.data;
@@ -261,6 +259,19 @@ static int run_heads(EngineStep *step, ErrText *err) {
         }
     }
     return 0;
+}
+
+/* Most chunks of a prompt have no row whose logits are wanted: no head runs then, and the trace has none. */
+static int run_heads(EngineStep *step, ErrText *err) {
+    Engine *engine = step->engine;
+    const uint64_t start_ns = trace_begin(engine);
+    const size_t n_rows = gather_outputs(step),
+                 group = step->n_spans > 1 && n_rows > 1 ? shared_head_rows(engine) : 0;
+    int r = group ? run_heads_together(step, n_rows, group, err) : run_heads_apart(step, err);
+
+    if (n_rows)
+        trace_end(engine, tensor_role_name(ROLE_OUTPUT), "product", start_ns, -1, n_rows);
+    return r;
 }
 
 /* --- steps ----------------------------------------------------------------------------------------------------------- */
@@ -322,8 +333,6 @@ EngineStep *engine_step_drop(EngineStep *step) {
  * computes. Return: ENGINE_E_YIELDED; else the step has ended, with the answer of engine_forward_spans().
  */
 int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
-    const Engine *engine = step->engine;
-    uint64_t start_ns;
     int r = run_embedding(step, err);
 
     if (!r)
@@ -331,11 +340,9 @@ int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     if (r == ENGINE_E_YIELDED)
         return r;
     if (!r)
-        r = take_in(step, 1 + engine->hparams.n_layers, -1, err);
-    start_ns = trace_begin(engine);
+        r = take_in(step, 1 + step->engine->hparams.n_layers, -1, err);
     if (!r)
         r = run_heads(step, err);
-    trace_end(engine, tensor_role_name(ROLE_OUTPUT), "product", start_ns, -1, step->n_rows);
     for (size_t i = 0; i < step->n_spans && !r; i++)
         if (!step->spans[i].is_cancelled)
             step->spans[i].sequence->n_tokens += step->spans[i].n;

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/file_io.h"
 
 enum {
@@ -89,6 +90,8 @@ void extent_piece_done(const ExtentPiece *piece, int r) {
     piece->extent->n_under_way--;
     if (r && !piece->extent->result)
         piece->extent->result = r;
+    if (extent_is_whole(piece->extent))
+        piece->extent->done_ns = clock_now_ns();
 }
 
 int extent_finish_piece(ExtentReader *reader, const ExtentPiece *piece, ssize_t n_read) {

@@ -48,6 +48,7 @@ typedef struct Extent {
     size_t n_under_way; /* reads */
     bool is_queued;     /* not all of it was begun */
     int result;
+    uint64_t done_ns; /* of clock_now_ns(): when it was seen to be whole; with io_uring that is looked for in waits */
 } Extent;
 
 typedef struct ExtentReader ExtentReader; /* one thread's */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "engine/engine_private.h"
 #include "engine/tokenizer_load.h"
@@ -160,7 +161,8 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
     if (r)
         return r;
     r = weights_new(&engine->weights, engine->backend, &engine->hparams, file, package,
-                    &(WeightsOptions){ options->accounts, options->reading, options->heartbeat, options->image_path },
+                    &(WeightsOptions){ options->accounts, options->reading, options->heartbeat, options->image_path,
+                                       &engine->trace },
                     err);
     return weights_error(r);
 }
@@ -182,6 +184,11 @@ static int take_in_until(Engine *engine, const TokenizerLoad *tokenizer, ErrText
     return r;
 }
 
+static void trace_load(Engine *engine, const char *name, uint64_t start_ns, uint64_t end_ns, TraceLane lane) {
+    if (engine->trace)
+        trace_add(engine->trace, &(TraceEvent){ name, "load", start_ns, end_ns, -1, 0, lane, 0 });
+}
+
 /* Weights, and meanwhile the tokenizer, whose fault is told first. */
 static int load_parts(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
                       ErrText *err) {
@@ -195,6 +202,7 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
         weights_r =
             options->arriving ? take_in_until(engine, &tokenizer, &weights_err) : take_in_all(engine, &weights_err);
     r = tokenizer_load_end(&tokenizer, &engine->tokenizer, err);
+    trace_load(engine, "tokenizer", tokenizer.start_ns, tokenizer.end_ns, TRACE_LANE_TOKENIZER);
     if (r)
         return r < 0 ? r : ENGINE_E_MODEL;
     if (weights_r)
@@ -274,6 +282,7 @@ static void arrived(Engine *engine) {
  */
 int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     _cleanup_(engine_freep) Engine *engine = NULL;
+    const uint64_t start_ns = clock_now_ns();
     int r;
 
     if (options->chunk_tokens > ENGINE_CHUNK_MAX)
@@ -285,6 +294,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->heartbeat = options->heartbeat;
     engine->n_steps = options->preemption ? ENGINE_STEPS_MAX : 1;
     engine->prefix_cache = options->prefix_cache;
+    engine->trace = options->trace;
     if (options->device == ENGINE_DEVICE_REFERENCE) {
         r = gguf_open(&engine->file, options->path, err);
         if (!r && gguf_key(engine->file, PACKAGE_KEY_FORMAT_VERSION))
@@ -305,6 +315,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
         return r;
     if (!engine->weights->arrival)
         arrived(engine);
+    trace_load(engine, "load", start_ns, clock_now_ns(), TRACE_LANE_ENGINE);
     *enginep = steal(&engine);
     return 0;
 }

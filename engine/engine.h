@@ -51,6 +51,7 @@ typedef struct EngineOptions {
     bool arriving;               /* the engine is there before its weights: see engine_arrive() */
     const char *image_path;      /* of a package: where the image of its weights is, or is made behind the load; NULL:
                                   * neither (engine/weights_image) */
+    Trace *trace;                /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
 } EngineOptions;
 
 typedef struct EngineInfo {
@@ -107,7 +108,8 @@ uint32_t engine_chunk_tokens(const Engine *engine);
 uint64_t engine_kv_read_bytes(const Engine *engine, uint64_t n_positions);
 /* What shadow outliers have cost so far; thread: the one that computes. */
 ShadowCounts engine_shadow_counts(const Engine *engine);
-/* Every operator of the steps to come goes into the trace, which outlives them; NULL: into none. */
+/* Every operator of the steps to come goes into the trace, which outlives them, and the weights that still arrive, with
+ * their reads; NULL: into none. Thread: the one that computes, which alone adds to it. */
 void engine_set_trace(Engine *engine, Trace *trace);
 /* Takes effect at the next step (tests: the bits do not depend on it); -EBUSY while one has made way. */
 int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err);

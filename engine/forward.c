@@ -90,7 +90,12 @@ static uint64_t trace_begin(const Engine *engine) {
 static void trace_end(const Engine *engine, const char *name, const char *category, uint64_t start_ns, int32_t layer,
                       size_t rows) {
     if (engine->trace)
-        trace_add(engine->trace, &(TraceEvent){ name, category, start_ns, clock_now_ns(), layer, (uint32_t)rows });
+        trace_add(engine->trace, &(TraceEvent){ .name = name,
+                                                .category = category,
+                                                .start_ns = start_ns,
+                                                .end_ns = clock_now_ns(),
+                                                .layer = layer,
+                                                .rows = (uint32_t)rows });
 }
 
 static const char *category_of(OpKind kind) {
@@ -265,8 +270,7 @@ static int run_heads_together(EngineStep *step, size_t n_rows, size_t group, Err
 static int run_heads(EngineStep *step, ErrText *err) {
     Engine *engine = step->engine;
     const uint64_t start_ns = trace_begin(engine);
-    const size_t n_rows = gather_outputs(step),
-                 group = step->n_spans > 1 && n_rows > 1 ? shared_head_rows(engine) : 0;
+    const size_t n_rows = gather_outputs(step), group = step->n_spans > 1 && n_rows > 1 ? shared_head_rows(engine) : 0;
     int r = group ? run_heads_together(step, n_rows, group, err) : run_heads_apart(step, err);
 
     if (n_rows)

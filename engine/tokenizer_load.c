@@ -1,11 +1,14 @@
 #include "engine/tokenizer_load.h"
 
+#include "base/clock.h"
 #include "base/thread.h"
 
 static void *load_main(void *arg) {
     TokenizerLoad *load = arg;
 
+    load->start_ns = clock_now_ns();
     load->r = tokenizer_new(&load->tokenizer, load->file, &load->err);
+    load->end_ns = clock_now_ns();
     atomic_store(&load->is_done, true);
     return NULL;
 }

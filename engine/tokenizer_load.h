@@ -13,6 +13,7 @@ typedef struct TokenizerLoad {
     Tokenizer *tokenizer;
     ErrText err;
     int r;
+    uint64_t start_ns, end_ns; /* of clock_now_ns() */
     bool has_thread;
     _Atomic bool is_done;
     pthread_t thread;

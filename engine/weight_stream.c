@@ -18,6 +18,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/extent_reader.h"
 #include "base/file_io.h"
 #include "base/page_cache.h"
@@ -33,6 +34,7 @@ enum {
 typedef struct StreamPiece {
     size_t matrix, begin, end; /* blocks */
     bool is_cached;
+    uint64_t asked_ns; /* of a read, for a trace */
     Extent extent;
 } StreamPiece;
 
@@ -197,6 +199,7 @@ static int plan_piece(WeightStream *stream, ErrText *err) {
     piece->is_cached = is_cached(stream, piece);
     if (!piece->is_cached) {
         r = stream->reader ? 0 : start_reader(stream, err);
+        piece->asked_ns = clock_now_ns();
         if (!r)
             r = extent_reader_submit(stream->reader, &piece->extent, err);
         if (r)
@@ -209,6 +212,36 @@ static int plan_piece(WeightStream *stream, ErrText *err) {
         stream->plan_block = 0;
     }
     return 0;
+}
+
+/* --- trace -------------------------------------------------------------------------------------------------------- */
+
+_Static_assert((int)RING_PIECES <= TRACE_READS, "every piece of the ring has a lane of the trace");
+
+static Trace *trace_of(const WeightStream *stream) {
+    return stream->options.tracep ? *stream->options.tracep : NULL;
+}
+
+/* The read of a piece, from when it was asked for; reads overlap, and every place in the ring has a lane of its own. */
+static void trace_read(const WeightStream *stream, const StreamPiece *piece) {
+    if (trace_of(stream))
+        trace_add(trace_of(stream), &(TraceEvent){ .name = "read",
+                                                   .category = "load",
+                                                   .start_ns = piece->asked_ns,
+                                                   .end_ns = piece->extent.done_ns,
+                                                   .layer = -1,
+                                                   .lane = TRACE_LANE_READ + (uint32_t)(piece - stream->pieces),
+                                                   .bytes = piece->extent.len_bytes });
+}
+
+static void trace_fill(const WeightStream *stream, const StreamPiece *piece, uint64_t start_ns) {
+    if (trace_of(stream))
+        trace_add(trace_of(stream), &(TraceEvent){ .name = piece->is_cached ? "copy and lay out" : "lay out",
+                                                   .category = "load",
+                                                   .start_ns = start_ns,
+                                                   .end_ns = clock_now_ns(),
+                                                   .layer = -1,
+                                                   .bytes = piece->extent.len_bytes });
 }
 
 /* --- laying out --------------------------------------------------------------------------------------------------- */
@@ -257,6 +290,7 @@ static void fill_cached(void *arg, size_t begin, size_t end, unsigned int worker
 
 static int fill_piece(WeightStream *stream, StreamPiece *piece, WeightFillFn *fn, void *arg, ErrText *err) {
     FillLoop loop = { .stream = stream, .piece = piece, .fn = fn, .arg = arg };
+    uint64_t start_ns;
     int r;
 
     loop.begin_bytes = block_offset(stream, piece->matrix, piece->begin);
@@ -265,11 +299,14 @@ static int fill_piece(WeightStream *stream, StreamPiece *piece, WeightFillFn *fn
         if (r)
             return r == EXTENT_E_SHORT ? WEIGHT_STREAM_E_FILE : r;
         stream->read_bytes += piece->extent.len_bytes;
+        trace_read(stream, piece);
     } else {
         stream->cached_bytes += piece->extent.len_bytes;
     }
+    start_ns = clock_now_ns();
     worker_pool_run(stream->options.pool, piece->is_cached ? fill_cached : fill_staged, &loop,
                     piece->end - piece->begin, 1);
+    trace_fill(stream, piece, start_ns);
     r = atomic_load(&loop.result);
     if (r == FILE_E_SHORT)
         return err_set(err, WEIGHT_STREAM_E_FILE,

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/worker_pool.h"
+#include "scheduler/trace.h"
 
 enum {
     WEIGHT_STREAM_E_MEMORY = 1, /* the account of the activations has no room for the staging memory */
@@ -38,6 +39,7 @@ typedef struct WeightStreamOptions {
     WorkerPool *pool;
     AccountTable *accounts;
     _Atomic uint64_t *heartbeat; /* goes up with every few MiB; may be NULL */
+    Trace *const *tracep;        /* where a trace stands when there is one, its reads too; may be NULL */
 } WeightStreamOptions;
 
 /* Bytes of the blocks [block_begin, block_end) of the matrix; called by several workers at a time. */

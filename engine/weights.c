@@ -288,6 +288,7 @@ static int begin_arrival(WeightsLoader *loader) {
         .pool = weights->backend->pool,
         .accounts = loader->options->accounts,
         .heartbeat = loader->options->heartbeat,
+        .tracep = loader->options->tracep,
     };
     int r;
 

@@ -40,6 +40,7 @@ typedef struct WeightsOptions {
     WeightReading reading;       /* of a package */
     _Atomic uint64_t *heartbeat; /* goes up as tensors come; may be NULL */
     const char *image_path;      /* of a package: its image, used and made (engine/weights_image); NULL: none */
+    Trace *const *tracep;        /* where a trace stands when there is one; may be NULL */
 } WeightsOptions;
 
 /* From a source GGUF, or from a package when that is not NULL (file is then the package's). A package and its file must

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,7 @@ Trace *trace_free(Trace *trace) {
 }
 
 void trace_add(Trace *trace, const TraceEvent *event) {
+    assert(event->lane < TRACE_LANES_N);
     if (trace->n < trace->n_max)
         trace->events[trace->n++] = *event;
     else
@@ -64,16 +66,47 @@ uint64_t trace_n_lost(const Trace *trace) {
     return trace->n_lost;
 }
 
-/* Microseconds, from the first event on. */
+/* What was under way before the first event was noticed comes behind it. */
+static uint64_t origin_of(const Trace *trace) {
+    uint64_t origin_ns = UINT64_MAX;
+
+    for (size_t i = 0; i < trace->n; i++)
+        origin_ns = trace->events[i].start_ns < origin_ns ? trace->events[i].start_ns : origin_ns;
+    return origin_ns;
+}
+
+/* Microseconds, from the origin on. */
 static void add_event(StrBuf *text, const TraceEvent *event, uint64_t origin_ns) {
     str_buf_addf(text,
-                 "{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.3f,\"dur\":%.3f,\"args\":{"
-                 "\"rows\":%" PRIu32,
-                 event->name, event->category, (double)(event->start_ns - origin_ns) / 1e3,
+                 "{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%" PRIu32 ",\"ts\":%.3f,\"dur\":%.3f,"
+                 "\"args\":{\"rows\":%" PRIu32,
+                 event->name, event->category, event->lane + 1, (double)(event->start_ns - origin_ns) / 1e3,
                  (double)(event->end_ns - event->start_ns) / 1e3, event->rows);
     if (event->layer >= 0)
         str_buf_addf(text, ",\"layer\":%" PRId32, event->layer);
+    if (event->bytes)
+        str_buf_addf(text, ",\"bytes\":%" PRIu64, event->bytes);
     str_buf_add(text, "}}");
+}
+
+/* Those with events. */
+static void add_lane_names(StrBuf *text, const Trace *trace) {
+    static const char *const names[] = { "engine", "measured", "tokenizer" };
+    bool has_events[TRACE_LANES_N] = { false };
+
+    for (size_t i = 0; i < trace->n; i++)
+        has_events[trace->events[i].lane] = true;
+    for (uint32_t lane = 0; lane < TRACE_LANES_N; lane++) {
+        if (!has_events[lane])
+            continue;
+        str_buf_addf(
+            text,
+            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%" PRIu32 ",\"args\":{\"name\":", lane + 1);
+        if (lane < TRACE_LANE_READ)
+            str_buf_addf(text, "\"%s\"}}", names[lane]);
+        else
+            str_buf_addf(text, "\"read %" PRIu32 "\"}}", lane - TRACE_LANE_READ + 1);
+    }
 }
 
 static int flush(StrBuf *text, AtomicFile *file, const char *path, ErrText *err) {
@@ -91,18 +124,20 @@ static int flush(StrBuf *text, AtomicFile *file, const char *path, ErrText *err)
 int trace_write(const Trace *trace, const char *path, ErrText *err) {
     _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
     _cleanup_(str_buf_deinit) StrBuf text = { 0 };
+    const uint64_t origin_ns = origin_of(trace);
     int r = atomic_file_new(&file, path, err);
 
     if (r)
         return r;
     str_buf_add(&text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
     for (size_t i = 0; i < trace->n && !r; i++) {
-        add_event(&text, &trace->events[i], trace->events[0].start_ns);
-        str_buf_add(&text, i + 1 < trace->n ? ",\n" : "\n");
+        str_buf_add(&text, i ? ",\n" : "");
+        add_event(&text, &trace->events[i], origin_ns);
         if (text.len_bytes > PART_BYTES)
             r = flush(&text, file, path, err);
     }
-    str_buf_addf(&text, "],\"otherData\":{\"lost\":%" PRIu64 "}}\n", trace->n_lost);
+    add_lane_names(&text, trace);
+    str_buf_addf(&text, "\n],\"otherData\":{\"lost\":%" PRIu64 "}}\n", trace->n_lost);
     if (!r)
         r = flush(&text, file, path, err);
     return r ? r : atomic_file_commit(file, err);

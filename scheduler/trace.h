@@ -9,12 +9,25 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 
+/* The line of the picture that an event stands on; on each one thing happens at a time, or one within the other. */
+typedef enum TraceLane {
+    TRACE_LANE_ENGINE, /* the thread that computes, with its workers */
+    TRACE_LANE_RUN,    /* what a bench measures */
+    TRACE_LANE_TOKENIZER,
+    TRACE_LANE_READ, /* and the next TRACE_READS - 1: reads under way at the same time */
+} TraceLane;
+
+#define TRACE_READS 8
+#define TRACE_LANES_N (TRACE_LANE_READ + TRACE_READS)
+
 typedef struct TraceEvent {
     const char *name;     /* of the operator; outlives the trace */
     const char *category; /* likewise */
     uint64_t start_ns, end_ns;
     int32_t layer; /* -1: none */
     uint32_t rows;
+    uint32_t lane;  /* below TRACE_LANES_N */
+    uint64_t bytes; /* that were read or laid out; 0: it is not about them */
 } TraceEvent;
 
 typedef struct Trace Trace;

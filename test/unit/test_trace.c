@@ -41,14 +41,18 @@ static void test_trace_is_json(void **state) {
     assert_int_equal(json_array_size(json_object_get(json, "traceEvents")), 0);
     json_decref(json);
     for (uint32_t i = 0; i < EVENTS + 7; i++)
-        trace_add(trace, &(TraceEvent){ "attn_q.weight", "linear", 5000 + 1000 * i, 5000 + 1000 * i + 250,
-                                        (int32_t)(i % 3) - 1, i });
+        trace_add(trace, &(TraceEvent){ .name = "attn_q.weight",
+                                        .category = "linear",
+                                        .start_ns = 5000 + 1000 * i,
+                                        .end_ns = 5000 + 1000 * i + 250,
+                                        .layer = (int32_t)(i % 3) - 1,
+                                        .rows = i });
     assert_int_equal(trace_n(trace), EVENTS);
     assert_int_equal(trace_n_lost(trace), 7);
     assert_int_equal(trace_at(trace, 5)->rows, 5);
     json = written(trace, path);
     events = json_object_get(json, "traceEvents");
-    assert_int_equal(json_array_size(events), EVENTS);
+    assert_int_equal(json_array_size(events), EVENTS + 1); /* and the name of the only lane */
     for (size_t i = 0; i < EVENTS; i++) {
         json_t *event = json_array_get(events, i), *args = json_object_get(event, "args");
 
@@ -68,6 +72,55 @@ static void test_trace_is_json(void **state) {
     test_folder_remove(folder);
 }
 
+static const char *lane_name(const json_t *events, json_int_t tid) {
+    const char *name = NULL;
+
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *event = json_array_get(events, i);
+
+        if (strcmp(json_string_value(json_object_get(event, "ph")), "M") ||
+            json_integer_value(json_object_get(event, "tid")) != tid)
+            continue;
+        assert_null(name);
+        assert_string_equal(json_string_value(json_object_get(event, "name")), "thread_name");
+        name = json_string_value(json_object_get(json_object_get(event, "args"), "name"));
+    }
+    return name;
+}
+
+/* A read that is noticed late began before the events that stand before it; every lane with events has its name. */
+static void test_trace_has_lanes(void **state) {
+    char folder[256], path[300];
+    json_t *json, *events, *read;
+    Trace *trace;
+
+    test_folder_make(folder);
+    snprintf(path, sizeof(path), "%s/trace.json", folder);
+    assert_int_equal(trace_new(&trace, 3), 0);
+    trace_add(trace, &(TraceEvent){ .name = "arrival", .category = "load", .start_ns = 9000, .end_ns = 9500 });
+    trace_add(trace, &(TraceEvent){ .name = "read",
+                                    .category = "load",
+                                    .start_ns = 4000,
+                                    .end_ns = 8000,
+                                    .layer = -1,
+                                    .lane = TRACE_LANE_READ + TRACE_READS - 1,
+                                    .bytes = (uint64_t)5 << 32 });
+    json = written(trace, path);
+    events = json_object_get(json, "traceEvents");
+    assert_int_equal(json_array_size(events), 4);
+    assert_true(json_number_value(json_object_get(json_array_get(events, 0), "ts")) == 5);
+    read = json_array_get(events, 1);
+    assert_true(json_number_value(json_object_get(read, "ts")) == 0);
+    assert_true(json_number_value(json_object_get(read, "dur")) == 4);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(read, "args"), "bytes")), (json_int_t)5 << 32);
+    assert_string_equal(lane_name(events, 1), "engine");
+    assert_null(lane_name(events, 2));
+    assert_string_equal(lane_name(events, json_integer_value(json_object_get(read, "tid"))), "read 8");
+    json_decref(json);
+    trace_free(trace);
+    test_folder_remove(folder);
+}
+
 static void test_trace_names_the_file(void **state) {
     ErrText err = { 0 };
     Trace *trace;
@@ -81,6 +134,7 @@ static void test_trace_names_the_file(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trace_is_json),
+        cmocka_unit_test(test_trace_has_lanes),
         cmocka_unit_test(test_trace_names_the_file),
     };
 

@@ -28,7 +28,7 @@ typedef struct BenchOptions {
     size_t output_tokens;     /* tg, mixed, latency */
     size_t background_tokens; /* latency */
     size_t repeats;
-    const char *trace; /* file for what the last turn did; NULL: none */
+    const char *trace; /* file for what the last turns did; NULL: none */
     bool image;        /* ttft: with an image of the weights, too */
     bool operators;    /* the time of every operator in the last turn */
 } BenchOptions;
@@ -40,7 +40,7 @@ typedef struct BenchRun {
     const EngineOptions *engine_options;
     WorkerPool *pool;
     Floors *floors;
-    Trace *trace; /* of the last turn, or NULL */
+    Trace *trace; /* of the last turns, or NULL */
     BenchReport *report;
 } BenchRun;
 
@@ -55,6 +55,11 @@ int bench_first_token(const BenchRun *run, ErrText *err);
 uint32_t bench_token(const EngineInfo *info, size_t position);
 /* Appends n_tokens of them chunk by chunk; logits of the last one in f32[n_vocab]. */
 int bench_fill(const BenchRun *run, Sequence *sequence, size_t n_tokens, float *logits, ErrText *err);
+/* What an engine does from here on goes into the run's trace, or into none. */
+void bench_trace(const BenchRun *run, bool on);
+/* When that is on: the span that was measured, beside what ran in it. The name outlives the trace. */
+void bench_trace_measured(const BenchRun *run, bool on, const char *name, uint64_t start_ns, uint64_t end_ns,
+                          size_t rows);
 /* Whether n_tokens after n_before fit into the model's context: 0 or -EINVAL. */
 int bench_check_context(const BenchRun *run, size_t n_before, size_t n_tokens, ErrText *err);
 

@@ -39,22 +39,23 @@ static int read_file(int fd, const char *path, ErrText *err) {
     return 0;
 }
 
-/* Loads, then computes the prompt; once more for the prefill alone, when all memory has been touched. */
-static int load_once(const BenchRun *run, const char *image, size_t n_prompt, double *first_token_msp,
-                     double *prefill_msp, ErrText *err) {
+/* Loads, then computes the prompt, in a trace under the name `traced` (NULL: in none); once more for the prefill alone, when all memory has been touched. */
+static int load_once(const BenchRun *run, const char *image, size_t n_prompt, const char *traced,
+                     double *first_token_msp, double *prefill_msp, ErrText *err) {
     _cleanup_(engine_freep) Engine *engine = NULL;
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
     _cleanup_(freep) float *logits = NULL;
     AccountTable accounts = { 0 };
     EngineOptions options = *run->engine_options;
     BenchRun loaded = *run;
-    uint64_t start_ns = clock_now_ns();
+    uint64_t start_ns = clock_now_ns(), end_ns;
     int r;
 
     account_table_init(&accounts);
     options.accounts = &accounts;
     options.arriving = true; /* as coordgend loads */
     options.image_path = image;
+    options.trace = traced ? run->trace : NULL;
     r = engine_new(&engine, &options, err);
     if (r)
         return r;
@@ -65,7 +66,10 @@ static int load_once(const BenchRun *run, const char *image, size_t n_prompt, do
     r = logits ? sequence_new(&sequence, engine, n_prompt, err) : err_set(err, -ENOMEM, "out of memory");
     if (!r)
         r = bench_fill(&loaded, sequence, n_prompt, logits, err);
-    *first_token_msp = (double)(clock_now_ns() - start_ns) / 1e6;
+    end_ns = clock_now_ns();
+    *first_token_msp = (double)(end_ns - start_ns) / 1e6;
+    bench_trace_measured(&loaded, traced, traced, start_ns, end_ns, n_prompt);
+    bench_trace(&loaded, false);
     if (r)
         return r;
     sequence_rewind(sequence, 0);
@@ -85,7 +89,14 @@ typedef struct FirstToken {
     double *values, *disk_ms, *prefill_ms; /* [repeats] */
 } FirstToken;
 
+static const char *state_name(const FirstToken *first, bool is_cold) {
+    if (first->image)
+        return is_cold ? "image, page cache dropped" : "image, file in the page cache";
+    return is_cold ? "page cache dropped" : "file in the page cache";
+}
+
 static int run_turn(const FirstToken *first, bool is_cold, size_t n_prompt, size_t turn, ErrText *err) {
+    const char *traced = turn + 1 == first->run->options->repeats ? state_name(first, is_cold) : NULL;
     double bytes_per_s;
     int r;
 
@@ -103,7 +114,9 @@ static int run_turn(const FirstToken *first, bool is_cold, size_t n_prompt, size
             r = read_file(first->fd, first->path, err);
         first->disk_ms[turn] = 0;
     }
-    return r ? r : load_once(first->run, first->image, n_prompt, &first->values[turn], &first->prefill_ms[turn], err);
+    return r ? r
+             : load_once(first->run, first->image, n_prompt, traced, &first->values[turn], &first->prefill_ms[turn],
+                         err);
 }
 
 static int run_state(const FirstToken *first, bool is_cold, size_t n_prompt, ErrText *err) {
@@ -115,8 +128,7 @@ static int run_state(const FirstToken *first, bool is_cold, size_t n_prompt, Err
         .unit = BENCH_MS,
     };
 
-    snprintf(result.name, sizeof(result.name), "%s%s", first->image ? "image, " : "",
-             is_cold ? "page cache dropped" : "file in the page cache");
+    snprintf(result.name, sizeof(result.name), "%s", state_name(first, is_cold));
     for (size_t turn = 0; turn < repeats; turn++) {
         int r = run_turn(first, is_cold, n_prompt, turn, err);
 

@@ -1,6 +1,7 @@
 /* How long an interactive request waits for its first token, and for the next ones, while the prompt of a background
  * request is computed. */
 #define _GNU_SOURCE
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "engine/generation.h"
 
 enum {
-    OPERATORS_MAX = 10000, /* of a step */
+    EVENTS_MAX = 20000, /* of a step */
     TRIES = 50,
     CAME_LATE = 1,
 };
@@ -52,9 +53,11 @@ typedef struct Latency {
     uint32_t *interactive, *background; /* tokens of the prompts */
     uint64_t random;
     uint64_t background_ns; /* of the whole background prompt, nothing beside it */
-    double longest_ms;      /* of its operators */
-    double *first_ms[3];    /* [repeats] alone, waits for the step, preempted */
-    double *token_ms[2];    /* [n_output - 1] alone, beside a background prompt */
+    double *operators_ms;   /* [n_operators][repeats] of the background prompt, in the order they run in */
+    size_t n_operators;
+    double *longest_ms;  /* [repeats]: the one among them whose median is the greatest */
+    double *first_ms[3]; /* [repeats] alone, waits for the step, preempted */
+    double *token_ms[2]; /* [n_output - 1] alone, beside a background prompt */
 } Latency;
 
 enum {
@@ -66,6 +69,7 @@ enum {
 static void latency_deinit(Latency *latency) {
     free(latency->interactive);
     free(latency->background);
+    free(latency->operators_ms);
     for (size_t i = 0; i < ARRAY_LEN(latency->first_ms); i++)
         free(latency->first_ms[i]);
     for (size_t i = 0; i < ARRAY_LEN(latency->token_ms); i++)
@@ -115,48 +119,80 @@ static GenerationTurn turn_of(Generation *generation, Priority priority) {
     return (GenerationTurn){ .generation = generation, .priority = priority, .rank = priority };
 }
 
-/* Of the operators of one step: the longest one, each as the median of all layers, for other programs run too. */
-static double longest_operator(const Trace *trace, double *room_ms) {
-    const size_t end = trace_n(trace);
-    double longest_ms = 0;
+/* The times of what has run in a step, behind those of the turn's steps before it. */
+static int take_operators(Latency *latency, const Trace *trace, size_t turn, size_t *np, ErrText *err) {
+    const size_t repeats = latency->run->options->repeats, n = *np + trace_n(trace);
 
-    for (size_t first = 0; first < end && trace_at(trace, first)->layer <= 0; first++) {
-        const char *name = trace_at(trace, first)->name;
-        double median_ms;
-        size_t n = 0;
+    if (trace_n_lost(trace) || (turn && n > latency->n_operators))
+        return err_set(err, -EOVERFLOW, "a step of the background prompt has more operators than there is room for");
+    if (!turn) {
+        double *operators_ms = reallocarray(latency->operators_ms, n, repeats * sizeof(*operators_ms));
 
-        if (trace_at(trace, first)->layer < 0)
-            continue;
-        for (size_t i = first; i < end; i++)
-            if (trace_at(trace, i)->name == name)
-                room_ms[n++] = (double)(trace_at(trace, i)->end_ns - trace_at(trace, i)->start_ns) / 1e6;
-        median_ms = machine_median(room_ms, n);
-        longest_ms = median_ms > longest_ms ? median_ms : longest_ms;
+        if (!operators_ms)
+            return err_set(err, -ENOMEM, "out of memory");
+        latency->operators_ms = operators_ms;
+        latency->n_operators = n;
     }
-    return longest_ms;
+    for (size_t i = 0; i < trace_n(trace); i++) {
+        const TraceEvent *event = trace_at(trace, i);
+
+        latency->operators_ms[(*np + i) * repeats + turn] = (double)(event->end_ns - event->start_ns) / 1e6;
+        if (turn + 1 == repeats && latency->run->trace)
+            trace_add(latency->run->trace, event);
+    }
+    *np = n;
+    return 0;
 }
 
-/* The background prompt by itself: how long it takes, and its longest operator. */
-static int measure_background(Latency *latency, ErrText *err) {
+/* The background prompt by itself, once: what it computes is the same in every turn, operator by operator. */
+static int run_background(Latency *latency, Trace *trace, size_t turn, ErrText *err) {
     _cleanup_(generation_freep) Generation *generation = NULL;
-    _cleanup_(trace_freep) Trace *trace = NULL;
-    _cleanup_(freep) double *room_ms = malloc(OPERATORS_MAX * sizeof(*room_ms));
     const uint64_t start_ns = clock_now_ns();
-    int r = room_ms ? trace_new(&trace, OPERATORS_MAX) : err_set(err, -ENOMEM, "out of memory");
+    uint64_t end_ns;
+    size_t n = 0;
+    int r = begin(&generation, latency, PRIORITY_BACKGROUND, err);
 
-    if (!r)
-        r = begin(&generation, latency, PRIORITY_BACKGROUND, err);
     while (!r && generation_end(generation) == GENERATION_RUNNING) {
-        double longest_ms;
-
         trace_clear(trace);
         engine_set_trace(latency->run->engine, trace);
         r = generation_step(generation, NULL, NULL, err);
         engine_set_trace(latency->run->engine, NULL);
-        longest_ms = longest_operator(trace, room_ms);
-        latency->longest_ms = longest_ms > latency->longest_ms ? longest_ms : latency->longest_ms;
+        if (!r)
+            r = take_operators(latency, trace, turn, &n, err);
     }
-    latency->background_ns = clock_now_ns() - start_ns;
+    end_ns = clock_now_ns();
+    latency->background_ns = end_ns - start_ns;
+    assert(r || n == latency->n_operators);
+    bench_trace_measured(latency->run, turn + 1 == latency->run->options->repeats, "background prompt", start_ns,
+                         end_ns, latency->n_background);
+    return r;
+}
+
+/* How long a request waits at worst for the operator that runs: each is timed in every turn and counts by its median, so
+ * that another program that held one of them up is not taken for a long operator; of those the longest. */
+static void find_longest(Latency *latency) {
+    const size_t repeats = latency->run->options->repeats;
+    double longest_ms = -1;
+
+    for (size_t i = 0; i < latency->n_operators; i++) {
+        double *times_ms = latency->operators_ms + i * repeats, median_ms = machine_median(times_ms, repeats);
+
+        if (median_ms > longest_ms) {
+            longest_ms = median_ms;
+            latency->longest_ms = times_ms;
+        }
+    }
+}
+
+/* How long it takes, and its longest operator. */
+static int measure_background(Latency *latency, ErrText *err) {
+    _cleanup_(trace_freep) Trace *trace = NULL;
+    int r = trace_new(&trace, EVENTS_MAX);
+
+    for (size_t turn = 0; turn < latency->run->options->repeats && !r; turn++)
+        r = run_background(latency, trace, turn, err);
+    if (!r)
+        find_longest(latency);
     return r;
 }
 
@@ -173,14 +209,21 @@ static int to_first_token(Generation *interactive, Generation *other, ErrText *e
     return r;
 }
 
-static int first_alone(const Latency *latency, double *msp, ErrText *err) {
+static int first_alone(const Latency *latency, bool traced, double *msp, ErrText *err) {
     _cleanup_(generation_freep) Generation *interactive = NULL;
     const uint64_t start_ns = clock_now_ns();
-    int r = begin(&interactive, latency, PRIORITY_INTERACTIVE, err);
+    uint64_t end_ns;
+    int r;
+
+    bench_trace(latency->run, traced);
+    r = begin(&interactive, latency, PRIORITY_INTERACTIVE, err);
 
     if (!r)
         r = to_first_token(interactive, NULL, err);
-    *msp = (double)(clock_now_ns() - start_ns) / 1e6;
+    end_ns = clock_now_ns();
+    *msp = (double)(end_ns - start_ns) / 1e6;
+    bench_trace_measured(latency->run, traced, "first token, alone", start_ns, end_ns, latency->n_prompt);
+    bench_trace(latency->run, false);
     return r;
 }
 
@@ -215,15 +258,22 @@ static int first_beside(const Latency *latency, Arrival *arrival, bool preempts,
 }
 
 /* At a random moment of the background prompt; once more when that has ended earlier than it did before. */
-static int first_at_random(Latency *latency, bool preempts, double *msp, ErrText *err) {
+static int first_at_random(Latency *latency, bool preempts, bool traced, double *msp, ErrText *err) {
+    const char *name = preempts ? "first token, preempting" : "first token, behind a step";
+
     for (size_t i = 0; i < TRIES; i++) {
         Arrival arrival = { .delay_ns = random_next(&latency->random) % (latency->background_ns + 1) };
         int r = thread_start(&arrival.thread, "arrival", arrive, &arrival);
 
         if (r)
             return err_set(err, r, "cannot start a thread");
+        bench_trace(latency->run, traced);
         r = first_beside(latency, &arrival, preempts, msp, err);
+        bench_trace(latency->run, false);
         pthread_join(arrival.thread, NULL);
+        if (!r)
+            bench_trace_measured(latency->run, traced, name, arrival.at_ns, arrival.at_ns + (uint64_t)(*msp * 1e6),
+                                 latency->n_prompt);
         if (r != CAME_LATE)
             return r;
     }
@@ -241,7 +291,7 @@ static int tokens(const Latency *latency, bool beside, double *token_ms, ErrText
         r = to_first_token(interactive, NULL, err);
     for (size_t i = 0; i + 1 < latency->n_output && !r; i++) {
         GenerationTurn turns[2] = { turn_of(interactive, PRIORITY_INTERACTIVE) };
-        uint64_t start_ns;
+        uint64_t start_ns, end_ns;
 
         if (beside && background && generation_end(background) != GENERATION_RUNNING)
             background = generation_free(background);
@@ -250,9 +300,14 @@ static int tokens(const Latency *latency, bool beside, double *token_ms, ErrText
         if (r)
             return r;
         turns[1] = turn_of(background, PRIORITY_BACKGROUND);
+        bench_trace(latency->run, true);
         start_ns = clock_now_ns();
         r = generation_step_together(turns, beside ? 2 : 1, err);
-        token_ms[i] = (double)(clock_now_ns() - start_ns) / 1e6;
+        end_ns = clock_now_ns();
+        token_ms[i] = (double)(end_ns - start_ns) / 1e6;
+        bench_trace_measured(latency->run, true, beside ? "next token, beside" : "next token, alone", start_ns, end_ns,
+                             1);
+        bench_trace(latency->run, false);
     }
     return r;
 }
@@ -280,10 +335,10 @@ static int report_all(Latency *latency) {
     snprintf(names[2], sizeof(names[2]), "first token, preempting %zu", latency->n_background);
     snprintf(names[3], sizeof(names[3]), "next token, beside %zu", latency->n_background);
     r = report(latency, "first token, alone", latency->n_prompt, latency->first_ms[ALONE], repeats, 0);
-    floor = machine_median(latency->first_ms[ALONE], repeats) + latency->longest_ms;
+    floor = machine_median(latency->first_ms[ALONE], repeats) + machine_median(latency->longest_ms, repeats);
     token = machine_median(latency->token_ms[0], n_intervals);
     if (!r)
-        r = report(latency, names[0], 0, &latency->longest_ms, 1, 0);
+        r = report(latency, names[0], 0, latency->longest_ms, repeats, 0);
     if (!r)
         r = report(latency, names[1], latency->n_prompt, latency->first_ms[WAITS], repeats, floor);
     if (!r)
@@ -303,15 +358,17 @@ static int run_prompt(const BenchRun *run, size_t n_prompt, ErrText *err) {
     if (!r)
         r = bench_check_context(run, latency.n_background, 1, err);
     if (!r)
-        r = first_alone(&latency, &warm_up, err);
+        r = first_alone(&latency, false, &warm_up, err);
     if (!r)
         r = measure_background(&latency, err);
     for (size_t i = 0; i < run->options->repeats && !r; i++) { /* side by side: the machine changes with time */
-        r = first_alone(&latency, &latency.first_ms[ALONE][i], err);
+        const bool is_last = i + 1 == run->options->repeats;
+
+        r = first_alone(&latency, is_last, &latency.first_ms[ALONE][i], err);
         if (!r)
-            r = first_at_random(&latency, false, &latency.first_ms[WAITS][i], err);
+            r = first_at_random(&latency, false, is_last, &latency.first_ms[WAITS][i], err);
         if (!r)
-            r = first_at_random(&latency, true, &latency.first_ms[PREEMPTS][i], err);
+            r = first_at_random(&latency, true, is_last, &latency.first_ms[PREEMPTS][i], err);
     }
     for (int beside = 0; beside < 2 && !r; beside++)
         r = tokens(&latency, beside, latency.token_ms[beside], err);
@@ -324,7 +381,7 @@ static int run_prompt(const BenchRun *run, size_t n_prompt, ErrText *err) {
  * The request comes at random moments of the background prompt, from another thread, and is noticed as in the service:
  * without preemption when the step that runs has ended, with it before the step's next operator. From its coming to its
  * first token is measured, the reservation of its memory included; its text is tokens already. Floor: the same alone, and
- * the longest operator of the background prompt. Next tokens share their steps with GENERATION_LOWER_ROWS rows of a
+ * the longest operator of the background prompt, embedding and head among them. Next tokens share their steps with GENERATION_LOWER_ROWS rows of a
  * background prompt; floor: alone.
  */
 int bench_latency(const BenchRun *run, ErrText *err) {

@@ -60,16 +60,20 @@ static bool step(Crowd *crowd, size_t first, uint64_t start_ns, int *rp, ErrText
     return !*rp;
 }
 
-static int run_crowd(const BenchRun *run, size_t n, size_t n_prompt, double *outputp, double *firstp, ErrText *err) {
+static int run_crowd(const BenchRun *run, size_t n, size_t n_prompt, bool is_last, double *outputp, double *firstp,
+                     ErrText *err) {
     _cleanup_(crowd_deinit) Crowd crowd = { 0 };
     double firsts[GENERATION_TURNS_MAX];
     uint64_t start_ns, time_ns;
     int r = crowd_init(&crowd, run, n, n_prompt, err);
 
+    bench_trace(run, is_last);
     start_ns = clock_now_ns();
     for (size_t first = 0; !r && step(&crowd, first, start_ns, &r, err);)
         first++;
     time_ns = clock_now_ns() - start_ns;
+    bench_trace_measured(run, is_last, "requests at once", start_ns, start_ns + time_ns, n);
+    bench_trace(run, false);
     for (size_t i = 0; i < n && !r; i++)
         firsts[i] = (double)crowd.first_token_ns[i] / 1e6;
     if (r)
@@ -90,7 +94,7 @@ static int run_width(const BenchRun *run, size_t n, size_t n_prompt, ErrText *er
     for (size_t turn = 0; turn <= repeats && !r; turn++) { /* the first one warms up */
         size_t at = turn ? turn - 1 : 0;
 
-        r = run_crowd(run, n, n_prompt, &values[at], &values[repeats + at], err);
+        r = run_crowd(run, n, n_prompt, turn == repeats, &values[at], &values[repeats + at], err);
     }
     if (r)
         return r;

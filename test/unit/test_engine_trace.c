@@ -1,5 +1,5 @@
-/* What a trace says of a run: the head only where it ran, with the rows that it had; a load from its beginning, with the
- * tokenizer's thread and reads on lanes of their own, before what is made of them. */
+/* What a trace says of a run: the head only where it ran, with the rows that it had; a load from its beginning, with
+ * the tokenizer's thread and reads on lanes of their own, before what is made of them. */
 #undef NDEBUG
 #include <limits.h>
 #include <setjmp.h>
@@ -85,8 +85,8 @@ static void load_and_step(Loaded *loaded, const char *path, WeightReading readin
     loaded_deinit(loaded);
 }
 
-/* Pieces come in the order of the file: the i-th read is over when the i-th piece is laid out, and a lane's next read is
- * asked for after its last one. */
+/* Pieces come in the order of the file: the i-th read is over when the i-th piece is laid out, and a lane's next read
+ * is asked for after its last one. */
 static void check_reads(const Trace *trace, size_t *n_readsp, size_t *n_laid_outp) {
     const TraceEvent *reads[EVENTS_MAX], *last[TRACE_LANES_N] = { NULL };
     size_t n_reads = 0, n_laid_out = 0;

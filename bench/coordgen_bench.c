@@ -51,7 +51,9 @@ static const char help[] =
     "      --image            ttft: with an image of the weights, too (coordgend's weights-image); it is made beside\n"
     "                         the package and removed\n"
     "      --operators        pp, tg: on standard error, the time of every operator in the last repetition\n"
-    "      --trace FILE       pp, tg: the operators of the last repetition as JSON for chrome://tracing or Perfetto\n"
+    "      --trace FILE       what ran when in the last repetitions, as JSON for chrome://tracing or Perfetto: operators,\n"
+    "                         what was measured around them, and in ttft also reads and the tokenizer\n"
+    "      --floor            the columns with floors; they are always there\n"
     "      --json[=HOW]       report as JSON: pretty (default), short, off\n"
     "      --csv              report as CSV\n"
     "      --verbose          log to stderr\n"
@@ -68,6 +70,7 @@ enum {
     OPT_IMAGE,
     OPT_OPERATORS,
     OPT_TRACE,
+    OPT_FLOOR,
     OPT_JSON,
     OPT_CSV,
     OPT_VERBOSE,
@@ -75,16 +78,27 @@ enum {
 };
 
 static const struct option long_options[] = {
-    { "model", required_argument, NULL, 'm' },         { "prompt", required_argument, NULL, 'p' },
-    { "output", required_argument, NULL, 'n' },        { "requests", required_argument, NULL, 'c' },
-    { "background", required_argument, NULL, 'b' },    { "repeat", required_argument, NULL, 'r' },
-    { "threads", required_argument, NULL, 't' },       { "pin-threads", no_argument, NULL, OPT_PIN },
-    { "chunk", required_argument, NULL, OPT_CHUNK },   { "isa", required_argument, NULL, OPT_ISA },
-    { "recipe", required_argument, NULL, OPT_RECIPE }, { "image", no_argument, NULL, OPT_IMAGE },
-    { "operators", no_argument, NULL, OPT_OPERATORS }, { "trace", required_argument, NULL, OPT_TRACE },
-    { "json", optional_argument, NULL, OPT_JSON },     { "csv", no_argument, NULL, OPT_CSV },
-    { "verbose", no_argument, NULL, OPT_VERBOSE },     { "help", no_argument, NULL, 'h' },
-    { "version", no_argument, NULL, OPT_VERSION },     { NULL, 0, NULL, 0 },
+    { "model", required_argument, NULL, 'm' },
+    { "prompt", required_argument, NULL, 'p' },
+    { "output", required_argument, NULL, 'n' },
+    { "requests", required_argument, NULL, 'c' },
+    { "background", required_argument, NULL, 'b' },
+    { "repeat", required_argument, NULL, 'r' },
+    { "threads", required_argument, NULL, 't' },
+    { "pin-threads", no_argument, NULL, OPT_PIN },
+    { "chunk", required_argument, NULL, OPT_CHUNK },
+    { "isa", required_argument, NULL, OPT_ISA },
+    { "recipe", required_argument, NULL, OPT_RECIPE },
+    { "image", no_argument, NULL, OPT_IMAGE },
+    { "operators", no_argument, NULL, OPT_OPERATORS },
+    { "trace", required_argument, NULL, OPT_TRACE },
+    { "json", optional_argument, NULL, OPT_JSON },
+    { "csv", no_argument, NULL, OPT_CSV },
+    { "verbose", no_argument, NULL, OPT_VERBOSE },
+    { "floor", no_argument, NULL, OPT_FLOOR },
+    { "help", no_argument, NULL, 'h' },
+    { "version", no_argument, NULL, OPT_VERSION },
+    { NULL, 0, NULL, 0 },
 };
 
 typedef int BenchFn(const BenchRun *run, ErrText *err);
@@ -94,14 +108,30 @@ static const struct Verb {
     BenchFn *fn;         /* NULL: needs no model */
     const char *prompts; /* the default of -p */
     size_t least;        /* tokens of a prompt */
-    bool opens_itself, traces, preempts;
+    bool opens_itself, preempts;
 } verbs[] = {
-    { "pp", bench_prefill, "128,512,1024", 1, false, true, false },
-    { "tg", bench_decode, "0", 0, false, true, false },
-    { "ttft", bench_first_token, "128", 1, true, false, false },
-    { "mixed", bench_mixed, "128", 1, false, false, false },
-    { "latency", bench_latency, "128", 1, false, false, true },
-    { "floor", NULL, "0", 0, false, false, false },
+    { "pp", bench_prefill, "128,512,1024", 1, false, false }, { "tg", bench_decode, "0", 0, false, false },
+    { "ttft", bench_first_token, "128", 1, true, false },     { "mixed", bench_mixed, "128", 1, false, false },
+    { "latency", bench_latency, "128", 1, false, true },      { "floor", NULL, "0", 0, false, false },
+};
+
+/* Options that mean nothing to some verbs, which refuse them: a figure that was not measured as asked must not look so. */
+static const struct {
+    int option;
+    const char *name, *verbs;
+} verb_options[] = {
+    { 'p', "--prompt", "pp, tg, ttft, mixed, latency" },
+    { 'n', "--output", "tg, mixed, latency" },
+    { 'b', "--background", "latency" },
+    { 'c', "--requests", "mixed" },
+    { 'r', "--repeat", "pp, tg, ttft, mixed, latency" },
+    { OPT_PIN, "--pin-threads", "pp, tg, ttft, mixed, latency" },
+    { OPT_CHUNK, "--chunk", "pp, tg, ttft, mixed, latency" },
+    { OPT_ISA, "--isa", "pp, tg, ttft, mixed, latency" },
+    { OPT_RECIPE, "--recipe", "pp, tg, ttft, mixed, latency" },
+    { OPT_IMAGE, "--image", "ttft" },
+    { OPT_OPERATORS, "--operators", "pp, tg" },
+    { OPT_TRACE, "--trace", "pp, tg, ttft, mixed, latency" },
 };
 
 typedef enum Form {
@@ -118,6 +148,8 @@ typedef struct Command {
     Form form;
     size_t json_flags;
     bool pin_threads;
+    bool is_given[ARRAY_LEN(verb_options)]; /* on the command line */
+    bool is_json, is_csv;                   /* likewise */
 } Command;
 
 /* Some minutes of decode; 48 bytes each. */
@@ -228,9 +260,13 @@ static const char *take_option(int option, const char *value, Command *command, 
     case OPT_TRACE:
         command->bench.trace = value;
         return *value ? NULL : "--trace is the name of a file, not '%s'";
+    case OPT_FLOOR:
+        return NULL;
     case OPT_JSON:
+        command->is_json = true;
         return parse_json(value, command) ? NULL : "--json is pretty, short or off, not '%s'";
     case OPT_CSV:
+        command->is_csv = true;
         command->form = FORM_CSV;
         return NULL;
     case OPT_VERBOSE:
@@ -238,6 +274,28 @@ static const char *take_option(int option, const char *value, Command *command, 
         return NULL;
     }
     return "unknown option '%s'";
+}
+
+static bool is_in_list(const char *list, const char *word) {
+    const size_t n = strlen(word);
+
+    for (const char *at = list; at; at = strchr(at, ','), at += at ? 2 : 0)
+        if (!strncmp(at, word, n) && (!at[n] || at[n] == ','))
+            return true;
+    return false;
+}
+
+/* Whether the verb makes use of all options that were given. */
+static int check_options(const Command *command) {
+    for (size_t i = 0; i < ARRAY_LEN(verb_options); i++) {
+        if (!command->is_given[i] || is_in_list(verb_options[i].verbs, command->verb->name))
+            continue;
+        fprintf(stderr, "coordgen-bench: %s is for %s, not for '%s'; see coordgen-bench --help\n", verb_options[i].name,
+                verb_options[i].verbs, command->verb->name);
+        return BENCH_USAGE;
+    }
+    return command->is_json && command->is_csv ? usage("%s", "--json and --csv are two forms of one report: choose one")
+                                               : BENCH_OK;
 }
 
 /* What the JSON says beside the results. */
@@ -439,6 +497,8 @@ int main(int argc, char **argv) {
         }
         if (option == '?')
             return BENCH_USAGE; /* getopt has said what */
+        for (size_t i = 0; i < ARRAY_LEN(verb_options); i++)
+            command.is_given[i] = command.is_given[i] || verb_options[i].option == option;
         wrong = take_option(option, optarg, &command, &err);
         if (wrong == err.text)
             return usage("%s", err.text);
@@ -456,10 +516,8 @@ int main(int argc, char **argv) {
         return usage("unexpected argument '%s'", argv[optind + 1]);
     if (command.verb->fn && !command.model.model)
         return usage("%s", "--model is missing");
-    if (!command.verb->traces && (command.bench.trace || command.bench.operators))
-        return usage("--trace and --operators are for pp and tg, not for '%s'", command.verb->name);
-    if (command.bench.image && command.verb->fn != bench_first_token)
-        return usage("--image is for ttft, not for '%s'", command.verb->name);
+    if (check_options(&command))
+        return BENCH_USAGE;
     if (!command.prompts)
         command.prompts = command.verb->prompts;
     if (!parse_list(command.prompts, command.verb->least, 1u << 20, command.bench.prompt_tokens,

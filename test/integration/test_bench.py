@@ -40,7 +40,7 @@ class Bench(unittest.TestCase):
                 for result in report["results"]:
                     value = result[unit or ("ms" if "first token" in result["name"] else "tokens_per_s")]
                     self.assertEqual(result["test"], verb)
-                    self.assertEqual(result["repeats"], 1 if "longest operator" in result.get("name", "") else 2)
+                    self.assertEqual(result["repeats"], 2)
                     self.assertTrue(0 < result["least"] <= value <= result["most"], result)
                     if verb == "mixed" or "floor" not in result:  # a kernel without a loop for its peak has none
                         continue
@@ -60,12 +60,66 @@ class Bench(unittest.TestCase):
         self.assertIn("int8_product__scalar", table[0])
         self.assertEqual([line.split("|")[2].strip() for line in table[4:]], ["5", "6"])
 
+    def events(self, path):
+        """Spans of a trace, each with the name of its lane."""
+        events = json.loads(path.read_text())["traceEvents"]
+        lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+        return [dict(event, lane=lanes[event["tid"]]) for event in events if event["ph"] == "X"]
+
+    def traced(self, *args):
+        with tempfile.TemporaryDirectory(prefix="coordgen-bench-") as folder:
+            path = Path(folder) / "trace.json"
+            report = self.report(*args, "--model", MODEL, "--trace", path)
+            return report["results"], self.events(path)
+
+    def test_trace_of_chunks(self):
+        """Four chunks, of which the last one alone has a row whose logits are wanted."""
+        _, events = self.traced("pp", "-p", "50", "-r", "1", "--chunk", "16")
+        self.assertEqual([event["args"]["rows"] for event in events if event["name"] == "output.weight"], [1])
+        self.assertEqual([event["args"]["rows"] for event in events if event["name"] == "token_embd.weight"], [16, 16, 16, 2])
+
+    def test_trace_of_first_token(self):
+        """The last turns of both states, from the beginning of the load on: reads, the tokenizer, and steps that begin
+        while weights arrive."""
+        _, events = self.traced("ttft", "-p", "9", "-r", "2")
+        measured = [event for event in events if event["lane"] == "measured"]
+        self.assertEqual([event["name"] for event in measured], ["page cache dropped", "file in the page cache"])
+        for state in measured:
+            inside = [event for event in events if state["ts"] <= event["ts"] <= state["ts"] + state["dur"]]
+            self.assertEqual({event["lane"] for event in inside if event["name"] == "tokenizer"}, {"tokenizer"})
+            self.assertEqual(sum(event["name"] == "output.weight" for event in inside), 1)
+            self.assertTrue({"arrival", "load", "ffn_down.weight"} <= {event["name"] for event in inside})
+        cold, warm = [{event["name"] for event in events if state["ts"] <= event["ts"] <= state["ts"] + state["dur"]}
+                      for state in measured]
+        self.assertTrue({"read", "lay out"} <= cold, cold)
+        self.assertIn("copy and lay out", warm)
+        reads = [event for event in events if event["name"] == "read"]
+        self.assertTrue(all(re.fullmatch("read [1-8]", event["lane"]) for event in reads))
+
+    def test_trace_of_mixed(self):
+        _, events = self.traced("mixed", "-p", "9", "-n", "2", "-c", "1,3", "-r", "2")
+        self.assertEqual([event["args"]["rows"] for event in events if event["name"] == "requests at once"], [1, 3])
+        self.assertEqual(sum(event["args"]["rows"] for event in events if event["name"] == "output.weight"), (1 + 3) * 2)
+
+    def test_trace_of_latency(self):
+        """Its longest operator is the longest of all that the background prompt consists of, not a mean of layers."""
+        results, events = self.traced("latency", "-p", "9", "-n", "3", "-b", "400", "-r", "1")
+        self.assertEqual([event["name"] for event in events if event["lane"] == "measured"],
+                         ["background prompt", "first token, alone", "first token, behind a step",
+                          "first token, preempting", "next token, alone", "next token, alone", "next token, beside",
+                          "next token, beside"])
+        prompt = next(event for event in events if event["name"] == "background prompt")
+        longest_us = max(event["dur"] for event in events if event["lane"] == "engine" and
+                         prompt["ts"] <= event["ts"] <= prompt["ts"] + prompt["dur"])
+        result = next(result for result in results if result["name"] == "longest operator of 400")
+        self.assertAlmostEqual(result["ms"] * 1000 / longest_us, 1, places=3)
+
     def test_trace(self):
         with tempfile.TemporaryDirectory(prefix="coordgen-bench-") as folder:
             path = Path(folder) / "trace.json"
             run = run_bench("tg", "--model", MODEL, "-n", "3", "-r", "2", "--operators", "--trace", path)
             self.assertEqual(run.returncode, 0, run.stderr)
-            events = json.loads(path.read_text())["traceEvents"]
+            events = self.events(path)
             self.assertEqual(sum(event["name"] == "output.weight" for event in events), 3)  # the last turn alone
             ends = [event["ts"] + event["dur"] for event in events]
             self.assertTrue(all(end <= event["ts"] + 0.01 for end, event in zip(ends, events[1:])))
@@ -91,11 +145,32 @@ class Bench(unittest.TestCase):
         for args, text in (([], "a verb is missing"), (["fast"], "unknown verb 'fast'"), (["pp"], "--model is missing"),
                            (["pp", "-m", "x", "-p", "1,,2"], "'1,,2'"), (["pp", "-m", "x", "-p", "0"], "'0'"),
                            (["mixed", "-m", "x", "-c", "65"], "'65'"), (["tg", "-m", "x", "-n", "-1"], "'-1'"),
-                           (["pp", "-m", "x", "-r", "0"], "'0'"), (["ttft", "-m", "x", "--trace", "t"], "'ttft'"), (["pp", "--json=yes", "-m", "x"], "'yes'")):
+                           (["pp", "-m", "x", "-r", "0"], "'0'"), (["pp", "--json=yes", "-m", "x"], "'yes'"),
+                           (["pp", "-m", "x", "--json", "--csv"], "choose one")):
             with self.subTest(args=args):
                 run = run_bench(*args)
                 self.assertEqual(run.returncode, 2)
                 self.assertIn(text, run.stderr)
+
+    def test_options_of_other_verbs(self):
+        """A figure that was not measured as asked is worse than none."""
+        for args, option in ((["floor", "-p", "5"], "--prompt"), (["floor", "--isa", "scalar"], "--isa"),
+                             (["floor", "--trace", "t"], "--trace"), (["floor", "--pin-threads"], "--pin-threads"),
+                             (["floor", "--chunk", "8"], "--chunk"), (["floor", "--recipe", "int8"], "--recipe"),
+                             (["floor", "-r", "2"], "--repeat"), (["tg", "-c", "3"], "--requests"),
+                             (["tg", "-b", "5"], "--background"), (["pp", "-n", "3"], "--output"),
+                             (["mixed", "--image"], "--image"), (["latency", "--operators"], "--operators")):
+            with self.subTest(args=args):
+                run = run_bench(*args, "-m", "x")
+                self.assertEqual(run.returncode, 2)
+                self.assertRegex(run.stderr, f"{option} is for .*, not for '{args[0]}'")
+
+    def test_floor_is_always_there(self):
+        args = ("pp", "--model", MODEL, "-p", "5", "-r", "1", "--csv")
+        for more in ((), ("--floor",)):
+            run = run_bench(*args, *more)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn("floor", next(csv.DictReader(io.StringIO(run.stdout))))
 
     def test_refusals(self):
         for args, text in ((["pp", "-m", "/nonexistent.gguf"], "/nonexistent.gguf: No such file"),

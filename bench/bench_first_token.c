@@ -87,6 +87,8 @@ typedef struct FirstToken {
     int fd, package_fd;
     uint64_t len_bytes;
     double *values, *disk_ms, *prefill_ms; /* [repeats] */
+    double *disk_gbytes_per_s;             /* [n_disk]: of every cold turn so far */
+    size_t n_disk;
 } FirstToken;
 
 static const char *state_name(const FirstToken *first, bool is_cold) {
@@ -95,13 +97,15 @@ static const char *state_name(const FirstToken *first, bool is_cold) {
     return is_cold ? "page cache dropped" : "file in the page cache";
 }
 
-static int run_turn(const FirstToken *first, bool is_cold, size_t n_prompt, size_t turn, ErrText *err) {
+static int run_turn(FirstToken *first, bool is_cold, size_t n_prompt, size_t turn, ErrText *err) {
     const char *traced = turn + 1 == first->run->options->repeats ? state_name(first, is_cold) : NULL;
     double bytes_per_s;
     int r;
 
     if (is_cold) {
         r = page_cache_disk_speed(first->path, 0, &bytes_per_s, err);
+        if (!r)
+            first->disk_gbytes_per_s[first->n_disk++] = bytes_per_s / 1e9;
         if (!r)
             r = page_cache_drop(first->fd, first->path, err);
         if (!r)
@@ -119,7 +123,7 @@ static int run_turn(const FirstToken *first, bool is_cold, size_t n_prompt, size
                          err);
 }
 
-static int run_state(const FirstToken *first, bool is_cold, size_t n_prompt, ErrText *err) {
+static int run_state(FirstToken *first, bool is_cold, size_t n_prompt, ErrText *err) {
     const size_t repeats = first->run->options->repeats;
     BenchResult result = {
         .test = "ttft",
@@ -206,15 +210,26 @@ static int run_with_image(FirstToken *first, ErrText *err) {
  * is making an image.
  */
 int bench_first_token(const BenchRun *run, ErrText *err) {
-    const size_t repeats = run->options->repeats;
-    _cleanup_(freep) double *values = calloc(3 * repeats, sizeof(*values));
+    const size_t repeats = run->options->repeats, n_cold = repeats * run->options->n_prompts * 2;
+    _cleanup_(freep) double *values = calloc(3 * repeats + n_cold, sizeof(*values));
     FirstToken first = {
-        run, NULL, run->engine_options->path, -1, -1, 0, values, values + repeats, values + 2 * repeats
+        .run = run,
+        .path = run->engine_options->path,
+        .fd = -1,
+        .package_fd = -1,
+        .values = values,
+        .disk_ms = values + repeats,
+        .prefill_ms = values + 2 * repeats,
+        .disk_gbytes_per_s = values + 3 * repeats,
     };
     int r;
 
     if (!values)
         return err_set(err, -ENOMEM, "out of memory");
     r = run_states(&first, err);
-    return r || !run->options->image ? r : run_with_image(&first, err);
+    if (!r && run->options->image)
+        r = run_with_image(&first, err);
+    if (!r)
+        run->floors->disk_gbytes_per_s = machine_median(first.disk_gbytes_per_s, first.n_disk);
+    return r;
 }

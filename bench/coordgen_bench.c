@@ -34,7 +34,8 @@ static const char help[] =
     "  latency                an interactive request of -p tokens that comes while a background prompt of -b tokens is\n"
     "                         computed: its first token, when it waits for the step that runs and when that makes way,\n"
     "                         and its next ones; floor: alone, and the longest operator of the background prompt\n"
-    "  floor                  the machine: peaks of all instruction sets and memory, by one thread and by all\n"
+    "  floor                  the machine: peaks of all instruction sets and memory, by one thread and by all; with -m,\n"
+    "                         whose file is read for it, the disk\n"
     "\n"
     "Options\n"
     "  -m, --model FILE       a .gguf, or a .cgm package; a .gguf is imported on first use\n"
@@ -309,6 +310,8 @@ static json_t *machine_json(const BenchRun *run, unsigned int n_threads) {
     strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &utc));
     machine = json_pack("{s:s, s:i, s:s, s:s}", "name", name, "threads", (int)n_threads, "date", date, "version",
                         COORDGEN_VERSION);
+    if (machine && run->floors->disk_gbytes_per_s)
+        json_object_set_new(machine, "disk_gbytes_per_s", json_real(run->floors->disk_gbytes_per_s));
     if (machine && run->engine) {
         const EngineInfo *info = engine_info(run->engine);
 
@@ -342,6 +345,8 @@ static int print_report(const Command *command, const BenchRun *run, unsigned in
                    engine_info(run->engine)->kernel, run->floors->gops_per_s, run->floors->gbytes_per_s);
         if (run->engine && run->floors->fed_gops_per_s)
             printf("; with operands from the cache %.0f Gop/s by median", run->floors->fed_gops_per_s);
+        if (run->floors->disk_gbytes_per_s)
+            printf("; disk %.2f GB/s with O_DIRECT by median", run->floors->disk_gbytes_per_s);
         printf("\n\n");
         bench_report_table(run->report, stdout);
         return BENCH_OK;
@@ -437,6 +442,17 @@ static int finish_trace(const Command *command, const Trace *trace, ErrText *err
     return command->bench.trace ? trace_write(trace, command->bench.trace, err) : 0;
 }
 
+static int report_floors(BenchReport *report, const Command *command, unsigned int n_threads, ErrText *err) {
+    int r = floors_report(report, n_threads);
+
+    if (r)
+        return r;
+    if (command->model.model)
+        return floor_report_disk(report, command->model.model, err);
+    fprintf(stderr, "coordgen-bench: the disk is not among the floors: --model names the file that is read for it\n");
+    return 0;
+}
+
 static int run_verb(Command *command) {
     _cleanup_(bench_report_deinit) BenchReport report = { 0 };
     _cleanup_(freep) char *package = NULL;
@@ -450,7 +466,7 @@ static int run_verb(Command *command) {
     int r;
 
     if (!command->verb->fn)
-        r = floors_report(&report, n_threads);
+        r = report_floors(&report, command, n_threads, &err);
     else if (command->verb->opens_itself)
         r = open_pool(&run, &model, &engine, command, &package, &err);
     else

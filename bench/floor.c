@@ -8,12 +8,15 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/page_cache.h"
 #include "bench/machine.h"
 
 enum {
     PIECE_BYTES = 1 << 20,
     PIECES = 256, /* more than any last-level cache of the machines at hand keeps of a passing stream */
     REPEATS = 8,
+    DISK_BYTES = 512 << 20,
+    DISK_TRIES = 5,
 };
 
 typedef struct ReadLoop {
@@ -101,4 +104,19 @@ int floors_report(BenchReport *report, unsigned int n_threads) {
     int r = report_with(report, 1);
 
     return r || n_threads == 1 ? r : report_with(report, n_threads);
+}
+
+int floor_report_disk(BenchReport *report, const char *path, ErrText *err) {
+    BenchResult result = { .test = "floor", .name = "disk, O_DIRECT", .threads = 1, .unit = BENCH_GBYTES };
+    double values[DISK_TRIES];
+
+    for (size_t i = 0; i < DISK_TRIES; i++) {
+        int r = page_cache_disk_speed(path, DISK_BYTES, &values[i], err);
+
+        if (r)
+            return r;
+        values[i] /= 1e9;
+    }
+    bench_result_take(&result, values, DISK_TRIES);
+    return bench_report_add(report, &result);
 }

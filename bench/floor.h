@@ -2,6 +2,7 @@
 #ifndef COORDGEN_BENCH_FLOOR_H
 #define COORDGEN_BENCH_FLOOR_H
 
+#include "base/err.h"
 #include "base/worker_pool.h"
 #include "bench/peak.h"
 #include "bench/report.h"
@@ -11,6 +12,8 @@ typedef struct Floors {
     double gops_per_s;     /* that peak, all threads; 0: unknown */
     double fed_gops_per_s; /* with operands from the cache, the median of the last tries; 0: unknown */
     double gbytes_per_s;   /* reading memory, all threads */
+
+    double disk_gbytes_per_s; /* reading a package or an image with O_DIRECT, by median; 0: not measured */
 } Floors;
 
 /* Measures; called again it keeps the better figures: other programs only ever make a machine slower. kernel: of the
@@ -20,5 +23,7 @@ int floors_measure(Floors *floors, const char *kernel, WorkerPool *pool);
 int floor_read_memory(WorkerPool *pool, double *gbytes_per_sp);
 /* Peaks of all instruction sets and memory, by one thread and by n_threads, into the report: 0 or -errno. */
 int floors_report(BenchReport *report, unsigned int n_threads);
+/* Reading the file, its first 512 MiB, with O_DIRECT: 0, -errno or EXTENT_E_REFUSED, with a text. */
+int floor_report_disk(BenchReport *report, const char *path, ErrText *err);
 
 #endif

@@ -51,6 +51,21 @@ class Bench(unittest.TestCase):
         results = self.report("floor", "-t", "1")["results"]
         self.assertEqual([result["gbytes_per_s"] > 0 for result in results if result["name"] == "memory, reading"], [True])
 
+    def test_floor_of_the_disk(self):
+        """With a file to read; without one it is said that there is none."""
+        run = run_bench("floor", "-t", "1", "--json=short")
+        self.assertIn("--model names the file", run.stderr)
+        self.assertNotIn("disk, O_DIRECT", run.stdout)
+        disk = [result for result in self.report("floor", "-t", "1", "--model", MODEL)["results"]
+                if result["name"] == "disk, O_DIRECT"]
+        self.assertEqual(len(disk), 1)
+        self.assertTrue(0 < disk[0]["least"] <= disk[0]["gbytes_per_s"] <= disk[0]["most"], disk)
+        run = run_bench("floor", "-t", "1", "--model", "/nonexistent.gguf")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("/nonexistent.gguf", run.stderr)
+        report = self.report("ttft", "--model", MODEL, "-p", "3", "-r", "1")
+        self.assertGreater(report["machine"]["disk_gbytes_per_s"], 0)
+
     def test_forms_agree(self):
         args = ("pp", "--model", MODEL, "-p", "5,6", "-r", "1", "--threads=1", "--isa=scalar")
         rows = list(csv.DictReader(io.StringIO(run_bench(*args, "--csv").stdout)))

@@ -207,7 +207,7 @@ help:
 	@echo 'make integration      the real daemon on the real model; one: make integration T=test_stream'
 	@echo 'make fuzz             libFuzzer on every target for FUZZ_SECONDS=10 (clang); fuzz-replay: the corpora, any compiler'
 	@echo 'make lint             rules of the source tree; format: clang-format in place'
-	@echo 'make bench            speed of prefill and decode on this machine, layouts of weights beside each other'
+	@echo 'make bench            floors of this machine, speed of kernels, models and service beside them; PLOTS=DIR of plots'
 	@echo 'make quant-table      bytes and quality of every recipe; COORDGEN_DATA=DIR of the texts, MODELS=a,b ROWS=SPEC,...'
 	@echo 'make install          DESTDIR= PREFIX=/usr/local LIBDIR=; uninstall'
 	@echo 'make install-deps     the Debian packages that all of this needs'

@@ -80,10 +80,13 @@ install-aarch64: install-deps
 demo: install-deps
 	@tools/demo $(if $(MODEL),--model '$(MODEL)') $(if $(PROMPT),--prompt '$(PROMPT)')
 
-# The fetched models beside the machine's floors, the service end to end, the layouts of weights; see test/README.md.
+# The machine's floors, kernels beside them, the fetched models, the service end to end, the layouts of weights; see
+# test/README.md. MODELS=a,b; MODEL=FILE for the disk and the service; PLOTS=DIR: plots of the models, with gnuplot.
 bench-programs: $(BENCH_BIN)
 bench: all bench-programs
-	@tools/bench-models --build $(BUILD) $(if $(MODELS),--models '$(MODELS)')
+	@$(BUILD)/bin/coordgen-bench floor --model "$(or $(MODEL),$$(tools/fetch-model --quiet smollm2-135m))"
+	@$(BUILD)/bin/bench-kernels
+	@tools/bench-models --build $(BUILD) $(if $(MODELS),--models '$(MODELS)') $(if $(PLOTS),--plot-dir '$(PLOTS)')
 	@tools/bench --build $(BUILD) $(if $(MODEL),--model '$(MODEL)')
 	@$(BUILD)/bin/bench-layouts --csv
 

@@ -3,13 +3,15 @@
 import csv
 import io
 import json
+import os
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from settings import BIN, MODEL, SLOW, TOP
+from settings import BIN, BUILD, MODEL, SLOW, TOP
 
 VERBS = {
     "pp": (["-p", "3,40"], "tokens_per_s", 2),
@@ -203,6 +205,95 @@ class Bench(unittest.TestCase):
         page = (TOP / "packaging/man/coordgen-bench.1").read_text().replace("\\-", "-").split(".SH OPTIONS")[1]
         for option in re.findall(r"(--[a-z-]+)", run_bench("--help").stdout):
             self.assertIn(option, page)
+
+
+STUB = """#!/bin/sh
+echo "$@" >>"$(dirname "$0")/calls"
+case "$1 $*" in
+"$FAILS"*) echo 'it fails' >&2; exit 1 ;;
+mixed*) results='{"test":"mixed","name":"2 at once, output of all","rows":9,"depth":0,"tokens_per_s":5,"least":5,"most":5}' ;;
+*) results='{"test":"'$1'","rows":9,"depth":0,"tokens_per_s":7,"least":6,"most":8,"floor":14,"of_floor":0.5}' ;;
+esac
+echo '{"machine":{"name":"a machine","threads":1,"date":"2026-01-02"},"results":['"$results"']}'
+"""
+
+
+class BenchModels(unittest.TestCase):
+    """tools/bench-models, with a coordgen-bench that only says that it was called, and once with the real one."""
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="coordgen-bench-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        (self.folder / "bin").mkdir()
+        stub = self.folder / "bin/coordgen-bench"
+        stub.write_text(STUB)
+        stub.chmod(0o755)
+        (self.folder / "coordgen/fetched").mkdir(parents=True)
+        (self.folder / "coordgen/fetched/gemma3-270m.gguf").touch()
+
+    def run_tool(self, *args, fails="none"):
+        environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder), FAILS=fails)
+        return subprocess.run([TOP / "tools/bench-models", "--build", self.folder, *map(str, args)], env=environment,
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60 * SLOW)
+
+    def verbs_in(self, run):
+        return [line.split("|")[3].split(",")[0].strip() for line in run.stdout.splitlines() if line.startswith("| gemma3")]
+
+    def test_unknown_model(self):
+        run = self.run_tool("--models", "gemma3-270m,nosuch")
+        self.assertEqual(run.returncode, 2)
+        self.assertRegex(run.stderr, "'nosuch' is not known; known are smollm2-135m, .*qwen2.5-coder-1.5b")
+        self.assertFalse((self.folder / "bin/calls").exists())
+        for args in (["--plot-format", "gif"], ["--models", ""], ["--repeat", "x"]):
+            self.assertEqual(self.run_tool(*args).returncode, 2, args)
+
+    def test_not_fetched(self):
+        run = self.run_tool("--models", "smollm2-135m,gemma3-270m", "--bits", "8")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(self.verbs_in(run), ["pp", "tg", "ttft", "mixed", "latency"])
+        self.assertIn("Not fetched, left out: smollm2-135m", run.stdout)
+        run = self.run_tool("--models", "smollm2-135m")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("nothing was measured", run.stderr)
+
+    def test_a_verb_that_fails(self):
+        """The others keep their rows, before it and after it."""
+        for verb in ("pp", "ttft", "latency"):
+            run = self.run_tool("--models", "gemma3-270m", "--bits", "8,4", fails=verb)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(f"bench-models: {verb} of gemma3-270m failed", run.stderr)
+            self.assertEqual(self.verbs_in(run),
+                             [name for name in ("pp", "tg", "tg", "ttft", "mixed", "latency") if name != verb])
+            self.assertTrue(run.stdout.startswith("a machine, 1 threads"))
+
+    @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is not installed")
+    def test_plots(self):
+        for how, begin in (("svg", b"<?xml"), ("png", b"\x89PNG")):
+            run = self.run_tool("--models", "gemma3-270m", "--plot-dir", self.folder / "plots", "--plot-format", how)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            for name in ("prefill", "requests"):
+                self.assertEqual((self.folder / f"plots/{name}.{how}").read_bytes()[:len(begin)], begin)
+
+    def test_make_bench(self):
+        """Floors come first, kernels are among what runs, and plots go where PLOTS says."""
+        run = subprocess.run(["make", "-n", "bench", "PLOTS=some/folder", "MODEL=x.gguf"], cwd=TOP, capture_output=True,
+                             text=True, timeout=60 * SLOW)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        floor, kernels, models, service, layouts = (run.stdout.rindex(word) for word in (
+            'bin/coordgen-bench floor --model "x.gguf"', "bin/bench-kernels", "tools/bench-models --build",
+            "tools/bench --build", "bin/bench-layouts --csv"))
+        self.assertTrue(floor < kernels < models < service < layouts)
+        self.assertIn("--plot-dir 'some/folder'", run.stdout[models:service])
+
+    def test_the_real_one(self):
+        if MODEL.name != "smollm2-135m.gguf" or MODEL.parent.name != "fetched":
+            self.skipTest("the model is not the fetched smollm2-135m")
+        run = subprocess.run([TOP / "tools/bench-models", "--build", BUILD, "--models", "smollm2-135m", "--bits", "8",
+                              "--prompts", "9", "--requests", "1,2", "--background", "300", "--repeat", "1"],
+                             capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600 * SLOW)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        rows = [line.split("|")[3].split(",")[0].strip() for line in run.stdout.splitlines() if line.startswith("| smollm2")]
+        self.assertEqual(rows, ["pp", "tg"] + 4 * ["ttft"] + 4 * ["mixed"] + 6 * ["latency"])
 
 
 if __name__ == "__main__":

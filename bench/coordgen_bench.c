@@ -332,6 +332,7 @@ static int print_report(const Command *command, const BenchRun *run, unsigned in
     json_t *json;
     char name[256];
 
+    run->report->machine = machine_json(run, n_threads);
     if (command->form == FORM_CSV) {
         bench_report_csv(run->report, stdout);
         return BENCH_OK;
@@ -351,7 +352,6 @@ static int print_report(const Command *command, const BenchRun *run, unsigned in
         bench_report_table(run->report, stdout);
         return BENCH_OK;
     }
-    run->report->machine = machine_json(run, n_threads);
     json = bench_report_json(run->report);
     if (!json || json_dumpf(json, stdout, command->json_flags)) {
         fprintf(stderr, "coordgen-bench: out of memory\n");

@@ -63,8 +63,20 @@ void bench_report_table(const BenchReport *report, FILE *file) {
     }
 }
 
+static void csv_text(const char *text, FILE *file) {
+    putc('"', file);
+    for (; *text; text++) {
+        if (*text == '"')
+            putc('"', file);
+        putc(*text, file);
+    }
+    putc('"', file);
+}
+
 void bench_report_csv(const BenchReport *report, FILE *file) {
-    fprintf(file, "test,name,rows,depth,threads,repeats,median,least,most,unit,floor,of_floor\n");
+    const char *machine = json_string_value(json_object_get(report->machine, "name"));
+
+    fprintf(file, "test,name,rows,depth,threads,repeats,median,least,most,unit,floor,of_floor,machine\n");
     for (size_t i = 0; i < report->n; i++) {
         const BenchResult *result = &report->results[i];
 
@@ -72,9 +84,11 @@ void bench_report_csv(const BenchReport *report, FILE *file) {
                 result->depth, result->threads, result->n, result->median, result->least, result->most,
                 units[result->unit].name);
         if (result->floor > 0)
-            fprintf(file, "%.6g,%.4f\n", result->floor, bench_result_of_floor(result));
+            fprintf(file, "%.6g,%.4f,", result->floor, bench_result_of_floor(result));
         else
-            fprintf(file, ",\n");
+            fprintf(file, ",,");
+        csv_text(machine ? machine : "", file);
+        putc('\n', file);
     }
 }
 

@@ -35,7 +35,7 @@ double bench_result_of_floor(const BenchResult *result);
 typedef struct BenchReport {
     BenchResult *results;
     size_t n;
-    json_t *machine; /* what the JSON says of machine and model */
+    json_t *machine; /* what the JSON says of machine and model; its "name" stands in the CSV */
 } BenchReport;
 
 /* 0 or -ENOMEM. */

@@ -73,7 +73,10 @@ class Bench(unittest.TestCase):
         rows = list(csv.DictReader(io.StringIO(run_bench(*args, "--csv").stdout)))
         self.assertEqual([(row["test"], row["rows"], row["threads"], row["unit"]) for row in rows],
                          [("pp", "5", "1", "tokens/s"), ("pp", "6", "1", "tokens/s")])
+        machine = self.report(*args)["machine"]["name"]
+        self.assertEqual([row["machine"] for row in rows], [machine, machine])
         table = run_bench(*args).stdout.splitlines()
+        self.assertTrue(table[0].startswith(machine))
         self.assertIn("int8_product__scalar", table[0])
         self.assertEqual([line.split("|")[2].strip() for line in table[4:]], ["5", "6"])
 

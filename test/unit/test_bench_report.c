@@ -41,7 +41,7 @@ static char *written(const BenchReport *report, void (*fn)(const BenchReport *re
 }
 
 static void test_forms(void **state) {
-    BenchReport report = { .machine = json_pack("{s:s}", "name", "this one") };
+    BenchReport report = { .machine = json_pack("{s:s}", "name", "this \"one\"") };
     double fast[] = { 10, 20, 30 }, slow[] = { 4 };
     BenchResult result = result_of(BENCH_TOKENS, 40, 3, fast);
     json_t *json, *first, *second;
@@ -59,12 +59,12 @@ static void test_forms(void **state) {
     assert_non_null(strstr(text, "\n| ttft, page cache dropped |  |  | 3 | 4.0 | 4.0 | 4.0 | ms |  | |\n"));
     free(text);
     text = written(&report, bench_report_csv);
-    assert_non_null(strstr(text, "\npp,\"\",7,2,3,3,20,10,30,tokens/s,40,0.5000\n"));
-    assert_non_null(strstr(text, "\nttft,\"page cache dropped\",0,2,3,1,4,4,4,ms,,\n"));
+    assert_non_null(strstr(text, "\npp,\"\",7,2,3,3,20,10,30,tokens/s,40,0.5000,\"this \"\"one\"\"\"\n"));
+    assert_non_null(strstr(text, "\nttft,\"page cache dropped\",0,2,3,1,4,4,4,ms,,,\"this \"\"one\"\"\"\n"));
     free(text);
 
     json = bench_report_json(&report);
-    assert_string_equal(json_string_value(json_object_get(json_object_get(json, "machine"), "name")), "this one");
+    assert_string_equal(json_string_value(json_object_get(json_object_get(json, "machine"), "name")), "this \"one\"");
     first = json_array_get(json_object_get(json, "results"), 0);
     second = json_array_get(json_object_get(json, "results"), 1);
     assert_true(json_real_value(json_object_get(first, "tokens_per_s")) == 20);

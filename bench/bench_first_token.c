@@ -39,7 +39,8 @@ static int read_file(int fd, const char *path, ErrText *err) {
     return 0;
 }
 
-/* Loads, then computes the prompt, in a trace under the name `traced` (NULL: in none); once more for the prefill alone, when all memory has been touched. */
+/* Loads, then computes the prompt, in a trace under the name `traced` (NULL: in none); once more for the prefill alone,
+ * when all memory has been touched. */
 static int load_once(const BenchRun *run, const char *image, size_t n_prompt, const char *traced,
                      double *first_token_msp, double *prefill_msp, ErrText *err) {
     _cleanup_(engine_freep) Engine *engine = NULL;

@@ -168,8 +168,8 @@ static int run_background(Latency *latency, Trace *trace, size_t turn, ErrText *
     return r;
 }
 
-/* How long a request waits at worst for the operator that runs: each is timed in every turn and counts by its median, so
- * that another program that held one of them up is not taken for a long operator; of those the longest. */
+/* How long a request waits at worst for the operator that runs: each is timed in every turn and counts by its median,
+ * so that another program that held one of them up is not taken for a long operator; of those the longest. */
 static void find_longest(Latency *latency) {
     const size_t repeats = latency->run->options->repeats;
     double longest_ms = -1;
@@ -381,8 +381,8 @@ static int run_prompt(const BenchRun *run, size_t n_prompt, ErrText *err) {
  * The request comes at random moments of the background prompt, from another thread, and is noticed as in the service:
  * without preemption when the step that runs has ended, with it before the step's next operator. From its coming to its
  * first token is measured, the reservation of its memory included; its text is tokens already. Floor: the same alone, and
- * the longest operator of the background prompt, embedding and head among them. Next tokens share their steps with GENERATION_LOWER_ROWS rows of a
- * background prompt; floor: alone.
+ * the longest operator of the background prompt, embedding and head among them. Next tokens share their steps with
+ * GENERATION_LOWER_ROWS rows of a background prompt; floor: alone.
  */
 int bench_latency(const BenchRun *run, ErrText *err) {
     int r = 0;

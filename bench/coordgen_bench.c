@@ -34,8 +34,8 @@ static const char help[] =
     "  latency                an interactive request of -p tokens that comes while a background prompt of -b tokens is\n"
     "                         computed: its first token, when it waits for the step that runs and when that makes way,\n"
     "                         and its next ones; floor: alone, and the longest operator of the background prompt\n"
-    "  floor                  the machine: peaks of all instruction sets and memory, by one thread and by all; with -m,\n"
-    "                         whose file is read for it, the disk\n"
+    "  floor                  the machine: peaks of all instruction sets and memory, by one thread and by all; with\n"
+    "                         -m, whose file is read for it, the disk\n"
     "\n"
     "Options\n"
     "  -m, --model FILE       a .gguf, or a .cgm package; a .gguf is imported on first use\n"
@@ -52,8 +52,8 @@ static const char help[] =
     "      --image            ttft: with an image of the weights, too (coordgend's weights-image); it is made beside\n"
     "                         the package and removed\n"
     "      --operators        pp, tg: on standard error, the time of every operator in the last repetition\n"
-    "      --trace FILE       what ran when in the last repetitions, as JSON for chrome://tracing or Perfetto: operators,\n"
-    "                         what was measured around them, and in ttft also reads and the tokenizer\n"
+    "      --trace FILE       what ran when in the last repetitions, as JSON for chrome://tracing or Perfetto:\n"
+    "                         operators, what was measured around them, in ttft also reads and the tokenizer\n"
     "      --floor            the columns with floors; they are always there\n"
     "      --json[=HOW]       report as JSON: pretty (default), short, off\n"
     "      --csv              report as CSV\n"
@@ -116,7 +116,7 @@ static const struct Verb {
     { "latency", bench_latency, "128", 1, false, true },      { "floor", NULL, "0", 0, false, false },
 };
 
-/* Options that mean nothing to some verbs, which refuse them: a figure that was not measured as asked must not look so. */
+/* Options that mean nothing to some verbs, which refuse them: no figure that was not measured as asked. */
 static const struct {
     int option;
     const char *name, *verbs;

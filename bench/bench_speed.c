@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "bench/bench.h"
+#include "bench/machine.h"
 
 /* Weyl's sequence, within the vocabulary. */
 uint32_t bench_token(const EngineInfo *info, size_t position) {
@@ -54,15 +55,56 @@ static int decode_turn(const BenchRun *run, Sequence *sequence, size_t n_tokens,
     return r;
 }
 
-/* A first turn warms up and does not count. */
-static int time_turns(const BenchRun *run, TurnFn *fn, BenchResult *result, ErrText *err) {
+/* Tokens a second that the machine could do in the test. */
+typedef double FloorFn(const BenchRun *run, const BenchResult *result, const FloorMoment *moment);
+
+/* All multiplications of weights by the rows. */
+static double prefill_floor(const BenchRun *run, const BenchResult *result, const FloorMoment *moment) {
+    const EngineInfo *info = engine_info(run->engine);
+    const double ops = 2 * ((double)info->layer_products * (double)result->rows + (double)info->head_products);
+
+    return moment->gops_per_s * 1e9 / ops * (double)result->rows;
+}
+
+/* The bytes of one step among those of the test: weights, and the keys and values that it sees. */
+static double decode_floor(const BenchRun *run, const BenchResult *result, const FloorMoment *moment) {
+    double kv_bytes = 0;
+
+    for (size_t i = 1; i <= result->rows; i++)
+        kv_bytes += (double)engine_kv_read_bytes(run->engine, result->depth + i) / (double)result->rows;
+    return moment->gbytes_per_s * 1e9 / ((double)engine_info(run->engine)->step_read_bytes + kv_bytes);
+}
+
+/* What of every turn is kept. */
+typedef struct Turns {
+    double *values, *floors, *parts; /* [repeats] each */
+} Turns;
+
+static void turns_deinit(Turns *turns) {
+    free(turns->values);
+    free(turns->floors);
+    free(turns->parts);
+}
+
+static int turns_init(Turns *turns, size_t n) {
+    *turns = (Turns){ .values = calloc(n, sizeof(double)),
+                      .floors = calloc(n, sizeof(double)),
+                      .parts = calloc(n, sizeof(double)) };
+    return turns->values && turns->floors && turns->parts ? 0 : -ENOMEM;
+}
+
+/* A first turn warms up and does not count. What neighbours take from the machine changes from one second to the next,
+ * so every turn has a floor of its own: the mean of what was measured before and after it. */
+static int time_turns(const BenchRun *run, TurnFn *fn, FloorFn *floor_fn, BenchResult *result, ErrText *err) {
     const EngineInfo *info = engine_info(run->engine);
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
     _cleanup_(freep) float *logits = malloc(info->n_vocab * sizeof(*logits));
-    _cleanup_(freep) double *values = calloc(run->options->repeats, sizeof(*values));
+    _cleanup_(turns_deinit) Turns turns = { 0 };
+    FloorMoment moment;
+    double before = 0;
     int r;
 
-    if (!logits || !values)
+    if (!logits || turns_init(&turns, run->options->repeats))
         return err_set(err, -ENOMEM, "out of memory");
     r = bench_check_context(run, result->depth, result->rows, err);
     if (r)
@@ -71,7 +113,8 @@ static int time_turns(const BenchRun *run, TurnFn *fn, BenchResult *result, ErrT
     if (!r && result->depth)
         r = bench_fill(run, sequence, result->depth, logits, err);
     for (size_t turn = 0; turn <= run->options->repeats && !r; turn++) {
-        uint64_t start_ns;
+        uint64_t start_ns, time_ns;
+        double after;
 
         if (run->trace && turn == run->options->repeats) {
             trace_clear(run->trace);
@@ -80,14 +123,27 @@ static int time_turns(const BenchRun *run, TurnFn *fn, BenchResult *result, ErrT
         start_ns = clock_now_ns();
         sequence_rewind(sequence, result->depth);
         r = fn(run, sequence, result->rows, logits, err);
-        if (turn)
-            values[turn - 1] = 1e9 * (double)result->rows / (double)(clock_now_ns() - start_ns);
+        time_ns = clock_now_ns() - start_ns;
+        if (!r)
+            r = floors_measure_now(run->floors, info->kernel, run->pool, &moment);
+        if (r)
+            break;
+        after = floor_fn(run, result, &moment);
+        if (turn) {
+            turns.values[turn - 1] = 1e9 * (double)result->rows / (double)time_ns;
+            turns.floors[turn - 1] = (before + after) / 2;
+            if (turns.floors[turn - 1] > 0)
+                turns.parts[turn - 1] = turns.values[turn - 1] / turns.floors[turn - 1];
+        }
+        before = after;
     }
     engine_set_trace(run->engine, NULL);
     if (r)
         return r;
-    bench_result_take(result, values, run->options->repeats);
-    return floors_measure(run->floors, info->kernel, run->pool);
+    result->floor = machine_median(turns.floors, run->options->repeats);
+    result->of_floor = machine_median(turns.parts, run->options->repeats);
+    bench_result_take(result, turns.values, run->options->repeats);
+    return 0;
 }
 
 /**
@@ -97,8 +153,6 @@ static int time_turns(const BenchRun *run, TurnFn *fn, BenchResult *result, ErrT
  * the other operators.
  */
 int bench_prefill(const BenchRun *run, ErrText *err) {
-    const EngineInfo *info = engine_info(run->engine);
-
     for (size_t i = 0; i < run->options->n_prompts; i++) {
         BenchResult result = {
             .test = "pp",
@@ -106,26 +160,14 @@ int bench_prefill(const BenchRun *run, ErrText *err) {
             .threads = worker_pool_n_threads(run->pool),
             .unit = BENCH_TOKENS,
         };
-        double ops = 2 * ((double)info->layer_products * (double)result.rows + (double)info->head_products);
-        int r = time_turns(run, prefill_turn, &result, err);
+        int r = time_turns(run, prefill_turn, prefill_floor, &result, err);
 
-        if (!r) {
-            result.floor = run->floors->gops_per_s * 1e9 / ops * (double)result.rows;
+        if (!r)
             r = bench_report_add(run->report, &result);
-        }
         if (r)
             return r;
     }
     return 0;
-}
-
-/* Of one step among those of the test: weights, and the keys and values that it sees. */
-static double mean_step_bytes(const BenchRun *run, const BenchResult *result) {
-    double kv_bytes = 0;
-
-    for (size_t i = 1; i <= result->rows; i++)
-        kv_bytes += (double)engine_kv_read_bytes(run->engine, result->depth + i) / (double)result->rows;
-    return (double)engine_info(run->engine)->step_read_bytes + kv_bytes;
 }
 
 /**
@@ -142,12 +184,10 @@ int bench_decode(const BenchRun *run, ErrText *err) {
             .threads = worker_pool_n_threads(run->pool),
             .unit = BENCH_TOKENS,
         };
-        int r = time_turns(run, decode_turn, &result, err);
+        int r = time_turns(run, decode_turn, decode_floor, &result, err);
 
-        if (!r) {
-            result.floor = run->floors->gbytes_per_s * 1e9 / mean_step_bytes(run, &result);
+        if (!r)
             r = bench_report_add(run->report, &result);
-        }
         if (r)
             return r;
     }

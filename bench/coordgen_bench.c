@@ -459,7 +459,7 @@ static int run_verb(Command *command) {
     _cleanup_(trace_freep) Trace *trace = NULL;
     EvalModel model = { 0 };
     EngineOptions engine;
-    Floors floors = { 0 };
+    _cleanup_(floors_deinit) Floors floors = { 0 };
     BenchRun run = { .options = &command->bench, .floors = &floors, .report = &report };
     unsigned int n_threads = command->model.threads ? command->model.threads : eval_processors();
     ErrText err = { 0 };

@@ -1,6 +1,7 @@
 #include "bench/floor.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 enum {
     PIECE_BYTES = 1 << 20,
     PIECES = 256, /* more than any last-level cache of the machines at hand keeps of a passing stream */
-    REPEATS = 8,
+    READ_BYTES = PIECES * PIECE_BYTES,
+    READ_TRIES = 8,
     DISK_BYTES = 512 << 20,
     DISK_TRIES = 5,
 };
@@ -29,39 +31,66 @@ static void read_pieces(void *arg, size_t begin, size_t end, unsigned int worker
     (void)machine_read(loop->bytes + begin * PIECE_BYTES, (end - begin) * PIECE_BYTES);
 }
 
-int floor_read_memory(WorkerPool *pool, double *gbytes_per_sp) {
-    const size_t len_bytes = (size_t)PIECES * PIECE_BYTES;
-    _cleanup_(freep) uint8_t *bytes = aligned_alloc((size_t)2 << 20, len_bytes);
+static uint8_t *new_bytes(void) {
+    uint8_t *bytes = aligned_alloc((size_t)2 << 20, READ_BYTES);
+
+    if (!bytes)
+        return NULL;
+    madvise(bytes, READ_BYTES, MADV_HUGEPAGE);
+    return memset(bytes, 1, READ_BYTES);
+}
+
+/* GB/s of every try, sorted. */
+static void read_tries(const uint8_t *bytes, WorkerPool *pool, double values[READ_TRIES]) {
     ReadLoop loop = { bytes };
-    uint64_t best_ns = UINT64_MAX;
+
+    for (int try = 0; try < READ_TRIES; try++) {
+        uint64_t start_ns = clock_now_ns();
+
+        worker_pool_run(pool, read_pieces, &loop, PIECES, 1);
+        values[try] = (double)READ_BYTES / (double)(clock_now_ns() - start_ns);
+    }
+    (void)machine_median(values, READ_TRIES);
+}
+
+int floor_read_memory(WorkerPool *pool, double *gbytes_per_sp) {
+    _cleanup_(freep) uint8_t *bytes = new_bytes();
+    double values[READ_TRIES];
 
     if (!bytes)
         return -ENOMEM;
-    madvise(bytes, len_bytes, MADV_HUGEPAGE);
-    memset(bytes, 1, len_bytes);
-    for (int repeat = 0; repeat < REPEATS; repeat++) {
-        uint64_t start_ns = clock_now_ns(), time_ns;
-
-        worker_pool_run(pool, read_pieces, &loop, PIECES, 1);
-        time_ns = clock_now_ns() - start_ns;
-        best_ns = time_ns < best_ns ? time_ns : best_ns;
-    }
-    *gbytes_per_sp = (double)len_bytes / (double)best_ns;
+    read_tries(bytes, pool, values);
+    *gbytes_per_sp = values[READ_TRIES - 1];
     return 0;
 }
 
-int floors_measure(Floors *floors, const char *kernel, WorkerPool *pool) {
-    const Peak *fed = NULL;
-    double gops_per_s, gbytes_per_s;
-    int r = floor_read_memory(pool, &gbytes_per_s);
+void floors_deinit(Floors *floors) {
+    free(floors->bytes);
+    *floors = (Floors){ 0 };
+}
 
-    if (r)
-        return r;
-    floors->gbytes_per_s = gbytes_per_s > floors->gbytes_per_s ? gbytes_per_s : floors->gbytes_per_s;
+int floors_measure(Floors *floors, const char *kernel, WorkerPool *pool) {
+    FloorMoment moment;
+
+    return floors_measure_now(floors, kernel, pool, &moment);
+}
+
+int floors_measure_now(Floors *floors, const char *kernel, WorkerPool *pool, FloorMoment *moment) {
+    const Peak *fed = NULL;
+    double reads[READ_TRIES];
+
+    *moment = (FloorMoment){ 0 };
+    if (!floors->bytes)
+        floors->bytes = new_bytes();
+    if (!floors->bytes)
+        return -ENOMEM;
+    read_tries(floors->bytes, pool, reads);
+    moment->gbytes_per_s = machine_median(reads, READ_TRIES);
+    floors->gbytes_per_s = fmax(reads[READ_TRIES - 1], floors->gbytes_per_s);
     floors->peak = peak_of_kernel(kernel);
     if (floors->peak) {
-        gops_per_s = peak_measure(floors->peak, pool);
-        floors->gops_per_s = gops_per_s > floors->gops_per_s ? gops_per_s : floors->gops_per_s;
+        moment->gops_per_s = peak_measure(floors->peak, pool);
+        floors->gops_per_s = fmax(moment->gops_per_s, floors->gops_per_s);
         fed = peak_fed(floors->peak);
     }
     if (fed) {

@@ -24,6 +24,8 @@ void bench_result_take(BenchResult *result, double *values, size_t n) {
 }
 
 double bench_result_of_floor(const BenchResult *result) {
+    if (result->of_floor > 0)
+        return result->of_floor;
     if (!(result->floor > 0 && result->median > 0))
         return 0;
     return result->unit == BENCH_MS ? result->floor / result->median : result->median / result->floor;

@@ -24,7 +24,8 @@ typedef struct BenchResult {
     BenchUnit unit;
     size_t n; /* repetitions */
     double median, least, most;
-    double floor; /* what the machine could do, in the unit; 0: unknown */
+    double floor;    /* what the machine could do, in the unit; 0: unknown */
+    double of_floor; /* median of the parts of it that were reached, where each repetition has its own; 0: see floor */
 } BenchResult;
 
 /* Median and spread of n >= 1 values, which are sorted. */

@@ -27,6 +27,8 @@ static void test_medians_and_floors(void **state) {
     assert_true(result.median == 2.5 && bench_result_of_floor(&result) == 0); /* unknown */
     result = result_of(BENCH_MS, 2, 1, one);                                  /* a time: the floor is the shorter one */
     assert_true(bench_result_of_floor(&result) == 0.25);
+    result.of_floor = 0.5; /* of the repetitions one by one */
+    assert_true(bench_result_of_floor(&result) == 0.5);
 }
 
 static char *written(const BenchReport *report, void (*fn)(const BenchReport *report, FILE *file)) {

@@ -7,12 +7,14 @@
 Int8Product int8_product__avx512vnni;
 
 /* 6 rows x 4 blocks are 24 accumulators of 32 registers: 10 loads feed 24 products, and loads and products run on
- * different ports. Rows come shifted to unsigned: to shift them here would take the products' port for each quad. Each
- * panel is its own function with its counts known. */
+ * different ports. Up to 12 rows the reading of the weights is the time: then all rows pass over one block, and 13 loads
+ * for 12 products still keep up with memory. Rows come shifted to unsigned: to shift them here would take the products'
+ * port for each quad. Each panel is its own function with its counts known. */
 enum {
     PANEL_ROWS = 6,
     PANEL_BLOCKS = 4,
-    STREAM_ROWS = 4, /* up to so many rows the reading of the weights is the time */
+    STREAM_ROWS = 12,
+    AHEAD_BYTES = 8192, /* of a block that is read as a stream; with half or twice of it it takes longer */
 };
 
 /* In assembly because gcc 12 makes copies of accumulators around the intrinsics and loses half the speed. */
@@ -45,7 +47,7 @@ static inline __attribute__((always_inline)) void panel(const Int8Weights *weigh
     const size_t stride = rows->stride_bytes, block_bytes = weights->k_tiles * INT8_TILE_BYTES;
     const int8_t *tiles = weights->tiles + block * block_bytes;
     const uint8_t *x = rows->shifted + row * stride;
-    __m512i sum[4][PANEL_ROWS][PANEL_BLOCKS];
+    __m512i sum[4][STREAM_ROWS][PANEL_BLOCKS];
 
     UNROLL
     for (size_t part = 0; part < n_parts; part++)
@@ -67,6 +69,8 @@ static inline __attribute__((always_inline)) void panel(const Int8Weights *weigh
             UNROLL
             for (size_t b = 0; b < n_blocks; b++)
                 w[b] = _mm512_load_si512(tiles + b * block_bytes + input * INT8_TILE_OUTPUTS);
+            if (n_blocks == 1) /* one line for each that is used: a tile's lines at once would hold up its own loads */
+                _mm_prefetch((const char *)tiles + input * INT8_TILE_OUTPUTS + AHEAD_BYTES, _MM_HINT_T0);
             UNROLL
             for (size_t r = 0; r < n_rows; r++) {
                 const __m512i quads = load_quads(x + r * stride + input);
@@ -115,52 +119,83 @@ PANEL(3, 1, 2)
 PANEL(4, 1, 1)
 PANEL(5, 1, 1)
 PANEL(6, 1, 1)
-PANEL(1, 4, 1)
-PANEL(2, 4, 1)
-PANEL(3, 4, 1)
+PANEL(7, 1, 1)
+PANEL(8, 1, 1)
+PANEL(9, 1, 1)
+PANEL(10, 1, 1)
+PANEL(11, 1, 1)
+PANEL(12, 1, 1)
 PANEL(4, 4, 1)
 PANEL(5, 4, 1)
 PANEL(6, 4, 1)
 
-/* By rows - 1: one block, four blocks. */
-static Panel *const panels[PANEL_ROWS][2] = {
-    { panel_1x1, panel_1x4 }, { panel_2x1, panel_2x4 }, { panel_3x1, panel_3x4 },
-    { panel_4x1, panel_4x4 }, { panel_5x1, panel_5x4 }, { panel_6x1, panel_6x4 },
+/* By rows - 1. */
+static Panel *const stream_panels[STREAM_ROWS] = {
+    panel_1x1, panel_2x1, panel_3x1, panel_4x1,  panel_5x1,  panel_6x1,
+    panel_7x1, panel_8x1, panel_9x1, panel_10x1, panel_11x1, panel_12x1,
 };
+/* More than 12 rows, in panels of nearly equal height, are never divided into fewer than 4. */
+static Panel *const wide_panels[PANEL_ROWS] = { [3] = panel_4x4, [4] = panel_5x4, [5] = panel_6x4 };
 
-/**
- * int8_product__avx512vnni() - vpdpbusd: 64 products an instruction
- *
- * Up to 4 rows: the time is the reading of the weights, and one stream through memory, a block after the other, reads
- * fastest. More rows: 4 blocks of weights are in the second-level cache while all rows pass over them, in panels of
- * nearly equal height so that no panel is left with a single row; and each panel fetches its share of the 4 blocks to
- * come, so that memory is read while products are made.
- */
-void int8_product__avx512vnni(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
-                              float *y, size_t y_stride) {
-    const size_t n_panels = (rows->rows + PANEL_ROWS - 1) / PANEL_ROWS,
-                 block_bytes = weights->k_tiles * INT8_TILE_BYTES;
+static inline size_t panels_for(size_t rows, size_t panel_rows) {
+    return (rows + panel_rows - 1) / panel_rows;
+}
 
-    assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX && rows->shifted);
-    for (size_t block = block_begin, n_blocks; block < block_end; block += n_blocks) {
-        Prefetch ahead = { weights->tiles, 0 };
-        size_t tile_share = 0; /* bytes that all panels together fetch with a tile */
+/* Bytes with each tile when n_panels share them, in whole lines. */
+static inline size_t share_of(size_t tile_bytes, size_t n_panels) {
+    return (tile_bytes / 64 + n_panels - 1) / n_panels * 64;
+}
 
-        n_blocks = rows->rows > STREAM_ROWS && block_end - block >= PANEL_BLOCKS ? PANEL_BLOCKS : 1;
-        if (n_blocks == PANEL_BLOCKS && block_end - block >= 2 * PANEL_BLOCKS) {
-            ahead.from = weights->tiles + (block + PANEL_BLOCKS) * block_bytes;
-            tile_share = PANEL_BLOCKS * INT8_TILE_BYTES;
-        } else if (rows->rows > STREAM_ROWS && block + n_blocks == block_end && weights->next) {
-            ahead.from = weights->next;
-            tile_share = (weights->next_bytes + weights->k_tiles - 1) / weights->k_tiles;
-        }
-        ahead.bytes = (tile_share / 64 + n_panels - 1) / n_panels * 64;
+/* A block after the other: one stream through memory reads fastest. */
+static void stream(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end, float *y,
+                   size_t y_stride) {
+    const size_t n_panels = panels_for(rows->rows, STREAM_ROWS), n_all = n_panels * (block_end - block_begin);
+    Prefetch ahead = { weights->next, 0 };
+
+    if (weights->next && n_all)
+        ahead.bytes = share_of(weights->next_bytes / weights->k_tiles, n_all);
+    for (size_t block = block_begin; block < block_end; block++)
         for (size_t p = 0, row = 0, next; p < n_panels; p++, row = next) {
             next = rows->rows * (p + 1) / n_panels;
-            if (p * ahead.bytes >= tile_share) /* the lines of a tile did not divide by the panels */
-                ahead.bytes = 0;
-            panels[next - row - 1][n_blocks == PANEL_BLOCKS](weights, rows, row, block, y, y_stride, ahead);
+            stream_panels[next - row - 1](weights, rows, row, block, y, y_stride, ahead);
             ahead.from += ahead.bytes * weights->k_tiles;
         }
+}
+
+/* 4 blocks, which are in the second-level cache while all rows pass over them; each panel of rows fetches its share of
+ * what comes next, tile_share bytes with each tile, so that memory is read while products are made. */
+static void pass_over(const Int8Weights *weights, const Int8Rows *rows, size_t block, float *y, size_t y_stride,
+                      const int8_t *following, size_t tile_share) {
+    const size_t n_panels = panels_for(rows->rows, PANEL_ROWS);
+    Prefetch ahead = { following, share_of(tile_share, n_panels) };
+
+    for (size_t p = 0, row = 0, next; p < n_panels; p++, row = next) {
+        next = rows->rows * (p + 1) / n_panels;
+        if (p * ahead.bytes >= tile_share) /* the lines of a tile did not divide by the panels */
+            ahead.bytes = 0;
+        wide_panels[next - row - 1](weights, rows, row, block, y, y_stride, ahead);
+        ahead.from += ahead.bytes * weights->k_tiles;
     }
+}
+
+/* vpdpbusd: 64 products an instruction. */
+void int8_product__avx512vnni(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
+                              float *y, size_t y_stride) {
+    const size_t group_bytes = PANEL_BLOCKS * weights->k_tiles * INT8_TILE_BYTES;
+    size_t block = block_begin;
+
+    assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX && rows->shifted);
+    for (; rows->rows > STREAM_ROWS && block_end - block >= PANEL_BLOCKS; block += PANEL_BLOCKS) {
+        const int8_t *following = weights->tiles + block * group_bytes / PANEL_BLOCKS + group_bytes;
+        size_t tile_share = 0;
+
+        if (block_end - block >= 2 * PANEL_BLOCKS) {
+            tile_share = PANEL_BLOCKS * INT8_TILE_BYTES;
+        } else if (block + PANEL_BLOCKS == block_end && weights->next) {
+            following = weights->next;
+            tile_share = weights->next_bytes / weights->k_tiles;
+        }
+        pass_over(weights, rows, block, y, y_stride, following, tile_share);
+    }
+    stream(weights, rows, block, block_end, y, y_stride);
 }

@@ -66,7 +66,7 @@ static double bandwidth_of(const int8_t *buffer, size_t bytes) {
 
 static void bench_product(const Int8ProductKernel *kernel, const Int8Weights *weights, const Int8Rows *all, float *y,
                           double bandwidth) {
-    static const size_t row_counts[] = { 1, 2, 4, 8, 16, 32, 64, 256 };
+    static const size_t row_counts[] = { 1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 256 };
     const double peak = peak_of(kernel->name),
                  matrix_bytes = (double)weights->n_blocks * weights->k_tiles * INT8_TILE_BYTES;
 
@@ -101,7 +101,7 @@ static uint64_t least(uint64_t a, uint64_t b) {
 /* One width on all of the memory that holds the int8 matrices; any bytes are packed weights. */
 static void bench_packed(const PackedKernels *kernels, int bits, const Int8Weights *int8, const Int8Rows *all, float *y,
                          int8_t *scratch) {
-    static const size_t row_counts[] = { 1, 2, 4, 8, 16, 32, 256 };
+    static const size_t row_counts[] = { 1, 2, 4, 6, 8, 12, 16, 24, 32, 256 };
     const size_t n_blocks = int8->n_blocks, block_bytes = int8->k_tiles * pack_tile_bytes(bits),
                  matrix_bytes = n_blocks * block_bytes,
                  n_matrices = MATRICES * n_blocks * int8->k_tiles * INT8_TILE_BYTES / matrix_bytes;

@@ -60,14 +60,6 @@ typedef struct QuantizeLoop {
     bool waiting_only;     /* another turn: rows whose outliers had no room */
 } QuantizeLoop;
 
-static int32_t sum_of(const int8_t *q, size_t n) {
-    int32_t sum = 0;
-
-    for (size_t i = 0; i < n; i++)
-        sum += q[i];
-    return sum;
-}
-
 /* Row r of the stream with x added, which another turn finds done. */
 static const float *stream_row(const QuantizeLoop *loop, size_t r) {
     float *stream = loop->in->stream + r * loop->k;
@@ -120,9 +112,9 @@ static void quantize_rows(void *arg, size_t begin, size_t end, unsigned int work
             loop->scales[r] = row_ops->quantize(x, loop->k, loop->stride_bytes, q);
         }
         if (loop->shifted)
-            int8_rows_shift(q, loop->stride_bytes, loop->shifted + r * loop->stride_bytes);
+            row_ops->shift(q, loop->stride_bytes, loop->shifted + r * loop->stride_bytes);
         if (loop->sums)
-            loop->sums[r] = sum_of(q, loop->stride_bytes);
+            loop->sums[r] = row_ops->sum(q, loop->stride_bytes);
     }
 }
 
@@ -233,32 +225,54 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
     return quantize.shadow ? add_shadows(self, shadows, n, &quantize, rows, y, err) : 0;
 }
 
+typedef struct EmbedLoop {
+    const CpuBackend *self;
+    const BackendLinear *embedding;
+    const uint32_t *tokens;
+    float factor;
+    float *y;
+} EmbedLoop;
+
+/* The integers of a token's row; returns their scale. */
+static float embedding_row(const EmbedLoop *loop, uint32_t token, int8_t *q) {
+    const BackendLinear *embedding = loop->embedding;
+    size_t position;
+
+    if (!embedding->packed.packed) {
+        int8_weights_row(&embedding->int8, token, q);
+        return embedding->int8.scales[token];
+    }
+    position = position_of(embedding, token);
+    packed_row(embedding, loop->self->kernels.unpack, position, q);
+    return embedding->packed.scales[position];
+}
+
+static void embed_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const EmbedLoop *loop = arg;
+    const RowOps *row_ops = loop->self->row_ops;
+    const size_t k = loop->embedding->k;
+    const Rotation rotation = loop->embedding->rotation;
+    int8_t *q = (int8_t *)((float *)loop->self->rotated.data + worker * loop->self->width);
+
+    for (size_t r = begin; r < end; r++) {
+        float *y = loop->y + r * k, scale = embedding_row(loop, loop->tokens[r], q);
+
+        row_ops->dequantize(q, scale, k, y);
+        if (rotation.across)
+            row_ops->hadamard_across(y, k, rotation.across);
+        if (rotation.block)
+            row_ops->hadamard(y, k, rotation.block);
+        if (loop->factor != 1)
+            row_ops->scale(y, loop->factor, k);
+    }
+}
+
 /* The embedding shares the head's integer rows: integers times the row's scale, rotated back. */
 void cpu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
                float *y) {
     const CpuBackend *self = (const CpuBackend *)backend;
-    const size_t k = embedding->k;
-    int8_t *q = self->quantized.data;
+    EmbedLoop loop = { .self = self, .embedding = embedding, .tokens = tokens, .factor = factor, .y = y };
 
-    for (size_t r = 0; r < rows; r++, y += k) {
-        float scale;
-
-        if (embedding->packed.packed) {
-            const size_t position = position_of(embedding, tokens[r]);
-
-            packed_row(embedding, self->kernels.unpack, position, q);
-            scale = embedding->packed.scales[position];
-        } else {
-            int8_weights_row(&embedding->int8, tokens[r], q);
-            scale = embedding->int8.scales[tokens[r]];
-        }
-        for (size_t i = 0; i < k; i++)
-            y[i] = (float)q[i] * scale;
-        if (embedding->rotation.across)
-            self->row_ops->hadamard_across(y, k, embedding->rotation.across);
-        if (embedding->rotation.block)
-            self->row_ops->hadamard(y, k, embedding->rotation.block);
-        if (factor != 1)
-            self->row_ops->scale(y, factor, k);
-    }
+    assert(embedding->k <= self->width);
+    cpu_run_rows(backend, embed_rows, &loop, rows, embedding->k);
 }

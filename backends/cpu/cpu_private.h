@@ -24,7 +24,7 @@ typedef struct CpuBackend {
     /* int8[rows][width_padded]; u8[rows][width_padded] of them shifted, where the kernel wants it; f32 scales[rows], i32
      * sums[rows]. */
     AccountedBlock quantized;
-    AccountedBlock rotated;  /* f32[n_threads][width]: the row that a worker rotates */
+    AccountedBlock rotated;  /* f32[n_threads][width]: the row that a worker rotates or embeds */
     AccountedBlock expanded; /* [n_threads][expanded_bytes]: the panel that a worker expands */
     size_t max_rows, width, width_padded, expanded_bytes;
     AccountedBlock attending; /* f32[n_threads][attending_floats]: what attention holds of its rows */

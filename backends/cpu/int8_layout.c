@@ -134,9 +134,12 @@ bool int8_weights_layout(const int8_t *rows, size_t n, size_t k, size_t block_be
 
 void int8_weights_row(const Int8Weights *weights, size_t output, int8_t *q) {
     const int8_t *block;
+    size_t i = 0;
 
     assert(output < weights->n);
     block = weights->tiles + output / INT8_TILE_OUTPUTS * weights->k_tiles * INT8_TILE_BYTES;
-    for (size_t i = 0; i < weights->k; i++)
+    for (; i + 4 <= weights->k; i += 4)
+        memcpy(q + i, block + tile_offset(output % INT8_TILE_OUTPUTS, i), 4);
+    for (; i < weights->k; i++)
         q[i] = block[tile_offset(output % INT8_TILE_OUTPUTS, i)];
 }

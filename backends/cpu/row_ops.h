@@ -68,6 +68,12 @@ typedef struct RowOps {
     void (*outliers)(const float *x, size_t n, float scale, uint32_t *channels, float *rests);
     /* y[o] += rest * (scales[o] * w[o]): one outlier times its column of weights. */
     void (*add_column)(float rest, const int8_t *w, const float *scales, size_t n, float *y);
+    /* y = q * factor */
+    void (*dequantize)(const int8_t *q, float factor, size_t n, float *y);
+    /* Of n <= INT8_K_MAX values; exact. */
+    int32_t (*sum)(const int8_t *q, size_t n);
+    /* From q to Int8Rows.shifted. */
+    void (*shift)(const int8_t *q, size_t n, uint8_t *shifted);
     /* Finite values past +-65504 are clamped; round to nearest even. */
     void (*to_f16)(const float *x, size_t n, uint16_t *half);
     /* Positions [position, position + n) of the cache, from rows k + j * stride, v + j * stride; rounded as to_f16(). */

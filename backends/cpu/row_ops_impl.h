@@ -9,6 +9,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "backends/cpu/int8_product.h"
 #include "backends/cpu/lanes.h"
 #include "backends/cpu/row_ops.h"
 #include "backends/cpu/row_ops_attention.h"
@@ -375,6 +376,20 @@ static void add_column(float rest, const int8_t *w, const float *scales, size_t 
     }
 }
 
+/* Plain loops, as int8_rows_shift(): compilers widen bytes better when they make the vectors. */
+static void dequantize(const int8_t *restrict q, float factor, size_t n, float *restrict y) {
+    for (size_t i = 0; i < n; i++)
+        y[i] = (float)q[i] * factor;
+}
+
+static int32_t sum_levels(const int8_t *q, size_t n) {
+    int32_t sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += q[i];
+    return sum;
+}
+
 static void to_f16(const float *x, size_t n, uint16_t *half) {
     size_t i = 0;
     uint16_t rest[N_LANES];
@@ -408,6 +423,9 @@ const RowOps ROW_OPS_NAME = {
     .quantize_static = quantize_static,
     .outliers = outliers,
     .add_column = add_column,
+    .dequantize = dequantize,
+    .sum = sum_levels,
+    .shift = int8_rows_shift,
     .to_f16 = to_f16,
     .kv_store = kv_store,
     .attention = attention,

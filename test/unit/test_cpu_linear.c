@@ -261,6 +261,38 @@ static void test_cpu_linear_embed(void **state) {
     }
 }
 
+/* As many rows as are split over the workers: the integers times their scale and the factor, whoever makes them. */
+static void test_cpu_linear_embed_threads(void **state) {
+    const size_t n = 90, k = 1000;
+    _cleanup_(freep) float *expected = malloc(ROWS_MAX * k * sizeof(float)), *y = malloc(ROWS_MAX * k * sizeof(float));
+    uint32_t tokens[ROWS_MAX];
+    Matrix matrix;
+    Device device;
+
+    assert_true(expected && y);
+    device_init(&device, cpu_features(), 3, k);
+    matrix_init(&matrix, n, k, 0, (Rotation){ 0 });
+    for (size_t r = 0; r < ROWS_MAX; r++) {
+        tokens[r] = (uint32_t)draw(n);
+        for (size_t i = 0; i < k; i++) {
+            expected[r * k + i] = (float)matrix.q[tokens[r] * k + i] * matrix.scales[tokens[r]];
+            expected[r * k + i] *= 2.5f;
+        }
+    }
+    for (int packed = 0; packed < 2; packed++) {
+        BackendLinear *linear = linear_of(&device, &matrix, packed, false);
+
+        for (int round = 0; round < 50; round++) { /* sooner or later with the workers' help */
+            memset(y, 0, ROWS_MAX * k * sizeof(float));
+            device.backend->ops->embed(device.backend, linear, tokens, ROWS_MAX, 2.5f, y);
+            assert_memory_equal(y, expected, ROWS_MAX * k * sizeof(float));
+        }
+        device.backend->ops->linear_free(linear);
+    }
+    matrix_deinit(&matrix);
+    device_deinit(&device);
+}
+
 /* The account grows by the packed bytes and little more, and by a quarter of the int8 bytes at 2 bits. */
 static void test_cpu_linear_account(void **state) {
     const size_t n = 320, k = 1024;
@@ -341,8 +373,8 @@ static void test_cpu_linear_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu_linear_products), cmocka_unit_test(test_cpu_linear_fused_inputs),
-        cmocka_unit_test(test_cpu_linear_embed),    cmocka_unit_test(test_cpu_linear_account),
-        cmocka_unit_test(test_cpu_linear_refusals),
+        cmocka_unit_test(test_cpu_linear_embed),    cmocka_unit_test(test_cpu_linear_embed_threads),
+        cmocka_unit_test(test_cpu_linear_account),  cmocka_unit_test(test_cpu_linear_refusals),
     };
     const char *env = getenv("TEST_SEED");
 

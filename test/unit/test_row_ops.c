@@ -2,6 +2,7 @@
  * length around 16 and with the floats after the row untouched; the loops are compared with double. */
 #include "test/unit/row_ops_plain.h"
 
+#include "backends/cpu/int8_product.h"
 #include "quant/rotate.h"
 
 static const size_t lengths[] = { 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 251, 576, 1000 };
@@ -430,6 +431,47 @@ static void test_row_ops_add_column(void **state) {
     }
 }
 
+/* Integers at odd places, every length, -128 among them. */
+static void test_row_ops_levels(void **state) {
+    float buffer[N_MAX + 2 * GUARD], expected[N_MAX];
+    int8_t q[N_MAX + GUARD];
+    uint8_t shifted[N_MAX + GUARD + 1];
+
+    for (size_t i = 0; i < sizeof(q); i++)
+        q[i] = (int8_t)draw();
+    q[GUARD] = -128;
+    EACH_BUILD(ops)
+    for (size_t n = 0; n <= N_MAX; n += n < 130 ? 1 : 149) {
+        const int8_t *levels = q + n % GUARD;
+        float *row = guarded(buffer, n), factor = draw_float(0.1f);
+        int32_t sum = 0;
+
+        memset(shifted, 0x55, sizeof(shifted));
+        ops->dequantize(levels, factor, n, row);
+        ops->shift(levels, n, shifted + 1);
+        for (size_t i = 0; i < n; i++) {
+            expected[i] = (float)levels[i] * factor;
+            sum += levels[i];
+            assert_int_equal(shifted[1 + i], levels[i] + 128);
+        }
+        check_row(ops, "dequantize", row, expected, n);
+        check_guard(buffer, row, n);
+        assert_int_equal(ops->sum(levels, n), sum);
+        assert_true(shifted[0] == 0x55 && shifted[1 + n] == 0x55);
+    }
+}
+
+/* The longest row of the greatest values does not overflow, nor does a part of the sum in the middle of it. */
+static void test_row_ops_sum_of_most(void **state) {
+    static int8_t q[INT8_K_MAX];
+
+    EACH_BUILD(ops)
+    for (int level = -127; level <= 127; level += 254) {
+        memset(q, level, sizeof(q));
+        assert_int_equal(ops->sum(q, sizeof(q)), level * INT8_K_MAX);
+    }
+}
+
 static void test_row_ops_to_f16(void **state) {
     static const float special[] = { 0,         -0.0f,        65504,        65519.99f,    65520,    1e30f,
                                      -1e30f,    FLT_MAX,      -FLT_MAX,     0x1p-24f,     0x1p-25f, 0x1.8p-25f,
@@ -499,6 +541,8 @@ int main(void) {
         cmocka_unit_test(test_row_ops_quantize_static),
         cmocka_unit_test(test_row_ops_quantize_static_hostile),
         cmocka_unit_test(test_row_ops_add_column),
+        cmocka_unit_test(test_row_ops_levels),
+        cmocka_unit_test(test_row_ops_sum_of_most),
         cmocka_unit_test(test_row_ops_to_f16),
         cmocka_unit_test(test_row_ops_to_f16_infinity),
         cmocka_unit_test(test_row_ops_select),

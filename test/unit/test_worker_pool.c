@@ -202,6 +202,34 @@ static void test_worker_pool_preempted_between_loops(void **state) {
     fail_msg("%d loops together, %d without preemptions between them", n_preempted, n_undisturbed);
 }
 
+static uint64_t process_cpu_ns(void) {
+    struct timespec now;
+
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now), 0);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Workers that have nothing to do look for a moment whether something comes, and then take no time: one that went on
+ * looking would take all of it, or its share of a busy machine. */
+static void test_worker_pool_idle_takes_no_time(void **state) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    _Atomic uint64_t total = 0;
+
+    assert_int_equal(worker_pool_new(&pool, 4), 0);
+    for (int round = 0; round < 3; round++) {
+        uint64_t cpu_ns, start_ns;
+
+        for (size_t i = 0; i < 1000; i++)
+            worker_pool_run(pool, sum, &total, 100, 1);
+        sleep_ms(50);
+        start_ns = clock_now_ns();
+        cpu_ns = process_cpu_ns();
+        sleep_ms(300);
+        assert_true(process_cpu_ns() - cpu_ns < (clock_now_ns() - start_ns) / 5);
+    }
+    assert_int_equal(total, 300000);
+}
+
 static void test_worker_pool_refuses_counts(void **state) {
     WorkerPool *pool = NULL;
 
@@ -260,6 +288,7 @@ int main(void) {
         cmocka_unit_test(test_worker_pool_many_short_loops),
         cmocka_unit_test(test_worker_pool_long_loop_gets_workers),
         cmocka_unit_test(test_worker_pool_preempted_between_loops),
+        cmocka_unit_test(test_worker_pool_idle_takes_no_time),
         cmocka_unit_test(test_worker_pool_refuses_counts),
         cmocka_unit_test(test_worker_pool_pins),
     };

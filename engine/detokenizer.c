@@ -75,29 +75,30 @@ static void settle(Detokenizer *detokenizer, StrBuf *text) {
  *
  * A sequence that ends inside the token is held until the next one; what can never become a sequence is U+FFFD, one for
  * each maximal subpart (Unicode, chapter 3, "U+FFFD substitution of maximal subparts"). The text does not depend on how
- * bytes are divided among tokens. */
+ * bytes are divided among tokens. The token's own bytes lie behind the text meanwhile: a token takes no memory when the
+ * text has room. */
 int detokenizer_push(Detokenizer *detokenizer, uint32_t id, StrBuf *text) {
     const Tokenizer *tokenizer = detokenizer->tokenizer;
-    _cleanup_(str_buf_deinit) StrBuf piece = STR_BUF_NULL;
-    const char *byte;
-    size_t n;
+    const size_t start = text->len_bytes;
+    size_t at = start, end;
     int r;
 
-    r = tokenizer_piece(tokenizer, id, detokenizer->with_special, &piece);
+    r = tokenizer_piece(tokenizer, id, detokenizer->with_special, text);
     if (r)
         return r;
-    byte = piece.data;
-    n = piece.len_bytes;
-    if (n && detokenizer->at_start && !tokenizer_is_control(tokenizer, id)) {
-        if (tokenizer->space_prefix && *byte == ' ') {
-            byte++;
-            n--;
-        }
+    end = text->len_bytes;
+    if (at < end && detokenizer->at_start && !tokenizer_is_control(tokenizer, id)) {
+        if (tokenizer->space_prefix && text->data[at] == ' ')
+            at++;
         detokenizer->at_start = false;
     }
-    for (; n; byte++, n--) {
-        detokenizer->held[detokenizer->n_held++] = (uint8_t)*byte;
+    for (; at < end; at++) {
+        detokenizer->held[detokenizer->n_held++] = (uint8_t)text->data[at];
         settle(detokenizer, text);
+    }
+    if (end > start) {
+        memmove(text->data + start, text->data + end, text->len_bytes - end);
+        str_buf_truncate(text, text->len_bytes - (end - start));
     }
     return str_buf_failed(text) ? err_raise(-ENOMEM) : 0;
 }

@@ -18,6 +18,9 @@ $(BUILD)/bin/bench-%: $(OBJ)/test/bench/bench_%.o $(LIB_LAYOUTS) $(LIB_BENCH) $(
 $(OBJ)/test/%.o: CFLAGS += -UNDEBUG
 $(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_LAYOUTS) $(ALL_LIBS)
 	$(call link,-lcmocka $(ALL_SYS))
+# It counts what our code allocates; calls inside of libraries do not come by, and the sanitizers' do not mind.
+$(BUILD)/test/test_forward: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \
+                                                strdup mmap)
 
 .PHONY: unit unit-programs bench-programs
 unit-programs: $(UNIT_BIN)

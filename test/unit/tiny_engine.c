@@ -10,9 +10,11 @@
 
 void tiny_engine_open(TinyEngine *tiny, EngineDevice device, uint32_t chunk_tokens) {
     ModelMaker maker = MODEL_MAKER_DEFAULT;
-    EngineOptions options = {
-        .device = device, .chunk_tokens = chunk_tokens, .accounts = &tiny->accounts, .prefix_cache = tiny->prefix_cache
-    };
+    EngineOptions options = { .device = device,
+                              .chunk_tokens = chunk_tokens,
+                              .preemption = tiny->preempts,
+                              .accounts = &tiny->accounts,
+                              .prefix_cache = tiny->prefix_cache };
     static ImportReport report;
     ErrText err = { "" };
 

@@ -13,6 +13,7 @@ enum {
 typedef struct TinyEngine {
     PrefixCache *prefix_cache; /* the caller's, before it is opened; may be NULL */
     bool adds_bos;             /* likewise */
+    bool preempts;             /* likewise: memory for a second step */
     ImportFixture *files;
     AccountTable accounts;
     WorkerPool *pool;

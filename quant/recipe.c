@@ -28,13 +28,12 @@ static const QuantRecipe recipes[] = {
         .smooth = true,
         .allocation = QUANT_ALLOCATION_TENSOR,
     },
-    /* Rotation, across blocks too, OPTQ, coordinate descent, and one budget for the whole model. */
+    /* Rotation, OPTQ, coordinate descent, and one budget for the whole model. */
     {
         .name = "compensated",
         .bits = 5,
         .embedding_bits = 8,
         .rotate = true,
-        .rotate_wide = true,
         .search_scales = true,
         .compensate = true,
         .descend = true,

@@ -21,7 +21,7 @@ typedef struct QuantRecipe {
     uint32_t embedding_bits; /* width of token_embd and output, 1..8 */
     uint64_t budget_bytes;   /* 0: none; else bits is lowered until the package is not larger than this */
     bool rotate;             /* block-Hadamard rotation */
-    bool rotate_wide;        /* and across the blocks; nothing without rotate */
+    bool rotate_wide;        /* and across the blocks, in no recipe unless asked for; nothing without rotate */
     bool search_scales;      /* scale by least squares; off: max |W| / largest level */
     bool smooth;             /* EdgeFlow's smoothing, needs calibration */
     bool compensate;         /* error-compensated rounding (OPTQ), needs calibration */

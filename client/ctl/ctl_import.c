@@ -171,7 +171,7 @@ static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
     quant_recipe_set_bits(recipe, bits);
     recipe->embedding_bits = (uint32_t)embedding_bits;
     recipe->rotate = recipe->rotate && !ctl_has(ctl, "no-rotation");
-    recipe->rotate_wide = (recipe->rotate_wide || ctl_has(ctl, "wide-rotation")) && !ctl_has(ctl, "no-wide-rotation");
+    recipe->rotate_wide = ctl_has(ctl, "wide-rotation");
     recipe->smooth = recipe->smooth && !ctl_has(ctl, "no-smoothing");
     recipe->compensate = recipe->compensate && !ctl_has(ctl, "no-compensation");
     recipe->descend = recipe->descend && !ctl_has(ctl, "no-descent");
@@ -299,8 +299,7 @@ static const CtlOption import_options[] = {
     { "calibration", 0, "FILE", "a text like those that the model will see (default: coordgen's own)" },
     { "allocation", 0, "HOW", "where bits go: uniform, tensor (in each matrix) or model (in all)" },
     { "no-rotation", 0, NULL, "do not rotate weights before quantizing (for comparison)" },
-    { "wide-rotation", 0, NULL, "rotate across blocks too, as recipe compensated does" },
-    { "no-wide-rotation", 0, NULL, "recipe compensated: rotate within blocks only (for comparison)" },
+    { "wide-rotation", 0, NULL, "rotate across blocks too, not only within them" },
     { "no-smoothing", 0, NULL, "recipe edgeflow without smoothing (for comparison)" },
     { "no-compensation", 0, NULL, "recipe compensated without compensation (for comparison)" },
     { "no-descent", 0, NULL, "recipe compensated without coordinate descent (for comparison)" },

@@ -31,14 +31,19 @@ typedef struct Kind {
     double bits;
     bool is_static;
     double prune_percent;
+    bool is_wide; /* rotation */
 } Kind;
 
 static const Kind kinds[] = {
-    { "compensated", QUANT_ALLOCATION_MODEL, 4.5, false, 0 },  { "compensated", QUANT_ALLOCATION_UNIFORM, 4, false, 0 },
-    { "compensated", QUANT_ALLOCATION_TENSOR, 3.5, false, 0 }, { "edgeflow", QUANT_ALLOCATION_TENSOR, 5, false, 0 },
-    { "int8", QUANT_ALLOCATION_UNIFORM, 8, true, 50 },         { "edgeflow", QUANT_ALLOCATION_UNIFORM, 6, false, 0 },
-    { "compensated", QUANT_ALLOCATION_MODEL, 4.5, true, 70 },  { "edgeflow", QUANT_ALLOCATION_TENSOR, 5, true, 0 },
-    { "compensated", QUANT_ALLOCATION_UNIFORM, 4, true, 100 },
+    { "compensated", QUANT_ALLOCATION_MODEL, 4.5, false, 0, true },
+    { "compensated", QUANT_ALLOCATION_UNIFORM, 4, false, 0, false },
+    { "compensated", QUANT_ALLOCATION_TENSOR, 3.5, false, 0, true },
+    { "edgeflow", QUANT_ALLOCATION_TENSOR, 5, false, 0, false },
+    { "int8", QUANT_ALLOCATION_UNIFORM, 8, true, 50, false },
+    { "edgeflow", QUANT_ALLOCATION_UNIFORM, 6, false, 0, false },
+    { "compensated", QUANT_ALLOCATION_MODEL, 4.5, true, 70, false },
+    { "edgeflow", QUANT_ALLOCATION_TENSOR, 5, true, 0, false },
+    { "compensated", QUANT_ALLOCATION_UNIFORM, 4, true, 100, true },
 };
 
 /* Every method on every architecture; under a sanitizer, where that takes minutes, each on one unless COORDGEN_LONG is
@@ -110,6 +115,7 @@ static void take(ImportFixture *fixture, const Kind *kind) {
     assert_int_equal(quant_recipe_named(recipe, kind->recipe), 0);
     quant_recipe_set_bits(recipe, kind->bits);
     recipe->allocation = kind->allocation;
+    recipe->rotate_wide = kind->is_wide;
     recipe->static_activations = kind->is_static;
     recipe->hot_percent = 20;
     recipe->prune_percent = kind->prune_percent;
@@ -326,10 +332,10 @@ static bool is_smoothed(const ImportFixture *fixture) {
 }
 
 static const Kind whole_kinds[] = {
-    { "edgeflow", QUANT_ALLOCATION_UNIFORM, 8, false, 0 },
-    { "compensated", QUANT_ALLOCATION_UNIFORM, 8, false, 0 },
-    { "compensated", QUANT_ALLOCATION_UNIFORM, 8, true, 0 },
-    { "edgeflow", QUANT_ALLOCATION_UNIFORM, 8, true, 0 },
+    { "edgeflow", QUANT_ALLOCATION_UNIFORM, 8, false, 0, false },
+    { "compensated", QUANT_ALLOCATION_UNIFORM, 8, false, 0, true },
+    { "compensated", QUANT_ALLOCATION_UNIFORM, 8, true, 0, false },
+    { "edgeflow", QUANT_ALLOCATION_UNIFORM, 8, true, 0, false },
 };
 
 /* With every width 8 what is left is the rounding of activations: 1 to 4 % of the logits. Static ones keep a shadow in

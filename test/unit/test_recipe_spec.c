@@ -102,8 +102,8 @@ static void test_recipe_spec_format(void **state) {
         { "int8:-rotation:+static-activations:prune-outliers=0",
           "int8:8:-rotation:+static-activations:prune-outliers=0" },
         { "int8:+wide-rotation", "int8:8:+wide-rotation" },
-        { "compensated:4:-wide-rotation", "compensated:4:-wide-rotation" },
-        { "compensated:4:-wide-rotation:-rotation", "compensated:4:-rotation" }, /* without rotation there is none */
+        { "compensated:4:+wide-rotation", "compensated:4:+wide-rotation" },
+        { "compensated:4:+wide-rotation:-rotation", "compensated:4:-rotation" }, /* without rotation there is none */
         { "int8:hot-channels=4", "int8:8" }, /* without static activations there are none */
         { "int8:6:allocation=tensor:-rotation", "int8:6:-rotation:allocation=tensor" },
         { "compensated:4:embedding-bits=6:-descent:-compensation:-scale-search",

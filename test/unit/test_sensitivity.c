@@ -226,6 +226,7 @@ static void test_sensitivity_foretells_the_divergence(void **state) {
         assert_int_equal(quant_recipe_named(&fixture->options.recipe, "compensated"), 0);
         quant_recipe_set_bits(&fixture->options.recipe, 5);
         fixture->options.recipe.allocation = QUANT_ALLOCATION_MODEL;
+        fixture->options.recipe.rotate_wide = true;
         fixture->options.recipe.compensate = fixture->options.recipe.descend = false;
         fixture->options.method = &method;
         if (import_run(fixture->source, fixture->out, &fixture->options, &report, &err))

@@ -51,6 +51,21 @@ int bench_mixed(const BenchRun *run, ErrText *err);
 int bench_latency(const BenchRun *run, ErrText *err);
 int bench_first_token(const BenchRun *run, ErrText *err);
 
+/* What neighbours take from the machine changes from one second to the next: every repetition is set beside what the
+ * machine could do about then, the mean of what was measured before and after it. */
+typedef struct BenchTurns {
+    double *values, *floors, *parts;
+    size_t n;
+} BenchTurns;
+
+/* Room for n repetitions: 0 or -ENOMEM; deinit either way. */
+int bench_turns_init(BenchTurns *turns, size_t n);
+void bench_turns_deinit(BenchTurns *turns);
+/* floor in the unit; 0: unknown */
+void bench_turns_add(BenchTurns *turns, BenchUnit unit, double value, double floor);
+/* Medians and spread; sorts. */
+void bench_turns_take(BenchTurns *turns, BenchResult *result);
+
 /* Made-up tokens: what they are does not matter to the time. */
 uint32_t bench_token(const EngineInfo *info, size_t position);
 /* Appends n_tokens of them chunk by chunk; logits of the last one in f32[n_vocab]. */

@@ -1,5 +1,6 @@
 /* Several requests at once, as the service runs them: they share every step. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -83,26 +84,64 @@ static int run_crowd(const BenchRun *run, size_t n, size_t n_prompt, bool is_las
     return 0;
 }
 
+/* Tokens a second that the machine could do: all products at the peak, or reading the weights once for each of a request's
+ * tokens, which come one after the other, whichever takes longer. */
+static double output_floor(const BenchRun *run, size_t n, size_t n_prompt, const FloorMoment *moment) {
+    const EngineInfo *info = engine_info(run->engine);
+    const double n_output = (double)run->options->output_tokens, rows = (double)n_prompt + n_output - 1,
+                 ops = 2 * (double)n * ((double)info->layer_products * rows + (double)info->head_products * n_output),
+                 read_s = n_output * (double)info->step_read_bytes / (moment->gbytes_per_s * 1e9);
+
+    return moment->gops_per_s > 0 ? (double)n * n_output / fmax(ops / (moment->gops_per_s * 1e9), read_s) : 0;
+}
+
+/* ms of the products of one prompt. */
+static double first_floor(const BenchRun *run, size_t n_prompt, const FloorMoment *moment) {
+    const EngineInfo *info = engine_info(run->engine);
+    const double ops = 2 * ((double)info->layer_products * (double)n_prompt + (double)info->head_products);
+
+    return moment->gops_per_s > 0 ? ops / (moment->gops_per_s * 1e6) : 0;
+}
+
+/* Turns of outputs and of first tokens. A first turn warms up. */
+static int run_turns(const BenchRun *run, size_t n, size_t n_prompt, BenchTurns *outputs, BenchTurns *firsts,
+                     ErrText *err) {
+    FloorMoment before = { 0 }, after;
+    int r = 0;
+
+    for (size_t turn = 0; turn <= run->options->repeats && !r; turn++, before = after) {
+        double output, first_ms;
+
+        r = run_crowd(run, n, n_prompt, turn == run->options->repeats, &output, &first_ms, err);
+        if (!r)
+            r = floors_measure_now(run->floors, engine_info(run->engine)->kernel, run->pool, &after);
+        if (r || !turn)
+            continue;
+        bench_turns_add(outputs, BENCH_TOKENS, output,
+                        (output_floor(run, n, n_prompt, &before) + output_floor(run, n, n_prompt, &after)) / 2);
+        bench_turns_add(firsts, BENCH_MS, first_ms,
+                        (first_floor(run, n_prompt, &before) + first_floor(run, n_prompt, &after)) / 2);
+    }
+    return r;
+}
+
 static int run_width(const BenchRun *run, size_t n, size_t n_prompt, ErrText *err) {
-    const size_t repeats = run->options->repeats;
-    _cleanup_(freep) double *values = calloc(2 * repeats, sizeof(*values));
+    _cleanup_(bench_turns_deinit) BenchTurns outputs = { 0 }, firsts = { 0 };
     BenchResult output = { .test = "mixed", .rows = n_prompt, .unit = BENCH_TOKENS };
     BenchResult first = { .test = "mixed", .rows = n_prompt, .unit = BENCH_MS };
-    int r = values ? bench_check_context(run, n_prompt, run->options->output_tokens, err)
-                   : err_set(err, -ENOMEM, "out of memory");
+    int r = bench_check_context(run, n_prompt, run->options->output_tokens, err);
 
-    for (size_t turn = 0; turn <= repeats && !r; turn++) { /* the first one warms up */
-        size_t at = turn ? turn - 1 : 0;
-
-        r = run_crowd(run, n, n_prompt, turn == repeats, &values[at], &values[repeats + at], err);
-    }
+    if (!r && (bench_turns_init(&outputs, run->options->repeats) || bench_turns_init(&firsts, run->options->repeats)))
+        r = err_set(err, -ENOMEM, "out of memory");
+    if (!r)
+        r = run_turns(run, n, n_prompt, &outputs, &firsts, err);
     if (r)
         return r;
     output.threads = first.threads = worker_pool_n_threads(run->pool);
     snprintf(output.name, sizeof(output.name), "%zu at once, output of all", n);
     snprintf(first.name, sizeof(first.name), "%zu at once, first token", n);
-    bench_result_take(&output, values, repeats);
-    bench_result_take(&first, values + repeats, repeats);
+    bench_turns_take(&outputs, &output);
+    bench_turns_take(&firsts, &first);
     r = bench_report_add(run->report, &output);
     return r ? r : bench_report_add(run->report, &first);
 }
@@ -111,7 +150,8 @@ static int run_width(const BenchRun *run, size_t n, size_t n_prompt, ErrText *er
  * bench_mixed() - requests that come at once: tokens a second of all together, and how long the median one waits
  *
  * Each has a prompt of its own and as many output tokens as the others; the rate counts outputs over the whole time,
- * prompts included. There is no floor: it depends on what shares a step with what.
+ * prompts included. Floor: output_floor(); of the first token the products of its own prompt, though others' come before
+ * it: which ones depends on what shares a step with what.
  */
 int bench_mixed(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "bench/bench.h"
-#include "bench/machine.h"
 
 /* Weyl's sequence, within the vocabulary. */
 uint32_t bench_token(const EngineInfo *info, size_t position) {
@@ -75,36 +74,17 @@ static double decode_floor(const BenchRun *run, const BenchResult *result, const
     return moment->gbytes_per_s * 1e9 / ((double)engine_info(run->engine)->step_read_bytes + kv_bytes);
 }
 
-/* What of every turn is kept. */
-typedef struct Turns {
-    double *values, *floors, *parts; /* [repeats] each */
-} Turns;
-
-static void turns_deinit(Turns *turns) {
-    free(turns->values);
-    free(turns->floors);
-    free(turns->parts);
-}
-
-static int turns_init(Turns *turns, size_t n) {
-    *turns = (Turns){ .values = calloc(n, sizeof(double)),
-                      .floors = calloc(n, sizeof(double)),
-                      .parts = calloc(n, sizeof(double)) };
-    return turns->values && turns->floors && turns->parts ? 0 : -ENOMEM;
-}
-
-/* A first turn warms up and does not count. What neighbours take from the machine changes from one second to the next,
- * so every turn has a floor of its own: the mean of what was measured before and after it. */
+/* A first turn warms up and does not count. */
 static int time_turns(const BenchRun *run, TurnFn *fn, FloorFn *floor_fn, BenchResult *result, ErrText *err) {
     const EngineInfo *info = engine_info(run->engine);
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
     _cleanup_(freep) float *logits = malloc(info->n_vocab * sizeof(*logits));
-    _cleanup_(turns_deinit) Turns turns = { 0 };
+    _cleanup_(bench_turns_deinit) BenchTurns turns = { 0 };
     FloorMoment moment;
     double before = 0;
     int r;
 
-    if (!logits || turns_init(&turns, run->options->repeats))
+    if (!logits || bench_turns_init(&turns, run->options->repeats))
         return err_set(err, -ENOMEM, "out of memory");
     r = bench_check_context(run, result->depth, result->rows, err);
     if (r)
@@ -129,20 +109,14 @@ static int time_turns(const BenchRun *run, TurnFn *fn, FloorFn *floor_fn, BenchR
         if (r)
             break;
         after = floor_fn(run, result, &moment);
-        if (turn) {
-            turns.values[turn - 1] = 1e9 * (double)result->rows / (double)time_ns;
-            turns.floors[turn - 1] = (before + after) / 2;
-            if (turns.floors[turn - 1] > 0)
-                turns.parts[turn - 1] = turns.values[turn - 1] / turns.floors[turn - 1];
-        }
+        if (turn)
+            bench_turns_add(&turns, result->unit, 1e9 * (double)result->rows / (double)time_ns, (before + after) / 2);
         before = after;
     }
     engine_set_trace(run->engine, NULL);
     if (r)
         return r;
-    result->floor = machine_median(turns.floors, run->options->repeats);
-    result->of_floor = machine_median(turns.parts, run->options->repeats);
-    bench_result_take(result, turns.values, run->options->repeats);
+    bench_turns_take(&turns, result);
     return 0;
 }
 

@@ -8,10 +8,10 @@
 #include "bench/report.h"
 
 typedef struct Floors {
-    const Peak *peak;      /* of the product kernel's instructions; NULL: unknown */
-    double gops_per_s;     /* that peak, all threads; 0: unknown */
-    double fed_gops_per_s; /* with operands from the cache, the median of the last tries; 0: unknown */
-    double gbytes_per_s;   /* reading memory, all threads */
+    const Peak *peak;         /* of the product kernel's instructions; NULL: unknown */
+    double gops_per_s;        /* that peak, all threads; 0: unknown */
+    double fed_gops_per_s;    /* with operands from the cache, the median of the last tries; 0: unknown */
+    double gbytes_per_s;      /* reading memory, all threads */
     double disk_gbytes_per_s; /* reading a package or an image with O_DIRECT, by median; 0: not measured */
     uint8_t *bytes;           /* what is read of memory */
 } Floors;

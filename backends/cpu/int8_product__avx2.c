@@ -10,7 +10,8 @@ Int8Product int8_product__avx2;
 /* 4 rows x 16 outputs are 8 accumulators; with the weights, their absolute values, an activation and a constant they
  * fit the 16 registers. */
 enum {
-    PANEL_ROWS = 4
+    PANEL_ROWS = 4,
+    AHEAD_BYTES = 8192 /* of a block that comes from memory: a core full of products sees too few loads ahead */
 };
 
 typedef void Panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,
@@ -44,7 +45,8 @@ static inline __attribute__((always_inline)) void store(float *y, size_t n, __m2
 }
 
 static inline __attribute__((always_inline)) void panel(const Int8Weights *weights, const Int8Rows *rows, size_t row,
-                                                        size_t block, float *y, size_t y_stride, const size_t n_rows) {
+                                                        size_t block, float *y, size_t y_stride, const size_t n_rows,
+                                                        const bool is_first) {
     const size_t stride = rows->stride_bytes, first = block * INT8_TILE_OUTPUTS, n = weights->n - first;
     const int8_t *tiles = weights->tiles + block * weights->k_tiles * INT8_TILE_BYTES, *x = rows->x + row * stride;
     const float *bias = weights->bias ? weights->bias + first : NULL;
@@ -59,6 +61,8 @@ static inline __attribute__((always_inline)) void panel(const Int8Weights *weigh
         __m256i w1 = _mm256_load_si256((const __m256i *)(tiles + i * INT8_TILE_OUTPUTS + 32));
         __m256i w0_abs = _mm256_abs_epi8(w0), w1_abs = _mm256_abs_epi8(w1);
 
+        if (is_first) /* may run past the end of the weights: a prefetch never faults */
+            _mm_prefetch((const char *)tiles + i * INT8_TILE_OUTPUTS + AHEAD_BYTES, _MM_HINT_T0);
         UNROLL
         for (size_t r = 0; r < n_rows; r++) {
             int32_t quad;
@@ -80,16 +84,23 @@ static inline __attribute__((always_inline)) void panel(const Int8Weights *weigh
     }
 }
 
-#define PANEL(n_rows)                                                                                                  \
-    static void panel_##n_rows(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,   \
-                               size_t y_stride) {                                                                      \
-        panel(weights, rows, row, block, y, y_stride, n_rows);                                                         \
+#define PANEL(name, n_rows, is_first)                                                                                  \
+    static void name(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,             \
+                     size_t y_stride) {                                                                                \
+        panel(weights, rows, row, block, y, y_stride, n_rows, is_first);                                               \
     }
-PANEL(1)
-PANEL(2)
-PANEL(3) PANEL(4)
+PANEL(first_1, 1, true)
+PANEL(first_2, 2, true)
+PANEL(first_3, 3, true)
+PANEL(first_4, 4, true)
+PANEL(panel_1, 1, false)
+PANEL(panel_2, 2, false)
+PANEL(panel_3, 3, false)
+PANEL(panel_4, 4, false)
 
-    static Panel *const panels[PANEL_ROWS] = { panel_1, panel_2, panel_3, panel_4 };
+/* By rows - 1: the panel that reads a block from memory, and those that find it in the cache. */
+static Panel *const first_panels[PANEL_ROWS] = { first_1, first_2, first_3, first_4 };
+static Panel *const panels[PANEL_ROWS] = { panel_1, panel_2, panel_3, panel_4 };
 
 /**
  * int8_product__avx2() - vpmaddubsw on |w| and x with the sign of w: 32 exact products an instruction
@@ -104,6 +115,6 @@ void int8_product__avx2(const Int8Weights *weights, const Int8Rows *rows, size_t
     for (size_t block = block_begin; block < block_end; block++)
         for (size_t p = 0, row = 0, next; p < n_panels; p++, row = next) {
             next = rows->rows * (p + 1) / n_panels;
-            panels[next - row - 1](weights, rows, row, block, y, y_stride);
+            (p ? panels : first_panels)[next - row - 1](weights, rows, row, block, y, y_stride);
         }
 }

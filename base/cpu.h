@@ -32,6 +32,15 @@ typedef enum Isa {
     ISA_BEST = _ISA_N, /* the highest that the machine has */
 } Isa;
 
+/* In a loop that waits for another thread: a hint that the processor need not hurry. */
+static inline void cpu_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 uint32_t cpu_features(void);
 const char *isa_name(Isa isa);
 int isa_parse(const char *name, Isa *isap, ErrText *err);

@@ -24,6 +24,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/thread.h"
 
@@ -69,14 +70,6 @@ struct WorkerPool {
     pthread_mutex_t lock;
     pthread_cond_t wake;
 };
-
-static inline void cpu_relax(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 /* The next range: a share of what is left, so that ranges get shorter and all threads end together. */
 static bool take_range(WorkerPool *pool, size_t *beginp, size_t *endp) {

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,8 @@
 
 struct Trace {
     TraceEvent *events; /* [n_max] */
-    size_t n, n_max;
-    uint64_t n_lost;
+    size_t n_max;
+    _Atomic size_t n_added; /* past n_max they are lost */
 };
 
 int trace_new(Trace **tracep, size_t n_max) {
@@ -41,36 +42,38 @@ Trace *trace_free(Trace *trace) {
 }
 
 void trace_add(Trace *trace, const TraceEvent *event) {
+    size_t index;
+
     assert(event->lane < TRACE_LANES_N);
-    if (trace->n < trace->n_max)
-        trace->events[trace->n++] = *event;
-    else
-        trace->n_lost++;
+    index = atomic_fetch_add_explicit(&trace->n_added, 1, memory_order_relaxed);
+    if (index < trace->n_max)
+        trace->events[index] = *event;
 }
 
 void trace_clear(Trace *trace) {
-    trace->n = 0;
-    trace->n_lost = 0;
+    atomic_store(&trace->n_added, 0);
 }
 
 size_t trace_n(const Trace *trace) {
-    return trace->n;
+    const size_t n = atomic_load(&trace->n_added);
+
+    return n < trace->n_max ? n : trace->n_max;
 }
 
 const TraceEvent *trace_at(const Trace *trace, size_t index) {
-    assert(index < trace->n);
+    assert(index < trace_n(trace));
     return &trace->events[index];
 }
 
 uint64_t trace_n_lost(const Trace *trace) {
-    return trace->n_lost;
+    return atomic_load(&trace->n_added) - trace_n(trace);
 }
 
 /* What was under way before the first event was noticed comes behind it. */
 static uint64_t origin_of(const Trace *trace) {
     uint64_t origin_ns = UINT64_MAX;
 
-    for (size_t i = 0; i < trace->n; i++)
+    for (size_t i = 0; i < trace_n(trace); i++)
         origin_ns = trace->events[i].start_ns < origin_ns ? trace->events[i].start_ns : origin_ns;
     return origin_ns;
 }
@@ -94,7 +97,7 @@ static void add_lane_names(StrBuf *text, const Trace *trace) {
     static const char *const names[] = { "engine", "measured", "tokenizer" };
     bool has_events[TRACE_LANES_N] = { false };
 
-    for (size_t i = 0; i < trace->n; i++)
+    for (size_t i = 0; i < trace_n(trace); i++)
         has_events[trace->events[i].lane] = true;
     for (uint32_t lane = 0; lane < TRACE_LANES_N; lane++) {
         if (!has_events[lane])
@@ -104,8 +107,10 @@ static void add_lane_names(StrBuf *text, const Trace *trace) {
             ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%" PRIu32 ",\"args\":{\"name\":", lane + 1);
         if (lane < TRACE_LANE_READ)
             str_buf_addf(text, "\"%s\"}}", names[lane]);
-        else
+        else if (lane < TRACE_LANE_WORKER)
             str_buf_addf(text, "\"read %" PRIu32 "\"}}", lane - TRACE_LANE_READ + 1);
+        else
+            str_buf_addf(text, "\"worker %" PRIu32 "\"}}", lane - TRACE_LANE_WORKER + 1);
     }
 }
 
@@ -130,14 +135,14 @@ int trace_write(const Trace *trace, const char *path, ErrText *err) {
     if (r)
         return r;
     str_buf_add(&text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-    for (size_t i = 0; i < trace->n && !r; i++) {
+    for (size_t i = 0; i < trace_n(trace) && !r; i++) {
         str_buf_add(&text, i ? ",\n" : "");
         add_event(&text, &trace->events[i], origin_ns);
         if (text.len_bytes > PART_BYTES)
             r = flush(&text, file, path, err);
     }
     add_lane_names(&text, trace);
-    str_buf_addf(&text, "\n],\"otherData\":{\"lost\":%" PRIu64 "}}\n", trace->n_lost);
+    str_buf_addf(&text, "\n],\"otherData\":{\"lost\":%" PRIu64 "}}\n", trace_n_lost(trace));
     if (!r)
         r = flush(&text, file, path, err);
     return r ? r : atomic_file_commit(file, err);

@@ -15,10 +15,12 @@ typedef enum TraceLane {
     TRACE_LANE_RUN,    /* what a bench measures */
     TRACE_LANE_TOKENIZER,
     TRACE_LANE_READ, /* and the next TRACE_READS - 1: reads under way at the same time */
+    TRACE_LANE_WORKER = TRACE_LANE_READ + 8, /* and the next TRACE_WORKERS - 1: threads beside the engine's */
 } TraceLane;
 
-#define TRACE_READS 8
-#define TRACE_LANES_N (TRACE_LANE_READ + TRACE_READS)
+#define TRACE_READS (TRACE_LANE_WORKER - TRACE_LANE_READ)
+#define TRACE_WORKERS 63
+#define TRACE_LANES_N (TRACE_LANE_WORKER + TRACE_WORKERS)
 
 typedef struct TraceEvent {
     const char *name;     /* of the operator; outlives the trace */
@@ -37,7 +39,7 @@ int trace_new(Trace **tracep, size_t n_max);
 Trace *trace_free(Trace *trace);
 DEFINE_CLEANUP(Trace, trace_free)
 
-/* Thread: one. When there is no room the event is counted and lost. */
+/* Thread: any. When there is no room the event is counted and lost. For all others: when nobody adds. */
 void trace_add(Trace *trace, const TraceEvent *event);
 void trace_clear(Trace *trace);
 size_t trace_n(const Trace *trace);

@@ -20,6 +20,7 @@ enum {
     BACKEND_E_WEIGHTS = 2, /* weights the device cannot take; the text names the tensor and why */
     BACKEND_E_READ = 3,    /* weights that are read on demand could not be; the text names file, tensor and why */
     BACKEND_E_IMAGE = 4,   /* the image of a matrix has not the size of these weights */
+    BACKEND_E_SHARED = 5,  /* products use what several threads can not at the same time */
 };
 
 typedef struct Backend Backend;
@@ -79,14 +80,14 @@ typedef struct LinearInput {
 /* Queries of `rows` consecutive positions of one sequence against its cache. */
 typedef struct AttentionCall {
     float *q;       /* [rows][n_heads * head_size]; replaced by the output */
-    const float *k; /* [rows][n_kv_heads * head_size]: appended at `position` */
+    const float *k; /* kv_store(): [rows][n_kv_heads * head_size], from `position` on */
     const float *v;
     /* The cache: block b holds kv_block_positions positions from b * kv_block_positions on. In every block the keys of
      * this layer begin at one offset and the values at another, both multiples of 64; each are kv_block_positions *
      * n_kv_heads * head_size of the device's KV type, as the device lays them out. */
     void *const *blocks;
     size_t k_offset_bytes, v_offset_bytes;
-    size_t position; /* logical position of the first row; the cache holds the ones before */
+    size_t position; /* logical position of the first row; when it attends, the cache holds all up to the last row's */
     size_t rows;
     size_t n_heads, n_kv_heads, head_size;
     size_t window; /* positions seen, the own included; 0: all */
@@ -121,6 +122,10 @@ typedef struct BackendOps {
     Backend *(*free)(Backend *backend);
     const char *(*kernel)(const Backend *backend); /* which product kernel runs */
     int (*reserve)(Backend *backend, const BackendShape *shape, ErrText *err);
+    /* The same device for operators of one thread: all matrices can be used with both, each has scratch of its own, and
+     * what runs on one does not meet what runs on the other. The pool has one thread. Freed before this one. NULL:
+     * operators of this device run one at a time. BACKEND_E_SHARED: its matrices do not allow it. */
+    int (*thread_new)(const Backend *backend, Backend **threadp, WorkerPool *pool, ErrText *err);
     /* Scratch of attention over n_positions; may grow. */
     int (*reserve_positions)(Backend *backend, size_t n_positions, ErrText *err);
 
@@ -153,7 +158,9 @@ typedef struct BackendOps {
     /* cos, sin f32[rows][n_rot / 2]; x f32[rows][n_heads * head_size] */
     void (*rope)(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
                  size_t head_size, size_t n_rot, bool neox);
-    /* Calls of one layer, each with a cache of its own; their heads are alike. */
+    /* Keys and values of calls go into their caches; then their queries attend. Calls of one layer, each with a cache of
+     * its own; their heads are alike. */
+    void (*kv_store)(Backend *backend, const AttentionCall *calls, size_t n_calls);
     void (*attention)(Backend *backend, const AttentionCall *calls, size_t n_calls);
     void (*gated)(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu);
     void (*add)(Backend *backend, float *x, const float *y, size_t rows, size_t n);

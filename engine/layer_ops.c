@@ -42,14 +42,23 @@ static AttentionCall attention_call(const LayerRows *rows, const LayerSpan *span
     };
 }
 
-static void run_attention(const LayerRows *rows) {
+typedef void AttentionFn(Backend *backend, const AttentionCall *calls, size_t n_calls);
+
+static void for_spans(const LayerRows *rows, AttentionFn *fn) {
     AttentionCall calls[ATTENTION_CALLS_MAX];
 
     for (size_t first = 0, n; first < rows->n_spans; first += n) {
         for (n = 0; n < ATTENTION_CALLS_MAX && first + n < rows->n_spans; n++)
             calls[n] = attention_call(rows, &rows->spans[first + n]);
-        rows->backend->ops->attention(rows->backend, calls, n);
+        fn(rows->backend, calls, n);
     }
+}
+
+static void run_attention(const LayerRows *rows) {
+    for_spans(rows, rows->backend->ops->kv_store);
+    if (rows->stored)
+        rows->stored(rows->stored_arg);
+    for_spans(rows, rows->backend->ops->attention);
 }
 
 static int run_linear(const LayerRows *rows, const ArchOp *op, const LinearInput *in, BackendLinear *const *linears,

@@ -31,7 +31,15 @@ typedef struct LayerRows {
     const RopeRows *rope;  /* of the kind the layer uses, for the positions of these rows */
     const LayerSpan *spans;
     size_t n_spans;
+    void (*stored)(void *arg); /* called when OP_ATTENTION has written the rows' keys and values; NULL: nobody waits */
+    void *stored_arg;
 } LayerRows;
+
+/* Keys and values of a layer in blocks that have those of all layers, key and value planes by turns. */
+static inline void layer_span_at(LayerSpan *span, uint32_t layer, size_t plane_bytes) {
+    span->k_offset_bytes = 2 * (size_t)layer * plane_bytes;
+    span->v_offset_bytes = (2 * (size_t)layer + 1) * plane_bytes;
+}
 
 size_t layer_slot_width(const Hparams *hparams, Slot slot);
 /* The frequencies; local: of sliding-window layers. divisors f32[n_rot / 2] or NULL. */
@@ -42,7 +50,7 @@ void rope_rows_fill(const RopeRows *rope, size_t half, size_t first, size_t posi
 int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors,
                  ErrText *err);
 /* Operators at `at` and behind it that run as one; how many. */
-int layer_run_ops(const LayerRows *rows, size_t at, BackendLinear *const *linears, float *const *vectors, size_t *n_ranp,
-                  ErrText *err);
+int layer_run_ops(const LayerRows *rows, size_t at, BackendLinear *const *linears, float *const *vectors,
+                  size_t *n_ranp, ErrText *err);
 
 #endif

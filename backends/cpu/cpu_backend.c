@@ -241,7 +241,7 @@ static size_t attention_work(const AttentionCall *call) {
     return call->rows * call->n_heads * call->head_size * (end - begin + (last_end - last_begin));
 }
 
-static void store_keys_and_values(const CpuBackend *self, const AttentionCall *call) {
+static void store_call(const CpuBackend *self, const AttentionCall *call) {
     const size_t width = call->n_kv_heads * call->head_size;
 
     for (size_t head = 0; head < call->n_kv_heads; head++) {
@@ -250,6 +250,11 @@ static void store_keys_and_values(const CpuBackend *self, const AttentionCall *c
         self->row_ops->kv_store(&kv, call->position, call->k + head * call->head_size, call->v + head * call->head_size,
                                 width, call->rows);
     }
+}
+
+static void cpu_kv_store(Backend *backend, const AttentionCall *calls, size_t n_calls) {
+    for (size_t i = 0; i < n_calls; i++)
+        store_call(cpu(backend), &calls[i]);
 }
 
 /* All calls in one loop: many rows that each belong to a sequence of their own wake the workers once. */
@@ -263,7 +268,6 @@ static void cpu_attention(Backend *backend, const AttentionCall *calls, size_t n
            self->attending_floats >=
                attention_scratch_floats(attention_row_heads(calls->n_heads / calls->n_kv_heads), calls->head_size));
     for (size_t i = 0; i < n_calls; i++) {
-        store_keys_and_values(self, &calls[i]);
         work += attention_work(&calls[i]);
         n_rows += calls[i].rows;
     }
@@ -326,6 +330,8 @@ static void cpu_add(Backend *backend, float *x, const float *y, size_t rows, siz
     cpu_run_rows(backend, add_rows, &loop, rows, n);
 }
 
+static int cpu_thread_new(const Backend *backend, Backend **threadp, WorkerPool *pool, ErrText *err);
+
 static const BackendOps cpu_ops = {
     .name = "cpu",
     .kv_type = "f16",
@@ -334,6 +340,7 @@ static const BackendOps cpu_ops = {
     .free = cpu_free,
     .kernel = cpu_kernel,
     .reserve = cpu_reserve,
+    .thread_new = cpu_thread_new,
     .reserve_positions = cpu_reserve_positions,
     .linear_new = cpu_linear_new,
     .linear_begin = cpu_linear_begin,
@@ -348,6 +355,7 @@ static const BackendOps cpu_ops = {
     .embed = cpu_embed,
     .norm = cpu_norm,
     .rope = cpu_rope,
+    .kv_store = cpu_kv_store,
     .attention = cpu_attention,
     .gated = cpu_gated,
     .add = cpu_add,
@@ -364,5 +372,22 @@ int backend_cpu_new(Backend **backendp, uint32_t features, WorkerPool *pool, Acc
     made->row_ops = row_ops_select(features);
     made->kernels = packed_kernels_select(features);
     *backendp = &made->backend;
+    return 0;
+}
+
+/* Shadows share what has been read of the package, and their counts. */
+static int cpu_thread_new(const Backend *backend, Backend **threadp, WorkerPool *pool, ErrText *err) {
+    const CpuBackend *self = (const CpuBackend *)backend;
+    CpuBackend *thread;
+
+    if (self->shadow_inputs)
+        return BACKEND_E_SHARED;
+    thread = calloc(1, sizeof(*thread));
+    if (!thread)
+        return err_set(err, -ENOMEM, "out of memory");
+    thread->backend = (Backend){ .ops = &cpu_ops, .pool = pool, .accounts = backend->accounts };
+    thread->row_ops = self->row_ops;
+    thread->kernels = self->kernels;
+    *threadp = &thread->backend;
     return 0;
 }

@@ -291,11 +291,9 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
     }
 }
 
-static void attend(Backend *backend, const AttentionCall *call) {
-    AttentionLoop loop = { .reference = reference(backend), .call = call };
+static void store_call(const AttentionCall *call) {
     const size_t width = call->n_kv_heads * call->head_size;
 
-    assert(call->position + call->rows <= loop.reference->n_positions);
     for (size_t r = 0, step; r < call->rows; r += step) {
         step = in_block(call->position + r, call->rows - r);
         memcpy(kv_row(call, call->k_offset_bytes, call->position + r), call->k + r * width,
@@ -303,6 +301,17 @@ static void attend(Backend *backend, const AttentionCall *call) {
         memcpy(kv_row(call, call->v_offset_bytes, call->position + r), call->v + r * width,
                step * width * sizeof(float));
     }
+}
+
+static void reference_kv_store(Backend *backend, const AttentionCall *calls, size_t n_calls) {
+    for (size_t i = 0; i < n_calls; i++)
+        store_call(&calls[i]);
+}
+
+static void attend(Backend *backend, const AttentionCall *call) {
+    AttentionLoop loop = { .reference = reference(backend), .call = call };
+
+    assert(call->position + call->rows <= loop.reference->n_positions);
     worker_pool_run(backend->pool, attention_heads, &loop, call->rows * call->n_heads, 1);
 }
 
@@ -359,6 +368,7 @@ static const BackendOps reference_ops = {
     .embed = reference_embed,
     .norm = reference_norm,
     .rope = reference_rope,
+    .kv_store = reference_kv_store,
     .attention = reference_attention,
     .gated = reference_gated,
     .add = reference_add,

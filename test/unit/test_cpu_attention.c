@@ -46,22 +46,24 @@ static void run(const Case *c, const Rows *rows, bool is_reference, uint32_t fea
     for (size_t i = 0; i < n_blocks; i++) /* the last one first: where they lie does not matter */
         blocks[i] = cache + (n_blocks - 1 - i) * 3 * plane_bytes;
     memcpy(out, rows->q, c->n_positions * q_width * sizeof(*out));
-    for (size_t first = 0; first < c->n_positions; first += step)
-        backend->ops->attention(backend,
-                                &(AttentionCall){ .q = out + first * q_width,
-                                                  .k = rows->k + first * kv_width,
-                                                  .v = rows->v + first * kv_width,
-                                                  .blocks = blocks,
-                                                  .k_offset_bytes = plane_bytes,
-                                                  .v_offset_bytes = 2 * plane_bytes,
-                                                  .position = first,
-                                                  .rows = c->n_positions - first < step ? c->n_positions - first : step,
-                                                  .n_heads = c->n_heads,
-                                                  .n_kv_heads = c->n_kv_heads,
-                                                  .head_size = c->head_size,
-                                                  .window = c->window,
-                                                  .scale = 0.2f },
-                                1);
+    for (size_t first = 0; first < c->n_positions; first += step) {
+        const AttentionCall call = { .q = out + first * q_width,
+                                     .k = rows->k + first * kv_width,
+                                     .v = rows->v + first * kv_width,
+                                     .blocks = blocks,
+                                     .k_offset_bytes = plane_bytes,
+                                     .v_offset_bytes = 2 * plane_bytes,
+                                     .position = first,
+                                     .rows = c->n_positions - first < step ? c->n_positions - first : step,
+                                     .n_heads = c->n_heads,
+                                     .n_kv_heads = c->n_kv_heads,
+                                     .head_size = c->head_size,
+                                     .window = c->window,
+                                     .scale = 0.2f };
+
+        backend->ops->kv_store(backend, &call, 1);
+        backend->ops->attention(backend, &call, 1);
+    }
     backend_free(backend);
 }
 
@@ -161,11 +163,10 @@ static void test_cpu_attention_together(void **state) {
             row_ops_seed = 7;
             for (size_t i = 0; i < CALLS; i++)
                 fill(q[i], ARRAY_LEN(q[i]), 2);
-            if (together)
-                backend->ops->attention(backend, calls, CALLS);
-            else
-                for (size_t i = 0; i < CALLS; i++)
-                    backend->ops->attention(backend, &calls[i], 1);
+            for (size_t i = 0; i < CALLS; i += together ? CALLS : 1) {
+                backend->ops->kv_store(backend, &calls[i], together ? CALLS : 1);
+                backend->ops->attention(backend, &calls[i], together ? CALLS : 1);
+            }
             if (!together)
                 memcpy(expected, q, sizeof(q));
         }

@@ -1,0 +1,152 @@
+/*
+ * Which group a thread takes: of those that can go on the one that is least advanced, then the first. So the groups stay
+ * close together, and the weights of an operator are used by all of them while they are in a cache.
+ *
+ * A thread that the system has taken its processor from holds one operator of one group; the others go on until they
+ * need what it computes. Where nothing can go on, threads wait as the worker pool does: they spin for a moment and then
+ * offer their processor.
+ */
+#include "scheduler/wavefront.h"
+
+#include <assert.h>
+#include <sched.h>
+
+#include "base/cpu.h"
+
+#define SPINS 2000 /* before a thread that waits offers its processor; 30 to 100 us */
+
+typedef struct Run {
+    Wavefront *front;
+    const WavefrontWork *work;
+    _Atomic int result; /* 0, WAVEFRONT_E_STOPPED or the first -errno: nobody begins another operator */
+} Run;
+
+typedef enum Take {
+    TAKE_ONE,
+    TAKE_NONE_NOW,
+    TAKE_ALL_ENDED
+} Take;
+
+void wavefront_begin(Wavefront *front, size_t n_groups, uint32_t n_operators) {
+    assert(n_groups && n_groups <= WAVEFRONT_GROUPS_MAX && n_operators);
+    front->n_groups = n_groups;
+    front->n_operators = n_operators;
+    for (size_t i = 0; i < n_groups; i++) {
+        atomic_store_explicit(&front->groups[i].at, 0, memory_order_relaxed);
+        atomic_store_explicit(&front->groups[i].n_ready, 0, memory_order_relaxed);
+        atomic_store_explicit(&front->groups[i].is_taken, false, memory_order_relaxed);
+    }
+}
+
+void wavefront_ready(Wavefront *front, size_t group) {
+    const uint32_t at = atomic_load_explicit(&front->groups[group].at, memory_order_relaxed);
+
+    atomic_store_explicit(&front->groups[group].n_ready, at + 1, memory_order_release);
+}
+
+/* What the group before has written is visible where this says yes. */
+static bool can_go_on(const Run *run, size_t group, uint32_t at) {
+    return !group || !run->work->waits(run->work->arg, group, at) ||
+           atomic_load_explicit(&run->front->groups[group - 1].n_ready, memory_order_acquire) > at;
+}
+
+/* The least advanced group that nobody runs and that can go on; n_groups: none. */
+static size_t best_group(const Run *run, bool *all_endedp) {
+    const Wavefront *front = run->front;
+    size_t best = front->n_groups;
+    uint32_t best_at = front->n_operators;
+
+    *all_endedp = true;
+    for (size_t i = 0; i < front->n_groups; i++) {
+        const uint32_t at = atomic_load_explicit(&front->groups[i].at, memory_order_relaxed);
+
+        if (at == front->n_operators)
+            continue;
+        *all_endedp = false;
+        if (at >= best_at || atomic_load_explicit(&front->groups[i].is_taken, memory_order_relaxed) ||
+            !can_go_on(run, i, at))
+            continue;
+        best = i;
+        best_at = at;
+    }
+    return best;
+}
+
+/* Another thread may have been faster, and may even have run the operator that was seen and left the group again. */
+static Take take_group(const Run *run, size_t *groupp, uint32_t *atp) {
+    Wavefront *front = run->front;
+    bool all_ended;
+
+    for (;;) {
+        const size_t i = best_group(run, &all_ended);
+        WavefrontGroup *group = &front->groups[i];
+
+        if (i == front->n_groups)
+            return all_ended ? TAKE_ALL_ENDED : TAKE_NONE_NOW;
+        if (atomic_exchange_explicit(&group->is_taken, true, memory_order_acquire))
+            continue;
+        *groupp = i;
+        *atp = atomic_load_explicit(&group->at, memory_order_relaxed);
+        if (*atp < front->n_operators && can_go_on(run, i, *atp))
+            return TAKE_ONE;
+        atomic_store_explicit(&group->is_taken, false, memory_order_release);
+    }
+}
+
+static void end_with(Run *run, int result) {
+    int none = 0;
+
+    atomic_compare_exchange_strong(&run->result, &none, result);
+}
+
+static void advance(Run *run, size_t group_index, uint32_t at, unsigned int worker) {
+    WavefrontGroup *group = &run->front->groups[group_index];
+    const int n_ran = run->work->run(run->work->arg, group_index, at, worker);
+
+    if (n_ran < 0) {
+        end_with(run, n_ran);
+    } else {
+        atomic_store_explicit(&group->n_ready, at + (uint32_t)n_ran, memory_order_release);
+        atomic_store_explicit(&group->at, at + (uint32_t)n_ran, memory_order_relaxed);
+    }
+    atomic_store_explicit(&group->is_taken, false, memory_order_release);
+    if (run->work->stops(run->work->arg))
+        end_with(run, WAVEFRONT_E_STOPPED);
+}
+
+/* Each thread's part of the pool's loop: until the end, whatever the others do. */
+static void advance_groups(void *arg, size_t begin, size_t end, unsigned int worker) {
+    Run *run = arg;
+    unsigned int spins = 0;
+
+    while (!atomic_load_explicit(&run->result, memory_order_relaxed)) {
+        size_t group;
+        uint32_t at;
+        const Take take = take_group(run, &group, &at);
+
+        if (take == TAKE_ALL_ENDED)
+            return;
+        if (take == TAKE_ONE) {
+            advance(run, group, at, worker);
+            spins = 0;
+            continue;
+        }
+        cpu_relax();
+        if (++spins > SPINS)
+            sched_yield();
+    }
+}
+
+bool wavefront_has_ended(const Wavefront *front) {
+    for (size_t i = 0; i < front->n_groups; i++)
+        if (atomic_load_explicit(&front->groups[i].at, memory_order_relaxed) < front->n_operators)
+            return false;
+    return true;
+}
+
+int wavefront_run(Wavefront *front, WorkerPool *pool, const WavefrontWork *work) {
+    Run run = { .front = front, .work = work };
+
+    worker_pool_run(pool, advance_groups, &run, worker_pool_n_threads(pool), 1);
+    return wavefront_has_ended(front) ? 0 : atomic_load(&run.result);
+}

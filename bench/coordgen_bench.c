@@ -47,6 +47,7 @@ static const char help[] =
     "  -t, --threads N        threads that compute (default: the processors)\n"
     "      --pin-threads          the threads beside the first stay on a processor each\n"
     "      --chunk N          tokens of a prefill step (default 256)\n"
+    "      --no-pipeline      each operator of a step is split over all threads\n"
     "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA\n"
     "      --recipe SPEC      how a .gguf is imported, as coordgen-eval has it: int8 (default), compensated:4, ...\n"
     "      --image            ttft: with an image of the weights, too (coordgend's weights-image); it is made beside\n"
@@ -66,6 +67,7 @@ static const char help[] =
 enum {
     OPT_CHUNK = 256,
     OPT_PIN,
+    OPT_NO_PIPELINE,
     OPT_ISA,
     OPT_RECIPE,
     OPT_IMAGE,
@@ -88,6 +90,7 @@ static const struct option long_options[] = {
     { "threads", required_argument, NULL, 't' },
     { "pin-threads", no_argument, NULL, OPT_PIN },
     { "chunk", required_argument, NULL, OPT_CHUNK },
+    { "no-pipeline", no_argument, NULL, OPT_NO_PIPELINE },
     { "isa", required_argument, NULL, OPT_ISA },
     { "recipe", required_argument, NULL, OPT_RECIPE },
     { "image", no_argument, NULL, OPT_IMAGE },
@@ -128,6 +131,7 @@ static const struct {
     { 'r', "--repeat", "pp, tg, ttft, mixed, latency" },
     { OPT_PIN, "--pin-threads", "pp, tg, ttft, mixed, latency" },
     { OPT_CHUNK, "--chunk", "pp, tg, ttft, mixed, latency" },
+    { OPT_NO_PIPELINE, "--no-pipeline", "pp, tg, ttft, mixed, latency" },
     { OPT_ISA, "--isa", "pp, tg, ttft, mixed, latency" },
     { OPT_RECIPE, "--recipe", "pp, tg, ttft, mixed, latency" },
     { OPT_IMAGE, "--image", "ttft" },
@@ -242,6 +246,9 @@ static const char *take_option(int option, const char *value, Command *command, 
         if (!parse_number(value, 1, ENGINE_CHUNK_MAX, &number))
             return "--chunk is 1..4096, not '%s'";
         command->model.chunk_tokens = (uint32_t)number;
+        return NULL;
+    case OPT_NO_PIPELINE:
+        command->model.no_pipeline = true;
         return NULL;
     case OPT_PIN:
         command->pin_threads = true;
@@ -388,6 +395,7 @@ static int open_pool(BenchRun *run, EvalModel *model, EngineOptions *engine, con
         .device = ENGINE_DEVICE_CPU,
         .isa = command->model.isa,
         .chunk_tokens = command->model.chunk_tokens,
+        .no_pipeline = command->model.no_pipeline,
         .pool = model->pool,
     };
     run->engine_options = engine;

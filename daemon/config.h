@@ -26,6 +26,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t threads; /* 0: one for every processor this process may use */
     bool pin_threads;
     uint32_t chunk_tokens;
+    bool pipeline;
     uint32_t context_tokens;
     uint32_t max_active;
     uint32_t max_active_interactive;

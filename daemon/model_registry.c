@@ -263,6 +263,7 @@ static void submit_load(Model *model) {
         .device = (EngineDevice)config->device,
         .isa = (Isa)config->isa,
         .chunk_tokens = config->chunk_tokens,
+        .no_pipeline = !config->pipeline,
         .accounts = model->registry->accounts,
         .prefix_cache = model->registry->prefix_cache,
         .arriving = true,

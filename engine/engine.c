@@ -79,6 +79,9 @@ int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
     r = engine->backend->ops->reserve(engine->backend, &shape, err);
     if (r)
         return r < 0 ? r : ENGINE_E_MEMORY;
+    r = row_groups_reserve(engine, &shape, err);
+    if (r)
+        return r;
     engine->chunk_tokens = chunk_tokens;
     return 0;
 }
@@ -295,6 +298,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->n_steps = options->preemption ? ENGINE_STEPS_MAX : 1;
     engine->prefix_cache = options->prefix_cache;
     engine->trace = options->trace;
+    engine->no_pipeline = options->no_pipeline;
     if (options->device == ENGINE_DEVICE_REFERENCE) {
         r = gguf_open(&engine->file, options->path, err);
         if (!r && gguf_key(engine->file, PACKAGE_KEY_FORMAT_VERSION))
@@ -326,6 +330,7 @@ Engine *engine_free(Engine *engine) {
     assert(!engine->n_sequences);
     if (engine->prefix_cache)
         prefix_cache_drop_model(engine->prefix_cache, engine);
+    row_groups_release(engine);
     weights_free(engine->weights);
     backend_free(engine->backend);
     tokenizer_free(engine->tokenizer);

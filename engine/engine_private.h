@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "engine/kv_page.h"
 #include "engine/prefix_cache.h"
+#include "engine/row_groups.h"
 #include "engine/layer_ops.h"
 #include "engine/weights.h"
 #include "model/hparams.h"
@@ -26,6 +27,7 @@ struct EngineStep {
     uint32_t layer; /* where it goes on: the operator at `op` of this layer; n_layers: the head */
     size_t op;
     bool has_rows; /* the embeddings are there */
+    RowGroups groups;
 };
 
 struct Engine {
@@ -46,6 +48,8 @@ struct Engine {
     uint32_t chunk_tokens;
     EngineStep steps[ENGINE_STEPS_MAX];
     size_t n_steps;              /* that there is memory for */
+    bool no_pipeline;            /* as EngineOptions has it */
+    RowGroupDevices group_devices;
     AccountedBlock head_rows;    /* f32[HEAD_ROWS][n_vocab]: of steps that sequences share; from the first one on */
     _Atomic uint64_t *heartbeat; /* may be NULL */
     Trace *trace;                /* may be NULL */
@@ -62,6 +66,14 @@ struct Sequence {
     bool in_step;                  /* one that has begun */
 };
 
+/* Since when, for a trace; and the operator's event. */
+uint64_t engine_trace_begin(const Engine *engine);
+void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, uint32_t layer, size_t rows,
+                     unsigned int worker);
+/* Whether a step stops before its next operator; any thread. */
+bool engine_step_stops(const EngineStep *step, const EngineYield *yield);
+/* The same, noting which sequences are cancelled: 0, ENGINE_E_YIELDED, ENGINE_E_CANCELLED. Thread: the one that computes. */
+int engine_step_look_up(EngineStep *step, const EngineYield *yield);
 /* Carves slots and rotary rows for chunk_tokens rows out of a new block for each step. */
 int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err);
 /* The weights of a stage (engine/weights.h) are there when it answers 0; else as engine_arrive(). */

@@ -68,22 +68,8 @@ static void begin_rows(EngineStep *step) {
     }
 }
 
-/* Whether none is left. One that was cancelled stays in the step, and nobody looks at what comes out. */
-static bool all_cancelled(EngineSpan *spans, size_t n_spans) {
-    bool all = true;
-
-    for (size_t i = 0; i < n_spans; i++) {
-        const _Atomic bool *flag = spans[i].sequence->cancelled;
-
-        if (flag && atomic_load_explicit(flag, memory_order_relaxed))
-            spans[i].is_cancelled = true;
-        all = all && spans[i].is_cancelled;
-    }
-    return all;
-}
-
 /* Since when, for a trace. */
-static uint64_t trace_begin(const Engine *engine) {
+uint64_t engine_trace_begin(const Engine *engine) {
     return engine->trace ? clock_now_ns() : 0;
 }
 
@@ -102,15 +88,47 @@ static const char *category_of(OpKind kind) {
     return kind == OP_LINEAR ? "product" : kind == OP_ATTENTION ? "attention" : "element-wise";
 }
 
-/* Whether the step stops before its next operator, and why. */
-static int look_up(EngineStep *step, const EngineYield *yield, bool may_yield) {
-    if (all_cancelled(step->spans, step->n_spans))
-        return ENGINE_E_CANCELLED;
-    if (!yield || !may_yield)
-        return 0;
-    if (yield->wanted && atomic_load_explicit(yield->wanted, memory_order_relaxed))
-        return ENGINE_E_YIELDED;
-    return yield->until_ns && clock_now_ns() >= yield->until_ns ? ENGINE_E_YIELDED : 0;
+/* `worker` ran an operator of the table. */
+void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, uint32_t layer, size_t rows,
+                     unsigned int worker) {
+    if (engine->trace)
+        trace_add(engine->trace, &(TraceEvent){ .name = arch_op_name(op),
+                                                .category = category_of(op->kind),
+                                                .start_ns = start_ns,
+                                                .end_ns = clock_now_ns(),
+                                                .layer = (int32_t)layer,
+                                                .rows = (uint32_t)rows,
+                                                .lane = worker ? TRACE_LANE_WORKER + worker - 1 : TRACE_LANE_ENGINE });
+}
+
+static bool is_cancelled(const EngineSpan *span) {
+    const _Atomic bool *flag = span->sequence->cancelled;
+
+    return span->is_cancelled || (flag && atomic_load_explicit(flag, memory_order_relaxed));
+}
+
+static bool all_cancelled(const EngineStep *step) {
+    for (size_t i = 0; i < step->n_spans; i++)
+        if (!is_cancelled(&step->spans[i]))
+            return false;
+    return true;
+}
+
+static bool must_yield(const EngineYield *yield) {
+    return yield && ((yield->wanted && atomic_load_explicit(yield->wanted, memory_order_relaxed)) ||
+                     (yield->until_ns && clock_now_ns() >= yield->until_ns));
+}
+
+/* Whether the step stops before its next operator; changes nothing. */
+bool engine_step_stops(const EngineStep *step, const EngineYield *yield) {
+    return must_yield(yield) || all_cancelled(step);
+}
+
+/* And why. A sequence that was cancelled stays in the step until none is left, and nobody looks at what comes out. */
+int engine_step_look_up(EngineStep *step, const EngineYield *yield) {
+    for (size_t i = 0; i < step->n_spans; i++)
+        step->spans[i].is_cancelled = is_cancelled(&step->spans[i]);
+    return all_cancelled(step) ? ENGINE_E_CANCELLED : must_yield(yield) ? ENGINE_E_YIELDED : 0;
 }
 
 /* The weights of a stage, which may still be on their way. */
@@ -121,7 +139,7 @@ static int take_in(EngineStep *step, uint32_t stage, int32_t layer, ErrText *err
 
     if (weights_have(engine->weights, stage))
         return 0;
-    start_ns = trace_begin(engine);
+    start_ns = engine_trace_begin(engine);
     r = engine_take_in(engine, stage, err);
     trace_end(engine, "arrival", "load", start_ns, layer, step->n_rows);
     return r > 0 ? ENGINE_E_READ : r;
@@ -137,8 +155,12 @@ static int run_embedding(EngineStep *step, ErrText *err) {
     r = take_in(step, 0, -1, err);
     if (r)
         return r;
-    start_ns = trace_begin(step->engine);
+    start_ns = engine_trace_begin(step->engine);
     begin_rows(step);
+    if (engine_is_arriving(step->engine))
+        step->groups.n = 0; /* weights are taken in between operators, by the whole pool */
+    else
+        row_groups_cut(step);
     step->has_rows = true;
     trace_end(step->engine, tensor_role_name(ROLE_TOKEN_EMBD), "element-wise", start_ns, -1, step->n_rows);
     return 0;
@@ -157,6 +179,8 @@ static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) 
     size_t n_ran;
     int r;
 
+    if (step->groups.n)
+        return row_groups_run(step, yield, err);
     memcpy(rows.slots, step->slots, sizeof(rows.slots));
     for (; step->layer < hparams->n_layers; step->layer++, step->op = 0) {
         const WeightsLayer *weights = &engine->weights->layers[step->layer];
@@ -166,28 +190,24 @@ static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) 
             return r;
         rows.layer = step->layer;
         rows.rope = hparams_layer_is_local(hparams, step->layer) ? &step->rope_local : &step->rope;
-        for (size_t i = 0; i < step->n_spans; i++) {
-            step->layer_spans[i].k_offset_bytes = 2 * step->layer * engine->kv_plane_bytes;
-            step->layer_spans[i].v_offset_bytes = (2 * step->layer + 1) * engine->kv_plane_bytes;
-        }
+        for (size_t i = 0; i < step->n_spans; i++)
+            layer_span_at(&step->layer_spans[i], step->layer, engine->kv_plane_bytes);
         for (; step->op < hparams->arch->n_ops; step->op += n_ran) {
-            const ArchOp *op;
-            uint64_t start_ns = trace_begin(engine);
+            uint64_t start_ns = engine_trace_begin(engine);
 
-            r = look_up(step, yield, has_run);
+            r = engine_step_look_up(step, has_run ? yield : NULL);
             if (r)
                 return r;
             r = layer_run_ops(&rows, step->op, weights->linears, weights->vectors, &n_ran, err);
             if (r)
                 return r < 0 ? r : ENGINE_E_READ;
             has_run = true;
-            op = &hparams->arch->ops[step->op + n_ran - 1];
-            trace_end(engine, arch_op_name(op), category_of(op->kind), start_ns, (int32_t)step->layer, step->n_rows);
+            engine_trace_op(engine, &hparams->arch->ops[step->op + n_ran - 1], start_ns, step->layer, step->n_rows, 0);
             if (engine->heartbeat)
                 atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
         }
     }
-    return look_up(step, yield, has_run);
+    return engine_step_look_up(step, has_run ? yield : NULL);
 }
 
 /* --- output ---------------------------------------------------------------------------------------------------------- */
@@ -269,7 +289,7 @@ static int run_heads_together(EngineStep *step, size_t n_rows, size_t group, Err
 /* Most chunks of a prompt have no row whose logits are wanted: no head runs then, and the trace has none. */
 static int run_heads(EngineStep *step, ErrText *err) {
     Engine *engine = step->engine;
-    const uint64_t start_ns = trace_begin(engine);
+    const uint64_t start_ns = engine_trace_begin(engine);
     const size_t n_rows = gather_outputs(step), group = step->n_spans > 1 && n_rows > 1 ? shared_head_rows(engine) : 0;
     int r = group ? run_heads_together(step, n_rows, group, err) : run_heads_apart(step, err);
 

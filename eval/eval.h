@@ -26,6 +26,7 @@ typedef struct EvalOptions {
     unsigned int threads;
     uint32_t chunk_tokens;
     bool preemption;           /* memory for a second step */
+    bool no_pipeline;          /* as EngineOptions has it */
     bool arriving;             /* the first steps run while weights are on their way */
     PrefixCache *prefix_cache; /* outlives the model; NULL: none */
     QuantRecipe recipe;        /* of the import that --device=cpu does for a .gguf */

@@ -304,6 +304,11 @@ static bool is_arriving(const Cell *cell) {
     return !strcmp(cell->company, "while arriving");
 }
 
+/* Every operator split over all threads. */
+static bool is_pipelined(const Cell *cell) {
+    return strcmp(cell->company, "not pipelined");
+}
+
 /* Opens the model for a cell, unless the one that is open fits. */
 static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     EvalOptions options = *matrix->options;
@@ -317,6 +322,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     options.threads = cell->threads;
     options.chunk_tokens = cell->chunk_tokens;
     options.preemption = true;
+    options.no_pipeline = !is_pipelined(cell);
     options.arriving = is_arriving(cell);
     options.prefix_cache = matrix->prefix_cache;
     r = eval_model_open(&matrix->model, &options, err);
@@ -504,8 +510,14 @@ static int run_cells(Matrix *matrix, ErrText *err) {
         r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE }, false, err);
     for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && !full; i++)
         r = run_cell(matrix, &(Cell){ best, 2, chunks[i], "alone", PROMPT_WHOLE }, false, err);
+    /* As many groups in the pipeline as threads; more; none. */
+    for (unsigned int threads = 4; threads >= 2 && !r; threads--)
+        r = run_cell(
+            matrix,
+            &(Cell){ best, threads, ENGINE_CHUNK_DEFAULT, threads > 2 ? "alone" : "not pipelined", PROMPT_WHOLE }, true,
+            err);
     if (!r)
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF }, true, err);
     if (!r)
         r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF }, false, err);
     for (int isa = (int)best; isa >= ISA_SCALAR && !r; isa--) {

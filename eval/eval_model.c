@@ -79,6 +79,7 @@ int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) 
         .isa = options->isa,
         .chunk_tokens = options->chunk_tokens,
         .preemption = options->preemption,
+        .no_pipeline = options->no_pipeline,
         .arriving = options->arriving,
         .prefix_cache = options->prefix_cache,
         .accounts = &model->accounts,

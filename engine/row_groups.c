@@ -1,0 +1,239 @@
+#include "engine/row_groups.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/engine_private.h"
+
+/* --- devices ------------------------------------------------------------------------------------------------------- */
+
+void row_groups_release(Engine *engine) {
+    RowGroupDevices *devices = &engine->group_devices;
+
+    for (size_t i = 0; i < devices->n_threads; i++)
+        backend_free(devices->threads[i]);
+    free(devices->threads);
+    worker_pool_free(devices->single);
+    *devices = (RowGroupDevices){ 0 };
+}
+
+static int add_thread(RowGroupDevices *devices, const Backend *backend, const BackendShape *shape, ErrText *err) {
+    Backend *thread;
+    int r = backend->ops->thread_new(backend, &thread, devices->single, err);
+
+    if (r)
+        return r;
+    devices->threads[devices->n_threads++] = thread;
+    return thread->ops->reserve(thread, shape, err);
+}
+
+/**
+ * row_groups_reserve() - a device for each thread, when steps of so many rows give each of them a group
+ *
+ * Return: 0, whether there are any or not; ENGINE_E_MEMORY, -ENOMEM.
+ */
+int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) {
+    const Backend *backend = engine->backend;
+    const size_t n_threads = worker_pool_n_threads(backend->pool),
+                 n_wanted = (shape->rows + ROW_GROUPS_WANTED - 1) / ROW_GROUPS_WANTED,
+                 rows = (n_wanted + ROW_GROUP_ROWS - 1) / ROW_GROUP_ROWS * ROW_GROUP_ROWS;
+    RowGroupDevices *devices = &engine->group_devices;
+    BackendShape group_shape = *shape;
+    int r;
+
+    row_groups_release(engine);
+    if (engine->no_pipeline || !backend->ops->thread_new || n_threads < 2 || shape->rows / rows < n_threads)
+        return 0;
+    assert(rows % backend->ops->kv_block_positions == 0);
+    devices->group_rows = group_shape.rows = rows;
+    devices->threads = calloc(n_threads, sizeof(*devices->threads));
+    r = devices->threads ? worker_pool_new(&devices->single, 1) : -ENOMEM;
+    if (r)
+        err_set(err, r, "out of memory");
+    while (!r && devices->n_threads < n_threads)
+        r = add_thread(devices, backend, &group_shape, err);
+    if (!r)
+        return 0;
+    row_groups_release(engine);
+    return r == BACKEND_E_SHARED ? 0 : r < 0 ? r : ENGINE_E_MEMORY;
+}
+
+/* --- groups -------------------------------------------------------------------------------------------------------- */
+
+/* Rows of the span from its row `at` on that a group with room for so many takes: all that are left, or those up to a
+ * border of the cache's blocks, for a block is read as a whole while another group would write into it. */
+static size_t rows_that_fit(const LayerSpan *span, size_t at, size_t room, size_t block) {
+    const size_t left = span->rows - at, position = span->position + at;
+
+    if (left <= room)
+        return left;
+    return (position + room) / block * block > position ? (position + room) / block * block - position : 0;
+}
+
+/* Behind the rows that the last group has; NULL: no room for one more. */
+static RowGroup *add_group(RowGroups *groups, size_t first, LayerSpan *spans) {
+    if (groups->n == WAVEFRONT_GROUPS_MAX)
+        return NULL;
+    groups->groups[groups->n] = (RowGroup){ .first = first, .spans = spans };
+    return &groups->groups[groups->n++];
+}
+
+/* Fills groups one after the other; false: there would be too many. */
+static bool cut(const EngineStep *step, RowGroups *groups, size_t group_rows) {
+    const size_t block = step->engine->backend->ops->kv_block_positions;
+    LayerSpan *spans = groups->spans;
+    RowGroup *group = add_group(groups, 0, spans);
+
+    for (size_t i = 0; i < step->n_spans; i++) {
+        const LayerSpan *span = &step->layer_spans[i];
+
+        for (size_t at = 0, n; at < span->rows; at += n) {
+            n = rows_that_fit(span, at, group_rows - group->rows, block);
+            if (!n) {
+                group = add_group(groups, span->first + at, spans);
+                if (!group)
+                    return false;
+                group->continues = at;
+                continue;
+            }
+            *spans = *span;
+            spans->first = group->rows;
+            spans->rows = n;
+            spans->position = span->position + at;
+            spans++;
+            group->rows += n;
+            group->n_spans++;
+        }
+    }
+    return true;
+}
+
+/**
+ * row_groups_cut() - groups of as many rows as the devices have room for
+ *
+ * A step that has not at least one group for each thread goes through the layers as a whole.
+ */
+void row_groups_cut(EngineStep *step) {
+    const RowGroupDevices *devices = &step->engine->group_devices;
+    const Hparams *hparams = &step->engine->hparams;
+    RowGroups *groups = &step->groups;
+
+    groups->n = 0;
+    if (!devices->n_threads || step->n_rows / devices->group_rows < devices->n_threads)
+        return;
+    if (cut(step, groups, devices->group_rows))
+        wavefront_begin(&groups->front, groups->n, (uint32_t)(hparams->n_layers * hparams->arch->n_ops));
+    else
+        groups->n = 0;
+}
+
+typedef struct GroupRun {
+    EngineStep *step;
+    const EngineYield *yield;
+    _Atomic bool has_failed; /* whoever sets it writes result and text */
+    int result;
+    ErrText *err;
+} GroupRun;
+
+/* The rows of a group in a layer, and how they are turned. */
+static LayerRows rows_of(EngineStep *step, const RowGroup *group, uint32_t layer, Backend *backend, RopeRows *rope) {
+    const Hparams *hparams = &step->engine->hparams;
+    const size_t half = hparams->n_rot / 2;
+    LayerRows rows = {
+        .hparams = hparams,
+        .backend = backend,
+        .layer = layer,
+        .rows = group->rows,
+        .rope = rope,
+        .spans = group->spans,
+        .n_spans = group->n_spans,
+    };
+
+    *rope = hparams_layer_is_local(hparams, layer) ? step->rope_local : step->rope;
+    rope->cos += group->first * half;
+    rope->sin += group->first * half;
+    for (size_t slot = 0; slot < _SLOT_N; slot++)
+        rows.slots[slot] = step->slots[slot] + group->first * layer_slot_width(hparams, (Slot)slot);
+    for (size_t i = 0; i < group->n_spans; i++)
+        layer_span_at(&group->spans[i], layer, step->engine->kv_plane_bytes);
+    return rows;
+}
+
+static void fail(GroupRun *run, int result, const ErrText *err) {
+    if (atomic_exchange(&run->has_failed, true))
+        return;
+    run->result = result;
+    if (run->err)
+        *run->err = *err;
+}
+
+typedef struct StoredRows {
+    Wavefront *front;
+    size_t group;
+} StoredRows;
+
+static void stored(void *arg) {
+    const StoredRows *rows = arg;
+
+    wavefront_ready(rows->front, rows->group);
+}
+
+/* One operator of a group, and those that are fused with it, on the device of this thread. */
+static int run_operator(void *arg, size_t index, uint32_t at, unsigned int worker) {
+    GroupRun *run = arg;
+    EngineStep *step = run->step;
+    Engine *engine = step->engine;
+    const Arch *arch = engine->hparams.arch;
+    const uint32_t layer = at / (uint32_t)arch->n_ops;
+    const size_t op = at % arch->n_ops;
+    const WeightsLayer *weights = &engine->weights->layers[layer];
+    const uint64_t start_ns = engine_trace_begin(engine);
+    RopeRows rope;
+    LayerRows rows = rows_of(step, &step->groups.groups[index], layer, engine->group_devices.threads[worker], &rope);
+    ErrText err = { "" };
+    size_t n_ran;
+    int r;
+
+    rows.stored = stored;
+    rows.stored_arg = &(StoredRows){ &step->groups.front, index };
+    r = layer_run_ops(&rows, op, weights->linears, weights->vectors, &n_ran, &err);
+
+    if (r) {
+        fail(run, r < 0 ? r : ENGINE_E_READ, &err);
+        return -EIO;
+    }
+    engine_trace_op(engine, &arch->ops[op + n_ran - 1], start_ns, layer, rows.rows, worker);
+    if (engine->heartbeat)
+        atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
+    return (int)n_ran;
+}
+
+/* For keys and values of the sequence's rows in the group before. */
+static bool waits(void *arg, size_t index, uint32_t at) {
+    const GroupRun *run = arg;
+    const Arch *arch = run->step->engine->hparams.arch;
+
+    return run->step->groups.groups[index].continues && arch->ops[at % arch->n_ops].kind == OP_ATTENTION;
+}
+
+static bool stops(void *arg) {
+    const GroupRun *run = arg;
+
+    return engine_step_stops(run->step, run->yield);
+}
+
+/* Makes way at most once where all groups are at the end, as a step that goes through the layers as a whole. */
+int row_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
+    GroupRun run = { .step = step, .yield = yield, .err = err };
+    const WavefrontWork work = { .run = run_operator, .waits = waits, .stops = stops, .arg = &run };
+    int r = engine_step_look_up(step, NULL);
+
+    while (!r && !wavefront_has_ended(&step->groups.front)) {
+        r = wavefront_run(&step->groups.front, step->engine->backend->pool, &work);
+        r = r < 0 ? run.result : engine_step_look_up(step, yield);
+    }
+    return r;
+}

@@ -1,0 +1,49 @@
+/* The pipeline of a prefill: a step's rows in groups that go through the layers each at its own pace. A thread computes
+ * one operator of a group alone, and attention waits until the group before has stored its keys and values: so threads
+ * do not meet behind every operator. Private to the engine. */
+#ifndef COORDGEN_ENGINE_ROW_GROUPS_H
+#define COORDGEN_ENGINE_ROW_GROUPS_H
+
+#include "engine/engine.h"
+#include "engine/layer_ops.h"
+#include "scheduler/wavefront.h"
+
+/* Rows of a group, a multiple of all devices' kv_block_positions. Each group reads all weights, so fewer would ask more of
+ * the memory than the products leave: 64 rows are 128 operations for a byte, at 1 TOPS a thread 8 GB/s. */
+#define ROW_GROUP_ROWS 64
+/* Longer steps have larger groups. */
+#define ROW_GROUPS_WANTED 32
+
+/* A device for each thread of the engine's pool, with scratch for the rows of a group. */
+typedef struct RowGroupDevices {
+    WorkerPool *single; /* one thread: the one that is there */
+    Backend **threads;  /* [n_threads] */
+    size_t n_threads;   /* 0: all steps go through the layers as a whole */
+    size_t group_rows;
+} RowGroupDevices;
+
+typedef struct RowGroup {
+    size_t first, rows; /* of the step's */
+    LayerSpan *spans;   /* [n_spans] */
+    size_t n_spans;
+    bool continues; /* the sequence that the group before ends with */
+} RowGroup;
+
+/* Those of one step. */
+typedef struct RowGroups {
+    size_t n; /* 0: the step goes through the layers as a whole */
+    RowGroup groups[WAVEFRONT_GROUPS_MAX];
+    LayerSpan spans[ENGINE_SPANS_MAX + WAVEFRONT_GROUPS_MAX];
+    Wavefront front; /* where they are; operator `op` of `layer` is layer * n_ops + op */
+} RowGroups;
+
+/* Devices for steps of shape->rows, after the engine's own was reserved; none where the device, the pool, the options or
+ * so few rows have no groups. 0, ENGINE_E_MEMORY, -ENOMEM. */
+int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err);
+void row_groups_release(Engine *engine);
+/* Cuts the rows of a step, whose spans are there, when that gives every thread a group. */
+void row_groups_cut(EngineStep *step);
+/* From where the groups are to the end of the last layer: as the part of engine_step_run() that it is. */
+int row_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err);
+
+#endif

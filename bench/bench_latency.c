@@ -119,12 +119,26 @@ static GenerationTurn turn_of(Generation *generation, Priority priority) {
     return (GenerationTurn){ .generation = generation, .priority = priority, .rank = priority };
 }
 
+/* By layer, then rows, then time: the same in every turn, whichever groups of rows went ahead. */
+static int compare_events(const void *a, const void *b) {
+    const TraceEvent *x = *(const TraceEvent *const *)a, *y = *(const TraceEvent *const *)b;
+
+    if (x->layer != y->layer)
+        return x->layer < y->layer ? -1 : 1;
+    if (x->row != y->row)
+        return x->row < y->row ? -1 : 1;
+    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
 /* The times of what has run in a step, behind those of the turn's steps before it. */
 static int take_operators(Latency *latency, const Trace *trace, size_t turn, size_t *np, ErrText *err) {
     const size_t repeats = latency->run->options->repeats, n = *np + trace_n(trace);
+    _cleanup_(freep) const TraceEvent **events = calloc(trace_n(trace), sizeof(*events));
 
     if (trace_n_lost(trace) || (turn && n > latency->n_operators))
         return err_set(err, -EOVERFLOW, "a step of the background prompt has more operators than there is room for");
+    if (!events)
+        return err_set(err, -ENOMEM, "out of memory");
     if (!turn) {
         double *operators_ms = reallocarray(latency->operators_ms, n, repeats * sizeof(*operators_ms));
 
@@ -133,12 +147,13 @@ static int take_operators(Latency *latency, const Trace *trace, size_t turn, siz
         latency->operators_ms = operators_ms;
         latency->n_operators = n;
     }
+    for (size_t i = 0; i < trace_n(trace); i++)
+        events[i] = trace_at(trace, i);
+    qsort(events, trace_n(trace), sizeof(*events), compare_events);
     for (size_t i = 0; i < trace_n(trace); i++) {
-        const TraceEvent *event = trace_at(trace, i);
-
-        latency->operators_ms[(*np + i) * repeats + turn] = (double)(event->end_ns - event->start_ns) / 1e6;
+        latency->operators_ms[(*np + i) * repeats + turn] = (double)(events[i]->end_ns - events[i]->start_ns) / 1e6;
         if (turn + 1 == repeats && latency->run->trace)
-            trace_add(latency->run->trace, event);
+            trace_add(latency->run->trace, events[i]);
     }
     *np = n;
     return 0;

@@ -189,7 +189,7 @@ static int take_in_until(Engine *engine, const TokenizerLoad *tokenizer, ErrText
 
 static void trace_load(Engine *engine, const char *name, uint64_t start_ns, uint64_t end_ns, TraceLane lane) {
     if (engine->trace)
-        trace_add(engine->trace, &(TraceEvent){ name, "load", start_ns, end_ns, -1, 0, lane, 0 });
+        trace_add(engine->trace, &(TraceEvent){ name, "load", start_ns, end_ns, -1, 0, 0, lane, 0 });
 }
 
 /* Weights, and meanwhile the tokenizer, whose fault is told first. */

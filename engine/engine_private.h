@@ -68,8 +68,8 @@ struct Sequence {
 
 /* Since when, for a trace; and the operator's event. */
 uint64_t engine_trace_begin(const Engine *engine);
-void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, uint32_t layer, size_t rows,
-                     unsigned int worker);
+void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, uint32_t layer, size_t row,
+                     size_t rows, unsigned int worker);
 /* Whether a step stops before its next operator; any thread. */
 bool engine_step_stops(const EngineStep *step, const EngineYield *yield);
 /* The same, noting which sequences are cancelled: 0, ENGINE_E_YIELDED, ENGINE_E_CANCELLED. Thread: the one that computes. */

@@ -46,6 +46,25 @@ static int check_spans(const Engine *engine, const EngineSpan *spans, size_t n_s
     return 0;
 }
 
+#define ROPE_ROWS 16 /* of a thread at least: 20 us */
+
+typedef struct RopeFill {
+    const RopeRows *rope;
+    size_t half, first, position;
+} RopeFill;
+
+static void fill_rope_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const RopeFill *fill = arg;
+
+    rope_rows_fill(fill->rope, fill->half, fill->first + begin, fill->position + begin, end - begin);
+}
+
+static void fill_rope(const Engine *engine, const RopeRows *rope, size_t first, size_t position, size_t n) {
+    RopeFill fill = { .rope = rope, .half = engine->hparams.n_rot / 2, .first = first, .position = position };
+
+    worker_pool_run(engine->backend->pool, fill_rope_rows, &fill, n, ROPE_ROWS);
+}
+
 /* Rotary tables and embeddings of all rows. */
 static void begin_rows(EngineStep *step) {
     const Engine *engine = step->engine;
@@ -59,9 +78,9 @@ static void begin_rows(EngineStep *step) {
 
         step->layer_spans[i] =
             (LayerSpan){ .first = first, .rows = span->n, .position = position, .blocks = span->sequence->blocks };
-        rope_rows_fill(&step->rope, hparams->n_rot / 2, first, position, span->n);
+        fill_rope(engine, &step->rope, first, position, span->n);
         if (hparams->window)
-            rope_rows_fill(&step->rope_local, hparams->n_rot / 2, first, position, span->n);
+            fill_rope(engine, &step->rope_local, first, position, span->n);
         ops->embed(engine->backend, engine->weights->outside.linears[ROLE_TOKEN_EMBD], span->tokens, span->n,
                    hparams->embedding_scale, step->slots[SLOT_X] + first * hparams->n_embd);
         step->n_rows += span->n;
@@ -89,14 +108,15 @@ static const char *category_of(OpKind kind) {
 }
 
 /* `worker` ran an operator of the table. */
-void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, uint32_t layer, size_t rows,
-                     unsigned int worker) {
+void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, uint32_t layer, size_t row,
+                     size_t rows, unsigned int worker) {
     if (engine->trace)
         trace_add(engine->trace, &(TraceEvent){ .name = arch_op_name(op),
                                                 .category = category_of(op->kind),
                                                 .start_ns = start_ns,
                                                 .end_ns = clock_now_ns(),
                                                 .layer = (int32_t)layer,
+                                                .row = (uint32_t)row,
                                                 .rows = (uint32_t)rows,
                                                 .lane = worker ? TRACE_LANE_WORKER + worker - 1 : TRACE_LANE_ENGINE });
 }
@@ -202,7 +222,8 @@ static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) 
             if (r)
                 return r < 0 ? r : ENGINE_E_READ;
             has_run = true;
-            engine_trace_op(engine, &hparams->arch->ops[step->op + n_ran - 1], start_ns, step->layer, step->n_rows, 0);
+            engine_trace_op(engine, &hparams->arch->ops[step->op + n_ran - 1], start_ns, step->layer, 0,
+                            step->n_rows, 0);
             if (engine->heartbeat)
                 atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
         }

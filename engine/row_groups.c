@@ -190,9 +190,10 @@ static int run_operator(void *arg, size_t index, uint32_t at, unsigned int worke
     const uint32_t layer = at / (uint32_t)arch->n_ops;
     const size_t op = at % arch->n_ops;
     const WeightsLayer *weights = &engine->weights->layers[layer];
+    const RowGroup *group = &step->groups.groups[index];
     const uint64_t start_ns = engine_trace_begin(engine);
     RopeRows rope;
-    LayerRows rows = rows_of(step, &step->groups.groups[index], layer, engine->group_devices.threads[worker], &rope);
+    LayerRows rows = rows_of(step, group, layer, engine->group_devices.threads[worker], &rope);
     ErrText err = { "" };
     size_t n_ran;
     int r;
@@ -205,7 +206,7 @@ static int run_operator(void *arg, size_t index, uint32_t at, unsigned int worke
         fail(run, r < 0 ? r : ENGINE_E_READ, &err);
         return -EIO;
     }
-    engine_trace_op(engine, &arch->ops[op + n_ran - 1], start_ns, layer, rows.rows, worker);
+    engine_trace_op(engine, &arch->ops[op + n_ran - 1], start_ns, layer, group->first, rows.rows, worker);
     if (engine->heartbeat)
         atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
     return (int)n_ran;

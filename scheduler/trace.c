@@ -85,6 +85,8 @@ static void add_event(StrBuf *text, const TraceEvent *event, uint64_t origin_ns)
                  "\"args\":{\"rows\":%" PRIu32,
                  event->name, event->category, event->lane + 1, (double)(event->start_ns - origin_ns) / 1e3,
                  (double)(event->end_ns - event->start_ns) / 1e3, event->rows);
+    if (event->row)
+        str_buf_addf(text, ",\"row\":%" PRIu32, event->row);
     if (event->layer >= 0)
         str_buf_addf(text, ",\"layer\":%" PRId32, event->layer);
     if (event->bytes)

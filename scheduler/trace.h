@@ -27,7 +27,7 @@ typedef struct TraceEvent {
     const char *category; /* likewise */
     uint64_t start_ns, end_ns;
     int32_t layer; /* -1: none */
-    uint32_t rows;
+    uint32_t row, rows; /* of the step's: from `row` on */
     uint32_t lane;  /* below TRACE_LANES_N */
     uint64_t bytes; /* that were read or laid out; 0: it is not about them */
 } TraceEvent;

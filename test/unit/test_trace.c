@@ -1,5 +1,6 @@
 /* A trace is valid JSON with the events in their order; what had no room is counted; a file that cannot be made is named. */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,12 +92,12 @@ static const char *lane_name(const json_t *events, json_int_t tid) {
 /* A read that is noticed late began before the events that stand before it; every lane with events has its name. */
 static void test_trace_has_lanes(void **state) {
     char folder[256], path[300];
-    json_t *json, *events, *read;
+    json_t *json, *events, *read, *worker;
     Trace *trace;
 
     test_folder_make(folder);
     snprintf(path, sizeof(path), "%s/trace.json", folder);
-    assert_int_equal(trace_new(&trace, 3), 0);
+    assert_int_equal(trace_new(&trace, 4), 0);
     trace_add(trace, &(TraceEvent){ .name = "arrival", .category = "load", .start_ns = 9000, .end_ns = 9500 });
     trace_add(trace, &(TraceEvent){ .name = "read",
                                     .category = "load",
@@ -105,9 +106,16 @@ static void test_trace_has_lanes(void **state) {
                                     .layer = -1,
                                     .lane = TRACE_LANE_READ + TRACE_READS - 1,
                                     .bytes = (uint64_t)5 << 32 });
+    trace_add(trace, &(TraceEvent){ .name = "attention",
+                                    .category = "attention",
+                                    .start_ns = 9600,
+                                    .end_ns = 9700,
+                                    .row = 128,
+                                    .rows = 64,
+                                    .lane = TRACE_LANE_WORKER + TRACE_WORKERS - 1 });
     json = written(trace, path);
     events = json_object_get(json, "traceEvents");
-    assert_int_equal(json_array_size(events), 4);
+    assert_int_equal(json_array_size(events), 6);
     assert_true(json_number_value(json_object_get(json_array_get(events, 0), "ts")) == 5);
     read = json_array_get(events, 1);
     assert_true(json_number_value(json_object_get(read, "ts")) == 0);
@@ -116,9 +124,45 @@ static void test_trace_has_lanes(void **state) {
     assert_string_equal(lane_name(events, 1), "engine");
     assert_null(lane_name(events, 2));
     assert_string_equal(lane_name(events, json_integer_value(json_object_get(read, "tid"))), "read 8");
+    worker = json_array_get(events, 2);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(worker, "args"), "row")), 128);
+    assert_string_equal(lane_name(events, json_integer_value(json_object_get(worker, "tid"))), "worker 63");
     json_decref(json);
     trace_free(trace);
     test_folder_remove(folder);
+}
+
+enum {
+    ADDERS = 4,
+    EACH = 5000,
+};
+
+static void *add_many(void *arg) {
+    for (uint32_t i = 0; i < EACH; i++)
+        trace_add(arg, &(TraceEvent){ .name = "add", .category = "element-wise", .row = i, .rows = i + 1 });
+    return NULL;
+}
+
+/* Threads that add at the same time get a place each, or are counted. */
+static void test_trace_of_several_threads(void **state) {
+    pthread_t threads[ADDERS];
+    Trace *trace;
+    size_t n_seen[EACH] = { 0 };
+
+    assert_int_equal(trace_new(&trace, ADDERS * EACH - 10), 0);
+    for (size_t i = 0; i < ADDERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, add_many, trace), 0);
+    for (size_t i = 0; i < ADDERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(trace_n(trace), ADDERS * EACH - 10);
+    assert_int_equal(trace_n_lost(trace), 10);
+    for (size_t i = 0; i < trace_n(trace); i++) {
+        assert_int_equal(trace_at(trace, i)->rows, trace_at(trace, i)->row + 1);
+        n_seen[trace_at(trace, i)->row]++;
+    }
+    for (size_t i = 0; i + 10 < EACH; i++) /* those at the end may be the ones that were lost */
+        assert_int_equal(n_seen[i], ADDERS);
+    trace_free(trace);
 }
 
 static void test_trace_names_the_file(void **state) {
@@ -135,6 +179,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trace_is_json),
         cmocka_unit_test(test_trace_has_lanes),
+        cmocka_unit_test(test_trace_of_several_threads),
         cmocka_unit_test(test_trace_names_the_file),
     };
 

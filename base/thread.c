@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "base/thread.h"
 
+#include <sched.h>
 #include <signal.h>
 
 #include "base/cleanup.h"
@@ -19,4 +20,10 @@ int thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void 
     if (!r)
         (void)pthread_setname_np(*thread, name);
     return -r;
+}
+
+unsigned int thread_n_processors(void) {
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof(set), &set) || CPU_COUNT(&set) < 1 ? 1 : (unsigned int)CPU_COUNT(&set);
 }

@@ -196,6 +196,7 @@ int worker_pool_new(WorkerPool **poolp, unsigned int n_threads) {
 
 /**
  * worker_pool_pin() - keep each worker on a processor of its own
+ * @pinning: WORKER_PINNING_AUTO does so when there is a thread for every processor
  *
  * Of the processors that the calling thread may use, in the order of their numbers, the first one is left alone and the
  * workers get the next ones. The calling thread itself stays free to move: what it starts (readers of files) would
@@ -203,13 +204,17 @@ int worker_pool_new(WorkerPool **poolp, unsigned int n_threads) {
  *
  * Thread: the one that makes the pool. Return: 0; WORKER_POOL_E_PROCESSORS, -errno: nothing has changed.
  */
-int worker_pool_pin(WorkerPool *pool) {
+int worker_pool_pin(WorkerPool *pool, WorkerPinning pinning) {
     cpu_set_t all, one;
     int processor = -1, r;
 
+    if (pinning == WORKER_PINNING_NO)
+        return 0;
     r = pthread_getaffinity_np(pthread_self(), sizeof(all), &all);
     if (r)
         return err_raise(-r);
+    if (pinning == WORKER_PINNING_AUTO && (unsigned int)CPU_COUNT(&all) != pool->n_threads)
+        return 0;
     if ((unsigned int)CPU_COUNT(&all) < pool->n_threads)
         return WORKER_POOL_E_PROCESSORS;
     for (unsigned int i = 0; i < pool->n_threads; i++) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "bench/bench.h"
 #include "bench/machine.h"
 #include "engine/generation.h"
@@ -45,7 +46,8 @@ static const char help[] =
     "  -c, --requests N,...   mixed: how many at once, up to 64 (default 1,2,4,8,16)\n"
     "  -r, --repeat N         repetitions; their median counts, their least and most are shown (default 5)\n"
     "  -t, --threads N        threads that compute (default: the processors)\n"
-    "      --pin-threads          the threads beside the first stay on a processor each\n"
+    "      --pin-threads[=X]  the threads beside the first stay on a processor each: yes, no, auto (the default; when\n"
+    "                         there is a thread for each processor)\n"
     "      --chunk N          tokens of a prefill step (default 256)\n"
     "      --no-pipeline      each operator of a step is split over all threads\n"
     "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA\n"
@@ -88,7 +90,7 @@ static const struct option long_options[] = {
     { "background", required_argument, NULL, 'b' },
     { "repeat", required_argument, NULL, 'r' },
     { "threads", required_argument, NULL, 't' },
-    { "pin-threads", no_argument, NULL, OPT_PIN },
+    { "pin-threads", optional_argument, NULL, OPT_PIN },
     { "chunk", required_argument, NULL, OPT_CHUNK },
     { "no-pipeline", no_argument, NULL, OPT_NO_PIPELINE },
     { "isa", required_argument, NULL, OPT_ISA },
@@ -152,7 +154,7 @@ typedef struct Command {
     const char *prompts, *requests;
     Form form;
     size_t json_flags;
-    bool pin_threads;
+    WorkerPinning pinning;
     bool is_given[ARRAY_LEN(verb_options)]; /* on the command line */
     bool is_json, is_csv;                   /* likewise */
 } Command;
@@ -200,6 +202,18 @@ static bool parse_list(const char *text, size_t least, size_t most, size_t *valu
             return true;
     }
     return false;
+}
+
+static bool parse_pinning(const char *when, WorkerPinning *pinningp) {
+    static const char *const names[] = { "auto", "no", "yes" };
+
+    *pinningp = WORKER_PINNING_YES;
+    for (size_t i = 0; when && i < ARRAY_LEN(names); i++)
+        if (!strcmp(when, names[i])) {
+            *pinningp = (WorkerPinning)i;
+            return true;
+        }
+    return !when;
 }
 
 static bool parse_json(const char *how, Command *command) {
@@ -251,8 +265,7 @@ static const char *take_option(int option, const char *value, Command *command, 
         command->model.no_pipeline = true;
         return NULL;
     case OPT_PIN:
-        command->pin_threads = true;
-        return NULL;
+        return parse_pinning(value, &command->pinning) ? NULL : "--pin-threads is auto, yes or no, not '%s'";
     case OPT_ISA:
         return isa_parse(value, &command->model.isa, err)
                    ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"
@@ -383,7 +396,7 @@ static int open_engine(BenchRun *run, EvalModel *model, const Command *command, 
 /* For a verb that loads the package itself: only the workers. */
 static int open_pool(BenchRun *run, EvalModel *model, EngineOptions *engine, const Command *command, char **packagep,
                      ErrText *err) {
-    unsigned int n_threads = command->model.threads ? command->model.threads : eval_processors();
+    unsigned int n_threads = command->model.threads ? command->model.threads : thread_n_processors();
     int r = eval_package_path(&command->model, packagep, err);
 
     if (!r && worker_pool_new(&model->pool, n_threads))
@@ -469,7 +482,7 @@ static int run_verb(Command *command) {
     EngineOptions engine;
     _cleanup_(floors_deinit) Floors floors = { 0 };
     BenchRun run = { .options = &command->bench, .floors = &floors, .report = &report };
-    unsigned int n_threads = command->model.threads ? command->model.threads : eval_processors();
+    unsigned int n_threads = command->model.threads ? command->model.threads : thread_n_processors();
     ErrText err = { 0 };
     int r;
 
@@ -479,7 +492,7 @@ static int run_verb(Command *command) {
         r = open_pool(&run, &model, &engine, command, &package, &err);
     else
         r = open_engine(&run, &model, command, &err);
-    if (!r && command->pin_threads && run.pool && worker_pool_pin(run.pool))
+    if (!r && run.pool && worker_pool_pin(run.pool, command->pinning) && command->pinning == WORKER_PINNING_YES)
         r = err_set(&err, -EINVAL, "--pin-threads: there are not %u processors for this process", n_threads);
     if (!r && (command->bench.trace || command->bench.operators)) {
         r = trace_new(&trace, TRACE_EVENTS);

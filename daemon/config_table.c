@@ -23,6 +23,13 @@ static const SettingChoice isa_choices[] = {
     { NULL, 0 },
 };
 
+static const SettingChoice pin_choices[] = {
+    { "auto", WORKER_PINNING_AUTO },
+    { "yes", WORKER_PINNING_YES },
+    { "no", WORKER_PINNING_NO },
+    { NULL, 0 },
+};
+
 static const SettingChoice level_choices[] = {
     { "error", LOG_LEVEL_ERROR }, { "warning", LOG_LEVEL_WARN }, { "notice", LOG_LEVEL_NOTICE },
     { "info", LOG_LEVEL_INFO },   { "debug", LOG_LEVEL_DEBUG },  { NULL, 0 },
@@ -73,8 +80,8 @@ const Setting config_settings[] = {
     CHOICE("isa", isa, RESTART, NULL, isa_choices,
            "instruction set to stay within: best, scalar, avx2, avx512vnni, amx, neon, neondot, i8mm"),
     NUMBER("threads", threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),
-    SWITCH("pin-threads", pin_threads, RESTART, "no",
-           "the threads beside the first stay on a processor each, where there are as many"),
+    CHOICE("pin-threads", pin_threads, RESTART, "auto", pin_choices,
+           "the threads beside the first stay on a processor each: auto (with one for every processor), yes or no"),
     NUMBER("chunk-tokens", chunk_tokens, 1, ENGINE_CHUNK_MAX, false, RESTART, "256", "tokens of one prefill step"),
     SWITCH(
         "pipeline", pipeline, RESTART, "yes",

@@ -291,24 +291,28 @@ static void *run(void *arg) {
     return NULL;
 }
 
-static void pin(WorkerPool *pool, unsigned int n_threads) {
-    int r = worker_pool_pin(pool);
+/* Where nobody has asked for it a failure is no more than a note. */
+static void pin(WorkerPool *pool, unsigned int n_threads, WorkerPinning pinning) {
+    int r = worker_pool_pin(pool, pinning);
 
     if (r == WORKER_POOL_E_PROCESSORS)
         log_warn(TOPIC_DAEMON, "pin-threads: there are not %u processors for this process: the threads stay free",
                  n_threads);
-    else if (r)
+    else if (r && pinning == WORKER_PINNING_YES)
         log_warn(TOPIC_DAEMON, "pin-threads: %s: the threads stay free", strerror(-r));
+    else if (r)
+        log_info(TOPIC_DAEMON, "pin-threads: %s: the threads stay free", strerror(-r));
 }
 
 /**
  * engine_thread_new() - start the thread that computes and its workers
  * @n_threads:   threads that compute, this one counted; at least 1
- * @pin_threads: the others stay on a processor each; where they cannot the log says why
+ * @pinning:     whether the others stay on a processor each; where they cannot the log says why
  *
  * Signals stay with the loop: see thread_start().
  */
-int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, bool pin_threads, ErrText *err) {
+int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, WorkerPinning pinning,
+                      ErrText *err) {
     _cleanup_(engine_thread_freep) EngineThread *thread = calloc(1, sizeof(*thread));
     pthread_condattr_t attr;
     int r;
@@ -328,8 +332,8 @@ int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_thr
     pthread_cond_init(&thread->wake, &attr);
     pthread_condattr_destroy(&attr);
     r = worker_pool_new(&thread->pool, n_threads);
-    if (!r && pin_threads)
-        pin(thread->pool, n_threads);
+    if (!r)
+        pin(thread->pool, n_threads, pinning);
     if (!r) {
         r = thread_start(&thread->thread, "engine", run, thread);
         thread->is_started = !r;

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "daemon/admission_order.h"
 #include "daemon/connection.h"
 #include "daemon/notify.h"
@@ -391,13 +392,9 @@ static void set_limits(AccountTable *accounts, const Config *config) {
 }
 
 static unsigned int count_threads(const Config *config) {
-    cpu_set_t set;
-    int n;
+    const unsigned int n = thread_n_processors();
 
-    if (config->threads)
-        return config->threads;
-    n = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
-    return n < 1 ? 1 : n > 256 ? 256 : (unsigned int)n;
+    return config->threads ? config->threads : n > 256 ? 256 : n;
 }
 
 static int make_events(Server *server) {
@@ -468,7 +465,8 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
         return err_set(err, r, "cannot make an eventfd: %s", strerror(-r));
     check_descriptors(server->config);
     server->n_threads = count_threads(server->config);
-    r = engine_thread_new(&server->engine_thread, server->outbox, server->n_threads, server->config->pin_threads, err);
+    r = engine_thread_new(&server->engine_thread, server->outbox, server->n_threads,
+                          (WorkerPinning)server->config->pin_threads, err);
     if (r)
         return r;
     server->models.thread = server->engine_thread;

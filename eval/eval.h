@@ -61,8 +61,6 @@ typedef struct EvalModel {
     Engine *engine;
 } EvalModel;
 
-/* That this process may run on. */
-unsigned int eval_processors(void);
 int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err);
 void eval_model_close(EvalModel *model);
 /* options->model with a recipe as a package in cache_dir (NULL: the user's cache); progress on a terminal. */

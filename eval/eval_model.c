@@ -1,21 +1,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "base/file_io.h"
 #include "base/progress.h"
+#include "base/thread.h"
 #include "eval/eval.h"
 #include "importer/import_method.h"
 #include "model/package.h"
-
-unsigned int eval_processors(void) {
-    cpu_set_t set;
-
-    if (sched_getaffinity(0, sizeof(set), &set) < 0 || CPU_COUNT(&set) < 1)
-        return 1;
-    return (unsigned int)CPU_COUNT(&set);
-}
 
 /* Whether the file is a package already. */
 static int is_package(const char *path, bool *yesp, ErrText *err) {
@@ -93,7 +85,7 @@ int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) 
             return r;
         engine.path = package;
     }
-    r = worker_pool_new(&model->pool, options->threads ? options->threads : eval_processors());
+    r = worker_pool_new(&model->pool, options->threads ? options->threads : thread_n_processors());
     if (r)
         return err_set(err, r, "cannot start the worker threads: %s", strerror(-r));
     engine.pool = model->pool;

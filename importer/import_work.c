@@ -5,11 +5,11 @@
 #include <inttypes.h>
 #include <math.h>
 #include <nettle/sha2.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "importer/import_private.h"
 #include "quant/grid.h"
 
@@ -438,11 +438,9 @@ static int work_on_file(Import *import, ErrText *err) {
 }
 
 static unsigned int threads_allowed(unsigned int n_threads) {
-    cpu_set_t set;
-
-    if (!n_threads && !sched_getaffinity(0, sizeof(set), &set))
-        n_threads = (unsigned int)CPU_COUNT(&set);
-    return n_threads < 1 ? 1 : n_threads > THREADS_MAX ? THREADS_MAX : n_threads;
+    if (!n_threads)
+        n_threads = thread_n_processors();
+    return n_threads > THREADS_MAX ? THREADS_MAX : n_threads;
 }
 
 /**

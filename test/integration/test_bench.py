@@ -157,6 +157,17 @@ class Bench(unittest.TestCase):
         results = self.report("latency", "--model", MODEL, "-p", "4", "-n", "10", "-b", "20", "-r", "1")["results"]
         self.assertEqual([result["repeats"] for result in results if result["name"].startswith("next token")], [9, 9])
 
+    def test_pipeline_is_a_switch(self):
+        """Rows of the layers' products: a group's, or the whole chunk's."""
+        for option, rows in (([], {64}), (["--no-pipeline"], {256})):
+            with self.subTest(option=option), tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
+                run = run_bench("pp", "--model", MODEL, "-p", "256", "-r", "1", "-t", "2", "--trace", f"{folder}/t", *option)
+                self.assertEqual(run.returncode, 0, run.stderr)
+                with open(f"{folder}/t") as file:
+                    events = json.load(file)["traceEvents"]
+                self.assertEqual({event["args"]["rows"] for event in events
+                                  if event.get("cat") == "product" and "layer" in event["args"]}, rows)
+
     def test_full_output(self):
         for form in ("--json=short", "--csv", "--json=off"):
             with open("/dev/full", "w") as full:
@@ -170,6 +181,7 @@ class Bench(unittest.TestCase):
                            (["pp", "-m", "x", "-p", "1,,2"], "'1,,2'"), (["pp", "-m", "x", "-p", "0"], "'0'"),
                            (["mixed", "-m", "x", "-c", "65"], "'65'"), (["tg", "-m", "x", "-n", "-1"], "'-1'"),
                            (["pp", "-m", "x", "-r", "0"], "'0'"), (["pp", "--json=yes", "-m", "x"], "'yes'"),
+                           (["pp", "-m", "x", "--pin-threads=often"], "'often'"),
                            (["pp", "-m", "x", "--json", "--csv"], "choose one")):
             with self.subTest(args=args):
                 run = run_bench(*args)
@@ -180,7 +192,7 @@ class Bench(unittest.TestCase):
         """A figure that was not measured as asked is worse than none."""
         for args, option in ((["floor", "-p", "5"], "--prompt"), (["floor", "--isa", "scalar"], "--isa"),
                              (["floor", "--trace", "t"], "--trace"), (["floor", "--pin-threads"], "--pin-threads"),
-                             (["floor", "--chunk", "8"], "--chunk"), (["floor", "--recipe", "int8"], "--recipe"),
+                             (["floor", "--no-pipeline"], "--no-pipeline"), (["floor", "--chunk", "8"], "--chunk"), (["floor", "--recipe", "int8"], "--recipe"),
                              (["floor", "-r", "2"], "--repeat"), (["tg", "-c", "3"], "--requests"),
                              (["tg", "-b", "5"], "--background"), (["pp", "-n", "3"], "--output"),
                              (["mixed", "--image"], "--image"), (["latency", "--operators"], "--operators")):

@@ -250,36 +250,83 @@ static void note_place(void *arg, size_t begin, size_t end, unsigned int worker)
         places->seen[worker] = true;
 }
 
-/* Every worker has one processor, no two the same one; the calling thread keeps all. More threads than processors: nothing
- * changes. */
-static void test_worker_pool_pins(void **state) {
-    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL, *wide = NULL;
-    static Places places;
-    cpu_set_t all, taken;
-    unsigned int n_threads;
+/* Where the threads of a pool may run; on a busy machine a loop may end without the workers. */
+static void find_places(WorkerPool *pool, Places *places) {
     bool all_seen = false;
 
-    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
-    n_threads = (unsigned int)CPU_COUNT(&all) < 4 ? (unsigned int)CPU_COUNT(&all) : 4;
-    assert_int_equal(worker_pool_new(&wide, (unsigned int)CPU_COUNT(&all) + 1), 0);
-    assert_int_equal(worker_pool_pin(wide), WORKER_POOL_E_PROCESSORS);
-    assert_int_equal(worker_pool_new(&pool, n_threads), 0);
-    assert_int_equal(worker_pool_pin(pool), 0);
-    while (!all_seen) { /* on a busy machine a loop may end without the workers */
-        worker_pool_run(pool, note_place, &places, 10000, 1);
+    memset(places, 0, sizeof(*places));
+    while (!all_seen) {
+        worker_pool_run(pool, note_place, places, 10000, 1);
         all_seen = true;
-        for (unsigned int i = 0; i < n_threads; i++)
-            all_seen = all_seen && places.seen[i];
+        for (unsigned int i = 0; i < worker_pool_n_threads(pool); i++)
+            all_seen = all_seen && places->seen[i];
     }
-    assert_true(CPU_EQUAL(&places.of[0], &all));
+}
+
+/* Every worker has one processor, no two the same one; the calling thread keeps all. */
+static void check_pinned(WorkerPool *pool, const cpu_set_t *all) {
+    static Places places;
+    cpu_set_t taken;
+
+    find_places(pool, &places);
+    assert_true(CPU_EQUAL(&places.of[0], all));
     CPU_ZERO(&taken);
-    for (unsigned int i = 1; i < n_threads; i++) {
+    for (unsigned int i = 1; i < worker_pool_n_threads(pool); i++) {
         assert_int_equal(CPU_COUNT(&places.of[i]), 1);
-        CPU_AND(&places.of[i], &places.of[i], &all);
+        CPU_AND(&places.of[i], &places.of[i], all);
         assert_int_equal(CPU_COUNT(&places.of[i]), 1);
         CPU_XOR(&taken, &taken, &places.of[i]);
         assert_int_equal(CPU_COUNT(&taken), i);
     }
+}
+
+static void check_free(WorkerPool *pool, const cpu_set_t *all) {
+    static Places places;
+
+    find_places(pool, &places);
+    for (unsigned int i = 0; i < worker_pool_n_threads(pool); i++)
+        assert_true(CPU_EQUAL(&places.of[i], all));
+}
+
+static void test_worker_pool_pins(void **state) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL, *wide = NULL;
+    cpu_set_t all;
+    unsigned int n;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    n = (unsigned int)CPU_COUNT(&all);
+    if (n > 60)
+        skip();
+    assert_int_equal(worker_pool_new(&wide, n + 1), 0);
+    assert_int_equal(worker_pool_pin(wide, WORKER_PINNING_YES), WORKER_POOL_E_PROCESSORS);
+    check_free(wide, &all);
+    assert_int_equal(worker_pool_pin(wide, WORKER_PINNING_AUTO), 0);
+    check_free(wide, &all);
+    assert_int_equal(worker_pool_new(&pool, n), 0);
+    assert_int_equal(worker_pool_pin(pool, WORKER_PINNING_NO), 0);
+    check_free(pool, &all);
+    assert_int_equal(worker_pool_pin(pool, WORKER_PINNING_YES), 0);
+    check_pinned(pool, &all);
+}
+
+/* A thread for every processor. */
+static void test_worker_pool_pins_by_itself(void **state) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL, *narrow = NULL;
+    cpu_set_t all;
+    unsigned int n;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    n = (unsigned int)CPU_COUNT(&all);
+    if (n > 60)
+        skip();
+    assert_int_equal(worker_pool_new(&pool, n), 0);
+    assert_int_equal(worker_pool_pin(pool, WORKER_PINNING_AUTO), 0);
+    check_pinned(pool, &all);
+    if (n < 3)
+        return;
+    assert_int_equal(worker_pool_new(&narrow, n - 1), 0);
+    assert_int_equal(worker_pool_pin(narrow, WORKER_PINNING_AUTO), 0);
+    check_free(narrow, &all);
 }
 
 int main(void) {
@@ -291,6 +338,7 @@ int main(void) {
         cmocka_unit_test(test_worker_pool_idle_takes_no_time),
         cmocka_unit_test(test_worker_pool_refuses_counts),
         cmocka_unit_test(test_worker_pool_pins),
+        cmocka_unit_test(test_worker_pool_pins_by_itself),
     };
 
     return cmocka_run_group_tests_name("worker_pool", tests, NULL, NULL);

@@ -34,6 +34,17 @@ float test_random_normal(uint64_t *state) {
     return (float)sum;
 }
 
+static void window_keys(const ModelMaker *maker, GgufWriter *writer) {
+    char name[128];
+
+    snprintf(name, sizeof(name), "%s.attention.sliding_window", maker->arch);
+    gguf_writer_u32(writer, name, maker->window);
+    snprintf(name, sizeof(name), "%s.attention.sliding_window_pattern", maker->arch);
+    gguf_writer_u32(writer, name, 2);
+    snprintf(name, sizeof(name), "%s.rope.freq_base", maker->arch);
+    gguf_writer_f32(writer, name, 1e6f);
+}
+
 static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
     const struct {
         const char *suffix;
@@ -60,6 +71,8 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
     }
     snprintf(name, sizeof(name), "%s.attention.layer_norm_rms_epsilon", maker->arch);
     gguf_writer_f32(writer, name, 1e-5f);
+    if (maker->window)
+        window_keys(maker, writer);
     for (uint32_t i = 0; i < maker->n_vocab; i++) {
         if (i == 26 || i == 27) /* what the merges make */
             snprintf(texts[i], sizeof(texts[i]), "%s", i == 26 ? "ab" : "cd");

@@ -202,12 +202,37 @@ static void test_wavefront_does_not_wait_early(void **state) {
     assert_int_equal(held.at[1], N_OPERATORS);
 }
 
+/* The operator that the other group waits for does not end before that group has gone on behind it. */
+static int run_ready_early(void *arg, size_t group, uint32_t at, unsigned int worker) {
+    Held *held = arg;
+
+    if (!group && at == 4) {
+        wavefront_ready(&held->front, group);
+        while (held->at[1] < 6)
+            sched_yield();
+    }
+    held->at[group] = at + 1;
+    return 1;
+}
+
+static void test_wavefront_ready_before_the_end(void **state) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    Held held = { 0 };
+    const WavefrontWork work = { .run = run_ready_early, .waits = waits, .stops = never_stops, .arg = &held };
+
+    assert_int_equal(worker_pool_new(&pool, 2), 0);
+    wavefront_begin(&held.front, 2, N_OPERATORS);
+    assert_int_equal(wavefront_run(&held.front, pool, &work), 0);
+    assert_int_equal(held.at[1], N_OPERATORS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wavefront_runs_all_once),
         cmocka_unit_test(test_wavefront_stops_and_goes_on),
         cmocka_unit_test(test_wavefront_failure),
         cmocka_unit_test(test_wavefront_does_not_wait_early),
+        cmocka_unit_test(test_wavefront_ready_before_the_end),
     };
 
     return cmocka_run_group_tests_name("wavefront", tests, NULL, NULL);

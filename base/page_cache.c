@@ -177,6 +177,8 @@ int page_cache_disk_speed(const char *path, uint64_t max_bytes, double *bytes_pe
         return r;
     start_ns = clock_now_ns();
     r = read_through(reader, memory.data, len_bytes, err);
+    if (!r && !extent_reader_is_direct(reader)) /* refused for the reads, and not when it was opened */
+        return err_set(err, EXTENT_E_REFUSED, "%s: its file system takes no direct reads", path);
     if (!r)
         *bytes_per_sp = (double)len_bytes * 1e9 / (double)(clock_now_ns() - start_ns + 1);
     return r;

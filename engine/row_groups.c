@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "engine/engine_private.h"
 
 /* --- devices ------------------------------------------------------------------------------------------------------- */
@@ -33,7 +34,9 @@ static int add_thread(RowGroupDevices *devices, const Backend *backend, const Ba
 /**
  * row_groups_reserve() - a device for each thread, when steps of so many rows give each of them a group
  *
- * Return: 0, whether there are any or not; ENGINE_E_MEMORY, -ENOMEM.
+ * Where the memory for their scratch is not there, a model that fits is served without them.
+ *
+ * Return: 0, whether there are any or not; -ENOMEM.
  */
 int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) {
     const Backend *backend = engine->backend;
@@ -58,7 +61,9 @@ int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) 
     if (!r)
         return 0;
     row_groups_release(engine);
-    return r == BACKEND_E_SHARED ? 0 : r < 0 ? r : ENGINE_E_MEMORY;
+    if (r == BACKEND_E_MEMORY)
+        log_info(TOPIC_ENGINE, "no memory for the scratch of %zu threads: prefill is not pipelined", n_threads);
+    return r < 0 ? r : 0;
 }
 
 /* --- groups -------------------------------------------------------------------------------------------------------- */

@@ -37,8 +37,8 @@ typedef struct RowGroups {
     Wavefront front; /* where they are; operator `op` of `layer` is layer * n_ops + op */
 } RowGroups;
 
-/* Devices for steps of shape->rows, after the engine's own was reserved; none where the device, the pool, the options or
- * so few rows have no groups. 0, ENGINE_E_MEMORY, -ENOMEM. */
+/* Devices for steps of shape->rows, after the engine's own was reserved; none where the device, the pool, the options,
+ * the memory or so few rows allow no groups. 0, -ENOMEM. */
 int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err);
 void row_groups_release(Engine *engine);
 /* Cuts the rows of a step, whose spans are there, when that gives every thread a group. */

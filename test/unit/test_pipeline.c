@@ -30,10 +30,13 @@ typedef struct Loaded {
     Sequence *sequences[SPANS_MAX];
 } Loaded;
 
+static uint64_t activations_limit_bytes = UINT64_MAX;
+
 static void loaded_init(Loaded *loaded, const char *package, Isa isa, unsigned int threads, bool no_pipeline) {
     ErrText err = { "" };
 
     account_table_init(&loaded->accounts);
+    loaded->accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = activations_limit_bytes;
     assert_int_equal(worker_pool_new(&loaded->pool, threads), 0);
     assert_int_equal(trace_new(&loaded->trace, EVENTS_MAX), 0);
     if (engine_new(&loaded->engine,
@@ -357,6 +360,30 @@ static void test_pipeline_not_with_shadows(void **state) {
     loaded_deinit(&loaded);
 }
 
+/* A model that fits without the threads' scratch is served without it. */
+static void test_pipeline_without_memory(void **state) {
+    static Logits whole, logits;
+    const char *package = make_package(*state, "llama", 8, false);
+    uint64_t used_bytes[2];
+    Loaded loaded;
+
+    for (int no_pipeline = 0; no_pipeline < 2; no_pipeline++) {
+        loaded_init(&loaded, package, ISA_BEST, 2, no_pipeline);
+        used_bytes[no_pipeline] = atomic_load(&loaded.accounts.used_bytes[ACCOUNT_ACTIVATIONS]);
+        run_mix(&loaded, &mixes[0], &whole);
+        loaded_deinit(&loaded);
+    }
+    assert_true(used_bytes[0] > used_bytes[1]);
+    activations_limit_bytes = used_bytes[0] - 1;
+    loaded_init(&loaded, package, ISA_BEST, 2, false);
+    activations_limit_bytes = UINT64_MAX;
+    assert_int_equal(atomic_load(&loaded.accounts.used_bytes[ACCOUNT_ACTIVATIONS]), used_bytes[1]);
+    run_mix(&loaded, &mixes[0], &logits);
+    assert_int_equal(most_rows(&loaded), CHUNK);
+    compare(&logits, &whole, 0, "without memory", 2);
+    loaded_deinit(&loaded);
+}
+
 /* Another chunk is another size of the groups, or none. */
 static void test_pipeline_with_another_chunk(void **state) {
     static const struct {
@@ -398,6 +425,7 @@ int main(void) {
         WITH_FOLDER(test_pipeline_has_the_same_bits), WITH_FOLDER(test_pipeline_makes_way),
         WITH_FOLDER(test_pipeline_in_time_slices),    WITH_FOLDER(test_pipeline_cancelled),
         WITH_FOLDER(test_pipeline_not_with_shadows),  WITH_FOLDER(test_pipeline_with_another_chunk),
+        WITH_FOLDER(test_pipeline_without_memory),
     };
 
     return cmocka_run_group_tests_name("pipeline", tests, NULL, NULL);

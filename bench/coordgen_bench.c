@@ -271,6 +271,7 @@ static const char *take_option(int option, const char *value, Command *command, 
                    ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"
                    : NULL;
     case OPT_RECIPE:
+        command->model.recipe_option = "--recipe";
         return recipe_spec_parse(&command->model.recipe, value, err) ? err->text : NULL;
     case OPT_IMAGE:
         command->bench.image = true;

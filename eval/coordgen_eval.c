@@ -209,11 +209,14 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
         return NULL;
     case OPT_NO_ROTATION:
         options->recipe.rotate = false;
+        options->recipe_option = "--no-rotation";
         return NULL;
     case OPT_RECIPE:
+        options->recipe_option = "--recipe";
         return recipe_spec_parse(&options->recipe, value, err) ? err->text : NULL;
     case OPT_CALIBRATION:
         options->calibration = value;
+        options->recipe_option = "--calibration";
         return NULL;
     case OPT_ROWS:
         options->rows = value;

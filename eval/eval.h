@@ -30,6 +30,7 @@ typedef struct EvalOptions {
     bool arriving;             /* the first steps run while weights are on their way */
     PrefixCache *prefix_cache; /* outlives the model; NULL: none */
     QuantRecipe recipe;        /* of the import that --device=cpu does for a .gguf */
+    const char *recipe_option; /* that said something of it; NULL: nobody did */
     const char *calibration;   /* of recipes that need one: a text; NULL: the project's own */
     size_t json_flags;         /* of jansson */
     bool json;

@@ -12,6 +12,7 @@ static int open_against(EvalModel *model, const EvalOptions *options, ErrText *e
     size_t len = strlen(options->against);
 
     against.model = options->against;
+    against.recipe_option = NULL; /* the recipe is the model's */
     against.device =
         len > 4 && !strcmp(options->against + len - 4, ".cgm") ? ENGINE_DEVICE_CPU : ENGINE_DEVICE_REFERENCE;
     return eval_model_open(model, &against, err);

@@ -564,6 +564,7 @@ int eval_matrix(const EvalOptions *options) {
     if (eval_package_path(options, &package, &err))
         return eval_fail(options, "%s", err.text);
     packaged.model = package;
+    packaged.recipe_option = NULL;
     if (options->dump)
         return run_dump(&matrix, &err) ? eval_fail(options, "%s", err.text) : EVAL_OK;
     if (prefix_cache_new(&matrix.prefix_cache, UINT64_MAX))

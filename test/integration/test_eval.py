@@ -145,6 +145,19 @@ class Divergence(unittest.TestCase):
         made = report(*self.WHAT, "--against", MODEL, "--device=reference")
         self.assertEqual((made["nats"], made["same_top"], made["loss_change"]), (0, 1, 0))
 
+    def test_recipe_is_not_for_a_package(self):
+        """A package may be what is compared with; as the model it is as it is."""
+        with tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
+            package = f"{folder}/made.cgm"
+            subprocess.run([BIN / "coordgenctl", "model", "import", MODEL, "--output", package], check=True,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600 * SLOW)
+            self.assertGreater(report(*self.WHAT, "--against", package, "--recipe=int8:4")["nats"], 0)
+            for option in ("--recipe=int8:4", "--no-rotation", f"--calibration={TOP}/README.md"):
+                run = run_eval(*self.WHAT, "--against", package, "--model", package, option)
+                self.assertEqual(run.returncode, 1)
+                self.assertIn(f"{package} is a package", run.stderr)
+                self.assertIn(option.split("=")[0], run.stderr)
+
     def test_refused(self):
         for words, expected in (((), "--against"), (("--against", "/none.gguf"), "/none.gguf"),
                                 (("--against", MODEL, "--window=63"), "--window")):

@@ -126,6 +126,9 @@ typedef struct BackendOps {
      * what runs on one does not meet what runs on the other. The pool has one thread. Freed before this one. NULL:
      * operators of this device run one at a time. BACKEND_E_SHARED: its matrices do not allow it. */
     int (*thread_new)(const Backend *backend, Backend **threadp, WorkerPool *pool, ErrText *err);
+    /* With thread_new: rows from which on its operators compute for longer than they take to get at the weights, which
+     * no other thread then gets for them. */
+    size_t (*thread_rows)(const Backend *backend);
     /* Scratch of attention over n_positions; may grow. */
     int (*reserve_positions)(Backend *backend, size_t n_positions, ErrText *err);
 

@@ -50,6 +50,7 @@ static const char help[] =
     "                         there is a thread for each processor)\n"
     "      --chunk N          tokens of a prefill step (default 256)\n"
     "      --no-pipeline      each operator of a step is split over all threads\n"
+    "      --group-rows N     tokens of a step that go through the layers together, one thread at a time\n"
     "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA\n"
     "      --recipe SPEC      how a .gguf is imported, as coordgen-eval has it: int8 (default), compensated:4, ...\n"
     "      --image            ttft: with an image of the weights, too (coordgend's weights-image); it is made beside\n"
@@ -70,6 +71,7 @@ enum {
     OPT_CHUNK = 256,
     OPT_PIN,
     OPT_NO_PIPELINE,
+    OPT_GROUP_ROWS,
     OPT_ISA,
     OPT_RECIPE,
     OPT_IMAGE,
@@ -93,6 +95,7 @@ static const struct option long_options[] = {
     { "pin-threads", optional_argument, NULL, OPT_PIN },
     { "chunk", required_argument, NULL, OPT_CHUNK },
     { "no-pipeline", no_argument, NULL, OPT_NO_PIPELINE },
+    { "group-rows", required_argument, NULL, OPT_GROUP_ROWS },
     { "isa", required_argument, NULL, OPT_ISA },
     { "recipe", required_argument, NULL, OPT_RECIPE },
     { "image", no_argument, NULL, OPT_IMAGE },
@@ -134,6 +137,7 @@ static const struct {
     { OPT_PIN, "--pin-threads", "pp, tg, ttft, mixed, latency" },
     { OPT_CHUNK, "--chunk", "pp, tg, ttft, mixed, latency" },
     { OPT_NO_PIPELINE, "--no-pipeline", "pp, tg, ttft, mixed, latency" },
+    { OPT_GROUP_ROWS, "--group-rows", "pp, tg, ttft, mixed, latency" },
     { OPT_ISA, "--isa", "pp, tg, ttft, mixed, latency" },
     { OPT_RECIPE, "--recipe", "pp, tg, ttft, mixed, latency" },
     { OPT_IMAGE, "--image", "ttft" },
@@ -263,6 +267,11 @@ static const char *take_option(int option, const char *value, Command *command, 
         return NULL;
     case OPT_NO_PIPELINE:
         command->model.no_pipeline = true;
+        return NULL;
+    case OPT_GROUP_ROWS:
+        if (!parse_number(value, 1, ENGINE_CHUNK_MAX, &number))
+            return "--group-rows is 1..4096, not '%s'";
+        command->model.group_rows = (uint32_t)number;
         return NULL;
     case OPT_PIN:
         return parse_pinning(value, &command->pinning) ? NULL : "--pin-threads is auto, yes or no, not '%s'";
@@ -410,6 +419,7 @@ static int open_pool(BenchRun *run, EvalModel *model, EngineOptions *engine, con
         .isa = command->model.isa,
         .chunk_tokens = command->model.chunk_tokens,
         .no_pipeline = command->model.no_pipeline,
+        .group_rows = command->model.group_rows,
         .pool = model->pool,
     };
     run->engine_options = engine;

@@ -299,6 +299,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->prefix_cache = options->prefix_cache;
     engine->trace = options->trace;
     engine->no_pipeline = options->no_pipeline;
+    engine->group_rows = options->group_rows;
     if (options->device == ENGINE_DEVICE_REFERENCE) {
         r = gguf_open(&engine->file, options->path, err);
         if (!r && gguf_key(engine->file, PACKAGE_KEY_FORMAT_VERSION))

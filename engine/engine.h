@@ -42,6 +42,7 @@ typedef struct EngineOptions {
     Isa isa;                     /* ISA_BEST, or the level to stay within (cpu device) */
     uint32_t chunk_tokens;       /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: the default */
     bool no_pipeline;            /* every operator of a step is split over all threads (engine/row_groups) */
+    uint32_t group_rows;         /* of the pipeline, at least so many; 0: as the device does best with */
     bool preemption;             /* memory for a second step, while one has made way */
     WorkerPool *pool;            /* outlives the engine; used by the thread that computes */
     AccountTable *accounts;      /* outlives the engine */

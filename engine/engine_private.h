@@ -47,8 +47,9 @@ struct Engine {
 
     uint32_t chunk_tokens;
     EngineStep steps[ENGINE_STEPS_MAX];
-    size_t n_steps;              /* that there is memory for */
-    bool no_pipeline;            /* as EngineOptions has it */
+    size_t n_steps;      /* that there is memory for */
+    bool no_pipeline;    /* as EngineOptions has it */
+    uint32_t group_rows; /* likewise */
     RowGroupDevices group_devices;
     AccountedBlock head_rows;    /* f32[HEAD_ROWS][n_vocab]: of steps that sequences share; from the first one on */
     _Atomic uint64_t *heartbeat; /* may be NULL */
@@ -68,8 +69,8 @@ struct Sequence {
 
 /* Since when, for a trace; and the operator's event. */
 uint64_t engine_trace_begin(const Engine *engine);
-void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, uint32_t layer, size_t row,
-                     size_t rows, unsigned int worker);
+void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, uint32_t layer, size_t row, size_t rows,
+                     unsigned int worker);
 /* Whether a step stops before its next operator; any thread. */
 bool engine_step_stops(const EngineStep *step, const EngineYield *yield);
 /* The same, noting which sequences are cancelled: 0, ENGINE_E_YIELDED, ENGINE_E_CANCELLED. Thread: the one that computes. */

@@ -31,6 +31,17 @@ static int add_thread(RowGroupDevices *devices, const Backend *backend, const Ba
     return thread->ops->reserve(thread, shape, err);
 }
 
+/* Whole blocks of the cache; enough for a thread, and for a long step not too many groups. */
+static size_t rows_of_a_group(const Engine *engine, size_t step_rows) {
+    const BackendOps *ops = engine->backend->ops;
+    const size_t block = ops->kv_block_positions, wanted = (step_rows + ROW_GROUPS_WANTED - 1) / ROW_GROUPS_WANTED;
+    size_t rows = engine->group_rows ? engine->group_rows : ops->thread_rows(engine->backend);
+
+    if (rows < wanted)
+        rows = wanted;
+    return (rows + block - 1) / block * block;
+}
+
 /**
  * row_groups_reserve() - a device for each thread, when steps of so many rows give each of them a group
  *
@@ -40,18 +51,17 @@ static int add_thread(RowGroupDevices *devices, const Backend *backend, const Ba
  */
 int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) {
     const Backend *backend = engine->backend;
-    const size_t n_threads = worker_pool_n_threads(backend->pool),
-                 n_wanted = (shape->rows + ROW_GROUPS_WANTED - 1) / ROW_GROUPS_WANTED,
-                 rows = (n_wanted + ROW_GROUP_ROWS - 1) / ROW_GROUP_ROWS * ROW_GROUP_ROWS;
+    const size_t n_threads = worker_pool_n_threads(backend->pool);
     RowGroupDevices *devices = &engine->group_devices;
     BackendShape group_shape = *shape;
     int r;
 
     row_groups_release(engine);
-    if (engine->no_pipeline || !backend->ops->thread_new || n_threads < 2 || shape->rows / rows < n_threads)
+    if (engine->no_pipeline || !backend->ops->thread_new || n_threads < 2)
         return 0;
-    assert(rows % backend->ops->kv_block_positions == 0);
-    devices->group_rows = group_shape.rows = rows;
+    devices->group_rows = group_shape.rows = rows_of_a_group(engine, shape->rows);
+    if (shape->rows / group_shape.rows < n_threads)
+        return 0;
     devices->threads = calloc(n_threads, sizeof(*devices->threads));
     r = devices->threads ? worker_pool_new(&devices->single, 1) : -ENOMEM;
     if (r)

@@ -8,9 +8,6 @@
 #include "engine/layer_ops.h"
 #include "scheduler/wavefront.h"
 
-/* Rows of a group, a multiple of all devices' kv_block_positions. Each group reads all weights, so fewer would ask more of
- * the memory than the products leave: 64 rows are 128 operations for a byte, at 1 TOPS a thread 8 GB/s. */
-#define ROW_GROUP_ROWS 64
 /* Longer steps have larger groups. */
 #define ROW_GROUPS_WANTED 32
 

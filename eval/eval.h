@@ -27,6 +27,7 @@ typedef struct EvalOptions {
     uint32_t chunk_tokens;
     bool preemption;           /* memory for a second step */
     bool no_pipeline;          /* as EngineOptions has it */
+    uint32_t group_rows;       /* likewise */
     bool arriving;             /* the first steps run while weights are on their way */
     PrefixCache *prefix_cache; /* outlives the model; NULL: none */
     QuantRecipe recipe;        /* of the import that --device=cpu does for a .gguf */

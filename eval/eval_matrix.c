@@ -323,6 +323,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     options.chunk_tokens = cell->chunk_tokens;
     options.preemption = true;
     options.no_pipeline = !is_pipelined(cell);
+    options.group_rows = 1; /* as small as they may be, whatever is fastest here */
     options.arriving = is_arriving(cell);
     options.prefix_cache = matrix->prefix_cache;
     r = eval_model_open(&matrix->model, &options, err);

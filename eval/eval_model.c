@@ -75,6 +75,7 @@ int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) 
         .chunk_tokens = options->chunk_tokens,
         .preemption = options->preemption,
         .no_pipeline = options->no_pipeline,
+        .group_rows = options->group_rows,
         .arriving = options->arriving,
         .prefix_cache = options->prefix_cache,
         .accounts = &model->accounts,

@@ -21,6 +21,7 @@ typedef struct CpuBackend {
     const RowOps *row_ops;
     Arena *weights;        /* of all matrices */
     PackedKernels kernels; /* product is the one for matrices that are not packed, too */
+    bool has_packed;       /* there was a matrix that is */
     /* int8[rows][width_padded]; u8[rows][width_padded] of them shifted, where the kernel wants it; f32 scales[rows], i32
      * sums[rows]. */
     AccountedBlock quantized;

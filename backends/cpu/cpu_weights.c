@@ -322,6 +322,7 @@ int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSour
         r = begin_activations((CpuBackend *)backend, linear, source, err);
     if (r)
         return r;
+    ((CpuBackend *)backend)->has_packed |= source->packed || source->bits;
     *linearp = steal(&linear);
     return 0;
 }

@@ -159,7 +159,7 @@ class Bench(unittest.TestCase):
 
     def test_pipeline_is_a_switch(self):
         """Rows of the layers' products: a group's, or the whole chunk's."""
-        for option, rows in (([], {64}), (["--no-pipeline"], {256})):
+        for option, rows in ((["--group-rows=64"], {64}), (["--group-rows=100"], {128}), (["--no-pipeline"], {256})):
             with self.subTest(option=option), tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
                 run = run_bench("pp", "--model", MODEL, "-p", "256", "-r", "1", "-t", "2", "--trace", f"{folder}/t", *option)
                 self.assertEqual(run.returncode, 0, run.stderr)
@@ -181,7 +181,7 @@ class Bench(unittest.TestCase):
                            (["pp", "-m", "x", "-p", "1,,2"], "'1,,2'"), (["pp", "-m", "x", "-p", "0"], "'0'"),
                            (["mixed", "-m", "x", "-c", "65"], "'65'"), (["tg", "-m", "x", "-n", "-1"], "'-1'"),
                            (["pp", "-m", "x", "-r", "0"], "'0'"), (["pp", "--json=yes", "-m", "x"], "'yes'"),
-                           (["pp", "-m", "x", "--pin-threads=often"], "'often'"),
+                           (["pp", "-m", "x", "--pin-threads=often"], "'often'"), (["pp", "-m", "x", "--group-rows=0"], "'0'"),
                            (["pp", "-m", "x", "--json", "--csv"], "choose one")):
             with self.subTest(args=args):
                 run = run_bench(*args)
@@ -192,7 +192,8 @@ class Bench(unittest.TestCase):
         """A figure that was not measured as asked is worse than none."""
         for args, option in ((["floor", "-p", "5"], "--prompt"), (["floor", "--isa", "scalar"], "--isa"),
                              (["floor", "--trace", "t"], "--trace"), (["floor", "--pin-threads"], "--pin-threads"),
-                             (["floor", "--no-pipeline"], "--no-pipeline"), (["floor", "--chunk", "8"], "--chunk"), (["floor", "--recipe", "int8"], "--recipe"),
+                             (["floor", "--no-pipeline"], "--no-pipeline"), (["floor", "--chunk", "8"], "--chunk"),
+                             (["floor", "--group-rows", "64"], "--group-rows"), (["floor", "--recipe", "int8"], "--recipe"),
                              (["floor", "-r", "2"], "--repeat"), (["tg", "-c", "3"], "--requests"),
                              (["tg", "-b", "5"], "--background"), (["pp", "-n", "3"], "--output"),
                              (["mixed", "--image"], "--image"), (["latency", "--operators"], "--operators")):

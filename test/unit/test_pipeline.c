@@ -31,6 +31,7 @@ typedef struct Loaded {
 } Loaded;
 
 static uint64_t activations_limit_bytes = UINT64_MAX;
+static uint32_t group_rows = GROUP_ROWS; /* as small as they may be, whatever the kernel does best with */
 
 static void loaded_init(Loaded *loaded, const char *package, Isa isa, unsigned int threads, bool no_pipeline) {
     ErrText err = { "" };
@@ -46,6 +47,7 @@ static void loaded_init(Loaded *loaded, const char *package, Isa isa, unsigned i
                                      .chunk_tokens = CHUNK,
                                      .preemption = true,
                                      .no_pipeline = no_pipeline,
+                                     .group_rows = group_rows,
                                      .pool = loaded->pool,
                                      .accounts = &loaded->accounts },
                    &err))
@@ -384,6 +386,41 @@ static void test_pipeline_without_memory(void **state) {
     loaded_deinit(&loaded);
 }
 
+/* Whole blocks of the cache, as asked or as the device does best with: with AMX more than half of this chunk. */
+static void test_pipeline_rows_of_a_group(void **state) {
+    static const struct {
+        uint32_t asked, most_rows;
+    } cases[] = { { 1, 64 }, { 65, 128 }, { 128, 128 }, { 129, CHUNK }, { 4096, CHUNK } };
+    static Logits whole, logits;
+    const char *package = make_package(*state, "llama", 8, false);
+    Loaded loaded;
+
+    loaded_init(&loaded, package, ISA_BEST, 2, true);
+    run_mix(&loaded, &mixes[0], &whole);
+    loaded_deinit(&loaded);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        group_rows = cases[i].asked;
+        loaded_init(&loaded, package, ISA_BEST, 2, false);
+        run_mix(&loaded, &mixes[0], &logits);
+        assert_int_equal(most_rows(&loaded), cases[i].most_rows);
+        compare(&logits, &whole, 0, "groups as asked", 2);
+        loaded_deinit(&loaded);
+    }
+    group_rows = 0;
+    for (int is_packed = 0; is_packed < 2; is_packed++) {
+        package = make_package(*state, "llama", is_packed ? 6 : 8, false);
+        for (int isa = ISA_SCALAR; isa < _ISA_N; isa++) {
+            if (!isa_present((Isa)isa))
+                continue;
+            loaded_init(&loaded, package, (Isa)isa, 2, false);
+            run_mix(&loaded, &mixes[0], &logits);
+            assert_int_equal(most_rows(&loaded), isa == ISA_AMX ? CHUNK : is_packed ? 128 : 64);
+            loaded_deinit(&loaded);
+        }
+    }
+    group_rows = GROUP_ROWS;
+}
+
 /* Another chunk is another size of the groups, or none. */
 static void test_pipeline_with_another_chunk(void **state) {
     static const struct {
@@ -425,7 +462,7 @@ int main(void) {
         WITH_FOLDER(test_pipeline_has_the_same_bits), WITH_FOLDER(test_pipeline_makes_way),
         WITH_FOLDER(test_pipeline_in_time_slices),    WITH_FOLDER(test_pipeline_cancelled),
         WITH_FOLDER(test_pipeline_not_with_shadows),  WITH_FOLDER(test_pipeline_with_another_chunk),
-        WITH_FOLDER(test_pipeline_without_memory),
+        WITH_FOLDER(test_pipeline_without_memory),    WITH_FOLDER(test_pipeline_rows_of_a_group),
     };
 
     return cmocka_run_group_tests_name("pipeline", tests, NULL, NULL);

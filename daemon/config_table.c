@@ -85,7 +85,7 @@ const Setting config_settings[] = {
     NUMBER("chunk-tokens", chunk_tokens, 1, ENGINE_CHUNK_MAX, false, RESTART, "256", "tokens of one prefill step"),
     SWITCH(
         "pipeline", pipeline, RESTART, "yes",
-        "parts of a prefill step go through the layers each at its own pace, in steps of 64 tokens a thread or more"),
+        "parts of a prefill step go through the layers each at its own pace, in steps with enough tokens for each thread"),
     NUMBER("context-tokens", context_tokens, 16, 1u << 20, false, LIVE, "4096",
            "cap on prompt and output of one request"),
     NUMBER("max-active", max_active, 1, 64, false, LIVE, "4", "normal and background generations that take turns"),

@@ -316,5 +316,19 @@ class BenchModels(unittest.TestCase):
         self.assertEqual(self.verbs_in(run, "smollm2"), ["pp", "pp", "tg"] + 4 * ["ttft"] + 4 * ["mixed"] + 6 * ["latency"])
 
 
+class BenchService(unittest.TestCase):
+    def test_computes_what_it_counts(self):
+        """The same prompt again and again: none of it may come from the service's memory of the one before."""
+        run = subprocess.run([TOP / "tools/bench", "--build", BUILD, "--model", MODEL, "--prompt", "200,8", "--repeat", "3"],
+                             capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600 * SLOW)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        head, *rows = (line.split(",") for line in run.stdout.splitlines())
+        rows = [dict(zip(head, row)) for row in rows]
+        self.assertEqual([row["output_tokens"] for row in rows], ["64", "64"])
+        self.assertGreaterEqual(int(rows[0]["prompt_tokens"]), 200)
+        for row in rows:  # a prompt that was kept took a thousandth
+            self.assertLess(float(row["prefill_tokens_per_s"]), 100 * float(row["decode_tokens_per_s"]))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,6 @@
 /* What a core's arithmetic can do at most: loops over registers, one for each instruction set; and ", fed", the same
- * instructions with the loads that bring a kernel its operands, all from the first-level cache. On a core of one's own the
- * loads cost nothing; where another hardware thread takes its part of the core, they show what is left. */
+ * instructions with the loads that bring a kernel its operands, all from the first-level cache. On a core of one's own
+ * the loads cost nothing; where another hardware thread takes its part of the core, they show what is left. */
 #ifndef COORDGEN_BENCH_PEAK_H
 #define COORDGEN_BENCH_PEAK_H
 
@@ -20,7 +20,6 @@ typedef struct Peak {
     double ops;             /* of a round; a product and its sum are 2 */
 } Peak;
 
-/* None for an architecture without loops. */
 size_t peak_n(void);
 const Peak *peak_at(size_t index);
 const Peak *peak_of_kernel(const char *kernel); /* NULL: unknown */

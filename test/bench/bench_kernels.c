@@ -4,8 +4,8 @@
  *   product    int8 kernels by rows; weights come from memory (more of them than the last-level cache holds)
  *   packed     products on packed weights by width and rows, beside the int8 product of the same instructions, with
  *              reading of the same bytes in between, because memory is shared with others
- *   attention  256 rows after 768 and 7936 positions beside the peak of fused multiply-adds, and one row against 1024 and
- *              8192 beside reading of as many bytes; keys and values come from memory
+ *   attention  256 rows after 768 and 7936 positions beside the peak of fused multiply-adds, and one row against 1024
+ *              and 8192 beside reading of as many bytes; keys and values come from memory
  * build/bin/bench-kernels */
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,8 +48,6 @@ static void print_peaks(void) {
         else
             printf("  %-18s %8.1f G%s op/s\n", peak->name, peak_measure(peak, this_thread), peak->type);
     }
-    if (!peak_n())
-        printf("  no register loops for this architecture\n");
 }
 
 /* GB/s of reading the buffer once. */

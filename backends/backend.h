@@ -161,8 +161,8 @@ typedef struct BackendOps {
     /* cos, sin f32[rows][n_rot / 2]; x f32[rows][n_heads * head_size] */
     void (*rope)(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
                  size_t head_size, size_t n_rot, bool neox);
-    /* Keys and values of calls go into their caches; then their queries attend. Calls of one layer, each with a cache of
-     * its own; their heads are alike. */
+    /* Keys and values of calls go into their caches; then their queries attend. Calls of one layer, each with a cache
+     * of its own; their heads are alike. */
     void (*kv_store)(Backend *backend, const AttentionCall *calls, size_t n_calls);
     void (*attention)(Backend *backend, const AttentionCall *calls, size_t n_calls);
     void (*gated)(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu);

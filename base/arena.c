@@ -15,8 +15,8 @@ enum {
 
 static const size_t huge_bytes = (size_t)2 << 20, region_bytes = (size_t)64 << 20;
 
-/* Address space; only what blocks touch becomes memory. Blocks are cut from the front and their place is not used again,
- * so that a new one is always zero; the region goes when its last block is given back. */
+/* Address space; only what blocks touch becomes memory. Blocks are cut from the front and their place is not used
+ * again, so that a new one is always zero; the region goes when its last block is given back. */
 struct ArenaRegion {
     Arena *arena;
     ArenaRegion *next;

@@ -3,8 +3,8 @@
 
 #include <pthread.h>
 
-/* Starts fn(arg) in a thread of a name (up to 15 bytes, as `ps -L` and debuggers show it). Signals are blocked in it but
- * for those of its own faults: they stay with the threads that wait for them. 0 or -errno. */
+/* Starts fn(arg) in a thread of a name (up to 15 bytes, as `ps -L` and debuggers show it). Signals are blocked in it
+ * but for those of its own faults: they stay with the threads that wait for them. 0 or -errno. */
 int thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg);
 
 /* That this process may run on; at least 1. */

@@ -117,7 +117,8 @@ static void park(WorkerPool *pool) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* A short wait that ends when the gate opens: a pause takes up to 140 cycles, and operators of one row a few thousand. */
+/* A short wait that ends when the gate opens: a pause takes up to 140 cycles, and operators of one row a few
+ * thousand. */
 static void wait_at_gate(const WorkerPool *pool) {
     for (int i = 0; i < 64 && !(atomic_load_explicit(&pool->gate, memory_order_relaxed) & GATE_OPEN); i++)
         cpu_relax();

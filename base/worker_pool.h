@@ -14,7 +14,8 @@ typedef struct WorkerPool WorkerPool;
 
 /* Whether workers stay on a processor each. */
 typedef enum WorkerPinning {
-    WORKER_PINNING_AUTO, /* when there are exactly as many threads as processors: then nobody has a better place for them */
+    WORKER_PINNING_AUTO, /* when there are exactly as many threads as processors: then nobody has a better place for
+                          * them */
     WORKER_PINNING_NO,
     WORKER_PINNING_YES,
 } WorkerPinning;

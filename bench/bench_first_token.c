@@ -206,9 +206,9 @@ static int run_with_image(FirstToken *first, ErrText *err) {
  * bench_first_token() - load and prefill of a prompt, from the disk and from the page cache
  *
  * Floor: the file's bytes at the disk's own speed (O_DIRECT, measured before each turn), and then the prefill; a load
- * overlaps them. Pages are dropped before each cold turn, those of the package with an image, too, and that they are gone
- * is checked; the floor of an image does not count what still comes from the package. The import is not a part of it, nor
- * is making an image.
+ * overlaps them. Pages are dropped before each cold turn, those of the package with an image, too, and that they are
+ * gone is checked; the floor of an image does not count what still comes from the package. The import is not a part of
+ * it, nor is making an image.
  */
 int bench_first_token(const BenchRun *run, ErrText *err) {
     const size_t repeats = run->options->repeats, n_cold = repeats * run->options->n_prompts * 2;

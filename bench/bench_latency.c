@@ -395,8 +395,8 @@ static int run_prompt(const BenchRun *run, size_t n_prompt, ErrText *err) {
  *
  * The request comes at random moments of the background prompt, from another thread, and is noticed as in the service:
  * without preemption when the step that runs has ended, with it before the step's next operator. From its coming to its
- * first token is measured, the reservation of its memory included; its text is tokens already. Floor: the same alone, and
- * the longest operator of the background prompt, embedding and head among them. Next tokens share their steps with
+ * first token is measured, the reservation of its memory included; its text is tokens already. Floor: the same alone,
+ * and the longest operator of the background prompt, embedding and head among them. Next tokens share their steps with
  * GENERATION_LOWER_ROWS rows of a background prompt; floor: alone.
  */
 int bench_latency(const BenchRun *run, ErrText *err) {

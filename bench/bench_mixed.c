@@ -84,8 +84,8 @@ static int run_crowd(const BenchRun *run, size_t n, size_t n_prompt, bool is_las
     return 0;
 }
 
-/* Tokens a second that the machine could do: all products at the peak, or reading the weights once for each of a request's
- * tokens, which come one after the other, whichever takes longer. */
+/* Tokens a second that the machine could do: all products at the peak, or reading the weights once for each of a
+ * request's tokens, which come one after the other, whichever takes longer. */
 static double output_floor(const BenchRun *run, size_t n, size_t n_prompt, const FloorMoment *moment) {
     const EngineInfo *info = engine_info(run->engine);
     const double n_output = (double)run->options->output_tokens, rows = (double)n_prompt + n_output - 1,
@@ -150,8 +150,8 @@ static int run_width(const BenchRun *run, size_t n, size_t n_prompt, ErrText *er
  * bench_mixed() - requests that come at once: tokens a second of all together, and how long the median one waits
  *
  * Each has a prompt of its own and as many output tokens as the others; the rate counts outputs over the whole time,
- * prompts included. Floor: output_floor(); of the first token the products of its own prompt, though others' come before
- * it: which ones depends on what shares a step with what.
+ * prompts included. Floor: output_floor(); of the first token the products of its own prompt, though others' come
+ * before it: which ones depends on what shares a step with what.
  */
 int bench_mixed(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;

@@ -45,8 +45,8 @@ void bench_report_deinit(BenchReport *report);
 
 void bench_report_table(const BenchReport *report, FILE *file);
 void bench_report_csv(const BenchReport *report, FILE *file);
-/* {"machine": {...}, "results": [{"test": "pp", "rows": 1024, "tokens_per_s": ..., "of_floor": ...}, ...]}; a new object, NULL
- * when there is no memory. */
+/* {"machine": {...}, "results": [{"test": "pp", "rows": 1024, "tokens_per_s": ..., "of_floor": ...}, ...]}; a new
+ * object, NULL when there is no memory. */
 json_t *bench_report_json(const BenchReport *report);
 
 #endif

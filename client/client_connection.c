@@ -165,8 +165,8 @@ void client_flush_locked(CoordgenClient *client) {
     want_out_set(client, false);
 }
 
-/* Sent bytes go when they are more than half of the buffer: so it has at most twice what waits to be sent, and a byte is
- * moved about once. */
+/* Sent bytes go when they are more than half of the buffer: so it has at most twice what waits to be sent, and a byte
+ * is moved about once. */
 static void drop_sent(CoordgenClient *client) {
     StrBuf *out = &client->out;
     size_t left_bytes = out->len_bytes - client->out_at_bytes;

@@ -207,8 +207,8 @@ typedef struct CoordgenGenerateOptions {
 } CoordgenGenerateOptions;
 
 /* A session: the service remembers what was said, so that each request sends only what is new, and holds on to what it
- * has computed of it. A request's question and answer belong to the session when its END event has come without an error
- * and with some text, also when it was cancelled; else the session is as it was. Answers are those that the whole
+ * has computed of it. A request's question and answer belong to the session when its END event has come without an
+ * error and with some text, also when it was cancelled; else the session is as it was. Answers are those that the whole
  * conversation in one request would get. A session belongs to the connection that opened it and ends with it. */
 typedef struct CoordgenSessionOptions {
     size_t struct_bytes;

@@ -211,7 +211,8 @@ static void leave_queue(Admission *admission, Request *request) {
 }
 
 /* The generation that has been paused for longest, of those that the request could follow: all of its kind, or, where
- * only its user's hold enough, that user's. NULL: none has been paused for long, or one that was ended is still there. */
+ * only its user's hold enough, that user's. NULL: none has been paused for long, or one that was ended is still
+ * there. */
 static Request *find_stalled(Admission *admission, const Request *request, uint64_t now_ns) {
     const bool of_all = all_hold_enough(admission, request);
     Request *other, *stalled = NULL;

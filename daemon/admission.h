@@ -1,4 +1,5 @@
-/* The queue in front of the engine thread, in the order of admission_order.h. The generations at work are bounded in number: interactive ones have places of their own. */
+/* The queue in front of the engine thread, in the order of admission_order.h. The generations at work are bounded in
+ * number: interactive ones have places of their own. */
 #ifndef COORDGEN_DAEMON_ADMISSION_H
 #define COORDGEN_DAEMON_ADMISSION_H
 

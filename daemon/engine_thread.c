@@ -180,8 +180,8 @@ static void tell_progress(EngineThread *thread, Job *job) {
     outbox_unlock(thread->outbox);
 }
 
-/* Takes weights in until the time has come or someone interactive has; at least a few MiB. What generations on the engine
- * have taken in by themselves is there already. */
+/* Takes weights in until the time has come or someone interactive has; at least a few MiB. What generations on the
+ * engine have taken in by themselves is there already. */
 static void take_in(EngineThread *thread, uint64_t until_ns) {
     Job *job = TAILQ_FIRST(&thread->arriving);
     ErrText err = { "" };
@@ -223,8 +223,8 @@ static bool wait_for_work(EngineThread *thread, Job **smallp) {
         TAILQ_REMOVE(&thread->arrived, job, link);
         turns_add(thread->turns, job);
     }
-    /* One small job a turn: many of them slow the generations down, but never stop them. Interactive ones have as much time
-     * as small jobs. */
+    /* One small job a turn: many of them slow the generations down, but never stop them. Interactive ones have as much
+     * time as small jobs. */
     if (!turns_have_interactive(thread->turns))
         thread->owed_ns = 0;
     *smallp = thread->owed_ns ? NULL : TAILQ_FIRST(&thread->small);

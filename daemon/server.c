@@ -105,8 +105,8 @@ static bool is_full_for(const Server *server, bool is_admin, uid_t uid) {
     return !is_admin && n_connections_of(server, uid) >= server->config->max_connections_per_uid;
 }
 
-/* A client that closes a connection and opens the next one may be accepted before the loop comes to the end of the first:
- * it is not refused for a place that it has left. Called from the loop, with no connection at work. */
+/* A client that closes a connection and opens the next one may be accepted before the loop comes to the end of the
+ * first: it is not refused for a place that it has left. Called from the loop, with no connection at work. */
 static void free_gone(Server *server) {
     Connection *connection, *next;
 

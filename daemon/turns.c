@@ -4,8 +4,8 @@
  *
  * A step without interactive generations makes way at its next operator when turns_interrupt() is called: it is parked,
  * with its rows, and its jobs are in no list until it ends. One step is parked at most. While interactive generations
- * answer, the parked step gets as much time after each of theirs as that one took; so an interactive token comes after at
- * most twice its own time and one operator, and the others keep half of the machine. While an interactive generation
+ * answer, the parked step gets as much time after each of theirs as that one took; so an interactive token comes after
+ * at most twice its own time and one operator, and the others keep half of the machine. While an interactive generation
  * waits for its first token it gets nothing, until waiting has raised it to their class.
  */
 #include "daemon/turns.h"
@@ -202,7 +202,8 @@ static void gather(Turns *turns, const Engine *engine, Group *group, Priority ra
     }
 }
 
-/* What the step has given all that took part; those that go on come to the end of the list, in the order that they had. */
+/* What the step has given all that took part; those that go on come to the end of the list, in the order that they
+ * had. */
 static void settle(Turns *turns, Group *group, int r, const ErrText *err) {
     for (size_t i = 0; i < group->n; i++) {
         const GenerationTurn *turn = &group->turns[i];
@@ -346,7 +347,8 @@ static void give_first_turns(Turns *turns, uint64_t now_ns) {
     }
 }
 
-/* What the others get after an interactive step: the parked step goes on until then, or one of another engine begins. */
+/* What the others get after an interactive step: the parked step goes on until then, or one of another engine
+ * begins. */
 static void share_time(Turns *turns, const Engine *engine, uint64_t until_ns) {
     const uint64_t now_ns = clock_now_ns();
     const EngineYield yield = { &turns->wanted, until_ns };

@@ -10,7 +10,7 @@
 #include "engine/engine_private.h"
 #include "engine/tokenizer_load.h"
 
-/* --- rows: the buffers of one step --------------------------------------------------------------------------------- */
+/* --- rows: the buffers of one step -------------------------------------------------------------------------------- */
 
 /* Next piece of a block, aligned to 64 bytes; counts without a block. */
 static void *carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes) {
@@ -92,7 +92,7 @@ int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err)
     return engine_reserve_rows(engine, chunk_tokens, err);
 }
 
-/* --- engine -------------------------------------------------------------------------------------------------------- */
+/* --- engine ------------------------------------------------------------------------------------------------------- */
 
 /* They grow while weights arrive. */
 static void fill_weight_bytes(Engine *engine) {

@@ -89,8 +89,8 @@ bool engine_is_arriving(const Engine *engine);
 uint32_t engine_arrived_permille(const Engine *engine); /* of the weights */
 /* Takes in a few MiB more of them. Steps take in what they need by themselves; somebody must call this when there are
  * none, for reads stop when the memory for them is full. Thread: the one that computes. 0; ENGINE_E_MODEL,
- * ENGINE_E_MEMORY, -errno: what a load answers, with its text, and again in every later call. Steps answer ENGINE_E_READ
- * with the same text then, and the engine is good for nothing but engine_free(). */
+ * ENGINE_E_MEMORY, -errno: what a load answers, with its text, and again in every later call. Steps answer
+ * ENGINE_E_READ with the same text then, and the engine is good for nothing but engine_free(). */
 int engine_arrive(Engine *engine, ErrText *err);
 
 /* Waits for the image of the weights that is being written, if one is; without it, engine_free() gives that up. 0, or
@@ -101,8 +101,8 @@ const EngineInfo *engine_info(const Engine *engine);
 AccountTable *engine_accounts(const Engine *engine);
 const Tokenizer *engine_tokenizer(const Engine *engine);
 const ChatTemplate *engine_chat_template(const Engine *engine);
-/* Room for turning a text into tokens, on the account of activations; kept prompts make way for it. 0, or ENGINE_E_MEMORY
- * with nothing charged. */
+/* Room for turning a text into tokens, on the account of activations; kept prompts make way for it. 0, or
+ * ENGINE_E_MEMORY with nothing charged. */
 int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *err);
 uint32_t engine_chunk_tokens(const Engine *engine);
 /* Bytes of keys and values that a row reads which sees n_positions, its own included; less than n_positions times
@@ -154,8 +154,8 @@ typedef struct EngineStep EngineStep;
 
 /* Whether another step can begin while one has made way. */
 bool engine_has_preemption(const Engine *engine);
-/* Prepares a step of n_spans (1..ENGINE_SPANS_MAX) sequences; spans and what they point to stay until its end. 0, -EBUSY
- * (as many steps as there is memory for have begun), else as engine_forward_spans(). */
+/* Prepares a step of n_spans (1..ENGINE_SPANS_MAX) sequences; spans and what they point to stay until its end. 0,
+ * -EBUSY (as many steps as there is memory for have begun), else as engine_forward_spans(). */
 int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err);
 /* Runs one operator at least, then on to the end or until it must make way: ENGINE_E_YIELDED. Any other answer is the
  * step's end, as engine_forward_spans() has it. yield may be NULL. */
@@ -164,8 +164,8 @@ int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err);
 EngineStep *engine_step_drop(EngineStep *step);
 
 /* Appends the tokens of n_spans (1..ENGINE_SPANS_MAX) sequences and computes them in one pass over the weights. Thread:
- * the one that computes. 0; ENGINE_E_CANCELLED: all of them; ENGINE_E_CONTEXT, ENGINE_E_READ (with a text), -EINVAL (bad
- * token id, bad count); after a rewind into positions that a fork shares ENGINE_E_MEMORY: none was appended. */
+ * the one that computes. 0; ENGINE_E_CANCELLED: all of them; ENGINE_E_CONTEXT, ENGINE_E_READ (with a text), -EINVAL
+ * (bad token id, bad count); after a rewind into positions that a fork shares ENGINE_E_MEMORY: none was appended. */
 int engine_forward_spans(Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err);
 /* The same for one sequence. */
 int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_logit_rows,

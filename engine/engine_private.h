@@ -73,7 +73,8 @@ void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, 
                      unsigned int worker);
 /* Whether a step stops before its next operator; any thread. */
 bool engine_step_stops(const EngineStep *step, const EngineYield *yield);
-/* The same, noting which sequences are cancelled: 0, ENGINE_E_YIELDED, ENGINE_E_CANCELLED. Thread: the one that computes. */
+/* The same, noting which sequences are cancelled: 0, ENGINE_E_YIELDED, ENGINE_E_CANCELLED. Thread: the one that
+ * computes. */
 int engine_step_look_up(EngineStep *step, const EngineYield *yield);
 /* Carves slots and rotary rows for chunk_tokens rows out of a new block for each step. */
 int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err);

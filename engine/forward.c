@@ -231,7 +231,7 @@ static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) 
     return engine_step_look_up(step, has_run ? yield : NULL);
 }
 
-/* --- output ---------------------------------------------------------------------------------------------------------- */
+/* --- output ------------------------------------------------------------------------------------------------------- */
 
 /* The logit rows of all spans, normalised, close together in SLOT_NORM; how many there are. */
 static size_t gather_outputs(EngineStep *step) {
@@ -263,7 +263,8 @@ static int run_head(EngineStep *step, size_t first, size_t rows, float *logits, 
     return r > 0 ? ENGINE_E_READ : r;
 }
 
-/* Rows that sequences share a pass for: HEAD_ROWS, or 0 when there is no memory for more than one sequence's at a time. */
+/* Rows that sequences share a pass for: HEAD_ROWS, or 0 when there is no memory for more than one sequence's at a
+ * time. */
 static size_t shared_head_rows(Engine *engine) {
     if (!engine->head_rows.data && accounted_block_init(&engine->head_rows, engine->accounts, ACCOUNT_ACTIVATIONS,
                                                         HEAD_ROWS * (size_t)engine->hparams.n_vocab * sizeof(float)))
@@ -319,7 +320,7 @@ static int run_heads(EngineStep *step, ErrText *err) {
     return r;
 }
 
-/* --- steps ----------------------------------------------------------------------------------------------------------- */
+/* --- steps -------------------------------------------------------------------------------------------------------- */
 
 static EngineStep *free_step(Engine *engine) {
     for (size_t i = 0; i < engine->n_steps; i++)
@@ -333,7 +334,8 @@ static EngineStep *free_step(Engine *engine) {
  * @spans: the caller's, with all that they point to, until the step's end
  *
  * A step has memory of its own for its rows, so that another one can run while it waits; its sequences take part in no
- * other. Thread: the one that computes. Return: 0; -EBUSY when there is no memory for one more, -EINVAL, ENGINE_E_CONTEXT.
+ * other. Thread: the one that computes. Return: 0; -EBUSY when there is no memory for one more, -EINVAL,
+ * ENGINE_E_CONTEXT.
  */
 int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err) {
     EngineStep *step = free_step(engine);

@@ -358,9 +358,9 @@ static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, boo
  * @turns: of one engine, each generation once, none in another step; they stay until the step's end
  *
  * Whoever has its prompt behind it gets a row. Prompts share what is left of a chunk, by rank, in a rank the first ones
- * first. While an interactive generation waits for its first token, prompts of lower classes get nothing, unless waiting
- * has raised them to its rank; then, and while it answers, they get GENERATION_LOWER_ROWS at most, so that its tokens do
- * not wait for a whole chunk.
+ * first. While an interactive generation waits for its first token, prompts of lower classes get nothing, unless
+ * waiting has raised them to its rank; then, and while it answers, they get GENERATION_LOWER_ROWS at most, so that its
+ * tokens do not wait for a whole chunk.
  *
  * Thread: the one that computes. Return: 0; -EBUSY when another step has made way and there is no memory for one more.
  */
@@ -390,8 +390,8 @@ void generation_step_drop(GenerationStep *step) {
  * generation_step_run() - compute a step, or go on with it
  * @yield: when it makes way before an operator; NULL: never
  *
- * Each generation is told the time of the whole step as its own, with the time in which it made way: that is how long it
- * waited. Thread: the one that computes.
+ * Each generation is told the time of the whole step as its own, with the time in which it made way: that is how long
+ * it waited. Thread: the one that computes.
  * Return: GENERATION_E_YIELDED; else it is over: 0; GENERATION_E_READ with a text, or -errno: fatal for all that ran.
  */
 int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText *err) {

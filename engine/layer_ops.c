@@ -117,7 +117,7 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
     return 0;
 }
 
-/* --- operators that run as one --------------------------------------------------------------------------------------- */
+/* --- operators that run as one ------------------------------------------------------------------------------------ */
 
 static bool reads(const ArchOp *op, Slot slot) {
     return op->in == slot || (op->kind == OP_ATTENTION && (slot == SLOT_K || slot == SLOT_V)) ||

@@ -55,7 +55,7 @@ int prefix_cache_new(PrefixCache **cachep, uint64_t limit_bytes) {
     return 0;
 }
 
-/* --- texts --------------------------------------------------------------------------------------------------------- */
+/* --- texts -------------------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_step(uint64_t hash, uint64_t value) {
     hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
@@ -125,7 +125,7 @@ static PrefixRoot *find_root(const PrefixCache *cache, const PrefixOwner *owner)
     return NULL;
 }
 
-/* --- nodes --------------------------------------------------------------------------------------------------------- */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 static bool is_top(const PrefixNode *node) {
     return !node->parent;
@@ -246,7 +246,7 @@ PrefixCache *prefix_cache_free(PrefixCache *cache) {
     return NULL;
 }
 
-/* --- eviction ------------------------------------------------------------------------------------------------------ */
+/* --- eviction ----------------------------------------------------------------------------------------------------- */
 
 /* The least recently used leaf that is not pinned, or, when all are, that is. NULL: none but `except`. */
 static PrefixNode *oldest_leaf(PrefixCache *cache, const PrefixNode *except) {
@@ -320,7 +320,7 @@ void prefix_cache_drop_model(PrefixCache *cache, const void *model) {
     }
 }
 
-/* --- pins ---------------------------------------------------------------------------------------------------------- */
+/* --- pins --------------------------------------------------------------------------------------------------------- */
 
 /* What the pin held stays as it is. */
 static void pin_to(PrefixPin *pin, PrefixNode *node) {
@@ -364,7 +364,7 @@ static void move_pin(PrefixCache *cache, PrefixPin *pin, PrefixNode *node) {
     prefix_pin_release(cache, &before);
 }
 
-/* --- match and put ------------------------------------------------------------------------------------------------- */
+/* --- match and put ------------------------------------------------------------------------------------------------ */
 
 /* Why the match ends at `node`, with `same` tokens of `nearest` (NULL: it has no child), of tokens[n] that are left. */
 static PrefixOutcome why_not_more(const PrefixCache *cache, const PrefixNode *node, const PrefixNode *nearest,

@@ -64,8 +64,8 @@ void prefix_cache_put(PrefixCache *cache, const PrefixOwner *owner, const uint32
                       KvPage *const *pages, bool grows, PrefixPin *pin);
 void prefix_cache_drop_model(PrefixCache *cache, const void *model);
 void prefix_cache_drop_all(PrefixCache *cache);
-/* Lets go of at least so many bytes that no sequence uses, the least recently used first. Whether there were as many; if
- * not, nothing changes. */
+/* Lets go of at least so many bytes that no sequence uses, the least recently used first. Whether there were as many;
+ * if not, nothing changes. */
 bool prefix_cache_give_back(PrefixCache *cache, uint64_t len_bytes);
 uint64_t prefix_cache_kept_bytes(const PrefixCache *cache); /* of pages; any thread */
 

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "engine/engine_private.h"
 
-/* --- devices ------------------------------------------------------------------------------------------------------- */
+/* --- devices ------------------------------------------------------------------------------------------------------ */
 
 void row_groups_release(Engine *engine) {
     RowGroupDevices *devices = &engine->group_devices;
@@ -76,7 +76,7 @@ int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) 
     return r < 0 ? r : 0;
 }
 
-/* --- groups -------------------------------------------------------------------------------------------------------- */
+/* --- groups ------------------------------------------------------------------------------------------------------- */
 
 /* Rows of the span from its row `at` on that a group with room for so many takes: all that are left, or those up to a
  * border of the cache's blocks, for a block is read as a whole while another group would write into it. */

@@ -207,7 +207,8 @@ uint32_t sampler_pick(const SamplerOptions *options, const float *logits, size_t
     for (size_t i = 0; i < n_vocab; i++)
         if (before(scratch[i], best))
             best = scratch[i];
-    /* At 0, and so little above it that quotients have no place in a float, all others have vanished beside the best. */
+    /* At 0, and so little above it that quotients have no place in a float, all others have vanished beside the
+     * best. */
     if (options->temperature == 0 || !isfinite(best.logit / options->temperature))
         return best.id;
 

@@ -125,7 +125,7 @@ int sequence_fork(Sequence **sequencep, const Sequence *source, size_t n_tokens,
     return sequence_new_after(sequencep, source->engine, source->pages, n_tokens, capacity_tokens, err);
 }
 
-/* --- kept prefixes ------------------------------------------------------------------------------------------------- */
+/* --- kept prefixes ------------------------------------------------------------------------------------------------ */
 
 static PrefixOwner owner_of(const Engine *engine, uint64_t user) {
     return (PrefixOwner){
@@ -169,7 +169,7 @@ void sequence_keep(Sequence *sequence, const uint32_t *tokens, uint64_t user, bo
                          pin);
 }
 
-/* --- life ---------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 Sequence *sequence_free(Sequence *sequence) {
     if (!sequence)

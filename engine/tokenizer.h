@@ -41,7 +41,8 @@ typedef enum TokenizeFlags {
     TOKENIZE_PARSE_SPECIAL = 1u << 1, /* control tokens in the text are recognised: for template marks only */
 } TokenizeFlags;
 
-/* Memory for a byte of text at most while it becomes tokens: they, symbols and candidates, which double as they grow. */
+/* Memory for a byte of text at most while it becomes tokens: they, symbols and candidates, which double as they
+ * grow. */
 #define TOKENIZER_SCRATCH_BYTES 64
 
 /* Appends to list. Text is any bytes: ill-formed UTF-8 is tokenized byte by byte. Time linear in the text. */

@@ -50,7 +50,8 @@ int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, co
 Weights *weights_free(Weights *weights);
 DEFINE_CLEANUP(Weights, weights_free)
 
-/* Whether what a stage multiplies with is there: 0 is what comes before the layers, 1 + i layer i, 1 + n_layers the rest. */
+/* Whether what a stage multiplies with is there: 0 is what comes before the layers, 1 + i layer i, 1 + n_layers the
+ * rest. */
 bool weights_have(const Weights *weights, uint32_t stage);
 /* Takes in the next few MiB of a package, in the order of the stages. Not all must be there. 0, BACKEND_E_MEMORY,
  * BACKEND_E_WEIGHTS, -errno: the same again in every later call, with its text. Thread: the one that computes. */

@@ -1,12 +1,12 @@
 /*
- * An image is the head, the places of the parts, the package's path (for whoever tidies the folder), and then the parts,
- * each aligned to 64 bytes. It is mapped as it is, and its pages stay the page cache's: a process that maps it behind
- * another one finds them in memory.
+ * An image is the head, the places of the parts, the package's path (for whoever tidies the folder), and then the
+ * parts, each aligned to 64 bytes. It is mapped as it is, and its pages stay the page cache's: a process that maps it
+ * behind another one finds them in memory.
  *
  * A page that has to come from the disk while a product runs would come alone, and a bad sector would be a signal. So
  * what is not in memory is read before, in the order of use and many requests at a time, by a thread that takes errors
- * as errors; of the map only what has been read once is touched. Under pressure the system may still take pages away and
- * read them again: an error of the disk then, or a file that was cut short meanwhile, ends the process.
+ * as errors; of the map only what has been read once is touched. Under pressure the system may still take pages away
+ * and read them again: an error of the disk then, or a file that was cut short meanwhile, ends the process.
  */
 #define _GNU_SOURCE
 #include "engine/weights_image.h"
@@ -246,8 +246,8 @@ uint64_t weights_image_read_bytes(const WeightsImage *image) {
 
 /* --- reading ahead ------------------------------------------------------------------------------------------------ */
 
-/* Bytes go through a buffer that stays in the processor's cache: what counts is that they are in the page cache then, or
- * that reading them has failed. */
+/* Bytes go through a buffer that stays in the processor's cache: what counts is that they are in the page cache then,
+ * or that reading them has failed. */
 static int read_step(WeightsImage *image, uint8_t *buffer, uint64_t at_bytes, size_t len_bytes, uint64_t *askedp) {
     const uint64_t end_bytes = at_bytes + len_bytes + AHEAD_BYTES;
     const uint64_t ask_end_bytes = end_bytes < image->head->len_bytes ? end_bytes : image->head->len_bytes;

@@ -1,5 +1,5 @@
-/* The matrices of a package as the device had them in memory, in a file of their own: mapped, they need no laying out, no
- * memory to be zeroed, and nothing at all where an earlier process has left them in the page cache. */
+/* The matrices of a package as the device had them in memory, in a file of their own: mapped, they need no laying out,
+ * no memory to be zeroed, and nothing at all where an earlier process has left them in the page cache. */
 #ifndef COORDGEN_ENGINE_WEIGHTS_IMAGE_H
 #define COORDGEN_ENGINE_WEIGHTS_IMAGE_H
 
@@ -44,7 +44,8 @@ DEFINE_CLEANUP(WeightsImage, weights_image_free)
 
 /* Mapped until weights_image_free(); to be read when it has come. */
 WeightsImagePart weights_image_part(const WeightsImage *image, size_t index);
-/* What is not in memory is read in the order of the parts, by a thread of its own; where none can be started, at once. */
+/* What is not in memory is read in the order of the parts, by a thread of its own; where none can be started, at
+ * once. */
 void weights_image_read_ahead(WeightsImage *image);
 /* Waits until the next few MiB of what is read ahead are in memory; *n_partsp: so many parts are there. 0 or -errno,
  * which every later call answers again. */
@@ -60,8 +61,8 @@ int weights_image_path(char *path, size_t room_bytes, const char *cache_dir, con
 
 typedef struct WeightsImageWriter WeightsImageWriter;
 
-/* A thread of low priority writes the parts (copied list, data stay the caller's) and tidies the folder. Of a disk it takes
- * at most half of what is free. 0 or -errno. */
+/* A thread of low priority writes the parts (copied list, data stay the caller's) and tidies the folder. Of a disk it
+ * takes at most half of what is free. 0 or -errno. */
 int weights_image_write(WeightsImageWriter **writerp, const char *path, const WeightsImageKey *key,
                         const WeightsImagePart *parts, size_t n_parts, ErrText *err);
 /* Waits until it has ended. 0 or -errno, with a text. */

@@ -39,8 +39,8 @@ void image_head_init(ImageHead *head, const WeightsImageKey *key);
 /* Of n bytes that begin with a head, whose own field becomes zero. */
 void image_digest(void *head, size_t n, char sha256[SHA256_HEX_BYTES]);
 
-/* Removes what is of no use in the folder of an image: images whose package is gone or that are another version's, files
- * of writers that were killed. */
+/* Removes what is of no use in the folder of an image: images whose package is gone or that are another version's,
+ * files of writers that were killed. */
 void weights_image_tidy(const char *image_path);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Writes an image behind a load: step by step at the lowest priorities, each step sent on its way to the disk before the
- * next ones are written, so that little is left for the fsync() at the end and nobody else's writes stand behind
+ * Writes an image behind a load: step by step at the lowest priorities, each step sent on its way to the disk before
+ * the next ones are written, so that little is left for the fsync() at the end and nobody else's writes stand behind
  * gigabytes. What has reached the disk leaves the page cache again: the process has it in memory once already, and a
  * process that comes later and maps the image brings it back.
  */

@@ -83,8 +83,8 @@ int eval_quant_table(const EvalOptions *options);
 
 /* Reports an error in the form asked for and returns EVAL_OUTSIDE. */
 int eval_fail(const EvalOptions *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints the report as JSON and consumes it; `status` becomes the exit code. NULL: it could not be made, and that is the
- * exit code. */
+/* Prints the report as JSON and consumes it; `status` becomes the exit code. NULL: it could not be made, and that is
+ * the exit code. */
 int eval_print_json(const EvalOptions *options, json_t *report, int status);
 /* Adds the members of `more`, which is consumed, to a report; where either could not be made, there is no report. */
 json_t *eval_report_add(json_t *report, json_t *more);

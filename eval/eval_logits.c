@@ -7,8 +7,8 @@
 #include "eval/scorer.h"
 #include "model/json_text.h"
 
-/* The int8 path is judged by perplexity; the worst single logit of its thousands wanders by a share of the rms that these
- * bounds allow for. */
+/* The int8 path is judged by perplexity; the worst single logit of its thousands wanders by a share of the rms that
+ * these bounds allow for. */
 #define TOLERANCE_REFERENCE 2e-4
 #define TOLERANCE_CPU 0.5
 #define MARGIN_REFERENCE 0.005

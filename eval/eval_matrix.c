@@ -342,7 +342,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     return r;
 }
 
-/* --- after a restart: the same run in a process of its own, handed over in a file ---------------------------------- */
+/* --- after a restart: the same run in a process of its own, handed over in a file --------------------------------- */
 
 static int dump_outputs(const char *path, const Output *outputs, ErrText *err) {
     _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
@@ -417,7 +417,7 @@ static int run_restarted(Matrix *matrix, const Cell *cell, Output *outputs, ErrT
     return r;
 }
 
-/* --- cells ----------------------------------------------------------------------------------------------------------- */
+/* --- cells -------------------------------------------------------------------------------------------------------- */
 
 /* Where a run differs from the golden one; false when nowhere. */
 static bool differs(const Output *output, const Output *golden, char *where, size_t where_bytes) {

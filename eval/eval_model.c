@@ -53,8 +53,8 @@ int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err) {
 
     r = is_package(options->model, &package, err);
     if (!r && package && options->recipe_option)
-        return err_set(err, -EINVAL, "%s is a package, whose weights are as they are: %s is for a .gguf", options->model,
-                       options->recipe_option);
+        return err_set(err, -EINVAL, "%s is a package, whose weights are as they are: %s is for a .gguf",
+                       options->model, options->recipe_option);
     if (!r && !package)
         r = eval_import(options, &options->recipe, NULL, &report, err);
     if (r)

@@ -19,7 +19,8 @@ typedef struct Deviation {
     char where[160];
 } Deviation;
 
-/* Golden entry: "window_mean_nll" of each window from the start of the text. A loss is rounded to five decimals there. */
+/* Golden entry: "window_mean_nll" of each window from the start of the text. A loss is rounded to five decimals
+ * there. */
 static int compare(const Perplexity *run, const EvalOptions *options, Deviation *deviation, ErrText *err) {
     json_error_t error;
     json_t *root = json_load_file(options->expect, 0, &error), *entry, *means, *mean;

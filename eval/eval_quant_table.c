@@ -12,7 +12,7 @@ static double megabytes(const json_t *package, const char *key) {
     return (double)json_integer_value(json_object_get(package, key)) / 1e6;
 }
 
-/* --- Markdown -------------------------------------------------------------------------------------------------------- */
+/* --- Markdown ----------------------------------------------------------------------------------------------------- */
 
 /* "mcq_hellaswag.jsonl" is the column "mcq_hellaswag". */
 static int stem_bytes(const char *name) {
@@ -81,7 +81,7 @@ static void print_row(const QuantTable *table, const QuantTableRow *row) {
     fflush(stdout);
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------------------------ */
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
 
 static json_t *report_row(const QuantTable *table, const QuantTableRow *row) {
     double over = quant_table_perplexity(table, row) / quant_table_perplexity(table, &table->rows[0]) - 1;
@@ -110,7 +110,7 @@ static int print_report(const QuantTable *table) {
                            EVAL_OK);
 }
 
-/* --- plot ------------------------------------------------------------------------------------------------------------ */
+/* --- plot --------------------------------------------------------------------------------------------------------- */
 
 typedef struct PlotRow {
     char series[RECIPE_SPEC_MAX]; /* the spec without its bits */

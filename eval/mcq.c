@@ -27,7 +27,7 @@ const char *mcq_normalise_name(McqNormalise normalise) {
     return normalise_names[normalise];
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------------------ */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 typedef struct McqRow {
     char *id; /* "" when it has none */
@@ -134,7 +134,7 @@ static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
     return 0;
 }
 
-/* --- scores ---------------------------------------------------------------------------------------------------------- */
+/* --- scores ------------------------------------------------------------------------------------------------------- */
 
 /* The first of the best. */
 static size_t choose(const McqRow *row, const Score *scores) {

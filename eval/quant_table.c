@@ -15,7 +15,7 @@
 #define FLOAT_ROW "float"
 #define FILE_MAX_BYTES ((size_t)1 << 30)
 
-/* --- what is asked for ----------------------------------------------------------------------------------------------- */
+/* --- what is asked for -------------------------------------------------------------------------------------------- */
 
 static const char *name_of(const char *path) {
     const char *slash = strrchr(path, '/');
@@ -147,7 +147,7 @@ int quant_table_open(QuantTable *table, const EvalOptions *options, ErrText *err
     return r;
 }
 
-/* --- a row's package ------------------------------------------------------------------------------------------------- */
+/* --- a row's package ---------------------------------------------------------------------------------------------- */
 
 typedef struct PackageBytes {
     uint64_t layers, outside; /* of linears: weights, scales and widths */
@@ -210,7 +210,7 @@ static int import_row(QuantTable *table, QuantTableRow *row, char path[PATH_MAX]
     return table_store_save(&table->store, err);
 }
 
-/* --- measurements ---------------------------------------------------------------------------------------------------- */
+/* --- measurements ------------------------------------------------------------------------------------------------- */
 
 static int measure_perplexity(const QuantTable *table, const QuantTableColumn *column, Engine *engine,
                               json_t **measurep, ErrText *err) {
@@ -278,8 +278,8 @@ static bool is_complete(const QuantTable *table, const QuantTableRow *row) {
 /**
  * quant_table_run_row() - complete a row
  *
- * A row that is complete is not looked at again: its package may be gone. Otherwise the package is made, or found in the
- * work folder; when it is another one than the stored results are of, those are measured anew.
+ * A row that is complete is not looked at again: its package may be gone. Otherwise the package is made, or found in
+ * the work folder; when it is another one than the stored results are of, those are measured anew.
  *
  * Return: 0, or an error of the import, the engine, the texts or the store, with a text.
  */

@@ -33,7 +33,7 @@ void scorer_deinit(Scorer *scorer) {
     scorer->logits = NULL;
 }
 
-/* --- tokens ---------------------------------------------------------------------------------------------------------- */
+/* --- tokens ------------------------------------------------------------------------------------------------------- */
 
 /* What Python's str.isspace() says of ASCII. */
 static bool is_space(char c) {
@@ -41,8 +41,8 @@ static bool is_space(char c) {
 }
 
 /* What stands before a text: the BOS where the model wants one. A model without it cannot say how probable the first
- * token of a text is; when that one is to be scored (@needed) the text has the model's BOS or its end token before it all
- * the same, as in the Evaluation Harness. TOKEN_NONE: nothing. */
+ * token of a text is; when that one is to be scored (@needed) the text has the model's BOS or its end token before it
+ * all the same, as in the Evaluation Harness. TOKEN_NONE: nothing. */
 static int text_prefix(const Tokenizer *tokenizer, bool needed, uint32_t *idp, ErrText *err) {
     *idp = tokenizer_adds_bos(tokenizer) || needed ? tokenizer_bos(tokenizer) : TOKEN_NONE;
     if (needed && *idp == TOKEN_NONE)
@@ -63,12 +63,12 @@ static int encode(TokenList *list, const Tokenizer *tokenizer, const char *text,
  * score_pair_init() - tokens of a context and its continuation
  * @context, @continuation: UTF-8, any bytes; the context may be empty, the continuation not
  *
- * The border is found as the Language Model Evaluation Harness does it (lm_eval/api/model.py, _encode_pair()): white space
- * at the end of the context goes to the continuation, the whole is tokenized in one piece, and the tokens that the
- * context has when it is tokenized alone are the context. So a continuation that begins with a space begins with a token
- * of its own. Where the texts merge at the border ("shi" + "ning": `clean` is false then), the harness goes by the number
- * of tokens, and passes over those that hold the beginning of the continuation; here all tokens are scored from the
- * first one that differs. A BOS comes first where the model wants one.
+ * The border is found as the Language Model Evaluation Harness does it (lm_eval/api/model.py, _encode_pair()): white
+ * space at the end of the context goes to the continuation, the whole is tokenized in one piece, and the tokens that
+ * the context has when it is tokenized alone are the context. So a continuation that begins with a space begins with a
+ * token of its own. Where the texts merge at the border ("shi" + "ning": `clean` is false then), the harness goes by
+ * the number of tokens, and passes over those that hold the beginning of the continuation; here all tokens are scored
+ * from the first one that differs. A BOS comes first where the model wants one.
  *
  * Return: 0, -EINVAL (no token is left for the continuation), ENGINE_E_CONTEXT (more tokens than the model has
  * positions) or -ENOMEM.
@@ -119,7 +119,7 @@ void score_pair_deinit(ScorePair *pair) {
     *pair = (ScorePair){ 0 };
 }
 
-/* --- scores ---------------------------------------------------------------------------------------------------------- */
+/* --- scores ------------------------------------------------------------------------------------------------------- */
 
 static void add_token(Score *score, const float *logits, size_t n_vocab, uint32_t id) {
     score->log_likelihood += logits[id] - log_sum_exp(logits, n_vocab);
@@ -134,7 +134,8 @@ int scorer_forward_failed(int r, ErrText *err) {
 
 /**
  * scorer_append() - compute rows of a sequence and score the tokens that follow them
- * @ids:          the tokens of the whole; ids[from..to) are appended, and ids[to] must be there when row to - 1 is scored
+ * @ids:          the tokens of the whole; ids[from..to) are appended, and ids[to] must be there when row to - 1 is
+ * scored
  * @first_scored: rows from here on are scored; `to` and more: none is
  * @score:        what comes on top of it
  *

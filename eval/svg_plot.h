@@ -26,7 +26,8 @@ typedef struct SvgPlot {
     const char *level_name;
 } SvgPlot;
 
-/* Appends the document. The y axis is logarithmic when its values span more than a factor of 4. Same plot, same bytes. */
+/* Appends the document. The y axis is logarithmic when its values span more than a factor of 4. Same plot, same
+ * bytes. */
 void svg_plot(StrBuf *text, const SvgPlot *plot);
 
 #endif

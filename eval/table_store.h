@@ -1,5 +1,5 @@
-/* What a quant-table has measured, as a JSON file that is written after every measurement: a run that was interrupted, or
- * one with more rows or questions, goes on from it.
+/* What a quant-table has measured, as a JSON file that is written after every measurement: a run that was interrupted,
+ * or one with more rows or questions, goes on from it.
  *
  * {"format": 1, "source": {"file", "bytes", "sha256"}, "rows": [ROW...]}
  * ROW: {"recipe", "calibration_sha256"?, "import_revision"?, "package"?: {...}, "measures": [{"settings": {...}, ...}]}

@@ -44,8 +44,8 @@ static void add_energies(void *arg, size_t begin, size_t end, unsigned int worke
             loop->energies[i] += loop->x[r * loop->k + i] * loop->x[r * loop->k + i];
 }
 
-/* What is taken from the correlations of the inputs (hessian_shrink()): the more, the fewer rows there are an input. The
- * form was found on rows of other texts, by the error that is left in the outputs of products of 576 to 8960 inputs
+/* What is taken from the correlations of the inputs (hessian_shrink()): the more, the fewer rows there are an input.
+ * The form was found on rows of other texts, by the error that is left in the outputs of products of 576 to 8960 inputs
  * rounded to 4 bits after 4096 and 15360 rows of calibration; around it the error is flat. */
 static float shrinkage(size_t rows, size_t k) {
     return sqrtf((float)k / (float)(k + rows));

@@ -126,9 +126,9 @@ static int encode_part(const CalibrationText *text, const Tokenizer *tokenizer, 
 }
 
 /* At least n_tokens of the text, or all that it has. Only a prefix is tokenized, since a text may have thousands of
- * times what is wanted; the caller asks for a margin, so that no token it uses stands at the cut. What of PART_BYTES has
- * too few is no prose, and its next parts are tokenized one by one, for the tokenizer takes some twenty times as much
- * memory as its text. */
+ * times what is wanted; the caller asks for a margin, so that no token it uses stands at the cut. What of PART_BYTES
+ * has too few is no prose, and its next parts are tokenized one by one, for the tokenizer takes some twenty times as
+ * much memory as its text. */
 static int first_tokens(const CalibrationText *text, const Tokenizer *tokenizer, size_t n_tokens, TokenList *list,
                         ErrText *err) {
     size_t part_bytes = n_tokens * PREFIX_BYTES_PER_TOKEN, end;

@@ -16,7 +16,8 @@ enum {
 
 enum {
     CALIBRATION_TEXT_MAX_BYTES = 64 << 20,
-    CALIBRATION_WINDOWS = 34, /* what an import uses; the project's own text has as many for every tokenizer supported */
+    CALIBRATION_WINDOWS = 34, /* what an import uses; the project's own text has as many for every tokenizer
+                               * supported */
     CALIBRATION_WINDOWS_MAX = 4096,
     CALIBRATION_WINDOW_TOKENS = 512,
     CALIBRATION_WINDOW_TOKENS_MAX = 32768,

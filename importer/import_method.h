@@ -1,5 +1,6 @@
 /* What turns the linears of a layer into integers. The importer's core (importer.c) knows files, places, the journal
- * and progress; a method knows weights. The core calls, in this order and on one thread (the pool is the method's to use):
+ * and progress; a method knows weights. The core calls, in this order and on one thread (the pool is the method's to
+ * use):
  *   begin()
  *   profile()                with static activations: fills the operators; not called when the journal has them
  *   allocate()               fills `bits` of every linear of the layers, so that their average is at most model->bits;

@@ -145,7 +145,8 @@ int import_part_discard(const char *out_path, bool *foundp, ErrText *err) {
     }
     if (r == IMPORT_PART_BUSY) {
         pid = lock_owner(&part);
-        return pid ? err_set(err, -EBUSY, "%s: process %d is working on it: stop that import first", part.path, (int)pid)
+        return pid ? err_set(err, -EBUSY, "%s: process %d is working on it: stop that import first", part.path,
+                             (int)pid)
                    : err_set(err, -EBUSY, "%s: another process is working on it: stop that import first", part.path);
     }
     if (r)

@@ -1,7 +1,7 @@
 /* Inside of the importer. importer.c: from the options to the package; import_source.c: the file that is read;
  * import_plan.c: what becomes of its tensors, and where; import_rows.c: reading them; import_layer.c: one layer's
- * memory, packing and writing; import_work.c: all of them, with import_journal.c; import_part.c: the file that is written;
- * import_settings.c: recipes as keys and names; import_cache.c: the cache folder. */
+ * memory, packing and writing; import_work.c: all of them, with import_journal.c; import_part.c: the file that is
+ * written; import_settings.c: recipes as keys and names; import_cache.c: the cache folder. */
 #ifndef COORDGEN_IMPORTER_IMPORT_PRIVATE_H
 #define COORDGEN_IMPORTER_IMPORT_PRIVATE_H
 

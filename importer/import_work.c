@@ -34,8 +34,8 @@ static int allocate(Import *import, void *state, double bits, ErrText *err) {
     return r ? r : lay_out(import, err);
 }
 
-/* The smallest package, 1 bit a weight, before anything is measured for a larger one. With static activations it is that
- * without shadows until their profile is there. The widths are overwritten. */
+/* The smallest package, 1 bit a weight, before anything is measured for a larger one. With static activations it is
+ * that without shadows until their profile is there. The widths are overwritten. */
 static int check_budget(Import *import, ErrText *err) {
     const QuantRecipe *recipe = &import->options.recipe;
     const ImportPlan *plan = &import->plan;

@@ -95,7 +95,8 @@ int import_discard(const char *source_path, const char *out_path, const ImportOp
                    bool *foundp, ErrText *err);
 
 /* CACHE_DIR/NAME-<first 12 hex of sha256>[SETTINGS].cgm, SETTINGS naming what differs from the default recipe;
- * cache_dir NULL: $XDG_CACHE_HOME or ~/.cache, /coordgen/models. calibration_sha256: of the user's own text, else NULL. */
+ * cache_dir NULL: $XDG_CACHE_HOME or ~/.cache, /coordgen/models. calibration_sha256: of the user's own text, else
+ * NULL. */
 int import_default_path(char path[PATH_MAX], const char *source_path, const char *sha256, const QuantRecipe *recipe,
                         const char *calibration_sha256, const char *cache_dir, ErrText *err);
 

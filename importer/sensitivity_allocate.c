@@ -26,7 +26,8 @@ static void groups_deinit(Groups *groups) {
 }
 
 /* Of a channel's loss, this part is taken to be what the channels of its linear lose on the average: a loss comes from
- * a few hundred answers, and the channels that get the fewest bits would be those that it was measured too small for. */
+ * a few hundred answers, and the channels that get the fewest bits would be those that it was measured too small
+ * for. */
 #define LOSS_OF_LINEAR 0.3
 
 typedef struct ByLoss {

@@ -5,8 +5,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* Bytes that are not UTF-8 become U+FFFD. NULL when out of memory, like jansson's constructors; packing a NULL fails as a
- * whole. */
+/* Bytes that are not UTF-8 become U+FFFD. NULL when out of memory, like jansson's constructors; packing a NULL fails as
+ * a whole. */
 json_t *json_text(const char *text);
 json_t *json_text_n(const char *data, size_t len_bytes);
 

@@ -199,9 +199,9 @@ static void refine_pieces(void *arg, size_t begin, size_t end, unsigned int work
  * descent_refine() - better integers for the same scales
  *
  * Goes through the inputs in the order in which compensated rounding does, those with the most energy first. For an
- * input c as all others stand, e H e^T is least at the level nearest to q_c + (e H)_c / (scale H_cc). A change of e_c moves
- * e H by a row of H: at once for the COLUMNS inputs that are being decided, in one product for the others. Blocks in
- * which no channel changes cost nothing, so later passes are cheaper.
+ * input c as all others stand, e H e^T is least at the level nearest to q_c + (e H)_c / (scale H_cc). A change of e_c
+ * moves e H by a row of H: at once for the COLUMNS inputs that are being decided, in one product for the others. Blocks
+ * in which no channel changes cost nothing, so later passes are cheaper.
  *
  * Return: 0 or -ENOMEM.
  */

@@ -113,9 +113,9 @@ static inline uint64_t spread_fifth(uint8_t bits) {
     return ((one_a_byte + UINT64_C(0x7f7f7f7f7f7f7f7f)) & UINT64_C(0x8080808080808080)) >> 3;
 }
 
-/* A block is d, the min when it has one, the fifth bits qh when it has them (bit e is element e's), and qs. The flags are
- * constants in every caller, so each type gets a loop of its own, without a branch or a shift by a variable: those would
- * keep the compiler from vectorising it. */
+/* A block is d, the min when it has one, the fifth bits qh when it has them (bit e is element e's), and qs. The flags
+ * are constants in every caller, so each type gets a loop of its own, without a branch or a shift by a variable: those
+ * would keep the compiler from vectorising it. */
 static inline __attribute__((always_inline)) void dequantize_32(const uint8_t *restrict src, float *restrict dst,
                                                                 size_t n, bool has_min, bool has_fifth) {
     const uint64_t nibbles = UINT64_C(0x0f0f0f0f0f0f0f0f);
@@ -176,8 +176,8 @@ static void k_scale_min(const uint8_t *q, size_t s, uint8_t *scalep, uint8_t *mi
     }
 }
 
-/* Sub-blocks 2c and 2c + 1 share 32 bytes of qs: low nibbles and high nibbles. With fifth bits (Q5_K), bit s of qh[l] is
- * that of element l of sub-block s. */
+/* Sub-blocks 2c and 2c + 1 share 32 bytes of qs: low nibbles and high nibbles. With fifth bits (Q5_K), bit s of qh[l]
+ * is that of element l of sub-block s. */
 static inline __attribute__((always_inline)) void dequantize_q45_k(const uint8_t *restrict src, float *restrict dst,
                                                                    size_t n, bool has_fifth) {
     for (size_t b = 0; b < n / SUPER_BLOCK; b++, dst += SUPER_BLOCK) {

@@ -91,10 +91,10 @@ static void shrink_rows(void *arg, size_t begin, size_t end, unsigned int worker
 /**
  * hessian_shrink() - draw the moments towards those of independent inputs
  *
- * A few thousand rows show the energy of an input well and its correlation with another badly: without this the rounding
- * makes up for errors along directions that only the calibration text has (Ledoit and Wolf 2004 shrink a covariance to a
- * diagonal for the same reason). Of inputs rotated by a Hadamard matrix H, H D H has at (i, j) the (i xor j)-th value of
- * the transform of D's diagonal.
+ * A few thousand rows show the energy of an input well and its correlation with another badly: without this the
+ * rounding makes up for errors along directions that only the calibration text has (Ledoit and Wolf 2004 shrink a
+ * covariance to a diagonal for the same reason). Of inputs rotated by a Hadamard matrix H, H D H has at (i, j) the (i
+ * xor j)-th value of the transform of D's diagonal.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -115,7 +115,7 @@ int hessian_shrink(float *h, const float *energies, size_t k, uint32_t rotation_
     return 0;
 }
 
-/* --- rotation across blocks ---------------------------------------------------------------------------------------- */
+/* --- rotation across blocks --------------------------------------------------------------------------------------- */
 
 typedef struct AcrossLoop {
     float *h;
@@ -366,8 +366,8 @@ static int make_factor(HessianFactor *made, const float *h, double damping, Work
  * @damping: 0.01 in OPTQ
  *
  * Rounding goes from the last position to the first, so rising order means that the inputs with the most energy are
- * rounded first, while most of the others are still free to make up for their error. With P H P^T = M D M^T the error of
- * a row e = w - q under H is sum over positions c of d[c] * (e_c + sum over j > c of e_j m[j][c])^2, which is what
+ * rounded first, while most of the others are still free to make up for their error. With P H P^T = M D M^T the error
+ * of a row e = w - q under H is sum over positions c of d[c] * (e_c + sum over j > c of e_j m[j][c])^2, which is what
  * compensated rounding makes small term by term. One Cholesky factorization, k^3 / 3 multiplications; OPTQ's form
  * (arXiv:2210.17323) with the factor of the inverse costs three times that and gives the same rounding.
  *

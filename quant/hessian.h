@@ -1,6 +1,6 @@
-/* Second moments of a product's inputs over calibration rows, H = X^T X, and its factor: what error-compensated rounding
- * (quant/compensate.h) and the measured sensitivities need. Factorizations are LAPACK's, in tiles of a fixed size, each
- * on one thread: the bits depend on the machine's LAPACK kernels, but not on the number of threads. */
+/* Second moments of a product's inputs over calibration rows, H = X^T X, and its factor: what error-compensated
+ * rounding (quant/compensate.h) and the measured sensitivities need. Factorizations are LAPACK's, in tiles of a fixed
+ * size, each on one thread: the bits depend on the machine's LAPACK kernels, but not on the number of threads. */
 #ifndef COORDGEN_QUANT_HESSIAN_H
 #define COORDGEN_QUANT_HESSIAN_H
 
@@ -11,7 +11,8 @@
 #include "base/worker_pool.h"
 
 enum {
-    HESSIAN_E_SINGULAR = 1, /* not positive definite even when damped: inputs that are not finite, or nothing but zeros */
+    HESSIAN_E_SINGULAR = 1, /* not positive definite even when damped: inputs that are not finite, or nothing but
+                             * zeros */
 };
 
 /* P H P^T = M D M^T for a permutation P: the inputs in the order of rising diagonal. */
@@ -31,7 +32,8 @@ void hessian_add(float *h, const float *x, size_t rows, size_t k, WorkerPool *po
 int hessian_shrink(float *h, const float *energies, size_t k, uint32_t rotation_block, float part, WorkerPool *pool);
 /* The moments of inputs that rotate_across() mixes: k is a multiple of 16 across. */
 void hessian_rotate_across(float *h, size_t k, uint32_t across, WorkerPool *pool);
-/* Takes h over (it becomes factor->m), also when it fails. damping: part of the mean diagonal that is added to all of it. */
+/* Takes h over (it becomes factor->m), also when it fails. damping: part of the mean diagonal that is added to all of
+ * it. */
 int hessian_factor(HessianFactor *factor, float *h, size_t k, double damping, WorkerPool *pool);
 void hessian_factor_deinit(HessianFactor *factor);
 

@@ -9,7 +9,7 @@
 #define TILE_REGISTERS 16
 #define REGISTER_BYTES 64
 
-/* --- where things lie ---------------------------------------------------------------------------------------------- */
+/* --- where things lie --------------------------------------------------------------------------------------------- */
 
 static bool widths_valid(const int8_t *bits, size_t n) {
     for (size_t i = 0; i < n; i++)
@@ -42,10 +42,11 @@ static void order_by_width(const int8_t *bits, size_t n, uint32_t *channels) {
  * @plan:   out: filled; untouched on error; pack_plan_deinit() frees what it holds
  * @bits:   i8[n]: width of every channel, 1..8
  *
- * The same widths give the same plan everywhere: a file keeps the widths only. Within a width channels keep their order.
+ * The same widths give the same plan everywhere: a file keeps the widths only. Within a width channels keep their
+ * order.
  *
- * Return: 0; -EINVAL: a width outside 1..8, n or k of 0, or a matrix whose bytes do not fit 63 bits or whose channels do
- * not fit 32; -ENOMEM.
+ * Return: 0; -EINVAL: a width outside 1..8, n or k of 0, or a matrix whose bytes do not fit 63 bits or whose channels
+ * do not fit 32; -ENOMEM.
  */
 int pack_plan_init(PackPlan *plan, const int8_t *bits, size_t n, size_t k) {
     PackPlan made = { .n = n, .k = k };
@@ -85,7 +86,7 @@ void pack_plan_deinit(PackPlan *plan) {
     *plan = (PackPlan){ 0 };
 }
 
-/* --- tiles ---------------------------------------------------------------------------------------------------------- */
+/* --- tiles -------------------------------------------------------------------------------------------------------- */
 
 /* The weightlets of a code of one width, most significant first. */
 typedef struct Component {
@@ -120,8 +121,8 @@ static int place_of(size_t r, int width) {
     return 8 - width - (int)(r * (size_t)width % 8);
 }
 
-/* For each of 64 bytes: to |= (from >> down, `bits` bits of it) << up. 8 bytes at a time: what a shift brings from the byte
- * beside is masked away, so that the order of bytes in a word does not matter. */
+/* For each of 64 bytes: to |= (from >> down, `bits` bits of it) << up. 8 bytes at a time: what a shift brings from the
+ * byte beside is masked away, so that the order of bytes in a word does not matter. */
 static void merge_register(const uint8_t *from, int down, uint8_t *to, int up, int bits) {
     const uint64_t mask = (((uint64_t)1 << bits) - 1) * 0x0101010101010101u;
 
@@ -169,7 +170,7 @@ void unpack_tile(const uint8_t *packed, int bits, uint8_t codes[PACK_TILE_WEIGHT
     }
 }
 
-/* --- blocks --------------------------------------------------------------------------------------------------------- */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 static size_t code_place(size_t channel, size_t input) {
     return input / 4 * REGISTER_BYTES + channel * 4 + input % 4;

@@ -1,18 +1,20 @@
 /* Packed weights: B bits a weight in storage, the canonical int8 matrix in effect (EdgeFlow 4.2).
  *
- * A matrix q[n][k] is cut like the int8 layout of the products: blocks of 16 channels, tiles of 16 channels x 64 inputs.
- * All channels of a block are stored with one width, that of its widest channel; where the widths of neighbours differ,
- * channels are put in order of falling width first (pack_plan_init()), so that at most a few blocks hold narrower ones.
+ * A matrix q[n][k] is cut like the int8 layout of the products: blocks of 16 channels, tiles of 16 channels x 64
+ * inputs. All channels of a block are stored with one width, that of its widest channel; where the widths of neighbours
+ * differ, channels are put in order of falling width first (pack_plan_init()), so that at most a few blocks hold
+ * narrower ones.
  *
  * A tile of width B is 128 * B bytes: the components of B in binary (4, 2 and 1 bits; 8 is 4 + 4), the most significant
- * bits of the code u first (grid.h), e.g. 7 = 4 | 2 | 1. [R: the text of the paper leaves the order open.] The int8 tile is 16
- * registers of 64 bytes; register r holds inputs 4r..4r+3 of the 16 channels, byte [channel][input % 4]. A component of
- * w bits takes 2w stripes of 64 bytes: stripe s holds registers s * 8/w .. s * 8/w + 8/w - 1 one beside the other, byte
- * by byte, the first of them in the highest bits of the byte. So one load, one shift and one mask give a register of
- * weightlets in the very order in which the products read them, on any register width that divides 64 bytes.
+ * bits of the code u first (grid.h), e.g. 7 = 4 | 2 | 1. [R: the text of the paper leaves the order open.] The int8
+ * tile is 16 registers of 64 bytes; register r holds inputs 4r..4r+3 of the 16 channels, byte [channel][input % 4]. A
+ * component of w bits takes 2w stripes of 64 bytes: stripe s holds registers s * 8/w .. s * 8/w + 8/w - 1 one beside
+ * the other, byte by byte, the first of them in the highest bits of the byte. So one load, one shift and one mask give
+ * a register of weightlets in the very order in which the products read them, on any register width that divides 64
+ * bytes.
  *
- * Inputs past k and channels past n are code 0; what the products make of them is multiplied by an activation of zero or
- * never stored. */
+ * Inputs past k and channels past n are code 0; what the products make of them is multiplied by an activation of zero
+ * or never stored. */
 #ifndef COORDGEN_QUANT_PACK_H
 #define COORDGEN_QUANT_PACK_H
 

@@ -1,5 +1,5 @@
-/* Rotation of quantization: orthonormal Walsh-Hadamard transforms, of weights at import and of rows at run time. Backends
- * have SIMD versions that give the bits of these. */
+/* Rotation of quantization: orthonormal Walsh-Hadamard transforms, of weights at import and of rows at run time.
+ * Backends have SIMD versions that give the bits of these. */
 #ifndef COORDGEN_QUANT_ROTATE_H
 #define COORDGEN_QUANT_ROTATE_H
 

@@ -1,6 +1,6 @@
 /*
- * Which group a thread takes: of those that can go on the one that is least advanced, then the first. So the groups stay
- * close together, and the weights of an operator are used by all of them while they are in a cache.
+ * Which group a thread takes: of those that can go on the one that is least advanced, then the first. So the groups
+ * stay close together, and the weights of an operator are used by all of them while they are in a cache.
  *
  * A thread that the system has taken its processor from holds one operator of one group; the others go on until they
  * need what it computes. Where nothing can go on, threads wait as the worker pool does: they spin for a moment and then

@@ -18,10 +18,10 @@
 #define ATTENTION_ITEMS_A_THREAD 4
 /* Products below which attention is not worth waking a worker for. */
 #define ATTENTION_INLINE_PRODUCTS 65536
-/* Rows of a thread that reads all weights by itself. n rows are 2 n operations for a byte: 64 are 8 GB/s at the 1 Top/s of
- * a thread with vpdpbusd, where two read 20 each. The 5 of one with AMX would ask for 40, where it reads 15 (reckoned: no
- * such machine was at hand). Packed weights are expanded anew for each group: with 64 rows that was a tenth of the
- * products, 2 % of the prefill of a model of 1.5b. */
+/* Rows of a thread that reads all weights by itself. n rows are 2 n operations for a byte: 64 are 8 GB/s at the 1 Top/s
+ * of a thread with vpdpbusd, where two read 20 each. The 5 of one with AMX would ask for 40, where it reads 15
+ * (reckoned: no such machine was at hand). Packed weights are expanded anew for each group: with 64 rows that was a
+ * tenth of the products, 2 % of the prefill of a model of 1.5b. */
 #define THREAD_ROWS 64
 #define THREAD_ROWS_PACKED 128
 #define THREAD_ROWS_AMX 256
@@ -103,7 +103,7 @@ static int cpu_reserve_positions(Backend *backend, size_t n_positions, ErrText *
     return 0;
 }
 
-/* --- float operators ----------------------------------------------------------------------------------------------- */
+/* --- float operators ---------------------------------------------------------------------------------------------- */
 
 typedef struct NormLoop {
     const RowOps *row_ops;

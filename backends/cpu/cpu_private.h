@@ -12,8 +12,8 @@
 #include "base/arena.h"
 #include "quant/grid.h"
 
-/* Rows x heads of a KV head that attention takes together: enough to make up for expanding a block of keys and values to
- * float32, and what it holds of them stays in the second-level cache. */
+/* Rows x heads of a KV head that attention takes together: enough to make up for expanding a block of keys and values
+ * to float32, and what it holds of them stays in the second-level cache. */
 #define ATTENTION_ROW_HEADS 96
 
 typedef struct CpuBackend {
@@ -22,8 +22,8 @@ typedef struct CpuBackend {
     Arena *weights;        /* of all matrices */
     PackedKernels kernels; /* product is the one for matrices that are not packed, too */
     bool has_packed;       /* there was a matrix that is */
-    /* int8[rows][width_padded]; u8[rows][width_padded] of them shifted, where the kernel wants it; f32 scales[rows], i32
-     * sums[rows]. */
+    /* int8[rows][width_padded]; u8[rows][width_padded] of them shifted, where the kernel wants it; f32 scales[rows],
+     * i32 sums[rows]. */
     AccountedBlock quantized;
     AccountedBlock rotated;  /* f32[n_threads][width]: the row that a worker rotates or embeds */
     AccountedBlock expanded; /* [n_threads][expanded_bytes]: the panel that a worker expands */
@@ -42,7 +42,8 @@ struct BackendLinear {
     size_t n, k, k_tiles, n_blocks;
     Int8Weights int8;     /* tiles is NULL when packed */
     PackedWeights packed; /* packed is NULL when not */
-    /* packed, channels not in order: positions of the channels of width w are [run_ends[w + 1], run_ends[w]), rising. */
+    /* packed, channels not in order: positions of the channels of width w are [run_ends[w + 1], run_ends[w]),
+     * rising. */
     size_t run_ends[GRID_BITS_MAX + 2];
     Rotation rotation;
     float static_scale;   /* of the inputs; 0: dynamic-row */

@@ -13,8 +13,8 @@
 /* Of one matrix: its columns. */
 typedef struct Shadow Shadow;
 
-/* All its memory, on the weights' account. 0, BACKEND_E_WEIGHTS, BACKEND_E_MEMORY, -ENOMEM. id: unlike those of all other
- * matrices. */
+/* All its memory, on the weights' account. 0, BACKEND_E_WEIGHTS, BACKEND_E_MEMORY, -ENOMEM. id: unlike those of all
+ * other matrices. */
 int shadow_new(Shadow **shadowp, AccountTable *accounts, const LinearSource *source, uint64_t id, ErrText *err);
 /* Its hot columns, from the source of shadow_new(). 0, BACKEND_E_WEIGHTS. */
 int shadow_fill(Shadow *shadow, const LinearSource *source, ErrText *err);

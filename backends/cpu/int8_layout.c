@@ -1,7 +1,7 @@
 /*
  * Row-major int8 matrices into the tiles of the products, and back. A load does this to every weight, so it must keep
- * up with memory: units of 4 outputs x 16 inputs are transposed in registers as 4 x 4 groups of four bytes, and the same
- * pass sums the rows and looks for -128. Vectors are the compiler's own, of 16 bytes, which every machine has.
+ * up with memory: units of 4 outputs x 16 inputs are transposed in registers as 4 x 4 groups of four bytes, and the
+ * same pass sums the rows and looks for -128. Vectors are the compiler's own, of 16 bytes, which every machine has.
  */
 #include <assert.h>
 #include <string.h>

@@ -7,9 +7,9 @@
 Int8Product int8_product__avx512vnni;
 
 /* 6 rows x 4 blocks are 24 accumulators of 32 registers: 10 loads feed 24 products, and loads and products run on
- * different ports. Up to 12 rows the reading of the weights is the time: then all rows pass over one block, and 13 loads
- * for 12 products still keep up with memory. Rows come shifted to unsigned: to shift them here would take the products'
- * port for each quad. Each panel is its own function with its counts known. */
+ * different ports. Up to 12 rows the reading of the weights is the time: then all rows pass over one block, and 13
+ * loads for 12 products still keep up with memory. Rows come shifted to unsigned: to shift them here would take the
+ * products' port for each quad. Each panel is its own function with its counts known. */
 enum {
     PANEL_ROWS = 6,
     PANEL_BLOCKS = 4,
@@ -93,7 +93,8 @@ static inline __attribute__((always_inline)) void panel(const Int8Weights *weigh
         const size_t first = (block + b) * INT8_TILE_OUTPUTS, n = weights->n - first;
         const __mmask16 present = n >= INT8_TILE_OUTPUTS ? 0xffff : (__mmask16)((1u << n) - 1);
         const __m512 scale = _mm512_loadu_ps(weights->scales + first);
-        /* sum (x + 128) w = sum x w + 128 sum w. The sums may wrap modulo 2^32 on the way; the end value is within int32. */
+        /* sum (x + 128) w = sum x w + 128 sum w. The sums may wrap modulo 2^32 on the way; the end value is within
+         * int32. */
         const __m512i shifted = _mm512_slli_epi32(_mm512_loadu_si512(weights->sums + first), 7);
 
         UNROLL

@@ -58,8 +58,9 @@ static void finish(const Int8Weights *weights, const Int8Rows *rows, size_t row,
     }
 }
 
-/* One panel of n_rows <= 32 rows by 1 or 2 blocks, under the configuration for n_rows. With each tile of inputs it fetches
- * ahead_bytes from `ahead` into the second-level cache (a prefetch past the end of the weights does not fault). */
+/* One panel of n_rows <= 32 rows by 1 or 2 blocks, under the configuration for n_rows. With each tile of inputs it
+ * fetches ahead_bytes from `ahead` into the second-level cache (a prefetch past the end of the weights does not
+ * fault). */
 static void product_panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t n_rows, size_t block,
                           size_t n_blocks, float *y, size_t y_stride, const int8_t *ahead, size_t ahead_bytes) {
     _Alignas(64) int32_t sums[2][PANEL_ROWS][INT8_TILE_OUTPUTS];
@@ -105,10 +106,11 @@ static void product_panel(const Int8Weights *weights, const Int8Rows *rows, size
 /**
  * int8_product_amx_body() - TDPBSSD: 16 rows x 16 outputs x 64 inputs an instruction
  *
- * A pair of blocks is read once from memory and stays in the second-level cache while all rows pass over it in panels of
- * 32; each panel fetches its share of the next pair, so that memory is read while products are made. The configuration
- * is the thread's: loaded when the height of the panel changes (once for up to 32 rows), released at the end, so that no
- * context switch saves tiles between calls. Rows past the last are not read: tiles are as high as the rows there are.
+ * A pair of blocks is read once from memory and stays in the second-level cache while all rows pass over it in panels
+ * of 32; each panel fetches its share of the next pair, so that memory is read while products are made. The
+ * configuration is the thread's: loaded when the height of the panel changes (once for up to 32 rows), released at the
+ * end, so that no context switch saves tiles between calls. Rows past the last are not read: tiles are as high as the
+ * rows there are.
  */
 static void int8_product_amx_body(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin,
                                   size_t block_end, float *y, size_t y_stride) {

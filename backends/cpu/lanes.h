@@ -1,7 +1,7 @@
-/* 16 float lanes, as many machine vectors as the instruction set of the including file needs. Every operation works lane
- * by lane, so the width of the machine changes no bit. Selections and conversions are the compiler's vector extension;
- * float16, maxima and fused multiply-adds use instructions of their own, where the file is compiled with them or, on
- * AArch64, asks for them by LANES_NEON. */
+/* 16 float lanes, as many machine vectors as the instruction set of the including file needs. Every operation works
+ * lane by lane, so the width of the machine changes no bit. Selections and conversions are the compiler's vector
+ * extension; float16, maxima and fused multiply-adds use instructions of their own, where the file is compiled with
+ * them or, on AArch64, asks for them by LANES_NEON. */
 #ifndef COORDGEN_BACKENDS_CPU_LANES_H
 #define COORDGEN_BACKENDS_CPU_LANES_H
 
@@ -319,8 +319,8 @@ LANES_INLINE void lanes_store_f16(uint16_t *half, Lanes v) {
  * part_exp() - exp(x), error below 2 ulp, for every finite x and for infinities; NaN stays NaN
  *
  * x = n ln 2 + r: n by adding 1.5 x 2^23 (rounds to an integer, whose bits are then the low bits of the float); ln 2 in
- * two parts, the first of 9 bits, so that n times it and the difference from x are exact. exp(r) = 1 + r + r^2 q(r), q of
- * degree 5 (coefficients of Cephes expf). 2^n is applied in two factors, both normal numbers: one rounding where the
+ * two parts, the first of 9 bits, so that n times it and the difference from x are exact. exp(r) = 1 + r + r^2 q(r), q
+ * of degree 5 (coefficients of Cephes expf). 2^n is applied in two factors, both normal numbers: one rounding where the
  * result is subnormal; or by the instruction that does so. At the clamped ends the product itself gives 0 and infinity.
  */
 LANES_INLINE PartF part_exp(PartF x) {

@@ -1,5 +1,5 @@
-/* Codes of a packed tile in registers of 32 bytes: a side of a register of the layout, the first or the last 8 channels.
- * bits, i and side are constants after inlining (packed_codes__avx512.h has the same for whole registers). */
+/* Codes of a packed tile in registers of 32 bytes: a side of a register of the layout, the first or the last 8
+ * channels. bits, i and side are constants after inlining (packed_codes__avx512.h has the same for whole registers). */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_CODES__AVX2_H
 #define COORDGEN_BACKENDS_CPU_PACKED_CODES__AVX2_H
 
@@ -12,8 +12,8 @@
 
 #define CODES_INLINE static inline __attribute__((always_inline, unused))
 
-/* Weightlets of register i of a half tile, whose stripes of one component begin at `stripes`; `to`: where the lowest bit
- * of the weightlet goes. The shift is one of 16 bits: what it brings from the byte beside is masked away. */
+/* Weightlets of register i of a half tile, whose stripes of one component begin at `stripes`; `to`: where the lowest
+ * bit of the weightlet goes. The shift is one of 16 bits: what it brings from the byte beside is masked away. */
 CODES_INLINE __m256i codes_weightlets(const uint8_t *stripes, int i, int side, int width, int to) {
     const int place = 8 - width - i * width % 8;
     __m256i stripe = _mm256_load_si256((const __m256i *)(stripes + i * width / 8 * 64 + side * 32));

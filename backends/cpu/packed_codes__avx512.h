@@ -1,5 +1,5 @@
-/* Codes of a packed tile in registers of 64 bytes: one load, one shift and one mask for the weightlets of a register (two
- * or three times where a code has that many components; quant/pack.h). bits and i are constants after inlining. */
+/* Codes of a packed tile in registers of 64 bytes: one load, one shift and one mask for the weightlets of a register
+ * (two or three times where a code has that many components; quant/pack.h). bits and i are constants after inlining. */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_CODES__AVX512_H
 #define COORDGEN_BACKENDS_CPU_PACKED_CODES__AVX512_H
 
@@ -13,9 +13,9 @@
 
 #define CODES_INLINE static inline __attribute__((always_inline, unused))
 
-/* Weightlets of register i of a half tile, whose stripes of one component begin at `stripes`, added to what is in codes;
- * `to`: where the lowest bit of the weightlet goes. The shift is one of 16 bits: what it brings from the byte beside is
- * masked away. */
+/* Weightlets of register i of a half tile, whose stripes of one component begin at `stripes`, added to what is in
+ * codes; `to`: where the lowest bit of the weightlet goes. The shift is one of 16 bits: what it brings from the byte
+ * beside is masked away. */
 CODES_INLINE __m512i codes_merge(__m512i codes, bool is_first, const uint8_t *stripes, int i, int width, int to) {
     const int place = 8 - width - i * width % 8;
     const __m512i mask = _mm512_set1_epi8((char)(((1 << width) - 1) << to));

@@ -9,8 +9,8 @@
 #define PANEL_OUTPUTS (PANEL_BLOCKS * INT8_TILE_OUTPUTS)
 /* Rows whose outputs are put in order together. */
 #define SCATTER_ROWS 32
-/* On AMX a panel pays for fewer rows than under vpdpbusd, because up to 16 rows cost the same. Estimated from the time of
- * expanding: no such machine was at hand. */
+/* On AMX a panel pays for fewer rows than under vpdpbusd, because up to 16 rows cost the same. Estimated from the time
+ * of expanding: no such machine was at hand. */
 #define AMX_ROWS_MAX 6
 
 PackedKernels packed_kernels_select(uint32_t cpu) {

@@ -1,5 +1,5 @@
-/* Products on packed weights for any number of rows: by the kernel for a few of them (packed_product.h), or on panels of
- * blocks that are expanded once into scratch, under an int8 product. Both give the same bits. */
+/* Products on packed weights for any number of rows: by the kernel for a few of them (packed_product.h), or on panels
+ * of blocks that are expanded once into scratch, under an int8 product. Both give the same bits. */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_KERNELS_H
 #define COORDGEN_BACKENDS_CPU_PACKED_KERNELS_H
 

@@ -1,8 +1,8 @@
-/* Products on packed weights (quant/pack.h), with the contract and the bits of the int8 products on the unpacked matrix:
- * y[r][o] = float(sum_k x[r][k] * q[o][k]) * (x_scale[r] * w_scale[o]) + bias[o].
+/* Products on packed weights (quant/pack.h), with the contract and the bits of the int8 products on the unpacked
+ * matrix: y[r][o] = float(sum_k x[r][k] * q[o][k]) * (x_scale[r] * w_scale[o]) + bias[o].
  *
- * A kernel expands codes u in registers; with q = factor * u - offset of the block's width, sum x q = factor * sum x u -
- * offset * sum x, in int32 modulo 2^32 (the end value is within int32). */
+ * A kernel expands codes u in registers; with q = factor * u - offset of the block's width, sum x q = factor * sum x u
+ * - offset * sum x, in int32 modulo 2^32 (the end value is within int32). */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_PRODUCT_H
 #define COORDGEN_BACKENDS_CPU_PACKED_PRODUCT_H
 

@@ -20,15 +20,16 @@ enum {
 typedef void Panel(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t n_rows, size_t block,
                    float *y, size_t y_stride, size_t ahead_bytes);
 
-/* vpmaddubsw adds two products u8 x s8 in int16, and as many registers of such pairs are added up as fit: |x| <= 127, so
- * the sums are at most 8 x 2 x 15 x 127 = 30480 for codes of 4 bits, 4 x 2 x 31 x 127 = 31496 for 5, 2 x 2 x 63 x 127 =
- * 32004 for 6 and 2 x 127 x 127 = 32258 for 7: all below 32767, and nothing ever saturates. 8 bits are two sums of 4. */
+/* vpmaddubsw adds two products u8 x s8 in int16, and as many registers of such pairs are added up as fit: |x| <= 127,
+ * so the sums are at most 8 x 2 x 15 x 127 = 30480 for codes of 4 bits, 4 x 2 x 31 x 127 = 31496 for 5, 2 x 2 x 63 x
+ * 127 = 32004 for 6 and 2 x 127 x 127 = 32258 for 7: all below 32767, and nothing ever saturates. 8 bits are two sums
+ * of 4. */
 static inline int pairs_that_fit(int bits) {
     return bits <= 4 || bits == 8 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
 }
 
-/* Keeps the additions to a sum in the order of the source: the compiler would rather add products in a tree, all of them
- * in registers at once, which there are not. */
+/* Keeps the additions to a sum in the order of the source: the compiler would rather add products in a tree, all of
+ * them in registers at once, which there are not. */
 #define IN_ORDER(sum) __asm__("" : "+x"(sum))
 
 /* Writes outputs of 8 positions from p; y is the row. */
@@ -58,7 +59,8 @@ CODES_INLINE __m256i operand(const uint8_t *tile, int bits, size_t half, int i, 
                      : codes_register(tile, bits, half, i, side, 0);
 }
 
-/* n_rows <= height rows x 16 outputs. One loop over halves of tiles: the compiler would unroll an inner loop over two. */
+/* n_rows <= height rows x 16 outputs. One loop over halves of tiles: the compiler would unroll an inner loop over
+ * two. */
 CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t n_rows, size_t block,
                         float *y, size_t y_stride, size_t ahead_bytes, const int bits, const size_t height) {
     const int n_terms = bits == 8 ? 2 : 1, n_fit = pairs_that_fit(bits);

@@ -9,8 +9,9 @@
 
 PackedProduct packed_product__avx512vnni;
 
-/* 8 rows of one block: a register of codes is expanded once for 8 products, and up to about there the time is the reading
- * of memory. Panels are built for 1, 2, 4, 6 and 8 rows; in between, a row is multiplied twice and stored once. */
+/* 8 rows of one block: a register of codes is expanded once for 8 products, and up to about there the time is the
+ * reading of memory. Panels are built for 1, 2, 4, 6 and 8 rows; in between, a row is multiplied twice and stored
+ * once. */
 enum {
     PANEL_ROWS = 8,
     PARTS_MAX = 4,

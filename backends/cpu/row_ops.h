@@ -54,7 +54,8 @@ typedef struct RowOps {
     /* Rotates pairs of one head: NORM pairs (2i, 2i+1), NEOX pairs (i, i + n_rot/2); cos, sin [n_rot / 2]. */
     void (*rope_norm)(float *x, const float *cos, const float *sin, size_t n_rot);
     void (*rope_neox)(float *x, const float *cos, const float *sin, size_t n_rot);
-    /* Rotation of quantization: orthonormal Walsh-Hadamard by blocks of `block` (a power of two, 32..512, divides n). */
+    /* Rotation of quantization: orthonormal Walsh-Hadamard by blocks of `block` (a power of two, 32..512, divides
+     * n). */
     void (*hadamard)(float *x, size_t n, size_t block);
     /* Of each `across` values n / across apart (a power of two, 2..16; n is a multiple of 16 across). */
     void (*hadamard_across)(float *x, size_t n, size_t across);
@@ -76,7 +77,8 @@ typedef struct RowOps {
     void (*shift)(const int8_t *q, size_t n, uint8_t *shifted);
     /* Finite values past +-65504 are clamped; round to nearest even. */
     void (*to_f16)(const float *x, size_t n, uint16_t *half);
-    /* Positions [position, position + n) of the cache, from rows k + j * stride, v + j * stride; rounded as to_f16(). */
+    /* Positions [position, position + n) of the cache, from rows k + j * stride, v + j * stride; rounded as
+     * to_f16(). */
     void (*kv_store)(const KvHead *kv, size_t position, const float *k, const float *v, size_t stride, size_t n);
     /* Softmax over the scores of a row's range, then the weighted sum of its values. A row's bits do not depend on the
      * other rows of the call. scratch f32[attention_scratch_floats()], aligned to 64. */

@@ -58,8 +58,8 @@ static void silu_mul(const float *gate, const float *up, size_t n, float *out) {
     }
 }
 
-/* (a / (1 + exp(a (c + d a^2)))) up with c = -2 sqrt(2 / pi), d = 0.044715 c. For any finite a the exponent may overflow,
- * but only to the infinity of the right sign: the quotient is then a or -0. */
+/* (a / (1 + exp(a (c + d a^2)))) up with c = -2 sqrt(2 / pi), d = 0.044715 c. For any finite a the exponent may
+ * overflow, but only to the infinity of the right sign: the quotient is then a or -0. */
 static void gelu_mul(const float *gate, const float *up, size_t n, float *out) {
     for (size_t i = 0; i < n; i += N_LANES) {
         Lanes a = lanes_load_n(gate + i, n - i, 0), u = lanes_load_n(up + i, n - i, 0);
@@ -102,8 +102,8 @@ static void rope_neox(float *restrict x, const float *restrict cos, const float 
 #define HADAMARD_LOW 8
 #endif
 
-/* Butterflies of distance 1, 2, 4 or 8 inside 16 lanes: lane i gets partner + value, or partner - value where bit h of i
- * is set. Product with 1 or -1 is exact, so the fused operation is that sum or difference. */
+/* Butterflies of distance 1, 2, 4 or 8 inside 16 lanes: lane i gets partner + value, or partner - value where bit h of
+ * i is set. Product with 1 or -1 is exact, so the fused operation is that sum or difference. */
 LANES_INLINE Lanes butterflies_within(Lanes v, const int h) {
     if (h >= LANES_PART) {
         Lanes out = v;
@@ -150,7 +150,8 @@ LANES_INLINE void butterflies_across(Lanes *v, const size_t n) {
     }
 }
 
-/* A block of n_low * n_high vectors: first what is near, n_low of them in registers at a time, then n_high far apart. */
+/* A block of n_low * n_high vectors: first what is near, n_low of them in registers at a time, then n_high far
+ * apart. */
 LANES_INLINE void hadamard_block(float *x, float factor, const size_t n_low, const size_t n_high) {
     for (size_t high = 0; high < n_high; high++) {
         float *group = x + high * n_low * N_LANES;
@@ -185,8 +186,8 @@ LANES_INLINE void hadamard_block(float *x, float factor, const size_t n_low, con
 /**
  * hadamard() - x = H x by blocks, in place: the bits of rotate_row()
  *
- * For h = 1, 2, 4, ... block / 2: pairs (i, i + h) become (a + b, a - b); at the end one product with the float32 nearest
- * to 1 / sqrt(block).
+ * For h = 1, 2, 4, ... block / 2: pairs (i, i + h) become (a + b, a - b); at the end one product with the float32
+ * nearest to 1 / sqrt(block).
  */
 static void hadamard(float *x, size_t n, size_t block) {
     const float factor = (float)(1.0 / sqrt((double)block));

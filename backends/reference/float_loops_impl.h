@@ -1,8 +1,8 @@
 /* The source of every build of float_loops.h; the including file names the build and is compiled for its instructions.
  *
  * A product has 16 partial sums, by input index mod 16, added up in a tree: i and i + 8, then i + 4, i + 2, i + 1. Each
- * step is a multiplication and an addition, rounded both times, so the width of the machine's registers changes no bit. A
- * tile of outputs x rows keeps its sums in registers: what a load brings is used several times. */
+ * step is a multiplication and an addition, rounded both times, so the width of the machine's registers changes no bit.
+ * A tile of outputs x rows keeps its sums in registers: what a load brings is used several times. */
 #ifndef COORDGEN_BACKENDS_REFERENCE_FLOAT_LOOPS_IMPL_H
 #define COORDGEN_BACKENDS_REFERENCE_FLOAT_LOOPS_IMPL_H
 

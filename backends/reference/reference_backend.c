@@ -1,7 +1,7 @@
 /*
- * The reference device: weights dequantized to float32 at every use, float loops (float_loops.h), a float32 KV cache. It is
- * the yardstick: what it gives is held against an independent float64 implementation, and the int8 path is judged beside
- * it. Nothing here is shared with the kernels of the cpu device.
+ * The reference device: weights dequantized to float32 at every use, float loops (float_loops.h), a float32 KV cache.
+ * It is the yardstick: what it gives is held against an independent float64 implementation, and the int8 path is judged
+ * beside it. Nothing here is shared with the kernels of the cpu device.
  */
 #include <assert.h>
 #include <errno.h>
@@ -144,7 +144,9 @@ static int reference_linear(Backend *backend, const BackendLinear *const *linear
                             size_t rows, float *const *y, ErrText *err) {
     assert(!in->norm && !in->stream && !in->up); /* it does not say that it fuses */
     for (size_t i = 0; i < n; i++) {
-        LinearLoop loop = { .reference = reference(backend), .linear = linears[i], .x = in->x, .rows = rows, .y = y[i] };
+        LinearLoop loop = {
+            .reference = reference(backend), .linear = linears[i], .x = in->x, .rows = rows, .y = y[i]
+        };
 
         worker_pool_run(backend->pool, linear_outputs, &loop, linears[i]->n, PANEL);
     }

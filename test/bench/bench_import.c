@@ -70,7 +70,7 @@ typedef struct Step {
     bool heavy; /* the rounds are fewer */
 } Step;
 
-/* --- the steps ------------------------------------------------------------------------------------------------------- */
+/* --- the steps ---------------------------------------------------------------------------------------------------- */
 
 static void run_dequantize(Data *data, int type) {
     uint32_t values, bytes;
@@ -243,7 +243,7 @@ static const Step steps[] = {
     { "descend", weight, NULL, 4, prepare_descent, run_descent, true },
 };
 
-/* --- data ------------------------------------------------------------------------------------------------------------ */
+/* --- data --------------------------------------------------------------------------------------------------------- */
 
 static uint32_t draw(uint32_t *seed) {
     *seed = *seed * 1664525u + 1013904223u;
@@ -301,7 +301,7 @@ static void data_deinit(Data *data) {
     worker_pool_free(data->pool);
 }
 
-/* --- the run --------------------------------------------------------------------------------------------------------- */
+/* --- the run ------------------------------------------------------------------------------------------------------ */
 
 static double values_of(const Data *data, const Step *step) {
     const double k = (double)data->k;

@@ -1,10 +1,11 @@
-/* Weight layouts beside each other: bytes a weight, exact instructions a weight, time, and how near a product of one row
- * comes to the speed of memory.
+/* Weight layouts beside each other: bytes a weight, exact instructions a weight, time, and how near a product of one
+ * row comes to the speed of memory.
  *   build/bin/bench-layouts [--json | --csv] [--isa NAME] [--rounds N] [--mbytes N] [--no-count]
  *
- * Every round reads a window of memory, runs the int8 tiles over a window and then each kernel of the layout over windows
- * of its own, each from where the last one ended, in an arena that no cache holds. Ratios are of one round; what is
- * printed are medians over the rounds, so that other work on the machine moves the times and hardly the ratios. */
+ * Every round reads a window of memory, runs the int8 tiles over a window and then each kernel of the layout over
+ * windows of its own, each from where the last one ended, in an arena that no cache holds. Ratios are of one round;
+ * what is printed are medians over the rounds, so that other work on the machine moves the times and hardly the
+ * ratios. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -35,7 +36,7 @@ typedef struct Options {
     size_t arena_bytes;
 } Options;
 
-/* --- counting -------------------------------------------------------------------------------------------------------- */
+/* --- counting ----------------------------------------------------------------------------------------------------- */
 
 typedef struct CountCall {
     const Layout *layout;
@@ -76,7 +77,7 @@ static int count(LayoutResult *result, const Layout *layout) {
     return 0;
 }
 
-/* --- times ----------------------------------------------------------------------------------------------------------- */
+/* --- times -------------------------------------------------------------------------------------------------------- */
 
 /* A place in an arena that goes round. */
 typedef struct Window {
@@ -162,7 +163,7 @@ static void measure(const Options *options, Layout *layout, LayoutResult *result
     }
 }
 
-/* --- the run --------------------------------------------------------------------------------------------------------- */
+/* --- the run ------------------------------------------------------------------------------------------------------ */
 
 /* By the suffix of the kernel's name; portable C is compiled for the architecture's basic vectors. */
 static unsigned int register_bits_of(const char *kernel) {

@@ -1,10 +1,10 @@
-/* How long a package takes to the first token of a prompt, from the disk and from memory, beside the floor: its bytes at
- * the disk's own speed, and the prompt's prefill.
+/* How long a package takes to the first token of a prompt, from the disk and from memory, beside the floor: its bytes
+ * at the disk's own speed, and the prompt's prefill.
  *   build/bin/bench-load --model FILE.cgm [--rounds N] [--threads N] [--prompt TOKENS] [--csv]
  *
  * Every round measures the disk (O_DIRECT, in order) and the prefill anew, then loads in every way: cold after dropping
- * the file's pages, which is checked, warm after reading it. Figures are medians of the rounds; `of floor` is the median
- * of each round's own ratio, so that it outlives other work on the disk better than the seconds do. */
+ * the file's pages, which is checked, warm after reading it. Figures are medians of the rounds; `of floor` is the
+ * median of each round's own ratio, so that it outlives other work on the disk better than the seconds do. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

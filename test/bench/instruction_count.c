@@ -28,7 +28,8 @@ static bool is_prefix(uint8_t byte) {
 }
 
 /* Whether the instruction works on vector or mask registers. In 64-bit mode 0x62 is EVEX and 0xc4, 0xc5 are VEX; of
- * those only BMI is on general registers (map 2: f2, f3, f5..f7; map 3: f0). Without them it is the 0x0f maps of SSE. */
+ * those only BMI is on general registers (map 2: f2, f3, f5..f7; map 3: f0). Without them it is the 0x0f maps of
+ * SSE. */
 static bool is_vector(const uint8_t *code) {
     while (is_prefix(*code))
         code++;
@@ -60,8 +61,8 @@ static uintptr_t address_of(const Registers *registers) {
     return registers->pc;
 }
 
-/* By the op0 field (bits 28..25): x111 computes on vector registers, x1x0 loads and stores them with bit 26 set, 0010 is
- * SVE. */
+/* By the op0 field (bits 28..25): x111 computes on vector registers, x1x0 loads and stores them with bit 26 set, 0010
+ * is SVE. */
 static bool is_vector(const uint8_t *code) {
     uint32_t word, op0;
 

@@ -1,6 +1,6 @@
-/* A baseline of the layout bench: K-quants as llama.cpp has them, in code of our own. Rows are super-blocks of 256 weights
- * with 8 sub-blocks of 32, each with a 6-bit scale and a 6-bit minimum under two float16 of the super-block; byte for
- * byte GGUF's Q4_K and Q5_K (quant/ggml_type.h), so that what dequantizes those checks this.
+/* A baseline of the layout bench: K-quants as llama.cpp has them, in code of our own. Rows are super-blocks of 256
+ * weights with 8 sub-blocks of 32, each with a 6-bit scale and a 6-bit minimum under two float16 of the super-block;
+ * byte for byte GGUF's Q4_K and Q5_K (quant/ggml_type.h), so that what dequantizes those checks this.
  *
  * A weight is d * scale * code - dmin * minimum, so that codes of a channel do not share one scale: an int8 matrix unit
  * with one scale a channel cannot take them, and products with them go sub-block by sub-block. */
@@ -34,8 +34,8 @@ typedef struct KquantMatrix {
     const void *blocks; /* [n][k_blocks] */
 } KquantMatrix;
 
-/* Activations of one super-block; they are quantized once a row and read once an output. The even sub-blocks stand before
- * the odd ones: [0 2 4 6 1 3 5 7], so that 64 nibbles meet 64 activations in one register. */
+/* Activations of one super-block; they are quantized once a row and read once an output. The even sub-blocks stand
+ * before the odd ones: [0 2 4 6 1 3 5 7], so that 64 nibbles meet 64 activations in one register. */
 typedef struct KquantInputs {
     _Alignas(64) int8_t x[KQUANT_BLOCK];
     int16_t sums[KQUANT_SUBS]; /* sum of x of sub-block s */

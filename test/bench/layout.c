@@ -55,7 +55,7 @@ typedef struct LayoutOps {
     void (*expand)(const Layout *layout, const void *kernel, const uint8_t *matrix, size_t n_channels);
 } LayoutOps;
 
-/* --- int8 tiles: what the products read ------------------------------------------------------------------------------ */
+/* --- int8 tiles: what the products read --------------------------------------------------------------------------- */
 
 static uint8_t *tiles_make(Layout *layout) {
     int8_t *tiles;
@@ -102,7 +102,7 @@ static void tiles_product(const Layout *layout, const void *kernel, const uint8_
 
 static const LayoutOps tiles_ops = { 4, tiles_make, tiles_kernels, tiles_product, NULL };
 
-/* --- packed (quant/pack.h) ------------------------------------------------------------------------------------------- */
+/* --- packed (quant/pack.h) ---------------------------------------------------------------------------------------- */
 
 static uint8_t *packed_make(Layout *layout) {
     uint8_t *packed;
@@ -162,7 +162,7 @@ static void packed_expand(const Layout *layout, const void *kernel, const uint8_
 
 static const LayoutOps packed_ops = { 5, packed_make, packed_kernels, packed_product, packed_expand };
 
-/* --- INT4/INT8 mixed ------------------------------------------------------------------------------------------------- */
+/* --- INT4/INT8 mixed ---------------------------------------------------------------------------------------------- */
 
 static uint8_t *mixed_make(Layout *layout) {
     uint8_t *rows;
@@ -204,7 +204,7 @@ static void mixed_expand(const Layout *layout, const void *kernel, const uint8_t
 
 static const LayoutOps mixed_ops = { 5, mixed_make, mixed_kernels, mixed_product, mixed_expand };
 
-/* --- K-quants -------------------------------------------------------------------------------------------------------- */
+/* --- K-quants ----------------------------------------------------------------------------------------------------- */
 
 static uint8_t *kquant_make(Layout *layout) {
     const int bits = layout->bits[0];
@@ -246,7 +246,7 @@ static void kquant_expand(const Layout *layout, const void *kernel, const uint8_
 
 static const LayoutOps kquant_ops = { 0, kquant_make, kquant_kernels, kquant_product, kquant_expand };
 
-/* --- the table ------------------------------------------------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------------------------------------- */
 
 #define WIDTHS(bits) static const int8_t widths_##bits[] = { bits, bits, bits, bits, bits }
 WIDTHS(1);
@@ -286,7 +286,7 @@ const LayoutSpec *layout_spec_at(size_t index) {
     return &specs[index];
 }
 
-/* --- one of them in memory ------------------------------------------------------------------------------------------- */
+/* --- one of them in memory ---------------------------------------------------------------------------------------- */
 
 static uint32_t draw(uint32_t *seed) {
     *seed = *seed * 1664525u + 1013904223u;

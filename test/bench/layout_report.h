@@ -39,9 +39,9 @@ typedef struct LayoutReport {
     size_t n_results;
 } LayoutReport;
 
-/* SIMD instructions a weight by EdgeFlow's figure 8 with registers of that many bits: (B + 8 (3 c + 1)) / R for B bits in
- * c components. Loads of B blocks a group of R weights; in each of its 8 stripes a mask and a shift a component, c - 1
- * merges, the cast and the store. */
+/* SIMD instructions a weight by EdgeFlow's figure 8 with registers of that many bits: (B + 8 (3 c + 1)) / R for B bits
+ * in c components. Loads of B blocks a group of R weights; in each of its 8 stripes a mask and a shift a component, c -
+ * 1 merges, the cast and the store. */
 double layout_edgeflow_steps(int bits, unsigned int register_bits);
 
 void layout_report_table(const LayoutReport *report);

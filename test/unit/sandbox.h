@@ -2,8 +2,8 @@
 #ifndef COORDGEN_TEST_SANDBOX_H
 #define COORDGEN_TEST_SANDBOX_H
 
-/* From now on the call `number` (SYS_...) fails with the errno `code` in this process, for good: in a child of the test.
- * 0, or -errno where filters cannot be had. */
+/* From now on the call `number` (SYS_...) fails with the errno `code` in this process, for good: in a child of the
+ * test. 0, or -errno where filters cannot be had. */
 int sandbox_refuse(unsigned int number, unsigned int code);
 
 #endif

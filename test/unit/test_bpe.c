@@ -82,8 +82,8 @@ static Tokenizer *new_tokenizer(bool chosen) {
     return tokenizer;
 }
 
-/* Chosen for the table without a secret, no pair was displaced, and absent ones walked through all. They lie anywhere now,
- * and an absent one is given up where no pair has gone: here the run has no end, and neither would the walk. */
+/* Chosen for the table without a secret, no pair was displaced, and absent ones walked through all. They lie anywhere
+ * now, and an absent one is given up where no pair has gone: here the run has no end, and neither would the walk. */
 static void test_bpe_slots_of_merges_cannot_be_chosen(void **state) {
     TokenizerSpec spec = spec_of_merges(true);
     _cleanup_(token_list_deinit) TokenList list = { 0 };

@@ -248,8 +248,8 @@ static void test_hessian_rotate_across(void **cmocka) {
         }
 }
 
-/* OPTQ as the paper writes it, in double precision: columns by falling diagonal, the error of each spread over the later
- * ones by the upper Cholesky factor of the inverse. */
+/* OPTQ as the paper writes it, in double precision: columns by falling diagonal, the error of each spread over the
+ * later ones by the upper Cholesky factor of the inverse. */
 static void optq(const Case *c, size_t channel, int8_t *q) {
     size_t k = c->k;
     double *a = calloc(k * 2 * k, sizeof(*a)), *u = calloc(k * k, sizeof(*u)), *w = malloc(k * sizeof(*w));

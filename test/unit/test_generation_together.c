@@ -1,5 +1,5 @@
-/* Generations that share their steps answer as each of them does alone: the same tokens from the same bytes of logits. On
- * a small model, and on the real one unless COORDGEN_SMALL is set: under an emulator that takes many minutes. */
+/* Generations that share their steps answer as each of them does alone: the same tokens from the same bytes of logits.
+ * On a small model, and on the real one unless COORDGEN_SMALL is set: under an emulator that takes many minutes. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -202,7 +202,8 @@ static void test_together_rows_by_class(void **state) {
     };
     const GenerationUsage *of_background = generation_usage(background), *of_normal = generation_usage(normal);
 
-    /* Its prompt of 33 tokens takes two steps, in which the others get nothing, but for one that has waited for long. */
+    /* Its prompt of 33 tokens takes two steps, in which the others get nothing, but for one that has waited for
+     * long. */
     assert_int_equal(generation_step_together(turns, 3, NULL), 0);
     assert_int_equal(generation_usage(interactive)->n_prefilled_tokens, CHUNK);
     assert_true(!turns[0].ran && !turns[1].ran);

@@ -1,5 +1,5 @@
-/* Every int8 product kernel that this machine can run gives the bits of the scalar one, which is checked against sums in
- * int64; at sizes around the tile and the panels, with bytes around the outputs that must stay. */
+/* Every int8 product kernel that this machine can run gives the bits of the scalar one, which is checked against sums
+ * in int64; at sizes around the tile and the panels, with bytes around the outputs that must stay. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* The K-quant baseline of the benches against the dequantization of GGUF's Q4_K and Q5_K, which shares no code with it. */
+/* The K-quant baseline of the benches against the dequantization of GGUF's Q4_K and Q5_K, which shares no code with
+ * it. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -118,7 +119,8 @@ static void test_kquant_block_sizes(void **state) {
     assert_int_equal(bytes, kquant_block_bytes(5));
 }
 
-/* Against a float64 product of dequantized weights and dequantized inputs; the bound is float32's, on the sizes added. */
+/* Against a float64 product of dequantized weights and dequantized inputs; the bound is float32's, on the sizes
+ * added. */
 static void check_product(const KquantOps *ops, const Case *c, size_t begin, size_t end) {
     const size_t k = c->k_blocks * KQUANT_BLOCK;
     float y[N];

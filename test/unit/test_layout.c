@@ -69,7 +69,8 @@ static void test_layout_stored_bytes(void **state) {
     }
 }
 
-/* The steps of EdgeFlow's figure 8 at 128 bits: 0.48 at 5 and 6 bits, as the paper prints; a wider register divides them. */
+/* The steps of EdgeFlow's figure 8 at 128 bits: 0.48 at 5 and 6 bits, as the paper prints; a wider register divides
+ * them. */
 static void test_layout_edgeflow_steps(void **state) {
     static const double at_128[] = { 33, 34, 59, 36, 61, 62, 87, 64 };
 

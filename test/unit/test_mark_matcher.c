@@ -235,8 +235,8 @@ static void test_mark_matcher_bounds_its_marks(void **state) {
     long_marks_deinit(&marks);
 }
 
-/* Bytes that were chosen so that all edges fell into the first slots of a table without a secret, where building it took
- * time with their square: they lie anywhere now. */
+/* Bytes that were chosen so that all edges fell into the first slots of a table without a secret, where building it
+ * took time with their square: they lie anywhere now. */
 static void test_mark_matcher_slots_cannot_be_chosen(void **state) {
     const size_t n = 8;
     uint32_t mask = 2 * (uint32_t)n * LONG_BYTES - 1, random = 1;

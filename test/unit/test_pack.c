@@ -30,7 +30,7 @@ static int8_t draw_level(int bits) {
     return (int8_t)(bits == 8 ? (int)draw(255) - 127 : grid_level((int)draw((size_t)1 << bits), bits));
 }
 
-/* --- levels --------------------------------------------------------------------------------------------------------- */
+/* --- levels ------------------------------------------------------------------------------------------------------- */
 
 static void test_pack_levels(void **state) {
     for (int bits = GRID_BITS_MIN; bits <= GRID_BITS_MAX; bits++) {
@@ -46,7 +46,7 @@ static void test_pack_levels(void **state) {
     }
 }
 
-/* --- tiles ---------------------------------------------------------------------------------------------------------- */
+/* --- tiles -------------------------------------------------------------------------------------------------------- */
 
 /* Bit `bit` of the code of register r, byte i, as the header describes it: components 4, 2, 1 with the most significant
  * bits first (8 is 4 + 4); stripes of 64 bytes; the first register of a stripe in the highest bits. */
@@ -127,7 +127,7 @@ static void test_pack_tile_round_trip(void **state) {
     }
 }
 
-/* --- plans ---------------------------------------------------------------------------------------------------------- */
+/* --- plans -------------------------------------------------------------------------------------------------------- */
 
 typedef enum Widths {
     WIDTHS_ONE,      /* all channels alike */

@@ -242,8 +242,8 @@ static void check_way(const Case *c, Way way, size_t gap, size_t shift) {
         case_check(c, &way, 1, c->weights.n_blocks - 1, gap, shift);
 }
 
-/* Every kernel for few rows; every unpack kernel under the best int8 product, and every int8 product (the AMX one on its
- * tile model too) on the scalar unpacking; and what is chosen for every subset of the machine's features. */
+/* Every kernel for few rows; every unpack kernel under the best int8 product, and every int8 product (the AMX one on
+ * its tile model too) on the scalar unpacking; and what is chosen for every subset of the machine's features. */
 static void each_way(const Case *c, size_t gap, size_t shift) {
     const uint32_t all = cpu_features();
 

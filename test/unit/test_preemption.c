@@ -1,5 +1,5 @@
-/* A step that makes way: wherever it stops, and whatever runs meanwhile, all logits have the bytes of an undisturbed run.
- * On small models, at every border between operators, for every kernel of the machine. */
+/* A step that makes way: wherever it stops, and whatever runs meanwhile, all logits have the bytes of an undisturbed
+ * run. On small models, at every border between operators, for every kernel of the machine. */
 #undef NDEBUG
 #include <errno.h>
 #include <setjmp.h>
@@ -316,7 +316,7 @@ static void test_preemption_takes_memory_only_when_asked_for(void **state) {
     assert_true(used_bytes[1] > used_bytes[0] + (uint64_t)CHUNK * 4 * 64 * sizeof(float));
 }
 
-/* --- with kept prefixes -------------------------------------------------------------------------------------------- */
+/* --- with kept prefixes ------------------------------------------------------------------------------------------- */
 
 enum {
     PROMPT = 100,
@@ -362,8 +362,8 @@ static Answer answer_of(Engine *engine, uint32_t salt, bool no_reuse) {
     return answer;
 }
 
-/* A generation makes way before every operator, on pages that it has from a kept prompt; there others begin with the same
- * pages, go on in ones of their own, and put into a cache that evicts for them. */
+/* A generation makes way before every operator, on pages that it has from a kept prompt; there others begin with the
+ * same pages, go on in ones of their own, and put into a cache that evicts for them. */
 static void test_preemption_of_shared_pages(void **state) {
     static const uint64_t limits_of_pages[] = { 1000, 3, 1 };
     const char *package = make_package(*state, "llama", 4.5, false);

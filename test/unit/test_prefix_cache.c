@@ -171,7 +171,8 @@ static void test_prefix_cache_against_naive(void **state) {
     prefix_cache_free(cache);
 }
 
-/* With a limit a match is still right, never longer than it could be, and the limit holds; what was put last is there. */
+/* With a limit a match is still right, never longer than it could be, and the limit holds; what was put last is
+ * there. */
 static void test_prefix_cache_limited(void **state) {
     static Text kept[TEXTS];
     static bool grows[TEXTS];

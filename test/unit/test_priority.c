@@ -160,8 +160,8 @@ static void test_admission_position_goes_by_class(void **state) {
     assert_int_equal(normal->queue_position, 3);
 }
 
-/* Whoever asks for much waits for himself: with one place after the other, users take turns; and the positions that they
- * are told are the order in which they start. */
+/* Whoever asks for much waits for himself: with one place after the other, users take turns; and the positions that
+ * they are told are the order in which they start. */
 static void test_admission_users_take_turns(void **state) {
     static const uid_t uids[] = { 1, 1, 1, 1, 2, 2, 3 };
     static const size_t order[] = { 0, 4, 6, 1, 5, 2, 3 };

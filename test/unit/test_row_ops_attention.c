@@ -147,7 +147,8 @@ static void fixture_init(Fixture *fixture, size_t head_size, size_t n_group, siz
         .scratch = aligned_alloc(64, (attention_scratch_floats(n_rows * n_group, head_size) + SCRATCH_GUARD + 15) / 16 *
                                          16 * sizeof(float)),
     };
-    assert_true(fixture->cache && fixture->blocks && fixture->q && fixture->out && fixture->expected && fixture->scratch);
+    assert_true(fixture->cache && fixture->blocks && fixture->q && fixture->out && fixture->expected &&
+                fixture->scratch);
     assert_true(n_rows <= ROWS_MAX);
     fixture->kv = (KvHead){ fixture->blocks, block, 3 * block, head_size };
     for (size_t i = 0; i < n_blocks * stride; i++)

@@ -1,5 +1,5 @@
-/* Sequences that share pages: a fork at any position gives the bits that it would have alone, the one it came from stays
- * what it was, and memory is counted once. */
+/* Sequences that share pages: a fork at any position gives the bits that it would have alone, the one it came from
+ * stays what it was, and memory is counted once. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>

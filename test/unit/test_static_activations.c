@@ -1,6 +1,7 @@
-/* Static activations of the cpu device: the bits of plain loops written here, which are compared with double, whatever the
- * instructions, the threads, the rows of a call, the layout of the weights and the set of hot channels; rows of zeros, rows
- * of nothing but outliers, and more outliers than there is room for; columns read from a file, and a file cut short. */
+/* Static activations of the cpu device: the bits of plain loops written here, which are compared with double, whatever
+ * the instructions, the threads, the rows of a call, the layout of the weights and the set of hot channels; rows of
+ * zeros, rows of nothing but outliers, and more outliers than there is room for; columns read from a file, and a file
+ * cut short. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <float.h>
@@ -446,8 +447,8 @@ static void test_static_widest_row(void **state) {
     free(x);
 }
 
-/* Columns that will be needed come from the disk by themselves, before anybody waits for them: those of the outliers that
- * are not hot, and no others. */
+/* Columns that will be needed come from the disk by themselves, before anybody waits for them: those of the outliers
+ * that are not hot, and no others. */
 static void test_static_columns_read_ahead(void **state) {
     const RowOps *row_ops = row_ops_select(cpu_features());
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), k = 16;

@@ -110,7 +110,8 @@ static void test_text_index_finds_whatever_the_key(void **state) {
     }
 }
 
-/* Chosen for the hash of before, none of them was displaced, and absent texts walked through all. They lie anywhere now. */
+/* Chosen for the hash of before, none of them was displaced, and absent texts walked through all. They lie anywhere
+ * now. */
 static void test_text_index_slots_cannot_be_chosen(void **state) {
     TextIndex index;
 
@@ -122,8 +123,8 @@ static void test_text_index_slots_cannot_be_chosen(void **state) {
     text_index_deinit(&index);
 }
 
-/* Even who knows the key makes nobody walk through a run: an absent text is given up where no text has gone. Here the run
- * has no end, and neither would the walk. */
+/* Even who knows the key makes nobody walk through a run: an absent text is given up where no text has gone. Here the
+ * run has no end, and neither would the walk. */
 static void test_text_index_absent_ends_where_no_text_went(void **state) {
     TextIndex index;
 

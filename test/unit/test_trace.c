@@ -1,4 +1,5 @@
-/* A trace is valid JSON with the events in their order; what had no room is counted; a file that cannot be made is named. */
+/* A trace is valid JSON with the events in their order; what had no room is counted; a file that cannot be made is
+ * named. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -185,7 +185,8 @@ static void test_turns_make_way(void **state) {
     assert_int_equal(parked->usage.n_prefilled_tokens, parked->usage.n_prompt_tokens); /* nothing twice */
 }
 
-/* While an interactive generation answers, the step that has made way goes on in parts, and its generation after that. */
+/* While an interactive generation answers, the step that has made way goes on in parts, and its generation after
+ * that. */
 static void test_turns_go_on_between_interactive_tokens(void **state) {
     Fixture *fixture = *state;
     Got *parked = park(fixture, PRIORITY_BACKGROUND, 2),
@@ -253,7 +254,8 @@ static void test_turns_cancel_all_with_a_parked_step(void **state) {
     assert_false(turns_have_work(fixture->turns));
 }
 
-/* A step of one model makes way for a request of another one; and requests of the one do not starve beside the other. */
+/* A step of one model makes way for a request of another one; and requests of the one do not starve beside the
+ * other. */
 static void test_turns_of_two_models(void **state) {
     Fixture *fixture = *state;
     Got *alone, *parked, *talker, *normal;

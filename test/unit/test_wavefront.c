@@ -1,5 +1,6 @@
-/* Groups that go through a list of operators on several threads: every operator of every group runs once, in order and on
- * one thread at a time, what it needs of the group before is there, and a run that was stopped goes on where it was. */
+/* Groups that go through a list of operators on several threads: every operator of every group runs once, in order and
+ * on one thread at a time, what it needs of the group before is there, and a run that was stopped goes on where it
+ * was. */
 #undef NDEBUG
 #include <errno.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* An image of the weights: an engine that maps one says the same bits as one that was loaded from the package, whatever
- * the instruction set; one that is stale, damaged or another's is not used and is made anew; nothing is left of what was
- * given up, and images go when their package has gone. */
+ * the instruction set; one that is stale, damaged or another's is not used and is made anew; nothing is left of what
+ * was given up, and images go when their package has gone. */
 #undef NDEBUG
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -352,7 +352,8 @@ static void test_weights_image_folder(void **state) {
     assert_string_not_equal(image, other_image);
     loaded.image_path = other_image;
     assert_false(run(&loaded, other, 0, logits));
-    /* Files of writers: of one that was killed, of one that holds its lock, of one that has just begun; and what is none. */
+    /* Files of writers: of one that was killed, of one that holds its lock, of one that has just begun; and what is
+     * none. */
     snprintf(left, sizeof(left), "%s" ATOMIC_FILE_INFIX "00000000", other_image);
     assert_int_equal(link(other_image, left), 0);
     left[strlen(left) - 1] = '1';

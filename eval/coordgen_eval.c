@@ -60,6 +60,9 @@ static const char help[] =
     "      --drop-packages    quant-table: remove a package when its row is done\n"
     "      --tokens N         matrix: output tokens of each run (default 200)\n"
     "      --full             matrix: every instruction set with every chunk size and thread count\n"
+    "      --dump FILE        matrix: instead, the tokens and logits of one run (--isa, --threads, --chunk) into FILE,\n"
+    "                         which has the same bytes on every machine\n"
+    "      --brief            with --dump: the prompt of 114 tokens, not of 530\n"
     "      --verbose          log to stderr\n"
     "  -h, --help             this text\n"
     "      --version\n"
@@ -94,6 +97,7 @@ enum {
     OPT_TOKENS,
     OPT_FULL,
     OPT_DUMP,
+    OPT_BRIEF,
     OPT_VERBOSE,
     OPT_VERSION
 };
@@ -127,6 +131,7 @@ static const struct option long_options[] = {
     { "tokens", required_argument, NULL, OPT_TOKENS },
     { "full", no_argument, NULL, OPT_FULL },
     { "dump", required_argument, NULL, OPT_DUMP },
+    { "brief", no_argument, NULL, OPT_BRIEF },
     { "verbose", no_argument, NULL, OPT_VERBOSE },
     { "help", no_argument, NULL, 'h' },
     { "version", no_argument, NULL, OPT_VERSION },
@@ -283,6 +288,9 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
         return NULL;
     case OPT_DUMP:
         options->dump = value;
+        return NULL;
+    case OPT_BRIEF:
+        options->brief = true;
         return NULL;
     case OPT_VERBOSE:
         log_set_level(LOG_LEVEL_DEBUG);

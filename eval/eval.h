@@ -53,7 +53,8 @@ typedef struct EvalOptions {
     const char *save;     /* quant-table: results; NULL: in work_dir */
     const char *plot;     /* quant-table: SVG; NULL: none */
     bool drop_packages;   /* quant-table: remove each when its row is done */
-    const char *dump;     /* matrix, internal: write the run to this file */
+    const char *dump;     /* matrix: one run into this file, and no other; NULL: all */
+    bool brief;           /* that run with the shorter prompt */
 } EvalOptions;
 
 /* A worker pool, accounts and an engine on the options' device; a .gguf for the cpu device is imported on first use. */

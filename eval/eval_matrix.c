@@ -535,11 +535,11 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     return r;
 }
 
-/* The other side of "after a restart". */
+/* The other side of "after a restart", or of a matrix on another machine. */
 static int run_dump(Matrix *matrix, ErrText *err) {
     const EvalOptions *options = matrix->options;
     Cell cell = { options->isa, options->threads, options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT,
-                  "alone", PROMPT_WHOLE };
+                  "alone", options->brief ? PROMPT_BRIEF : PROMPT_WHOLE };
     int r = open_for(matrix, &cell, err);
 
     for (size_t run = 0; run < N_RUNS && !r; run++) {
@@ -561,6 +561,8 @@ int eval_matrix(const EvalOptions *options) {
         return eval_fail(options, "the matrix is about the cpu device: leave --device out");
     if (options->n_tokens < 1 || options->n_tokens > 4096)
         return eval_fail(options, "--tokens %zu is outside 1..4096", options->n_tokens);
+    if (options->brief && !options->dump)
+        return eval_fail(options, "--brief is for --dump: the matrix has both prompts");
     /* One package for all cells, and the other process loads that too, whatever the recipe. */
     if (eval_package_path(options, &package, &err))
         return eval_fail(options, "%s", err.text);

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -123,6 +124,25 @@ class Matrix(unittest.TestCase):
         made = report("matrix", "--recipe=int8:4", "--tokens=2")
         self.assertTrue(made["ok"], made)
         self.assertIn("after a restart", [row["company"] for row in made["rows"]])
+
+    def test_dump(self):
+        """One run: greedy and seeded, a token and its logits each step; the same whatever computes it, and not those of
+        the other prompt."""
+        with tempfile.TemporaryDirectory(prefix="coordgen-eval-") as folder:
+            dumped = []
+            for words in (("--brief",), ("--brief", "--isa=scalar", "--threads=1", "--chunk=50"), ()):
+                run = run_eval("matrix", "--model", MODEL, "--tokens=2", f"--dump={folder}/run", *words)
+                self.assertEqual(run.returncode, 0, run.stderr)
+                dumped.append(Path(f"{folder}/run").read_bytes())
+            self.assertEqual(dumped[0], dumped[1])
+            self.assertNotEqual(dumped[0], dumped[2])
+            n_vocab = (len(dumped[0]) // 4 - 4) // 4
+            self.assertEqual(len(dumped[0]), 2 * 2 * 4 * (1 + n_vocab))
+            self.assertTrue(all(token < n_vocab for token in struct.unpack_from("2I", dumped[0])))
+        for words, text in ((("--brief",), "--dump"), (("--brief", "--dump=/none/run"), "/none/run")):
+            run = run_eval("matrix", "--model", MODEL, "--tokens=2", *words)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(text, run.stderr)
 
 
 class Divergence(unittest.TestCase):

@@ -151,7 +151,7 @@ static inline size_t share_of(size_t tile_bytes, size_t n_panels) {
 static void stream(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end, float *y,
                    size_t y_stride) {
     const size_t n_panels = panels_for(rows->rows, STREAM_ROWS), n_all = n_panels * (block_end - block_begin);
-    Prefetch ahead = { weights->next, 0 };
+    Prefetch ahead = { weights->next ? weights->next : weights->tiles, 0 };
 
     if (weights->next && n_all)
         ahead.bytes = share_of(weights->next_bytes / weights->k_tiles, n_all);

@@ -73,6 +73,29 @@ int import_fixture_teardown(void **state) {
 }
 
 /* A file of a known size and content: its hash. */
+const char *import_fixture_package(ImportFixture *fixture, const char *arch, double bits, bool static_activations,
+                                   uint32_t window) {
+    static ImportMethod method;
+    static ImportReport report;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    QuantRecipe *recipe = &fixture->options.recipe;
+    ErrText err = { "" };
+
+    maker.arch = arch;
+    maker.window = window;
+    import_fixture_source(fixture, &maker);
+    method = import_method_plain;
+    method.profile = import_fixture_profile;
+    fixture->options.method = static_activations ? &method : NULL;
+    quant_recipe_set_bits(recipe, bits);
+    recipe->static_activations = static_activations;
+    recipe->hot_percent = 30;
+    recipe->prune_percent = 0;
+    if (import_run(fixture->source, NULL, &fixture->options, &report, &err))
+        fail_msg("%s", err.text);
+    return report.path;
+}
+
 void import_fixture_hash(const char *path, char hex[SHA256_HEX_BYTES]) {
     MappedFile file;
 

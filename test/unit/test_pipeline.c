@@ -20,6 +20,7 @@ enum {
     SPANS_MAX = 6,
     EVENTS_MAX = 20000,
     GROUP_ROWS = 64,
+    WINDOW = 100, /* of gemma3: longer than a group, shorter than a chunk */
 };
 
 typedef struct Loaded {
@@ -67,27 +68,8 @@ static void loaded_deinit(Loaded *loaded) {
         assert_int_equal(atomic_load(&loaded->accounts.used_bytes[id]), 0);
 }
 
-/* Small enough for every kernel of the machine; heads of 16 in the default. */
 static const char *make_package(ImportFixture *fixture, const char *arch, double bits, bool static_activations) {
-    static ImportMethod method;
-    static ImportReport report;
-    ModelMaker maker = MODEL_MAKER_DEFAULT;
-    QuantRecipe *recipe = &fixture->options.recipe;
-    ErrText err = { "" };
-
-    maker.arch = arch;
-    maker.window = strcmp(arch, "gemma3") ? 0 : 100; /* longer than a group, shorter than a chunk */
-    import_fixture_source(fixture, &maker);
-    method = import_method_plain;
-    method.profile = import_fixture_profile;
-    fixture->options.method = static_activations ? &method : NULL;
-    quant_recipe_set_bits(recipe, bits);
-    recipe->static_activations = static_activations;
-    recipe->hot_percent = 30;
-    recipe->prune_percent = 0;
-    if (import_run(fixture->source, NULL, &fixture->options, &report, &err))
-        fail_msg("%s", err.text);
-    return report.path;
+    return import_fixture_package(fixture, arch, bits, static_activations, strcmp(arch, "gemma3") ? 0 : WINDOW);
 }
 
 /* Rows of the sequences in one step: before[i] positions, which steps of one row make, then rows[i] in the step. */

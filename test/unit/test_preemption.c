@@ -57,28 +57,6 @@ static void loaded_deinit(Loaded *loaded) {
         assert_int_equal(atomic_load(&loaded->accounts.used_bytes[id]), 0);
 }
 
-static const char *make_package(ImportFixture *fixture, const char *arch, double bits, bool static_activations) {
-    static ImportMethod method;
-    static ImportReport report;
-    ModelMaker maker = MODEL_MAKER_DEFAULT;
-    QuantRecipe *recipe = &fixture->options.recipe;
-    ErrText err = { "" };
-
-    maker.arch = arch;
-    import_fixture_source(fixture, &maker);
-    method = import_method_plain;
-    method.profile = import_fixture_profile;
-    if (static_activations)
-        fixture->options.method = &method;
-    quant_recipe_set_bits(recipe, bits);
-    recipe->static_activations = static_activations;
-    recipe->hot_percent = 30;
-    recipe->prune_percent = 0;
-    if (import_run(fixture->source, NULL, &fixture->options, &report, &err))
-        fail_msg("%s", err.text);
-    return report.path;
-}
-
 /* Tokens of a sequence by their positions. */
 static const uint32_t *tokens_at(Sequence *sequence, uint32_t salt) {
     static uint32_t tokens[2][CHUNK];
@@ -185,7 +163,8 @@ static void test_preemption_at_every_border(void **state) {
                    { "llama", 8, true } };
 
     for (size_t i = 0; i < ARRAY_LEN(models); i++) {
-        const char *package = make_package(*state, models[i].arch, models[i].bits, models[i].static_activations);
+        const char *package =
+            import_fixture_package(*state, models[i].arch, models[i].bits, models[i].static_activations, 0);
 
         for (int isa = ISA_SCALAR; isa < _ISA_N; isa++)
             for (unsigned int threads = 1; threads <= 2 && isa_present((Isa)isa); threads++) {
@@ -200,7 +179,7 @@ static void test_preemption_at_every_border(void **state) {
 
 /* Steps of several sequences, stopped and gone on with at random. */
 static void test_preemption_at_random(void **state) {
-    const char *package = make_package(*state, "llama", 4.5, false);
+    const char *package = import_fixture_package(*state, "llama", 4.5, false, 0);
     uint64_t random = 20261122;
     Logits alone, logits;
     Loaded loaded;
@@ -239,7 +218,7 @@ static void test_preemption_at_random(void **state) {
 
 /* What must not be done while a step has made way, and what becomes of one that is cancelled or dropped. */
 static void test_preemption_keeps_steps_apart(void **state) {
-    const char *package = make_package(*state, "llama", 8, false);
+    const char *package = import_fixture_package(*state, "llama", 8, false, 0);
     const EngineYield over = { .until_ns = 1 };
     _Atomic bool cancelled = false;
     Logits alone, logits;
@@ -290,7 +269,7 @@ static void test_preemption_keeps_steps_apart(void **state) {
 }
 
 static void test_preemption_takes_memory_only_when_asked_for(void **state) {
-    const char *package = make_package(*state, "llama", 8, false);
+    const char *package = import_fixture_package(*state, "llama", 8, false, 0);
     uint64_t used_bytes[2];
 
     for (int preemption = 0; preemption < 2; preemption++) {
@@ -366,7 +345,7 @@ static Answer answer_of(Engine *engine, uint32_t salt, bool no_reuse) {
  * same pages, go on in ones of their own, and put into a cache that evicts for them. */
 static void test_preemption_of_shared_pages(void **state) {
     static const uint64_t limits_of_pages[] = { 1000, 3, 1 };
-    const char *package = make_package(*state, "llama", 4.5, false);
+    const char *package = import_fixture_package(*state, "llama", 4.5, false, 0);
 
     for (size_t i = 0; i < ARRAY_LEN(limits_of_pages); i++) {
         Loaded loaded = { 0 };

@@ -73,26 +73,23 @@ int import_fixture_teardown(void **state) {
 }
 
 /* A file of a known size and content: its hash. */
-const char *import_fixture_package(ImportFixture *fixture, const char *arch, double bits, bool static_activations,
-                                   uint32_t window) {
-    static ImportMethod method;
+const char *import_fixture_package(ImportFixture *fixture, const ModelMaker *maker, double bits,
+                                   bool static_activations) {
     static ImportReport report;
-    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    ImportMethod method = import_method_plain;
     QuantRecipe *recipe = &fixture->options.recipe;
     ErrText err = { "" };
 
-    maker.arch = arch;
-    maker.window = window;
-    import_fixture_source(fixture, &maker);
-    method = import_method_plain;
+    import_fixture_source(fixture, maker);
     method.profile = import_fixture_profile;
     fixture->options.method = static_activations ? &method : NULL;
     quant_recipe_set_bits(recipe, bits);
     recipe->static_activations = static_activations;
-    recipe->hot_percent = 30;
+    recipe->hot_percent = static_activations ? 30 : 0;
     recipe->prune_percent = 0;
     if (import_run(fixture->source, NULL, &fixture->options, &report, &err))
         fail_msg("%s", err.text);
+    fixture->options.method = NULL;
     return report.path;
 }
 

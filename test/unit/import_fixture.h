@@ -24,11 +24,10 @@ typedef void ImportFixtureFn(float *values, size_t n, size_t k);
 void import_fixture_change(const ImportFixture *fixture, const char *name, ImportFixtureFn *fn);
 /* A profile for static activations of tiny models: every second operator has a shadow, with `percent` hot channels. */
 int import_fixture_profile(void *state, const ImportModel *model, ErrText *err);
-/* A package in the cache folder of a small model of that architecture (window: 0, or ModelMaker.window), by plain rounding
- * to so many bits; with static activations as import_fixture_profile() has them, a third of the inputs hot. The path is
- * there until the next call. */
-const char *import_fixture_package(ImportFixture *fixture, const char *arch, double bits, bool static_activations,
-                                   uint32_t window);
+/* A package of such a model in the cache folder, by plain rounding to so many bits; with static activations as
+ * import_fixture_profile() has them. The path is there until the next call. */
+const char *import_fixture_package(ImportFixture *fixture, const ModelMaker *maker, double bits,
+                                   bool static_activations);
 /* SHA-256 of a file. */
 void import_fixture_hash(const char *path, char hex[SHA256_HEX_BYTES]);
 /* The package is the source's, within what its widths allow. */

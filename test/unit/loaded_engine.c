@@ -55,24 +55,10 @@ void loaded_deinit(Loaded *loaded) {
 
 void loaded_make_package(ImportFixture *fixture, double bits, bool static_activations, bool tied, char path[PATH_MAX]) {
     ModelMaker maker = MODEL_MAKER_DEFAULT;
-    ImportMethod method = import_method_plain;
-    QuantRecipe *recipe = &fixture->options.recipe;
-    ImportReport report;
-    ErrText err = { "" };
 
     maker.n_layers = N_LAYERS;
     maker.tied = tied;
-    import_fixture_source(fixture, &maker);
-    method.profile = import_fixture_profile;
-    fixture->options.method = static_activations ? &method : NULL;
-    quant_recipe_set_bits(recipe, bits);
-    recipe->static_activations = static_activations;
-    recipe->hot_percent = static_activations ? 30 : 0;
-    recipe->prune_percent = 0;
-    if (import_run(fixture->source, NULL, &fixture->options, &report, &err))
-        fail_msg("%s", err.text);
-    snprintf(path, PATH_MAX, "%s", report.path);
-    fixture->options.method = NULL;
+    snprintf(path, PATH_MAX, "%s", import_fixture_package(fixture, &maker, bits, static_activations));
 }
 
 int loaded_forward(Loaded *loaded, float logits[LOADED_N_TOKENS * LOADED_N_VOCAB], ErrText *err) {

@@ -69,7 +69,11 @@ static void loaded_deinit(Loaded *loaded) {
 }
 
 static const char *make_package(ImportFixture *fixture, const char *arch, double bits, bool static_activations) {
-    return import_fixture_package(fixture, arch, bits, static_activations, strcmp(arch, "gemma3") ? 0 : WINDOW);
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+
+    maker.arch = arch;
+    maker.window = strcmp(arch, "gemma3") ? 0 : WINDOW;
+    return import_fixture_package(fixture, &maker, bits, static_activations);
 }
 
 /* Rows of the sequences in one step: before[i] positions, which steps of one row make, then rows[i] in the step. */

@@ -57,6 +57,13 @@ static void loaded_deinit(Loaded *loaded) {
         assert_int_equal(atomic_load(&loaded->accounts.used_bytes[id]), 0);
 }
 
+static const char *make_package(ImportFixture *fixture, const char *arch, double bits, bool static_activations) {
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+
+    maker.arch = arch;
+    return import_fixture_package(fixture, &maker, bits, static_activations);
+}
+
 /* Tokens of a sequence by their positions. */
 static const uint32_t *tokens_at(Sequence *sequence, uint32_t salt) {
     static uint32_t tokens[2][CHUNK];
@@ -163,8 +170,7 @@ static void test_preemption_at_every_border(void **state) {
                    { "llama", 8, true } };
 
     for (size_t i = 0; i < ARRAY_LEN(models); i++) {
-        const char *package =
-            import_fixture_package(*state, models[i].arch, models[i].bits, models[i].static_activations, 0);
+        const char *package = make_package(*state, models[i].arch, models[i].bits, models[i].static_activations);
 
         for (int isa = ISA_SCALAR; isa < _ISA_N; isa++)
             for (unsigned int threads = 1; threads <= 2 && isa_present((Isa)isa); threads++) {
@@ -179,7 +185,7 @@ static void test_preemption_at_every_border(void **state) {
 
 /* Steps of several sequences, stopped and gone on with at random. */
 static void test_preemption_at_random(void **state) {
-    const char *package = import_fixture_package(*state, "llama", 4.5, false, 0);
+    const char *package = make_package(*state, "llama", 4.5, false);
     uint64_t random = 20261122;
     Logits alone, logits;
     Loaded loaded;
@@ -218,7 +224,7 @@ static void test_preemption_at_random(void **state) {
 
 /* What must not be done while a step has made way, and what becomes of one that is cancelled or dropped. */
 static void test_preemption_keeps_steps_apart(void **state) {
-    const char *package = import_fixture_package(*state, "llama", 8, false, 0);
+    const char *package = make_package(*state, "llama", 8, false);
     const EngineYield over = { .until_ns = 1 };
     _Atomic bool cancelled = false;
     Logits alone, logits;
@@ -269,7 +275,7 @@ static void test_preemption_keeps_steps_apart(void **state) {
 }
 
 static void test_preemption_takes_memory_only_when_asked_for(void **state) {
-    const char *package = import_fixture_package(*state, "llama", 8, false, 0);
+    const char *package = make_package(*state, "llama", 8, false);
     uint64_t used_bytes[2];
 
     for (int preemption = 0; preemption < 2; preemption++) {
@@ -345,7 +351,7 @@ static Answer answer_of(Engine *engine, uint32_t salt, bool no_reuse) {
  * same pages, go on in ones of their own, and put into a cache that evicts for them. */
 static void test_preemption_of_shared_pages(void **state) {
     static const uint64_t limits_of_pages[] = { 1000, 3, 1 };
-    const char *package = import_fixture_package(*state, "llama", 4.5, false, 0);
+    const char *package = make_package(*state, "llama", 4.5, false);
 
     for (size_t i = 0; i < ARRAY_LEN(limits_of_pages); i++) {
         Loaded loaded = { 0 };

@@ -9,10 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "scheduler/wavefront.h"
 
 enum {
@@ -227,6 +229,88 @@ static void test_wavefront_ready_before_the_end(void **state) {
     assert_int_equal(held.at[1], N_OPERATORS);
 }
 
+static void sleep_ms(long ms) {
+    (void)nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
+}
+
+static uint64_t process_cpu_ns(void) {
+    struct timespec now;
+
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now), 0);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static int run_slowly(void *arg, size_t group, uint32_t at, unsigned int worker) {
+    Held *held = arg;
+
+    if (!group && at == 4)
+        sleep_ms(300);
+    held->at[group] = at + 1;
+    return 1;
+}
+
+/* A thread that must wait for one that is not running looks for a moment, and then leaves the processor to others. */
+static void test_wavefront_waiting_takes_no_time(void **state) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    Held held = { 0 };
+    const WavefrontWork work = { .run = run_slowly, .waits = waits, .stops = never_stops, .arg = &held };
+    uint64_t cpu_ns, start_ns;
+
+    assert_int_equal(worker_pool_new(&pool, 3), 0);
+    wavefront_begin(&held.front, 2, N_OPERATORS);
+    start_ns = clock_now_ns();
+    cpu_ns = process_cpu_ns();
+    assert_int_equal(wavefront_run(&held.front, pool, &work), 0);
+    assert_true(process_cpu_ns() - cpu_ns < (clock_now_ns() - start_ns) / 3);
+    assert_int_equal(held.at[1], N_OPERATORS);
+}
+
+typedef struct Slow {
+    _Atomic int by_workers;
+} Slow;
+
+/* The workers hold the caller up: it waits for them to come, and then much longer than it worked. */
+static void hold_up(void *arg, size_t begin, size_t end, unsigned int worker) {
+    Slow *slow = arg;
+
+    if (worker) {
+        slow->by_workers++;
+        sleep_ms(60);
+    }
+    for (int i = 0; !worker && i < 4 && !slow->by_workers; i++)
+        sleep_ms(1);
+}
+
+static int take_2_ms(void *arg, size_t group, uint32_t at, unsigned int worker) {
+    Slow *slow = arg;
+
+    slow->by_workers += worker > 0;
+    sleep_ms(2);
+    return 1;
+}
+
+/* A pool that does without its workers for a while does not do so for all of a long prefill. */
+static void test_wavefront_gets_workers_again(void **state) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    static Wavefront front;
+    Slow slow = { 0 };
+    const WavefrontWork work = { .run = take_2_ms, .waits = waits, .stops = never_stops, .arg = &slow };
+    int n_alone = 0;
+
+    assert_int_equal(worker_pool_new(&pool, 2), 0);
+    for (int i = 0; i < 1000 && n_alone < 4; i++) {
+        slow.by_workers = 0;
+        worker_pool_run(pool, hold_up, &slow, 2, 1);
+        n_alone = slow.by_workers ? 0 : n_alone + 1;
+    }
+    assert_int_equal(n_alone, 4);
+    slow.by_workers = 0;
+    wavefront_begin(&front, 3, N_OPERATORS);
+    assert_int_equal(wavefront_run(&front, pool, &work), 0);
+    assert_true(wavefront_has_ended(&front));
+    assert_true(slow.by_workers > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wavefront_runs_all_once),
@@ -234,6 +318,8 @@ int main(void) {
         cmocka_unit_test(test_wavefront_failure),
         cmocka_unit_test(test_wavefront_does_not_wait_early),
         cmocka_unit_test(test_wavefront_ready_before_the_end),
+        cmocka_unit_test(test_wavefront_waiting_takes_no_time),
+        cmocka_unit_test(test_wavefront_gets_workers_again),
     };
 
     return cmocka_run_group_tests_name("wavefront", tests, NULL, NULL);

@@ -18,6 +18,7 @@
 
 enum {
     CHUNK = 48,
+    GROUPED_CHUNK = 128, /* two groups */
     OUTPUT = 6,
 };
 
@@ -95,6 +96,33 @@ static void test_forward_allocates_nothing(void **state) {
         assert_int_equal(allocations_of(&loaded, 1, true), 0);
         loaded_deinit(&loaded);
     }
+}
+
+/* The same where rows go through the layers in groups. */
+static void test_forward_groups_allocate_nothing(void **state) {
+    static uint32_t tokens[GROUPED_CHUNK];
+    Loaded loaded = { .image_path = NULL };
+    EngineSpan span = { .tokens = tokens, .n = GROUPED_CHUNK };
+    char package[PATH_MAX];
+    EngineOptions options;
+
+    loaded_make_package(*state, 8, false, false, package);
+    account_table_init(&loaded.accounts);
+    assert_int_equal(worker_pool_new(&loaded.pool, 2), 0);
+    options = loaded_options(&loaded, package, 0);
+    options.chunk_tokens = GROUPED_CHUNK;
+    options.group_rows = GROUPED_CHUNK / 2;
+    assert_int_equal(engine_new(&loaded.engine, &options, NULL), 0);
+    assert_int_equal(sequence_new(&loaded.sequence, loaded.engine, 2 * GROUPED_CHUNK, NULL), 0);
+    span.sequence = loaded.sequence;
+    for (int i = 0; i < 2; i++) {
+        const size_t before = n_allocations;
+
+        assert_int_equal(engine_forward_spans(loaded.engine, &span, 1, NULL), 0);
+        assert_int_equal(loaded.engine->steps[0].groups.n, 2);
+        assert_true(!i || n_allocations == before);
+    }
+    loaded_deinit(&loaded);
 }
 
 /* --- generations -------------------------------------------------------------------------------------------------- */
@@ -222,6 +250,7 @@ static void test_forward_generations_allocate_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_forward_allocates_nothing),
+        WITH_FOLDER(test_forward_groups_allocate_nothing),
         WITH_ENGINE(test_forward_head_of_last_chunk_only),
         WITH_ENGINE(test_forward_head_of_shared_steps),
         WITH_ENGINE(test_forward_generations_allocate_nothing),

@@ -119,6 +119,7 @@ static TileFn *const tile_fns[2][TILE_LANES][TILE_ROWS] = { { TILE_NAMES(1, full
 
 /* All of C: n_rows <= TILE_ROWS, any number of lanes. */
 static void tile_all(Tile tile, size_t n_rows, size_t n_lanes, bool is_half) {
+    assert(!is_half || tile.ahead); /* fetching page 0 would take longer than the products */
     for (size_t left = n_lanes, n; left; left -= n) {
         n = left < TILE_LANES ? left : TILE_LANES;
         tile_fns[is_half][n - 1][n_rows - 1](&tile);
@@ -229,7 +230,8 @@ static void score_block(const Attending *a, const uint16_t *keys, const uint16_t
                     .n = hd,
                     .c = a->weights + first * KV_BLOCK + at,
                     .c_stride = KV_BLOCK,
-                    .is_first = true },
+                    .is_first = true,
+                    .ahead = ahead + at },
             n, (to - at + N_LANES - 1) / N_LANES, !a->expanded);
     }
 }

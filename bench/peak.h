@@ -20,6 +20,7 @@ typedef struct Peak {
     double ops;             /* of a round; a product and its sum are 2 */
 } Peak;
 
+/* None for an architecture without loops. */
 size_t peak_n(void);
 const Peak *peak_at(size_t index);
 const Peak *peak_of_kernel(const char *kernel); /* NULL: unknown */

@@ -3,6 +3,7 @@
 #ifndef COORDGEN_BENCH_PEAK_LOOPS_AARCH64_H
 #define COORDGEN_BENCH_PEAK_LOOPS_AARCH64_H
 
+#include "base/cleanup.h"
 #include "base/cpu.h"
 #include "bench/peak.h"
 
@@ -56,5 +57,6 @@ static const Peak peaks[] = {
     { "NEON smull, sadalp", "int8_product__neon", "int8", CPU_NEON, widening_loop, 8.0 * 2 * 16 },
     { "NEON fmla", "row_ops__neon", "f32", CPU_NEON, fmla_loop, 24.0 * 2 * 4 },
 };
+#define N_PEAKS ARRAY_LEN(peaks)
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef COORDGEN_BENCH_PEAK_LOOPS_X86_64_H
 #define COORDGEN_BENCH_PEAK_LOOPS_X86_64_H
 
+#include "base/cleanup.h"
 #include "base/cpu.h"
 #include "bench/peak.h"
 
@@ -93,5 +94,6 @@ static const Peak peaks[] = {
     { "AVX2 fma", "row_ops__avx2", "f32", CPU_AVX2, fma_avx2_loop, 12.0 * 2 * 8 },
     { "SSE2 mul, add", "row_ops__scalar", "f32", 0, f32_scalar_loop, 12.0 * 2 * 4 },
 };
+#define N_PEAKS ARRAY_LEN(peaks)
 
 #endif

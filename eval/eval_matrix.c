@@ -563,6 +563,8 @@ int eval_matrix(const EvalOptions *options) {
         return eval_fail(options, "--tokens %zu is outside 1..4096", options->n_tokens);
     if (options->brief && !options->dump)
         return eval_fail(options, "--brief is for --dump: the matrix has both prompts");
+    if (options->full && options->dump)
+        return eval_fail(options, "--dump is one run, and --full all of them: choose one");
     /* One package for all cells, and the other process loads that too, whatever the recipe. */
     if (eval_package_path(options, &package, &err))
         return eval_fail(options, "%s", err.text);

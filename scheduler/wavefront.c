@@ -17,7 +17,8 @@
 #include "base/cpu.h"
 
 #define SPINS 2000   /* before a thread that waits takes a nap; 30 to 100 us, and most waits are shorter */
-#define NAP_NS 50000 /* then the system adds about as much; operators of 64 rows take 0.2 to 10 ms */
+#define NAP_NS 50000 /* the first one, and the system adds about as much; operators of 64 rows take 0.2 to 10 ms */
+#define NAPS 4       /* after which they get no longer: each is twice the one before */
 
 typedef struct Run {
     Wavefront *front;
@@ -118,19 +119,20 @@ static void advance(Run *run, size_t group_index, uint32_t at, unsigned int work
         end_with(run, WAVEFRONT_E_STOPPED);
 }
 
-static void wait_a_moment(unsigned int *spinsp) {
-    if (*spinsp < SPINS) {
-        ++*spinsp;
+/* The nth time in a row. */
+static void wait_a_moment(unsigned int n) {
+    if (n < SPINS) {
         cpu_relax();
         return;
     }
-    (void)nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+    n -= SPINS;
+    (void)nanosleep(&(struct timespec){ .tv_nsec = NAP_NS << (n < NAPS ? n : NAPS) }, NULL);
 }
 
 /* A part of the pool's loop: so many operators, of whichever groups can go on; fewer when all are at the end. */
 static void advance_groups(void *arg, size_t begin, size_t end, unsigned int worker) {
     Run *run = arg;
-    unsigned int spins = 0;
+    unsigned int n_waits = 0;
 
     for (size_t left = end - begin; left && !atomic_load_explicit(&run->result, memory_order_relaxed);) {
         size_t group;
@@ -141,11 +143,11 @@ static void advance_groups(void *arg, size_t begin, size_t end, unsigned int wor
             return;
         if (take == TAKE_ONE) {
             advance(run, group, at, worker);
-            spins = 0;
+            n_waits = 0;
             left--;
             continue;
         }
-        wait_a_moment(&spins);
+        wait_a_moment(n_waits++);
     }
 }
 

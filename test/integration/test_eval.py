@@ -139,7 +139,8 @@ class Matrix(unittest.TestCase):
             n_vocab = (len(dumped[0]) // 4 - 4) // 4
             self.assertEqual(len(dumped[0]), 2 * 2 * 4 * (1 + n_vocab))
             self.assertTrue(all(token < n_vocab for token in struct.unpack_from("2I", dumped[0])))
-        for words, text in ((("--brief",), "--dump"), (("--brief", "--dump=/none/run"), "/none/run")):
+        for words, text in ((("--brief",), "--dump"), (("--brief", "--dump=/none/run"), "/none/run"),
+                            (("--full", "--dump=/none/run"), "--full")):
             run = run_eval("matrix", "--model", MODEL, "--tokens=2", *words)
             self.assertEqual(run.returncode, 1)
             self.assertIn(text, run.stderr)

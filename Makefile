@@ -74,7 +74,7 @@ endif
 
 # --- sources: one static library a layer; a program links what its layer may see --------------------------------------
 # A kernel file's suffix names the instructions it may use; files for another machine's are left out.
-X86_KERNELS := %__avx2.c %__avx512.c %__avx512vnni.c %__amx.c
+X86_KERNELS := %__avx2.c %__avx512.c %__avx512vbmi.c %__avx512vnni.c %__avx512vnnivbmi.c %__amx.c
 ARM_KERNELS := %__neon.c %__neondot.c %__i8mm.c
 OTHER_MACHINE := $(if $(filter x86_64-% amd64-%,$(MACHINE)),,$(X86_KERNELS)) $(if $(filter aarch64-%,$(MACHINE)),,$(ARM_KERNELS))
 src = $(filter-out $(OTHER_MACHINE),$(sort $(wildcard $(addsuffix /*.c,$(1)))))
@@ -101,6 +101,9 @@ LIB_BENCH := $(OBJ)/libbench.a
 $(OBJ)/%__avx2.o: ISA := -mavx2 -mfma -mf16c
 $(OBJ)/%__avx512.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
 $(OBJ)/%__avx512vnni.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
+$(OBJ)/%__avx512vbmi.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi
+$(OBJ)/%__avx512vnnivbmi.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni \
+                             -mavx512vbmi
 $(OBJ)/%__amx.o: ISA := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mamx-tile -mamx-int8
 # NEON itself is a part of every AArch64.
 $(OBJ)/%__neondot.o: ISA := -march=armv8.2-a+dotprod

@@ -13,6 +13,7 @@
 #include "base/account.h"
 #include "base/err.h"
 #include "base/worker_pool.h"
+#include "quant/grid.h"
 #include "quant/rotate.h"
 
 enum {
@@ -58,6 +59,7 @@ typedef struct LinearSource {
     const float *scales;   /* [n], GGML_I8 only */
     const uint8_t *packed; /* GGML_I8: the matrix in the packed layout (quant/pack.h), or NULL; aligned to 64 */
     const int8_t *bits;    /* [n], with `packed`: width of every channel, 1..8 */
+    Grid grid;             /* with `packed`: what the codes mean */
     Rotation rotation;     /* GGML_I8: of the inputs, before they are quantized */
     const float *bias;     /* [n] or NULL; copied */
     const void *image;     /* linear_begin(): bytes that linear_image() gave, which outlive the matrix; or NULL */

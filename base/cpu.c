@@ -9,14 +9,15 @@
 static const struct {
     const char *name;
     uint32_t features;
+    uint32_t welcome; /* used where the machine has them, too */
 } isa_table[_ISA_N] = {
-    [ISA_SCALAR] = { "scalar", 0 },
-    [ISA_AVX2] = { "avx2", CPU_AVX2 },
-    [ISA_AVX512VNNI] = { "avx512vnni", CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI },
-    [ISA_AMX] = { "amx", CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI | CPU_AMX_INT8 },
-    [ISA_NEON] = { "neon", CPU_NEON },
-    [ISA_NEONDOT] = { "neondot", CPU_NEON | CPU_NEONDOT },
-    [ISA_I8MM] = { "i8mm", CPU_NEON | CPU_NEONDOT | CPU_I8MM },
+    [ISA_SCALAR] = { "scalar", 0, 0 },
+    [ISA_AVX2] = { "avx2", CPU_AVX2, 0 },
+    [ISA_AVX512VNNI] = { "avx512vnni", CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI, CPU_AVX512VBMI },
+    [ISA_AMX] = { "amx", CPU_AVX2 | CPU_AVX512 | CPU_AVX512VNNI | CPU_AMX_INT8, CPU_AVX512VBMI },
+    [ISA_NEON] = { "neon", CPU_NEON, 0 },
+    [ISA_NEONDOT] = { "neondot", CPU_NEON | CPU_NEONDOT, 0 },
+    [ISA_I8MM] = { "i8mm", CPU_NEON | CPU_NEONDOT | CPU_I8MM, 0 },
 };
 
 static uint32_t features_found;
@@ -52,6 +53,8 @@ static void features_read(void) {
     features_found |= CPU_AVX512;
     if (c & bit_AVX512VNNI)
         features_found |= CPU_AVX512VNNI;
+    if (c & bit_AVX512VBMI)
+        features_found |= CPU_AVX512VBMI;
     if (tiles && (d & (1u << 24)) && (d & (1u << 25)) && amx_permitted())
         features_found |= CPU_AMX_INT8;
 }
@@ -101,7 +104,7 @@ int isa_parse(const char *name, Isa *isap, ErrText *err) {
 }
 
 uint32_t isa_features(Isa isa) {
-    return isa < _ISA_N ? isa_table[isa].features : cpu_features();
+    return isa < _ISA_N ? isa_table[isa].features | (isa_table[isa].welcome & cpu_features()) : cpu_features();
 }
 
 bool isa_present(Isa isa) {

@@ -16,10 +16,12 @@ enum {
     CPU_NEON = 1u << 4,       /* Advanced SIMD of AArch64, which every one has */
     CPU_NEONDOT = 1u << 5,    /* SDOT, UDOT (FEAT_DotProd) */
     CPU_I8MM = 1u << 6,       /* SMMLA, USDOT (FEAT_I8MM) */
-    CPU_ALL = (1u << 7) - 1,
+    CPU_AVX512VBMI = 1u << 7, /* AVX512-VBMI: permutations of bytes */
+    CPU_ALL = (1u << 8) - 1,
 };
 
-/* Levels a user can name: each includes the ones before it of its machine, and all include scalar. */
+/* Levels a user can name: each includes the ones before it of its machine, and all include scalar. AVX512-VBMI belongs to
+ * avx512vnni where the machine has it: some have the one without the other. */
 typedef enum Isa {
     ISA_SCALAR,
     ISA_AVX2, /* x86-64 */

@@ -183,7 +183,7 @@ static int plan_piece(WeightStream *stream, ErrText *err) {
     int r;
 
     if (!stream->plan_block && matrix->bits) {
-        r = pack_plan_init(&stream->plans[stream->plan_matrix], matrix->bits, matrix->n, matrix->k);
+        r = pack_plan_init(&stream->plans[stream->plan_matrix], matrix->grid, matrix->bits, matrix->n, matrix->k);
         if (r)
             return err_set(err, r, "%s: no layout for a matrix of %zu x %zu: %s", stream->options.path, matrix->n,
                            matrix->k, strerror(-r));

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/worker_pool.h"
+#include "quant/grid.h"
 #include "scheduler/trace.h"
 
 enum {
@@ -30,6 +31,7 @@ typedef struct StreamMatrix {
     uint64_t offset_bytes;
     size_t n, k;
     const int8_t *bits; /* [n], packed layout (quant/pack.h); NULL: int8 rows */
+    Grid grid;          /* packed layout */
 } StreamMatrix;
 
 typedef struct WeightStreamOptions {

@@ -152,6 +152,7 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
         .type = GGML_I8,
         .scales = linear.scales,
         .bits = linear.packed ? linear.bits : NULL,
+        .grid = linear.grid,
         .rotation = linear.rotation,
         .bias = bias,
         .image = image.data,
@@ -247,6 +248,7 @@ static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
         .n = linear.n,
         .k = linear.k,
         .bits = linear.packed ? linear.bits : NULL,
+        .grid = linear.grid,
     };
     return 0;
 }

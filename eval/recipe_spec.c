@@ -62,11 +62,17 @@ static int parse_setting(QuantRecipe *recipe, char *word, const char *spec, ErrT
             return 0;
         return err_set(err, -EINVAL, "'%.100s': allocation is uniform, tensor or model, not '%.32s'", spec, value);
     }
+    if (!strcmp(word, "grid")) {
+        if (!grid_named(&recipe->grid, value))
+            return 0;
+        return err_set(err, -EINVAL, "'%.100s': grid is uniform or normal, not '%.32s'", spec, value);
+    }
     if (strcmp(word, "embedding-bits") && strcmp(word, "budget-bytes"))
-        return err_set(err, -EINVAL,
-                       "'%.100s': '%.32s=' is not known: allocation=, embedding-bits=, budget-bytes=, hot-channels=, "
-                       "prune-outliers= are",
-                       spec, word);
+        return err_set(
+            err, -EINVAL,
+            "'%.100s': '%.32s=' is not known: allocation=, grid=, embedding-bits=, budget-bytes=, hot-channels=, "
+            "prune-outliers= are",
+            spec, word);
     if (!parse_u64(value, &number) || (*word == 'e' && number > 8))
         return err_set(err, -EINVAL, "'%.100s': %s is a whole number, not '%.32s'", spec, word, value);
     if (*word == 'e')
@@ -87,7 +93,7 @@ static int parse_word(QuantRecipe *recipe, char *word, const char *spec, ErrText
     return err_set(
         err, -EINVAL,
         "'%.100s': '%.32s' is not known: + or - rotation, wide-rotation, scale-search, smoothing, compensation, descent or "
-        "static-activations, or allocation=, embedding-bits=, budget-bytes=, hot-channels=, prune-outliers=",
+        "static-activations, or allocation=, grid=, embedding-bits=, budget-bytes=, hot-channels=, prune-outliers=",
         spec, word);
 }
 
@@ -148,6 +154,8 @@ void recipe_spec_format(char text[RECIPE_SPEC_MAX], const QuantRecipe *recipe) {
             n += snprintf(text + n, RECIPE_SPEC_MAX - (size_t)n, ":%c%s", *step_of(&own, i) ? '+' : '-', steps[i].name);
     if (own.allocation != usual.allocation)
         n += snprintf(text + n, RECIPE_SPEC_MAX - (size_t)n, ":allocation=%s", quant_allocation_name(own.allocation));
+    if (own.grid != usual.grid)
+        n += snprintf(text + n, RECIPE_SPEC_MAX - (size_t)n, ":grid=%s", grid_name(own.grid));
     if (own.embedding_bits != usual.embedding_bits)
         n += snprintf(text + n, RECIPE_SPEC_MAX - (size_t)n, ":embedding-bits=%" PRIu32, own.embedding_bits);
     for (size_t i = 0; own.static_activations && i < ARRAY_LEN(percents); i++)

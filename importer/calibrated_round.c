@@ -119,9 +119,9 @@ static void round_rows(void *arg, size_t begin, size_t end, unsigned int worker)
         if (!loop->scales_only)
             ok = import_round_row(loop->recipe, w, k, bits, rounding->q + i * k, &rounding->scales[i]);
         else if (loop->recipe->search_scales && bits < GRID_BITS_MAX)
-            ok = scale_search(w, k, bits, &rounding->scales[i]);
+            ok = scale_search(w, k, loop->recipe->grid, bits, &rounding->scales[i]);
         else
-            ok = scale_of_largest(w, k, bits, &rounding->scales[i]);
+            ok = scale_of_largest(w, k, loop->recipe->grid, bits, &rounding->scales[i]);
         if (!ok)
             atomic_store(&loop->not_finite, true);
     }
@@ -134,6 +134,7 @@ static int fit_to_rows(Calibrated *calibrated, const CalibratedRounding *roundin
         .factor = rounding->factor,
         .n = rounding->linear->n,
         .w = rounding->w,
+        .grid = recipe->grid,
         .bits = rounding->bits,
         .scales = rounding->scales,
         .q = rounding->q,

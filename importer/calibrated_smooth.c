@@ -41,6 +41,7 @@ int calibrated_smoothing(Calibrated *calibrated, const ImportLayer *layer, const
         .linears = linears,
         .n_linears = op->n,
         .average_bits = model->bits,
+        .grid = model->options->recipe.grid,
         .search_scales = model->options->recipe.search_scales,
     };
     const ImportLinear *first = calibrated_linear_of(layer, op->w[0]);

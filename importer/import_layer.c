@@ -102,7 +102,7 @@ static void pack_blocks(void *arg, size_t begin, size_t end, unsigned int worker
 
 /* rows of q[][k] with these widths into packing->packed. */
 static int pack_rows(const Import *import, Packing *packing, const int8_t *bits, size_t rows, size_t k) {
-    int r = pack_plan_init(&packing->plan, bits, rows, k);
+    int r = pack_plan_init(&packing->plan, import->options.recipe.grid, bits, rows, k);
 
     if (r)
         return r;
@@ -309,7 +309,8 @@ static int read_weights(const Import *import, const ImportTensor *tensor, ErrTex
         return read_at(import, linear->q, tensor->weight_bytes, tensor->offset, err);
     packing.q = linear->q;
     packing.packed = malloc((size_t)tensor->weight_bytes);
-    r = packing.packed ? pack_plan_init(&packing.plan, linear->bits, linear->n, linear->k) : -ENOMEM;
+    r = packing.packed ? pack_plan_init(&packing.plan, import->options.recipe.grid, linear->bits, linear->n, linear->k)
+                       : -ENOMEM;
     if (r)
         return r == -ENOMEM ? out_of_memory(import, linear->source->name, err) : err_raise(r);
     r = read_at(import, packing.packed, tensor->weight_bytes, tensor->offset, err);

@@ -239,7 +239,7 @@ static void recipe_keys(const ImportPlan *plan, const QuantRecipe *recipe, const
     gguf_writer_f32(writer, PACKAGE_KEY_PRUNE_PERCENT, (float)recipe->prune_percent);
 }
 
-static int linear_keys(const ImportPlan *plan, ErrText *err) {
+static int linear_keys(const ImportPlan *plan, const QuantRecipe *recipe, ErrText *err) {
     _cleanup_(freep) const char **texts = calloc(plan->n_linears, sizeof(*texts));
     _cleanup_(freep) const char **layouts = calloc(plan->n_linears, sizeof(*layouts));
     _cleanup_(freep) const char **activations = calloc(plan->n_linears, sizeof(*activations));
@@ -255,7 +255,9 @@ static int linear_keys(const ImportPlan *plan, ErrText *err) {
         if (!tensor->linear)
             continue;
         texts[n] = tensor->name;
-        layouts[n] = tensor->packed ? PACKAGE_LAYOUT_PACKED : PACKAGE_LAYOUT_INT8;
+        layouts[n] = !tensor->packed               ? PACKAGE_LAYOUT_INT8
+                     : recipe->grid == GRID_NORMAL ? PACKAGE_LAYOUT_PACKED_NORMAL
+                                                   : PACKAGE_LAYOUT_PACKED;
         activations[n] = tensor->linear->operator? PACKAGE_ACTIVATION_STATIC_TENSOR : PACKAGE_ACTIVATION_DYNAMIC_ROW;
         blocks[n] = tensor->linear->rotation.block;
         across[n++] = tensor->linear->rotation.across;
@@ -347,7 +349,7 @@ static double average_bits(const ImportPlan *plan) {
     return n_weights ? (double)n_bits / (double)n_weights : 0;
 }
 
-static int choose_layout(ImportTensor *tensor, const char *path, ErrText *err) {
+static int choose_layout(ImportTensor *tensor, Grid grid, const char *path, ErrText *err) {
     const ImportLinear *linear = tensor->linear;
     PackPlan pack;
     int r;
@@ -358,7 +360,7 @@ static int choose_layout(ImportTensor *tensor, const char *path, ErrText *err) {
         tensor->packed = linear->bits[i] != GRID_BITS_MAX;
     if (!tensor->packed)
         return 0;
-    r = pack_plan_init(&pack, linear->bits, linear->n, linear->k);
+    r = pack_plan_init(&pack, grid, linear->bits, linear->n, linear->k);
     if (r)
         return err_set(err, r, "%s: tensor '%s' cannot be packed: %s", path, tensor->source->name, strerror(-r));
     tensor->weight_bytes = pack.offsets[pack.n_blocks];
@@ -401,7 +403,7 @@ int import_plan_layout(ImportPlan *plan, const QuantRecipe *recipe, const char *
     plan->writer = gguf_writer_free(plan->writer);
     plan->bits_made = average_bits(plan);
     for (size_t i = 0; i < plan->n_tensors; i++) {
-        r = plan->tensors[i].linear ? choose_layout(&plan->tensors[i], plan->source->path, err) : 0;
+        r = plan->tensors[i].linear ? choose_layout(&plan->tensors[i], recipe->grid, plan->source->path, err) : 0;
         if (r)
             return r;
     }
@@ -414,7 +416,7 @@ int import_plan_layout(ImportPlan *plan, const QuantRecipe *recipe, const char *
     gguf_writer_u64(plan->writer, PACKAGE_KEY_SOURCE_BYTES, (uint64_t)plan->source->st.st_size);
     gguf_writer_string(plan->writer, PACKAGE_KEY_SOURCE_NAME, plan->source->name);
     recipe_keys(plan, recipe, calibration_sha256);
-    r = linear_keys(plan, err);
+    r = linear_keys(plan, recipe, err);
     if (!r && recipe->static_activations)
         r = activation_keys(plan, err);
     if (r)

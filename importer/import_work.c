@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "importer/import_private.h"
 #include "quant/grid.h"
+#include "quant/pack.h"
 
 #define THREADS_MAX 64
 #define BITS_STEPS 128 /* a budget of bytes is met to 1/128 bit */
@@ -25,12 +26,25 @@ static int lay_out(Import *import, ErrText *err) {
                               import->calibration.sha256, err);
 }
 
+/* Channels of the layers as wide as their blocks, where the levels of the grid cannot be stored wider than they are. */
+static int widen(const Import *import, ErrText *err) {
+    const ImportPlan *plan = &import->plan;
+    int r = 0;
+
+    for (size_t i = 0; !r && i < plan->n_linears; i++)
+        if (!tensor_role_is_embedding(plan->linears[i].role))
+            r = pack_widen(plan->linears[i].bits, plan->linears[i].n);
+    return r ? err_set(err, r, "%s: out of memory for the widths", import->source.path) : 0;
+}
+
 /* One trial of an average width: how large the package would be. */
 static int allocate(Import *import, void *state, double bits, ErrText *err) {
     int r;
 
     import->model.bits = bits;
     r = import->options.method->allocate(state, &import->model, err);
+    if (!r && import->options.recipe.grid != GRID_UNIFORM)
+        r = widen(import, err);
     return r ? r : lay_out(import, err);
 }
 

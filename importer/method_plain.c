@@ -15,9 +15,9 @@
 bool import_round_row(const QuantRecipe *recipe, const float *w, size_t k, int bits, int8_t *q, float *scalep) {
     if (bits == GRID_BITS_MAX) /* there the largest weight's scale is as good as a searched one */
         return round_channel_int8(w, k, q, scalep);
-    if (!(recipe->search_scales ? scale_search(w, k, bits, scalep) : scale_of_largest(w, k, bits, scalep)))
+    if (!(recipe->search_scales ? scale_search : scale_of_largest)(w, k, recipe->grid, bits, scalep))
         return false;
-    round_channel(w, k, bits, *scalep, q);
+    round_channel(w, k, recipe->grid, bits, *scalep, q);
     return true;
 }
 

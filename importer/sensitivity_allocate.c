@@ -1,5 +1,5 @@
 /* From the losses of all channels (sensitivity.c) to their widths. To other widths than the measured one a loss is
- * carried by the error of a uniform quantizer. */
+ * carried by the error of a quantizer of that width. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,13 +8,16 @@
 #include "quant/bit_allocation.h"
 #include "quant/pack.h"
 
-/* Mean squared error of the best uniform quantizer of a Gaussian by width (Max 1960, table II): rotated weights are
- * nearly Gaussian. */
-static const double uniform_error[GRID_BITS_MAX] = { 0.3634,   0.1188,   0.03744,   0.01154,
-                                                     0.003495, 0.001041, 0.0003035, 0.0000869 };
+/* Mean squared error of the best quantizer of a Gaussian by width, with levels equally far apart (Max 1960, table II)
+ * and with those of the normal grid: rotated weights are nearly Gaussian. */
+static const double quantizer_errors[_GRID_N][GRID_BITS_MAX] = {
+    [GRID_UNIFORM] = { 0.3634, 0.1188, 0.03744, 0.01154, 0.003495, 0.001041, 0.0003035, 0.0000869 },
+    [GRID_NORMAL] = { 0.3634, 0.1175, 0.03455, 0.009508, 0.002520, 0.0006568, 0.0001800, 0.0000869 },
+};
 
 /* Channels of one linear that get one width: 16, as the packed layout stores them, of like losses. */
 typedef struct Groups {
+    const double *errors; /* of a quantizer, by width - 1 */
     BitGroup *groups;
     int8_t *bits;
     size_t n;
@@ -74,7 +77,7 @@ static int add_groups(Groups *groups, const ImportLinear *linear, const ByLoss *
             loss += channels[i].loss;
         group->n_weights = (uint64_t)n * linear->k;
         for (int bits = GRID_BITS_MIN; bits <= GRID_BITS_MAX; bits++)
-            group->error[bits - 1] = loss * uniform_error[bits - 1] / uniform_error[SENSITIVITY_BITS - 1];
+            group->error[bits - 1] = loss * groups->errors[bits - 1] / groups->errors[SENSITIVITY_BITS - 1];
     }
     return 0;
 }
@@ -128,7 +131,7 @@ int sensitivity_allocate(const Sensitivity *sensitivity, const Calibrated *calib
                          ErrText *err) {
     const ImportModel *model = calibrated->model;
     const ImportLinear *unmeasured = find_unmeasured(sensitivity, model);
-    _cleanup_(groups_deinit) Groups groups = { 0 };
+    _cleanup_(groups_deinit) Groups groups = { .errors = quantizer_errors[model->options->recipe.grid] };
     size_t n = 0;
     int r;
 

@@ -211,10 +211,12 @@ static int check_linear_settings(const PackageCheck *check, size_t index, const 
             check->err, PACKAGE_E_CORRUPT, "%s: key '%s': element %zu is '%s', the architecture has '%s' there", path,
             PACKAGE_KEY_LINEAR_NAMES, index,
             printable(&shown, check->names->strings[index].data, check->names->strings[index].len_bytes), name);
-    if (!package_string_is(layout, PACKAGE_LAYOUT_INT8) && !package_string_is(layout, PACKAGE_LAYOUT_PACKED))
+    if (!package_string_is(layout, PACKAGE_LAYOUT_INT8) && !package_string_is(layout, PACKAGE_LAYOUT_PACKED) &&
+        !package_string_is(layout, PACKAGE_LAYOUT_PACKED_NORMAL))
         return err_set(check->err, PACKAGE_E_UNSUPPORTED,
-                       "%s: linear '%s' has layout '%s', this program knows '%s' and '%s'", path, name,
-                       printable(&shown, layout.data, layout.len_bytes), PACKAGE_LAYOUT_INT8, PACKAGE_LAYOUT_PACKED);
+                       "%s: linear '%s' has layout '%s', this program knows '%s', '%s' and '%s'", path, name,
+                       printable(&shown, layout.data, layout.len_bytes), PACKAGE_LAYOUT_INT8, PACKAGE_LAYOUT_PACKED,
+                       PACKAGE_LAYOUT_PACKED_NORMAL);
     if (!rotation_fits(rotation, k))
         return err_set(check->err, PACKAGE_E_CORRUPT,
                        "%s: linear '%s' of %" PRIu64 " inputs has rotation block %u, and %u across blocks", path, name,
@@ -256,7 +258,7 @@ static int check_packed(const PackageCheck *check, const PackageLinear *linear) 
     uint64_t expected_bytes;
     int r;
 
-    r = pack_plan_init(&plan, linear->bits, linear->n, linear->k);
+    r = pack_plan_init(&plan, linear->grid, linear->bits, linear->n, linear->k);
     if (r)
         return err_set(check->err, r == -EINVAL ? PACKAGE_E_CORRUPT : r, "%s: linear '%s' of %zu x %zu: %s",
                        gguf_path(check->package->file), linear->name, linear->k, linear->n,
@@ -277,7 +279,7 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
     uint32_t embedding_bits = tensor_role_is_embedding(expected->role) ? package->quant.embedding_bits : 0;
     const GgufTensor *weight, *scales, *bits;
     PackageLinear *linear = &package->linears[index];
-    bool packed;
+    bool packed, normal;
     char *name = package->names[index], part[GGUF_TENSOR_NAME_MAX + 16];
     int r;
 
@@ -290,7 +292,8 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
     r = check_linear_settings(check, index, name, k);
     if (r)
         return r;
-    packed = package_string_is(check->layouts->strings[index], PACKAGE_LAYOUT_PACKED);
+    normal = package_string_is(check->layouts->strings[index], PACKAGE_LAYOUT_PACKED_NORMAL);
+    packed = normal || package_string_is(check->layouts->strings[index], PACKAGE_LAYOUT_PACKED);
     r = packed ? find_packed(check, weight_name, &weight)
                : package_find_tensor(check, weight_name, GGML_I8, k, n, &weight);
     if (r)
@@ -312,6 +315,7 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
         .weight_bytes = weight->len_bytes,
         .scales = (const float *)(const void *)scales->data,
         .bits = (const int8_t *)bits->data,
+        .grid = normal ? GRID_NORMAL : GRID_UNIFORM,
         .rotation = linear_rotation(check, index),
     };
     r = check_channels(check, linear, embedding_bits);

@@ -5,9 +5,10 @@
  * tensors of a layer are one extent. Every key of the source is kept but general.alignment, general.file_type and
  * general.quantization_version. A linear NAME ("blk.0.attn_q", "token_embd", "output") with k inputs and n outputs is
  *   NAME.weight  I8  {k, n}   layout "int8": row-major, -127..127
- *                I8  {bytes}  layout "packed": as quant/pack.h says, opaque to others
+ *                I8  {bytes}  layout "packed": as quant/pack.h says, opaque to others; or "packed-normal": the same with
+ *                             the levels of the normal grid (quant/grid.h)
  *   NAME.scales  F32 {n}      one an output channel, finite, >= 0: weight = integer * scale
- *   NAME.bits    I8  {n}      width of every channel's integers: 8 in layout "int8", 1..8 in "packed"
+ *   NAME.bits    I8  {n}      width of every channel's integers: 8 in layout "int8", 1..8 in the others
  * and every other tensor (norms, biases, rope_freqs) is F32. A tied head uses token_embd.
  *
  * Activation mode "static-tensor" (llm.npu 3.3): the inputs of the linears in the layers have one scale a tensor; those
@@ -25,6 +26,7 @@
 #include "base/err.h"
 #include "model/gguf.h"
 #include "model/hparams.h"
+#include "quant/grid.h"
 #include "quant/rotate.h"
 
 /* 3: rotations across blocks, which a program that reads 2 would not do; a package without is of version 2. */
@@ -69,6 +71,7 @@
 #define PACKAGE_OUTLIERS_SHADOW "shadow"
 #define PACKAGE_LAYOUT_INT8 "int8"
 #define PACKAGE_LAYOUT_PACKED "packed"
+#define PACKAGE_LAYOUT_PACKED_NORMAL "packed-normal"
 
 enum {
     PACKAGE_E_CORRUPT = 1,     /* not a GGUF file, or one that contradicts itself or the architecture; the text names
@@ -97,12 +100,13 @@ typedef struct PackageLinear {
     /* [n][k], layout "int8". Not scanned at open: -128 does not occur in a good package, and who lays the weights out
      * must refuse it (kernels rely on -127..127). */
     const int8_t *weights;
-    /* Layout "packed": the bytes of quant/pack.h, as many as the plan of `bits` says, and weights is NULL; else NULL.
+    /* The packed layouts: the bytes of quant/pack.h, as many as the plan of `bits` says, and weights is NULL; else NULL.
      * Not scanned either: at 8 bits the code 0, which is -128, must be refused. */
     const uint8_t *packed;
     uint64_t weight_bytes; /* of weights or packed */
     const float *scales;   /* [n], finite, >= 0 */
     const int8_t *bits;    /* [n], 1..8 */
+    Grid grid;             /* of packed */
     size_t n, k;
     Rotation rotation; /* of the inputs, before they are quantized */
     PackageActivations activations;

@@ -31,6 +31,7 @@ static void round_columns(const CompensateCall *call, size_t first, size_t n, si
         float *target = t + r * k, *error = e + r * k, scale = call->scales[first + r];
         float inverse = scale > 0 ? 1 / scale : 0;
         int bits = call->bits[first + r];
+        const float *nearest = grid_nearest(call->grid, bits);
         int8_t *q = call->q + (first + r) * k;
         double sum = 0;
 
@@ -38,7 +39,8 @@ static void round_columns(const CompensateCall *call, size_t first, size_t n, si
             const float *m = factor->m + c * k;
             uint32_t input = factor->order[c];
             /* Without a scale too: 0 is no level below 8 bits. */
-            float level = grid_round(scale > 0 ? target[c] * inverse : 0, bits), rest = target[c] - scale * level, miss;
+            float level = grid_round(nearest, scale > 0 ? target[c] * inverse : 0, bits);
+            float rest = target[c] - scale * level, miss;
 
             q[input] = (int8_t)level;
             miss = w[input] - scale * level;

@@ -7,12 +7,14 @@
 #include <stdint.h>
 
 #include "base/worker_pool.h"
+#include "quant/grid.h"
 #include "quant/hessian.h"
 
 typedef struct CompensateCall {
     const HessianFactor *factor;
     size_t n;            /* channels; factor->k inputs */
     const float *w;      /* f32[n][k] */
+    Grid grid;           /* of the levels */
     const int8_t *bits;  /* [n] */
     const float *scales; /* [n], finite >= 0 */
     int8_t *q;           /* out: int8[n][k] */

@@ -121,6 +121,7 @@ static bool descend_columns(const Piece *piece, size_t r, size_t from, size_t to
     int8_t *q = call->q + (piece->first + r) * k;
     float scale = call->scales[piece->first + r];
     int bits = call->bits[piece->first + r];
+    const float *nearest = grid_nearest(call->grid, bits);
     bool changed = false;
 
     memset(change, 0, n * sizeof(*change));
@@ -128,7 +129,7 @@ static bool descend_columns(const Piece *piece, size_t r, size_t from, size_t to
         return false;
     for (size_t c = n; c-- > 0;) {
         int8_t *level = &q[call->factor->order[from + c]];
-        float best = grid_round((float)*level + step_of(gradient[c], scale, square[c][c]), bits);
+        float best = grid_round(nearest, (float)*level + step_of(gradient[c], scale, square[c][c]), bits);
 
         if (best == (float)*level)
             continue;

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "quant/grid.h"
-
 #define TILE_REGISTERS 16
 #define REGISTER_BYTES 64
 
@@ -37,19 +35,27 @@ static void order_by_width(const int8_t *bits, size_t n, uint32_t *channels) {
         channels[next[bits[i]]++] = (uint32_t)i;
 }
 
+/* The narrowest of a block: its last one. */
+static uint32_t last_channel(const PackPlan *plan, size_t block) {
+    const size_t first = block * PACK_BLOCK_CHANNELS, left = plan->n - first;
+
+    return plan->channels[first + (left < PACK_BLOCK_CHANNELS ? left : PACK_BLOCK_CHANNELS) - 1];
+}
+
 /**
  * pack_plan_init() - order, widths and places of the blocks of one matrix
  * @plan:   out: filled; untouched on error; pack_plan_deinit() frees what it holds
+ * @grid:   of the levels
  * @bits:   i8[n]: width of every channel, 1..8
  *
  * The same widths give the same plan everywhere: a file keeps the widths only. Within a width channels keep their
  * order.
  *
- * Return: 0; -EINVAL: a width outside 1..8, n or k of 0, or a matrix whose bytes do not fit 63 bits or whose channels
- * do not fit 32; -ENOMEM.
+ * Return: 0; -EINVAL: a width outside 1..8, n or k of 0, a matrix whose bytes do not fit 63 bits or whose channels do
+ * not fit 32, or GRID_NORMAL and a block of more than one width; -ENOMEM.
  */
-int pack_plan_init(PackPlan *plan, const int8_t *bits, size_t n, size_t k) {
-    PackPlan made = { .n = n, .k = k };
+int pack_plan_init(PackPlan *plan, Grid grid, const int8_t *bits, size_t n, size_t k) {
+    PackPlan made = { .n = n, .k = k, .grid = grid };
 
     if (!n || !k || n > PACK_CHANNEL_NONE - PACK_BLOCK_CHANNELS || k > (size_t)INT64_MAX / 2 || !widths_valid(bits, n))
         return -EINVAL;
@@ -73,6 +79,10 @@ int pack_plan_init(PackPlan *plan, const int8_t *bits, size_t n, size_t k) {
     for (size_t block = 0; block < made.n_blocks; block++) {
         /* The first channel of a block is its widest. */
         made.bits[block] = (uint8_t)bits[made.channels[block * PACK_BLOCK_CHANNELS]];
+        if (grid != GRID_UNIFORM && bits[last_channel(&made, block)] != made.bits[block]) {
+            pack_plan_deinit(&made);
+            return -EINVAL;
+        }
         made.offsets[block + 1] = made.offsets[block] + made.k_tiles * pack_tile_bytes(made.bits[block]);
     }
     *plan = made;
@@ -84,6 +94,25 @@ void pack_plan_deinit(PackPlan *plan) {
     free(plan->offsets);
     free(plan->channels);
     *plan = (PackPlan){ 0 };
+}
+
+/**
+ * pack_widen() - the widths that a matrix has in storage anyway, for its channels
+ * @bits: i8[n], each 1..8
+ *
+ * The bytes of the packed matrix stay as many as they were.
+ */
+int pack_widen(int8_t *bits, size_t n) {
+    _cleanup_(freep) uint32_t *channels = malloc(n * sizeof(*channels));
+
+    if (!channels)
+        return -ENOMEM;
+    if (blocks_uniform(bits, n))
+        return 0;
+    order_by_width(bits, n, channels);
+    for (size_t p = 0; p < n; p++)
+        bits[channels[p]] = bits[channels[p / PACK_BLOCK_CHANNELS * PACK_BLOCK_CHANNELS]];
+    return 0;
 }
 
 /* --- tiles -------------------------------------------------------------------------------------------------------- */
@@ -184,8 +213,8 @@ static size_t inputs_of_tile(const PackPlan *plan, size_t tile) {
 
 /**
  * pack_block() - the channels of one block into their bytes
- * @q:       i8[n][k], the whole matrix; a channel holds levels of its width (quant/grid.h), which are levels of every
- *           greater width too, so that a narrower channel in the block is stored as it is
+ * @q:       i8[n][k], the whole matrix; a channel holds levels of its width (quant/grid.h), which on the uniform grid are
+ *           levels of every greater width too, so that a narrower channel in the block is stored as it is
  * @packed:  out: base of the whole, offsets[n_blocks] bytes; only the block's are written
  *
  * Blocks may be packed in any order and by several threads. Inputs past k and channels past n become code 0.
@@ -203,9 +232,9 @@ void pack_block(const PackPlan *plan, size_t block, const int8_t *q, uint8_t *pa
             const int8_t *from = q + channels[c] * plan->k + tile * PACK_TILE_INPUTS;
 
             for (size_t i = 0; i < n_inputs; i++) {
-                int code = grid_code(from[i], bits);
+                int code = grid_code(plan->grid, from[i], bits), top = grid_max(plan->grid, bits);
 
-                assert(from[i] >= -grid_max(bits) && from[i] <= grid_max(bits) && grid_level(code, bits) == from[i]);
+                assert(from[i] >= -top && from[i] <= top && grid_level(plan->grid, code, bits) == from[i]);
                 codes[code_place(c, i)] = (uint8_t)code;
             }
         }
@@ -227,6 +256,6 @@ void unpack_block(const PackPlan *plan, size_t block, const uint8_t *packed, int
         for (size_t c = 0; c < PACK_BLOCK_CHANNELS && channels[c] != PACK_CHANNEL_NONE; c++)
             for (size_t i = 0; i < n_inputs; i++)
                 q[channels[c] * plan->k + tile * PACK_TILE_INPUTS + i] =
-                    (int8_t)grid_level(codes[code_place(c, i)], bits);
+                    (int8_t)grid_level(plan->grid, codes[code_place(c, i)], bits);
     }
 }

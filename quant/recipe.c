@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "quant/grid.h"
 
 /* The first one is the default. */
 static const QuantRecipe recipes[] = {
@@ -28,12 +27,13 @@ static const QuantRecipe recipes[] = {
         .smooth = true,
         .allocation = QUANT_ALLOCATION_TENSOR,
     },
-    /* Rotation, OPTQ, coordinate descent, and one budget for the whole model. */
+    /* Rotation, levels for what it makes of weights, OPTQ, coordinate descent, and one budget for the whole model. */
     {
         .name = "compensated",
         .bits = 5,
         .embedding_bits = 8,
         .rotate = true,
+        .grid = GRID_NORMAL,
         .search_scales = true,
         .compensate = true,
         .descend = true,
@@ -114,6 +114,9 @@ int quant_recipe_check(const QuantRecipe *recipe, ErrText *err) {
                        "recipe %s: %g bits in every channel alike: give a whole number of bits, or the allocation "
                        "tensor or model, which mix widths",
                        name, recipe->bits);
+    if ((unsigned int)recipe->grid >= _GRID_N)
+        return err_set(err, -EINVAL, "recipe %s: grid %d is not known: take uniform or normal", name,
+                       (int)recipe->grid);
     if (!(recipe->hot_percent >= 0 && recipe->hot_percent <= 100))
         return err_set(err, -EINVAL, "recipe %s: %g %% hot channels: give 0 to 100", name, recipe->hot_percent);
     if (!(recipe->prune_percent >= 0 && recipe->prune_percent <= 100))

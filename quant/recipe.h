@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "quant/grid.h"
 
 /* Where the bits of a fractional or per-channel budget go. */
 typedef enum QuantAllocation {
@@ -22,6 +23,7 @@ typedef struct QuantRecipe {
     uint64_t budget_bytes;   /* 0: none; else bits is lowered until the package is not larger than this */
     bool rotate;             /* block-Hadamard rotation */
     bool rotate_wide;        /* and across the blocks, in no recipe unless asked for; nothing without rotate */
+    Grid grid;               /* how the levels of 2 to 7 bits are spaced */
     bool search_scales;      /* scale by least squares; off: max |W| / largest level */
     bool smooth;             /* EdgeFlow's smoothing, needs calibration */
     bool compensate;         /* error-compensated rounding (OPTQ), needs calibration */

@@ -25,7 +25,7 @@ bool relative_error_peak(const float *w, size_t n, double *peakp) {
     float largest;
 
     assert(n);
-    if (!scale_of_largest(w, n, 1, &largest)) /* the largest level of one bit is 1 */
+    if (!scale_of_largest(w, n, GRID_UNIFORM, 1, &largest)) /* the largest level of one bit is 1 */
         return false;
     if (!(largest > 0)) {
         *peakp = 0;
@@ -47,7 +47,7 @@ double relative_error(double peak, int bits) {
 
 /* (distance of two levels / 2)^2 over the paper's max^2 / 4^B: (2^B / (2^B - 1))^2 up to 7 bits, (128 / 127)^2 at 8. */
 static double grid_ratio(int bits) {
-    double ratio = ldexp(grid_factor(bits), bits - 1) / grid_max(bits);
+    double ratio = ldexp(grid_factor(bits), bits - 1) / grid_max(GRID_UNIFORM, bits);
 
     return ratio * ratio;
 }

@@ -13,24 +13,28 @@
 /**
  * round_channel() - round to nearest on the grid of a width
  * @w:     f32[n], finite
+ * @grid:  its levels at that width
  * @bits:  1..8
  * @scale: of scale_search.h; positive and normal, or 0
  * @q:     out: int8[n], levels of that width; w ~ scale * q
  *
- * Within the range of the grid |w - scale * q| <= half the distance of two levels, but for rounding of the last bit:
- * scale at 1..7 bits, scale / 2 at 8. Thread: any.
+ * Within the range of the grid |w - scale * q| <= half the distance of two levels, but for rounding of the last bit: on
+ * the uniform one scale at 1..7 bits, scale / 2 at 8. Thread: any.
  */
-void round_channel(const float *w, size_t n, int bits, float scale, int8_t *q) {
-    const float inverse = scale > 0 ? 1.0f / scale : 0;
+void round_channel(const float *w, size_t n, Grid grid, int bits, float scale, int8_t *q) {
+    const float inverse = scale > 0 ? 1.0f / scale : 0, *nearest = grid_nearest(grid, bits);
 
     assert(bits >= GRID_BITS_MIN && bits <= GRID_BITS_MAX);
-    /* Two loops, so that the compiler sees the width's kind outside of them. */
-    if (bits == GRID_BITS_MAX)
+    /* Three loops, so that the compiler sees the kind of grid and width outside of them. */
+    if (nearest)
         for (size_t i = 0; i < n; i++)
-            q[i] = (int8_t)round_level(w[i], inverse, GRID_BITS_MAX);
+            q[i] = (int8_t)round_level(nearest, w[i], inverse, bits);
+    else if (bits == GRID_BITS_MAX)
+        for (size_t i = 0; i < n; i++)
+            q[i] = (int8_t)round_level(NULL, w[i], inverse, GRID_BITS_MAX);
     else
         for (size_t i = 0; i < n; i++)
-            q[i] = (int8_t)round_level(w[i], inverse, bits);
+            q[i] = (int8_t)round_level(NULL, w[i], inverse, bits);
 }
 
 /**

@@ -9,14 +9,18 @@
 
 #include "quant/grid.h"
 
-/* Nearest level of w, inverse = 1 / scale. The one definition: round_channel(), rounding_error and error-compensated
- * rounding agree on it to the bit. Ties go away from zero; beyond the largest level it is that one; where the grid has
- * no zero (1..7 bits), zero becomes +1. */
-static inline int round_level(float w, float inverse, int bits) {
+/* Nearest level of w, inverse = 1 / scale; nearest: grid_nearest() of these bits. The one definition: round_channel(),
+ * rounding_error and error-compensated rounding agree on it to the bit. Ties go away from zero; beyond the largest level
+ * it is that one; where the grid has no zero (1..7 bits), zero becomes the least positive level. */
+static inline int round_level(const float *nearest, float w, float inverse, int bits) {
     float t = fabsf(w) * inverse, top;
     int level;
 
-    if (bits == GRID_BITS_MAX) {
+    if (nearest) {
+        t *= 2;
+        top = GRID_NEAREST_CELLS - 1;
+        level = (int)nearest[(int)(t < top ? t : top)];
+    } else if (bits == GRID_BITS_MAX) {
         t += 0.5f;
         top = 127;
         level = (int)(t < top ? t : top);
@@ -29,7 +33,7 @@ static inline int round_level(float w, float inverse, int bits) {
 }
 
 /* q[n] = round_level() of w[n]; a scale of 0 (a channel of zeros) gives the smallest levels. */
-void round_channel(const float *w, size_t n, int bits, float scale, int8_t *q);
+void round_channel(const float *w, size_t n, Grid grid, int bits, float scale, int8_t *q);
 
 /* q[n] in -127..127 and *scalep = amax / 127, x ~ q * scale; false (and nothing written) when a value is not finite. */
 bool round_channel_int8(const float *x, size_t n, int8_t *q, float *scalep);

@@ -3,21 +3,32 @@
 #ifndef COORDGEN_QUANT_ROUNDING_ERROR_H
 #define COORDGEN_QUANT_ROUNDING_ERROR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sums over a channel, in units of the distance of two levels: t = |w| / distance, r = that of the nearest level, each
- * term times its importance when there is one. */
+#include "quant/grid.h"
+
+/* Sums over a channel, in units of the distance of two levels (where a grid's levels have different ones, of scale):
+ * t = |w| / distance, r = that of the nearest level, each term times its importance when there is one. */
 typedef struct RoundingSums {
-    double error; /* (t - r)^2 */
-    double tr;    /* t r; 0 unless asked for */
-    double rr;    /* r^2; 0 unless asked for */
+    double error;  /* (t - r)^2 */
+    double tr;     /* t r; 0 unless asked for */
+    double rr;     /* r^2; 0 unless asked for */
+    double beyond; /* (t - r)^2 past the largest level; 0 unless the levels are in a table (grid_nearest()) */
 } RoundingSums;
 
-/* w f32[n], finite. importance f32[n], finite, not negative, each times `factor`; or NULL. bits 1..8; inverse
- * 1 / scale. products: fill tr and rr too. */
-typedef void RoundingError(const float *w, const float *importance, float factor, size_t n, int bits, float inverse,
-                           int products, RoundingSums *sums);
+typedef struct RoundingChannel {
+    const float *w;          /* f32[n], finite */
+    const float *importance; /* f32[n], finite, not negative; or NULL */
+    float factor;            /* on importance */
+    size_t n;
+    Grid grid;
+    int bits; /* 1..8 */
+} RoundingChannel;
+
+/* inverse: 1 / scale. products: fill tr and rr too. */
+typedef void RoundingError(const RoundingChannel *channel, float inverse, bool products, RoundingSums *sums);
 
 typedef struct RoundingErrorKernel {
     const char *name;

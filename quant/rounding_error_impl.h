@@ -15,10 +15,12 @@
 #include <immintrin.h>
 #define N_PART 16
 #define PART_MIN(a, b) ((Part)_mm512_min_ps((__m512)(a), (__m512)(b)))
+#define PART_LOOKUP(table, index) ((Part)_mm512_i32gather_ps((__m512i)(index), table, 4))
 #elif defined(__AVX2__)
 #include <immintrin.h>
 #define N_PART 8
 #define PART_MIN(a, b) ((Part)_mm256_min_ps((__m256)(a), (__m256)(b)))
+#define PART_LOOKUP(table, index) ((Part)_mm256_i32gather_ps(table, (__m256i)(index), 4))
 #elif defined(__SSE2__)
 #include <emmintrin.h>
 #define N_PART 4
@@ -30,6 +32,10 @@
 #else
 #define N_PART 4
 #define PART_MIN(a, b) ((Part)(((a) < (b) & (PartInt)(a)) | (~((a) < (b)) & (PartInt)(b))))
+#endif
+#ifndef PART_LOOKUP
+#define PART_LOOKUP(table, index)                                                                                      \
+    ((Part){ (table)[(index)[0]], (table)[(index)[1]], (table)[(index)[2]], (table)[(index)[3]] })
 #endif
 
 enum {
@@ -51,14 +57,15 @@ typedef Part PartLoose __attribute__((aligned(4), may_alias));
 #endif
 
 typedef struct Channel {
-    float to_distance; /* 1 / distance of two levels */
-    float top;         /* largest r, without its half */
-    float factor;      /* on importance */
-    bool is_int8, weighted, products;
+    float to_distance;    /* 1 / distance of two levels */
+    float top;            /* largest r, without its half */
+    float factor;         /* on importance */
+    const float *nearest; /* of grid_nearest() */
+    bool is_int8, has_table, weighted, products;
 } Channel;
 
 typedef struct LaneSums {
-    Part error[N_PARTS], tr[N_PARTS], rr[N_PARTS];
+    Part error[N_PARTS], tr[N_PARTS], rr[N_PARTS], beyond[N_PARTS];
 } LaneSums;
 
 KERNEL_INLINE Part part_of(float value) {
@@ -70,17 +77,22 @@ KERNEL_INLINE void add_lanes(LaneSums *sums, const float *w, const float *import
     EACH_PART(p) {
         const Part x = *(const PartLoose *)(w + p * N_PART);
         const Part t = (Part)((PartInt)x & 0x7fffffff) * part_of(channel.to_distance);
-        const Part shifted = channel.is_int8 ? t + part_of(0.5f) : t;
-        Part r =
-            __builtin_convertvector(__builtin_convertvector(PART_MIN(shifted, part_of(channel.top)), PartInt), Part);
-        Part e, d = part_of(1);
+        const Part shifted = channel.has_table ? t + t : channel.is_int8 ? t + part_of(0.5f) : t;
+        const Part most = part_of(channel.has_table ? GRID_NEAREST_CELLS - 1 : channel.top);
+        const PartInt whole = __builtin_convertvector(PART_MIN(shifted, most), PartInt);
+        Part r, e, error, d = part_of(1);
 
-        if (!channel.is_int8)
-            r += part_of(0.5f);
+        if (channel.has_table)
+            r = PART_LOOKUP(channel.nearest, whole);
+        else
+            r = __builtin_convertvector(whole, Part) + part_of(channel.is_int8 ? 0 : 0.5f);
         e = t - r;
         if (channel.weighted)
             d = *(const PartLoose *)(importance + p * N_PART) * part_of(channel.factor);
-        sums->error[p] += channel.weighted ? d * (e * e) : e * e;
+        error = channel.weighted ? d * (e * e) : e * e;
+        sums->error[p] += error;
+        if (channel.has_table)
+            sums->beyond[p] += (Part)((PartInt)error & (t > part_of(channel.top)));
         if (channel.products) {
             sums->tr[p] += channel.weighted ? d * (t * r) : t * r;
             sums->rr[p] += channel.weighted ? d * (r * r) : r * r;
@@ -101,12 +113,13 @@ KERNEL_INLINE void add_lanes_n(LaneSums *sums, const float *w, const float *impo
     memcpy(sums->error, added.error, n * sizeof(float));
     memcpy(sums->tr, added.tr, n * sizeof(float));
     memcpy(sums->rr, added.rr, n * sizeof(float));
+    memcpy(sums->beyond, added.beyond, n * sizeof(float));
 }
 
 KERNEL_INLINE void add_channel(const float *w, const float *importance, size_t n, const Channel channel,
                                RoundingSums *total) {
-    float error[N_LANES], tr[N_LANES], rr[N_LANES];
-    double lanes[3][N_LANES] = { { 0 } };
+    float error[N_LANES], tr[N_LANES], rr[N_LANES], beyond[N_LANES];
+    double lanes[4][N_LANES] = { { 0 } };
 
     for (size_t start = 0; start < n; start += N_FLOAT) {
         const size_t end = n - start < N_FLOAT ? n : start + N_FLOAT;
@@ -120,10 +133,12 @@ KERNEL_INLINE void add_channel(const float *w, const float *importance, size_t n
         memcpy(error, sums.error, sizeof(error));
         memcpy(tr, sums.tr, sizeof(tr));
         memcpy(rr, sums.rr, sizeof(rr));
+        memcpy(beyond, sums.beyond, sizeof(beyond));
         for (size_t j = 0; j < N_LANES; j++) {
             lanes[0][j] += (double)error[j];
             lanes[1][j] += (double)tr[j];
             lanes[2][j] += (double)rr[j];
+            lanes[3][j] += (double)beyond[j];
         }
     }
     *total = (RoundingSums){ 0 };
@@ -131,30 +146,36 @@ KERNEL_INLINE void add_channel(const float *w, const float *importance, size_t n
         total->error += lanes[0][j];
         total->tr += lanes[1][j];
         total->rr += lanes[2][j];
+        total->beyond += lanes[3][j];
     }
 }
 
 RoundingError ROUNDING_ERROR_NAME;
 
-void ROUNDING_ERROR_NAME(const float *w, const float *importance, float factor, size_t n, int bits, float inverse,
-                         int products, RoundingSums *sums) {
-    const bool is_int8 = bits == GRID_BITS_MAX;
-    const float top = is_int8 ? 127 : (float)((1 << (bits - 1)) - 1), to_distance = is_int8 ? inverse : inverse * 0.5f;
+void ROUNDING_ERROR_NAME(const RoundingChannel *channel, float inverse, bool products, RoundingSums *sums) {
+    const float *nearest = grid_nearest(channel->grid, channel->bits), *importance = channel->importance;
+    const bool has_table = nearest, is_int8 = channel->bits == GRID_BITS_MAX;
+    const float top = has_table ? (float)grid_max(channel->grid, channel->bits)
+                      : is_int8 ? 127
+                                : (float)((1 << (channel->bits - 1)) - 1);
+    const float to_distance = has_table || is_int8 ? inverse : inverse * 0.5f;
 
-    assert(bits >= GRID_BITS_MIN && bits <= GRID_BITS_MAX);
+    assert(channel->bits >= GRID_BITS_MIN && channel->bits <= GRID_BITS_MAX);
 /* Every case is a loop of its own with its constants folded in. */
-#define CASE(int8_, weighted_, products_)                                                                              \
-    if (is_int8 == int8_ && !!importance == weighted_ && !!products == products_)                                      \
-        add_channel(w, weighted_ ? importance : w, n,                                                                  \
-                    (Channel){ to_distance, top, factor, int8_, weighted_, products_ }, sums);
-    CASE(false, false, false)
-    CASE(false, false, true)
-    CASE(false, true, false)
-    CASE(false, true, true)
-    CASE(true, false, false)
-    CASE(true, false, true)
-    CASE(true, true, false)
-    CASE(true, true, true)
+#define CASE(has_table_, int8_, weighted_, products_)                                                                  \
+    if (has_table == has_table_ && is_int8 == int8_ && !!importance == weighted_ && products == products_)             \
+        add_channel(channel->w, weighted_ ? importance : channel->w, channel->n,                                       \
+                    (Channel){ to_distance, top, channel->factor, nearest, int8_, has_table_, weighted_, products_ },  \
+                    sums);
+#define CASES(has_table_, int8_)                                                                                       \
+    CASE(has_table_, int8_, false, false)                                                                              \
+    CASE(has_table_, int8_, false, true)                                                                               \
+    CASE(has_table_, int8_, true, false)                                                                               \
+    CASE(has_table_, int8_, true, true)
+    CASES(false, false)
+    CASES(false, true)
+    CASES(true, false)
+#undef CASES
 #undef CASE
 }
 

@@ -18,11 +18,7 @@ static const double halving_factors[N_HALVINGS] = { 0.9170040432046712, 0.957603
 #define N_FITS 2
 
 typedef struct Search {
-    const float *w;
-    const float *importance; /* NULL: all 1 */
-    float factor;            /* on importance: brings the largest to 1..2 */
-    size_t n;
-    int bits;
+    RoundingChannel channel; /* factor brings the largest importance to 1..2 */
     double total_importance; /* times factor */
     RoundingError *error;
     float least;       /* no smaller scale is tried, so that w / scale stays far from overflow */
@@ -57,29 +53,28 @@ static bool largest_weight(const float *w, size_t n, float *largestp) {
     return true;
 }
 
-bool scale_of_largest(const float *w, size_t n, int bits, float *scalep) {
+bool scale_of_largest(const float *w, size_t n, Grid grid, int bits, float *scalep) {
     float largest;
 
     assert(bits >= GRID_BITS_MIN && bits <= GRID_BITS_MAX);
     if (!largest_weight(w, n, &largest))
         return false;
-    *scalep = largest < SCALE_SEARCH_WEIGHT_MIN ? 0 : largest / (float)grid_max(bits);
+    *scalep = largest < SCALE_SEARCH_WEIGHT_MIN ? 0 : largest / (float)grid_max(grid, bits);
     return true;
 }
 
-/* Distance of two levels in units of the scale. */
-static double grid_distance(int bits) {
-    return (double)grid_factor(bits);
+/* What a RoundingError counts in, in units of the scale. */
+static double rounding_unit(const Search *search) {
+    return grid_has_table(search->channel.grid, search->channel.bits) ? 1 : (double)grid_factor(search->channel.bits);
 }
 
 /* Error of a scale in units of w^2; keeps it when it is the best so far. Ties keep the earlier. */
 static RoundingSums try_scale(Search *search, float scale, bool products, double *errorp) {
-    const double distance = (double)scale * grid_distance(search->bits);
+    const double unit = (double)scale * rounding_unit(search);
     RoundingSums sums;
 
-    search->error(search->w, search->importance, search->factor, search->n, search->bits, 1.0f / scale, products,
-                  &sums);
-    *errorp = sums.error * distance * distance;
+    search->error(&search->channel, 1.0f / scale, products, &sums);
+    *errorp = sums.error * unit * unit;
     if (*errorp < search->best_error) {
         search->best_error = *errorp;
         search->best_scale = scale;
@@ -88,18 +83,21 @@ static RoundingSums try_scale(Search *search, float scale, bool products, double
 }
 
 /*
- * From the scale of the largest weight down. A weight inside the grid's range is at most half a distance from its
- * level, so what a scale's error has beyond that for all weights is the error of weights outside the range; it only
- * grows as the range shrinks. Once it alone is more than the best error, no smaller scale can win: the walk ends
- * without having missed one.
+ * From the scale of the largest weight down. The error of weights outside the grid's range only grows as the range
+ * shrinks. Once it alone is more than the best error, no smaller scale can win: the walk ends without having missed
+ * one. Where levels are equally far apart, a weight inside the range is at most half a distance from its level: what a
+ * scale's error has beyond that for all weights is the error of those outside, at least. Other grids count it.
  */
 static void walk(Search *search, double scale) {
-    for (int i = 0; i < WALK_MAX; i++, scale *= WALK_FACTOR) {
-        const double half = 0.5 * scale * grid_distance(search->bits);
-        double error;
+    const bool counted = grid_has_table(search->channel.grid, search->channel.bits);
 
-        try_scale(search, (float)scale, false, &error);
-        if (error - half * half * search->total_importance >= search->best_error)
+    for (int i = 0; i < WALK_MAX; i++, scale *= WALK_FACTOR) {
+        const double unit = scale * rounding_unit(search), half = 0.5 * unit;
+        double error, beyond;
+        RoundingSums sums = try_scale(search, (float)scale, false, &error);
+
+        beyond = counted ? sums.beyond * unit * unit : error - half * half * search->total_importance;
+        if (beyond >= search->best_error)
             return;
     }
 }
@@ -132,7 +130,7 @@ static void fit(Search *search) {
 }
 
 static float search_run(Search *search, float largest) {
-    const float scale = largest / (float)grid_max(search->bits);
+    const float scale = largest / (float)grid_max(search->channel.grid, search->channel.bits);
 
     if (largest < SCALE_SEARCH_WEIGHT_MIN)
         return 0;
@@ -140,7 +138,7 @@ static float search_run(Search *search, float largest) {
     search->least = scale * 0x1p-20f;
     search->best_error = INFINITY;
     search->best_scale = scale;
-    if (search->bits > 1) {
+    if (search->channel.bits > 1) {
         walk(search, (double)scale);
         refine(search);
     }
@@ -152,6 +150,7 @@ static float search_run(Search *search, float largest) {
 /**
  * scale_search() - scale of a channel by least squares
  * @w:      f32[n]
+ * @grid:   what the weights will be rounded to
  * @bits:   1..8
  * @scalep: out: the scale for round_channel(); 0 for a channel of zeros
  *
@@ -164,8 +163,9 @@ static float search_run(Search *search, float largest) {
  *
  * Return: false, and nothing written, when a weight is not finite.
  */
-bool scale_search(const float *w, size_t n, int bits, float *scalep) {
-    Search search = { .w = w, .factor = 1, .n = n, .bits = bits, .total_importance = (double)n };
+bool scale_search(const float *w, size_t n, Grid grid, int bits, float *scalep) {
+    Search search = { .channel = { .w = w, .factor = 1, .n = n, .grid = grid, .bits = bits },
+                      .total_importance = (double)n };
     float largest;
 
     assert(bits >= GRID_BITS_MIN && bits <= GRID_BITS_MAX);
@@ -183,8 +183,8 @@ bool scale_search(const float *w, size_t n, int bits, float *scalep) {
  *
  * Return: false, and nothing written, when a weight is not finite or an importance is negative or not finite.
  */
-bool scale_search_weighted(const float *w, const float *importance, size_t n, int bits, float *scalep) {
-    Search search = { .w = w, .importance = importance, .n = n, .bits = bits };
+bool scale_search_weighted(const float *w, const float *importance, size_t n, Grid grid, int bits, float *scalep) {
+    Search search = { .channel = { .w = w, .importance = importance, .n = n, .grid = grid, .bits = bits } };
     float largest, largest_importance;
     bool negative = false;
     int exponent;
@@ -195,12 +195,12 @@ bool scale_search_weighted(const float *w, const float *importance, size_t n, in
     if (negative || !largest_weight(importance, n, &largest_importance) || !largest_weight(w, n, &largest))
         return false;
     if (!(largest_importance > 0))
-        return scale_search(w, n, bits, scalep);
+        return scale_search(w, n, grid, bits, scalep);
     frexpf(largest_importance, &exponent);
     exponent = 1 - exponent;
-    search.factor = ldexpf(1, exponent > 127 ? 127 : exponent);
+    search.channel.factor = ldexpf(1, exponent > 127 ? 127 : exponent);
     for (size_t i = 0; i < n; i++)
-        search.total_importance += (double)(importance[i] * search.factor);
+        search.total_importance += (double)(importance[i] * search.channel.factor);
     *scalep = search_run(&search, largest);
     return true;
 }

@@ -278,8 +278,8 @@ static void compute_errors(void *arg, size_t begin, size_t end, unsigned int wor
         float scale = 0;
 
         trial->bad[worker] |=
-            !(trial->group->search_scales ? scale_search(w, k, bits, &scale) : scale_of_largest(w, k, bits, &scale));
-        round_channel(w, k, bits, scale, q);
+            !(trial->group->search_scales ? scale_search : scale_of_largest)(w, k, trial->group->grid, bits, &scale);
+        round_channel(w, k, trial->group->grid, bits, scale, q);
         for (size_t r = 0; r < trial->n_rows; r++) {
             float y = (float)dot_int8(trial->q + r * k, q, k) * (trial->row_scales[r] * scale);
             double e = (double)y - trial->outputs[c * trial->n_rows + r];

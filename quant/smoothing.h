@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "base/worker_pool.h"
+#include "quant/grid.h"
 
 enum {
     SMOOTHING_E_NOT_FINITE = 1, /* a weight or an input is not finite */
@@ -48,6 +49,7 @@ typedef struct SmoothingGroup {
     const SmoothingLinear *linears;
     size_t n_linears;
     double average_bits;
+    Grid grid;
     bool search_scales;
 } SmoothingGroup;
 

@@ -40,7 +40,7 @@ static void packed_row(const BackendLinear *linear, const UnpackTileKernel *unpa
     for (size_t i = 0; i < weights->k; packed += pack_tile_bytes(weights->bits[block])) {
         _Alignas(64) int8_t tile[INT8_TILE_BYTES];
 
-        unpack->fn(packed, weights->bits[block], 1, tile);
+        unpack->fn(packed, weights->grid, weights->bits[block], 1, tile);
         for (size_t t = 0; t < INT8_TILE_INPUTS && i < weights->k; t++, i++)
             q[i] = tile[t / 4 * 64 + lane * 4 + t % 4];
     }

@@ -159,6 +159,7 @@ static int place_packed(Backend *backend, BackendLinear *linear, const LinearSou
         .packed = filling->packed,
         .offsets = (const uint64_t *)(others + offsets),
         .bits = others + bits,
+        .grid = plan->grid,
         .channels = plan->in_order ? NULL : (const uint32_t *)(others + channels),
         .sums = filling->sums,
         .scales = filling->scales,
@@ -204,7 +205,7 @@ static int begin_packed(Backend *backend, BackendLinear *linear, const LinearSou
                            "tensor '%s': channel %zu is %d bits wide, packed weights have %d..%d: import the model "
                            "again",
                            source->name, i, source->bits ? source->bits[i] : 0, GRID_BITS_MIN, GRID_BITS_MAX);
-    r = pack_plan_init(&plan, source->bits, source->n, source->k);
+    r = pack_plan_init(&plan, source->grid, source->bits, source->n, source->k);
     if (r)
         return err_set(err, r, r == -ENOMEM ? "out of memory" : "tensor '%s': its widths have no layout", source->name);
     r = place_packed(backend, linear, source, &plan, err);
@@ -221,7 +222,7 @@ static bool holds_code_zero(const PackedKernels *kernels, const PackedWeights *w
         _Alignas(64) int8_t tile[INT8_TILE_BYTES];
         int smallest = 0;
 
-        kernels->unpack->fn(packed, GRID_BITS_MAX, 1, tile);
+        kernels->unpack->fn(packed, weights->grid, GRID_BITS_MAX, 1, tile);
         for (size_t i = 0; i < INT8_TILE_BYTES; i++)
             smallest = tile[i] < smallest ? tile[i] : smallest;
         for (size_t i = 0; smallest < -127 && i < INT8_TILE_BYTES; i++)

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/cpu/unroll.h"
+#include "quant/grid.h"
+
 /* Registers of half a tile: every component has whole stripes of them. */
 #define CODES_HALF_REGISTERS 8
 
@@ -41,6 +44,59 @@ CODES_INLINE __m256i codes_register(const uint8_t *tile, int bits, size_t half, 
     if (ones)
         codes = _mm256_or_si256(codes, codes_weightlets(tile + half * 64, i, side, 1, up));
     return codes;
+}
+
+/* Levels of GRID_NORMAL. Of wider codes than 4 bits, vpshufb looks up the upper 4, which lie by themselves, in a
+ * register for each value of the lower ones. 16 levels in both halves of a register. */
+typedef struct CodesTable {
+    __m256i part[GRID_TABLE_CODES / 16];
+} CodesTable;
+
+CODES_INLINE CodesTable codes_table(int bits) {
+    const int lower = bits > 4 ? bits - 4 : 0, n_parts = 1 << lower;
+    _Alignas(16) int8_t levels[GRID_TABLE_CODES / 16][16] = { { 0 } };
+    CodesTable table;
+
+    for (int code = 0; code < 1 << bits; code++)
+        levels[code % n_parts][code >> lower] = grid_normal_levels[bits][code];
+    UNROLL
+    for (int i = 0; i < n_parts; i++)
+        table.part[i] = _mm256_broadcastsi128_si256(_mm_load_si128((const __m128i *)levels[i]));
+    return table;
+}
+
+/* Bit `bit` of the weightlets of a register as the top of each byte, by which vpblendvb chooses. */
+CODES_INLINE __m256i codes_top(const uint8_t *stripes, int i, int side, int width, int bit) {
+    const int place = 8 - width - i * width % 8 + bit;
+
+    return _mm256_slli_epi16(_mm256_load_si256((const __m256i *)(stripes + i * width / 8 * 64 + side * 32)), 7 - place);
+}
+
+CODES_INLINE __m256i codes_choose(const CodesTable *table, __m256i upper, int part, __m256i second) {
+    return _mm256_blendv_epi8(_mm256_shuffle_epi8(table->part[part], upper),
+                              _mm256_shuffle_epi8(table->part[part + 1], upper), second);
+}
+
+/* Levels of register 8 * half + i. */
+CODES_INLINE __m256i codes_levels(const CodesTable *table, const uint8_t *tile, int bits, size_t half, int i,
+                                  int side) {
+    const uint8_t *twos = tile + 512 + half * 128, *ones = tile + 512 + (bits == 7) * 256 + half * 64;
+    __m256i upper, one, low, high;
+
+    if (bits <= 4)
+        return _mm256_shuffle_epi8(table->part[0], codes_register(tile, bits, half, i, side, 0));
+    upper = codes_weightlets(tile + half * 256, i, side, 4, 0);
+    if (bits == 5)
+        return codes_choose(table, upper, 0, codes_top(ones, i, side, 1, 0));
+    one = bits == 6 ? codes_top(twos, i, side, 2, 0) : codes_top(ones, i, side, 1, 0);
+    low = codes_choose(table, upper, 0, one);
+    high = codes_choose(table, upper, 2, one);
+    if (bits == 6)
+        return _mm256_blendv_epi8(low, high, codes_top(twos, i, side, 2, 1));
+    low = _mm256_blendv_epi8(low, high, codes_top(twos, i, side, 2, 0));
+    high = _mm256_blendv_epi8(codes_choose(table, upper, 4, one), codes_choose(table, upper, 6, one),
+                              codes_top(twos, i, side, 2, 0));
+    return _mm256_blendv_epi8(low, high, codes_top(twos, i, side, 2, 1));
 }
 
 #endif

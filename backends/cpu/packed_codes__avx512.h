@@ -1,5 +1,6 @@
 /* Codes of a packed tile in registers of 64 bytes: one load, one shift and one mask for the weightlets of a register
- * (two or three times where a code has that many components; quant/pack.h). bits and i are constants after inlining. */
+ * (two or three times where a code has that many components; quant/pack.h), and their levels where those are in a
+ * table. bits and i are constants after inlining. */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_CODES__AVX512_H
 #define COORDGEN_BACKENDS_CPU_PACKED_CODES__AVX512_H
 
@@ -7,6 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "backends/cpu/unroll.h"
+#include "quant/grid.h"
 
 /* Registers of half a tile: every component has whole stripes of them. */
 #define CODES_HALF_REGISTERS 8
@@ -46,5 +50,71 @@ CODES_INLINE __m512i codes_register(const uint8_t *tile, int bits, size_t half, 
         codes = codes_merge(codes, !fours && !twos, tile + half * 64, i, 1, up);
     return codes;
 }
+
+/* Levels of GRID_NORMAL by code, each with the bits of `flipped` turned over. With VBMI a register has 64 of them, and
+ * one permutation looks up all codes. Else it has 16, in each of its four parts. */
+#if defined(__AVX512VBMI__)
+#define CODES_TABLE_REGISTERS 2
+#else
+#define CODES_TABLE_REGISTERS 8
+#endif
+
+typedef struct CodesTable {
+    __m512i part[CODES_TABLE_REGISTERS];
+} CodesTable;
+
+CODES_INLINE CodesTable codes_table(int bits, uint8_t flipped) {
+    const int8_t *levels = grid_normal_levels[bits];
+    const __m512i flip = _mm512_set1_epi8((char)flipped);
+    CodesTable table;
+
+    UNROLL
+    for (int i = 0; i < CODES_TABLE_REGISTERS; i++) {
+#if defined(__AVX512VBMI__)
+        table.part[i] = _mm512_loadu_si512(levels + i * 64);
+#else
+        table.part[i] = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(levels + i * 16)));
+#endif
+        table.part[i] = _mm512_xor_si512(table.part[i], flip);
+    }
+    return table;
+}
+
+#if defined(__AVX512VBMI__)
+CODES_INLINE __m512i codes_levels(const CodesTable *table, __m512i codes, int bits) {
+    return bits == 7 ? _mm512_permutex2var_epi8(table->part[0], codes, table->part[1])
+                     : _mm512_permutexvar_epi8(codes, table->part[0]);
+}
+#else
+/* From 2^(bits - 4) registers of the table, `first` the first: by the low 4 bits of a code in each, by the next ones
+ * which. */
+CODES_INLINE __m512i codes_levels_from(const CodesTable *table, __m512i codes, int bits, int first) {
+    const __mmask64 upper = bits > 4 ? _mm512_test_epi8_mask(codes, _mm512_set1_epi8((char)(1 << (bits - 1)))) : 0;
+
+    if (bits <= 4)
+        return _mm512_shuffle_epi8(table->part[first], codes);
+    if (bits == 5)
+        return _mm512_mask_shuffle_epi8(_mm512_shuffle_epi8(table->part[first], codes), upper, table->part[first + 1],
+                                        codes);
+    if (bits == 6) {
+        const __mmask64 odd = _mm512_test_epi8_mask(codes, _mm512_set1_epi8(16));
+        const __m512i low = _mm512_mask_shuffle_epi8(_mm512_shuffle_epi8(table->part[first], codes), odd,
+                                                     table->part[first + 1], codes),
+                      high = _mm512_mask_shuffle_epi8(_mm512_shuffle_epi8(table->part[first + 2], codes), odd,
+                                                      table->part[first + 3], codes);
+
+        return _mm512_mask_mov_epi8(low, upper, high);
+    }
+    return codes;
+}
+
+CODES_INLINE __m512i codes_levels(const CodesTable *table, __m512i codes, int bits) {
+    if (bits < 7)
+        return codes_levels_from(table, codes, bits, 0);
+    return _mm512_mask_mov_epi8(codes_levels_from(table, codes, 6, 0),
+                                _mm512_test_epi8_mask(codes, _mm512_set1_epi8(64)),
+                                codes_levels_from(table, codes, 6, 4));
+}
+#endif
 
 #endif

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/cpu/unroll.h"
+#include "quant/grid.h"
+
 /* Registers of half a tile: every component has whole stripes of them. */
 #define CODES_HALF_REGISTERS 8
 
@@ -45,6 +48,35 @@ CODES_INLINE uint8x16_t codes_register(const uint8_t *tile, int bits, size_t hal
         codes = bits > 4 ? codes_join(codes, codes_weightlets(four, i, quarter, 4), bits - 4)
                          : codes_weightlets(four, i, quarter, 4);
     return bits == 8 || i * top % 8 == 0 ? codes : codes & (uint8_t)((1 << bits) - 1);
+}
+
+/* Levels of GRID_NORMAL by code: 64 of them in four registers, which one instruction looks up (TBL; TBX leaves alone
+ * what is not among its own). */
+typedef struct CodesTable {
+    uint8x16x4_t part[2];
+} CodesTable;
+
+CODES_INLINE CodesTable codes_table(int bits) {
+    CodesTable table;
+
+    UNROLL
+    for (int i = 0; i < GRID_TABLE_CODES / 16; i++)
+        table.part[i / 4].val[i % 4] = vld1q_u8((const uint8_t *)grid_normal_levels[bits] + i * 16);
+    return table;
+}
+
+CODES_INLINE int8x16_t codes_levels(const CodesTable *table, uint8x16_t codes, int bits) {
+    uint8x16_t levels;
+
+    if (bits <= 4)
+        levels = vqtbl1q_u8(table->part[0].val[0], codes);
+    else if (bits == 5)
+        levels = vqtbl2q_u8((uint8x16x2_t){ { table->part[0].val[0], table->part[0].val[1] } }, codes);
+    else
+        levels = vqtbl4q_u8(table->part[0], codes);
+    if (bits == 7)
+        levels = vqtbx4q_u8(levels, table->part[1], codes - (uint8_t)64);
+    return vreinterpretq_s8_u8(levels);
 }
 
 #endif

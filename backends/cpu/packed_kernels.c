@@ -74,8 +74,8 @@ void packed_kernels_expanded(const PackedKernels *kernels, const PackedWeights *
 
         panel.n = smaller(weights->n - first, panel.n_blocks * INT8_TILE_OUTPUTS);
         for (size_t b = 0; b < panel.n_blocks; b++)
-            kernels->unpack->fn(weights->packed + offsets[block + b], weights->bits[block + b], weights->k_tiles,
-                                scratch + b * weights->k_tiles * INT8_TILE_BYTES);
+            kernels->unpack->fn(weights->packed + offsets[block + b], weights->grid, weights->bits[block + b],
+                                weights->k_tiles, scratch + b * weights->k_tiles * INT8_TILE_BYTES);
         next = block + panel.n_blocks;
         if (next < block_end) {
             panel.next = weights->packed + offsets[next];
@@ -88,8 +88,10 @@ void packed_kernels_expanded(const PackedKernels *kernels, const PackedWeights *
     }
 }
 
-static bool is_expanded(const PackedKernels *kernels, size_t rows, int bits) {
-    const size_t most = bits <= 6 ? kernels->few->rows_max : kernels->few->rows_max_wide;
+static bool is_expanded(const PackedKernels *kernels, size_t rows, Grid grid, int bits) {
+    const size_t most = grid_has_table(grid, bits) ? kernels->few->rows_max_table
+                        : bits <= 6                ? kernels->few->rows_max
+                                                   : kernels->few->rows_max_wide;
 
     return rows > most || (kernels->product->need & CPU_AMX_INT8 && rows > AMX_ROWS_MAX);
 }
@@ -102,10 +104,10 @@ static bool is_expanded(const PackedKernels *kernels, size_t rows, int bits) {
 void packed_kernels_run(const PackedKernels *kernels, const PackedWeights *weights, const Int8Rows *rows,
                         size_t block_begin, size_t block_end, float *y, size_t y_stride, int8_t *scratch) {
     for (size_t block = block_begin, end; block < block_end; block = end) {
-        const bool expanded = is_expanded(kernels, rows->rows, weights->bits[block]);
+        const bool expanded = is_expanded(kernels, rows->rows, weights->grid, weights->bits[block]);
 
         for (end = block + 1; end < block_end; end++)
-            if (is_expanded(kernels, rows->rows, weights->bits[end]) != expanded)
+            if (is_expanded(kernels, rows->rows, weights->grid, weights->bits[end]) != expanded)
                 break;
         if (expanded)
             packed_kernels_expanded(kernels, weights, rows, block, end, y, y_stride, scratch);

@@ -5,12 +5,13 @@
 #include "base/cleanup.h"
 #include "base/cpu.h"
 
-#define KERNEL(needs, function, rows, rows_wide) PackedProduct function;
+#define KERNEL(needs, function, rows, rows_wide, rows_table) PackedProduct function;
 #include "backends/cpu/packed_product.inc"
 #undef KERNEL
 
 static const PackedProductKernel kernels[] = {
-#define KERNEL(needs, function, rows, rows_wide) { #function, needs, function, rows, rows_wide },
+#define KERNEL(needs, function, rows, rows_wide, rows_table)                                                           \
+    { #function, needs, function, rows, rows_wide, rows_table },
 #include "backends/cpu/packed_product.inc"
 #undef KERNEL
 };

@@ -2,7 +2,8 @@
  * matrix: y[r][o] = float(sum_k x[r][k] * q[o][k]) * (x_scale[r] * w_scale[o]) + bias[o].
  *
  * A kernel expands codes u in registers; with q = factor * u - offset of the block's width, sum x q = factor * sum x u
- * - offset * sum x, in int32 modulo 2^32 (the end value is within int32). */
+ * - offset * sum x, in int32 modulo 2^32 (the end value is within int32). Where the levels are in a table (grid.h), it
+ * looks them up in registers. */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_PRODUCT_H
 #define COORDGEN_BACKENDS_CPU_PACKED_PRODUCT_H
 
@@ -10,6 +11,7 @@
 #include <stdint.h>
 
 #include "backends/cpu/int8_product.h"
+#include "quant/grid.h"
 
 /* Arrays by position, not by channel: [n_blocks * 16]. */
 typedef struct PackedWeights {
@@ -20,6 +22,7 @@ typedef struct PackedWeights {
     const uint8_t *packed;    /* the blocks, aligned to 64 */
     const uint64_t *offsets;  /* [n_blocks + 1] bytes */
     const uint8_t *bits;      /* [n_blocks] */
+    Grid grid;                /* what the codes mean */
     const uint32_t *channels; /* which output is at a position, or PACK_CHANNEL_NONE; NULL: position p is output p */
     const int32_t *sums;      /* sum over k_tiles * 64 of the level, padding included; only expanded panels need it */
     const float *scales;      /* zero past n */
@@ -35,7 +38,8 @@ typedef struct PackedProductKernel {
     const char *name;
     uint32_t need; /* CPU_* bits */
     PackedProduct *fn;
-    size_t rows_max, rows_max_wide; /* up to which it beats expanded panels: codes of 1..6 bits, of 7 and 8 */
+    /* Up to which it beats expanded panels: codes of 1..6 bits, of 7 and 8, and those whose levels are in a table. */
+    size_t rows_max, rows_max_wide, rows_max_table;
 } PackedProductKernel;
 
 /* Best row whose needs are all in cpu; the scalar row needs nothing. */

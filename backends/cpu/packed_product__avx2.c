@@ -23,9 +23,9 @@ typedef void Panel(const PackedWeights *weights, const Int8Rows *rows, size_t ro
 /* vpmaddubsw adds two products u8 x s8 in int16, and as many registers of such pairs are added up as fit: |x| <= 127,
  * so the sums are at most 8 x 2 x 15 x 127 = 30480 for codes of 4 bits, 4 x 2 x 31 x 127 = 31496 for 5, 2 x 2 x 63 x
  * 127 = 32004 for 6 and 2 x 127 x 127 = 32258 for 7: all below 32767, and nothing ever saturates. 8 bits are two sums
- * of 4. */
-static inline int pairs_that_fit(int bits) {
-    return bits <= 4 || bits == 8 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
+ * of 4. Levels of a table are up to 127 at every width. */
+static inline int pairs_that_fit(bool has_table, int bits) {
+    return has_table ? 1 : bits <= 4 || bits == 8 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
 }
 
 /* Keeps the additions to a sum in the order of the source: the compiler would rather add products in a tree, all of
@@ -35,8 +35,9 @@ static inline int pairs_that_fit(int bits) {
 /* Writes outputs of 8 positions from p; y is the row. */
 static void store(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t p, __m256i sum, float *y) {
     const int bits = weights->bits[p / INT8_TILE_OUTPUTS];
-    const uint32_t offset = (uint32_t)grid_offset(bits) * (uint32_t)rows->sums[row];
-    const __m256i scaled = _mm256_slli_epi32(sum, grid_factor(bits) - 1);
+    const bool has_table = grid_has_table(weights->grid, bits);
+    const uint32_t offset = has_table ? 0 : (uint32_t)grid_offset(bits) * (uint32_t)rows->sums[row];
+    const __m256i scaled = _mm256_slli_epi32(sum, has_table ? 0 : grid_factor(bits) - 1);
     __m256 value =
         _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(scaled, _mm256_set1_epi32((int32_t)offset))),
                       _mm256_mul_ps(_mm256_set1_ps(rows->scales[row]), _mm256_loadu_ps(weights->scales + p)));
@@ -62,11 +63,17 @@ CODES_INLINE __m256i operand(const uint8_t *tile, int bits, size_t half, int i, 
 /* n_rows <= height rows x 16 outputs. One loop over halves of tiles: the compiler would unroll an inner loop over
  * two. */
 CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t n_rows, size_t block,
-                        float *y, size_t y_stride, size_t ahead_bytes, const int bits, const size_t height) {
-    const int n_terms = bits == 8 ? 2 : 1, n_fit = pairs_that_fit(bits);
+                        float *y, size_t y_stride, size_t ahead_bytes, const Grid grid, const int bits,
+                        const size_t height) {
+    const bool has_table = grid_has_table(grid, bits);
+    const int n_terms = bits == 8 ? 2 : 1, n_fit = pairs_that_fit(has_table, bits);
     const uint8_t *packed = weights->packed + weights->offsets[block];
     const int8_t *x[PANEL_ROWS];
     __m256i sum[PANEL_ROWS][2];
+    CodesTable table;
+
+    if (has_table)
+        table = codes_table(bits);
 
     UNROLL
     for (size_t r = 0; r < height; r++) {
@@ -92,9 +99,14 @@ CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size
                 __asm__ volatile("" : : : "memory");
             UNROLL
             for (int i = first; i < first + n_fit; i++) {
-                const __m256i codes[2] = { operand(tile, bits, h % 2, i, 0, term),
-                                           operand(tile, bits, h % 2, i, 1, term) };
+                __m256i codes[2], levels[2];
 
+                UNROLL
+                for (int side = 0; side < 2; side++) {
+                    if (has_table)
+                        levels[side] = codes_levels(&table, tile, bits, h % 2, i, side);
+                    codes[side] = has_table ? _mm256_abs_epi8(levels[side]) : operand(tile, bits, h % 2, i, side, term);
+                }
                 UNROLL
                 for (size_t r = 0; r < height; r++) {
                     int32_t quad;
@@ -102,7 +114,9 @@ CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size
                     memcpy(&quad, x[r] + h * (INT8_TILE_INPUTS / 2) + 4 * i, sizeof(quad));
                     UNROLL
                     for (int side = 0; side < 2; side++) {
-                        const __m256i products = _mm256_maddubs_epi16(codes[side], _mm256_set1_epi32(quad));
+                        const __m256i inputs = _mm256_set1_epi32(quad);
+                        const __m256i products = _mm256_maddubs_epi16(
+                            codes[side], has_table ? _mm256_sign_epi8(inputs, levels[side]) : inputs);
 
                         pairs[r][side] = i == first ? products : _mm256_add_epi16(pairs[r][side], products);
                         IN_ORDER(pairs[r][side]);
@@ -125,26 +139,37 @@ CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size
     }
 }
 
-#define PANEL(bits, height)                                                                                            \
-    static void panel_##bits##_##height(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t n_rows, \
-                                        size_t block, float *y, size_t y_stride, size_t ahead_bytes) {                 \
-        panel(weights, rows, row, n_rows, block, y, y_stride, ahead_bytes, bits, height);                              \
+#define PANEL(grid, bits, height)                                                                                      \
+    static void panel_##grid##_##bits##_##height(const PackedWeights *weights, const Int8Rows *rows, size_t row,       \
+                                                 size_t n_rows, size_t block, float *y, size_t y_stride,               \
+                                                 size_t ahead_bytes) {                                                 \
+        panel(weights, rows, row, n_rows, block, y, y_stride, ahead_bytes, GRID_##grid, bits, height);                 \
     }
-#define PANELS(bits) PANEL(bits, 1) PANEL(bits, 2) PANEL(bits, 4)
-PANELS(1)
-PANELS(2)
-PANELS(3)
-PANELS(4)
-PANELS(5)
-PANELS(6)
-PANELS(7)
-PANELS(8)
+#define PANELS(grid, bits) PANEL(grid, bits, 1) PANEL(grid, bits, 2) PANEL(grid, bits, 4)
+PANELS(UNIFORM, 1)
+PANELS(UNIFORM, 2)
+PANELS(UNIFORM, 3)
+PANELS(UNIFORM, 4)
+PANELS(UNIFORM, 5)
+PANELS(UNIFORM, 6)
+PANELS(UNIFORM, 7)
+PANELS(UNIFORM, 8)
+PANELS(NORMAL, 2)
+PANELS(NORMAL, 3)
+PANELS(NORMAL, 4)
+PANELS(NORMAL, 5)
+PANELS(NORMAL, 6)
+PANELS(NORMAL, 7)
 
-#define PANELS_OF(bits)                                                                                                \
-    { panel_##bits##_1, panel_##bits##_2, panel_##bits##_4, panel_##bits##_4 }
-/* By width - 1, rows - 1. */
-static Panel *const panels[GRID_BITS_MAX][PANEL_ROWS] = { PANELS_OF(1), PANELS_OF(2), PANELS_OF(3), PANELS_OF(4),
-                                                          PANELS_OF(5), PANELS_OF(6), PANELS_OF(7), PANELS_OF(8) };
+#define PANELS_OF(grid, bits)                                                                                          \
+    { panel_##grid##_##bits##_1, panel_##grid##_##bits##_2, panel_##grid##_##bits##_4, panel_##grid##_##bits##_4 }
+/* By grid, width - 1, rows - 1. */
+static Panel *const panels[_GRID_N][GRID_BITS_MAX][PANEL_ROWS] = {
+    [GRID_UNIFORM] = { PANELS_OF(UNIFORM, 1), PANELS_OF(UNIFORM, 2), PANELS_OF(UNIFORM, 3), PANELS_OF(UNIFORM, 4),
+                       PANELS_OF(UNIFORM, 5), PANELS_OF(UNIFORM, 6), PANELS_OF(UNIFORM, 7), PANELS_OF(UNIFORM, 8) },
+    [GRID_NORMAL] = { PANELS_OF(UNIFORM, 1), PANELS_OF(NORMAL, 2), PANELS_OF(NORMAL, 3), PANELS_OF(NORMAL, 4),
+                      PANELS_OF(NORMAL, 5), PANELS_OF(NORMAL, 6), PANELS_OF(NORMAL, 7), PANELS_OF(UNIFORM, 8) },
+};
 
 /* Rows [row, row_end) by blocks that are in the second-level cache, or by one that is read now (is_first). */
 static void product_rows(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t row_end,
@@ -159,13 +184,14 @@ static void product_rows(const PackedWeights *weights, const Int8Rows *rows, siz
             if (is_first) /* one panel fetches what is next in the stream; of several, the last one the block to come */
                 ahead_bytes = row_end - row <= PANEL_ROWS ? AHEAD_BYTES : left <= PANEL_ROWS ? block_bytes : 0;
             n = left < PANEL_ROWS ? left : PANEL_ROWS;
-            panels[weights->bits[block] - 1][n - 1](weights, rows, begin, n, block, y, y_stride, ahead_bytes);
+            panels[weights->grid][weights->bits[block] - 1][n - 1](weights, rows, begin, n, block, y, y_stride,
+                                                                   ahead_bytes);
         }
     }
 }
 
 /**
- * packed_product__avx2() - codes as the unsigned operand of vpmaddubsw, expanded in registers
+ * packed_product__avx2() - codes, or magnitudes of levels, as the unsigned operand of vpmaddubsw, expanded in registers
  *
  * For any number of rows: a group of blocks is read once from memory and stays in the second-level cache while all rows
  * pass over it, 16 at a time, whose activations stay in the first-level cache.

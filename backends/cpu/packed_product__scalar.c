@@ -1,10 +1,11 @@
 #include <assert.h>
 
 #include "backends/cpu/packed_product.h"
-#include "quant/grid.h"
+#include "backends/cpu/unpack_tile.h"
 #include "quant/pack.h"
 
 PackedProduct packed_product__scalar;
+UnpackTile unpack_tile__scalar;
 
 /* Rows that share the unpacking of a tile. */
 enum {
@@ -16,29 +17,27 @@ static void panel(const PackedWeights *weights, const Int8Rows *rows, size_t row
     const size_t first = block * INT8_TILE_OUTPUTS;
     const int bits = weights->bits[block];
     const uint8_t *packed = weights->packed + weights->offsets[block];
-    uint32_t sums[PANEL_ROWS][INT8_TILE_OUTPUTS] = { 0 };
+    int32_t sums[PANEL_ROWS][INT8_TILE_OUTPUTS] = { 0 };
 
     for (size_t t = 0; t < weights->k_tiles; t++, packed += pack_tile_bytes(bits)) {
-        uint8_t codes[PACK_TILE_WEIGHTS];
+        int8_t levels[PACK_TILE_WEIGHTS];
 
-        unpack_tile(packed, bits, codes);
+        unpack_tile__scalar(packed, weights->grid, bits, 1, levels);
         for (size_t r = 0; r < n_rows; r++) {
             const int8_t *x = rows->x + (row + r) * rows->stride_bytes + t * INT8_TILE_INPUTS;
 
             for (size_t quad = 0; quad < INT8_TILE_INPUTS / 4; quad++, x += 4)
                 for (size_t o = 0; o < INT8_TILE_OUTPUTS; o++) {
-                    const uint8_t *u = codes + (quad * INT8_TILE_OUTPUTS + o) * 4;
+                    const int8_t *q = levels + (quad * INT8_TILE_OUTPUTS + o) * 4;
 
-                    sums[r][o] += (uint32_t)(x[0] * u[0] + x[1] * u[1] + x[2] * u[2] + x[3] * u[3]);
+                    sums[r][o] += x[0] * q[0] + x[1] * q[1] + x[2] * q[2] + x[3] * q[3];
                 }
         }
     }
     for (size_t r = 0; r < n_rows; r++)
         for (size_t o = 0; o < INT8_TILE_OUTPUTS && first + o < weights->n; o++) {
             const size_t p = first + o, channel = weights->channels ? weights->channels[p] : p;
-            const int32_t sum = (int32_t)((uint32_t)grid_factor(bits) * sums[r][o] -
-                                          (uint32_t)grid_offset(bits) * (uint32_t)rows->sums[row + r]);
-            float value = (float)sum * (rows->scales[row + r] * weights->scales[p]);
+            float value = (float)sums[r][o] * (rows->scales[row + r] * weights->scales[p]);
 
             y[(row + r) * y_stride + channel] = weights->bias ? value + weights->bias[p] : value;
         }

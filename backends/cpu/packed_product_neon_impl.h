@@ -4,6 +4,7 @@
 #define COORDGEN_BACKENDS_CPU_PACKED_PRODUCT_NEON_IMPL_H
 
 #include <assert.h>
+#include <stdbool.h>
 
 #include "backends/cpu/neon_dot.h"
 #include "backends/cpu/packed_codes__neon.h"
@@ -17,18 +18,23 @@ PackedProduct PACKED_PRODUCT_NAME;
 typedef void Panel(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,
                    size_t y_stride);
 
-/* Both operands of the products are signed. Codes of up to 7 bits are; those of 8 are made levels, u - 128, at once. */
-CODES_INLINE int8x16_t operand(const uint8_t *tile, int bits, size_t half, int i, int quarter) {
+/* Both operands of the products are signed. Codes of up to 7 bits are; those of 8 are made levels, u - 128, at once,
+ * and so are those whose levels are in the table. */
+CODES_INLINE int8x16_t operand(const CodesTable *table, const uint8_t *tile, int bits, size_t half, int i,
+                               int quarter) {
     const uint8x16_t codes = codes_register(tile, bits, half, i, quarter);
 
+    if (table)
+        return codes_levels(table, codes, bits);
     return vreinterpretq_s8_u8(bits == GRID_BITS_MAX ? codes ^ (uint8_t)grid_offset(GRID_BITS_MAX) : codes);
 }
 
 /* Writes outputs of 4 positions from p, as many as there are; y is the row. */
 NEON_INLINE void finish(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t p, int32x4_t sum,
-                        float *y, const int bits) {
-    const uint32_t offset = bits == GRID_BITS_MAX ? 0 : (uint32_t)grid_offset(bits) * (uint32_t)rows->sums[row];
-    const int32x4_t scaled = (int32x4_t)((uint32x4_t)sum << (grid_factor(bits) - 1));
+                        float *y, const Grid grid, const int bits) {
+    const bool is_level = bits == GRID_BITS_MAX || grid_has_table(grid, bits);
+    const uint32_t offset = is_level ? 0 : (uint32_t)grid_offset(bits) * (uint32_t)rows->sums[row];
+    const int32x4_t scaled = (int32x4_t)((uint32x4_t)sum << (is_level ? 0 : grid_factor(bits) - 1));
     const float32x4_t value = dot_scaled((int32x4_t)((uint32x4_t)scaled - offset), rows->scales[row],
                                          weights->scales + p, weights->bias ? weights->bias + p : NULL);
     float values[4];
@@ -46,11 +52,18 @@ NEON_INLINE void finish(const PackedWeights *weights, const Int8Rows *rows, size
 
 /* n_rows x 16 outputs: 4 registers of codes at a time, which meet the 16 inputs of a register of each row. */
 CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,
-                        size_t y_stride, const int bits, const size_t n_rows) {
+                        size_t y_stride, const Grid grid, const int bits, const size_t n_rows) {
     const size_t stride = rows->stride_bytes;
     const uint8_t *packed = weights->packed + weights->offsets[block];
     const int8_t *x = rows->x + row * stride;
     DotSum sum[DOT_ROWS][4];
+    CodesTable made;
+    const CodesTable *table = NULL;
+
+    if (grid_has_table(grid, bits)) {
+        made = codes_table(bits);
+        table = &made;
+    }
 
     UNROLL
     for (size_t r = 0; r < n_rows; r++)
@@ -73,8 +86,8 @@ CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size
                 __asm__ volatile("" : : : "memory");
                 UNROLL
                 for (int quad = 0; quad < 4; quad += 2) {
-                    const int8x16_t w0 = operand(tile, bits, h % 2, first + quad, c),
-                                    w1 = operand(tile, bits, h % 2, first + quad + 1, c);
+                    const int8x16_t w0 = operand(table, tile, bits, h % 2, first + quad, c),
+                                    w1 = operand(table, tile, bits, h % 2, first + quad + 1, c);
 
                     UNROLL
                     for (size_t r = 0; r < n_rows; r++)
@@ -88,38 +101,48 @@ CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size
         UNROLL
     for (int c = 0; c < 4; c++)
         finish(weights, rows, row + r, block * INT8_TILE_OUTPUTS + 4 * (size_t)c, dot_total(sum[r][c]),
-               y + (row + r) * y_stride, bits);
+               y + (row + r) * y_stride, grid, bits);
 }
 
-#define PANEL(bits, n_rows)                                                                                            \
-    static void panel_##bits##_##n_rows(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t block,  \
-                                        float *y, size_t y_stride) {                                                   \
-        panel(weights, rows, row, block, y, y_stride, bits, n_rows);                                                   \
+#define PANEL(grid, bits, n_rows)                                                                                      \
+    static void panel_##grid##_##bits##_##n_rows(const PackedWeights *weights, const Int8Rows *rows, size_t row,       \
+                                                 size_t block, float *y, size_t y_stride) {                            \
+        panel(weights, rows, row, block, y, y_stride, GRID_##grid, bits, n_rows);                                      \
     }
 #if defined(__ARM_FEATURE_DOTPROD)
-#define PANELS(bits) PANEL(bits, 1) PANEL(bits, 2) PANEL(bits, 3) PANEL(bits, 4)
-#define PANELS_OF(bits)                                                                                                \
-    { panel_##bits##_1, panel_##bits##_2, panel_##bits##_3, panel_##bits##_4 }
+#define PANELS(grid, bits) PANEL(grid, bits, 1) PANEL(grid, bits, 2) PANEL(grid, bits, 3) PANEL(grid, bits, 4)
+#define PANELS_OF(grid, bits)                                                                                          \
+    { panel_##grid##_##bits##_1, panel_##grid##_##bits##_2, panel_##grid##_##bits##_3, panel_##grid##_##bits##_4 }
 #else
-#define PANELS(bits) PANEL(bits, 1) PANEL(bits, 2)
-#define PANELS_OF(bits)                                                                                                \
-    { panel_##bits##_1, panel_##bits##_2 }
+#define PANELS(grid, bits) PANEL(grid, bits, 1) PANEL(grid, bits, 2)
+#define PANELS_OF(grid, bits)                                                                                          \
+    { panel_##grid##_##bits##_1, panel_##grid##_##bits##_2 }
 #endif
-PANELS(1)
-PANELS(2)
-PANELS(3)
-PANELS(4)
-PANELS(5)
-PANELS(6)
-PANELS(7)
-PANELS(8)
+PANELS(UNIFORM, 1)
+PANELS(UNIFORM, 2)
+PANELS(UNIFORM, 3)
+PANELS(UNIFORM, 4)
+PANELS(UNIFORM, 5)
+PANELS(UNIFORM, 6)
+PANELS(UNIFORM, 7)
+PANELS(UNIFORM, 8)
+PANELS(NORMAL, 2)
+PANELS(NORMAL, 3)
+PANELS(NORMAL, 4)
+PANELS(NORMAL, 5)
+PANELS(NORMAL, 6)
+PANELS(NORMAL, 7)
 
-/* By width - 1, rows - 1. */
-static Panel *const panels[GRID_BITS_MAX][DOT_ROWS] = { PANELS_OF(1), PANELS_OF(2), PANELS_OF(3), PANELS_OF(4),
-                                                        PANELS_OF(5), PANELS_OF(6), PANELS_OF(7), PANELS_OF(8) };
+/* By grid, width - 1, rows - 1. */
+static Panel *const panels[_GRID_N][GRID_BITS_MAX][DOT_ROWS] = {
+    [GRID_UNIFORM] = { PANELS_OF(UNIFORM, 1), PANELS_OF(UNIFORM, 2), PANELS_OF(UNIFORM, 3), PANELS_OF(UNIFORM, 4),
+                       PANELS_OF(UNIFORM, 5), PANELS_OF(UNIFORM, 6), PANELS_OF(UNIFORM, 7), PANELS_OF(UNIFORM, 8) },
+    [GRID_NORMAL] = { PANELS_OF(UNIFORM, 1), PANELS_OF(NORMAL, 2), PANELS_OF(NORMAL, 3), PANELS_OF(NORMAL, 4),
+                      PANELS_OF(NORMAL, 5), PANELS_OF(NORMAL, 6), PANELS_OF(NORMAL, 7), PANELS_OF(UNIFORM, 8) },
+};
 
 /**
- * packed_product__neondot(), packed_product__neon() - codes as signed operands, expanded in registers
+ * packed_product__neondot(), packed_product__neon() - codes or levels as signed operands, expanded in registers
  *
  * One stream through memory, a block after the other; a block is expanded once for a panel of rows.
  */
@@ -131,7 +154,7 @@ void PACKED_PRODUCT_NAME(const PackedWeights *weights, const Int8Rows *rows, siz
     for (size_t block = block_begin; block < block_end; block++)
         for (size_t p = 0, row = 0, next; p < n_panels; p++, row = next) {
             next = rows->rows * (p + 1) / n_panels;
-            panels[weights->bits[block] - 1][next - row - 1](weights, rows, row, block, y, y_stride);
+            panels[weights->grid][weights->bits[block] - 1][next - row - 1](weights, rows, row, block, y, y_stride);
         }
 }
 

@@ -5,10 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* n_tiles consecutive packed tiles of one width (1..8), 128 * bits bytes each and aligned to 64, into tiles of 1024
- * bytes aligned to 64: int8 levels in the layout of int8_product.h. Code 0 of the padding becomes the lowest level
+#include "quant/grid.h"
+
+/* n_tiles consecutive packed tiles of one width (1..8) and grid, 128 * bits bytes each and aligned to 64, into tiles of
+ * 1024 bytes aligned to 64: int8 levels in the layout of int8_product.h. Code 0 of the padding becomes the lowest level
  * (-128 at 8 bits). Reads and writes not a byte more. */
-typedef void UnpackTile(const uint8_t *packed, int bits, size_t n_tiles, int8_t *tiles);
+typedef void UnpackTile(const uint8_t *packed, Grid grid, int bits, size_t n_tiles, int8_t *tiles);
 
 typedef struct UnpackTileKernel {
     const char *name;

@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <stdbool.h>
 
 #include "backends/cpu/packed_codes__avx2.h"
 #include "backends/cpu/unpack_tile.h"
@@ -8,37 +9,51 @@
 
 UnpackTile unpack_tile__avx2;
 
-/* Levels factor * u - offset: the codes are taken shifted up by one where the factor is 2. */
-CODES_INLINE void expand(const uint8_t *restrict packed, size_t n_tiles, int8_t *restrict tiles, const int bits) {
+/* Levels factor * u - offset: the codes are taken shifted up by one where the factor is 2. Or those of the table. */
+CODES_INLINE void expand(const uint8_t *restrict packed, size_t n_tiles, int8_t *restrict tiles, const Grid grid,
+                         const int bits) {
     const __m256i offset = _mm256_set1_epi8((char)grid_offset(bits));
+    const bool has_table = grid_has_table(grid, bits);
+    CodesTable table;
+
+    if (has_table)
+        table = codes_table(bits);
 
     for (size_t h = 0; h < 2 * n_tiles; h++, tiles += PACK_TILE_WEIGHTS / 2)
         UNROLL
     for (int i = 0; i < 2 * CODES_HALF_REGISTERS; i++) {
-        const __m256i codes =
-            codes_register(packed + h / 2 * pack_tile_bytes(bits), bits, h % 2, i / 2, i % 2, grid_factor(bits) - 1);
+        const uint8_t *tile = packed + h / 2 * pack_tile_bytes(bits);
+        const __m256i levels =
+            has_table ? codes_levels(&table, tile, bits, h % 2, i / 2, i % 2)
+                      : _mm256_sub_epi8(codes_register(tile, bits, h % 2, i / 2, i % 2, grid_factor(bits) - 1), offset);
 
-        _mm256_store_si256((__m256i *)(tiles + i * 32), _mm256_sub_epi8(codes, offset));
+        _mm256_store_si256((__m256i *)(tiles + i * 32), levels);
     }
 }
 
 /**
- * unpack_tile__avx2() - a shift, a mask and a merging a component, one subtraction, one store
+ * unpack_tile__avx2() - a shift, a mask and a merging a component, one subtraction or looking up, one store
  */
-void unpack_tile__avx2(const uint8_t *packed, int bits, size_t n_tiles, int8_t *tiles) {
-    switch (bits) {
-#define WIDTH(bits)                                                                                                    \
-    case bits:                                                                                                         \
-        expand(packed, n_tiles, tiles, bits);                                                                          \
+void unpack_tile__avx2(const uint8_t *packed, Grid grid, int bits, size_t n_tiles, int8_t *tiles) {
+    switch (grid_has_table(grid, bits) ? -bits : bits) {
+#define WIDTH(grid, bits, number)                                                                                      \
+    case number:                                                                                                       \
+        expand(packed, n_tiles, tiles, grid, bits);                                                                    \
         return;
-        WIDTH(1)
-        WIDTH(2)
-        WIDTH(3)
-        WIDTH(4)
-        WIDTH(5)
-        WIDTH(6)
-        WIDTH(7)
-        WIDTH(8)
+        WIDTH(GRID_UNIFORM, 1, 1)
+        WIDTH(GRID_UNIFORM, 2, 2)
+        WIDTH(GRID_UNIFORM, 3, 3)
+        WIDTH(GRID_UNIFORM, 4, 4)
+        WIDTH(GRID_UNIFORM, 5, 5)
+        WIDTH(GRID_UNIFORM, 6, 6)
+        WIDTH(GRID_UNIFORM, 7, 7)
+        WIDTH(GRID_UNIFORM, 8, 8)
+        WIDTH(GRID_NORMAL, 2, -2)
+        WIDTH(GRID_NORMAL, 3, -3)
+        WIDTH(GRID_NORMAL, 4, -4)
+        WIDTH(GRID_NORMAL, 5, -5)
+        WIDTH(GRID_NORMAL, 6, -6)
+        WIDTH(GRID_NORMAL, 7, -7)
 #undef WIDTH
     default:
         assert(bits >= GRID_BITS_MIN && bits <= GRID_BITS_MAX);

@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <stdbool.h>
 
 #include "backends/cpu/packed_codes__neon.h"
 #include "backends/cpu/unpack_tile.h"
@@ -8,9 +9,15 @@
 
 UnpackTile unpack_tile__neon;
 
-/* Levels factor * u - offset. */
-CODES_INLINE void expand(const uint8_t *restrict packed, size_t n_tiles, int8_t *restrict tiles, const int bits) {
+/* Levels factor * u - offset, or those of the table. */
+CODES_INLINE void expand(const uint8_t *restrict packed, size_t n_tiles, int8_t *restrict tiles, const Grid grid,
+                         const int bits) {
     const uint8x16_t offset = vdupq_n_u8((uint8_t)grid_offset(bits));
+    const bool has_table = grid_has_table(grid, bits);
+    CodesTable table;
+
+    if (has_table)
+        table = codes_table(bits);
 
     for (size_t h = 0; h < 2 * n_tiles; h++, tiles += PACK_TILE_WEIGHTS / 2) {
         const uint8_t *tile = packed + h / 2 * pack_tile_bytes(bits);
@@ -19,30 +26,39 @@ CODES_INLINE void expand(const uint8_t *restrict packed, size_t n_tiles, int8_t 
         for (int quarter = 0; quarter < 4; quarter++)
             UNROLL
         for (int i = 0; i < CODES_HALF_REGISTERS; i++) {
-            const uint8x16_t codes = codes_register(tile, bits, h % 2, i, quarter) << (grid_factor(bits) - 1);
+            const uint8x16_t codes = codes_register(tile, bits, h % 2, i, quarter);
+            const int8x16_t levels = has_table ? codes_levels(&table, codes, bits)
+                                               : vreinterpretq_s8_u8((codes << (grid_factor(bits) - 1)) - offset);
 
-            vst1q_s8(tiles + i * 64 + quarter * 16, vreinterpretq_s8_u8(codes - offset));
+            vst1q_s8(tiles + i * 64 + quarter * 16, levels);
         }
     }
 }
 
 /**
- * unpack_tile__neon() - a shift and an insertion a component, a mask, a doubling, one subtraction, one store
+ * unpack_tile__neon() - a shift and an insertion a component, a mask, a doubling and one subtraction, or looking up,
+ * one store
  */
-void unpack_tile__neon(const uint8_t *packed, int bits, size_t n_tiles, int8_t *tiles) {
-    switch (bits) {
-#define WIDTH(bits)                                                                                                    \
-    case bits:                                                                                                         \
-        expand(packed, n_tiles, tiles, bits);                                                                          \
+void unpack_tile__neon(const uint8_t *packed, Grid grid, int bits, size_t n_tiles, int8_t *tiles) {
+    switch (grid_has_table(grid, bits) ? -bits : bits) {
+#define WIDTH(grid, bits, number)                                                                                      \
+    case number:                                                                                                       \
+        expand(packed, n_tiles, tiles, grid, bits);                                                                    \
         return;
-        WIDTH(1)
-        WIDTH(2)
-        WIDTH(3)
-        WIDTH(4)
-        WIDTH(5)
-        WIDTH(6)
-        WIDTH(7)
-        WIDTH(8)
+        WIDTH(GRID_UNIFORM, 1, 1)
+        WIDTH(GRID_UNIFORM, 2, 2)
+        WIDTH(GRID_UNIFORM, 3, 3)
+        WIDTH(GRID_UNIFORM, 4, 4)
+        WIDTH(GRID_UNIFORM, 5, 5)
+        WIDTH(GRID_UNIFORM, 6, 6)
+        WIDTH(GRID_UNIFORM, 7, 7)
+        WIDTH(GRID_UNIFORM, 8, 8)
+        WIDTH(GRID_NORMAL, 2, -2)
+        WIDTH(GRID_NORMAL, 3, -3)
+        WIDTH(GRID_NORMAL, 4, -4)
+        WIDTH(GRID_NORMAL, 5, -5)
+        WIDTH(GRID_NORMAL, 6, -6)
+        WIDTH(GRID_NORMAL, 7, -7)
 #undef WIDTH
     default:
         assert(bits >= GRID_BITS_MIN && bits <= GRID_BITS_MAX);

@@ -1,16 +1,15 @@
 #include "backends/cpu/unpack_tile.h"
-#include "quant/grid.h"
 #include "quant/pack.h"
 
 UnpackTile unpack_tile__scalar;
 
 /* The reference: quant/pack.c, then the levels. */
-void unpack_tile__scalar(const uint8_t *packed, int bits, size_t n_tiles, int8_t *tiles) {
+void unpack_tile__scalar(const uint8_t *packed, Grid grid, int bits, size_t n_tiles, int8_t *tiles) {
     for (size_t t = 0; t < n_tiles; t++, packed += pack_tile_bytes(bits), tiles += PACK_TILE_WEIGHTS) {
         uint8_t codes[PACK_TILE_WEIGHTS];
 
         unpack_tile(packed, bits, codes);
         for (size_t i = 0; i < PACK_TILE_WEIGHTS; i++)
-            tiles[i] = (int8_t)grid_level(codes[i], bits);
+            tiles[i] = (int8_t)grid_level(grid, codes[i], bits);
     }
 }

@@ -154,7 +154,8 @@ static bool take_activations(const Ctl *ctl, QuantRecipe *recipe) {
 
 /* The recipe of the command line; false: it has been said what is wrong with it. */
 static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
-    const char *name = ctl_text(ctl, "recipe", NULL), *allocation = ctl_text(ctl, "allocation", NULL);
+    const char *name = ctl_text(ctl, "recipe", NULL), *allocation = ctl_text(ctl, "allocation", NULL),
+               *grid = ctl_text(ctl, "grid", NULL);
     uint64_t embedding_bits;
     double bits;
     ErrText err;
@@ -178,6 +179,10 @@ static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
     recipe->search_scales = recipe->search_scales && !ctl_has(ctl, "no-scale-search");
     if (allocation && quant_allocation_named(&recipe->allocation, allocation)) {
         ctl_usage_error(ctl, "--allocation=%.32s: one of uniform, tensor, model", allocation);
+        return false;
+    }
+    if (grid && grid_named(&recipe->grid, grid)) {
+        ctl_usage_error(ctl, "--grid=%.32s: one of uniform, normal", grid);
         return false;
     }
     if (!take_activations(ctl, recipe))
@@ -298,6 +303,7 @@ static const CtlOption import_options[] = {
     { "embedding-bits", 0, "B", "bits of embedding and head, 1 to 8 (default 8)" },
     { "calibration", 0, "FILE", "a text like those that the model will see (default: coordgen's own)" },
     { "allocation", 0, "HOW", "where bits go: uniform, tensor (in each matrix) or model (in all)" },
+    { "grid", 0, "KIND", "levels of 2 to 7 bits: uniform, or normal: dense where most weights are" },
     { "no-rotation", 0, NULL, "do not rotate weights before quantizing (for comparison)" },
     { "wide-rotation", 0, NULL, "rotate across blocks too, not only within them" },
     { "no-smoothing", 0, NULL, "recipe edgeflow without smoothing (for comparison)" },

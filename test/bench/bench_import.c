@@ -58,6 +58,7 @@ typedef struct Data {
     PackPlan plan;
     uint8_t *packed; /* of the widest */
     WorkerPool *pool;
+    Grid grid; /* of the step at work */
     volatile double sink;
 } Data;
 
@@ -68,6 +69,7 @@ typedef struct Step {
     void (*prepare)(Data *data, int argument); /* not timed; or NULL */
     void (*run)(Data *data, int argument);
     bool heavy; /* the rounds are fewer */
+    Grid grid;
 } Step;
 
 /* --- the steps ---------------------------------------------------------------------------------------------------- */
@@ -94,12 +96,12 @@ static void run_peak(Data *data, int argument) {
 
 static void run_largest(Data *data, int bits) {
     for (size_t o = 0; o < N; o++)
-        scale_of_largest(data->w + o * data->k, data->k, bits, &data->scales[o]);
+        scale_of_largest(data->w + o * data->k, data->k, data->grid, bits, &data->scales[o]);
 }
 
 static void run_search(Data *data, int bits) {
     for (size_t o = 0; o < N; o++)
-        scale_search(data->w + o * data->k, data->k, bits, &data->scales[o]);
+        scale_search(data->w + o * data->k, data->k, data->grid, bits, &data->scales[o]);
 }
 
 /* One scale of the search. */
@@ -108,7 +110,9 @@ static void run_trial(Data *data, int bits) {
     RoundingSums sums;
 
     for (size_t o = 0; o < N; o++) {
-        error(data->w + o * data->k, NULL, 1, data->k, bits, 1 / data->scales[o], 0, &sums);
+        const RoundingChannel channel = { data->w + o * data->k, NULL, 1, data->k, data->grid, bits };
+
+        error(&channel, 1 / data->scales[o], false, &sums);
         data->sink += sums.error;
     }
 }
@@ -120,7 +124,7 @@ static void prepare_scales(Data *data, int bits) {
 
 static void run_round(Data *data, int bits) {
     for (size_t o = 0; o < N; o++)
-        round_channel(data->w + o * data->k, data->k, bits, data->scales[o], data->q + o * data->k);
+        round_channel(data->w + o * data->k, data->k, data->grid, bits, data->scales[o], data->q + o * data->k);
 }
 
 static void run_round_int8(Data *data, int bits) {
@@ -134,7 +138,7 @@ static void prepare_levels(Data *data, int bits) {
     memset(data->bits, bits, N);
     pack_plan_deinit(&data->plan);
     memset(&data->plan, 0, sizeof(data->plan));
-    if (pack_plan_init(&data->plan, data->bits, N, data->k)) {
+    if (pack_plan_init(&data->plan, data->grid, data->bits, N, data->k)) {
         fprintf(stderr, "bench-import: no memory\n");
         exit(1);
     }
@@ -187,7 +191,7 @@ static void prepare_compensate(Data *data, int bits) {
 }
 
 static void run_compensate(Data *data, int bits) {
-    const CompensateCall call = { &data->factor, N, data->w, data->bits, data->scales, data->q, NULL };
+    const CompensateCall call = { &data->factor, N, data->w, data->grid, data->bits, data->scales, data->q, NULL };
 
     if (compensate_round(&call, data->pool)) {
         fprintf(stderr, "bench-import: no memory\n");
@@ -201,7 +205,7 @@ static void prepare_descent(Data *data, int bits) {
 }
 
 static void run_descent(Data *data, int bits) {
-    const CompensateCall call = { &data->factor, N, data->w, data->bits, data->scales, data->q, NULL };
+    const CompensateCall call = { &data->factor, N, data->w, data->grid, data->bits, data->scales, data->q, NULL };
 
     if (descent_refine(&call, DESCENT_PASSES, data->pool)) {
         fprintf(stderr, "bench-import: no memory\n");
@@ -212,35 +216,40 @@ static void run_descent(Data *data, int bits) {
 static const char weight[] = "weight", input[] = "input value", element[] = "Hessian element";
 
 static const Step steps[] = {
-    { "dequantize", weight, "F32", GGML_F32, NULL, run_dequantize, false },
-    { "dequantize", weight, "F16", GGML_F16, NULL, run_dequantize, false },
-    { "dequantize", weight, "BF16", GGML_BF16, NULL, run_dequantize, false },
-    { "dequantize", weight, "Q4_0", GGML_Q4_0, NULL, run_dequantize, false },
-    { "dequantize", weight, "Q5_0", GGML_Q5_0, NULL, run_dequantize, false },
-    { "dequantize", weight, "Q8_0", GGML_Q8_0, NULL, run_dequantize, false },
-    { "dequantize", weight, "Q4_K", GGML_Q4_K, NULL, run_dequantize, false },
-    { "dequantize", weight, "Q5_K", GGML_Q5_K, NULL, run_dequantize, false },
-    { "dequantize", weight, "Q6_K", GGML_Q6_K, NULL, run_dequantize, false },
-    { "rotate", weight, "", 0, prepare_weights, run_rotate, false },
-    { "relative error", weight, "", 0, prepare_weights, run_peak, false },
-    { "scale of largest", weight, "", 4, prepare_weights, run_largest, false },
-    { "scale search", weight, NULL, 3, prepare_weights, run_search, false },
-    { "scale search", weight, NULL, 4, prepare_weights, run_search, false },
-    { "scale search", weight, NULL, 5, prepare_weights, run_search, false },
-    { "scale search", weight, NULL, 6, prepare_weights, run_search, false },
-    { "one trial of it", weight, NULL, 4, prepare_scales, run_trial, false },
-    { "round", weight, NULL, 4, prepare_scales, run_round, false },
-    { "round", weight, NULL, 8, prepare_scales, run_round_int8, false },
-    { "pack", weight, NULL, 1, prepare_levels, run_pack, false },
-    { "pack", weight, NULL, 4, prepare_levels, run_pack, false },
-    { "pack", weight, NULL, 5, prepare_levels, run_pack, false },
-    { "pack", weight, NULL, 7, prepare_levels, run_pack, false },
-    { "pack", weight, NULL, 8, prepare_levels, run_pack, false },
-    { "unpack", weight, NULL, 5, prepare_levels, run_unpack, false },
-    { "Hessian, add", input, "", 0, NULL, run_hessian_add, true },
-    { "Hessian, factor", element, "", 0, prepare_factor, run_factor, true },
-    { "compensate", weight, NULL, 4, prepare_compensate, run_compensate, true },
-    { "descend", weight, NULL, 4, prepare_descent, run_descent, true },
+    { "dequantize", weight, "F32", GGML_F32, NULL, run_dequantize, false, GRID_UNIFORM },
+    { "dequantize", weight, "F16", GGML_F16, NULL, run_dequantize, false, GRID_UNIFORM },
+    { "dequantize", weight, "BF16", GGML_BF16, NULL, run_dequantize, false, GRID_UNIFORM },
+    { "dequantize", weight, "Q4_0", GGML_Q4_0, NULL, run_dequantize, false, GRID_UNIFORM },
+    { "dequantize", weight, "Q5_0", GGML_Q5_0, NULL, run_dequantize, false, GRID_UNIFORM },
+    { "dequantize", weight, "Q8_0", GGML_Q8_0, NULL, run_dequantize, false, GRID_UNIFORM },
+    { "dequantize", weight, "Q4_K", GGML_Q4_K, NULL, run_dequantize, false, GRID_UNIFORM },
+    { "dequantize", weight, "Q5_K", GGML_Q5_K, NULL, run_dequantize, false, GRID_UNIFORM },
+    { "dequantize", weight, "Q6_K", GGML_Q6_K, NULL, run_dequantize, false, GRID_UNIFORM },
+    { "rotate", weight, "", 0, prepare_weights, run_rotate, false, GRID_UNIFORM },
+    { "relative error", weight, "", 0, prepare_weights, run_peak, false, GRID_UNIFORM },
+    { "scale of largest", weight, "", 4, prepare_weights, run_largest, false, GRID_UNIFORM },
+    { "scale search", weight, NULL, 3, prepare_weights, run_search, false, GRID_UNIFORM },
+    { "scale search", weight, NULL, 4, prepare_weights, run_search, false, GRID_UNIFORM },
+    { "scale search", weight, NULL, 5, prepare_weights, run_search, false, GRID_UNIFORM },
+    { "scale search", weight, NULL, 6, prepare_weights, run_search, false, GRID_UNIFORM },
+    { "scale search", weight, NULL, 6, prepare_weights, run_search, false, GRID_NORMAL },
+    { "one trial of it", weight, NULL, 4, prepare_scales, run_trial, false, GRID_UNIFORM },
+    { "round", weight, NULL, 4, prepare_scales, run_round, false, GRID_UNIFORM },
+    { "round", weight, NULL, 4, prepare_scales, run_round, false, GRID_NORMAL },
+    { "round", weight, NULL, 8, prepare_scales, run_round_int8, false, GRID_UNIFORM },
+    { "pack", weight, NULL, 1, prepare_levels, run_pack, false, GRID_UNIFORM },
+    { "pack", weight, NULL, 4, prepare_levels, run_pack, false, GRID_UNIFORM },
+    { "pack", weight, NULL, 5, prepare_levels, run_pack, false, GRID_UNIFORM },
+    { "pack", weight, NULL, 5, prepare_levels, run_pack, false, GRID_NORMAL },
+    { "pack", weight, NULL, 7, prepare_levels, run_pack, false, GRID_UNIFORM },
+    { "pack", weight, NULL, 8, prepare_levels, run_pack, false, GRID_UNIFORM },
+    { "unpack", weight, NULL, 5, prepare_levels, run_unpack, false, GRID_UNIFORM },
+    { "Hessian, add", input, "", 0, NULL, run_hessian_add, true, GRID_UNIFORM },
+    { "Hessian, factor", element, "", 0, prepare_factor, run_factor, true, GRID_UNIFORM },
+    { "compensate", weight, NULL, 4, prepare_compensate, run_compensate, true, GRID_UNIFORM },
+    { "compensate", weight, NULL, 4, prepare_compensate, run_compensate, true, GRID_NORMAL },
+    { "descend", weight, NULL, 4, prepare_descent, run_descent, true, GRID_UNIFORM },
+    { "descend", weight, NULL, 4, prepare_descent, run_descent, true, GRID_NORMAL },
 };
 
 /* --- data --------------------------------------------------------------------------------------------------------- */
@@ -314,6 +323,7 @@ static double measure(const Options *options, Data *data, const Step *step) {
     double times[ROUNDS_MAX];
     const int rounds = step->heavy && options->rounds > 3 ? 3 : options->rounds;
 
+    data->grid = step->grid;
     for (int round = step->heavy ? 0 : -1; round < rounds; round++) { /* -1 warms up */
         uint64_t start;
 
@@ -327,7 +337,7 @@ static double measure(const Options *options, Data *data, const Step *step) {
 }
 
 static int run(const Options *options) {
-    char machine[192], date[32], variant[16];
+    char machine[192], date[32], variant[24];
     const time_t now = time(NULL);
     json_t *rows = json_array(), *root;
     struct tm utc;
@@ -346,13 +356,13 @@ static int run(const Options *options) {
         const Step *step = &steps[i];
         const double ns = measure(options, &data, step);
 
-        snprintf(variant, sizeof(variant), "%d bits", step->argument);
+        snprintf(variant, sizeof(variant), "%d bits%s", step->argument, step->grid == GRID_NORMAL ? " normal" : "");
         if (step->variant)
             snprintf(variant, sizeof(variant), "%s", step->variant);
         if (options->csv)
             printf("%s,%s,%s,%.6g\n", step->name, variant, step->unit, ns);
         else if (!options->json)
-            printf("%-18s %-8s %9.3f a%s %s\n", step->name, variant, ns, step->unit == input ? "n" : "", step->unit);
+            printf("%-18s %-13s %9.3f a%s %s\n", step->name, variant, ns, step->unit == input ? "n" : "", step->unit);
         json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:f}", "step", step->name, "variant", variant, "unit",
                                               step->unit, "ns_per_unit", ns));
         fflush(stdout);

@@ -96,11 +96,16 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* One width on all of the memory that holds the int8 matrices; any bytes are packed weights. */
-static void bench_packed(const PackedKernels *kernels, int bits, const Int8Weights *int8, const Int8Rows *all, float *y,
-                         int8_t *scratch) {
+typedef struct PackedKind {
+    Grid grid;
+    int bits;
+} PackedKind;
+
+/* One kind on all of the memory that holds the int8 matrices; any bytes are packed weights. */
+static void bench_packed(const PackedKernels *kernels, PackedKind kind, const Int8Weights *int8, const Int8Rows *all,
+                         float *y, int8_t *scratch) {
     static const size_t row_counts[] = { 1, 2, 4, 6, 8, 12, 16, 24, 32, 256 };
-    const size_t n_blocks = int8->n_blocks, block_bytes = int8->k_tiles * pack_tile_bytes(bits),
+    const size_t n_blocks = int8->n_blocks, block_bytes = int8->k_tiles * pack_tile_bytes(kind.bits),
                  matrix_bytes = n_blocks * block_bytes,
                  n_matrices = MATRICES * n_blocks * int8->k_tiles * INT8_TILE_BYTES / matrix_bytes;
     _cleanup_(freep) uint64_t *offsets = machine_alloc((n_blocks + 1) * sizeof(*offsets));
@@ -112,11 +117,12 @@ static void bench_packed(const PackedKernels *kernels, int bits, const Int8Weigh
         .n_blocks = n_blocks,
         .offsets = offsets,
         .bits = widths,
+        .grid = kind.grid,
         .sums = int8->sums,
         .scales = int8->scales,
     };
 
-    memset(widths, bits, n_blocks);
+    memset(widths, kind.bits, n_blocks);
     for (size_t block = 0; block <= n_blocks; block++)
         offsets[block] = block * block_bytes;
     for (size_t c = 0; c < ARRAY_LEN(row_counts); c++) {
@@ -142,8 +148,8 @@ static void bench_packed(const PackedKernels *kernels, int bits, const Int8Weigh
             }
         ops = 2.0 * (double)rows.rows * N * K;
         gbytes = (double)matrix_bytes / (double)best;
-        printf("  %-26s %d %4zu %9.3f %9.1f %9.1f %8.2f %6.1f %%\n", kernels->few->name, bits, rows.rows,
-               (double)best / 1e6, ops / (double)best, ops / (double)best_int8, gbytes,
+        printf("  %-30s %-7s %d %4zu %9.3f %9.1f %9.1f %8.2f %6.1f %%\n", kernels->few->name, grid_name(kind.grid),
+               kind.bits, rows.rows, (double)best / 1e6, ops / (double)best, ops / (double)best_int8, gbytes,
                100 * (double)best_read / (double)best);
     }
 }
@@ -278,7 +284,9 @@ static void bench_rows(const RowOps *ops) {
 }
 
 int main(void) {
-    static const int packed_bits[] = { 4, 5, 6, 8 };
+    static const PackedKind packed_kinds[] = { { GRID_UNIFORM, 4 }, { GRID_NORMAL, 4 },  { GRID_UNIFORM, 5 },
+                                               { GRID_NORMAL, 5 },  { GRID_UNIFORM, 6 }, { GRID_NORMAL, 6 },
+                                               { GRID_UNIFORM, 8 } };
     const size_t k_tiles = int8_tiles_for(K), n_blocks = int8_blocks_for(N),
                  matrix_bytes = n_blocks * k_tiles * INT8_TILE_BYTES;
     _cleanup_(freep) int8_t *tiles = machine_alloc(MATRICES * matrix_bytes),
@@ -328,15 +336,15 @@ int main(void) {
         if (!(int8_product_kernel_at(i)->need & ~cpu_features()))
             bench_product(int8_product_kernel_at(i), weights, &rows, y, bandwidth);
     printf(
-        "\npacked product, n = %d, k = %d, weights from memory; the int8 product beside it\n  %-26s %s %4s %9s %9s %9s %8s "
+        "\npacked product, n = %d, k = %d, weights from memory; the int8 product beside it\n  %-30s %-7s %s %4s %9s %9s %9s %8s "
         "%8s\n",
-        N, K, "kernel", "b", "rows", "ms", "Gop/s", "int8", "GB/s", "of read");
+        N, K, "kernel", "grid", "b", "rows", "ms", "Gop/s", "int8", "GB/s", "of read");
     for (size_t i = 0; i < packed_product_n_kernels(); i++)
-        for (size_t b = 0; b < ARRAY_LEN(packed_bits); b++)
+        for (size_t b = 0; b < ARRAY_LEN(packed_kinds); b++)
             if (!(packed_product_kernel_at(i)->need & ~cpu_features())) {
                 const PackedKernels kernels = packed_kernels_select(packed_product_kernel_at(i)->need);
 
-                bench_packed(&kernels, packed_bits[b], weights, &rows, y, scratch);
+                bench_packed(&kernels, packed_kinds[b], weights, &rows, y, scratch);
             }
     bench_attention_all((uint16_t *)tiles, MATRICES * matrix_bytes / sizeof(uint16_t));
     printf("\nrow operators, ns a value\n  %-16s %9s %9s %9s %9s %9s %9s %9s\n", "build", "rms_norm", "silu_mul",

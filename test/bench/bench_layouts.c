@@ -204,7 +204,7 @@ static size_t list_kernels(const Options *options, const Layout *layout, const L
             .product_added = NAN,
             .expand_ns = NAN,
         };
-        if (!strcmp(spec->name, "packed")) {
+        if (!strncmp(spec->name, "packed", strlen("packed"))) {
             double steps = 0;
 
             for (size_t i = 0; i < 5; i++)

@@ -52,7 +52,7 @@ void int4_int8_pack(const int8_t *q, const int8_t *bits, size_t n, size_t k, con
         for (size_t i = 0; i < k; i++) {
             sums[o] += q[i];
             if (int4_int8_is_nibbles(bits[o]))
-                row[i / 2] |= (uint8_t)(grid_code(q[i], bits[o]) << i % 2 * 4);
+                row[i / 2] |= (uint8_t)(grid_code(GRID_UNIFORM, q[i], bits[o]) << i % 2 * 4);
             else
                 row[i] = (uint8_t)q[i];
         }

@@ -33,8 +33,8 @@ static void expand(const Int4Int8Matrix *matrix, size_t channel, int8_t *q) {
         return;
     }
     for (size_t i = 0; i < k; i += 2) {
-        q[i] = (int8_t)grid_level(row[i / 2] & 15, bits);
-        q[i + 1] = (int8_t)grid_level(row[i / 2] >> 4, bits);
+        q[i] = (int8_t)grid_level(GRID_UNIFORM, row[i / 2] & 15, bits);
+        q[i + 1] = (int8_t)grid_level(GRID_UNIFORM, row[i / 2] >> 4, bits);
     }
 }
 

@@ -10,7 +10,6 @@
 #include "backends/cpu/unpack_tile.h"
 #include "base/cleanup.h"
 #include "quant/ggml_type.h"
-#include "quant/grid.h"
 #include "quant/pack.h"
 #include "test/bench/int4_int8.h"
 #include "test/bench/kquant.h"
@@ -107,7 +106,7 @@ static const LayoutOps tiles_ops = { 4, tiles_make, tiles_kernels, tiles_product
 static uint8_t *packed_make(Layout *layout) {
     uint8_t *packed;
 
-    if (pack_plan_init(&layout->plan, layout->bits, LAYOUT_N, LAYOUT_K))
+    if (pack_plan_init(&layout->plan, layout->spec->grid, layout->bits, LAYOUT_N, LAYOUT_K))
         abort();
     layout->matrix_bytes = layout->plan.offsets[layout->plan.n_blocks];
     packed = machine_alloc(layout->matrix_bytes);
@@ -145,6 +144,7 @@ static void packed_product(const Layout *layout, const void *kernel, const uint8
         .packed = matrix,
         .offsets = plan->offsets,
         .bits = plan->bits,
+        .grid = plan->grid,
         .channels = plan->in_order ? NULL : plan->channels,
         .sums = layout->sums,
         .scales = layout->position_scales,
@@ -157,7 +157,8 @@ static void packed_expand(const Layout *layout, const void *kernel, const uint8_
     const UnpackTileKernel *expand = kernel;
 
     for (size_t block = 0; block < n_channels / PACK_BLOCK_CHANNELS; block++)
-        expand->fn(matrix + layout->plan.offsets[block], layout->plan.bits[block], K_TILES, layout->scratch);
+        expand->fn(matrix + layout->plan.offsets[block], layout->plan.grid, layout->plan.bits[block], K_TILES,
+                   layout->scratch);
 }
 
 static const LayoutOps packed_ops = { 5, packed_make, packed_kernels, packed_product, packed_expand };
@@ -260,21 +261,28 @@ WIDTHS(8);
 static const int8_t widths_mixed[] = { 5, 3, 7, 4, 6 };
 
 static const LayoutSpec specs[] = {
-    { "int8 tiles", "8 bits", widths_8, &tiles_ops },
-    { "packed", "1 bit", widths_1, &packed_ops },
-    { "packed", "2 bits", widths_2, &packed_ops },
-    { "packed", "3 bits", widths_3, &packed_ops },
-    { "packed", "4 bits", widths_4, &packed_ops },
-    { "packed", "5 bits", widths_5, &packed_ops },
-    { "packed", "6 bits", widths_6, &packed_ops },
-    { "packed", "7 bits", widths_7, &packed_ops },
-    { "packed", "8 bits", widths_8, &packed_ops },
-    { "packed", "3 to 7 bits", widths_mixed, &packed_ops },
-    { "INT4/INT8", "4 bits", widths_4, &mixed_ops },
-    { "INT4/INT8", "5 to 8 bits", widths_8, &mixed_ops },
-    { "INT4/INT8", "3 to 7 bits", widths_mixed, &mixed_ops },
-    { "K-quant", "Q4_K", widths_4, &kquant_ops },
-    { "K-quant", "Q5_K", widths_5, &kquant_ops },
+    { "int8 tiles", "8 bits", widths_8, &tiles_ops, GRID_UNIFORM },
+    { "packed", "1 bit", widths_1, &packed_ops, GRID_UNIFORM },
+    { "packed", "2 bits", widths_2, &packed_ops, GRID_UNIFORM },
+    { "packed", "3 bits", widths_3, &packed_ops, GRID_UNIFORM },
+    { "packed", "4 bits", widths_4, &packed_ops, GRID_UNIFORM },
+    { "packed", "5 bits", widths_5, &packed_ops, GRID_UNIFORM },
+    { "packed", "6 bits", widths_6, &packed_ops, GRID_UNIFORM },
+    { "packed", "7 bits", widths_7, &packed_ops, GRID_UNIFORM },
+    { "packed", "8 bits", widths_8, &packed_ops, GRID_UNIFORM },
+    { "packed", "3 to 7 bits", widths_mixed, &packed_ops, GRID_UNIFORM },
+    { "packed-normal", "2 bits", widths_2, &packed_ops, GRID_NORMAL },
+    { "packed-normal", "3 bits", widths_3, &packed_ops, GRID_NORMAL },
+    { "packed-normal", "4 bits", widths_4, &packed_ops, GRID_NORMAL },
+    { "packed-normal", "5 bits", widths_5, &packed_ops, GRID_NORMAL },
+    { "packed-normal", "6 bits", widths_6, &packed_ops, GRID_NORMAL },
+    { "packed-normal", "7 bits", widths_7, &packed_ops, GRID_NORMAL },
+    { "packed-normal", "3 to 7 bits", widths_mixed, &packed_ops, GRID_NORMAL },
+    { "INT4/INT8", "4 bits", widths_4, &mixed_ops, GRID_UNIFORM },
+    { "INT4/INT8", "5 to 8 bits", widths_8, &mixed_ops, GRID_UNIFORM },
+    { "INT4/INT8", "3 to 7 bits", widths_mixed, &mixed_ops, GRID_UNIFORM },
+    { "K-quant", "Q4_K", widths_4, &kquant_ops, GRID_UNIFORM },
+    { "K-quant", "Q5_K", widths_5, &kquant_ops, GRID_UNIFORM },
 };
 
 size_t layout_n_specs(void) {
@@ -302,8 +310,8 @@ static void draw_matrix(Layout *layout) {
 
         layout->scales[o] = (float)(draw(&seed) % 1000 + 500) * 1e-6f;
         for (size_t i = 0; i < LAYOUT_K; i++)
-            layout->q[o * LAYOUT_K + i] =
-                (int8_t)grid_level(lowest + (int)(draw(&seed) % (uint32_t)((1 << bits) - lowest)), bits);
+            layout->q[o * LAYOUT_K + i] = (int8_t)grid_level(
+                layout->spec->grid, lowest + (int)(draw(&seed) % (uint32_t)((1 << bits) - lowest)), bits);
     }
 }
 

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "quant/grid.h"
+
 /* One matrix: 5 blocks of 16 channels, so that a mix of 5 widths has a block of each. */
 #define LAYOUT_N 80
 #define LAYOUT_K 1536
@@ -26,6 +28,7 @@ typedef struct LayoutSpec {
     const char *variant;  /* "4 bits" */
     const int8_t *widths; /* of the channels, [5] in turn */
     const struct LayoutOps *ops;
+    Grid grid;
 } LayoutSpec;
 
 size_t layout_n_specs(void);

@@ -44,13 +44,13 @@ void layout_report_table(const LayoutReport *report) {
            report->date, report->rounds, report->read_gb_s);
     if (report->not_counted)
         printf("instructions are not counted here: %s\n", report->not_counted);
-    printf("\n%-10s %-11s %-10s %7s | expand to int8 %22s | product of one row\n", "layout", "", "", "bytes", "");
-    printf("%-10s %-11s %-10s %7s | %7s %7s %7s %7s %5s | %7s %7s %7s %7s %7s %7s\n", "", "", "kernels", "/weight",
+    printf("\n%-13s %-11s %-10s %7s | expand to int8 %22s | product of one row\n", "layout", "", "", "bytes", "");
+    printf("%-13s %-11s %-10s %7s | %7s %7s %7s %7s %5s | %7s %7s %7s %7s %7s %7s\n", "", "", "kernels", "/weight",
            "instr", "vector", "steps", "ns", "bits", "instr", "added", "ns", "GB/s", "of read", "speed");
     for (size_t i = 0; i < report->n_results; i++) {
         const LayoutResult *r = &report->results[i];
 
-        printf("%-10s %-11s %-10s %7.4f |", r->spec->name, r->spec->variant, build_of(r), r->stored_bytes);
+        printf("%-13s %-11s %-10s %7.4f |", r->spec->name, r->spec->variant, build_of(r), r->stored_bytes);
         print_value(" %7.4f", 7, r->expand_all);
         print_value(" %7.4f", 7, r->expand_vector);
         print_value(" %7.4f", 7, r->edgeflow_steps);

@@ -61,8 +61,8 @@ def model(arch, extra_tensors=()):
     return gguf(model_keys(arch), tensors)
 
 
-def package():
-    """The first matrices of a package, packed at 5 and at 4 to 5 bits; the others are missing."""
+def package(layout, widths):
+    """The first matrices of a package, packed at 5 and at 4 to 5 bits, one of `widths`; the others are missing."""
     names = ["token_embd"] + ["blk.0." + name for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")]
     keys = [("general.alignment", U32, 4096), *model_keys("llama"), ("coordgen.format_version", U32, 2),
             ("coordgen.source.sha256", STRING, "0" * 64), ("coordgen.quant.recipe", STRING, "compensated"),
@@ -70,12 +70,12 @@ def package():
             ("coordgen.quant.bits_asked", F32, 4.5), ("coordgen.quant.embedding_bits", U32, 5),
             ("coordgen.quant.calibration_sha256", STRING, "1" * 64), ("coordgen.quant.rotated", BOOL, 1),
             ("coordgen.activation_mode", STRING, "dynamic-row"), ("coordgen.linear.names", ARRAY, (STRING, names)),
-            ("coordgen.linear.layouts", ARRAY, (STRING, ["packed"] * 8)), ("coordgen.linear.rotation_block", ARRAY, (U32, [32] * 8)),
+            ("coordgen.linear.layouts", ARRAY, (STRING, [layout] * 8)), ("coordgen.linear.rotation_block", ARRAY, (U32, [32] * 8)),
             ("coordgen.linear.activations", ARRAY, (STRING, ["dynamic-row"] * 8))]
     tensors = [("token_embd.weight", 24, (640,)), ("token_embd.scales", 0, (8,), struct.pack("<8f", *[0.01] * 8)),
                ("token_embd.bits", 24, (8,), b"\5" * 8), ("blk.0.attn_norm.weight", 0, (32,), struct.pack("<32f", *[1] * 32)),
                ("blk.0.attn_q.weight", 24, (128 * 5 + 128 * 4,)), ("blk.0.attn_q.scales", 0, (32,), struct.pack("<32f", *[0.01] * 32)),
-               ("blk.0.attn_q.bits", 24, (32,), b"\5\4" * 8 + b"\4" * 16), ("blk.0.attn_k.bits", 24, (16,))]
+               ("blk.0.attn_q.bits", 24, (32,), widths), ("blk.0.attn_k.bits", 24, (16,))]
     return gguf(keys, tensors, alignment=4096)
 
 
@@ -134,7 +134,10 @@ def main():
         "alignment-3": gguf([("general.alignment", U32, 3)], [("t", 0, (8,))]), "type-99": whole.replace(struct.pack("<IQ", 8, 32),
                                                                                                          struct.pack("<IQ", 99, 32)),
         "package-key": gguf([("coordgen.format_version", U32, 2), ("general.alignment", U32, 4096)], [], alignment=4096),
-        "package-packed": package(), "package-static": static_package(),
+        "package-packed": package("packed", b"\5\4" * 8 + b"\4" * 16),
+        "package-packed-normal": package("packed-normal", b"\5" * 16 + b"\4" * 16),
+        "package-packed-normal-mixed": package("packed-normal", b"\5\4" * 8 + b"\4" * 16),
+        "package-static": static_package(),
     }
     for name, data in seeds.items():
         (folder / name).write_bytes(data)

@@ -264,12 +264,14 @@ class Settings(ImportCase):
     def test_names_tell_the_settings(self):
         environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))
         names = []
-        for options in ((), ("--bits", "4.5"), ("--bits", "4.5", "--no-rotation"), ("--wide-rotation", )):
+        for options in ((), ("--bits", "4.5"), ("--bits", "4.5", "--no-rotation"), ("--wide-rotation", ),
+                        ("--bits", "4", "--grid", "normal")):
             run = subprocess.run([CTL, "model", "import", MODEL, *options], env=environment, capture_output=True, text=True)
             self.assertEqual(run.returncode, 0, run.stderr)
             names.append(Path(run.stdout.strip()).name)
         stem = names[0].removesuffix(".cgm")
-        self.assertEqual(names[1:], [f"{stem}-int8-4.5.cgm", f"{stem}-int8-4.5-unrotated.cgm", f"{stem}-wide.cgm"])
+        self.assertEqual(names[1:], [f"{stem}-int8-4.5.cgm", f"{stem}-int8-4.5-unrotated.cgm", f"{stem}-wide.cgm",
+                                     f"{stem}-int8-4-normal-grid.cgm"])
 
     def test_budget(self):
         budget = 80 << 20
@@ -293,6 +295,7 @@ class Settings(ImportCase):
                               (("--embedding-bits", "9"), "a whole number from 0 to 8"), (("--embedding-bits", "0"), "from 1 to 8"),
                               (("--bits", "4.5", "--allocation", "uniform"), "give a whole number of bits"),
                               (("--allocation", "fair"), "one of uniform, tensor, model"),
+                              (("--grid", "fine"), "one of uniform, normal"),
                               (("--calibration", "text"), "recipe int8 as it is set looks at no text"),
                               (("--profile", "phone"), "one of native, mobile"),
                               (("--activations", "static"), "one of dynamic-row, static-tensor"),

@@ -108,7 +108,7 @@ static const int8_t *row_of(const PackageLinear *linear, int8_t *unpacked, size_
     if (linear->weights)
         return linear->weights + row * linear->k;
     if (!row) {
-        assert_int_equal(pack_plan_init(&plan, linear->bits, linear->n, linear->k), 0);
+        assert_int_equal(pack_plan_init(&plan, linear->grid, linear->bits, linear->n, linear->k), 0);
         for (size_t block = 0; block < plan.n_blocks; block++)
             unpack_block(&plan, block, linear->packed, unpacked);
         pack_plan_deinit(&plan);
@@ -116,8 +116,20 @@ static const int8_t *row_of(const PackageLinear *linear, int8_t *unpacked, size_
     return unpacked + row * linear->k;
 }
 
-/* Every weight of the package is within half a step of the rotated source, or the last level when it is outside of the
- * grid; un-rotated it is within the norm of that. */
+/* From a weight in units of the scale to the level nearest to it. */
+static double distance_to_grid(Grid grid, int bits, double v) {
+    double least = INFINITY;
+
+    for (int code = bits == 8; code < 1 << bits; code++) {
+        const double distance = fabs(v - grid_level(grid, code, bits));
+
+        if (distance < least)
+            least = distance;
+    }
+    return least;
+}
+
+/* Every weight of the package is the level nearest to the rotated source; un-rotated it is within the norm of that. */
 static void check_linear(const GgufTensor *source, const PackageLinear *linear) {
     _cleanup_(freep) float *rotated = malloc(linear->k * sizeof(float)), *plain = malloc(linear->k * sizeof(float)),
                            *back = malloc(linear->k * sizeof(float));
@@ -128,21 +140,21 @@ static void check_linear(const GgufTensor *source, const PackageLinear *linear) 
     assert_true(source->ne[0] == linear->k && source->ne[1] == linear->n);
     for (size_t row = 0; row < linear->n; row += step) {
         const int8_t *q = row_of(linear, unpacked, row);
-        int bits = linear->bits[row], top = grid_max(bits);
-        double scale = (double)linear->scales[row], half = 0.5 * scale * grid_factor(bits), error = 0;
+        int bits = linear->bits[row];
+        double scale = (double)linear->scales[row], error = 0;
 
         ggml_dequantize(source->type, source->data + row * row_bytes, plain, linear->k);
         memcpy(rotated, plain, linear->k * sizeof(float));
         rotation_apply(rotated, linear->k, linear->rotation);
         for (size_t i = 0; i < linear->k; i++) {
-            double x = (double)rotated[i];
+            double x = (double)rotated[i], miss = fabs(x - q[i] * scale);
 
-            assert_true(q[i] >= -top && q[i] <= top && grid_level(grid_code(q[i], bits), bits) == q[i]);
+            assert_int_equal(grid_level(linear->grid, grid_code(linear->grid, q[i], bits), bits), q[i]);
             back[i] = (float)q[i] * linear->scales[row];
-            if (fabs(x) <= top * scale + half)
-                assert_true(fabs(x - q[i] * scale) <= 1.00002 * half);
+            if (scale > 0)
+                assert_true(miss <= scale * (distance_to_grid(linear->grid, bits, x / scale) + 2e-5));
             else
-                assert_int_equal(q[i], x < 0 ? -top : top);
+                assert_true(miss < 1e-30);
         }
         if (bits < 8)
             continue;

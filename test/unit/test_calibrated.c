@@ -265,7 +265,8 @@ static void test_calibrated_package_says_what_it_is(void **state) {
             for (size_t c = 0; c < linear->n; c++)
                 bits += (double)linear->bits[c] * (double)linear->k;
         }
-        assert_true(bits <= kinds[i].bits * weights * 1.0001);
+        /* Matrices of a few blocks: what Algorithm 1 gives is then widened to whole blocks, for no more bytes. */
+        assert_true(bits <= kinds[i].bits * weights * (kinds[i].allocation == QUANT_ALLOCATION_TENSOR ? 1.2 : 1.0001));
         assert_true(bits >= (kinds[i].bits - 0.5) * weights);
         assert_int_equal(quant->rotated, strcmp(kinds[i].recipe, "edgeflow") != 0);
         assert_int_equal(quant->static_activations, kinds[i].is_static);

@@ -55,6 +55,8 @@ static float *correlated_rows(size_t rows, size_t k) {
     return x;
 }
 
+static Grid grid; /* of the tests that run now */
+
 typedef struct Case {
     size_t n, k;
     WorkerPool *pool;
@@ -96,7 +98,7 @@ static void case_init(Case *c, size_t n, size_t k, size_t rows, unsigned int n_t
         c->w[i] = (float)gaussian();
     for (size_t r = 0; r < n; r++) {
         c->bits[r] = (int8_t)(1 + r % 8);
-        c->scales[r] = 3.0f / (float)grid_max(c->bits[r]);
+        c->scales[r] = 3.0f / (float)grid_max(grid, c->bits[r]);
     }
     free(x);
 }
@@ -113,7 +115,7 @@ static void case_deinit(Case *c) {
 }
 
 static void case_round(Case *c) {
-    CompensateCall call = { &c->factor, c->n, c->w, c->bits, c->scales, c->q, c->errors };
+    CompensateCall call = { &c->factor, c->n, c->w, grid, c->bits, c->scales, c->q, c->errors };
 
     assert_int_equal(compensate_round(&call, c->pool), 0);
 }
@@ -132,8 +134,14 @@ static double error_under(const Case *c, size_t channel, const int8_t *q) {
 }
 
 static double level_of(double v, int bits) {
-    double top = grid_max(bits), q = bits == 8 ? nearbyint(v) : 2 * floor(v / 2) + 1;
+    double top = grid_max(grid, bits), q = bits == 8 ? nearbyint(v) : 2 * floor(v / 2) + 1;
 
+    if (grid_has_table(grid, bits)) {
+        q = grid_level(grid, 0, bits);
+        for (int code = 1; code < 1 << bits; code++)
+            if (fabs(grid_level(grid, code, bits) - v) < fabs(q - v))
+                q = grid_level(grid, code, bits);
+    }
     return q > top ? top : q < -top ? -top : q;
 }
 
@@ -355,7 +363,8 @@ static void assert_on_grid(const Case *c) {
         for (size_t i = 0; i < c->k; i++) {
             int q = c->q[r * c->k + i], bits = c->bits[r];
 
-            assert_true(q >= -grid_max(bits) && q <= grid_max(bits) && (bits == 8 || (q & 1)));
+            assert_true(q >= -grid_max(grid, bits) && q <= grid_max(grid, bits));
+            assert_int_equal(grid_level(grid, grid_code(grid, q, bits), bits), q);
         }
 }
 
@@ -396,7 +405,7 @@ static void test_compensate_bits_do_not_depend_on_threads(void **cmocka) {
 /* --- coordinate descent ------------------------------------------------------------------------------------------- */
 
 static void case_descend(Case *c, unsigned int n_passes) {
-    CompensateCall call = { &c->factor, c->n, c->w, c->bits, c->scales, c->q, c->errors };
+    CompensateCall call = { &c->factor, c->n, c->w, grid, c->bits, c->scales, c->q, c->errors };
 
     assert_int_equal(descent_refine(&call, n_passes, c->pool), 0);
 }
@@ -446,13 +455,13 @@ static void test_descent_ends_where_no_weight_can_do_better(void **cmocka) {
         double error = error_under(&c, r, c.q);
 
         for (size_t i = 0; i < c.k; i++)
-            for (int step = -2; step <= 2; step += 4) {
+            for (int step = -1; step <= 1; step += 2) {
                 int8_t *q = &c.q[r * c.k + i], level = *q;
-                int other = c.bits[r] == 8 ? level + step / 2 : level + step;
+                int code = grid_code(grid, level, c.bits[r]) + step;
 
-                if (other < -grid_max(c.bits[r]) || other > grid_max(c.bits[r]))
+                if (code < (c.bits[r] == 8) || code >= 1 << c.bits[r])
                     continue;
-                *q = (int8_t)other;
+                *q = (int8_t)grid_level(grid, code, c.bits[r]);
                 assert_true(error_under(&c, r, c.q) >= error * (1 - 1e-5));
                 *q = level;
             }
@@ -534,6 +543,9 @@ int main(void) {
         cmocka_unit_test(test_descent_leaves_alone_what_it_cannot_tell),
         cmocka_unit_test(test_descent_bits_do_not_depend_on_threads),
     };
+    int failed = 0;
 
-    return cmocka_run_group_tests(tests, load_library, NULL);
+    for (; grid < _GRID_N && !failed; grid++)
+        failed = cmocka_run_group_tests_name(grid_name(grid), tests, load_library, NULL);
+    return failed;
 }

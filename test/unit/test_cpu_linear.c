@@ -32,6 +32,7 @@ static size_t draw(size_t n) {
 
 typedef struct Matrix {
     size_t n, k;
+    Grid grid;
     int8_t *bits, *q;
     float *scales, *bias;
     PackPlan plan;
@@ -41,22 +42,26 @@ typedef struct Matrix {
 
 /* widths 1..8: all alike; 0: mixed. */
 static void matrix_init(Matrix *matrix, size_t n, size_t k, int widths, Rotation rotation) {
-    *matrix = (Matrix){ .n = n, .k = k, .rotation = rotation };
+    *matrix = (Matrix){ .n = n, .k = k, .grid = (Grid)draw(_GRID_N), .rotation = rotation };
     matrix->bits = malloc(n);
     matrix->q = malloc(n * k);
     matrix->scales = malloc(n * sizeof(float));
     matrix->bias = malloc(n * sizeof(float));
     assert_true(matrix->bits && matrix->q && matrix->scales && matrix->bias);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         matrix->bits[i] = (int8_t)(widths ? widths : 1 + (int)draw(8));
+    if (matrix->grid != GRID_UNIFORM)
+        assert_int_equal(pack_widen(matrix->bits, n), 0);
+    for (size_t i = 0; i < n; i++) {
         matrix->scales[i] = (float)(draw(1000) + 1) * 3e-5f;
         matrix->bias[i] = (float)draw(1000) * 0.01f - 5;
         for (size_t c = 0; c < k; c++)
             matrix->q[i * k + c] =
-                (int8_t)(matrix->bits[i] == 8 ? (int)draw(255) - 127
-                                              : grid_level((int)draw((size_t)1 << matrix->bits[i]), matrix->bits[i]));
+                (int8_t)(matrix->bits[i] == 8
+                             ? (int)draw(255) - 127
+                             : grid_level(matrix->grid, (int)draw((size_t)1 << matrix->bits[i]), matrix->bits[i]));
     }
-    assert_int_equal(pack_plan_init(&matrix->plan, matrix->bits, n, k), 0);
+    assert_int_equal(pack_plan_init(&matrix->plan, matrix->grid, matrix->bits, n, k), 0);
     matrix->packed = aligned_alloc(64, matrix->plan.offsets[matrix->plan.n_blocks]);
     assert_non_null(matrix->packed);
     for (size_t block = 0; block < matrix->plan.n_blocks; block++)
@@ -82,6 +87,7 @@ static LinearSource source_of(const Matrix *matrix, bool packed, bool with_bias)
         .scales = matrix->scales,
         .packed = packed ? matrix->packed : NULL,
         .bits = packed ? matrix->bits : NULL,
+        .grid = matrix->grid,
         .rotation = matrix->rotation,
         .bias = with_bias ? matrix->bias : NULL,
     };

@@ -202,7 +202,8 @@ static void test_golden_bits_products(void **state) {
 
 /* What the importer makes of channels. */
 static void test_golden_bits_weights(void **state) {
-    uint64_t rotated = HASH_START, across = HASH_START, rounded = HASH_START, searched = HASH_START;
+    uint64_t rotated = HASH_START, across = HASH_START, rounded = HASH_START;
+    uint64_t searched[_GRID_N] = { HASH_START, HASH_START };
     int8_t q[N_MAX];
     float scale;
 
@@ -220,17 +221,19 @@ static void test_golden_bits_weights(void **state) {
         fill(y, N_MAX, 2);
         for (size_t i = 0; i < N_MAX; i++)
             y[i] = y[i] * y[i];
-        for (int bits = 1; bits <= 8; bits++) {
-            assert_true(channel % 2 ? scale_search(x, N_MAX, bits, &scale)
-                                    : scale_search_weighted(x, y, N_MAX, bits, &scale));
-            round_channel(x, N_MAX, bits, scale, q);
-            searched = hash_of(hash_of(searched, q, sizeof(q)), &scale, sizeof(scale));
-        }
+        for (int bits = 1; bits <= 8; bits++)
+            for (Grid grid = GRID_UNIFORM; grid < _GRID_N; grid++) {
+                assert_true(channel % 2 ? scale_search(x, N_MAX, grid, bits, &scale)
+                                        : scale_search_weighted(x, y, N_MAX, grid, bits, &scale));
+                round_channel(x, N_MAX, grid, bits, scale, q);
+                searched[grid] = hash_of(hash_of(searched[grid], q, sizeof(q)), &scale, sizeof(scale));
+            }
     }
     expect_hash("every build", "rotate_row", rotated, 0xc2831eb95f1d48cd);
     expect_hash("every build", "rotate_across", across, 0x8bf4da49b6bd430e);
     expect_hash("every build", "round_channel_int8", rounded, 0x15a2d65ebff03af4);
-    expect_hash("every build", "scale_search", searched, 0xf1efb21394b9e7c4);
+    expect_hash("every build", "scale_search", searched[GRID_UNIFORM], 0xf1efb21394b9e7c4);
+    expect_hash("every build", "scale_search, normal grid", searched[GRID_NORMAL], 0x531988008af464ec);
 }
 
 /* What the edgeflow recipe makes of inputs of which some channels are large: widths, factors, alpha. */
@@ -240,7 +243,7 @@ static void test_golden_bits_smoothing(void **state) {
     };
     static float w[N_CHANNELS * N_MAX], rows[N_CHANNELS * N_MAX], maxima[N_MAX], factors[N_MAX];
     const SmoothingLinear linear = { w, N_CHANNELS, NULL };
-    SmoothingGroup group = { rows, N_CHANNELS, N_MAX, maxima, &linear, 1, 5, false };
+    SmoothingGroup group = { rows, N_CHANNELS, N_MAX, maxima, &linear, 1, 5, GRID_UNIFORM, false };
     uint64_t peaks = HASH_START, widths = HASH_START, smoothed = HASH_START;
     double peak[N_CHANNELS], alpha, error;
     int8_t bits[N_CHANNELS];

@@ -50,6 +50,10 @@ static void change_scales(ImportFixture *fixture) {
     fixture->options.recipe.search_scales ^= true;
 }
 
+static void change_grid(ImportFixture *fixture) {
+    fixture->options.recipe.grid = GRID_NORMAL;
+}
+
 static void change_smoothing(ImportFixture *fixture) {
     fixture->options.recipe.smooth = true;
 }
@@ -104,6 +108,7 @@ static ChangeFn *const changes[] = {
     change_budget,
     change_rotation,
     change_scales,
+    change_grid,
     change_smoothing,
     change_compensation,
     change_descent,

@@ -43,8 +43,7 @@ static void test_importer_tiny(void **state) {
 }
 
 /* Every width, of the layers and of the embedding; whatever the threads, the same bytes. */
-static void test_importer_widths(void **state) {
-    ImportFixture *fixture = *state;
+static void check_widths(ImportFixture *fixture, Grid grid) {
     ModelMaker maker = MODEL_MAKER_DEFAULT;
     char out[300], first[SHA256_HEX_BYTES] = "", hash[SHA256_HEX_BYTES];
 
@@ -58,6 +57,7 @@ static void test_importer_widths(void **state) {
             quant_recipe_set_bits(recipe, bits);
             recipe->embedding_bits = (uint32_t)(9 - bits);
             recipe->search_scales = bits % 2;
+            recipe->grid = grid;
             fixture->options.n_threads = n_threads;
             assert_int_equal(import_run(fixture->source, out, &fixture->options, &report, NULL), 0);
             assert_false(report.already_imported);
@@ -70,6 +70,39 @@ static void test_importer_widths(void **state) {
             assert_string_equal(hash, first);
             assert_int_equal(unlink(out), 0);
         }
+}
+
+static void test_importer_widths(void **state) {
+    check_widths(*state, GRID_UNIFORM);
+}
+
+static void test_importer_widths_normal(void **state) {
+    check_widths(*state, GRID_NORMAL);
+}
+
+/* Widths within a matrix, by Algorithm 1: on the normal grid a channel is as wide as its block. */
+static void test_importer_mixed_widths_normal(void **state) {
+    ImportFixture *fixture = *state;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    uint64_t package_bytes[_GRID_N];
+    double bits[_GRID_N];
+    char out[300];
+
+    import_fixture_source(fixture, &maker);
+    snprintf(out, sizeof(out), "%s/out.cgm", fixture->folder);
+    quant_recipe_set_bits(&fixture->options.recipe, 4.7);
+    for (Grid grid = GRID_UNIFORM; grid < _GRID_N; grid++) {
+        ImportReport report;
+
+        fixture->options.recipe.grid = grid;
+        assert_int_equal(import_run(fixture->source, out, &fixture->options, &report, NULL), 0);
+        assert_false(report.already_imported);
+        import_fixture_check(fixture->source, out, true);
+        package_bytes[grid] = report.package_bytes;
+        bits[grid] = report.bits;
+    }
+    assert_true(bits[GRID_UNIFORM] <= 4.7 && bits[GRID_NORMAL] > bits[GRID_UNIFORM]);
+    assert_int_equal(package_bytes[GRID_NORMAL], package_bytes[GRID_UNIFORM]);
 }
 
 /* The largest average that fits; less than one bit cannot be. */
@@ -422,6 +455,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_importer_tiny),
         WITH_FOLDER(test_importer_widths),
+        WITH_FOLDER(test_importer_widths_normal),
+        WITH_FOLDER(test_importer_mixed_widths_normal),
         WITH_FOLDER(test_importer_budget),
         WITH_FOLDER(test_importer_impossible_budget_measures_nothing),
         WITH_FOLDER(test_importer_budget_counts_shadows),

@@ -50,9 +50,10 @@ static void case_init(Case *c, size_t k, bool extreme) {
         for (size_t i = 0; i < k; i++) {
             const int lowest = c->bits[o] == 8 ? 1 : 0, codes = (1 << c->bits[o]) - lowest;
 
-            c->q[o * k + i] = (int8_t)grid_level(lowest + (int)(draw() % (uint32_t)codes), c->bits[o]);
+            c->q[o * k + i] = (int8_t)grid_level(GRID_UNIFORM, lowest + (int)(draw() % (uint32_t)codes), c->bits[o]);
             if (extreme)
-                c->q[o * k + i] = (int8_t)(o < N / 2 ? grid_max(c->bits[o]) : -grid_max(c->bits[o]));
+                c->q[o * k + i] =
+                    (int8_t)(o < N / 2 ? grid_max(GRID_UNIFORM, c->bits[o]) : -grid_max(GRID_UNIFORM, c->bits[o]));
         }
     }
     memset(c->x, 0, c->k_padded);

@@ -55,7 +55,7 @@ static void test_layout_products(void **state) {
 /* Bytes a weight: the codes' share, and at most 5 bytes a channel. */
 static void test_layout_stored_bytes(void **state) {
     _cleanup_(freep) uint8_t *arena = aligned_alloc(64, ARENA_BYTES);
-    static const double bits[] = { 8, 1, 2, 3, 4, 5, 6, 7, 8, 5, 4, 8, 6.4, 4.5, 5.5 };
+    static const double bits[] = { 8, 1, 2, 3, 4, 5, 6, 7, 8, 5, 2, 3, 4, 5, 6, 7, 5, 4, 8, 6.4, 4.5, 5.5 };
 
     assert_non_null(arena);
     assert_int_equal(layout_n_specs(), ARRAY_LEN(bits));

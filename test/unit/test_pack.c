@@ -20,6 +20,7 @@
 #define GUARD 0x5a
 
 static uint64_t seed;
+static Grid grid; /* of the tests that run now */
 
 static size_t draw(size_t n) {
     return (size_t)(test_random(&seed) % n);
@@ -27,7 +28,7 @@ static size_t draw(size_t n) {
 
 /* A level of the width. */
 static int8_t draw_level(int bits) {
-    return (int8_t)(bits == 8 ? (int)draw(255) - 127 : grid_level((int)draw((size_t)1 << bits), bits));
+    return (int8_t)(bits == 8 ? (int)draw(255) - 127 : grid_level(grid, (int)draw((size_t)1 << bits), bits));
 }
 
 /* --- levels ------------------------------------------------------------------------------------------------------- */
@@ -35,14 +36,15 @@ static int8_t draw_level(int bits) {
 static void test_pack_levels(void **state) {
     for (int bits = GRID_BITS_MIN; bits <= GRID_BITS_MAX; bits++) {
         for (int code = bits == 8; code < 1 << bits; code++) {
-            int level = grid_level(code, bits);
+            int level = grid_level(grid, code, bits);
 
-            assert_true(level >= -127 && level <= 127 && level >= -grid_max(bits) && level <= grid_max(bits));
-            assert_int_equal(grid_code(level, bits), code);
-            for (int wider = bits; wider <= GRID_BITS_MAX; wider++)
-                assert_int_equal(grid_level(grid_code(level, wider), wider), level);
+            assert_true(level >= -127 && level <= 127 && level >= -grid_max(grid, bits) &&
+                        level <= grid_max(grid, bits));
+            assert_int_equal(grid_code(grid, level, bits), code);
+            for (int wider = bits; grid == GRID_UNIFORM && wider <= GRID_BITS_MAX; wider++)
+                assert_int_equal(grid_level(grid, grid_code(grid, level, wider), wider), level);
         }
-        assert_int_equal(grid_level((1 << bits) - 1, bits), grid_max(bits));
+        assert_int_equal(grid_level(grid, (1 << bits) - 1, bits), grid_max(grid, bits));
     }
 }
 
@@ -198,7 +200,9 @@ static void check_round_trip(Widths widths, size_t n, size_t k) {
 
     assert_true(bits && q && back);
     fill_bits(widths, bits, n);
-    assert_int_equal(pack_plan_init(&plan, bits, n, k), 0);
+    if (grid != GRID_UNIFORM)
+        assert_int_equal(pack_widen(bits, n), 0);
+    assert_int_equal(pack_plan_init(&plan, grid, bits, n, k), 0);
     check_plan(&plan, bits, n, k);
     len_bytes = plan.offsets[plan.n_blocks];
     for (size_t i = 0; i < n * k; i++)
@@ -261,7 +265,7 @@ static void test_pack_plan_by_hand(void **state) {
     static const uint32_t channels[18] = { 2, 16, 17, 0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
     _cleanup_(pack_plan_deinit) PackPlan plan = { 0 };
 
-    assert_int_equal(pack_plan_init(&plan, bits, 18, 65), 0);
+    assert_int_equal(pack_plan_init(&plan, GRID_UNIFORM, bits, 18, 65), 0);
     assert_false(plan.in_order);
     assert_memory_equal(plan.channels, channels, sizeof(channels));
     assert_int_equal(plan.channels[18], PACK_CHANNEL_NONE);
@@ -271,22 +275,59 @@ static void test_pack_plan_by_hand(void **state) {
     assert_int_equal(plan.offsets[2], 2 * 640 + 2 * 384);
 }
 
+/* The three of 5 bits take 13 of 3 bits into their block. */
+static void test_pack_widen_by_hand(void **state) {
+    static const int8_t widened[18] = { 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 3, 3, 5, 5 };
+    int8_t bits[18] = { 3, 3, 5, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 5, 5 };
+    PackPlan plan = { .n = 77 };
+
+    assert_int_equal(pack_plan_init(&plan, GRID_NORMAL, bits, 18, 65), -EINVAL);
+    assert_int_equal(plan.n, 77);
+    assert_int_equal(pack_widen(bits, 18), 0);
+    assert_memory_equal(bits, widened, sizeof(bits));
+    assert_int_equal(pack_plan_init(&plan, GRID_NORMAL, bits, 18, 65), 0);
+    pack_plan_deinit(&plan);
+}
+
+/* Any widths: as many bytes as before, no channel narrower, and every block of one width. */
+static void test_pack_widen(void **state) {
+    for (int repeat = 0; repeat < 300; repeat++) {
+        int8_t bits[200], before[200];
+        size_t n = 1 + draw(200);
+        PackPlan narrow, wide;
+
+        fill_bits((Widths)draw(_WIDTHS_N), bits, n);
+        memcpy(before, bits, n);
+        assert_int_equal(pack_plan_init(&narrow, GRID_UNIFORM, bits, n, 100), 0);
+        assert_int_equal(pack_widen(bits, n), 0);
+        for (size_t i = 0; i < n; i++)
+            assert_true(bits[i] >= before[i] && bits[i] <= 8);
+        assert_int_equal(pack_plan_init(&wide, GRID_NORMAL, bits, n, 100), 0);
+        assert_int_equal(wide.offsets[wide.n_blocks], narrow.offsets[narrow.n_blocks]);
+        memcpy(before, bits, n);
+        assert_int_equal(pack_widen(bits, n), 0);
+        assert_memory_equal(bits, before, n);
+        pack_plan_deinit(&narrow);
+        pack_plan_deinit(&wide);
+    }
+}
+
 static void test_pack_plan_errors(void **state) {
     int8_t bits[40];
     PackPlan plan = { .n = 77 };
 
     memset(bits, 4, sizeof(bits));
-    assert_int_equal(pack_plan_init(&plan, bits, 0, 64), -EINVAL);
-    assert_int_equal(pack_plan_init(&plan, bits, 40, 0), -EINVAL);
-    assert_int_equal(pack_plan_init(&plan, bits, 40, SIZE_MAX), -EINVAL);
-    assert_int_equal(pack_plan_init(&plan, bits, 40, (size_t)1 << 61), -EINVAL);
-    assert_int_equal(pack_plan_init(&plan, bits, (size_t)1 << 32, 64), -EINVAL);
+    assert_int_equal(pack_plan_init(&plan, grid, bits, 0, 64), -EINVAL);
+    assert_int_equal(pack_plan_init(&plan, grid, bits, 40, 0), -EINVAL);
+    assert_int_equal(pack_plan_init(&plan, grid, bits, 40, SIZE_MAX), -EINVAL);
+    assert_int_equal(pack_plan_init(&plan, grid, bits, 40, (size_t)1 << 61), -EINVAL);
+    assert_int_equal(pack_plan_init(&plan, grid, bits, (size_t)1 << 32, 64), -EINVAL);
     for (size_t i = 0; i < sizeof(bits); i++) {
         static const int8_t wrong[] = { 0, -1, 9, 127, -128 };
 
         for (size_t w = 0; w < sizeof(wrong); w++) {
             bits[i] = wrong[w];
-            assert_int_equal(pack_plan_init(&plan, bits, 40, 64), -EINVAL);
+            assert_int_equal(pack_plan_init(&plan, grid, bits, 40, 64), -EINVAL);
         }
         bits[i] = 4;
     }
@@ -300,11 +341,15 @@ int main(void) {
         cmocka_unit_test(test_pack_tile_by_hand), cmocka_unit_test(test_pack_tile_round_trip),
         cmocka_unit_test(test_pack_every_n),      cmocka_unit_test(test_pack_every_k),
         cmocka_unit_test(test_pack_random),       cmocka_unit_test(test_pack_plan_by_hand),
-        cmocka_unit_test(test_pack_plan_errors),
+        cmocka_unit_test(test_pack_plan_errors),  cmocka_unit_test(test_pack_widen_by_hand),
+        cmocka_unit_test(test_pack_widen),
     };
     const char *env = getenv("TEST_SEED");
+    int failed = 0;
 
     seed = env ? strtoull(env, NULL, 0) : 20240607;
     printf("seed %llu (TEST_SEED sets another)\n", (unsigned long long)seed);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (; grid < _GRID_N && !failed; grid++)
+        failed = cmocka_run_group_tests_name(grid_name(grid), tests, NULL, NULL);
+    return failed;
 }

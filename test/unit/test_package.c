@@ -19,7 +19,7 @@
 
 /* Good packages of the tiny model: at 8 bits; packed, with all widths in every matrix of the layers, embeddings of 6
  * bits. The one that is edited; and a block that is aligned as a map is. */
-static MappedFile int8, packed, with_shadows; /* the last: static activations */
+static MappedFile int8, packed, normal, with_shadows; /* normal: packed, on that grid; the last: static activations */
 static const MappedFile *good = &int8;
 static uint8_t *block;
 static char folder[256];
@@ -55,8 +55,13 @@ static int make_good(void **state) {
     snprintf(out, sizeof(out), "%s/packed.cgm", folder);
     if (import_run(source, out, &options, &report, NULL) || mapped_file_open(&packed, out, NULL))
         return -1;
+    options.recipe.grid = GRID_NORMAL;
+    snprintf(out, sizeof(out), "%s/normal.cgm", folder);
+    if (import_run(source, out, &options, &report, NULL) || mapped_file_open(&normal, out, NULL))
+        return -1;
     method = import_method_plain;
     method.profile = import_fixture_profile;
+    options.recipe.grid = GRID_UNIFORM;
     options.recipe.embedding_bits = 8;
     options.recipe.static_activations = true;
     options.recipe.hot_percent = 10;
@@ -69,6 +74,7 @@ static int make_good(void **state) {
 static int remove_good(void **state) {
     mapped_file_deinit(&int8);
     mapped_file_deinit(&packed);
+    mapped_file_deinit(&normal);
     mapped_file_deinit(&with_shadows);
     free(block);
     test_folder_remove(folder);
@@ -242,7 +248,7 @@ static void test_package_packed(void **state) {
         PackPlan plan;
 
         assert_true(linear->packed && !linear->weights && linear->n * linear->k <= sizeof(q));
-        assert_int_equal(pack_plan_init(&plan, linear->bits, linear->n, linear->k), 0);
+        assert_int_equal(pack_plan_init(&plan, GRID_UNIFORM, linear->bits, linear->n, linear->k), 0);
         assert_int_equal(linear->weight_bytes, plan.offsets[plan.n_blocks]);
         for (size_t j = 0; j < plan.n_blocks; j++)
             unpack_block(&plan, j, linear->packed, q);
@@ -253,8 +259,8 @@ static void test_package_packed(void **state) {
             for (size_t j = 0; j < linear->k; j++) {
                 int level = q[channel * linear->k + j];
 
-                assert_int_equal(grid_level(grid_code(level, bits), bits), level);
-                assert_true(level >= -grid_max(bits) && level <= grid_max(bits));
+                assert_int_equal(grid_level(GRID_UNIFORM, grid_code(GRID_UNIFORM, level, bits), bits), level);
+                assert_true(level >= -grid_max(GRID_UNIFORM, bits) && level <= grid_max(GRID_UNIFORM, bits));
             }
         }
         pack_plan_deinit(&plan);
@@ -288,6 +294,44 @@ static void put_f32_9(GgufWriter *writer, const char *name) {
     gguf_writer_f32(writer, name, 9);
 }
 
+/* The same widths, but that none is narrower than its block; and the bytes unpack to levels of the other grid. */
+static void test_package_packed_normal(void **state) {
+    _cleanup_(package_freep) Package *package = NULL;
+    static const Edit none = { .drop_key = NULL };
+    size_t n_wider = 0;
+
+    expect(&none, 0, "");
+    assert_int_equal(package_parse(&package, block, normal.len_bytes, "p", NULL), 0);
+    assert_int_equal(normal.len_bytes, packed.len_bytes);
+    assert_true(package_quant(package)->bits > 4.5f);
+    for (size_t i = 0; i < package_n_linears(package); i++) {
+        const PackageLinear *linear = package_linear_at(package, i);
+        bool embedding = !strcmp(linear->name, "token_embd") || !strcmp(linear->name, "output");
+        int8_t q[96 * 96];
+        PackPlan plan;
+
+        assert_true(linear->packed && linear->n * linear->k <= sizeof(q));
+        assert_int_equal(linear->grid, GRID_NORMAL);
+        assert_int_equal(pack_plan_init(&plan, GRID_NORMAL, linear->bits, linear->n, linear->k), 0);
+        assert_int_equal(linear->weight_bytes, plan.offsets[plan.n_blocks]);
+        for (size_t j = 0; j < plan.n_blocks; j++)
+            unpack_block(&plan, j, linear->packed, q);
+        for (size_t channel = 0; channel < linear->n; channel++) {
+            int bits = linear->bits[channel], asked = embedding ? 6 : 1 + (int)(channel % 8);
+
+            assert_true(bits >= asked);
+            n_wider += bits > asked;
+            for (size_t j = 0; j < linear->k; j++) {
+                int level = q[channel * linear->k + j];
+
+                assert_int_equal(grid_level(GRID_NORMAL, grid_code(GRID_NORMAL, level, bits), bits), level);
+            }
+        }
+        pack_plan_deinit(&plan);
+    }
+    assert_true(n_wider > 100);
+}
+
 static void put_f32_nan(GgufWriter *writer, const char *name) {
     gguf_writer_f32(writer, name, NAN);
 }
@@ -310,6 +354,10 @@ static void put_layouts(GgufWriter *writer, const char *name, const char *first,
 
 static void put_int8_first(GgufWriter *writer, const char *name) {
     put_layouts(writer, name, PACKAGE_LAYOUT_INT8, PACKAGE_LAYOUT_PACKED);
+}
+
+static void put_packed_normal_first(GgufWriter *writer, const char *name) {
+    put_layouts(writer, name, PACKAGE_LAYOUT_PACKED_NORMAL, PACKAGE_LAYOUT_INT8);
 }
 
 static void put_packed_first(GgufWriter *writer, const char *name) {
@@ -443,6 +491,8 @@ static void test_package_refuses_keys(void **state) {
           "element 0 is 'something new', the architecture has 'token_embd'" },
         { PACKAGE_KEY_LINEAR_LAYOUTS, put_texts, PACKAGE_E_UNSUPPORTED, "'token_embd' has layout 'something new'" },
         { PACKAGE_KEY_LINEAR_LAYOUTS, put_packed_first, PACKAGE_E_CORRUPT, "tensor 'token_embd.weight' is 64 x 40" },
+        { PACKAGE_KEY_LINEAR_LAYOUTS, put_packed_normal_first, PACKAGE_E_CORRUPT,
+          "tensor 'token_embd.weight' is 64 x 40" },
         { PACKAGE_KEY_LINEAR_LAYOUTS, put_text_twice, PACKAGE_E_CORRUPT,
           "has 2 elements, 'coordgen.linear.names' has 16" },
         { PACKAGE_KEY_LINEAR_ACTIVATIONS, put_texts, PACKAGE_E_UNSUPPORTED, "has activations 'something new'" },
@@ -620,6 +670,17 @@ static void test_package_refuses_packed(void **state) {
     expect(&other_average, PACKAGE_E_CORRUPT, "'coordgen.quant.bits' is 7, the widths of the channels average 4.5");
 }
 
+/* On the normal grid a narrower channel within a block has no levels there. */
+static void test_package_refuses_packed_normal(void **state) {
+    const Edit narrower = { .spoil_tensor = "blk.1.ffn_up.bits", .spoil_bits = 1, .spoil_bytes = 1 };
+    const Edit narrower_embedding = { .spoil_tensor = "token_embd.bits", .spoil_bits = 5, .spoil_bytes = 1 };
+    const Edit called_int8 = { .key = PACKAGE_KEY_LINEAR_LAYOUTS, .put = put_int8_first };
+
+    expect(&narrower, PACKAGE_E_CORRUPT, "linear 'blk.1.ffn_up' of 64 x 96: cannot be packed");
+    expect(&narrower_embedding, PACKAGE_E_CORRUPT, "'token_embd.bits': channel 0 is 5 bits wide, key");
+    expect(&called_int8, PACKAGE_E_CORRUPT, "tensor 'token_embd.weight' is ");
+}
+
 /* Bytes flipped and extreme numbers anywhere in the head: success or a condition, never more. */
 static void test_package_mutations(void **state) {
     static const uint64_t extremes[] = { 0, 1, 0xffffffff, 1ull << 32, INT64_MAX, UINT64_MAX };
@@ -655,6 +716,11 @@ static int use_packed(void **state) {
     return 0;
 }
 
+static int use_normal(void **state) {
+    good = &normal;
+    return 0;
+}
+
 static int use_static(void **state) {
     good = &with_shadows;
     return 0;
@@ -666,6 +732,7 @@ static int use_int8(void **state) {
 }
 
 #define OF_PACKED(test) cmocka_unit_test_setup_teardown(test, use_packed, use_int8)
+#define OF_NORMAL(test) cmocka_unit_test_setup_teardown(test, use_normal, use_int8)
 #define OF_STATIC(test) cmocka_unit_test_setup_teardown(test, use_static, use_int8)
 
 int main(void) {
@@ -678,6 +745,8 @@ int main(void) {
         cmocka_unit_test(test_package_mutations),
         OF_PACKED(test_package_packed),
         OF_PACKED(test_package_refuses_packed),
+        OF_NORMAL(test_package_packed_normal),
+        OF_NORMAL(test_package_refuses_packed_normal),
         OF_STATIC(test_package_static),
         OF_STATIC(test_package_refuses_static),
         { "test_package_mutations_static", test_package_mutations, use_static, use_int8, NULL },

@@ -1,6 +1,6 @@
 /* Products on packed weights give the bits of the scalar int8 product on the unpacked matrix: every kernel that this
- * machine can run, every width, widths mixed in and across blocks, tails of outputs and inputs; with floats around the
- * outputs that must stay. */
+ * machine can run, both grids, every width, widths mixed in and across blocks, tails of outputs and inputs; with floats
+ * around the outputs that must stay. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,6 +25,7 @@ enum {
 };
 
 static uint64_t seed;
+static Grid grid; /* of the tests that run now */
 
 static size_t draw(size_t n) {
     return (size_t)(test_random(&seed) % n);
@@ -41,13 +42,13 @@ typedef enum Fill {
 static int8_t fill_level(Fill fill, int bits) {
     switch (fill) {
     case FILL_HIGHEST:
-        return (int8_t)grid_max(bits);
+        return (int8_t)grid_max(grid, bits);
     case FILL_LOWEST:
-        return (int8_t)-grid_max(bits);
+        return (int8_t)-grid_max(grid, bits);
     case FILL_EXTREMES:
-        return (int8_t)(draw(2) ? grid_max(bits) : -grid_max(bits));
+        return (int8_t)(draw(2) ? grid_max(grid, bits) : -grid_max(grid, bits));
     default:
-        return (int8_t)(bits == 8 ? (int)draw(255) - 127 : grid_level((int)draw((size_t)1 << bits), bits));
+        return (int8_t)(bits == 8 ? (int)draw(255) - 127 : grid_level(grid, (int)draw((size_t)1 << bits), bits));
     }
 }
 
@@ -126,7 +127,9 @@ static void case_init(Case *c, size_t n, size_t k, size_t rows, int widths, Fill
         c->bits[i] = (int8_t)(widths >= 1 && widths <= 8            ? widths
                               : widths == WIDTHS_BY_BLOCK && i % 16 ? c->bits[i - 1]
                                                                     : 1 + (int)draw(8));
-    assert_int_equal(pack_plan_init(&c->plan, c->bits, n, k), 0);
+    if (grid != GRID_UNIFORM)
+        assert_int_equal(pack_widen(c->bits, n), 0);
+    assert_int_equal(pack_plan_init(&c->plan, grid, c->bits, n, k), 0);
     for (size_t i = 0; i < n * k; i++)
         c->q[i] = fill_level(fill, c->bits[i / k]);
     c->packed = aligned(c->plan.offsets[c->plan.n_blocks]);
@@ -151,7 +154,7 @@ static void case_init(Case *c, size_t n, size_t k, size_t rows, int widths, Fill
 
         c->scales[p] = p < n ? channel_scales[channel] : 0;
         c->bias[p] = p < n ? channel_bias[channel] : 0;
-        c->sums[p] = (int32_t)(c->stride_bytes - (p < n ? k : 0)) * grid_level(0, bits);
+        c->sums[p] = (int32_t)(c->stride_bytes - (p < n ? k : 0)) * grid_level(grid, 0, bits);
         for (size_t i = 0; p < n && i < k; i++)
             c->sums[p] += c->q[channel * k + i];
     }
@@ -163,6 +166,7 @@ static void case_init(Case *c, size_t n, size_t k, size_t rows, int widths, Fill
         .packed = c->packed,
         .offsets = c->plan.offsets,
         .bits = c->plan.bits,
+        .grid = grid,
         .channels = c->plan.in_order ? NULL : c->plan.channels,
         .sums = c->sums,
         .scales = c->scales,
@@ -312,7 +316,11 @@ static void test_packed_product_row_alone(void **state) {
         for (size_t r = 0; r < c.rows; r++) {
             one = c;
             one.rows = 1;
-            one.in = (Int8Rows){ 1, c.in.stride_bytes, c.in.x + r * c.in.stride_bytes, c.in.scales + r, c.in.sums + r,
+            one.in = (Int8Rows){ 1,
+                                 c.in.stride_bytes,
+                                 c.in.x + r * c.in.stride_bytes,
+                                 c.in.scales + r,
+                                 c.in.sums + r,
                                  c.shifted + r * c.in.stride_bytes };
             one.expected = c.expected + r * c.n;
             each_way(&one, 2, 0);
@@ -347,11 +355,14 @@ int main(void) {
         cmocka_unit_test(test_packed_product_row_alone),  cmocka_unit_test(test_packed_product_select),
     };
     const char *env = getenv("TEST_SEED");
+    int failed = 0;
 
     seed = env ? strtoull(env, NULL, 0) : 20240607;
     printf("seed %llu (TEST_SEED sets another)\n", (unsigned long long)seed);
     for (size_t i = 0; i < packed_product_n_kernels(); i++)
         printf("%s: %s\n", packed_product_kernel_at(i)->name,
                packed_product_kernel_at(i)->need & ~cpu_features() ? "absent on this machine" : "tested");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (; grid < _GRID_N && !failed; grid++)
+        failed = cmocka_run_group_tests_name(grid_name(grid), tests, NULL, NULL);
+    return failed;
 }

@@ -61,6 +61,7 @@ static void test_recipe_spec_refuses(void **state) {
         { "int8:4:-rotations", "'-rotations' is not known" },
         { "int8:4:", "'' is not known" },
         { "int8:4:allocation=all", "not 'all'" },
+        { "int8:4:grid=gaussian", "grid is uniform or normal, not 'gaussian'" },
         { "int8:4.5:allocation=uniform", "4.5 bits in every channel alike" },
         { "int8:4:colour=red", "'colour=' is not known" },
         { "int8:4:=", "'=' is not known" },
@@ -104,6 +105,9 @@ static void test_recipe_spec_format(void **state) {
         { "int8:+wide-rotation", "int8:8:+wide-rotation" },
         { "compensated:4:+wide-rotation", "compensated:4:+wide-rotation" },
         { "compensated:4:+wide-rotation:-rotation", "compensated:4:-rotation" }, /* without rotation there is none */
+        { "compensated:4:grid=uniform", "compensated:4:grid=uniform" },
+        { "compensated:4:grid=normal", "compensated:4" },
+        { "int8:3:grid=normal", "int8:3:grid=normal" },
         { "int8:hot-channels=4", "int8:8" }, /* without static activations there are none */
         { "int8:6:allocation=tensor:-rotation", "int8:6:-rotation:allocation=tensor" },
         { "compensated:4:embedding-bits=6:-descent:-compensation:-scale-search",
@@ -141,6 +145,7 @@ static void test_recipe_spec_longest(void **state) {
         recipe.smooth = !recipe.smooth;
         recipe.rotate = !recipe.smooth; /* one of them */
         recipe.rotate_wide = !recipe.rotate_wide;
+        recipe.grid = recipe.grid == GRID_UNIFORM ? GRID_NORMAL : GRID_UNIFORM;
         recipe.search_scales = !recipe.search_scales;
         recipe.compensate = !recipe.compensate;
         recipe.descend = !recipe.descend;

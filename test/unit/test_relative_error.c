@@ -59,8 +59,9 @@ static void fill(float *x, size_t n, int kind, uint64_t *random) {
 static double measure(size_t n, int bits, bool searched) {
     float scale;
 
-    assert_true(searched ? scale_search(w, n, bits, &scale) : scale_of_largest(w, n, bits, &scale));
-    round_channel(w, n, bits, scale, q);
+    assert_true(searched ? scale_search(w, n, GRID_UNIFORM, bits, &scale)
+                         : scale_of_largest(w, n, GRID_UNIFORM, bits, &scale));
+    round_channel(w, n, GRID_UNIFORM, bits, scale, q);
     return relative_error_measured(w, q, n);
 }
 

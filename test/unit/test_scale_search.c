@@ -49,13 +49,20 @@ static void fill(float *x, size_t n, int kind, uint64_t *random) {
     }
 }
 
+static Grid grid; /* of the tests that run now */
+
+/* What a RoundingError counts in, in units of the scale. */
+static int unit_of(int bits) {
+    return grid_has_table(grid, bits) ? 1 : grid_factor(bits);
+}
+
 /* Levels as grid.h says them, and the nearest one by trying all. */
 static int nearest_level(double value, int bits) {
     int best = 0;
     double best_distance = INFINITY;
 
     for (int code = bits == 8 ? 1 : 0; code < 1 << bits; code++) {
-        int level = grid_level(code, bits);
+        int level = grid_level(grid, code, bits);
 
         if (fabs(value - level) < best_distance) {
             best_distance = fabs(value - level);
@@ -73,36 +80,37 @@ static void test_round_nearest(void **state) {
             const float scale = ldexpf((float)(0.5 + uniform(&random)), (int)(test_random(&random) % 60) - 30);
 
             for (size_t i = 0; i < 500; i++)
-                w[i] = test_random_normal(&random) * scale * (float)grid_max(bits) * 0.5f;
-            round_channel(w, 500, bits, scale, q);
+                w[i] = test_random_normal(&random) * scale * (float)grid_max(grid, bits) * 0.5f;
+            round_channel(w, 500, grid, bits, scale, q);
             for (size_t i = 0; i < 500; i++) {
                 double value = (double)w[i] / (double)scale;
                 int nearest = nearest_level(value, bits);
 
-                assert_true(abs(q[i]) <= grid_max(bits));
-                assert_int_equal(grid_level(grid_code(q[i], bits), bits), q[i]);
+                assert_true(abs(q[i]) <= grid_max(grid, bits));
+                assert_int_equal(grid_level(grid, grid_code(grid, q[i], bits), bits), q[i]);
                 if (q[i] != nearest) /* only where the two are equally near */
                     assert_true(fabs(fabs(value - q[i]) - fabs(value - nearest)) < 1e-4);
             }
         }
 }
 
+/* Of the uniform grid. */
 static void test_round_ties(void **state) {
     static const float ties[] = { 2, -2, 4, -4, 6, -6, 0, -0.0f, 1e-30f, -1e-30f, 1e30f, -1e30f };
     static const int8_t odd[] = { 3, -3, 5, -5, 7, -7, 1, 1, 1, -1, 7, -7 };
     static const float halves[] = { 0.5f, -0.5f, 1.5f, -2.5f, 126.5f, 127.5f, 1e30f, -1e30f, 0, -0.0f, 0.49f };
     static const int8_t whole[] = { 1, -1, 2, -3, 127, 127, 127, -127, 0, 0, 0 };
 
-    round_channel(ties, 12, 3, 1, q);
+    round_channel(ties, 12, grid, 3, 1, q);
     assert_memory_equal(q, odd, 12);
-    round_channel(halves, 11, 8, 1, q);
+    round_channel(halves, 11, grid, 8, 1, q);
     assert_memory_equal(q, whole, 11);
     for (int bits = 1; bits <= 7; bits++) { /* a channel of zeros has levels all the same */
-        round_channel(ties, 12, bits, 0, q);
+        round_channel(ties, 12, grid, bits, 0, q);
         for (size_t i = 0; i < 12; i++)
             assert_int_equal(q[i], ties[i] < 0 ? -1 : 1);
     }
-    round_channel(ties, 12, 8, 0, q);
+    round_channel(ties, 12, grid, 8, 0, q);
     for (size_t i = 0; i < 12; i++)
         assert_int_equal(q[i], 0);
 }
@@ -111,7 +119,7 @@ static void test_round_ties(void **state) {
 static double error_of(size_t n, int bits, float scale, bool weighted) {
     double sum = 0;
 
-    round_channel(w, n, bits, scale, q);
+    round_channel(w, n, grid, bits, scale, q);
     for (size_t i = 0; i < n; i++) {
         double e = (double)w[i] - (double)scale * q[i];
 
@@ -126,27 +134,32 @@ static void test_rounding_error_value(void **state) {
     for (int bits = 1; bits <= 8; bits++)
         for (int weighted = 0; weighted < 2; weighted++) {
             const size_t n = 1 + test_random(&random) % N_MAX;
-            const float scale = (float)(0.3 + uniform(&random)) * 3 / (float)grid_max(bits);
-            const double distance = (double)scale * grid_factor(bits);
+            const float scale = (float)(0.3 + uniform(&random)) * 3 / (float)grid_max(grid, bits);
+            const int unit = unit_of(bits);
+            const double distance = (double)scale * unit;
             RoundingSums sums;
-            double error = 0, tr = 0, rr = 0;
+            double error = 0, tr = 0, rr = 0, beyond = 0;
 
             fill(w, n, GAUSSIAN, &random);
             for (size_t i = 0; i < n; i++)
                 importance[i] = (float)(uniform(&random) * 8);
-            round_channel(w, n, bits, scale, q);
+            round_channel(w, n, grid, bits, scale, q);
             for (size_t i = 0; i < n; i++) {
-                double t = fabs((double)w[i]) / distance, r = abs(q[i]) / (double)grid_factor(bits);
+                double t = fabs((double)w[i]) / distance, r = abs(q[i]) / (double)unit;
                 double d = weighted ? (double)importance[i] / 4 : 1;
 
                 error += d * (t - r) * (t - r);
+                if (grid_has_table(grid, bits) && t > grid_max(grid, bits))
+                    beyond += d * (t - r) * (t - r);
                 tr += d * t * r;
                 rr += d * r * r;
             }
-            rounding_error_select(0)(w, weighted ? importance : NULL, 0.25f, n, bits, 1 / scale, true, &sums);
+            rounding_error_select(0)(&(RoundingChannel){ w, weighted ? importance : NULL, 0.25f, n, grid, bits },
+                                     1 / scale, true, &sums);
             assert_true(fabs(sums.error - error) <= 1e-4 * error + 1e-9);
             assert_true(fabs(sums.tr - tr) <= 1e-5 * tr + 1e-9);
             assert_true(fabs(sums.rr - rr) <= 1e-5 * rr + 1e-9);
+            assert_true(fabs(sums.beyond - beyond) <= 1e-4 * beyond + 1e-9);
         }
 }
 
@@ -171,9 +184,10 @@ static void test_rounding_error_bits(void **state) {
                 for (int c = 0; c < 4; c++) {
                     RoundingSums sums, reference;
 
-                    kernel->fn(w + 3, c & 1 ? importance : NULL, 0.7f, lengths[l], bits, 31.7f, c & 2, &sums);
-                    rounding_error_at(rounding_error_n() - 1)
-                        ->fn(w + 3, c & 1 ? importance : NULL, 0.7f, lengths[l], bits, 31.7f, c & 2, &reference);
+                    const RoundingChannel channel = { w + 3, c & 1 ? importance : NULL, 0.7f, lengths[l], grid, bits };
+
+                    kernel->fn(&channel, 31.7f, c & 2, &sums);
+                    rounding_error_at(rounding_error_n() - 1)->fn(&channel, 31.7f, c & 2, &reference);
                     assert_memory_equal(&sums, &reference, sizeof(sums));
                     n_compared++;
                 }
@@ -187,7 +201,7 @@ static double least_error(size_t n, int bits, bool weighted) {
     float largest;
     double least = INFINITY;
 
-    assert_true(scale_of_largest(w, n, bits, &largest));
+    assert_true(scale_of_largest(w, n, grid, bits, &largest));
     for (int i = 1; i <= 2000; i++) {
         double error = error_of(n, bits, largest * (float)i / 1900, weighted);
 
@@ -200,8 +214,9 @@ static void check_search(size_t n, int bits, bool weighted, double slack) {
     float scale, largest;
     double error;
 
-    assert_true(scale_of_largest(w, n, bits, &largest));
-    assert_true(weighted ? scale_search_weighted(w, importance, n, bits, &scale) : scale_search(w, n, bits, &scale));
+    assert_true(scale_of_largest(w, n, grid, bits, &largest));
+    assert_true(weighted ? scale_search_weighted(w, importance, n, grid, bits, &scale)
+                         : scale_search(w, n, grid, bits, &scale));
     error = error_of(n, bits, scale, weighted);
     assert_true(error <= error_of(n, bits, largest, weighted) * (1 + 1e-5));
     assert_true(error <= least_error(n, bits, weighted) * (1 + slack));
@@ -230,7 +245,7 @@ static void test_search_one_bit(void **state) {
     fill(w, 777, LAPLACE, &random);
     for (size_t i = 0; i < 777; i++)
         sum += fabs((double)w[i]);
-    assert_true(scale_search(w, 777, 1, &scale));
+    assert_true(scale_search(w, 777, grid, 1, &scale));
     assert_true(fabs((double)scale - sum / 777) < 1e-6 * (double)scale);
 }
 
@@ -243,15 +258,15 @@ static void test_search_exact(void **state) {
 
         for (size_t i = 0; i < 600; i++)
             w[i] = 0.125f * (float)nearest_level((2 * uniform(&random) - 1) * 127, bits);
-        w[0] = 0.125f * (float)grid_max(bits);
-        assert_true(scale_search(w, 600, bits, &scale));
+        w[0] = 0.125f * (float)grid_max(grid, bits);
+        assert_true(scale_search(w, 600, grid, bits, &scale));
         assert_true(scale == 0.125f);
         fill(w, 600, GAUSSIAN, &random);
-        assert_true(scale_search(w, 600, bits, &scale));
+        assert_true(scale_search(w, 600, grid, bits, &scale));
         for (int shift = -60; shift <= 100; shift += 20) {
             for (size_t i = 0; i < 600; i++)
                 importance[i] = ldexpf(w[i], shift);
-            assert_true(scale_search(importance, 600, bits, &shifted));
+            assert_true(scale_search(importance, 600, grid, bits, &shifted));
             assert_true(shifted == ldexpf(scale, shift));
         }
     }
@@ -263,18 +278,18 @@ static void test_search_importance(void **state) {
 
     for (int bits = 1; bits <= 8; bits++) {
         fill(w, 500, GAUSSIAN, &random);
-        assert_true(scale_search(w, 500, bits, &scale));
+        assert_true(scale_search(w, 500, grid, bits, &scale));
         for (int exponent = -140; exponent <= 120; exponent += 20) { /* its magnitude does not matter */
             for (size_t i = 0; i < 500; i++)
                 importance[i] = ldexpf(1, exponent);
-            assert_true(scale_search_weighted(w, importance, 500, bits, &weighted));
+            assert_true(scale_search_weighted(w, importance, 500, grid, bits, &weighted));
             assert_true(weighted == scale);
         }
         memset(importance, 0, sizeof(importance));
-        assert_true(scale_search_weighted(w, importance, 500, bits, &weighted));
+        assert_true(scale_search_weighted(w, importance, 500, grid, bits, &weighted));
         assert_true(weighted == scale);
         importance[7] = 1; /* the only weight that matters is met exactly */
-        assert_true(scale_search_weighted(w, importance, 500, bits, &weighted));
+        assert_true(scale_search_weighted(w, importance, 500, grid, bits, &weighted));
         assert_true(error_of(500, bits, weighted, true) <= 1e-6 * (double)(w[7] * w[7]));
     }
 }
@@ -288,30 +303,30 @@ static void test_search_edges(void **state) {
     for (int bits = 1; bits <= 8; bits++) {
         float scale = 9;
 
-        assert_true(scale_search(zeros, 3, bits, &scale) && scale == 0);
-        assert_true(scale_search(tiny, 3, bits, &scale) && scale == 0);
-        assert_true(scale_search(zeros, 0, bits, &scale) && scale == 0);
-        assert_true(scale_of_largest(tiny, 3, bits, &scale) && scale == 0);
-        assert_true(scale_search_weighted(tiny, fine, 2, bits, &scale) && scale == 0);
-        assert_true(scale_search(one, 1, bits, &scale));
-        round_channel(one, 1, bits, scale, q);
+        assert_true(scale_search(zeros, 3, grid, bits, &scale) && scale == 0);
+        assert_true(scale_search(tiny, 3, grid, bits, &scale) && scale == 0);
+        assert_true(scale_search(zeros, 0, grid, bits, &scale) && scale == 0);
+        assert_true(scale_of_largest(tiny, 3, grid, bits, &scale) && scale == 0);
+        assert_true(scale_search_weighted(tiny, fine, 2, grid, bits, &scale) && scale == 0);
+        assert_true(scale_search(one, 1, grid, bits, &scale));
+        round_channel(one, 1, grid, bits, scale, q);
         assert_true(fabsf(scale * (float)q[0] + 3) < 1e-6f);
-        assert_true(scale_search(equal, 5, bits, &scale));
-        round_channel(equal, 5, bits, scale, q);
+        assert_true(scale_search(equal, 5, grid, bits, &scale));
+        round_channel(equal, 5, grid, bits, scale, q);
         for (size_t i = 0; i < 5; i++)
             assert_true(fabsf(scale * (float)q[i] - 2) < 1e-6f);
-        assert_true(scale_search(huge, 3, bits, &scale) && isfinite(scale) && scale > 0);
-        round_channel(huge, 3, bits, scale, q);
+        assert_true(scale_search(huge, 3, grid, bits, &scale) && isfinite(scale) && scale > 0);
+        round_channel(huge, 3, grid, bits, scale, q);
         assert_true(q[0] > 0 && q[1] == -q[0] && q[2] > 0);
-        assert_true(scale_of_largest(huge, 3, bits, &scale) && scale == FLT_MAX / (float)grid_max(bits));
+        assert_true(scale_of_largest(huge, 3, grid, bits, &scale) && scale == FLT_MAX / (float)grid_max(grid, bits));
         scale = 9;
         for (size_t i = 0; i < 3; i++) {
-            assert_false(scale_search(bad[i], 2, bits, &scale));
-            assert_false(scale_of_largest(bad[i], 2, bits, &scale));
-            assert_false(scale_search_weighted(bad[i], fine, 2, bits, &scale));
-            assert_false(scale_search_weighted(fine, bad[i], 2, bits, &scale));
+            assert_false(scale_search(bad[i], 2, grid, bits, &scale));
+            assert_false(scale_of_largest(bad[i], 2, grid, bits, &scale));
+            assert_false(scale_search_weighted(bad[i], fine, 2, grid, bits, &scale));
+            assert_false(scale_search_weighted(fine, bad[i], 2, grid, bits, &scale));
         }
-        assert_false(scale_search_weighted(fine, negative, 2, bits, &scale));
+        assert_false(scale_search_weighted(fine, negative, 2, grid, bits, &scale));
         assert_true(scale == 9);
     }
 }
@@ -336,25 +351,29 @@ static void test_search_any_bits(void **state) {
             pattern = (uint32_t)test_random(&random) & 0x7effffff;
             memcpy(importance + i, &pattern, 4);
         }
-        assert_int_equal(scale_search(w, n, bits, &scale), finite);
-        assert_int_equal(scale_search_weighted(w, importance, n, bits, &scale), finite);
+        assert_int_equal(scale_search(w, n, grid, bits, &scale), finite);
+        assert_int_equal(scale_search_weighted(w, importance, n, grid, bits, &scale), finite);
         if (!finite)
             continue;
         assert_true(scale >= 0 && isfinite(scale));
-        round_channel(w, n, bits, scale, q);
+        round_channel(w, n, grid, bits, scale, q);
         for (size_t i = 0; i < n; i++)
-            assert_int_equal(grid_level(grid_code(q[i], bits), bits), q[i]);
+            assert_int_equal(grid_level(grid, grid_code(grid, q[i], bits), bits), q[i]);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_nearest),        cmocka_unit_test(test_round_ties),
-        cmocka_unit_test(test_rounding_error_value), cmocka_unit_test(test_rounding_error_bits),
-        cmocka_unit_test(test_search_finds_least),   cmocka_unit_test(test_search_one_bit),
-        cmocka_unit_test(test_search_exact),         cmocka_unit_test(test_search_importance),
-        cmocka_unit_test(test_search_edges),         cmocka_unit_test(test_search_any_bits),
+        cmocka_unit_test(test_round_nearest),       cmocka_unit_test(test_rounding_error_value),
+        cmocka_unit_test(test_rounding_error_bits), cmocka_unit_test(test_search_finds_least),
+        cmocka_unit_test(test_search_one_bit),      cmocka_unit_test(test_search_exact),
+        cmocka_unit_test(test_search_importance),   cmocka_unit_test(test_search_edges),
+        cmocka_unit_test(test_search_any_bits),
     };
+    const struct CMUnitTest uniform_tests[] = { cmocka_unit_test(test_round_ties) };
+    int failed = cmocka_run_group_tests(uniform_tests, NULL, NULL);
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (; grid < _GRID_N && !failed; grid++)
+        failed = cmocka_run_group_tests_name(grid_name(grid), tests, NULL, NULL);
+    return failed;
 }

@@ -249,6 +249,7 @@ typedef struct Given {
     int8_t bits[N_GIVEN][N_CHANNELS];
     double values[N_GIVEN][N_CHANNELS], *losses[1][_ROLE_N];
     ImportLayer layers[2];
+    ImportOptions options;
     ImportModel model;
     Calibrated calibrated;
     Sensitivity sensitivity;
@@ -256,7 +257,7 @@ typedef struct Given {
 
 static void given_init(Given *given, const double losses[N_GIVEN][2]) {
     *given = (Given){ .layers = { { .layer = -1 }, { .linears = given->linears, .n_linears = N_GIVEN } },
-                      .model = { .source_path = "none", .layers = given->layers },
+                      .model = { .source_path = "none", .options = &given->options, .layers = given->layers },
                       .calibrated = { .model = &given->model },
                       .sensitivity = { .n_layers = 1, .losses = given->losses } };
     for (size_t i = 0; i < N_GIVEN; i++) {
@@ -280,11 +281,14 @@ static void test_sensitivity_allocates_by_linear_too(void **state) {
     ErrText err = { "" };
     Given given;
 
-    given_init(&given, losses);
-    assert_int_equal(sensitivity_allocate(&given.sensitivity, &given.calibrated, 4.75, &err), 0);
-    for (size_t i = 0; i < N_GIVEN; i++)
-        for (size_t c = 0; c < N_CHANNELS; c++)
-            assert_int_equal(given.bits[i][c], bits[i][c / PACK_BLOCK_CHANNELS]);
+    for (Grid grid = GRID_UNIFORM; grid < _GRID_N; grid++) {
+        given_init(&given, losses);
+        given.options.recipe.grid = grid;
+        assert_int_equal(sensitivity_allocate(&given.sensitivity, &given.calibrated, 4.75, &err), 0);
+        for (size_t i = 0; i < N_GIVEN; i++)
+            for (size_t c = 0; c < N_CHANNELS; c++)
+                assert_int_equal(given.bits[i][c], bits[i][c / PACK_BLOCK_CHANNELS]);
+    }
 }
 
 static void test_sensitivity_refuses_losses_that_are_no_numbers(void **state) {

@@ -228,7 +228,7 @@ static void make_inputs(Inputs *inputs, float outlier, uint64_t seed) {
     }
     memset(inputs->maxima, 0, sizeof(inputs->maxima));
     smoothing_maxima(inputs->x, ROWS, K, inputs->maxima);
-    inputs->group = (SmoothingGroup){ inputs->x, ROWS, K, inputs->maxima, inputs->linears, 2, 8, true };
+    inputs->group = (SmoothingGroup){ inputs->x, ROWS, K, inputs->maxima, inputs->linears, 2, 8, GRID_UNIFORM, true };
 }
 
 static double error_at(const Inputs *inputs, double alpha) {
@@ -324,7 +324,7 @@ static void test_smoothing_edges(void **state) {
     float factors[K], one[1] = { 3 }, zero[4] = { 0 };
     const float nan_x[1] = { NAN };
     SmoothingLinear single = { one, 1, NULL };
-    SmoothingGroup group = { one, 1, 1, one, &single, 1, 8, true };
+    SmoothingGroup group = { one, 1, 1, one, &single, 1, 8, GRID_UNIFORM, true };
     double alpha = 77, error = 77;
 
     assert_int_equal(worker_pool_new(&pool, 2), 0);

@@ -42,6 +42,7 @@ static size_t draw(size_t n) {
 
 typedef struct Matrix {
     size_t n;
+    Grid grid;
     int8_t *q, *columns, *bits;
     float *scales, *bias;
     PackPlan plan;
@@ -65,24 +66,29 @@ typedef struct Case {
 
 static void matrix_init(Matrix *matrix, size_t n, size_t k) {
     *matrix = (Matrix){ .n = n,
+                        .grid = (Grid)draw(_GRID_N),
                         .q = malloc(n * k),
                         .columns = malloc(n * k),
                         .bits = malloc(n),
                         .scales = malloc(n * sizeof(float)),
                         .bias = malloc(n * sizeof(float)) };
     assert_true(matrix->q && matrix->columns && matrix->bits && matrix->scales && matrix->bias);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         matrix->bits[i] = (int8_t)(1 + draw(8));
+    if (matrix->grid != GRID_UNIFORM)
+        assert_int_equal(pack_widen(matrix->bits, n), 0);
+    for (size_t i = 0; i < n; i++) {
         matrix->scales[i] = (float)(draw(1000) + 1) * 3e-5f;
         matrix->bias[i] = (float)draw(1000) * 0.01f - 5;
         for (size_t c = 0; c < k; c++) {
-            int level = matrix->bits[i] == 8 ? (int)draw(255) - 127
-                                             : grid_level((int)draw((size_t)1 << matrix->bits[i]), matrix->bits[i]);
+            int level = matrix->bits[i] == 8
+                            ? (int)draw(255) - 127
+                            : grid_level(matrix->grid, (int)draw((size_t)1 << matrix->bits[i]), matrix->bits[i]);
 
             matrix->q[i * k + c] = matrix->columns[c * n + i] = (int8_t)level;
         }
     }
-    assert_int_equal(pack_plan_init(&matrix->plan, matrix->bits, n, k), 0);
+    assert_int_equal(pack_plan_init(&matrix->plan, matrix->grid, matrix->bits, n, k), 0);
     matrix->packed = aligned_alloc(64, matrix->plan.offsets[matrix->plan.n_blocks]);
     assert_non_null(matrix->packed);
     for (size_t block = 0; block < matrix->plan.n_blocks; block++)
@@ -226,6 +232,7 @@ static LinearSource source_of(const Case *c, size_t m, bool packed) {
         .scales = matrix->scales,
         .packed = packed ? matrix->packed : NULL,
         .bits = packed ? matrix->bits : NULL,
+        .grid = matrix->grid,
         .rotation = c->rotation,
         .bias = matrix->bias,
         .activations = { .scale = c->scale, .shadow = c->shadow },

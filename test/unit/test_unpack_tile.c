@@ -1,4 +1,5 @@
-/* Every unpack kernel that this machine can run gives the levels of quant/pack.c's codes, at every width. */
+/* Every unpack kernel that this machine can run gives the levels of quant/pack.c's codes, at every width, on both
+ * grids. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,7 @@ enum {
 };
 
 static uint64_t seed;
+static Grid grid; /* of the tests that run now */
 
 static void check(const UnpackTileKernel *kernel, int bits, size_t n_tiles, const uint8_t *source) {
     _Alignas(64) uint8_t packed[TILES_MAX * PACK_TILE_WEIGHTS + 64];
@@ -31,15 +33,15 @@ static void check(const UnpackTileKernel *kernel, int bits, size_t n_tiles, cons
     memset(packed, 0xff, sizeof(packed));
     memcpy(packed, source, packed_bytes);
     memset(tiles, 0x5a, sizeof(tiles));
-    kernel->fn(packed, bits, n_tiles, tiles);
+    kernel->fn(packed, grid, bits, n_tiles, tiles);
     for (size_t t = 0; t < n_tiles; t++) {
         uint8_t codes[PACK_TILE_WEIGHTS];
 
         unpack_tile(source + t * pack_tile_bytes(bits), bits, codes);
         for (size_t i = 0; i < PACK_TILE_WEIGHTS; i++)
-            if (tiles[t * PACK_TILE_WEIGHTS + i] != grid_level(codes[i], bits))
-                fail_msg("%s: %d bits, tile %zu of %zu, byte %zu is %d, expected %d", kernel->name, bits, t, n_tiles, i,
-                         tiles[t * PACK_TILE_WEIGHTS + i], grid_level(codes[i], bits));
+            if (tiles[t * PACK_TILE_WEIGHTS + i] != grid_level(grid, codes[i], bits))
+                fail_msg("%s: %s, %d bits, tile %zu of %zu, byte %zu is %d, expected %d", kernel->name, grid_name(grid),
+                         bits, t, n_tiles, i, tiles[t * PACK_TILE_WEIGHTS + i], grid_level(grid, codes[i], bits));
     }
     for (size_t i = 0; i < 64; i++)
         assert_int_equal(tiles[n_tiles * PACK_TILE_WEIGHTS + i], 0x5a);
@@ -103,11 +105,14 @@ int main(void) {
         cmocka_unit_test(test_unpack_tile_select),
     };
     const char *env = getenv("TEST_SEED");
+    int failed = 0;
 
     seed = env ? strtoull(env, NULL, 0) : 20240607;
     printf("seed %llu (TEST_SEED sets another)\n", (unsigned long long)seed);
     for (size_t i = 0; i < unpack_tile_n_kernels(); i++)
         printf("%s: %s\n", unpack_tile_kernel_at(i)->name,
                unpack_tile_kernel_at(i)->need & ~cpu_features() ? "absent on this machine" : "tested");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (; grid < _GRID_N && !failed; grid++)
+        failed = cmocka_run_group_tests_name(grid_name(grid), tests, NULL, NULL);
+    return failed;
 }

@@ -80,7 +80,7 @@ static int set_up(void **state) {
             for (size_t c = 0; c < matrix->n; c++)
                 bits[c] = (int8_t)(shapes[i].widths < 9 ? shapes[i].widths : 1 + (int)(test_random(&seed) % 8));
             matrix->bits = bits;
-            assert_int_equal(pack_plan_init(&fixture.plans[i], bits, matrix->n, matrix->k), 0);
+            assert_int_equal(pack_plan_init(&fixture.plans[i], GRID_UNIFORM, bits, matrix->n, matrix->k), 0);
         }
         fixture.len_bytes += (offset_of(i, n_blocks_of(i)) + 5000) / 64 * 64;
     }

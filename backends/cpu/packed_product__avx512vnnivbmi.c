@@ -1,0 +1,2 @@
+#define PACKED_PRODUCT_NAME packed_product__avx512vnnivbmi
+#include "backends/cpu/packed_product_avx512_impl.h"

@@ -1,0 +1,2 @@
+#define UNPACK_TILE_NAME unpack_tile__avx512vbmi
+#include "backends/cpu/unpack_tile_avx512_impl.h"

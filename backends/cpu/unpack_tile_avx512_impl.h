@@ -1,0 +1,69 @@
+/* Expanding packed tiles with AVX-512, compiled once with AVX512-VBMI and once without: the including file gives
+ * UNPACK_TILE_NAME. */
+#ifndef COORDGEN_BACKENDS_CPU_UNPACK_TILE_AVX512_IMPL_H
+#define COORDGEN_BACKENDS_CPU_UNPACK_TILE_AVX512_IMPL_H
+
+#include <assert.h>
+#include <stdbool.h>
+
+#include "backends/cpu/packed_codes__avx512.h"
+#include "backends/cpu/unpack_tile.h"
+#include "backends/cpu/unroll.h"
+#include "quant/grid.h"
+#include "quant/pack.h"
+
+UnpackTile UNPACK_TILE_NAME;
+
+/* Levels factor * u - offset: the codes are taken shifted up by one where the factor is 2. Or those of the table. */
+CODES_INLINE void expand(const uint8_t *restrict packed, size_t n_tiles, int8_t *restrict tiles, const Grid grid,
+                         const int bits) {
+    const __m512i offset = _mm512_set1_epi8((char)grid_offset(bits));
+    const bool has_table = grid_has_table(grid, bits);
+    const int up = has_table ? 0 : grid_factor(bits) - 1;
+    CodesTable table;
+
+    if (has_table)
+        table = codes_table(bits, 0);
+
+    for (size_t t = 0; t < n_tiles; t++, packed += pack_tile_bytes(bits))
+        for (size_t half = 0; half < 2; half++, tiles += PACK_TILE_WEIGHTS / 2)
+            UNROLL
+    for (int i = 0; i < CODES_HALF_REGISTERS; i++) {
+        const __m512i codes = codes_register(packed, bits, half, i, up);
+
+        _mm512_store_si512(tiles + i * 64,
+                           has_table ? codes_levels(&table, codes, bits) : _mm512_sub_epi8(codes, offset));
+    }
+}
+
+/**
+ * unpack_tile__avx512(), unpack_tile__avx512vbmi() - a shift and a mask (one instruction with the merging) a component,
+ * one subtraction or looking up, one store
+ */
+void UNPACK_TILE_NAME(const uint8_t *packed, Grid grid, int bits, size_t n_tiles, int8_t *tiles) {
+    switch (grid_has_table(grid, bits) ? -bits : bits) {
+#define WIDTH(grid, bits, number)                                                                                      \
+    case number:                                                                                                       \
+        expand(packed, n_tiles, tiles, grid, bits);                                                                    \
+        return;
+        WIDTH(GRID_UNIFORM, 1, 1)
+        WIDTH(GRID_UNIFORM, 2, 2)
+        WIDTH(GRID_UNIFORM, 3, 3)
+        WIDTH(GRID_UNIFORM, 4, 4)
+        WIDTH(GRID_UNIFORM, 5, 5)
+        WIDTH(GRID_UNIFORM, 6, 6)
+        WIDTH(GRID_UNIFORM, 7, 7)
+        WIDTH(GRID_UNIFORM, 8, 8)
+        WIDTH(GRID_NORMAL, 2, -2)
+        WIDTH(GRID_NORMAL, 3, -3)
+        WIDTH(GRID_NORMAL, 4, -4)
+        WIDTH(GRID_NORMAL, 5, -5)
+        WIDTH(GRID_NORMAL, 6, -6)
+        WIDTH(GRID_NORMAL, 7, -7)
+#undef WIDTH
+    default:
+        assert(bits >= GRID_BITS_MIN && bits <= GRID_BITS_MAX);
+    }
+}
+
+#endif

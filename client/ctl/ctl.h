@@ -109,7 +109,7 @@ void ctl_progress_queued(Ctl *ctl, uint32_t position); /* 1: the next */
 void ctl_progress_clear(Ctl *ctl);                     /* when one is drawn */
 
 /* ctl_service.c */
-int ctl_connect(Ctl *ctl); /* 0 or an exit status; says why */
+int ctl_connect(Ctl *ctl); /* 0 or an exit status; says why. With Ctrl-C as after ctl_interrupts_open() */
 int ctl_failed(Ctl *ctl, int code, const char *message, const char *field, uint32_t retry_after_ms);
 int ctl_failed_call(Ctl *ctl);     /* the last call on the client */
 int ctl_interrupts_open(Ctl *ctl); /* 0 or an exit status */

@@ -301,8 +301,6 @@ static int chat_run(Ctl *ctl) {
         return CTL_EXIT_FAILED;
     }
     r = ctl_connect(ctl);
-    if (!r)
-        r = ctl_interrupts_open(ctl);
     if (r)
         return r;
     if (ctl_line_new(&line, ctl)) {

@@ -89,7 +89,9 @@ int ctl_connect(Ctl *ctl) {
         fputs("coordgenctl: out of memory\n", stderr);
         return CTL_EXIT_FAILED;
     }
-    return coordgen_client_connect(ctl->client, path, CONNECT_TIMEOUT_MS) ? ctl_failed_call(ctl) : 0;
+    /* Before any request: the service may have begun one before its start returns here. */
+    return coordgen_client_connect(ctl->client, path, CONNECT_TIMEOUT_MS) ? ctl_failed_call(ctl)
+                                                                          : ctl_interrupts_open(ctl);
 }
 
 int ctl_interrupts_open(Ctl *ctl) {
@@ -130,12 +132,9 @@ int ctl_wait_event(void *arg, const CoordgenEvent *event) {
  * lost; the second does not wait for the service.
  */
 int ctl_wait(Ctl *ctl, CtlWait *wait, int started) {
-    int r;
-
     if (started)
         return ctl_failed_call(ctl);
-    r = ctl_interrupts_open(ctl);
-    while (!r && !wait->ended) {
+    while (!wait->ended) {
         struct pollfd fds[] = {
             { .fd = coordgen_client_fd(ctl->client), .events = coordgen_client_events(ctl->client) },
             { .fd = ctl->signal_fd, .events = POLLIN },
@@ -150,7 +149,7 @@ int ctl_wait(Ctl *ctl, CtlWait *wait, int started) {
         }
         (void)coordgen_client_dispatch(ctl->client); /* when it fails, the request has ended with the reason */
     }
-    return r;
+    return 0;
 }
 
 /* What Ctrl-C has cancelled ends with its exit status, whatever error the service makes of it. */

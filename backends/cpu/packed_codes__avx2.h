@@ -52,16 +52,39 @@ typedef struct CodesTable {
     __m256i part[GRID_TABLE_CODES / 16];
 } CodesTable;
 
+/* The bytes of first and second at even places, then at odd ones: a step that moves the lowest bit of a place to the
+ * top. */
+CODES_INLINE __m128i codes_even(__m128i first, __m128i second) {
+    const __m128i low = _mm_set1_epi16(0xff);
+
+    return _mm_packus_epi16(_mm_and_si128(first, low), _mm_and_si128(second, low));
+}
+
+CODES_INLINE __m128i codes_odd(__m128i first, __m128i second) {
+    return _mm_packus_epi16(_mm_srli_epi16(first, 8), _mm_srli_epi16(second, 8));
+}
+
+/* The table by code, with as many of these steps as codes have lower bits. */
 CODES_INLINE CodesTable codes_table(int bits) {
     const int lower = bits > 4 ? bits - 4 : 0, n_parts = 1 << lower;
-    _Alignas(16) int8_t levels[GRID_TABLE_CODES / 16][16] = { { 0 } };
+    __m128i levels[2][GRID_TABLE_CODES / 16];
     CodesTable table;
 
-    for (int code = 0; code < 1 << bits; code++)
-        levels[code % n_parts][code >> lower] = grid_normal_levels[bits][code];
     UNROLL
     for (int i = 0; i < n_parts; i++)
-        table.part[i] = _mm256_broadcastsi128_si256(_mm_load_si128((const __m128i *)levels[i]));
+        levels[0][i] = _mm_load_si128((const __m128i *)(grid_normal_levels[bits] + i * 16));
+    UNROLL
+    for (int step = 0; step < lower; step++)
+        UNROLL
+    for (int i = 0; i < n_parts / 2; i++) {
+        const __m128i *from = &levels[step % 2][2 * i];
+
+        levels[(step + 1) % 2][i] = codes_even(from[0], from[1]);
+        levels[(step + 1) % 2][n_parts / 2 + i] = codes_odd(from[0], from[1]);
+    }
+    UNROLL
+    for (int i = 0; i < n_parts; i++)
+        table.part[i] = _mm256_broadcastsi128_si256(levels[lower % 2][i]);
     return table;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backends/cpu/packed_codes__avx2.h"
+#include "backends/cpu/packed_coding.h"
 #include "backends/cpu/packed_product.h"
 #include "backends/cpu/unroll.h"
 #include "quant/grid.h"
@@ -146,30 +147,13 @@ CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size
         panel(weights, rows, row, n_rows, block, y, y_stride, ahead_bytes, GRID_##grid, bits, height);                 \
     }
 #define PANELS(grid, bits) PANEL(grid, bits, 1) PANEL(grid, bits, 2) PANEL(grid, bits, 4)
-PANELS(UNIFORM, 1)
-PANELS(UNIFORM, 2)
-PANELS(UNIFORM, 3)
-PANELS(UNIFORM, 4)
-PANELS(UNIFORM, 5)
-PANELS(UNIFORM, 6)
-PANELS(UNIFORM, 7)
-PANELS(UNIFORM, 8)
-PANELS(NORMAL, 2)
-PANELS(NORMAL, 3)
-PANELS(NORMAL, 4)
-PANELS(NORMAL, 5)
-PANELS(NORMAL, 6)
-PANELS(NORMAL, 7)
+PACKED_CODINGS(PANELS)
 
 #define PANELS_OF(grid, bits)                                                                                          \
-    { panel_##grid##_##bits##_1, panel_##grid##_##bits##_2, panel_##grid##_##bits##_4, panel_##grid##_##bits##_4 }
-/* By grid, width - 1, rows - 1. */
-static Panel *const panels[_GRID_N][GRID_BITS_MAX][PANEL_ROWS] = {
-    [GRID_UNIFORM] = { PANELS_OF(UNIFORM, 1), PANELS_OF(UNIFORM, 2), PANELS_OF(UNIFORM, 3), PANELS_OF(UNIFORM, 4),
-                       PANELS_OF(UNIFORM, 5), PANELS_OF(UNIFORM, 6), PANELS_OF(UNIFORM, 7), PANELS_OF(UNIFORM, 8) },
-    [GRID_NORMAL] = { PANELS_OF(UNIFORM, 1), PANELS_OF(NORMAL, 2), PANELS_OF(NORMAL, 3), PANELS_OF(NORMAL, 4),
-                      PANELS_OF(NORMAL, 5), PANELS_OF(NORMAL, 6), PANELS_OF(NORMAL, 7), PANELS_OF(UNIFORM, 8) },
-};
+    [PACKED_CODING(GRID_##grid, bits)] = { panel_##grid##_##bits##_1, panel_##grid##_##bits##_2,                       \
+                                           panel_##grid##_##bits##_4, panel_##grid##_##bits##_4 },
+/* By coding, rows - 1. */
+static Panel *const panels[PACKED_CODINGS_N][PANEL_ROWS] = { PACKED_CODINGS(PANELS_OF) };
 
 /* Rows [row, row_end) by blocks that are in the second-level cache, or by one that is read now (is_first). */
 static void product_rows(const PackedWeights *weights, const Int8Rows *rows, size_t row, size_t row_end,
@@ -184,7 +168,7 @@ static void product_rows(const PackedWeights *weights, const Int8Rows *rows, siz
             if (is_first) /* one panel fetches what is next in the stream; of several, the last one the block to come */
                 ahead_bytes = row_end - row <= PANEL_ROWS ? AHEAD_BYTES : left <= PANEL_ROWS ? block_bytes : 0;
             n = left < PANEL_ROWS ? left : PANEL_ROWS;
-            panels[weights->grid][weights->bits[block] - 1][n - 1](weights, rows, begin, n, block, y, y_stride,
+            panels[packed_coding(weights->grid, weights->bits[block])][n - 1](weights, rows, begin, n, block, y, y_stride,
                                                                    ahead_bytes);
         }
     }

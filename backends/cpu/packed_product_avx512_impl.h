@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backends/cpu/packed_codes__avx512.h"
+#include "backends/cpu/packed_coding.h"
 #include "backends/cpu/packed_product.h"
 #include "backends/cpu/unroll.h"
 #include "quant/grid.h"
@@ -118,33 +119,15 @@ CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size
     PANEL(grid, bits, 4, 1)                                                                                            \
     PANEL(grid, bits, 6, 1)                                                                                            \
     PANEL(grid, bits, 8, 1)
-PANELS(UNIFORM, 1)
-PANELS(UNIFORM, 2)
-PANELS(UNIFORM, 3)
-PANELS(UNIFORM, 4)
-PANELS(UNIFORM, 5)
-PANELS(UNIFORM, 6)
-PANELS(UNIFORM, 7)
-PANELS(UNIFORM, 8)
-PANELS(NORMAL, 2)
-PANELS(NORMAL, 3)
-PANELS(NORMAL, 4)
-PANELS(NORMAL, 5)
-PANELS(NORMAL, 6)
-PANELS(NORMAL, 7)
+PACKED_CODINGS(PANELS)
 
 #define PANELS_OF(grid, bits)                                                                                          \
-    {                                                                                                                  \
+    [PACKED_CODING(GRID_##grid, bits)] = {                                                                             \
         panel_##grid##_##bits##_1, panel_##grid##_##bits##_2, panel_##grid##_##bits##_4, panel_##grid##_##bits##_4,    \
-            panel_##grid##_##bits##_6, panel_##grid##_##bits##_6, panel_##grid##_##bits##_8, panel_##grid##_##bits##_8 \
-    }
-/* By grid, width - 1, rows - 1. */
-static Panel *const panels[_GRID_N][GRID_BITS_MAX][PANEL_ROWS] = {
-    [GRID_UNIFORM] = { PANELS_OF(UNIFORM, 1), PANELS_OF(UNIFORM, 2), PANELS_OF(UNIFORM, 3), PANELS_OF(UNIFORM, 4),
-                       PANELS_OF(UNIFORM, 5), PANELS_OF(UNIFORM, 6), PANELS_OF(UNIFORM, 7), PANELS_OF(UNIFORM, 8) },
-    [GRID_NORMAL] = { PANELS_OF(UNIFORM, 1), PANELS_OF(NORMAL, 2), PANELS_OF(NORMAL, 3), PANELS_OF(NORMAL, 4),
-                      PANELS_OF(NORMAL, 5), PANELS_OF(NORMAL, 6), PANELS_OF(NORMAL, 7), PANELS_OF(UNIFORM, 8) },
-};
+        panel_##grid##_##bits##_6, panel_##grid##_##bits##_6, panel_##grid##_##bits##_8, panel_##grid##_##bits##_8,    \
+    },
+/* By coding, rows - 1. */
+static Panel *const panels[PACKED_CODINGS_N][PANEL_ROWS] = { PACKED_CODINGS(PANELS_OF) };
 
 /**
  * packed_product__avx512vnni(), packed_product__avx512vnnivbmi() - codes as the unsigned operand of vpdpbusd, expanded
@@ -164,7 +147,7 @@ void PACKED_PRODUCT_NAME(const PackedWeights *weights, const Int8Rows *rows, siz
             const size_t ahead_bytes = rows->rows <= PANEL_ROWS ? AHEAD_BYTES : left <= PANEL_ROWS ? block_bytes : 0;
 
             n = left < PANEL_ROWS ? left : PANEL_ROWS;
-            panels[weights->grid][weights->bits[block] - 1][n - 1](weights, rows, row, n, block, y, y_stride,
+            panels[packed_coding(weights->grid, weights->bits[block])][n - 1](weights, rows, row, n, block, y, y_stride,
                                                                    ahead_bytes);
         }
     }

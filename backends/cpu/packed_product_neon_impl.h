@@ -8,6 +8,7 @@
 
 #include "backends/cpu/neon_dot.h"
 #include "backends/cpu/packed_codes__neon.h"
+#include "backends/cpu/packed_coding.h"
 #include "backends/cpu/packed_product.h"
 #include "backends/cpu/unroll.h"
 #include "quant/grid.h"
@@ -112,34 +113,17 @@ CODES_INLINE void panel(const PackedWeights *weights, const Int8Rows *rows, size
 #if defined(__ARM_FEATURE_DOTPROD)
 #define PANELS(grid, bits) PANEL(grid, bits, 1) PANEL(grid, bits, 2) PANEL(grid, bits, 3) PANEL(grid, bits, 4)
 #define PANELS_OF(grid, bits)                                                                                          \
-    { panel_##grid##_##bits##_1, panel_##grid##_##bits##_2, panel_##grid##_##bits##_3, panel_##grid##_##bits##_4 }
+    [PACKED_CODING(GRID_##grid, bits)] = { panel_##grid##_##bits##_1, panel_##grid##_##bits##_2,                       \
+                                           panel_##grid##_##bits##_3, panel_##grid##_##bits##_4 },
 #else
 #define PANELS(grid, bits) PANEL(grid, bits, 1) PANEL(grid, bits, 2)
 #define PANELS_OF(grid, bits)                                                                                          \
-    { panel_##grid##_##bits##_1, panel_##grid##_##bits##_2 }
+    [PACKED_CODING(GRID_##grid, bits)] = { panel_##grid##_##bits##_1, panel_##grid##_##bits##_2 },
 #endif
-PANELS(UNIFORM, 1)
-PANELS(UNIFORM, 2)
-PANELS(UNIFORM, 3)
-PANELS(UNIFORM, 4)
-PANELS(UNIFORM, 5)
-PANELS(UNIFORM, 6)
-PANELS(UNIFORM, 7)
-PANELS(UNIFORM, 8)
-PANELS(NORMAL, 2)
-PANELS(NORMAL, 3)
-PANELS(NORMAL, 4)
-PANELS(NORMAL, 5)
-PANELS(NORMAL, 6)
-PANELS(NORMAL, 7)
+PACKED_CODINGS(PANELS)
 
-/* By grid, width - 1, rows - 1. */
-static Panel *const panels[_GRID_N][GRID_BITS_MAX][DOT_ROWS] = {
-    [GRID_UNIFORM] = { PANELS_OF(UNIFORM, 1), PANELS_OF(UNIFORM, 2), PANELS_OF(UNIFORM, 3), PANELS_OF(UNIFORM, 4),
-                       PANELS_OF(UNIFORM, 5), PANELS_OF(UNIFORM, 6), PANELS_OF(UNIFORM, 7), PANELS_OF(UNIFORM, 8) },
-    [GRID_NORMAL] = { PANELS_OF(UNIFORM, 1), PANELS_OF(NORMAL, 2), PANELS_OF(NORMAL, 3), PANELS_OF(NORMAL, 4),
-                      PANELS_OF(NORMAL, 5), PANELS_OF(NORMAL, 6), PANELS_OF(NORMAL, 7), PANELS_OF(UNIFORM, 8) },
-};
+/* By coding, rows - 1. */
+static Panel *const panels[PACKED_CODINGS_N][DOT_ROWS] = { PACKED_CODINGS(PANELS_OF) };
 
 /**
  * packed_product__neondot(), packed_product__neon() - codes or levels as signed operands, expanded in registers
@@ -154,7 +138,7 @@ void PACKED_PRODUCT_NAME(const PackedWeights *weights, const Int8Rows *rows, siz
     for (size_t block = block_begin; block < block_end; block++)
         for (size_t p = 0, row = 0, next; p < n_panels; p++, row = next) {
             next = rows->rows * (p + 1) / n_panels;
-            panels[weights->grid][weights->bits[block] - 1][next - row - 1](weights, rows, row, block, y, y_stride);
+            panels[packed_coding(weights->grid, weights->bits[block])][next - row - 1](weights, rows, row, block, y, y_stride);
         }
 }
 

@@ -2,6 +2,7 @@
 #include <stdbool.h>
 
 #include "backends/cpu/packed_codes__neon.h"
+#include "backends/cpu/packed_coding.h"
 #include "backends/cpu/unpack_tile.h"
 #include "backends/cpu/unroll.h"
 #include "quant/grid.h"
@@ -40,26 +41,13 @@ CODES_INLINE void expand(const uint8_t *restrict packed, size_t n_tiles, int8_t 
  * one store
  */
 void unpack_tile__neon(const uint8_t *packed, Grid grid, int bits, size_t n_tiles, int8_t *tiles) {
-    switch (grid_has_table(grid, bits) ? -bits : bits) {
-#define WIDTH(grid, bits, number)                                                                                      \
-    case number:                                                                                                       \
-        expand(packed, n_tiles, tiles, grid, bits);                                                                    \
+    switch (packed_coding(grid, bits)) {
+#define EXPAND(grid, bits)                                                                                             \
+    case PACKED_CODING(GRID_##grid, bits):                                                                             \
+        expand(packed, n_tiles, tiles, GRID_##grid, bits);                                                             \
         return;
-        WIDTH(GRID_UNIFORM, 1, 1)
-        WIDTH(GRID_UNIFORM, 2, 2)
-        WIDTH(GRID_UNIFORM, 3, 3)
-        WIDTH(GRID_UNIFORM, 4, 4)
-        WIDTH(GRID_UNIFORM, 5, 5)
-        WIDTH(GRID_UNIFORM, 6, 6)
-        WIDTH(GRID_UNIFORM, 7, 7)
-        WIDTH(GRID_UNIFORM, 8, 8)
-        WIDTH(GRID_NORMAL, 2, -2)
-        WIDTH(GRID_NORMAL, 3, -3)
-        WIDTH(GRID_NORMAL, 4, -4)
-        WIDTH(GRID_NORMAL, 5, -5)
-        WIDTH(GRID_NORMAL, 6, -6)
-        WIDTH(GRID_NORMAL, 7, -7)
-#undef WIDTH
+        PACKED_CODINGS(EXPAND)
+#undef EXPAND
     default:
         assert(bits >= GRID_BITS_MIN && bits <= GRID_BITS_MAX);
     }

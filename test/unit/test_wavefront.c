@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "scheduler/wavefront.h"
+#include "test/unit/pool_alone.h"
 
 enum {
     N_OPERATORS = 120,
@@ -229,10 +230,6 @@ static void test_wavefront_ready_before_the_end(void **state) {
     assert_int_equal(held.at[1], N_OPERATORS);
 }
 
-static void sleep_ms(long ms) {
-    (void)nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
-}
-
 static uint64_t process_cpu_ns(void) {
     struct timespec now;
 
@@ -269,18 +266,6 @@ typedef struct Slow {
     _Atomic int by_workers;
 } Slow;
 
-/* The workers hold the caller up: it waits for them to come, and then much longer than it worked. */
-static void hold_up(void *arg, size_t begin, size_t end, unsigned int worker) {
-    Slow *slow = arg;
-
-    if (worker) {
-        slow->by_workers++;
-        sleep_ms(60);
-    }
-    for (int i = 0; !worker && i < 4 && !slow->by_workers; i++)
-        sleep_ms(1);
-}
-
 static int take_2_ms(void *arg, size_t group, uint32_t at, unsigned int worker) {
     Slow *slow = arg;
 
@@ -295,16 +280,9 @@ static void test_wavefront_gets_workers_again(void **state) {
     static Wavefront front;
     Slow slow = { 0 };
     const WavefrontWork work = { .run = take_2_ms, .waits = waits, .stops = never_stops, .arg = &slow };
-    int n_alone = 0;
 
     assert_int_equal(worker_pool_new(&pool, 2), 0);
-    for (int i = 0; i < 1000 && n_alone < 4; i++) {
-        slow.by_workers = 0;
-        worker_pool_run(pool, hold_up, &slow, 2, 1);
-        n_alone = slow.by_workers ? 0 : n_alone + 1;
-    }
-    assert_int_equal(n_alone, 4);
-    slow.by_workers = 0;
+    pool_alone_teach(pool);
     wavefront_begin(&front, 3, N_OPERATORS);
     assert_int_equal(wavefront_run(&front, pool, &work), 0);
     assert_true(wavefront_has_ended(&front));

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/worker_pool.h"
+#include "test/unit/pool_alone.h"
 
 #define N_MAX 5000
 
@@ -84,22 +85,6 @@ typedef struct SlowLoop {
     _Atomic unsigned int seen[SLOW_PIECES];
 } SlowLoop;
 
-static void sleep_ms(long ms) {
-    (void)nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
-}
-
-/* The workers hold the caller up: it waits for them to come, and then much longer than it worked. */
-static void hold_up(void *arg, size_t begin, size_t end, unsigned int worker) {
-    SlowLoop *loop = arg;
-
-    if (worker) {
-        loop->by_workers++;
-        sleep_ms(60);
-    }
-    for (int i = 0; !worker && i < 4 && !loop->by_workers; i++)
-        sleep_ms(1);
-}
-
 static void take_2_ms(void *arg, size_t begin, size_t end, unsigned int worker) {
     SlowLoop *loop = arg;
 
@@ -114,16 +99,9 @@ static void take_2_ms(void *arg, size_t begin, size_t end, unsigned int worker) 
 static void test_worker_pool_long_loop_gets_workers(void **state) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     static SlowLoop loop;
-    int n_alone = 0; /* loops in a row, each of 4 ms or more; the times alone are 10 ms, 20 ms, ... */
 
     assert_int_equal(worker_pool_new(&pool, 2), 0);
-    for (int i = 0; i < 1000 && n_alone < 4; i++) {
-        loop.by_workers = 0;
-        worker_pool_run(pool, hold_up, &loop, 2, 1);
-        n_alone = loop.by_workers ? 0 : n_alone + 1;
-    }
-    assert_int_equal(n_alone, 4);
-    loop.by_workers = 0;
+    pool_alone_teach(pool);
     worker_pool_run(pool, take_2_ms, &loop, SLOW_PIECES, 1);
     for (size_t i = 0; i < SLOW_PIECES; i++)
         assert_int_equal(loop.seen[i], 1);

@@ -32,7 +32,7 @@ static const char help[] =
     "      --chunk N          tokens of a prefill step (default 256)\n"
     "      --recipe SPEC      how a .gguf is imported: NAME[:BITS][:SWITCH...], e.g. int8 (default), int8:4.5,\n"
     "                         compensated:4:-rotation; a SWITCH is + or - rotation, wide-rotation, scale-search,\n"
-    "                         smoothing, compensation, descent, static-activations, or allocation=HOW,\n"
+    "                         smoothing, compensation, descent, gain-correction, static-activations, or allocation=HOW,\n"
     "                         embedding-bits=N, budget-bytes=N, hot-channels=PERCENT, prune-outliers=PERCENT\n"
     "      --no-rotation      as --recipe int8:8:-rotation\n"
     "      --calibration FILE a text for recipes that need one (default: coordgen's own)\n"

@@ -18,6 +18,7 @@ static const struct {
     { "smoothing", offsetof(QuantRecipe, smooth) },
     { "compensation", offsetof(QuantRecipe, compensate) },
     { "descent", offsetof(QuantRecipe, descend) },
+    { "gain-correction", offsetof(QuantRecipe, correct_gain) },
     { "static-activations", offsetof(QuantRecipe, static_activations) },
 };
 
@@ -92,8 +93,9 @@ static int parse_word(QuantRecipe *recipe, char *word, const char *spec, ErrText
         }
     return err_set(
         err, -EINVAL,
-        "'%.100s': '%.32s' is not known: + or - rotation, wide-rotation, scale-search, smoothing, compensation, descent or "
-        "static-activations, or allocation=, grid=, embedding-bits=, budget-bytes=, hot-channels=, prune-outliers=",
+        "'%.100s': '%.32s' is not known: + or - rotation, wide-rotation, scale-search, smoothing, compensation, descent, "
+        "gain-correction or static-activations, or allocation=, grid=, embedding-bits=, budget-bytes=, hot-channels=, "
+        "prune-outliers=",
         spec, word);
 }
 
@@ -146,8 +148,10 @@ void recipe_spec_format(char text[RECIPE_SPEC_MAX], const QuantRecipe *recipe) {
     if (quant_recipe_named(&usual, recipe->name))
         (void)quant_recipe_named(&usual, NULL);
     quant_recipe_set_bits(&usual, recipe->bits);
-    if (!own.rotate)
-        own.rotate_wide = usual.rotate_wide; /* it has nothing to say */
+    if (!own.rotate) /* it has nothing to say */
+        own.rotate_wide = usual.rotate_wide;
+    if (!quant_recipe_needs_moments(&own)) /* nor has this */
+        own.correct_gain = usual.correct_gain;
     n = snprintf(text, RECIPE_SPEC_MAX, "%s:%g", recipe->name, recipe->bits);
     for (size_t i = 0; i < ARRAY_LEN(steps); i++)
         if (*step_of(&own, i) != *step_of(&usual, i))

@@ -54,7 +54,8 @@ typedef struct CalibratedRounding {
     const int8_t *bits; /* [n] */
     int8_t *q;          /* out: [n][k] */
     float *scales;      /* out: [n] */
-    double *errors;     /* out, [n] or NULL: with a factor, every channel's error over the calibration rows */
+    double *errors;     /* out, [n] or NULL: with a factor, every channel's error over the calibration rows, before gain
+                         * correction */
 } CalibratedRounding;
 
 int calibrated_round(Calibrated *calibrated, const CalibratedRounding *rounding, ErrText *err);

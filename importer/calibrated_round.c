@@ -7,6 +7,7 @@
 #include "importer/calibrated.h"
 #include "quant/compensate.h"
 #include "quant/descent.h"
+#include "quant/gain.h"
 #include "quant/rotate.h"
 #include "quant/round.h"
 #include "quant/scale_search.h"
@@ -142,14 +143,16 @@ static int fit_to_rows(Calibrated *calibrated, const CalibratedRounding *roundin
     };
     int r = recipe->compensate ? compensate_round(&call, calibrated->model->pool) : 0;
 
-    return r || !recipe->descend ? r : descent_refine(&call, DESCENT_PASSES, calibrated->model->pool);
+    if (!r && recipe->descend)
+        r = descent_refine(&call, DESCENT_PASSES, calibrated->model->pool);
+    return r || !recipe->correct_gain ? r : gain_correct(&call, rounding->scales, calibrated->model->pool);
 }
 
 /**
  * calibrated_round() - integers and scales of one linear
  *
  * With a factor: error-compensated, coordinate descent, or both, as the recipe says, on the scales that plain rounding
- * would have. All threads; bits do not depend on their number.
+ * would have; then the scales are corrected. All threads; bits do not depend on their number.
  */
 int calibrated_round(Calibrated *calibrated, const CalibratedRounding *rounding, ErrText *err) {
     const ImportModel *model = calibrated->model;

@@ -163,7 +163,7 @@ int import_work(Import *import, ErrText *err);
 
 /* --- import_settings.c -------------------------------------------------------------------------------------------- */
 
-#define IMPORT_STEPS_MAX 10
+#define IMPORT_STEPS_MAX 11
 
 /* The steps that a recipe runs, in their order; their number. */
 size_t import_steps(const QuantRecipe *recipe, const char *steps[IMPORT_STEPS_MAX]);

@@ -28,6 +28,8 @@ size_t import_steps(const QuantRecipe *recipe, const char *steps[IMPORT_STEPS_MA
         steps[n++] = "compensation";
     if (recipe->descend)
         steps[n++] = "descent";
+    if (quant_recipe_corrects_gain(recipe))
+        steps[n++] = "gain-correction";
     if (recipe->static_activations)
         steps[n++] = "static-activations";
     if (recipe->static_activations && recipe->prune_percent < 100)
@@ -58,10 +60,10 @@ bool import_settings_match(const PackageQuant *quant, const QuantRecipe *recipe,
 
 /* All that the bytes of a package depend on, but for program and source. */
 static void describe(char text[DESCRIPTION_BYTES], const QuantRecipe *recipe, const char *calibration_sha256) {
-    snprintf(text, DESCRIPTION_BYTES, "%s %.17g %u %llu %d %d %d %d %d %d %d %d %d %.17g %.17g %s\n", recipe->name,
+    snprintf(text, DESCRIPTION_BYTES, "%s %.17g %u %llu %d %d %d %d %d %d %d %d %d %d %.17g %.17g %s\n", recipe->name,
              recipe->bits, recipe->embedding_bits, (unsigned long long)recipe->budget_bytes, recipe->rotate,
              quant_recipe_is_wide(recipe), recipe->grid, recipe->search_scales, recipe->smooth, recipe->compensate,
-             recipe->descend, recipe->allocation, recipe->static_activations, recipe->hot_percent,
+             recipe->descend, quant_recipe_corrects_gain(recipe), recipe->allocation, recipe->static_activations, recipe->hot_percent,
              recipe->prune_percent, calibration_sha256);
 }
 
@@ -116,6 +118,8 @@ void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *re
     add_switch(&name, recipe->search_scales, usual.search_scales, "unsearched", "searched");
     add_switch(&name, recipe->compensate, usual.compensate, "uncompensated", "compensated");
     add_switch(&name, recipe->descend, usual.descend, "undescended", "descended");
+    if (quant_recipe_needs_moments(recipe))
+        add_switch(&name, recipe->correct_gain, usual.correct_gain, "gain-uncorrected", "gain-corrected");
     add_switch(&name, recipe->static_activations, usual.static_activations, "dynamic", "static");
     if (recipe->static_activations && recipe->hot_percent != usual.hot_percent)
         str_buf_addf(&name, "-hot%g", recipe->hot_percent);

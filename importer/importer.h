@@ -83,7 +83,7 @@ typedef struct ImportReport {
 } ImportReport;
 
 /* Raised when the same settings give other bytes than before. */
-#define IMPORT_REVISION 6
+#define IMPORT_REVISION 7
 
 /* out_path NULL: import_default_path(). */
 int import_run(const char *source_path, const char *out_path, const ImportOptions *options, ImportReport *report,

@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/blas.h"
 #include "quant/grid.h"
+#include "quant/hessian_product.h"
 
-/* Channels of one piece of work, whatever the number of threads, and columns between two products with the moments. */
+/* Channels of one piece of work, whatever the number of threads. */
 #define CHANNELS 64
-#define COLUMNS 64
+/* Columns between two products with the moments. */
+#define COLUMNS HESSIAN_COLUMNS
 
 typedef struct DescentLoop {
     const CompensateCall *call;
@@ -29,49 +30,9 @@ typedef struct Piece {
     float *change;   /* f32[n][k]: of e, that is not in the gradient yet */
 } Piece;
 
-/* Moments of inputs [from, to) with one another, row-major, from above and on the diagonal of the factor's matrix. */
-static void copy_square(const HessianFactor *factor, size_t from, size_t to, float square[COLUMNS][COLUMNS]) {
-    for (size_t i = from; i < to; i++) {
-        square[i - from][i - from] = factor->diagonal[i];
-        for (size_t j = i + 1; j < to; j++)
-            square[i - from][j - from] = square[j - from][i - from] = factor->m[i * factor->k + j];
-    }
-}
-
-/* gradient += change[from, to) H[from, to), for the inputs outside of [from, to). */
-static void spread(const Piece *piece, size_t from, size_t to) {
-    const HessianFactor *factor = piece->call->factor;
-    size_t k = factor->k;
-    BlasProduct product = {
-        .m = piece->n,
-        .k = to - from,
-        .alpha = 1,
-        .beta = 1,
-        .a = piece->change + from,
-        .a_stride = k,
-        .b_stride = k,
-        .c_stride = k,
-    };
-
-    if (to < k) {
-        product.n = k - to;
-        product.b = factor->m + from * k + to;
-        product.c = piece->gradient + to;
-        blas_product(&product);
-    }
-    if (from) {
-        product.n = from;
-        product.transpose_b = true;
-        product.b = factor->m + from;
-        product.c = piece->gradient;
-        blas_product(&product);
-    }
-}
-
 static void begin_piece(const Piece *piece) {
     const CompensateCall *call = piece->call;
     size_t k = call->factor->k;
-    float square[COLUMNS][COLUMNS];
 
     for (size_t r = 0; r < piece->n; r++) {
         const float *w = call->w + (piece->first + r) * k;
@@ -83,26 +44,7 @@ static void begin_piece(const Piece *piece) {
             piece->change[r * k + c] = w[input] - call->scales[piece->first + r] * (float)q[input];
         }
     }
-    memset(piece->gradient, 0, piece->n * k * sizeof(*piece->gradient));
-    for (size_t from = 0; from < k; from += COLUMNS) {
-        size_t to = from + COLUMNS < k ? from + COLUMNS : k;
-
-        spread(piece, from, to);
-        copy_square(call->factor, from, to, square);
-        blas_product(&(BlasProduct){
-            .m = piece->n,
-            .n = to - from,
-            .k = to - from,
-            .alpha = 1,
-            .beta = 1,
-            .a = piece->change + from,
-            .a_stride = k,
-            .b = square[0],
-            .b_stride = COLUMNS,
-            .c = piece->gradient + from,
-            .c_stride = k,
-        });
-    }
+    hessian_product(call->factor, piece->change, piece->n, piece->gradient);
 }
 
 /* From a level to the best one, in levels. 0 where float32 cannot tell: weights and inputs so small that their product
@@ -152,11 +94,11 @@ static bool descend(const Piece *piece) {
         size_t from = (to - 1) / COLUMNS * COLUMNS;
         bool changed = false;
 
-        copy_square(piece->call->factor, from, to, square);
+        hessian_square(piece->call->factor, from, to, square);
         for (size_t r = 0; r < piece->n; r++)
             changed = descend_columns(piece, r, from, to, square) || changed;
         if (changed)
-            spread(piece, from, to);
+            hessian_spread(piece->call->factor, piece->change, piece->n, from, to, piece->gradient);
         any = any || changed;
     }
     return any;

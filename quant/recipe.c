@@ -27,7 +27,8 @@ static const QuantRecipe recipes[] = {
         .smooth = true,
         .allocation = QUANT_ALLOCATION_TENSOR,
     },
-    /* Rotation, levels for what it makes of weights, OPTQ, coordinate descent, and one budget for the whole model. */
+    /* Rotation, levels for what it makes of weights, OPTQ, coordinate descent, outputs of their size, and one budget for
+     * the whole model. */
     {
         .name = "compensated",
         .bits = 5,
@@ -37,6 +38,7 @@ static const QuantRecipe recipes[] = {
         .search_scales = true,
         .compensate = true,
         .descend = true,
+        .correct_gain = true,
         .allocation = QUANT_ALLOCATION_MODEL,
     },
 };

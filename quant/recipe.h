@@ -28,6 +28,7 @@ typedef struct QuantRecipe {
     bool smooth;             /* EdgeFlow's smoothing, needs calibration */
     bool compensate;         /* error-compensated rounding (OPTQ), needs calibration */
     bool descend;            /* then coordinate descent on the integers (QuantEase), needs calibration */
+    bool correct_gain;       /* then scales that keep the size of outputs; nothing without one of the two before */
     QuantAllocation allocation;
     bool
         static_activations; /* one scale for the inputs of an operator (llm.npu 3.3), needs calibration; and with it: */
@@ -54,6 +55,9 @@ static inline bool quant_recipe_is_wide(const QuantRecipe *recipe) {
 /* Are the second moments of every product's inputs needed? */
 static inline bool quant_recipe_needs_moments(const QuantRecipe *recipe) {
     return recipe->compensate || recipe->descend;
+}
+static inline bool quant_recipe_corrects_gain(const QuantRecipe *recipe) {
+    return quant_recipe_needs_moments(recipe) && recipe->correct_gain;
 }
 static inline bool quant_recipe_needs_calibration(const QuantRecipe *recipe) {
     return recipe->smooth || quant_recipe_needs_moments(recipe) || recipe->allocation == QUANT_ALLOCATION_MODEL ||

@@ -176,6 +176,7 @@ static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
     recipe->smooth = recipe->smooth && !ctl_has(ctl, "no-smoothing");
     recipe->compensate = recipe->compensate && !ctl_has(ctl, "no-compensation");
     recipe->descend = recipe->descend && !ctl_has(ctl, "no-descent");
+    recipe->correct_gain = recipe->correct_gain && !ctl_has(ctl, "no-gain-correction");
     recipe->search_scales = recipe->search_scales && !ctl_has(ctl, "no-scale-search");
     if (allocation && quant_allocation_named(&recipe->allocation, allocation)) {
         ctl_usage_error(ctl, "--allocation=%.32s: one of uniform, tensor, model", allocation);
@@ -309,6 +310,7 @@ static const CtlOption import_options[] = {
     { "no-smoothing", 0, NULL, "recipe edgeflow without smoothing (for comparison)" },
     { "no-compensation", 0, NULL, "recipe compensated without compensation (for comparison)" },
     { "no-descent", 0, NULL, "recipe compensated without coordinate descent (for comparison)" },
+    { "no-gain-correction", 0, NULL, "recipe compensated with outputs that shrink a little (for comparison)" },
     { "no-scale-search", 0, NULL, "scales of the largest weight, not by least squares (for comparison)" },
     { "profile", 0, "NAME", "native (default), or mobile: static activations, as NPUs need them" },
     { "activations", 0, "HOW", "dynamic-row or static-tensor, whatever the profile says" },

@@ -63,7 +63,11 @@ static void change_compensation(ImportFixture *fixture) {
 }
 
 static void change_descent(ImportFixture *fixture) {
-    fixture->options.recipe.descend = true;
+    fixture->options.recipe.descend = false;
+}
+
+static void change_gain(ImportFixture *fixture) {
+    fixture->options.recipe.correct_gain = false;
 }
 
 static void change_allocation(ImportFixture *fixture) {
@@ -112,6 +116,7 @@ static ChangeFn *const changes[] = {
     change_smoothing,
     change_compensation,
     change_descent,
+    change_gain,
     change_allocation,
     change_width_of_rotation,
     change_hot,
@@ -147,6 +152,7 @@ static void take_settings(ImportFixture *fixture, const ImportMethod *method) {
     assert_int_equal(quant_recipe_named(recipe, NULL), 0);
     quant_recipe_set_bits(recipe, 4.5);
     recipe->rotate = false;
+    recipe->descend = recipe->correct_gain = true;
     recipe->static_activations = true;
     recipe->hot_percent = 20;
     recipe->prune_percent = 50;

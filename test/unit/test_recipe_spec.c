@@ -32,6 +32,9 @@ static void test_recipe_spec_parse(void **state) {
     assert_int_equal(recipe.allocation, QUANT_ALLOCATION_TENSOR);
     assert_int_equal(recipe.embedding_bits, 6);
 
+    recipe = parse("compensated:4:-gain-correction");
+    assert_true(!recipe.correct_gain && recipe.compensate && recipe.descend);
+
     recipe = parse("edgeflow:4.25:-smoothing:+rotation:budget-bytes=123456789012");
     assert_true(recipe.bits == 4.25);
     assert_true(recipe.rotate && !recipe.smooth);
@@ -149,6 +152,7 @@ static void test_recipe_spec_longest(void **state) {
         recipe.search_scales = !recipe.search_scales;
         recipe.compensate = !recipe.compensate;
         recipe.descend = !recipe.descend;
+        recipe.correct_gain = !recipe.correct_gain;
         recipe.allocation = i == 2 ? QUANT_ALLOCATION_TENSOR : QUANT_ALLOCATION_MODEL;
         recipe.static_activations = true;
         recipe.hot_percent = recipe.prune_percent = 1.23457e-300;

@@ -63,8 +63,8 @@ static void describe(char text[DESCRIPTION_BYTES], const QuantRecipe *recipe, co
     snprintf(text, DESCRIPTION_BYTES, "%s %.17g %u %llu %d %d %d %d %d %d %d %d %d %d %.17g %.17g %s\n", recipe->name,
              recipe->bits, recipe->embedding_bits, (unsigned long long)recipe->budget_bytes, recipe->rotate,
              quant_recipe_is_wide(recipe), recipe->grid, recipe->search_scales, recipe->smooth, recipe->compensate,
-             recipe->descend, quant_recipe_corrects_gain(recipe), recipe->allocation, recipe->static_activations, recipe->hot_percent,
-             recipe->prune_percent, calibration_sha256);
+             recipe->descend, quant_recipe_corrects_gain(recipe), recipe->allocation, recipe->static_activations,
+             recipe->hot_percent, recipe->prune_percent, calibration_sha256);
 }
 
 static void add_switch(StrBuf *name, bool is_on, bool usually, const char *off, const char *on) {

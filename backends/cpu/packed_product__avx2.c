@@ -160,6 +160,7 @@ static void product_rows(const PackedWeights *weights, const Int8Rows *rows, siz
                          size_t block_begin, size_t block_end, bool is_first, float *y, size_t y_stride) {
     for (size_t block = block_begin; block < block_end; block++) {
         const size_t block_bytes = weights->offsets[block + 1] - weights->offsets[block];
+        Panel *const *by_rows = panels[packed_coding(weights->grid, weights->bits[block])];
 
         for (size_t begin = row, n; begin < row_end; begin += n) {
             const size_t left = row_end - begin;
@@ -168,8 +169,7 @@ static void product_rows(const PackedWeights *weights, const Int8Rows *rows, siz
             if (is_first) /* one panel fetches what is next in the stream; of several, the last one the block to come */
                 ahead_bytes = row_end - row <= PANEL_ROWS ? AHEAD_BYTES : left <= PANEL_ROWS ? block_bytes : 0;
             n = left < PANEL_ROWS ? left : PANEL_ROWS;
-            panels[packed_coding(weights->grid, weights->bits[block])][n - 1](weights, rows, begin, n, block, y, y_stride,
-                                                                   ahead_bytes);
+            by_rows[n - 1](weights, rows, begin, n, block, y, y_stride, ahead_bytes);
         }
     }
 }

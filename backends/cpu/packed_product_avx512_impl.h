@@ -141,14 +141,14 @@ void PACKED_PRODUCT_NAME(const PackedWeights *weights, const Int8Rows *rows, siz
     assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX && rows->sums);
     for (size_t block = block_begin; block < block_end; block++) {
         const size_t block_bytes = weights->offsets[block + 1] - weights->offsets[block];
+        Panel *const *by_rows = panels[packed_coding(weights->grid, weights->bits[block])];
 
         for (size_t row = 0, n; row < rows->rows; row += n) {
             const size_t left = rows->rows - row;
             const size_t ahead_bytes = rows->rows <= PANEL_ROWS ? AHEAD_BYTES : left <= PANEL_ROWS ? block_bytes : 0;
 
             n = left < PANEL_ROWS ? left : PANEL_ROWS;
-            panels[packed_coding(weights->grid, weights->bits[block])][n - 1](weights, rows, row, n, block, y, y_stride,
-                                                                   ahead_bytes);
+            by_rows[n - 1](weights, rows, row, n, block, y, y_stride, ahead_bytes);
         }
     }
 }

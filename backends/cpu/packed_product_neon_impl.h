@@ -135,11 +135,14 @@ void PACKED_PRODUCT_NAME(const PackedWeights *weights, const Int8Rows *rows, siz
     const size_t n_panels = (rows->rows + DOT_ROWS - 1) / DOT_ROWS;
 
     assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX && rows->sums);
-    for (size_t block = block_begin; block < block_end; block++)
+    for (size_t block = block_begin; block < block_end; block++) {
+        Panel *const *by_rows = panels[packed_coding(weights->grid, weights->bits[block])];
+
         for (size_t p = 0, row = 0, next; p < n_panels; p++, row = next) {
             next = rows->rows * (p + 1) / n_panels;
-            panels[packed_coding(weights->grid, weights->bits[block])][next - row - 1](weights, rows, row, block, y, y_stride);
+            by_rows[next - row - 1](weights, rows, row, block, y, y_stride);
         }
+    }
 }
 
 #endif

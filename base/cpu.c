@@ -20,7 +20,7 @@ static const struct {
     [ISA_I8MM] = { "i8mm", CPU_NEON | CPU_NEONDOT | CPU_I8MM, 0 },
 };
 
-static uint32_t features_found;
+static uint32_t features_found, features_limit = UINT32_MAX;
 static pthread_once_t features_once = PTHREAD_ONCE_INIT;
 
 #if defined(__x86_64__)
@@ -81,7 +81,11 @@ static void features_read(void) {
 
 uint32_t cpu_features(void) {
     pthread_once(&features_once, features_read);
-    return features_found;
+    return features_found & features_limit;
+}
+
+void cpu_features_limit(uint32_t features) {
+    features_limit = features;
 }
 
 const char *isa_name(Isa isa) {

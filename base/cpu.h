@@ -44,6 +44,8 @@ static inline void cpu_relax(void) {
 }
 
 uint32_t cpu_features(void);
+/* For tests, while no other thread looks: cpu_features() has no more than these from now on; UINT32_MAX: all again. */
+void cpu_features_limit(uint32_t features);
 const char *isa_name(Isa isa);
 int isa_parse(const char *name, Isa *isap, ErrText *err);
 uint32_t isa_features(Isa isa);

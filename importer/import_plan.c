@@ -221,6 +221,7 @@ static void recipe_keys(const ImportPlan *plan, const QuantRecipe *recipe, const
     size_t n_steps = import_steps(recipe, steps);
     GgufWriter *writer = plan->writer;
 
+    gguf_writer_u32(writer, PACKAGE_KEY_IMPORT_REVISION, IMPORT_REVISION);
     gguf_writer_string(writer, PACKAGE_KEY_RECIPE, recipe->name);
     gguf_writer_strings(writer, PACKAGE_KEY_STEPS, steps, n_steps);
     gguf_writer_f32(writer, PACKAGE_KEY_BITS, (float)plan->bits_made);

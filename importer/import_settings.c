@@ -41,9 +41,10 @@ bool import_settings_match(const PackageQuant *quant, const QuantRecipe *recipe,
     const char *steps[IMPORT_STEPS_MAX];
     size_t n_steps = import_steps(recipe, steps);
 
-    if (strcmp(quant->recipe, recipe->name) || quant->n_steps != n_steps || quant->bits_asked != (float)recipe->bits ||
-        quant->budget_bytes != recipe->budget_bytes || quant->embedding_bits != recipe->embedding_bits ||
-        quant->rotated != recipe->rotate || strcmp(quant->calibration_sha256, calibration_sha256))
+    if (quant->import_revision != IMPORT_REVISION || strcmp(quant->recipe, recipe->name) || quant->n_steps != n_steps ||
+        quant->bits_asked != (float)recipe->bits || quant->budget_bytes != recipe->budget_bytes ||
+        quant->embedding_bits != recipe->embedding_bits || quant->rotated != recipe->rotate ||
+        strcmp(quant->calibration_sha256, calibration_sha256))
         return false;
     if (quant->static_activations != recipe->static_activations ||
         (recipe->static_activations &&

@@ -82,8 +82,8 @@ typedef struct ImportReport {
     double seconds;
 } ImportReport;
 
-/* Raised when the same settings give other bytes than before. */
-#define IMPORT_REVISION 7
+/* Raised when the same settings give other bytes than before: what an earlier importer has made is made again. */
+#define IMPORT_REVISION 8
 
 /* out_path NULL: import_default_path(). */
 int import_run(const char *source_path, const char *out_path, const ImportOptions *options, ImportReport *report,

@@ -101,6 +101,10 @@ static int check_recipe(const PackageCheck *check) {
         r = gguf_get_u64(file, PACKAGE_KEY_BUDGET, &quant->budget_bytes, check->err);
         r = r ? package_key_error(r) : 0;
     }
+    if (!r && gguf_key(file, PACKAGE_KEY_IMPORT_REVISION)) {
+        r = gguf_get_u32(file, PACKAGE_KEY_IMPORT_REVISION, &quant->import_revision, check->err);
+        r = r ? package_key_error(r) : 0;
+    }
     return r;
 }
 

@@ -35,15 +35,16 @@
 #define PACKAGE_ALIGNMENT 4096
 
 #define PACKAGE_KEY_PREFIX "coordgen."
-#define PACKAGE_KEY_FORMAT_VERSION "coordgen.format_version"  /* u32 */
-#define PACKAGE_KEY_SOURCE_SHA256 "coordgen.source.sha256"    /* string, 64 hex digits */
-#define PACKAGE_KEY_SOURCE_BYTES "coordgen.source.file_bytes" /* u64 */
-#define PACKAGE_KEY_SOURCE_NAME "coordgen.source.name"        /* string, base name */
-#define PACKAGE_KEY_RECIPE "coordgen.quant.recipe"            /* string: name of the settings it began with */
-#define PACKAGE_KEY_STEPS "coordgen.quant.steps"              /* strings: the steps that ran, in their order */
-#define PACKAGE_KEY_BITS "coordgen.quant.bits"                /* f32: average of the layers' weights, as it came out */
-#define PACKAGE_KEY_BITS_ASKED "coordgen.quant.bits_asked"    /* f32 */
-#define PACKAGE_KEY_BUDGET "coordgen.quant.budget_bytes"      /* u64; absent when none was given */
+#define PACKAGE_KEY_FORMAT_VERSION "coordgen.format_version"   /* u32 */
+#define PACKAGE_KEY_SOURCE_SHA256 "coordgen.source.sha256"     /* string, 64 hex digits */
+#define PACKAGE_KEY_SOURCE_BYTES "coordgen.source.file_bytes"  /* u64 */
+#define PACKAGE_KEY_SOURCE_NAME "coordgen.source.name"         /* string, base name */
+#define PACKAGE_KEY_IMPORT_REVISION "coordgen.import_revision" /* u32: IMPORT_REVISION; absent: older than 8 */
+#define PACKAGE_KEY_RECIPE "coordgen.quant.recipe"             /* string: name of the settings it began with */
+#define PACKAGE_KEY_STEPS "coordgen.quant.steps"               /* strings: the steps that ran, in their order */
+#define PACKAGE_KEY_BITS "coordgen.quant.bits"                 /* f32: average of the layers' weights, as it came out */
+#define PACKAGE_KEY_BITS_ASKED "coordgen.quant.bits_asked"     /* f32 */
+#define PACKAGE_KEY_BUDGET "coordgen.quant.budget_bytes"       /* u64; absent when none was given */
 #define PACKAGE_KEY_EMBEDDING_BITS "coordgen.quant.embedding_bits"  /* u32: of token_embd and output */
 #define PACKAGE_KEY_CALIBRATION "coordgen.quant.calibration_sha256" /* string, 64 hex digits; absent without */
 #define PACKAGE_KEY_ROTATED "coordgen.quant.rotated"                /* bool */
@@ -116,6 +117,7 @@ typedef struct PackageLinear {
 
 /* How the weights were made. */
 typedef struct PackageQuant {
+    uint32_t import_revision; /* 0: not said */
     char recipe[PACKAGE_RECIPE_MAX];
     const GgufString *steps; /* [n_steps] */
     size_t n_steps;

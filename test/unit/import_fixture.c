@@ -48,6 +48,19 @@ void import_fixture_change(const ImportFixture *fixture, const char *name, Impor
     assert_int_equal(fclose(stream), 0);
 }
 
+void import_fixture_import_at(ImportFixture *fixture, Isa isa) {
+    ImportReport report;
+    ErrText err = { "" };
+    int r;
+
+    cpu_features_limit(isa_features(isa));
+    r = import_run(fixture->source, fixture->out, &fixture->options, &report, &err);
+    cpu_features_limit(UINT32_MAX);
+    if (r)
+        fail_msg("%s: %s", isa_name(isa), err.text);
+    assert_false(report.already_imported);
+}
+
 int import_fixture_setup(void **state) {
     ImportFixture *fixture = calloc(1, sizeof(*fixture));
 

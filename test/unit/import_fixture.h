@@ -2,6 +2,7 @@
 #ifndef COORDGEN_TEST_IMPORT_FIXTURE_H
 #define COORDGEN_TEST_IMPORT_FIXTURE_H
 
+#include "base/cpu.h"
 #include "importer/import_method.h"
 #include "test/unit/model_maker.h"
 
@@ -28,6 +29,9 @@ int import_fixture_profile(void *state, const ImportModel *model, ErrText *err);
  * import_fixture_profile() has them. The path is there until the next call. */
 const char *import_fixture_package(ImportFixture *fixture, const ModelMaker *maker, double bits,
                                    bool static_activations);
+/* A package of the source at fixture->out by fixture->options, made with no more than what the level has, which must be
+ * present; the caller removes it. */
+void import_fixture_import_at(ImportFixture *fixture, Isa isa);
 /* SHA-256 of a file. */
 void import_fixture_hash(const char *path, char hex[SHA256_HEX_BYTES]);
 /* The package is the source's, within what its widths allow. */

@@ -13,6 +13,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/file_io.h"
+#include "model/package.h"
 #include "test/unit/import_fixture.h"
 
 enum {
@@ -248,10 +250,47 @@ static void test_import_settings_of_others_are_not_there(void **state) {
     }
 }
 
+/* The value after this key of a package, in the file. */
+static void write_revision(const char *path, uint32_t revision) {
+    static const char key[] = PACKAGE_KEY_IMPORT_REVISION;
+    _cleanup_(mapped_file_deinit) MappedFile file = { 0 };
+    const uint8_t *found;
+    FILE *stream;
+
+    assert_int_equal(mapped_file_open(&file, path, NULL), 0);
+    found = memmem(file.data, file.len_bytes, key, sizeof(key) - 1);
+    assert_non_null(found);
+    stream = fopen(path, "r+e");
+    assert_non_null(stream);
+    /* Behind the name comes its type, u32. */
+    assert_int_equal(fseek(stream, found - (const uint8_t *)file.data + (long)sizeof(key) - 1 + 4, SEEK_SET), 0);
+    assert_int_equal(fwrite(&revision, sizeof(revision), 1, stream), 1);
+    assert_int_equal(fclose(stream), 0);
+}
+
+/* What another revision of the importer has made with the same settings is made again; it could have other weights. */
+static void test_import_settings_of_other_revisions_are_not_there(void **state) {
+    ImportFixture *fixture = *state;
+    char hash[SHA256_HEX_BYTES], again[SHA256_HEX_BYTES];
+    ImportReport report;
+
+    make_source(fixture);
+    import_fixture_import_at(fixture, ISA_BEST);
+    import_fixture_hash(fixture->out, hash);
+    for (uint32_t revision = IMPORT_REVISION - 1; revision <= IMPORT_REVISION + 1; revision++) {
+        write_revision(fixture->out, revision);
+        assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+        assert_true(report.already_imported == (revision == IMPORT_REVISION));
+        import_fixture_hash(fixture->out, again);
+        assert_string_equal(again, hash);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_import_settings_of_others_are_not_gone_on_with),
         WITH_FOLDER(test_import_settings_of_others_are_not_there),
+        WITH_FOLDER(test_import_settings_of_other_revisions_are_not_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,9 @@
 
 #include "base/cleanup.h"
 #include "base/cpu.h"
+#include "base/file_io.h"
 #include "engine/engine.h"
+#include "importer/calibration_text.h"
 #include "test/unit/golden_hash.h"
 #include "test/unit/import_fixture.h"
 
@@ -103,9 +105,68 @@ static void test_golden_model_logits(void **state) {
     }
 }
 
+typedef struct GoldenPackage {
+    const char *arch, *recipe;
+    double bits;
+    bool is_static;
+    uint64_t file;
+} GoldenPackage;
+
+static uint64_t hash_of_file(const char *path) {
+    _cleanup_(mapped_file_deinit) MappedFile file = { 0 };
+
+    assert_int_equal(mapped_file_open(&file, path, NULL), 0);
+    return hash_of(HASH_START, file.data, file.len_bytes);
+}
+
+/* Packages themselves: an importer that makes other bytes of the same settings must raise IMPORT_REVISION, and these
+ * hashes change with it. Not those of moments, which BLAS sums as suits the machine. */
+static void test_golden_model_packages(void **state) {
+    static const GoldenPackage packages[] = {
+        { "llama", "int8", 8, false, 0x949dd9d8cdc1c446 },    { "qwen2", "int8", 4.5, false, 0xaa65f842caee2ee8 },
+        { "gemma3", "int8", 8, true, 0x1b21573e08b501ee },    { "llama", "edgeflow", 5, false, 0x1425f6883dc0d6b6 },
+        { "qwen2", "edgeflow", 4, true, 0xb917b279a1b25287 }, { "gemma3", "edgeflow", 6, false, 0x11dc048ce54bce2d },
+    };
+    ImportFixture *fixture = *state;
+    QuantRecipe *recipe = &fixture->options.recipe;
+    char text[300];
+    size_t len_bytes;
+
+    test_write_file(fixture->folder, "text.txt", calibration_text(&len_bytes), 2500);
+    snprintf(text, sizeof(text), "%s/text.txt", fixture->folder);
+    for (size_t p = 0; p < ARRAY_LEN(packages); p++) {
+        ModelMaker maker = MODEL_MAKER_DEFAULT;
+
+        maker.arch = packages[p].arch;
+        maker.seed = 200 + p;
+        maker.n_vocab = 300; /* that the text has enough tokens */
+        import_fixture_source(fixture, &maker);
+        assert_int_equal(quant_recipe_named(recipe, packages[p].recipe), 0);
+        quant_recipe_set_bits(recipe, packages[p].bits);
+        recipe->static_activations = packages[p].is_static;
+        recipe->hot_percent = recipe->prune_percent = 20;
+        recipe->grid = p % 3 == 1 ? GRID_NORMAL : GRID_UNIFORM;
+        fixture->options.method = quant_recipe_needs_calibration(recipe) ? &import_method_calibrated : NULL;
+        fixture->options.calibration_path = fixture->options.method ? text : NULL;
+        for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++) {
+            uint64_t hash;
+
+            if (!isa_present(isa))
+                continue;
+            import_fixture_import_at(fixture, isa);
+            hash = hash_of_file(fixture->out);
+            assert_int_equal(remove(fixture->out), 0);
+            if (hash != packages[p].file)
+                fail_msg("%s by %s at %g bits, %s: 0x%016" PRIx64 ", expected 0x%016" PRIx64 "\n", packages[p].arch,
+                         packages[p].recipe, packages[p].bits, isa_name(isa), hash, packages[p].file);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_golden_model_logits),
+        WITH_FOLDER(test_golden_model_packages),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,14 @@ void quant_recipe_set_bits(QuantRecipe *recipe, double bits) {
         recipe->allocation = QUANT_ALLOCATION_TENSOR;
 }
 
+/* From all bits down, whatever the recipe would have without a budget, and in fractions: whole ones would leave up to a
+ * tenth of the bytes unused. */
+void quant_recipe_fill_budget(QuantRecipe *recipe) {
+    recipe->bits = GRID_BITS_MAX;
+    if (recipe->allocation == QUANT_ALLOCATION_UNIFORM)
+        recipe->allocation = QUANT_ALLOCATION_TENSOR;
+}
+
 /**
  * quant_recipe_check() - ranges, and switches that contradict each other
  * @err: names the value and the remedy; may be NULL

@@ -44,6 +44,8 @@ typedef struct QuantRecipe {
 int quant_recipe_named(QuantRecipe *recipe, const char *name);
 /* Sets bits; a uniform allocation becomes QUANT_ALLOCATION_TENSOR when they are not whole. */
 void quant_recipe_set_bits(QuantRecipe *recipe, double bits);
+/* For who has named a budget and no bits: as many as fit. */
+void quant_recipe_fill_budget(QuantRecipe *recipe);
 /* What a kind of device asks of a package: "native" nothing, "mobile" static activations with the paper's shares.
  * -ENOENT when unknown. */
 int quant_recipe_set_profile(QuantRecipe *recipe, const char *name);

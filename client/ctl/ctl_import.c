@@ -170,6 +170,8 @@ static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
         !ctl_byte_count(ctl, "budget-bytes", &recipe->budget_bytes))
         return false;
     quant_recipe_set_bits(recipe, bits);
+    if (recipe->budget_bytes && !ctl_has(ctl, "bits"))
+        quant_recipe_fill_budget(recipe);
     recipe->embedding_bits = (uint32_t)embedding_bits;
     recipe->rotate = recipe->rotate && !ctl_has(ctl, "no-rotation");
     recipe->rotate_wide = ctl_has(ctl, "wide-rotation");
@@ -300,7 +302,7 @@ static const CtlOption import_options[] = {
     { "output", 'o', "PATH", "of the package (default: named after the source, in the user's cache)" },
     { "bits", 'b', "B", "average bits of a weight in the layers, 1 to 8, e.g. 4.5 (default: the recipe's)" },
     { "recipe", 0, "NAME", "int8 (default): rounded, at 8 bits; edgeflow; compensated: slow and best" },
-    { "budget-bytes", 0, "N", "at most so large a package (K, M, G): bits are lowered until it is" },
+    { "budget-bytes", 0, "N", "at most so large a package (K, M, G): as many bits as fit, --bits at most" },
     { "embedding-bits", 0, "B", "bits of embedding and head, 1 to 8 (default 8)" },
     { "calibration", 0, "FILE", "a text like those that the model will see (default: coordgen's own)" },
     { "allocation", 0, "HOW", "where bits go: uniform, tensor (in each matrix) or model (in all)" },

@@ -136,6 +136,35 @@ static void test_importer_budget(void **state) {
     assert_non_null(strstr(err.text, "the smallest package has "));
 }
 
+/* With a budget alone next to nothing of it is left: some channels have one bit more than others. */
+static void test_importer_fills_a_budget(void **state) {
+    ImportFixture *fixture = *state;
+    QuantRecipe *recipe = &fixture->options.recipe;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    uint64_t package_bytes[2], one_bit_bytes;
+    ImportReport report;
+
+    maker.n_ff = 1024;
+    import_fixture_source(fixture, &maker);
+    for (int i = 0; i < 2; i++) {
+        quant_recipe_set_bits(recipe, 4 + i);
+        assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+        package_bytes[i] = report.package_bytes;
+    }
+    one_bit_bytes = package_bytes[1] - package_bytes[0];
+    assert_int_equal(quant_recipe_named(recipe, NULL), 0);
+    recipe->budget_bytes = package_bytes[0] + one_bit_bytes / 2;
+    quant_recipe_fill_budget(recipe);
+    assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+    assert_true(report.bits > 4 && report.bits < 5);
+    assert_true(report.package_bytes <= recipe->budget_bytes);
+    assert_true(report.package_bytes > recipe->budget_bytes - one_bit_bytes / 4);
+    /* More than there is use for. */
+    recipe->budget_bytes = 1 << 30;
+    assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+    assert_true(report.bits == 8);
+}
+
 static size_t n_asked; /* what would have measured something */
 
 static int begin_counted(void **statep, const ImportModel *model, ErrText *err) {
@@ -458,6 +487,7 @@ int main(void) {
         WITH_FOLDER(test_importer_widths_normal),
         WITH_FOLDER(test_importer_mixed_widths_normal),
         WITH_FOLDER(test_importer_budget),
+        WITH_FOLDER(test_importer_fills_a_budget),
         WITH_FOLDER(test_importer_impossible_budget_measures_nothing),
         WITH_FOLDER(test_importer_budget_counts_shadows),
 #ifndef __SANITIZE_THREAD__ /* minutes; the small models have as many threads */

@@ -190,6 +190,7 @@ static void test_package_refuses_keys(void **state) {
           "'blk.0.attn_q' and 'blk.0.attn_k' share their input, but not its rotation" },
         { PACKAGE_KEY_FORMAT_VERSION, put_text, PACKAGE_E_CORRUPT, "of type string" },
         { PACKAGE_KEY_SOURCE_SHA256, put_text, PACKAGE_E_CORRUPT, "64 hex digits" },
+        { PACKAGE_KEY_IMPORT_REVISION, put_text, PACKAGE_E_CORRUPT, "of type string" },
         { PACKAGE_KEY_RECIPE, put_text, 0, "" },
         { PACKAGE_KEY_RECIPE, put_long_text, PACKAGE_E_CORRUPT, "a name of 1 to 31 is needed" },
         { PACKAGE_KEY_STEPS, put_text, PACKAGE_E_CORRUPT, "expected an array of string" },

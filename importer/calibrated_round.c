@@ -145,7 +145,7 @@ static int fit_to_rows(Calibrated *calibrated, const CalibratedRounding *roundin
 
     if (!r && recipe->descend)
         r = descent_refine(&call, DESCENT_PASSES, calibrated->model->pool);
-    return r || !recipe->correct_gain ? r : gain_correct(&call, rounding->scales, calibrated->model->pool);
+    return r || !recipe->correct_gain ? r : gain_correct(&call, calibrated->model->pool);
 }
 
 /**

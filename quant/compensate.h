@@ -12,13 +12,13 @@
 
 typedef struct CompensateCall {
     const HessianFactor *factor;
-    size_t n;            /* channels; factor->k inputs */
-    const float *w;      /* f32[n][k] */
-    Grid grid;           /* of the levels */
-    const int8_t *bits;  /* [n] */
-    const float *scales; /* [n], finite >= 0 */
-    int8_t *q;           /* out: int8[n][k] */
-    double *errors;      /* out, may be NULL: f64[n], (w - s q) H (w - s q)^T */
+    size_t n;           /* channels; factor->k inputs */
+    const float *w;     /* f32[n][k] */
+    Grid grid;          /* of the levels */
+    const int8_t *bits; /* [n] */
+    float *scales;      /* [n], finite >= 0; changed by gain correction alone */
+    int8_t *q;          /* out: int8[n][k] */
+    double *errors;     /* out, may be NULL: f64[n], (w - s q) H (w - s q)^T */
 } CompensateCall;
 
 /* 0 or -ENOMEM. */

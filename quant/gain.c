@@ -1,6 +1,5 @@
 #include "quant/gain.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,7 +11,6 @@
 
 typedef struct GainLoop {
     const CompensateCall *call;
-    float *scales;
     float *buffers; /* f32[n_threads][2][CHANNELS][k] */
 } GainLoop;
 
@@ -47,14 +45,13 @@ static void correct_pieces(void *arg, size_t begin, size_t end, unsigned int wor
                 w[r * k + c] = call->w[(first + r) * k + call->factor->order[c]];
         hessian_product(call->factor, w, n, moments);
         for (size_t r = 0; r < n; r++)
-            loop->scales[first + r] = corrected(call, first + r, w + r * k, moments + r * k);
+            call->scales[first + r] = corrected(call, first + r, w + r * k, moments + r * k);
     }
 }
 
 /**
  * gain_correct() - s becomes s (w H w) / (s q H w)
- * @call:   whose q and scales are there; errors is not looked at
- * @scales: in and out: f32[call->n], call->scales itself
+ * @call: q and scales are there, and scales change; errors is not looked at
  *
  * Integers and scales of least squares leave an error at right angles to the rounded channel, not to the channel: by as
  * much as it is of the channel's energy, outputs are smaller. Of one product that is 0.1 to 1 % at 4 bits, and best for
@@ -63,12 +60,11 @@ static void correct_pieces(void *arg, size_t begin, size_t end, unsigned int wor
  * A channel without scale, energy or likeness (a gain beyond GAIN_MAX) keeps its scale. Per channel, by its own
  * integers alone; sums in float64 in one order.
  */
-int gain_correct(const CompensateCall *call, float *scales, WorkerPool *pool) {
+int gain_correct(const CompensateCall *call, WorkerPool *pool) {
     _cleanup_(freep) float *buffers =
         malloc(worker_pool_n_threads(pool) * 2 * CHANNELS * call->factor->k * sizeof(*buffers));
-    GainLoop loop = { .call = call, .scales = scales, .buffers = buffers };
+    GainLoop loop = { .call = call, .buffers = buffers };
 
-    assert(scales == call->scales);
     if (!buffers)
         return -ENOMEM;
     worker_pool_run(pool, correct_pieces, &loop, (call->n + CHANNELS - 1) / CHANNELS, 1);

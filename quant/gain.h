@@ -8,7 +8,7 @@
 /* What a scale is multiplied by is kept within this and its inverse. */
 #define GAIN_MAX 2.0f
 
-/* Corrects the scales of the call's integers; scales f32[n] is call->scales. 0 or -ENOMEM. */
-int gain_correct(const CompensateCall *call, float *scales, WorkerPool *pool);
+/* Corrects call->scales for call->q. 0 or -ENOMEM. */
+int gain_correct(const CompensateCall *call, WorkerPool *pool);
 
 #endif

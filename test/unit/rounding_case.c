@@ -55,7 +55,8 @@ void case_init(Case *c, Grid grid, size_t n, size_t k, size_t rows, unsigned int
 
     state = 0x9e3779b97f4a7c15 + n * 131 + k;
     x = correlated_rows(rows, k);
-    *c = (Case){ .n = n,
+    *c = (Case){ .grid = grid,
+                 .n = n,
                  .k = k,
                  .h = calloc(k * k, sizeof(double)),
                  .w = malloc(n * k * sizeof(float)),
@@ -93,4 +94,62 @@ void case_deinit(Case *c) {
     free(c->bits);
     free(c->q);
     free(c->errors);
+}
+
+void case_zero_channels(Case *c) {
+    for (size_t r = 8; r < 16; r++) {
+        c->scales[r] = 0;
+        memset(c->w + r * c->k, 0, c->k * sizeof(*c->w));
+    }
+}
+
+CompensateCall case_call(Case *c) {
+    return (CompensateCall){ &c->factor, c->n, c->w, c->grid, c->bits, c->scales, c->q, c->errors };
+}
+
+void case_round(Case *c) {
+    const CompensateCall call = case_call(c);
+
+    assert_int_equal(compensate_round(&call, c->pool), 0);
+}
+
+void case_round_plainly(Case *c) {
+    for (size_t i = 0; i < c->n * c->k; i++)
+        c->q[i] = (int8_t)case_level(c->grid, (double)(c->w[i] / c->scales[i / c->k]), c->bits[i / c->k]);
+}
+
+double case_level(Grid grid, double v, int bits) {
+    double top = grid_max(grid, bits), q = bits == 8 ? nearbyint(v) : 2 * floor(v / 2) + 1;
+
+    if (grid_has_table(grid, bits)) {
+        q = grid_level(grid, 0, bits);
+        for (int code = 1; code < 1 << bits; code++)
+            if (fabs(grid_level(grid, code, bits) - v) < fabs(q - v))
+                q = grid_level(grid, code, bits);
+    }
+    return q > top ? top : q < -top ? -top : q;
+}
+
+double case_error(const Case *c, size_t channel, const int8_t *q) {
+    double sum = 0;
+
+    for (size_t i = 0; i < c->k; i++)
+        for (size_t j = 0; j < c->k; j++) {
+            const float *w = c->w + channel * c->k, s = c->scales[channel];
+
+            sum += ((double)w[i] - (double)s * q[channel * c->k + i]) * c->h[i * c->k + j] *
+                   ((double)w[j] - (double)s * q[channel * c->k + j]);
+        }
+    return sum;
+}
+
+/* Of a channel without a scale too: it is packed like any other. */
+void case_assert_on_grid(const Case *c) {
+    for (size_t r = 0; r < c->n; r++)
+        for (size_t i = 0; i < c->k; i++) {
+            int q = c->q[r * c->k + i], bits = c->bits[r];
+
+            assert_true(q >= -grid_max(c->grid, bits) && q <= grid_max(c->grid, bits));
+            assert_int_equal(grid_level(c->grid, grid_code(c->grid, q, bits), bits), q);
+        }
 }

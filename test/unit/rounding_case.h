@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 #include "base/worker_pool.h"
-#include "quant/grid.h"
-#include "quant/hessian.h"
+#include "quant/compensate.h"
 
 typedef struct Case {
+    Grid grid;
     size_t n, k;
     WorkerPool *pool;
     double *h; /* f64[k][k], damped */
@@ -30,5 +30,19 @@ float *correlated_rows(size_t rows, size_t k);
  * grid. */
 void case_init(Case *c, Grid grid, size_t n, size_t k, size_t rows, unsigned int n_threads);
 void case_deinit(Case *c);
+/* One channel of every width becomes zeros, without a scale. */
+void case_zero_channels(Case *c);
+
+CompensateCall case_call(Case *c);
+/* compensate_round() into q. */
+void case_round(Case *c);
+/* To the nearest level, into q. */
+void case_round_plainly(Case *c);
+/* The level that is nearest to v, by definition. */
+double case_level(Grid grid, double v, int bits);
+/* Under c->h, of such integers for the channel: those of all channels are q. */
+double case_error(const Case *c, size_t channel, const int8_t *q);
+/* Every integer is a level of its channel's width. */
+void case_assert_on_grid(const Case *c);
 
 #endif

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "quant/blas.h"
 #include "quant/hessian.h"
+#include "quant/hessian_product.h"
 #include "quant/rotate.h"
 #include "test/unit/rounding_case.h"
 
@@ -40,6 +41,36 @@ static void test_hessian_factor_is_that_of_the_damped_moments(void **cmocka) {
             }
         for (size_t i = 1; i < c.k; i++)
             assert_true(c.h[c.factor.order[i - 1] * (c.k + 1)] <= c.h[c.factor.order[i] * (c.k + 1)] * 1.0001);
+        case_deinit(&c);
+    }
+}
+
+/* Rows by position times the moments; k within a block of columns, at its borders and behind them. */
+static void test_hessian_product_is_that_of_the_moments(void **cmocka) {
+    static const size_t widths[] = { 1, 3, 64, 65, 129, 257 }, n = 5;
+
+    for (size_t t = 0; t < ARRAY_LEN(widths); t++) {
+        const size_t k = widths[t];
+        _cleanup_(freep) float *x = malloc(n * k * sizeof(*x)), *y = malloc(n * k * sizeof(*y));
+        Case c;
+
+        case_init(&c, GRID_UNIFORM, 1, k, 700, 1);
+        assert_true(x && y);
+        for (size_t i = 0; i < n * k; i++)
+            x[i] = (float)gaussian();
+        hessian_product(&c.factor, x, n, y);
+        for (size_t r = 0; r < n; r++)
+            for (size_t j = 0; j < k; j++) {
+                double sum = 0, size = 0;
+
+                for (size_t i = 0; i < k; i++) {
+                    const double part = (double)x[r * k + i] * c.h[c.factor.order[i] * k + c.factor.order[j]];
+
+                    sum += part;
+                    size += fabs(part);
+                }
+                assert_true(fabs((double)y[r * k + j] - sum) <= 1e-5 * size);
+            }
         case_deinit(&c);
     }
 }
@@ -137,6 +168,7 @@ static int load_library(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hessian_factor_is_that_of_the_damped_moments),
+        cmocka_unit_test(test_hessian_product_is_that_of_the_moments),
         cmocka_unit_test(test_hessian_factor_refuses_inputs_without_energy),
         cmocka_unit_test(test_hessian_rotate_across),
         cmocka_unit_test(test_hessian_shrink_is_a_mix_with_independent_inputs),

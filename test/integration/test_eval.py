@@ -203,6 +203,12 @@ class QuantTable(unittest.TestCase):
     def packages(self):
         return sorted(self.work.glob("*.cgm"))
 
+    @staticmethod
+    def over_float(row, stored):
+        """By the perplexities that are stored; these measures come first."""
+        perplexity, reference = (one["measures"][0]["perplexity"] for one in (row, stored["float"]))
+        return perplexity / reference - 1
+
     def run_table(self, *args):
         run = run_eval("quant-table", *self.args, *args)
         self.assertEqual(run.returncode, 0, run.stderr)
@@ -225,10 +231,19 @@ class QuantTable(unittest.TestCase):
             self.assertAlmostEqual(measured["perplexity"]["perplexity"], alone["perplexity"], places=4)
             self.assertEqual(line[5], f"{measured['perplexity']['perplexity']:.4f}")
             self.assertEqual(measured["mcq"]["n_rows"], 3)
-            if line[0] != "float":
+            self.assertAlmostEqual(measured["mcq"]["accuracy"], measured["mcq"]["n_right"] / 3)
+            self.assertEqual(line[7], "{:.1f} +- {:.1f}".format(*(100 * measured["mcq"][key] for key in
+                                                                  ("accuracy", "standard_error"))))
+            if line[0] == "float":
+                self.assertEqual([line[1], line[2], line[3], line[4], line[6], line[8]], [""] * 6)
+            else:
                 package = self.work / row["package"]["file"]
                 self.assertEqual(package.stat().st_size, row["package"]["bytes"])
                 self.assertEqual(line[1], f"{row['package']['bits']:g}")
+                self.assertEqual(line[2:5], [f"{row['package'][key] / 1e6:.1f}" for key in
+                                             ("bytes", "layers_bytes", "embedding_bytes")])
+                self.assertEqual(line[6], f"{100 * self.over_float(row, stored):+.2f} %")
+                self.assertEqual(line[8], f"{row['package']['import_seconds']:.1f}")
                 self.assertGreater(row["package"]["bytes"],
                                    row["package"]["layers_bytes"] + row["package"]["embedding_bytes"])
         self.assertLess(stored["int8:5"]["package"]["layers_bytes"],
@@ -237,6 +252,15 @@ class QuantTable(unittest.TestCase):
         texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
         for expected in ("float", "int8", "int8:-rotation", "5", "8", MODEL.name):
             self.assertIn(expected, texts)
+        made = json.loads(self.run_table("--json=short").stdout)["rows"]
+        self.assertEqual([row["recipe"] for row in made], [line[0] for line in lines[2:]])
+        for row in made:
+            other = stored[row["recipe"]]
+            self.assertAlmostEqual(row["over_float"], self.over_float(other, stored), places=7)
+            for key in ("sha256", "bytes", "layers_bytes", "embedding_bytes", "bits"):
+                self.assertEqual(row.get("package", {}).get(key), other.get("package", {}).get(key))
+            for key in ("n_rows", "n_right", "accuracy", "standard_error"):
+                self.assertAlmostEqual(row["measures"][1][key], other["measures"][1][key])
 
     def test_goes_on_after_what_is_done(self):
         process = subprocess.Popen([BIN / "coordgen-eval", "quant-table", *map(str, self.args)], stdin=subprocess.DEVNULL,

@@ -38,7 +38,8 @@ typedef struct McqRow {
 } McqRow;
 
 typedef struct McqRun {
-    Engine *engine;
+    const Tokenizer *tokenizer;
+    uint32_t n_context;
     const McqOptions *options;
     McqRow **rows; /* [n] */
     size_t n, room;
@@ -71,7 +72,7 @@ static bool normalise_by_bytes(McqNormalise normalise, const json_t *object) {
     return !set || strncmp(set, "winogrande", 10) || (set[10] && set[10] != '/');
 }
 
-static int read_choices(McqRow *row, const Engine *engine, const json_t *object, ErrText *err) {
+static int read_choices(McqRow *row, const McqRun *run, const json_t *object, ErrText *err) {
     const json_t *contexts = json_object_get(object, "ctxs"), *continuations = json_object_get(object, "conts");
     const json_t *answer = json_object_get(object, "answer");
     size_t n = json_array_size(continuations);
@@ -91,8 +92,9 @@ static int read_choices(McqRow *row, const Engine *engine, const json_t *object,
         if (!json_is_string(context) || !json_is_string(continuation))
             return err_set(err, -EINVAL, "choice %zu: ctxs[%zu] or conts[%zu] is not a string", i, i, i);
         row->bytes[i] = json_string_length(continuation);
-        r = score_pair_init(&row->pairs[i], engine, json_string_value(context), json_string_length(context),
-                            json_string_value(continuation), json_string_length(continuation), err);
+        r = score_pair_init_with(&row->pairs[i], run->tokenizer, run->n_context, json_string_value(context),
+                                 json_string_length(context), json_string_value(continuation),
+                                 json_string_length(continuation), err);
         if (r) {
             err_prefix(err, "choice %zu", i);
             return r;
@@ -118,7 +120,7 @@ static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
     row->id = strdup(id ? id : "");
     if (!row->id)
         return err_set(err, -ENOMEM, "out of memory");
-    r = read_choices(row, run->engine, object, err);
+    r = read_choices(row, run, object, err);
     if (r)
         return r;
     if (run->n == run->room) {
@@ -132,6 +134,18 @@ static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
     }
     run->rows[run->n++] = steal(&row);
     return 0;
+}
+
+static int read_rows(McqRun *run, ErrText *err) {
+    int r = eval_each_line(run->options->file, read_row, run, err);
+
+    return r || run->n ? r : err_set(err, -EINVAL, "%s: no row", run->options->file);
+}
+
+int mcq_check(const Tokenizer *tokenizer, uint32_t n_context, const McqOptions *options, ErrText *err) {
+    _cleanup_(run_deinit) McqRun run = { .tokenizer = tokenizer, .n_context = n_context, .options = options };
+
+    return read_rows(&run, err);
 }
 
 /* --- scores ------------------------------------------------------------------------------------------------------- */
@@ -171,15 +185,17 @@ void mcq_deinit(Mcq *result) {
 }
 
 int mcq_measure(Mcq *result, Engine *engine, const McqOptions *options, ErrText *err) {
-    _cleanup_(run_deinit) McqRun run = { .engine = engine, .options = options };
+    _cleanup_(run_deinit) McqRun run = {
+        .tokenizer = engine_tokenizer(engine),
+        .n_context = engine_info(engine)->n_context,
+        .options = options,
+    };
     _cleanup_(mcq_deinit) Mcq made = { .rows = options->with_rows ? json_array() : NULL };
     _cleanup_(scorer_deinit) Scorer scorer = { 0 };
     Score scores[CHOICES_MAX];
     int r;
 
-    r = eval_each_line(options->file, read_row, &run, err);
-    if (!r && !run.n)
-        r = err_set(err, -EINVAL, "%s: no row", options->file);
+    r = read_rows(&run, err);
     if (!r)
         r = scorer_init(&scorer, engine, err);
     if (r)

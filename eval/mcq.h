@@ -38,6 +38,8 @@ typedef struct Mcq {
 /* 0; -EINVAL (a row that is not as it should be), ENGINE_E_CONTEXT (one that is too long) or another error, with a text
  * that names file and line. All rows are read and tokenized before the first one is scored. */
 int mcq_measure(Mcq *result, Engine *engine, const McqOptions *options, ErrText *err);
+/* Reads and tokenizes the rows as mcq_measure() would, with the same errors, and scores none. */
+int mcq_check(const Tokenizer *tokenizer, uint32_t n_context, const McqOptions *options, ErrText *err);
 void mcq_deinit(Mcq *result);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/file_io.h"
 #include "eval/perplexity.h"
 #include "importer/calibration_text.h"
+#include "model/hparams.h"
 #include "model/json_text.h"
 #include "model/package.h"
 
@@ -87,6 +88,37 @@ static int add_column(QuantTable *table, const char *path, bool is_mcq, ErrText 
     return column->settings ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
+static McqOptions mcq_options(const QuantTable *table, const QuantTableColumn *column) {
+    return (McqOptions){
+        .file = column->path,
+        .limit = table->options->limit,
+        .normalise = table->options->normalise,
+    };
+}
+
+/* A bad row shows before the work: its column's turn comes after imports and measurements of hours. */
+static int check_questions(const QuantTable *table, ErrText *err) {
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
+    Hparams hparams;
+    int r;
+
+    if (!table->options->n_mcq)
+        return 0;
+    r = gguf_open(&file, table->options->model, err);
+    if (!r)
+        r = hparams_read(&hparams, file, err);
+    if (!r)
+        r = tokenizer_new(&tokenizer, file, err);
+    for (size_t i = 0; !r && i < table->n_columns; i++) {
+        McqOptions options = mcq_options(table, &table->columns[i]);
+
+        if (table->columns[i].is_mcq)
+            r = mcq_check(tokenizer, hparams.n_context, &options, err);
+    }
+    return r;
+}
+
 static int open_store(QuantTable *table, ErrText *err) {
     const EvalOptions *options = table->options;
     _cleanup_(str_buf_deinit) StrBuf path = STR_BUF_NULL;
@@ -134,6 +166,8 @@ int quant_table_open(QuantTable *table, const EvalOptions *options, ErrText *err
         r = add_column(table, options->file, false, err);
     for (size_t i = 0; !r && i < options->n_mcq; i++)
         r = add_column(table, options->mcq[i], true, err);
+    if (!r)
+        r = check_questions(table, err);
     if (!r)
         r = calibration_load(&text, options->calibration, err);
     if (!r)
@@ -234,11 +268,7 @@ static int measure_perplexity(const QuantTable *table, const QuantTableColumn *c
 
 static int measure_mcq(const QuantTable *table, const QuantTableColumn *column, Engine *engine, json_t **measurep,
                        ErrText *err) {
-    McqOptions options = {
-        .file = column->path,
-        .limit = table->options->limit,
-        .normalise = table->options->normalise,
-    };
+    McqOptions options = mcq_options(table, column);
     _cleanup_(mcq_deinit) Mcq mcq = { 0 };
     int r = mcq_measure(&mcq, engine, &options, err);
 

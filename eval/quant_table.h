@@ -32,7 +32,7 @@ typedef struct QuantTable {
     size_t n_columns;
 } QuantTable;
 
-/* Reads what is stored; nothing is measured yet. */
+/* Reads what is stored, and all questions, which must be as they should; nothing is measured yet. */
 int quant_table_open(QuantTable *table, const EvalOptions *options, ErrText *err);
 void quant_table_close(QuantTable *table);
 /* Makes the row's package and measures what the store does not have; saves after each. */

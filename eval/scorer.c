@@ -60,7 +60,8 @@ static int encode(TokenList *list, const Tokenizer *tokenizer, const char *text,
 }
 
 /**
- * score_pair_init() - tokens of a context and its continuation
+ * score_pair_init_with() - tokens of a context and its continuation
+ * @n_context:              positions that the model was made for
  * @context, @continuation: UTF-8, any bytes; the context may be empty, the continuation not
  *
  * The border is found as the Language Model Evaluation Harness does it (lm_eval/api/model.py, _encode_pair()): white
@@ -73,9 +74,8 @@ static int encode(TokenList *list, const Tokenizer *tokenizer, const char *text,
  * Return: 0, -EINVAL (no token is left for the continuation), ENGINE_E_CONTEXT (more tokens than the model has
  * positions) or -ENOMEM.
  */
-int score_pair_init(ScorePair *pair, const Engine *engine, const char *context, size_t context_bytes,
-                    const char *continuation, size_t continuation_bytes, ErrText *err) {
-    const Tokenizer *tokenizer = engine_tokenizer(engine);
+int score_pair_init_with(ScorePair *pair, const Tokenizer *tokenizer, uint32_t n_context, const char *context,
+                         size_t context_bytes, const char *continuation, size_t continuation_bytes, ErrText *err) {
     _cleanup_(token_list_deinit) TokenList whole = { 0 }, alone = { 0 }, list = { 0 };
     _cleanup_(str_buf_deinit) StrBuf text = { 0 };
     size_t n_common = 0;
@@ -106,12 +106,18 @@ int score_pair_init(ScorePair *pair, const Engine *engine, const char *context, 
         r = token_list_add(&list, whole.ids[i]);
     if (r)
         return err_set(err, r, "out of memory");
-    if (list.n - 1 > engine_info(engine)->n_context)
+    if (list.n - 1 > n_context)
         return err_set(err, ENGINE_E_CONTEXT, "context and continuation have %zu tokens; the model has %u positions",
-                       list.n, engine_info(engine)->n_context);
+                       list.n, n_context);
     *pair = (ScorePair){ .n = list.n, .n_context = list.n - whole.n + n_common, .clean = n_common == alone.n };
     pair->ids = steal(&list.ids);
     return 0;
+}
+
+int score_pair_init(ScorePair *pair, const Engine *engine, const char *context, size_t context_bytes,
+                    const char *continuation, size_t continuation_bytes, ErrText *err) {
+    return score_pair_init_with(pair, engine_tokenizer(engine), engine_info(engine)->n_context, context, context_bytes,
+                                continuation, continuation_bytes, err);
 }
 
 void score_pair_deinit(ScorePair *pair) {

@@ -36,6 +36,9 @@ typedef struct ScorePair {
 
 int score_pair_init(ScorePair *pair, const Engine *engine, const char *context, size_t context_bytes,
                     const char *continuation, size_t continuation_bytes, ErrText *err);
+/* The same without an engine, with what one would have of the model. */
+int score_pair_init_with(ScorePair *pair, const Tokenizer *tokenizer, uint32_t n_context, const char *context,
+                         size_t context_bytes, const char *continuation, size_t continuation_bytes, ErrText *err);
 void score_pair_deinit(ScorePair *pair);
 
 /* Words what engine_forward() gave, unless it did so itself; returns it. */

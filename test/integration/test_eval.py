@@ -306,6 +306,17 @@ class QuantTable(unittest.TestCase):
             self.assertEqual(run.returncode, code, words)
             self.assertIn(expected, run.stderr)
             self.assertEqual(self.packages(), [])
+        self.saved.unlink(missing_ok=True)
+        questions, long = self.work / "bad.jsonl", {"answer": 0, "ctxs": [" no" * 9000] * 2, "conts": [" a", " b"]}
+        good = (CHOICES / "own.mcq.jsonl").read_text().splitlines()[0]
+        for row, expected in (('{"answer": 0}', "'ctxs'"), ("{", "not a JSON object"),
+                              (json.dumps(long), "8192 positions")):
+            questions.write_text(f"{good}\n{row}\n")
+            run = run_eval("quant-table", *self.args, "--mcq", questions)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(f"{questions}:2:", run.stderr)
+            self.assertIn(expected, run.stderr)
+            self.assertFalse(self.saved.exists())  # nothing was begun
         run = run_eval("quant-table", "--model", MODEL)
         self.assertEqual(run.returncode, 1)
         self.assertIn("--work-dir is missing", run.stderr)

@@ -57,7 +57,7 @@ static Mcq measure(const char *file, McqNormalise normalise, size_t limit) {
 static void check_refused(int code, const char *rows, const char *text) {
     McqOptions options = { .file = path };
     char where[80];
-    ErrText err = { 0 };
+    ErrText err = { 0 }, before = { 0 };
     Mcq mcq;
 
     write_rows(rows);
@@ -65,6 +65,9 @@ static void check_refused(int code, const char *rows, const char *text) {
     snprintf(where, sizeof(where), "%s:", path);
     if (!strstr(err.text, where) || !strstr(err.text, text))
         fail_msg("'%s' is not in: %s", text, err.text);
+    assert_int_equal(mcq_check(engine_tokenizer(model.engine), engine_info(model.engine)->n_context, &options, &before),
+                     code);
+    assert_string_equal(before.text, err.text);
 }
 
 /* Every score, choice and sum, from the file's own text and one token a step. */
@@ -213,6 +216,9 @@ static void test_mcq_limit(void **state) {
     ErrText err = { 0 };
     Mcq mcq;
 
+    assert_int_equal(mcq_check(engine_tokenizer(model.engine), engine_info(model.engine)->n_context, &options, &err),
+                     0);
+    assert_int_equal(n_calls, 0);
     assert_int_equal(mcq_measure(&mcq, model.engine, &options, &err), 0);
     assert_int_equal(n_calls, 3);
     assert_int_equal(mcq.n_rows, 3);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/decimal.h"
 
 /* Names as in the options of `coordgenctl model import`: --no-rotation is -rotation here. */
 static const struct {
@@ -54,7 +55,7 @@ static int parse_setting(QuantRecipe *recipe, char *word, const char *spec, ErrT
     for (size_t i = 0; i < ARRAY_LEN(percents); i++)
         if (!strcmp(word, percents[i].name)) {
             *percent_of(recipe, i) = strtod(value, &end);
-            if (*value >= '0' && *value <= '9' && !*end)
+            if (*value >= '0' && *value <= '9' && !*end && is_decimal(value))
                 return 0;
             return err_set(err, -EINVAL, "'%.100s': %s is a number of percent, not '%.32s'", spec, word, value);
         }
@@ -123,7 +124,7 @@ int recipe_spec_parse(QuantRecipe *recipe, const char *spec, ErrText *err) {
     if (rest && *rest >= '0' && *rest <= '9') {
         word = strsep(&rest, ":");
         bits = strtod(word, &end);
-        if (*end)
+        if (*end || !is_decimal(word))
             return err_set(err, -EINVAL, "'%.100s': '%.32s' is not a number of bits", spec, word);
         quant_recipe_set_bits(&made, bits);
     }

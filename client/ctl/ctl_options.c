@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "client/ctl/ctl.h"
 
 const CtlOption ctl_common_options[] = {
@@ -315,9 +316,9 @@ bool ctl_byte_count(const Ctl *ctl, const char *option, uint64_t *bytesp) {
     return true;
 }
 
-/* Whether strtod() or strtof() has taken all of the text, with errno 0 before; says so when not. */
+/* Whether strtod() or strtof() has taken all of the text as a decimal, with errno 0 before; says so when not. */
 static bool real_taken(const Ctl *ctl, const char *option, const char *text, const char *end, bool is_zero) {
-    if (end != text && !*end && (!errno || is_zero))
+    if (end != text && !*end && is_decimal(text) && (!errno || is_zero))
         return true;
     ctl_usage_error(ctl, "--%s=%.64s: a number is needed", option, text);
     return false;

@@ -151,8 +151,9 @@ static void test_ctl_reals(void **state) {
         bool good;
         double value;
     } cases[] = {
-        { "4.7", true, 4.7 },  { "-0.1", true, -0.1 }, { "1e-400", true, 0 },
-        { "1e400", false, 7 }, { "4.7x", false, 7 },   { "", false, 7 },
+        { "4.7", true, 4.7 }, { "-0.1", true, -0.1 }, { "1e-400", true, 0 }, { "1e400", false, 7 },
+        { "4.7x", false, 7 }, { "", false, 7 },       { "0x4", false, 7 },   { "0X1.8p2", false, 7 },
+        { "nan", false, 7 },  { "inf", false, 7 },    { " 4", false, 7 },
     };
     static const CtlOption bits = { "bits", 0, "B", "" };
 

@@ -137,6 +137,38 @@ static void test_ctl_import_full_disk_has_a_code(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 }
 
+/* Neither what is no decimal number nor one out of its range makes a package. */
+static void test_ctl_import_refuses_numbers(void **state) {
+    static const char *const options[] = {
+        "--bits=nan",
+        "--bits=inf",
+        "--bits=-4",
+        "--bits=0x4",
+        "--bits=0",
+        "--bits=8.5",
+        "--bits=",
+        "--embedding-bits=0x4",
+        "--embedding-bits=4.5",
+        "--embedding-bits=0",
+        "--embedding-bits=9",
+        "--budget-bytes=0x100000",
+    };
+    ImportFixture *fixture = *state;
+
+    make_source(fixture);
+    for (size_t i = 0; i < ARRAY_LEN(options); i++) {
+        const char *const words[] = {
+            "coordgenctl", "model", "import", fixture->source, "-o", fixture->out, options[i]
+        };
+        char *text = NULL;
+
+        if (run(words, ARRAY_LEN(words), &text) != CTL_EXIT_USAGE)
+            fail_msg("%s", options[i]);
+        assert_int_equal(test_folder_count(fixture->folder), 1);
+        free(text);
+    }
+}
+
 /* --- what the options do ------------------------------------------------------------------------------------------ */
 
 #define INT8 "--recipe=int8"
@@ -308,6 +340,7 @@ int main(void) {
         WITH_FOLDER(test_ctl_import_errors_have_codes),
         WITH_FOLDER(test_ctl_import_cancelled_has_a_code),
         WITH_FOLDER(test_ctl_import_full_disk_has_a_code),
+        WITH_FOLDER(test_ctl_import_refuses_numbers),
         WITH_FOLDER(test_ctl_import_options_do_what_they_say),
         cmocka_unit_test(test_ctl_import_options_are_all_in_the_table),
     };

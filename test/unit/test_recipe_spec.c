@@ -58,6 +58,9 @@ static void test_recipe_spec_refuses(void **state) {
         { "", "no recipe is called ''" },
         { "int7:4", "no recipe is called 'int7'" },
         { "int8:4x", "'4x' is not a number of bits" },
+        { "int8:0x4", "'0x4' is not a number of bits" },
+        { "int8:nan", "'nan' is not known" },
+        { "int8:-4", "'-4' is not known" },
         { "int8:9", "9 bits a weight" },
         { "int8:0.5", "0.5 bits a weight" },
         { "int8:4:rotation", "'rotation' is not known" },
@@ -75,6 +78,7 @@ static void test_recipe_spec_refuses(void **state) {
         { "edgeflow:4:+rotation", "smoothing" },
         { "int8:8:+static-activations:hot-channels=", "hot-channels is a number of percent" },
         { "int8:8:+static-activations:hot-channels=3x", "hot-channels is a number of percent" },
+        { "int8:8:+static-activations:hot-channels=0x3", "hot-channels is a number of percent" },
         { "int8:8:+static-activations:prune-outliers=-1", "prune-outliers is a number of percent" },
         { "int8:8:+static-activations:prune-outliers=101", "101 % of the operators pruned" },
     };

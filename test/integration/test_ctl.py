@@ -413,6 +413,14 @@ class NoDaemon(unittest.TestCase):
             self.assertEqual(terminal.wait(120), 0)
             self.assertGreater(Path(folder, "m.cgm").stat().st_size, 1 << 20)
 
+    def test_import_says_how_long_it_will_take(self):
+        with tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
+            terminal = Terminal([CTL, "model", "import", str(MODEL), "-o", f"{folder}/m.cgm", "--recipe=edgeflow"], {})
+            terminal.read_until(r"\] +\d+ % (\d+\.\d\d s|\d+ (min|h) \d+ (s|min)) left", 60)
+            terminal.write("\x03")
+            self.assertEqual(terminal.wait(60), 130)
+            self.assertFalse(Path(folder, "m.cgm").exists())
+
 
 if __name__ == "__main__":
     unittest.main()

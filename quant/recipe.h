@@ -42,7 +42,8 @@ typedef struct QuantRecipe {
 
 /* The defaults of a name: int8 is round to nearest at 8 bits. NULL name: int8. -ENOENT when unknown. */
 int quant_recipe_named(QuantRecipe *recipe, const char *name);
-/* Sets bits; a uniform allocation becomes QUANT_ALLOCATION_TENSOR when they are not whole. */
+/* Sets bits, and what goes with them: a uniform allocation becomes QUANT_ALLOCATION_TENSOR when they are not whole, and
+ * gain is corrected where bits are few. */
 void quant_recipe_set_bits(QuantRecipe *recipe, double bits);
 /* For who has named a budget and no bits: as many as fit. */
 void quant_recipe_fill_budget(QuantRecipe *recipe);

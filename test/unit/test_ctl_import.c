@@ -186,12 +186,12 @@ static const struct {
       "+recipe=edgeflow +bits=5 +calibrated +smoothing +tensor-allocation" },
     { INT8, COMPENSATED,
       "-recipe=int8 -bits=8 +recipe=compensated +bits=5 "
-      "+calibrated +model-allocation +normal-grid +compensation +descent +gain-correction" },
+      "+calibrated +model-allocation +normal-grid +compensation +descent" },
     { INT8, "--bits=4", "-bits=8 +bits=4" },
     { INT8, "--bits=4.5", "-bits=8 +bits=4.5 +tensor-allocation" },
     { INT8, "--embedding-bits=6", "-embedding-bits=8 +embedding-bits=6" },
     { INT8, "--budget-bytes=1G", "+budget-bytes=1073741824 +tensor-allocation" },
-    { COMPENSATED, "--budget-bytes=1G", "-bits=5 +bits=8 +budget-bytes=1073741824" },
+    { COMPENSATED, "--budget-bytes=1G", "-bits=5 +bits=8 +budget-bytes=1073741824 +gain-correction" },
     { INT8, "--bits=4 --budget-bytes=1G", "-bits=8 +bits=4 +budget-bytes=1073741824" },
     { INT8, "--allocation=tensor", "+tensor-allocation" },
     { INT8, "--grid=normal", "+normal-grid" },
@@ -215,8 +215,9 @@ static const struct {
     { COMPENSATED, "--no-scale-search", "-scale-search" },
     { COMPENSATED, "--no-compensation", "-compensation" },
     { COMPENSATED, "--no-descent", "-descent" },
-    { COMPENSATED, "--no-gain-correction", "-gain-correction" },
-    { COMPENSATED, "--no-compensation --no-descent", "-compensation -descent -gain-correction" },
+    { COMPENSATED, "--bits=4.9", "-bits=5 +bits=4.9 +gain-correction" },
+    { COMPENSATED " --bits=4", "--no-gain-correction", "-gain-correction" },
+    { COMPENSATED " --bits=4", "--no-compensation --no-descent", "-compensation -descent -gain-correction" },
 };
 
 /* Words apart by blanks, behind the n that are there; --calibration gets the folder. */

@@ -21,6 +21,7 @@ from wire import Refused, prompt
 
 CTL = BIN / "coordgenctl"
 KILLS = 50 if LONG else 3 if SANITIZED else 8
+RECIPE_KILLS = 4  # of those that measure first
 JOURNAL_HEADER, RECORD_HEAD, DIGEST = 88, 16, 32  # bytes, see importer/import_journal.c
 made = {}  # options: hash and seconds of an undisturbed import
 
@@ -58,14 +59,19 @@ class ImportCase(unittest.TestCase):
         self.assertEqual(list(path.parent.iterdir()), [])
         return digest
 
-    def undisturbed(self, *options):
-        """Hash and seconds of an import that nobody disturbs; those of the same options are made once."""
-        if options not in made:
-            started = time.monotonic()
-            report = self.run_import(*options)
-            self.assertEqual(report["resumed_layers"], 0)
-            made[options] = self.take_hash(), time.monotonic() - started
+    def measure(self, *options):
+        """Hash and seconds of an import that nobody disturbs, of a source whose own hash is remembered."""
+        self.end(self.start(*options, "--discard"))  # takes that hash and makes nothing
+        started = time.monotonic()
+        report = self.run_import(*options)
+        seconds = time.monotonic() - started
+        self.assertEqual(report["resumed_layers"], 0)
+        made[options] = self.take_hash(), seconds
         return made[options]
+
+    def undisturbed(self, *options):
+        """The same; those of the same options are made once."""
+        return made.get(options) or self.measure(*options)
 
     def recorded(self):
         """Finished layers in the journal: its whole records but the first, which has the widths; -1 without that one."""
@@ -84,52 +90,70 @@ class Stopped(ImportCase):
     BITS = ("--bits", 4.5)
 
     def killed_with_a_record(self):
-        """Kills an import when its journal has a layer; false: it ended before. Layers are recorded once a second, and an
-        import may be hardly longer: it is held up for a second while it makes the first."""
+        """Kills an import when its journal has a layer; false: it ended before."""
         process = self.start("--json=short", *self.BITS)
-        began, n_holds = None, 0
         while process.poll() is None and self.recorded() < 1:
-            began = began or (time.monotonic() if self.recorded() == 0 else None)
-            if began and n_holds < 3 and time.monotonic() - began > 0.1 * (n_holds + 1):
-                n_holds += 1
-                process.send_signal(signal.SIGSTOP)
-                time.sleep(1.1)
-                process.send_signal(signal.SIGCONT)
-                began = time.monotonic()
             time.sleep(0.001)
         process.kill()
         process.communicate()
         return process.returncode == -signal.SIGKILL
 
-    def finish(self, expected, what):
-        """What the journal has is gone on with, all of it; the layers that this were."""
-        kept = max(self.recorded(), 0)
-        report = self.run_import(*self.BITS)
-        self.assertEqual((report["bits"], report["resumed_layers"]), (4.5, kept), what)
+    def killed_after(self, seconds, *options):
+        """Kills an import after so many seconds: None; or its report, where it ended before."""
+        process = self.start("--json=short", *options)
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        if process.wait() != -signal.SIGKILL:
+            return json.loads(self.end(process)[0])
+        process.communicate()
+        return None
+
+    def judge(self, report, kept, expected, what):
+        """A finished import has gone on with all that the journal had, and is the same; the layers that this were."""
+        self.assertEqual(report["resumed_layers"], kept, what)
         self.assertEqual(self.take_hash(), expected, f"{what}, {report}")
         return kept
 
-    def test_killed_at_random_moments(self):
-        expected, seconds = self.undisturbed(*self.BITS)
+    def finish(self, expected, what, *options):
+        """An import that nobody kills."""
+        kept = max(self.recorded(), 0)
+        return self.judge(self.run_import(*options), kept, expected, what)
+
+    def kill_at_random(self, n_kills, *options):
+        """Kills so many imports at moments that are spread over all the time that one takes, each at random in its part
+        of it, and in random order. What is killed lies there for the next one; the last is left alone. The layers that
+        finished ones had of those that were killed."""
+        expected, seconds = self.measure(*options)
         generator = random.Random(4)
-        kills = 0
-        while kills < KILLS:
-            process = self.start("--json=short", *self.BITS)
-            try:
-                process.wait(generator.uniform(0.02, 0.8) * seconds)
-            except subprocess.TimeoutExpired:
-                process.kill()
-            process.communicate()
-            if process.returncode != -signal.SIGKILL:
-                self.assertEqual(process.returncode, 0)
-                self.assertEqual(self.take_hash(), expected, f"after {kills} kills")
+        moments, kills, resumed = [], 0, 0
+        while kills < n_kills:
+            if not moments:
+                moments = [(part + generator.random()) / n_kills * seconds for part in range(n_kills)]
+                generator.shuffle(moments)
+            kept = max(self.recorded(), 0)
+            report = self.killed_after(moments.pop(), *options)
+            if report:
+                resumed += self.judge(report, kept, expected, f"after {kills} kills")
                 continue
             kills += 1
             if self.out.exists():  # the kill came after the last step
                 self.assertEqual(hashlib.sha256(self.out.read_bytes()).hexdigest(), expected, "half a package has the name")
                 for path in self.out.parent.iterdir():
                     path.unlink()
-        self.finish(expected, f"after {kills} kills")
+        return resumed + self.finish(expected, f"after {kills} kills", *options)
+
+    def test_killed_at_random_moments(self):
+        self.assertGreater(self.kill_at_random(KILLS, *self.BITS), 0)
+
+    @unittest.skipUnless(LONG, "make check-long: takes minutes")
+    def test_edgeflow_killed_at_random_moments(self):
+        self.kill_at_random(RECIPE_KILLS, "--recipe", "edgeflow", "--bits", 5)
+
+    @unittest.skipUnless(LONG, "make check-long: takes minutes")
+    def test_mobile_killed_at_random_moments(self):
+        self.kill_at_random(RECIPE_KILLS, "--profile", "mobile")
 
     def test_killed_with_layers_in_the_journal(self):
         expected, _ = self.undisturbed(*self.BITS)
@@ -137,7 +161,7 @@ class Stopped(ImportCase):
             if self.killed_with_a_record():
                 break
             self.assertEqual(self.take_hash(), expected)
-        self.assertGreater(self.finish(expected, "killed with layers in the journal"), 0)
+        self.assertGreater(self.finish(expected, "killed with layers in the journal", *self.BITS), 0)
 
     @unittest.skipUnless(LONG, "make check-long: takes minutes")
     def test_compensated_killed(self):

@@ -31,6 +31,8 @@ void stopped_import_source(ImportFixture *fixture);
 void stopped_import_undisturbed(ImportFixture *fixture, char hash[SHA256_HEX_BYTES]);
 /* The import goes on with n layers, and makes the same package. */
 void stopped_import_goes_on(ImportFixture *fixture, size_t n, const char *expected_hash);
+/* Likewise with least to most of them: which layers a killed one had recorded is the disk's matter. */
+void stopped_import_goes_on_with(ImportFixture *fixture, size_t least, size_t most, const char *expected_hash);
 
 /* Cancels an import when n layers are finished, whose part and journal stay. */
 void stopped_import_cancelled(ImportFixture *fixture, size_t n);

@@ -351,7 +351,10 @@ static void test_import_resume_killed(void **state) {
     assert_int_equal(test_folder_count(fixture->folder), 3);
     assert_int_equal(access(fixture->out, F_OK), -1);
     witness.sleep_ms = 0;
-    stopped_import_goes_on(fixture, 2, hash);
+    stopped_import_goes_on_with(fixture, 2, 4, hash);
+    /* An import of some milliseconds: its first layer is recorded, and what there is time for. */
+    stopped_import_kill(stopped_import_start(fixture, fixture->out, 4));
+    stopped_import_goes_on_with(fixture, 1, 4, hash);
     /* Killed before anything was recorded. */
     stopped_import_kill(stopped_import_start(fixture, fixture->out, 0));
     stopped_import_goes_on(fixture, 0, hash);

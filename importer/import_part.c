@@ -125,6 +125,24 @@ void import_part_remove(const ImportPart *part) {
 }
 
 /**
+ * import_part_clear() - remove what an import has left that was killed when its package had its name already
+ *
+ * That is the journal without the part, or with an empty one where this too was killed. A part that has something in it
+ * is of other settings, for an import that would replace the package: it stays, and so does all while a process has the
+ * lock. Where nothing is left, nothing is made either: the folder may be read-only.
+ */
+void import_part_clear(const char *out_path) {
+    _cleanup_(import_part_deinit) ImportPart part = { .fd = -1 };
+    struct stat st;
+
+    if (part_paths(&part, out_path, NULL) || (access(part.journal_path, F_OK) && access(part.path, F_OK)) ||
+        try_lock(&part, O_CREAT, NULL))
+        return;
+    if (!fstat(part.fd, &st) && !st.st_size)
+        import_part_remove(&part);
+}
+
+/**
  * import_part_discard() - remove what a killed or cancelled import has left
  * @foundp: out: whether there was something
  *

@@ -99,6 +99,8 @@ typedef struct ImportPart {
 int import_part_open(ImportPart *part, const char *out_path, Import *import, bool *waitedp, ErrText *err);
 void import_part_deinit(ImportPart *part);
 void import_part_remove(const ImportPart *part);
+/* Where the package is there already. */
+void import_part_clear(const char *out_path);
 int import_part_discard(const char *out_path, bool *foundp, ErrText *err);
 int import_part_check_space(const ImportPart *part, uint64_t package_bytes, ErrText *err);
 int import_part_reserve(const ImportPart *part, uint64_t package_bytes, ErrText *err);

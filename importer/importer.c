@@ -261,7 +261,8 @@ static int make_package(Import *import, const char *out_path, ErrText *err) {
  *
  * PATH.part and PATH.part.journal are the package in the making. A killed import leaves both, a cancelled one when a
  * layer was finished: the next one with the same settings checks what is there and goes on; one with other settings
- * begins anew. After any other error nothing is left. In the cache folder parts of 7 days are removed.
+ * begins anew. After any other error nothing is left. What a kill at the very end has left beside the package goes with
+ * the next import that finds it there. In the cache folder parts of 7 days are removed.
  *
  * Thread: any, several at a time; of two imports to one path the second waits for the first.
  *
@@ -277,7 +278,10 @@ int import_run(const char *source_path, const char *out_path, const ImportOption
     if (r)
         return r;
     import.report.already_imported = already_imported(&import);
-    r = import.report.already_imported ? 0 : make_package(&import, out_path, err);
+    if (import.report.already_imported)
+        import_part_clear(import.out_path);
+    else
+        r = make_package(&import, out_path, err);
     if (r)
         return r;
     fill_report(&import, begin_ns);

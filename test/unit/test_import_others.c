@@ -170,6 +170,83 @@ static void test_import_others_discard(void **state) {
     stopped_import_goes_on(fixture, 0, hash);
 }
 
+/* --- beside a package that is there ------------------------------------------------------------------------------- */
+
+/* The package is there: an import finds it, and n files are in the folder then. */
+static void finds_package(ImportFixture *fixture, size_t n) {
+    ImportReport report;
+
+    assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+    assert_true(report.already_imported);
+    assert_int_equal(test_folder_count(fixture->folder), n);
+}
+
+/* What a kill between the rename and the end leaves, and one in the clearing up of that. */
+static void test_import_others_leftover_cleared(void **state) {
+    ImportFixture *fixture = *state;
+    char journal[320];
+    ImportReport report;
+
+    stopped_import_source(fixture);
+    snprintf(journal, sizeof(journal), "%s.part.journal", fixture->out);
+    assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+    finds_package(fixture, 2);
+    own_journal(journal);
+    finds_package(fixture, 2);
+    own_journal(journal);
+    test_write_file(fixture->folder, "out.cgm.part", "", 0);
+    finds_package(fixture, 2);
+}
+
+/* The same files of a process that has just begun, and has the lock. */
+static void test_import_others_lock_respected(void **state) {
+    ImportFixture *fixture = *state;
+    char part[320], journal[320];
+    ImportReport report;
+    int fd;
+
+    stopped_import_source(fixture);
+    snprintf(part, sizeof(part), "%s.part", fixture->out);
+    snprintf(journal, sizeof(journal), "%s.part.journal", fixture->out);
+    assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+    fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    own_journal(journal);
+    finds_package(fixture, 4);
+    close(fd);
+    finds_package(fixture, 2);
+}
+
+/* An import with other settings is to replace the package: what it has stays, whether it runs or was killed. */
+static void test_import_others_other_settings_kept(void **state) {
+    ImportFixture *fixture = *state;
+    StoppedImport other;
+    char hash[SHA256_HEX_BYTES], found[SHA256_HEX_BYTES];
+    ImportReport report;
+    int status;
+
+    stopped_import_source(fixture);
+    fixture->options.recipe.embedding_bits = 5;
+    stopped_import_undisturbed(fixture, hash);
+    fixture->options.recipe.embedding_bits = 8;
+    assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+    fixture->options.recipe.embedding_bits = 5;
+    stopped_import_kill(stopped_import_start(fixture, fixture->out, 3));
+    fixture->options.recipe.embedding_bits = 8;
+    finds_package(fixture, 4);
+    fixture->options.recipe.embedding_bits = 5;
+    other = stopped_import_start(fixture, fixture->out, 5);
+    fixture->options.recipe.embedding_bits = 8;
+    finds_package(fixture, 4);
+    assert_int_equal(write(other.go_fd, "g", 1), 1);
+    assert_int_equal(waitpid(other.pid, &status, 0), other.pid);
+    assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+    close(other.go_fd);
+    import_fixture_hash(fixture->out, found);
+    assert_string_equal(found, hash);
+    assert_int_equal(test_folder_count(fixture->folder), 2);
+}
+
 static void make_old(const char *path) {
     struct timespec times[2];
 
@@ -216,6 +293,9 @@ int main(void) {
         WITH_FOLDER(test_import_others_other_dies),
         WITH_FOLDER(test_import_others_owner_unknown),
         WITH_FOLDER(test_import_others_discard),
+        WITH_FOLDER(test_import_others_leftover_cleared),
+        WITH_FOLDER(test_import_others_lock_respected),
+        WITH_FOLDER(test_import_others_other_settings_kept),
         WITH_FOLDER(test_import_others_cache_cleaned),
     };
 

@@ -30,6 +30,18 @@ int import_write_error(int error, const char *out_path, uint64_t package_bytes, 
     return err_set(err, error, "%s: cannot write: %s", out_path, strerror(-error));
 }
 
+/* A disk without a single block or inode has no room for the part or its journal: what is to be freed is what the
+ * package needs, the least of it while that is not known. */
+int import_full_error(int r, const Import *import, ErrText *err) {
+    uint64_t package_bytes = import->plan.package_bytes;
+
+    if (r != -ENOSPC && r != -EDQUOT)
+        return r;
+    if (!package_bytes)
+        package_bytes = import_plan_least_bytes(&import->plan, &import->options.recipe);
+    return import_write_error(r, import->out_path, package_bytes, err);
+}
+
 /* --- the lock ----------------------------------------------------------------------------------------------------- */
 
 void import_part_deinit(ImportPart *part) {
@@ -90,7 +102,7 @@ static pid_t lock_owner(const ImportPart *part) {
  * Two imports of one path want the same thing, so the second one waits for the first; it says for whom, and may be
  * cancelled.
  *
- * Return: 0, IMPORT_E_CANCELLED, IMPORT_E_EXISTS, or -errno.
+ * Return: 0, IMPORT_E_CANCELLED, IMPORT_E_EXISTS, IMPORT_E_NO_SPACE, or -errno.
  */
 int import_part_open(ImportPart *part, const char *out_path, Import *import, bool *waitedp, ErrText *err) {
     unsigned int tries = 0;
@@ -103,7 +115,7 @@ int import_part_open(ImportPart *part, const char *out_path, Import *import, boo
     for (;;) {
         r = try_lock(part, O_CREAT, err);
         if (r != IMPORT_PART_BUSY && r != IMPORT_PART_AGAIN)
-            return r;
+            return import_full_error(r, import, err);
         if (r == IMPORT_PART_AGAIN) {
             if (++tries == LOCK_TRIES)
                 return err_set(err, -EBUSY, "%s: is taken away again and again by other programs", part->path);

@@ -190,6 +190,20 @@ int import_plan_make(ImportPlan *plan, const ImportSource *source, const QuantRe
     return r ? err_set(err, r, "%s: no matrices", source->path) : 0;
 }
 
+uint64_t import_plan_least_bytes(const ImportPlan *plan, const QuantRecipe *recipe) {
+    uint64_t n_weights = 0, n_embedding_weights = 0;
+
+    for (size_t i = 0; i < plan->n_linears; i++) {
+        const ImportLinear *linear = &plan->linears[i];
+
+        *(tensor_role_is_embedding(linear->role) ? &n_embedding_weights : &n_weights) +=
+            (uint64_t)linear->n * linear->k;
+    }
+    return (n_weights * (recipe->budget_bytes ? GRID_BITS_MIN : (uint64_t)recipe->bits) +
+            n_embedding_weights * recipe->embedding_bits) /
+           8;
+}
+
 /* --- keys --------------------------------------------------------------------------------------------------------- */
 
 static void source_keys(const ImportPlan *plan) {

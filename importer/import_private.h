@@ -76,6 +76,8 @@ typedef struct ImportPlan {
 
 int import_plan_make(ImportPlan *plan, const ImportSource *source, const QuantRecipe *recipe, ErrText *err);
 void import_plan_deinit(ImportPlan *plan);
+/* Least that the package can have, before anything is known of its widths. */
+uint64_t import_plan_least_bytes(const ImportPlan *plan, const QuantRecipe *recipe);
 /* Head and offsets for the widths as they stand; may be called again. calibration_sha256 "": none. */
 int import_plan_layout(ImportPlan *plan, const QuantRecipe *recipe, const char *source_sha256,
                        const char *calibration_sha256, ErrText *err);
@@ -110,6 +112,8 @@ int import_part_commit(const ImportPart *part, uint64_t package_bytes, ErrText *
 void import_parts_clean(const char *cache_folder);
 /* Words a failed write: IMPORT_E_NO_SPACE or -errno. */
 int import_write_error(int error, const char *out_path, uint64_t package_bytes, ErrText *err);
+/* Words a full disk where nothing but the file that was being made was told; r when it is something else. */
+int import_full_error(int r, const Import *import, ErrText *err);
 
 /* --- importer.c --------------------------------------------------------------------------------------------------- */
 
@@ -160,7 +164,7 @@ int import_layer_read_floats(Import *import, size_t index, ErrText *err);
 
 /* --- import_work.c ------------------------------------------------------------------------------------------------ */
 
-/* The package at import->out_path; the part is locked. */
+/* The package at import->out_path; its plan is made, the part is locked. */
 int import_work(Import *import, ErrText *err);
 
 /* --- import_settings.c -------------------------------------------------------------------------------------------- */

@@ -169,10 +169,6 @@ static int layer_record(const Import *import, size_t index, LayerRecord *record,
     return 0;
 }
 
-static int journal_error(const Import *import, int r, ErrText *err) {
-    return r == -ENOSPC || r == -EDQUOT ? import_write_error(r, import->out_path, import->plan.package_bytes, err) : r;
-}
-
 /* Layers up to n are finished: on the disk first, then in the journal. */
 static int record_layers(Import *import, size_t n, ErrText *err) {
     size_t n_recorded = import_journal_n(import->journal) - 1;
@@ -191,7 +187,7 @@ static int record_layers(Import *import, size_t n, ErrText *err) {
     }
     if (!r)
         r = import_journal_sync(import->journal, err);
-    return journal_error(import, r, err);
+    return r;
 }
 
 /* What a profile has found of an operator; after these, is_hot of all of them, u8[n_inputs]. */
@@ -225,7 +221,7 @@ static int record_widths(Import *import, ErrText *err) {
     r = import_journal_add(import->journal, RECORD_WIDTHS, data, widths_bytes(plan), err);
     if (!r)
         r = import_journal_sync(import->journal, err);
-    return journal_error(import, r, err);
+    return r;
 }
 
 static bool recall_operators(const ImportPlan *plan, const uint8_t *at) {
@@ -384,24 +380,9 @@ static int make_layers(Import *import, void *state, ErrText *err) {
 
 /* --- the package -------------------------------------------------------------------------------------------------- */
 
-/* Least that the package can have, to refuse a full disk before anything is measured. */
-static uint64_t least_bytes(const Import *import) {
-    const QuantRecipe *recipe = &import->options.recipe;
-    uint64_t n_weights = 0, n_embedding_weights = 0;
-
-    for (size_t i = 0; i < import->plan.n_linears; i++) {
-        const ImportLinear *linear = &import->plan.linears[i];
-
-        *(tensor_role_is_embedding(linear->role) ? &n_embedding_weights : &n_weights) +=
-            (uint64_t)linear->n * linear->k;
-    }
-    return (n_weights * (recipe->budget_bytes ? GRID_BITS_MIN : (uint64_t)recipe->bits) +
-            n_embedding_weights * recipe->embedding_bits) /
-           8;
-}
-
 /* Widths and layout, the file with its length and head: what the journal has of them, or new. */
 static int begin_file(Import *import, void *state, ErrText *err) {
+    const uint64_t least_bytes = import_plan_least_bytes(&import->plan, &import->options.recipe);
     bool recalled = recall_widths(import);
     const StrBuf *head;
     int r;
@@ -410,9 +391,9 @@ static int begin_file(Import *import, void *state, ErrText *err) {
         /* Nothing of the file is of use: without this, bytes of another layout would stay between tensors. */
         r = import_journal_keep(import->journal, 0, err);
         if (!r && ftruncate(import->part.fd, 0) < 0)
-            r = import_write_error(-errno, import->out_path, 0, err);
+            r = import_write_error(-errno, import->out_path, least_bytes, err);
         if (!r)
-            r = import_part_check_space(&import->part, least_bytes(import), err);
+            r = import_part_check_space(&import->part, least_bytes, err); /* before anything is measured */
         if (!r && import->plan.n_operators)
             r = import->options.method->profile(state, &import->model, err);
         if (r)
@@ -493,9 +474,6 @@ int import_work(Import *import, ErrText *err) {
     r = worker_pool_new(&pool, threads_allowed(options->n_threads));
     if (r)
         return err_set(err, r, "%s: cannot start threads: %s", import->out_path, strerror(-r));
-    r = import_plan_make(&import->plan, &import->source, &options->recipe, err);
-    if (r)
-        return r;
     import->model = (ImportModel){
         .options = options,
         .source_path = import->source.path,
@@ -509,7 +487,7 @@ int import_work(Import *import, ErrText *err) {
         .operators = import->plan.operators,
         .n_operators = import->plan.n_operators,
     };
-    r = work_on_file(import, err);
+    r = import_full_error(work_on_file(import, err), import, err);
     if (!r)
         return 0;
     if (!worth_keeping(import, r)) {

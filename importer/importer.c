@@ -234,6 +234,8 @@ static int make_package(Import *import, const char *out_path, ErrText *err) {
     r = check_tokenizer(&import->source, err);
     if (!r && out_path)
         r = check_replaceable(out_path, &import->source, err);
+    if (!r) /* before the part: where there is no room for that, it says how much is needed */
+        r = import_plan_make(&import->plan, &import->source, &options->recipe, err);
     if (!r)
         r = import_part_open(&import->part, import->out_path, import, &waited, err);
     if (r)

@@ -1,5 +1,6 @@
 """Imports at few bits: killed, cancelled, out of space, two at once; what comes of it is always the same file."""
 
+import errno
 import hashlib
 import json
 import os
@@ -347,6 +348,23 @@ class Space(ImportCase):
     def resize(self, n_bytes):
         subprocess.run(["mount", "-o", f"remount,size={n_bytes}", self.disk], check=True)
 
+    def fill(self, path):
+        """A file that leaves no block to any other."""
+        with self.assertRaises(OSError) as caught, open(path, "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        self.assertEqual(caught.exception.errno, errno.ENOSPC)
+        self.assertEqual(os.statvfs(self.disk).f_bfree, 0)
+
+    def refuse(self, out):
+        """The import tells what it needs, and leaves nothing."""
+        before = set(self.disk.iterdir())
+        stdout, stderr = self.end(self.start("--json=short", "--bits", 4.5, out=out), 1)
+        said = rf"{out}: the package needs \d\d+ bytes .*free some space or name another place with -o"
+        self.assertRegex(stderr, said)
+        self.assertEqual(json.loads(stdout)["error"]["code"], "model-not-ready")
+        self.assertEqual(set(self.disk.iterdir()), before)
+
     def test_disk_full(self):
         out = self.disk / "m.cgm"
         needed = self.run_import("--bits", 4.5, out=out)["package_bytes"]
@@ -354,12 +372,13 @@ class Space(ImportCase):
         for n_bytes in (8192, 1 << 20, needed // 2, needed - (1 << 20), needed + 65536):
             with self.subTest(n_bytes=n_bytes):
                 self.resize(n_bytes)
-                _, stderr = self.end(self.start("--bits", 4.5, out=out), 1)
-                self.assertRegex(stderr, f"{out}: the package needs .*free some space or name another place with -o")
-                self.assertEqual(list(self.disk.iterdir()), [])
+                self.refuse(out)
         self.resize(needed + (1 << 20))
         self.run_import("--bits", 4.5, out=out)
         self.assertEqual(self.take_hash(out), expected)
+        with self.subTest("not one block is free"):
+            self.fill(self.disk / "filler")
+            self.refuse(out)
 
 
 class Served(ImportCase):

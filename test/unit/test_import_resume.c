@@ -312,30 +312,44 @@ static void test_import_resume_file_size_limit(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 }
 
-static void test_import_resume_disk_full(void **state) {
-    ImportFixture *fixture = *state;
-    ModelMaker maker = MODEL_MAKER_DEFAULT;
-    ImportReport report;
+/* A disk of this kind is too small, and says so in these words; false: it cannot be mounted. */
+static bool refuses_on_disk(ImportFixture *fixture, const char *mount_options, const char *text) {
     char out[400], mounted[300];
+    ImportReport report;
     ErrText err;
     int r;
 
-    import_fixture_source(fixture, &maker);
     snprintf(mounted, sizeof(mounted), "%s/small", fixture->folder);
     assert_int_equal(mkdir(mounted, 0700), 0);
-    if (geteuid() || mount("tmpfs", mounted, "tmpfs", 0, "size=64k")) {
+    if (geteuid() || mount("tmpfs", mounted, "tmpfs", 0, mount_options)) {
         print_message("skipped: a small tmpfs cannot be mounted (%s)\n", geteuid() ? "not root" : strerror(errno));
-        skip();
+        return false;
     }
     snprintf(out, sizeof(out), "%s/out.cgm", mounted);
     r = import_run(fixture->source, out, &fixture->options, &report, &err);
     if (test_folder_count(mounted))
         r = -1;
     assert_int_equal(umount(mounted), 0);
+    assert_int_equal(rmdir(mounted), 0);
     assert_int_equal(r, IMPORT_E_NO_SPACE);
     assert_memory_equal(err.text, out, strlen(out));
     assert_non_null(strstr(err.text, ": the package needs "));
-    assert_non_null(strstr(err.text, "(0.1 MB) are free there"));
+    if (!strstr(err.text, text))
+        fail_msg("'%s' lacks '%s'", err.text, text);
+    return true;
+}
+
+/* For the package; for the part, which would be the second file; for the journal, the third. */
+static void test_import_resume_disk_full(void **state) {
+    static const char full[] = "No space left on device; free some space";
+    ImportFixture *fixture = *state;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+
+    import_fixture_source(fixture, &maker);
+    if (!refuses_on_disk(fixture, "size=64k", "(0.1 MB) are free there; free some space"))
+        skip();
+    assert_true(refuses_on_disk(fixture, "size=64m,nr_inodes=1", full));
+    assert_true(refuses_on_disk(fixture, "size=64m,nr_inodes=2", full));
 }
 
 static void test_import_resume_killed(void **state) {

@@ -169,7 +169,8 @@ static int most_first(const void *a, const void *b) {
     return of_a->n != of_b->n ? (of_a->n < of_b->n ? 1 : -1) : of_a->channel < of_b->channel ? -1 : 1;
 }
 
-/* Channels by falling number of outliers until they have HOT_SHARE of them, at most `percent` of all. */
+/* Channels by falling number of outliers until they have HOT_SHARE of them, at most `percent` of all. 100 % switches
+ * reading on demand off: then they are all hot, for other texts have outliers in channels where this one has none. */
 static int choose_hot(const Profile *profile, const ImportOperator *operator, const uint32_t * counts, double percent,
                       ErrText *err) {
     _cleanup_(freep) ChannelCount *channels = malloc(operator->k * sizeof(*channels));
@@ -178,6 +179,10 @@ static int choose_hot(const Profile *profile, const ImportOperator *operator, co
 
     if (!channels)
         return out_of_memory(profile, err);
+    if (percent >= 100) {
+        memset(operator->is_hot, 1, operator->k);
+        return 0;
+    }
     for (size_t c = 0; c < operator->k; c++) {
         channels[c] = (ChannelCount){ (uint32_t)c, counts[c] };
         n += counts[c];

@@ -32,7 +32,7 @@ typedef struct QuantRecipe {
     QuantAllocation allocation;
     bool
         static_activations; /* one scale for the inputs of an operator (llm.npu 3.3), needs calibration; and with it: */
-    double hot_percent;     /* of an operator's inputs, at most so many have their columns in memory, 0..100 */
+    double hot_percent;     /* of an operator's inputs, at most so many have their columns in memory, 0..100: all do */
     double prune_percent;   /* of the operators, those whose outliers matter least have no shadow, 0..100 */
 } QuantRecipe;
 

@@ -317,7 +317,7 @@ static const CtlOption import_options[] = {
     { "profile", 0, "NAME", "native (default), or mobile: static activations, as NPUs need them" },
     { "activations", 0, "HOW", "dynamic-row or static-tensor, whatever the profile says" },
     { "no-shadow-outliers", 0, NULL, "static activations: clip all outliers (for comparison)" },
-    { "hot-channels", 0, "PERCENT", "inputs whose weights for outliers stay in memory, at most (default 3)" },
+    { "hot-channels", 0, "PERCENT", "inputs whose weights for outliers stay in memory, at most (default 3; 100: all)" },
     { "prune-outliers", 0, "PERCENT", "operators whose outliers are clipped, least important first (default 85)" },
     { "threads", 0, "N", "0: one for every processor (default)" },
     { "discard", 0, NULL, "remove what a cancelled import with these settings has kept, and import nothing" },

@@ -391,6 +391,31 @@ static void test_calibrated_package_is_the_model(void **state) {
     }
 }
 
+/* At 100 % no column is read on demand, whatever the calibration text has seen of its channel. Below, those that have
+ * most of the outliers are enough. */
+static void test_calibrated_all_channels_hot(void **state) {
+    static const Kind kind = { "int8", QUANT_ALLOCATION_UNIFORM, 8, true, 50, false };
+    static float some[N_TOKENS * N_VOCAB], all[N_TOKENS * N_VOCAB];
+    ImportFixture *fixture = *state;
+    ShadowCounts counts;
+    ImportReport report;
+
+    make_source(fixture, "llama");
+    take(fixture, &kind);
+    fixture->options.recipe.hot_percent = 99;
+    assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+    assert_true(report.n_hot && report.n_hot < report.n_shadow_inputs);
+    counts = answer(ENGINE_DEVICE_CPU, fixture->out, some);
+    assert_true(counts.n_hot && counts.n_hot < counts.n_outliers && counts.n_columns_read);
+    fixture->options.recipe.hot_percent = 100;
+    assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
+    assert_true(report.n_shadows);
+    assert_int_equal(report.n_hot, report.n_shadow_inputs);
+    counts = answer(ENGINE_DEVICE_CPU, fixture->out, all);
+    assert_true(counts.n_outliers && counts.n_hot == counts.n_outliers && !counts.n_columns_read);
+    assert_memory_equal(all, some, sizeof(all));
+}
+
 /* --- what rounding is worth --------------------------------------------------------------------------------------- */
 
 enum {
@@ -603,6 +628,7 @@ int main(void) {
         WITH_FOLDER(test_calibrated_resumes_with_the_same_bytes),
         WITH_FOLDER(test_calibrated_package_says_what_it_is),
         WITH_FOLDER(test_calibrated_package_is_the_model),
+        WITH_FOLDER(test_calibrated_all_channels_hot),
         WITH_FOLDER(test_calibrated_rounding_suits_the_rows),
         WITH_FOLDER(test_calibrated_refuses_a_text_that_is_too_short),
     };

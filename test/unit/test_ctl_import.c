@@ -224,7 +224,7 @@ static const struct {
 static size_t add_words(const char **words, size_t n, char *text, const char *calibration) {
     for (char *word; (word = strsep(&text, " ")); n++) {
         assert_true(n < WORDS_MAX);
-        words[n] = strcmp(word, TEXT + 1) ? word : calibration;
+        words[n] = strcmp(word, &TEXT[1]) ? word : calibration;
     }
     return n;
 }

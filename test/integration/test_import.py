@@ -28,6 +28,8 @@ made = {}  # options: hash and seconds of an undisturbed import
 
 
 class ImportCase(unittest.TestCase):
+    source, patience = MODEL, 300 * SLOW
+
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="coordgen-imp-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
@@ -36,13 +38,13 @@ class ImportCase(unittest.TestCase):
 
     def start(self, *options, out=None):
         environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))
-        process = subprocess.Popen([CTL, "model", "import", MODEL, "-o", out or self.out, *map(str, options)], env=environment,
+        process = subprocess.Popen([CTL, "model", "import", self.source, "-o", out or self.out, *map(str, options)], env=environment,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(lambda: process.poll() is None and process.kill())
         return process
 
     def end(self, process, code=0):
-        stdout, stderr = process.communicate(timeout=300 * SLOW)
+        stdout, stderr = process.communicate(timeout=self.patience)
         self.assertFalse(SANITIZER.search(stderr), stderr)
         self.assertEqual(process.returncode, code, stderr)
         return stdout, stderr
@@ -331,6 +333,18 @@ class Settings(ImportCase):
                 _, stderr = self.end(self.start(*options), 2)
                 self.assertIn(said, stderr)
         self.assertEqual(list(self.out.parent.iterdir()), [])
+
+
+class Largest(ImportCase):
+    source, patience = MODEL.with_name("qwen2.5-coder-1.5b.gguf"), 7200
+
+    @unittest.skipUnless(LONG and source.exists(), "make check-long: takes 20 minutes")
+    def test_peak_memory(self):
+        """What is measured beforehand takes most; it does not depend on the bits."""
+        report = self.run_import("--recipe", "compensated", "--bits", 4)
+        self.assertEqual(report["layers"], 29)
+        self.assertLess(report["peak_memory_bytes"], 6 << 30)
+        print(f"\n{report['seconds']:.0f} s, {report['peak_memory_bytes'] / 1e9:.2f} GB at most", flush=True)
 
 
 class Space(ImportCase):

@@ -2,9 +2,11 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/log.h"
 #include "eval/eval.h"
 #include "eval/recipe_spec.h"
@@ -173,7 +175,7 @@ static bool parse_share(const char *text, double *valuep) {
     char *end;
 
     *valuep = strtod(text, &end);
-    return end != text && !*end && *valuep >= 0;
+    return end != text && !*end && is_decimal(text) && isfinite(*valuep) && *valuep >= 0;
 }
 
 static bool parse_json(const char *how, EvalOptions *options) {

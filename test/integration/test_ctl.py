@@ -14,6 +14,7 @@ from pathlib import Path
 
 import coordgen_pb2 as pb
 
+from completion import complete
 from daemon import SANITIZER, Daemon, DaemonCase
 from settings import BIN, MODEL, SLOW, TOP
 from wire import prompt
@@ -316,17 +317,6 @@ class NotReady(unittest.TestCase):
 class Help(unittest.TestCase):
     """What --help lists, the man page and the completion of bash have, and no more."""
 
-    # What bash-completion would bring, in its place; then the words, the last of which is being typed.
-    COMPLETE = """
-        _init_completion() { words=("${typed[@]}"); cword=$((${#typed[@]} - 1)); cur=${typed[-1]}; prev=${typed[-2]}; }
-        _filedir() { COMPREPLY+=("<file>"); }
-        compopt() { :; }
-        source "$1" || exit
-        typed=(coordgenctl "${@:2}")
-        _coordgenctl
-        printf '%s\\n' "${COMPREPLY[@]}"
-    """
-
     def help(self, *verb):
         return subprocess.run([CTL, *verb, "--help"], capture_output=True, text=True, check=True,
                               stdin=subprocess.DEVNULL, timeout=60 * SLOW).stdout
@@ -346,13 +336,6 @@ class Help(unittest.TestCase):
         verbs = [verb.split() for verb, _ in lines]
         self.assertGreater(len(verbs), 10)
         return verbs + [alias for _, rest in lines for alias in map(str.split, re.findall(r"\(also: (.*)\)", rest))]
-
-    def complete(self, *words):
-        completion = TOP / "packaging/completions/bash/coordgenctl"
-        run = subprocess.run(["bash", "-c", self.COMPLETE, "bash", completion, *words], capture_output=True, text=True,
-                             stdin=subprocess.DEVNULL, timeout=60 * SLOW)
-        self.assertEqual((run.returncode, run.stderr), (0, ""))
-        return run.stdout.split()
 
     def test_every_option_is_in_the_man_page(self):
         page = (TOP / "packaging/man/coordgenctl.1").read_text().replace("\\-", "-")
@@ -378,29 +361,29 @@ class Help(unittest.TestCase):
     def test_completion_has_the_options(self):
         for verb in self.verbs():
             with self.subTest(verb=verb):
-                offered = self.complete(*verb, "-")
+                offered = complete("coordgenctl", *verb, "-")
                 self.assertEqual(sorted({word.rstrip("=") for word in offered}), sorted(self.options(*verb)))
                 self.assertEqual(len(offered), len(set(offered)))
 
     def test_completion_has_the_verbs(self):
         verbs = self.verbs()
-        self.assertEqual(sorted(self.complete("")), sorted({words[0] for words in verbs}))
-        self.assertEqual(sorted(self.complete("model", "")), sorted(words[1] for words in verbs if words[1:]))
+        self.assertEqual(sorted(complete("coordgenctl", "")), sorted({words[0] for words in verbs}))
+        self.assertEqual(sorted(complete("coordgenctl", "model", "")), sorted(words[1] for words in verbs if words[1:]))
 
     def test_completion_has_the_values(self):
         """Those of a list are the ones that the program names when it gets another; a file is offered for a file."""
         for verb in (["generate"], ["model", "import"]):
-            offered = self.complete(*verb, "-")
+            offered = complete("coordgenctl", *verb, "-")
             for option, value in self.options(*verb).items():
                 with self.subTest(verb=verb, option=option):
                     if f"{option}=" in offered:
                         run = subprocess.run([CTL, *verb, "x", f"{option}=?"], capture_output=True, text=True,
                                              stdin=subprocess.DEVNULL, timeout=60 * SLOW)
                         named = re.search(r"one of (.*)$", run.stderr, re.M)[1].split(", ")
-                        self.assertEqual(self.complete(*verb, f"{option}="), named)
-                        self.assertEqual(self.complete(*verb, option, ""), named)
+                        self.assertEqual(complete("coordgenctl", *verb, f"{option}="), named)
+                        self.assertEqual(complete("coordgenctl", *verb, option, ""), named)
                     elif value:
-                        self.assertEqual("<file>" in self.complete(*verb, option, ""), value in ("FILE", "PATH"))
+                        self.assertEqual("<file>" in complete("coordgenctl", *verb, option, ""), value in ("FILE", "PATH"))
 
 
 class NoDaemon(unittest.TestCase):

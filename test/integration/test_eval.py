@@ -10,6 +10,7 @@ import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
+from completion import complete
 from settings import BIN, MODEL, SLOW, TOP
 
 CHOICES = TOP / "test" / "golden" / "choices"
@@ -85,7 +86,9 @@ class Choices(unittest.TestCase):
 
     def test_usage(self):
         for words, expected in ((("mcq",), "mcq needs a file"), (("cloze", "x", "--limit=0"), "--limit"),
-                                (("mcq", "x", "--normalise=tokens"), "tokens"), (("mcqs", "x"), "unknown verb")):
+                                (("mcq", "x", "--normalise=tokens"), "tokens"), (("mcqs", "x"), "unknown verb"),
+                                *((("logits", "x", f"{option}={value}"), value) for value in ("nan", "0x1", "1e999", "-1", "")
+                                  for option in ("--tolerance", "--greedy-margin"))):
             run = run_eval(*words, "--model", MODEL)
             self.assertEqual(run.returncode, 2)
             self.assertIn(expected, run.stderr)
@@ -326,13 +329,47 @@ class QuantTable(unittest.TestCase):
         self.assertIn("other.gguf", run.stderr)
 
 
-class ManPage(unittest.TestCase):
+class Help(unittest.TestCase):
+    """What --help lists, the man page and the completion of bash have."""
+
+    def setUp(self):
+        help_ = run_eval("--help").stdout
+        self.verbs = re.findall(r"^  ([a-z-]+)", help_.split("\nVerbs\n")[1].split("\n\n")[0], re.M)
+        # Of every option the names, and the name of its value, in brackets where it may be left out.
+        self.options = re.findall(r"^  (?:(-\w), |    )(--[a-z-]+)(?:( [A-Z]\S*)|(\[=[A-Z]+\]))?", help_, re.M)
+        self.assertGreater(len(self.verbs), 5)
+        self.assertGreater(len(self.options), 25)
+
+    def complete(self, *words):
+        return complete("coordgen-eval", *words)
+
     def test_every_option_is_in_the_man_page(self):
         page = (TOP / "packaging/man/coordgen-eval.1").read_text().replace("\\-", "-").split(".SH OPTIONS")[1]
-        options = set(re.findall(r"--[a-z-]+", run_eval("--help").stdout))
-        self.assertGreater(len(options), 15)
-        self.assertEqual([option for option in sorted(options) if option not in page], [])
+        self.assertEqual([names[1] for names in self.options if not re.search(rf"{names[1]}\b(?!-)", page)], [])
 
+    def test_completion_has_the_verbs(self):
+        self.assertEqual(self.complete(""), self.verbs)
+        for verb in self.verbs:
+            with self.subTest(verb=verb):
+                self.assertEqual(self.complete(verb, ""), [] if verb in ("quant-table", "matrix") else ["<file>"])
+
+    def test_completion_has_the_options(self):
+        offered = [word.rstrip("=") for word in self.complete("-")]
+        self.assertEqual(sorted(offered), sorted(name for names in self.options for name in names[:2] if name))
+
+    def test_completion_has_the_values(self):
+        """Those of a list are the ones that the program names when it gets another."""
+        listed = {option for option in self.complete("-") if option.endswith("=")}
+        self.assertGreater(len(listed), 3)
+        for _, option, value, optional in self.options:
+            with self.subTest(option=option):
+                if f"{option}=" in listed:
+                    named = re.search(r" is (.*), not '\?'", run_eval(f"{option}=?").stderr)[1]
+                    self.assertEqual(self.complete(f"{option}="), re.split(", | or ", named))
+                elif value in (" FILE", " TEXT", " FILE.json", " FILE.svg", " DIR"):
+                    self.assertEqual(self.complete(option, ""), ["<file>"])
+                elif value:  # not a file for what is none
+                    self.assertEqual(self.complete(option, ""), [])
 
 
 if __name__ == "__main__":

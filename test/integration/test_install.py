@@ -55,7 +55,8 @@ class Install(DaemonCase):
                         r"usr/lib/systemd/system/coordgend-admin\.socket", r"usr/lib/sysusers\.d/coordgen\.conf",
                         r"usr/lib/tmpfiles\.d/coordgen\.conf", r"usr/share/man/man1/coordgenctl\.1",
                         r"usr/share/man/man1/coordgen-eval\.1", r"usr/share/man/man1/coordgen-bench\.1",
-                        r"usr/share/man/man8/coordgend\.8", r"usr/share/bash-completion/completions/coordgenctl"):
+                        r"usr/share/man/man8/coordgend\.8", r"usr/share/bash-completion/completions/coordgenctl",
+                        r"usr/share/bash-completion/completions/coordgen-eval"):
             self.path(pattern)
 
     def test_nothing_of_the_build_machine_is_left_in_texts(self):

@@ -20,8 +20,8 @@ enum {
     CPU_ALL = (1u << 8) - 1,
 };
 
-/* Levels a user can name: each includes the ones before it of its machine, and all include scalar. AVX512-VBMI belongs to
- * avx512vnni where the machine has it: some have the one without the other. */
+/* Levels a user can name: each includes the ones before it of its machine, and all include scalar. AVX512-VBMI belongs
+ * to avx512vnni where the machine has it: some have the one without the other. */
 typedef enum Isa {
     ISA_SCALAR,
     ISA_AVX2, /* x86-64 */

@@ -5,8 +5,8 @@
  * tensors of a layer are one extent. Every key of the source is kept but general.alignment, general.file_type and
  * general.quantization_version. A linear NAME ("blk.0.attn_q", "token_embd", "output") with k inputs and n outputs is
  *   NAME.weight  I8  {k, n}   layout "int8": row-major, -127..127
- *                I8  {bytes}  layout "packed": as quant/pack.h says, opaque to others; or "packed-normal": the same with
- *                             the levels of the normal grid (quant/grid.h)
+ *                I8  {bytes}  layout "packed": as quant/pack.h says, opaque to others; or "packed-normal": the same
+ *                             with the levels of the normal grid (quant/grid.h)
  *   NAME.scales  F32 {n}      one an output channel, finite, >= 0: weight = integer * scale
  *   NAME.bits    I8  {n}      width of every channel's integers: 8 in layout "int8", 1..8 in the others
  * and every other tensor (norms, biases, rope_freqs) is F32. A tied head uses token_embd.
@@ -101,8 +101,8 @@ typedef struct PackageLinear {
     /* [n][k], layout "int8". Not scanned at open: -128 does not occur in a good package, and who lays the weights out
      * must refuse it (kernels rely on -127..127). */
     const int8_t *weights;
-    /* The packed layouts: the bytes of quant/pack.h, as many as the plan of `bits` says, and weights is NULL; else NULL.
-     * Not scanned either: at 8 bits the code 0, which is -128, must be refused. */
+    /* The packed layouts: the bytes of quant/pack.h, as many as the plan of `bits` says, and weights is NULL; else
+     * NULL. Not scanned either: at 8 bits the code 0, which is -128, must be refused. */
     const uint8_t *packed;
     uint64_t weight_bytes; /* of weights or packed */
     const float *scales;   /* [n], finite, >= 0 */

@@ -83,8 +83,8 @@ static bool is_whole(double bits) {
  * quant_recipe_set_bits() - choose the average width
  * @bits: any number; quant_recipe_check() judges it
  *
- * A user who asks for 4.5 bits and says nothing more wants some channels at 4 and some at 5. At 5 bits outputs lose less
- * than 0.1 % of their size, of which nothing is to be seen in answers: gain correction is for fewer. Who wants an
+ * A user who asks for 4.5 bits and says nothing more wants some channels at 4 and some at 5. At 5 bits outputs lose
+ * less than 0.1 % of their size, of which nothing is to be seen in answers: gain correction is for fewer. Who wants an
  * allocation or a step by name sets it afterwards.
  */
 void quant_recipe_set_bits(QuantRecipe *recipe, double bits) {

@@ -10,8 +10,8 @@
 #include "quant/grid.h"
 
 /* Nearest level of w, inverse = 1 / scale; nearest: grid_nearest() of these bits. The one definition: round_channel(),
- * rounding_error and error-compensated rounding agree on it to the bit. Ties go away from zero; beyond the largest level
- * it is that one; where the grid has no zero (1..7 bits), zero becomes the least positive level. */
+ * rounding_error and error-compensated rounding agree on it to the bit. Ties go away from zero; beyond the largest
+ * level it is that one; where the grid has no zero (1..7 bits), zero becomes the least positive level. */
 static inline int round_level(const float *nearest, float w, float inverse, int bits) {
     float t = fabsf(w) * inverse, top;
     int level;

@@ -6,8 +6,8 @@
  * need what it computes. Where nothing can go on, threads spin for a moment and then sleep in naps: what they wait for
  * may need their processor.
  *
- * To the pool it is one loop over all operators that are left, so that a pool which does without its workers for a while
- * lets them in again in the middle. An index stands for any operator, and fused ones leave some over.
+ * To the pool it is one loop over all operators that are left, so that a pool which does without its workers for a
+ * while lets them in again in the middle. An index stands for any operator, and fused ones leave some over.
  */
 #include "scheduler/wavefront.h"
 

@@ -36,7 +36,8 @@ static void make_tails(double unit) {
         tails[i] = tail_from(i * unit / 2);
 }
 
-/* Squared error of the weights on both sides from half level `from` up (to `to`, unless it is 0) that become `level`. */
+/* Squared error of the weights on both sides from half level `from` up (to `to`, unless it is 0) that become
+ * `level`. */
 static double cell_error(int level, int from, int to, double unit) {
     const Tail none = { 0, 0, 0 }, *upper = to ? &tails[to] : &none;
     const double value = level * unit, mass = tails[from].mass - upper->mass;

@@ -30,10 +30,9 @@ typedef struct QuantRecipe {
     bool descend;            /* then coordinate descent on the integers (QuantEase), needs calibration */
     bool correct_gain;       /* then scales that keep the size of outputs; nothing without one of the two before */
     QuantAllocation allocation;
-    bool
-        static_activations; /* one scale for the inputs of an operator (llm.npu 3.3), needs calibration; and with it: */
-    double hot_percent;     /* of an operator's inputs, at most so many have their columns in memory, 0..100: all do */
-    double prune_percent;   /* of the operators, those whose outliers matter least have no shadow, 0..100 */
+    bool static_activations; /* one scale for an operator's inputs (llm.npu 3.3), needs calibration; and with it: */
+    double hot_percent;      /* of an operator's inputs, at most so many have their columns in memory, 0..100: all do */
+    double prune_percent;    /* of the operators, those whose outliers matter least have no shadow, 0..100 */
 } QuantRecipe;
 
 /* llm.npu 3.3: less than 3 % of the channels have over 80 % of the outliers; 85 % of the operators do without. */

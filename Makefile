@@ -211,7 +211,7 @@ help:
 	@echo 'make fuzz             libFuzzer on every target for FUZZ_SECONDS=10 (clang); fuzz-replay: the corpora, any compiler'
 	@echo 'make lint             rules of the source tree; format: clang-format in place'
 	@echo 'make bench            floors of this machine, speed of kernels, models and service beside them; PLOTS=DIR of plots'
-	@echo 'make quant-table      bytes and quality of every recipe; COORDGEN_DATA=DIR of the texts, MODELS=a,b ROWS=SPEC,...'
+	@echo 'make quant-table      bytes and quality of every recipe; COORDGEN_DATA=DIR of the texts, MODELS=a,b ROWS=SPEC,... LIMIT=questions'
 	@echo 'make install          DESTDIR= PREFIX=/usr/local LIBDIR=; uninstall'
 	@echo 'make install-deps     the Debian packages that all of this needs'
 	@echo 'make clean, make dist'

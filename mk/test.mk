@@ -96,4 +96,4 @@ bench: all bench-programs
 # The ablation table of the README, hours for the larger models; goes on after what is done. COORDGEN_DATA=DIR MODELS=a,b.
 .PHONY: quant-table
 quant-table: all
-	@tools/quant-table --build $(BUILD) $(if $(MODELS),--models '$(MODELS)') $(if $(ROWS),--rows '$(ROWS)')
+	@tools/quant-table --build $(BUILD) $(if $(MODELS),--models '$(MODELS)') $(if $(ROWS),--rows '$(ROWS)') $(if $(LIMIT),--limit $(LIMIT))

@@ -113,6 +113,7 @@ static int print_report(const QuantTable *table) {
 /* --- plot --------------------------------------------------------------------------------------------------------- */
 
 typedef struct PlotRow {
+    const char *spec;
     char series[RECIPE_SPEC_MAX]; /* the spec without its bits */
     char label[16];
     double bytes, perplexity;
@@ -138,6 +139,7 @@ static size_t collect(const QuantTable *table, PlotRow *rows) {
             continue;
         snprintf(rows[n].series, sizeof(rows[n].series), "%.*s%s", (int)(bits - row->spec), row->spec,
                  rest ? rest : "");
+        rows[n].spec = row->spec;
         snprintf(rows[n].label, sizeof(rows[n].label), "%g", row->recipe.bits);
         rows[n].bytes = megabytes(json_object_get(row->stored, "package"), "bytes");
         rows[n++].perplexity = perplexity;
@@ -176,6 +178,10 @@ static int write_plot(const QuantTable *table, const char *path, ErrText *err) {
                 one->n++;
             }
         qsort(points + n_points - one->n, one->n, sizeof(*points), by_bytes);
+        if (one->n == 1) { /* its bits stand in the legend: in the plot there may be many such beside each other */
+            one->name = rows[i].spec;
+            points[n_points - 1].label = NULL;
+        }
         plot.n_series++;
     }
     svg_plot(&text, &plot);

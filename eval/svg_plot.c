@@ -3,13 +3,17 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 
-#define WIDTH 760
 #define HEIGHT 480
 #define LEFT 80
-#define RIGHT 190 /* the legend */
+#define RIGHT 570          /* of the axes; the legend comes after it */
+#define LEGEND_MIN 190     /* its width */
+#define LEGEND_TEXT 26     /* where its names begin */
+#define CHARACTER 7        /* the width of most, and of all on the average */
+#define NAME_MAX_BYTES 120 /* of names that the legend is made wide for */
 #define TOP 50
 #define BOTTOM 60
 #define LOG_FROM 4.0
@@ -17,6 +21,17 @@
 
 /* Okabe and Ito's colours, told apart with every kind of colour vision. */
 static const char *const colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000" };
+
+/* Marks around the origin; where there are no more colours the next shape begins. The first one is a circle. */
+static const struct {
+    size_t n;
+    double corners[4][2];
+} shapes[] = {
+    { 0 },
+    { 4, { { -3.2, -3.2 }, { 3.2, -3.2 }, { 3.2, 3.2 }, { -3.2, 3.2 } } },
+    { 3, { { 0, -4.5 }, { 4, 3 }, { -4, 3 } } },
+    { 4, { { 0, -4.5 }, { 4.5, 0 }, { 0, 4.5 }, { -4.5, 0 } } },
+};
 
 typedef struct Axis {
     double low, high; /* of the values that are shown */
@@ -46,6 +61,19 @@ static void put_text(StrBuf *text, double x, double y, const char *anchor, const
     str_buf_addf(text, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>", x, y, anchor, attributes);
     put_escaped(text, what);
     str_buf_add(text, "</text>\n");
+}
+
+static void put_mark(StrBuf *text, double x, double y, size_t series) {
+    const size_t shape = series / ARRAY_LEN(colours) % ARRAY_LEN(shapes);
+
+    if (shapes[shape].n)
+        str_buf_add(text, "<polygon points=\"");
+    else
+        str_buf_addf(text, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5", x, y);
+    for (size_t i = 0; i < shapes[shape].n; i++)
+        str_buf_addf(text, "%s%.1f,%.1f", i ? " " : "", x + shapes[shape].corners[i][0],
+                     y + shapes[shape].corners[i][1]);
+    str_buf_addf(text, "\" fill=\"%s\"/>\n", colours[series % ARRAY_LEN(colours)]);
 }
 
 static double place(const Axis *axis, double value) {
@@ -95,8 +123,8 @@ static void put_tick(StrBuf *text, const Axis *axis, bool horizontal, double val
                      HEIGHT - BOTTOM);
         put_text(text, at, HEIGHT - BOTTOM + 18, "middle", "", number);
     } else {
-        str_buf_addf(text, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", LEFT, at,
-                     WIDTH - RIGHT, at);
+        str_buf_addf(text, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", LEFT, at, RIGHT,
+                     at);
         put_text(text, LEFT - 8, at + 4, "end", "", number);
     }
 }
@@ -116,9 +144,12 @@ static void put_axis(StrBuf *text, const Axis *axis, bool horizontal) {
         put_tick(text, axis, horizontal, i == 0 ? 0 : i * step);
 }
 
-static void put_series(StrBuf *text, const SvgSeries *series, const char *colour, const Axis *x, const Axis *y) {
+static void put_series(StrBuf *text, const SvgPlot *plot, size_t index, const Axis *x, const Axis *y) {
+    const SvgSeries *series = &plot->series[index];
+
     if (series->n > 1) {
-        str_buf_addf(text, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"", colour);
+        str_buf_addf(text, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"",
+                     colours[index % ARRAY_LEN(colours)]);
         for (size_t i = 0; i < series->n; i++)
             str_buf_addf(text, "%s%.1f,%.1f", i ? " " : "", place(x, series->points[i].x),
                          place(y, series->points[i].y));
@@ -127,10 +158,23 @@ static void put_series(StrBuf *text, const SvgSeries *series, const char *colour
     for (size_t i = 0; i < series->n; i++) {
         double at_x = place(x, series->points[i].x), at_y = place(y, series->points[i].y);
 
-        str_buf_addf(text, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", at_x, at_y, colour);
+        put_mark(text, at_x, at_y, index);
         if (series->points[i].label)
             put_text(text, at_x + 6, at_y - 6, "start", " font-size=\"11\"", series->points[i].label);
     }
+}
+
+/* Wide enough for every name: what is beyond a picture's edge is not shown. */
+static int legend_width(const SvgPlot *plot) {
+    size_t longest = 0;
+
+    for (size_t i = 0; i < plot->n_series; i++) {
+        size_t n = plot->series[i].n ? strlen(plot->series[i].name) : 0;
+
+        longest = n > longest ? n : longest;
+    }
+    longest = longest < NAME_MAX_BYTES ? longest : NAME_MAX_BYTES;
+    return LEGEND_TEXT + (int)longest * CHARACTER > LEGEND_MIN ? LEGEND_TEXT + (int)longest * CHARACTER : LEGEND_MIN;
 }
 
 /**
@@ -140,8 +184,9 @@ static void put_series(StrBuf *text, const SvgSeries *series, const char *colour
  * Text is taken as UTF-8 and escaped; numbers are written in the C locale, which the program runs in.
  */
 void svg_plot(StrBuf *text, const SvgPlot *plot) {
-    Axis x = { .low = INFINITY, .high = -INFINITY, .from = LEFT, .to = WIDTH - RIGHT };
+    Axis x = { .low = INFINITY, .high = -INFINITY, .from = LEFT, .to = RIGHT };
     Axis y = { .low = INFINITY, .high = -INFINITY, .from = HEIGHT - BOTTOM, .to = TOP };
+    const int width = RIGHT + legend_width(plot);
     double legend = TOP + 10;
     char turned[96];
 
@@ -160,13 +205,13 @@ void svg_plot(StrBuf *text, const SvgPlot *plot) {
                  "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
                  "font-family=\"sans-serif\" font-size=\"12\">\n"
                  "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
-                 WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
+                 width, HEIGHT, width, HEIGHT, width, HEIGHT);
     put_text(text, LEFT, TOP - 20, "start", " font-size=\"15\"", plot->title);
     put_axis(text, &x, true);
     put_axis(text, &y, false);
     str_buf_addf(text, "<path d=\"M%d %d V%d H%d\" fill=\"none\" stroke=\"black\"/>\n", LEFT, TOP, HEIGHT - BOTTOM,
-                 WIDTH - RIGHT);
-    put_text(text, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 18, "middle", "", plot->x_title);
+                 RIGHT);
+    put_text(text, (LEFT + RIGHT) / 2.0, HEIGHT - 18, "middle", "", plot->x_title);
     snprintf(turned, sizeof(turned), " transform=\"rotate(-90 20 %d)\"", (TOP + HEIGHT - BOTTOM) / 2);
     put_text(text, 20, (TOP + HEIGHT - BOTTOM) / 2.0, "middle", turned, plot->y_title);
     if (plot->level_name) {
@@ -174,17 +219,14 @@ void svg_plot(StrBuf *text, const SvgPlot *plot) {
 
         str_buf_addf(text,
                      "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"black\" stroke-dasharray=\"6 4\"/>\n",
-                     LEFT, at, WIDTH - RIGHT, at);
-        put_text(text, WIDTH - RIGHT + 8, at + 4, "start", "", plot->level_name);
+                     LEFT, at, RIGHT, at);
+        put_text(text, RIGHT + 8, at + 4, "start", "", plot->level_name);
     }
     for (size_t i = 0; i < plot->n_series; i++) {
-        const char *colour = colours[i % ARRAY_LEN(colours)];
-
-        put_series(text, &plot->series[i], colour, &x, &y);
+        put_series(text, plot, i, &x, &y);
         if (plot->series[i].n) {
-            str_buf_addf(text, "<circle cx=\"%d\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", WIDTH - RIGHT + 16, legend,
-                         colour);
-            put_text(text, WIDTH - RIGHT + 26, legend + 4, "start", "", plot->series[i].name);
+            put_mark(text, RIGHT + 16, legend, i);
+            put_text(text, RIGHT + LEGEND_TEXT, legend + 4, "start", "", plot->series[i].name);
             legend += 18;
         }
     }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,12 +104,42 @@ static void test_svg_plot_empty(void **state) {
     assert_string_equal(few, again);
 }
 
+/* Four shapes, as many series each as there are colours: no two series look alike, each looks in the legend as in the
+ * plot, and the picture is as wide as the names. */
+static void test_svg_plot_legend(void **state) {
+    enum { N = 28 };
+    SvgSeries series[N];
+    char names[N][64];
+    const char *fills[2 * N];
+    size_t n = 0;
+
+    for (size_t i = 0; i < N; i++) {
+        snprintf(names[i], sizeof(names[i]), "edgeflow:5:-smoothing:allocation=uniform, %zu", i);
+        series[i] = (SvgSeries){ names[i], points, 1 };
+    }
+    _cleanup_(freep) char *text = draw(series, N, 0, NULL), *few = draw(one, 1, 0, NULL);
+
+    assert_int_equal(count(text, "<circle"), 2 * N / 4);
+    assert_int_equal(count(text, "<polygon"), 2 * N - 2 * N / 4);
+    for (const char *at = strstr(text, "\" fill=\"#"); at && n < ARRAY_LEN(fills); at = strstr(at + 1, "\" fill=\"#"))
+        fills[n++] = at;
+    assert_int_equal(n, ARRAY_LEN(fills));
+    for (size_t i = 0; i < N; i++) {
+        assert_memory_equal(fills[2 * i], fills[2 * i + 1], strlen("\" fill=\"#000000"));
+        for (size_t j = i / 7 * 7; j < i; j++)
+            assert_memory_not_equal(fills[2 * i], fills[2 * j], strlen("\" fill=\"#000000"));
+    }
+    assert_int_equal(strtol(strstr(few, "width=\"") + 7, NULL, 10), 760);
+    assert_true(strtol(strstr(text, "width=\"") + 7, NULL, 10) >= 596 + 6 * (long)strlen(names[N - 1]));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_svg_plot_points),
         cmocka_unit_test(test_svg_plot_escapes),
         cmocka_unit_test(test_svg_plot_logarithmic),
         cmocka_unit_test(test_svg_plot_empty),
+        cmocka_unit_test(test_svg_plot_legend),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,6 +172,19 @@ class Notify(unittest.TestCase):
         daemon.stop()
 
 
+ACCEPTS = 1 << 16  # __SO_ACCEPTCON of linux/net.h, among the flags of /proc/net/unix
+
+
+def listening(path):
+    """Whether a socket takes connections. Its file says less: it is there from bind() on, and until listen() refuses
+    them. The kernel is asked, because an attempt would start the daemon."""
+    for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
+        fields = line.split(maxsplit=7)  # number, references, protocol, flags, type, state, inode, path
+        if fields[7:] == [str(path)] and int(fields[3], 16) & ACCEPTS:
+            return True
+    return False
+
+
 @unittest.skipUnless(shutil.which("systemd-socket-activate"), "systemd-socket-activate is not installed (package systemd)")
 class SocketActivation(unittest.TestCase):
     def start(self, names, n_sockets=2):
@@ -186,8 +199,11 @@ class SocketActivation(unittest.TestCase):
         for path in self.sockets:
             command += ["-l", str(path)]
         daemon = Daemon(wait=False, command=command)
-        deadline = time.monotonic() + 20
-        while not all(path.exists() for path in self.sockets) and time.monotonic() < deadline:
+        deadline = time.monotonic() + 20 * SLOW
+        while not all(listening(path) for path in self.sockets):
+            if time.monotonic() > deadline:
+                daemon.kill()
+                self.fail(f"systemd-socket-activate does not listen on {self.sockets}")
             time.sleep(0.02)
         return daemon
 

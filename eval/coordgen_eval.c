@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,10 +171,7 @@ static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t 
 }
 
 static bool parse_share(const char *text, double *valuep) {
-    char *end;
-
-    *valuep = strtod(text, &end);
-    return end != text && !*end && is_decimal(text) && isfinite(*valuep) && *valuep >= 0;
+    return decimal_parse(text, valuep) && *valuep >= 0;
 }
 
 static bool parse_json(const char *how, EvalOptions *options) {

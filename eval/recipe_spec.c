@@ -48,14 +48,13 @@ static bool parse_u64(const char *text, uint64_t *valuep) {
 }
 
 static int parse_setting(QuantRecipe *recipe, char *word, const char *spec, ErrText *err) {
-    char *value = strchr(word, '='), *end;
+    char *value = strchr(word, '=');
     uint64_t number = 0;
 
     *value++ = 0;
     for (size_t i = 0; i < ARRAY_LEN(percents); i++)
         if (!strcmp(word, percents[i].name)) {
-            *percent_of(recipe, i) = strtod(value, &end);
-            if (*value >= '0' && *value <= '9' && !*end && is_decimal(value))
+            if (decimal_parse(value, percent_of(recipe, i)))
                 return 0;
             return err_set(err, -EINVAL, "'%.100s': %s is a number of percent, not '%.32s'", spec, word, value);
         }
@@ -108,7 +107,7 @@ static int parse_word(QuantRecipe *recipe, char *word, const char *spec, ErrText
  */
 int recipe_spec_parse(QuantRecipe *recipe, const char *spec, ErrText *err) {
     _cleanup_(freep) char *copy = strdup(spec);
-    char *rest = copy, *word, *end;
+    char *rest = copy, *word;
     QuantRecipe made;
     double bits;
     int r;
@@ -123,8 +122,7 @@ int recipe_spec_parse(QuantRecipe *recipe, const char *spec, ErrText *err) {
                        spec, word);
     if (rest && *rest >= '0' && *rest <= '9') {
         word = strsep(&rest, ":");
-        bits = strtod(word, &end);
-        if (*end || !is_decimal(word))
+        if (!decimal_parse(word, &bits))
             return err_set(err, -EINVAL, "'%.100s': '%.32s' is not a number of bits", spec, word);
         quant_recipe_set_bits(&made, bits);
     }

@@ -9,11 +9,10 @@
 
 #define HEIGHT 480
 #define LEFT 80
-#define RIGHT 570          /* of the axes; the legend comes after it */
-#define LEGEND_MIN 190     /* its width */
-#define LEGEND_TEXT 26     /* where its names begin */
-#define CHARACTER 7        /* the width of most, and of all on the average */
-#define NAME_MAX_BYTES 120 /* of names that the legend is made wide for */
+#define RIGHT 570      /* of the axes; the legend comes after it */
+#define LEGEND_MIN 190 /* its width */
+#define LEGEND_TEXT 26 /* where its names begin */
+#define CHARACTER 7    /* the width of most, and of all on the average */
 #define TOP 50
 #define BOTTOM 60
 #define LOG_FROM 4.0
@@ -173,7 +172,6 @@ static int legend_width(const SvgPlot *plot) {
 
         longest = n > longest ? n : longest;
     }
-    longest = longest < NAME_MAX_BYTES ? longest : NAME_MAX_BYTES;
     return LEGEND_TEXT + (int)longest * CHARACTER > LEGEND_MIN ? LEGEND_TEXT + (int)longest * CHARACTER : LEGEND_MIN;
 }
 

@@ -316,10 +316,7 @@ bool ctl_byte_count(const Ctl *ctl, const char *option, uint64_t *bytesp) {
     return true;
 }
 
-/* Whether strtod() or strtof() has taken all of the text as a decimal, with errno 0 before; says so when not. */
-static bool real_taken(const Ctl *ctl, const char *option, const char *text, const char *end, bool is_zero) {
-    if (end != text && !*end && is_decimal(text) && (!errno || is_zero))
-        return true;
+static bool not_a_number(const Ctl *ctl, const char *option, const char *text) {
     ctl_usage_error(ctl, "--%s=%.64s: a number is needed", option, text);
     return false;
 }
@@ -327,31 +324,13 @@ static bool real_taken(const Ctl *ctl, const char *option, const char *text, con
 /* The range is the business of what takes the number. */
 bool ctl_real(const Ctl *ctl, const char *option, double *valuep) {
     const char *text = ctl_text(ctl, option, NULL);
-    double value;
-    char *end;
 
-    if (!text)
-        return true;
-    errno = 0;
-    value = strtod(text, &end);
-    if (!real_taken(ctl, option, text, end, value == 0))
-        return false;
-    *valuep = value;
-    return true;
+    return !text || decimal_parse(text, valuep) || not_a_number(ctl, option, text);
 }
 
 /* For what is a float to the service: rounded once. Its range too is checked there, and by the library. */
 bool ctl_float(const Ctl *ctl, const char *option, float *valuep) {
     const char *text = ctl_text(ctl, option, NULL);
-    float value;
-    char *end;
 
-    if (!text)
-        return true;
-    errno = 0;
-    value = strtof(text, &end);
-    if (!real_taken(ctl, option, text, end, value == 0))
-        return false;
-    *valuep = value;
-    return true;
+    return !text || decimal_parse_float(text, valuep) || not_a_number(ctl, option, text);
 }

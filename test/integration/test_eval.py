@@ -365,7 +365,7 @@ class Help(unittest.TestCase):
         """Those of a list are the ones that the program names when it gets another."""
         listed = {option for option in self.complete("-") if option.endswith("=")}
         self.assertGreater(len(listed), 3)
-        for _, option, value, optional in self.options:
+        for _, option, value, _ in self.options:
             with self.subTest(option=option):
                 if f"{option}=" in listed:
                     named = re.search(r" is (.*), not '\?'", run_eval(f"{option}=?").stderr)[1]

@@ -79,7 +79,7 @@ static void test_recipe_spec_refuses(void **state) {
         { "int8:8:+static-activations:hot-channels=", "hot-channels is a number of percent" },
         { "int8:8:+static-activations:hot-channels=3x", "hot-channels is a number of percent" },
         { "int8:8:+static-activations:hot-channels=0x3", "hot-channels is a number of percent" },
-        { "int8:8:+static-activations:prune-outliers=-1", "prune-outliers is a number of percent" },
+        { "int8:8:+static-activations:prune-outliers=-1", "-1 % of the operators pruned" },
         { "int8:8:+static-activations:prune-outliers=101", "101 % of the operators pruned" },
     };
     char spec[2 * RECIPE_SPEC_MAX];

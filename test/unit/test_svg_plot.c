@@ -109,7 +109,7 @@ static void test_svg_plot_empty(void **state) {
 static void test_svg_plot_legend(void **state) {
     enum { N = 28 };
     SvgSeries series[N];
-    char names[N][64];
+    char names[N][256];
     const char *fills[2 * N];
     size_t n = 0;
 
@@ -117,6 +117,8 @@ static void test_svg_plot_legend(void **state) {
         snprintf(names[i], sizeof(names[i]), "edgeflow:5:-smoothing:allocation=uniform, %zu", i);
         series[i] = (SvgSeries){ names[i], points, 1 };
     }
+    memset(names[N - 1], 'm', sizeof(names[N - 1]) - 1);
+    names[N - 1][sizeof(names[N - 1]) - 1] = 0;
     _cleanup_(freep) char *text = draw(series, N, 0, NULL), *few = draw(one, 1, 0, NULL);
 
     assert_int_equal(count(text, "<circle"), 2 * N / 4);

@@ -34,3 +34,27 @@ bool decimal_parse_float(const char *text, float *valuep) {
     *valuep = value;
     return true;
 }
+
+const char *decimal_read_u64(const char *text, uint64_t *valuep) {
+    uint64_t value = 0;
+    size_t n = 0;
+
+    for (; text[n] >= '0' && text[n] <= '9'; n++)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(text[n] - '0'), &value))
+            return NULL;
+    if (!n)
+        return NULL;
+    *valuep = value;
+    return text + n;
+}
+
+bool decimal_parse_u64(const char *text, uint64_t *valuep) {
+    uint64_t value;
+    const char *end = decimal_read_u64(text, &value);
+
+    if (!end || *end)
+        return false;
+    *valuep = value;
+    return true;
+}

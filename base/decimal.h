@@ -1,8 +1,9 @@
-/* Numbers as people write them: strtod() takes hexadecimal, infinity, NaN and blanks before them too. */
+/* Numbers as people write them: strtod() takes hexadecimal, infinity and NaN too, strtoull() signs, and both blanks. */
 #ifndef COORDGEN_BASE_DECIMAL_H
 #define COORDGEN_BASE_DECIMAL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * A text that is a decimal number and nothing else, with a sign, a fraction or an exponent if it likes; as strtod() and
@@ -11,5 +12,10 @@
  */
 bool decimal_parse(const char *text, double *valuep);
 bool decimal_parse_float(const char *text, float *valuep);
+
+/* A text of digits alone. False, and *@valuep as it was, for any other and for a number beyond UINT64_MAX. */
+bool decimal_parse_u64(const char *text, uint64_t *valuep);
+/* The same for the digits that a text begins with. Return: where they end; NULL where there are none or too many. */
+const char *decimal_read_u64(const char *text, uint64_t *valuep);
 
 #endif

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/decimal.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "bench/bench.h"
@@ -175,14 +176,10 @@ static int usage(const char *format, const char *value) {
 
 /* A whole number in [least, most]; where it ends. NULL: not one. */
 static const char *take_number(const char *text, size_t least, size_t most, size_t *valuep) {
-    unsigned long long value;
-    char *end;
+    uint64_t value;
+    const char *end = decimal_read_u64(text, &value);
 
-    if (*text < '0' || *text > '9')
-        return NULL;
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (errno || value < least || value > most)
+    if (!end || value < least || value > most)
         return NULL;
     *valuep = (size_t)value;
     return end;

@@ -1,11 +1,11 @@
 #include "daemon/config_table.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/decimal.h"
 #include "base/log.h"
 #include "daemon/journal.h"
 #include "engine/engine.h"
@@ -145,21 +145,6 @@ static const void *field_of_const(const Setting *setting, const Config *config) 
     return (const char *)config + setting->offset;
 }
 
-/* Digits and then a suffix, which is left in *restp. No sign, no space, no overflow. */
-static bool parse_number(const char *value, uint64_t *numberp, const char **restp) {
-    uint64_t number = 0;
-
-    if (!isdigit((unsigned char)*value))
-        return false;
-    for (; isdigit((unsigned char)*value); value++)
-        if (__builtin_mul_overflow(number, 10, &number) ||
-            __builtin_add_overflow(number, (uint64_t)(*value - '0'), &number))
-            return false;
-    *numberp = number;
-    *restp = value;
-    return true;
-}
-
 static bool scale_of(const Setting *setting, const char *suffix, uint64_t *scalep) {
     static const struct {
         SettingType type;
@@ -218,11 +203,10 @@ static int parse_quantity(const Setting *setting, Config *config, const char *va
         [SETTING_DURATION] = "a time such as 500ms, 10s or 5min",
     };
     uint64_t number, scale;
-    const char *suffix;
+    const char *suffix = decimal_read_u64(value, &number);
     char low[32], high[32];
 
-    if (!parse_number(value, &number, &suffix) || !scale_of(setting, suffix, &scale) ||
-        __builtin_mul_overflow(number, scale, &number))
+    if (!suffix || !scale_of(setting, suffix, &scale) || __builtin_mul_overflow(number, scale, &number))
         return err_set(err, CONFIG_E_SETTING, "%s: '%.64s' is not %s", setting->name, value, forms[setting->type]);
     if ((number < setting->min || number > setting->max) && !(number == 0 && setting->zero_is_off)) {
         format_number(setting, setting->min, low, sizeof(low));

@@ -1,5 +1,4 @@
 /* coordgen-eval: options and verbs. */
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -163,11 +162,7 @@ static int usage(const char *format, const char *value) {
 }
 
 static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *valuep) {
-    char *end;
-
-    errno = 0;
-    *valuep = strtoull(text, &end, 10);
-    return *text >= '0' && *text <= '9' && !*end && !errno && *valuep >= min && *valuep <= max;
+    return decimal_parse_u64(text, valuep) && *valuep >= min && *valuep <= max;
 }
 
 static bool parse_share(const char *text, double *valuep) {

@@ -39,14 +39,6 @@ static bool *step_of(QuantRecipe *recipe, size_t step) {
     return (bool *)((char *)recipe + steps[step].offset);
 }
 
-static bool parse_u64(const char *text, uint64_t *valuep) {
-    char *end;
-
-    errno = 0;
-    *valuep = strtoull(text, &end, 10);
-    return *text >= '0' && *text <= '9' && !*end && !errno;
-}
-
 static int parse_setting(QuantRecipe *recipe, char *word, const char *spec, ErrText *err) {
     char *value = strchr(word, '=');
     uint64_t number = 0;
@@ -74,7 +66,7 @@ static int parse_setting(QuantRecipe *recipe, char *word, const char *spec, ErrT
             "'%.100s': '%.32s=' is not known: allocation=, grid=, embedding-bits=, budget-bytes=, hot-channels=, "
             "prune-outliers= are",
             spec, word);
-    if (!parse_u64(value, &number) || (*word == 'e' && number > 8))
+    if (!decimal_parse_u64(value, &number) || (*word == 'e' && number > 8))
         return err_set(err, -EINVAL, "'%.100s': %s is a whole number, not '%.32s'", spec, word, value);
     if (*word == 'e')
         recipe->embedding_bits = (uint32_t)number;

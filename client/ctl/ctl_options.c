@@ -1,6 +1,5 @@
 #define _GNU_SOURCE
 #include <ctype.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,14 +274,11 @@ const char *ctl_text(const Ctl *ctl, const char *option, const char *fallback) {
 
 bool ctl_number(const Ctl *ctl, const char *option, uint64_t max, uint64_t *valuep) {
     const char *text = ctl_text(ctl, option, NULL);
-    unsigned long long value;
-    char *end;
+    uint64_t value;
 
     if (!text)
         return true;
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || errno || value > max) {
+    if (!decimal_parse_u64(text, &value) || value > max) {
         ctl_usage_error(ctl, "--%s=%.64s: a whole number from 0 to %llu is needed", option, text,
                         (unsigned long long)max);
         return false;
@@ -294,21 +290,19 @@ bool ctl_number(const Ctl *ctl, const char *option, uint64_t max, uint64_t *valu
 /* A number of bytes: digits, then K, M, G or T (factors of 1024) or nothing. */
 bool ctl_byte_count(const Ctl *ctl, const char *option, uint64_t *bytesp) {
     static const char units[] = "KMGT";
-    const char *text = ctl_text(ctl, option, NULL), *unit;
+    const char *text = ctl_text(ctl, option, NULL), *end, *unit;
     unsigned int shift = 0;
     uint64_t value;
-    char *end;
 
     if (!text)
         return true;
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    end = decimal_read_u64(text, &value);
+    unit = end && *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
     if (unit) {
         shift = 10 * (unsigned int)(unit - units + 1);
         end++;
     }
-    if (*text < '0' || *text > '9' || *end || errno || !value || value > UINT64_MAX >> shift) {
+    if (!end || *end || !value || value > UINT64_MAX >> shift) {
         ctl_usage_error(ctl, "--%s=%.64s: a number of bytes is needed, such as 800M or 1G", option, text);
         return false;
     }

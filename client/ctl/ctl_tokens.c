@@ -1,7 +1,7 @@
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/file_io.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
@@ -86,12 +86,10 @@ static bool ids_parse(Ctl *ctl, const char *text, uint32_t **idsp, size_t *np) {
     _cleanup_(freep) uint32_t *ids = malloc(room * sizeof(*ids));
 
     for (const char *at = text + strspn(text, between); *at && ids; at += strspn(at, between)) {
-        unsigned long long id;
-        char *end;
+        uint64_t id;
+        const char *end = decimal_read_u64(at, &id);
 
-        errno = 0;
-        id = strtoull(at, &end, 10);
-        if (*at < '0' || *at > '9' || errno || id > UINT32_MAX || (*end && !strchr(between, *end))) {
+        if (!end || id > UINT32_MAX || (*end && !strchr(between, *end))) {
             ctl_usage_error(ctl, "'%.*s' is no token id", (int)strcspn(at, between), at);
             return false;
         }

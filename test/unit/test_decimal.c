@@ -56,11 +56,47 @@ static void test_decimal_float_is_rounded_once(void **state) {
     assert_true(decimal_parse("1e39", &value) && !decimal_parse_float("1e39", &single));
 }
 
+static void test_decimal_whole_numbers(void **state) {
+    static const struct {
+        const char *text;
+        uint64_t value;
+        size_t n_digits; /* 0: refused */
+    } rows[] = {
+        { "0", 0, 1 },
+        { "0012", 12, 4 },
+        { "7K", 7, 1 },
+        { "3 ", 3, 1 },
+        { "1.5", 1, 1 },
+        { "0x10", 0, 1 },
+        { "", 77, 0 },
+        { "K", 77, 0 },
+        { " 3", 77, 0 },
+        { "+3", 77, 0 },
+        { "-3", 77, 0 },
+        { "18446744073709551615", UINT64_MAX, 20 },
+        { "18446744073709551616", 77, 0 },
+        { "18446744073709551620", 77, 0 },
+        { "99999999999999999999999K", 77, 0 },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        uint64_t read = 77, parsed = 77;
+        const char *end = decimal_read_u64(rows[i].text, &read);
+        bool is_all = rows[i].n_digits && !rows[i].text[rows[i].n_digits];
+
+        if (end != (rows[i].n_digits ? rows[i].text + rows[i].n_digits : NULL) || read != rows[i].value)
+            fail_msg("'%s': %ju", rows[i].text, (uintmax_t)read);
+        if (decimal_parse_u64(rows[i].text, &parsed) != is_all || parsed != (is_all ? rows[i].value : 77))
+            fail_msg("'%s' as a whole: %ju", rows[i].text, (uintmax_t)parsed);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decimal_numbers),
         cmocka_unit_test(test_decimal_nothing_else),
         cmocka_unit_test(test_decimal_float_is_rounded_once),
+        cmocka_unit_test(test_decimal_whole_numbers),
     };
 
     return cmocka_run_group_tests_name("decimal", tests, NULL, NULL);

@@ -114,8 +114,6 @@ static int check_replaceable(const char *path, const ImportSource *source, ErrTe
 static int choose_path(Import *import, const char *out_path, ErrText *err) {
     const ImportOptions *options = &import->options;
     ImportReport *report = &import->report;
-    char folder[PATH_MAX];
-    int r;
 
     import->out_path = report->path;
     if (out_path) {
@@ -123,12 +121,8 @@ static int choose_path(Import *import, const char *out_path, ErrText *err) {
             return err_set(err, -ENAMETOOLONG, "%.100s...: the path is too long", out_path);
         return 0;
     }
-    r = import_default_path(report->path, import->source.path, report->source_sha256, &options->recipe,
-                            options->calibration_path ? import->calibration.sha256 : NULL, options->cache_dir, err);
-    if (r)
-        return r;
-    r = import_cache_dir(folder, options->cache_dir, err);
-    return r ? r : file_make_dirs(folder, err);
+    return import_default_path(report->path, import->source.path, report->source_sha256, &options->recipe,
+                               options->calibration_path ? import->calibration.sha256 : NULL, options->cache_dir, err);
 }
 
 /* The settings, and the text to calibrate on when they need one. */
@@ -225,6 +219,13 @@ static int check_tokenizer(const ImportSource *source, ErrText *err) {
     return r == TOKENIZER_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED : r > 0 ? IMPORT_E_CORRUPT : r ? err_trace(r) : 0;
 }
 
+/* The cache's folder, which a full disk may have no room for either. */
+static int make_cache(const Import *import, char folder[PATH_MAX], ErrText *err) {
+    int r = import_cache_dir(folder, import->options.cache_dir, err);
+
+    return r ? r : import_full_error(file_make_dirs(folder, err), import, err);
+}
+
 static int make_package(Import *import, const char *out_path, ErrText *err) {
     const ImportOptions *options = &import->options;
     char folder[PATH_MAX];
@@ -236,6 +237,8 @@ static int make_package(Import *import, const char *out_path, ErrText *err) {
         r = check_replaceable(out_path, &import->source, err);
     if (!r) /* before the part: where there is no room for that, it says how much is needed */
         r = import_plan_make(&import->plan, &import->source, &options->recipe, err);
+    if (!r && !out_path)
+        r = make_cache(import, folder, err);
     if (!r)
         r = import_part_open(&import->part, import->out_path, import, &waited, err);
     if (r)
@@ -245,7 +248,7 @@ static int make_package(Import *import, const char *out_path, ErrText *err) {
         import_part_remove(&import->part);
         return 0;
     }
-    if (!out_path && !import_cache_dir(folder, options->cache_dir, NULL))
+    if (!out_path)
         import_parts_clean(folder);
     return import_work(import, err);
 }

@@ -312,9 +312,11 @@ static void test_import_resume_file_size_limit(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 }
 
-/* A disk of this kind is too small, and says so in these words; false: it cannot be mounted. */
-static bool refuses_on_disk(ImportFixture *fixture, const char *mount_options, const char *text) {
+/* A disk of this kind is too small for a file of this name, NULL: for the cache and a package in it, and says so in
+ * these words; false: it cannot be mounted. */
+static bool refuses_on_disk(ImportFixture *fixture, const char *mount_options, const char *name, const char *text) {
     char out[400], mounted[300];
+    ImportOptions options = fixture->options;
     ImportReport report;
     ErrText err;
     int r;
@@ -325,8 +327,10 @@ static bool refuses_on_disk(ImportFixture *fixture, const char *mount_options, c
         print_message("skipped: a small tmpfs cannot be mounted (%s)\n", geteuid() ? "not root" : strerror(errno));
         return false;
     }
-    snprintf(out, sizeof(out), "%s/out.cgm", mounted);
-    r = import_run(fixture->source, out, &fixture->options, &report, &err);
+    snprintf(out, sizeof(out), "%s/%s", mounted, name ? name : "cache/");
+    if (!name)
+        options.cache_dir = out;
+    r = import_run(fixture->source, name ? out : NULL, &options, &report, &err);
     if (test_folder_count(mounted))
         r = -1;
     assert_int_equal(umount(mounted), 0);
@@ -339,17 +343,18 @@ static bool refuses_on_disk(ImportFixture *fixture, const char *mount_options, c
     return true;
 }
 
-/* For the package; for the part, which would be the second file; for the journal, the third. */
+/* For the package; for the part, which would be the second file; for the journal, the third; for the cache's folder. */
 static void test_import_resume_disk_full(void **state) {
     static const char full[] = "No space left on device; free some space";
     ImportFixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
 
     import_fixture_source(fixture, &maker);
-    if (!refuses_on_disk(fixture, "size=64k", "(0.1 MB) are free there; free some space"))
+    if (!refuses_on_disk(fixture, "size=64k", "out.cgm", "(0.1 MB) are free there; free some space"))
         skip();
-    assert_true(refuses_on_disk(fixture, "size=64m,nr_inodes=1", full));
-    assert_true(refuses_on_disk(fixture, "size=64m,nr_inodes=2", full));
+    assert_true(refuses_on_disk(fixture, "size=64m,nr_inodes=1", "out.cgm", full));
+    assert_true(refuses_on_disk(fixture, "size=64m,nr_inodes=2", "out.cgm", full));
+    assert_true(refuses_on_disk(fixture, "size=64m,nr_inodes=1", NULL, full));
 }
 
 static void test_import_resume_killed(void **state) {

@@ -11,7 +11,7 @@ from settings import BIN, SANITIZED, SLOW
 from wire import prompt
 
 LONG = "The river runs from the hills through the old town to the sea. " * (60 if SANITIZED else 200)
-SOON_S = 5 * SLOW  # one chunk of a prompt, with room for a loaded machine; what is cancelled would take longer
+SOON_S = 5 * SLOW  # one chunk of a prompt, with room for a loaded machine; that it was cancelled, reply or counter tells
 
 
 class Cancel(DaemonCase):

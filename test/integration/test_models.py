@@ -485,6 +485,8 @@ class Import(unittest.TestCase):
                 break
             daemon.kill()  # the import had ended: once more
             shutil.rmtree(cache)
+        else:
+            self.fail("five imports ended before they could be stopped")
         daemon.kill()
         importer, = importers
         with contextlib.suppress(ProcessLookupError):

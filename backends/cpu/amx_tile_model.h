@@ -1,6 +1,6 @@
 /* The AMX-INT8 tile instructions in portable C, under the names of the compiler's intrinsics, so that a kernel written
- * with them runs and is tested on a machine that lacks them. Included instead of immintrin.h, never beside it. What the
- * hardware answers with a fault is an assertion here: bad configurations, tiles that are not configured, shapes that do
+ * with them runs and is tested on a machine that lacks them. Where immintrin.h has them as macros, these take their place:
+ * what includes it comes before this header. What the hardware answers with a fault is an assertion here: bad configurations, tiles that are not configured, shapes that do
  * not fit each other. Source: Intel 64 and IA-32 SDM, volume 1, chapter 18, and the pages of the instructions. */
 #ifndef COORDGEN_BACKENDS_CPU_AMX_TILE_MODEL_H
 #define COORDGEN_BACKENDS_CPU_AMX_TILE_MODEL_H
@@ -10,6 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#undef _tile_loadd
+#undef _tile_stream_loadd
+#undef _tile_stored
+#undef _tile_zero
+#undef _tile_dpbssd
+#define _tile_loadconfig tile_model_loadconfig
+#define _tile_release tile_model_release
 
 enum {
     TILE_MODEL_TILES = 8,
@@ -62,6 +70,11 @@ static inline void _tile_loadd(int tile, const void *base, ptrdiff_t stride) {
     memset(tile_model.data[tile], 0, sizeof(tile_model.data[tile]));
     for (int row = 0; row < tile_model.rows[tile]; row++)
         memcpy(tile_model.data[tile][row], (const uint8_t *)base + row * stride, tile_model.row_bytes[tile]);
+}
+
+/* TILELOADDT1: the same, with a word to the caches. */
+static inline void _tile_stream_loadd(int tile, const void *base, ptrdiff_t stride) {
+    _tile_loadd(tile, base, stride);
 }
 
 static inline void _tile_stored(int tile, void *base, ptrdiff_t stride) {

@@ -44,7 +44,7 @@ void cpu_run_rows(Backend *backend, WorkerFn *fn, void *arg, size_t rows, size_t
 static Backend *cpu_free(Backend *backend) {
     accounted_block_deinit(&cpu(backend)->quantized);
     accounted_block_deinit(&cpu(backend)->rotated);
-    accounted_block_deinit(&cpu(backend)->expanded);
+    accounted_block_deinit(&cpu(backend)->scratch);
     accounted_block_deinit(&cpu(backend)->attending);
     shadow_deinit(&cpu(backend)->shadow);
     arena_free(cpu(backend)->weights);
@@ -70,7 +70,7 @@ static int reserve_block(Backend *backend, AccountedBlock *block, size_t len_byt
 
 static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err) {
     CpuBackend *self = cpu(backend);
-    size_t n_threads = worker_pool_n_threads(backend->pool), row_bytes;
+    size_t n_threads = worker_pool_n_threads(backend->pool);
     int r;
 
     self->width = align_up(shape->width, ALIGN / sizeof(float));
@@ -79,13 +79,16 @@ static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
     self->attending_floats =
         align_up(attention_scratch_floats(attention_row_heads(shape->n_heads / shape->n_kv_heads), shape->head_size),
                  ALIGN / sizeof(float));
-    self->expanded_bytes = packed_kernels_scratch_bytes(int8_tiles_for(shape->width));
-    row_bytes = self->width_padded * (self->kernels.product->shifted ? 2 : 1) + sizeof(float) + sizeof(int32_t);
-    r = reserve_block(backend, &self->quantized, shape->rows * row_bytes, err);
+    self->scratch_bytes = align_up(packed_kernels_scratch_bytes(&self->kernels, int8_tiles_for(shape->width)), ALIGN);
+    self->rows_bytes = int8_rows_bytes(shape->rows, int8_tile_rows(self->kernels.product, shape->rows), self->width_padded);
+    r = reserve_block(backend, &self->quantized,
+                      self->rows_bytes * (self->kernels.product->shifted ? 2 : 1) +
+                          shape->rows * (sizeof(float) + sizeof(int32_t)),
+                      err);
     if (!r)
         r = reserve_block(backend, &self->rotated, n_threads * self->width * sizeof(float), err);
     if (!r)
-        r = reserve_block(backend, &self->expanded, n_threads * self->expanded_bytes, err);
+        r = reserve_block(backend, &self->scratch, n_threads * self->scratch_bytes, err);
     if (!r)
         r = reserve_block(backend, &self->attending, n_threads * self->attending_floats * sizeof(float), err);
     if (!r && self->shadow_inputs)

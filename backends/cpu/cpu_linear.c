@@ -49,13 +49,10 @@ static void packed_row(const BackendLinear *linear, const UnpackTileKernel *unpa
 typedef struct QuantizeLoop {
     CpuBackend *self;
     const LinearInput *in;
-    size_t k, stride_bytes;
+    size_t k;
     Rotation rotation;
     float static_scale; /* 0: dynamic-row */
-    int8_t *q;
-    uint8_t *shifted; /* NULL: the kernel takes them as they are */
-    float *scales;
-    int32_t *sums;         /* of each row; NULL when no matrix is packed */
+    Int8Rows rows;      /* where they go; shifted is NULL where the kernel takes them as they are, sums when none is used */
     ShadowScratch *shadow; /* NULL: outliers are clipped */
     bool waiting_only;     /* another turn: rows whose outliers had no room */
 } QuantizeLoop;
@@ -90,32 +87,37 @@ static const float *input_row(const QuantizeLoop *loop, size_t r, float *own) {
     return own;
 }
 
+/* Where what is const for the products is written. */
+static void quantize_row(const QuantizeLoop *loop, size_t r, const float *x) {
+    const RowOps *row_ops = loop->self->row_ops;
+    const Int8Rows *rows = &loop->rows;
+    const size_t at = int8_rows_piece(rows, r, 0), piece_bytes = rows->tile_rows * INT8_TILE_INPUTS;
+    int8_t *q = (int8_t *)rows->x + at;
+    float *scale = (float *)rows->scales + r;
+
+    if (loop->static_scale > 0) {
+        const size_t n_outliers = row_ops->quantize_static(x, loop->k, piece_bytes, loop->static_scale, q);
+
+        *scale = loop->static_scale;
+        if (loop->shadow)
+            shadow_take_row(loop->shadow, row_ops, r, x, loop->k, loop->static_scale, n_outliers);
+    } else {
+        *scale = row_ops->quantize(x, loop->k, piece_bytes, q);
+    }
+    assert(rows->tile_rows == 1 || (!rows->shifted && !rows->sums));
+    if (rows->shifted)
+        row_ops->shift(q, rows->stride_bytes, (uint8_t *)rows->shifted + at);
+    if (rows->sums)
+        ((int32_t *)rows->sums)[r] = row_ops->sum(q, rows->stride_bytes);
+}
+
 static void quantize_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
     const QuantizeLoop *loop = arg;
-    const RowOps *row_ops = loop->self->row_ops;
     float *own = (float *)loop->self->rotated.data + worker * loop->self->width;
 
-    for (size_t r = begin; r < end; r++) {
-        const float *x;
-        int8_t *q = loop->q + r * loop->stride_bytes;
-        size_t n_outliers;
-
-        if (loop->waiting_only && !shadow_is_waiting(loop->shadow, r))
-            continue;
-        x = input_row(loop, r, own);
-        if (loop->static_scale > 0) {
-            loop->scales[r] = loop->static_scale;
-            n_outliers = row_ops->quantize_static(x, loop->k, loop->stride_bytes, loop->static_scale, q);
-            if (loop->shadow)
-                shadow_take_row(loop->shadow, row_ops, r, x, loop->k, loop->static_scale, n_outliers);
-        } else {
-            loop->scales[r] = row_ops->quantize(x, loop->k, loop->stride_bytes, q);
-        }
-        if (loop->shifted)
-            row_ops->shift(q, loop->stride_bytes, loop->shifted + r * loop->stride_bytes);
-        if (loop->sums)
-            loop->sums[r] = row_ops->sum(q, loop->stride_bytes);
-    }
+    for (size_t r = begin; r < end; r++)
+        if (!loop->waiting_only || shadow_is_waiting(loop->shadow, r))
+            quantize_row(loop, r, input_row(loop, r, own));
 }
 
 #define LINEARS_MAX 3
@@ -130,14 +132,14 @@ typedef struct ProductLoop {
     const CpuBackend *self;
     const BackendLinear *const *linears;
     size_t n;
-    Int8Rows rows;
+    const Int8Rows *rows;
     float *const *y;
 } ProductLoop;
 
 static void product_blocks(void *arg, size_t begin, size_t end, unsigned int worker) {
     const ProductLoop *loop = arg;
     const CpuBackend *self = loop->self;
-    int8_t *scratch = (int8_t *)self->expanded.data + worker * self->expanded_bytes;
+    void *scratch = (uint8_t *)self->scratch.data + worker * self->scratch_bytes;
     size_t first = 0;
 
     for (size_t i = 0; i < loop->n && first < end; i++) {
@@ -145,10 +147,11 @@ static void product_blocks(void *arg, size_t begin, size_t end, unsigned int wor
         size_t last = first + linear->n_blocks, from = begin > first ? begin : first, to = end < last ? end : last;
 
         if (from < to && linear->packed.packed)
-            packed_kernels_run(&self->kernels, &linear->packed, &loop->rows, from - first, to - first, loop->y[i],
+            packed_kernels_run(&self->kernels, &linear->packed, loop->rows, from - first, to - first, loop->y[i],
                                linear->n, scratch);
         else if (from < to)
-            self->kernels.product->fn(&linear->int8, &loop->rows, from - first, to - first, loop->y[i], linear->n);
+            self->kernels.product->fn(&linear->int8, loop->rows, from - first, to - first, loop->y[i], linear->n,
+                                      scratch);
         first = last;
     }
 }
@@ -173,46 +176,55 @@ static int add_shadows(CpuBackend *self, const Shadow *const *shadows, size_t n,
     return 0;
 }
 
+/* The rows of a call in the device's scratch, in the layout of the kernel that takes them. */
+static Int8Rows rows_in_scratch(const CpuBackend *self, const BackendLinear *const *linears, size_t n, size_t rows) {
+    const Int8ProductKernel *kernel = self->kernels.product;
+    uint8_t *bytes = self->quantized.data, *shifted = kernel->shifted ? bytes + self->rows_bytes : NULL;
+    const float *scales = (float *)(bytes + (shifted ? 2 : 1) * self->rows_bytes);
+    Int8Rows in = {
+        .rows = rows,
+        .tile_rows = int8_tile_rows(kernel, rows),
+        .stride_bytes = linears[0]->k_tiles * INT8_TILE_INPUTS,
+        .x = (const int8_t *)bytes,
+        .scales = scales,
+        .shifted = shifted,
+    };
+
+    for (size_t i = 0; i < n; i++)
+        if (linears[i]->packed.packed)
+            in.tile_rows = packed_kernels_tile_rows(&self->kernels, rows);
+    for (size_t i = 0; i < n && in.tile_rows == 1; i++)
+        if (linears[i]->packed.packed)
+            in.sums = (const int32_t *)(scales + self->max_rows);
+    assert(rows <= self->max_rows && in.stride_bytes <= self->width_padded);
+    return in;
+}
+
 int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,
                float *const *y, ErrText *err) {
     CpuBackend *self = (CpuBackend *)backend;
-    size_t k = linears[0]->k, stride_bytes = linears[0]->k_tiles * INT8_TILE_INPUTS, n_blocks = 0;
-    size_t rows_bytes = self->max_rows * self->width_padded;
-    uint8_t *shifted = self->kernels.product->shifted ? (uint8_t *)self->quantized.data + rows_bytes : NULL;
-    float *scales = (float *)((uint8_t *)self->quantized.data + (shifted ? 2 : 1) * rows_bytes);
+    size_t k = linears[0]->k, n_blocks = 0;
     const Shadow *shadows[LINEARS_MAX];
     QuantizeLoop quantize = {
         .self = self,
         .in = in,
         .k = k,
-        .stride_bytes = stride_bytes,
         .rotation = linears[0]->rotation,
         .static_scale = linears[0]->static_scale,
-        .q = self->quantized.data,
-        .shifted = shifted,
-        .scales = scales,
+        .rows = rows_in_scratch(self, linears, n, rows),
         .shadow = linears[0]->shadow ? &self->shadow : NULL,
     };
-    ProductLoop product = {
-        .self = self,
-        .linears = linears,
-        .n = n,
-        .rows = { .rows = rows, .stride_bytes = stride_bytes, .x = quantize.q, .scales = scales, .shifted = shifted },
-        .y = y,
-    };
+    ProductLoop product = { .self = self, .linears = linears, .n = n, .rows = &quantize.rows, .y = y };
 
     assert(in->norm || !in->stream);
-    assert(n <= LINEARS_MAX && rows <= self->max_rows && stride_bytes <= self->width_padded);
+    assert(n <= LINEARS_MAX);
     for (size_t i = 0; i < n; i++) {
         assert(linears[i]->k == k && rotation_equal(linears[i]->rotation, quantize.rotation));
         assert(!memcmp(&linears[i]->static_scale, &quantize.static_scale, sizeof(float)));
         assert(!linears[i]->shadow == !quantize.shadow);
         n_blocks += linears[i]->n_blocks;
         shadows[i] = linears[i]->shadow;
-        if (linears[i]->packed.packed)
-            quantize.sums = (int32_t *)(scales + self->max_rows);
     }
-    product.rows.sums = quantize.sums;
     if (quantize.shadow) {
         shadow_begin_call(quantize.shadow, rows);
         shadow_begin(quantize.shadow);

@@ -183,6 +183,7 @@ static int prepare_ones(BackendLinear *linear, ErrText *err) {
     filling->sum_of_ones = (int32_t)stride_bytes;
     filling->ones_row = (Int8Rows){
         .rows = 1,
+        .tile_rows = 1,
         .stride_bytes = stride_bytes,
         .x = filling->ones_x,
         .scales = &filling->one,

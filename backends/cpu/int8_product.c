@@ -6,13 +6,20 @@
 #include "base/cpu.h"
 
 #define KERNEL(needs, shifted, function) Int8Product function;
+#define TILE_KERNEL(needs, function)                                                                                   \
+    Int8Product function;                                                                                              \
+    Int8GatedProduct function##_gated;
 #include "backends/cpu/int8_product.inc"
 #undef KERNEL
+#undef TILE_KERNEL
 
 static const Int8ProductKernel kernels[] = {
-#define KERNEL(needs, shifted, function) { #function, needs, shifted, function },
+#define KERNEL(needs, shifted, function) { #function, needs, shifted, 1, 0, function, NULL },
+#define TILE_KERNEL(needs, function)                                                                                   \
+    { #function, needs, false, INT8_TILE_ROWS, INT8_TILE_SCRATCH_BYTES, function, function##_gated },
 #include "backends/cpu/int8_product.inc"
 #undef KERNEL
+#undef TILE_KERNEL
 };
 
 const Int8ProductKernel *int8_product_select(uint32_t cpu) {

@@ -28,26 +28,64 @@ typedef struct Int8Weights {
     size_t next_bytes;
 } Int8Weights;
 
-/* Rows of quantized activations. */
+/* Rows of quantized activations, in groups of `tile_rows` (the layout; 1..INT8_TILE_ROWS): a group is a tile for every 64
+ * inputs, in rising k, a tile its rows of 64 bytes. With tile_rows 1 a row's bytes follow each other; with 16 a tile is
+ * AMX's A tile. Rows of the last group past the last one may hold anything. int8_rows_piece() says where a piece is. */
+#define INT8_TILE_ROWS 16
+
 typedef struct Int8Rows {
     size_t rows;
-    size_t stride_bytes; /* k_tiles * 64; bytes past k are zero */
-    const int8_t *x;     /* [rows][stride_bytes], aligned to 64, values -127..127 */
+    size_t tile_rows;
+    size_t stride_bytes; /* k_tiles * 64: bytes of a row; those past k are zero */
+    const int8_t *x;     /* [int8_rows_bytes()], aligned to 64, values -127..127 */
     const float *scales; /* [rows] */
     const int32_t *sums; /* [rows]: sum of x; packed products only, or NULL */
     const uint8_t *shifted; /* as x, every byte + 128; for kernels that are `shifted`, or NULL */
 } Int8Rows;
 
-/* Output blocks [block_begin, block_end) for all rows, into y[r * y_stride + o]; never writes past output n - 1. */
+/* Where a row's inputs [64 piece, 64 piece + 64) are from x or shifted on. */
+static inline size_t int8_rows_piece(const Int8Rows *rows, size_t row, size_t piece) {
+    return row / rows->tile_rows * rows->tile_rows * rows->stride_bytes +
+           (piece * rows->tile_rows + row % rows->tile_rows) * INT8_TILE_INPUTS;
+}
+
+/* Of x or shifted, rows past the last one of a group included. */
+static inline size_t int8_rows_bytes(size_t rows, size_t tile_rows, size_t stride_bytes) {
+    return (rows + tile_rows - 1) / tile_rows * tile_rows * stride_bytes;
+}
+
+/* What the product of gate rows is multiplied with: activation(gate) * up. */
+typedef enum Int8Gate {
+    INT8_GATE_SILU,
+    INT8_GATE_GELU,
+} Int8Gate;
+
+/* Output blocks [block_begin, block_end) for all rows, into y[r * y_stride + o]; never writes past output n - 1.
+ * scratch: the kernel's scratch_bytes, aligned to 64; anything. */
 typedef void Int8Product(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
-                         float *y, size_t y_stride);
+                         float *y, size_t y_stride, void *scratch);
+/* The same for two matrices of one shape, into y = activation(gate) * up: the bits of both products and RowOps.silu_mul
+ * or gelu_mul. */
+typedef void Int8GatedProduct(const Int8Weights *gate, const Int8Weights *up, const Int8Rows *rows, Int8Gate activation,
+                              size_t block_begin, size_t block_end, float *y, size_t y_stride, void *scratch);
 
 typedef struct Int8ProductKernel {
     const char *name;
-    uint32_t need; /* CPU_* bits */
-    bool shifted;  /* multiplies unsigned rows: wants Int8Rows.shifted */
+    uint32_t need;       /* CPU_* bits */
+    bool shifted;        /* multiplies unsigned rows: wants Int8Rows.shifted */
+    size_t tile_rows;    /* the layout it wants of so many rows or more; of fewer, all in one group; it takes 1, too */
+    size_t scratch_bytes;
     Int8Product *fn;
+    Int8GatedProduct *gated; /* or NULL */
 } Int8ProductKernel;
+
+/* Of a kernel that takes tiles of rows: sums of 512 rows by 256 outputs. */
+#define INT8_TILE_SCRATCH_BYTES (512 << 10)
+
+/* The layout that a kernel wants of so many rows. */
+static inline size_t int8_tile_rows(const Int8ProductKernel *kernel, size_t rows) {
+    return rows < kernel->tile_rows ? rows : kernel->tile_rows;
+}
 
 /* Best row whose needs are all in cpu; the scalar row needs nothing. */
 const Int8ProductKernel *int8_product_select(uint32_t cpu);

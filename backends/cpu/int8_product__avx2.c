@@ -108,10 +108,11 @@ static Panel *const panels[PANEL_ROWS] = { panel_1, panel_2, panel_3, panel_4 };
  * A block of weights is read once from memory and stays cached while all rows pass over it in panels of up to 4.
  */
 void int8_product__avx2(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
-                        float *y, size_t y_stride) {
+                        float *y, size_t y_stride, void *scratch) {
     const size_t n_panels = (rows->rows + PANEL_ROWS - 1) / PANEL_ROWS;
 
-    assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX);
+    assert(rows->tile_rows == 1 && rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS);
+    assert(weights->k <= INT8_K_MAX);
     for (size_t block = block_begin; block < block_end; block++)
         for (size_t p = 0, row = 0, next; p < n_panels; p++, row = next) {
             next = rows->rows * (p + 1) / n_panels;

@@ -181,11 +181,12 @@ static void pass_over(const Int8Weights *weights, const Int8Rows *rows, size_t b
 
 /* vpdpbusd: 64 products an instruction. */
 void int8_product__avx512vnni(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
-                              float *y, size_t y_stride) {
+                              float *y, size_t y_stride, void *scratch) {
     const size_t group_bytes = PANEL_BLOCKS * weights->k_tiles * INT8_TILE_BYTES;
     size_t block = block_begin;
 
-    assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX && rows->shifted);
+    assert(rows->tile_rows == 1 && rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS);
+    assert(weights->k <= INT8_K_MAX && rows->shifted);
     for (; rows->rows > STREAM_ROWS && block_end - block >= PANEL_BLOCKS; block += PANEL_BLOCKS) {
         const int8_t *following = weights->tiles + block * group_bytes / PANEL_BLOCKS + group_bytes;
         size_t tile_share = 0;

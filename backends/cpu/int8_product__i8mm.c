@@ -90,10 +90,11 @@ static Panel *const panels[PANEL_PAIRS] = { panel_1, panel_2, panel_3 };
  * pairs. A single row has no use for the second half of the products, and is SDOT's.
  */
 void int8_product__i8mm(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
-                        float *y, size_t y_stride) {
+                        float *y, size_t y_stride, void *scratch) {
     const size_t n_pairs = (rows->rows + 1) / 2, n_panels = (n_pairs + PANEL_PAIRS - 1) / PANEL_PAIRS;
 
-    assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX);
+    assert(rows->tile_rows == 1 && rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS);
+    assert(weights->k <= INT8_K_MAX);
     if (rows->rows == 1) {
         int8_product__neondot(weights, rows, block_begin, block_end, y, y_stride);
         return;

@@ -11,8 +11,9 @@ Int8Product int8_product__scalar;
  * float(sum) x (row scale x output scale), and, only where there is a bias, one separate addition.
  */
 void int8_product__scalar(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
-                          float *y, size_t y_stride) {
-    assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX);
+                          float *y, size_t y_stride, void *scratch) {
+    assert(rows->tile_rows == 1 && rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS);
+    assert(weights->k <= INT8_K_MAX);
     for (size_t block = block_begin; block < block_end; block++) {
         const int8_t *tiles = weights->tiles + block * weights->k_tiles * INT8_TILE_BYTES;
         size_t first = block * INT8_TILE_OUTPUTS, n = weights->n - first;

@@ -80,10 +80,11 @@ Int8Product INT8_PRODUCT_NAME;
  * height.
  */
 void INT8_PRODUCT_NAME(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end, float *y,
-                       size_t y_stride) {
+                       size_t y_stride, void *scratch) {
     const size_t n_panels = (rows->rows + DOT_ROWS - 1) / DOT_ROWS;
 
-    assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX);
+    assert(rows->tile_rows == 1 && rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS);
+    assert(weights->k <= INT8_K_MAX);
     for (size_t block = block_begin; block < block_end; block++)
         for (size_t p = 0, row = 0, next; p < n_panels; p++, row = next) {
             next = rows->rows * (p + 1) / n_panels;

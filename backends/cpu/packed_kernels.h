@@ -16,13 +16,15 @@ typedef struct PackedKernels {
 } PackedKernels;
 
 PackedKernels packed_kernels_select(uint32_t cpu);
-/* Scratch of one thread; aligned to 64. */
-size_t packed_kernels_scratch_bytes(size_t k_tiles);
+/* Scratch of one thread, for packed weights and for products that are not packed; aligned to 64. */
+size_t packed_kernels_scratch_bytes(const PackedKernels *kernels, size_t k_tiles);
+/* Int8Rows.tile_rows that packed_kernels_run() wants of so many rows. */
+size_t packed_kernels_tile_rows(const PackedKernels *kernels, size_t rows);
 /* By whichever is faster for these rows. */
 void packed_kernels_run(const PackedKernels *kernels, const PackedWeights *weights, const Int8Rows *rows,
-                        size_t block_begin, size_t block_end, float *y, size_t y_stride, int8_t *scratch);
+                        size_t block_begin, size_t block_end, float *y, size_t y_stride, void *scratch);
 /* By panels; uses unpack and product alone. */
 void packed_kernels_expanded(const PackedKernels *kernels, const PackedWeights *weights, const Int8Rows *rows,
-                             size_t block_begin, size_t block_end, float *y, size_t y_stride, int8_t *scratch);
+                             size_t block_begin, size_t block_end, float *y, size_t y_stride, void *scratch);
 
 #endif

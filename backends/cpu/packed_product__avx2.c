@@ -182,7 +182,8 @@ static void product_rows(const PackedWeights *weights, const Int8Rows *rows, siz
  */
 void packed_product__avx2(const PackedWeights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                           float *y, size_t y_stride) {
-    assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX && rows->sums);
+    assert(rows->tile_rows == 1 && rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS);
+    assert(weights->k <= INT8_K_MAX && rows->sums);
     for (size_t block = block_begin, group_end; block < block_end; block = group_end) {
         for (group_end = block + 1; group_end < block_end; group_end++)
             if (weights->offsets[group_end + 1] - weights->offsets[block] > GROUP_BYTES)

@@ -50,7 +50,8 @@ static void panel(const PackedWeights *weights, const Int8Rows *rows, size_t row
  */
 void packed_product__scalar(const PackedWeights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                             float *y, size_t y_stride) {
-    assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX && rows->sums);
+    assert(rows->tile_rows == 1 && rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS);
+    assert(weights->k <= INT8_K_MAX && rows->sums);
     for (size_t block = block_begin; block < block_end; block++)
         for (size_t row = 0; row < rows->rows; row += PANEL_ROWS) {
             const size_t left = rows->rows - row;

@@ -138,7 +138,8 @@ static Panel *const panels[PACKED_CODINGS_N][PANEL_ROWS] = { PACKED_CODINGS(PANE
  */
 void PACKED_PRODUCT_NAME(const PackedWeights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                          float *y, size_t y_stride) {
-    assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX && rows->sums);
+    assert(rows->tile_rows == 1 && rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS);
+    assert(weights->k <= INT8_K_MAX && rows->sums);
     for (size_t block = block_begin; block < block_end; block++) {
         const size_t block_bytes = weights->offsets[block + 1] - weights->offsets[block];
         Panel *const *by_rows = panels[packed_coding(weights->grid, weights->bits[block])];

@@ -134,7 +134,8 @@ void PACKED_PRODUCT_NAME(const PackedWeights *weights, const Int8Rows *rows, siz
                          float *y, size_t y_stride) {
     const size_t n_panels = (rows->rows + DOT_ROWS - 1) / DOT_ROWS;
 
-    assert(rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS && weights->k <= INT8_K_MAX && rows->sums);
+    assert(rows->tile_rows == 1 && rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS);
+    assert(weights->k <= INT8_K_MAX && rows->sums);
     for (size_t block = block_begin; block < block_end; block++) {
         Panel *const *by_rows = panels[packed_coding(weights->grid, weights->bits[block])];
 

@@ -59,12 +59,13 @@ typedef struct RowOps {
     void (*hadamard)(float *x, size_t n, size_t block);
     /* Of each `across` values n / across apart (a power of two, 2..16; n is a multiple of 16 across). */
     void (*hadamard_across)(float *x, size_t n, size_t across);
-    /* Symmetric int8 of one row: scale = amax / 127, q = rint(x * (127 / amax)); q zero-padded to n_padded. Returns the
-     * scale; an all-zero row gives scale 0. */
-    float (*quantize)(const float *x, size_t n, size_t n_padded, int8_t *q);
-    /* Static-tensor: q = rint(x * (1 / scale)) within +-127, zero-padded to n_padded. Returns how many of the n values
-     * are outliers: |x| > 127 * scale. */
-    size_t (*quantize_static)(const float *x, size_t n, size_t n_padded, float scale, int8_t *q);
+    /* Symmetric int8 of one row: scale = amax / 127, q = rint(x * (127 / amax)). Returns the scale; an all-zero row gives
+     * scale 0. The levels of 64 inputs follow each other, the next ones are piece_bytes behind them (Int8Rows); the last
+     * piece is padded with zeros. */
+    float (*quantize)(const float *x, size_t n, size_t piece_bytes, int8_t *q);
+    /* Static-tensor: q = rint(x * (1 / scale)) within +-127, as quantize(). Returns how many of the n values are outliers:
+     * |x| > 127 * scale. */
+    size_t (*quantize_static)(const float *x, size_t n, size_t piece_bytes, float scale, int8_t *q);
     /* The outliers of the row in rising order: their channels, and their rests x - scale * q. */
     void (*outliers)(const float *x, size_t n, float scale, uint32_t *channels, float *rests);
     /* y[o] += rest * (scales[o] * w[o]): one outlier times its column of weights. */

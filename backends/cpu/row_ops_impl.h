@@ -11,6 +11,7 @@
 
 #include "backends/cpu/int8_product.h"
 #include "backends/cpu/lanes.h"
+#include "backends/cpu/lanes_gate.h"
 #include "backends/cpu/row_ops.h"
 #include "backends/cpu/row_ops_attention.h"
 #include "base/cpu.h"
@@ -48,30 +49,14 @@ static void exp_row(const float *x, size_t n, float *y) {
         lanes_store_n(y + i, n - i, lanes_exp(lanes_load_n(x + i, n - i, 0)));
 }
 
-/* (a / (1 + exp(-a))) up: where exp overflows, a / inf is -0. */
 static void silu_mul(const float *gate, const float *up, size_t n, float *out) {
-    for (size_t i = 0; i < n; i += N_LANES) {
-        Lanes a = lanes_load_n(gate + i, n - i, 0), u = lanes_load_n(up + i, n - i, 0);
-
-        EACH_PART(p) a.part[p] = a.part[p] / (part_of(1) + part_exp(-a.part[p])) * u.part[p];
-        lanes_store_n(out + i, n - i, a);
-    }
+    for (size_t i = 0; i < n; i += N_LANES)
+        lanes_store_n(out + i, n - i, lanes_silu_mul(lanes_load_n(gate + i, n - i, 0), lanes_load_n(up + i, n - i, 0)));
 }
 
-/* (a / (1 + exp(a (c + d a^2)))) up with c = -2 sqrt(2 / pi), d = 0.044715 c. For any finite a the exponent may
- * overflow, but only to the infinity of the right sign: the quotient is then a or -0. */
 static void gelu_mul(const float *gate, const float *up, size_t n, float *out) {
-    for (size_t i = 0; i < n; i += N_LANES) {
-        Lanes a = lanes_load_n(gate + i, n - i, 0), u = lanes_load_n(up + i, n - i, 0);
-
-        EACH_PART(p) {
-            PartF x = a.part[p],
-                  exponent = x * (part_of(-1.5957691216057308f) + part_of(-0.07135481627260025f) * (x * x));
-
-            a.part[p] = x / (part_of(1) + part_exp(exponent)) * u.part[p];
-        }
-        lanes_store_n(out + i, n - i, a);
-    }
+    for (size_t i = 0; i < n; i += N_LANES)
+        lanes_store_n(out + i, n - i, lanes_gelu_mul(lanes_load_n(gate + i, n - i, 0), lanes_load_n(up + i, n - i, 0)));
 }
 
 /* (a, b) -> (a cos - b sin, a sin + b cos), each product rounded. */
@@ -267,18 +252,22 @@ LANES_INLINE void store_levels(int8_t *q, Lanes scaled) {
     }
 }
 
-/* The levels of a row; the last ones apart, so that the others are stored where they belong at once. */
-LANES_INLINE void store_row_levels(const float *x, size_t n, size_t n_padded, Lanes factor, int8_t *q) {
-    const size_t whole = n / N_LANES * N_LANES;
-    int8_t rest[N_LANES];
+/* The levels of a row, pieces of 64 piece_bytes apart; the last ones by themselves, so that the others are stored where
+ * they belong at once. */
+LANES_INLINE void store_row_levels(const float *x, size_t n, size_t piece_bytes, Lanes factor, int8_t *q) {
+    _Static_assert(INT8_TILE_INPUTS % N_LANES == 0, "lanes do not cross pieces");
+    for (; n >= INT8_TILE_INPUTS; n -= INT8_TILE_INPUTS, x += INT8_TILE_INPUTS, q += piece_bytes)
+        UNROLL for (size_t i = 0; i < INT8_TILE_INPUTS; i += N_LANES)
+            store_levels(q + i, lanes_mul(lanes_load(x + i), factor));
+    if (n) {
+        memset(q, 0, INT8_TILE_INPUTS);
+        for (size_t i = 0; i < n; i += N_LANES) {
+            int8_t rest[N_LANES];
 
-    for (size_t i = 0; i < whole; i += N_LANES)
-        store_levels(q + i, lanes_mul(lanes_load(x + i), factor));
-    if (whole < n) {
-        store_levels(rest, lanes_mul(lanes_load_n(x + whole, n - whole, 0), factor));
-        memcpy(q + whole, rest, n - whole);
+            store_levels(rest, lanes_mul(lanes_load_n(x + i, n - i, 0), factor));
+            memcpy(q + i, rest, n - i < N_LANES ? n - i : N_LANES);
+        }
     }
-    memset(q + n, 0, n_padded - n);
 }
 
 /**
@@ -288,7 +277,7 @@ LANES_INLINE void store_row_levels(const float *x, size_t n, size_t n_padded, La
  * 127 / amax overflows (amax below 3.8e-37) counts as all zero: scale 0, q 0. NaN counts as nothing in amax and becomes
  * 127; an infinity counts as the greatest float: what such a row means is lost, but nothing is undefined.
  */
-static float quantize(const float *x, size_t n, size_t n_padded, int8_t *q) {
+static float quantize(const float *x, size_t n, size_t piece_bytes, int8_t *q) {
     Lanes max = lanes_of(0);
     float amax;
 
@@ -302,10 +291,11 @@ static float quantize(const float *x, size_t n, size_t n_padded, int8_t *q) {
     if (amax > FLT_MAX)
         amax = FLT_MAX;
     if (!(amax > 0) || 127.0f / amax > FLT_MAX) {
-        memset(q, 0, n_padded);
+        for (size_t i = 0; i < n; i += INT8_TILE_INPUTS, q += piece_bytes)
+            memset(q, 0, INT8_TILE_INPUTS);
         return 0;
     }
-    store_row_levels(x, n, n_padded, lanes_of(127.0f / amax), q);
+    store_row_levels(x, n, piece_bytes, lanes_of(127.0f / amax), q);
     return amax / 127.0f;
 }
 
@@ -315,7 +305,7 @@ static float quantize(const float *x, size_t n, size_t n_padded, int8_t *q) {
  * q = rint(x (1 / scale)), to nearest even, within +-127: the factor is rounded once, so every machine has the same.
  * NaN becomes 127 and is no outlier.
  */
-static size_t quantize_static(const float *x, size_t n, size_t n_padded, float scale, int8_t *q) {
+static size_t quantize_static(const float *x, size_t n, size_t piece_bytes, float scale, int8_t *q) {
     const PartF threshold = part_of(127.0f * scale);
     PartI n_outliers = (PartI){ 0 };
     int32_t counts[LANES_PART];
@@ -326,7 +316,7 @@ static size_t quantize_static(const float *x, size_t n, size_t n_padded, float s
 
         EACH_PART(p) n_outliers -= (PartI)(part_abs(v.part[p]) > threshold); /* true is -1 */
     }
-    store_row_levels(x, n, n_padded, lanes_of(1.0f / scale), q);
+    store_row_levels(x, n, piece_bytes, lanes_of(1.0f / scale), q);
     memcpy(counts, &n_outliers, sizeof(counts));
     for (size_t i = 0; i < LANES_PART; i++)
         sum += (size_t)counts[i];

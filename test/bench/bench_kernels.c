@@ -1,12 +1,13 @@
 /* Kernels beside what the machine can do, all on one thread and in one run:
  *   peak       products or float operations a second of a loop that only touches registers, by instruction set
  *   bandwidth  a long read of memory
- *   product    int8 kernels by rows; weights come from memory (more of them than the last-level cache holds)
+ *   product    int8 kernels by rows, and gated ones, two matrices at once; weights come from memory (more of them than
+ *              the last-level cache of most machines holds)
  *   packed     products on packed weights by width and rows, beside the int8 product of the same instructions, with
  *              reading of the same bytes in between, because memory is shared with others
  *   attention  256 rows after 768 and 7936 positions beside the peak of fused multiply-adds, and one row against 1024
  *              and 8192 beside reading of as many bytes; keys and values come from memory
- * build/bin/bench-kernels */
+ * build/bin/bench-kernels [product] [packed] [attention] [rows] */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ enum {
     K = 1536,
     N = 8960,
     MATRICES = 8,
-    ROWS_MAX = 256,
+    ROWS_MAX = 512,
     REPEATS = 5
 };
 
@@ -62,31 +63,48 @@ static double bandwidth_of(const int8_t *buffer, size_t bytes) {
     return (double)bytes / (double)best;
 }
 
-static void bench_product(const Int8ProductKernel *kernel, const Int8Weights *weights, const Int8Rows *all, float *y,
-                          double bandwidth) {
-    static const size_t row_counts[] = { 1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 256 };
+/* A kernel's product, or its gated one, of all matrices in turn; of one matrix the least ns. */
+static uint64_t product_ns(const Int8ProductKernel *kernel, bool gated, const Int8Weights *weights,
+                           const Int8Rows *rows, float *y, void *scratch) {
+    uint64_t best = UINT64_MAX;
+
+    for (int repeat = 0; repeat < REPEATS; repeat++)
+        for (size_t m = 0; m < MATRICES; m += 1 + gated) {
+            const size_t n = weights[m].n, n_blocks = weights[m].n_blocks;
+            uint64_t start = machine_ns(), time;
+
+            if (gated)
+                kernel->gated(&weights[m], &weights[m + 1], rows, INT8_GATE_SILU, 0, n_blocks, y, n, scratch);
+            else
+                kernel->fn(&weights[m], rows, 0, n_blocks, y, n, scratch);
+            time = (machine_ns() - start) / (1 + gated);
+            best = time < best ? time : best;
+        }
+    return best;
+}
+
+static void bench_product(const Int8ProductKernel *kernel, bool gated, const Int8Weights *weights, const Int8Rows *all,
+                          float *y, double bandwidth) {
+    static const size_t row_counts[] = { 1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512 };
     const double peak = peak_of(kernel->name),
                  matrix_bytes = (double)weights->n_blocks * weights->k_tiles * INT8_TILE_BYTES;
+    _cleanup_(freep) void *scratch = machine_alloc(kernel->scratch_bytes + 64);
 
     for (size_t c = 0; c < ARRAY_LEN(row_counts); c++) {
         Int8Rows rows = *all;
-        uint64_t best = UINT64_MAX;
+        uint64_t best;
         double gops, gbytes;
 
         rows.rows = row_counts[c];
+        rows.tile_rows = int8_tile_rows(kernel, rows.rows);
+        rows.stride_bytes = weights->k_tiles * INT8_TILE_INPUTS;
         if (!kernel->need && rows.rows > 16)
             break; /* the reference: slow, and the same a row */
-        for (int repeat = 0; repeat < REPEATS; repeat++)
-            for (size_t m = 0; m < MATRICES; m++) {
-                uint64_t start = machine_ns(), time;
-
-                kernel->fn(&weights[m], &rows, 0, weights[m].n_blocks, y, N);
-                time = machine_ns() - start;
-                best = time < best ? time : best;
-            }
-        gops = 2.0 * (double)rows.rows * N * K / (double)best;
+        best = product_ns(kernel, gated, weights, &rows, y, scratch);
+        gops = 2.0 * (double)rows.rows * (double)weights->n * (double)weights->k / (double)best;
         gbytes = matrix_bytes / (double)best;
-        printf("  %-26s %4zu %9.3f %9.1f", kernel->name, rows.rows, (double)best / 1e6, gops);
+        printf("  %-26s %-5s %5zu %5zu %4zu %9.3f %9.1f", kernel->name, gated ? "gated" : "", weights->n, weights->k,
+               rows.rows, (double)best / 1e6, gops);
         peak > 0 ? printf(" %6.1f %%", 100 * gops / peak) : printf("       -");
         printf(" %8.2f %6.1f %%\n", gbytes, 100 * gbytes / bandwidth);
     }
@@ -103,13 +121,14 @@ typedef struct PackedKind {
 
 /* One kind on all of the memory that holds the int8 matrices; any bytes are packed weights. */
 static void bench_packed(const PackedKernels *kernels, PackedKind kind, const Int8Weights *int8, const Int8Rows *all,
-                         float *y, int8_t *scratch) {
-    static const size_t row_counts[] = { 1, 2, 4, 6, 8, 12, 16, 24, 32, 256 };
+                         float *y) {
+    static const size_t row_counts[] = { 1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 256 };
     const size_t n_blocks = int8->n_blocks, block_bytes = int8->k_tiles * pack_tile_bytes(kind.bits),
                  matrix_bytes = n_blocks * block_bytes,
                  n_matrices = MATRICES * n_blocks * int8->k_tiles * INT8_TILE_BYTES / matrix_bytes;
     _cleanup_(freep) uint64_t *offsets = machine_alloc((n_blocks + 1) * sizeof(*offsets));
     _cleanup_(freep) uint8_t *widths = machine_alloc(n_blocks);
+    _cleanup_(freep) void *scratch = machine_alloc(packed_kernels_scratch_bytes(kernels, int8->k_tiles));
     PackedWeights weights = {
         .n = int8->n,
         .k = int8->k,
@@ -127,10 +146,12 @@ static void bench_packed(const PackedKernels *kernels, PackedKind kind, const In
         offsets[block] = block * block_bytes;
     for (size_t c = 0; c < ARRAY_LEN(row_counts); c++) {
         uint64_t best = UINT64_MAX, best_int8 = UINT64_MAX, best_read = UINT64_MAX;
-        Int8Rows rows = *all;
+        Int8Rows rows = *all, int8_rows = *all;
         double ops, gbytes;
 
-        rows.rows = row_counts[c];
+        rows.rows = int8_rows.rows = row_counts[c];
+        rows.tile_rows = packed_kernels_tile_rows(kernels, rows.rows);
+        int8_rows.tile_rows = int8_tile_rows(kernels->product, rows.rows);
         if (!kernels->few->need && rows.rows > 16)
             break; /* the reference */
         for (int repeat = 0; repeat < REPEATS; repeat++)
@@ -143,7 +164,7 @@ static void bench_packed(const PackedKernels *kernels, PackedKind kind, const In
                 best = least(best, machine_ns() - start);
                 best_read = least(best_read, machine_read(bytes + matrix_bytes, matrix_bytes));
                 start = machine_ns();
-                kernels->product->fn(&int8[m % MATRICES], &rows, 0, n_blocks, y, N);
+                kernels->product->fn(&int8[m % MATRICES], &int8_rows, 0, n_blocks, y, N, scratch);
                 best_int8 = least(best_int8, machine_ns() - start);
             }
         ops = 2.0 * (double)rows.rows * N * K;
@@ -270,7 +291,7 @@ static void bench_rows(const RowOps *ops) {
         times[4] = machine_ns();
         ops->hadamard_across(out, WIDTH, 16);
         times[5] = machine_ns();
-        ops->quantize(out, WIDTH, WIDTH, q);
+        ops->quantize(out, WIDTH, 64, q);
         times[6] = machine_ns();
         ops->exp(x, WIDTH, out);
         times[7] = machine_ns();
@@ -283,75 +304,116 @@ static void bench_rows(const RowOps *ops) {
     printf("\n");
 }
 
-int main(void) {
-    static const PackedKind packed_kinds[] = { { GRID_UNIFORM, 4 }, { GRID_NORMAL, 4 },  { GRID_UNIFORM, 5 },
-                                               { GRID_NORMAL, 5 },  { GRID_UNIFORM, 6 }, { GRID_NORMAL, 6 },
-                                               { GRID_UNIFORM, 8 } };
-    const size_t k_tiles = int8_tiles_for(K), n_blocks = int8_blocks_for(N),
-                 matrix_bytes = n_blocks * k_tiles * INT8_TILE_BYTES;
-    _cleanup_(freep) int8_t *tiles = machine_alloc(MATRICES * matrix_bytes),
-                            *x = machine_alloc(ROWS_MAX * k_tiles * INT8_TILE_INPUTS);
-    _cleanup_(freep) int32_t *sums = machine_alloc(n_blocks * INT8_TILE_OUTPUTS * sizeof(*sums));
-    _cleanup_(freep) float *scales = machine_alloc(n_blocks * INT8_TILE_OUTPUTS * sizeof(*scales));
-    _cleanup_(freep) float *x_scales = machine_alloc(ROWS_MAX * sizeof(*x_scales)),
-                           *y = machine_alloc(ROWS_MAX * N * sizeof(*y));
-    Int8Weights weights[MATRICES];
-    _cleanup_(freep) int32_t *x_sums = machine_alloc(ROWS_MAX * sizeof(*x_sums));
-    _cleanup_(freep) int8_t *scratch = machine_alloc(packed_kernels_scratch_bytes(k_tiles));
-    _cleanup_(freep) uint8_t *shifted = machine_alloc(ROWS_MAX * k_tiles * INT8_TILE_INPUTS);
-    Int8Rows rows = { ROWS_MAX, k_tiles * INT8_TILE_INPUTS, x, x_scales, x_sums, shifted };
-    double bandwidth;
+/* MATRICES of n x k on the same bytes. */
+static void weights_init(Int8Weights weights[MATRICES], size_t n, size_t k, const int8_t *tiles, const int32_t *sums,
+                         const float *scales) {
+    const size_t k_tiles = int8_tiles_for(k), n_blocks = int8_blocks_for(n);
 
-    if (worker_pool_new(&this_thread, 1))
-        return 1;
-    for (size_t i = 0; i < MATRICES * matrix_bytes; i++)
-        tiles[i] = (int8_t)((int)(i % 251) - 125);
-    for (size_t i = 0; i < ROWS_MAX * k_tiles * INT8_TILE_INPUTS; i++)
-        x[i] = (int8_t)((int)(i % 241) - 120);
-    int8_rows_shift(x, ROWS_MAX * k_tiles * INT8_TILE_INPUTS, shifted);
-    memset(sums, 0, n_blocks * INT8_TILE_OUTPUTS * sizeof(*sums));
-    for (size_t i = 0; i < n_blocks * INT8_TILE_OUTPUTS; i++)
-        scales[i] = 0.01f;
-    for (size_t i = 0; i < ROWS_MAX; i++)
-        x_scales[i] = 0.02f;
-    memset(x_sums, 0, ROWS_MAX * sizeof(*x_sums));
     for (size_t m = 0; m < MATRICES; m++)
         weights[m] = (Int8Weights){
-            .n = N,
-            .k = K,
+            .n = n,
+            .k = k,
             .k_tiles = k_tiles,
             .n_blocks = n_blocks,
-            .tiles = tiles + m * matrix_bytes,
+            .tiles = tiles + m * n_blocks * k_tiles * INT8_TILE_BYTES,
             .sums = sums,
             .scales = scales,
         };
+}
 
-    printf("one thread, by its CPU time; peak of loops in registers:\n");
-    print_peaks();
-    bandwidth = bandwidth_of(tiles, MATRICES * matrix_bytes);
-    printf("  %-18s %8.1f GB/s\n", "memory, reading", bandwidth);
-    printf("\nint8 product, n = %d, k = %d, weights from memory\n  %-26s %4s %9s %9s %8s %8s %8s\n", N, K, "kernel",
-           "rows", "ms", "Gop/s", "of peak", "GB/s", "of read");
-    for (size_t i = 0; i < int8_product_n_kernels(); i++)
-        if (!(int8_product_kernel_at(i)->need & ~cpu_features()))
-            bench_product(int8_product_kernel_at(i), weights, &rows, y, bandwidth);
-    printf(
-        "\npacked product, n = %d, k = %d, weights from memory; the int8 product beside it\n  %-30s %-7s %s %4s %9s %9s %9s %8s "
-        "%8s\n",
-        N, K, "kernel", "grid", "b", "rows", "ms", "Gop/s", "int8", "GB/s", "of read");
+static void bench_products(const Int8Weights *wide, const Int8Weights *deep, const Int8Rows *rows, float *y,
+                           double bandwidth) {
+    printf("\nint8 product, weights from memory; gated: of two matrices at once, for one of them\n  %-26s %-5s %5s %5s "
+           "%4s %9s %9s %8s %8s %8s\n",
+           "kernel", "", "n", "k", "rows", "ms", "Gop/s", "of peak", "GB/s", "of read");
+    for (size_t i = 0; i < int8_product_n_kernels(); i++) {
+        const Int8ProductKernel *kernel = int8_product_kernel_at(i);
+
+        if (kernel->need & ~cpu_features())
+            continue;
+        bench_product(kernel, false, wide, rows, y, bandwidth);
+        bench_product(kernel, false, deep, rows, y, bandwidth);
+        if (kernel->gated)
+            bench_product(kernel, true, wide, rows, y, bandwidth);
+    }
+}
+
+static void bench_packed_all(const Int8Weights *weights, const Int8Rows *rows, float *y) {
+    static const PackedKind packed_kinds[] = { { GRID_UNIFORM, 4 }, { GRID_NORMAL, 4 },  { GRID_UNIFORM, 5 },
+                                               { GRID_NORMAL, 5 },  { GRID_UNIFORM, 6 }, { GRID_NORMAL, 6 },
+                                               { GRID_UNIFORM, 8 } };
+
+    printf("\npacked product, n = %d, k = %d, weights from memory; the int8 product beside it\n  %-30s %-7s %s %4s %9s "
+           "%9s %9s %8s %8s\n",
+           N, K, "kernel", "grid", "b", "rows", "ms", "Gop/s", "int8", "GB/s", "of read");
     for (size_t i = 0; i < packed_product_n_kernels(); i++)
         for (size_t b = 0; b < ARRAY_LEN(packed_kinds); b++)
             if (!(packed_product_kernel_at(i)->need & ~cpu_features())) {
-                const PackedKernels kernels = packed_kernels_select(packed_product_kernel_at(i)->need);
+                const PackedKernels kernels = packed_kernels_select(i ? packed_product_kernel_at(i)->need
+                                                                      : cpu_features());
 
-                bench_packed(&kernels, packed_kinds[b], weights, &rows, y, scratch);
+                bench_packed(&kernels, packed_kinds[b], weights, rows, y);
             }
-    bench_attention_all((uint16_t *)tiles, MATRICES * matrix_bytes / sizeof(uint16_t));
+}
+
+static void bench_rows_all(void) {
     printf("\nrow operators, ns a value\n  %-16s %9s %9s %9s %9s %9s %9s %9s\n", "build", "rms_norm", "silu_mul",
            "gelu_mul", "hadamard", "across", "quantize", "exp");
     for (size_t i = 0; i < row_ops_n(); i++)
         if (!(row_ops_at(i)->need & ~cpu_features()))
             bench_rows(row_ops_at(i));
+}
+
+/* Whether a part was asked for: all are when none is named. */
+static bool is_wanted(const char *part, int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], part))
+            return true;
+    return argc == 1;
+}
+
+int main(int argc, char **argv) {
+    const size_t matrix_bytes = (size_t)N * K, x_bytes = (size_t)ROWS_MAX * N;
+    _cleanup_(freep) int8_t *tiles = machine_alloc(MATRICES * matrix_bytes), *x = machine_alloc(x_bytes);
+    _cleanup_(freep) int32_t *sums = machine_alloc(N * sizeof(*sums));
+    _cleanup_(freep) float *scales = machine_alloc(N * sizeof(*scales));
+    _cleanup_(freep) float *x_scales = machine_alloc(ROWS_MAX * sizeof(*x_scales)),
+                           *y = machine_alloc((size_t)ROWS_MAX * N * sizeof(*y));
+    _cleanup_(freep) int32_t *x_sums = machine_alloc(ROWS_MAX * sizeof(*x_sums));
+    _cleanup_(freep) uint8_t *shifted = machine_alloc(x_bytes);
+    Int8Weights wide[MATRICES], deep[MATRICES];
+    Int8Rows rows = { ROWS_MAX, 1, K, x, x_scales, x_sums, shifted };
+    double bandwidth;
+
+    _Static_assert(K % INT8_TILE_INPUTS == 0 && N % INT8_TILE_INPUTS == 0, "no padding");
+    if (worker_pool_new(&this_thread, 1))
+        return 1;
+    for (size_t i = 0; i < MATRICES * matrix_bytes; i++)
+        tiles[i] = (int8_t)((int)(i % 251) - 125);
+    for (size_t i = 0; i < x_bytes; i++)
+        x[i] = (int8_t)((int)(i % 241) - 120);
+    int8_rows_shift(x, x_bytes, shifted);
+    memset(sums, 0, N * sizeof(*sums));
+    for (size_t i = 0; i < N; i++)
+        scales[i] = 0.01f;
+    for (size_t i = 0; i < ROWS_MAX; i++)
+        x_scales[i] = 0.02f;
+    memset(x_sums, 0, ROWS_MAX * sizeof(*x_sums));
+    weights_init(wide, N, K, tiles, sums, scales);
+    weights_init(deep, K, N, tiles, sums, scales);
+
+    printf("one thread, by its CPU time; peak of loops in registers:\n");
+    print_peaks();
+    bandwidth = bandwidth_of(tiles, MATRICES * matrix_bytes);
+    printf("  %-18s %8.1f GB/s\n", "memory, reading", bandwidth);
+    if (is_wanted("product", argc, argv))
+        bench_products(wide, deep, &rows, y, bandwidth);
+    if (is_wanted("packed", argc, argv))
+        bench_packed_all(wide, &rows, y);
+    if (is_wanted("attention", argc, argv))
+        bench_attention_all((uint16_t *)tiles, MATRICES * matrix_bytes / sizeof(uint16_t));
+    if (is_wanted("rows", argc, argv))
+        bench_rows_all();
     worker_pool_free(this_thread);
     return 0;
 }

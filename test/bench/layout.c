@@ -74,6 +74,7 @@ static LayoutKernels tiles_kernels(uint32_t cpu) {
 static Int8Rows input_row(const Layout *layout) {
     return (Int8Rows){
         .rows = 1,
+        .tile_rows = 1,
         .stride_bytes = LAYOUT_K,
         .x = layout->x,
         .scales = &layout->x_scale,
@@ -96,7 +97,7 @@ static void tiles_product(const Layout *layout, const void *kernel, const uint8_
         .scales = layout->scales,
     };
 
-    product->fn(&weights, &row, 0, n_channels / INT8_TILE_OUTPUTS, y, LAYOUT_N);
+    product->fn(&weights, &row, 0, n_channels / INT8_TILE_OUTPUTS, y, LAYOUT_N, layout->scratch);
 }
 
 static const LayoutOps tiles_ops = { 4, tiles_make, tiles_kernels, tiles_product, NULL };
@@ -339,7 +340,7 @@ Layout *layout_new(const LayoutSpec *spec, uint8_t *arena, size_t arena_bytes) {
     layout->x = machine_alloc(LAYOUT_K);
     layout->x_unsigned = machine_alloc(LAYOUT_K);
     layout->kquant_inputs = machine_alloc(K_BLOCKS * sizeof(KquantInputs));
-    layout->scratch = machine_alloc(INT8_TILE_OUTPUTS * LAYOUT_K);
+    layout->scratch = machine_alloc(INT8_TILE_OUTPUTS * LAYOUT_K + INT8_TILE_SCRATCH_BYTES);
     draw_matrix(layout);
     draw_input(layout);
     matrix = spec->ops->make(layout);

@@ -111,7 +111,8 @@ static void test_golden_bits_quantize(void **state) {
             inputs(3);
             ops->hadamard(x, N_MAX, block);
             rotated = hash_of(rotated, x, sizeof(x));
-            scale = ops->quantize(x, N_MAX - block / 2, N_MAX, q);
+            memset(q, 0, sizeof(q));
+            scale = ops->quantize(x, N_MAX - block / 2, 64, q);
             quantized = hash_of(hash_of(quantized, q, sizeof(q)), &scale, sizeof(scale));
             ops->to_f16(x, N_MAX, half);
             halves = hash_of(halves, half, sizeof(half));
@@ -184,17 +185,25 @@ static void test_golden_bits_products(void **state) {
         const Int8Weights weights = {
             .n = N, .k = K, .k_tiles = TILES, .n_blocks = BLOCKS, .tiles = tiles, .sums = sums, .scales = x, .bias = y
         };
+        const size_t tile_rows = int8_tile_rows(kernel, ROWS), stride_bytes = TILES * INT8_TILE_INPUTS;
+        _Alignas(64) int8_t laid_out[(ROWS + INT8_TILE_ROWS) * TILES * INT8_TILE_INPUTS];
+        _cleanup_(freep) void *scratch = aligned_alloc(64, kernel->scratch_bytes + 64);
         const Int8Rows in = {
             .rows = ROWS,
-            .stride_bytes = TILES * INT8_TILE_INPUTS,
-            .x = rows,
+            .tile_rows = tile_rows,
+            .stride_bytes = stride_bytes,
+            .x = laid_out,
             .scales = x + N_MAX / 2,
             .shifted = shifted,
         };
 
         if (kernel->need & ~cpu_features())
             continue;
-        kernel->fn(&weights, &in, 0, BLOCKS, out, N);
+        for (size_t r = 0; r < ROWS; r++)
+            for (size_t piece = 0; piece < TILES; piece++)
+                memcpy(laid_out + int8_rows_piece(&in, r, piece), rows + r * stride_bytes + piece * INT8_TILE_INPUTS,
+                       INT8_TILE_INPUTS);
+        kernel->fn(&weights, &in, 0, BLOCKS, out, N, scratch);
         expect_hash(kernel->name, "products", hash_of(HASH_START, out, (size_t)ROWS * N * sizeof(*out)),
                     0x32df9d8077c037d9);
     }

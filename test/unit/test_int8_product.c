@@ -1,5 +1,6 @@
 /* Every int8 product kernel that this machine can run gives the bits of the scalar one, which is checked against sums
- * in int64; at sizes around the tile and the panels, with bytes around the outputs that must stay. */
+ * in int64; at sizes around the tile and the panels, with bytes around the outputs that must stay. Gated products give
+ * those of two products and the row operator. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <cmocka.h>
 
 #include "backends/cpu/int8_product.h"
+#include "backends/cpu/row_ops.h"
 #include "base/cleanup.h"
 #include "base/cpu.h"
 
@@ -108,7 +110,7 @@ static void case_init(Case *c, size_t n, size_t k, size_t rows, Fill fill, bool 
     };
     c->shifted = aligned(rows * k_tiles * INT8_TILE_INPUTS);
     int8_rows_shift(c->x, rows * k_tiles * INT8_TILE_INPUTS, c->shifted);
-    c->in = (Int8Rows){ rows, k_tiles * INT8_TILE_INPUTS, c->x, c->x_scales, NULL, c->shifted };
+    c->in = (Int8Rows){ rows, 1, k_tiles * INT8_TILE_INPUTS, c->x, c->x_scales, NULL, c->shifted };
     for (size_t r = 0; r < rows; r++)
         for (size_t o = 0; o < n; o++) {
             int64_t sum = 0;
@@ -136,9 +138,48 @@ static void case_deinit(Case *c) {
     free(c->expected);
 }
 
+/* The rows of a case in another layout, the rest of their groups filled with something else; *xp is the caller's. */
+static Int8Rows laid_out(const Case *c, size_t tile_rows, int8_t **xp) {
+    const size_t bytes = int8_rows_bytes(c->rows, tile_rows, c->in.stride_bytes);
+    Int8Rows in = c->in;
+
+    *xp = memset(aligned(bytes), 0x55, bytes);
+    in.tile_rows = tile_rows;
+    in.x = *xp;
+    for (size_t r = 0; r < c->rows; r++)
+        for (size_t piece = 0; piece < c->weights.k_tiles; piece++)
+            memcpy(*xp + int8_rows_piece(&in, r, piece),
+                   c->in.x + r * c->in.stride_bytes + piece * INT8_TILE_INPUTS, INT8_TILE_INPUTS);
+    return in;
+}
+
+/* How a kernel is called: its product, or gated by a second matrix. */
+typedef struct Call {
+    const Int8ProductKernel *kernel;
+    size_t tile_rows;
+    const Case *up; /* or NULL */
+    Int8Gate activation;
+} Call;
+
+static void call_kernel(const Case *c, const Call *call, size_t block_begin, size_t block_end, float *y,
+                        size_t y_stride) {
+    _cleanup_(freep) void *scratch = aligned(call->kernel->scratch_bytes + 64);
+    _cleanup_(freep) int8_t *x = NULL;
+    const Int8Rows in = laid_out(c, call->tile_rows, &x);
+
+    memset(scratch, 0x55, call->kernel->scratch_bytes + 64);
+    if (call->up)
+        call->kernel->gated(&c->weights, &call->up->weights, &in, call->activation, block_begin, block_end, y, y_stride,
+                            scratch);
+    else
+        call->kernel->fn(&c->weights, &in, block_begin, block_end, y, y_stride, scratch);
+    for (size_t i = call->kernel->scratch_bytes; i < call->kernel->scratch_bytes + 64; i++)
+        assert_int_equal(((uint8_t *)scratch)[i], 0x55);
+}
+
 /* Outputs of the blocks have the expected bits; every other float of the buffer is as it was. */
-static void case_check(const Case *c, const Int8ProductKernel *kernel, size_t block_begin, size_t block_end, size_t gap,
-                       size_t shift) {
+static void case_check(const Case *c, const Call *call, const float *expected, size_t block_begin, size_t block_end,
+                       size_t gap, size_t shift) {
     const size_t stride = c->n + gap, n_floats = GUARD + shift + c->rows * stride + GUARD;
     _cleanup_(freep) float *buffer = malloc(n_floats * sizeof(*buffer));
     const float untouched = -1.0625e30f;
@@ -148,30 +189,49 @@ static void case_check(const Case *c, const Int8ProductKernel *kernel, size_t bl
     assert_non_null(buffer);
     for (size_t i = 0; i < n_floats; i++)
         buffer[i] = untouched;
-    kernel->fn(&c->weights, &c->in, block_begin, block_end, y, stride);
+    call_kernel(c, call, block_begin, block_end, y, stride);
     for (size_t i = 0; i < GUARD + shift; i++)
         assert_memory_equal(&buffer[i], &untouched, sizeof(float));
     for (size_t i = 0; i < c->rows * stride + GUARD; i++) {
         size_t r = i / stride, o = i % stride;
         bool written = r < c->rows && o < c->n && o >= first && o < last;
-        const float *expected = written ? &c->expected[r * c->n + o] : &untouched;
+        const float *value = written ? &expected[r * c->n + o] : &untouched;
 
-        if (memcmp(&y[i], expected, sizeof(float)))
-            fail_msg("%s: n=%zu k=%zu rows=%zu blocks [%zu, %zu): row %zu output %zu is %a, expected %a", kernel->name,
-                     c->n, c->k, c->rows, block_begin, block_end, r, o, (double)y[i], (double)*expected);
+        if (memcmp(&y[i], value, sizeof(float)))
+            fail_msg("%s%s: n=%zu k=%zu rows=%zu (tiles of %zu), blocks [%zu, %zu): row %zu output %zu is %a, expected %a",
+                     call->kernel->name, call->up ? " gated" : "", c->n, c->k, c->rows, call->tile_rows, block_begin,
+                     block_end, r, o, (double)y[i], (double)*value);
     }
 }
 
-static void each_kernel(const Case *c, size_t gap, size_t shift) {
-    for (size_t i = 0; i <= int8_product_n_kernels(); i++) {
-        const Int8ProductKernel *kernel =
-            i < int8_product_n_kernels() ? int8_product_kernel_at(i) : &int8_product_amx_model;
+static void check_call(const Case *c, const Call *call, const float *expected, size_t gap, size_t shift) {
+    case_check(c, call, expected, 0, c->weights.n_blocks, gap, shift);
+    if (c->weights.n_blocks > 2)
+        case_check(c, call, expected, 1, c->weights.n_blocks - 1, gap, shift);
+}
 
-        if (kernel->need & ~cpu_features())
-            continue;
-        case_check(c, kernel, 0, c->weights.n_blocks, gap, shift);
-        if (c->weights.n_blocks > 2)
-            case_check(c, kernel, 1, c->weights.n_blocks - 1, gap, shift);
+/* The kernels of the machine, and the tile model behind them; NULL: not on this machine. */
+static const Int8ProductKernel *kernel_at(size_t i) {
+    const Int8ProductKernel *kernel =
+        i < int8_product_n_kernels() ? int8_product_kernel_at(i) : &int8_product_amx_model;
+
+    return kernel->need & ~cpu_features() ? NULL : kernel;
+}
+
+#define EACH_KERNEL(kernel)                                                                                            \
+    for (size_t kernel##_index = 0; kernel##_index <= int8_product_n_kernels(); kernel##_index++)                               \
+        for (const Int8ProductKernel *kernel = kernel_at(kernel##_index); kernel; kernel = NULL)
+
+/* In the layout that each kernel wants, and, where it is another one, in that of rows. */
+static void each_kernel(const Case *c, size_t gap, size_t shift) {
+    EACH_KERNEL(kernel) {
+        Call call = { .kernel = kernel, .tile_rows = int8_tile_rows(kernel, c->rows) };
+
+        check_call(c, &call, c->expected, gap, shift);
+        if (call.tile_rows > 1 && c->rows <= INT8_TILE_ROWS) {
+            call.tile_rows = 1;
+            check_call(c, &call, c->expected, gap, shift);
+        }
     }
 }
 
@@ -209,6 +269,57 @@ static void test_int8_product_256_rows(void **state) {
     case_deinit(&c);
 }
 
+/* Around the slices, passes and blocks of rows of kernels that go by parts. */
+static void test_int8_product_parts(void **state) {
+    static const size_t k_list[] = { 9 * 64, 9 * 64 + 1, 1300 }, n_list[] = { 8 * 32, 8 * 32 + 1, 8 * 32 + 40 };
+    static const size_t row_list[] = { 32, 33, 48, 49, 64, 70 };
+    Case c;
+
+    for (size_t r = 0; r < ARRAY_LEN(row_list); r++) {
+        case_init(&c, n_list[r % 3], k_list[r / 2 % 3], row_list[r], FILL_RANDOM, r % 2);
+        each_kernel(&c, 1, 0);
+        case_deinit(&c);
+    }
+    case_init(&c, 70, 1200, 512 + 17, FILL_RANDOM, true);
+    each_kernel(&c, 0, 3);
+    case_deinit(&c);
+}
+
+/* Gate and up in one: as both by themselves, and the row operator behind them. */
+static void test_int8_product_gated(void **state) {
+    static const size_t sizes[][3] = { { 1, 1, 1 },    { 16, 64, 16 },   { 17, 65, 17 },    { 40, 200, 7 },
+                                       { 129, 576, 33 }, { 150, 1300, 70 }, { 33, 1200, 530 } };
+
+    for (size_t i = 0; i < ARRAY_LEN(sizes) * 2; i++) {
+        const size_t n = sizes[i / 2][0], k = sizes[i / 2][1], rows = sizes[i / 2][2];
+        const RowOps *row_ops = row_ops_select(0);
+        _cleanup_(freep) float *expected = malloc(rows * n * sizeof(*expected));
+        Case gate, up;
+
+        case_init(&gate, n, k, rows, FILL_RANDOM, i % 4 < 2);
+        case_init(&up, n, k, rows, FILL_CYCLE, i % 4 < 2);
+        for (size_t r = 0; r < rows; r++) /* both matrices have the same rows */
+            for (size_t o = 0; o < n; o++) {
+                int32_t sum = 0;
+
+                for (size_t j = 0; j < k; j++)
+                    sum += gate.x[r * gate.in.stride_bytes + j] * up.w[o * k + j];
+                up.expected[r * n + o] = (float)sum * (gate.x_scales[r] * up.w_scales[o]);
+                if (up.weights.bias)
+                    up.expected[r * n + o] = up.expected[r * n + o] + up.bias[o];
+            }
+        (i % 2 ? row_ops->gelu_mul : row_ops->silu_mul)(gate.expected, up.expected, rows * n, expected);
+        EACH_KERNEL(kernel) {
+            const Call call = { kernel, int8_tile_rows(kernel, rows), &up, i % 2 ? INT8_GATE_GELU : INT8_GATE_SILU };
+
+            if (kernel->gated)
+                check_call(&gate, &call, expected, i % 3, i);
+        }
+        case_deinit(&gate);
+        case_deinit(&up);
+    }
+}
+
 static void test_int8_product_extremes(void **state) {
     static const size_t k_list[] = { 2, 64, 129, 1536 };
 
@@ -241,7 +352,7 @@ static void test_int8_product_row_alone(void **state) {
     for (size_t r = 0; r < c.rows; r++) {
         one = c;
         one.rows = 1;
-        one.in = (Int8Rows){ 1, c.in.stride_bytes, c.in.x + r * c.in.stride_bytes, c.in.scales + r, NULL,
+        one.in = (Int8Rows){ 1, 1, c.in.stride_bytes, c.in.x + r * c.in.stride_bytes, c.in.scales + r, NULL,
                              c.shifted + r * c.in.stride_bytes };
         one.expected = c.expected + r * c.n;
         each_kernel(&one, 2, 0);
@@ -338,6 +449,8 @@ int main(void) {
         cmocka_unit_test(test_int8_product_sizes),
         cmocka_unit_test(test_int8_product_row_counts),
         cmocka_unit_test(test_int8_product_256_rows),
+        cmocka_unit_test(test_int8_product_parts),
+        cmocka_unit_test(test_int8_product_gated),
         cmocka_unit_test(test_int8_product_extremes),
         cmocka_unit_test(test_int8_product_largest_k),
         cmocka_unit_test(test_int8_product_row_alone),

@@ -103,7 +103,7 @@ static void expect(Case *c, const float *channel_scales, const float *channel_bi
         unpack_block(&c->plan, block, c->packed, back);
     assert_memory_equal(back, c->q, c->n * c->k);
     int8_weights_layout(back, c->n, c->k, 0, n_blocks, tiles, sums);
-    int8_product_select(0)->fn(&weights, &c->in, 0, n_blocks, c->expected, c->n);
+    int8_product_select(0)->fn(&weights, &c->in, 0, n_blocks, c->expected, c->n, NULL);
 }
 
 static void case_init(Case *c, size_t n, size_t k, size_t rows, int widths, Fill fill, bool with_bias) {
@@ -174,7 +174,7 @@ static void case_init(Case *c, size_t n, size_t k, size_t rows, int widths, Fill
     };
     c->shifted = aligned(rows * c->stride_bytes);
     int8_rows_shift(c->x, rows * c->stride_bytes, c->shifted);
-    c->in = (Int8Rows){ rows, c->stride_bytes, c->x, c->x_scales, c->x_sums, c->shifted };
+    c->in = (Int8Rows){ rows, 1, c->stride_bytes, c->x, c->x_scales, c->x_sums, c->shifted };
     expect(c, channel_scales, with_bias ? channel_bias : NULL);
 }
 
@@ -196,16 +196,34 @@ static void case_deinit(Case *c) {
  * what packed_kernels_run() takes (all set). */
 typedef PackedKernels Way;
 
-static void run_way(const Way *way, const Case *c, size_t block_begin, size_t block_end, float *y, size_t y_stride) {
-    _cleanup_(freep) int8_t *scratch = aligned(packed_kernels_scratch_bytes(c->weights.k_tiles));
+/* The rows of a case in the layout that the way wants; *xp is the caller's. */
+static Int8Rows laid_out(const Way *way, const Case *c, int8_t **xp) {
+    Int8Rows in = c->in;
 
-    memset(scratch, 0x55, packed_kernels_scratch_bytes(c->weights.k_tiles));
+    in.tile_rows = way->few && way->product ? packed_kernels_tile_rows(way, c->rows)
+                   : way->product           ? int8_tile_rows(way->product, c->rows)
+                                            : 1;
+    *xp = aligned(int8_rows_bytes(c->rows, in.tile_rows, c->stride_bytes));
+    in.x = *xp;
+    for (size_t r = 0; r < c->rows; r++)
+        for (size_t piece = 0; piece < c->plan.k_tiles; piece++)
+            memcpy(*xp + int8_rows_piece(&in, r, piece), c->in.x + r * c->stride_bytes + piece * INT8_TILE_INPUTS,
+                   INT8_TILE_INPUTS);
+    return in;
+}
+
+static void run_way(const Way *way, const Case *c, size_t block_begin, size_t block_end, float *y, size_t y_stride) {
+    const size_t scratch_bytes = way->product ? packed_kernels_scratch_bytes(way, c->weights.k_tiles) : 64;
+    _cleanup_(freep) int8_t *scratch = aligned(scratch_bytes), *x = NULL;
+    const Int8Rows in = laid_out(way, c, &x);
+
+    memset(scratch, 0x55, scratch_bytes);
     if (way->few && way->product)
-        packed_kernels_run(way, &c->weights, &c->in, block_begin, block_end, y, y_stride, scratch);
+        packed_kernels_run(way, &c->weights, &in, block_begin, block_end, y, y_stride, scratch);
     else if (way->few)
-        way->few->fn(&c->weights, &c->in, block_begin, block_end, y, y_stride);
+        way->few->fn(&c->weights, &in, block_begin, block_end, y, y_stride);
     else
-        packed_kernels_expanded(way, &c->weights, &c->in, block_begin, block_end, y, y_stride, scratch);
+        packed_kernels_expanded(way, &c->weights, &in, block_begin, block_end, y, y_stride, scratch);
 }
 
 /* Outputs of the blocks have the expected bits; every other float of the buffer is as it was. */
@@ -316,7 +334,7 @@ static void test_packed_product_row_alone(void **state) {
         for (size_t r = 0; r < c.rows; r++) {
             one = c;
             one.rows = 1;
-            one.in = (Int8Rows){ 1,
+            one.in = (Int8Rows){ 1, 1,
                                  c.in.stride_bytes,
                                  c.in.x + r * c.in.stride_bytes,
                                  c.in.scales + r,

@@ -72,10 +72,21 @@ typedef struct LinearInput {
     const float *x;    /* f32[rows][k] */
     const float *norm; /* f32[k]: x / sqrt(mean(x^2) + eps) * norm instead of x; or NULL */
     float eps;
-    float *stream;   /* f32[rows][k], with norm: becomes stream + x, and the norm is of that; or NULL */
-    const float *up; /* f32[rows][k]: activation(x) * up instead of x; or NULL. Not both */
-    bool gelu;       /* the activation: gelu_tanh, or silu */
+    float *stream; /* f32[rows][k], with norm: becomes stream + x, and the norm is of that; or NULL */
 } LinearInput;
+
+typedef enum LinearGate {
+    LINEAR_GATE_NONE,
+    LINEAR_GATE_SILU,
+    LINEAR_GATE_GELU, /* gelu_tanh */
+} LinearGate;
+
+/* Where products go. */
+typedef struct LinearOutput {
+    float *const *y; /* y[i] f32[rows][n_i] */
+    /* Of two products, as many outputs each: y[0] becomes activation(product 0) * product 1, y[1] anything. */
+    LinearGate gate;
+} LinearOutput;
 
 #define ATTENTION_CALLS_MAX 64 /* taken together */
 
@@ -131,6 +142,8 @@ typedef struct BackendOps {
     /* With thread_new: rows from which on its operators compute for longer than they take to get at the weights, which
      * no other thread then gets for them. */
     size_t (*thread_rows)(const Backend *backend);
+    /* Rows of a step that are enough for its products to be about as fast as with any more. NULL: no matter. */
+    size_t (*step_rows)(const Backend *backend);
     /* Scratch of attention over n_positions; may grow. */
     int (*reserve_positions)(Backend *backend, size_t n_positions, ErrText *err);
 
@@ -150,11 +163,11 @@ typedef struct BackendOps {
     const void *(*linear_image)(const BackendLinear *linear, size_t *len_bytesp);
     const char *image_layout; /* "cpu 1": changes with every change of the layout */
 
-    /* y[i] = x W[i]^T + bias[i] for n matrices that share their input, its rotation and its activations.
-     * y[i] f32[rows][n_i]. 0; BACKEND_E_READ or -errno: y is undefined. */
+    /* y[i] = x W[i]^T + bias[i] for n matrices that share their input, its rotation and its activations. 0;
+     * BACKEND_E_READ or -errno: y is undefined. */
     int (*linear)(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,
-                  float *const *y, ErrText *err);
-    bool fuses; /* `linear` takes norm, stream and `up` in; the bits are those of the operators apart */
+                  const LinearOutput *out, ErrText *err);
+    bool fuses; /* `linear` takes in norm, stream and gate; the bits are those of the operators apart */
     void (*shadow_counts)(const Backend *backend, ShadowCounts *counts);
     /* y[r] = row tokens[r] of the embedding, times factor. */
     void (*embed)(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,

@@ -222,7 +222,7 @@ static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) 
             if (r)
                 return r < 0 ? r : ENGINE_E_READ;
             has_run = true;
-            engine_trace_op(engine, &hparams->arch->ops[step->op + n_ran - 1], start_ns, step->layer, 0,
+            engine_trace_op(engine, layer_ops_main(hparams->arch, step->op, n_ran), start_ns, step->layer, 0,
                             step->n_rows, 0);
             if (engine->heartbeat)
                 atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
@@ -258,7 +258,8 @@ static int run_head(EngineStep *step, size_t first, size_t rows, float *logits, 
     const Engine *engine = step->engine;
     const BackendLinear *head = weights_head(engine->weights);
     const LinearInput in = { .x = step->slots[SLOT_NORM] + first * engine->hparams.n_embd };
-    int r = engine->backend->ops->linear(engine->backend, &head, 1, &in, rows, &logits, err);
+    int r = engine->backend->ops->linear(engine->backend, &head, 1, &in, rows,
+                                                 &(LinearOutput){ .y = &logits }, err);
 
     return r > 0 ? ENGINE_E_READ : r;
 }

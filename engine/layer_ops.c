@@ -61,8 +61,8 @@ static void run_attention(const LayerRows *rows) {
     for_spans(rows, rows->backend->ops->attention);
 }
 
-static int run_linear(const LayerRows *rows, const ArchOp *op, const LinearInput *in, BackendLinear *const *linears,
-                      ErrText *err) {
+static int run_linear(const LayerRows *rows, const ArchOp *op, const LinearInput *in, LinearGate gate,
+                      BackendLinear *const *linears, ErrText *err) {
     const BackendLinear *products[OP_WEIGHTS_MAX];
     float *out[OP_WEIGHTS_MAX];
 
@@ -70,7 +70,8 @@ static int run_linear(const LayerRows *rows, const ArchOp *op, const LinearInput
         products[i] = linears[op->w[i]];
         out[i] = rows->slots[op->out[i]];
     }
-    return rows->backend->ops->linear(rows->backend, products, op->n, in, rows->rows, out, err);
+    return rows->backend->ops->linear(rows->backend, products, op->n, in, rows->rows,
+                                      &(LinearOutput){ .y = out, .gate = gate }, err);
 }
 
 /**
@@ -98,7 +99,7 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
                   hparams->head_size, in);
         break;
     case OP_LINEAR:
-        return run_linear(rows, op, &(LinearInput){ .x = in }, linears, err);
+        return run_linear(rows, op, &(LinearInput){ .x = in }, LINEAR_GATE_NONE, linears, err);
     case OP_ROPE:
         ops->rope(rows->backend, in, rows->rope->cos, rows->rope->sin, rows->rows, width / hparams->head_size,
                   hparams->head_size, hparams->n_rot, hparams->arch->rope == ROPE_NEOX);
@@ -131,14 +132,10 @@ static bool writes(const ArchOp *op, Slot slot) {
     return !op->n && op->out[0] == slot;
 }
 
-/* Whether the output of the operator at `at` goes into the product behind it and nowhere else. */
-static bool feeds_product_alone(const Arch *arch, size_t at) {
-    const Slot slot = arch->ops[at].out[0];
-
-    if (at + 1 == arch->n_ops || arch->ops[at + 1].kind != OP_LINEAR || arch->ops[at + 1].in != slot)
-        return false;
-    for (size_t i = at + 1; i < arch->n_ops; i++) {
-        if (i > at + 1 && reads(&arch->ops[i], slot))
+/* Whether nobody reads the slot behind the operators before `at` until it is written again. */
+static bool is_done_with(const Arch *arch, size_t at, Slot slot) {
+    for (size_t i = at; i < arch->n_ops; i++) {
+        if (reads(&arch->ops[i], slot))
             return false;
         if (writes(&arch->ops[i], slot))
             return true;
@@ -146,44 +143,66 @@ static bool feeds_product_alone(const Arch *arch, size_t at) {
     return slot != SLOT_X; /* which the next layer reads */
 }
 
-/* How the product behind `at` takes in what the operators from there on make of its input; how many run as one. */
+/* How the product behind `at` takes in what the operators from there on make of its input: how many they are, the
+ * product not counted. */
 static size_t fused_input(const LayerRows *rows, size_t at, float *const *vectors, LinearInput *in) {
-    const Hparams *hparams = rows->hparams;
-    const ArchOp *op = &hparams->arch->ops[at];
+    const Arch *arch = rows->hparams->arch;
+    const ArchOp *op = &arch->ops[at];
+    const size_t n_add =
+        op->kind == OP_ADD && at + 1 < arch->n_ops && op[1].kind == OP_NORM && op[1].in == SLOT_X ? 1 : 0;
+    const ArchOp *norm = op + n_add, *linear = norm + 1;
 
     in->x = rows->slots[op->in];
-    if (op->kind == OP_ADD && at + 1 < hparams->arch->n_ops && op[1].kind == OP_NORM && op[1].in == SLOT_X) {
+    if (norm->kind != OP_NORM || at + n_add + 1 >= arch->n_ops || linear->kind != OP_LINEAR ||
+        linear->in != norm->out[0] || !is_done_with(arch, at + n_add + 2, linear->in))
+        return 0;
+    if (n_add)
         in->stream = rows->slots[SLOT_X];
-        op++;
-        at++;
-    }
-    if ((op->kind != OP_NORM && op->kind != OP_GATED) || !feeds_product_alone(hparams->arch, at))
-        return 1;
-    if (op->kind == OP_NORM) {
-        in->norm = vectors[op->w[0]];
-        in->eps = hparams->norm_eps;
-    } else {
-        in->up = rows->slots[SLOT_UP];
-        in->gelu = hparams->arch->activation == ACTIVATION_GELU;
-    }
-    return in->stream ? 3 : 2;
+    in->norm = vectors[norm->w[0]];
+    in->eps = rows->hparams->norm_eps;
+    return n_add + 1;
+}
+
+/* The gate behind the product at `at`, if that is what both of its outputs are for. */
+static LinearGate fused_gate(const Arch *arch, size_t at) {
+    const ArchOp *op = &arch->ops[at];
+
+    if (op->n != 2 || op->out[0] != SLOT_GATE || op->out[1] != SLOT_UP || at + 1 == arch->n_ops ||
+        op[1].kind != OP_GATED || op[1].in != SLOT_GATE || !is_done_with(arch, at + 2, SLOT_UP))
+        return LINEAR_GATE_NONE;
+    return arch->activation == ACTIVATION_GELU ? LINEAR_GATE_GELU : LINEAR_GATE_SILU;
+}
+
+const ArchOp *layer_ops_main(const Arch *arch, size_t at, size_t n) {
+    for (size_t i = at; i < at + n; i++)
+        if (arch->ops[i].kind == OP_LINEAR)
+            return &arch->ops[i];
+    return &arch->ops[at + n - 1];
 }
 
 /**
  * layer_run_ops() - the operator at `at` of the table, and the ones behind it that run with it as one
  * @n_ranp: how many that were
  *
- * A norm or a gate whose output only a product reads becomes a part of that product's input, where the device can, and
- * so does what is added to the stream just before the norm: rows go to int8 without a way through memory. The slot
- * between them is not written. Same bits. Otherwise as layer_run_op().
+ * A norm whose output only a product reads becomes a part of that product's input, where the device can, and so does
+ * what is added to the stream just before the norm: rows go to int8 without a way through memory. Two products of which
+ * one gates the other become one output. The slots between them are not written. Same bits. Otherwise as
+ * layer_run_op().
  */
 int layer_run_ops(const LayerRows *rows, size_t at, BackendLinear *const *linears, float *const *vectors,
                   size_t *n_ranp, ErrText *err) {
-    const ArchOp *op = &rows->hparams->arch->ops[at];
+    const Arch *arch = rows->hparams->arch;
     LinearInput in = { 0 };
+    const size_t n_before = rows->backend->ops->fuses ? fused_input(rows, at, vectors, &in) : 0;
+    const ArchOp *op = &arch->ops[at + n_before];
+    LinearGate gate = LINEAR_GATE_NONE;
 
-    *n_ranp = rows->backend->ops->fuses ? fused_input(rows, at, vectors, &in) : 1;
+    if (rows->backend->ops->fuses && op->kind == OP_LINEAR)
+        gate = fused_gate(arch, at + n_before);
+    *n_ranp = n_before + 1 + (gate ? 1 : 0);
     if (*n_ranp == 1)
         return layer_run_op(rows, op, linears, vectors, err);
-    return run_linear(rows, op + *n_ranp - 1, &in, linears, err);
+    if (!n_before)
+        in.x = rows->slots[op->in];
+    return run_linear(rows, op, &in, gate, linears, err);
 }

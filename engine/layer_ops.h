@@ -52,5 +52,7 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
 /* Operators at `at` and behind it that run as one; how many. */
 int layer_run_ops(const LayerRows *rows, size_t at, BackendLinear *const *linears, float *const *vectors,
                   size_t *n_ranp, ErrText *err);
+/* Of n operators that ran as one, the one that most of the time goes to: the product, if there is one. */
+const ArchOp *layer_ops_main(const Arch *arch, size_t at, size_t n);
 
 #endif

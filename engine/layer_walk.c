@@ -226,6 +226,7 @@ int layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLi
         memcpy(walk->slots[SLOT_OUT] + i * width, walk->slots[SLOT_X] + rows[i] * width, width * sizeof(float));
     ops->norm(walk->backend, walk->slots[SLOT_OUT], output_norm, walk->hparams->norm_eps, n, width,
               walk->slots[SLOT_NORM]);
-    r = ops->linear(walk->backend, &head, 1, &(LinearInput){ .x = walk->slots[SLOT_NORM] }, n, &logits, err);
+    r = ops->linear(walk->backend, &head, 1, &(LinearInput){ .x = walk->slots[SLOT_NORM] }, n,
+                    &(LinearOutput){ .y = &logits }, err);
     return r > 0 ? -EIO : r;
 }

@@ -221,7 +221,7 @@ static int run_operator(void *arg, size_t index, uint32_t at, unsigned int worke
         fail(run, r < 0 ? r : ENGINE_E_READ, &err);
         return -EIO;
     }
-    engine_trace_op(engine, &arch->ops[op + n_ran - 1], start_ns, layer, group->first, rows.rows, worker);
+    engine_trace_op(engine, layer_ops_main(arch, op, n_ran), start_ns, layer, group->first, rows.rows, worker);
     if (engine->heartbeat)
         atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
     return (int)n_ran;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "backends/cpu/cpu_private.h"
+#include "backends/cpu/kernel_rates.h"
 #include "base/cpu.h"
 
 /* Elements below which an element-wise operator is not worth waking a worker for. */
@@ -18,13 +19,16 @@
 #define ATTENTION_ITEMS_A_THREAD 4
 /* Products below which attention is not worth waking a worker for. */
 #define ATTENTION_INLINE_PRODUCTS 65536
-/* Rows of a thread that reads all weights by itself. n rows are 2 n operations for a byte: 64 are 8 GB/s at the 1 Top/s
- * of a thread with vpdpbusd, where two read 20 each. The 5 of one with AMX would ask for 40, where it reads 15
- * (reckoned: no such machine was at hand). Packed weights are expanded anew for each group: with 64 rows that was a
- * tenth of the products, 2 % of the prefill of a model of 1.5b. */
-#define THREAD_ROWS 64
-#define THREAD_ROWS_PACKED 128
-#define THREAD_ROWS_AMX 256
+/* Rows of a thread that reads all weights by itself, and of a step whose weights all threads read once: as many times
+ * those that take as long to multiply as their weights take to read. Packed weights are expanded anew for each group:
+ * with 64 rows that was a tenth of the products under vpdpbusd, 2 % of the prefill of a model of 1.5b. */
+#define THREAD_BALANCES 2
+#define THREAD_ROWS_MIN 64
+#define THREAD_ROWS_PACKED_MIN 128
+#define THREAD_ROWS_MAX 512
+#define STEP_BALANCES 4
+#define STEP_ROWS_MIN 256
+#define STEP_ROWS_MAX 1024
 
 static CpuBackend *cpu(Backend *backend) {
     return (CpuBackend *)backend;
@@ -315,7 +319,7 @@ static void gated_rows(void *arg, size_t begin, size_t end, unsigned int worker)
         loop->fn(loop->gate + r * loop->n, loop->up + r * loop->n, loop->n, loop->gate + r * loop->n);
 }
 
-static void cpu_gated(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu) {
+void cpu_gated(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu) {
     const RowOps *row_ops = cpu(backend)->row_ops;
     GatedLoop loop = { .fn = gelu ? row_ops->gelu_mul : row_ops->silu_mul, .gate = gate, .up = up, .n = n };
 
@@ -343,6 +347,7 @@ static void cpu_add(Backend *backend, float *x, const float *y, size_t rows, siz
 
 static int cpu_thread_new(const Backend *backend, Backend **threadp, WorkerPool *pool, ErrText *err);
 static size_t cpu_thread_rows(const Backend *backend);
+static size_t cpu_step_rows(const Backend *backend);
 
 static const BackendOps cpu_ops = {
     .name = "cpu",
@@ -354,6 +359,7 @@ static const BackendOps cpu_ops = {
     .reserve = cpu_reserve,
     .thread_new = cpu_thread_new,
     .thread_rows = cpu_thread_rows,
+    .step_rows = cpu_step_rows,
     .reserve_positions = cpu_reserve_positions,
     .linear_new = cpu_linear_new,
     .linear_begin = cpu_linear_begin,
@@ -405,10 +411,23 @@ static int cpu_thread_new(const Backend *backend, Backend **threadp, WorkerPool 
     return 0;
 }
 
+static size_t rows_between(double rows, size_t least, size_t most) {
+    return rows < (double)least ? least : rows > (double)most ? most : (size_t)rows;
+}
+
 static size_t cpu_thread_rows(const Backend *backend) {
     const CpuBackend *self = (const CpuBackend *)backend;
 
-    if (self->kernels.product->need & CPU_AMX_INT8)
-        return THREAD_ROWS_AMX;
-    return self->has_packed ? THREAD_ROWS_PACKED : THREAD_ROWS;
+    return rows_between(THREAD_BALANCES *
+                            kernel_rates_balance_rows(&self->kernels, backend->pool, backend->accounts),
+                        self->has_packed ? THREAD_ROWS_PACKED_MIN : THREAD_ROWS_MIN, THREAD_ROWS_MAX);
+}
+
+static size_t cpu_step_rows(const Backend *backend) {
+    const CpuBackend *self = (const CpuBackend *)backend;
+
+    return align_up(rows_between(STEP_BALANCES *
+                                     kernel_rates_balance_rows(&self->kernels, backend->pool, backend->accounts),
+                                 STEP_ROWS_MIN, STEP_ROWS_MAX),
+                    STEP_ROWS_MIN);
 }

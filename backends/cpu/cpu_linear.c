@@ -74,8 +74,6 @@ static const float *input_row(const QuantizeLoop *loop, size_t r, float *own) {
 
     if (in->norm)
         row_ops->rms_norm(x, in->norm, in->eps, loop->k, own);
-    else if (in->up)
-        (in->gelu ? row_ops->gelu_mul : row_ops->silu_mul)(x, in->up + r * loop->k, loop->k, own);
     else if (loop->rotation.block)
         memcpy(own, x, loop->k * sizeof(*x));
     else
@@ -127,33 +125,83 @@ static void quantize_rows(void *arg, size_t begin, size_t end, unsigned int work
 /* Of fewer rows each piece is at least such a part of the weights: memory is read fastest in long streams. */
 #define STREAM_PIECES 16
 
-/* Blocks of all matrices in one loop, so that one wait serves them. */
+/* Blocks of all matrices in one loop, so that one wait serves them; gated, the same blocks of both together. */
 typedef struct ProductLoop {
     const CpuBackend *self;
     const BackendLinear *const *linears;
     size_t n;
     const Int8Rows *rows;
-    float *const *y;
+    const LinearOutput *out;
 } ProductLoop;
+
+static void *scratch_of(const CpuBackend *self, unsigned int worker) {
+    return (uint8_t *)self->scratch.data + worker * self->scratch_bytes;
+}
+
+static void run_blocks(const CpuBackend *self, const BackendLinear *linear, const Int8Rows *rows, size_t begin,
+                       size_t end, float *y, void *scratch) {
+    if (linear->packed.packed)
+        packed_kernels_run(&self->kernels, &linear->packed, rows, begin, end, y, linear->n, scratch);
+    else
+        self->kernels.product->fn(&linear->int8, rows, begin, end, y, linear->n, scratch);
+}
 
 static void product_blocks(void *arg, size_t begin, size_t end, unsigned int worker) {
     const ProductLoop *loop = arg;
-    const CpuBackend *self = loop->self;
-    void *scratch = (uint8_t *)self->scratch.data + worker * self->scratch_bytes;
     size_t first = 0;
 
     for (size_t i = 0; i < loop->n && first < end; i++) {
         const BackendLinear *linear = loop->linears[i];
         size_t last = first + linear->n_blocks, from = begin > first ? begin : first, to = end < last ? end : last;
 
-        if (from < to && linear->packed.packed)
-            packed_kernels_run(&self->kernels, &linear->packed, loop->rows, from - first, to - first, loop->y[i],
-                               linear->n, scratch);
-        else if (from < to)
-            self->kernels.product->fn(&linear->int8, loop->rows, from - first, to - first, loop->y[i], linear->n,
-                                      scratch);
+        if (from < to)
+            run_blocks(loop->self, linear, loop->rows, from - first, to - first, loop->out->y[i],
+                       scratch_of(loop->self, worker));
         first = last;
     }
+}
+
+/* Whether the same blocks of two matrices are the same outputs, and nothing else is added to them. */
+static bool gates_by_blocks(const BackendLinear *const *linears) {
+    return !linears[0]->shadow && !linears[0]->packed.channels && !linears[1]->packed.channels;
+}
+
+/* Outputs are gated while they are in the cache; by kernels that have a gated form, before they are anywhere. */
+static void gated_blocks(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const ProductLoop *loop = arg;
+    const CpuBackend *self = loop->self;
+    const BackendLinear *gate = loop->linears[0], *up = loop->linears[1];
+    const bool gelu = loop->out->gate == LINEAR_GATE_GELU;
+    const Int8Gate activation = gelu ? INT8_GATE_GELU : INT8_GATE_SILU;
+    const size_t first = begin * INT8_TILE_OUTPUTS, last = end * INT8_TILE_OUTPUTS,
+                 n = (last < gate->n ? last : gate->n) - first;
+    float *y = loop->out->y[0], *y_up = loop->out->y[1];
+    void *scratch = scratch_of(self, worker);
+
+    if (self->kernels.product->gated && !gate->packed.packed && !up->packed.packed) {
+        self->kernels.product->gated(&gate->int8, &up->int8, loop->rows, activation, begin, end, y, gate->n, scratch);
+        return;
+    }
+    if (self->kernels.product->gated && gate->packed.packed && up->packed.packed && loop->rows->tile_rows > 1) {
+        packed_kernels_gated(&self->kernels, &gate->packed, &up->packed, loop->rows, activation, begin, end, y, gate->n,
+                             scratch);
+        return;
+    }
+    run_blocks(self, gate, loop->rows, begin, end, y, scratch);
+    run_blocks(self, up, loop->rows, begin, end, y_up, scratch);
+    for (size_t at = first, r = 0; r < loop->rows->rows; r++, at += gate->n)
+        (gelu ? self->row_ops->gelu_mul : self->row_ops->silu_mul)(y + at, y_up + at, n, y + at);
+}
+
+/* Pieces of a product: of few rows long streams through memory, else panels that stay in the cache. */
+static void run_products(ProductLoop *loop) {
+    const bool gated = loop->out->gate && gates_by_blocks(loop->linears);
+    size_t n_blocks = 0;
+
+    for (size_t i = 0; i < (gated ? 1 : loop->n); i++)
+        n_blocks += loop->linears[i]->n_blocks;
+    worker_pool_run(loop->self->backend.pool, gated ? gated_blocks : product_blocks, loop, n_blocks,
+                    loop->rows->rows > STREAM_ROWS ? PANEL_BLOCKS : n_blocks / STREAM_PIECES + 1);
 }
 
 /* After the product: the shadows of all rows, in as many turns as their outliers need. */
@@ -201,9 +249,9 @@ static Int8Rows rows_in_scratch(const CpuBackend *self, const BackendLinear *con
 }
 
 int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,
-               float *const *y, ErrText *err) {
+               const LinearOutput *out, ErrText *err) {
     CpuBackend *self = (CpuBackend *)backend;
-    size_t k = linears[0]->k, n_blocks = 0;
+    size_t k = linears[0]->k;
     const Shadow *shadows[LINEARS_MAX];
     QuantizeLoop quantize = {
         .self = self,
@@ -214,15 +262,15 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
         .rows = rows_in_scratch(self, linears, n, rows),
         .shadow = linears[0]->shadow ? &self->shadow : NULL,
     };
-    ProductLoop product = { .self = self, .linears = linears, .n = n, .rows = &quantize.rows, .y = y };
+    ProductLoop product = { .self = self, .linears = linears, .n = n, .rows = &quantize.rows, .out = out };
+    int r = 0;
 
     assert(in->norm || !in->stream);
-    assert(n <= LINEARS_MAX);
+    assert(n <= LINEARS_MAX && (!out->gate || (n == 2 && linears[0]->n == linears[1]->n)));
     for (size_t i = 0; i < n; i++) {
         assert(linears[i]->k == k && rotation_equal(linears[i]->rotation, quantize.rotation));
         assert(!memcmp(&linears[i]->static_scale, &quantize.static_scale, sizeof(float)));
         assert(!linears[i]->shadow == !quantize.shadow);
-        n_blocks += linears[i]->n_blocks;
         shadows[i] = linears[i]->shadow;
     }
     if (quantize.shadow) {
@@ -232,9 +280,12 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
     cpu_run_rows(backend, quantize_rows, &quantize, rows, k);
     if (quantize.shadow)
         shadow_sort(quantize.shadow, shadows, n);
-    worker_pool_run(backend->pool, product_blocks, &product, n_blocks,
-                    rows > STREAM_ROWS ? PANEL_BLOCKS : n_blocks / STREAM_PIECES + 1);
-    return quantize.shadow ? add_shadows(self, shadows, n, &quantize, rows, y, err) : 0;
+    run_products(&product);
+    if (quantize.shadow)
+        r = add_shadows(self, shadows, n, &quantize, rows, out->y, err);
+    if (!r && out->gate && !gates_by_blocks(linears))
+        cpu_gated(backend, out->y[0], out->y[1], rows, linears[0]->n, out->gate == LINEAR_GATE_GELU);
+    return r;
 }
 
 typedef struct EmbedLoop {

@@ -22,6 +22,7 @@ typedef struct CpuBackend {
     Arena *weights;        /* of all matrices */
     PackedKernels kernels; /* product is the one for matrices that are not packed, too */
     bool has_packed;       /* there was a matrix that is */
+    bool has_coding[PACKED_CODINGS_N]; /* and of what widths */
     /* int8[rows_bytes], rows in the layout of the kernel; u8[rows_bytes] of them shifted, where it wants that; f32
      * scales[rows], i32 sums[rows]. */
     AccountedBlock quantized;
@@ -58,6 +59,9 @@ struct BackendLinear {
 /* Rows in parallel, or inline when the work is small. */
 void cpu_run_rows(Backend *backend, WorkerFn *fn, void *arg, size_t rows, size_t values_per_row);
 
+/* gate = activation(gate) * up, for the device's table (cpu_backend.c). */
+void cpu_gated(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu);
+
 /* Weights into the device's memory, for the device's table (cpu_weights.c). */
 int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
 void cpu_linear_fill(const Backend *backend, BackendLinear *linear, size_t block_begin, size_t block_end,
@@ -70,7 +74,7 @@ const void *cpu_linear_image(const BackendLinear *linear, size_t *len_bytesp);
 
 /* The operators on matrices, for the device's table (cpu_linear.c). */
 int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,
-               float *const *y, ErrText *err);
+               const LinearOutput *out, ErrText *err);
 void cpu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
                float *y);
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu_private.h"
+#include "backends/cpu/kernel_rates.h"
 #include "base/cleanup.h"
 #include "quant/ggml_type.h"
 #include "quant/grid.h"
@@ -196,6 +197,18 @@ static int prepare_ones(BackendLinear *linear, ErrText *err) {
     return 0;
 }
 
+/* Of the matrix's codings those that are new to the device. */
+static void take_codings(CpuBackend *self, const PackPlan *plan) {
+    for (size_t block = 0; block < plan->n_blocks; block++) {
+        const int bits = plan->bits[block], coding = packed_coding(plan->grid, bits);
+
+        if (!self->has_coding[coding])
+            packed_kernels_take(&self->kernels, plan->grid, bits,
+                                kernel_rates_few_rows(&self->kernels, plan->grid, bits, self->backend.accounts));
+        self->has_coding[coding] = true;
+    }
+}
+
 static int begin_packed(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
     _cleanup_(pack_plan_deinit) PackPlan plan = { 0 };
     int r;
@@ -209,6 +222,7 @@ static int begin_packed(Backend *backend, BackendLinear *linear, const LinearSou
     r = pack_plan_init(&plan, source->grid, source->bits, source->n, source->k);
     if (r)
         return err_set(err, r, r == -ENOMEM ? "out of memory" : "tensor '%s': its widths have no layout", source->name);
+    take_codings((CpuBackend *)backend, &plan);
     r = place_packed(backend, linear, source, &plan, err);
     return r || source->image ? r : prepare_ones(linear, err);
 }

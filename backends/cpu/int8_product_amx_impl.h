@@ -54,6 +54,7 @@ typedef struct TileProduct {
     size_t y_stride;
     PairSums *sums; /* [panels of a block of rows][PASS_PAIRS] */
     bool streams;   /* outputs go past the caches; lines of y are whole */
+    size_t n_next;  /* lines of the weights' `next` that are fetched with every visit, and as many of up's */
 } TileProduct;
 
 /* Sums that become outputs while others are made. */
@@ -62,6 +63,7 @@ typedef struct Finishing {
     int current;
     size_t block, row, n_rows; /* the pair's first; the panel's first row; of the panel */
     size_t at;                 /* rows of it that are done; n_rows: nothing to do */
+    size_t n_visits;           /* of the call up to now */
 } Finishing;
 
 /* Tiles of sums 0 to 3; activations 4 (upper rows), 5 (lower rows); weights 6 and 7. Loading clears all tiles. */
@@ -301,22 +303,20 @@ typedef struct PassRows {
 } PassRows;
 
 /* How the slice behind is fetched: each panel has a share of the lines of every pair's weights, each pair one of those
- * of the next panel's rows; so many lines, and so many of them with each round. */
+ * of the next panel's rows; so many lines, and so many of them with each round. Weights that have a `next` are in the
+ * cache already, and that is fetched instead. */
 typedef struct Shares {
     size_t weights, weights_a_round, rows, rows_a_round;
-    size_t next_bytes; /* behind the last slice: of what the caller reads then, for each visit */
 } Shares;
 
 static Shares shares_of(const TileProduct *product, const PassRows *rows, const Slice *slice, const Slice *next) {
-    const size_t tile_lines = INT8_TILE_BYTES / 64, n_visits = rows->n_panels * slice->n_pairs;
+    const size_t tile_lines = INT8_TILE_BYTES / 64;
     Shares shares = { 0 };
 
-    if (next->n_pairs) {
+    if (product->weights->next)
+        shares.weights = product->n_next;
+    else if (next->n_pairs)
         shares.weights = quotient_up(next->n_tiles * tile_lines, rows->n_panels);
-    } else if (product->weights->next) {
-        shares.weights = quotient_up(product->weights->next_bytes / 64, 2 * n_visits);
-        shares.next_bytes = 2 * 64 * shares.weights;
-    }
     shares.weights_a_round = quotient_up(shares.weights, slice->n_tiles);
     if (rows->fetches)
         shares.rows = quotient_up(slice->n_tiles * tile_lines, slice->n_pairs);
@@ -330,14 +330,15 @@ static const int8_t *panel_tiles(const TileProduct *product, size_t row, size_t 
 }
 
 static Fetches fetches_of(const TileProduct *product, const PassRows *rows, const Shares *shares, const Slice *slice,
-                          const Slice *next, size_t panel, size_t i) {
+                          const Slice *next, size_t panel, size_t i, size_t n_visits) {
     const bool is_last_panel = panel + 1 == rows->n_panels;
     const int8_t *any = product->weights->tiles;
     Fetches fetches = { any, any, any, any, 0, 0 };
 
-    if (shares->next_bytes) {
-        fetches.first = (const int8_t *)product->weights->next + (panel * slice->n_pairs + i) * shares->next_bytes;
-        fetches.second = fetches.first + shares->next_bytes / 2;
+    if (product->weights->next) {
+        fetches.first = (const int8_t *)product->weights->next + n_visits * shares->weights * 64;
+        fetches.second =
+            product->up ? (const int8_t *)product->up->next + n_visits * shares->weights * 64 : fetches.first;
         fetches.weight_lines = shares->weights_a_round;
     } else if (i < next->n_pairs) {
         pair_tiles(product, next->pair + i, next->tile, &fetches.first, &fetches.second);
@@ -359,7 +360,7 @@ static Fetches fetches_of(const TileProduct *product, const PassRows *rows, cons
 LANES_INLINE void visit(const TileProduct *product, const PassRows *rows, const Shares *shares, const Slice *slice,
                         const Slice *next, size_t panel, size_t i, Finishing *finishing, const bool has_lower,
                         const bool has_second, const bool gated, const Int8Gate activation) {
-    const Fetches fetches = fetches_of(product, rows, shares, slice, next, panel, i);
+    const Fetches fetches = fetches_of(product, rows, shares, slice, next, panel, i, finishing->n_visits++);
     const size_t row = rows->row + panel * PANEL_ROWS, tile_rows = product->rows->tile_rows,
                  stride_bytes = product->rows->stride_bytes;
     PairSums *sums = &product->sums[panel * PASS_PAIRS + i];
@@ -412,11 +413,16 @@ LANES_INLINE void run_slice(const TileProduct *product, const PassRows *rows, co
     }
 }
 
+/* Slices of a pass. */
+static size_t n_slices_of(size_t k_tiles, size_t n_rows) {
+    return n_rows <= STREAM_ROWS ? 1 : quotient_up(k_tiles, SLICE_TILES);
+}
+
 /* A block of rows against all pairs. */
 LANES_INLINE void run_rows(const TileProduct *product, const PassRows *rows, Finishing *finishing, const bool gated,
                            const Int8Gate activation) {
     const size_t k_tiles = product->weights->k_tiles, pass_pairs = rows->n_rows <= STREAM_ROWS ? 1 : PASS_PAIRS,
-                 n_slices = pass_pairs == 1 ? 1 : quotient_up(k_tiles, SLICE_TILES);
+                 n_slices = n_slices_of(k_tiles, rows->n_rows);
     Slice slice = { 0, 0, 0, k_tiles }; /* as if behind a pass of no pairs */
 
     for (slice = next_slice(product, &slice, pass_pairs, n_slices); slice.n_pairs;) {
@@ -425,6 +431,18 @@ LANES_INLINE void run_rows(const TileProduct *product, const PassRows *rows, Fin
         run_slice(product, rows, &slice, &next, finishing, gated, activation);
         slice = next;
     }
+}
+
+/* All panels, pairs and slices of a call. */
+static size_t n_visits_of(const TileProduct *product) {
+    size_t n = 0;
+
+    for (size_t row = 0; row < product->rows->rows; row += BLOCK_ROWS) {
+        const size_t n_rows = lesser(product->rows->rows - row, BLOCK_ROWS);
+
+        n += quotient_up(n_rows, PANEL_ROWS) * product->n_pairs * n_slices_of(product->weights->k_tiles, n_rows);
+    }
+    return n;
 }
 
 /**
@@ -448,7 +466,9 @@ LANES_INLINE void tile_product(TileProduct *product, const bool gated, const Int
     product->streams = n_rows * n_blocks * INT8_TILE_OUTPUTS * sizeof(float) > STREAMED_BYTES &&
                        ((uintptr_t)product->y | product->y_stride * sizeof(float)) % 64 == 0;
     finishing.current = 0;
-    finishing.at = finishing.n_rows = finishing.block = 0;
+    finishing.at = finishing.n_rows = finishing.block = finishing.n_visits = 0;
+    if (product->weights->next)
+        product->n_next = quotient_up(product->weights->next_bytes / 64, n_visits_of(product));
     configure(lesser(n_rows, TILE_ROWS), n_rows > TILE_ROWS ? TILE_ROWS : 0);
     for (size_t row = 0; row < n_rows; row += BLOCK_ROWS) {
         const size_t n = lesser(n_rows - row, BLOCK_ROWS);
@@ -466,7 +486,7 @@ LANES_INLINE void tile_product(TileProduct *product, const bool gated, const Int
 
 static void tile_product_plain(const Int8Weights *weights, const Int8Rows *rows, size_t block_begin, size_t block_end,
                                float *y, size_t y_stride, void *scratch) {
-    TileProduct product = { weights, NULL, rows, block_begin, block_end, 0, y, y_stride, scratch, false };
+    TileProduct product = { weights, NULL, rows, block_begin, block_end, 0, y, y_stride, scratch, false, 0 };
 
     tile_product(&product, false, INT8_GATE_SILU);
 }
@@ -474,7 +494,7 @@ static void tile_product_plain(const Int8Weights *weights, const Int8Rows *rows,
 static void tile_product_gated(const Int8Weights *gate, const Int8Weights *up, const Int8Rows *rows,
                                Int8Gate activation, size_t block_begin, size_t block_end, float *y, size_t y_stride,
                                void *scratch) {
-    TileProduct product = { gate, up, rows, block_begin, block_end, 0, y, y_stride, scratch, false };
+    TileProduct product = { gate, up, rows, block_begin, block_end, 0, y, y_stride, scratch, false, 0 };
 
     assert(gate->n == up->n && gate->k == up->k);
     if (activation == INT8_GATE_GELU)

@@ -1,23 +1,35 @@
 #include "backends/cpu/packed_kernels.h"
 
+#include <assert.h>
 #include <stdbool.h>
 
 #include "base/cpu.h"
+#include "quant/pack.h"
 
 /* Blocks that are expanded together: what the int8 kernels multiply at once; for those that take tiles of rows as many as
  * fit the second-level cache beside what the kernel has there. */
 #define PANEL_BLOCKS 4
 #define PANEL_BLOCKS_MAX 16
 #define PANEL_BYTES (512 << 10)
+/* Tiles that are expanded before some of what comes next is fetched. */
+#define PIECE_TILES 4
 /* Rows whose outputs are put in order together. */
 #define SCATTER_ROWS 32
 #define SCATTER_ROWS_TILES 128
-/* On AMX a panel pays for fewer rows than under vpdpbusd, because up to 16 rows cost the same. Estimated from the time
- * of expanding: no such machine was at hand. */
-#define AMX_ROWS_MAX 6
-
 PackedKernels packed_kernels_select(uint32_t cpu) {
-    return (PackedKernels){ packed_product_select(cpu), unpack_tile_select(cpu), int8_product_select(cpu) };
+    return (PackedKernels){
+        .few = packed_product_select(cpu),
+        .unpack = unpack_tile_select(cpu),
+        .product = int8_product_select(cpu),
+    };
+}
+
+void packed_kernels_take(PackedKernels *kernels, Grid grid, int bits, size_t few_rows) {
+    if (kernels->product->tile_rows > 1 && few_rows > PACKED_FEW_ROWS_MAX)
+        few_rows = PACKED_FEW_ROWS_MAX;
+    kernels->few_rows[packed_coding(grid, bits)] = few_rows;
+    if (few_rows > kernels->few_rows_max)
+        kernels->few_rows_max = few_rows;
 }
 
 static size_t smaller(size_t a, size_t b) {
@@ -85,40 +97,72 @@ static void product_scattered(const PackedKernels *kernels, Int8Weights *panel, 
     }
 }
 
+/* Packed bytes that are fetched while others are expanded: so many lines with every piece of a block. */
+typedef struct Ahead {
+    const uint8_t *from;
+    size_t lines;
+} Ahead;
+
+/* Unpacks a block in pieces of 4 tiles. */
+static void expand_block(const PackedKernels *kernels, const PackedWeights *weights, size_t block, int8_t *tiles,
+                         Ahead *ahead) {
+    const size_t tile_bytes = pack_tile_bytes(weights->bits[block]);
+    const uint8_t *packed = weights->packed + weights->offsets[block];
+
+    for (size_t t = 0; t < weights->k_tiles; t += PIECE_TILES) {
+        kernels->unpack->fn(packed + t * tile_bytes, weights->grid, weights->bits[block],
+                            smaller(weights->k_tiles - t, PIECE_TILES), tiles + t * INT8_TILE_BYTES);
+        for (size_t i = 0; i < ahead->lines; i++, ahead->from += 64)
+            __builtin_prefetch(ahead->from, 0, 2); /* past the end it does not fault */
+    }
+}
+
+/* Unpacks the blocks [block, end) into `tiles`; outputs of the panel count from its first one. Meanwhile, and while it
+ * is multiplied, the packed bytes of those up to `next_end` are fetched, half of them each time: both take about as
+ * long for few rows, which wait for memory. */
+static Int8Weights expand_panel(const PackedKernels *kernels, const PackedWeights *weights, size_t block, size_t end,
+                                size_t next_end, int8_t *tiles) {
+    const size_t first = block * INT8_TILE_OUTPUTS, n_blocks = end - block,
+                 n_pieces = n_blocks * ((weights->k_tiles + PIECE_TILES - 1) / PIECE_TILES),
+                 next_bytes = weights->offsets[next_end] - weights->offsets[end],
+                 n_lines = kernels->product->tile_rows > 1 ? (next_bytes / 128 + n_pieces - 1) / n_pieces : 0,
+                 ahead_bytes = smaller(n_lines * n_pieces * 64, next_bytes);
+    const uint8_t *next = weights->packed + weights->offsets[end];
+    Ahead ahead = { next, n_lines };
+
+    for (size_t b = 0; b < n_blocks; b++)
+        expand_block(kernels, weights, block + b, tiles + b * weights->k_tiles * INT8_TILE_BYTES, &ahead);
+    return (Int8Weights){
+        .n = smaller(weights->n - first, n_blocks * INT8_TILE_OUTPUTS),
+        .k = weights->k,
+        .k_tiles = weights->k_tiles,
+        .n_blocks = n_blocks,
+        .tiles = tiles,
+        .sums = weights->sums + first,
+        .scales = weights->scales + first,
+        .bias = weights->bias ? weights->bias + first : NULL,
+        .next = next_end > end ? next + ahead_bytes : NULL,
+        .next_bytes = next_bytes - ahead_bytes,
+    };
+}
+
 /**
  * packed_kernels_expanded() - unpack a panel of some blocks into the cache, then multiply all rows by it
  *
- * While a panel is multiplied, the packed bytes of the next one are fetched. rows needs no sums. Thread: any, with a
- * scratch of its own.
+ * rows needs no sums. Thread: any, with a scratch of its own.
  */
 void packed_kernels_expanded(const PackedKernels *kernels, const PackedWeights *weights, const Int8Rows *rows,
                              size_t block_begin, size_t block_end, float *y, size_t y_stride, void *scratch) {
     const size_t blocks_max = panel_blocks(kernels, weights->k_tiles);
-    const uint64_t *offsets = weights->offsets;
     Scratch parts;
 
     scratch_parts(kernels, weights->k_tiles, scratch, &parts);
-    for (size_t block = block_begin, next; block < block_end; block = next) {
+    for (size_t block = block_begin, end; block < block_end; block = end) {
         const size_t first = block * INT8_TILE_OUTPUTS;
-        Int8Weights panel = {
-            .k = weights->k,
-            .k_tiles = weights->k_tiles,
-            .n_blocks = smaller(block_end - block, blocks_max),
-            .tiles = parts.panel,
-            .sums = weights->sums + first,
-            .scales = weights->scales + first,
-            .bias = weights->bias ? weights->bias + first : NULL,
-        };
+        Int8Weights panel;
 
-        panel.n = smaller(weights->n - first, panel.n_blocks * INT8_TILE_OUTPUTS);
-        for (size_t b = 0; b < panel.n_blocks; b++)
-            kernels->unpack->fn(weights->packed + offsets[block + b], weights->grid, weights->bits[block + b],
-                                weights->k_tiles, parts.panel + b * weights->k_tiles * INT8_TILE_BYTES);
-        next = block + panel.n_blocks;
-        if (next < block_end) {
-            panel.next = weights->packed + offsets[next];
-            panel.next_bytes = offsets[next + smaller(block_end - next, blocks_max)] - offsets[next];
-        }
+        end = smaller(block + blocks_max, block_end);
+        panel = expand_panel(kernels, weights, block, end, smaller(end + blocks_max, block_end), parts.panel);
         if (weights->channels)
             product_scattered(kernels, &panel, weights->channels + first, rows, y, y_stride, &parts);
         else
@@ -126,17 +170,35 @@ void packed_kernels_expanded(const PackedKernels *kernels, const PackedWeights *
     }
 }
 
+void packed_kernels_gated(const PackedKernels *kernels, const PackedWeights *gate, const PackedWeights *up,
+                          const Int8Rows *rows, Int8Gate activation, size_t block_begin, size_t block_end, float *y,
+                          size_t y_stride, void *scratch) {
+    const size_t blocks_max = panel_blocks(kernels, gate->k_tiles) / 2;
+    Scratch parts;
+
+    assert(!gate->channels && !up->channels && gate->k_tiles == up->k_tiles);
+    scratch_parts(kernels, gate->k_tiles, scratch, &parts);
+    for (size_t block = block_begin, end; block < block_end; block = end) {
+        Int8Weights panel, up_panel;
+        size_t next_end;
+
+        end = smaller(block + blocks_max, block_end);
+        next_end = smaller(end + blocks_max, block_end);
+        panel = expand_panel(kernels, gate, block, end, next_end, parts.panel);
+        up_panel = expand_panel(kernels, up, block, end, next_end,
+                                parts.panel + panel.n_blocks * gate->k_tiles * INT8_TILE_BYTES);
+        kernels->product->gated(&panel, &up_panel, rows, activation, 0, panel.n_blocks, y + block * INT8_TILE_OUTPUTS,
+                                y_stride, parts.product);
+    }
+}
+
 size_t packed_kernels_tile_rows(const PackedKernels *kernels, size_t rows) {
-    return rows > AMX_ROWS_MAX ? int8_tile_rows(kernels->product, rows) : 1;
+    return rows > kernels->few_rows_max ? int8_tile_rows(kernels->product, rows) : 1;
 }
 
 /* Tiles of rows are for panels alone. */
 static bool is_expanded(const PackedKernels *kernels, const Int8Rows *rows, Grid grid, int bits) {
-    const size_t most = grid_has_table(grid, bits) ? kernels->few->rows_max_table
-                        : bits <= 6                ? kernels->few->rows_max
-                                                   : kernels->few->rows_max_wide;
-
-    return rows->tile_rows > 1 || rows->rows > most;
+    return rows->tile_rows > 1 || rows->rows > kernels->few_rows[packed_coding(grid, bits)];
 }
 
 /**

@@ -5,13 +5,12 @@
 #include "base/cleanup.h"
 #include "base/cpu.h"
 
-#define KERNEL(needs, function, rows, rows_wide, rows_table) PackedProduct function;
+#define KERNEL(needs, function) PackedProduct function;
 #include "backends/cpu/packed_product.inc"
 #undef KERNEL
 
 static const PackedProductKernel kernels[] = {
-#define KERNEL(needs, function, rows, rows_wide, rows_table)                                                           \
-    { #function, needs, function, rows, rows_wide, rows_table },
+#define KERNEL(needs, function) { #function, needs, function },
 #include "backends/cpu/packed_product.inc"
 #undef KERNEL
 };

@@ -38,8 +38,6 @@ typedef struct PackedProductKernel {
     const char *name;
     uint32_t need; /* CPU_* bits */
     PackedProduct *fn;
-    /* Up to which it beats expanded panels: codes of 1..6 bits, of 7 and 8, and those whose levels are in a table. */
-    size_t rows_max, rows_max_wide, rows_max_table;
 } PackedProductKernel;
 
 /* Best row whose needs are all in cpu; the scalar row needs nothing. */

@@ -141,11 +141,11 @@ static void linear_outputs(void *arg, size_t begin, size_t end, unsigned int wor
 }
 
 static int reference_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
-                            size_t rows, float *const *y, ErrText *err) {
-    assert(!in->norm && !in->stream && !in->up); /* it does not say that it fuses */
+                            size_t rows, const LinearOutput *out, ErrText *err) {
+    assert(!in->norm && !in->stream && !out->gate); /* it does not say that it fuses */
     for (size_t i = 0; i < n; i++) {
         LinearLoop loop = {
-            .reference = reference(backend), .linear = linears[i], .x = in->x, .rows = rows, .y = y[i]
+            .reference = reference(backend), .linear = linears[i], .x = in->x, .rows = rows, .y = out->y[i]
         };
 
         worker_pool_run(backend->pool, linear_outputs, &loop, linears[i]->n, PANEL);

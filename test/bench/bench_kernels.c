@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu_private.h"
+#include "backends/cpu/kernel_rates.h"
 #include "backends/cpu/packed_kernels.h"
 #include "backends/cpu/row_ops.h"
 #include "base/cleanup.h"
@@ -349,9 +350,14 @@ static void bench_packed_all(const Int8Weights *weights, const Int8Rows *rows, f
     for (size_t i = 0; i < packed_product_n_kernels(); i++)
         for (size_t b = 0; b < ARRAY_LEN(packed_kinds); b++)
             if (!(packed_product_kernel_at(i)->need & ~cpu_features())) {
-                const PackedKernels kernels = packed_kernels_select(i ? packed_product_kernel_at(i)->need
-                                                                      : cpu_features());
+                AccountTable accounts;
+                PackedKernels kernels = packed_kernels_select(i ? packed_product_kernel_at(i)->need : cpu_features());
 
+                account_table_init(&accounts);
+                packed_kernels_take(
+                    &kernels, packed_kinds[b].grid, packed_kinds[b].bits,
+                    kernel_rates_few_rows(&kernels, packed_kinds[b].grid, packed_kinds[b].bits, &accounts));
+                printf("  up to %zu rows are expanded in registers\n", kernels.few_rows_max);
                 bench_packed(&kernels, packed_kinds[b], weights, rows, y);
             }
 }

@@ -144,7 +144,7 @@ static void check_products(Device *device, const Matrix matrices[3], size_t rows
             assert_non_null(y[way][m]);
         }
         assert_int_equal(ops->linear(device->backend, (const BackendLinear *const *)linears, 3,
-                                     &(LinearInput){ .x = x }, rows, y[way], NULL),
+                                     &(LinearInput){ .x = x }, rows, &(LinearOutput){ .y = y[way] }, NULL),
                          0);
         for (size_t m = 0; m < 3; m++) {
             assert_memory_equal(y[way][m], y[0][m], rows * matrices[m].n * sizeof(float));
@@ -181,57 +181,105 @@ static void test_cpu_linear_products(void **state) {
     }
 }
 
-/* A norm, the norm of a sum or a gate on the way to int8 gives the bits of the operators before the product. */
+/* A norm, or the norm of a sum, on the way to int8 gives the bits of the operators before the product. */
 static void test_cpu_linear_fused_inputs(void **state) {
     static const size_t row_list[] = { 1, 4, 7, ROWS_MAX };
 
     for (size_t i = 0; i < 4 * ARRAY_LEN(row_list); i++) {
-        const size_t rows = row_list[i / 4], k = i / 4 % 2 ? 192 : 230, n = 1 + draw(100), kind = i % 4;
-        _cleanup_(freep) float *x = malloc(rows * k * sizeof(float)), *up = malloc(rows * k * sizeof(float)),
+        const size_t rows = row_list[i / 4], k = i % 4 / 2 ? 192 : 230, n = 1 + draw(100);
+        const bool of_sum = i % 2;
+        _cleanup_(freep) float *x = malloc(rows * k * sizeof(float)), *stream = malloc(rows * k * sizeof(float)),
                                *made = malloc(rows * k * sizeof(float)), *sum = malloc(rows * k * sizeof(float)),
                                *norm = malloc(k * sizeof(float)), *apart = malloc(rows * n * sizeof(float)),
                                *fused = malloc(rows * n * sizeof(float));
-        LinearInput in = { .x = x };
+        LinearInput in = { .x = x, .norm = norm, .eps = 1e-5f, .stream = of_sum ? stream : NULL };
+        const BackendOps *ops;
         BackendLinear *linear;
         Matrix matrix;
         Device device;
 
-        assert_true(x && up && made && sum && norm && apart && fused);
+        assert_true(x && stream && made && sum && norm && apart && fused);
         for (size_t j = 0; j < rows * k; j++) {
             x[j] = test_random_normal(&seed);
-            up[j] = test_random_normal(&seed);
+            stream[j] = test_random_normal(&seed);
         }
         for (size_t j = 0; j < k; j++)
             norm[j] = test_random_normal(&seed);
         device_init(&device, cpu_features(), 2, k);
-        matrix_init(&matrix, n, k, 8, (Rotation){ k == 192 ? 64 : 0, k == 192 && i % 2 ? 4 : 0 });
+        ops = device.backend->ops;
+        matrix_init(&matrix, n, k, 8, (Rotation){ k == 192 ? 64 : 0, k == 192 && rows % 2 ? 4 : 0 });
         linear = linear_of(&device, &matrix, false, true);
-        memcpy(sum, up, rows * k * sizeof(float));
-        device.backend->ops->add(device.backend, sum, x, rows, k);
-        if (kind < 2) {
-            in.norm = norm;
-            in.eps = 1e-5f;
-            in.stream = kind ? up : NULL;
-            device.backend->ops->norm(device.backend, kind ? sum : x, norm, in.eps, rows, k, made);
-        } else {
-            in.up = up;
-            in.gelu = kind == 3;
-            memcpy(made, x, rows * k * sizeof(float));
-            device.backend->ops->gated(device.backend, made, up, rows, k, in.gelu);
-        }
-        assert_int_equal(device.backend->ops->linear(device.backend, (const BackendLinear *const *)&linear, 1,
-                                                     &(LinearInput){ .x = made }, rows, &apart, NULL),
+        memcpy(sum, stream, rows * k * sizeof(float));
+        ops->add(device.backend, sum, x, rows, k);
+        ops->norm(device.backend, of_sum ? sum : x, norm, in.eps, rows, k, made);
+        assert_int_equal(ops->linear(device.backend, (const BackendLinear *const *)&linear, 1,
+                                     &(LinearInput){ .x = made }, rows,
+                                     &(LinearOutput){ .y = (float *const[]){ apart } }, NULL),
                          0);
-        assert_int_equal(device.backend->ops->linear(device.backend, (const BackendLinear *const *)&linear, 1, &in,
-                                                     rows, &fused, NULL),
+        assert_int_equal(ops->linear(device.backend, (const BackendLinear *const *)&linear, 1, &in, rows,
+                                     &(LinearOutput){ .y = (float *const[]){ fused } }, NULL),
                          0);
         assert_memory_equal(fused, apart, rows * n * sizeof(float));
-        if (in.stream)
-            assert_memory_equal(up, sum, rows * k * sizeof(float));
-        device.backend->ops->linear_free(linear);
+        if (of_sum)
+            assert_memory_equal(stream, sum, rows * k * sizeof(float));
+        ops->linear_free(linear);
         matrix_deinit(&matrix);
         device_deinit(&device);
     }
+}
+
+/* Two matrices of as many outputs, one of which gates the other: int8, packed in order and not, one of each. */
+static void check_gated(uint32_t features, unsigned int n_threads, size_t rows, int way) {
+    const size_t n = 1 + draw(400), k = 64 + draw(700);
+    const int widths[] = { way == 2 ? 0 : 4, way == 3 ? 6 : 5 };
+    const bool gelu = draw(2);
+    _cleanup_(freep) float *x = malloc(rows * k * sizeof(float)), *fused = malloc(rows * n * sizeof(float)),
+                           *gate = malloc(rows * n * sizeof(float)), *up = malloc(rows * n * sizeof(float));
+    BackendLinear *linears[2];
+    const BackendOps *ops;
+    Matrix matrices[2];
+    Device device;
+
+    assert_true(x && fused && gate && up);
+    for (size_t i = 0; i < rows * k; i++)
+        x[i] = test_random_normal(&seed);
+    device_init(&device, features, n_threads, k);
+    ops = device.backend->ops;
+    for (size_t m = 0; m < 2; m++) {
+        matrix_init(&matrices[m], n, k, widths[m], (Rotation){ 0 });
+        linears[m] = linear_of(&device, &matrices[m], way == 3 ? m == 0 : way > 0, draw(2));
+    }
+    assert_int_equal(ops->linear(device.backend, (const BackendLinear *const *)linears, 2, &(LinearInput){ .x = x },
+                                 rows, &(LinearOutput){ .y = (float *const[]){ gate, up } }, NULL),
+                     0);
+    ops->gated(device.backend, gate, up, rows, n, gelu);
+    assert_int_equal(ops->linear(device.backend, (const BackendLinear *const *)linears, 2, &(LinearInput){ .x = x },
+                                 rows,
+                                 &(LinearOutput){ .y = (float *const[]){ fused, up },
+                                                  .gate = gelu ? LINEAR_GATE_GELU : LINEAR_GATE_SILU },
+                                 NULL),
+                     0);
+    assert_memory_equal(fused, gate, rows * n * sizeof(float));
+    for (size_t m = 0; m < 2; m++) {
+        ops->linear_free(linears[m]);
+        matrix_deinit(&matrices[m]);
+    }
+    device_deinit(&device);
+}
+
+static void test_cpu_linear_gated(void **state) {
+    static const size_t row_list[] = { 1, 3, 6, 7, 16, ROWS_MAX };
+    const uint32_t all = cpu_features();
+
+    for (uint32_t sub = 0;; sub = (sub - all) & all) {
+        for (size_t i = 0; i < ARRAY_LEN(row_list); i++)
+            check_gated(sub, 1 + (unsigned int)draw(3), row_list[i], (int)draw(4));
+        if (sub == all)
+            break;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(row_list); i++)
+        for (int way = 0; way < 4; way++)
+            check_gated(all, 2, row_list[i], way);
 }
 
 /* Every row of the embedding. */
@@ -379,6 +427,7 @@ static void test_cpu_linear_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu_linear_products), cmocka_unit_test(test_cpu_linear_fused_inputs),
+        cmocka_unit_test(test_cpu_linear_gated),
         cmocka_unit_test(test_cpu_linear_embed),    cmocka_unit_test(test_cpu_linear_embed_threads),
         cmocka_unit_test(test_cpu_linear_account),  cmocka_unit_test(test_cpu_linear_refusals),
     };

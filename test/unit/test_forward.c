@@ -130,16 +130,16 @@ static void test_forward_groups_allocate_nothing(void **state) {
 static TinyEngine tiny;
 static BackendOps counting_ops;
 static int (*real_linear)(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
-                          size_t rows, float *const *y, ErrText *err);
+                          size_t rows, const LinearOutput *out, ErrText *err);
 static size_t n_head_calls, n_head_rows;
 
 static int count_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
-                        size_t rows, float *const *y, ErrText *err) {
+                        size_t rows, const LinearOutput *out, ErrText *err) {
     if (linears[0] == weights_head(tiny.engine->weights)) {
         n_head_calls++;
         n_head_rows += rows;
     }
-    return real_linear(backend, linears, n, in, rows, y, err);
+    return real_linear(backend, linears, n, in, rows, out, err);
 }
 
 static int setup(void **state) {

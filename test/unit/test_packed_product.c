@@ -264,6 +264,14 @@ static void check_way(const Case *c, Way way, size_t gap, size_t shift) {
         case_check(c, &way, 1, c->weights.n_blocks - 1, gap, shift);
 }
 
+/* Codings go to `few` up to any number of rows. */
+static PackedKernels with_few_rows(PackedKernels kernels) {
+    for (int g = 0; g < _GRID_N; g++)
+        for (int bits = GRID_BITS_MIN; bits <= GRID_BITS_MAX; bits++)
+            packed_kernels_take(&kernels, (Grid)g, bits, draw(8) ? draw(ROWS_MAX) : SIZE_MAX);
+    return kernels;
+}
+
 /* Every kernel for few rows; every unpack kernel under the best int8 product, and every int8 product (the AMX one on
  * its tile model too) on the scalar unpacking; and what is chosen for every subset of the machine's features. */
 static void each_way(const Case *c, size_t gap, size_t shift) {
@@ -277,7 +285,7 @@ static void each_way(const Case *c, size_t gap, size_t shift) {
         check_way(c, (Way){ .unpack = unpack_tile_select(0), .product = int8_product_kernel_at(i) }, gap, shift);
     check_way(c, (Way){ .unpack = unpack_tile_select(all), .product = &int8_product_amx_model }, gap, shift);
     for (uint32_t sub = 0;; sub = (sub - all) & all) {
-        check_way(c, packed_kernels_select(sub), gap, shift);
+        check_way(c, with_few_rows(packed_kernels_select(sub)), gap, shift);
         if (sub == all)
             break;
     }

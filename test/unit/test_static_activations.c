@@ -290,7 +290,7 @@ static int run(Device *device, const Case *c, size_t first, size_t rows, ErrText
         assert_non_null(y[m]);
     }
     r = device->backend->ops->linear(device->backend, (const BackendLinear *const *)device->linears, N_MATRICES,
-                                     &(LinearInput){ .x = c->x + first * c->k }, rows, y, err);
+                                     &(LinearInput){ .x = c->x + first * c->k }, rows, &(LinearOutput){ .y = y }, err);
     for (size_t m = 0; m < N_MATRICES; m++) {
         size_t n = c->matrices[m].n;
 
@@ -371,6 +371,37 @@ static void test_static_nothing_but_outliers(void **state) {
 }
 
 /* The second time a row comes by, its columns are still there. */
+/* A gate is applied behind the shadows of both products. */
+static void test_static_gated(void **state) {
+    const size_t rows = ROWS_MAX;
+    Device device;
+    Case c;
+
+    case_init(&c, 230, rows, (Rotation){ 0 }, true, 0.3);
+    for (int gelu = 0; gelu < 2; gelu++) {
+        const size_t n_values = rows * c.matrices[0].n;
+        _cleanup_(freep) float *y = malloc(n_values * sizeof(float)), *up = malloc(n_values * sizeof(float)),
+                               *expected = malloc(n_values * sizeof(float));
+        const BackendLinear *both[2];
+        const BackendOps *ops;
+
+        assert_true(y && up && expected);
+        device_init(&device, &c, cpu_features(), 2, false, true);
+        ops = device.backend->ops;
+        both[0] = both[1] = device.linears[0];
+        memcpy(expected, c.expected[0], n_values * sizeof(float));
+        ops->gated(device.backend, expected, c.expected[0], rows, c.matrices[0].n, gelu);
+        assert_int_equal(ops->linear(device.backend, both, 2, &(LinearInput){ .x = c.x }, rows,
+                                     &(LinearOutput){ .y = (float *const[]){ y, up },
+                                                      .gate = gelu ? LINEAR_GATE_GELU : LINEAR_GATE_SILU },
+                                     NULL),
+                         0);
+        assert_memory_equal(y, expected, n_values * sizeof(float));
+        device_deinit(&device);
+    }
+    case_deinit(&c);
+}
+
 /* A sum and its norm on the way to int8: a row that waits for another turn is made again, but not added again. */
 static void test_static_outliers_of_a_sum(void **state) {
     const size_t k = 577, rows = ROWS_MAX, n_values = rows * k;
@@ -401,7 +432,8 @@ static void test_static_outliers_of_a_sum(void **state) {
     }
     expect_all(&c);
     assert_int_equal(ops->linear(device.backend, (const BackendLinear *const *)device.linears, N_MATRICES,
-                                 &(LinearInput){ .x = x, .stream = stream, .norm = norm, .eps = 1e-5f }, rows, y, NULL),
+                                 &(LinearInput){ .x = x, .stream = stream, .norm = norm, .eps = 1e-5f }, rows,
+                                 &(LinearOutput){ .y = y }, NULL),
                      0);
     assert_memory_equal(stream, sum, n_values * sizeof(float));
     for (size_t m = 0; m < N_MATRICES; m++) {
@@ -593,7 +625,7 @@ static void test_static_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_static_bits),
-        cmocka_unit_test(test_static_outliers_of_a_sum),
+        cmocka_unit_test(test_static_gated), cmocka_unit_test(test_static_outliers_of_a_sum),
         cmocka_unit_test(test_static_nothing_but_outliers),
         cmocka_unit_test(test_static_columns_are_kept),
         cmocka_unit_test(test_static_widest_row),

@@ -29,24 +29,36 @@ enum {
 /**
  * part_exp2() - 2^x for x <= 0; what is below -125 counts as -125, NaN too
  *
- * x = n + r, |r| <= 1/2, n by adding 1.5 x 2^23; 2^r = 1 + r p(r), p of degree 4 (least relative error, 9.2e-8), by
- * fused multiply-adds; n is added to the exponent. Not part_exp(): arguments are never positive and results never
- * subnormal, so that this takes a third of its instructions, and there is one for every score.
+ * x = n + r, |r| <= 1/2, n to nearest even: by adding 1.5 x 2^23, or by an instruction, with the same exact r; 2^r = 1 +
+ * r p(r), p of degree 4 (least relative error, 9.2e-8), by fused multiply-adds; n is added to the exponent. Not
+ * part_exp(): arguments are never positive and results never subnormal, so that this takes a third of its instructions,
+ * and there is one for every score.
  */
 LANES_INLINE PartF part_exp2(PartF x) {
+    PartF r, p;
+#if LANES_PART < 16
     const PartF magic = part_of(0x1.8p23f);
-    PartF shifted, r, p;
+    PartF shifted;
+#endif
 
     x = part_max(x, part_of(-125));
+#if LANES_PART == 16
+    r = (PartF)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
     shifted = x + magic;
     r = x - (shifted - magic);
+#endif
     p = part_of(0x1.5bba14p-10f);
     p = part_fma(p, r, part_of(0x1.3cea88p-7f));
     p = part_fma(p, r, part_of(0x1.c6b752p-5f));
     p = part_fma(p, r, part_of(0x1.ebf9bcp-3f));
     p = part_fma(p, r, part_of(0x1.62e42ap-1f));
     p = part_fma(p, r, part_of(1));
+#if LANES_PART == 16
+    return (PartF)_mm512_scalef_ps((__m512)p, (__m512)(x - r));
+#else
     return (PartF)((PartU)p + ((PartU)shifted << 23)); /* the shift leaves nothing of the magic number */
+#endif
 }
 
 /* What a call holds of its row-heads (rows x heads of the group, heads within rows), and the block at work. */

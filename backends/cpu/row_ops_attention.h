@@ -138,33 +138,6 @@ static void range_of_any(const Attending *a, size_t first, size_t n, size_t *fro
     *top = to;
 }
 
-static void score_block(const Attending *a, const uint16_t *keys, const uint16_t *ahead) {
-    const size_t hd = a->kv->head_size;
-    const void *b = expand(a, keys, KV_BLOCK * hd);
-
-    for (size_t first = 0, n; first < a->n; first += n) {
-        size_t from = 0, to = KV_BLOCK, at;
-
-        n = tile_n(a, first);
-        fetch_share(a, ahead, first, n);
-        if (!a->is_whole)
-            range_of_any(a, first, n, &from, &to);
-        if (from >= to)
-            continue;
-        at = from / N_LANES * N_LANES;
-        tile_all(&(Tile){ .a = a->q + first * hd,
-                          .a_stride = hd,
-                          .b = value_at(a, b, at),
-                          .b_stride = KV_BLOCK,
-                          .n = hd,
-                          .c = a->weights + first * KV_BLOCK + at,
-                          .c_stride = KV_BLOCK,
-                          .is_first = true,
-                          .ahead = ahead + at },
-                 n, (to - at + N_LANES - 1) / N_LANES, !a->expanded);
-    }
-}
-
 /* Lanes of positions [at, at + 16) outside [from, to) become `other`. */
 LANES_INLINE Lanes lanes_within(Lanes v, size_t at, size_t from, size_t to, float other) {
     EACH_PART(p) {
@@ -297,6 +270,41 @@ static void softmax_block(const Attending *a, size_t first) {
             weigh(scores, max[i], shrink[i], sums);
         else if (a->from[first + i] < a->to[first + i])
             weigh_within(scores, a->from[first + i], a->to[first + i], max[i], shrink[i], sums);
+    }
+}
+
+static void score_tile(const Attending *a, const void *b, const uint16_t *ahead, size_t first, size_t n) {
+    const size_t hd = a->kv->head_size;
+    size_t from = 0, to = KV_BLOCK, at;
+
+    fetch_share(a, ahead, first, n);
+    if (!a->is_whole)
+        range_of_any(a, first, n, &from, &to);
+    if (from >= to)
+        return;
+    at = from / N_LANES * N_LANES;
+    tile_all(&(Tile){ .a = a->q + first * hd,
+                      .a_stride = hd,
+                      .b = value_at(a, b, at),
+                      .b_stride = KV_BLOCK,
+                      .n = hd,
+                      .c = a->weights + first * KV_BLOCK + at,
+                      .c_stride = KV_BLOCK,
+                      .is_first = true,
+                      .ahead = ahead + at },
+             n, (to - at + N_LANES - 1) / N_LANES, !a->expanded);
+}
+
+/* Weights of 16 row-heads as soon as they have their scores, which are then in the first-level cache. */
+static void weigh_block(const Attending *a, const uint16_t *keys, const uint16_t *ahead) {
+    const void *b = expand(a, keys, KV_BLOCK * a->kv->head_size);
+
+    for (size_t scored = 0, weighed = 0, n; scored < a->n;) {
+        n = tile_n(a, scored);
+        score_tile(a, b, ahead, scored, n);
+        scored += n;
+        for (; weighed + N_LANES <= scored || (scored == a->n && weighed < scored); weighed += N_LANES)
+            softmax_block(a, weighed);
     }
 }
 
@@ -437,9 +445,7 @@ static void attention(const KvHead *kv, const AttentionRow *rows, size_t n_rows,
 
         if (!find_ranges(&a, block))
             continue;
-        score_block(&a, keys, values);
-        for (size_t i = 0; i < a.n; i += N_LANES)
-            softmax_block(&a, i);
+        weigh_block(&a, keys, values);
         add_values_block(&a, values, first + KV_BLOCK < end ? kv_head_keys(kv, block + 1) : values, n);
     }
     for (size_t i = 0; i < a.n; i++) {

@@ -14,7 +14,7 @@
 
 /* Rows x heads of a KV head that attention takes together: enough to make up for expanding a block of keys and values
  * to float32, and what it holds of them stays in the second-level cache. */
-#define ATTENTION_ROW_HEADS 96
+#define ATTENTION_ROW_HEADS 192
 
 typedef struct CpuBackend {
     Backend backend;

@@ -236,6 +236,19 @@ LANES_INLINE float lanes_horizontal_max(Lanes v) {
     return quad[2] > quad[0] ? quad[2] : quad[0];
 }
 
+/* Maxima of neighbours: those of a in the first half, those of b in the second. */
+LANES_INLINE PartF part_max_pairs(PartF a, PartF b) {
+#if LANES_PART == 16
+    return part_max(__builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+                    __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
+#elif LANES_PART == 8
+    return part_max(__builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14),
+                    __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15));
+#else
+    return part_max(__builtin_shufflevector(a, b, 0, 2, 4, 6), __builtin_shufflevector(a, b, 1, 3, 5, 7));
+#endif
+}
+
 /* First steps of the fixed tree: lanes i and i + 8, then i and i + 4. */
 LANES_INLINE Quad lanes_fold(Lanes v) {
 #if LANES_PART == 16

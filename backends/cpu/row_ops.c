@@ -21,12 +21,12 @@ const RowOps *row_ops_select(uint32_t cpu) {
     return builds[ARRAY_LEN(builds) - 1];
 }
 
-/* Queries, outputs, scores of a block, 16 sums, the maximum and the range of each row-head, as row_ops_attention.h lays
- * them out; one block in float32. */
+/* Queries, outputs, scores of a block, 16 sums, the maximum, the factor and the range of each row-head, as
+ * row_ops_attention.h lays them out; one block in float32. */
 size_t attention_scratch_floats(size_t n_row_heads, size_t head_size) {
     const size_t padded = (n_row_heads + 63) / 64 * 64;
 
-    return n_row_heads * (2 * head_size + KV_BLOCK + 16) + padded + padded / 2 + KV_BLOCK * head_size;
+    return n_row_heads * (2 * head_size + KV_BLOCK + 16) + 2 * padded + padded / 2 + KV_BLOCK * head_size;
 }
 
 size_t row_ops_n(void) {

@@ -8,13 +8,7 @@
 
 #include "backends/cpu/lanes.h"
 #include "backends/cpu/row_ops.h"
-
-/* Scores and outputs are both products C[rows][16 lanes] += A[rows][n] B[n][16 lanes], one fused multiply-add after the
- * other along n: queries times keys, weights times values. TILE_ROWS x TILE_LANES sums fit the registers. */
-enum {
-    TILE_ROWS = 6,
-    TILE_LANES = LANES_PARTS == 1 ? 4 : 1,
-};
+#include "backends/cpu/row_ops_attention_tile.h"
 
 /* Conversion of float16 costs about as much as two products. For few tiles of rows it is done in registers; for more,
  * or where float16 has no instructions, a block is expanded to float32 once. */
@@ -32,125 +26,39 @@ enum {
 };
 #endif
 
-typedef struct Tile {
-    const float *a;
-    size_t a_stride;
-    const void *b; /* float16 or float32, by the function that is called */
-    size_t b_stride;
-    size_t n;
-    float *c;
-    size_t c_stride;
-    bool is_first;         /* sums begin at 0, not at C */
-    const uint16_t *ahead; /* float16 only: where the place of b will be when this is done, to be fetched meanwhile */
-} Tile;
-
-LANES_INLINE void tile_run(const Tile *tile, const size_t n_rows, const size_t n_lanes, const bool is_half) {
-    const float *a = tile->a;
-    const uint16_t *half = tile->b, *ahead = tile->ahead;
-    const float *full = tile->b;
-    Lanes sum[TILE_ROWS][TILE_LANES];
-
-    UNROLL
-    for (size_t r = 0; r < n_rows; r++)
-        UNROLL
-    for (size_t i = 0; i < n_lanes; i++)
-        sum[r][i] = tile->is_first ? lanes_of(0) : lanes_load(tile->c + r * tile->c_stride + i * N_LANES);
-    for (size_t step = 0; step < tile->n; step++) {
-        Lanes b[TILE_LANES];
-
-        UNROLL
-        for (size_t i = 0; i < n_lanes; i++)
-            b[i] = is_half ? lanes_load_f16(half + i * N_LANES) : lanes_load(full + i * N_LANES);
-        if (is_half) {
-            UNROLL
-            for (size_t i = 0; i < n_lanes; i += 2)
-                __builtin_prefetch(ahead + i * N_LANES);
-            ahead += tile->b_stride;
-        }
-        UNROLL
-        for (size_t r = 0; r < n_rows; r++) {
-            const Lanes value = lanes_of(a[r * tile->a_stride + step]);
-
-            UNROLL
-            for (size_t i = 0; i < n_lanes; i++)
-                sum[r][i] = lanes_fma(value, b[i], sum[r][i]);
-        }
-        half += is_half ? tile->b_stride : 0;
-        full += is_half ? 0 : tile->b_stride;
-    }
-    UNROLL
-    for (size_t r = 0; r < n_rows; r++)
-        UNROLL
-    for (size_t i = 0; i < n_lanes; i++)
-        lanes_store(tile->c + r * tile->c_stride + i * N_LANES, sum[r][i]);
-}
-
-#define TILE_FN(rows, lanes)                                                                                           \
-    static void tile_##rows##_##lanes##_half(const Tile *tile) {                                                       \
-        tile_run(tile, rows, lanes, true);                                                                             \
-    }                                                                                                                  \
-    static void tile_##rows##_##lanes##_full(const Tile *tile) {                                                       \
-        tile_run(tile, rows, lanes, false);                                                                            \
-    }
-#define TILE_FNS(lanes)                                                                                                \
-    TILE_FN(1, lanes) TILE_FN(2, lanes) TILE_FN(3, lanes) TILE_FN(4, lanes) TILE_FN(5, lanes) TILE_FN(6, lanes)
-#define TILE_NAMES(lanes, type)                                                                                        \
-    {                                                                                                                  \
-        tile_1_##lanes##_##type, tile_2_##lanes##_##type, tile_3_##lanes##_##type, tile_4_##lanes##_##type,            \
-            tile_5_##lanes##_##type, tile_6_##lanes##_##type                                                           \
-    }
-
-typedef void TileFn(const Tile *tile);
-
-/* By type, lanes - 1, rows - 1. */
-#if LANES_PART == 16
-TILE_FNS(1);
-TILE_FNS(2);
-TILE_FNS(3);
-TILE_FNS(4);
-static TileFn *const tile_fns[2][TILE_LANES][TILE_ROWS] = {
-    { TILE_NAMES(1, full), TILE_NAMES(2, full), TILE_NAMES(3, full), TILE_NAMES(4, full) },
-    { TILE_NAMES(1, half), TILE_NAMES(2, half), TILE_NAMES(3, half), TILE_NAMES(4, half) },
-};
-#else
-TILE_FNS(1);
-static TileFn *const tile_fns[2][TILE_LANES][TILE_ROWS] = { { TILE_NAMES(1, full) }, { TILE_NAMES(1, half) } };
-#endif
-
-/* All of C: n_rows <= TILE_ROWS, any number of lanes. */
-static void tile_all(Tile tile, size_t n_rows, size_t n_lanes, bool is_half) {
-    assert(!is_half || tile.ahead); /* fetching page 0 would take longer than the products */
-    for (size_t left = n_lanes, n; left; left -= n) {
-        n = left < TILE_LANES ? left : TILE_LANES;
-        tile_fns[is_half][n - 1][n_rows - 1](&tile);
-        tile.c += n * N_LANES;
-        tile.ahead += is_half ? n * N_LANES : 0;
-        tile.b = is_half ? (const void *)((const uint16_t *)tile.b + n * N_LANES)
-                         : (const void *)((const float *)tile.b + n * N_LANES);
-    }
-}
-
 /**
  * part_exp2() - 2^x for x <= 0; what is below -125 counts as -125, NaN too
  *
- * x = n + r, |r| <= 1/2, n by adding 1.5 x 2^23; 2^r = 1 + r p(r), p of degree 4 (least relative error, 9.2e-8), by
- * fused multiply-adds; n is added to the exponent. Not part_exp(): arguments are never positive and results never
- * subnormal, so that this takes a third of its instructions, and there is one for every score.
+ * x = n + r, |r| <= 1/2, n to nearest even: by adding 1.5 x 2^23, or by an instruction, with the same exact r; 2^r = 1 +
+ * r p(r), p of degree 4 (least relative error, 9.2e-8), by fused multiply-adds; n is added to the exponent. Not
+ * part_exp(): arguments are never positive and results never subnormal, so that this takes a third of its instructions,
+ * and there is one for every score.
  */
 LANES_INLINE PartF part_exp2(PartF x) {
+    PartF r, p;
+#if LANES_PART < 16
     const PartF magic = part_of(0x1.8p23f);
-    PartF shifted, r, p;
+    PartF shifted;
+#endif
 
     x = part_max(x, part_of(-125));
+#if LANES_PART == 16
+    r = (PartF)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
     shifted = x + magic;
     r = x - (shifted - magic);
+#endif
     p = part_of(0x1.5bba14p-10f);
     p = part_fma(p, r, part_of(0x1.3cea88p-7f));
     p = part_fma(p, r, part_of(0x1.c6b752p-5f));
     p = part_fma(p, r, part_of(0x1.ebf9bcp-3f));
     p = part_fma(p, r, part_of(0x1.62e42ap-1f));
     p = part_fma(p, r, part_of(1));
+#if LANES_PART == 16
+    return (PartF)_mm512_scalef_ps((__m512)p, (__m512)(x - r));
+#else
     return (PartF)((PartU)p + ((PartU)shifted << 23)); /* the shift leaves nothing of the magic number */
+#endif
 }
 
 /* What a call holds of its row-heads (rows x heads of the group, heads within rows), and the block at work. */
@@ -163,8 +71,10 @@ typedef struct Attending {
     float *out;         /* [n][head_size] */
     float *weights;     /* [n][KV_BLOCK]: scores, then weights */
     float *sums;        /* [n][16] */
-    float *maxima;      /* [n], rounded up to 16 */
+    float *maxima;      /* [n], rounded up to 64 */
+    float *shrinks;     /* [n], rounded up to 64: what the block multiplies sums and outputs of before by */
     float *expanded;    /* [KV_BLOCK * head_size]; NULL: read as float16 */
+    bool is_whole;      /* every row reads all of the block; from and to are not set */
     uint8_t *from, *to; /* [n]: positions of the block that the row reads: [from, to); from = to: none */
 } Attending;
 
@@ -181,7 +91,8 @@ static Attending attending(const KvHead *kv, const AttentionRow *rows, size_t n_
     a.weights = a.out + n * hd;
     a.sums = a.weights + n * KV_BLOCK;
     a.maxima = a.sums + n * N_LANES;
-    a.from = (uint8_t *)(a.maxima + round_up(n, 64));
+    a.shrinks = a.maxima + round_up(n, 64);
+    a.from = (uint8_t *)(a.shrinks + round_up(n, 64));
     a.to = a.from + round_up(n, 64);
     a.expanded = F16_IS_CHEAP && n_tiles <= TILES_OF_HALF ? NULL : (float *)(a.to + round_up(n, 64));
     return a;
@@ -189,11 +100,20 @@ static Attending attending(const KvHead *kv, const AttentionRow *rows, size_t n_
 
 /* Float16 of the block as tiles read it. */
 static const void *expand(const Attending *a, const uint16_t *block, size_t n_values) {
-    if (!a->expanded)
-        return block;
-    for (size_t i = 0; i < n_values; i += N_LANES)
-        lanes_store(a->expanded + i, lanes_load_f16(block + i));
-    return a->expanded;
+    float *expanded = a->expanded;
+
+    for (size_t i = 0; expanded && i < n_values; i += N_LANES)
+        lanes_store(expanded + i, lanes_load_f16(block + i));
+    return expanded ? (const void *)expanded : block;
+}
+
+/* Where value i of the block is, as tiles read it. */
+static const void *value_at(const Attending *a, const void *block, size_t i) {
+    return a->expanded ? (const void *)((const float *)block + i) : (const void *)((const uint16_t *)block + i);
+}
+
+static size_t tile_n(const Attending *a, size_t first) {
+    return a->n - first < a->tile_rows ? a->n - first : a->tile_rows;
 }
 
 /* The share of n row-heads, of those of the call, in fetching the block that comes next: reading it from memory is
@@ -205,35 +125,17 @@ static void fetch_share(const Attending *a, const uint16_t *ahead, size_t first,
         __builtin_prefetch(ahead + i, 0, 2);
 }
 
-static void score_block(const Attending *a, const uint16_t *keys, const uint16_t *ahead) {
-    const size_t hd = a->kv->head_size;
-    const void *b = expand(a, keys, KV_BLOCK * hd);
+/* Positions that any of n row-heads reads. */
+static void range_of_any(const Attending *a, size_t first, size_t n, size_t *fromp, size_t *top) {
+    size_t from = KV_BLOCK, to = 0;
 
-    for (size_t first = 0, n; first < a->n; first += n) {
-        size_t from = KV_BLOCK, to = 0, at;
-
-        n = a->n - first < a->tile_rows ? a->n - first : a->tile_rows;
-        fetch_share(a, ahead, first, n);
-        for (size_t i = first; i < first + n; i++)
-            if (a->from[i] < a->to[i]) {
-                from = a->from[i] < from ? a->from[i] : from;
-                to = a->to[i] > to ? a->to[i] : to;
-            }
-        if (from >= to)
-            continue;
-        at = from / N_LANES * N_LANES;
-        tile_all(
-            (Tile){ .a = a->q + first * hd,
-                    .a_stride = hd,
-                    .b = a->expanded ? (const void *)((const float *)b + at) : (const void *)((const uint16_t *)b + at),
-                    .b_stride = KV_BLOCK,
-                    .n = hd,
-                    .c = a->weights + first * KV_BLOCK + at,
-                    .c_stride = KV_BLOCK,
-                    .is_first = true,
-                    .ahead = ahead + at },
-            n, (to - at + N_LANES - 1) / N_LANES, !a->expanded);
-    }
+    for (size_t i = first; i < first + n; i++)
+        if (a->from[i] < a->to[i]) {
+            from = a->from[i] < from ? a->from[i] : from;
+            to = a->to[i] > to ? a->to[i] : to;
+        }
+    *fromp = from;
+    *top = to;
 }
 
 /* Lanes of positions [at, at + 16) outside [from, to) become `other`. */
@@ -248,28 +150,90 @@ LANES_INLINE Lanes lanes_within(Lanes v, size_t at, size_t from, size_t to, floa
     return v;
 }
 
-LANES_INLINE float greatest_score(const float *scores, size_t from, size_t to, const bool is_whole) {
+static float greatest_within(const float *scores, size_t from, size_t to) {
     Lanes max = lanes_of(-INFINITY);
 
-    for (size_t at = from / N_LANES * N_LANES; at < to; at += N_LANES) {
-        const Lanes v = lanes_load(scores + at);
-
-        max = lanes_max(max, is_whole ? v : lanes_within(v, at, from, to, -INFINITY));
-    }
+    for (size_t at = from / N_LANES * N_LANES; at < to; at += N_LANES)
+        max = lanes_max(max, lanes_within(lanes_load(scores + at), at, from, to, -INFINITY));
     return lanes_horizontal_max(max);
 }
 
+/* The greatest scores of a row, by position mod the lanes of a part. */
+LANES_INLINE PartF greatest_part(const float *scores) {
+    Lanes max = lanes_load(scores);
+
+    UNROLL
+    for (size_t at = N_LANES; at < KV_BLOCK; at += N_LANES)
+        max = lanes_max(max, lanes_load(scores + at));
+    UNROLL
+    for (int p = 1; p < LANES_PARTS; p++)
+        max.part[0] = part_max(max.part[0], max.part[p]);
+    return max.part[0];
+}
+
+LANES_INLINE float greatest_score(const float *scores) {
+    Lanes max = lanes_load(scores);
+
+    UNROLL
+    for (size_t at = N_LANES; at < KV_BLOCK; at += N_LANES)
+        max = lanes_max(max, lanes_load(scores + at));
+    return lanes_horizontal_max(max);
+}
+
+/* Of four rows: each has a fourth of the part. */
+LANES_INLINE PartF greatest_of_4(const float *scores) {
+    return part_max_pairs(part_max_pairs(greatest_part(scores), greatest_part(scores + KV_BLOCK)),
+                          part_max_pairs(greatest_part(scores + 2 * KV_BLOCK), greatest_part(scores + 3 * KV_BLOCK)));
+}
+
+/* The greatest score of each of 16 rows that read the whole block: reducing them together takes a fourth of the
+ * shuffles that one after the other would. */
+LANES_INLINE Lanes greatest_of_16(const float *scores) {
+    const size_t part = LANES_PART * KV_BLOCK;
+    Lanes max;
+
+    EACH_PART(p) {
+#if LANES_PART == 16
+        max.part[p] = part_max_pairs(
+            part_max_pairs(greatest_of_4(scores + p * part), greatest_of_4(scores + p * part + 4 * KV_BLOCK)),
+            part_max_pairs(greatest_of_4(scores + p * part + 8 * KV_BLOCK),
+                           greatest_of_4(scores + p * part + 12 * KV_BLOCK)));
+#elif LANES_PART == 8
+        max.part[p] = part_max_pairs(greatest_of_4(scores + p * part), greatest_of_4(scores + p * part + 4 * KV_BLOCK));
+#else
+        max.part[p] = greatest_of_4(scores + p * part);
+#endif
+    }
+    return max;
+}
+
+LANES_INLINE Lanes weights_of(const float *scores, float max) {
+    Lanes v = lanes_load(scores);
+
+    EACH_PART(p) v.part[p] = part_exp2(v.part[p] - part_of(max));
+    return v;
+}
+
 /* Scores become weights; their sum goes to the lanes of `sums`. */
-LANES_INLINE void weigh(float *scores, size_t from, size_t to, float max, float shrink, float *sums,
-                        const bool is_whole) {
+static void weigh_within(float *scores, size_t from, size_t to, float max, float shrink, float *sums) {
     Lanes sum = lanes_mul(lanes_load(sums), lanes_of(shrink));
 
     for (size_t at = from / N_LANES * N_LANES; at < to; at += N_LANES) {
-        Lanes v = lanes_load(scores + at);
+        const Lanes v = lanes_within(weights_of(scores + at, max), at, from, to, 0);
 
-        EACH_PART(p) v.part[p] = part_exp2(v.part[p] - part_of(max));
-        if (!is_whole)
-            v = lanes_within(v, at, from, to, 0);
+        sum = lanes_add(sum, v);
+        lanes_store(scores + at, v);
+    }
+    lanes_store(sums, sum);
+}
+
+LANES_INLINE void weigh(float *scores, float max, float shrink, float *sums) {
+    Lanes sum = lanes_mul(lanes_load(sums), lanes_of(shrink));
+
+    UNROLL
+    for (size_t at = 0; at < KV_BLOCK; at += N_LANES) {
+        const Lanes v = weights_of(scores + at, max);
+
         sum = lanes_add(sum, v);
         lanes_store(scores + at, v);
     }
@@ -278,89 +242,162 @@ LANES_INLINE void weigh(float *scores, size_t from, size_t to, float max, float 
 
 /* Up to 16 row-heads from `first` on, so that the factors of their sums come from one vector. */
 static void softmax_block(const Attending *a, size_t first) {
-    const size_t n = a->n - first < N_LANES ? a->n - first : N_LANES, hd = a->kv->head_size;
-    float max[N_LANES], shrink[N_LANES];
-    Lanes before = lanes_load(a->maxima + first), after, factor;
+    const size_t n = a->n - first < N_LANES ? a->n - first : N_LANES;
+    const Lanes before = lanes_load(a->maxima + first);
+    float *scores = a->weights + first * KV_BLOCK, *max = a->maxima + first, *shrink = a->shrinks + first;
+    Lanes after, factor;
 
-    for (size_t i = 0; i < N_LANES; i++)
-        max[i] = -INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        const size_t from = a->from[first + i], to = a->to[first + i];
-        const float *scores = a->weights + (first + i) * KV_BLOCK;
+    if (a->is_whole && n == N_LANES)
+        after = greatest_of_16(scores);
+    else {
+        float greatest[N_LANES];
 
-        max[i] =
-            to - from == KV_BLOCK ? greatest_score(scores, 0, KV_BLOCK, true) : greatest_score(scores, from, to, false);
+        for (size_t i = 0; i < N_LANES; i++)
+            greatest[i] = -INFINITY;
+        for (size_t i = 0; i < n; i++)
+            greatest[i] = a->is_whole ? greatest_score(scores + i * KV_BLOCK)
+                                      : greatest_within(scores + i * KV_BLOCK, a->from[first + i], a->to[first + i]);
+        after = lanes_load(greatest);
     }
-    after = lanes_max(before, lanes_load(max));
+    after = lanes_max(before, after);
     EACH_PART(p) factor.part[p] = part_exp2(before.part[p] - after.part[p]);
-    lanes_store(a->maxima + first, after);
     lanes_store(max, after);
     lanes_store(shrink, factor);
-    for (size_t i = 0; i < n; i++) {
-        const size_t from = a->from[first + i], to = a->to[first + i];
-        float *scores = a->weights + (first + i) * KV_BLOCK, *sums = a->sums + (first + i) * N_LANES;
-        float *out = a->out + (first + i) * hd;
+    for (size_t i = 0; i < n; i++, scores += KV_BLOCK) {
+        float *sums = a->sums + (first + i) * N_LANES;
 
-        if (from == to)
-            continue;
-        if (to - from == KV_BLOCK)
-            weigh(scores, 0, KV_BLOCK, max[i], shrink[i], sums, true);
-        else
-            weigh(scores, from, to, max[i], shrink[i], sums, false);
-        for (size_t d = 0; shrink[i] != 1 && d < hd; d += N_LANES)
-            lanes_store(out + d, lanes_mul(lanes_load(out + d), lanes_of(shrink[i])));
+        if (a->is_whole)
+            weigh(scores, max[i], shrink[i], sums);
+        else if (a->from[first + i] < a->to[first + i])
+            weigh_within(scores, a->from[first + i], a->to[first + i], max[i], shrink[i], sums);
+    }
+}
+
+static void score_tile(const Attending *a, const void *b, const uint16_t *ahead, size_t first, size_t n) {
+    const size_t hd = a->kv->head_size;
+    size_t from = 0, to = KV_BLOCK, at;
+
+    fetch_share(a, ahead, first, n);
+    if (!a->is_whole)
+        range_of_any(a, first, n, &from, &to);
+    if (from >= to)
+        return;
+    at = from / N_LANES * N_LANES;
+    tile_all(&(Tile){ .a = a->q + first * hd,
+                      .a_stride = hd,
+                      .b = value_at(a, b, at),
+                      .b_stride = KV_BLOCK,
+                      .n = hd,
+                      .c = a->weights + first * KV_BLOCK + at,
+                      .c_stride = KV_BLOCK,
+                      .is_first = true,
+                      .ahead = ahead + at },
+             n, (to - at + N_LANES - 1) / N_LANES, !a->expanded);
+}
+
+/* Weights of 16 row-heads as soon as they have their scores, which are then in the first-level cache. */
+static void weigh_block(const Attending *a, const uint16_t *keys, const uint16_t *ahead) {
+    const void *b = expand(a, keys, KV_BLOCK * a->kv->head_size);
+
+    for (size_t scored = 0, weighed = 0, n; scored < a->n;) {
+        n = tile_n(a, scored);
+        score_tile(a, b, ahead, scored, n);
+        scored += n;
+        for (; weighed + N_LANES <= scored || (scored == a->n && weighed < scored); weighed += N_LANES)
+            softmax_block(a, weighed);
     }
 }
 
 /* Values of positions [from, to) of the block, for n <= TILE_ROWS row-heads. */
 static void add_values(const Attending *a, const void *values, const uint16_t *ahead, size_t first, size_t n,
-                       size_t from, size_t to) {
+                       size_t from, size_t to, const float *shrinks) {
     const size_t hd = a->kv->head_size;
 
     if (from < to)
-        tile_all((Tile){ .a = a->weights + first * KV_BLOCK + from,
-                         .a_stride = KV_BLOCK,
-                         .b = a->expanded ? (const void *)((const float *)values + from * hd)
-                                          : (const void *)((const uint16_t *)values + from * hd),
-                         .b_stride = hd,
-                         .n = to - from,
-                         .c = a->out + first * hd,
-                         .c_stride = hd,
-                         .ahead = ahead + from * hd },
+        tile_all(&(Tile){ .a = a->weights + first * KV_BLOCK + from,
+                          .a_stride = KV_BLOCK,
+                          .b = value_at(a, values, from * hd),
+                          .b_stride = hd,
+                          .n = to - from,
+                          .c = a->out + first * hd,
+                          .c_stride = hd,
+                          .factors = shrinks,
+                          .ahead = ahead + from * hd },
                  n, hd / N_LANES, !a->expanded);
+}
+
+/* The factors of n row-heads for their outputs, NULL when all are 1. */
+static const float *shrinks_of(const Attending *a, size_t first, size_t n) {
+    bool shrinks = false;
+
+    for (size_t i = first; i < first + n; i++)
+        shrinks = shrinks || a->shrinks[i] != 1;
+    return shrinks ? a->shrinks + first : NULL;
 }
 
 /* A weight that is not there is not the same as a weight of 0: the positions that all rows of a tile read are taken
  * together, those before and after them by each row alone (by its heads together). */
+static void add_values_within(const Attending *a, const void *values, const uint16_t *ahead, size_t first, size_t n) {
+    const size_t hd = a->kv->head_size;
+    size_t from = 0, to = KV_BLOCK;
+
+    for (size_t i = first; i < first + n; i++) {
+        from = a->from[i] > from ? a->from[i] : from;
+        to = a->to[i] < to ? a->to[i] : to;
+        for (size_t d = 0; a->from[i] < a->to[i] && a->shrinks[i] != 1 && d < hd; d += N_LANES)
+            lanes_store(a->out + i * hd + d, lanes_mul(lanes_load(a->out + i * hd + d), lanes_of(a->shrinks[i])));
+    }
+    if (from > to)
+        from = to = 0;
+    for (int part = 0; part < 3; part++) {
+        if (part == 1) {
+            add_values(a, values, ahead, first, n, from, to, NULL);
+            continue;
+        }
+        for (size_t i = first, same; i < first + n; i += same) {
+            for (same = 1; i + same < first + n && a->from[i + same] == a->from[i] && a->to[i + same] == a->to[i];)
+                same++;
+            if (from == to && part == 0)
+                add_values(a, values, ahead, i, same, a->from[i], a->to[i], NULL);
+            else if (from < to)
+                add_values(a, values, ahead, i, same, part ? to : a->from[i], part ? a->to[i] : from, NULL);
+        }
+    }
+}
+
 static void add_values_block(const Attending *a, const uint16_t *block, const uint16_t *ahead, size_t n_positions) {
     const void *values = expand(a, block, n_positions * a->kv->head_size);
 
     for (size_t first = 0, n; first < a->n; first += n) {
-        size_t from = 0, to = KV_BLOCK;
-
-        n = a->n - first < a->tile_rows ? a->n - first : a->tile_rows;
+        n = tile_n(a, first);
         fetch_share(a, ahead, first, n);
-        for (size_t i = first; i < first + n; i++) {
-            from = a->from[i] > from ? a->from[i] : from;
-            to = a->to[i] < to ? a->to[i] : to;
-        }
-        if (from > to)
-            from = to = 0;
-        for (int part = 0; part < 3; part++) {
-            if (part == 1) {
-                add_values(a, values, ahead, first, n, from, to);
-                continue;
-            }
-            for (size_t i = first, same; i < first + n; i += same) {
-                for (same = 1; i + same < first + n && a->from[i + same] == a->from[i] && a->to[i + same] == a->to[i];)
-                    same++;
-                if (from == to && part == 0)
-                    add_values(a, values, ahead, i, same, a->from[i], a->to[i]);
-                else if (from < to)
-                    add_values(a, values, ahead, i, same, part ? to : a->from[i], part ? a->to[i] : from);
-            }
-        }
+        if (a->is_whole)
+            add_values(a, values, ahead, first, n, 0, KV_BLOCK, shrinks_of(a, first, n));
+        else
+            add_values_within(a, values, ahead, first, n);
     }
+}
+
+/* The positions of block `block` that each row reads; whether any does. */
+static bool find_ranges(Attending *a, size_t block) {
+    const size_t first = block * KV_BLOCK, n_rows = a->n / a->n_group;
+    bool is_read = false;
+
+    a->is_whole = true;
+    for (size_t r = 0; r < n_rows && a->is_whole; r++)
+        a->is_whole = a->rows[r].begin <= first && a->rows[r].end >= first + KV_BLOCK;
+    if (a->is_whole)
+        return true;
+    for (size_t r = 0; r < n_rows; r++) {
+        const size_t from = a->rows[r].begin > first ? a->rows[r].begin - first : 0,
+                     to = a->rows[r].end > first ? a->rows[r].end - first : 0;
+        const bool is_empty = from >= KV_BLOCK || from >= to;
+
+        memset(a->from + r * a->n_group, is_empty ? 0 : (int)from, a->n_group);
+        memset(a->to + r * a->n_group, is_empty ? 0 : to < KV_BLOCK ? (int)to : KV_BLOCK, a->n_group);
+        is_read = is_read || !is_empty;
+    }
+    return is_read;
 }
 
 /**
@@ -385,7 +422,7 @@ static void add_values_block(const Attending *a, const uint16_t *block, const ui
  */
 static void attention(const KvHead *kv, const AttentionRow *rows, size_t n_rows, size_t n_group, float scale,
                       float *scratch) {
-    const Attending a = attending(kv, rows, n_rows, n_group, scratch);
+    Attending a = attending(kv, rows, n_rows, n_group, scratch);
     const size_t hd = kv->head_size;
     const Lanes factor = lanes_of(scale * 0x1.715476p0f);
     size_t begin = SIZE_MAX, end = 0;
@@ -405,22 +442,10 @@ static void attention(const KvHead *kv, const AttentionRow *rows, size_t n_rows,
     for (size_t block = begin / KV_BLOCK; block * KV_BLOCK < end; block++) {
         const size_t first = block * KV_BLOCK, n = end - first < KV_BLOCK ? end - first : KV_BLOCK;
         const uint16_t *keys = kv_head_keys(kv, block), *values = kv_head_values(kv, block);
-        bool is_read = false;
 
-        for (size_t r = 0; r < n_rows; r++) {
-            const size_t from = rows[r].begin > first ? rows[r].begin - first : 0,
-                         to = rows[r].end > first ? rows[r].end - first : 0;
-            const bool is_empty = from >= KV_BLOCK || from >= to;
-
-            memset(a.from + r * n_group, is_empty ? 0 : (int)from, n_group);
-            memset(a.to + r * n_group, is_empty ? 0 : to < KV_BLOCK ? (int)to : KV_BLOCK, n_group);
-            is_read = is_read || !is_empty;
-        }
-        if (!is_read)
+        if (!find_ranges(&a, block))
             continue;
-        score_block(&a, keys, values);
-        for (size_t i = 0; i < a.n; i += N_LANES)
-            softmax_block(&a, i);
+        weigh_block(&a, keys, values);
         add_values_block(&a, values, first + KV_BLOCK < end ? kv_head_keys(kv, block + 1) : values, n);
     }
     for (size_t i = 0; i < a.n; i++) {

@@ -5,7 +5,7 @@
  *              the last-level cache of most machines holds)
  *   packed     products on packed weights by width and rows, beside the int8 product of the same instructions, with
  *              reading of the same bytes in between, because memory is shared with others
- *   attention  256 rows after 768 and 7936 positions beside the peak of fused multiply-adds, and one row against 1024
+ *   attention  256 rows after 0, 768 and 7936 positions beside the peak of fused multiply-adds, and one row against 1024
  *              and 8192 beside reading of as many bytes; keys and values come from memory
  * build/bin/bench-kernels [product] [packed] [attention] [rows] */
 #include <stdbool.h>
@@ -250,7 +250,7 @@ static void bench_attention_all(uint16_t *arena, size_t arena_values) {
                                              { "qwen2.5-0.5b", 2, 7, 64 },
                                              { "qwen2.5-1.5b", 2, 6, 128 },
                                              { "gemma3-270m", 1, 4, 256 } };
-    static const AttentionCase cases[] = { { 256, 768 }, { 256, 7936 }, { 1, 1023 }, { 1, 8191 } };
+    static const AttentionCase cases[] = { { 256, 0 }, { 256, 768 }, { 256, 7936 }, { 1, 1023 }, { 1, 8191 } };
 
     for (size_t i = 0; i < arena_values; i++)
         arena[i] = (uint16_t)(0x3000 + i * 37 % 0x0c00);

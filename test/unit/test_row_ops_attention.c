@@ -250,13 +250,15 @@ static void test_row_ops_attention_rows(void **state) {
                                        { 2, 190 },   { 64, 128 },  { 130, 190 }, { 0, 64 },   { 190, 190 },
                                        { 188, 189 }, { 10, 30 },   { 20, 40 },   { 128, 129 } };
     static const size_t head_sizes[] = { 16, 64, 80, 128, 256 };
-    size_t causal[ROWS_MAX][2], window[ROWS_MAX][2];
+    size_t causal[ROWS_MAX][2], window[ROWS_MAX][2], late[ROWS_MAX][2];
 
     for (size_t r = 0; r < ROWS_MAX; r++) {
         causal[r][0] = 0;
         causal[r][1] = 91 + r;
         window[r][0] = 29 + r;
         window[r][1] = 129 + r;
+        late[r][0] = 0;
+        late[r][1] = 215 + r; /* three blocks that all rows read as a whole */
     }
     for (size_t i = 0; i < ARRAY_LEN(head_sizes); i++)
         for (size_t n_group = 1; n_group <= 9; n_group++) {
@@ -264,6 +266,7 @@ static void test_row_ops_attention_rows(void **state) {
 
             check_rows(head_sizes[i], n_group, n_rows, causal);
             check_rows(head_sizes[i], n_group, n_rows, window);
+            check_rows(head_sizes[i], n_group, n_rows, late);
             check_rows(head_sizes[i], n_group, ARRAY_LEN(apart), apart);
         }
 }
@@ -331,7 +334,7 @@ static void test_row_ops_attention_hostile(void **state) {
     EACH_BUILD(ops)
     for (size_t i = 0; i < 3 * ARRAY_LEN(halves); i++) {
         uint16_t *half = i % 3 == 0 ? &kv_head_keys(&fixture.kv, 0)[5 * KV_BLOCK + 40]
-                                   : &kv_head_values(&fixture.kv, 0)[40 * 64 + 5],
+                                    : &kv_head_values(&fixture.kv, 0)[40 * 64 + 5],
                  kept = *half;
         const float kept_q = fixture.q[n_q * 3 + 7];
 

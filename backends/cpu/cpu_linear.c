@@ -66,29 +66,36 @@ static const float *stream_row(const QuantizeLoop *loop, size_t r) {
     return stream;
 }
 
-/* Row r as the product takes it: in `own` when that is not the row of memory itself. */
-static const float *input_row(const QuantizeLoop *loop, size_t r, float *own) {
+/* Row r as the product takes it, in `own` when that is not the row of memory itself; and its greatest |value|. */
+static const float *input_row(const QuantizeLoop *loop, size_t r, float *own, float *amaxp) {
     const LinearInput *in = loop->in;
     const RowOps *row_ops = loop->self->row_ops;
     const float *x = in->stream ? stream_row(loop, r) : in->x + r * loop->k;
 
-    if (in->norm)
+    if (in->norm) {
         row_ops->rms_norm(x, in->norm, in->eps, loop->k, own);
-    else if (loop->rotation.block)
-        memcpy(own, x, loop->k * sizeof(*x));
-    else
-        return x;
-    if (loop->rotation.block)
-        row_ops->hadamard(own, loop->k, loop->rotation.block);
+        x = own;
+    }
+    if (loop->rotation.block) {
+        *amaxp = row_ops->hadamard(x, loop->k, loop->rotation.block, own);
+        x = own;
+    } else if (loop->rotation.across) {
+        memmove(own, x, loop->k * sizeof(*x));
+        x = own;
+    }
     if (loop->rotation.across)
         row_ops->hadamard_across(own, loop->k, loop->rotation.across);
-    return own;
+    if (!loop->rotation.block || loop->rotation.across)
+        *amaxp = row_ops->amax(x, loop->k);
+    return x;
 }
 
 /* Where what is const for the products is written. */
-static void quantize_row(const QuantizeLoop *loop, size_t r, const float *x) {
+static void quantize_row(const QuantizeLoop *loop, size_t r, float *own) {
     const RowOps *row_ops = loop->self->row_ops;
     const Int8Rows *rows = &loop->rows;
+    float amax = 0;
+    const float *x = input_row(loop, r, own, &amax);
     const size_t at = int8_rows_piece(rows, r, 0), piece_bytes = rows->tile_rows * INT8_TILE_INPUTS;
     int8_t *q = (int8_t *)rows->x + at;
     float *scale = (float *)rows->scales + r;
@@ -100,7 +107,7 @@ static void quantize_row(const QuantizeLoop *loop, size_t r, const float *x) {
         if (loop->shadow)
             shadow_take_row(loop->shadow, row_ops, r, x, loop->k, loop->static_scale, n_outliers);
     } else {
-        *scale = row_ops->quantize(x, loop->k, piece_bytes, q);
+        *scale = row_ops->quantize(x, loop->k, amax, piece_bytes, q);
     }
     assert(rows->tile_rows == 1 || (!rows->shifted && !rows->sums));
     if (rows->shifted)
@@ -115,7 +122,7 @@ static void quantize_rows(void *arg, size_t begin, size_t end, unsigned int work
 
     for (size_t r = begin; r < end; r++)
         if (!loop->waiting_only || shadow_is_waiting(loop->shadow, r))
-            quantize_row(loop, r, input_row(loop, r, own));
+            quantize_row(loop, r, own);
 }
 
 #define LINEARS_MAX 3
@@ -324,7 +331,7 @@ static void embed_rows(void *arg, size_t begin, size_t end, unsigned int worker)
         if (rotation.across)
             row_ops->hadamard_across(y, k, rotation.across);
         if (rotation.block)
-            row_ops->hadamard(y, k, rotation.block);
+            row_ops->hadamard(y, k, rotation.block, y);
         if (loop->factor != 1)
             row_ops->scale(y, loop->factor, k);
     }

@@ -31,7 +31,7 @@ typedef struct Entry {
     PackedKernels kernels;
     bool has_few_rows[PACKED_CODINGS_N];
     size_t few_rows[PACKED_CODINGS_N];
-    double product_ns; /* of a row with a byte of weights; 0: not measured */
+    double product_ns; /* of a row with a byte of weights, in the cache; 0: not measured */
 } Entry;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -112,9 +112,9 @@ typedef enum Way {
     WAY_INT8,
 } Way;
 
-/* The next matrix, none of which is in the second-level cache. */
+/* The next packed matrix, none of which is in the second-level cache; always the same int8 one. */
 static void take_matrix(Sample *sample, Way way) {
-    const size_t len_bytes = way == WAY_INT8 ? (size_t)N * K : sample->packed.offsets[N_BLOCKS];
+    const size_t len_bytes = way == WAY_INT8 ? 0 : sample->packed.offsets[N_BLOCKS];
 
     if (sample->at_bytes + len_bytes > WEIGHTS_BYTES)
         sample->at_bytes = 0;

@@ -54,15 +54,17 @@ typedef struct RowOps {
     /* Rotates pairs of one head: NORM pairs (2i, 2i+1), NEOX pairs (i, i + n_rot/2); cos, sin [n_rot / 2]. */
     void (*rope_norm)(float *x, const float *cos, const float *sin, size_t n_rot);
     void (*rope_neox)(float *x, const float *cos, const float *sin, size_t n_rot);
-    /* Rotation of quantization: orthonormal Walsh-Hadamard by blocks of `block` (a power of two, 32..512, divides
-     * n). */
-    void (*hadamard)(float *x, size_t n, size_t block);
+    /* Rotation of quantization: y = orthonormal Walsh-Hadamard of x by blocks of `block` (a power of two, 32..512,
+     * divides n); y may be x. Returns the greatest |y|, as amax(). */
+    float (*hadamard)(const float *x, size_t n, size_t block, float *y);
     /* Of each `across` values n / across apart (a power of two, 2..16; n is a multiple of 16 across). */
     void (*hadamard_across)(float *x, size_t n, size_t across);
-    /* Symmetric int8 of one row: scale = amax / 127, q = rint(x * (127 / amax)). Returns the scale; an all-zero row gives
-     * scale 0. The levels of 64 inputs follow each other, the next ones are piece_bytes behind them (Int8Rows); the last
+    /* The greatest |x|; NaN counts as nothing. */
+    float (*amax)(const float *x, size_t n);
+    /* Symmetric int8 of one row, given its amax: scale = amax / 127, q = rint(x * (127 / amax)). Returns the scale; an
+     * all-zero row gives scale 0. The levels of 64 inputs follow each other, the next ones are piece_bytes behind them (Int8Rows); the last
      * piece is padded with zeros. */
-    float (*quantize)(const float *x, size_t n, size_t piece_bytes, int8_t *q);
+    float (*quantize)(const float *x, size_t n, float amax, size_t piece_bytes, int8_t *q);
     /* Static-tensor: q = rint(x * (1 / scale)) within +-127, as quantize(). Returns how many of the n values are outliers:
      * |x| > 127 * scale. */
     size_t (*quantize_static)(const float *x, size_t n, size_t piece_bytes, float scale, int8_t *q);

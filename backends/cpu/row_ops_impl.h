@@ -81,10 +81,12 @@ static void rope_neox(float *restrict x, const float *restrict cos, const float 
 }
 
 /* Vectors of a block that butterflies take at once: as many as registers hold. */
-#if LANES_PART == 8
+#if LANES_PART == 4
+#define HADAMARD_LOW 8
+#elif LANES_PART == 8
 #define HADAMARD_LOW 4
 #else
-#define HADAMARD_LOW 8
+#define HADAMARD_LOW 16
 #endif
 
 /* Butterflies of distance 1, 2, 4 or 8 inside 16 lanes: lane i gets partner + value, or partner - value where bit h of
@@ -135,16 +137,23 @@ LANES_INLINE void butterflies_across(Lanes *v, const size_t n) {
     }
 }
 
+/* The greatest of what there was and |v|; NaN counts as nothing. */
+LANES_INLINE Lanes greatest(Lanes max, Lanes v) {
+    EACH_PART(p) v.part[p] = part_abs(v.part[p]);
+    return lanes_max(max, v);
+}
+
 /* A block of n_low * n_high vectors: first what is near, n_low of them in registers at a time, then n_high far
  * apart. */
-LANES_INLINE void hadamard_block(float *x, float factor, const size_t n_low, const size_t n_high) {
+LANES_INLINE Lanes hadamard_block(const float *x, float *y, float factor, Lanes max, const size_t n_low,
+                                  const size_t n_high) {
     for (size_t high = 0; high < n_high; high++) {
-        float *group = x + high * n_low * N_LANES;
+        const size_t at = high * n_low * N_LANES;
         Lanes v[HADAMARD_LOW];
 
         UNROLL
         for (size_t i = 0; i < n_low; i++) {
-            v[i] = lanes_load(group + i * N_LANES);
+            v[i] = lanes_load(x + at + i * N_LANES);
             v[i] = butterflies_within(v[i], 1);
             v[i] = butterflies_within(v[i], 2);
             v[i] = butterflies_within(v[i], 4);
@@ -152,44 +161,56 @@ LANES_INLINE void hadamard_block(float *x, float factor, const size_t n_low, con
         }
         butterflies_across(v, n_low);
         UNROLL
-        for (size_t i = 0; i < n_low; i++)
-            lanes_store(group + i * N_LANES, n_high > 1 ? v[i] : lanes_mul(v[i], lanes_of(factor)));
+        for (size_t i = 0; i < n_low; i++) {
+            if (n_high == 1) {
+                v[i] = lanes_mul(v[i], lanes_of(factor));
+                max = greatest(max, v[i]);
+            }
+            lanes_store(y + at + i * N_LANES, v[i]);
+        }
     }
     for (size_t low = 0; n_high > 1 && low < n_low; low++) {
-        Lanes v[512 / N_LANES / HADAMARD_LOW];
+        Lanes v[512 / N_LANES / 4];
 
         UNROLL
         for (size_t i = 0; i < n_high; i++)
-            v[i] = lanes_load(x + (i * n_low + low) * N_LANES);
+            v[i] = lanes_load(y + (i * n_low + low) * N_LANES);
         butterflies_across(v, n_high);
         UNROLL
-        for (size_t i = 0; i < n_high; i++)
-            lanes_store(x + (i * n_low + low) * N_LANES, lanes_mul(v[i], lanes_of(factor)));
+        for (size_t i = 0; i < n_high; i++) {
+            v[i] = lanes_mul(v[i], lanes_of(factor));
+            max = greatest(max, v[i]);
+            lanes_store(y + (i * n_low + low) * N_LANES, v[i]);
+        }
     }
+    return max;
 }
 
 /**
- * hadamard() - x = H x by blocks, in place: the bits of rotate_row()
+ * hadamard() - y = H x by blocks: the bits of rotate_row(); and the greatest |y|
  *
  * For h = 1, 2, 4, ... block / 2: pairs (i, i + h) become (a + b, a - b); at the end one product with the float32
  * nearest to 1 / sqrt(block).
  */
-static void hadamard(float *x, size_t n, size_t block) {
+static float hadamard(const float *x, size_t n, size_t block, float *y) {
     const float factor = (float)(1.0 / sqrt((double)block));
+    Lanes max = lanes_of(0);
 
     assert(block >= 32 && block <= 512 && (block & (block - 1)) == 0 && n % block == 0);
-    for (size_t start = 0; start < n; start += block) {
+    for (size_t i = 0; i < n; i += block) {
         if (block == 32)
-            hadamard_block(x + start, factor, 2, 1);
+            max = hadamard_block(x + i, y + i, factor, max, 2, 1);
         else if (block == 64)
-            hadamard_block(x + start, factor, 4, 1);
+            max = hadamard_block(x + i, y + i, factor, max, 4, 1);
         else if (block == 128)
-            hadamard_block(x + start, factor, HADAMARD_LOW, 8 / HADAMARD_LOW);
+            max = hadamard_block(x + i, y + i, factor, max, HADAMARD_LOW < 8 ? HADAMARD_LOW : 8,
+                                 HADAMARD_LOW < 8 ? 8 / HADAMARD_LOW : 1);
         else if (block == 256)
-            hadamard_block(x + start, factor, HADAMARD_LOW, 16 / HADAMARD_LOW);
+            max = hadamard_block(x + i, y + i, factor, max, HADAMARD_LOW, 16 / HADAMARD_LOW);
         else
-            hadamard_block(x + start, factor, HADAMARD_LOW, 32 / HADAMARD_LOW);
+            max = hadamard_block(x + i, y + i, factor, max, HADAMARD_LOW, 32 / HADAMARD_LOW);
     }
+    return lanes_horizontal_max(max);
 }
 
 /* n values that are `stride` apart, a machine vector of each in registers at a time. */
@@ -270,33 +291,31 @@ LANES_INLINE void store_row_levels(const float *x, size_t n, size_t piece_bytes,
     }
 }
 
+static float amax(const float *x, size_t n) {
+    Lanes max = lanes_of(0);
+
+    for (size_t i = 0; i < n; i += N_LANES)
+        max = greatest(max, lanes_load_n(x + i, n - i, 0));
+    return lanes_horizontal_max(max);
+}
+
 /**
  * quantize() - symmetric int8 of one row
  *
- * amax = greatest |x|; scale = amax / 127; q = rint(x (127 / amax)), to nearest even, within +-127. A row so small that
- * 127 / amax overflows (amax below 3.8e-37) counts as all zero: scale 0, q 0. NaN counts as nothing in amax and becomes
- * 127; an infinity counts as the greatest float: what such a row means is lost, but nothing is undefined.
+ * scale = amax / 127; q = rint(x (127 / amax)), to nearest even, within +-127. A row so small that 127 / amax overflows
+ * (amax below 3.8e-37) counts as all zero: scale 0, q 0. NaN counts as nothing in amax and becomes 127; an infinity
+ * counts as the greatest float: what such a row means is lost, but nothing is undefined.
  */
-static float quantize(const float *x, size_t n, size_t piece_bytes, int8_t *q) {
-    Lanes max = lanes_of(0);
-    float amax;
-
-    for (size_t i = 0; i < n; i += N_LANES) {
-        Lanes v = lanes_load_n(x + i, n - i, 0);
-
-        EACH_PART(p) v.part[p] = part_abs(v.part[p]);
-        max = lanes_max(max, v);
-    }
-    amax = lanes_horizontal_max(max);
-    if (amax > FLT_MAX)
-        amax = FLT_MAX;
-    if (!(amax > 0) || 127.0f / amax > FLT_MAX) {
+static float quantize(const float *x, size_t n, float greatest_x, size_t piece_bytes, int8_t *q) {
+    if (greatest_x > FLT_MAX)
+        greatest_x = FLT_MAX;
+    if (!(greatest_x > 0) || 127.0f / greatest_x > FLT_MAX) {
         for (size_t i = 0; i < n; i += INT8_TILE_INPUTS, q += piece_bytes)
             memset(q, 0, INT8_TILE_INPUTS);
         return 0;
     }
-    store_row_levels(x, n, piece_bytes, lanes_of(127.0f / amax), q);
-    return amax / 127.0f;
+    store_row_levels(x, n, piece_bytes, lanes_of(127.0f / greatest_x), q);
+    return greatest_x / 127.0f;
 }
 
 /**
@@ -410,6 +429,7 @@ const RowOps ROW_OPS_NAME = {
     .rope_neox = rope_neox,
     .hadamard = hadamard,
     .hadamard_across = hadamard_across,
+    .amax = amax,
     .quantize = quantize,
     .quantize_static = quantize_static,
     .outliers = outliers,

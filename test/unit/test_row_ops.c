@@ -249,6 +249,7 @@ static void test_row_ops_hadamard(void **state) {
         for (size_t n = block; n <= N_MAX; n += block * (N_MAX / block > 1 ? N_MAX / block - 1 : 1)) {
             float *row = guarded(buffer, block / 32);
             double before = 0, after = 0;
+            float greatest;
 
             fill(x, n, 3);
             memcpy(expected, x, n * sizeof(*x));
@@ -265,9 +266,16 @@ static void test_row_ops_hadamard(void **state) {
                     expected[start + i] *= (float)(1 / sqrt((double)block));
             }
             memcpy(row, x, n * sizeof(*x));
-            ops->hadamard(row, n, block);
+            greatest = ops->hadamard(row, n, block, row);
             check_row(ops, "hadamard", row, expected, n);
+            assert_true(greatest == ops->amax(expected, n));
             check_guard(buffer, row, n);
+            for (size_t i = 0; i < n; i++)
+                greatest = fabsf(expected[i]) > greatest ? -1 : greatest; /* none is greater */
+            assert_true(greatest > 0);
+            memset(row, 0, n * sizeof(*row));
+            (void)ops->hadamard(x, n, block, row); /* from another place */
+            check_row(ops, "hadamard", row, expected, n);
             for (size_t i = 0; i < n; i++) {
                 before += (double)x[i] * (double)x[i];
                 after += (double)row[i] * (double)row[i];
@@ -296,7 +304,7 @@ static void test_row_ops_quantize(void **state) {
             expected[i] = (int8_t)rintf(x[i] * (127.0f / amax));
         expected_scale = amax / 127.0f;
         memset(q, 0x55, sizeof(q));
-        scale = ops->quantize(x, n, 64, q);
+        scale = ops->quantize(x, n, ops->amax(x, n), 64, q);
         check_row(ops, "scale of quantize", &scale, &expected_scale, 1);
         assert_memory_equal(q, expected, n_padded);
         assert_int_equal(q[n_padded], 0x55);
@@ -310,7 +318,7 @@ static void test_row_ops_quantize_ties(void **state) {
     int8_t q[64];
 
     EACH_BUILD(ops) {
-        assert_true(ops->quantize(x, ARRAY_LEN(x), 64, q) == 1);
+        assert_true(ops->quantize(x, ARRAY_LEN(x), ops->amax(x, ARRAY_LEN(x)), 64, q) == 1);
         assert_memory_equal(q, expected, sizeof(expected));
     }
 }
@@ -328,7 +336,7 @@ static void test_row_ops_quantize_hostile(void **state) {
         bool have_first = false;
 
         EACH_BUILD(ops) {
-            scale = ops->quantize(rows[c], 4, 64, q);
+            scale = ops->quantize(rows[c], 4, ops->amax(rows[c], 4), 64, q);
             assert_true(isfinite(scale));
             for (size_t i = 0; i < 64; i++)
                 assert_true(q[i] >= -127);
@@ -344,7 +352,7 @@ static void test_row_ops_quantize_hostile(void **state) {
     memset(first, 0, 64);
     for (size_t c = 0; c < ARRAY_LEN(zeros); c++)
         EACH_BUILD(ops) {
-            assert_true(ops->quantize(zeros[c], 4, 64, q) == 0);
+            assert_true(ops->quantize(zeros[c], 4, ops->amax(zeros[c], 4), 64, q) == 0);
             assert_memory_equal(q, first, 64);
         }
 }

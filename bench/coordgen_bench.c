@@ -49,7 +49,7 @@ static const char help[] =
     "  -t, --threads N        threads that compute (default: the processors)\n"
     "      --pin-threads[=X]  the threads beside the first stay on a processor each: yes, no, auto (the default; when\n"
     "                         there is a thread for each processor)\n"
-    "      --chunk N          tokens of a prefill step (default 256)\n"
+    "      --chunk N          tokens of a prefill step (default: as the machine does best)\n"
     "      --no-pipeline      each operator of a step is split over all threads\n"
     "      --group-rows N     tokens of a step that go through the layers together, one thread at a time\n"
     "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA\n"

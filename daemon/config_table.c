@@ -82,7 +82,8 @@ const Setting config_settings[] = {
     NUMBER("threads", threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),
     CHOICE("pin-threads", pin_threads, RESTART, "auto", pin_choices,
            "the threads beside the first stay on a processor each: auto (with one for every processor), yes or no"),
-    NUMBER("chunk-tokens", chunk_tokens, 1, ENGINE_CHUNK_MAX, false, RESTART, "256", "tokens of one prefill step"),
+    NUMBER("chunk-tokens", chunk_tokens, 1, ENGINE_CHUNK_MAX, OR_ZERO, RESTART, "0",
+           "tokens of one prefill step; 0: as many as this machine does best with, 256 to 1024"),
     SWITCH(
         "pipeline", pipeline, RESTART, "yes",
         "parts of a prefill step go through the layers each at its own pace, in steps with enough tokens for each thread"),

@@ -89,6 +89,7 @@ int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
 int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err) {
     if (!chunk_tokens || chunk_tokens > ENGINE_CHUNK_MAX)
         return err_set(err, -EINVAL, "chunk of %u tokens is outside 1..%d", chunk_tokens, ENGINE_CHUNK_MAX);
+    engine->chunk_is_chosen = false;
     return engine_reserve_rows(engine, chunk_tokens, err);
 }
 
@@ -232,6 +233,25 @@ static int reserve_beside_arrival(Engine *engine, uint32_t chunk_tokens, ErrText
     return r ? r : engine_reserve_rows(engine, chunk_tokens, err);
 }
 
+/* Rows for the chunk of the options, or for as many tokens as the device does best with: half as many, and again, where
+ * the memory for that is not there, down to the default. */
+static int reserve_chunk(Engine *engine, const EngineOptions *options, ErrText *err) {
+    const BackendOps *ops = engine->backend->ops;
+    uint32_t chunk = options->chunk_tokens;
+    int r;
+
+    engine->chunk_is_chosen = !chunk;
+    if (!chunk)
+        chunk = ops->step_rows ? (uint32_t)ops->step_rows(engine->backend) : ENGINE_CHUNK_DEFAULT;
+    while (engine->chunk_is_chosen && chunk > ENGINE_CHUNK_DEFAULT) {
+        r = engine_reserve_rows(engine, chunk, NULL);
+        if (r != ENGINE_E_MEMORY)
+            return r;
+        chunk = chunk / 2 > ENGINE_CHUNK_DEFAULT ? chunk / 2 : ENGINE_CHUNK_DEFAULT;
+    }
+    return reserve_beside_arrival(engine, chunk, err);
+}
+
 static int load(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package, ErrText *err) {
     int r;
 
@@ -253,7 +273,7 @@ static int load(Engine *engine, const EngineOptions *options, const GgufFile *fi
     r = charge_tokenizer(engine, err);
     if (r)
         return r;
-    r = reserve_beside_arrival(engine, options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT, err);
+    r = reserve_chunk(engine, options, err);
     if (r)
         return r;
     fill_info(engine, file);
@@ -406,6 +426,11 @@ int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *er
 
 uint32_t engine_chunk_tokens(const Engine *engine) {
     return engine->chunk_tokens;
+}
+
+uint32_t engine_shared_chunk_tokens(const Engine *engine) {
+    return engine->chunk_is_chosen && engine->chunk_tokens > ENGINE_CHUNK_DEFAULT ? ENGINE_CHUNK_DEFAULT
+                                                                                  : engine->chunk_tokens;
 }
 
 bool engine_has_preemption(const Engine *engine) {

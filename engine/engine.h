@@ -32,7 +32,7 @@ typedef enum EngineDevice {
     ENGINE_DEVICE_CPU,       /* int8 products on a .cgm package */
 } EngineDevice;
 
-#define ENGINE_CHUNK_DEFAULT 256
+#define ENGINE_CHUNK_DEFAULT 256 /* without the device's advice, and where memory is short */
 #define ENGINE_CHUNK_MAX 4096
 #define ENGINE_SPANS_MAX 64 /* sequences that share a step */
 
@@ -40,7 +40,7 @@ typedef struct EngineOptions {
     const char *path; /* .gguf for the reference device, .cgm for the cpu device */
     EngineDevice device;
     Isa isa;                     /* ISA_BEST, or the level to stay within (cpu device) */
-    uint32_t chunk_tokens;       /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: the default */
+    uint32_t chunk_tokens;       /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: as the device does best with */
     bool no_pipeline;            /* every operator of a step is split over all threads (engine/row_groups) */
     uint32_t group_rows;         /* of the pipeline, at least so many; 0: as the device does best with */
     bool preemption;             /* memory for a second step, while one has made way */
@@ -105,6 +105,9 @@ const ChatTemplate *engine_chat_template(const Engine *engine);
  * ENGINE_E_MEMORY with nothing charged. */
 int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *err);
 uint32_t engine_chunk_tokens(const Engine *engine);
+/* The same where other sequences' tokens wait for the step: of a chunk that was chosen for speed, no more than the
+ * default. */
+uint32_t engine_shared_chunk_tokens(const Engine *engine);
 /* Bytes of keys and values that a row reads which sees n_positions, its own included; less than n_positions times
  * kv_bytes_per_token in layers with a window. */
 uint64_t engine_kv_read_bytes(const Engine *engine, uint64_t n_positions);

@@ -46,6 +46,7 @@ struct Engine {
     size_t kv_plane_bytes, kv_page_bytes; /* keys or values of a layer in a page; all of a page */
 
     uint32_t chunk_tokens;
+    bool chunk_is_chosen; /* by the device */
     EngineStep steps[ENGINE_STEPS_MAX];
     size_t n_steps;      /* that there is memory for */
     bool no_pipeline;    /* as EngineOptions has it */

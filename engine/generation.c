@@ -316,8 +316,12 @@ static bool is_live(const Generation *generation) {
 }
 
 static RowsLeft rows_left(const GenerationTurn *turns, size_t n, size_t rows) {
-    RowsLeft left = { .all = rows, .lower = rows };
+    RowsLeft left;
 
+    for (size_t i = 0; i < n; i++)
+        if (is_live(turns[i].generation) && !in_prefill(turns[i].generation))
+            rows = engine_shared_chunk_tokens(turns[i].generation->engine);
+    left = (RowsLeft){ .all = rows, .lower = rows };
     for (size_t i = 0; i < n; i++) {
         if (turns[i].priority != PRIORITY_INTERACTIVE || !is_live(turns[i].generation))
             continue;
@@ -357,7 +361,8 @@ static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, boo
  * generation_step_begin() - who gets which rows of a step
  * @turns: of one engine, each generation once, none in another step; they stay until the step's end
  *
- * Whoever has its prompt behind it gets a row. Prompts share what is left of a chunk, by rank, in a rank the first ones
+ * Whoever has its prompt behind it gets a row. Prompts share what is left of a chunk (of a short one, when somebody's
+ * token waits for it: engine_shared_chunk_tokens()), by rank, in a rank the first ones
  * first. While an interactive generation waits for its first token, prompts of lower classes get nothing, unless
  * waiting has raised them to its rank; then, and while it answers, they get GENERATION_LOWER_ROWS at most, so that its
  * tokens do not wait for a whole chunk.

@@ -108,8 +108,8 @@ static const char *category_of(OpKind kind) {
 }
 
 /* `worker` ran an operator of the table. */
-void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, uint32_t layer, size_t row,
-                     size_t rows, unsigned int worker) {
+void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, uint32_t layer, size_t row, size_t rows,
+                     unsigned int worker) {
     if (engine->trace)
         trace_add(engine->trace, &(TraceEvent){ .name = arch_op_name(op),
                                                 .category = category_of(op->kind),
@@ -258,8 +258,7 @@ static int run_head(EngineStep *step, size_t first, size_t rows, float *logits, 
     const Engine *engine = step->engine;
     const BackendLinear *head = weights_head(engine->weights);
     const LinearInput in = { .x = step->slots[SLOT_NORM] + first * engine->hparams.n_embd };
-    int r = engine->backend->ops->linear(engine->backend, &head, 1, &in, rows,
-                                                 &(LinearOutput){ .y = &logits }, err);
+    int r = engine->backend->ops->linear(engine->backend, &head, 1, &in, rows, &(LinearOutput){ .y = &logits }, err);
 
     return r > 0 ? ENGINE_E_READ : r;
 }

@@ -9,11 +9,11 @@ struct LayerWalk {
     const Hparams *hparams;
     Backend *backend;
     size_t n_windows, window;
-    AccountedBlock rows;    /* slots and rotary tables */
-    AccountedBlock kv;      /* blocks of one window in one layer: keys, values; windows follow each other */
-    void **blocks;          /* [n_blocks] in kv */
-    float *slots[_SLOT_N];  /* f32[n_windows * window][dim of the slot] */
-    RopeRows rope[2];       /* of global and of sliding-window layers; positions 0 .. window - 1 */
+    AccountedBlock rows;   /* slots and rotary tables */
+    AccountedBlock kv;     /* blocks of one window in one layer: keys, values; windows follow each other */
+    void **blocks;         /* [n_blocks] in kv */
+    float *slots[_SLOT_N]; /* f32[n_windows * window][dim of the slot] */
+    RopeRows rope[2];      /* of global and of sliding-window layers; positions 0 .. window - 1 */
 };
 
 LayerWalk *layer_walk_free(LayerWalk *walk) {
@@ -38,8 +38,7 @@ static size_t carve_rows(LayerWalk *walk, uint8_t *block) {
     size_t at_bytes = 0, half = walk->hparams->n_rot / 2, rows = walk->n_windows * walk->window;
 
     for (size_t slot = 0; slot < _SLOT_N; slot++)
-        walk->slots[slot] =
-            carve(block, &at_bytes, rows * layer_slot_width(walk->hparams, (Slot)slot) * sizeof(float));
+        walk->slots[slot] = carve(block, &at_bytes, rows * layer_slot_width(walk->hparams, (Slot)slot) * sizeof(float));
     for (size_t i = 0; i < ARRAY_LEN(walk->rope); i++)
         walk->rope[i] = (RopeRows){
             .freqs = carve(block, &at_bytes, half * sizeof(double)),
@@ -145,8 +144,8 @@ const RopeRows *layer_walk_rope(const LayerWalk *walk, uint32_t layer) {
 }
 
 void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uint32_t *tokens) {
-    walk->backend->ops->embed(walk->backend, embedding, tokens, layer_walk_n_rows(walk),
-                              walk->hparams->embedding_scale, walk->slots[SLOT_X]);
+    walk->backend->ops->embed(walk->backend, embedding, tokens, layer_walk_n_rows(walk), walk->hparams->embedding_scale,
+                              walk->slots[SLOT_X]);
 }
 
 static LayerSpan window_span(const LayerWalk *walk) {

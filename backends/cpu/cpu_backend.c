@@ -85,7 +85,8 @@ static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
         align_up(attention_scratch_floats(attention_row_heads(shape->n_heads / shape->n_kv_heads), shape->head_size),
                  ALIGN / sizeof(float));
     self->scratch_bytes = align_up(packed_kernels_scratch_bytes(&self->kernels, int8_tiles_for(shape->width)), ALIGN);
-    self->rows_bytes = int8_rows_bytes(shape->rows, int8_tile_rows(self->kernels.product, shape->rows), self->width_padded);
+    self->rows_bytes =
+        int8_rows_bytes(shape->rows, int8_tile_rows(self->kernels.product, shape->rows), self->width_padded);
     r = reserve_block(backend, &self->quantized,
                       self->rows_bytes * (self->kernels.product->shifted ? 2 : 1) +
                           shape->rows * (sizeof(float) + sizeof(int32_t)),
@@ -415,8 +416,7 @@ static int cpu_thread_new(const Backend *backend, Backend **threadp, WorkerPool 
 static size_t cpu_thread_rows(const Backend *backend) {
     const CpuBackend *self = (const CpuBackend *)backend;
 
-    const double wanted =
-        THREAD_BALANCES * kernel_rates_balance_rows(&self->kernels, backend->pool, backend->accounts);
+    const double wanted = THREAD_BALANCES * kernel_rates_balance_rows(&self->kernels, backend->pool, backend->accounts);
     size_t rows = self->has_packed ? THREAD_ROWS_PACKED_MIN : THREAD_ROWS_MIN;
 
     while (rows < THREAD_ROWS_MAX && (double)rows < wanted)

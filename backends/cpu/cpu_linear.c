@@ -52,7 +52,7 @@ typedef struct QuantizeLoop {
     size_t k;
     Rotation rotation;
     float static_scale; /* 0: dynamic-row */
-    Int8Rows rows;      /* where they go; shifted is NULL where the kernel takes them as they are, sums when none is used */
+    Int8Rows rows; /* where they go; shifted is NULL where the kernel takes them as they are, sums when none is used */
     ShadowScratch *shadow; /* NULL: outliers are clipped */
     bool waiting_only;     /* another turn: rows whose outliers had no room */
 } QuantizeLoop;

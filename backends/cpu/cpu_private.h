@@ -19,15 +19,15 @@
 typedef struct CpuBackend {
     Backend backend;
     const RowOps *row_ops;
-    Arena *weights;        /* of all matrices */
-    PackedKernels kernels; /* product is the one for matrices that are not packed, too */
-    bool has_packed;       /* there was a matrix that is */
+    Arena *weights;                    /* of all matrices */
+    PackedKernels kernels;             /* product is the one for matrices that are not packed, too */
+    bool has_packed;                   /* there was a matrix that is */
     bool has_coding[PACKED_CODINGS_N]; /* and of what widths */
     /* int8[rows_bytes], rows in the layout of the kernel; u8[rows_bytes] of them shifted, where it wants that; f32
      * scales[rows], i32 sums[rows]. */
     AccountedBlock quantized;
-    AccountedBlock rotated;  /* f32[n_threads][width]: the row that a worker rotates or embeds */
-    AccountedBlock scratch;  /* [n_threads][scratch_bytes]: of a worker's products */
+    AccountedBlock rotated; /* f32[n_threads][width]: the row that a worker rotates or embeds */
+    AccountedBlock scratch; /* [n_threads][scratch_bytes]: of a worker's products */
     size_t max_rows, width, width_padded, rows_bytes, scratch_bytes;
     AccountedBlock attending; /* f32[n_threads][attending_floats]: what attention holds of its rows */
     size_t attending_floats;

@@ -36,10 +36,10 @@ typedef struct Int8Weights {
 typedef struct Int8Rows {
     size_t rows;
     size_t tile_rows;
-    size_t stride_bytes; /* k_tiles * 64: bytes of a row; those past k are zero */
-    const int8_t *x;     /* [int8_rows_bytes()], aligned to 64, values -127..127 */
-    const float *scales; /* [rows] */
-    const int32_t *sums; /* [rows]: sum of x; packed products only, or NULL */
+    size_t stride_bytes;    /* k_tiles * 64: bytes of a row; those past k are zero */
+    const int8_t *x;        /* [int8_rows_bytes()], aligned to 64, values -127..127 */
+    const float *scales;    /* [rows] */
+    const int32_t *sums;    /* [rows]: sum of x; packed products only, or NULL */
     const uint8_t *shifted; /* as x, every byte + 128; for kernels that are `shifted`, or NULL */
 } Int8Rows;
 
@@ -71,9 +71,9 @@ typedef void Int8GatedProduct(const Int8Weights *gate, const Int8Weights *up, co
 
 typedef struct Int8ProductKernel {
     const char *name;
-    uint32_t need;       /* CPU_* bits */
-    bool shifted;        /* multiplies unsigned rows: wants Int8Rows.shifted */
-    size_t tile_rows;    /* the layout it wants of so many rows or more; of fewer, all in one group; it takes 1, too */
+    uint32_t need;    /* CPU_* bits */
+    bool shifted;     /* multiplies unsigned rows: wants Int8Rows.shifted */
+    size_t tile_rows; /* the layout it wants of so many rows or more; of fewer, all in one group; it takes 1, too */
     size_t scratch_bytes;
     Int8Product *fn;
     Int8GatedProduct *gated; /* or NULL */

@@ -21,7 +21,7 @@ enum {
     ROWS = 64, /* enough for every kernel to be about as fast as it gets */
     TRIES = 5,
     WEIGHTS_BYTES = 6 << 20, /* by turns, so that they come from past the second-level cache, as a model's */
-    READ_BYTES = 4 << 20,   /* of each thread: past its second-level cache */
+    READ_BYTES = 4 << 20,    /* of each thread: past its second-level cache */
     READ_PIECE_BYTES = 1 << 20,
     ENTRIES_MAX = 32, /* of kernels together; more are measured again */
 };

@@ -14,8 +14,7 @@ LANES_INLINE Lanes lanes_silu_mul(Lanes a, Lanes up) {
  * overflow, but only to the infinity of the right sign: the quotient is then a or -0. */
 LANES_INLINE Lanes lanes_gelu_mul(Lanes a, Lanes up) {
     EACH_PART(p) {
-        PartF x = a.part[p],
-              exponent = x * (part_of(-1.5957691216057308f) + part_of(-0.07135481627260025f) * (x * x));
+        PartF x = a.part[p], exponent = x * (part_of(-1.5957691216057308f) + part_of(-0.07135481627260025f) * (x * x));
 
         a.part[p] = x / (part_of(1) + part_exp(exponent)) * up.part[p];
     }

@@ -426,10 +426,10 @@ static void test_cpu_linear_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cpu_linear_products), cmocka_unit_test(test_cpu_linear_fused_inputs),
-        cmocka_unit_test(test_cpu_linear_gated),
-        cmocka_unit_test(test_cpu_linear_embed),    cmocka_unit_test(test_cpu_linear_embed_threads),
-        cmocka_unit_test(test_cpu_linear_account),  cmocka_unit_test(test_cpu_linear_refusals),
+        cmocka_unit_test(test_cpu_linear_products),      cmocka_unit_test(test_cpu_linear_fused_inputs),
+        cmocka_unit_test(test_cpu_linear_gated),         cmocka_unit_test(test_cpu_linear_embed),
+        cmocka_unit_test(test_cpu_linear_embed_threads), cmocka_unit_test(test_cpu_linear_account),
+        cmocka_unit_test(test_cpu_linear_refusals),
     };
     const char *env = getenv("TEST_SEED");
 

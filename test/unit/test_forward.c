@@ -125,6 +125,37 @@ static void test_forward_groups_allocate_nothing(void **state) {
     loaded_deinit(&loaded);
 }
 
+/* A chunk that nobody asked for: as the device does best with, less where memory is short; and what others wait for. */
+static void test_forward_chosen_chunk(void **state) {
+    static const uint32_t asked[] = { ENGINE_CHUNK_DEFAULT, 0, 0 },
+                          expected[] = { ENGINE_CHUNK_DEFAULT, 1024, ENGINE_CHUNK_DEFAULT };
+    uint64_t used_bytes = 0;
+    char package[PATH_MAX];
+
+    loaded_make_package(*state, 8, false, false, package);
+    for (size_t i = 0; i < 3; i++) {
+        const bool is_short = i == 2;
+        Loaded loaded = { .image_path = NULL };
+        EngineOptions options;
+
+        account_table_init(&loaded.accounts);
+        if (is_short)
+            loaded.accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = used_bytes;
+        assert_int_equal(worker_pool_new(&loaded.pool, 8), 0); /* two groups of 64 rows or more for each */
+        options = loaded_options(&loaded, package, 0);
+        options.chunk_tokens = asked[i];
+        assert_int_equal(engine_new(&loaded.engine, &options, NULL), 0);
+        assert_int_equal(engine_chunk_tokens(loaded.engine), expected[i]);
+        assert_int_equal(engine_shared_chunk_tokens(loaded.engine), ENGINE_CHUNK_DEFAULT);
+        if (!i)
+            used_bytes = atomic_load(&loaded.accounts.peak_bytes[ACCOUNT_ACTIVATIONS]);
+        assert_int_equal(engine_set_chunk_tokens(loaded.engine, 512, NULL), is_short ? ENGINE_E_MEMORY : 0);
+        if (!is_short)
+            assert_int_equal(engine_shared_chunk_tokens(loaded.engine), 512); /* it was asked for */
+        loaded_deinit(&loaded);
+    }
+}
+
 /* --- generations -------------------------------------------------------------------------------------------------- */
 
 static TinyEngine tiny;
@@ -249,11 +280,9 @@ static void test_forward_generations_allocate_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_forward_allocates_nothing),
-        WITH_FOLDER(test_forward_groups_allocate_nothing),
-        WITH_ENGINE(test_forward_head_of_last_chunk_only),
-        WITH_ENGINE(test_forward_head_of_shared_steps),
-        WITH_ENGINE(test_forward_generations_allocate_nothing),
+        WITH_FOLDER(test_forward_allocates_nothing),    WITH_FOLDER(test_forward_groups_allocate_nothing),
+        WITH_FOLDER(test_forward_chosen_chunk),         WITH_ENGINE(test_forward_head_of_last_chunk_only),
+        WITH_ENGINE(test_forward_head_of_shared_steps), WITH_ENGINE(test_forward_generations_allocate_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

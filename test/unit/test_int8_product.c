@@ -148,8 +148,8 @@ static Int8Rows laid_out(const Case *c, size_t tile_rows, int8_t **xp) {
     in.x = *xp;
     for (size_t r = 0; r < c->rows; r++)
         for (size_t piece = 0; piece < c->weights.k_tiles; piece++)
-            memcpy(*xp + int8_rows_piece(&in, r, piece),
-                   c->in.x + r * c->in.stride_bytes + piece * INT8_TILE_INPUTS, INT8_TILE_INPUTS);
+            memcpy(*xp + int8_rows_piece(&in, r, piece), c->in.x + r * c->in.stride_bytes + piece * INT8_TILE_INPUTS,
+                   INT8_TILE_INPUTS);
     return in;
 }
 
@@ -198,9 +198,10 @@ static void case_check(const Case *c, const Call *call, const float *expected, s
         const float *value = written ? &expected[r * c->n + o] : &untouched;
 
         if (memcmp(&y[i], value, sizeof(float)))
-            fail_msg("%s%s: n=%zu k=%zu rows=%zu (tiles of %zu), blocks [%zu, %zu): row %zu output %zu is %a, expected %a",
-                     call->kernel->name, call->up ? " gated" : "", c->n, c->k, c->rows, call->tile_rows, block_begin,
-                     block_end, r, o, (double)y[i], (double)*value);
+            fail_msg(
+                "%s%s: n=%zu k=%zu rows=%zu (tiles of %zu), blocks [%zu, %zu): row %zu output %zu is %a, expected %a",
+                call->kernel->name, call->up ? " gated" : "", c->n, c->k, c->rows, call->tile_rows, block_begin,
+                block_end, r, o, (double)y[i], (double)*value);
     }
 }
 
@@ -219,7 +220,7 @@ static const Int8ProductKernel *kernel_at(size_t i) {
 }
 
 #define EACH_KERNEL(kernel)                                                                                            \
-    for (size_t kernel##_index = 0; kernel##_index <= int8_product_n_kernels(); kernel##_index++)                               \
+    for (size_t kernel##_index = 0; kernel##_index <= int8_product_n_kernels(); kernel##_index++)                      \
         for (const Int8ProductKernel *kernel = kernel_at(kernel##_index); kernel; kernel = NULL)
 
 /* In the layout that each kernel wants, and, where it is another one, in that of rows. */
@@ -287,7 +288,7 @@ static void test_int8_product_parts(void **state) {
 
 /* Gate and up in one: as both by themselves, and the row operator behind them. */
 static void test_int8_product_gated(void **state) {
-    static const size_t sizes[][3] = { { 1, 1, 1 },    { 16, 64, 16 },   { 17, 65, 17 },    { 40, 200, 7 },
+    static const size_t sizes[][3] = { { 1, 1, 1 },      { 16, 64, 16 },    { 17, 65, 17 },   { 40, 200, 7 },
                                        { 129, 576, 33 }, { 150, 1300, 70 }, { 33, 1200, 530 } };
 
     for (size_t i = 0; i < ARRAY_LEN(sizes) * 2; i++) {
@@ -352,7 +353,12 @@ static void test_int8_product_row_alone(void **state) {
     for (size_t r = 0; r < c.rows; r++) {
         one = c;
         one.rows = 1;
-        one.in = (Int8Rows){ 1, 1, c.in.stride_bytes, c.in.x + r * c.in.stride_bytes, c.in.scales + r, NULL,
+        one.in = (Int8Rows){ 1,
+                             1,
+                             c.in.stride_bytes,
+                             c.in.x + r * c.in.stride_bytes,
+                             c.in.scales + r,
+                             NULL,
                              c.shifted + r * c.in.stride_bytes };
         one.expected = c.expected + r * c.n;
         each_kernel(&one, 2, 0);

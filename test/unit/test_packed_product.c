@@ -342,7 +342,8 @@ static void test_packed_product_row_alone(void **state) {
         for (size_t r = 0; r < c.rows; r++) {
             one = c;
             one.rows = 1;
-            one.in = (Int8Rows){ 1, 1,
+            one.in = (Int8Rows){ 1,
+                                 1,
                                  c.in.stride_bytes,
                                  c.in.x + r * c.in.stride_bytes,
                                  c.in.scales + r,

@@ -625,7 +625,8 @@ static void test_static_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_static_bits),
-        cmocka_unit_test(test_static_gated), cmocka_unit_test(test_static_outliers_of_a_sum),
+        cmocka_unit_test(test_static_gated),
+        cmocka_unit_test(test_static_outliers_of_a_sum),
         cmocka_unit_test(test_static_nothing_but_outliers),
         cmocka_unit_test(test_static_columns_are_kept),
         cmocka_unit_test(test_static_widest_row),

@@ -15,11 +15,11 @@
 
 enum {
     K_TILES = 16,
-    N_BLOCKS = 64, /* several panels, of which each is fetched while the one before is multiplied */
+    N_BLOCKS = 32, /* two panels or more, of which each is fetched while the one before is multiplied */
     N = N_BLOCKS * INT8_TILE_OUTPUTS,
     K = K_TILES * INT8_TILE_INPUTS,
     ROWS = 64, /* enough for every kernel to be about as fast as it gets */
-    TRIES = 5,
+    TRIES = 4,
     WEIGHTS_BYTES = 6 << 20, /* by turns, so that they come from past the second-level cache, as a model's */
     READ_BYTES = 4 << 20,    /* of each thread: past its second-level cache */
     READ_PIECE_BYTES = 1 << 20,
@@ -171,6 +171,8 @@ size_t kernel_rates_few_rows(const PackedKernels *kernels, Grid grid, int bits, 
     Entry *entry;
     Sample sample;
 
+    if (!kernels->few->need)
+        return n_rows;
     pthread_mutex_lock(&lock);
     entry = entry_of(kernels);
     if (!entry->has_few_rows[coding] && !sample_init(&sample, kernels, grid, bits, accounts)) {

@@ -96,7 +96,7 @@ void int8_product__i8mm(const Int8Weights *weights, const Int8Rows *rows, size_t
     assert(rows->tile_rows == 1 && rows->stride_bytes == weights->k_tiles * INT8_TILE_INPUTS);
     assert(weights->k <= INT8_K_MAX);
     if (rows->rows == 1) {
-        int8_product__neondot(weights, rows, block_begin, block_end, y, y_stride);
+        int8_product__neondot(weights, rows, block_begin, block_end, y, y_stride, scratch);
         return;
     }
     for (size_t block = block_begin; block < block_end; block++)

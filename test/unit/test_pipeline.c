@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine.h"
+#include "engine/engine_private.h"
 #include "test/unit/import_fixture.h"
 
 enum {
@@ -396,11 +396,16 @@ static void test_pipeline_rows_of_a_group(void **state) {
     for (int is_packed = 0; is_packed < 2; is_packed++) {
         package = make_package(*state, "llama", is_packed ? 6 : 8, false);
         for (int isa = ISA_SCALAR; isa < _ISA_N; isa++) {
+            size_t rows;
+
             if (!isa_present((Isa)isa))
                 continue;
             loaded_init(&loaded, package, (Isa)isa, 2, false);
             run_mix(&loaded, &mixes[0], &logits);
-            assert_int_equal(most_rows(&loaded), isa == ISA_AMX ? CHUNK : is_packed ? 128 : 64);
+            rows = loaded.engine->backend->ops->thread_rows(loaded.engine->backend); /* measured, so any of three */
+            assert_true(rows == 128 || rows == 256 || (rows == 64 && !is_packed));
+            assert_true(isa != ISA_SCALAR || rows == (is_packed ? 128 : 64)); /* any number keeps it busy */
+            assert_int_equal(most_rows(&loaded), rows <= CHUNK / 2 ? rows : CHUNK);
             loaded_deinit(&loaded);
         }
     }

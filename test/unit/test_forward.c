@@ -148,7 +148,7 @@ static void test_forward_chosen_chunk(void **state) {
         assert_int_equal(engine_chunk_tokens(loaded.engine), expected[i]);
         assert_int_equal(engine_shared_chunk_tokens(loaded.engine), ENGINE_CHUNK_DEFAULT);
         if (!i)
-            used_bytes = atomic_load(&loaded.accounts.peak_bytes[ACCOUNT_ACTIVATIONS]);
+            used_bytes = atomic_load(&loaded.accounts.used_bytes[ACCOUNT_ACTIVATIONS]);
         assert_int_equal(engine_set_chunk_tokens(loaded.engine, 512, NULL), is_short ? ENGINE_E_MEMORY : 0);
         if (!is_short)
             assert_int_equal(engine_shared_chunk_tokens(loaded.engine), 512); /* it was asked for */

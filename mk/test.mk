@@ -93,7 +93,7 @@ bench: all bench-programs
 	@tools/bench --build $(BUILD) $(if $(MODEL),--model '$(MODEL)')
 	@$(BUILD)/bin/bench-layouts --csv
 
-# The ablation table of the README, hours for the larger models; goes on after what is done. COORDGEN_DATA=DIR MODELS=a,b.
+# The ablation table of docs/quantization.md, hours for the larger models; goes on after what is done. COORDGEN_DATA=DIR MODELS=a,b.
 .PHONY: quant-table
 quant-table: all
 	@tools/quant-table --build $(BUILD) $(if $(MODELS),--models '$(MODELS)') $(if $(ROWS),--rows '$(ROWS)') $(if $(LIMIT),--limit $(LIMIT))

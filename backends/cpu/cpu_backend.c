@@ -21,8 +21,8 @@
 #define ATTENTION_INLINE_PRODUCTS 65536
 /* Rows of a thread that reads all weights by itself: as many times those that take as long to multiply as their weights
  * take to read. Then reading is a part of the time that products hide. A step has two such groups for each thread, so
- * that one whose rows attend to more does not keep the others waiting at its end. Packed weights are expanded anew for each group:
- * with 64 rows that was a tenth of the products under vpdpbusd, 2 % of the prefill of a model of 1.5b. */
+ * that one whose rows attend to more does not keep the others waiting at its end. Packed weights are expanded anew for
+ * each group: with 64 rows that was a tenth of the products under vpdpbusd, 2 % of the prefill of a 1.5b. */
 #define THREAD_BALANCES 3
 #define THREAD_ROWS_MIN 64
 #define THREAD_ROWS_PACKED_MIN 128

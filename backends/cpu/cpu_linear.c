@@ -66,7 +66,8 @@ static const float *stream_row(const QuantizeLoop *loop, size_t r) {
     return stream;
 }
 
-/* Row r as the product takes it, in `own` when that is not the row of memory itself; and its greatest |value|. */
+/* Row r as the product takes it, in `own` when that is not the row of memory itself. Its greatest |value| too, where its
+ * scale comes from that. */
 static const float *input_row(const QuantizeLoop *loop, size_t r, float *own, float *amaxp) {
     const LinearInput *in = loop->in;
     const RowOps *row_ops = loop->self->row_ops;
@@ -85,12 +86,12 @@ static const float *input_row(const QuantizeLoop *loop, size_t r, float *own, fl
     }
     if (loop->rotation.across)
         row_ops->hadamard_across(own, loop->k, loop->rotation.across);
-    if (!loop->rotation.block || loop->rotation.across)
+    if (!(loop->static_scale > 0) && (!loop->rotation.block || loop->rotation.across))
         *amaxp = row_ops->amax(x, loop->k);
     return x;
 }
 
-/* Where what is const for the products is written. */
+/* Row r becomes int8. Int8Rows is const for the products that read it; here it is written. */
 static void quantize_row(const QuantizeLoop *loop, size_t r, float *own) {
     const RowOps *row_ops = loop->self->row_ops;
     const Int8Rows *rows = &loop->rows;

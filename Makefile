@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # coordgen: `make help` lists the targets. Variants are variables: CC=clang, CC=aarch64-linux-gnu-gcc,
 # SAN=address,undefined, SAN=thread, OPT=.
 # Every compiler and sanitizer has a build directory of its own; a change of other flags rebuilds what is there.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A device: a table of operators on rows, behind which weights live in the device's own layout. The forward pass
  * (engine/forward.c) knows no device; a new one is a new folder with such a table.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Memory accounts: bytes are reserved from a named account before they are allocated (design, invariant 2). */
 #ifndef COORDGEN_BASE_ACCOUNT_H
 #define COORDGEN_BASE_ACCOUNT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Memory of one account for many objects that live about as long: carved out of large regions on huge pages, so that
  * objects of less than a huge page are read as fast as large ones. */
 #ifndef COORDGEN_BASE_ARENA_H

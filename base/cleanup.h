@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Scope-bound ownership: a local that owns something releases it when it goes out of scope. */
 #ifndef COORDGEN_BASE_CLEANUP_H
 #define COORDGEN_BASE_CLEANUP_H

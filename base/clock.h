@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #ifndef COORDGEN_BASE_CLOCK_H
 #define COORDGEN_BASE_CLOCK_H
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Instruction sets: what the machine has, and what a run is allowed to use. */
 #ifndef COORDGEN_BASE_CPU_H
 #define COORDGEN_BASE_CPU_H

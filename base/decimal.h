@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Numbers as people write them: strtod() takes hexadecimal, infinity and NaN too, strtoull() signs, and both blanks. */
 #ifndef COORDGEN_BASE_DECIMAL_H
 #define COORDGEN_BASE_DECIMAL_H

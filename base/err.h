@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Error contract: 0 ok; negative -errno, fatal for the operation, forwarded; positive a condition of the module. */
 #ifndef COORDGEN_BASE_ERR_H
 #define COORDGEN_BASE_ERR_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The queue of extents and what both ways of reading share. An extent is cut into pieces of whole units of
  * EXTENT_ALIGNMENT, as O_DIRECT asks for; the way has up to `depth` pieces under way. A piece that comes short, or not

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Reads extents of one file in the order they are asked for, into the caller's buffers, while the caller computes. */
 #ifndef COORDGEN_BASE_EXTENT_READER_H
 #define COORDGEN_BASE_EXTENT_READER_H

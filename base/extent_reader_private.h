@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Inside of the extent reader: extent_reader.c has the queue, extent_uring.c and extent_threads.c the two ways. */
 #ifndef COORDGEN_BASE_EXTENT_READER_PRIVATE_H
 #define COORDGEN_BASE_EXTENT_READER_PRIVATE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Reading with pread() in up to 4 threads, for where io_uring is refused. The reader's queue is under a lock. */
 #define _GNU_SOURCE
 #include "base/extent_reader_private.h"

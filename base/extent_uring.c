@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reading with io_uring. The ring belongs to the caller's thread: reads are begun and their ends looked for in calls of
  * the reader only, in between the kernel works alone.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* IEEE binary16 <-> binary32 in integer arithmetic: the same bits on every machine (F16C gives them too). */
 #ifndef COORDGEN_BASE_F16_H
 #define COORDGEN_BASE_F16_H

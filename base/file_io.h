@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Files: map one read-only, write one atomically, move whole buffers. */
 #ifndef COORDGEN_BASE_FILE_IO_H
 #define COORDGEN_BASE_FILE_IO_H

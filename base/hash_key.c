@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/hash_key.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Hashes with a secret: whoever chooses what goes into a table cannot choose where it goes. */
 #ifndef COORDGEN_BASE_HASH_KEY_H
 #define COORDGEN_BASE_HASH_KEY_H

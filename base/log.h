@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Operator's log: topic, level, one line. Text of prompts and outputs never goes here (design, invariant 5). */
 #ifndef COORDGEN_BASE_LOG_H
 #define COORDGEN_BASE_LOG_H

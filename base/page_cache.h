@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What of a file the page cache holds: to choose how to read it, and to measure reads that come from the disk. */
 #ifndef COORDGEN_BASE_PAGE_CACHE_H
 #define COORDGEN_BASE_PAGE_CACHE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Text from a file or a peer, made fit for an error message or a terminal. */
 #ifndef COORDGEN_BASE_PRINTABLE_H
 #define COORDGEN_BASE_PRINTABLE_H

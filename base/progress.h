@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Progress of a long task, on a terminal as one line that is drawn anew: stage, bar, per cent, bytes, rate, time left.
  * Not on a terminal: one plain line a stage and then one every ten seconds. */
 #ifndef COORDGEN_BASE_PROGRESS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A growing byte string. After a failed allocation it stays failed and str_buf_failed() tells; one check at the end. */
 #ifndef COORDGEN_BASE_STR_BUF_H
 #define COORDGEN_BASE_STR_BUF_H

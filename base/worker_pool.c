@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * One parallel loop at a time. The calling thread opens a gate, takes ranges itself, and closes the gate when none is
  * left; a worker that comes late finds it closed and goes on waiting. So the caller waits only for workers that took a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Worker threads that run one parallel loop at a time for one calling thread. */
 #ifndef COORDGEN_BASE_WORKER_POOL_H
 #define COORDGEN_BASE_WORKER_POOL_H

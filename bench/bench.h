@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* coordgen-bench: how fast a model runs on this machine, beside what the machine could do. Verbs share one options
  * struct, the machine's floors and one report. */
 #ifndef COORDGEN_BENCH_BENCH_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* From the file of a package, or from an image of its weights, to the first token: what an app waits for when the model
  * is not loaded. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* How long an interactive request waits for its first token, and for the next ones, while the prompt of a background
  * request is computed. */
 #define _GNU_SOURCE

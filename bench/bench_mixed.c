@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Several requests at once, as the service runs them: they share every step. */
 #include <errno.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Prefill and decode of one sequence, without the service. */
 #include <errno.h>
 #include <stdlib.h>

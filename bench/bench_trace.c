@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Which part of a run is traced: the last turn of everything that is measured, with a span of its own for each. */
 #include "bench/bench.h"
 

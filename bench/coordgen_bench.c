@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* coordgen-bench: options and verbs. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the machine can do at most, measured in the same run as the results that stand beside it. */
 #ifndef COORDGEN_BENCH_FLOOR_H
 #define COORDGEN_BENCH_FLOOR_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What every bench needs of the machine: a clock, memory, its name, how fast memory is read. */
 #ifndef COORDGEN_BENCH_MACHINE_H
 #define COORDGEN_BENCH_MACHINE_H

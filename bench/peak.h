@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What a core's arithmetic can do at most: loops over registers, one for each instruction set; and ", fed", the same
  * instructions with the loads that bring a kernel its operands, all from the first-level cache. On a core of one's own
  * the loads cost nothing; where another hardware thread takes its part of the core, they show what is left. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Loops over the registers of AArch64, and the table of them; a part of peak.c. 24 sums are more than products that
  * take 4 cycles leave unused on any number of pipes up to 6. */
 #ifndef COORDGEN_BENCH_PEAK_LOOPS_AARCH64_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Loops over the registers of x86-64, and the table of them; a part of peak.c. */
 #ifndef COORDGEN_BENCH_PEAK_LOOPS_X86_64_H
 #define COORDGEN_BENCH_PEAK_LOOPS_X86_64_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Results of a bench run: as a table, as CSV, as JSON. */
 #ifndef COORDGEN_BENCH_REPORT_H
 #define COORDGEN_BENCH_REPORT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Inside of libcoordgen-client: the connection, the requests in flight on it, and what they end with. */
 #ifndef COORDGEN_CLIENT_CLIENT_INTERNAL_H
 #define COORDGEN_CLIENT_CLIENT_INTERNAL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* libcoordgen-client: talk to coordgend, the service that owns the language models of a device.
  *
  * Installed as <coordgen-client.h>; link with `pkg-config --cflags --libs libcoordgen-client`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The queue in front of the engine thread, in the order of admission_order.h. The generations at work are bounded in
  * number: interactive ones have places of their own. */
 #ifndef COORDGEN_DAEMON_ADMISSION_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Who of those that wait goes before whom: the highest class, with what waiting has added to it; in a class the user
  * with fewer generations at work, so that users take turns however many requests each has; of equals the one that came
  * first. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Settings of the daemon: built-in values < files < drop-ins < flags. One table (config_table.c) drives all of them. */
 #ifndef COORDGEN_DAEMON_CONFIG_H
 #define COORDGEN_DAEMON_CONFIG_H

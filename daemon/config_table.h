@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The table of settings: name, type, range, help. Parser, flags, --help, --print-config and reload read it. */
 #ifndef COORDGEN_DAEMON_CONFIG_TABLE_H
 #define COORDGEN_DAEMON_CONFIG_TABLE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* One client: frames in, frames out, never more in memory than its limits. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_CONNECTION_H
 #define COORDGEN_DAEMON_CONNECTION_H

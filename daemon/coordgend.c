@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* coordgend: the service that owns the language model of a machine. main() and nothing else. */
 #include <errno.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What each message of a client leads to. */
 #ifndef COORDGEN_DAEMON_HANDLERS_H
 #define COORDGEN_DAEMON_HANDLERS_H

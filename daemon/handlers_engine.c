@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Requests that the engine thread answers: checked here, put into the queue, answered by request.c. */
 #include <inttypes.h>
 #include <string.h>

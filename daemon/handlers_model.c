@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Models: list, show, load, unload. */
 #include <string.h>
 

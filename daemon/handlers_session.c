@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Sessions: opened, forked and closed at once; what the engine thread holds for them follows. */
 #include <inttypes.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Status: what an administrator wants to know at one glance. */
 #include "base/clock.h"
 #include "daemon/handlers.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The child side of model_import.h: one import, reported by lines. A program of its own after exec. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the loop hands to the engine thread, and the news that come back. */
 #ifndef COORDGEN_DAEMON_JOB_H
 #define COORDGEN_DAEMON_JOB_H

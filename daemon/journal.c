@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include "daemon/journal.h"

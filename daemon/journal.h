@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Where log lines go: the journal with fields, or stderr. */
 #ifndef COORDGEN_DAEMON_JOURNAL_H
 #define COORDGEN_DAEMON_JOURNAL_H

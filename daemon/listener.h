@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Listening sockets: handed over by systemd, or made at a path, where one that a dead daemon left is replaced. */
 #ifndef COORDGEN_DAEMON_LISTENER_H
 #define COORDGEN_DAEMON_LISTENER_H

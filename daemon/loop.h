@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The loop thread: it owns every object of the daemon but what the engine thread is given to compute on. */
 #ifndef COORDGEN_DAEMON_LOOP_H
 #define COORDGEN_DAEMON_LOOP_H

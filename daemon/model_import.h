@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* An import in a child process of its own: a hostile model file meets no memory of any session. Loop side. */
 #ifndef COORDGEN_DAEMON_MODEL_IMPORT_H
 #define COORDGEN_DAEMON_MODEL_IMPORT_H

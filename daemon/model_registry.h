@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The models the daemon knows: on disk, being imported or loaded, ready, failed. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_MODEL_REGISTRY_H
 #define COORDGEN_DAEMON_MODEL_REGISTRY_H

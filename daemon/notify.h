@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The service manager: readiness, status text, watchdog. Does nothing when there is none. Loop thread. */
 #ifndef COORDGEN_DAEMON_NOTIFY_H
 #define COORDGEN_DAEMON_NOTIFY_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* News of jobs on their way from the engine thread to the loop: a list under a lock, an eventfd that wakes the loop. */
 #ifndef COORDGEN_DAEMON_OUTBOX_H
 #define COORDGEN_DAEMON_OUTBOX_H

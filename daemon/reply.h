@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Building answers. */
 #ifndef COORDGEN_DAEMON_REPLY_H
 #define COORDGEN_DAEMON_REPLY_H

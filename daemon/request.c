@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A request from its message to its end: life, journal, errors, answers to tokenize and detokenize. */
 #define _GNU_SOURCE
 #include "daemon/request.h"

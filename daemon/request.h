@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* One request that takes time: generate, tokenize, detokenize, model load and unload. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_REQUEST_H
 #define COORDGEN_DAEMON_REQUEST_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What a generation says to its client: progress while it waits, a delta a step, and the end with usage and timings. */
 #include <string.h>
 

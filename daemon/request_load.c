@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Model loads and unloads: they wait for the model, not for a turn. */
 #include "base/clock.h"
 #include "daemon/reply.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Inside of a request: what request.c (life, errors, tokens) shares with request_generation.c (deltas, progress and end
  * of a generation) and request_load.c (model loads and unloads). All on the loop. */
 #ifndef COORDGEN_DAEMON_REQUEST_PRIVATE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The daemon: its listeners, connections, models and queue, and the loop that owns them all. */
 #ifndef COORDGEN_DAEMON_SERVER_H
 #define COORDGEN_DAEMON_SERVER_H

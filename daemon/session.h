@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A conversation that the service remembers for a connection: what was said, and a hold on what is kept of it. Owned by
  * the loop. */
 #ifndef COORDGEN_DAEMON_SESSION_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The generations take turns, and a turn is a step that they share. Which step: that of an interactive generation when
  * there is one; else the step that has made way, if one has; else that of whoever is next by class and order.

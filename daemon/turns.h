@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Whose turn it is: the generations of the engine thread, their classes, and the step that has made way for another. */
 #ifndef COORDGEN_DAEMON_TURNS_H
 #define COORDGEN_DAEMON_TURNS_H

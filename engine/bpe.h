@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Byte-level byte pair encoding: the words that a pre-tokenizer found become tokens by ranked merges. */
 #ifndef COORDGEN_ENGINE_BPE_H
 #define COORDGEN_ENGINE_BPE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The formats of chats that are known: told from a template's text, and the marks that each of them writes. */
 #ifndef COORDGEN_ENGINE_CHAT_FORMAT_H
 #define COORDGEN_ENGINE_CHAT_FORMAT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Chat templates, recognised from the file's own template text: messages to prompt tokens. */
 #ifndef COORDGEN_ENGINE_CHAT_TEMPLATE_H
 #define COORDGEN_ENGINE_CHAT_TEMPLATE_H

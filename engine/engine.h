@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A loaded model: weights on a device, tokenizer, chat template. Sequences are its timelines; one thread computes. */
 #ifndef COORDGEN_ENGINE_ENGINE_H
 #define COORDGEN_ENGINE_ENGINE_H

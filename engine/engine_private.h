@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the parts of the engine share: engine.c makes it, forward.c runs it. */
 #ifndef COORDGEN_ENGINE_ENGINE_PRIVATE_H
 #define COORDGEN_ENGINE_ENGINE_PRIVATE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The forward pass: walks the architecture's table of operators for the rows of one step, which one or more sequences
  * share. It knows no device. */
 #include <errno.h>

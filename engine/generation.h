@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* One generation: prompt tokens in, text deltas out, one bounded step at a time, so that many can take turns. */
 #ifndef COORDGEN_ENGINE_GENERATION_H
 #define COORDGEN_ENGINE_GENERATION_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A page of a KV cache: the keys and values of one block of positions in all layers of a model. Sequences share it, and
  * the prefix cache keeps it for sequences to come. */
 #ifndef COORDGEN_ENGINE_KV_PAGE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* One operator of a layer on rows: what the forward pass of a request (forward.c) and the walk of calibration rows
  * (layer_walk.c) share. It knows no device and no sequence. */
 #ifndef COORDGEN_ENGINE_LAYER_OPS_H

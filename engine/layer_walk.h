@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Rows of many short texts through a model, one layer at a time, while its weights are being made: calibration and the
  * measurements of quantization. Every text is a window of its own, from position 0. */
 #ifndef COORDGEN_ENGINE_LAYER_WALK_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Finds the texts of special tokens in raw text: an Aho-Corasick automaton, time linear in the text. */
 #ifndef COORDGEN_ENGINE_MARK_MATCHER_H
 #define COORDGEN_ENGINE_MARK_MATCHER_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Beginnings of texts whose keys and values are kept, for requests to come that begin alike: a tree of pages for each
  * model and user. Nothing is shared between users or models. */
 #ifndef COORDGEN_ENGINE_PREFIX_CACHE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Pre-tokenizers: the regular expressions that cut text into words before byte-level BPE. */
 #ifndef COORDGEN_ENGINE_PRETOKENIZER_H
 #define COORDGEN_ENGINE_PRETOKENIZER_H

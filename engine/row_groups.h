@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The pipeline of a prefill: a step's rows in groups that go through the layers each at its own pace. A thread computes
  * one operator of a group alone, and attention waits until the group before has stored its keys and values: so threads
  * do not meet behind every operator. Private to the engine. */

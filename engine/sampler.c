@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Order of the steps: repetition penalty, temperature, top-k, top-p, min-p, draw. Sums run in one fixed order in
  * double, exponentials are the shared routine's, so that the token is the same on every machine.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Sampling of one token from logits. Random numbers come from a counter (Philox4x32-10) keyed by seed and position, so
  * that a token depends on nothing but its logits, its position, the seed and the tokens before it. */
 #ifndef COORDGEN_ENGINE_SAMPLER_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Sequences: timelines of positions in pages, which they may share. */
 #include <assert.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/spm.h"
 
 #include "base/f16.h"

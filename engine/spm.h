@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* SentencePiece-style tokenizer (Llama 2, Mistral, Gemma): merges by the score of the result, bytes as a fallback. */
 #ifndef COORDGEN_ENGINE_SPM_H
 #define COORDGEN_ENGINE_SPM_H

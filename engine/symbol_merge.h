@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Merging of adjacent symbols by priority: the step that byte-level BPE and SentencePiece-style tokenizers share. */
 #ifndef COORDGEN_ENGINE_SYMBOL_MERGE_H
 #define COORDGEN_ENGINE_SYMBOL_MERGE_H

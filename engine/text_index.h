@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Hash index from a text to the number of its first owner; the texts stay with the caller. */
 #ifndef COORDGEN_ENGINE_TEXT_INDEX_H
 #define COORDGEN_ENGINE_TEXT_INDEX_H

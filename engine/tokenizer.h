@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Text to token ids and back: byte-level BPE and SentencePiece-style tokenizers read from GGUF metadata. */
 #ifndef COORDGEN_ENGINE_TOKENIZER_H
 #define COORDGEN_ENGINE_TOKENIZER_H

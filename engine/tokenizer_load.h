@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A tokenizer that is made by a thread of its own, while another one brings the weights. */
 #ifndef COORDGEN_ENGINE_TOKENIZER_LOAD_H
 #define COORDGEN_ENGINE_TOKENIZER_LOAD_H

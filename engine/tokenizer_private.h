@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What tokenizer.c and detokenizer.c share. */
 #ifndef COORDGEN_ENGINE_TOKENIZER_PRIVATE_H
 #define COORDGEN_ENGINE_TOKENIZER_PRIVATE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/utf8.h"
 
 size_t utf8_step(const void *data, size_t len_bytes, Utf8Kind *kindp) {

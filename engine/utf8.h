@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* UTF-8 as Unicode defines it (table 3-7): no overlong forms, no surrogates, nothing past U+10FFFF. */
 #ifndef COORDGEN_ENGINE_UTF8_H
 #define COORDGEN_ENGINE_UTF8_H

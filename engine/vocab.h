@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The token table of a model: texts, types, scores, and which token a text is. Built once, then read-only. */
 #ifndef COORDGEN_ENGINE_VOCAB_H
 #define COORDGEN_ENGINE_VOCAB_H

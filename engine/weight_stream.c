@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The weights of a package lie in the order of use, the layers one behind the other. They are cut into pieces of whole
  * blocks; a ring of pieces is read ahead, and the first of them, when it is there, is laid out by all workers while the

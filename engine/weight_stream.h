@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Weights of a package in the order of the file, laid out by the workers while what follows is read. */
 #ifndef COORDGEN_ENGINE_WEIGHT_STREAM_H
 #define COORDGEN_ENGINE_WEIGHT_STREAM_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The weights of a model on a device: matrices in the device's layout, norms and biases as float32 vectors. */
 #ifndef COORDGEN_ENGINE_WEIGHTS_H
 #define COORDGEN_ENGINE_WEIGHTS_H

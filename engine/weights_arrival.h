@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Matrices of a package that have their place on the device, and whose integers come later, in the order of use: from
  * the package, to be laid out, or as an image that is being read. */
 #ifndef COORDGEN_ENGINE_WEIGHTS_ARRIVAL_H

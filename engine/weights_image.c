@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * An image is the head, the places of the parts, the package's path (for whoever tidies the folder), and then the
  * parts, each aligned to 64 bytes. It is mapped as it is, and its pages stay the page cache's: a process that maps it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The matrices of a package as the device had them in memory, in a file of their own: mapped, they need no laying out,
  * no memory to be zeroed, and nothing at all where an earlier process has left them in the page cache. */
 #ifndef COORDGEN_ENGINE_WEIGHTS_IMAGE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The file of a weights image, shared by its reader and its writer. Numbers are those of the machine that wrote it: an
  * image is a cache and does not travel. */
 #ifndef COORDGEN_ENGINE_WEIGHTS_IMAGE_PRIVATE_H

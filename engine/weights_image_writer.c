@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Writes an image behind a load: step by step at the lowest priorities, each step sent on its way to the disk before
  * the next ones are written, so that little is left for the fsync() at the end and nobody else's writes stand behind

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Cloze: whether the model says the last words of a text by itself (LAMBADA). */
 #ifndef COORDGEN_EVAL_CLOZE_H
 #define COORDGEN_EVAL_CLOZE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* coordgen-eval: options and verbs. */
 #include <getopt.h>
 #include <inttypes.h>

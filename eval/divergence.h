@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* How far a model's answers are from another's, on the tokens of a text: the Kullback-Leibler divergence of what they
  * say of the next token. Beside its size its standard error is smaller than that of a change of perplexity. */
 #ifndef COORDGEN_EVAL_DIVERGENCE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* coordgen-eval: the yardstick. Verbs share one options struct and one opened model. */
 #ifndef COORDGEN_EVAL_EVAL_H
 #define COORDGEN_EVAL_EVAL_H

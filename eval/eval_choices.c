@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* `mcq` and `cloze`: the verbs around mcq.h and cloze.h. */
 #include <math.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* `logits`: next-token losses, log-sum-exps, single logits and greedy continuations against golden values. */
 #include <errno.h>
 #include <math.h>

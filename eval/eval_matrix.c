@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * `matrix`: the same tokens and the same logits bytes whatever the schedule. Each cell runs one greedy and one seeded
  * generation on the prompt and compares all tokens and all logits that they were sampled from with the first cell's.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* `perplexity`: the verb around perplexity.h, and the comparison with golden values. */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* `quant-table`: prints the table as Markdown, row by row as they are done, as JSON, and as a plot. */
 #include <errno.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* `tokens`: token vectors (text, ids, ids_special) and chat renderings (messages, prompt, ids) against the tokenizer.
  * Reads only the model's metadata: no weights are loaded. */
 #include <errno.h>

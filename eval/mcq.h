@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Multiple choice by log-likelihood: the choice whose continuation the model holds for the most probable is taken. */
 #ifndef COORDGEN_EVAL_MCQ_H
 #define COORDGEN_EVAL_MCQ_H

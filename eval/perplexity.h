@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Perplexity of a text in windows (eval/text_windows.h). */
 #ifndef COORDGEN_EVAL_PERPLEXITY_H
 #define COORDGEN_EVAL_PERPLEXITY_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "eval/quant_table.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The ablation of a model: what each recipe costs in bytes and gives in quality, beside the float reference. */
 #ifndef COORDGEN_EVAL_QUANT_TABLE_H
 #define COORDGEN_EVAL_QUANT_TABLE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A quantization recipe as one word of a command line: NAME[:BITS][:SWITCH...], e.g. "compensated:4:-rotation". */
 #ifndef COORDGEN_EVAL_RECIPE_SPEC_H
 #define COORDGEN_EVAL_RECIPE_SPEC_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Log-likelihoods of texts: how probable a model holds a continuation after a context. */
 #ifndef COORDGEN_EVAL_SCORER_H
 #define COORDGEN_EVAL_SCORER_H

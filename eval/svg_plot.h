@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A scatter plot with lines as SVG 1.1: series of points over two linear or logarithmic axes. */
 #ifndef COORDGEN_EVAL_SVG_PLOT_H
 #define COORDGEN_EVAL_SVG_PLOT_H

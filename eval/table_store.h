@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What a quant-table has measured, as a JSON file that is written after every measurement: a run that was interrupted,
  * or one with more rows or questions, goes on from it.
  *

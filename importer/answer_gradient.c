@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "importer/answer_gradient.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A gradient at the model's answers, where the way back through the layers begins. */
 #ifndef COORDGEN_IMPORTER_ANSWER_GRADIENT_H
 #define COORDGEN_IMPORTER_ANSWER_GRADIENT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Inside of the calibrated method: what its parts share. method_calibrated.c: the model on a device and the walk of the
  * calibration rows through it; calibrated_round.c: the linears of one operator become integers; sensitivity.c: where
  * the bits go; calibrated_profile.c: static activations. */

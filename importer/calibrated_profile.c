@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Static activations (llm.npu 3.3): what the inputs of every operator are like on the calibration text, in the model at
  * 8 bits with dynamic rows. From that come its scale, how much its outliers matter, whether it keeps a shadow, and
  * which channels are hot. All counts are integers, so that their sums do not depend on threads. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* EdgeFlow's smoothing inside the calibrated method: factors for the input of one operator, folded into what makes that
  * input (quant/smoothing.h has the table). */
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The text that weights are calibrated on: the project's own, which is part of the program, or a file of the user's. */
 #ifndef COORDGEN_IMPORTER_CALIBRATION_TEXT_H
 #define COORDGEN_IMPORTER_CALIBRATION_TEXT_H

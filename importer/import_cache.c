@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Names of packages in the cache folder, and the memory of which source file has which hash.
  *
  * A source is remembered by device and inode, with size, mtime and ctime to the nanosecond: a write changes the ctime,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* File: header, then records, little-endian.
  *   header: magic[16], u32 version, u32 process that works on it, fingerprint[32], SHA-256 of all but the process
  *   record: u32 kind, u32 0, u64 len_bytes, data, SHA-256 of the digest before it and of all these */

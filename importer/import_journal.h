@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Journal of an import: which settings it has, and records of what is finished. Every record is chained to the one
  * before by its SHA-256, so that a torn, changed or misplaced one ends the journal. */
 #ifndef COORDGEN_IMPORTER_IMPORT_JOURNAL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* One layer of the package: its memory, and its way into the file. Memory: the integers of a layer's linears and the
  * packed bytes of one of them; of embedding and head a panel. */
 #define _GNU_SOURCE

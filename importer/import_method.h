@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What turns the linears of a layer into integers. The importer's core (importer.c) knows files, places, the journal
  * and progress; a method knows weights. The core calls, in this order and on one thread (the pool is the method's to
  * use):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* PATH.part, the package that is being written, and its journal. Whoever holds the lock of PATH.part works on both;
  * finished, it is renamed to PATH; killed, both lie there for the next import of the same settings. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What becomes of every tensor of the source: layers for the methods, keys and offsets for the file. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Inside of the importer. importer.c: from the options to the package; import_source.c: the file that is read;
  * import_plan.c: what becomes of its tensors, and where; import_rows.c: reading them; import_layer.c: one layer's
  * memory, packing and writing; import_work.c: all of them, with import_journal.c; import_part.c: the file that is

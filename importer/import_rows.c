@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Reading the source's tensors. Rows are independent: every thread reads rows with pread (a file that is cut short
  * meanwhile is an error, not a SIGBUS) and gives them to a function one by one. Memory: about 0.8 MiB a thread at the
  * widest rows. */

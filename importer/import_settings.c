@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A recipe as the keys of a package, and as a part of its name. */
 #include <nettle/sha2.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* From the plan to the package: widths, then layer by layer, with a journal of what is finished. */
 #define _GNU_SOURCE
 #include <assert.h>

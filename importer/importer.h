@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Importer: a GGUF source becomes a model package (package.h), layer by layer, in bounded memory. */
 #ifndef COORDGEN_IMPORTER_IMPORTER_H
 #define COORDGEN_IMPORTER_IMPORTER_H

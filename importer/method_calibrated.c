@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Rounding with calibration: the model runs on rows of the calibration text while its weights become integers, operator
  * by operator, so that every matrix is fitted to the inputs that the quantized layers before it give. */
 #include "base/cpu.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Rounding without calibration: rows are read, rotated and rounded one by one, on all threads. Widths are alike, or
  * EdgeFlow's Algorithm 1 chooses them in every tensor by statistics of its channels. */
 #include <assert.h>

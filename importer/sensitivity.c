@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* How many bits each part of a model deserves, measured on the model itself.
  *
  * An error in a product's output changes the model's answers: by how many nats of Kullback-Leibler divergence is, to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* From the losses of all channels (sensitivity.c) to their widths. To other widths than the measured one a loss is
  * carried by the error of a quantizer of that width. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # install and uninstall. Both walk one list of "source destination mode", so that they cannot disagree.
 PREFIX ?= /usr/local
 DESTDIR ?=

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Tests: see test/README.md. `make check` runs them all through test/run-check, which keeps the logs in build/check/.
 
 # --- unit tests: test/unit/test_X.c is a program of its own; other files there help all of them ------------------------

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Architectures as data: which tensors a model has, in order of use, and the operators of one layer. The next
  * architecture is a table in arch.c, not code. */
 #ifndef COORDGEN_MODEL_ARCH_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* GGUF v3 reader: every size, count, offset, type and duplicate is checked before use; the file stays mapped. */
 #ifndef COORDGEN_MODEL_GGUF_H
 #define COORDGEN_MODEL_GGUF_H

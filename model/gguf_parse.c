@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Every count and length is compared with the bytes that are left before anything is allocated or touched for it, so
  * that the memory used stays below about five times the size of the metadata, whatever the file claims. */
 #include <errno.h>

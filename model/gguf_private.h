@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Inside of GgufFile, shared by gguf.c (object and look-up) and gguf_parse.c (the checks). */
 #ifndef COORDGEN_MODEL_GGUF_PRIVATE_H
 #define COORDGEN_MODEL_GGUF_PRIVATE_H

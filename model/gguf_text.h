@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What a GGUF file holds, for people and for programs: metadata keys and the tensor table. */
 #ifndef COORDGEN_MODEL_GGUF_TEXT_H
 #define COORDGEN_MODEL_GGUF_TEXT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* GGUF v3 writer: keys and tensor table first, then the data, appended in order or put in place. */
 #ifndef COORDGEN_MODEL_GGUF_WRITER_H
 #define COORDGEN_MODEL_GGUF_WRITER_H

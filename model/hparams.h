@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Hyper-parameters of a model, read from GGUF metadata and checked against each other and against the tensors. */
 #ifndef COORDGEN_MODEL_HPARAMS_H
 #define COORDGEN_MODEL_HPARAMS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Texts from outside (paths, names in files) as JSON, which has UTF-8 alone. */
 #ifndef COORDGEN_MODEL_JSON_TEXT_H
 #define COORDGEN_MODEL_JSON_TEXT_H

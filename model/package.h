@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Model package (.cgm): a GGUF v3 file that an importer made, with integer linears. This is its reader; importer.h
  * writes.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What static activations (llm.npu 3.3) add to a package: one scale for the inputs of an operator, and its outliers. */
 #include <errno.h>
 #include <inttypes.h>

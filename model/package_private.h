@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Inside of the package reader. package.c: keys, tensors, the object; package_activations.c: static activations. */
 #ifndef COORDGEN_MODEL_PACKAGE_PRIVATE_H
 #define COORDGEN_MODEL_PACKAGE_PRIVATE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Frames of the wire contract: a 4-byte little-endian length, then one packed Request or Response. */
 #ifndef COORDGEN_PROTO_FRAME_H
 #define COORDGEN_PROTO_FRAME_H

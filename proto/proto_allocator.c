@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "proto/proto_allocator.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A ProtobufCAllocator with a budget: what a peer sends cannot make the decoder take more memory than was granted. */
 #ifndef COORDGEN_PROTO_PROTO_ALLOCATOR_H
 #define COORDGEN_PROTO_PROTO_ALLOCATOR_H

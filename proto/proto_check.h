@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Ranges of the values in a request: the same rules for the library that builds it and the service that obeys it. */
 #ifndef COORDGEN_PROTO_PROTO_CHECK_H
 #define COORDGEN_PROTO_PROTO_CHECK_H

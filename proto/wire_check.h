@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Strict check of packed protobuf bytes against a descriptor, before anything is allocated for them. */
 #ifndef COORDGEN_PROTO_WIRE_CHECK_H
 #define COORDGEN_PROTO_WIRE_CHECK_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Where a budget of bits goes: over the channels of one tensor (EdgeFlow, Algorithm 1), or over groups of weights of
  * the whole model by measured errors. Both give widths of 1..8 and the same answer everywhere. */
 #ifndef COORDGEN_QUANT_BIT_ALLOCATION_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The few routines of BLAS and LAPACK that are used, callable from several threads at once, each call on its own
  * thread: the pieces of work are ours to choose, so that results do not depend on the number of threads. */
 #ifndef COORDGEN_QUANT_BLAS_H

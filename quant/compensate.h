@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Error-compensated rounding (OPTQ / GPTQ, arXiv:2210.17323): every weight is rounded to its channel's grid so that it
  * makes up for what rounding did to the weights before it, as far as the calibration inputs could tell. */
 #ifndef COORDGEN_QUANT_COMPENSATE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Coordinate descent on integers that are there (QuantEase, arXiv:2309.01885): one after another every weight takes the
  * level that is best for the output as all others stand. Error-compensated rounding decides each weight once, before it
  * knows how the later ones come out; this looks at it again. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Gain correction: scales with which the outputs of a rounded channel are neither smaller nor larger than the
  * channel's, on the average over the calibration rows. */
 #ifndef COORDGEN_QUANT_GAIN_H

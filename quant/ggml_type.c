@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "quant/ggml_type.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Element types of GGUF tensors: block sizes and dequantization to float32 (GGUF v3 / ggml block formats). */
 #ifndef COORDGEN_QUANT_GGML_TYPE_H
 #define COORDGEN_QUANT_GGML_TYPE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Levels of a B-bit weight: the integers that a channel of width B may hold. One float scale a channel maps them to
  * weights. Two kinds:
  *

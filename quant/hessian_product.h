@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Products of rows with the moments that a HessianFactor keeps. Rows are by position: the inputs in the factor's order.
  * The caller's thread computes; the bits depend on the machine's BLAS, and on which rows are taken together. */
 #ifndef COORDGEN_QUANT_HESSIAN_PRODUCT_H

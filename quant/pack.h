@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Packed weights: B bits a weight in storage, the canonical int8 matrix in effect (EdgeFlow 4.2).
  *
  * A matrix q[n][k] is cut like the int8 layout of the products: blocks of 16 channels, tiles of 16 channels x 64

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* How a model is quantized: which steps run, and how many bits a weight may have. A name stands for a set of steps;
  * every step can be switched on its own, and the package's metadata say which ran. */
 #ifndef COORDGEN_QUANT_RECIPE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Relative error of a quantized channel (EdgeFlow 4.1): the cosine distance of the weights and what they become, and
  * the estimate that needs only two statistics of the weights. */
 #ifndef COORDGEN_QUANT_RELATIVE_ERROR_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Rotation of quantization: orthonormal Walsh-Hadamard transforms, of weights at import and of rows at run time.
  * Backends have SIMD versions that give the bits of these. */
 #ifndef COORDGEN_QUANT_ROTATE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Rounding of one output channel to the levels of its width (grid.h). */
 #ifndef COORDGEN_QUANT_ROUND_H
 #define COORDGEN_QUANT_ROUND_H

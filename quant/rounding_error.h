@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Error of rounding a channel at a given scale: the inner loop of the scale search. One source for every instruction
  * set (rounding_error_impl.h), the same bits from each. */
 #ifndef COORDGEN_QUANT_ROUNDING_ERROR_H

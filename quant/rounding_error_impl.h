@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The rounding error, compiled once for each instruction set: the including file gives ROUNDING_ERROR_NAME and is
  * compiled with the flags of its suffix. All builds give the same bits: every operation is one lane's, sums run in 16
  * lanes by index mod 16, in float32 over 1024 weights and in float64 beyond, and nothing is contracted. */

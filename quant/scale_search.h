@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Scale of one output channel at a given width: of its largest weight, or by least squares. */
 #ifndef COORDGEN_QUANT_SCALE_SEARCH_H
 #define COORDGEN_QUANT_SCALE_SEARCH_H

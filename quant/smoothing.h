@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* EdgeFlow's smoothing (4.1): every channel of a product's input is divided by S^alpha, S its largest magnitude on
  * calibration rows, and the weights' columns are multiplied by it, so that one scale a row serves the channels better.
  * The division costs nothing at run time, because it is folded into what makes the input:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "scheduler/priority.h"
 
 const char *priority_name(Priority priority) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Classes of requests: who goes first, and what waiting makes of a class, so that nobody waits for ever. */
 #ifndef COORDGEN_SCHEDULER_PRIORITY_H
 #define COORDGEN_SCHEDULER_PRIORITY_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What ran when: a list of spans of time in memory of a fixed size, written as JSON that Chrome (chrome://tracing) and
  * Perfetto show. */
 #ifndef COORDGEN_SCHEDULER_TRACE_H

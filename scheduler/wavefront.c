@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Which group a thread takes: of those that can go on the one that is least advanced, then the first. So the groups
  * stay close together, and the weights of an operator are used by all of them while they are in a cache.

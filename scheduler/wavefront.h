@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Several runs through one list of operators at the same time, each at its own pace, on the threads of a pool.
  *
  * A group is a part of the work that goes through all operators in their order: in a prefill, rows of a chunk. Each

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Rules of the source tree that the compiler does not check. A remark made twice in review becomes a rule here.
 #   test/lint.sh            all rules; exit 1 when one is broken
 # Exceptions stand in test/lint.allow, each with its reason.
@@ -100,6 +101,15 @@ for file in "${sources[@]}"; do
     [[ $file == *.h ]] || continue
     guard=COORDGEN_$(basename "$(dirname "$file")" | tr 'a-z-' 'A-Z_')_$(basename "$file" .h | tr 'a-z.-' 'A-Z__')_H
     grep -qE '^#ifndef COORDGEN_[A-Z0-9_]+_H$' "$file" || report guard "$file" 1 "no include guard like $guard"
+done
+
+# --- licence --------------------------------------------------------------------------------------------------------
+# Within the first two lines, behind a "#!" perhaps.
+mapfile -t licensed < <(pick '\.(c|h|inc|proto|py|sh|mk|map|conf|socket|in|1|catalog)$|^(Makefile|\.ci/run|tools/[^/]*|packaging/completions/.*|test/(run-check|integration/run|fuzz/(run-fuzz|make-frame-seeds)))$' |
+    grep -vE '^test/(golden|fuzz/corpus)/')
+for file in "${licensed[@]}"; do
+    head -n 2 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0$' ||
+        report licence "$file" 1 "no line 'SPDX-License-Identifier: Apache-2.0' at the beginning"
 done
 
 # --- calls ----------------------------------------------------------------------------------------------------------

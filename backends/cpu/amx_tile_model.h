@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The AMX-INT8 tile instructions in portable C, under the names of the compiler's intrinsics, so that a kernel written
  * with them runs and is tested on a machine that lacks them. Where immintrin.h has them as macros, these take their place:
  * what includes it comes before this header. What the hardware answers with a fault is an assertion here: bad configurations, tiles that are not configured, shapes that do

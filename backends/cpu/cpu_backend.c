@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The cpu device: int8 products with an exact int32 sum, rows quantized on the fly with a scale of their own
  * (dynamic-row) or of their tensor (static-tensor), float operators in one fixed order, a float16 KV cache. Every

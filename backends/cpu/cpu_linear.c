@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Products and embedding rows of the cpu device's weight matrices, which cpu_weights.c lays out. A packed matrix gives
  * the bits of the int8 matrix that it unpacks to.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Shared by the files of the cpu device. */
 #ifndef COORDGEN_BACKENDS_CPU_CPU_PRIVATE_H
 #define COORDGEN_BACKENDS_CPU_CPU_PRIVATE_H

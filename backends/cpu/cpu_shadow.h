@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Shadow outliers of the cpu device (llm.npu 3.3): what of an input lies past the scale of its tensor is multiplied
  * with its columns of the weights in float, beside the int8 product. Columns of hot channels are in memory, others are
  * read from the package when they are needed, and some of them are kept for a while. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Weight matrices come into the cpu device's memory: int8 rows are laid out in the tiles of the products, packed bytes
  * stay as they are, so that they count as many bytes as in the package. Both in blocks of 16 outputs, each by itself,

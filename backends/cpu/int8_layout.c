@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Row-major int8 matrices into the tiles of the products, and back. A load does this to every weight, so it must keep
  * up with memory: units of 4 outputs x 16 inputs are transposed in registers as 4 x 4 groups of four bytes, and the

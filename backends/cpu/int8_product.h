@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Exact int8 products with an int32 sum: y[r][o] = float(sum_k x[r][k] * w[o][k]) * (x_scale[r] * w_scale[o]) +
  * bias[o]. One weight layout serves every kernel, so that a matrix is laid out once, at load. */
 #ifndef COORDGEN_BACKENDS_CPU_INT8_PRODUCT_H

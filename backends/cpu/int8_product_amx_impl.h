@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The AMX kernel. The including file brings the tile intrinsics (immintrin.h, or their portable model) and gives the
  * kernels their names. Tile numbers are literals because the instructions encode them.
  *

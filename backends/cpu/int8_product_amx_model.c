@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/lanes.h" /* its immintrin.h comes before the model */
 
 #include "backends/cpu/amx_tile_model.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* int8 products on NEON, compiled once with SDOT and once without: the including file gives INT8_PRODUCT_NAME. */
 #ifndef COORDGEN_BACKENDS_CPU_INT8_PRODUCT_NEON_IMPL_H
 #define COORDGEN_BACKENDS_CPU_INT8_PRODUCT_NEON_IMPL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Times are the least of a few tries, so that who takes the processor away in between does not count; what neighbours
  * leave of memory and caches at that moment does.

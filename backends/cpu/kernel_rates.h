@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the kernels of the cpu device reach on this machine, measured when it is first asked for, in a few milliseconds,
  * and kept for the process: how many rows a step wants, and when packed weights are expanded, follows from it. What is
  * computed never depends on it. Thread: any. */

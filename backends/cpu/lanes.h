@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* 16 float lanes, as many machine vectors as the instruction set of the including file needs. Every operation works
  * lane by lane, so the width of the machine changes no bit. Selections and conversions are the compiler's vector
  * extension; float16, maxima and fused multiply-adds use instructions of their own, where the file is compiled with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The activations of a gated feed-forward block, times what they gate: of RowOps, and of products that make both. */
 #ifndef COORDGEN_BACKENDS_CPU_LANES_GATE_H
 #define COORDGEN_BACKENDS_CPU_LANES_GATE_H

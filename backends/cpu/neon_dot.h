@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Sums of products of int8 on AArch64, four channels a register: by SDOT where the file is compiled with it, else by
  * widening products. The same sums, in other registers. quad and side are constants after inlining. */
 #ifndef COORDGEN_BACKENDS_CPU_NEON_DOT_H

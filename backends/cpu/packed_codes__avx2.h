@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Codes of a packed tile in registers of 32 bytes: a side of a register of the layout, the first or the last 8
  * channels. bits, i and side are constants after inlining (packed_codes__avx512.h has the same for whole registers). */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_CODES__AVX2_H

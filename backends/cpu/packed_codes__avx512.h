@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Codes of a packed tile in registers of 64 bytes: one load, one shift and one mask for the weightlets of a register
  * (two or three times where a code has that many components; quant/pack.h), and their levels where those are in a
  * table. bits and i are constants after inlining. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Codes of a packed tile in registers of 16 bytes: a quarter of a register of the layout, 4 channels. bits, i and
  * quarter are constants after inlining (packed_codes__avx512.h has the same for whole registers). */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_CODES__NEON_H

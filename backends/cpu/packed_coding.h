@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Codings: what the codes of a block mean, by grid and width. Kernels are compiled once for each, with both as
  * constants. */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_CODING_H

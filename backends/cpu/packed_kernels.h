@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Products on packed weights for any number of rows: by the kernel for a few of them (packed_product.h), or on panels
  * of blocks that are expanded once into scratch, under an int8 product. Both give the same bits. */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_KERNELS_H

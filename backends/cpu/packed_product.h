@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Products on packed weights (quant/pack.h), with the contract and the bits of the int8 products on the unpacked
  * matrix: y[r][o] = float(sum_k x[r][k] * q[o][k]) * (x_scale[r] * w_scale[o]) + bias[o].
  *

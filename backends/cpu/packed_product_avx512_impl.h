@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Products on packed weights with AVX512-VNNI, compiled once with AVX512-VBMI and once without: the including file
  * gives PACKED_PRODUCT_NAME. */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_PRODUCT_AVX512_IMPL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Products on packed weights on NEON, compiled once with SDOT and once without: the including file gives
  * PACKED_PRODUCT_NAME. */
 #ifndef COORDGEN_BACKENDS_CPU_PACKED_PRODUCT_NEON_IMPL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cos and sin of rotary positions, by a routine of our own in double: the same bits whatever the libm. */
 #ifndef COORDGEN_BACKENDS_CPU_ROPE_TABLE_H
 #define COORDGEN_BACKENDS_CPU_ROPE_TABLE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Float operators on rows, in one fixed order that every ISA shares: no contraction except in attention, 16 partial
  * sums by index mod 16, added up in one fixed tree. The same source is compiled once for each instruction set
  * (row_ops_impl.h). */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #define LANES_NEON
 #define ROW_OPS_NAME row_ops__neon
 #define ROW_OPS_NEED CPU_NEON

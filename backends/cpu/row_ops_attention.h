@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Attention of query rows over the blocks of a KV head; a part of row_ops_impl.h. */
 #ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_H
 #define COORDGEN_BACKENDS_CPU_ROW_OPS_ATTENTION_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The row operators, compiled once for each instruction set: the including file gives ROW_OPS_NAME and ROW_OPS_NEED and
  * is compiled with the flags of its suffix. All builds give the same bits, because every float operation is one lane's,
  * in an order that the code below fixes, and is contracted only where it says so (lanes_fma(); -ffp-contract=off). No

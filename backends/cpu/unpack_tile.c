@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/unpack_tile.h"
 
 #include <assert.h>

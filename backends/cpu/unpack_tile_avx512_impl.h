@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Expanding packed tiles with AVX-512, compiled once with AVX512-VBMI and once without: the including file gives
  * UNPACK_TILE_NAME. */
 #ifndef COORDGEN_BACKENDS_CPU_UNPACK_TILE_AVX512_IMPL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* UNROLL before a short loop with a constant count: arrays of accumulators become registers in both compilers. */
 #ifndef COORDGEN_BACKENDS_CPU_UNROLL_H
 #define COORDGEN_BACKENDS_CPU_UNROLL_H

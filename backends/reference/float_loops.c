@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "backends/reference/float_loops.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The inner loops of the reference device: products of float rows, in one fixed order that every build shares. */
 #ifndef COORDGEN_BACKENDS_REFERENCE_FLOAT_LOOPS_H
 #define COORDGEN_BACKENDS_REFERENCE_FLOAT_LOOPS_H

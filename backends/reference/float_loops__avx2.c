@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #define FLOAT_LOOPS_NAME float_loops__avx2
 #define FLOAT_LOOPS_TEXT "float_loops__avx2"
 #define FLOAT_LOOPS_NEED CPU_AVX2

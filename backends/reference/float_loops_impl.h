@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The source of every build of float_loops.h; the including file names the build and is compiled for its instructions.
  *
  * A product has 16 partial sums, by input index mod 16, added up in a tree: i and i + 8, then i + 4, i + 2, i + 1. Each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The reference device: weights dequantized to float32 at every use, float loops (float_loops.h), a float32 KV cache.
  * It is the yardstick: what it gives is held against an independent float64 implementation, and the int8 path is judged

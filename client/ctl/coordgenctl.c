@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* coordgenctl: coordgend from the command line. */
 #include <locale.h>
 #include <stdlib.h>

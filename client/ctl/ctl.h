@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* coordgenctl: what its verbs share. One file holds one group of verbs; the options are tables. */
 #ifndef COORDGEN_CLIENT_CTL_CTL_H
 #define COORDGEN_CLIENT_CTL_CTL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "client/ctl/ctl_json.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* JSON output of coordgenctl. Every object on the top level has "format": the version of these names. */
 #ifndef COORDGEN_CLIENT_CTL_CTL_JSON_H
 #define COORDGEN_CLIENT_CTL_CTL_JSON_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Lines that a person types: edited on a terminal (libedit), read plainly elsewhere. */
 #ifndef COORDGEN_CLIENT_CTL_CTL_LINE_H
 #define COORDGEN_CLIENT_CTL_CTL_LINE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Two questions at once in one thread, with an event loop of the program's own.
  *
  *   cc event_loop.c $(pkg-config --cflags --libs libcoordgen-client) -o event_loop

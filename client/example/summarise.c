@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Summarises a text file with the default language model of the device.
  *
  *   cc summarise.c -pthread $(pkg-config --cflags --libs libcoordgen-client) -o summarise

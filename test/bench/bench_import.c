@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the steps of an import cost, one beside the other: nanoseconds of one thread, medians of rounds.
  *   build/bin/bench-import [--json | --csv] [--rounds N] [--inputs K]
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Kernels beside what the machine can do, all on one thread and in one run:
  *   peak       products or float operations a second of a loop that only touches registers, by instruction set
  *   bandwidth  a long read of memory

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Weight layouts beside each other: bytes a weight, exact instructions a weight, time, and how near a product of one
  * row comes to the speed of memory.
  *   build/bin/bench-layouts [--json | --csv] [--isa NAME] [--rounds N] [--mbytes N] [--no-count]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* How long a package takes to the first token of a prompt, from the disk and from memory, beside the floor: its bytes
  * at the disk's own speed, and the prompt's prefill.
  *   build/bin/bench-load --model FILE.cgm [--rounds N] [--threads N] [--prompt TOKENS] [--csv]

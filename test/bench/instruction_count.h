@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* How many instructions a function takes: counted by single-stepping a child process, hence exact, the same in every
  * run and on a busy machine, and without performance counters. */
 #ifndef COORDGEN_BENCH_INSTRUCTION_COUNT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test/bench/int4_int8.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The 12 bytes of 6-bit factors, spread to 16 bytes with a few operations on 64-bit registers. */
 #ifndef COORDGEN_BENCH_KQUANT_FACTORS_H
 #define COORDGEN_BENCH_KQUANT_FACTORS_H

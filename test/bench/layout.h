@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Weight layouts of the layout bench behind one table: the same matrix of random weights in each of them, many times
  * over in memory, so that a product reads weights that no cache holds. */
 #ifndef COORDGEN_BENCH_LAYOUT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the layout bench found, as a table for people, CSV or JSON. */
 #ifndef COORDGEN_BENCH_LAYOUT_REPORT_H
 #define COORDGEN_BENCH_LAYOUT_REPORT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The frame parser: a stream of bytes as a peer may send it, cut into reads of odd lengths; requests and responses. */
 #include <assert.h>
 #include <stdlib.h>

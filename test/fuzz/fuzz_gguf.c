@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The GGUF reader and what needs no weights: hyper-parameters, package checks, the printed form. */
 #define _GNU_SOURCE
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Proves that the fuzzer can fail: it reads past its input as soon as that begins with "bad". Never in a corpus. */
 #include <stddef.h>
 #include <stdint.h>

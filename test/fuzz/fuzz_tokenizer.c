@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
 /* Tokenizers: hostile texts on small tables, hostile token tables, hostile chat templates. The first byte chooses. */
 #undef NDEBUG

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the seed files of fuzz_gguf into test/fuzz/corpus/gguf: small whole files, and ones with a fault each."""
 import pathlib
 import struct

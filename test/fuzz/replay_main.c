@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Runs a fuzz target on files and on all files of folders: corpora are replayed with any compiler and sanitizer. */
 #include <dirent.h>
 #include <errno.h>

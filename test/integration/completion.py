@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """bash's completion of a program's words, as a user at a prompt gets it."""
 
 import subprocess

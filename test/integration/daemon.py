@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A private daemon: its own folder, sockets, log and notify socket."""
 
 import atexit

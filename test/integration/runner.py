@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the test modules of this folder (or the named tests) and prints one line a test and a closing line."""
 
 import faulthandler

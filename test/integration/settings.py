@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the programs under test, the model and the scratch folders are."""
 
 import os

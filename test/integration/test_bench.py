@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """coordgen-bench as a user meets it: that every verb runs on the real model and its figures fit together. Never how fast."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A request can be ended at every stage, by its client or by its client's death, and nobody else notices."""
 
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """coordgenctl as a user and as a script meet it: output, exit codes, Ctrl-C, chat on a terminal."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """coordgenctl with hostile text, full disks and misspelt words; what editing a line in chat does."""
 
 import json

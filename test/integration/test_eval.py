@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """coordgen-eval as a user meets it: reports, JSON, and what it says of files that are not as they should be."""
 
 import json

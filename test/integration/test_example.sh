@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # A third party's view: installs into a folder of its own, checks what the library exports, and builds and runs the
 # examples against what was installed.
 #   test/integration/test_example.sh [BUILD]

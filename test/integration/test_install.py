@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `make install` lays down, seen by a third party: an example built against the installed library, uninstall."""
 
 import os

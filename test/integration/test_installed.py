@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a third party gets: the installed library, its names, and the examples built against it."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """coordgend as a service: readiness, activation, watchdog, reload, shutdown, configuration errors."""
 
 import ctypes

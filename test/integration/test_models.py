@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model files: listing, loading and unloading; damaged files; a full disk during the import."""
 
 import contextlib

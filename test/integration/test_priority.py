@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Classes of requests: who goes first in the queue and in the steps, and that nobody's tokens depend on it."""
 
 import coordgen_pb2 as pb

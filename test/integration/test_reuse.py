@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prompts that begin as an earlier one did: reported, the same tokens, never across users, within the limit."""
 
 import os

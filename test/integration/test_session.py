@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sessions: what the service remembers gives the tokens of the whole conversation, computed once."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an app gets: streamed text, its end, its numbers, and the same bits whatever else happens."""
 
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The image of the weights: made behind the first load, mapped by every later one, answers the same."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A client of the wire contract that shares no code with ours: Python's protobuf and a socket."""
 
 import collections

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Proves that the leak checker can fail: `make check` wants this program to end with an error. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Proves that ThreadSanitizer can fail: two threads write one plain variable; `make check` wants an error. */
 #include <pthread.h>
 #include <stddef.h>

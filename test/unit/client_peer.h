@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The service's side of a connection, for tests: a thread that reads requests and answers by a script. */
 #ifndef COORDGEN_TEST_UNIT_CLIENT_PEER_H
 #define COORDGEN_TEST_UNIT_CLIENT_PEER_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Log-likelihood of tokens by the plainest way: one token a step, all logits of it, no sharing. */
 #ifndef COORDGEN_TEST_UNIT_DIRECT_SCORE_H
 #define COORDGEN_TEST_UNIT_DIRECT_SCORE_H

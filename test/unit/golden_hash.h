@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A hash for bits that are written down in tests: FNV-1a of 64 bits. */
 #ifndef COORDGEN_TEST_UNIT_GOLDEN_HASH_H
 #define COORDGEN_TEST_UNIT_GOLDEN_HASH_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Imports of small models in a folder of their own, and what a package must be beside its source. */
 #ifndef COORDGEN_TEST_IMPORT_FIXTURE_H
 #define COORDGEN_TEST_IMPORT_FIXTURE_H

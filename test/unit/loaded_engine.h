@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* An engine on the package of a small model of 20 layers, so that its weights come in many parts, and one sequence. */
 #ifndef COORDGEN_TEST_UNIT_LOADED_ENGINE_H
 #define COORDGEN_TEST_UNIT_LOADED_ENGINE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Small models for tests: a whole GGUF file of random weights in memory. */
 #ifndef COORDGEN_TEST_MODEL_MAKER_H
 #define COORDGEN_TEST_MODEL_MAKER_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A good package of the tiny model, and copies of it in which one thing is otherwise. */
 #ifndef COORDGEN_TEST_PACKAGE_EDIT_H
 #define COORDGEN_TEST_PACKAGE_EDIT_H

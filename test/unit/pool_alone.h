@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A pool of workers that has learned to do without them. */
 #ifndef COORDGEN_TEST_POOL_ALONE_H
 #define COORDGEN_TEST_POOL_ALONE_H

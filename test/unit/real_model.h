@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The real default model for unit tests: imported once, opened on the device that a test asks for. */
 #ifndef COORDGEN_TEST_UNIT_REAL_MODEL_H
 #define COORDGEN_TEST_UNIT_REAL_MODEL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Weights to round under the moments of correlated inputs, for the tests of what does it. */
 #ifndef COORDGEN_TEST_ROUNDING_CASE_H
 #define COORDGEN_TEST_ROUNDING_CASE_H

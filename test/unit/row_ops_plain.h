@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the tests of the row operators share: random rows, exact comparison, plain loops that say what the bits are. */
 #ifndef COORDGEN_TEST_UNIT_ROW_OPS_PLAIN_H
 #define COORDGEN_TEST_UNIT_ROW_OPS_PLAIN_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* System calls that a sandbox refuses, for tests of what is done without them. */
 #ifndef COORDGEN_TEST_SANDBOX_H
 #define COORDGEN_TEST_SANDBOX_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Imports of a small model of six layers that are stopped on purpose, in this process or in another one. */
 #ifndef COORDGEN_TEST_STOPPED_IMPORT_H
 #define COORDGEN_TEST_STOPPED_IMPORT_H

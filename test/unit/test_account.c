@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Memory accounts: limits of one account and of several, what is left for clients, bills that move. */
 #undef NDEBUG
 #include <setjmp.h>

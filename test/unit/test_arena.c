@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Blocks of an arena are zero, apart, aligned and charged; what is given back leaves memory and account. */
 #include <errno.h>
 #include <setjmp.h>

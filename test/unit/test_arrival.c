@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* An engine that is there before its weights: whenever steps begin, and whatever takes the weights in, the bits are
  * those of an engine that was loaded whole; a package that is cut short meanwhile fails load and steps with its name;
  * an engine that is given up in the middle leaves nothing behind. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Gradients of the operators and of the answers, against differences of the operators in double precision. */
 #undef NDEBUG
 #include <math.h>

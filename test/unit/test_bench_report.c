@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Reports of coordgen-bench: median, spread and what of the floor was reached, in all three forms. */
 #include <setjmp.h>
 #include <stdarg.h>

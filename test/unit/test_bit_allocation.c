@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Allocation of bits against brute force, and what its guarantee says. */
 #undef NDEBUG
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Byte pair encoding: its table of merges, when somebody has chosen them to harm. Its tokens: test_tokenizer. */
 #undef NDEBUG
 #include <setjmp.h>

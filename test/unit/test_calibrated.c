@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Imports that look at activations: the same bytes whatever the number of threads and wherever they were stopped, a
  * package that says what it is, and answers as the model does. */
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The calibration text: the project's own as it was written, files of users that cannot be used, windows of tokens. */
 #define _GNU_SOURCE
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Chat templates: golden renderings, the formats' own texts, roles, and content that pretends to be a mark. */
 #undef NDEBUG
 #include <setjmp.h>

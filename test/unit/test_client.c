@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The library's requests against a peer thread that speaks real frames over a real socket. The connection itself:
  * test_client_connection.c. */
 #undef NDEBUG

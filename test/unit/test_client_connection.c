@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The client's connection: greeting, refusals, garbage, a service that goes away and comes back, fork. */
 #undef NDEBUG
 #define _GNU_SOURCE

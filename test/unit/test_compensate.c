@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Error-compensated rounding against OPTQ in double precision. */
 #undef NDEBUG
 #include <math.h>

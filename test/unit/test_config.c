@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Settings of the daemon: files, drop-ins, flags, and what a wrong one says. */
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* attention() of the cpu device: the same bits for every instruction set, number of threads and way to cut a text into
  * steps; near to what the reference device gives. */
 #include "test/unit/row_ops_plain.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Matrices of the cpu device: a packed one gives the bits of the int8 one that it unpacks to, in products (alone and
  * beside int8 matrices of the same input) and in embedding rows, with every subset of the machine's instructions and
  * with threads; what is refused, with its text; and what the account of the weights says. */

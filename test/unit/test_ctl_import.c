@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* `coordgenctl model import`: what its options do to the package, and what --json says of imports that fail. */
 #define _GNU_SOURCE
 #undef NDEBUG

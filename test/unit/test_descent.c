@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Coordinate descent against what it promises of every channel and weight. */
 #undef NDEBUG
 #include <math.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Streaming detokenizer: whole sequences only, U+FFFD for what cannot be one, marks hidden or shown. */
 #undef NDEBUG
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The divergence of one row against its definition; whole models: test/integration/test_eval.py. */
 #include <math.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The thread that computes, on the real model: turns, cancel at every stage, pause, small jobs between steps. */
 #undef NDEBUG
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What a trace says of a run: the head only where it ran, with the rows that it had; a load from its beginning, with
  * the tokenizer's thread and reads on lanes of their own, before what is made of them. */
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The reader of extents on real files: every way and caching gives the file's bytes, at sizes and offsets around the
  * alignment; files that are cut short or cannot be read are named; a reader that is given up touches nothing more; and
  * where a sandbox refuses io_uring, before or after the ring was made, the bytes come all the same. */

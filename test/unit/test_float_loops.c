@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Every build of the reference device's loops that this machine can run gives the bits of plain loops written here, for
  * every size around a tile and around 16, with what lies beside the results untouched; the loops are compared with
  * double. The device gives the same logits whatever the build, the threads and the chunk. */

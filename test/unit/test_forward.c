@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What a step must not cost: the output head where nobody asks for logits, and memory once its shape has been seen. The
  * program is linked so that every allocation in our code comes by here (mk/test.mk). */
 #undef NDEBUG

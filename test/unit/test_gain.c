@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Gain correction against its definition in double precision. */
 #undef NDEBUG
 #include <math.h>

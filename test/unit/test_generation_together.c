@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Generations that share their steps answer as each of them does alone: the same tokens from the same bytes of logits.
  * On a small model, and on the real one unless COORDGEN_SMALL is set: under an emulator that takes many minutes. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Dequantization: hand-computed blocks, double-precision formulas written on their own, and the values of gguf-py. */
 #undef NDEBUG
 #include <math.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* GGUF reader and writer: round trip, every refusal by its code, and mutations that must end in success or an error. */
 #define _GNU_SOURCE
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Bits of the number contract, written down: fixed inputs, and a hash of what each operator makes of them. The other
  * tests compare the kernels of one machine with each other; this one compares machines, compilers and architectures.
  * A hash changes only together with the contract itself, and then packages and sessions of before are others, too. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Bits of whole models, written down: small models of fixed weights are imported and run, on every instruction set that
  * this machine has, and the logits have the hashes below on every machine. See test_golden_bits.c for the operators. */
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The levels of the normal grid: the best there are for a normal distribution, found again here by dynamic programming;
  * codes, and the table of nearest levels. */
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Second moments of inputs and their factor, against double-precision forms of their definitions. */
 #undef NDEBUG
 #include <math.h>

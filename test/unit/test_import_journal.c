@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Journal of an import: what was added comes back; torn, changed and foreign files give a prefix of it, never more. */
 #undef NDEBUG
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Imports of one package by several processes: who waits, who takes over, what is discarded and cleared up. */
 #define _GNU_SOURCE
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Imports that are stopped: cancelled, killed, out of space, and gone on with. */
 #define _GNU_SOURCE
 #undef NDEBUG

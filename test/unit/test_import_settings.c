@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Whatever setting changes, neither the package nor what a cancelled import has left is taken for the one asked for. */
 #define _GNU_SOURCE
 #undef NDEBUG

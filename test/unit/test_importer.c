@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Importer: round trip, every width, the same bytes whatever the threads, recognition and refusals. */
 #undef NDEBUG
 #include <errno.h>

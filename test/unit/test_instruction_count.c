@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Counts of loops in assembly, whose instructions are known one by one. */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The INT4/INT8 baseline of the benches: bytes where its header says, and exact products of every build. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The layout of int8 matrices in tiles, byte by byte against its definition, with sums and the search for -128, at
  * sizes around units, tiles and the runs in which rows are summed; blocks one by one give what all at once give. */
 #undef NDEBUG

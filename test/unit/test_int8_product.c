@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Every int8 product kernel that this machine can run gives the bits of the scalar one, which is checked against sums
  * in int64; at sizes around the tile and the panels, with bytes around the outputs that must stay. Gated products give
  * those of two products and the row operator. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What is measured of the kernels: within what makes sense, kept for the process, on an account and off it again; and
  * without memory there is an answer, too. */
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The K-quant baseline of the benches against the dequantization of GGUF's Q4_K and Q5_K, which shares no code with
  * it. */
 #include <math.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The lanes of a build without instructions for fused multiply-add (this file is compiled without any): against the C
  * library's fmaf, on numbers whose sums are hard to round. */
 #include "backends/cpu/lanes.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the layout bench measures is right: every layout gives the product of its weights, at the first and at the last
  * matrix of the arena, with every instruction set. (Expansions are tested beside their kernels.) */
 #include <math.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Listening sockets at a path: modes, stale ones, served ones, and whose file is removed at the end. */
 #undef NDEBUG
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Special tokens in text: against the rule as it is stated, token by token. */
 #undef NDEBUG
 #include <inttypes.h>

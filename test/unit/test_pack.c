@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The packed layout: places of bits against a description of their own, and the way back at every width, at the tails
  * of both sizes, with widths mixed. */
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Package reader: a package at 8 bits, every refusal by its code, and mutations of its head. */
 #undef NDEBUG
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Package reader: what a package with static activations says of them, what is refused, and mutations of its head. */
 #undef NDEBUG
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Packages with random faults: each is refused with a text that names it, or is loaded and generates, whatever then
  * comes out; nothing is left on any account. Three kinds of package, most faults in their heads, where everything has a
  * meaning. TEST_SEED sets other faults, TEST_ROUNDS how many. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Package reader: packed weights, with all widths in every matrix of the layers and embeddings of 6 bits, on both
  * grids; what is refused of them, and mutations of their heads. */
 #undef NDEBUG

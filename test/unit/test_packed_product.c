@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Products on packed weights give the bits of the scalar int8 product on the unpacked matrix: every kernel that this
  * machine can run, both grids, every width, widths mixed in and across blocks, tails of outputs and inputs; with floats
  * around the outputs that must stay. */

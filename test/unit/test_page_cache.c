@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the page cache holds of a file: dropped pages are gone, read pages are there, both ways of asking agree. */
 #define _GNU_SOURCE
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The loops of bench/peak: each kernel has the peak of its own instructions, and the machine runs those that it has. */
 #undef NDEBUG
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A step that makes way: wherever it stops, and whatever runs meanwhile, all logits have the bytes of an undisturbed
  * run. On small models, at every border between operators, for every kernel of the machine. */
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The tree of kept beginnings: against a naive model that compares a prompt with every text, its limits, its order of
  * eviction, who sees what, and what it says when there is nothing. Every page carries the tokens it stands for. */
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Generations that take up what others left: the same tokens from the same bytes of logits as without, whatever the
  * part in common, whoever had it before and whatever was evicted in between. */
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Pre-tokenizers: pieces of known texts, classes of characters, ill-formed text, runs that backtrack. */
 #undef NDEBUG
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Classes, and what waiting makes of them; the queue that goes by both, with a clock of its own. */
 #undef NDEBUG
 #include <setjmp.h>

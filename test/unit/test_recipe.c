@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Recipes of quantization: what their names stand for, and the contradictions that are refused. */
 #undef NDEBUG
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Relative error of a channel: the paper's estimate, what is measured, and the bound between them. */
 #undef NDEBUG
 #include <float.h>

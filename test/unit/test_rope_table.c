@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Rotary tables against long double libm, and bits that may not change from machine to machine. */
 #include <math.h>
 #include <setjmp.h>

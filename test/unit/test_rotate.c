@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Rotation and rounding of the number contract, against double-precision definitions. */
 #undef NDEBUG
 #include <float.h>

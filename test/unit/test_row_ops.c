@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Every build of the row operators that this machine can run gives the bits of plain loops written here, for every
  * length around 16 and with the floats after the row untouched; the loops are compared with double. */
 #include "test/unit/row_ops_plain.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Attention of the row operators: every build against the SPEC of attention() written out with plain loops, bit for
  * bit, and those loops against double. */
 #include "test/unit/row_ops_plain.h"

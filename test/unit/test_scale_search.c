@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Rounding to the levels of a width, its error, and the search for a scale, against double-precision definitions. */
 #undef NDEBUG
 #include <float.h>

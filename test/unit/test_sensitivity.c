@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the measured losses foretell, against models whose matrices are rounded one by one. */
 #undef NDEBUG
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Sequences that share pages: a fork at any position gives the bits that it would have alone, the one it came from
  * stays what it was, and memory is counted once. */
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* EdgeFlow's smoothing: factors, the search for alpha, and that a smoothed model computes what it did before. */
 #undef NDEBUG
 #include <errno.h>

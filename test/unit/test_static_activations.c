@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Static activations of the cpu device: the bits of plain loops written here, which are compared with double, whatever
  * the instructions, the threads, the rows of a call, the layout of the weights and the set of hot channels; rows of
  * zeros, rows of nothing but outliers, and more outliers than there is room for; columns read from a file, and a file

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Packages with static activations in the engine: the logits do not depend on which columns are in memory and which are
  * read on demand; outliers make a difference; and a package that is cut short while it is in use fails the step with
  * its name, and nothing else. */

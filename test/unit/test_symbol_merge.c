@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Merging by priority: against the plain definition, and the number of look-ups against the length. */
 #undef NDEBUG
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The index of texts: what it finds, and how far it looks when somebody has chosen the texts to harm. */
 #undef NDEBUG
 #include <setjmp.h>

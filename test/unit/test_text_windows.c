@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Windows of a text: which tokens they hold, with and without a BOS, and what is no window. */
 #undef NDEBUG
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A thread's name, its signals, and the error when there is none left. */
 #undef NDEBUG
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Tokenizers: golden vectors of real models, small tables written here, and files that are wrong. */
 #undef NDEBUG
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A tokenizer that a thread of its own makes: the same one, or the same error. */
 #undef NDEBUG
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A trace is valid JSON with the events in their order; what had no room is counted; a file that cannot be made is
  * named. */
 #include <errno.h>

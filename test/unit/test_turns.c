@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Whose turn it is, one turn at a time: steps that make way at a known operator, what becomes of them while interactive
  * generations run, and that all answers have the tokens that they have alone. */
 #undef NDEBUG

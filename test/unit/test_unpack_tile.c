@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Every unpack kernel that this machine can run gives the levels of quant/pack.c's codes, at every width, on both
  * grids. */
 #undef NDEBUG

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Groups that go through a list of operators on several threads: every operator of every group runs once, in order and
  * on one thread at a time, what it needs of the group before is there, and a run that was stopped goes on where it
  * was. */

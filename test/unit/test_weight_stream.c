@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The stream of weights: whichever way it reads, every block of every matrix comes once with the file's bytes, more
  * than the ring holds, from a file that is in memory, on the disk, or both; a file that was cut short is named; and an
  * engine answers with the same bits however its package was read. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* An image of the weights: an engine that maps one says the same bits as one that was loaded from the package, whatever
  * the instruction set; one that is stale, damaged or another's is not used and is made anew; nothing is left of what
  * was given up, and images go when their package has gone. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #undef NDEBUG
 #include "test/unit/tiny_engine.h"
 

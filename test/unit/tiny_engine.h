@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* An engine on a small model of random weights, on either device. */
 #ifndef COORDGEN_TEST_UNIT_TINY_ENGINE_H
 #define COORDGEN_TEST_UNIT_TINY_ENGINE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Small tokenizers, written as GGUF files in memory, for tests and fuzzing. */
 #ifndef COORDGEN_TEST_UNIT_TOKENIZER_FIXTURE_H
 #define COORDGEN_TEST_UNIT_TOKENIZER_FIXTURE_H

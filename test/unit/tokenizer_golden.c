@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #undef NDEBUG
 #define _GNU_SOURCE
 #include "test/unit/tokenizer_golden.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Golden vectors of real models: where the models are, lines of JSON, comparison of ids. */
 #ifndef COORDGEN_TEST_UNIT_TOKENIZER_GOLDEN_H
 #define COORDGEN_TEST_UNIT_TOKENIZER_GOLDEN_H

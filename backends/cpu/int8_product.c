@@ -15,9 +15,10 @@
 #undef TILE_KERNEL
 
 static const Int8ProductKernel kernels[] = {
-#define KERNEL(needs, shifted, function) { #function, needs, shifted, 1, 0, function, NULL },
+#define KERNEL(needs, shifted, function) { #function, needs, shifted, 1, 0, 0, function, NULL },
 #define TILE_KERNEL(needs, function)                                                                                   \
-    { #function, needs, false, INT8_TILE_ROWS, INT8_TILE_SCRATCH_BYTES, function, function##_gated },
+    { #function, needs,           false, INT8_TILE_ROWS, INT8_TILE_SCRATCH_BYTES, INT8_TILE_SOURCE_ROWS,               \
+      function,  function##_gated },
 #include "backends/cpu/int8_product.inc"
 #undef KERNEL
 #undef TILE_KERNEL

@@ -16,6 +16,13 @@
 #define INT8_TILE_BYTES (INT8_TILE_OUTPUTS * INT8_TILE_INPUTS)
 #define INT8_K_MAX 131072 /* 127 * 127 * k stays below 2^31 */
 
+/* Where tiles come from that are not laid out in memory: tile `tile` of block `block` goes to `tiles`, 1024 bytes aligned
+ * to 64. Called by the thread that multiplies. */
+typedef struct Int8Source {
+    void (*tile)(const void *arg, size_t block, size_t tile, int8_t *tiles);
+    const void *arg;
+} Int8Source;
+
 typedef struct Int8Weights {
     size_t n;            /* outputs */
     size_t k;            /* inputs */
@@ -27,6 +34,7 @@ typedef struct Int8Weights {
     const float *bias;   /* [n_blocks * 16] or NULL */
     const void *next;    /* what the caller reads after the last block, to be fetched meanwhile; or NULL */
     size_t next_bytes;
+    const Int8Source *source; /* tiles are made as they are multiplied, and `tiles` is NULL; up to source_rows rows */
 } Int8Weights;
 
 /* Rows of quantized activations, in groups of `tile_rows` (the layout; 1..INT8_TILE_ROWS): a group is a tile for every 64
@@ -76,12 +84,15 @@ typedef struct Int8ProductKernel {
     bool shifted;     /* multiplies unsigned rows: wants Int8Rows.shifted */
     size_t tile_rows; /* the layout it wants of so many rows or more; of fewer, all in one group; it takes 1, too */
     size_t scratch_bytes;
+    size_t source_rows; /* up to how many rows it takes weights from a source; 0: never */
     Int8Product *fn;
     Int8GatedProduct *gated; /* or NULL */
 } Int8ProductKernel;
 
 /* Of a kernel that takes tiles of rows: sums of 512 rows by 256 outputs. */
 #define INT8_TILE_SCRATCH_BYTES (512 << 10)
+/* Up to how many rows it takes weights from a source: each tile of them is used once. */
+#define INT8_TILE_SOURCE_ROWS 32
 
 /* The layout that a kernel wants of so many rows. */
 static inline size_t int8_tile_rows(const Int8ProductKernel *kernel, size_t rows) {

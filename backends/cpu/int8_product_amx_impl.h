@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "backends/cpu/int8_product.h"
 #include "backends/cpu/lanes_gate.h"
@@ -23,8 +24,9 @@ enum {
     TILE_ROWS = INT8_TILE_ROWS,
     PANEL_ROWS = 2 * TILE_ROWS,
     TILE_ROW_BYTES = 64,
-    STREAM_ROWS = 32, /* up to which a pass is one pair */
+    STREAM_ROWS = INT8_TILE_SOURCE_ROWS, /* up to which a pass is one pair */
     BLOCK_ROWS = 512, /* that go by the weights of a pass together: their inputs and sums stay in the second level */
+    RING_ROUNDS = 4,  /* tiles of a source: those that are multiplied, and made before they are */
     PASS_PAIRS = 8,   /* 256 outputs */
     SLICE_TILES = 12, /* at most, 768 inputs: a panel's are 24 KB of the 48 of the first level */
     STREAMED_BYTES = 1 << 20, /* of outputs, from which on they would not stay in the second level anyway */
@@ -170,6 +172,16 @@ LANES_INLINE void finish(const TileProduct *product, Finishing *finishing, size_
         finish_rows(product, finishing, end, gated, activation, true, true);
     else
         finish_rows(product, finishing, end, gated, activation, true, false);
+}
+
+/* The sums of a pair and a panel, which come to finishing->sums[current] now, are next. */
+static inline void hand_over(const TileProduct *product, Finishing *finishing, size_t pair, size_t row,
+                             const bool gated) {
+    finishing->current ^= 1;
+    finishing->block = product->begin + (gated ? 1 : 2) * pair;
+    finishing->row = row;
+    finishing->n_rows = lesser(product->rows->rows - row, PANEL_ROWS);
+    finishing->at = 0;
 }
 
 /* --- rounds ------------------------------------------------------------------------------------------------------- */
@@ -383,11 +395,7 @@ LANES_INLINE void visit(const TileProduct *product, const PassRows *rows, const 
         store_sums(sums, has_lower, has_second);
         return;
     }
-    finishing->current ^= 1;
-    finishing->block = product->begin + (gated ? 1 : 2) * (slice->pair + i);
-    finishing->row = row;
-    finishing->n_rows = lesser(product->rows->rows - row, PANEL_ROWS);
-    finishing->at = 0;
+    hand_over(product, finishing, slice->pair + i, row, gated);
     store_sums(&finishing->sums[finishing->current], has_lower, has_second);
 }
 
@@ -434,6 +442,72 @@ LANES_INLINE void run_rows(const TileProduct *product, const PassRows *rows, Fin
     }
 }
 
+/* --- weights from a source ---------------------------------------------------------------------------------------- */
+
+/* Tiles on their way from a source, a round after the other. They are made some rounds before they are loaded: a tile is
+ * loaded from the cache, where stores arrive late. */
+typedef struct Ring {
+    _Alignas(64) int8_t tiles[RING_ROUNDS][2][INT8_TILE_BYTES];
+    size_t pair, tile; /* of the round that is made next */
+    size_t made, used; /* rounds */
+} Ring;
+
+LANES_INLINE void ring_make(const TileProduct *product, Ring *ring, const bool gated) {
+    const size_t block = product->begin + (gated ? 1 : 2) * ring->pair;
+    int8_t(*tiles)[INT8_TILE_BYTES] = ring->tiles[ring->made++ % RING_ROUNDS];
+    const Int8Source *source = product->weights->source, *second = gated ? product->up->source : source;
+
+    if (ring->pair == product->n_pairs)
+        return;
+    source->tile(source->arg, block, ring->tile, tiles[0]);
+    if (gated || block + 1 < product->end)
+        second->tile(second->arg, gated ? block : block + 1, ring->tile, tiles[1]);
+    if (++ring->tile == product->weights->k_tiles) {
+        ring->tile = 0;
+        ring->pair++;
+    }
+}
+
+/* All pairs, up to 32 rows. A pair of one block has sums of what lay in its place, which nobody reads. */
+LANES_INLINE void run_source(const TileProduct *product, Finishing *finishing, const bool has_lower, const bool gated,
+                             const Int8Gate activation) {
+    const Int8Rows *rows = product->rows;
+    const size_t k_tiles = product->weights->k_tiles, tile_bytes = rows->tile_rows * TILE_ROW_BYTES,
+                 lower_bytes = has_lower ? TILE_ROWS * rows->stride_bytes : 0;
+    const ptrdiff_t row_bytes = rows->tile_rows > 1 ? TILE_ROW_BYTES : (ptrdiff_t)rows->stride_bytes;
+    Ring ring;
+
+    memset(ring.tiles, 0, sizeof(ring.tiles));
+    ring.pair = ring.tile = ring.made = ring.used = 0;
+    for (int i = 0; i + 1 < RING_ROUNDS; i++)
+        ring_make(product, &ring, gated);
+    for (size_t pair = 0; pair < product->n_pairs; pair++) {
+        const size_t n_finish = quotient_up(finishing->n_rows - finishing->at, k_tiles);
+        const int8_t *upper = rows->x;
+
+        clear_sums(has_lower, true);
+        for (size_t t = 0; t < k_tiles; t++, upper += tile_bytes) {
+            const int8_t(*tiles)[INT8_TILE_BYTES] = (const void *)ring.tiles[ring.used++ % RING_ROUNDS];
+
+            _tile_loadd(6, tiles[0], TILE_ROW_BYTES);
+            _tile_loadd(7, tiles[1], TILE_ROW_BYTES);
+            _tile_loadd(4, upper, row_bytes);
+            _tile_dpbssd(0, 4, 6);
+            _tile_dpbssd(1, 4, 7);
+            if (has_lower) {
+                _tile_loadd(5, upper + lower_bytes, row_bytes);
+                _tile_dpbssd(2, 5, 6);
+                _tile_dpbssd(3, 5, 7);
+            }
+            ring_make(product, &ring, gated);
+            if (n_finish)
+                finish(product, finishing, n_finish, gated, activation);
+        }
+        hand_over(product, finishing, pair, 0, gated);
+        store_sums(&finishing->sums[finishing->current], has_lower, true);
+    }
+}
+
 /* All panels, pairs and slices of a call. */
 static size_t n_visits_of(const TileProduct *product) {
     size_t n = 0;
@@ -459,6 +533,7 @@ LANES_INLINE void tile_product(TileProduct *product, const bool gated, const Int
     Finishing finishing;
 
     assert(rows->stride_bytes == product->weights->k_tiles * INT8_TILE_INPUTS && product->weights->k <= INT8_K_MAX);
+    assert(!product->weights->source || n_rows <= STREAM_ROWS);
     assert(rows->tile_rows == TILE_ROWS ||
            (n_rows <= TILE_ROWS && (rows->tile_rows == 1 || rows->tile_rows == n_rows)));
     if (!n_rows || !n_blocks)
@@ -471,7 +546,11 @@ LANES_INLINE void tile_product(TileProduct *product, const bool gated, const Int
     if (product->weights->next)
         product->n_next = quotient_up(product->weights->next_bytes / 64, n_visits_of(product));
     configure(lesser(n_rows, TILE_ROWS), n_rows > TILE_ROWS ? TILE_ROWS : 0);
-    for (size_t row = 0; row < n_rows; row += BLOCK_ROWS) {
+    if (product->weights->source && n_rows > TILE_ROWS)
+        run_source(product, &finishing, true, gated, activation);
+    else if (product->weights->source)
+        run_source(product, &finishing, false, gated, activation);
+    for (size_t row = 0; row < n_rows && !product->weights->source; row += BLOCK_ROWS) {
         const size_t n = lesser(n_rows - row, BLOCK_ROWS);
         const PassRows block = { row, n, quotient_up(n, PANEL_ROWS),
                                  n > STREAM_ROWS && n * rows->stride_bytes > RESIDENT_BYTES };

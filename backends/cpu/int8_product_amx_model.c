@@ -9,6 +9,7 @@ const Int8ProductKernel int8_product_amx_model = {
     .name = "int8_product__amx (tile model)",
     .tile_rows = INT8_TILE_ROWS,
     .scratch_bytes = INT8_TILE_SCRATCH_BYTES,
+    .source_rows = INT8_TILE_SOURCE_ROWS,
     .fn = tile_product_plain,
     .gated = tile_product_gated,
 };

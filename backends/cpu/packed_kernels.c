@@ -14,6 +14,8 @@
 #define PANEL_BYTES (512 << 10)
 /* Tiles that are expanded before some of what comes next is fetched. */
 #define PIECE_TILES 4
+/* How far behind a tile that a product asks for packed bytes are fetched. */
+#define SOURCE_AHEAD_BYTES 4096
 /* Rows whose outputs are put in order together. */
 #define SCATTER_ROWS 32
 #define SCATTER_ROWS_TILES 128
@@ -147,6 +149,59 @@ static Int8Weights expand_panel(const PackedKernels *kernels, const PackedWeight
     };
 }
 
+/* Tiles that a product of few rows asks for as it needs them; its blocks count from `first`. */
+typedef struct PackedSource {
+    const PackedKernels *kernels;
+    const PackedWeights *weights;
+    size_t first;
+} PackedSource;
+
+/* Memory is read by the processor's own streams; what follows in the next page is asked for. */
+static void source_tile(const void *arg, size_t block, size_t tile, int8_t *tiles) {
+    const PackedSource *self = arg;
+    const PackedWeights *weights = self->weights;
+    const int bits = weights->bits[self->first + block];
+    const uint8_t *packed = weights->packed + weights->offsets[self->first + block] + tile * pack_tile_bytes(bits);
+
+    for (size_t i = 0; i < pack_tile_bytes(bits); i += 64)
+        __builtin_prefetch(packed + SOURCE_AHEAD_BYTES + i, 0, 2); /* past the end it does not fault */
+    self->kernels->unpack->fn(packed, weights->grid, bits, 1, tiles);
+}
+
+static Int8Weights sourced_weights(const PackedWeights *weights, size_t block, size_t end, const Int8Source *source) {
+    const size_t first = block * INT8_TILE_OUTPUTS;
+
+    return (Int8Weights){
+        .n = smaller(weights->n - first, (end - block) * INT8_TILE_OUTPUTS),
+        .k = weights->k,
+        .k_tiles = weights->k_tiles,
+        .n_blocks = end - block,
+        .scales = weights->scales + first,
+        .bias = weights->bias ? weights->bias + first : NULL,
+        .source = source,
+    };
+}
+
+/* Up to source_rows rows: no tile of weights is used twice, so none need go through the cache. */
+static void product_sourced(const PackedKernels *kernels, const PackedWeights *weights, const Int8Rows *rows,
+                            size_t block_begin, size_t block_end, float *y, size_t y_stride, const Scratch *scratch) {
+    const size_t blocks_max = weights->channels ? panel_blocks(kernels, weights->k_tiles) : block_end - block_begin;
+
+    for (size_t block = block_begin, end; block < block_end; block = end) {
+        const PackedSource packed = { kernels, weights, block };
+        const Int8Source source = { source_tile, &packed };
+        const size_t first = block * INT8_TILE_OUTPUTS;
+        Int8Weights some;
+
+        end = smaller(block + blocks_max, block_end);
+        some = sourced_weights(weights, block, end, &source);
+        if (weights->channels)
+            product_scattered(kernels, &some, weights->channels + first, rows, y, y_stride, scratch);
+        else
+            kernels->product->fn(&some, rows, 0, some.n_blocks, y + first, y_stride, scratch->product);
+    }
+}
+
 /**
  * packed_kernels_expanded() - unpack a panel of some blocks into the cache, then multiply all rows by it
  *
@@ -158,6 +213,10 @@ void packed_kernels_expanded(const PackedKernels *kernels, const PackedWeights *
     Scratch parts;
 
     scratch_parts(kernels, weights->k_tiles, scratch, &parts);
+    if (rows->rows <= kernels->product->source_rows) {
+        product_sourced(kernels, weights, rows, block_begin, block_end, y, y_stride, &parts);
+        return;
+    }
     for (size_t block = block_begin, end; block < block_end; block = end) {
         const size_t first = block * INT8_TILE_OUTPUTS;
         Int8Weights panel;
@@ -179,6 +238,16 @@ void packed_kernels_gated(const PackedKernels *kernels, const PackedWeights *gat
 
     assert(!gate->channels && !up->channels && gate->k_tiles == up->k_tiles);
     scratch_parts(kernels, gate->k_tiles, scratch, &parts);
+    if (rows->rows <= kernels->product->source_rows) {
+        const PackedSource packed[2] = { { kernels, gate, block_begin }, { kernels, up, block_begin } };
+        const Int8Source sources[2] = { { source_tile, &packed[0] }, { source_tile, &packed[1] } };
+        const Int8Weights some = sourced_weights(gate, block_begin, block_end, &sources[0]),
+                          up_some = sourced_weights(up, block_begin, block_end, &sources[1]);
+
+        kernels->product->gated(&some, &up_some, rows, activation, 0, some.n_blocks,
+                                y + block_begin * INT8_TILE_OUTPUTS, y_stride, parts.product);
+        return;
+    }
     for (size_t block = block_begin, end; block < block_end; block = end) {
         Int8Weights panel, up_panel;
         size_t next_end;

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "backends/cpu/packed_kernels.h"
+#include "backends/cpu/row_ops.h"
 #include "base/cleanup.h"
 #include "base/cpu.h"
 #include "quant/grid.h"
@@ -357,6 +358,54 @@ static void test_packed_product_row_alone(void **state) {
     }
 }
 
+/* Two matrices of the same rows, whose outputs are in order. */
+static void check_gated(const Case *gate, const Case *up, Way way, Int8Gate activation) {
+    const RowOps *row_ops = row_ops_select(0);
+    const size_t n_floats = gate->rows * gate->n,
+                 scratch_bytes = packed_kernels_scratch_bytes(&way, gate->plan.k_tiles);
+    _cleanup_(freep) int8_t *scratch = aligned(scratch_bytes), *x = NULL;
+    _cleanup_(freep) float *y = aligned(n_floats * sizeof(*y)), *expected = aligned(n_floats * sizeof(*expected));
+    const Int8Rows in = laid_out(&way, gate, &x);
+
+    if (!way.product->gated || way.product->need & ~cpu_features())
+        return;
+    (activation == INT8_GATE_GELU ? row_ops->gelu_mul : row_ops->silu_mul)(gate->expected, up->expected, n_floats,
+                                                                           expected);
+    memset(scratch, 0x55, scratch_bytes);
+    for (size_t begin = 0, end; begin < gate->weights.n_blocks; begin = end) {
+        end = begin + 1 + draw(gate->weights.n_blocks - begin);
+        packed_kernels_gated(&way, &gate->weights, &up->weights, &in, activation, begin, end, y, gate->n, scratch);
+    }
+    for (size_t i = 0; i < n_floats; i++)
+        if (memcmp(&y[i], &expected[i], sizeof(*y)))
+            fail_msg("%s gated: n=%zu k=%zu rows=%zu: row %zu output %zu is %a, expected %a", way.product->name,
+                     gate->n, gate->k, gate->rows, i / gate->n, i % gate->n, (double)y[i], (double)expected[i]);
+}
+
+static void test_packed_product_gated(void **state) {
+    static const size_t row_list[] = { 1, 2, 15, 16, 17, 31, 32, 33, 40 };
+
+    for (int widths = 1; widths <= WIDTHS_BY_BLOCK; widths++)
+        for (size_t i = 0; i < ARRAY_LEN(row_list); i++) {
+            const size_t n = 1 + draw(200), k = 1 + draw(300);
+            const Int8Gate activation = i % 2 ? INT8_GATE_GELU : INT8_GATE_SILU;
+            Case gate, up;
+
+            case_init(&gate, n, k, row_list[i], widths, FILL_RANDOM, true);
+            case_init(&up, n, k, row_list[i], widths, FILL_RANDOM, true);
+            assert_true(gate.plan.in_order && up.plan.in_order);
+            up.in = gate.in;
+            expect(&up, up.scales, up.bias);
+            for (size_t p = 0; p < int8_product_n_kernels(); p++)
+                check_gated(&gate, &up, (Way){ .unpack = unpack_tile_select(0), .product = int8_product_kernel_at(p) },
+                            activation);
+            check_gated(&gate, &up, (Way){ .unpack = unpack_tile_select(0), .product = &int8_product_amx_model },
+                        activation);
+            case_deinit(&gate);
+            case_deinit(&up);
+        }
+}
+
 /* For every subset of the features: the first kernel whose needs are in it. */
 static void test_packed_product_select(void **state) {
     const uint32_t all = CPU_ALL;
@@ -380,7 +429,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_packed_product_row_counts), cmocka_unit_test(test_packed_product_sizes),
         cmocka_unit_test(test_packed_product_extremes),   cmocka_unit_test(test_packed_product_largest_k),
-        cmocka_unit_test(test_packed_product_row_alone),  cmocka_unit_test(test_packed_product_select),
+        cmocka_unit_test(test_packed_product_gated),      cmocka_unit_test(test_packed_product_row_alone),
+        cmocka_unit_test(test_packed_product_select),
     };
     const char *env = getenv("TEST_SEED");
     int failed = 0;

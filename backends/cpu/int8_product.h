@@ -16,8 +16,8 @@
 #define INT8_TILE_BYTES (INT8_TILE_OUTPUTS * INT8_TILE_INPUTS)
 #define INT8_K_MAX 131072 /* 127 * 127 * k stays below 2^31 */
 
-/* Where tiles come from that are not laid out in memory: tile `tile` of block `block` goes to `tiles`, 1024 bytes aligned
- * to 64. Called by the thread that multiplies. */
+/* Where tiles come from that are not laid out in memory: tile `tile` of block `block` goes to `tiles`, 1024 bytes
+ * aligned to 64. Called by the thread that multiplies. */
 typedef struct Int8Source {
     void (*tile)(const void *arg, size_t block, size_t tile, int8_t *tiles);
     const void *arg;

@@ -444,8 +444,8 @@ LANES_INLINE void run_rows(const TileProduct *product, const PassRows *rows, Fin
 
 /* --- weights from a source ---------------------------------------------------------------------------------------- */
 
-/* Tiles on their way from a source, a round after the other. They are made some rounds before they are loaded: a tile is
- * loaded from the cache, where stores arrive late. */
+/* Tiles on their way from a source, a round after the other. They are made some rounds before they are loaded: a tile
+ * is loaded from the cache, where stores arrive late. */
 typedef struct Ring {
     _Alignas(64) int8_t tiles[RING_ROUNDS][2][INT8_TILE_BYTES];
     size_t pair, tile; /* of the round that is made next */

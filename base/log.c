@@ -39,15 +39,6 @@ LogLevel log_level(void) {
     return (LogLevel)atomic_load_explicit(&current_level, memory_order_relaxed);
 }
 
-int log_level_parse(const char *name, LogLevel *levelp) {
-    for (size_t i = 0; i < ARRAY_LEN(level_names); i++)
-        if (!strcmp(name, level_names[i].name)) {
-            *levelp = level_names[i].level;
-            return 0;
-        }
-    return -EINVAL;
-}
-
 const char *log_level_name(LogLevel level) {
     for (size_t i = 0; i < ARRAY_LEN(level_names); i++)
         if (level_names[i].level == level)

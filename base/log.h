@@ -27,7 +27,6 @@ typedef void LogSink(LogLevel level, const char *topic, const char *line);
 
 void log_set_level(LogLevel level);
 LogLevel log_level(void);
-int log_level_parse(const char *name, LogLevel *levelp);
 const char *log_level_name(LogLevel level);
 void log_set_sink(LogSink *sink); /* NULL: stderr */
 

@@ -175,14 +175,6 @@ const Arch *arch_find(const char *name) {
     return NULL;
 }
 
-size_t arch_n(void) {
-    return ARRAY_LEN(archs);
-}
-
-const Arch *arch_at(size_t index) {
-    return &archs[index];
-}
-
 const char *tensor_role_name(TensorRole role) {
     return roles[role].name;
 }

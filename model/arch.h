@@ -113,8 +113,6 @@ typedef struct Arch {
 
 /* NULL when unknown. */
 const Arch *arch_find(const char *name);
-size_t arch_n(void);
-const Arch *arch_at(size_t index);
 
 /* "attn_q.weight", "attn_q.bias"; without "blk.N." */
 const char *tensor_role_name(TensorRole role);

@@ -66,12 +66,13 @@ static bool drops(void) {
 }
 
 static void test_page_cache_drop_and_read(void **state) {
-    _cleanup_(freep) uint8_t *bytes = malloc(FILE_BYTES);
+    _cleanup_(freep) uint8_t *bytes = NULL;
     uint64_t resident, pages;
 
-    assert_non_null(bytes);
     if (!drops())
-        return;
+        skip();
+    bytes = malloc(FILE_BYTES);
+    assert_non_null(bytes);
     assert_false(page_cache_holds(fd, 0, FILE_BYTES));
     assert_false(page_cache_holds(fd, FILE_BYTES - 1, 1));
     assert_true(page_cache_holds(fd, 5, 0));
@@ -140,12 +141,12 @@ static void test_page_cache_disk_speed(void **state) {
     int r;
 
     if (!drops())
-        return;
+        skip();
     for (uint64_t max_bytes = 0; max_bytes <= (2 << 20) + 1; max_bytes += (2 << 20) + 1) {
         r = page_cache_disk_speed(path, max_bytes, &bytes_per_s, &err);
         if (r == EXTENT_E_REFUSED) {
             print_message("left out: %s\n", err.text);
-            return;
+            skip();
         }
         assert_int_equal(r, 0);
         assert_true(bytes_per_s > 0);

@@ -438,7 +438,7 @@ static void test_weights_image_of_others(void **state) {
     assert_memory_equal(logits, expected, sizeof(logits));
     if (geteuid()) {
         print_message("left out: only root can give a file away\n");
-        return;
+        skip();
     }
     assert_int_equal(chown(image, 65534, (gid_t)-1), 0);
     assert_false(run(&loaded, package, 0, logits));

@@ -21,6 +21,8 @@ enum {
     USER_PARTS = 4,          /* one user's apps leave others one part in so many */
     ADMIN_PARTS = 8,         /* all apps leave administrators one in so many, but no more than they may need: */
     ADMIN_BYTES = 128 << 10, /* of each for messages, beside the output buffer */
+    TURN_WORK = 64,          /* then other connections have their turn */
+    WORK_BYTES = 16 << 10,   /* a unit of it */
 };
 
 static struct timeval timeval_of(uint32_t ms) {
@@ -121,7 +123,13 @@ static void die(Connection *connection) {
     connection->state = CONNECTION_DEAD;
     bufferevent_disable(connection->stream, EV_READ | EV_WRITE);
     evtimer_del(connection->frame_timer);
+    evtimer_del(connection->turn);
     event_active(connection->reap, 0, 0);
+}
+
+static void die_of_memory(Connection *connection) {
+    log_error(TOPIC_DAEMON, "connection %" PRIu64 ": out of memory: closing it", connection->serial);
+    die(connection);
 }
 
 static void on_reap(evutil_socket_t fd, short what, void *arg) {
@@ -152,6 +160,8 @@ Connection *connection_free(Connection *connection) {
         event_free(connection->frame_timer);
     if (connection->reap)
         event_free(connection->reap);
+    if (connection->turn)
+        event_free(connection->turn);
     bill_settle(&connection->bill);
     bill_settle(&connection->frame_bill);
     bill_settle(&connection->output_bill);
@@ -170,6 +180,7 @@ void connection_close_when_written(Connection *connection) {
         return;
     connection->state = CONNECTION_CLOSING;
     evtimer_del(connection->frame_timer);
+    evtimer_del(connection->turn);
     bill_settle(&connection->frame_bill);
     bufferevent_disable(connection->stream, EV_READ);
     bufferevent_setwatermark(connection->stream, EV_WRITE, 0, 0);
@@ -184,6 +195,16 @@ size_t connection_unsent_bytes(const Connection *connection) {
     return evbuffer_get_length(bufferevent_get_output(connection->stream));
 }
 
+/* Bytes come in only when there is somebody to take them: what waits is bounded by what one read brings. */
+static void update_reading(Connection *connection) {
+    if (connection->state >= CONNECTION_CLOSING)
+        return;
+    if (connection->choked || connection->waits)
+        bufferevent_disable(connection->stream, EV_READ);
+    else if (bufferevent_enable(connection->stream, EV_READ))
+        die_of_memory(connection);
+}
+
 static void choke(Connection *connection, bool choked) {
     Request *request;
 
@@ -192,14 +213,11 @@ static void choke(Connection *connection, bool choked) {
     connection->choked = choked;
     TAILQ_FOREACH(request, &connection->requests, connection_link)
     request_pause(request, choked);
-    if (connection->state == CONNECTION_CLOSING)
+    if (connection->state >= CONNECTION_CLOSING)
         return;
-    if (choked) {
+    if (choked)
         evtimer_del(connection->frame_timer);
-        bufferevent_disable(connection->stream, EV_READ);
-    } else {
-        bufferevent_enable(connection->stream, EV_READ);
-    }
+    update_reading(connection);
     log_debug(TOPIC_DAEMON, "connection %" PRIu64 ": %s, %zu bytes unread", connection->serial,
               choked ? "paused" : "goes on", connection_unsent_bytes(connection));
 }
@@ -255,8 +273,7 @@ void connection_send(Connection *connection, const Coordgen__V1__Response *respo
         free(frame);
     }
     if (r) {
-        log_error(TOPIC_DAEMON, "connection %" PRIu64 ": out of memory for a reply: closing it", connection->serial);
-        die(connection);
+        die_of_memory(connection);
         return;
     }
     if (connection_unsent_bytes(connection) > config->output_buffer_bytes)
@@ -348,25 +365,88 @@ static bool take_input(Connection *connection) {
     }
     if (have_bytes < needed_bytes) {
         timeout = timeval_of(connection->server->config->frame_timeout_ms);
-        if (!evtimer_pending(connection->frame_timer, NULL))
-            evtimer_add(connection->frame_timer, &timeout);
+        if (!evtimer_pending(connection->frame_timer, NULL) && evtimer_add(connection->frame_timer, &timeout))
+            die_of_memory(connection);
         return false;
     }
     evtimer_del(connection->frame_timer);
     frame = evbuffer_pullup(input, (ev_ssize_t)needed_bytes);
     if (!frame) {
-        die(connection);
+        die_of_memory(connection);
         return false;
     }
+    connection_spend(connection, 1 + needed_bytes / WORK_BYTES);
     take_frame(connection, frame + FRAME_HEADER_BYTES, needed_bytes - FRAME_HEADER_BYTES);
+    if (connection->waits)
+        return false; /* it will be served again */
+    connection->awaited_scan = 0;
     bill_settle(&connection->frame_bill);
     evbuffer_drain(input, needed_bytes);
     return true;
 }
 
+void connection_spend(Connection *connection, uint64_t work) {
+    connection->work_left -= work < connection->work_left ? (uint32_t)work : connection->work_left;
+}
+
+/* By a timer: an event that is made active goes before what the loop has not polled yet. */
+static void wait_for_turn(Connection *connection) {
+    static const struct timeval at_once = { 0 };
+
+    connection->waits = true;
+    if (evtimer_add(connection->turn, &at_once))
+        die_of_memory(connection);
+}
+
+/**
+ * read_frames() - serve what has come, as much of it as one turn may cost
+ *
+ * A client may have sent thousands of requests at once: the rest of them waits until the loop has been with everybody
+ * else, and meanwhile nothing more is read. Between two turns a connection waits, and no other callback takes its frames.
+ */
 static void read_frames(Connection *connection) {
-    while (connection->state < CONNECTION_CLOSING && !connection->choked && take_input(connection))
+    if (connection->waits)
+        return;
+    connection->work_left = TURN_WORK;
+    while (connection->state < CONNECTION_CLOSING && !connection->choked && connection->work_left &&
+           take_input(connection))
         ;
+    if (connection->state >= CONNECTION_CLOSING)
+        return;
+    if (!connection->waits && !connection->work_left && !connection->choked &&
+        evbuffer_get_length(bufferevent_get_input(connection->stream)))
+        wait_for_turn(connection);
+    if (connection->waits)
+        update_reading(connection);
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *arg) {
+    Connection *connection = arg;
+
+    assert_on_loop(&connection->server->loop);
+    connection->waits = false;
+    read_frames(connection);
+    if (!connection->waits)
+        update_reading(connection);
+}
+
+bool connection_await_folder(Connection *connection) {
+    uint64_t scan;
+
+    if (connection->awaited_scan) /* that was it, however old it is by now */
+        return false;
+    scan = model_folder_want(&connection->server->folder);
+    if (!scan || server_read_folder(connection->server))
+        return false;
+    connection->awaited_scan = scan;
+    connection->waits = true;
+    return true;
+}
+
+void connection_on_folder(Connection *connection) {
+    if (connection->state == CONNECTION_OPEN && connection->awaited_scan &&
+        model_folder_has(&connection->server->folder, connection->awaited_scan))
+        wait_for_turn(connection);
 }
 
 static void on_readable(struct bufferevent *stream, void *arg) {
@@ -476,7 +556,8 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
     (void)steal_fd(&owned_fd);
     connection->frame_timer = evtimer_new(server->loop.base, on_frame_timeout, connection);
     connection->reap = event_new(server->loop.base, -1, 0, on_reap, connection);
-    if (!connection->frame_timer || !connection->reap)
+    connection->turn = evtimer_new(server->loop.base, on_turn, connection);
+    if (!connection->frame_timer || !connection->reap || !connection->turn)
         return err_raise(-ENOMEM);
     bufferevent_setcb(connection->stream, on_readable, on_written, on_stream_event, connection);
     bufferevent_setwatermark(connection->stream, EV_READ, 0, connection->frame_max_bytes + FRAME_HEADER_BYTES);

@@ -33,6 +33,10 @@ struct Connection { /* all loop */
     struct bufferevent *stream;
     struct event *frame_timer; /* runs while part of a frame is there */
     struct event *reap;        /* frees a dead connection from the top of the loop */
+    struct event *turn;        /* the next one: runs while frames wait that this one had no time for */
+    uint32_t work_left;        /* in this turn */
+    bool waits;                /* frames are there, and it is not its turn: nothing is read */
+    uint64_t awaited_scan;     /* of the models' folder: its first frame is served after that; 0: it waits for none */
     RequestList requests;
     SessionList sessions; /* that it has opened */
     unsigned int n_requests;
@@ -50,6 +54,11 @@ DEFINE_CLEANUP(Connection, connection_free)
 /* Charges the account sessions for what this client asks for. 0, or ACCOUNT_E_LIMIT: connection_limit() was reached. */
 int connection_charge(Connection *connection, Bill *bill, uint64_t bytes);
 const char *connection_limit(const Connection *connection);
+/* What the frame that is served costs the loop beside its bytes; one unit is about 10 us. */
+void connection_spend(Connection *connection, uint64_t work);
+/* Whether the frame that is served must wait for news of the models' folder: its handler returns and is called again. */
+bool connection_await_folder(Connection *connection);
+void connection_on_folder(Connection *connection); /* a scan has ended */
 /* Queues one reply. A connection that cannot take it dies. */
 void connection_send(Connection *connection, const Coordgen__V1__Response *response);
 /* One last error (request_id 0), then the end. */

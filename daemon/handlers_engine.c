@@ -242,6 +242,7 @@ void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, s
         session = usable_session(connection, (*messagep)->request_id, generate, is_chat);
         if (!session)
             return;
+        connection_spend(connection, session_work(session));
     }
     model =
         admit(connection, (*messagep)->request_id, session ? session->model_name : generate->model, "generate.model");

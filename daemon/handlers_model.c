@@ -6,6 +6,10 @@
 #include "daemon/reply.h"
 #include "daemon/request.h"
 
+enum {
+    MODELS_A_UNIT = 8, /* of connection_spend(): so many are described, or their files looked at */
+};
+
 typedef struct ModelEntry {
     Coordgen__V1__Model message;
     char detail[sizeof(ErrText)];
@@ -34,7 +38,9 @@ void handle_model_list(Connection *connection, uint64_t request_id) {
     const Model *model;
     size_t n = 0;
 
-    model_registry_scan(registry);
+    if (connection_await_folder(connection))
+        return;
+    connection_spend(connection, registry->n_models / MODELS_A_UNIT);
     entries = calloc(registry->n_models + 1, sizeof(*entries));
     list = calloc(registry->n_models + 1, sizeof(*list));
     if (!entries || !list) {
@@ -62,6 +68,7 @@ void handle_model_show(Connection *connection, uint64_t request_id, const char *
 
     if (!model)
         return;
+    model_measure(model);
     model_describe(model, &entry.message, entry.detail, sizeof(entry.detail));
     reply_init(&response, request_id);
     reply.model = &entry.message;
@@ -70,30 +77,47 @@ void handle_model_show(Connection *connection, uint64_t request_id, const char *
     connection_send(connection, &response);
 }
 
-/* An administrator may name a file that the service does not know yet. NULL: the error is sent. */
-static Model *find_or_add(Connection *connection, uint64_t request_id, const char *name) {
+/* A file that the service does not know yet may be in the folder, if whoever asks could have it loaded from there. NULL:
+ * the error is sent, or the request waits for a scan. */
+static Model *find_by_name(Connection *connection, uint64_t request_id, const char *name) {
+    ModelRegistry *registry = &connection->server->models;
+    Model *model = model_registry_find(registry, name);
+
+    if (model)
+        return model;
+    if (*name && (connection->may_administer || connection->server->config->api_may_load) &&
+        connection_await_folder(connection))
+        return NULL;
+    return handler_find_model(connection, request_id, name, "model_load.model");
+}
+
+/* An administrator may name any file; one that has a name in the folder keeps it. NULL: as above. */
+static Model *find_by_path(Connection *connection, uint64_t request_id, const char *path) {
     ModelRegistry *registry = &connection->server->models;
     ErrText err = { "out of memory" };
     Model *model;
     int r;
 
-    model_registry_scan(registry); /* a file that has a name in the folder keeps it */
-    if (*name != '/')
-        return handler_find_model(connection, request_id, name, "model_load.model");
     if (!connection->may_administer) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "model_load.model",
                     "only administrators load a model by its path: use the administrators' socket, or be root");
         return NULL;
     }
-    if (access(name, F_OK) < 0) {
+    model = model_registry_find_path(registry, path);
+    if (!model && connection_await_folder(connection))
+        return NULL;
+    if (access(path, F_OK) < 0) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, "model_load.model",
-                    "%.512s: %s", name, strerror(errno));
+                    "%.512s: %s", path, strerror(errno));
         return NULL;
     }
-    model = model_registry_find_file(registry, name);
+    if (!model) {
+        connection_spend(connection, registry->n_models / MODELS_A_UNIT);
+        model = model_registry_find_file(registry, path);
+    }
     if (model)
         return model;
-    r = model_registry_add(registry, name, &model, &err);
+    r = model_registry_add(registry, path, &model, &err);
     if (!r)
         return model;
     reply_error(connection, request_id,
@@ -103,9 +127,35 @@ static Model *find_or_add(Connection *connection, uint64_t request_id, const cha
     return NULL;
 }
 
+/* Loads wait for their model, not in the queue, but no more of them do than could wait there. Return: whether there is
+ * room; if not, the error is sent. */
+static bool may_wait(Connection *connection, uint64_t request_id) {
+    Server *server = connection->server;
+    const unsigned int user_max = admission_user_max(&server->admission);
+    const Request *other;
+    unsigned int n = 0;
+
+    if (connection->is_admin)
+        return true;
+    TAILQ_FOREACH(other, &server->loads, queue_link)
+    n += other->uid == connection->uid && !other->is_admin;
+    if (n >= user_max) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
+                    server_retry_ms(server), "",
+                    "%u loads of this user wait: no more are accepted before one ends (half of max-queue)", n);
+        return false;
+    }
+    if (server->n_loads < server->config->max_queue || server->n_loads < user_max)
+        return true;
+    reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server), "",
+                "%u loads wait (max-queue): try again later", server->n_loads);
+    return false;
+}
+
 void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes) {
     Server *server = connection->server;
     uint64_t request_id = (*messagep)->request_id;
+    const char *name = (*messagep)->model_load->model;
     Request *request = NULL;
     bool must_load;
     ErrText err;
@@ -122,7 +172,9 @@ void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep,
                     connection->n_requests);
         return;
     }
-    model = find_or_add(connection, request_id, (*messagep)->model_load->model);
+    if (!may_wait(connection, request_id))
+        return;
+    model = *name == '/' ? find_by_path(connection, request_id, name) : find_by_name(connection, request_id, name);
     if (!model)
         return;
     /* One that is there or on its way costs nothing to wait for. */

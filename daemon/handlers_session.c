@@ -112,6 +112,7 @@ void handle_session_fork(Connection *connection, uint64_t request_id, const Coor
     session = new_session(connection, request_id, from->model_name);
     if (!session)
         return;
+    connection_spend(connection, session_work(from));
     if (copy_texts(session, from, fork->has_keep_messages ? fork->keep_messages : from->n_messages)) {
         refuse_texts(session, connection, request_id);
         return;

@@ -83,6 +83,7 @@ void handle_status(Connection *connection, uint64_t request_id) {
         list[n] = &models[n].message;
         n++;
     }
+    connection_spend(connection, n / 8);
     fill_memory(server, accounts);
     for (size_t i = 0; i < _ACCOUNT_N; i++)
         account_list[i] = &accounts[i];

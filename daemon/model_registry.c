@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include "daemon/model_registry.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <search.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -48,7 +48,52 @@ void model_registry_init(ModelRegistry *registry, Loop *loop, const Config *conf
     TAILQ_INIT(&registry->models);
 }
 
+/* ---- lookup ------------------------------------------------------------------------------------------------------ */
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(((const Model *)a)->name, ((const Model *)b)->name);
+}
+
+static int compare_paths(const void *a, const void *b) {
+    return strcmp(((const Model *)a)->path, ((const Model *)b)->path);
+}
+
+static Model *found_in(void *const *tree, const Model *key, int (*compare)(const void *, const void *)) {
+    Model *const *node = tfind(key, tree, compare);
+
+    return node ? *node : NULL;
+}
+
+Model *model_registry_find(ModelRegistry *registry, const char *name) {
+    const Model key = { .name = (char *)(uintptr_t)name };
+
+    assert_on_loop(registry->loop);
+    return *name ? found_in(&registry->by_name, &key, compare_names) : registry->default_model;
+}
+
+Model *model_registry_find_path(ModelRegistry *registry, const char *path) {
+    const Model key = { .path = (char *)(uintptr_t)path };
+
+    assert_on_loop(registry->loop);
+    return found_in(&registry->by_path, &key, compare_paths);
+}
+
+/* Neither its name nor its path is known. 0 or -ENOMEM. */
+static int enter(ModelRegistry *registry, Model *model) {
+    if (!tsearch(model, &registry->by_name, compare_names))
+        return err_raise(-ENOMEM);
+    if (!tsearch(model, &registry->by_path, compare_paths)) {
+        tdelete(model, &registry->by_name, compare_names);
+        return err_raise(-ENOMEM);
+    }
+    TAILQ_INSERT_TAIL(&registry->models, model, link);
+    registry->n_models++;
+    return 0;
+}
+
 static void forget(ModelRegistry *registry, Model *model) {
+    tdelete(model, &registry->by_name, compare_names);
+    tdelete(model, &registry->by_path, compare_paths);
     TAILQ_REMOVE(&registry->models, model, link);
     registry->n_models--;
     if (registry->default_model == model)
@@ -104,6 +149,16 @@ static bool suits_device(const ModelRegistry *registry, const char *path, ErrTex
     return true;
 }
 
+bool model_is_file_name(const char *name) {
+    return ends_with(name, EXTENSION_GGUF) || ends_with(name, EXTENSION_PACKAGE);
+}
+
+void model_measure(Model *model) {
+    struct stat info;
+
+    model->file_bytes = !stat(model->path, &info) && S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
+}
+
 static bool is_file_of(const Model *model, const struct stat *file) {
     struct stat own;
 
@@ -115,12 +170,9 @@ Model *model_registry_find_file(ModelRegistry *registry, const char *path) {
     Model *model, *found = NULL;
     struct stat file;
 
-    assert_on_loop(registry->loop);
-    TAILQ_FOREACH(model, &registry->models, link)
-    if (!strcmp(model->path, path))
+    model = model_registry_find_path(registry, path);
+    if (model || stat(path, &file) < 0)
         return model;
-    if (stat(path, &file) < 0)
-        return NULL;
     TAILQ_FOREACH(model, &registry->models, link)
     if ((!found || model->stage == MODEL_READY || model_is_coming(model)) && is_file_of(model, &file))
         found = model;
@@ -131,11 +183,10 @@ int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp
     _cleanup_(model_freep) Model *model = NULL;
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     struct stat info;
-    Model *other;
+    Model *other = model_registry_find_path(registry, path);
+    int r;
 
-    assert_on_loop(registry->loop);
-    TAILQ_FOREACH(other, &registry->models, link)
-    if (!strcmp(other->path, path)) {
+    if (other) {
         *modelp = other;
         return 0;
     }
@@ -159,67 +210,25 @@ int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp
     if (other)
         return err_set(err, MODEL_E_NAME_TAKEN, "%.300s: the name '%.64s' is that of %.300s already: rename one", path,
                        model->name, other->path);
-    TAILQ_INSERT_TAIL(&registry->models, model, link);
-    registry->n_models++;
+    model_measure(model);
+    r = enter(registry, model);
+    if (r)
+        return r;
     *modelp = steal(&model);
     return 0;
 }
 
-Model *model_registry_find(ModelRegistry *registry, const char *name) {
-    Model *model;
+void model_registry_forget_gone(ModelRegistry *registry, uint64_t scan) {
+    Model *model, *next;
 
     assert_on_loop(registry->loop);
-    if (!*name)
-        return registry->default_model;
-    TAILQ_FOREACH(model, &registry->models, link)
-    if (!strcmp(model->name, name))
-        return model;
-    return NULL;
-}
-
-static void forget_gone(ModelRegistry *registry) {
-    Model *model, *next;
 
     for (model = TAILQ_FIRST(&registry->models); model; model = next) {
         next = TAILQ_NEXT(model, link);
-        if (model->from_folder && !model->n_users && !model->is_default && !model->engine &&
-            (model->stage == MODEL_AVAILABLE || model->stage == MODEL_FAILED) && access(model->path, F_OK) < 0)
+        if (model->from_folder && model->scan != scan && !model->n_users && !model->is_default && !model->engine &&
+            (model->stage == MODEL_AVAILABLE || model->stage == MODEL_FAILED))
             forget(registry, model);
     }
-}
-
-/* The folder is read on the loop: a directory listing, no file is opened. */
-void model_registry_scan(ModelRegistry *registry) {
-    const char *folder_path = registry->config->model_dir, *slash = ends_with(folder_path, "/") ? "" : "/";
-    const struct dirent *entry;
-    DIR *folder;
-
-    assert_on_loop(registry->loop);
-    forget_gone(registry);
-    if (!*folder_path)
-        return;
-    folder = opendir(folder_path);
-    if (!folder) {
-        log_warn(TOPIC_DAEMON, "model-dir %s: %s", folder_path, strerror(errno));
-        return;
-    }
-    while ((entry = readdir(folder))) {
-        char path[PATH_MAX + NAME_MAX + 2];
-        ErrText err = { "" };
-        Model *model;
-        int r;
-
-        if (entry->d_name[0] == '.' ||
-            (!ends_with(entry->d_name, EXTENSION_GGUF) && !ends_with(entry->d_name, EXTENSION_PACKAGE)))
-            continue;
-        snprintf(path, sizeof(path), "%s%s%s", folder_path, slash, entry->d_name);
-        r = model_registry_add(registry, path, &model, &err);
-        if (r)
-            log_info(TOPIC_DAEMON, "not listed: %s", *err.text ? err.text : "out of memory");
-        else if (model != registry->default_model && !strcmp(model->path, path))
-            model->from_folder = true;
-    }
-    closedir(folder);
 }
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
@@ -326,6 +335,7 @@ int model_load(Model *model, ErrText *err) {
     model->is_corrupt = false;
     model->permille = 0;
     model->load_began_ns = clock_now_ns();
+    model_measure(model);
     if (config->device == ENGINE_DEVICE_CPU && ends_with(model->path, EXTENSION_GGUF)) {
         r = model_import_new(&model->import, model->registry->loop, model->path, config->cache_dir, on_import_progress,
                              on_import_done, model, &failure);
@@ -469,7 +479,6 @@ void model_describe(const Model *model, Coordgen__V1__Model *message, char *deta
         [MODEL_UNLOADING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_READY,
         [MODEL_FAILED] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_FAILED,
     };
-    struct stat info;
 
     assert_on_loop(model->registry->loop);
     coordgen__v1__model__init(message);
@@ -489,10 +498,8 @@ void model_describe(const Model *model, Coordgen__V1__Model *message, char *deta
     else if (model->stage == MODEL_UNLOADING)
         snprintf(detail, detail_room_bytes, "being unloaded");
     message->detail = detail;
-    if (!stat(model->path, &info) && S_ISREG(info.st_mode)) {
-        message->has_file_bytes = true;
-        message->file_bytes = (uint64_t)info.st_size;
-    }
+    message->has_file_bytes = model->file_bytes > 0;
+    message->file_bytes = model->file_bytes;
     if (model->stage == MODEL_READY) {
         const EngineInfo *engine = engine_info(model->engine);
 

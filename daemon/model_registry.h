@@ -37,7 +37,9 @@ typedef struct Model { /* all loop */
     char *image_path;   /* of its weights, with weights-image; else NULL */
     bool without_image; /* a load with one has failed */
     bool is_default;
-    bool from_folder; /* forgotten when its file goes; the others, but for the default, when they are unloaded */
+    bool from_folder;    /* forgotten when its file goes; the others, but for the default, when they are unloaded */
+    uint64_t scan;       /* of the folder, the last one that has met it */
+    uint64_t file_bytes; /* when it was looked at last; 0: not a regular file */
     ModelStage stage;
     uint32_t permille; /* of the import, or of the weights that a load brings */
     bool is_corrupt;   /* why it failed */
@@ -68,16 +70,18 @@ struct ModelRegistry {
     void *on_change_arg;
     ModelList models;
     size_t n_models;
-    Model *default_model; /* NULL: none */
+    void *by_name, *by_path; /* the same, in trees of tsearch(3) */
+    Model *default_model;    /* NULL: none */
 };
 
 void model_registry_init(ModelRegistry *registry, Loop *loop, const Config *config, AccountTable *accounts,
                          ModelChangeFn *on_change, void *arg);
 /* Engines are freed here: the engine thread must have ended. */
 void model_registry_deinit(ModelRegistry *registry);
-/* Adds the models of the folder that are not known yet and forgets those that are gone. */
-void model_registry_scan(ModelRegistry *registry);
-/* The model of a file, whatever path it is named by; NULL: none. */
+/* Models of the folder that this scan has not met, unless something holds them. */
+void model_registry_forget_gone(ModelRegistry *registry, uint64_t scan);
+Model *model_registry_find_path(ModelRegistry *registry, const char *path); /* that very path; NULL: none */
+/* The model of a file, whatever path it is named by; NULL: none. Looks at the file of every model. */
 Model *model_registry_find_file(ModelRegistry *registry, const char *path);
 /* A file under the name in its path: the model of that path, or of that name and file, or a new one. 0, MODEL_E_*,
  * -ENOMEM. */
@@ -94,6 +98,8 @@ void model_leave(Model *model);           /* a user less; it may be forgotten */
 /* What is not of the folder is known as long as it is loaded or used: whoever named its file can name it again. */
 void model_forget_unused(Model *model);
 const char *model_stage_name(ModelStage stage);
+bool model_is_file_name(const char *name); /* whether it ends as those of model files do */
+void model_measure(Model *model);          /* file_bytes, anew */
 /* Fills in a message whose strings belong to the model; valid until the next change. */
 void model_describe(const Model *model, Coordgen__V1__Model *message, char *detail, size_t detail_room_bytes);
 

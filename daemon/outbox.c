@@ -49,16 +49,20 @@ void outbox_unlock(Outbox *outbox) {
     pthread_mutex_unlock(&outbox->lock);
 }
 
-void outbox_post_locked(Outbox *outbox, Job *job) {
+void outbox_call(Outbox *outbox) {
     uint64_t one = 1;
 
+    /* Fails only when the counter is full, and then the loop is awake anyway. */
+    (void)!write(outbox->fd, &one, sizeof(one));
+}
+
+void outbox_post_locked(Outbox *outbox, Job *job) {
     if (job->posted)
         return;
     job->posted = true;
     STAILQ_INSERT_TAIL(&outbox->jobs, job, outbox_link);
-    /* Fails only when the counter is full, and then the loop is awake anyway. */
     if (STAILQ_FIRST(&outbox->jobs) == job)
-        (void)!write(outbox->fd, &one, sizeof(one));
+        outbox_call(outbox);
 }
 
 /* The last touch of a job by the engine thread: from here on it is the loop's. */

@@ -20,6 +20,8 @@ void outbox_post_locked(Outbox *outbox, Job *job);
 void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, const ErrText *err);
 /* Loop: call once when the fd is readable, before taking. */
 void outbox_quiet(Outbox *outbox);
+/* Loop: makes the fd readable again, for news that were not taken. */
+void outbox_call(Outbox *outbox);
 /* Loop: the next job with news, which move to the caller; NULL when there is none. */
 Job *outbox_take(Outbox *outbox, JobNews *news);
 

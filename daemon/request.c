@@ -81,8 +81,10 @@ void request_end(Request *request) {
 
     assert_on_loop(&request->server->loop);
     admission_leave(&request->server->admission, request);
-    if (request->state == REQUEST_LOADING)
+    if (request->state == REQUEST_LOADING) {
         TAILQ_REMOVE(&request->server->loads, request, queue_link);
+        request->server->n_loads--;
+    }
     leave_connection(request);
     model_leave(request->model);
     request_free(request);

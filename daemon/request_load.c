@@ -63,6 +63,8 @@ void request_wait_for_model(Request *request) {
     request->job.kind = request->message->op_case == COORDGEN__V1__REQUEST__OP_MODEL_LOAD ? JOB_LOAD : JOB_UNLOAD;
     request->state = REQUEST_LOADING;
     TAILQ_INSERT_TAIL(&request->server->loads, request, queue_link);
+    request->server->n_loads++;
+    request->server->models_changed = true;
     server_pump(request->server);
 }
 

@@ -23,7 +23,8 @@ enum {
     CANCEL_GRACE_MS = 2000, /* after the drain timeout: for the last messages to be read */
     STOP_TIMEOUT_MS = 2000, /* for the engine thread to end after its last step */
     DESCRIPTORS_BESIDE_CLIENTS = 64,
-    CLIENTS_SHARE = 8, /* of memory-limit at most one part in so many is kept free for clients */
+    NEWS_AT_A_TIME = 64, /* of jobs; then connections have their turn */
+    CLIENTS_SHARE = 8,   /* of memory-limit at most one part in so many is kept free for clients */
 };
 
 #define STATUS_INTERVAL_NS (UINT64_C(1000) * 1000 * 1000)
@@ -200,7 +201,9 @@ static void on_settle(evutil_socket_t fd, short what, void *arg) {
     Request *request, *next;
 
     assert_on_loop(&server->loop);
-    for (request = TAILQ_FIRST(&server->loads); request; request = next) {
+    request = server->models_changed ? TAILQ_FIRST(&server->loads) : NULL;
+    server->models_changed = false;
+    for (; request; request = next) {
         next = TAILQ_NEXT(request, queue_link);
         request_on_model_change(request);
     }
@@ -222,12 +225,16 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     on_settle(fd, what, arg);
 }
 
-static void take_news(Server *server) {
+/* Return: whether there may be more. */
+static bool take_news(Server *server) {
     JobNews news;
     Job *job;
 
     outbox_quiet(server->outbox);
-    while ((job = outbox_take(server->outbox, &news))) {
+    for (unsigned int i = 0; i < NEWS_AT_A_TIME; i++) {
+        job = outbox_take(server->outbox, &news);
+        if (!job)
+            return false;
         if (job->kind == JOB_LOAD || job->kind == JOB_UNLOAD)
             model_on_news(job->owner, job, &news);
         else if (job->kind == JOB_SESSION_FORK || job->kind == JOB_SESSION_CLOSE)
@@ -236,17 +243,41 @@ static void take_news(Server *server) {
             request_on_news(job->owner, &news);
         job_news_deinit(&news);
     }
+    return true;
 }
 
 static void on_news(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
 
     assert_on_loop(&server->loop);
-    take_news(server);
+    if (take_news(server))
+        outbox_call(server->outbox);
 }
 
 static void on_model_change(void *arg, Model *model) {
-    server_pump(arg);
+    Server *server = arg;
+
+    server->models_changed = true;
+    server_pump(server);
+}
+
+int server_read_folder(Server *server) {
+    static const struct timeval at_once = { 0 };
+
+    return evtimer_pending(server->scan, NULL) || !evtimer_add(server->scan, &at_once) ? 0 : err_raise(-ENOMEM);
+}
+
+static void on_scan(evutil_socket_t fd, short what, void *arg) {
+    Server *server = arg;
+    Connection *connection;
+    bool goes_on;
+
+    assert_on_loop(&server->loop);
+    do /* what cannot be put off is done now */
+        goes_on = model_folder_step(&server->folder);
+    while (goes_on && server_read_folder(server));
+    TAILQ_FOREACH(connection, &server->connections, link)
+    connection_on_folder(connection);
 }
 
 /* ---- watchdog ---------------------------------------------------------------------------------------------------- */
@@ -404,9 +435,10 @@ static int make_events(Server *server) {
 
     server->outbox_event = event_new(base, outbox_fd(server->outbox), EV_READ | EV_PERSIST, on_news, server);
     server->settle = event_new(base, -1, 0, on_settle, server);
+    server->scan = evtimer_new(base, on_scan, server);
     server->tick = evtimer_new(base, on_tick, server);
     server->deadline = evtimer_new(base, on_deadline, server);
-    if (!server->outbox_event || !server->settle || !server->tick || !server->deadline ||
+    if (!server->outbox_event || !server->settle || !server->scan || !server->tick || !server->deadline ||
         event_add(server->outbox_event, NULL))
         return err_raise(-ENOMEM);
     for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
@@ -435,7 +467,9 @@ static int add_models(Server *server, ErrText *err) {
         model->is_default = true;
         server->models.default_model = model;
     }
-    model_registry_scan(&server->models);
+    if (model_folder_want(&server->folder))
+        while (model_folder_step(&server->folder))
+            ;
     return 0;
 }
 
@@ -458,6 +492,7 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
     admission_init(&server->admission, server);
     set_limits(&server->accounts, server->config);
     model_registry_init(&server->models, &server->loop, server->config, &server->accounts, on_model_change, server);
+    model_folder_init(&server->folder, &server->models);
     server->loop.base = event_base_new();
     if (!server->loop.base)
         return err_set(err, -ENOMEM, "cannot make an event loop");
@@ -500,7 +535,8 @@ static int stop_engine(Server *server) {
     if (r)
         return r;
     server->engine_ended = true;
-    take_news(server);
+    while (take_news(server))
+        ;
     return 0;
 }
 
@@ -516,6 +552,7 @@ Server *server_free(Server *server) {
         connection_free(connection);
     }
     listener_set_close(&server->listeners);
+    model_folder_deinit(&server->folder);
     model_registry_deinit(&server->models);
     engine_thread_free(server->engine_thread);
     prefix_cache_free(server->prefix_cache);
@@ -527,6 +564,8 @@ Server *server_free(Server *server) {
         event_free(server->outbox_event);
     if (server->settle)
         event_free(server->settle);
+    if (server->scan)
+        event_free(server->scan);
     if (server->tick)
         event_free(server->tick);
     if (server->deadline)

@@ -9,7 +9,7 @@
 #include "daemon/engine_thread.h"
 #include "daemon/listener.h"
 #include "daemon/loop.h"
-#include "daemon/model_registry.h"
+#include "daemon/model_folder.h"
 #include "daemon/outbox.h"
 
 typedef struct Session Session;
@@ -33,6 +33,7 @@ struct Server { /* all loop */
     PrefixCache *prefix_cache; /* engine thread; NULL: nothing is kept */
     ListenerSet listeners;
     ModelRegistry models;
+    ModelFolder folder;
     Admission admission;
     ConnectionList connections;
     unsigned int n_connections; /* of apps */
@@ -44,10 +45,13 @@ struct Server { /* all loop */
     uint64_t last_session;
     bool engine_ended; /* the loop may touch what was the engine thread's */
 
-    RequestList loads; /* ModelLoad requests that wait for their model; by queue_link */
+    RequestList loads; /* ModelLoad and ModelUnload requests that wait for their model; by queue_link */
+    unsigned int n_loads;
+    bool models_changed; /* and those have not heard of it yet */
 
     struct event *outbox_event;
     struct event *settle; /* made active by server_pump() */
+    struct event *scan;   /* of the models' folder, the next part of it */
     struct event *signal_events[3];
     struct event *tick;     /* progress of waiting requests, status text */
     struct event *watchdog; /* NULL: none is wanted */
@@ -79,6 +83,8 @@ void server_forget_connection(Server *server, Connection *connection);
 /* Something has ended or changed: when the loop is back at its top, what can start starts, what waits for a model hears
  * of it, and a drained server ends. */
 void server_pump(Server *server);
+/* Goes on with the scan of the models' folder, a part at a time. 0 or -ENOMEM. */
+int server_read_folder(Server *server);
 uint32_t server_retry_ms(const Server *server);
 
 #endif

@@ -6,6 +6,11 @@
 
 #include "daemon/request.h"
 
+enum { /* of connection_spend() */
+    MESSAGES_A_UNIT = 64,
+    BYTES_A_UNIT = 64 << 10,
+};
+
 static void free_texts(ChatMessage *messages, size_t n) {
     for (size_t i = 0; i < n; i++)
         free((char *)(uintptr_t)messages[i].text);
@@ -169,6 +174,10 @@ size_t session_text_bytes(const Session *session) {
     for (size_t i = 0; i < session->n_messages; i++)
         sum_bytes += session->messages[i].len_bytes;
     return sum_bytes;
+}
+
+uint64_t session_work(const Session *session) {
+    return session->n_messages / MESSAGES_A_UNIT + session_text_bytes(session) / BYTES_A_UNIT;
 }
 
 /* ---- requests and jobs ------------------------------------------------------------------------------------------- */

@@ -45,6 +45,7 @@ unsigned int session_n_of(const Server *server, uid_t uid);
 int session_add_messages(Session *session, const ChatMessage *messages, size_t n);
 int session_add_text(Session *session, const char *text, size_t len_bytes);
 size_t session_text_bytes(const Session *session);
+uint64_t session_work(const Session *session); /* what a copy of it costs the loop, for connection_spend() */
 /* The new one holds what the other one holds, once its engine thread has come to it. */
 void session_fork_pin(Session *session, Session *from);
 

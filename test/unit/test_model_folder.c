@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The models' folder: what a scan finds, when one is due, and how much of it one step does. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/model_folder.h"
+
+enum {
+    MANY = 1000,
+};
+
+typedef struct Fixture {
+    char path[64];
+    Config config;
+    Loop loop;
+    ModelRegistry registry;
+    ModelFolder folder;
+} Fixture;
+
+static void on_change(void *arg, Model *model) {
+}
+
+static int setup(void **state) {
+    Fixture *fixture = calloc(1, sizeof(*fixture));
+
+    assert_non_null(fixture);
+    snprintf(fixture->path, sizeof(fixture->path), "/tmp/coordgen-folder-XXXXXX");
+    assert_non_null(mkdtemp(fixture->path));
+    fixture->config.model_dir = fixture->path;
+    fixture->config.device = ENGINE_DEVICE_CPU;
+    fixture->loop.thread = pthread_self();
+    model_registry_init(&fixture->registry, &fixture->loop, &fixture->config, NULL, on_change, NULL);
+    model_folder_init(&fixture->folder, &fixture->registry);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state) {
+    Fixture *fixture = *state;
+    char command[160];
+
+    model_folder_deinit(&fixture->folder);
+    model_registry_deinit(&fixture->registry);
+    snprintf(command, sizeof(command), "rm -rf %s", fixture->path);
+    assert_int_equal(system(command), 0);
+    free(fixture);
+    return 0;
+}
+
+static void make_file(const Fixture *fixture, const char *name, const char *text) {
+    char path[PATH_MAX];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s", fixture->path, name);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void remove_file(const Fixture *fixture, const char *name) {
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/%s", fixture->path, name);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* As if the folder had been changed long ago, so that only what the test does is news. */
+static void age(const Fixture *fixture, long seconds) {
+    struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
+
+    clock_gettime(CLOCK_REALTIME, &times[1]);
+    times[1].tv_sec -= seconds;
+    assert_int_equal(utimensat(AT_FDCWD, fixture->path, times, 0), 0);
+}
+
+static void scan(Fixture *fixture) {
+    uint64_t wanted = model_folder_want(&fixture->folder);
+
+    if (wanted)
+        while (model_folder_step(&fixture->folder))
+            ;
+    assert_true(model_folder_has(&fixture->folder, wanted));
+}
+
+static void make_many(const Fixture *fixture) {
+    for (int i = 0; i < MANY; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "m%03d.gguf", i);
+        make_file(fixture, name, "GGUF");
+    }
+    age(fixture, 3600);
+}
+
+static void test_model_folder_finds_and_forgets(void **state) {
+    Fixture *fixture = *state;
+    Model *model;
+
+    make_file(fixture, "a.gguf", "12345");
+    make_file(fixture, "b.cgm", "");
+    make_file(fixture, "notes.txt", "");
+    make_file(fixture, ".hidden.gguf", "");
+    scan(fixture);
+    assert_int_equal(fixture->registry.n_models, 2);
+    model = model_registry_find(&fixture->registry, "a");
+    assert_non_null(model);
+    assert_true(model->from_folder);
+    assert_int_equal(model->file_bytes, 5);
+    assert_ptr_equal(model_registry_find_path(&fixture->registry, model->path), model);
+    assert_null(model_registry_find(&fixture->registry, "notes"));
+
+    remove_file(fixture, "a.gguf");
+    make_file(fixture, "c.gguf", "");
+    scan(fixture);
+    assert_null(model_registry_find(&fixture->registry, "a"));
+    assert_non_null(model_registry_find(&fixture->registry, "b"));
+    assert_non_null(model_registry_find(&fixture->registry, "c"));
+    assert_int_equal(fixture->registry.n_models, 2);
+}
+
+static void test_model_folder_keeps_what_is_used(void **state) {
+    Fixture *fixture = *state;
+    Model *model;
+
+    make_file(fixture, "a.gguf", "");
+    scan(fixture);
+    model = model_registry_find(&fixture->registry, "a");
+    model->n_users = 1;
+    remove_file(fixture, "a.gguf");
+    scan(fixture);
+    assert_ptr_equal(model_registry_find(&fixture->registry, "a"), model);
+    model->n_users = 0;
+    age(fixture, 7200);
+    scan(fixture);
+    assert_null(model_registry_find(&fixture->registry, "a"));
+}
+
+/* However often they ask, clients cause no scan of a folder that is as it was. */
+static void test_model_folder_is_read_once(void **state) {
+    Fixture *fixture = *state;
+    uint64_t n_steps;
+
+    make_many(fixture);
+    scan(fixture);
+    assert_int_equal(fixture->registry.n_models, MANY);
+    n_steps = fixture->folder.n_steps;
+    assert_true(n_steps >= MANY / MODEL_FOLDER_STEP_ENTRIES);
+    fixture->folder.began_ns = UINT64_MAX / 2; /* the second does not pass, however slow the machine is */
+    for (int i = 0; i < 10000; i++)
+        assert_int_equal(model_folder_want(&fixture->folder), 0);
+    assert_int_equal(fixture->folder.n_steps, n_steps);
+    fixture->folder.began_ns = 0; /* it has passed */
+    assert_int_equal(model_folder_want(&fixture->folder), 2);
+}
+
+/* No step does more than its part, and those that ask meanwhile wait for the same scan. */
+static void test_model_folder_goes_in_steps(void **state) {
+    Fixture *fixture = *state;
+    size_t n_before = 0;
+
+    make_many(fixture);
+    assert_int_equal(model_folder_want(&fixture->folder), 1);
+    while (model_folder_step(&fixture->folder)) {
+        assert_true(fixture->registry.n_models <= n_before + MODEL_FOLDER_STEP_ENTRIES);
+        n_before = fixture->registry.n_models;
+        assert_int_equal(model_folder_want(&fixture->folder), 1);
+        assert_false(model_folder_has(&fixture->folder, 1));
+    }
+    assert_true(model_folder_has(&fixture->folder, 1));
+    assert_int_equal(fixture->registry.n_models, MANY);
+}
+
+/* Whoever asks after a change gets a scan that began after it, and those before do not wait for that. */
+static void test_model_folder_changed_meanwhile(void **state) {
+    Fixture *fixture = *state;
+
+    make_many(fixture);
+    assert_int_equal(model_folder_want(&fixture->folder), 1);
+    assert_true(model_folder_step(&fixture->folder));
+    make_file(fixture, "new.gguf", "");
+    remove_file(fixture, "m000.gguf");
+    assert_int_equal(model_folder_want(&fixture->folder), 2);
+    while (!model_folder_has(&fixture->folder, 1))
+        assert_true(model_folder_step(&fixture->folder));
+    assert_false(model_folder_has(&fixture->folder, 2));
+    while (model_folder_step(&fixture->folder))
+        ;
+    assert_true(model_folder_has(&fixture->folder, 2));
+    assert_non_null(model_registry_find(&fixture->registry, "new"));
+    assert_null(model_registry_find(&fixture->registry, "m000"));
+}
+
+/* A change within one step of the file system's clock leaves no trace: right after one, nothing is taken for known. */
+static void test_model_folder_two_changes_at_once(void **state) {
+    Fixture *fixture = *state;
+
+    make_file(fixture, "a.gguf", "");
+    age(fixture, -5); /* as by a clock that is ahead: not "just changed" */
+    scan(fixture);
+    assert_int_equal(model_folder_want(&fixture->folder), 0);
+    age(fixture, 0);
+    scan(fixture);
+    fixture->folder.too_soon = true; /* it was, unless this process was held up */
+    make_file(fixture, "b.gguf", "");
+    scan(fixture);
+    assert_non_null(model_registry_find(&fixture->registry, "b"));
+}
+
+static void test_model_folder_that_is_not_there(void **state) {
+    Fixture *fixture = *state;
+    char command[160];
+
+    make_file(fixture, "a.gguf", "");
+    scan(fixture);
+    snprintf(command, sizeof(command), "mv %s %s-away", fixture->path, fixture->path);
+    assert_int_equal(system(command), 0);
+    scan(fixture);
+    assert_int_equal(fixture->folder.error, ENOENT);
+    assert_int_equal(fixture->registry.n_models, 0);
+    fixture->folder.began_ns = UINT64_MAX / 2;
+    assert_int_equal(model_folder_want(&fixture->folder), 0);
+    snprintf(command, sizeof(command), "mv %s-away %s", fixture->path, fixture->path);
+    assert_int_equal(system(command), 0);
+    scan(fixture);
+    assert_non_null(model_registry_find(&fixture->registry, "a"));
+}
+
+static void test_model_folder_none(void **state) {
+    Fixture *fixture = *state;
+    char none[] = "";
+
+    fixture->config.model_dir = none;
+    assert_int_equal(model_folder_want(&fixture->folder), 0);
+    assert_false(model_folder_step(&fixture->folder));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_model_folder_finds_and_forgets, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model_folder_keeps_what_is_used, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model_folder_is_read_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model_folder_goes_in_steps, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model_folder_changed_meanwhile, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model_folder_two_changes_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model_folder_that_is_not_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model_folder_none, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

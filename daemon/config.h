@@ -47,6 +47,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint64_t kv_memory_limit_bytes;      /* 0: none */
     uint64_t session_memory_limit_bytes; /* 0: none */
     uint64_t prefix_cache_max_bytes;     /* 0: nothing is kept */
+    uint32_t hello_timeout_ms;
     uint32_t frame_timeout_ms;
     uint32_t stall_timeout_ms;
     uint32_t drain_timeout_ms;

@@ -119,6 +119,7 @@ const Setting config_settings[] = {
           "kept keys and values of earlier prompts; 0: none (default: 10 % of the machine's memory)"),
     BYTES("session-memory-limit", session_memory_limit_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, "256M",
           "frames, prompts and buffers of clients; 0: none"),
+    DURATION("hello-timeout", hello_timeout_ms, 10, DAY_MS, LIVE, "10s", "for the first message of a connection"),
     DURATION("frame-timeout", frame_timeout_ms, 10, DAY_MS, LIVE, "10s", "for a frame to arrive whole"),
     DURATION("stall-timeout", stall_timeout_ms, 10, DAY_MS, LIVE, "30s",
              "a client that reads nothing of its output for so long is disconnected"),

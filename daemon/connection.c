@@ -3,13 +3,14 @@
 #include "daemon/connection.h"
 
 #include <event2/buffer.h>
+#include <event2/bufferevent_struct.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/handlers.h"
 #include "daemon/reply.h"
@@ -123,6 +124,7 @@ static void die(Connection *connection) {
     connection->state = CONNECTION_DEAD;
     bufferevent_disable(connection->stream, EV_READ | EV_WRITE);
     evtimer_del(connection->frame_timer);
+    evtimer_del(connection->hello_timer);
     evtimer_del(connection->turn);
     event_active(connection->reap, 0, 0);
 }
@@ -160,6 +162,8 @@ Connection *connection_free(Connection *connection) {
         event_free(connection->frame_timer);
     if (connection->reap)
         event_free(connection->reap);
+    if (connection->hello_timer)
+        event_free(connection->hello_timer);
     if (connection->turn)
         event_free(connection->turn);
     bill_settle(&connection->bill);
@@ -169,10 +173,14 @@ Connection *connection_free(Connection *connection) {
     return NULL;
 }
 
-bool connection_is_gone(const Connection *connection) {
-    struct pollfd pollfd = { .fd = bufferevent_getfd(connection->stream) };
+int connection_fd(const Connection *connection) {
+    return bufferevent_getfd(connection->stream);
+}
 
-    return connection->state == CONNECTION_DEAD || (poll(&pollfd, 1, 0) == 1 && pollfd.revents & (POLLHUP | POLLERR));
+bool connection_is_idle(const Connection *connection) {
+    return connection->state <= CONNECTION_OPEN && TAILQ_EMPTY(&connection->requests) &&
+           TAILQ_EMPTY(&connection->sessions) && !connection_unsent_bytes(connection) &&
+           (connection->state == CONNECTION_HELLO || !evbuffer_get_length(bufferevent_get_input(connection->stream)));
 }
 
 void connection_close_when_written(Connection *connection) {
@@ -180,6 +188,7 @@ void connection_close_when_written(Connection *connection) {
         return;
     connection->state = CONNECTION_CLOSING;
     evtimer_del(connection->frame_timer);
+    evtimer_del(connection->hello_timer);
     evtimer_del(connection->turn);
     bill_settle(&connection->frame_bill);
     bufferevent_disable(connection->stream, EV_READ);
@@ -247,6 +256,12 @@ static void refuse_output(Connection *connection, const Coordgen__V1__Response *
     die(connection);
 }
 
+/* libevent does not tell when it has no memory to wait for the socket: nobody would ever write what was queued. */
+static bool will_be_written(Connection *connection) {
+    return !connection_unsent_bytes(connection) || event_pending(&connection->stream->ev_write, EV_WRITE, NULL) ||
+           !bufferevent_enable(connection->stream, EV_WRITE);
+}
+
 void connection_send(Connection *connection, const Coordgen__V1__Response *response) {
     const Config *config = connection->server->config;
     uint8_t *frame;
@@ -272,7 +287,7 @@ void connection_send(Connection *connection, const Coordgen__V1__Response *respo
         r = bufferevent_write(connection->stream, frame, len_bytes);
         free(frame);
     }
-    if (r) {
+    if (r || !will_be_written(connection)) {
         die_of_memory(connection);
         return;
     }
@@ -376,6 +391,7 @@ static bool take_input(Connection *connection) {
         return false;
     }
     connection_spend(connection, 1 + needed_bytes / WORK_BYTES);
+    connection->served_ns = clock_now_ns();
     take_frame(connection, frame + FRAME_HEADER_BYTES, needed_bytes - FRAME_HEADER_BYTES);
     if (connection->waits)
         return false; /* it will be served again */
@@ -497,9 +513,17 @@ static void on_frame_timeout(evutil_socket_t fd, short what, void *arg) {
                     "a frame did not arrive whole within %" PRIu32 " ms", connection->server->config->frame_timeout_ms);
 }
 
+static void on_hello_timeout(evutil_socket_t fd, short what, void *arg) {
+    Connection *connection = arg;
+
+    connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0, "no Hello within %" PRIu32 " ms",
+                    connection->server->config->hello_timeout_ms);
+}
+
 /* ---- the beginning ----------------------------------------------------------------------------------------------- */
 
-void connection_refuse(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text) {
+/* Written at once or never: the socket's buffer is empty. */
+static void send_error(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text) {
     Coordgen__V1__Response response;
     Coordgen__V1__Error error = COORDGEN__V1__ERROR__INIT;
     uint8_t *frame;
@@ -513,17 +537,47 @@ void connection_refuse(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_afte
     response.op_case = COORDGEN__V1__RESPONSE__OP_ERROR;
     response.error = &error;
     if (!frame_encode(&response.base, &frame, &len_bytes, NULL)) {
-        (void)!send(fd, frame, len_bytes, MSG_DONTWAIT | MSG_NOSIGNAL); /* a fresh socket has room */
+        (void)!send(fd, frame, len_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
         free(frame);
     }
+}
+
+void connection_refuse(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text) {
+    send_error(fd, code, retry_after_ms, text);
     close(fd);
+}
+
+void connection_dismiss(Connection *connection, Coordgen__V1__ErrorCode code, const char *text) {
+    if (connection->state == CONNECTION_OPEN)
+        send_error(connection_fd(connection), code, server_retry_ms(connection->server), text);
+    connection_free(connection);
+}
+
+/* 0 or -ENOMEM. libevent's mark for input is not used: it fails without a word, and is not needed, for every read is
+ * followed by read_frames(). */
+static int start_stream(Connection *connection) {
+    const Config *config = connection->server->config;
+    struct event_base *base = connection->server->loop.base;
+    struct timeval stall = timeval_of(config->stall_timeout_ms), hello = timeval_of(config->hello_timeout_ms);
+
+    connection->frame_timer = evtimer_new(base, on_frame_timeout, connection);
+    connection->hello_timer = evtimer_new(base, on_hello_timeout, connection);
+    connection->reap = event_new(base, -1, 0, on_reap, connection);
+    connection->turn = evtimer_new(base, on_turn, connection);
+    if (!connection->frame_timer || !connection->hello_timer || !connection->reap || !connection->turn)
+        return err_raise(-ENOMEM);
+    bufferevent_setcb(connection->stream, on_readable, on_written, on_stream_event, connection);
+    bufferevent_setwatermark(connection->stream, EV_WRITE, config->output_buffer_bytes / 4, 0);
+    if (bufferevent_set_timeouts(connection->stream, NULL, &stall) || evtimer_add(connection->hello_timer, &hello) ||
+        bufferevent_enable(connection->stream, EV_READ | EV_WRITE))
+        return err_raise(-ENOMEM);
+    return 0;
 }
 
 int connection_new(Connection **connectionp, Server *server, int fd, bool is_admin) {
     _cleanup_(connection_freep) Connection *connection = NULL;
     _cleanup_(closep) int owned_fd = fd;
     const Config *config = server->config;
-    struct timeval stall = timeval_of(config->stall_timeout_ms);
     int r;
 
     assert_on_loop(&server->loop);
@@ -536,6 +590,7 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
     connection->frame_max_bytes = (uint32_t)config->frame_max_bytes;
     TAILQ_INIT(&connection->requests);
     TAILQ_INIT(&connection->sessions);
+    connection->served_ns = clock_now_ns();
     server_add_connection(server, connection);
     r = connection_peer(fd, &connection->uid, &connection->pid);
     connection->may_administer = is_admin || (!r && (connection->uid == 0 || connection->uid == geteuid()));
@@ -554,16 +609,9 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
     if (!connection->stream)
         return err_raise(-ENOMEM);
     (void)steal_fd(&owned_fd);
-    connection->frame_timer = evtimer_new(server->loop.base, on_frame_timeout, connection);
-    connection->reap = event_new(server->loop.base, -1, 0, on_reap, connection);
-    connection->turn = evtimer_new(server->loop.base, on_turn, connection);
-    if (!connection->frame_timer || !connection->reap || !connection->turn)
-        return err_raise(-ENOMEM);
-    bufferevent_setcb(connection->stream, on_readable, on_written, on_stream_event, connection);
-    bufferevent_setwatermark(connection->stream, EV_READ, 0, connection->frame_max_bytes + FRAME_HEADER_BYTES);
-    bufferevent_setwatermark(connection->stream, EV_WRITE, config->output_buffer_bytes / 4, 0);
-    bufferevent_set_timeouts(connection->stream, NULL, &stall);
-    bufferevent_enable(connection->stream, EV_READ | EV_WRITE);
+    r = start_stream(connection);
+    if (r)
+        return r;
     *connectionp = steal(&connection);
     return 0;
 }

@@ -33,6 +33,7 @@ struct Connection { /* all loop */
     struct bufferevent *stream;
     struct event *frame_timer; /* runs while part of a frame is there */
     struct event *reap;        /* frees a dead connection from the top of the loop */
+    struct event *hello_timer; /* runs until its Hello has come */
     struct event *turn;        /* the next one: runs while frames wait that this one had no time for */
     uint32_t work_left;        /* in this turn */
     bool waits;                /* frames are there, and it is not its turn: nothing is read */
@@ -40,9 +41,10 @@ struct Connection { /* all loop */
     RequestList requests;
     SessionList sessions; /* that it has opened */
     unsigned int n_requests;
-    Bill bill;        /* the object and its output buffer */
-    Bill frame_bill;  /* the frame that is arriving */
-    Bill output_bill; /* what is unsent beyond the output buffer */
+    uint64_t served_ns; /* when its last frame was */
+    Bill bill;          /* the object and its output buffer */
+    Bill frame_bill;    /* the frame that is arriving */
+    Bill output_bill;   /* what is unsent beyond the output buffer */
     TAILQ_ENTRY(Connection) link;
 };
 
@@ -67,8 +69,10 @@ void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint3
 void connection_close_when_written(Connection *connection);
 /* One error to a client that is not taken in; closes the descriptor. */
 void connection_refuse(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text);
-/* Whether its client has closed it, though the loop may not have come to that yet. */
-bool connection_is_gone(const Connection *connection);
+/* Frees a connection with no caller further up; its client is told why, if it is one that has said Hello. */
+void connection_dismiss(Connection *connection, Coordgen__V1__ErrorCode code, const char *text);
+bool connection_is_idle(const Connection *connection); /* no request, no session, nothing on its way in or out */
+int connection_fd(const Connection *connection);
 size_t connection_unsent_bytes(const Connection *connection);
 /* Peer of a connected socket. */
 int connection_peer(int fd, uid_t *uidp, pid_t *pidp);

@@ -25,6 +25,7 @@ static void handle_hello(Connection *connection, uint64_t request_id, const Coor
     snprintf(connection->client_name, sizeof(connection->client_name), "%s",
              hello->client_name ? hello->client_name : "");
     connection->state = CONNECTION_OPEN;
+    evtimer_del(connection->hello_timer);
     reply.has_version = reply.has_frame_max_bytes = reply.has_requests_max = true;
     reply.service_version = (char *)COORDGEN_VERSION;
     reply.frame_max_bytes = connection->frame_max_bytes;

@@ -18,6 +18,7 @@
 
 #define BACKLOG 128
 #define RETRY_S 1
+#define ACCEPTS_AT_ONCE 16 /* then the connections that there are have their turn */
 
 static int address_of(const char *address, struct sockaddr_un *to, ErrText *err) {
     const char *path = !strncmp(address, "unix:", 5) ? address + 5 : address;
@@ -97,7 +98,7 @@ void listener_close(Listener *listener) {
     struct stat info;
 
     if (listener->event)
-        evconnlistener_free(listener->event);
+        event_free(listener->event);
     if (listener->retry)
         event_free(listener->retry);
     /* Another daemon may have taken the path over meanwhile. While our socket is open its inode is not used again. */
@@ -208,29 +209,44 @@ int listener_set_open(ListenerSet *set, const Config *config, ErrText *err) {
     return r;
 }
 
-static void on_connection(struct evconnlistener *event, evutil_socket_t fd, struct sockaddr *address, int len_bytes,
-                          void *arg) {
-    Listener *listener = arg;
-
-    assert_on_loop(listener->loop);
-    listener->on_accept(listener->arg, fd, listener->is_admin);
-}
-
+/* Until listening has begun anew the timer comes again: a service that hears nobody helps nobody. */
 static void on_retry(evutil_socket_t fd, short what, void *arg) {
     Listener *listener = arg;
 
-    evconnlistener_enable(listener->event);
+    assert_on_loop(listener->loop);
+    if (!event_add(listener->event, NULL))
+        event_del(listener->retry);
 }
 
 /* Out of descriptors or memory: the connection stays in the backlog, and asking again at once would spin. */
-static void on_accept_error(struct evconnlistener *event, void *arg) {
-    Listener *listener = arg;
+static void pause_accepting(Listener *listener, int error) {
     static const struct timeval pause = { .tv_sec = RETRY_S };
 
+    log_warn(TOPIC_DAEMON, "cannot accept a connection: %s: trying again in %d s", strerror(error), RETRY_S);
+    if (!event_add(listener->retry, &pause))
+        event_del(listener->event);
+}
+
+static bool is_of_one_connection(int error) {
+    return error == ECONNABORTED || error == EINTR || error == EPROTO;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg) {
+    Listener *listener = arg;
+
     assert_on_loop(listener->loop);
-    log_warn(TOPIC_DAEMON, "cannot accept a connection: %s: trying again in %d s", strerror(errno), RETRY_S);
-    evconnlistener_disable(event);
-    event_add(listener->retry, &pause);
+    for (unsigned int i = 0; i < ACCEPTS_AT_ONCE; i++) {
+        int client = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+        if (client >= 0) {
+            listener->on_accept(listener->arg, client, listener->is_admin);
+        } else if (errno == EAGAIN) {
+            return;
+        } else if (!is_of_one_connection(errno)) {
+            pause_accepting(listener, errno);
+            return;
+        }
+    }
 }
 
 int listener_set_start(ListenerSet *set, Loop *loop, void (*on_accept)(void *arg, int fd, bool is_admin), void *arg) {
@@ -240,23 +256,12 @@ int listener_set_start(ListenerSet *set, Loop *loop, void (*on_accept)(void *arg
         listener->loop = loop;
         listener->on_accept = on_accept;
         listener->arg = arg;
-        listener->retry = evtimer_new(loop->base, on_retry, listener);
-        listener->event =
-            evconnlistener_new(loop->base, on_connection, listener, LEV_OPT_CLOSE_ON_EXEC, 0, listener->fd);
-        if (!listener->event || !listener->retry)
+        listener->retry = event_new(loop->base, -1, EV_PERSIST, on_retry, listener);
+        listener->event = event_new(loop->base, listener->fd, EV_READ | EV_PERSIST, on_readable, listener);
+        if (!listener->event || !listener->retry || event_add(listener->event, NULL))
             return err_raise(-ENOMEM);
-        evconnlistener_set_error_cb(listener->event, on_accept_error);
     }
     return 0;
-}
-
-void listener_set_stop(ListenerSet *set) {
-    for (size_t i = 0; i < set->n; i++) {
-        if (set->listeners[i].retry)
-            event_del(set->listeners[i].retry);
-        if (set->listeners[i].event)
-            evconnlistener_disable(set->listeners[i].event);
-    }
 }
 
 void listener_set_close(ListenerSet *set) {

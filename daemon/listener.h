@@ -3,7 +3,6 @@
 #ifndef COORDGEN_DAEMON_LISTENER_H
 #define COORDGEN_DAEMON_LISTENER_H
 
-#include <event2/listener.h>
 #include <stdbool.h>
 
 #include "base/err.h"
@@ -25,7 +24,7 @@ typedef struct Listener {
     char *path; /* NULL: systemd's, which unlinks it itself */
     uint64_t device;
     uint64_t inode;
-    struct evconnlistener *event;
+    struct event *event;
     struct event *retry; /* after the process ran out of descriptors */
     void (*on_accept)(void *arg, int fd, bool is_admin);
     void *arg;
@@ -40,8 +39,7 @@ typedef struct ListenerSet {
 /* What systemd handed over, or the paths that the configuration gives. 0, LISTENER_E_*, -errno, with a text. */
 int listener_set_open(ListenerSet *set, const Config *config, ErrText *err);
 int listener_set_start(ListenerSet *set, Loop *loop, void (*on_accept)(void *arg, int fd, bool is_admin), void *arg);
-void listener_set_stop(ListenerSet *set);  /* accepts no more; the sockets stay */
-void listener_set_close(ListenerSet *set); /* and unlinks the ones that are ours */
+void listener_set_close(ListenerSet *set); /* accepts no more, and unlinks the ones that are ours */
 /* Socket at path ("unix:PATH" or "PATH"). Exposed for tests. */
 int listener_open(Listener *listener, const char *address, bool is_admin, ErrText *err);
 void listener_close(Listener *listener);

@@ -14,6 +14,7 @@
 #include "daemon/admission_order.h"
 #include "daemon/connection.h"
 #include "daemon/notify.h"
+#include "daemon/places.h"
 #include "daemon/request.h"
 #include "daemon/session.h"
 
@@ -88,57 +89,26 @@ void server_forget_connection(Server *server, Connection *connection) {
         server->n_connections--;
 }
 
-static unsigned int n_connections_of(const Server *server, uid_t uid) {
-    const Connection *connection;
-    unsigned int n = 0;
-
-    TAILQ_FOREACH(connection, &server->connections, link)
-    n += !connection->is_admin && connection->uid == uid;
-    return n;
-}
-
-/* Administrators have places of their own, so that a full service can still be looked at. */
-static bool is_full(const Server *server, bool is_admin) {
-    return is_admin ? server->n_admin_connections >= ADMIN_CONNECTIONS_MAX
-                    : server->n_connections >= server->config->max_connections;
-}
-
-static bool is_full_for(const Server *server, bool is_admin, uid_t uid) {
-    return !is_admin && n_connections_of(server, uid) >= server->config->max_connections_per_uid;
-}
-
-/* A client that closes a connection and opens the next one may be accepted before the loop comes to the end of the
- * first: it is not refused for a place that it has left. Called from the loop, with no connection at work. */
-static void free_gone(Server *server) {
-    Connection *connection, *next;
-
-    for (connection = TAILQ_FIRST(&server->connections); connection; connection = next) {
-        next = TAILQ_NEXT(connection, link);
-        if (connection_is_gone(connection))
-            connection_free(connection);
-    }
-}
-
 static void on_accept(void *arg, int fd, bool is_admin) {
     Server *server = arg;
     Connection *connection;
     uid_t uid;
     pid_t pid;
-    int r;
+    int r = connection_peer(fd, &uid, &pid);
 
-    if (connection_peer(fd, &uid, &pid)) {
+    if (r) {
+        log_warn(TOPIC_DAEMON, "a connection is closed: its user is not known: %s", strerror(-r));
         close(fd);
         return;
     }
-    if (is_full(server, is_admin) || is_full_for(server, is_admin, uid))
-        free_gone(server);
-    if (is_full(server, is_admin)) {
+    r = places_make(server, is_admin, uid);
+    if (r == PLACES_E_FULL) {
         log_info(TOPIC_DAEMON, "uid %u: refused: all connections are in use", (unsigned int)uid);
         connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
                           "all connections are in use (max-connections): try again later");
         return;
     }
-    if (is_full_for(server, is_admin, uid)) {
+    if (r == PLACES_E_USER) {
         log_info(TOPIC_DAEMON, "uid %u: refused: max-connections-per-uid is reached", (unsigned int)uid);
         connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED, server_retry_ms(server),
                           "this user has too many connections (max-connections-per-uid): close some");
@@ -192,8 +162,9 @@ static bool is_drained(const Server *server) {
 static void arm_tick(Server *server) {
     struct timeval after = timeval_of(server->draining ? TICK_DRAINING_MS : TICK_MS);
 
-    if ((server->draining || server->admission.n_waiting) && !evtimer_pending(server->tick, NULL))
-        evtimer_add(server->tick, &after);
+    if ((server->draining || server->admission.n_waiting) && !evtimer_pending(server->tick, NULL) &&
+        evtimer_add(server->tick, &after))
+        log_error(TOPIC_DAEMON, "out of memory: waiting requests hear nothing until the next one ends");
 }
 
 static void on_settle(evutil_socket_t fd, short what, void *arg) {
@@ -328,7 +299,8 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg) {
     log_notice(TOPIC_DAEMON, "drain-timeout has passed: %u running requests are cancelled",
                server->admission.n_active + server->admission.n_small);
     cancel_all(server);
-    evtimer_add(server->deadline, &grace);
+    if (evtimer_add(server->deadline, &grace))
+        event_base_loopbreak(server->loop.base);
 }
 
 /* Requests that have no turn yet: nothing is lost when their clients ask again. */
@@ -353,7 +325,10 @@ static void drain(Server *server) {
     status_text(server, status, sizeof(status));
     notify_stopping(status, ((uint64_t)server->config->drain_timeout_ms + CANCEL_GRACE_MS + STOP_TIMEOUT_MS) * 1000);
     turn_away_waiting(server);
-    evtimer_add(server->deadline, &timeout);
+    if (evtimer_add(server->deadline, &timeout)) {
+        log_error(TOPIC_DAEMON, "out of memory: leaving at once");
+        event_base_loopbreak(server->loop.base);
+    }
     server_pump(server);
 }
 

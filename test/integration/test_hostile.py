@@ -320,6 +320,69 @@ class OneUser(DaemonCase):
             self.assertTrue(connection.status().pid)
 
 
+class Silence(DaemonCase):
+    flags = ("--hello-timeout=300ms",)
+
+    def test_no_hello_in_time(self):
+        for data in (b"", b"\x10"):  # nothing, or a frame that never ends
+            with self.subTest(data=data):
+                connection = self.connect(hello=False)
+                connection.send_bytes(data)
+                error = connection.read_end()[-1].error
+                self.assertEqual(pb.ErrorCode.Name(error.code), "ERROR_CODE_PROTOCOL")
+                self.assertIn("Hello", error.message)
+
+    def test_silence_after_hello_is_fine(self):
+        connection = self.connect()
+        with self.connect(hello=False) as other:
+            other.read_end()  # longer than the limit
+        self.assertTrue(connection.status().pid)
+
+
+@unittest.skipIf(os.geteuid() != 0, "only root can be two users")
+class Places(DaemonCase):
+    """All places are taken by one user who does nothing with them: another one still gets in."""
+
+    flags = ("--max-connections=6", "--max-connections-per-uid=6", "--hello-timeout=1h")
+
+    def nobody(self, **options):
+        connection = Connection.as_nobody(self.daemon.api, **options)
+        self.opened.append(connection)
+        return connection
+
+    def test_idle_places_are_given_to_others(self):
+        idle = [self.nobody() for _ in range(4)]
+        silent = [self.nobody(hello=False) for _ in range(2)]
+        idle[0].status()  # so that another one has been idle for longer
+        # First those that never said who they are, then the one that has been idle for longest.
+        newcomers = [self.connect() for _ in range(2)]
+        for connection in silent:
+            self.assertEqual(connection.read_end(), [])
+        newcomers.append(self.connect())
+        error, = idle[1].read_end()
+        self.assertEqual(pb.ErrorCode.Name(error.error.code), "ERROR_CODE_BUSY")
+        self.assertIn("idle", error.error.message)
+        for connection in (*newcomers, idle[0], idle[2], idle[3]):
+            self.assertTrue(connection.status().pid)
+        # Three and three: nobody takes any more from anybody.
+        for extra in (self.connect(hello=False), self.nobody(hello=False)):
+            self.assertEqual(pb.ErrorCode.Name(extra.read_end()[0].error.code), "ERROR_CODE_BUSY")
+
+    def test_who_has_a_session_or_a_request_stays(self):
+        busy = [self.nobody() for _ in range(3)]
+        for connection in busy:
+            connection.open_session()
+        busy += [self.nobody() for _ in range(3)]
+        running = [connection.start(prompt("Count: 1 2 3", 4000, ignore_end=True)) for connection in busy[3:]]
+        for connection in busy[3:]:
+            self.assertTrue(connection.status().pid)  # so the request before it has arrived
+        extra = self.connect(hello=False)
+        self.assertEqual(pb.ErrorCode.Name(extra.read_end()[0].error.code), "ERROR_CODE_BUSY")
+        for generation in running:
+            generation.connection.cancel(generation.id)
+            generation.finish()
+
+
 class KvMemory(DaemonCase):
     flags = ("--kv-memory-limit=8M",)
 

@@ -48,7 +48,8 @@ void handle_model_list(Connection *connection, uint64_t request_id) {
         return;
     }
     TAILQ_FOREACH(model, &registry->models, link) {
-        model_describe(model, &entries[n].message, entries[n].detail, sizeof(entries[n].detail));
+        model_describe(model, connection->may_administer, &entries[n].message, entries[n].detail,
+                       sizeof(entries[n].detail));
         list[n] = &entries[n].message;
         n++;
     }
@@ -69,7 +70,7 @@ void handle_model_show(Connection *connection, uint64_t request_id, const char *
     if (!model)
         return;
     model_measure(model);
-    model_describe(model, &entry.message, entry.detail, sizeof(entry.detail));
+    model_describe(model, connection->may_administer, &entry.message, entry.detail, sizeof(entry.detail));
     reply_init(&response, request_id);
     reply.model = &entry.message;
     response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_SHOW;

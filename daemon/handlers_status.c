@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "daemon/handlers.h"
 #include "daemon/reply.h"
+#include "daemon/request.h"
+#include "daemon/session.h"
 
 typedef struct ModelEntry {
     Coordgen__V1__Model message;
@@ -22,36 +24,6 @@ static void fill_memory(const Server *server, Coordgen__V1__MemoryAccount accoun
     }
 }
 
-static void fill_counters(const Server *server, Coordgen__V1__StatusReply *reply) {
-    reply->service_version = (char *)COORDGEN_VERSION;
-    reply->has_uptime_us = reply->has_pid = reply->has_connections = reply->has_connections_max = true;
-    reply->uptime_us = (clock_now_ns() - server->started_ns) / 1000;
-    reply->pid = (uint32_t)getpid();
-    reply->connections = server->n_connections + server->n_admin_connections;
-    reply->connections_max = server->config->max_connections;
-    reply->has_requests_queued = reply->has_requests_running = reply->has_queue_max = true;
-    reply->requests_queued = server->admission.n_waiting;
-    reply->requests_running = server->admission.n_active + server->admission.n_small;
-    reply->queue_max = server->config->max_queue;
-    reply->has_requests_done = reply->has_requests_cancelled = reply->has_requests_failed = true;
-    reply->requests_done = server->n_done;
-    reply->requests_cancelled = server->n_cancelled;
-    reply->requests_failed = server->n_failed;
-    reply->has_prompt_tokens = reply->has_output_tokens = reply->has_threads = reply->has_draining = true;
-    reply->prompt_tokens = server->n_prompt_tokens;
-    reply->output_tokens = server->n_output_tokens;
-    reply->threads = server->n_threads;
-    reply->draining = server->draining;
-    reply->has_preemptions = reply->has_cached_tokens = true;
-    reply->cached_tokens = server->n_cached_tokens;
-    reply->has_sessions = true;
-    reply->sessions = server->n_sessions;
-    reply->has_prefix_cache_bytes = reply->has_prefix_cache_max_bytes = true;
-    reply->prefix_cache_bytes = server->prefix_cache ? prefix_cache_kept_bytes(server->prefix_cache) : 0;
-    reply->prefix_cache_max_bytes = server->config->prefix_cache_max_bytes;
-    reply->preemptions = engine_thread_n_preempted(server->engine_thread);
-}
-
 /* The level that is in effect: "best" stands for the highest one that the machine has. */
 static const char *effective_isa(const Server *server) {
     if (server->config->isa != ISA_BEST)
@@ -60,6 +32,74 @@ static const char *effective_isa(const Server *server) {
         if (isa_present((Isa)i))
             return isa_name((Isa)i);
     return isa_name(ISA_SCALAR);
+}
+
+static void fill_service(const Server *server, Coordgen__V1__StatusReply *reply) {
+    reply->service_version = (char *)COORDGEN_VERSION;
+    reply->has_uptime_us = reply->has_pid = reply->has_connections_max = reply->has_queue_max = true;
+    reply->uptime_us = (clock_now_ns() - server->started_ns) / 1000;
+    reply->pid = (uint32_t)getpid();
+    reply->connections_max = server->config->max_connections;
+    reply->queue_max = server->config->max_queue;
+    reply->has_threads = reply->has_draining = reply->has_prefix_cache_max_bytes = true;
+    reply->threads = server->n_threads;
+    reply->draining = server->draining;
+    reply->prefix_cache_max_bytes = server->config->prefix_cache_max_bytes;
+    reply->isa = (char *)effective_isa(server);
+}
+
+static void fill_tally(const Tally *tally, Coordgen__V1__StatusReply *reply) {
+    reply->has_requests_done = reply->has_requests_cancelled = reply->has_requests_failed = true;
+    reply->requests_done = tally->n_requests[TALLY_DONE];
+    reply->requests_cancelled = tally->n_requests[TALLY_CANCELLED];
+    reply->requests_failed = tally->n_requests[TALLY_FAILED];
+    reply->has_prompt_tokens = reply->has_output_tokens = reply->has_cached_tokens = true;
+    reply->prompt_tokens = tally->n_prompt_tokens;
+    reply->output_tokens = tally->n_output_tokens;
+    reply->cached_tokens = tally->n_cached_tokens;
+}
+
+static unsigned int n_of(const RequestList *requests, uid_t uid) {
+    const Request *request;
+    unsigned int n = 0;
+
+    TAILQ_FOREACH(request, requests, queue_link)
+    n += request->uid == uid;
+    return n;
+}
+
+static unsigned int n_connections_of(const Server *server, uid_t uid) {
+    const Connection *connection;
+    unsigned int n = 0;
+
+    TAILQ_FOREACH(connection, &server->connections, link)
+    n += connection->uid == uid;
+    return n;
+}
+
+/* What a user's apps do and did; what others do is theirs. */
+static void fill_own(const Server *server, uid_t uid, Coordgen__V1__StatusReply *reply) {
+    const Tally tally = tally_of(&server->tallies, uid);
+
+    reply->has_own_only = reply->own_only = true;
+    reply->has_connections = reply->has_requests_queued = reply->has_requests_running = reply->has_sessions = true;
+    reply->connections = n_connections_of(server, uid);
+    reply->requests_queued = n_of(&server->admission.waiting, uid);
+    reply->requests_running = n_of(&server->admission.submitted, uid);
+    reply->sessions = session_n_of(server, uid);
+    fill_tally(&tally, reply);
+}
+
+static void fill_all(const Server *server, Coordgen__V1__StatusReply *reply) {
+    reply->has_connections = reply->has_requests_queued = reply->has_requests_running = reply->has_sessions = true;
+    reply->connections = server->n_connections + server->n_admin_connections;
+    reply->requests_queued = server->admission.n_waiting;
+    reply->requests_running = server->admission.n_active + server->admission.n_small;
+    reply->sessions = server->n_sessions;
+    reply->has_preemptions = reply->has_prefix_cache_bytes = true;
+    reply->preemptions = engine_thread_n_preempted(server->engine_thread);
+    reply->prefix_cache_bytes = server->prefix_cache ? prefix_cache_kept_bytes(server->prefix_cache) : 0;
+    fill_tally(&server->tallies.all, reply);
 }
 
 void handle_status(Connection *connection, uint64_t request_id) {
@@ -79,18 +119,23 @@ void handle_status(Connection *connection, uint64_t request_id) {
     TAILQ_FOREACH(model, &server->models.models, link) {
         if (model->stage == MODEL_AVAILABLE && !model->is_default)
             continue; /* ModelList has those */
-        model_describe(model, &models[n].message, models[n].detail, sizeof(models[n].detail));
+        model_describe(model, connection->may_administer, &models[n].message, models[n].detail,
+                       sizeof(models[n].detail));
         list[n] = &models[n].message;
         n++;
     }
     connection_spend(connection, n / 8);
-    fill_memory(server, accounts);
-    for (size_t i = 0; i < _ACCOUNT_N; i++)
-        account_list[i] = &accounts[i];
-    fill_counters(server, &reply);
-    reply.isa = (char *)effective_isa(server);
-    reply.memory = account_list;
-    reply.n_memory = _ACCOUNT_N;
+    fill_service(server, &reply);
+    if (connection->may_administer) {
+        fill_memory(server, accounts);
+        for (size_t i = 0; i < _ACCOUNT_N; i++)
+            account_list[i] = &accounts[i];
+        reply.memory = account_list;
+        reply.n_memory = _ACCOUNT_N;
+        fill_all(server, &reply);
+    } else {
+        fill_own(server, connection->uid, &reply);
+    }
     reply.models = list;
     reply.n_models = n;
     reply_init(&response, request_id);

@@ -470,7 +470,12 @@ void model_on_news(Model *model, Job *job, JobNews *news) {
     free(job);
 }
 
-void model_describe(const Model *model, Coordgen__V1__Model *message, char *detail, size_t detail_room_bytes) {
+const char *model_failure(const Model *model, bool with_paths) {
+    return with_paths ? model->failure.text : "administrators see why";
+}
+
+void model_describe(const Model *model, bool with_paths, Coordgen__V1__Model *message, char *detail,
+                    size_t detail_room_bytes) {
     static const Coordgen__V1__ModelState states[] = {
         [MODEL_AVAILABLE] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_AVAILABLE,
         [MODEL_IMPORTING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_IMPORTING,
@@ -483,14 +488,14 @@ void model_describe(const Model *model, Coordgen__V1__Model *message, char *deta
     assert_on_loop(model->registry->loop);
     coordgen__v1__model__init(message);
     message->name = model->name;
-    message->path = model->path;
+    message->path = with_paths ? model->path : NULL;
     message->has_state = true;
     message->state = states[model->stage];
     message->has_is_default = true;
     message->is_default = model->is_default;
     *detail = 0;
     if (model->stage == MODEL_FAILED)
-        snprintf(detail, detail_room_bytes, "%s", model->failure.text);
+        snprintf(detail, detail_room_bytes, "%s", model_failure(model, with_paths));
     else if (model->stage == MODEL_IMPORTING)
         snprintf(detail, detail_room_bytes, "import %u.%u %%", model->permille / 10, model->permille % 10);
     else if (model->stage == MODEL_LOADING && model->engine)

@@ -100,7 +100,10 @@ void model_forget_unused(Model *model);
 const char *model_stage_name(ModelStage stage);
 bool model_is_file_name(const char *name); /* whether it ends as those of model files do */
 void model_measure(Model *model);          /* file_bytes, anew */
+/* Why it failed, or, for those who are not to know paths, that it did. */
+const char *model_failure(const Model *model, bool with_paths);
 /* Fills in a message whose strings belong to the model; valid until the next change. */
-void model_describe(const Model *model, Coordgen__V1__Model *message, char *detail, size_t detail_room_bytes);
+void model_describe(const Model *model, bool with_paths, Coordgen__V1__Model *message, char *detail,
+                    size_t detail_room_bytes);
 
 #endif

@@ -120,11 +120,9 @@ uint32_t request_n_read_tokens(const Request *request) {
     return request->usage.n_cached_tokens + request->usage.n_prefilled_tokens;
 }
 
-void request_record(Request *request, const char *outcome, uint64_t *counter) {
-    ++*counter;
-    request->server->n_prompt_tokens += request_n_read_tokens(request);
-    request->server->n_cached_tokens += request->usage.n_cached_tokens;
-    request->server->n_output_tokens += request->usage.n_output_tokens;
+void request_record(Request *request, const char *outcome, TallyOutcome tally) {
+    tally_note(&request->server->tallies, request->uid, tally, request_n_read_tokens(request),
+               request->usage.n_cached_tokens, request->usage.n_output_tokens);
     journal_request(LOG_LEVEL_INFO,
                     &(RequestRecord){
                         .serial = request->serial,
@@ -149,7 +147,7 @@ void request_abandon(Request *request) {
         admission_pause(&request->server->admission, request, false);
         return;
     }
-    request_record(request, "abandoned", &request->server->n_cancelled);
+    request_record(request, "abandoned", TALLY_CANCELLED);
     request_end(request);
 }
 
@@ -189,8 +187,7 @@ void request_fail(Request *request, Coordgen__V1__ErrorCode code, uint32_t retry
     if (request->connection)
         reply_error(request->connection, request->id, code, retry_after_ms, field, "%s", text);
     request_record(request, reply_code_name(code),
-                   code == COORDGEN__V1__ERROR_CODE__ERROR_CODE_CANCELLED ? &request->server->n_cancelled
-                                                                          : &request->server->n_failed);
+                   code == COORDGEN__V1__ERROR_CODE__ERROR_CODE_CANCELLED ? TALLY_CANCELLED : TALLY_FAILED);
     request_end(request);
 }
 
@@ -202,7 +199,8 @@ void request_fail_by_model(Request *request) {
         request_fail(request,
                      model->is_corrupt ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT
                                        : COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY,
-                     0, "", "model %.64s could not be loaded: %s", model->name, model->failure.text);
+                     0, "", "model %.64s could not be loaded: %s", model->name,
+                     model_failure(model, request->connection && request->connection->may_administer));
         return;
     case MODEL_UNLOADING:
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY, 0, "",
@@ -253,6 +251,8 @@ void request_fail_by_result(Request *request, const JobNews *news) {
     case JOB_E_MODEL: /* its file was changed while it was loaded */
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT;
         log_error(TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
+        if (!request->connection || !request->connection->may_administer)
+            text = "its file is damaged: the service's log says where"; /* and has the path */
         break;
     case JOB_E_MEMORY:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY;
@@ -315,9 +315,9 @@ static void small_news(Request *request, const JobNews *news) {
         return;
     }
     if (!request->connection) {
-        request_record(request, "abandoned", &request->server->n_cancelled);
+        request_record(request, "abandoned", TALLY_CANCELLED);
     } else if (request->job.kind == JOB_TOKENIZE ? finish_tokenize(request, news) : finish_detokenize(request, news)) {
-        request_record(request, "done", &request->server->n_done);
+        request_record(request, "done", TALLY_DONE);
     } else {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, REQUEST_RETRY_NO_MEMORY_MS, "",
                      "out of memory");

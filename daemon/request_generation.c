@@ -220,7 +220,7 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         connection_send(request->connection, &response);
     }
     request_record(request, request->connection ? generation_end_name(end) : "abandoned",
-                   end == GENERATION_END_CANCELLED ? &request->server->n_cancelled : &request->server->n_done);
+                   end == GENERATION_END_CANCELLED ? TALLY_CANCELLED : TALLY_DONE);
     request_end(request);
 }
 

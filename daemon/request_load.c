@@ -37,12 +37,12 @@ static void finish_load(Request *request) {
     char detail[sizeof(ErrText)];
 
     reply_init(&response, request->id);
-    model_describe(request->model, &model, detail, sizeof(detail));
+    model_describe(request->model, request->connection->may_administer, &model, detail, sizeof(detail));
     reply.model = &model;
     response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_LOAD;
     response.model_load = &reply;
     connection_send(request->connection, &response);
-    request_record(request, "done", &request->server->n_done);
+    request_record(request, "done", TALLY_DONE);
     request_end(request);
 }
 
@@ -54,7 +54,7 @@ static void finish_unload(Request *request) {
     response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_UNLOAD;
     response.model_unload = &reply;
     connection_send(request->connection, &response);
-    request_record(request, "done", &request->server->n_done);
+    request_record(request, "done", TALLY_DONE);
     request_end(request);
 }
 

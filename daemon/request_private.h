@@ -13,8 +13,8 @@
 uint64_t request_since_us(uint64_t from_ns, uint64_t to_ns);
 /* Of the prompt: kept from earlier requests, or computed. */
 uint32_t request_n_read_tokens(const Request *request);
-/* One line in the journal and the counters, once a request; counter is one of the server's. */
-void request_record(Request *request, const char *outcome, uint64_t *counter);
+/* One line in the journal and the counters, once a request. */
+void request_record(Request *request, const char *outcome, TallyOutcome tally);
 /* Ends the request with the error of a job that did not succeed. */
 void request_fail_by_result(Request *request, const JobNews *news);
 

@@ -532,6 +532,7 @@ Server *server_free(Server *server) {
     engine_thread_free(server->engine_thread);
     prefix_cache_free(server->prefix_cache);
     outbox_free(server->outbox);
+    tally_table_deinit(&server->tallies);
     for (size_t i = 0; i < ARRAY_LEN(server->signal_events); i++)
         if (server->signal_events[i])
             event_free(server->signal_events[i]);

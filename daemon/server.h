@@ -11,6 +11,7 @@
 #include "daemon/loop.h"
 #include "daemon/model_folder.h"
 #include "daemon/outbox.h"
+#include "daemon/tally.h"
 
 typedef struct Session Session;
 
@@ -63,12 +64,7 @@ struct Server { /* all loop */
     bool was_cancelled;           /* drain-timeout has passed */
     uint64_t status_ns;           /* last status text for the service manager */
     uint64_t started_ns;
-    uint64_t n_done;
-    uint64_t n_cancelled;
-    uint64_t n_failed;
-    uint64_t n_prompt_tokens;
-    uint64_t n_cached_tokens; /* of those */
-    uint64_t n_output_tokens;
+    TallyTable tallies;
 };
 
 /* Takes the configuration and the listeners. 0 or -errno with a text. */

@@ -63,6 +63,8 @@ static void status_print(Ctl *ctl, CoordgenReply *reply) {
     printf("Socket       ");
     ctl_put_text(stdout, coordgen_client_socket_path(ctl->client), ctl->out_tty);
     printf("\nProcessor    %s, %" PRIu32 " threads\n", status->isa, status->threads);
+    if (!coordgen_reply_n_memory(reply))
+        puts("Counters     of your own apps; administrators see all");
     printf("Connections  %" PRIu32 " of %" PRIu32 "\n", status->connections, status->connections_max);
     printf("Requests     %" PRIu32 " running, %" PRIu32 " queued of %" PRIu32 "; %" PRIu64 " done, %" PRIu64
            " cancelled, %" PRIu64 " failed\n",

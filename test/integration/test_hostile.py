@@ -320,6 +320,34 @@ class OneUser(DaemonCase):
             self.assertTrue(connection.status().pid)
 
 
+@unittest.skipIf(os.geteuid() != 0, "only root can be two users")
+class Privacy(DaemonCase):
+    """What a user does is not another one's business, and where models lie is the administrators'."""
+
+    def test_counters_and_paths(self):
+        nobody, root = Connection.as_nobody(self.daemon.api), self.connect()
+        self.opened.append(nobody)
+        root.generate(prompt("A secret of root's", 3, ignore_end=True))
+        session = root.open_session()
+        own = nobody.status()
+        self.assertTrue(own.own_only)
+        self.assertEqual((own.requests_done, own.prompt_tokens, own.output_tokens, own.sessions, own.connections), (0, 0, 0, 0, 1))
+        self.assertFalse(own.memory)
+        self.assertFalse(own.HasField("preemptions") or own.HasField("prefix_cache_bytes"))
+        nobody.generate(prompt("Mine", 2, ignore_end=True))
+        own, all_of_it = nobody.status(), root.status()
+        self.assertEqual((own.requests_done, own.output_tokens), (1, 2))
+        self.assertEqual((all_of_it.requests_done, all_of_it.output_tokens), (2, 5))
+        self.assertFalse(all_of_it.own_only)
+        self.assertTrue(all_of_it.memory)
+        for connection, may_see in ((nobody, False), (root, True)):
+            models = [*connection.status().models, *connection.call(model_list=pb.ModelListRequest()).model_list.models,
+                      connection.call(model_show=pb.ModelShowRequest()).model_show.model, connection.load(own.models[0].name)]
+            self.assertEqual({bool(model.path) for model in models}, {may_see})
+            self.assertTrue(all(model.name for model in models))
+        root.close_session(session)
+
+
 class Silence(DaemonCase):
     flags = ("--hello-timeout=300ms",)
 

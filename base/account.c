@@ -152,6 +152,9 @@ int accounted_block_init(AccountedBlock *block, AccountTable *table, AccountId i
     }
     if (map_bytes >= huge_bytes)
         (void)madvise(data, map_bytes, MADV_HUGEPAGE);
+    /* What it will hold was computed from somebody's prompt, from which that can be guessed. */
+    if (id != ACCOUNT_WEIGHTS)
+        (void)madvise(data, map_bytes, MADV_DONTDUMP);
     block->data = data;
     block->len_bytes = map_bytes;
     return 0;

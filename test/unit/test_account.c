@@ -3,9 +3,12 @@
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -93,11 +96,45 @@ static void test_account_block_is_given_back(void **state) {
     assert_true(mapped_bytes() < before + 2 * len_bytes);
 }
 
+/* Whether the mapping that begins there stays out of core dumps. */
+static bool is_left_out(const void *data) {
+    FILE *file = fopen("/proc/self/smaps", "re");
+    char line[512];
+    bool is_there = false, is_left_out = false;
+
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file)) {
+        unsigned long from, to;
+        char *end;
+
+        from = strtoul(line, &end, 16);
+        to = *end == '-' ? strtoul(end + 1, &end, 16) : 0;
+        if (to && *end == ' ')
+            is_there = from <= (uintptr_t)data && (uintptr_t)data < to;
+        else if (is_there && !strncmp(line, "VmFlags:", 8))
+            is_left_out = strstr(line, " dd");
+    }
+    fclose(file);
+    return is_left_out;
+}
+
+static void test_account_block_and_core_dumps(void **state) {
+    AccountedBlock block;
+
+    assert_int_equal(accounted_block_init(&block, &table, ACCOUNT_KV, 8192), 0);
+    assert_true(is_left_out(block.data));
+    accounted_block_deinit(&block);
+    assert_int_equal(accounted_block_init(&block, &table, ACCOUNT_WEIGHTS, 8192), 0);
+    assert_false(is_left_out(block.data));
+    accounted_block_deinit(&block);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_account_own_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_account_part_of_clients, setup, teardown),
         cmocka_unit_test_setup_teardown(test_account_block_is_given_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_account_block_and_core_dumps, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

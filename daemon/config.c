@@ -46,8 +46,10 @@ static void default_cache_dir(char *path, size_t room_bytes) {
     home = getenv("HOME");
     if (given && *given == '/')
         snprintf(path, room_bytes, "%s/coordgen", given);
+    else if (home && *home == '/')
+        snprintf(path, room_bytes, "%s/.cache/coordgen", home);
     else
-        snprintf(path, room_bytes, "%s/.cache/coordgen", home && *home == '/' ? home : "/tmp");
+        *path = 0; /* none: a place that everybody can write to may be somebody else's already */
 }
 
 static uint64_t memory_share(unsigned int percent) {
@@ -398,6 +400,8 @@ int config_load(Config **configp, const char *root, int argc, char *const argv[]
         if (r)
             return r;
     }
+    if ((action == CONFIG_RUN || action == CONFIG_CHECK) && !*config->cache_dir)
+        return err_set(err, CONFIG_E_FILE, "cache-dir: no cache folder: set cache-dir, or XDG_CACHE_HOME or HOME");
     *actionp = action;
     *configp = steal(&config);
     return 0;

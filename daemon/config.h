@@ -53,6 +53,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t drain_timeout_ms;
     uint32_t step_timeout_ms;
     bool api_may_load;
+    bool core_dumps;
     uint32_t log_level;  /* LogLevel */
     uint32_t log_target; /* LogTarget */
 } Config;

@@ -128,6 +128,7 @@ const Setting config_settings[] = {
     DURATION("step-timeout", step_timeout_ms, 1000, DAY_MS, LIVE, "1min",
              "longest operator, tokenizing or load before the watchdog is no longer fed"),
     SWITCH("api-may-load", api_may_load, LIVE, "no", "apps may load and unload models by name"),
+    SWITCH("core-dumps", core_dumps, RESTART, "no", "a crash may leave a core dump, which can hold prompts and outputs"),
     CHOICE("log-level", log_level, LIVE, "notice", level_choices, "error, warning, notice, info or debug"),
     CHOICE("log-target", log_target, RESTART, "auto", target_choices, "auto, journal or stderr"),
 };

@@ -4,31 +4,68 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "base/cpu.h"
 #include "base/log.h"
-#include "daemon/config.h"
+#include "daemon/config_check.h"
 #include "daemon/journal.h"
 #include "daemon/listener.h"
 #include "daemon/model_import.h"
+#include "daemon/refusal.h"
 #include "daemon/server.h"
 
-enum { /* systemd.exec(5), LSB */
+enum { /* systemd.exec(5) */
     EXIT_INVALID_ARGUMENT = 2,
     EXIT_NO_PERMISSION = 4,
-    EXIT_NOT_CONFIGURED = 6,
+    EXIT_WRONG_CONFIG = 78, /* EX_CONFIG of sysexits.h */
 };
 
-static int exit_code(int r) {
-    return r == -EACCES || r == -EPERM ? EXIT_NO_PERMISSION : EXIT_FAILURE;
+static const int loop_signals[] = { SIGTERM, SIGINT, SIGHUP }; /* the server has handlers for them */
+
+/* Blocked until there are handlers, whatever the parent has blocked; what is sent meanwhile is not lost. */
+static void mask_signals(int how) {
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < ARRAY_LEN(loop_signals); i++)
+        sigaddset(&set, loop_signals[i]);
+    sigprocmask(how, &set, NULL);
 }
 
+static int exit_code(int r) {
+    return r == -EACCES || r == -EPERM ? EXIT_NO_PERMISSION : r == -EINVAL ? EXIT_WRONG_CONFIG : EXIT_FAILURE;
+}
+
+static int exit_code_of_config(int r) {
+    return r == CONFIG_E_FLAG ? EXIT_INVALID_ARGUMENT : r > 0 ? EXIT_WRONG_CONFIG : EXIT_FAILURE;
+}
+
+/* Before there is a configuration. */
 static int complain(const ErrText *err, int code) {
-    fprintf(stderr, "coordgend: %s\n", err->text);
+    journal_open(LOG_TARGET_AUTO);
+    if (journal_takes_priorities())
+        log_error(TOPIC_DAEMON, "%s", err->text);
+    else
+        fprintf(stderr, "coordgend: %s\n", err->text);
     return code;
 }
 
-static int serve(Config **configp, int argc, char *argv[]) {
+/* The end of a start that failed. */
+static int give_up(ListenerSet *spare, const ErrText *err, int code) {
+    mask_signals(SIG_UNBLOCK);
+    refusal_serve(spare, err->text);
+    return code;
+}
+
+/* The memory holds prompts and outputs of all users. */
+static void forbid_core_dumps(void) {
+    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+        log_warn(TOPIC_DAEMON, "core dumps stay possible: %s", strerror(errno));
+}
+
+static int serve(Config **configp, ListenerSet *spare, int argc, char *argv[]) {
+    const bool core_dumps = (*configp)->core_dumps;
     ListenerSet listeners;
     Server *server = NULL;
     ErrText err = { "" };
@@ -36,21 +73,24 @@ static int serve(Config **configp, int argc, char *argv[]) {
     int r;
 
     if (isa_select((Isa)(*configp)->isa, &features, &err))
-        return complain(&err, EXIT_INVALID_ARGUMENT);
+        return give_up(spare, &err, complain(&err, EXIT_INVALID_ARGUMENT));
     journal_open((LogTarget)(*configp)->log_target);
     log_set_level((LogLevel)(*configp)->log_level);
-    signal(SIGPIPE, SIG_IGN);
+    if (!core_dumps)
+        forbid_core_dumps();
     r = listener_set_open(&listeners, *configp, &err);
     if (r) {
         log_error(TOPIC_DAEMON, "%s", err.text);
-        return exit_code(r);
+        return give_up(spare, &err, exit_code(r));
     }
     r = server_new(&server, configp, &listeners, argc, argv, &err);
     if (r) {
         log_error(TOPIC_DAEMON, "%s", err.text);
         listener_set_close(&listeners);
-        return r == -EINVAL ? EXIT_NOT_CONFIGURED : exit_code(r);
+        return give_up(spare, &err, exit_code(r));
     }
+    listener_set_close(spare);
+    mask_signals(SIG_UNBLOCK);
     r = server_run(server);
     if (r == -ETIMEDOUT)
         _exit(EXIT_SUCCESS); /* a thread still computes: nothing may be freed under it */
@@ -60,17 +100,22 @@ static int serve(Config **configp, int argc, char *argv[]) {
 
 int main(int argc, char *argv[]) {
     _cleanup_(config_freep) Config *config = NULL;
+    ListenerSet spare;
     ConfigAction action;
     ErrText err = { "" };
     int r;
 
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* EFBIG says it too */
     if (argc > 1 && !strcmp(argv[1], IMPORT_WORKER_FLAG))
         return import_worker_main(argc - 2, argv + 2);
+    mask_signals(SIG_BLOCK);
+    refusal_prepare(&spare);
     r = config_load(&config, "", argc, argv, &action, &err);
-    if (r)
-        return complain(&err, r == CONFIG_E_FLAG   ? EXIT_INVALID_ARGUMENT
-                              : r == CONFIG_E_FILE ? EXIT_NOT_CONFIGURED
-                                                   : EXIT_FAILURE);
+    if (r) {
+        r = complain(&err, exit_code_of_config(r));
+        return give_up(&spare, &err, r);
+    }
     switch (action) {
     case CONFIG_HELP:
         config_print_help(stdout);
@@ -82,9 +127,10 @@ int main(int argc, char *argv[]) {
         config_print(config, stdout);
         return EXIT_SUCCESS;
     case CONFIG_CHECK:
-        return EXIT_SUCCESS;
+        r = config_check(config, &err);
+        return r ? complain(&err, exit_code_of_config(r)) : EXIT_SUCCESS;
     case CONFIG_RUN:
         break;
     }
-    return serve(&config, argc, argv);
+    return serve(&config, &spare, argc, argv);
 }

@@ -64,6 +64,10 @@ void journal_open(LogTarget target) {
     log_set_sink(to_journal ? sink_journal : sink_stderr);
 }
 
+bool journal_takes_priorities(void) {
+    return to_journal || with_priority;
+}
+
 void journal_request(LogLevel level, const RequestRecord *record) {
     char line[512];
 
@@ -73,8 +77,8 @@ void journal_request(LogLevel level, const RequestRecord *record) {
              "request %" PRIu64 ": %s%s%s, uid %u, model %.64s: %s, %" PRIu32 " + %" PRIu32
              " tokens, first after %" PRIu64 " us, %" PRIu64 " us in all",
              record->serial, record->operation, record->priority ? " " : "", record->priority ? record->priority : "",
-             (unsigned int)record->uid, record->model, record->outcome,
-             record->n_prompt_tokens, record->n_output_tokens, record->first_token_us, record->total_us);
+             (unsigned int)record->uid, record->model, record->outcome, record->n_prompt_tokens,
+             record->n_output_tokens, record->first_token_us, record->total_us);
     if (!to_journal) {
         log_write(level, TOPIC_DAEMON, "%s", line);
         return;

@@ -3,6 +3,7 @@
 #ifndef COORDGEN_DAEMON_JOURNAL_H
 #define COORDGEN_DAEMON_JOURNAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -16,6 +17,7 @@ typedef enum LogTarget {
 
 /* Before the first thread starts. */
 void journal_open(LogTarget target);
+bool journal_takes_priorities(void); /* the lines of the log reach the journal; not those of a terminal or a pipe */
 
 /* One finished request, as the operator sees it: sizes and times, never text. */
 typedef struct RequestRecord {

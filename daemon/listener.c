@@ -25,11 +25,42 @@ static int address_of(const char *address, struct sockaddr_un *to, ErrText *err)
 
     *to = (struct sockaddr_un){ .sun_family = AF_UNIX };
     if (!*path || *path == '@')
-        return err_set(err, LISTENER_E_PATH, "listen address '%.256s' is not a path or unix:PATH", address);
+        return err_set(err, LISTENER_E_PATH,
+                       *path == '@'
+                           ? "listen address '%.256s' is abstract: those have no owner and no mode; name a path"
+                           : "listen address '%.256s' is not a path or unix:PATH",
+                       address);
     if (strlen(path) >= sizeof(to->sun_path))
         return err_set(err, LISTENER_E_PATH, "socket path '%.256s' is longer than %zu bytes: choose a shorter one",
                        path, sizeof(to->sun_path) - 1);
     memcpy(to->sun_path, path, strlen(path) + 1);
+    return 0;
+}
+
+int listener_check(const char *address, ErrText *err) {
+    char folder[sizeof(((struct sockaddr_un *)NULL)->sun_path)], *slash;
+    struct sockaddr_un to;
+    struct stat info;
+    int r = address_of(address, &to, err);
+
+    if (r)
+        return r;
+    if (!lstat(to.sun_path, &info) && !S_ISSOCK(info.st_mode))
+        return err_set(err, LISTENER_E_PATH, "%s: is there and is not a socket: remove it or choose another path",
+                       to.sun_path);
+    snprintf(folder, sizeof(folder), "%s", to.sun_path);
+    slash = strrchr(folder, '/');
+    if (!slash)
+        snprintf(folder, sizeof(folder), ".");
+    else
+        slash[slash == folder] = 0;
+    if (stat(folder, &info) < 0)
+        return err_set(err, -errno, "%s: its folder: %s: make it or choose another path", to.sun_path, strerror(errno));
+    if (!S_ISDIR(info.st_mode))
+        return err_set(err, -ENOTDIR, "%s: %s is not a folder: choose another path", to.sun_path, folder);
+    if (access(folder, W_OK | X_OK) < 0)
+        return err_set(err, -errno, "%s: its folder: %s: let the service's user write there", to.sun_path,
+                       strerror(errno));
     return 0;
 }
 

@@ -135,14 +135,14 @@ bool model_can_serve(const Model *model) {
 
 /* ---- what there is ----------------------------------------------------------------------------------------------- */
 
-static bool suits_device(const ModelRegistry *registry, const char *path, ErrText *err) {
+bool model_suits_device(const Config *config, const char *path, ErrText *err) {
     if (ends_with(path, EXTENSION_GGUF))
         return true;
     if (!ends_with(path, EXTENSION_PACKAGE)) {
         err_set(err, 0, "%.512s: the name of a model file ends in " EXTENSION_GGUF " or " EXTENSION_PACKAGE, path);
         return false;
     }
-    if (registry->config->device == ENGINE_DEVICE_REFERENCE) {
+    if (config->device == ENGINE_DEVICE_REFERENCE) {
         err_set(err, 0, "%.512s: the reference device wants the " EXTENSION_GGUF " the package was made from", path);
         return false;
     }
@@ -190,7 +190,7 @@ int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp
         *modelp = other;
         return 0;
     }
-    if (!suits_device(registry, path, err))
+    if (!model_suits_device(registry->config, path, err))
         return MODEL_E_KIND;
     if (registry->n_models >= MODELS_MAX)
         return err_set(err, MODEL_E_FULL, "more than %d models are known: unload some", MODELS_MAX);

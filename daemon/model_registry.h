@@ -98,6 +98,7 @@ void model_leave(Model *model);           /* a user less; it may be forgotten */
 /* What is not of the folder is known as long as it is loaded or used: whoever named its file can name it again. */
 void model_forget_unused(Model *model);
 const char *model_stage_name(ModelStage stage);
+bool model_suits_device(const Config *config, const char *path, ErrText *err); /* by its name */
 bool model_is_file_name(const char *name); /* whether it ends as those of model files do */
 void model_measure(Model *model);          /* file_bytes, anew */
 /* Why it failed, or, for those who are not to know paths, that it did. */

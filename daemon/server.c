@@ -24,6 +24,7 @@ enum {
     CANCEL_GRACE_MS = 2000, /* after the drain timeout: for the last messages to be read */
     STOP_TIMEOUT_MS = 2000, /* for the engine thread to end after its last step */
     DESCRIPTORS_BESIDE_CLIENTS = 64,
+    CONNECTIONS_MIN = 4,
     NEWS_AT_A_TIME = 64, /* of jobs; then connections have their turn */
     CLIENTS_SHARE = 8,   /* of memory-limit at most one part in so many is kept free for clients */
 };
@@ -120,25 +121,32 @@ static void on_accept(void *arg, int fd, bool is_admin) {
                  r > 0 ? "no memory within session-memory-limit or memory-limit" : strerror(-r));
 }
 
-/* A client is a descriptor: a limit that does not allow max-connections is found out now, not under load. */
-static void check_descriptors(Config *config) {
-    rlim_t wanted = (rlim_t)config->max_connections + ADMIN_CONNECTIONS_MAX + DESCRIPTORS_BESIDE_CLIENTS;
+/* A client is a descriptor: a limit that does not allow max-connections is found out now, not under load. 0, or -EMFILE:
+ * it allows next to none. */
+static int check_descriptors(Config *config, ErrText *err) {
+    const rlim_t beside = ADMIN_CONNECTIONS_MAX + DESCRIPTORS_BESIDE_CLIENTS,
+                 wanted = (rlim_t)config->max_connections + beside;
+    const uint32_t min = config->max_connections < CONNECTIONS_MIN ? config->max_connections : CONNECTIONS_MIN;
     struct rlimit limit;
+    uint32_t possible;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= wanted)
-        return;
+        return 0;
     limit.rlim_cur = limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= wanted ? wanted : limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur < wanted) {
-        uint32_t possible = limit.rlim_cur > ADMIN_CONNECTIONS_MAX + DESCRIPTORS_BESIDE_CLIENTS
-                                ? (uint32_t)limit.rlim_cur - ADMIN_CONNECTIONS_MAX - DESCRIPTORS_BESIDE_CLIENTS
-                                : 1;
-
-        log_warn(TOPIC_DAEMON,
-                 "the limit on open files (%" PRIu64 ") allows %" PRIu32 " connections instead of %" PRIu32
-                 ": raise LimitNOFILE=",
-                 (uint64_t)limit.rlim_cur, possible, config->max_connections);
-        config->max_connections = possible;
-    }
+    if (!setrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur >= wanted)
+        return 0;
+    possible = limit.rlim_cur > beside ? (uint32_t)(limit.rlim_cur - beside) : 0;
+    if (possible < min)
+        return err_set(err, -EMFILE,
+                       "the limit on open files (%" PRIu64 ") allows %" PRIu32 " connections: raise it to %" PRIu64
+                       " (LimitNOFILE= of the unit, ulimit -n), at least to %" PRIu64,
+                       (uint64_t)limit.rlim_cur, possible, (uint64_t)wanted, (uint64_t)(beside + min));
+    log_warn(TOPIC_DAEMON,
+             "the limit on open files (%" PRIu64 ") allows %" PRIu32 " connections instead of %" PRIu32
+             ": raise it to %" PRIu64 " (LimitNOFILE= of the unit, ulimit -n)",
+             (uint64_t)limit.rlim_cur, possible, config->max_connections, (uint64_t)wanted);
+    config->max_connections = possible;
+    return 0;
 }
 
 /* ---- the loop's work --------------------------------------------------------------------------------------------- */
@@ -351,7 +359,8 @@ static void reload(Server *server) {
         if (config_take_live(server->config, config))
             log_error(TOPIC_DAEMON, "out of memory: only a part of the settings was taken over");
         log_set_level((LogLevel)server->config->log_level);
-        check_descriptors(server->config);
+        if (check_descriptors(server->config, &err))
+            log_error(TOPIC_DAEMON, "%s", err.text);
         log_notice(TOPIC_DAEMON, "the configuration is reloaded");
     }
     status_text(server, status, sizeof(status));
@@ -474,7 +483,9 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
     r = outbox_new(&server->outbox);
     if (r)
         return err_set(err, r, "cannot make an eventfd: %s", strerror(-r));
-    check_descriptors(server->config);
+    r = check_descriptors(server->config, err);
+    if (r)
+        return r;
     server->n_threads = count_threads(server->config);
     r = engine_thread_new(&server->engine_thread, server->outbox, server->n_threads,
                           (WorkerPinning)server->config->pin_threads, err);

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import coordgen_pb2 as pb
 
-from settings import BIN, CACHE, MODEL, SLOW
+from settings import BIN, CACHE, MODEL, SANITIZED, SLOW
 from wire import Connection, Refused
 
 SANITIZER = re.compile(r"(AddressSanitizer|LeakSanitizer|ThreadSanitizer|UndefinedBehaviorSanitizer|runtime error:)")
@@ -36,7 +36,8 @@ def kill_the_rest():
 class Daemon:
     """Started on construction. Its exit, its log and its sanitizers' reports are judged when it is stopped."""
 
-    def __init__(self, *flags, model=MODEL, env=None, config=None, wait=True, cache=CACHE, command=None, watchdog_us=0):
+    def __init__(self, *flags, model=MODEL, env=None, config=None, wait=True, cache=CACHE, command=None, watchdog_us=0,
+                 preexec=None, pass_fds=()):
         if not MODEL.exists():
             raise AssertionError(f"{MODEL} is missing: run tools/fetch-model smollm2-135m")
         self.folder = Path(tempfile.mkdtemp(prefix="coordgen-"))  # short: a socket's path has 107 bytes
@@ -57,6 +58,8 @@ class Daemon:
             self.args += [f"--listen={self.api}", f"--admin-listen={self.admin}"]
         if model:
             self.args.append(f"--model={model}")
+        if SANITIZED:
+            self.args.append("--core-dumps=yes")  # else the leak checker may not look into the process
         self.args += flags
         environment = {key: value for key, value in os.environ.items() if key not in ("LISTEN_FDS", "WATCHDOG_USEC")}
         environment.update(NOTIFY_SOCKET=str(self.folder / "notify"), **(env or {}))
@@ -65,7 +68,7 @@ class Daemon:
         self.process, self.expected_to_end = None, False
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen((command or []) + [str(BIN / "coordgend")] + self.args, env=environment,
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=preexec, pass_fds=pass_fds)
         if wait:
             try:
                 self.wait_notice("READY=1")

@@ -72,6 +72,10 @@ class Install(DaemonCase):
     def test_units(self):
         service = self.path(r"usr/lib/systemd/system/coordgend\.service")
         self.assertIn("ExecStart=/usr/sbin/coordgend", service.read_text())
+        # A reload with a wrong file fails before the service hears of it; nothing that goes wrong takes the sockets down.
+        self.assertRegex(service.read_text(), r"(?m)^ExecReload=/usr/sbin/coordgend --check-config\nExecReload=/bin/kill -HUP")
+        for line in ("StartLimitIntervalSec=0", "RestartSec=3s", "RestartPreventExitStatus=2 4 78", "LimitCORE=0"):
+            self.assertRegex(service.read_text(), f"(?m)^{line}$")
         # Of @resources, which is taken out as a whole, what the service is to do comes back.
         allowed = service.read_text().partition("~@privileged @resources")[2]
         for call in ("mincore", "setpriority", "ioprio_set", "sched_setaffinity"):

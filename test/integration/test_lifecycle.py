@@ -278,7 +278,7 @@ class Config(unittest.TestCase):
                             ("isa = mmx", "mmx"), ("max-queue = -1", "-1")):
             with self.subTest(line=line):
                 path, run = self.check(f"# one\nlog-level = info\n{line}\n")
-                self.assertEqual(run.returncode, 6, run.stderr)  # EXIT_NOTCONFIGURED
+                self.assertEqual(run.returncode, 78, run.stderr)  # EX_CONFIG
                 self.assertIn(f"{path}:3", run.stderr)
                 self.assertIn(words, run.stderr)
 
@@ -291,7 +291,7 @@ class Config(unittest.TestCase):
 
     def test_missing_file_and_model(self):
         run = self.run_daemon("--config=/nonexistent/c.conf", "--check-config")
-        self.assertEqual(run.returncode, 6)
+        self.assertEqual(run.returncode, 78)
         self.assertIn("/nonexistent/c.conf", run.stderr)
 
     def test_flags_win_over_the_file(self):

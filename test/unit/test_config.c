@@ -253,6 +253,44 @@ static void test_config_actions(void **state) {
     }
 }
 
+/* A folder that everybody can write to may be somebody else's already: without a place of its own there is none. */
+static void test_config_no_cache_folder(void **state) {
+    static const char *const names[] = { "HOME", "XDG_CACHE_HOME", "CACHE_DIRECTORY" };
+    char *before[ARRAY_LEN(names)] = { NULL };
+    const Root *root = *state;
+    const bool is_root = geteuid() == 0;
+    Config *config;
+    ErrText err;
+
+    assert_int_equal(chmod(root->path, 0755), 0);
+    if (is_root) /* has one in any case */
+        assert_int_equal(seteuid(65534), 0);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        before[i] = getenv(names[i]) ? strdup(getenv(names[i])) : NULL;
+        unsetenv(names[i]);
+    }
+    assert_null(LOAD(root, CONFIG_E_FILE, &err, "--check-config"));
+    assert_non_null(strstr(err.text, "set cache-dir, or XDG_CACHE_HOME or HOME"));
+    setenv("HOME", "relative", 1);
+    assert_null(LOAD(root, CONFIG_E_FILE, &err, "--check-config"));
+    config = LOAD(root, 0, &err, "--cache-dir=/srv/cache");
+    assert_string_equal(config->cache_dir, "/srv/cache");
+    config_free(config);
+    setenv("HOME", "/home/somebody", 1);
+    config = LOAD(root, 0, &err, "--check-config");
+    assert_string_equal(config->cache_dir, "/home/somebody/.cache/coordgen");
+    config_free(config);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (before[i])
+            setenv(names[i], before[i], 1);
+        else
+            unsetenv(names[i]);
+        free(before[i]);
+    }
+    if (is_root)
+        assert_int_equal(seteuid(0), 0);
+}
+
 /* What --print-config shows can be read back and gives the same configuration. */
 static void test_config_print_round_trip(void **state) {
     const Root *root = *state;
@@ -372,6 +410,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_config_defaults),    TEST(test_config_order),         TEST(test_config_file_replaces_defaults),
         TEST(test_config_wrong_lines), TEST(test_config_file_with_nul), TEST(test_config_wrong_flags),
+        TEST(test_config_flags),       TEST(test_config_actions),       TEST(test_config_no_cache_folder),
         TEST(test_config_flags),       TEST(test_config_actions),       TEST(test_config_print_round_trip),
         TEST(test_config_reload),      TEST(test_config_table),         TEST(test_config_isa_of_environment),
         TEST(test_config_manual_page),

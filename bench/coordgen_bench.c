@@ -11,6 +11,7 @@
 
 #include "base/decimal.h"
 #include "base/log.h"
+#include "base/standard_io.h"
 #include "base/thread.h"
 #include "bench/bench.h"
 #include "bench/machine.h"
@@ -529,17 +530,21 @@ int main(int argc, char **argv) {
     ErrText err = { 0 };
     int option;
 
+    if (standard_io_secure()) {
+        fputs("coordgen-bench: /dev/null cannot be opened in place of a closed standard descriptor\n", stderr);
+        return BENCH_FAILED;
+    }
     (void)quant_recipe_named(&command.model.recipe, NULL);
     if (isa && *isa && isa_parse(isa, &command.model.isa, &err))
         return usage("COORDGEN_ISA: %s", err.text);
     while ((option = getopt_long(argc, argv, "m:p:n:c:b:r:t:h", long_options, NULL)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
-            return BENCH_OK;
+            return standard_output_end("coordgen-bench", BENCH_OK, BENCH_FAILED);
         }
         if (option == OPT_VERSION) {
             puts("coordgen-bench " COORDGEN_VERSION);
-            return BENCH_OK;
+            return standard_output_end("coordgen-bench", BENCH_OK, BENCH_FAILED);
         }
         if (option == '?')
             return BENCH_USAGE; /* getopt has said what */
@@ -573,5 +578,5 @@ int main(int argc, char **argv) {
         return usage("--requests is up to 16 numbers from 1 to 64 with commas between, not '%s'", command.requests);
     command.bench.model = command.model.model;
     command.model.preemption = command.verb->preempts;
-    return eval_check_output("coordgen-bench", run_verb(&command));
+    return standard_output_end("coordgen-bench", run_verb(&command), BENCH_FAILED);
 }

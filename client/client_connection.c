@@ -50,12 +50,24 @@ static int connect_failed(CoordgenClient *client, int error) {
     }
 }
 
+/* The standard numbers, which a program may have closed, are no place for a connection: what it prints would go
+ * there. */
+static int above_standard(int fd) {
+    int other;
+
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    other = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    close(fd);
+    return other;
+}
+
 /* Puts the socket under the descriptor that the user waits for, and starts a clean stream on it. */
 static int connection_begin(CoordgenClient *client, int *fdp) {
     struct epoll_event interest = { .events = EPOLLIN };
 
     if (client->epoll_fd < 0)
-        client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        client->epoll_fd = above_standard(epoll_create1(EPOLL_CLOEXEC));
     if (client->epoll_fd < 0 || epoll_ctl(client->epoll_fd, EPOLL_CTL_ADD, *fdp, &interest) < 0)
         return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "epoll: %s", strerror(errno));
     frame_reader_deinit(&client->reader);
@@ -107,7 +119,7 @@ int client_connection_open(CoordgenClient *client, const char *socket_path, uint
                            "%.64s...: the path of a socket has at most %zu bytes", client->socket_path,
                            sizeof(address.sun_path) - 1);
     memcpy(address.sun_path, client->socket_path, strlen(client->socket_path) + 1);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    fd = above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0)
         return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "socket: %s", strerror(errno));
     while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {

@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
+#include "base/standard_io.h"
 #include "daemon/config_check.h"
 #include "daemon/journal.h"
 #include "daemon/listener.h"
@@ -105,7 +106,9 @@ int main(int argc, char *argv[]) {
     ErrText err = { "" };
     int r;
 
-    signal(SIGPIPE, SIG_IGN);
+    if (standard_io_secure()) /* before a socket can become what messages go to */
+        return complain(&(ErrText){ "/dev/null cannot be opened in place of a closed standard descriptor" },
+                        EXIT_FAILURE);
     signal(SIGXFSZ, SIG_IGN); /* EFBIG says it too */
     if (argc > 1 && !strcmp(argv[1], IMPORT_WORKER_FLAG))
         return import_worker_main(argc - 2, argv + 2);
@@ -119,13 +122,13 @@ int main(int argc, char *argv[]) {
     switch (action) {
     case CONFIG_HELP:
         config_print_help(stdout);
-        return EXIT_SUCCESS;
+        return standard_output_end("coordgend", EXIT_SUCCESS, EXIT_FAILURE);
     case CONFIG_VERSION:
         puts("coordgend " COORDGEN_VERSION);
-        return EXIT_SUCCESS;
+        return standard_output_end("coordgend", EXIT_SUCCESS, EXIT_FAILURE);
     case CONFIG_PRINT:
         config_print(config, stdout);
-        return EXIT_SUCCESS;
+        return standard_output_end("coordgend", EXIT_SUCCESS, EXIT_FAILURE);
     case CONFIG_CHECK:
         r = config_check(config, &err);
         return r ? complain(&err, exit_code_of_config(r)) : EXIT_SUCCESS;

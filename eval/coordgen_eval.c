@@ -7,6 +7,7 @@
 
 #include "base/decimal.h"
 #include "base/log.h"
+#include "base/standard_io.h"
 #include "eval/eval.h"
 #include "eval/recipe_spec.h"
 
@@ -309,17 +310,21 @@ int main(int argc, char **argv) {
     ErrText err = { 0 };
     int option;
 
+    if (standard_io_secure()) {
+        fputs("coordgen-eval: /dev/null cannot be opened in place of a closed standard descriptor\n", stderr);
+        return EVAL_OUTSIDE;
+    }
     (void)quant_recipe_named(&options.recipe, NULL);
     if (isa && *isa && isa_parse(isa, &options.isa, &err))
         return usage("COORDGEN_ISA: %s", err.text);
     while ((option = getopt_long(argc, argv, "m:h", long_options, NULL)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
-            return EVAL_OK;
+            return standard_output_end("coordgen-eval", EVAL_OK, EVAL_OUTSIDE);
         }
         if (option == OPT_VERSION) {
             puts("coordgen-eval " COORDGEN_VERSION);
-            return EVAL_OK;
+            return standard_output_end("coordgen-eval", EVAL_OK, EVAL_OUTSIDE);
         }
         if (option == '?')
             return EVAL_USAGE; /* getopt has said what */
@@ -344,5 +349,5 @@ int main(int argc, char **argv) {
         return usage("%s", "--model is missing");
     if (verbs[verb].needs_file && !options.file)
         return usage("%s needs a file", verbs[verb].name);
-    return eval_check_output("coordgen-eval", verbs[verb].fn(&options));
+    return standard_output_end("coordgen-eval", verbs[verb].fn(&options), EVAL_OUTSIDE);
 }

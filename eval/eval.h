@@ -90,8 +90,6 @@ int eval_fail(const EvalOptions *options, const char *format, ...) __attribute__
 int eval_print_json(const EvalOptions *options, json_t *report, int status);
 /* Adds the members of `more`, which is consumed, to a report; where either could not be made, there is no report. */
 json_t *eval_report_add(json_t *report, json_t *more);
-/* Before a program ends with `status`: an error when something that was printed has gone nowhere. */
-int eval_check_output(const char *program, int status);
 /* A number, or null when it is not finite: JSON has no other word for it. */
 json_t *eval_json_real(double value);
 /* "verb", model, device and kernel: the head of every report. */

@@ -28,7 +28,7 @@ int eval_print_json(const EvalOptions *options, json_t *report, int status) {
         fprintf(stderr, "coordgen-eval: out of memory for the report\n");
         return EVAL_OUTSIDE;
     }
-    (void)json_dumpf(report, stdout, options->json_flags); /* eval_check_output() tells what went wrong */
+    (void)json_dumpf(report, stdout, options->json_flags); /* standard_output_end() tells what went wrong */
     putchar('\n');
     json_decref(report);
     return status;
@@ -42,13 +42,6 @@ json_t *eval_report_add(json_t *report, json_t *more) {
         return report;
     json_decref(report);
     return NULL;
-}
-
-int eval_check_output(const char *program, int status) {
-    if (!fflush(stdout) && !ferror(stdout))
-        return status;
-    fprintf(stderr, "%s: cannot write to standard output: what was printed is not whole\n", program);
-    return status ? status : EVAL_OUTSIDE;
 }
 
 json_t *eval_json_real(double value) {

@@ -3,6 +3,7 @@
 #include <locale.h>
 #include <stdlib.h>
 
+#include "base/standard_io.h"
 #include "client/ctl/ctl.h"
 
 static const CtlVerb *const verbs[] = {
@@ -12,10 +13,16 @@ static const CtlVerb *const verbs[] = {
 };
 
 int main(int argc, char **argv) {
-    Ctl ctl = { .signal_fd = -1, .out_tty = isatty(STDOUT_FILENO), .err_tty = isatty(STDERR_FILENO) };
+    Ctl ctl = { .signal_fd = -1 };
     bool help = false, version = false;
     int status;
 
+    if (standard_io_secure()) {
+        fputs("coordgenctl: /dev/null cannot be opened in place of a closed standard descriptor\n", stderr);
+        return CTL_EXIT_FAILED;
+    }
+    ctl.out_tty = isatty(STDOUT_FILENO);
+    ctl.err_tty = isatty(STDERR_FILENO);
     setlocale(LC_CTYPE, ""); /* for editing lines; numbers stay in the C locale */
     status = ctl_parse(&ctl, argc, argv, verbs, ARRAY_LEN(verbs), &help, &version);
     if (!status && version)
@@ -26,10 +33,7 @@ int main(int argc, char **argv) {
         ctl_help_all(stdout, verbs, ARRAY_LEN(verbs));
     else if (!status)
         status = ctl.verb->run(&ctl);
-    if ((fflush(stdout) || ferror(stdout)) && !status) {
-        fputs("coordgenctl: cannot write to standard output\n", stderr);
-        status = CTL_EXIT_FAILED;
-    }
+    status = standard_output_end("coordgenctl", status, CTL_EXIT_FAILED);
     coordgen_client_free(ctl.client);
     if (ctl.signal_fd >= 0)
         close(ctl.signal_fd);

@@ -143,7 +143,8 @@ static int answer(Chat *chat) {
     ctl_progress_clear(chat->ctl);
     if (chat->last && chat->last != '\n')
         fputc('\n', stdout);
-    fflush(stdout);
+    if (fflush(stdout) || ferror(stdout))
+        return CTL_EXIT_FAILED; /* main() says why */
     if (coordgen_reply_error(wait.reply))
         return answer_failed(chat, &wait);
     result = coordgen_reply_generate(wait.reply);

@@ -57,10 +57,8 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
     } else if (stream->last && stream->last != '\n' && ctl->out_tty) {
         fputc('\n', stdout);
     }
-    if (fflush(stdout) || ferror(stdout)) {
-        fputs("coordgenctl: cannot write to standard output\n", stderr);
-        return CTL_EXIT_FAILED;
-    }
+    if (fflush(stdout) || ferror(stdout))
+        return CTL_EXIT_FAILED; /* main() says why */
     if (result->end_reason == COORDGEN_END_CONTEXT_FULL)
         fputs("coordgenctl: the context is full: the text ends here\n", stderr);
     ctl_print_timings(ctl, result);

@@ -21,11 +21,7 @@ static int print(json_t *object, size_t flags) {
     r = json_dumpf(object, stdout, flags | JSON_ENSURE_ASCII);
     json_decref(object);
     fputc('\n', stdout);
-    if (r || fflush(stdout)) {
-        fputs("coordgenctl: cannot write to standard output\n", stderr);
-        return CTL_EXIT_FAILED;
-    }
-    return CTL_EXIT_OK;
+    return r || fflush(stdout) ? CTL_EXIT_FAILED : CTL_EXIT_OK; /* main() says what is wrong with the output */
 }
 
 int ctl_json_print(const Ctl *ctl, json_t *object) {

@@ -257,8 +257,11 @@ void request_fail_by_result(Request *request, const JobNews *news) {
     case JOB_E_MEMORY:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY;
         /* When nobody else holds memory, waiting frees none. */
-        if (request->server->admission.n_active > 1)
+        if (request->server->admission.n_active > (request_is_generation(request) ? 1u : 0u))
             retry_ms = admission_retry_ms(&request->server->admission);
+        else
+            text =
+                "the request needs more memory than the service may use, also when it is alone: ask for fewer tokens";
         break;
     default:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL;

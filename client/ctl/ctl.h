@@ -109,6 +109,9 @@ void ctl_progress_line(Ctl *ctl, const char *format, ...) __attribute__((format(
 void ctl_progress_queued(Ctl *ctl, uint32_t position); /* 1: the next */
 void ctl_progress_clear(Ctl *ctl);                     /* when one is drawn */
 
+/* ctl_exit.c */
+int ctl_exit_status(int code, uint32_t retry_after_ms);
+
 /* ctl_service.c */
 int ctl_connect(Ctl *ctl); /* 0 or an exit status; says why. With Ctrl-C as after ctl_interrupts_open() */
 int ctl_failed(Ctl *ctl, int code, const char *message, const char *field, uint32_t retry_after_ms);

@@ -21,6 +21,7 @@ typedef struct Chat {
     uint64_t session; /* 0: none, or it does not hold these messages */
     char last;        /* byte that was printed of the answer */
     bool begun;
+    int failed; /* exit status of the first question that failed; 0: none */
 } Chat;
 
 static void chat_reset(Chat *chat) {
@@ -96,7 +97,7 @@ static int chat_event(void *arg, const CoordgenEvent *event) {
     return fflush(stdout) ? 1 : 0;
 }
 
-/* A request that failed leaves the conversation as it was before the question. Return: whether to go on. */
+/* A request that failed leaves the conversation as it was before the question. 0 to go on, or an exit status. */
 static int answer_failed(Chat *chat, const CtlWait *wait) {
     int code = coordgen_reply_error(wait->reply), r;
 
@@ -104,6 +105,7 @@ static int answer_failed(Chat *chat, const CtlWait *wait) {
     if (code == COORDGEN_E_NOT_FOUND || code == COORDGEN_E_DISCONNECTED)
         chat->session = 0;
     r = ctl_failed_reply(chat->ctl, wait);
+    chat->failed = chat->failed ? chat->failed : r;
     if (code == COORDGEN_E_CONTEXT_FULL && chat->n_messages > 1)
         fputs("The conversation no longer fits. /reset begins a new one, /drop forgets the oldest question and "
               "answer.\n",
@@ -134,8 +136,9 @@ static int answer(Chat *chat) {
     r = coordgen_generate_start(chat->ctl->client, &chat->options, ctl_wait_event, &wait, NULL);
     if (r && coordgen_client_error(chat->ctl->client) != COORDGEN_E_DISCONNECTED) {
         chat_drop_last(chat);
-        (void)ctl_failed_call(chat->ctl); /* the question was refused: the next may be fine */
-        return 0;
+        r = ctl_failed_call(chat->ctl);
+        chat->failed = chat->failed ? chat->failed : r;
+        return 0; /* the question was refused: the next may be fine */
     }
     r = ctl_wait(chat->ctl, &wait, r);
     if (r)
@@ -311,7 +314,9 @@ static int chat_run(Ctl *ctl) {
     }
     if (isatty(STDIN_FILENO) && !ctl->quiet)
         fputs("/help lists the commands, Ctrl-D ends.\n", stderr);
-    return chat_loop(&chat, line);
+    r = chat_loop(&chat, line);
+    /* Who sits at the terminal has seen what failed, and has gone on; a script learns it from the status. */
+    return r || isatty(STDIN_FILENO) ? r : chat.failed;
 }
 
 static const CtlOption chat_options[] = { CTL_SAMPLING_OPTIONS };
@@ -322,7 +327,8 @@ const CtlVerb ctl_verb_chat = {
     .arguments = "[MODEL]",
     .summary = "talk with the model",
     .more = "Lines can be edited and called back on a terminal; elsewhere every line of standard\n"
-            "input is a question. The conversation lives in memory only. /help lists the commands.\n"
+            "input is a question, and one that failed decides on the exit status. The conversation lives\n"
+            "in memory only. /help lists the commands.\n"
             "Ctrl-C cancels an answer and keeps the conversation; while it waits for a line that does\n"
             "not come from a terminal it ends it (exit status 130).\n"
             "\nExamples\n"

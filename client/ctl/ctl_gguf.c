@@ -4,6 +4,20 @@
 #include "model/gguf.h"
 #include "model/gguf_text.h"
 
+static int error_code(int r) {
+    switch (r) {
+    case GGUF_E_CORRUPT:
+        return COORDGEN_E_MODEL_CORRUPT;
+    case -ENOENT:
+        return COORDGEN_E_MODEL_NOT_FOUND;
+    case -EACCES:
+    case -EPERM:
+        return COORDGEN_E_DENIED;
+    default:
+        return COORDGEN_E_INTERNAL;
+    }
+}
+
 /* Prints what a model file holds, without the service. An exit status. */
 int ctl_show_file(Ctl *ctl, const char *path) {
     _cleanup_(gguf_freep) GgufFile *file = NULL;
@@ -13,8 +27,7 @@ int ctl_show_file(Ctl *ctl, const char *path) {
 
     r = gguf_open(&file, path, &err);
     if (r) {
-        (void)ctl_failed(ctl, r == GGUF_E_CORRUPT ? COORDGEN_E_MODEL_CORRUPT : COORDGEN_E_INTERNAL, err.text, "", 0);
-        return CTL_EXIT_FAILED;
+        return ctl_failed(ctl, error_code(r), err.text, "", 0);
     }
     if (ctl->json)
         r = gguf_text_json(file, ctl->json == CTL_JSON_PRETTY, &text);

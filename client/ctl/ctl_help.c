@@ -61,7 +61,7 @@ void ctl_help_all(FILE *out, const CtlVerb *const *verbs, size_t n_verbs) {
           "  coordgenctl generate 'Summarise this text.' --file notes.txt\n"
           "  coordgenctl chat\n"
           "  coordgenctl model import model.gguf && coordgenctl model list\n"
-          "\nExit status: 0 done; 1 failed; 2 wrong usage; 69 no service; 75 busy, try again; 77 not allowed;\n"
+          "\nExit status: 0 done; 1 failed; 2 wrong usage; 69 no service; 75 try again; 77 not allowed;\n"
           "130 ended by Ctrl-C; ping: 3 no service.\n"
           "coordgenctl COMMAND --help says more about each.\n",
           out);

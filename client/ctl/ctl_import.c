@@ -244,8 +244,8 @@ static int import_failed(Ctl *ctl, int r, const ErrText *err) {
     char text[sizeof(err->text) + 64];
 
     snprintf(text, sizeof(text), "%s%s", err->text, hint);
-    (void)ctl_failed(ctl, code, text, field, 0);
-    return r == IMPORT_E_CANCELLED ? CTL_EXIT_INTERRUPTED : CTL_EXIT_FAILED;
+    code = ctl_failed(ctl, code, text, field, 0);
+    return r == IMPORT_E_CANCELLED ? CTL_EXIT_INTERRUPTED : code;
 }
 
 static int discard(Ctl *ctl, const ImportOptions *options) {

@@ -141,13 +141,15 @@ static int load_run(Ctl *ctl) {
     const char *name = ctl->args[0];
     _cleanup_(freep) char *path = NULL;
     const CoordgenModel *model;
+    char text[4200];
     int r;
 
     if (is_file(name)) { /* the service has another working directory */
         path = realpath(name, NULL);
         if (!path) {
-            fprintf(stderr, "coordgenctl: %s: %s\n", name, strerror(errno));
-            return CTL_EXIT_FAILED;
+            r = errno;
+            snprintf(text, sizeof(text), "%.4096s: %s", name, strerror(r));
+            return ctl_failed(ctl, r == EACCES ? COORDGEN_E_DENIED : COORDGEN_E_MODEL_NOT_FOUND, text, "model", 0);
         }
         name = path;
     }

@@ -14,29 +14,6 @@ enum {
     CONNECT_TIMEOUT_MS = 10000
 };
 
-static int exit_status(int code) {
-    switch (code) {
-    case COORDGEN_OK:
-        return CTL_EXIT_OK;
-    case COORDGEN_E_INVALID_ARGUMENT:
-    case COORDGEN_E_UNKNOWN_OPTION:
-        return CTL_EXIT_USAGE;
-    case COORDGEN_E_UNREACHABLE:
-    case COORDGEN_E_DISCONNECTED:
-        return CTL_EXIT_UNREACHABLE;
-    case COORDGEN_E_BUSY:
-    case COORDGEN_E_QUOTA_EXCEEDED:
-    case COORDGEN_E_MODEL_NOT_READY:
-    case COORDGEN_E_SHUTTING_DOWN:
-    case COORDGEN_E_TIMEOUT:
-        return CTL_EXIT_BUSY;
-    case COORDGEN_E_DENIED:
-        return CTL_EXIT_DENIED;
-    default:
-        return CTL_EXIT_FAILED;
-    }
-}
-
 /* On standard error for people; with --json also as an object, so that a program reads one stream only. */
 int ctl_failed(Ctl *ctl, int code, const char *message, const char *field, uint32_t retry_after_ms) {
     char wait[32];
@@ -50,7 +27,7 @@ int ctl_failed(Ctl *ctl, int code, const char *message, const char *field, uint3
     if (retry_after_ms)
         fprintf(stderr, " (try again in %s)", ctl_duration_text(wait, sizeof(wait), (uint64_t)retry_after_ms * 1000));
     fputc('\n', stderr);
-    return exit_status(code);
+    return ctl_exit_status(code, retry_after_ms);
 }
 
 int ctl_failed_call(Ctl *ctl) {

@@ -145,7 +145,7 @@ static int ping_run(Ctl *ctl) {
         printf("active: coordgend %s answered in %s\n", coordgen_client_service_version(ctl->client),
                ctl_duration_text(text, sizeof(text), round_trip_us));
     }
-    return code ? CTL_EXIT_INACTIVE : CTL_EXIT_OK;
+    return code ? CTL_EXIT_INACTIVE : CTL_EXIT_OK; /* whatever else would be said of such a code */
 }
 
 /* The model to wait for: the named one, else the default, else the first. */
@@ -193,7 +193,7 @@ static int ready_look(Ctl *ctl, const char *name, char *state, size_t room_bytes
     } else {
         snprintf(state, room_bytes, "%s %s", coordgen_model_state_name(model->state), model->detail);
         if (last)
-            r = ctl_failed(ctl, COORDGEN_E_MODEL_NOT_READY, "the model was not ready in the time given", "model", 0);
+            r = ctl_failed(ctl, COORDGEN_E_TIMEOUT, "the model was not ready in the time given", "model", 0);
     }
     coordgen_reply_unref(reply);
     return r;

@@ -9,6 +9,7 @@ import unittest
 import test_ctl
 from daemon import SANITIZER, DaemonCase
 from settings import MODEL, SLOW
+from wire import prompt
 
 
 def ctl(*words, socket, text="", timeout=120, **options):
@@ -102,6 +103,33 @@ class WithService(DaemonCase):
                 run = self.ctl(*words, stdout=full)
                 self.assertEqual(run.returncode, 1)
                 self.assertIn("standard output", run.err)
+
+    def test_failed_questions_decide_on_the_status(self):
+        said = self.ctl("chat", "no-such-model", text="Hello\n/help\n")
+        self.assertEqual(said.returncode, 1)
+        self.assertEqual(said.err.count("no-such-model"), 1)
+        for words, code in ((["--top-p=2"], 2), (["-n4"], 0)):
+            self.assertEqual(self.ctl("chat", *words, text="Hello\n").returncode, code)
+
+    def test_75_only_where_trying_again_helps(self):
+        admin = self.connect(admin=True)
+        name = admin.status().models[0].name
+        holder = self.connect()
+        generation = holder.start(prompt("Count: 1 2 3", 3000, ignore_end=True))
+        self.daemon.wait_until(lambda status: status.requests_running == 1, "the request runs")
+        run = self.ctl("--admin-socket", "model", "unload", name)
+        self.assertEqual(run.returncode, 75, run.err)
+        self.assertIn("try again", run.err)
+        holder.close()
+        del generation
+        self.daemon.wait_idle()
+        self.assertEqual(self.ctl("--admin-socket", "model", "unload", name).returncode, 0)
+        for words in (["generate", "-n4", "x"], ["tokenize", "x"], ["chat", "-n4"]):
+            run = self.ctl(*words, text="Hello\n")
+            self.assertEqual(run.returncode, 1, run.err)
+            self.assertIn("an administrator can load it", run.err)
+        self.assertEqual(self.ctl("wait-ready", "--timeout=0").returncode, 75)
+        self.assertEqual(self.ctl("--admin-socket", "model", "load", name).returncode, 0)
 
     def test_terminal_gets_no_control_characters(self):
         text = "a\x1b]0;b\x07c\x7f\u009b2Jd"

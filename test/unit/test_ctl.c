@@ -271,6 +271,19 @@ static void test_ctl_amounts(void **state) {
     assert_string_equal(ctl_count_text(room, sizeof(room), 134515008), "134.5 M");
 }
 
+static void test_ctl_exit_status(void **state) {
+    assert_int_equal(ctl_exit_status(COORDGEN_E_BUSY, 100), CTL_EXIT_BUSY);
+    assert_int_equal(ctl_exit_status(COORDGEN_E_BUSY, 0), CTL_EXIT_FAILED);
+    assert_int_equal(ctl_exit_status(COORDGEN_E_MODEL_NOT_READY, 100), CTL_EXIT_BUSY);
+    assert_int_equal(ctl_exit_status(COORDGEN_E_MODEL_NOT_READY, 0), CTL_EXIT_FAILED);
+    assert_int_equal(ctl_exit_status(COORDGEN_E_MODEL_IN_USE, 0), CTL_EXIT_BUSY);
+    assert_int_equal(ctl_exit_status(COORDGEN_E_INVALID_ARGUMENT, 100), CTL_EXIT_USAGE);
+    assert_int_equal(ctl_exit_status(COORDGEN_E_DENIED, 0), CTL_EXIT_DENIED);
+    assert_int_equal(ctl_exit_status(COORDGEN_E_MODEL_NOT_FOUND, 0), CTL_EXIT_FAILED);
+    assert_int_equal(ctl_exit_status(-1, 0), CTL_EXIT_FAILED);
+    assert_int_equal(ctl_exit_status(0, 0), CTL_EXIT_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ctl_parse_finds_verb_options_and_arguments),
@@ -284,6 +297,7 @@ int main(void) {
         cmocka_unit_test(test_ctl_put_escaped),
         cmocka_unit_test(test_ctl_json_text_is_always_text),
         cmocka_unit_test(test_ctl_amounts),
+        cmocka_unit_test(test_ctl_exit_status),
     };
 
     return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);

@@ -96,21 +96,21 @@ static void test_ctl_import_errors_have_codes(void **state) {
     char other[400], calibration[400];
 
     make_source(fixture);
-    expect(source, out, "--budget-bytes=1000", CTL_EXIT_FAILED, "invalid-argument", "budget-bytes");
-    expect(source, source, NULL, CTL_EXIT_FAILED, "invalid-argument", "output");
+    expect(source, out, "--budget-bytes=1000", CTL_EXIT_USAGE, "invalid-argument", "budget-bytes");
+    expect(source, source, NULL, CTL_EXIT_USAGE, "invalid-argument", "output");
     test_write_file(fixture->folder, "notes.txt", "precious", 8);
     snprintf(other, sizeof(other), "%s/notes.txt", fixture->folder);
-    expect(source, other, NULL, CTL_EXIT_FAILED, "invalid-argument", "output");
+    expect(source, other, NULL, CTL_EXIT_USAGE, "invalid-argument", "output");
     expect(other, out, NULL, CTL_EXIT_FAILED, "model-corrupt", "");
     snprintf(other, sizeof(other), "%s/none.gguf", fixture->folder);
     expect(other, out, NULL, CTL_EXIT_FAILED, "model-not-found", "");
     snprintf(other, sizeof(other), "%s/none/out.cgm", fixture->folder);
-    expect(source, other, NULL, CTL_EXIT_FAILED, "invalid-argument", "");
+    expect(source, other, NULL, CTL_EXIT_USAGE, "invalid-argument", "");
     /* Too short, and no file. */
     snprintf(calibration, sizeof(calibration), "--calibration=%s/notes.txt", fixture->folder);
-    expect(source, out, calibration, CTL_EXIT_FAILED, "invalid-argument", "calibration");
+    expect(source, out, calibration, CTL_EXIT_USAGE, "invalid-argument", "calibration");
     snprintf(calibration, sizeof(calibration), "--calibration=%s", fixture->folder);
-    expect(source, out, calibration, CTL_EXIT_FAILED, "invalid-argument", "calibration");
+    expect(source, out, calibration, CTL_EXIT_USAGE, "invalid-argument", "calibration");
 }
 
 /* The signal is pending when the import begins to look for it. */

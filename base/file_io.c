@@ -143,6 +143,10 @@ int file_slurp(const char *path, size_t max_bytes, char **datap, size_t *len_byt
     return file_slurp_fd(fd, path, max_bytes, datap, len_bytesp, err);
 }
 
+size_t file_byte_order_mark(const char *text, size_t len_bytes) {
+    return len_bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
+}
+
 /* Makes the folder and the missing ones above it (mode 0777 less the umask). */
 int file_make_dirs(const char *path, ErrText *err) {
     _cleanup_(freep) char *copy = NULL;

@@ -29,6 +29,8 @@ int file_write_at(int fd, const void *data, size_t len_bytes, uint64_t offset);
 /* Whole file (or stream) as a NUL-terminated buffer, at most max_bytes; owned by the caller. */
 int file_slurp(const char *path, size_t max_bytes, char **datap, size_t *len_bytesp, ErrText *err);
 int file_slurp_fd(int fd, const char *name, size_t max_bytes, char **datap, size_t *len_bytesp, ErrText *err);
+/* Bytes of the byte-order mark that some editors put before a text in UTF-8: 3 or 0. */
+size_t file_byte_order_mark(const char *text, size_t len_bytes);
 int file_make_dirs(const char *path, ErrText *err);
 
 /* A file that appears under its name whole or not at all; until then it is PATH, this and eight hex digits. */

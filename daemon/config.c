@@ -171,7 +171,7 @@ int config_read_file(Config *config, const char *path, bool must_exist, ErrText 
         return CONFIG_E_FILE;
     if (strlen(text) != len_bytes)
         return err_set(err, CONFIG_E_FILE, "%s: holds a NUL byte", path);
-    for (rest = text; (line = strsep(&rest, "\n"));) {
+    for (rest = text + file_byte_order_mark(text, len_bytes); (line = strsep(&rest, "\n"));) {
         line_number++;
         r = read_line(config, line, err);
         if (r) {

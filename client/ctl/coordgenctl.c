@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* coordgenctl: coordgend from the command line. */
+#include <langinfo.h>
 #include <locale.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/standard_io.h"
 #include "client/ctl/ctl.h"
@@ -11,6 +13,14 @@ static const CtlVerb *const verbs[] = {
     &ctl_verb_ping,       &ctl_verb_wait_ready,   &ctl_verb_model_list,   &ctl_verb_model_show,
     &ctl_verb_model_load, &ctl_verb_model_unload, &ctl_verb_model_import,
 };
+
+/* For editing lines; numbers stay in the C locale. All text is UTF-8, whatever the locale says of characters: one of
+ * another encoding, such as C, would make letters of several bytes none. */
+static void take_locale(void) {
+    setlocale(LC_CTYPE, "");
+    if (strcmp(nl_langinfo(CODESET), "UTF-8"))
+        setlocale(LC_CTYPE, "C.UTF-8");
+}
 
 int main(int argc, char **argv) {
     Ctl ctl = { .signal_fd = -1 };
@@ -23,7 +33,7 @@ int main(int argc, char **argv) {
     }
     ctl.out_tty = isatty(STDOUT_FILENO);
     ctl.err_tty = isatty(STDERR_FILENO);
-    setlocale(LC_CTYPE, ""); /* for editing lines; numbers stay in the C locale */
+    take_locale();
     status = ctl_parse(&ctl, argc, argv, verbs, ARRAY_LEN(verbs), &help, &version);
     if (!status && version)
         printf("coordgenctl %s\n", COORDGEN_VERSION);

@@ -243,6 +243,11 @@ static int question_read(CtlLine *line, char **textp) {
         int r;
 
         r = ctl_line_read(line, prompt, &part);
+        if (r == CTL_LINE_END && text.len_bytes) { /* nothing follows the backslash: the question ends before it */
+            str_buf_truncate(&text, text.len_bytes - 1);
+            *textp = str_buf_steal(&text);
+            return *textp ? 0 : -ENOMEM;
+        }
         if (r)
             return r;
         len_bytes = strlen(part);
@@ -270,7 +275,8 @@ static int chat_loop(Chat *chat, CtlLine *line) {
         if (r == CTL_LINE_INTERRUPTED)
             return CTL_EXIT_INTERRUPTED;
         if (r) {
-            fprintf(stderr, "coordgenctl: input: %s\n", strerror(-r));
+            if (r != -EILSEQ)
+                fprintf(stderr, "coordgenctl: input: %s\n", strerror(-r));
             return CTL_EXIT_FAILED;
         }
         if (text[strspn(text, " \t\n")] == 0)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "base/file_io.h"
 #include "base/str_buf.h"
 
 struct CtlLine {
@@ -16,7 +17,8 @@ struct CtlLine {
     EditLine *edit;   /* NULL: no terminal */
     History *history; /* of this session only: prompts are private */
     const char *prompt;
-    StrBuf typed; /* without one: what was read past the last line that was given out */
+    StrBuf typed;   /* without one: what was read past the last line that was given out */
+    size_t n_lines; /* that were given out */
     bool interrupted;
     mbstate_t shift; /* of a character that came in parts */
 };
@@ -58,8 +60,11 @@ static int getc_interruptible(EditLine *edit, wchar_t *charp) {
         len = mbrtowc(charp, &byte, 1, &line->shift);
         if (len == 0 || len == 1)
             return 1;
-        if (len == (size_t)-1)
+        if (len == (size_t)-1) { /* to be seen, and not to be missed silently */
             line->shift = (mbstate_t){ 0 };
+            *charp = 0xfffd;
+            return 1;
+        }
     }
 }
 
@@ -105,15 +110,26 @@ static int interrupted(CtlLine *line) {
     return isatty(STDIN_FILENO) ? CTL_LINE_CLEARED : CTL_LINE_INTERRUPTED;
 }
 
-/* Gives out the first bytes that were read, a newline at their end not. */
+/* Gives out the first bytes that were read, without what ends the line ("\r\n" of other systems too), and the first
+ * line without a byte-order mark. */
 static int take_typed(CtlLine *line, size_t len_bytes, char **textp) {
     StrBuf *typed = &line->typed;
-    size_t text_bytes = len_bytes - (typed->data[len_bytes - 1] == '\n');
+    size_t from = line->n_lines ? 0 : file_byte_order_mark(typed->data, len_bytes), to = len_bytes;
+    const char *nul;
     char *text;
 
-    if (memchr(typed->data, 0, text_bytes))
+    line->n_lines++;
+    nul = memchr(typed->data, 0, len_bytes);
+    if (nul) {
+        fprintf(stderr, "coordgenctl: standard input: line %zu holds a NUL byte at %zu: this is no text\n",
+                line->n_lines, (size_t)(nul - typed->data));
         return -EILSEQ;
-    text = strndup(typed->data, text_bytes);
+    }
+    if (typed->data[to - 1] == '\n')
+        to--;
+    if (to > from && typed->data[to - 1] == '\r')
+        to--;
+    text = strndup(typed->data + from, to - from);
     if (!text)
         return -ENOMEM;
     memmove(typed->data, typed->data + len_bytes, typed->len_bytes - len_bytes);

@@ -14,7 +14,7 @@ enum {
 static char *slurp(Ctl *ctl, const char *path) {
     bool input = !strcmp(path, "-");
     char *text = NULL;
-    size_t len_bytes;
+    size_t len_bytes, mark_bytes;
     ErrText err = { "" };
     int r;
 
@@ -32,6 +32,8 @@ static char *slurp(Ctl *ctl, const char *path) {
         free(text);
         return NULL;
     }
+    mark_bytes = file_byte_order_mark(text, len_bytes); /* a sign of the encoding, not a part of the text */
+    memmove(text, text + mark_bytes, len_bytes - mark_bytes + 1);
     return text;
 }
 

@@ -4,6 +4,7 @@
 import json
 import re
 import subprocess
+import tempfile
 import unittest
 
 import test_ctl
@@ -145,6 +146,45 @@ class WithService(DaemonCase):
         self.assertEqual(terminal.wait(), 0)
         answer = said.rpartition("\x1b[K")[2]  # after the progress line
         self.assertRegex(answer, r"[a-z]{2,}.*\r\n\[")
+
+    def questions(self, text):
+        """How many tokens each prompt of a chat on a pipe had."""
+        run = self.ctl("chat", "-n1", "--timings", "--no-reuse", text=text)
+        self.assertEqual(run.returncode, 0, run.err)
+        return re.findall(r"prompt (\d+) tokens", run.err)
+
+    def test_chat_on_a_pipe(self):
+        one, two = self.questions("Hello\n"), self.questions("Hello\nAnd you?\n")
+        self.assertEqual((len(one), len(two)), (1, 2))
+        for text, expected in (("Hello", one), ("Hello\r\n", one), ("Hello\r", one), ("Hello\r\nAnd you?\r\n", two),
+                               ("\ufeffHello\r\nAnd you?", two), ("Hello\\", one), ("Hello\\\n", one),
+                               ("Hello\nAnd you?\\\r\n", two), ("\r\n", []), ("\ufeff", []), ("", [])):
+            with self.subTest(text):
+                self.assertEqual(self.questions(text), expected)
+        self.assertEqual(self.questions("one\\\r\ntwo\r\n"), self.questions("one\\\ntwo"))
+        run = self.ctl("chat", "-n1", text=b"Hello\nwith a \0 byte\n")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("line 2 holds a NUL byte at 7", run.err)
+
+    def test_byte_order_mark(self):
+        plain, marked = (self.ctl("tokenize", "--ids", text=mark + "Hello\ufeff").out for mark in ("", "\ufeff"))
+        self.assertEqual(plain, marked)
+        with tempfile.NamedTemporaryFile() as file:
+            file.write("\ufeffHello\ufeff".encode())
+            file.flush()
+            self.assertEqual(self.ctl("tokenize", "--ids", "--file", file.name).out, plain)
+
+    def test_letters_in_a_locale_without_them(self):
+        counts = []
+        for locale in ("C.UTF-8", "C", "no_SUCH.ISO-8859-1"):
+            terminal = test_ctl.Terminal([test_ctl.CTL, f"--socket={self.daemon.api}", "chat", "-n1"], {"LC_ALL": locale})
+            terminal.read_until(r"(?m)^> $")
+            terminal.write("Grüße, 世界!\r")
+            terminal.read_until(r"Grüße, 世界!")
+            counts.append(re.search(r"prompt (\d+) tokens", terminal.read_until(r"prompt \d+ tokens"))[1])
+            terminal.write("\x04")
+            self.assertEqual(terminal.wait(), 0)
+        self.assertEqual(counts, counts[:1] * 3)
 
     def test_lines_of_chat(self):
         terminal = self.terminal("chat", "-n8")

@@ -202,6 +202,22 @@ static void test_config_file_with_nul(void **state) {
     config_free(config);
 }
 
+static void test_config_file_with_byte_order_mark(void **state) {
+    const Root *root = *state;
+    char path[128];
+    ErrText err;
+    Config *config;
+
+    snprintf(path, sizeof(path), "%s/mark.conf", root->path);
+    write_file(root, "/mark.conf",
+               "\xef\xbb\xbf"
+               "max-queue = 7\r\n# end\r\n");
+    assert_int_equal(config_new(&config, &err), 0);
+    assert_int_equal(config_read_file(config, path, true, &err), 0);
+    assert_int_equal(config->max_queue, 7);
+    config_free(config);
+}
+
 static void test_config_wrong_flags(void **state) {
     ErrText err;
 
@@ -408,11 +424,20 @@ static void test_config_isa_of_environment(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_root, teardown_root)
     const struct CMUnitTest tests[] = {
-        TEST(test_config_defaults),    TEST(test_config_order),         TEST(test_config_file_replaces_defaults),
-        TEST(test_config_wrong_lines), TEST(test_config_file_with_nul), TEST(test_config_wrong_flags),
-        TEST(test_config_flags),       TEST(test_config_actions),       TEST(test_config_no_cache_folder),
-        TEST(test_config_flags),       TEST(test_config_actions),       TEST(test_config_print_round_trip),
-        TEST(test_config_reload),      TEST(test_config_table),         TEST(test_config_isa_of_environment),
+        TEST(test_config_defaults),
+        TEST(test_config_order),
+        TEST(test_config_file_replaces_defaults),
+        TEST(test_config_wrong_lines),
+        TEST(test_config_file_with_nul),
+        TEST(test_config_file_with_byte_order_mark),
+        TEST(test_config_wrong_flags),
+        TEST(test_config_flags),
+        TEST(test_config_actions),
+        TEST(test_config_no_cache_folder),
+        TEST(test_config_print_round_trip),
+        TEST(test_config_reload),
+        TEST(test_config_table),
+        TEST(test_config_isa_of_environment),
         TEST(test_config_manual_page),
     };
 

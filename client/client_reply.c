@@ -27,6 +27,7 @@ static void generate_fill(CoordgenGenerateResult *result, const Coordgen__V1__Ge
     result->seed = done->seed;
     result->max_tokens = done->max_tokens;
     result->priority = (CoordgenPriority)done->priority;
+    result->incomplete_bytes = done->incomplete_bytes;
     if (done->usage) {
         result->prompt_tokens = done->usage->prompt_tokens;
         result->cached_tokens = done->usage->cached_tokens;

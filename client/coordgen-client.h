@@ -366,6 +366,7 @@ typedef struct CoordgenGenerateResult {
     uint32_t repetition_window;
     CoordgenPriority priority;
     CoordgenReuse reuse; /* why not more of the prompt was cached */
+    uint32_t incomplete_bytes; /* of a character that the end cut off; not in text */
 } CoordgenGenerateResult;
 
 typedef enum CoordgenModelState {

@@ -215,6 +215,8 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         done.deltas = request->n_deltas;
         done.has_priority = true;
         done.priority = wire_priority(request->job.priority);
+        done.has_incomplete_bytes = request->usage.n_incomplete_bytes > 0;
+        done.incomplete_bytes = request->usage.n_incomplete_bytes;
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DONE;
         response.generate_done = &done;
         connection_send(request->connection, &response);

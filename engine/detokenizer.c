@@ -110,3 +110,7 @@ int detokenizer_finish(Detokenizer *detokenizer, StrBuf *text) {
     detokenizer->n_held = 0;
     return str_buf_failed(text) ? err_raise(-ENOMEM) : 0;
 }
+
+size_t detokenizer_held(const Detokenizer *detokenizer) {
+    return detokenizer->n_held;
+}

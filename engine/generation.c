@@ -214,11 +214,16 @@ static void give_out(Generation *generation, size_t n, const uint32_t *token, Ge
     }
 }
 
+/* A character that the end cuts off is left out and counted: the next token could have completed it. Where the model
+ * has ended its turn nothing could, and it is U+FFFD as anywhere else in the text. What follows a stop string is no
+ * output. */
 static int finish(Generation *generation, GenerationEnd end, const uint32_t *token, GenerationDeltaFn *fn, void *arg) {
     int r = 0;
 
-    if (end != GENERATION_END_STOP) {
+    if (end == GENERATION_END_TOKEN)
         r = detokenizer_finish(&generation->detokenizer, &generation->pending);
+    if (end != GENERATION_END_STOP) {
+        generation->usage.n_incomplete_bytes = (uint32_t)detokenizer_held(&generation->detokenizer);
         give_out(generation, generation->pending.len_bytes, token, fn, arg);
     }
     generation->end = end;

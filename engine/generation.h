@@ -46,6 +46,7 @@ typedef struct GenerationUsage {
     PrefixOutcome outcome;       /* why not more */
     uint32_t n_prefilled_tokens; /* computed so far */
     uint32_t n_output_tokens;
+    uint32_t n_incomplete_bytes; /* of a character that the end cut off; not part of the text */
     uint64_t prefill_ns;
     uint64_t decode_ns;
 } GenerationUsage;

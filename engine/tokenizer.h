@@ -79,5 +79,6 @@ void detokenizer_init(Detokenizer *detokenizer, const Tokenizer *tokenizer, bool
 /* Appends to text. 0, -EINVAL (no such id), -ENOMEM. */
 int detokenizer_push(Detokenizer *detokenizer, uint32_t id, StrBuf *text);
 int detokenizer_finish(Detokenizer *detokenizer, StrBuf *text); /* what is still held, as U+FFFD */
+size_t detokenizer_held(const Detokenizer *detokenizer);        /* bytes of a sequence that has begun */
 
 #endif

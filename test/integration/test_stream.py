@@ -78,6 +78,20 @@ class Stream(DaemonCase):
             several += sum(byte > 127 for byte in generation.text)
         self.assertGreater(several, 0, "no character of several bytes came out: the test shows nothing")
 
+    def test_the_end_inside_a_character(self):
+        connection = self.connect()
+        cut = set()
+        for n in range(1, 9):
+            generation = connection.generate(prompt("🜁🜂🜃🜄" * 8, n, ignore_end=True))
+            ids = [token for delta in generation.deltas for token in delta.tokens]
+            made = connection.call(detokenize=pb.DetokenizeRequest(tokens=ids)).detokenize.text
+            missing = generation.done.incomplete_bytes
+            # The other way of making the text replaces what has been cut off.
+            self.assertEqual(generation.text + (b"\xef\xbf\xbd" if missing else b""), made)
+            cut.add(missing)
+        self.assertIn(0, cut)
+        self.assertTrue(cut & {1, 2, 3}, "no character was cut: the test shows nothing")
+
     def test_effective_options_come_back(self):
         done = self.connect().generate(prompt(STORY, 4, sampling=SAMPLED)).done
         self.assertEqual(done.seed, SAMPLED["seed"])

@@ -176,6 +176,23 @@ static void test_detokenizer_leading_space(void **state) {
     check_spm(spm, true, IDS(FIXTURE_SPM_BYTES + 0xc3, FIXTURE_SPM_BYTES + 0xa9, FIXTURE_SPM_UNKNOWN), "\xc3\xa9");
 }
 
+static void test_detokenizer_held(void **state) {
+    static const char in[] = "a\xc3\xa9\xf0\x9f\x98\x80\xe4\xb8";
+    static const size_t held[] = { 0, 1, 0, 1, 2, 3, 0, 1, 2 };
+    const Tokenizer *bpe = ((Setup *)*state)->bpe;
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+    Detokenizer detokenizer;
+
+    detokenizer_init(&detokenizer, bpe, true, false);
+    for (size_t i = 0; i < ARRAY_LEN(held); i++) {
+        assert_int_equal(detokenizer_push(&detokenizer, (uint8_t)in[i], &text), 0);
+        assert_int_equal(detokenizer_held(&detokenizer), held[i]);
+    }
+    assert_string_equal(text.data, "a\xc3\xa9\xf0\x9f\x98\x80");
+    assert_int_equal(detokenizer_finish(&detokenizer, &text), 0);
+    assert_int_equal(detokenizer_held(&detokenizer), 0);
+}
+
 static void test_utf8_step_every_pair(void **state) {
     for (unsigned int lead = 0; lead < 256; lead++)
         for (unsigned int second = 0; second < 256; second++) {
@@ -204,6 +221,7 @@ int main(void) {
         cmocka_unit_test(test_detokenizer_control_tokens),
         cmocka_unit_test(test_detokenizer_bad_id),
         cmocka_unit_test(test_detokenizer_leading_space),
+        cmocka_unit_test(test_detokenizer_held),
         cmocka_unit_test(test_utf8_step_every_pair),
     };
 

@@ -7,10 +7,14 @@
 #include "proto/proto_allocator.h"
 #include "proto/wire_check.h"
 
-/* A request holds few objects and long texts. A reply may be a list of short pieces, each an allocation of its own. */
+/* A request holds few objects and long texts, or PROTO_MESSAGES_MAX messages of a byte or two, which take 32 times
+ * as much memory as bytes: that is granted as far as so many need it. A reply may be a list of short pieces, each an
+ * allocation of its own. */
 enum {
     BUDGET_BASE_BYTES = 64 << 10,
     REQUEST_BYTES_PER_BYTE = 8,
+    REQUEST_PARTS_BYTES_PER_BYTE = 24, /* on top */
+    REQUEST_PARTS_BYTES_MAX = 512 << 10,
     REQUEST_ALLOCATIONS_MAX = 1 << 16,
     RESPONSE_BYTES_PER_BYTE = 40,
     RESPONSE_ALLOCATIONS_MAX = 1 << 21,
@@ -87,7 +91,11 @@ static int unpack(const uint8_t *body, size_t len_bytes, const ProtobufCMessageD
 }
 
 size_t frame_decode_budget_bytes(size_t len_bytes) {
-    return BUDGET_BASE_BYTES + len_bytes * REQUEST_BYTES_PER_BYTE;
+    size_t parts_bytes = len_bytes < REQUEST_PARTS_BYTES_MAX / REQUEST_PARTS_BYTES_PER_BYTE
+                             ? len_bytes * REQUEST_PARTS_BYTES_PER_BYTE
+                             : REQUEST_PARTS_BYTES_MAX;
+
+    return BUDGET_BASE_BYTES + len_bytes * REQUEST_BYTES_PER_BYTE + parts_bytes;
 }
 
 int frame_decode_request(const uint8_t *body, size_t len_bytes, Coordgen__V1__Request **requestp, FrameFault *fault) {

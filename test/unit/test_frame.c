@@ -407,8 +407,8 @@ static void test_frame_budget_is_what_it_says(void **state) {
 
     do
         put_bytes(&messages, 1, "", 0);
-    while (++n < 10000 && n * sizeof(Coordgen__V1__Message) <= frame_decode_budget_bytes(messages.len_bytes + 64));
-    assert_in_range(n, 100, 9999); /* it is not their number that ends it */
+    while (++n < 100000 && n * sizeof(Coordgen__V1__Message) <= frame_decode_budget_bytes(messages.len_bytes + 64));
+    assert_in_range(n, 100, 99999); /* it is not their number that ends it */
     put_buf(&generate, 2, &messages);
     assert_int_equal(decode_generate(&generate, &fault), FRAME_E_BUDGET);
 }
@@ -426,6 +426,24 @@ static void test_frame_budget_admits_the_longest_texts_and_tokens(void **state) 
     assert_int_equal(frame_decode_request((const uint8_t *)body.data, body.len_bytes, &request, &fault), 0);
     assert_int_equal(request->detokenize->n_tokens, PROTO_TOKENS_MAX);
     assert_int_equal(request->detokenize->tokens[129], 1);
+}
+
+/* As many messages as a request may have, and none shorter: of one byte, or (as an API may) of none. */
+static void test_frame_budget_admits_the_most_messages(void **state) {
+    FrameFault fault;
+
+    for (size_t text_bytes = 0; text_bytes < 3; text_bytes++)
+        for (size_t n = 1; n <= PROTO_MESSAGES_MAX; n += n < 64 ? 1 : 63) {
+            _cleanup_(str_buf_deinit) StrBuf messages = STR_BUF_NULL, generate = STR_BUF_NULL, message = STR_BUF_NULL;
+
+            put_number(&message, 1, COORDGEN__V1__ROLE__ROLE_USER);
+            put_bytes(&message, 2, "ab", text_bytes);
+            for (size_t i = 0; i < n; i++)
+                put_buf(&messages, 1, &message);
+            put_buf(&generate, 2, &messages);
+            if (decode_generate(&generate, &fault))
+                fail_msg("%zu messages of %zu bytes: %s", n, text_bytes, fault.err.text);
+        }
 }
 
 static void test_frame_budget_admits_short_pieces(void **state) {
@@ -519,6 +537,7 @@ int main(void) {
         cmocka_unit_test(test_frame_budget),
         cmocka_unit_test(test_frame_budget_is_what_it_says),
         cmocka_unit_test(test_frame_budget_admits_the_longest_texts_and_tokens),
+        cmocka_unit_test(test_frame_budget_admits_the_most_messages),
         cmocka_unit_test(test_frame_budget_admits_short_pieces),
         cmocka_unit_test(test_proto_allocator_negative),
         cmocka_unit_test(test_frame_response_is_lenient_on_the_unknown),

@@ -215,7 +215,7 @@ void request_fail_by_model(Request *request) {
 
 void request_fail_by_result(Request *request, const JobNews *news) {
     const char *field = "", *text = *news->err.text ? news->err.text : "no reason was given";
-    const char *op = operation_name(request);
+    const char *op = operation_name(request), *remedy = "";
     char path[64];
     Coordgen__V1__ErrorCode code;
     uint32_t retry_ms = 0;
@@ -257,17 +257,18 @@ void request_fail_by_result(Request *request, const JobNews *news) {
     case JOB_E_MEMORY:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY;
         /* When nobody else holds memory, waiting frees none. */
-        if (request->server->admission.n_active > (request_is_generation(request) ? 1u : 0u))
+        if (request->server->admission.n_active > (request_is_generation(request) ? 1u : 0u)) {
             retry_ms = admission_retry_ms(&request->server->admission);
-        else
-            text =
-                "the request needs more memory than the service may use, also when it is alone: ask for fewer tokens";
+            remedy = ": try again later, or with less";
+        } else {
+            remedy = ", also when nothing else runs: ask for less";
+        }
         break;
     default:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL;
         log_error(TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
     }
-    request_fail(request, code, retry_ms, field, "%s", text);
+    request_fail(request, code, retry_ms, field, "%s%s", text, remedy);
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */

@@ -420,8 +420,7 @@ int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *er
 
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, scratch_bytes);
     if (account_charge(engine->accounts, ACCOUNT_ACTIVATIONS, bill, scratch_bytes))
-        return err_set(err, ENGINE_E_MEMORY,
-                       "no memory now for the tokens of a text of %zu bytes: try again later, or with less", len_bytes);
+        return err_set(err, ENGINE_E_MEMORY, "no memory for the tokens of a text of %zu bytes", len_bytes);
     return 0;
 }
 

@@ -149,7 +149,7 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     state_bytes = n_vocab * (sizeof(float) + sizeof(SamplerCandidate)) + generation->capacity_tokens * sizeof(uint32_t);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, state_bytes);
     if (account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes))
-        return err_set(err, GENERATION_E_MEMORY, "no memory for another request now: try again later");
+        return err_set(err, GENERATION_E_MEMORY, "no memory for the state of another request");
     r = new_sequence(generation, prompt, err);
     if (r)
         return r == ENGINE_E_MEMORY ? GENERATION_E_MEMORY : r == ENGINE_E_CONTEXT ? GENERATION_E_TOO_LONG : r;

@@ -421,7 +421,8 @@ class KvMemory(DaemonCase):
         model = connection.call(model_show=pb.ModelShowRequest()).model_show.model
         fits = (8 << 20) // model.kv_bytes_per_token
         error = self.assertRefused(pb.ERROR_CODE_BUSY, connection.generate, prompt("Hello", fits, ignore_end=True))
-        self.assertIn("KV cache", error.message)
+        self.assertRegex(error.message, "KV cache of .*also when nothing else runs")
+        self.assertEqual(error.retry_after_ms, 0)
         done = connection.generate(prompt("Hello", 2, ignore_end=True)).done
         self.assertEqual(done.usage.output_tokens, 2)
 

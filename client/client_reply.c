@@ -226,6 +226,12 @@ const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply, size_t *n_toke
     return here ? reply->response->tokenize->tokens : NULL;
 }
 
+size_t coordgen_reply_n_tokens(const CoordgenReply *reply) {
+    return !holds(reply, COORDGEN__V1__RESPONSE__OP_TOKENIZE) ? 0
+           : reply->response->tokenize->has_count             ? reply->response->tokenize->count
+                                                              : reply->response->tokenize->n_tokens;
+}
+
 const char *coordgen_reply_piece(const CoordgenReply *reply, size_t index, size_t *len_bytesp) {
     const ProtobufCBinaryData *piece;
 

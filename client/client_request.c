@@ -342,6 +342,8 @@ int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOption
     tokenize.add_special = options.add_special;
     tokenize.has_parse_special = options.parse_special;
     tokenize.parse_special = options.parse_special;
+    tokenize.has_count_only = options.count_only;
+    tokenize.count_only = options.count_only;
     message.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;
     message.tokenize = &tokenize;
     return client_start(client, REQUEST_TOKENIZE, &message, options.timeout_ms, fn, arg, request_idp);

@@ -232,6 +232,7 @@ typedef struct CoordgenTokenizeOptions {
     size_t n_messages;
     bool add_special;   /* text: begin / end tokens as the model asks */
     bool parse_special; /* text: control tokens by name */
+    bool count_only;    /* how many they are only: neither ids nor pieces, which may be too many for one reply */
 } CoordgenTokenizeOptions;
 
 typedef struct CoordgenDetokenizeOptions {
@@ -433,6 +434,7 @@ typedef struct CoordgenStatus {
 COORDGEN_PUBLIC const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply);
 COORDGEN_PUBLIC uint64_t coordgen_reply_session(const CoordgenReply *reply); /* of an open or fork */
 COORDGEN_PUBLIC const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply, size_t *n_tokensp);
+COORDGEN_PUBLIC size_t coordgen_reply_n_tokens(const CoordgenReply *reply); /* tokenize, also with count_only */
 COORDGEN_PUBLIC const char *coordgen_reply_piece(const CoordgenReply *reply, size_t index, size_t *len_bytesp);
 COORDGEN_PUBLIC const char *coordgen_reply_text(const CoordgenReply *reply, size_t *len_bytesp); /* detokenize */
 COORDGEN_PUBLIC const CoordgenStatus *coordgen_reply_status(const CoordgenReply *reply);

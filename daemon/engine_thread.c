@@ -53,7 +53,7 @@ static int tokenize(Job *job, JobNews *news, ErrText *err) {
     const Tokenizer *tokenizer = engine_tokenizer(job->engine);
     int r = job_encode(job, &news->tokens, err);
 
-    if (r)
+    if (r || job->count_only)
         return r;
     for (size_t i = 0; i < news->tokens.n; i++) {
         r = tokenizer_piece(tokenizer, news->tokens.ids[i], true, &news->text);

@@ -302,6 +302,7 @@ void handle_tokenize(Connection *connection, Coordgen__V1__Request **messagep, s
         return;
     job = &request->job;
     job->kind = JOB_TOKENIZE;
+    job->count_only = tokenize->count_only;
     if (!is_chat) {
         job->text = tokenize->text;
         job->text_bytes = strlen(tokenize->text);

@@ -70,6 +70,7 @@ struct Job {
     const char *text;
     size_t text_bytes;
     unsigned int tokenize_flags; /* TokenizeFlags */
+    bool count_only;             /* JOB_TOKENIZE: the tokens, not what each stands for */
     const uint32_t *tokens;
     size_t n_tokens;
     bool with_special;

@@ -287,10 +287,14 @@ static bool finish_tokenize(Request *request, const JobNews *news) {
         from = news->marks[i].text_end;
     }
     reply_init(&response, request->id);
-    reply.tokens = news->tokens.ids;
-    reply.n_tokens = news->tokens.n;
-    reply.pieces = pieces;
-    reply.n_pieces = news->n_marks;
+    reply.has_count = true;
+    reply.count = (uint32_t)news->tokens.n;
+    if (!request->job.count_only) {
+        reply.tokens = news->tokens.ids;
+        reply.n_tokens = news->tokens.n;
+        reply.pieces = pieces;
+        reply.n_pieces = news->n_marks;
+    }
     response.op_case = COORDGEN__V1__RESPONSE__OP_TOKENIZE;
     response.tokenize = &reply;
     connection_send(request->connection, &response);

@@ -19,9 +19,13 @@ static int print_tokens_json(Ctl *ctl, CoordgenReply *reply) {
         if (piece)
             json_array_append_new(pieces, ctl_json_text(piece, len_bytes));
     }
-    ctl_json_set(object, "count", json_integer((json_int_t)n_tokens));
-    ctl_json_set(object, "tokens", tokens);
-    ctl_json_set(object, "pieces", pieces);
+    ctl_json_set(object, "count", json_integer((json_int_t)coordgen_reply_n_tokens(reply)));
+    if (!ctl_has(ctl, "count")) {
+        ctl_json_set(object, "tokens", steal(&tokens));
+        ctl_json_set(object, "pieces", steal(&pieces));
+    }
+    json_decref(tokens);
+    json_decref(pieces);
     return ctl_json_print(ctl, object);
 }
 
@@ -32,7 +36,7 @@ static int print_tokens(Ctl *ctl, CoordgenReply *reply) {
     if (ctl->json)
         return print_tokens_json(ctl, reply);
     if (ctl_has(ctl, "count")) {
-        printf("%zu\n", n_tokens);
+        printf("%zu\n", coordgen_reply_n_tokens(reply));
     } else if (ctl_has(ctl, "ids")) {
         for (size_t i = 0; i < n_tokens; i++)
             printf("%s%u", i ? " " : "", ids[i]);
@@ -65,6 +69,7 @@ static int tokenize(Ctl *ctl) {
     options.model = ctl_text(ctl, "model", NULL);
     options.add_special = ctl_has(ctl, "add-special");
     options.parse_special = ctl_has(ctl, "parse-special");
+    options.count_only = ctl_has(ctl, "count");
     if (ctl_has(ctl, "chat")) {
         message = (CoordgenMessage){ COORDGEN_ROLE_USER, text };
         options.messages = &message;

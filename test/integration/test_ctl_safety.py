@@ -2,6 +2,7 @@
 """coordgenctl with hostile text, full disks and misspelt words; what editing a line in chat does."""
 
 import json
+import random
 import re
 import subprocess
 import tempfile
@@ -165,6 +166,21 @@ class WithService(DaemonCase):
         run = self.ctl("chat", "-n1", text=b"Hello\nwith a \0 byte\n")
         self.assertEqual(run.returncode, 1)
         self.assertIn("line 2 holds a NUL byte at 7", run.err)
+
+    def test_count_of_a_text_whose_tokens_do_not_fit(self):
+        text = "".join(map(chr, random.Random(7).choices(range(0xac00, 0xd7a4), k=(1 << 20) // 3)))  # a byte a token
+        run = self.ctl("tokenize", "--ids", text=text)
+        self.assertEqual(run.returncode, 2, run.out[:100])
+        self.assertIn("does not fit", run.err)
+        count = int(self.ctl("tokenize", "--count", text=text).out)
+        self.assertGreater(count, 500000)
+        for short in ("", "--chat"):
+            words = [word for word in (short,) if word]
+            shown = json.loads(self.ctl("-j", "tokenize", *words, text="Hello, world").out)
+            self.assertEqual(shown["count"], len(shown["tokens"]))
+            self.assertEqual(int(self.ctl("tokenize", "--count", *words, text="Hello, world").out), shown["count"])
+            shown.pop("tokens"), shown.pop("pieces")
+            self.assertEqual(json.loads(self.ctl("-j", "tokenize", "--count", *words, text="Hello, world").out), shown)
 
     def test_byte_order_mark(self):
         plain, marked = (self.ctl("tokenize", "--ids", text=mark + "Hello\ufeff").out for mark in ("", "\ufeff"))

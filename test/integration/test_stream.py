@@ -7,7 +7,7 @@ import coordgen_pb2 as pb
 
 from daemon import Daemon, DaemonCase
 from settings import SANITIZED
-from wire import chat, prompt
+from wire import chat, messages_of, prompt, talk
 
 STORY = "Once upon a time there was a lighthouse keeper who counted the ships that passed at night."
 SAMPLED = dict(temperature=0.8, top_k=40, top_p=0.95, min_p=0.02, repetition_penalty=1.1, seed=20240607)
@@ -91,6 +91,16 @@ class Stream(DaemonCase):
             cut.add(missing)
         self.assertIn(0, cut)
         self.assertTrue(cut & {1, 2, 3}, "no character was cut: the test shows nothing")
+
+    def test_as_many_messages_as_documented(self):
+        connection = self.connect()
+        said = [("user", "a"), ("assistant", "b")] * 2048
+        counted = connection.call(tokenize=pb.TokenizeRequest(messages=messages_of(said), count_only=True)).tokenize
+        self.assertGreater(counted.count, 2 * len(said))
+        self.assertEqual((len(counted.tokens), len(counted.pieces)), (0, 0))
+        self.assertRefused(pb.ERROR_CODE_CONTEXT_FULL, connection.generate, talk(said, 2))
+        error = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, connection.generate, talk(said + said[:1], 2))
+        self.assertIn("4096", error.message)
 
     def test_effective_options_come_back(self):
         done = self.connect().generate(prompt(STORY, 4, sampling=SAMPLED)).done

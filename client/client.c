@@ -53,6 +53,8 @@ const char *coordgen_client_version(void) {
 int client_fail(CoordgenClient *client, int code, const char *field, uint32_t retry_after_ms, const char *format, ...) {
     va_list args;
 
+    if (!client)
+        return code;
     client->failure = (ClientFailure){ .code = code, .retry_after_ms = retry_after_ms };
     snprintf(client->failure.field, sizeof(client->failure.field), "%s", field);
     va_start(args, format);
@@ -63,6 +65,8 @@ int client_fail(CoordgenClient *client, int code, const char *field, uint32_t re
 
 /* waits: the call would dispatch, which a callback must not do. */
 int client_check_usable(CoordgenClient *client, bool waits) {
+    if (!client)
+        return COORDGEN_E_INVALID_ARGUMENT;
     if (client->pid != getpid())
         return client_fail(client, COORDGEN_E_WRONG_STATE, "", 0,
                            "the connection belongs to the parent process: connect anew after fork()");
@@ -73,9 +77,12 @@ int client_check_usable(CoordgenClient *client, bool waits) {
 }
 
 int coordgen_client_new(CoordgenClient **clientp) {
-    CoordgenClient *client = calloc(1, sizeof(*client));
+    CoordgenClient *client;
     size_t n = 0;
 
+    if (!clientp)
+        return COORDGEN_E_INVALID_ARGUMENT;
+    client = calloc(1, sizeof(*client));
     if (!client)
         return COORDGEN_E_NO_MEMORY;
     client->socket_fd = client->epoll_fd = -1;
@@ -112,6 +119,8 @@ CoordgenClient *coordgen_client_free(CoordgenClient *client) {
 }
 
 int coordgen_client_set_name(CoordgenClient *client, const char *name) {
+    if (!client || !name)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "hello.client_name", 0, "the client's name is NULL");
     if (strlen(name) > PROTO_CLIENT_NAME_BYTES_MAX)
         return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "hello.client_name", 0,
                            "a client name of %zu bytes: at most %d", strlen(name), PROTO_CLIENT_NAME_BYTES_MAX);
@@ -186,38 +195,41 @@ int coordgen_client_connect_fd(CoordgenClient *client, int fd, int timeout_ms) {
     int r;
 
     r = client_check_usable(client, true);
-    if (r)
+    if (r) { /* the descriptor is the library's all the same */
+        if (fd >= 0)
+            close(fd);
         return r;
+    }
     r = client_connection_adopt(client, fd);
     return r ? r : hello_wait(client, deadline_after_ms(timeout_ms));
 }
 
 const char *coordgen_client_socket_path(const CoordgenClient *client) {
-    return client->socket_path;
+    return client ? client->socket_path : "";
 }
 
 const char *coordgen_client_service_version(const CoordgenClient *client) {
-    return client->service_version;
+    return client ? client->service_version : "";
 }
 
 int coordgen_client_error(const CoordgenClient *client) {
-    return client->failure.code;
+    return client ? client->failure.code : COORDGEN_E_NO_MEMORY;
 }
 
 const char *coordgen_client_message(const CoordgenClient *client) {
-    return client->failure.err.text;
+    return client ? client->failure.err.text : "out of memory for a client";
 }
 
 const char *coordgen_client_field(const CoordgenClient *client) {
-    return client->failure.field;
+    return client ? client->failure.field : "";
 }
 
 uint32_t coordgen_client_retry_after_ms(const CoordgenClient *client) {
-    return client->failure.retry_after_ms;
+    return client ? client->failure.retry_after_ms : 0;
 }
 
 int coordgen_client_fd(const CoordgenClient *client) {
-    return client->epoll_fd;
+    return client ? client->epoll_fd : -1;
 }
 
 short coordgen_client_events(const CoordgenClient *client) {

@@ -64,7 +64,7 @@ static void event_send(CoordgenClient *client, ClientRequest *request, CoordgenE
 /* Ends a request: unlinks it, tells the user, frees it. failure NULL: by the response, which is taken over. */
 static int request_end(CoordgenClient *client, ClientRequest *request, const ClientFailure *failure,
                        Coordgen__V1__Response **responsep) {
-    CoordgenEvent event = { .kind = COORDGEN_EVENT_END };
+    CoordgenEvent event = { .struct_bytes = sizeof(event), .kind = COORDGEN_EVENT_END };
     _cleanup_(coordgen_reply_unrefp) CoordgenReply *reply = NULL;
 
     request_unlink(client, request);
@@ -113,7 +113,7 @@ static int connection_failf(CoordgenClient *client, int code, const char *format
 /* ---- what the service sent --------------------------------------------------------------------------------------- */
 
 static int delta_take(CoordgenClient *client, ClientRequest *request, const Coordgen__V1__GenerateDelta *delta) {
-    CoordgenEvent event = { .kind = COORDGEN_EVENT_DELTA };
+    CoordgenEvent event = { .struct_bytes = sizeof(event), .kind = COORDGEN_EVENT_DELTA };
     size_t from_bytes = request->text.len_bytes;
 
     if (delta->sequence != request->n_deltas)
@@ -136,7 +136,7 @@ static int delta_take(CoordgenClient *client, ClientRequest *request, const Coor
 }
 
 static void progress_take(CoordgenClient *client, ClientRequest *request, const Coordgen__V1__Response *response) {
-    CoordgenEvent event = { .kind = COORDGEN_EVENT_PROGRESS };
+    CoordgenEvent event = { .struct_bytes = sizeof(event), .kind = COORDGEN_EVENT_PROGRESS };
 
     if (response->op_case == COORDGEN__V1__RESPONSE__OP_GENERATE_PROGRESS) {
         event.queue_position = response->generate_progress->queue_position;
@@ -318,6 +318,8 @@ int coordgen_client_dispatch(CoordgenClient *client) {
 int coordgen_client_timeout_ms(CoordgenClient *client) {
     uint64_t nearest_ns = UINT64_MAX, now_ns;
 
+    if (!client)
+        return -1;
     pthread_mutex_lock(&client->lock);
     for (const ClientRequest *request = client->requests; request; request = request->next)
         if (request->deadline_ns < nearest_ns)
@@ -333,9 +335,12 @@ int coordgen_client_timeout_ms(CoordgenClient *client) {
 }
 
 size_t coordgen_client_n_in_flight(const CoordgenClient *client) {
-    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&client->lock;
+    pthread_mutex_t *lock;
     size_t n = 0;
 
+    if (!client)
+        return 0;
+    lock = (pthread_mutex_t *)(uintptr_t)&client->lock;
     pthread_mutex_lock(lock);
     for (const ClientRequest *request = client->requests; request; request = request->next)
         n += request->kind >= REQUEST_GENERATE;

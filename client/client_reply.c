@@ -53,6 +53,7 @@ static void generate_fill(CoordgenGenerateResult *result, const Coordgen__V1__Ge
 
 static void model_fill(CoordgenModel *to, const Coordgen__V1__Model *from) {
     *to = (CoordgenModel){
+        .struct_bytes = sizeof(*to),
         .name = or_empty(from->name),
         .path = or_empty(from->path),
         .state = (CoordgenModelState)from->state,
@@ -84,6 +85,7 @@ static bool models_fill(CoordgenReply *reply, Coordgen__V1__Model *const *models
 
 static bool status_fill(CoordgenReply *reply, const Coordgen__V1__StatusReply *status) {
     reply->status = (CoordgenStatus){
+        .struct_bytes = sizeof(reply->status),
         .service_version = or_empty(status->service_version),
         .isa = or_empty(status->isa),
         .uptime_us = status->uptime_us,
@@ -111,6 +113,7 @@ static bool status_fill(CoordgenReply *reply, const Coordgen__V1__StatusReply *s
         return false;
     for (size_t i = 0; i < status->n_memory; i++)
         reply->memory[i] = (CoordgenMemory){
+            .struct_bytes = sizeof(reply->memory[i]),
             .name = or_empty(status->memory[i]->name),
             .used_bytes = status->memory[i]->used_bytes,
             .peak_bytes = status->memory[i]->peak_bytes,
@@ -156,6 +159,7 @@ CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, 
         return NULL;
     atomic_init(&reply->n_refs, 1);
     reply->kind = kind;
+    reply->generate.struct_bytes = sizeof(reply->generate);
     reply->generate.model = "";
     reply->text = *text;
     *text = STR_BUF_NULL;
@@ -222,7 +226,8 @@ uint64_t coordgen_reply_session(const CoordgenReply *reply) {
 const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply, size_t *n_tokensp) {
     bool here = holds(reply, COORDGEN__V1__RESPONSE__OP_TOKENIZE);
 
-    *n_tokensp = here ? reply->response->tokenize->n_tokens : 0;
+    if (n_tokensp)
+        *n_tokensp = here ? reply->response->tokenize->n_tokens : 0;
     return here ? reply->response->tokenize->tokens : NULL;
 }
 
@@ -232,25 +237,30 @@ size_t coordgen_reply_n_tokens(const CoordgenReply *reply) {
                                                               : reply->response->tokenize->n_tokens;
 }
 
+static void length_set(size_t *len_bytesp, size_t len_bytes) {
+    if (len_bytesp)
+        *len_bytesp = len_bytes;
+}
+
 const char *coordgen_reply_piece(const CoordgenReply *reply, size_t index, size_t *len_bytesp) {
     const ProtobufCBinaryData *piece;
 
-    *len_bytesp = 0;
+    length_set(len_bytesp, 0);
     if (!holds(reply, COORDGEN__V1__RESPONSE__OP_TOKENIZE) || index >= reply->response->tokenize->n_pieces)
         return NULL;
     piece = &reply->response->tokenize->pieces[index];
-    *len_bytesp = piece->len;
+    length_set(len_bytesp, piece->len);
     return piece->data ? (const char *)piece->data : "";
 }
 
 const char *coordgen_reply_text(const CoordgenReply *reply, size_t *len_bytesp) {
     const ProtobufCBinaryData *text;
 
-    *len_bytesp = 0;
+    length_set(len_bytesp, 0);
     if (!holds(reply, COORDGEN__V1__RESPONSE__OP_DETOKENIZE))
         return NULL;
     text = &reply->response->detokenize->text;
-    *len_bytesp = text->len;
+    length_set(len_bytesp, text->len);
     return text->data ? (const char *)text->data : "";
 }
 

@@ -13,6 +13,8 @@ void coordgen_generate_options_init_sized(CoordgenGenerateOptions *options, size
         .repetition_window = 64,
     };
 
+    if (!options)
+        return;
     memset(options, 0, struct_bytes);
     memcpy(options, &defaults, struct_bytes < sizeof(defaults) ? struct_bytes : sizeof(defaults));
 }
@@ -20,6 +22,8 @@ void coordgen_generate_options_init_sized(CoordgenGenerateOptions *options, size
 void coordgen_session_options_init_sized(CoordgenSessionOptions *options, size_t struct_bytes) {
     CoordgenSessionOptions defaults = { .struct_bytes = struct_bytes, .timeout_ms = -1 };
 
+    if (!options)
+        return;
     memset(options, 0, struct_bytes);
     memcpy(options, &defaults, struct_bytes < sizeof(defaults) ? struct_bytes : sizeof(defaults));
 }
@@ -27,6 +31,8 @@ void coordgen_session_options_init_sized(CoordgenSessionOptions *options, size_t
 void coordgen_tokenize_options_init_sized(CoordgenTokenizeOptions *options, size_t struct_bytes) {
     CoordgenTokenizeOptions defaults = { .struct_bytes = struct_bytes, .timeout_ms = -1 };
 
+    if (!options)
+        return;
     memset(options, 0, struct_bytes);
     memcpy(options, &defaults, struct_bytes < sizeof(defaults) ? struct_bytes : sizeof(defaults));
 }
@@ -34,17 +40,24 @@ void coordgen_tokenize_options_init_sized(CoordgenTokenizeOptions *options, size
 void coordgen_detokenize_options_init_sized(CoordgenDetokenizeOptions *options, size_t struct_bytes) {
     CoordgenDetokenizeOptions defaults = { .struct_bytes = struct_bytes, .timeout_ms = -1 };
 
+    if (!options)
+        return;
     memset(options, 0, struct_bytes);
     memcpy(options, &defaults, struct_bytes < sizeof(defaults) ? struct_bytes : sizeof(defaults));
 }
+
+/* Of any version: more is a structure that nobody has filled. */
+#define OPTIONS_BYTES_MAX 4096
 
 /* Copies what the caller's version of the structure has. What only a newer version has must be zero: an option that
  * this library does not know is refused, never ignored. first_bytes: of the first version. */
 static int options_copy(CoordgenClient *client, void *to, size_t to_bytes, const void *from, size_t first_bytes) {
     size_t from_bytes;
 
+    if (!from)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "options", 0, "the options are NULL");
     memcpy(&from_bytes, from, sizeof(from_bytes)); /* struct_bytes comes first in each of them */
-    if (from_bytes < first_bytes)
+    if (from_bytes < first_bytes || from_bytes > OPTIONS_BYTES_MAX)
         return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "struct_bytes", 0,
                            "%zu: fill the options with their _init() function first", from_bytes);
     for (size_t i = to_bytes; i < from_bytes; i++)
@@ -147,6 +160,8 @@ static int cancel_send_locked(CoordgenClient *client, ClientRequest *target) {
 int coordgen_cancel(CoordgenClient *client, uint64_t request_id) {
     int r = 0;
 
+    if (!client)
+        return COORDGEN_E_INVALID_ARGUMENT;
     pthread_mutex_lock(&client->lock);
     if (client->state == CLIENT_CONNECTED)
         for (ClientRequest *request = client->requests; request && !r; request = request->next)
@@ -178,6 +193,13 @@ static int messages_fill(CoordgenClient *client, MessageRoom *room, const Coordg
     room->list = (Coordgen__V1__Messages)COORDGEN__V1__MESSAGES__INIT;
     if (!n)
         return 0;
+    if (!messages)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "messages", 0, "%zu messages are given, which are NULL",
+                           n);
+    for (size_t i = 0; i < n; i++)
+        if (!messages[i].text)
+            return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "messages", 0, "the text of message %zu is NULL",
+                               i);
     room->messages = calloc(n, sizeof(*room->messages));
     room->pointers = calloc(n, sizeof(*room->pointers));
     if (!room->messages || !room->pointers)
@@ -322,7 +344,7 @@ int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOption
     int r;
 
     coordgen_tokenize_options_init(&options);
-    r = options_copy(client, &options, sizeof(options), given, sizeof(options));
+    r = options_copy(client, &options, sizeof(options), given, offsetof(CoordgenTokenizeOptions, count_only));
     if (!r)
         r = messages_fill(client, &room, options.messages, options.n_messages);
     if (r)
@@ -360,6 +382,9 @@ int coordgen_detokenize_start(CoordgenClient *client, const CoordgenDetokenizeOp
     r = options_copy(client, &options, sizeof(options), given, sizeof(options));
     if (r)
         return r;
+    if (options.n_tokens && !options.tokens)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "detokenize.tokens", 0,
+                           "%zu tokens are given, which are NULL", options.n_tokens);
     detokenize.model = unconst(options.model);
     detokenize.n_tokens = options.n_tokens;
     detokenize.tokens = (uint32_t *)(uintptr_t)options.tokens;

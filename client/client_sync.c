@@ -69,9 +69,19 @@ static int wait_for_session(CoordgenClient *client, Waiter *waiter, int started,
     return r;
 }
 
+/* Before anything is sent: nobody could close a session whose number has no place. */
+static int check_session(CoordgenClient *client, const uint64_t *sessionp) {
+    int r = client_check_usable(client, true);
+
+    return r           ? r
+           : !sessionp ? client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "sessionp", 0,
+                                     "there is no place for the session's number: sessionp is NULL")
+                       : 0;
+}
+
 int coordgen_session_open(CoordgenClient *client, const CoordgenSessionOptions *options, uint64_t *sessionp) {
     Waiter waiter = { 0 };
-    int r = client_check_usable(client, true);
+    int r = check_session(client, sessionp);
 
     return r ? r
              : wait_for_session(client, &waiter,
@@ -81,7 +91,7 @@ int coordgen_session_open(CoordgenClient *client, const CoordgenSessionOptions *
 int coordgen_session_fork(CoordgenClient *client, uint64_t session, uint32_t n_messages, int timeout_ms,
                           uint64_t *sessionp) {
     Waiter waiter = { 0 };
-    int r = client_check_usable(client, true);
+    int r = check_session(client, sessionp);
 
     return r ? r
              : wait_for_session(

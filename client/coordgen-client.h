@@ -25,8 +25,12 @@
  * - Nothing is printed, no signal is raised or handled, no state is global; descriptors are close-on-exec. After fork()
  *   the child may only call coordgen_client_free(), which sends nothing.
  * - Text is UTF-8. Texts that a model wrote are not NUL-free: use the length.
+ * - NULL where something is needed is an error, COORDGEN_E_INVALID_ARGUMENT, not a crash; functions without a code give
+ *   what there is of nothing (0, NULL, "", and of a client that could not be made COORDGEN_E_NO_MEMORY).
  * - Structures that the library fills in may grow at the end in later versions: never copy them by assignment into
- *   storage that outlives a change of the library, never make arrays of them.
+ *   storage that outlives a change of the library, never make arrays of them. struct_bytes comes first in each of them:
+ *   a program that may run with an older library than it was built with asks COORDGEN_HAS() for a field that is newer.
+ *   CoordgenMessage alone, of which programs make arrays, never changes.
  */
 #ifndef COORDGEN_CLIENT_H
 #define COORDGEN_CLIENT_H
@@ -81,6 +85,10 @@ COORDGEN_PUBLIC const char *coordgen_error_name(int code);
 /* Of the library: "0.1.0". */
 COORDGEN_PUBLIC const char *coordgen_client_version(void);
 
+/* Whether the library that filled *object in knows the field: COORDGEN_HAS(result, incomplete_bytes). */
+#define COORDGEN_HAS(object, field)                                                                                    \
+    ((object)->struct_bytes >= (size_t)((const char *)(&(object)->field + 1) - (const char *)(object)))
+
 typedef struct CoordgenClient CoordgenClient;
 typedef struct CoordgenReply CoordgenReply;
 
@@ -105,7 +113,7 @@ COORDGEN_PUBLIC int coordgen_client_connect_fd(CoordgenClient *client, int fd, i
 COORDGEN_PUBLIC const char *coordgen_client_socket_path(const CoordgenClient *client);     /* "" before connecting */
 COORDGEN_PUBLIC const char *coordgen_client_service_version(const CoordgenClient *client); /* "" before the greeting */
 
-/* The last call on this client that failed. */
+/* The last call on this client that failed. Of NULL: COORDGEN_E_NO_MEMORY and its text. */
 COORDGEN_PUBLIC int coordgen_client_error(const CoordgenClient *client);
 COORDGEN_PUBLIC const char *coordgen_client_message(const CoordgenClient *client);
 COORDGEN_PUBLIC const char *coordgen_client_field(const CoordgenClient *client); /* "" when no field is at fault */
@@ -132,6 +140,7 @@ typedef enum CoordgenEventKind {
 } CoordgenEventKind;
 
 typedef struct CoordgenEvent {
+    size_t struct_bytes;
     CoordgenEventKind kind;
     uint64_t request_id;
     /* DELTA */
@@ -284,7 +293,7 @@ COORDGEN_PUBLIC int coordgen_model_unload_start(CoordgenClient *client, const ch
  * the request was sent, whatever its end; unref it. Returns the code of the reply. */
 COORDGEN_PUBLIC int coordgen_generate(CoordgenClient *client, const CoordgenGenerateOptions *options,
                                       CoordgenEventFn *fn, void *arg, CoordgenReply **replyp);
-/* sessionp is set on success. */
+/* sessionp is set on success, and may not be NULL. */
 COORDGEN_PUBLIC int coordgen_session_open(CoordgenClient *client, const CoordgenSessionOptions *options,
                                           uint64_t *sessionp);
 COORDGEN_PUBLIC int coordgen_session_fork(CoordgenClient *client, uint64_t session, uint32_t n_messages, int timeout_ms,
@@ -344,6 +353,7 @@ typedef enum CoordgenReuse {
 COORDGEN_PUBLIC const char *coordgen_reuse_name(int reuse);
 
 typedef struct CoordgenGenerateResult {
+    size_t struct_bytes;
     const char *text; /* all of it, NUL-terminated; also what came before a failure */
     size_t text_bytes;
     CoordgenEndReason end_reason;
@@ -381,6 +391,7 @@ typedef enum CoordgenModelState {
 COORDGEN_PUBLIC const char *coordgen_model_state_name(int state);
 
 typedef struct CoordgenModel { /* texts are never NULL */
+    size_t struct_bytes;
     const char *name;
     const char *path;
     CoordgenModelState state;
@@ -400,6 +411,7 @@ typedef struct CoordgenModel { /* texts are never NULL */
 } CoordgenModel;
 
 typedef struct CoordgenMemory {
+    size_t struct_bytes;
     const char *name;
     uint64_t used_bytes;
     uint64_t peak_bytes;
@@ -407,6 +419,7 @@ typedef struct CoordgenMemory {
 } CoordgenMemory;
 
 typedef struct CoordgenStatus {
+    size_t struct_bytes;
     const char *service_version;
     const char *isa;
     uint64_t uptime_us;
@@ -430,7 +443,8 @@ typedef struct CoordgenStatus {
     uint32_t sessions;               /* open */
 } CoordgenStatus;
 
-/* Each returns what the reply holds, or NULL / 0 when it is of another kind. All live as long as the reply. */
+/* Each returns what the reply holds, or NULL / 0 when it is of another kind or NULL. All live as long as the reply.
+ * n_tokensp and len_bytesp may be NULL. */
 COORDGEN_PUBLIC const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply);
 COORDGEN_PUBLIC uint64_t coordgen_reply_session(const CoordgenReply *reply); /* of an open or fork */
 COORDGEN_PUBLIC const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply, size_t *n_tokensp);

@@ -41,7 +41,8 @@ INSTALL_ITEMS = \
     $(call items,644,$(call packaged,catalog/*.catalog),$(PREFIX)/lib/systemd/catalog) \
     $(call items,644,$(wildcard packaging/completions/bash/*),$(DATADIR)/bash-completion/completions) \
     $(call items,644,$(wildcard packaging/completions/zsh/*),$(DATADIR)/zsh/vendor-completions) \
-    $(call items,644,$(wildcard packaging/conf/*),$(DOCDIR)) \
+    $(call items,644,$(wildcard packaging/conf/*) docs/protocol.md LICENSE,$(DOCDIR)) \
+    $(call items,644,proto/coordgen.proto,$(DATADIR)/coordgen) \
     $(call items,644,$(wildcard packaging/examples/* client/example/*.c),$(DOCDIR)/examples) \
     $(man_items)
 
@@ -60,4 +61,4 @@ install: all $(FILLED)
 uninstall:
 	@for item in $(INSTALL_ITEMS); do rest=$${item#*:}; rm -f "$(DESTDIR)$${rest#*:}"; done
 	@for link in $(notdir $(CLIENT_LINKS)); do rm -f "$(DESTDIR)$(LIBDIR)/$$link"; done
-	@rmdir "$(DESTDIR)$(DOCDIR)/examples" "$(DESTDIR)$(DOCDIR)" 2>/dev/null || :
+	@rmdir "$(DESTDIR)$(DOCDIR)/examples" "$(DESTDIR)$(DOCDIR)" "$(DESTDIR)$(DATADIR)/coordgen" 2>/dev/null || :

@@ -57,8 +57,15 @@ class Install(DaemonCase):
                         r"usr/lib/tmpfiles\.d/coordgen\.conf", r"usr/share/man/man1/coordgenctl\.1",
                         r"usr/share/man/man1/coordgen-eval\.1", r"usr/share/man/man1/coordgen-bench\.1",
                         r"usr/share/man/man8/coordgend\.8", r"usr/share/bash-completion/completions/coordgenctl",
-                        r"usr/share/bash-completion/completions/coordgen-eval"):
+                        r"usr/share/bash-completion/completions/coordgen-eval", r"usr/share/coordgen/coordgen\.proto",
+                        r"usr/share/doc/coordgen/protocol\.md", r"usr/share/doc/coordgen/LICENSE"):
             self.path(pattern)
+
+    def test_wire_contract_is_where_pkg_config_says(self):
+        [found] = self.pkg_config("--variable=protofile")
+        found = found.removeprefix(str(self.root))  # some versions of pkg-config put the sysroot before it
+        self.assertEqual(found, "/usr/share/coordgen/coordgen.proto")
+        self.assertEqual((self.root / found[1:]).read_bytes(), (TOP / "proto/coordgen.proto").read_bytes())
 
     def test_nothing_of_the_build_machine_is_left_in_texts(self):
         for name in self.files():
@@ -152,7 +159,11 @@ class Install(DaemonCase):
             names = {line.split()[-1].split("@")[0] for line in run.stdout.splitlines() if len(line.split()) == 3}
             names -= {"LIBCOORDGEN_CLIENT_0"}
             self.assertGreater(len(names), 30)
-            self.assertEqual([name for name in names if not name.startswith("coordgen_")], [])
+            header = re.sub(r"/\*.*?\*/", "", (TOP / "client/coordgen-client.h").read_text(), flags=re.S)
+            declared = re.findall(r"^COORDGEN_PUBLIC\s[^;(]*?\b(\w+)\(", header, re.M)
+            listed = re.findall(r"^    (\w+);", (TOP / "client/libcoordgen-client.map").read_text(), re.M)
+            self.assertEqual(sorted(names), sorted(declared))
+            self.assertEqual(sorted(declared), listed)
 
     def test_uninstall_leaves_nothing(self):
         second = Path(tempfile.mkdtemp(prefix="coordgen-install-"))
@@ -163,6 +174,7 @@ class Install(DaemonCase):
             self.assertTrue(self.files())
             self.make("uninstall")
             self.assertEqual(self.files(), set())
+            self.assertFalse((self.root / "usr/share/coordgen").exists())
         finally:
             type(self).root = first
 

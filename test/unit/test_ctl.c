@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/file_io.h"
 #include "client/ctl/ctl_json.h"
 
 static const CtlVerb *const verbs[] = { &ctl_verb_generate, &ctl_verb_status, &ctl_verb_model_list,
@@ -284,6 +285,34 @@ static void test_ctl_exit_status(void **state) {
     assert_int_equal(ctl_exit_status(0, 0), CTL_EXIT_OK);
 }
 
+/* Each error that has a status of its own is in the manual page, under that status. */
+static void test_ctl_exit_status_in_the_manual_page(void **state) {
+    _cleanup_(freep) char *page = NULL;
+    const char *section, *end;
+    size_t len_bytes;
+
+    assert_int_equal(file_slurp("packaging/man/coordgenctl.1", 1 << 20, &page, &len_bytes, NULL), 0);
+    section = strstr(page, ".SH \"EXIT STATUS\"");
+    assert_non_null(section);
+    end = strstr(section + 1, "\n.SH");
+    for (int code = 1; code <= COORDGEN_E_WRONG_STATE; code++) {
+        int exit_status = ctl_exit_status(code, 100);
+        char head[16], name[64] = "";
+        const char *at, *found;
+
+        if (exit_status == CTL_EXIT_FAILED)
+            continue;
+        for (const char *from = coordgen_error_name(code); *from; from++)
+            snprintf(name + strlen(name), sizeof(name) - strlen(name), *from == '-' ? "\\-" : "%c", *from);
+        snprintf(head, sizeof(head), "\n.TP\n%d\n", exit_status);
+        at = strstr(section, head);
+        assert_non_null(at);
+        found = strstr(at, name);
+        if (!found || found > end || found > strstr(at + 1, "\n.TP"))
+            fail_msg("%s is not under %d", name, exit_status);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ctl_parse_finds_verb_options_and_arguments),
@@ -298,6 +327,7 @@ int main(void) {
         cmocka_unit_test(test_ctl_json_text_is_always_text),
         cmocka_unit_test(test_ctl_amounts),
         cmocka_unit_test(test_ctl_exit_status),
+        cmocka_unit_test(test_ctl_exit_status_in_the_manual_page),
     };
 
     return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);

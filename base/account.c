@@ -97,10 +97,21 @@ int account_charge(AccountTable *table, AccountId id, Bill *bill, uint64_t bytes
     bill->table = table;
     bill->id = id;
     bill->bytes += bytes;
+    if (bill->tallyp)
+        *bill->tallyp += bytes;
     return 0;
 }
 
+void bill_tally(Bill *bill, uint64_t *tallyp) {
+    assert(!bill->tallyp || bill->tallyp == tallyp);
+    if (!bill->tallyp)
+        *tallyp += bill->bytes;
+    bill->tallyp = tallyp;
+}
+
 void bill_settle(Bill *bill) {
+    if (bill->tallyp)
+        *bill->tallyp -= bill->bytes;
     if (bill->bytes) {
         atomic_fetch_sub(&bill->table->used_bytes[bill->id], bill->bytes);
         shared_sub(bill->table, bill->id, bill->bytes);

@@ -38,6 +38,7 @@ typedef struct Bill {
     AccountTable *table;
     AccountId id;
     uint64_t bytes;
+    uint64_t *tallyp; /* NULL, or a sum of one thread's that has these bytes too: bill_tally() */
 } Bill;
 
 void account_table_init(AccountTable *table);
@@ -46,6 +47,8 @@ const char *account_name(AccountId id);
 uint64_t account_own_room_bytes(const AccountTable *table, AccountId id);
 uint64_t account_shared_room_bytes(const AccountTable *table, AccountId id);
 int account_charge(AccountTable *table, AccountId id, Bill *bill, uint64_t bytes);
+/* What the bill holds, now and later, is in the sum too until it is settled. The sum outlives the bill. */
+void bill_tally(Bill *bill, uint64_t *tallyp);
 void bill_settle(Bill *bill);
 /* What the bill holds goes to another account of its table. 0, or ACCOUNT_E_LIMIT with nothing changed. */
 int bill_move(Bill *bill, AccountId id);

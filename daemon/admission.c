@@ -23,8 +23,16 @@ void admission_init(Admission *admission, Server *server) {
     TAILQ_INIT(&admission->submitted);
 }
 
+PlaceKind admission_kind(const Request *request) {
+    return request->job.priority == PRIORITY_INTERACTIVE ? PLACE_INTERACTIVE : PLACE_OTHER;
+}
+
 static AdmissionPlaces *places_of(Admission *admission, const Request *request) {
-    return request->job.priority == PRIORITY_INTERACTIVE ? &admission->interactive : &admission->others;
+    return &admission->places[admission_kind(request)];
+}
+
+static UserPlaces *user_places_of(const Request *request) {
+    return &request->user->places[admission_kind(request)];
 }
 
 static uint32_t max_active_of(const Admission *admission, const Request *request) {
@@ -59,15 +67,8 @@ static bool all_hold_enough(Admission *admission, const Request *request) {
 }
 
 static bool user_holds_enough(Admission *admission, const Request *request) {
-    const uint32_t max_held = USER_HELD_PER_ACTIVE * max_active_of(admission, request);
-    const Request *other;
-    uint32_t n = 0;
-
-    if (request->is_admin || places_of(admission, request)->n_active < max_held)
-        return false;
-    TAILQ_FOREACH(other, &admission->submitted, queue_link)
-    n += is_alike(request, other) && is_of_apps_of(other, request->uid);
-    return n >= max_held;
+    return !request->is_admin &&
+           user_places_of(request)->n_apps_active >= USER_HELD_PER_ACTIVE * max_active_of(admission, request);
 }
 
 static bool has_place(Admission *admission, const Request *request) {
@@ -87,8 +88,11 @@ static void start(Admission *admission, Request *request) {
     if (request_is_generation(request)) {
         admission->n_active++;
         places_of(admission, request)->n_active++;
+        user_places_of(request)->n_active++;
+        user_places_of(request)->n_apps_active += !request->is_admin;
     } else {
         admission->n_small++;
+        request->user->n_held_back += !request->is_admin;
         request->connection->small_runs = true;
     }
     TAILQ_INSERT_TAIL(&admission->submitted, request, queue_link);
@@ -105,18 +109,6 @@ unsigned int admission_user_max(const Admission *admission) {
     return half ? half : 1;
 }
 
-/* What n_held_back() counts, of one user. */
-static unsigned int n_held_back_of(const Admission *admission, uid_t uid) {
-    const Request *request;
-    unsigned int n = 0;
-
-    TAILQ_FOREACH(request, &admission->waiting, queue_link)
-    n += is_of_apps_of(request, uid);
-    TAILQ_FOREACH(request, &admission->submitted, queue_link)
-    n += is_of_apps_of(request, uid) && !request_is_generation(request);
-    return n;
-}
-
 /* Whether another one that waits for the same was there before. */
 static bool would_overtake(const Admission *admission, const Request *request) {
     const Request *other;
@@ -130,7 +122,7 @@ static bool would_overtake(const Admission *admission, const Request *request) {
 int admission_enter(Admission *admission, Request *request) {
     const unsigned int max_queue = admission->server->config->max_queue,
                        user_max = request->is_admin ? UINT_MAX : admission_user_max(admission),
-                       n_user = n_held_back_of(admission, request->uid);
+                       n_user = request->user->n_held_back;
 
     assert_on_loop(&admission->server->loop);
     if (model_can_serve(request->model))
@@ -148,8 +140,15 @@ int admission_enter(Admission *admission, Request *request) {
     request->state = REQUEST_WAITING;
     TAILQ_INSERT_TAIL(&admission->waiting, request, queue_link);
     admission->n_waiting++;
+    request->user->n_held_back += !request->is_admin;
     server_pump(admission->server);
     return 0;
+}
+
+static void leave_waiting(Admission *admission, Request *request) {
+    TAILQ_REMOVE(&admission->waiting, request, queue_link);
+    admission->n_waiting--;
+    request->user->n_held_back -= !request->is_admin;
 }
 
 void admission_leave(Admission *admission, Request *request) {
@@ -157,14 +156,16 @@ void admission_leave(Admission *admission, Request *request) {
     if (request->state == REQUEST_SUBMITTED)
         TAILQ_REMOVE(&admission->submitted, request, queue_link);
     if (request->state == REQUEST_WAITING) {
-        TAILQ_REMOVE(&admission->waiting, request, queue_link);
-        admission->n_waiting--;
+        leave_waiting(admission, request);
     } else if (request->state == REQUEST_SUBMITTED && request_is_generation(request)) {
         admission_pause(admission, request, false);
         admission->n_active--;
         places_of(admission, request)->n_active--;
+        user_places_of(request)->n_active--;
+        user_places_of(request)->n_apps_active -= !request->is_admin;
     } else if (request->state == REQUEST_SUBMITTED) {
         admission->n_small--;
+        request->user->n_held_back -= !request->is_admin;
         if (request->connection)
             request->connection->small_runs = false;
     }
@@ -183,9 +184,9 @@ void admission_pause(Admission *admission, Request *request, bool paused) {
 static bool goes_first(const Admission *admission, const Request *request, const Request *other, uint64_t now_ns) {
     const Priority rank = admission_rank(request, now_ns), other_rank = admission_rank(other, now_ns);
 
-    if (rank != other_rank || request->uid == other->uid)
+    if (rank != other_rank || request->user == other->user)
         return rank > other_rank;
-    return admission_at_work(admission, request) < admission_at_work(admission, other);
+    return user_places_of(request)->n_active < user_places_of(other)->n_active;
 }
 
 /**
@@ -206,8 +207,7 @@ Request *admission_next(Admission *admission, uint64_t now_ns) {
 }
 
 static void leave_queue(Admission *admission, Request *request) {
-    TAILQ_REMOVE(&admission->waiting, request, queue_link);
-    admission->n_waiting--;
+    leave_waiting(admission, request);
     start(admission, request);
 }
 

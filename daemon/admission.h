@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "daemon/user.h"
+
 typedef struct Connection Connection;
 typedef struct Request Request;
 typedef struct Server Server;
@@ -30,10 +32,10 @@ typedef struct Admission { /* all loop */
     RequestList waiting;   /* not with the engine thread yet; by queue_link */
     RequestList submitted; /* with the engine thread; by queue_link */
     unsigned int n_waiting;
-    unsigned int n_active;               /* generations with the engine thread */
-    AdmissionPlaces interactive, others; /* which they are */
-    unsigned int n_small;                /* other requests with the engine thread */
-    uint64_t mean_run_us;                /* of generations, from start to end; moving average */
+    unsigned int n_active;            /* generations with the engine thread */
+    AdmissionPlaces places[_PLACE_N]; /* which they are */
+    unsigned int n_small;             /* other requests with the engine thread */
+    uint64_t mean_run_us;             /* of generations, from start to end; moving average */
 } Admission;
 
 void admission_init(Admission *admission, Server *server);
@@ -45,6 +47,7 @@ void admission_leave(Admission *admission, Request *request); /* at its end, whe
 void admission_pause(Admission *admission, Request *request, bool paused);
 /* Starts what can start, fails what never will, and ends a stalled generation that keeps others out. */
 void admission_pump(Admission *admission);
+PlaceKind admission_kind(const Request *request); /* which places a generation takes */
 /* The generation that starts next, now; NULL: none can. */
 Request *admission_next(Admission *admission, uint64_t now_ns);
 void admission_note_run(Admission *admission, uint64_t run_us);

@@ -16,26 +16,12 @@ Priority admission_rank(const Request *request, uint64_t now_ns) {
                                           : PRIORITY_NORMAL;
 }
 
-static bool is_interactive(const Request *request) {
-    return request->job.priority == PRIORITY_INTERACTIVE;
-}
-
-unsigned int admission_at_work(const Admission *admission, const Request *request) {
-    const Request *other;
-    unsigned int n = 0;
-
-    TAILQ_FOREACH(other, &admission->submitted, queue_link)
-    n += other->uid == request->uid && request_is_generation(other) && is_interactive(other) == is_interactive(request);
-    return n;
-}
-
 /* A user's requests for places of one kind, as far as they were counted. */
-typedef struct User {
-    uid_t uid;
-    bool is_interactive;
-    unsigned int n_at_work;
+typedef struct Share {
+    const User *user;
+    PlaceKind kind;
     unsigned int n_waiting[RANKS];
-} User;
+} Share;
 
 typedef struct Turn {
     Request *request;
@@ -45,16 +31,16 @@ typedef struct Turn {
 } Turn;
 
 /* There are as many connections as there can be users; most services have a few. */
-static User *user_of(const Admission *admission, User *users, size_t *n_usersp, const Request *request) {
-    User *user = users;
+static Share *share_of(Share *shares, size_t *n_sharesp, const Request *request) {
+    Share *share = shares;
 
-    while (user < users + *n_usersp && (user->uid != request->uid || user->is_interactive != is_interactive(request)))
-        user++;
-    if (user == users + *n_usersp) {
-        *user = (User){ request->uid, is_interactive(request), admission_at_work(admission, request), { 0 } };
-        ++*n_usersp;
+    while (share < shares + *n_sharesp && (share->user != request->user || share->kind != admission_kind(request)))
+        share++;
+    if (share == shares + *n_sharesp) {
+        *share = (Share){ request->user, admission_kind(request), { 0 } };
+        ++*n_sharesp;
     }
-    return user;
+    return share;
 }
 
 static int compare(const void *a, const void *b) {
@@ -69,19 +55,19 @@ static int compare(const void *a, const void *b) {
 
 void admission_number(Admission *admission, uint64_t now_ns) {
     _cleanup_(freep) Turn *turns = calloc(admission->n_waiting + 1, sizeof(*turns));
-    _cleanup_(freep) User *users = calloc(admission->n_waiting + 1, sizeof(*users));
-    size_t n_users = 0;
+    _cleanup_(freep) Share *shares = calloc(admission->n_waiting + 1, sizeof(*shares));
+    size_t n_shares = 0;
     Request *request;
     unsigned int n = 0;
 
-    if (!turns || !users)
+    if (!turns || !shares)
         return;
     TAILQ_FOREACH(request, &admission->waiting, queue_link) {
-        User *user = user_of(admission, users, &n_users, request);
+        Share *share = share_of(shares, &n_shares, request);
         const Priority rank = admission_rank(request, now_ns);
-        unsigned int *n_waiting = &user->n_waiting[rank - PRIORITY_BACKGROUND];
+        unsigned int *n_waiting = &share->n_waiting[rank - PRIORITY_BACKGROUND];
 
-        turns[n] = (Turn){ request, rank, user->n_at_work + *n_waiting, n };
+        turns[n] = (Turn){ request, rank, share->user->places[share->kind].n_active + *n_waiting, n };
         ++*n_waiting;
         n++;
     }

@@ -9,8 +9,6 @@
 
 /* The class that a request counts as by now. */
 Priority admission_rank(const Request *request, uint64_t now_ns);
-/* Generations of the request's user that have a place of the kind it waits for. */
-unsigned int admission_at_work(const Admission *admission, const Request *request);
 /* Fills queue_position of all that wait: 1 is the next. Where memory is short they stay as they were. */
 void admission_number(Admission *admission, uint64_t now_ns);
 

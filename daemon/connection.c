@@ -43,18 +43,6 @@ int connection_peer(int fd, uid_t *uidp, pid_t *pidp) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static uint64_t held_bytes(const Connection *connection) {
-    uint64_t bytes = connection->bill.bytes + connection->frame_bill.bytes + connection->output_bill.bytes;
-    const Request *request;
-    const Session *session;
-
-    TAILQ_FOREACH(request, &connection->requests, connection_link)
-    bytes += request->bill.bytes;
-    TAILQ_FOREACH(session, &connection->sessions, connection_link)
-    bytes += session->bill.bytes;
-    return bytes;
-}
-
 static uint64_t minus(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }
@@ -72,19 +60,11 @@ static uint64_t all_bytes(const AccountTable *accounts) {
     return atomic_load(&accounts->used_bytes[ACCOUNT_SESSIONS]) + room_bytes(accounts);
 }
 
-/* What a user's apps may still have. Where all clients together hold no more than a user may, nobody is counted. */
-static uint64_t user_room_bytes(const Server *server, uid_t uid, uint64_t wanted_bytes) {
-    const AccountTable *accounts = &server->accounts;
-    const uint64_t all = all_bytes(accounts), share = all - all / USER_PARTS,
-                   used = atomic_load(&accounts->used_bytes[ACCOUNT_SESSIONS]);
-    const Connection *other;
-    uint64_t user_bytes = 0;
+/* What a user's apps may still have. */
+static uint64_t user_room_bytes(const Server *server, const User *user) {
+    const uint64_t all = all_bytes(&server->accounts);
 
-    if (wanted_bytes <= minus(share, used))
-        return minus(share, used);
-    TAILQ_FOREACH(other, &server->connections, link)
-    user_bytes += !other->is_admin && other->uid == uid ? held_bytes(other) : 0;
-    return minus(share, user_bytes);
+    return minus(all - all / USER_PARTS, user->client_bytes);
 }
 
 /* Of the room that the limits leave, administrators have the last part, so that a full service can be looked at. */
@@ -98,10 +78,14 @@ static uint64_t app_room_bytes(const Server *server) {
 int connection_charge(Connection *connection, Bill *bill, uint64_t bytes) {
     Server *server = connection->server;
 
-    if (!connection->is_admin &&
-        (bytes > app_room_bytes(server) || bytes > user_room_bytes(server, connection->uid, bytes)))
+    int r;
+
+    if (!connection->is_admin && (bytes > app_room_bytes(server) || bytes > user_room_bytes(server, connection->user)))
         return ACCOUNT_E_LIMIT;
-    return account_charge(&server->accounts, ACCOUNT_SESSIONS, bill, bytes);
+    r = account_charge(&server->accounts, ACCOUNT_SESSIONS, bill, bytes);
+    if (!r && !connection->is_admin)
+        bill_tally(bill, &connection->user->client_bytes);
+    return r;
 }
 
 /* The narrowest now. */
@@ -110,7 +94,7 @@ const char *connection_limit(const Connection *connection) {
     const AccountTable *accounts = &server->accounts;
     const bool is_own = account_own_room_bytes(accounts, ACCOUNT_SESSIONS) == room_bytes(accounts);
 
-    if (!connection->is_admin && user_room_bytes(server, connection->uid, UINT64_MAX) < app_room_bytes(server))
+    if (!connection->is_admin && user_room_bytes(server, connection->user) < app_room_bytes(server))
         return is_own ? "this user's share of session-memory-limit" : "this user's share of memory-limit";
     return is_own ? "session-memory-limit" : "memory-limit";
 }
@@ -169,6 +153,7 @@ Connection *connection_free(Connection *connection) {
     bill_settle(&connection->bill);
     bill_settle(&connection->frame_bill);
     bill_settle(&connection->output_bill);
+    user_unref(connection->user);
     free(connection);
     return NULL;
 }
@@ -591,8 +576,13 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
     TAILQ_INIT(&connection->requests);
     TAILQ_INIT(&connection->sessions);
     connection->served_ns = clock_now_ns();
-    server_add_connection(server, connection);
     r = connection_peer(fd, &connection->uid, &connection->pid);
+    connection->user = user_get(&server->users, connection->uid);
+    if (!connection->user) {
+        free(steal(&connection));
+        return err_raise(-ENOMEM);
+    }
+    server_add_connection(server, connection);
     connection->may_administer = is_admin || (!r && (connection->uid == 0 || connection->uid == geteuid()));
     if (!r)
         r = connection_charge(connection, &connection->bill, sizeof(*connection) + config->output_buffer_bytes);

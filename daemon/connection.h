@@ -22,6 +22,7 @@ struct Connection { /* all loop */
     Server *server;
     uint64_t serial;
     uid_t uid;
+    User *user; /* of that uid; held */
     pid_t pid;
     bool is_admin;       /* came through the administrators' socket */
     bool may_administer; /* or is root, or the user that the service runs as: may load and unload models */

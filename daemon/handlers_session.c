@@ -19,7 +19,7 @@ static Session *new_session(Connection *connection, uint64_t request_id, const c
                     server->config->drain_timeout_ms, "", "the service is shutting down");
         return NULL;
     }
-    if (session_n_of(server, connection->uid) >= server->config->max_sessions_per_uid) {
+    if (connection->user->n_sessions >= server->config->max_sessions_per_uid) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED, 0, "",
                     "this user has %" PRIu32 " sessions (max-sessions-per-uid): close some",
                     server->config->max_sessions_per_uid);

@@ -78,15 +78,15 @@ static unsigned int n_connections_of(const Server *server, uid_t uid) {
 }
 
 /* What a user's apps do and did; what others do is theirs. */
-static void fill_own(const Server *server, uid_t uid, Coordgen__V1__StatusReply *reply) {
-    const Tally tally = tally_of(&server->tallies, uid);
+static void fill_own(const Server *server, const User *user, Coordgen__V1__StatusReply *reply) {
+    const Tally tally = tally_of(&server->tallies, user->uid);
 
     reply->has_own_only = reply->own_only = true;
     reply->has_connections = reply->has_requests_queued = reply->has_requests_running = reply->has_sessions = true;
-    reply->connections = n_connections_of(server, uid);
-    reply->requests_queued = n_of(&server->admission.waiting, uid);
-    reply->requests_running = n_of(&server->admission.submitted, uid);
-    reply->sessions = session_n_of(server, uid);
+    reply->connections = n_connections_of(server, user->uid);
+    reply->requests_queued = n_of(&server->admission.waiting, user->uid);
+    reply->requests_running = n_of(&server->admission.submitted, user->uid);
+    reply->sessions = user->n_sessions;
     fill_tally(&tally, reply);
 }
 
@@ -134,7 +134,7 @@ void handle_status(Connection *connection, uint64_t request_id) {
         reply.n_memory = _ACCOUNT_N;
         fill_all(server, &reply);
     } else {
-        fill_own(server, connection->uid, &reply);
+        fill_own(server, connection->user, &reply);
     }
     reply.models = list;
     reply.n_models = n;

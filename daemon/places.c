@@ -7,13 +7,10 @@
 
 #include "base/log.h"
 
-static unsigned int n_connections_of(const Server *server, uid_t uid) {
-    const Connection *connection;
-    unsigned int n = 0;
+static unsigned int n_connections_of(Server *server, uid_t uid) {
+    const User *user = user_find(&server->users, uid);
 
-    TAILQ_FOREACH(connection, &server->connections, link)
-    n += !connection->is_admin && connection->uid == uid;
-    return n;
+    return user ? user->n_connections : 0;
 }
 
 /* Administrators have places of their own, so that a full service can still be looked at. */
@@ -22,7 +19,7 @@ static bool is_full(const Server *server, bool is_admin) {
                     : server->n_connections >= server->config->max_connections;
 }
 
-static bool is_full_for(const Server *server, bool is_admin, uid_t uid) {
+static bool is_full_for(Server *server, bool is_admin, uid_t uid) {
     return !is_admin && n_connections_of(server, uid) >= server->config->max_connections_per_uid;
 }
 
@@ -60,21 +57,17 @@ static bool is_rather(const Connection *connection, const Connection *other) {
 
 /* An idle connection of the user who has the most; of users with as many any. NULL: none of them has two more than the
  * one who wants a place, so that two users never take places from each other in turns. */
-static Connection *find_dispensable(const Server *server, uid_t uid) {
-    const unsigned int n_own = n_connections_of(server, uid);
+static Connection *find_dispensable(Server *server, uid_t uid) {
     Connection *connection, *found = NULL;
-    unsigned int n = 0, n_found = n_own + 1;
-    uid_t counted = uid;
+    unsigned int n_found = n_connections_of(server, uid) + 1;
 
     TAILQ_FOREACH(connection, &server->connections, link) {
         if (connection->is_admin || connection->uid == uid || !connection_is_idle(connection))
             continue;
-        if (connection->uid != counted)
-            n = n_connections_of(server, connection->uid);
-        counted = connection->uid;
-        if (n > n_found || (found && counted == found->uid && is_rather(connection, found))) {
+        if (connection->user->n_connections > n_found ||
+            (found && connection->user == found->user && is_rather(connection, found))) {
             found = connection;
-            n_found = n;
+            n_found = connection->user->n_connections;
         }
     }
     return found;

@@ -33,6 +33,7 @@ static Request *request_free(Request *request) {
     str_buf_deinit(&request->raw);
     str_buf_deinit(&request->answer);
     bill_settle(&request->bill);
+    user_unref(request->user);
     free(request);
     return NULL;
 }
@@ -47,6 +48,7 @@ int request_new(Request **requestp, Connection *connection, Coordgen__V1__Reques
     assert_on_loop(&server->loop);
     if (!request)
         return err_raise(-ENOMEM);
+    request->user = user_ref(connection->user);
     /* What decoding may have allocated at most: the message stays until the request ends. */
     r = connection_charge(connection, &request->bill, sizeof(*request) + frame_decode_budget_bytes(len_bytes));
     if (r)

@@ -19,6 +19,7 @@ struct Request { /* all loop; the job as job.h says */
     uint64_t id;            /* the client's */
     uint64_t serial;        /* ours, for the log */
     uid_t uid;
+    User *user;                     /* of that uid; held */
     bool is_admin;                  /* came through the administrators' socket */
     Coordgen__V1__Request *message; /* owned; the job's texts point into it */
     Model *model;
@@ -37,8 +38,8 @@ struct Request { /* all loop; the job as job.h says */
     uint64_t model_ready_ns; /* 0: not seen yet */
     uint64_t started_ns;     /* 0: not yet */
     uint64_t first_delta_ns;
-    uint64_t progress_ns; /* last progress message */
-    uint32_t queue_position;  /* while it waits, of the last admission_number() */
+    uint64_t progress_ns;    /* last progress message */
+    uint32_t queue_position; /* while it waits, of the last admission_number() */
     uint32_t progress_position;
     uint32_t progress_prefilled;
     bool progress_sent;

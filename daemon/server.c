@@ -76,18 +76,22 @@ uint32_t server_retry_ms(const Server *server) {
 
 void server_add_connection(Server *server, Connection *connection) {
     TAILQ_INSERT_TAIL(&server->connections, connection, link);
-    if (connection->is_admin)
+    if (connection->is_admin) {
         server->n_admin_connections++;
-    else
+    } else {
         server->n_connections++;
+        connection->user->n_connections++;
+    }
 }
 
 void server_forget_connection(Server *server, Connection *connection) {
     TAILQ_REMOVE(&server->connections, connection, link);
-    if (connection->is_admin)
+    if (connection->is_admin) {
         server->n_admin_connections--;
-    else
+    } else {
         server->n_connections--;
+        connection->user->n_connections--;
+    }
 }
 
 static void on_accept(void *arg, int fd, bool is_admin) {
@@ -471,6 +475,7 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
     server->listeners = *listeners;
     listeners->n = 0;
     TAILQ_INIT(&server->connections);
+    user_table_init(&server->users);
     TAILQ_INIT(&server->loads);
     TAILQ_INIT(&server->sessions);
     admission_init(&server->admission, server);

@@ -12,6 +12,7 @@
 #include "daemon/model_folder.h"
 #include "daemon/outbox.h"
 #include "daemon/tally.h"
+#include "daemon/user.h"
 
 typedef struct Session Session;
 
@@ -36,6 +37,7 @@ struct Server { /* all loop */
     ModelRegistry models;
     ModelFolder folder;
     Admission admission;
+    UserTable users;
     ConnectionList connections;
     unsigned int n_connections; /* of apps */
     unsigned int n_admin_connections;

@@ -24,6 +24,7 @@ static Session *session_free(Session *session) {
     str_buf_deinit(&session->text);
     job_news_deinit(&session->job.news);
     bill_settle(&session->bill);
+    user_unref(session->user);
     free(session->model_name);
     free(session);
     return NULL;
@@ -38,6 +39,7 @@ int session_new(Session **sessionp, Connection *connection, const char *model_na
     assert_on_loop(&server->loop);
     if (!session)
         return err_raise(-ENOMEM);
+    session->user = user_ref(connection->user);
     r = connection_charge(connection, &session->bill, sizeof(*session) + strlen(model_name));
     if (r)
         return r;
@@ -47,11 +49,11 @@ int session_new(Session **sessionp, Connection *connection, const char *model_na
     session->server = server;
     session->connection = connection;
     session->id = ++server->last_session;
-    session->uid = connection->uid;
     session->job.owner = session;
     TAILQ_INSERT_TAIL(&connection->sessions, session, connection_link);
     TAILQ_INSERT_TAIL(&server->sessions, session, server_link);
     server->n_sessions++;
+    session->user->n_sessions++;
     *sessionp = steal(&session);
     return 0;
 }
@@ -86,6 +88,7 @@ void session_close(Session *session) {
     TAILQ_REMOVE(&session->connection->sessions, session, connection_link);
     TAILQ_REMOVE(&server->sessions, session, server_link);
     server->n_sessions--;
+    session->user->n_sessions--;
     session->connection = NULL;
     if (session->request)
         request_cancel(session->request);
@@ -100,15 +103,6 @@ Session *session_find(Connection *connection, uint64_t id) {
     if (session->id == id)
         return session;
     return NULL;
-}
-
-unsigned int session_n_of(const Server *server, uid_t uid) {
-    const Session *session;
-    unsigned int n = 0;
-
-    TAILQ_FOREACH(session, &server->sessions, server_link)
-    n += session->uid == uid;
-    return n;
 }
 
 /* ---- what was said ----------------------------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@ struct Session { /* all loop, but the pin */
     Server *server;
     Connection *connection; /* NULL: closed; goes when its request has ended */
     uint64_t id;            /* unique in the service's life */
-    uid_t uid;
+    User *user;             /* held */
     char *model_name;
     SessionInput input;
     ChatMessage *messages; /* [n_messages]; texts are owned */
@@ -39,7 +39,6 @@ int session_new(Session **sessionp, Connection *connection, const char *model_na
 /* Leaves the connection at once; its request is cancelled, its memory goes back when the engine thread has let go. */
 void session_close(Session *session);
 Session *session_find(Connection *connection, uint64_t id);
-unsigned int session_n_of(const Server *server, uid_t uid);
 
 /* Appends copies; all or nothing. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 int session_add_messages(Session *session, const ChatMessage *messages, size_t n);

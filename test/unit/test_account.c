@@ -41,6 +41,27 @@ static void test_account_own_limit(void **state) {
     assert_int_equal(table.peak_bytes[ACCOUNT_KV], 100);
 }
 
+/* A bill's bytes are in the user's sum from when it is told until it is settled. */
+static void test_account_tally(void **state) {
+    Bill first = { 0 }, second = { 0 };
+    uint64_t sum_bytes = 0;
+
+    table.limit_bytes[ACCOUNT_SESSIONS] = 100;
+    assert_int_equal(account_charge(&table, ACCOUNT_SESSIONS, &first, 20), 0);
+    bill_tally(&first, &sum_bytes);
+    bill_tally(&first, &sum_bytes);
+    assert_int_equal(sum_bytes, 20);
+    assert_int_equal(account_charge(&table, ACCOUNT_SESSIONS, &first, 30), 0);
+    assert_int_equal(account_charge(&table, ACCOUNT_SESSIONS, &second, 10), 0);
+    bill_tally(&second, &sum_bytes);
+    assert_int_equal(account_charge(&table, ACCOUNT_SESSIONS, &second, 41), ACCOUNT_E_LIMIT);
+    assert_int_equal(sum_bytes, 60);
+    bill_settle(&first);
+    assert_int_equal(sum_bytes, 10);
+    bill_settle(&second);
+    assert_int_equal(sum_bytes, 0);
+}
+
 /* What the limit on the others leaves of the total is there for clients, whoever came first. */
 static void test_account_part_of_clients(void **state) {
     Bill kv = { 0 }, cache = { 0 }, sessions = { 0 };
@@ -132,6 +153,7 @@ static void test_account_block_and_core_dumps(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_account_own_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_account_tally, setup, teardown),
         cmocka_unit_test_setup_teardown(test_account_part_of_clients, setup, teardown),
         cmocka_unit_test_setup_teardown(test_account_block_is_given_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_account_block_and_core_dumps, setup, teardown),

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/user.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+
+void user_table_init(UserTable *table) {
+    for (size_t i = 0; i < USER_BUCKETS; i++)
+        LIST_INIT(&table->buckets[i]);
+}
+
+static struct UserList *bucket_of(UserTable *table, uid_t uid) {
+    return &table->buckets[uid % USER_BUCKETS];
+}
+
+User *user_find(UserTable *table, uid_t uid) {
+    User *user;
+
+    LIST_FOREACH(user, bucket_of(table, uid), link)
+    if (user->uid == uid)
+        return user;
+    return NULL;
+}
+
+User *user_get(UserTable *table, uid_t uid) {
+    User *user = user_find(table, uid);
+
+    if (user)
+        return user_ref(user);
+    user = calloc(1, sizeof(*user));
+    if (!user)
+        return NULL;
+    user->uid = uid;
+    user->n_refs = 1;
+    LIST_INSERT_HEAD(bucket_of(table, uid), user, link);
+    return user;
+}
+
+User *user_ref(User *user) {
+    user->n_refs++;
+    return user;
+}
+
+User *user_unref(User *user) {
+    if (!user || --user->n_refs)
+        return NULL;
+    assert(!user->n_connections && !user->n_sessions && !user->n_held_back && !user->client_bytes);
+    for (size_t i = 0; i < _PLACE_N; i++)
+        assert(!user->places[i].n_active);
+    LIST_REMOVE(user, link);
+    free(user);
+    return NULL;
+}

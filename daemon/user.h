@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What each user (uid) holds of the service, counted where it is taken and given back: nobody looks through connections
+ * or requests to find out. A user is known while a connection, request or session of it is there. */
+#ifndef COORDGEN_DAEMON_USER_H
+#define COORDGEN_DAEMON_USER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "base/account.h"
+#include "base/cleanup.h"
+
+/* Places for generations are of two kinds: see admission.h. */
+typedef enum PlaceKind {
+    PLACE_OTHER,
+    PLACE_INTERACTIVE,
+    _PLACE_N,
+} PlaceKind;
+
+typedef struct UserPlaces {
+    unsigned int n_active;      /* generations with the engine thread, administrators' too */
+    unsigned int n_apps_active; /* of them, those of apps */
+} UserPlaces;
+
+typedef struct User { /* all loop */
+    uid_t uid;
+    unsigned int n_refs;
+    unsigned int n_connections; /* of apps */
+    unsigned int n_sessions;    /* open ones */
+    unsigned int n_held_back;   /* apps' requests that wait, and small ones with the engine thread */
+    uint64_t client_bytes;      /* that apps have on the account sessions */
+    UserPlaces places[_PLACE_N];
+    LIST_ENTRY(User) link;
+} User;
+
+LIST_HEAD(UserList, User);
+
+enum {
+    USER_BUCKETS = 64,
+};
+
+typedef struct UserTable { /* all loop */
+    struct UserList buckets[USER_BUCKETS];
+} UserTable;
+
+void user_table_init(UserTable *table);
+User *user_find(UserTable *table, uid_t uid); /* NULL: holds nothing */
+User *user_get(UserTable *table, uid_t uid);  /* one more hold on it; made where there is none. NULL: no memory */
+User *user_ref(User *user);
+User *user_unref(User *user); /* NULL is allowed */
+DEFINE_CLEANUP(User, user_unref)
+
+#endif

@@ -15,6 +15,7 @@ enum {
     USER_HELD_PER_ACTIVE = 2, /* of those, one user's apps */
 };
 
+#define TURN_NS (UINT64_C(1000) * 1000 * 1000)    /* for so long a user has a place while another one waits for it */
 #define STALLED_NS (UINT64_C(1000) * 1000 * 1000) /* paused for so long, a generation may have to go for another */
 
 void admission_init(Admission *admission, Server *server) {
@@ -58,7 +59,7 @@ static bool is_of_apps_of(const Request *request, uid_t uid) {
 static bool has_turn(Admission *admission, const Request *request) {
     const AdmissionPlaces *places = places_of(admission, request);
 
-    return places->n_active - places->n_paused < max_active_of(admission, request);
+    return places->n_running < max_active_of(admission, request);
 }
 
 /* Paused ones included: these two bound memory, not turns. */
@@ -84,12 +85,78 @@ static bool can_start(Admission *admission, const Request *request) {
     return request_is_generation(request) ? has_place(admission, request) : !request->connection->small_runs;
 }
 
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+/* A user who wanted nothing for a while has no claim to that time. */
+static void take_clock(Admission *admission, const Request *request) {
+    const uint64_t clock_ns = places_of(admission, request)->clock_ns;
+    UserPlaces *user = user_places_of(request);
+
+    if (!user->n_active && !user->n_waiting && user->served_ns < clock_ns)
+        user->served_ns = clock_ns;
+}
+
+static void count_service(Request *request, uint64_t now_ns) {
+    if (now_ns <= request->served_ns)
+        return;
+    user_places_of(request)->served_ns += now_ns - request->served_ns;
+    request->served_ns = now_ns;
+}
+
+static void settle_place(Admission *admission, Request *request, bool is_at_work) {
+    const bool has_place = is_at_work && !request->is_paused && !request->is_resting;
+    AdmissionPlaces *places = places_of(admission, request);
+    const uint64_t now_ns = clock_now_ns();
+
+    if (request->has_place == has_place)
+        return;
+    request->has_place = has_place;
+    places->n_running += has_place ? 1 : -1u;
+    user_places_of(request)->n_running += has_place ? 1 : -1u;
+    if (!has_place) {
+        count_service(request, now_ns);
+        return;
+    }
+    request->placed_ns = request->served_ns = now_ns;
+    if (places->clock_ns < user_places_of(request)->served_ns)
+        places->clock_ns = user_places_of(request)->served_ns;
+}
+
+static void set_resting(Admission *admission, Request *request, bool resting) {
+    if (request->is_resting == resting)
+        return;
+    request->is_resting = resting;
+    request->rested_ns = clock_now_ns();
+    places_of(admission, request)->n_resting += resting ? 1 : -1u;
+    user_places_of(request)->n_resting += resting ? 1 : -1u;
+    settle_place(admission, request, true);
+}
+
+void admission_pause(Admission *admission, Request *request, bool paused) {
+    if (request->is_paused == paused)
+        return;
+    request->is_paused = paused;
+    request->paused_ns = clock_now_ns();
+    settle_place(admission, request, true);
+}
+
+void admission_let_go(Admission *admission, Request *request) {
+    if (!request_is_generation(request))
+        return;
+    admission_pause(admission, request, false);
+    set_resting(admission, request, false);
+}
+
+/* ---- in and out -------------------------------------------------------------------------------------------------- */
+
 static void start(Admission *admission, Request *request) {
     if (request_is_generation(request)) {
         admission->n_active++;
+        take_clock(admission, request);
         places_of(admission, request)->n_active++;
         user_places_of(request)->n_active++;
         user_places_of(request)->n_apps_active += !request->is_admin;
+        settle_place(admission, request, true);
     } else {
         admission->n_small++;
         request->user->n_held_back += !request->is_admin;
@@ -110,9 +177,11 @@ unsigned int admission_user_max(const Admission *admission) {
 }
 
 /* Whether another one that waits for the same was there before. */
-static bool would_overtake(const Admission *admission, const Request *request) {
+static bool would_overtake(Admission *admission, const Request *request) {
     const Request *other;
 
+    if (request_is_generation(request) && places_of(admission, request)->n_resting)
+        return true;
     TAILQ_FOREACH(other, &admission->waiting, queue_link)
     if (is_alike(request, other))
         return true;
@@ -141,6 +210,10 @@ int admission_enter(Admission *admission, Request *request) {
     TAILQ_INSERT_TAIL(&admission->waiting, request, queue_link);
     admission->n_waiting++;
     request->user->n_held_back += !request->is_admin;
+    if (request_is_generation(request)) {
+        take_clock(admission, request);
+        user_places_of(request)->n_waiting++;
+    }
     server_pump(admission->server);
     return 0;
 }
@@ -149,6 +222,8 @@ static void leave_waiting(Admission *admission, Request *request) {
     TAILQ_REMOVE(&admission->waiting, request, queue_link);
     admission->n_waiting--;
     request->user->n_held_back -= !request->is_admin;
+    if (request_is_generation(request))
+        user_places_of(request)->n_waiting--;
 }
 
 void admission_leave(Admission *admission, Request *request) {
@@ -158,7 +233,8 @@ void admission_leave(Admission *admission, Request *request) {
     if (request->state == REQUEST_WAITING) {
         leave_waiting(admission, request);
     } else if (request->state == REQUEST_SUBMITTED && request_is_generation(request)) {
-        admission_pause(admission, request, false);
+        admission_let_go(admission, request);
+        settle_place(admission, request, false);
         admission->n_active--;
         places_of(admission, request)->n_active--;
         user_places_of(request)->n_active--;
@@ -172,43 +248,124 @@ void admission_leave(Admission *admission, Request *request) {
     server_pump(admission->server);
 }
 
-void admission_pause(Admission *admission, Request *request, bool paused) {
-    if (request->is_paused == paused)
-        return;
-    request->is_paused = paused;
-    request->paused_ns = clock_now_ns();
-    places_of(admission, request)->n_paused += paused ? 1 : -1u;
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
+
+/* What the user has of places, used or not. */
+static unsigned int n_taken(const UserPlaces *places) {
+    return places->n_active - places->n_resting;
 }
 
-/* Whether the request, which came later than the other one, is to start before it. */
-static bool goes_first(const Admission *admission, const Request *request, const Request *other, uint64_t now_ns) {
+/* Whether the request is to get a place before the other one: the higher class, with what waiting has added to it; of
+ * these one of the user who has the fewest places, then of the one who was served least; then the one that came first.
+ * So a background request that has waited for twice the ageing time goes before everything of its user that came later,
+ * and an app that asks for much waits for itself. */
+static bool goes_first(const Request *request, const Request *other, uint64_t now_ns) {
     const Priority rank = admission_rank(request, now_ns), other_rank = admission_rank(other, now_ns);
+    const UserPlaces *user = user_places_of(request), *other_user = user_places_of(other);
 
-    if (rank != other_rank || request->user == other->user)
+    if (request->user == other->user && request->job.priority == other->job.priority)
+        return request->serial < other->serial; /* also before one that has begun to rest later */
+    if (rank != other_rank)
         return rank > other_rank;
-    return user_places_of(request)->n_active < user_places_of(other)->n_active;
+    if (request->user != other->user && n_taken(user) != n_taken(other_user))
+        return n_taken(user) < n_taken(other_user);
+    if (request->user != other->user && user->served_ns != other_user->served_ns)
+        return user->served_ns < other_user->served_ns;
+    return request->serial < other->serial;
+}
+
+/* Whether it waits for nothing but a turn: in the queue, or at rest. */
+static bool wants_turn(Admission *admission, const Request *request) {
+    if (!request_is_generation(request) || !request->connection)
+        return false;
+    if (request->state == REQUEST_SUBMITTED)
+        return request->is_resting && !request->is_paused;
+    return model_can_serve(request->model) && !request->connection->choked && !all_hold_enough(admission, request) &&
+           !user_holds_enough(admission, request);
 }
 
 /**
- * admission_next() - who takes the next place
+ * must_yield() - whether a generation gives its place up for a request of another user, of its own or a higher class
  *
- * Of those that can start: the highest class, with what waiting has added to it; of these one of the user who has the
- * fewest places; of equals the one that came first. So a background request that has waited for twice the ageing time
- * goes before everything of its user that came later, and an app that asks for much waits for itself.
+ * At once where its user has two places more than the other one, which so gets its share. Else when it has had the place
+ * for a turn, and its user has been served more, or its class is lower.
  */
-Request *admission_next(Admission *admission, uint64_t now_ns) {
-    Request *request, *next = NULL;
+static bool must_yield(const Request *request, const Request *to, Priority to_rank, uint64_t now_ns) {
+    const UserPlaces *user = user_places_of(request), *to_user = user_places_of(to);
 
-    TAILQ_FOREACH(request, &admission->waiting, queue_link)
-    if (request_is_generation(request) && can_start(admission, request) &&
-        (!next || goes_first(admission, request, next, now_ns)))
-        next = request;
+    if (!request->has_place || !request->connection || request->user == to->user || !is_alike(request, to) ||
+        to_rank < request->job.priority)
+        return false;
+    if (user->n_running > n_taken(to_user) + 1)
+        return true;
+    if (now_ns < request->placed_ns + TURN_NS)
+        return false;
+    return to_rank > request->job.priority ||
+           (user->n_running > n_taken(to_user) && user->served_ns > to_user->served_ns);
+}
+
+/* Of those that must: one of the user with the most places, of the lowest class, the latest. NULL: none. */
+static Request *find_yielding(const Admission *admission, const Request *to, uint64_t now_ns) {
+    const Priority to_rank = admission_rank(to, now_ns);
+    Request *request, *best = NULL;
+
+    TAILQ_FOREACH(request, &admission->submitted, queue_link) {
+        if (!must_yield(request, to, to_rank, now_ns))
+            continue;
+        if (!best || user_places_of(request)->n_running > user_places_of(best)->n_running ||
+            (user_places_of(request)->n_running == user_places_of(best)->n_running &&
+             (request->job.priority < best->job.priority ||
+              (request->job.priority == best->job.priority && request->serial > best->serial))))
+            best = request;
+    }
+    return best;
+}
+
+/* Who takes the next place, now. yieldingp: out: who gives it up; NULL: it is free. Return: NULL: nobody. */
+static Request *find_next(Admission *admission, uint64_t now_ns, Request **yieldingp) {
+    RequestList *const lists[] = { &admission->submitted, &admission->waiting };
+    Request *request, *next = NULL, *yielding;
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        TAILQ_FOREACH(request, lists[i], queue_link) {
+            if (!wants_turn(admission, request) || (next && !goes_first(request, next, now_ns)))
+                continue;
+            yielding = has_turn(admission, request) ? NULL : find_yielding(admission, request, now_ns);
+            if (!has_turn(admission, request) && !yielding)
+                continue;
+            next = request;
+            *yieldingp = yielding;
+        }
     return next;
+}
+
+static void rest(Admission *admission, Request *request, bool resting) {
+    set_resting(admission, request, resting);
+    engine_thread_pause(admission->server->engine_thread, &request->job, request->is_paused || request->is_resting);
 }
 
 static void leave_queue(Admission *admission, Request *request) {
     leave_waiting(admission, request);
     start(admission, request);
+}
+
+/* A place that is given up goes to one, so that each round starts one or ends. */
+static void take_turns(Admission *admission, uint64_t now_ns) {
+    Request *request, *yielding = NULL;
+
+    TAILQ_FOREACH(request, &admission->submitted, queue_link)
+    if (request->has_place)
+        count_service(request, now_ns);
+    while ((request = find_next(admission, now_ns, &yielding))) {
+        if (yielding)
+            rest(admission, yielding, true);
+        if (!has_turn(admission, request))
+            continue;
+        if (request->state == REQUEST_WAITING)
+            leave_queue(admission, request);
+        else
+            rest(admission, request, false);
+    }
 }
 
 /* The generation that has been paused for longest, of those that the request could follow: all of its kind, or, where
@@ -260,9 +417,12 @@ void admission_pump(Admission *admission) {
         else if (!model_can_serve(request->model) && !model_is_coming(request->model))
             request_fail_by_model(request);
     }
-    while ((request = admission_next(admission, now_ns)))
-        leave_queue(admission, request);
+    take_turns(admission, now_ns);
     end_stalled(admission, now_ns);
+}
+
+unsigned int admission_n_resting(const Admission *admission) {
+    return admission->places[PLACE_OTHER].n_resting + admission->places[PLACE_INTERACTIVE].n_resting;
 }
 
 void admission_note_run(Admission *admission, uint64_t run_us) {

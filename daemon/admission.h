@@ -23,8 +23,10 @@ enum {
 };
 
 typedef struct AdmissionPlaces {
-    unsigned int n_active; /* generations with the engine thread */
-    unsigned int n_paused; /* of them, those whose client reads too slowly */
+    unsigned int n_active;  /* generations with the engine thread */
+    unsigned int n_running; /* of them, those that have a place: neither paused nor resting */
+    unsigned int n_resting; /* of them */
+    uint64_t clock_ns;      /* what the user who got the last place was served: who comes begins there */
 } AdmissionPlaces;
 
 typedef struct Admission { /* all loop */
@@ -44,12 +46,13 @@ void admission_init(Admission *admission, Server *server);
 int admission_enter(Admission *admission, Request *request);
 unsigned int admission_user_max(const Admission *admission);  /* requests of one user that may wait */
 void admission_leave(Admission *admission, Request *request); /* at its end, wherever it is */
+/* Its client reads too slowly, or reads again. */
 void admission_pause(Admission *admission, Request *request, bool paused);
-/* Starts what can start, fails what never will, and ends a stalled generation that keeps others out. */
+unsigned int admission_n_resting(const Admission *admission);  /* they wait for a turn too */
+void admission_let_go(Admission *admission, Request *request); /* it runs, if only to its end */
+/* Starts what can start, lets users take turns, fails what never will, and ends a stalled generation that keeps others out. */
 void admission_pump(Admission *admission);
 PlaceKind admission_kind(const Request *request); /* which places a generation takes */
-/* The generation that starts next, now; NULL: none can. */
-Request *admission_next(Admission *admission, uint64_t now_ns);
 void admission_note_run(Admission *admission, uint64_t run_us);
 uint32_t admission_retry_ms(const Admission *admission); /* until a place in the queue is likely to be free */
 

@@ -10,7 +10,8 @@ enum {
 };
 
 Priority admission_rank(const Request *request, uint64_t now_ns) {
-    const uint64_t waited_ns = now_ns > request->received_ns ? now_ns - request->received_ns : 0;
+    const uint64_t since_ns = request->is_resting ? request->rested_ns : request->received_ns,
+                   waited_ns = now_ns > since_ns ? now_ns - since_ns : 0;
 
     return request_is_generation(request) ? priority_aged(request->job.priority, waited_ns, request->job.ageing_ns)
                                           : PRIORITY_NORMAL;
@@ -67,7 +68,10 @@ void admission_number(Admission *admission, uint64_t now_ns) {
         const Priority rank = admission_rank(request, now_ns);
         unsigned int *n_waiting = &share->n_waiting[rank - PRIORITY_BACKGROUND];
 
-        turns[n] = (Turn){ request, rank, share->user->places[share->kind].n_active + *n_waiting, n };
+        turns[n] =
+            (Turn){ request, rank,
+                    share->user->places[share->kind].n_active - share->user->places[share->kind].n_resting + *n_waiting,
+                    n };
         ++*n_waiting;
         n++;
     }

@@ -146,7 +146,7 @@ void request_abandon(Request *request) {
     if (request->state == REQUEST_SUBMITTED) {
         /* Counted when the engine thread lets go. A paused job must run to be let go of. */
         engine_thread_cancel(request->server->engine_thread, &request->job);
-        admission_pause(&request->server->admission, request, false);
+        admission_let_go(&request->server->admission, request);
         return;
     }
     request_record(request, "abandoned", TALLY_CANCELLED);
@@ -167,7 +167,7 @@ void request_pause(Request *request, bool paused) {
     if (!request_is_generation(request) || request->state != REQUEST_SUBMITTED)
         return;
     admission_pause(&request->server->admission, request, paused);
-    engine_thread_pause(request->server->engine_thread, &request->job, paused);
+    engine_thread_pause(request->server->engine_thread, &request->job, paused || request->is_resting);
 }
 
 void request_submit(Request *request) {

@@ -24,7 +24,9 @@ struct Request { /* all loop; the job as job.h says */
     Coordgen__V1__Request *message; /* owned; the job's texts point into it */
     Model *model;
     RequestState state;
-    bool is_paused;
+    bool is_paused;  /* its client reads too slowly */
+    bool is_resting; /* has given its place up for another user's, and waits to get one again */
+    bool has_place;
     Job job;
     ChatMessage *messages; /* what the session held before, then the message's */
     size_t n_own_messages; /* of those, the message's */
@@ -35,6 +37,9 @@ struct Request { /* all loop; the job as job.h says */
 
     uint64_t received_ns;
     uint64_t paused_ns;      /* when is_paused changed */
+    uint64_t rested_ns;      /* when it began to rest */
+    uint64_t placed_ns;      /* since when it has had its place */
+    uint64_t served_ns;      /* up to when that was counted */
     uint64_t model_ready_ns; /* 0: not seen yet */
     uint64_t started_ns;     /* 0: not yet */
     uint64_t first_delta_ns;

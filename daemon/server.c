@@ -174,8 +174,8 @@ static bool is_drained(const Server *server) {
 static void arm_tick(Server *server) {
     struct timeval after = timeval_of(server->draining ? TICK_DRAINING_MS : TICK_MS);
 
-    if ((server->draining || server->admission.n_waiting) && !evtimer_pending(server->tick, NULL) &&
-        evtimer_add(server->tick, &after))
+    if ((server->draining || server->admission.n_waiting || admission_n_resting(&server->admission)) &&
+        !evtimer_pending(server->tick, NULL) && evtimer_add(server->tick, &after))
         log_error(TOPIC_DAEMON, "out of memory: waiting requests hear nothing until the next one ends");
 }
 

@@ -22,6 +22,10 @@ typedef enum PlaceKind {
 typedef struct UserPlaces {
     unsigned int n_active;      /* generations with the engine thread, administrators' too */
     unsigned int n_apps_active; /* of them, those of apps */
+    unsigned int n_resting;     /* of them, those that have given their place up for now */
+    unsigned int n_running;     /* of them, those that have a place */
+    unsigned int n_waiting;     /* generations in the queue */
+    uint64_t served_ns;         /* places times time that they were had, on the clock of AdmissionPlaces */
 } UserPlaces;
 
 typedef struct User { /* all loop */

@@ -15,8 +15,9 @@ enum {
     USER_HELD_PER_ACTIVE = 2, /* of those, one user's apps */
 };
 
-#define TURN_NS (UINT64_C(1000) * 1000 * 1000)    /* for so long a user has a place while another one waits for it */
-#define STALLED_NS (UINT64_C(1000) * 1000 * 1000) /* paused for so long, a generation may have to go for another */
+#define TURN_NS (UINT64_C(1000) * 1000 * 1000)       /* for so long a user has a place while another one waits for it */
+#define UNREAD_NS (UINT64_C(5) * 1000 * 1000 * 1000) /* nothing read for so long, likewise for memory */
+#define STALLED_NS (UINT64_C(1000) * 1000 * 1000)    /* paused for so long, a generation may have to go for another */
 
 void admission_init(Admission *admission, Server *server) {
     *admission = (Admission){ .server = server, .mean_run_us = RUN_GUESS_US };
@@ -233,6 +234,7 @@ void admission_leave(Admission *admission, Request *request) {
     if (request->state == REQUEST_WAITING) {
         leave_waiting(admission, request);
     } else if (request->state == REQUEST_SUBMITTED && request_is_generation(request)) {
+        admission->n_stalled -= request->was_stalled;
         admission_let_go(admission, request);
         settle_place(admission, request, false);
         admission->n_active--;
@@ -280,6 +282,8 @@ static bool wants_turn(Admission *admission, const Request *request) {
         return false;
     if (request->state == REQUEST_SUBMITTED)
         return request->is_resting && !request->is_paused;
+    if (request->needs_memory && admission->n_stalled)
+        return false;
     return model_can_serve(request->model) && !request->connection->choked && !all_hold_enough(admission, request) &&
            !user_holds_enough(admission, request);
 }
@@ -397,10 +401,69 @@ static void end_stalled(Admission *admission, uint64_t now_ns) {
             continue;
         stalled = find_stalled(admission, request, now_ns);
         if (stalled) {
-            request_end_stalled(stalled);
+            request_end_stalled(stalled, "place");
             return;
         }
     }
+}
+
+void admission_note_stalled(Admission *admission, Request *request) {
+    request->was_stalled = true;
+    admission->n_stalled++;
+}
+
+/* Of another user's generations one that holds memory and does not go on, because its client does not read: paused, or
+ * about to be. The one that has stood still for longest. NULL: none. */
+static Request *find_holder(const Admission *admission, const User *user) {
+    const uint64_t now_ns = clock_now_ns();
+    Request *request, *found = NULL;
+    uint64_t since_ns = UINT64_MAX;
+
+    TAILQ_FOREACH(request, &admission->submitted, queue_link) {
+        uint64_t from_ns;
+
+        if (!request_is_generation(request) || !request->connection || request->user == user)
+            continue;
+        if (request->is_paused && now_ns >= request->paused_ns + STALLED_NS)
+            from_ns = request->paused_ns;
+        else if (request->n_deltas && connection_is_stalled(request->connection, UNREAD_NS))
+            from_ns = request->connection->accepted_ns;
+        else
+            continue;
+        if (from_ns < since_ns) {
+            found = request;
+            since_ns = from_ns;
+        }
+    }
+    return found;
+}
+
+/* Back to where it came from, before all that came later. */
+static void wait_again(Admission *admission, Request *request) {
+    admission_leave(admission, request);
+    request->state = REQUEST_WAITING;
+    request->needs_memory = true;
+    request->started_ns = 0;
+    atomic_store(&request->job.paused, false);
+    TAILQ_INSERT_HEAD(&admission->waiting, request, queue_link);
+    admission->n_waiting++;
+    request->user->n_held_back += !request->is_admin;
+    user_places_of(request)->n_waiting++;
+}
+
+bool admission_wait_for_memory(Admission *admission, Request *request) {
+    Request *holder;
+
+    assert_on_loop(&admission->server->loop);
+    if (!request->connection)
+        return false;
+    holder = find_holder(admission, request->user);
+    if (holder)
+        request_end_stalled(holder, "memory");
+    if (!admission->n_stalled)
+        return false;
+    wait_again(admission, request);
+    return true;
 }
 
 void admission_pump(Admission *admission) {

@@ -36,6 +36,7 @@ typedef struct Admission { /* all loop */
     unsigned int n_waiting;
     unsigned int n_active;            /* generations with the engine thread */
     AdmissionPlaces places[_PLACE_N]; /* which they are */
+    unsigned int n_stalled;           /* generations that were ended for others and are still with the engine thread */
     unsigned int n_small;             /* other requests with the engine thread */
     uint64_t mean_run_us;             /* of generations, from start to end; moving average */
 } Admission;
@@ -52,7 +53,11 @@ unsigned int admission_n_resting(const Admission *admission);  /* they wait for 
 void admission_let_go(Admission *admission, Request *request); /* it runs, if only to its end */
 /* Starts what can start, lets users take turns, fails what never will, and ends a stalled generation that keeps others out. */
 void admission_pump(Admission *admission);
-PlaceKind admission_kind(const Request *request); /* which places a generation takes */
+PlaceKind admission_kind(const Request *request);                    /* which places a generation takes */
+void admission_note_stalled(Admission *admission, Request *request); /* it is about to be ended for others */
+/* The request, which the engine thread had no memory for, waits again. false: nobody of another user holds memory
+ * without reading; nothing changes. */
+bool admission_wait_for_memory(Admission *admission, Request *request);
 void admission_note_run(Admission *admission, uint64_t run_us);
 uint32_t admission_retry_ms(const Admission *admission); /* until a place in the queue is likely to be free */
 

@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -199,6 +201,22 @@ static void update_reading(Connection *connection) {
         die_of_memory(connection);
 }
 
+/* Output may be unread in the socket long before the buffer here has any. What the client has read is not told, only
+ * that less is there than before, or nothing. */
+static void note_reading(Connection *connection) {
+    const int before_bytes = connection->queued_bytes;
+
+    if (ioctl(bufferevent_getfd(connection->stream), SIOCOUTQ, &connection->queued_bytes) < 0)
+        connection->queued_bytes = 0;
+    if (connection->queued_bytes < before_bytes || (!connection->queued_bytes && !connection_unsent_bytes(connection)))
+        connection->accepted_ns = clock_now_ns();
+}
+
+bool connection_is_stalled(Connection *connection, uint64_t limit_ns) {
+    note_reading(connection);
+    return clock_now_ns() - connection->accepted_ns >= limit_ns;
+}
+
 static void choke(Connection *connection, bool choked) {
     Request *request;
 
@@ -269,6 +287,7 @@ void connection_send(Connection *connection, const Coordgen__V1__Response *respo
         return;
     }
     if (!r) {
+        note_reading(connection);
         r = bufferevent_write(connection->stream, frame, len_bytes);
         free(frame);
     }
@@ -573,6 +592,7 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
     connection->serial = ++server->last_connection;
     connection->is_admin = is_admin;
     connection->frame_max_bytes = (uint32_t)config->frame_max_bytes;
+    connection->accepted_ns = clock_now_ns();
     TAILQ_INIT(&connection->requests);
     TAILQ_INIT(&connection->sessions);
     connection->served_ns = clock_now_ns();

@@ -42,10 +42,12 @@ struct Connection { /* all loop */
     RequestList requests;
     SessionList sessions; /* that it has opened */
     unsigned int n_requests;
-    uint64_t served_ns; /* when its last frame was */
-    Bill bill;          /* the object and its output buffer */
-    Bill frame_bill;    /* the frame that is arriving */
-    Bill output_bill;   /* what is unsent beyond the output buffer */
+    uint64_t served_ns;   /* when its last frame was */
+    int queued_bytes;     /* in the socket, unread, when that was last looked at; with what the kernel adds */
+    uint64_t accepted_ns; /* when its client was last seen to have read, or to have nothing to read */
+    Bill bill;            /* the object and its output buffer */
+    Bill frame_bill;      /* the frame that is arriving */
+    Bill output_bill;     /* what is unsent beyond the output buffer */
     TAILQ_ENTRY(Connection) link;
 };
 
@@ -74,6 +76,8 @@ void connection_refuse(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_afte
 void connection_dismiss(Connection *connection, Coordgen__V1__ErrorCode code, const char *text);
 bool connection_is_idle(const Connection *connection); /* no request, no session, nothing on its way in or out */
 int connection_fd(const Connection *connection);
+/* Whether its client has read nothing for so long, though there was something. */
+bool connection_is_stalled(Connection *connection, uint64_t limit_ns);
 size_t connection_unsent_bytes(const Connection *connection);
 /* Peer of a connected socket. */
 int connection_peer(int fd, uid_t *uidp, pid_t *pidp);

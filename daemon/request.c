@@ -153,13 +153,16 @@ void request_abandon(Request *request) {
     request_end(request);
 }
 
-void request_end_stalled(Request *request) {
+void request_end_stalled(Request *request, const char *wanted) {
+    const uint64_t since_ns = request->is_paused ? request->paused_ns : request->connection->accepted_ns;
+
     reply_error(request->connection, request->id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
                 server_retry_ms(request->server), "",
-                "ended after %" PRIu64 " ms without reading: others wait for the place that it held",
-                (clock_now_ns() - request->paused_ns) / 1000000);
+                "ended after %" PRIu64 " ms without reading: others wait for the %s that it held",
+                (clock_now_ns() - since_ns) / 1000000, wanted);
     log_info(TOPIC_DAEMON, "request %" PRIu64 ", uid %u: ended for another one: its client does not read",
              request->serial, (unsigned int)request->uid);
+    admission_note_stalled(&request->server->admission, request);
     request_abandon(request);
 }
 

@@ -27,6 +27,8 @@ struct Request { /* all loop; the job as job.h says */
     bool is_paused;  /* its client reads too slowly */
     bool is_resting; /* has given its place up for another user's, and waits to get one again */
     bool has_place;
+    bool was_stalled;  /* ended for that; the engine thread has not let go of it yet */
+    bool needs_memory; /* found none, and starts again when who was ended for it has gone */
     Job job;
     ChatMessage *messages; /* what the session held before, then the message's */
     size_t n_own_messages; /* of those, the message's */
@@ -63,7 +65,7 @@ int request_new(Request **requestp, Connection *connection, Coordgen__V1__Reques
 void request_end(Request *request);
 void request_abandon(Request *request); /* the client is gone */
 /* Its client reads too slowly for too long: an error, and the engine thread lets go of it. */
-void request_end_stalled(Request *request);
+void request_end_stalled(Request *request, const char *wanted);
 void request_pause(Request *request, bool paused);
 void request_submit(Request *request);
 void request_on_news(Request *request, JobNews *news);

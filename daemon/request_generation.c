@@ -241,6 +241,9 @@ void request_generation_on_news(Request *request, const JobNews *news) {
     }
     if (!news->done)
         return;
+    if (news->result == JOB_E_MEMORY && !request->n_deltas &&
+        admission_wait_for_memory(&request->server->admission, request))
+        return;
     if (news->result)
         request_fail_by_result(request, news);
     else

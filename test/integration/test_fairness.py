@@ -2,17 +2,40 @@
 """Users share the service: nobody keeps places, memory or what is kept of prompts from others."""
 
 import os
+import time
 import unittest
 
 import coordgen_pb2 as pb
 
 from daemon import DaemonCase
-from wire import Connection, prompt
+from settings import SLOW
+from wire import Connection, Refused, prompt
 
 STORY = "Count: 1 2 3 4"
 
 
 class FairCase(DaemonCase):
+    def until_accepted(self, connection, request):
+        """Asks again as long as the service is busy."""
+        deadline = time.monotonic() + 90 * SLOW
+        while True:
+            try:
+                return connection.generate(request)
+            except Refused as refused:
+                self.assertEqual(refused.error.code, pb.ERROR_CODE_BUSY)
+                self.assertLess(time.monotonic(), deadline, "busy for ever")
+                time.sleep(0.1)
+
+    def ends_for_memory(self, silent, other, n_tokens):
+        """A generation that takes nearly all KV memory, whose client does not read, goes for another user's."""
+        holder = silent.start(prompt(STORY, n_tokens, ignore_end=True)).until("generate_delta")
+        done = self.until_accepted(other, prompt("Hello", 300, ignore_end=True)).done
+        self.assertEqual(done.usage.output_tokens, 300)
+        with self.assertRaises(Refused) as caught:
+            holder.finish()
+        self.assertEqual(caught.exception.error.code, pb.ERROR_CODE_BUSY)
+        self.assertIn("others wait for the memory", caught.exception.error.message)
+
     def connect_nobody(self):
         connection = Connection.as_nobody(self.daemon.api)
         self.opened.append(connection)
@@ -70,3 +93,21 @@ class TwoPlaces(FairCase):
         for _ in range(3):
             other.generate(prompt("Hello", 4, ignore_end=True, priority=pb.PRIORITY_INTERACTIVE))
             self.assertEqual(other.status().requests_running, 2, "both are still there")
+
+
+@unittest.skipIf(os.geteuid() != 0, "only root can be two users")
+class HeldMemory(FairCase):
+    flags = ("--kv-memory-limit=32M", "--output-buffer=16K", "--stall-timeout=600s")
+
+    def test_of_a_paused_generation(self):
+        self.ends_for_memory(self.connect_nobody(), self.connect(), 1300)
+
+
+@unittest.skipIf(os.geteuid() != 0, "only root can be two users")
+class HeldMemoryUnread(FairCase):
+    """The answer would fit into the output buffer."""
+
+    flags = ("--kv-memory-limit=92M", "--output-buffer=2M", "--stall-timeout=600s")
+
+    def test_of_a_stopped_client(self):
+        self.ends_for_memory(self.connect_nobody(), self.connect(), 4000)

@@ -323,6 +323,10 @@ static bool finish_detokenize(Request *request, const JobNews *news) {
 static void small_news(Request *request, const JobNews *news) {
     if (!news->done)
         return;
+    if (news->result == JOB_E_CANCELLED && request->is_cut_short) {
+        request_fail_by_shutdown(request);
+        return;
+    }
     if (news->result) {
         request_fail_by_result(request, news);
         return;
@@ -345,6 +349,20 @@ void request_on_news(Request *request, JobNews *news) {
         request_generation_on_news(request, news);
     else
         small_news(request, news);
+}
+
+void request_fail_by_shutdown(Request *request) {
+    request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, request->server->config->drain_timeout_ms,
+                 "", "the service is shutting down: the request ends before its time, after %" PRIu32 " tokens",
+                 request->usage.n_output_tokens);
+}
+
+void request_cut_short(Request *request) {
+    request->is_cut_short = !atomic_load(&request->job.cancelled); /* else its client has ended it */
+    if (request->state == REQUEST_SUBMITTED)
+        engine_thread_cancel(request->server->engine_thread, &request->job);
+    else
+        request_fail_by_shutdown(request);
 }
 
 void request_cancel(Request *request) {

@@ -24,8 +24,9 @@ struct Request { /* all loop; the job as job.h says */
     Coordgen__V1__Request *message; /* owned; the job's texts point into it */
     Model *model;
     RequestState state;
-    bool is_paused;  /* its client reads too slowly */
-    bool is_resting; /* has given its place up for another user's, and waits to get one again */
+    bool is_cut_short; /* cancelled by the service, which ends */
+    bool is_paused;    /* its client reads too slowly */
+    bool is_resting;   /* has given its place up for another user's, and waits to get one again */
     bool has_place;
     bool was_stalled;  /* ended for that; the engine thread has not let go of it yet */
     bool needs_memory; /* found none, and starts again when who was ended for it has gone */
@@ -71,6 +72,8 @@ void request_submit(Request *request);
 void request_on_news(Request *request, JobNews *news);
 /* Ends the request as its client asked: GenerateDone with reason cancelled, or an error. */
 void request_cancel(Request *request);
+/* The service ends before the request has: an error that says so, behind what was sent. */
+void request_cut_short(Request *request);
 /* Ends the request with an error and counts it. */
 void request_fail(Request *request, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *field,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));

@@ -246,6 +246,8 @@ void request_generation_on_news(Request *request, const JobNews *news) {
         return;
     if (news->result)
         request_fail_by_result(request, news);
+    else if (news->end == GENERATION_END_CANCELLED && request->is_cut_short)
+        request_fail_by_shutdown(request);
     else
         request_generation_finish(request, news->end);
 }

@@ -17,6 +17,7 @@ uint32_t request_n_read_tokens(const Request *request);
 void request_record(Request *request, const char *outcome, TallyOutcome tally);
 /* Ends the request with the error of a job that did not succeed. */
 void request_fail_by_result(Request *request, const JobNews *news);
+void request_fail_by_shutdown(Request *request); /* of one that was cut short */
 
 void request_generation_on_news(Request *request, const JobNews *news);
 /* The last message of a generation, and its end. */

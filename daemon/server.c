@@ -287,14 +287,14 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
 
 /* ---- signals ----------------------------------------------------------------------------------------------------- */
 
-static void cancel_all(Server *server) {
+static void cut_all_short(Server *server) {
     Connection *connection;
     Request *request, *next;
 
     TAILQ_FOREACH(connection, &server->connections, link)
     for (request = TAILQ_FIRST(&connection->requests); request; request = next) {
         next = TAILQ_NEXT(request, connection_link);
-        request_cancel(request);
+        request_cut_short(request);
     }
 }
 
@@ -310,7 +310,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg) {
     server->was_cancelled = true;
     log_notice(TOPIC_DAEMON, "drain-timeout has passed: %u running requests are cancelled",
                server->admission.n_active + server->admission.n_small);
-    cancel_all(server);
+    cut_all_short(server);
     if (evtimer_add(server->deadline, &grace))
         event_base_loopbreak(server->loop.base);
 }
@@ -521,7 +521,7 @@ static int stop_engine(Server *server) {
 
     if (!server->engine_thread)
         return 0;
-    cancel_all(server);
+    cut_all_short(server);
     r = engine_thread_stop(server->engine_thread, STOP_TIMEOUT_MS);
     if (r)
         return r;

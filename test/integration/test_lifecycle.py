@@ -61,13 +61,28 @@ class Shutdown(unittest.TestCase):
         generation = connection.start(prompt("Count: 1 2 3", 4000, ignore_end=True)).until("generate_delta")
         started = time.monotonic()
         daemon.signal(signal.SIGTERM)
-        try:
+        with self.assertRaises(Refused) as caught:
             generation.finish()
-            self.assertEqual(generation.done.end_reason, pb.END_REASON_CANCELLED)
-        except (Closed, Refused):
-            pass
+        error = caught.exception.error
+        self.assertEqual(pb.ErrorCode.Name(error.code), "ERROR_CODE_SHUTTING_DOWN")
+        self.assertIn(f"after {len(generation.tokens)} tokens", error.message)
+        self.assertGreater(error.retry_after_ms, 0)
         self.assertEqual(daemon.wait_exit(), 0)
         self.assertLess(time.monotonic() - started, 10 * SLOW)
+        daemon.stop()
+
+    def test_coordgenctl_says_that_it_is_not_all(self):
+        daemon = Daemon("--drain-timeout=100ms")
+        with daemon.connect():  # the model is ready
+            ctl = subprocess.Popen([BIN / "coordgenctl", "--socket", str(daemon.api), "generate", "--raw", "--ignore-end",
+                                    "--max-tokens=4000", "Count: 1 2 3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        first = ctl.stdout.read(1)
+        daemon.signal(signal.SIGTERM)
+        rest, complaint = ctl.communicate(timeout=60 * SLOW)
+        self.assertEqual(ctl.returncode, 75)
+        self.assertTrue(first)
+        self.assertIn(b"shutting down", complaint)
+        self.assertEqual(daemon.wait_exit(), 0)
         daemon.stop()
 
     def test_sigterm_while_importing(self):

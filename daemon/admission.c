@@ -7,7 +7,7 @@
 #include "daemon/admission_order.h"
 
 enum {
-    RETRY_MIN_MS = 100,
+    RETRY_MIN_MS = 200,
     RETRY_MAX_MS = 60000,
     RUN_GUESS_US = 2000000, /* before the first generation has ended */
     /* Paused generations do not take a turn, but they keep their memory: they may not grow without bound. */
@@ -20,7 +20,7 @@ enum {
 #define STALLED_NS (UINT64_C(1000) * 1000 * 1000)    /* paused for so long, a generation may have to go for another */
 
 void admission_init(Admission *admission, Server *server) {
-    *admission = (Admission){ .server = server, .mean_run_us = RUN_GUESS_US };
+    *admission = (Admission){ .server = server, .mean_run_us = RUN_GUESS_US, .jitter = clock_now_ns() };
     TAILQ_INIT(&admission->waiting);
     TAILQ_INIT(&admission->submitted);
 }
@@ -492,9 +492,21 @@ void admission_note_run(Admission *admission, uint64_t run_us) {
     admission->mean_run_us = (admission->mean_run_us * 7 + run_us) / 8;
 }
 
-uint32_t admission_retry_ms(const Admission *admission) {
-    /* A place is free when the next of those that are at work has ended. */
-    uint64_t ms = admission->mean_run_us / 1000 / (admission->n_active ? admission->n_active : 1);
+/* Uniform in 0..1023: who was refused in one moment shall not come again in one. */
+static uint64_t draw(Admission *admission) {
+    admission->jitter = (admission->jitter + UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
+    return admission->jitter >> 54;
+}
 
-    return ms < RETRY_MIN_MS ? RETRY_MIN_MS : ms > RETRY_MAX_MS ? RETRY_MAX_MS : (uint32_t)ms;
+/* When the queue as it is now will have had its turns, at the pace of late; then half of that to all of it, so that
+ * those who come again find room before it is empty. */
+uint32_t admission_retry_ms(Admission *admission) {
+    const unsigned int n_running =
+        admission->places[PLACE_OTHER].n_running + admission->places[PLACE_INTERACTIVE].n_running;
+    const uint64_t all_ms = admission->mean_run_us * (admission->n_waiting + 1) / (n_running ? n_running : 1) / 1000,
+                   ms = all_ms < RETRY_MIN_MS   ? RETRY_MIN_MS
+                        : all_ms > RETRY_MAX_MS ? RETRY_MAX_MS
+                                                : all_ms;
+
+    return (uint32_t)(ms / 2 + ms * draw(admission) / 2048);
 }

@@ -38,6 +38,7 @@ typedef struct Admission { /* all loop */
     AdmissionPlaces places[_PLACE_N]; /* which they are */
     unsigned int n_stalled;           /* generations that were ended for others and are still with the engine thread */
     unsigned int n_small;             /* other requests with the engine thread */
+    uint64_t jitter;                  /* state of what is drawn for it */
     uint64_t mean_run_us;             /* of generations, from start to end; moving average */
 } Admission;
 
@@ -59,6 +60,7 @@ void admission_note_stalled(Admission *admission, Request *request); /* it is ab
  * without reading; nothing changes. */
 bool admission_wait_for_memory(Admission *admission, Request *request);
 void admission_note_run(Admission *admission, uint64_t run_us);
-uint32_t admission_retry_ms(const Admission *admission); /* until a place in the queue is likely to be free */
+/* When to come again: 100 ms to a minute, by the queue's length, with jitter. */
+uint32_t admission_retry_ms(Admission *admission);
 
 #endif

@@ -68,7 +68,7 @@ static void show_status(Server *server) {
     notify_status(text);
 }
 
-uint32_t server_retry_ms(const Server *server) {
+uint32_t server_retry_ms(Server *server) {
     return admission_retry_ms(&server->admission);
 }
 

@@ -83,6 +83,6 @@ void server_forget_connection(Server *server, Connection *connection);
 void server_pump(Server *server);
 /* Goes on with the scan of the models' folder, a part at a time. 0 or -ENOMEM. */
 int server_read_folder(Server *server);
-uint32_t server_retry_ms(const Server *server);
+uint32_t server_retry_ms(Server *server);
 
 #endif

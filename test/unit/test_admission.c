@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the queue tells those whom it has no room for. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon/admission.h"
+
+enum {
+    DRAWS = 1000,
+};
+
+typedef struct Range {
+    uint32_t least, most;
+} Range;
+
+static Range draw_many(Admission *admission) {
+    Range range = { UINT32_MAX, 0 };
+
+    for (int i = 0; i < DRAWS; i++) {
+        const uint32_t ms = admission_retry_ms(admission);
+
+        range.least = ms < range.least ? ms : range.least;
+        range.most = ms > range.most ? ms : range.most;
+    }
+    return range;
+}
+
+/* 32 wait, four run, two seconds each: 16.5 s until the next one has had its turn. */
+static void test_admission_retry_by_queue(void **state) {
+    Admission admission;
+    Range range;
+
+    admission_init(&admission, NULL);
+    for (int i = 0; i < 200; i++)
+        admission_note_run(&admission, 2000000);
+    admission.n_waiting = 32;
+    admission.places[PLACE_OTHER].n_running = 3;
+    admission.places[PLACE_INTERACTIVE].n_running = 1;
+    range = draw_many(&admission);
+    assert_in_range(range.least, 8200, 9000);
+    assert_in_range(range.most, 15700, 16500);
+}
+
+static void test_admission_retry_bounds(void **state) {
+    Admission admission;
+    Range range;
+
+    admission_init(&admission, NULL);
+    for (int i = 0; i < 200; i++)
+        admission_note_run(&admission, 10);
+    range = draw_many(&admission);
+    assert_in_range(range.least, 100, 110);
+    assert_in_range(range.most, 190, 200);
+    admission.n_waiting = 64;
+    for (int i = 0; i < 200; i++)
+        admission_note_run(&admission, 3600000000);
+    range = draw_many(&admission);
+    assert_in_range(range.least, 30000, 31000);
+    assert_in_range(range.most, 59000, 60000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_admission_retry_by_queue),
+        cmocka_unit_test(test_admission_retry_bounds),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

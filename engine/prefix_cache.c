@@ -13,6 +13,15 @@
 
 typedef struct PrefixRoot PrefixRoot;
 
+/* What is kept for one user, of all models. */
+typedef struct PrefixUser {
+    uint64_t user;
+    size_t n_roots;
+    uint64_t kept_bytes;
+    TAILQ_HEAD(PrefixAges, PrefixNode) ages; /* the least recently used last */
+    LIST_ENTRY(PrefixUser) link;
+} PrefixUser;
+
 /* A page of a text. Invariants: of the children of a node none begins with all of another; only full pages have
  * children; a node was used later than its children, so that the least recently used one is a leaf. */
 struct PrefixNode {
@@ -32,6 +41,7 @@ struct PrefixNode {
 
 struct PrefixRoot {
     PrefixOwner owner;
+    PrefixUser *user;
     LIST_ENTRY(PrefixRoot) link;
     PrefixNode top; /* last, because of its tokens, of which it has none */
 };
@@ -40,8 +50,8 @@ struct PrefixCache {
     uint64_t limit_bytes;
     _Atomic uint64_t kept_bytes;
     LIST_HEAD(, PrefixRoot) roots;
-    TAILQ_HEAD(PrefixAges, PrefixNode) ages; /* the least recently used last */
-    uint64_t ghosts[GHOSTS];                 /* by hash modulo GHOSTS; 0: none */
+    LIST_HEAD(, PrefixUser) users;
+    uint64_t ghosts[GHOSTS]; /* by hash modulo GHOSTS; 0: none */
 };
 
 int prefix_cache_new(PrefixCache **cachep, uint64_t limit_bytes) {
@@ -51,7 +61,7 @@ int prefix_cache_new(PrefixCache **cachep, uint64_t limit_bytes) {
         return err_raise(-ENOMEM);
     cache->limit_bytes = limit_bytes;
     LIST_INIT(&cache->roots);
-    TAILQ_INIT(&cache->ages);
+    LIST_INIT(&cache->users);
     *cachep = cache;
     return 0;
 }
@@ -133,10 +143,12 @@ static bool is_top(const PrefixNode *node) {
 }
 
 /* The node and all before it were used just now. */
-static void touch(PrefixCache *cache, PrefixNode *node, bool of_session) {
+static void touch(PrefixNode *node, bool of_session) {
+    struct PrefixAges *ages = &node->root->user->ages;
+
     for (; !is_top(node); node = node->parent) {
-        TAILQ_REMOVE(&cache->ages, node, age);
-        TAILQ_INSERT_HEAD(&cache->ages, node, age);
+        TAILQ_REMOVE(ages, node, age);
+        TAILQ_INSERT_HEAD(ages, node, age);
         node->of_sessions = node->of_sessions && of_session;
     }
 }
@@ -161,7 +173,8 @@ static void drop_leaf(PrefixCache *cache, PrefixNode *node) {
     move_pins(node, is_top(parent) ? NULL : parent);
     memmove(parent->children + place, parent->children + place + 1,
             (--parent->n_children - place) * sizeof(*parent->children));
-    TAILQ_REMOVE(&cache->ages, node, age);
+    TAILQ_REMOVE(&node->root->user->ages, node, age);
+    node->root->user->kept_bytes -= node->page->memory.len_bytes;
     atomic_fetch_sub(&cache->kept_bytes, node->page->memory.len_bytes);
     kv_page_unkeep(node->page);
     bill_settle(&node->bill);
@@ -173,6 +186,10 @@ static void free_root_if_empty(PrefixRoot *root) {
     if (root->top.n_children)
         return;
     LIST_REMOVE(root, link);
+    if (!--root->user->n_roots) {
+        LIST_REMOVE(root->user, link);
+        free(root->user);
+    }
     free(root->top.children);
     free(root);
 }
@@ -226,7 +243,8 @@ static int add_child(PrefixCache *cache, PrefixNode *parent, const uint32_t *tok
     memmove(parent->children + place + 1, parent->children + place,
             (parent->n_children++ - place) * sizeof(*parent->children));
     parent->children[place] = node;
-    TAILQ_INSERT_HEAD(&cache->ages, node, age);
+    TAILQ_INSERT_HEAD(&node->root->user->ages, node, age);
+    node->root->user->kept_bytes += page->memory.len_bytes;
     kv_page_keep(page);
     atomic_fetch_add(&cache->kept_bytes, page->memory.len_bytes);
     *nodep = node;
@@ -249,11 +267,11 @@ PrefixCache *prefix_cache_free(PrefixCache *cache) {
 
 /* --- eviction ----------------------------------------------------------------------------------------------------- */
 
-/* The least recently used leaf that is not pinned, or, when all are, that is. NULL: none but `except`. */
-static PrefixNode *oldest_leaf(PrefixCache *cache, const PrefixNode *except) {
+/* The user's least recently used leaf that is not pinned, or, when all are, that is. NULL: none but `except`. */
+static PrefixNode *oldest_leaf_of(PrefixUser *user, const PrefixNode *except) {
     PrefixNode *node, *pinned = NULL;
 
-    TAILQ_FOREACH_REVERSE(node, &cache->ages, PrefixAges, age) {
+    TAILQ_FOREACH_REVERSE(node, &user->ages, PrefixAges, age) {
         if (node == except || node->n_children)
             continue;
         if (LIST_EMPTY(&node->pins))
@@ -261,6 +279,31 @@ static PrefixNode *oldest_leaf(PrefixCache *cache, const PrefixNode *except) {
         pinned = pinned ? pinned : node;
     }
     return pinned;
+}
+
+/**
+ * oldest_leaf() - what goes first when memory is needed
+ * @for_user: who needs it for another `len_bytes`, which count as that user's; NULL: not for what is kept
+ *
+ * A leaf of the user who has the most, so that nobody comes below an equal share for what others keep, nor keeps by
+ * sessions what is beyond it.
+ *
+ * Return: NULL: that user has none but `except`: what is beyond its share is not kept.
+ */
+static PrefixNode *oldest_leaf(PrefixCache *cache, const PrefixNode *except, const PrefixUser *for_user,
+                               uint64_t len_bytes) {
+    PrefixUser *user, *most = NULL;
+    uint64_t most_bytes = 0;
+
+    LIST_FOREACH(user, &cache->users, link) {
+        const uint64_t bytes = user->kept_bytes + (user == for_user ? len_bytes : 0);
+
+        if (bytes <= most_bytes)
+            continue;
+        most = user;
+        most_bytes = bytes;
+    }
+    return most ? oldest_leaf_of(most, except) : NULL;
 }
 
 /* in_use: a root that stays, also when it is empty; or NULL. */
@@ -275,14 +318,16 @@ static void evict(PrefixCache *cache, PrefixNode *node, const PrefixRoot *in_use
 
 bool prefix_cache_give_back(PrefixCache *cache, uint64_t len_bytes) {
     uint64_t unused_bytes = 0, before_bytes;
+    PrefixUser *user;
     PrefixNode *node;
 
-    TAILQ_FOREACH(node, &cache->ages, age)
+    LIST_FOREACH(user, &cache->users, link)
+    TAILQ_FOREACH(node, &user->ages, age)
     unused_bytes += node->page->n_users ? 0 : node->page->memory.len_bytes;
     if (unused_bytes < len_bytes)
         return false;
     for (before_bytes = unused_bytes; before_bytes - unused_bytes < len_bytes;) {
-        node = oldest_leaf(cache, NULL);
+        node = oldest_leaf(cache, NULL, NULL, 0);
         unused_bytes -= node->page->n_users ? 0 : node->page->memory.len_bytes;
         evict(cache, node, NULL);
     }
@@ -292,7 +337,7 @@ bool prefix_cache_give_back(PrefixCache *cache, uint64_t len_bytes) {
 /* Room for a page, without touching the node that it will hang from. */
 static bool make_room(PrefixCache *cache, uint64_t len_bytes, const PrefixNode *parent) {
     while (atomic_load(&cache->kept_bytes) + len_bytes > cache->limit_bytes) {
-        PrefixNode *node = oldest_leaf(cache, parent);
+        PrefixNode *node = oldest_leaf(cache, parent, parent->root->user, len_bytes);
 
         if (!node)
             return false;
@@ -427,17 +472,38 @@ void prefix_cache_match(PrefixCache *cache, const PrefixOwner *owner, const uint
         match->n_tokens += same;
         node = nearest;
     }
-    touch(cache, node, of_session);
+    touch(node, of_session);
+}
+
+static PrefixUser *find_or_make_user(PrefixCache *cache, uint64_t id) {
+    PrefixUser *user;
+
+    LIST_FOREACH(user, &cache->users, link)
+    if (user->user == id)
+        return user;
+    user = calloc(1, sizeof(*user));
+    if (!user)
+        return NULL;
+    user->user = id;
+    TAILQ_INIT(&user->ages);
+    LIST_INSERT_HEAD(&cache->users, user, link);
+    return user;
 }
 
 static PrefixRoot *find_or_make_root(PrefixCache *cache, const PrefixOwner *owner) {
     PrefixRoot *root = find_root(cache, owner);
+    PrefixUser *user;
 
     if (root)
         return root;
     root = calloc(1, sizeof(*root));
-    if (!root)
+    user = root ? find_or_make_user(cache, owner->user) : NULL;
+    if (!user) {
+        free(root);
         return NULL;
+    }
+    root->user = user;
+    user->n_roots++;
     root->owner = *owner;
     root->top.root = root;
     root->top.hash = owner_hash(owner);
@@ -496,7 +562,7 @@ void prefix_cache_put(PrefixCache *cache, const PrefixOwner *owner, const uint32
             break;
         node = child;
     }
-    touch(cache, node, pin != NULL);
+    touch(node, pin != NULL);
     if (pin && !is_top(node))
         move_pin(cache, pin, node);
     free_root_if_empty(root);

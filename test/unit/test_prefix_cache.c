@@ -238,6 +238,32 @@ static void test_prefix_cache_order(void **state) {
     prefix_cache_free(cache);
 }
 
+/* Many texts of one user take what another keeps beyond an equal share, and no page more, with or without sessions. */
+static void test_prefix_cache_shares(void **state) {
+    PrefixCache *cache = make(8);
+    PrefixPin pins[20] = { 0 };
+    Text text = plain(7, 6 * PAGE), prompt = plain(7, 6 * PAGE + 1);
+
+    put(cache, owner(1, 1), &text, false, NULL);
+    for (uint32_t i = 0; i < 20; i++) {
+        text = plain(100 + i, PAGE);
+        put(cache, owner(1 + i % 2, 2), &text, false, i < 10 ? NULL : &pins[i]); /* of two models, then of sessions */
+        assert_true(n_matched(cache, &prompt) >= 4 * PAGE);
+    }
+    assert_int_equal(n_matched(cache, &prompt), 4 * PAGE);
+    assert_int_equal(prefix_cache_kept_bytes(cache), 8 * PAGE_BYTES);
+    /* Of a third one both others make room for its share; what is alone may have all. */
+    text = plain(9, 7 * PAGE);
+    put(cache, owner(1, 3), &text, false, NULL);
+    assert_in_range(n_matched(cache, &prompt), 2 * PAGE, 3 * PAGE);
+    for (uint32_t i = 0; i < 20; i++)
+        prefix_pin_release(cache, &pins[i]);
+    prefix_cache_drop_all(cache);
+    put(cache, owner(1, 3), &text, false, NULL);
+    assert_int_equal(prefix_cache_kept_bytes(cache), 7 * PAGE_BYTES);
+    prefix_cache_free(cache);
+}
+
 static void test_prefix_cache_owners(void **state) {
     PrefixCache *cache = make(100);
     const Text text = plain(7, 30), prompt = plain(7, 40);
@@ -411,9 +437,9 @@ static void test_prefix_cache_pin_late_copy(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FRESH(test_prefix_cache_against_naive), FRESH(test_prefix_cache_limited),  FRESH(test_prefix_cache_order),
-        FRESH(test_prefix_cache_owners),        FRESH(test_prefix_cache_outcomes), FRESH(test_prefix_cache_give_back),
-        FRESH(test_prefix_cache_growing),       FRESH(test_prefix_cache_pins),
+        FRESH(test_prefix_cache_against_naive), FRESH(test_prefix_cache_limited), FRESH(test_prefix_cache_order),
+        FRESH(test_prefix_cache_shares),        FRESH(test_prefix_cache_owners),  FRESH(test_prefix_cache_outcomes),
+        FRESH(test_prefix_cache_give_back),     FRESH(test_prefix_cache_growing), FRESH(test_prefix_cache_pins),
         FRESH(test_prefix_cache_pin_late_copy),
     };
 

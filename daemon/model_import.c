@@ -30,7 +30,9 @@ struct ModelImport {
     char line[REPORT_LINE_MAX]; /* of the report, as far as it has come */
     size_t line_bytes;
     char *package_path;
-    int result; /* what the child said, or MODEL_IMPORT_E_FAILED until it says something */
+    TAILQ_ENTRY(ModelImport) link; /* abandoned ones */
+    ModelImportList *abandoned;    /* NULL: it is not */
+    int result;                    /* what the child said, or MODEL_IMPORT_E_FAILED until it says something */
     ErrText err;
 };
 
@@ -53,6 +55,27 @@ ModelImport *model_import_free(ModelImport *import) {
     free(import->package_path);
     free(import);
     return NULL;
+}
+
+void model_import_abandon(ModelImport *import, ModelImportList *abandoned) {
+    assert_on_loop(import->loop);
+    if (!import->pid) {
+        model_import_free(import);
+        return;
+    }
+    event_del(import->report_event);
+    kill(import->pid, SIGKILL);
+    import->abandoned = abandoned;
+    TAILQ_INSERT_TAIL(abandoned, import, link);
+}
+
+void model_import_reap(ModelImportList *abandoned) {
+    ModelImport *import;
+
+    while ((import = TAILQ_FIRST(abandoned))) {
+        TAILQ_REMOVE(abandoned, import, link);
+        model_import_free(import);
+    }
 }
 
 /* The rest of the line when it begins with the verb, else NULL. */
@@ -123,6 +146,11 @@ static void on_exit_of_child(evutil_socket_t fd, short what, void *arg) {
     while (waitpid(import->pid, &status, 0) < 0 && errno == EINTR)
         ;
     import->pid = 0;
+    if (import->abandoned) {
+        TAILQ_REMOVE(import->abandoned, import, link);
+        model_import_free(import);
+        return;
+    }
     event_del(import->exit_event);
     event_del(import->report_event);
     (void)read_report(import);

@@ -4,6 +4,7 @@
 #define COORDGEN_DAEMON_MODEL_IMPORT_H
 
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -15,6 +16,8 @@ enum {
 };
 
 typedef struct ModelImport ModelImport;
+TAILQ_HEAD(ModelImportList, ModelImport);
+typedef struct ModelImportList ModelImportList;
 
 typedef void ModelImportProgressFn(void *arg, uint32_t permille);
 /* Last call; the receiver frees the import. result: 0 and the package's path, or MODEL_IMPORT_E_* and a text. */
@@ -24,6 +27,10 @@ int model_import_new(ModelImport **importp, Loop *loop, const char *source, cons
                      ModelImportProgressFn *progress, ModelImportDoneFn *done, void *arg, ErrText *err);
 ModelImport *model_import_free(ModelImport *import); /* kills and reaps a child that still runs; done is not called */
 DEFINE_CLEANUP(ModelImport, model_import_free)
+/* The same without waiting: a child that is killed in the middle of a write may take its time. It stays in the list until
+ * the loop hears of its end. */
+void model_import_abandon(ModelImport *import, ModelImportList *abandoned);
+void model_import_reap(ModelImportList *abandoned); /* waits for those that are left */
 
 /* Child side (import_worker.c): `coordgend --import-worker SOURCE CACHE_DIR`. It reports by lines, "verb rest", on
  * IMPORT_REPORT_FD and returns its exit status. */

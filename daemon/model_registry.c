@@ -46,6 +46,7 @@ void model_registry_init(ModelRegistry *registry, Loop *loop, const Config *conf
         .on_change_arg = arg,
     };
     TAILQ_INIT(&registry->models);
+    TAILQ_INIT(&registry->abandoned);
 }
 
 /* ---- lookup ------------------------------------------------------------------------------------------------------ */
@@ -109,6 +110,7 @@ void model_forget_unused(Model *model) {
 void model_registry_deinit(ModelRegistry *registry) {
     while (!TAILQ_EMPTY(&registry->models))
         forget(registry, TAILQ_FIRST(&registry->models));
+    model_import_reap(&registry->abandoned);
 }
 
 const char *model_stage_name(ModelStage stage) {
@@ -386,7 +388,7 @@ int model_unload(Model *model, ErrText *err) {
     assert(model->n_users == 1);
     switch (model->stage) {
     case MODEL_IMPORTING:
-        model->import = model_import_free(model->import);
+        model_import_abandon(steal(&model->import), &model->registry->abandoned);
         set_stage(model, MODEL_AVAILABLE);
         return 0;
     case MODEL_FAILED:

@@ -72,6 +72,7 @@ struct ModelRegistry {
     size_t n_models;
     void *by_name, *by_path; /* the same, in trees of tsearch(3) */
     Model *default_model;    /* NULL: none */
+    ModelImportList abandoned;
 };
 
 void model_registry_init(ModelRegistry *registry, Loop *loop, const Config *config, AccountTable *accounts,

@@ -422,6 +422,18 @@ class Import(unittest.TestCase):
         self.assertEqual(shown.returncode, 0, shown.stderr)
         self.assertIn("coordgen.", shown.stdout)
 
+    def test_unload_gives_an_import_up(self):
+        """Without waiting for the process that imports; the next import is a new one."""
+        with tempfile.TemporaryDirectory() as cache:
+            daemon = Daemon(wait=False, cache=Path(cache))
+            daemon.wait_notice("READY=1")
+            admin = daemon.connect(admin=True)
+            model = admin.call(model_show=pb.ModelShowRequest()).model_show.model
+            admin.call(model_unload=pb.ModelUnloadRequest(model=model.name))
+            self.assertEqual(admin.call(model_show=pb.ModelShowRequest()).model_show.model.state, pb.MODEL_STATE_AVAILABLE)
+            self.assertEqual(admin.load(model.name).state, pb.MODEL_STATE_READY)
+            daemon.stop()
+
     def test_imports_are_the_same_file(self):
         for name in ("a.cgm", "b.cgm"):
             run = run_ctl("model", "import", MODEL, "-o", self.folder / name)

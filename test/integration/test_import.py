@@ -243,7 +243,7 @@ class Stopped(ImportCase):
 
     def test_discarded(self):
         process = self.start_and_stop(*self.BITS)
-        _, stderr = self.end(self.start(*self.BITS, "--discard"), 1)
+        _, stderr = self.end(self.start(*self.BITS, "--discard"), 75)
         self.assertIn(f"process {process.pid} is working on it", stderr)
         process.kill()
         process.communicate()

@@ -2,7 +2,9 @@
 /* The child side of model_import.h: one import, reported by lines. A program of its own after exec. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -66,6 +68,13 @@ static void report_failure(int r, const ErrText *err) {
     report(r == IMPORT_E_CORRUPT || r == IMPORT_E_UNSUPPORTED ? IMPORT_VERB_CORRUPT : IMPORT_VERB_FAILED, text);
 }
 
+/* Whether the service ended before it could be asked to take this process along. */
+static bool is_orphan(void) {
+    struct pollfd pollfd = { .fd = IMPORT_REPORT_FD };
+
+    return poll(&pollfd, 1, 0) == 1 && pollfd.revents & POLLERR; /* nobody reads the report */
+}
+
 int import_worker_main(int argc, char *const argv[]) {
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
     _cleanup_(freep) char *folder = NULL;
@@ -80,6 +89,8 @@ int import_worker_main(int argc, char *const argv[]) {
     }
     /* Nobody would read the report of an orphan, and its successor may import the same file. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (is_orphan())
+        return 1;
     (void)prctl(PR_SET_NAME, "import");
     (void)setpriority(PRIO_PROCESS, 0, NICENESS);
     if (asprintf(&folder, "%s/models", argv[1]) < 0) {

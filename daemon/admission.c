@@ -325,8 +325,7 @@ static Request *find_yielding(const Admission *admission, const Request *to, uin
     return best;
 }
 
-/* Who takes the next place, now. yieldingp: out: who gives it up; NULL: it is free. Return: NULL: nobody. */
-static Request *find_next(Admission *admission, uint64_t now_ns, Request **yieldingp) {
+Request *admission_next(Admission *admission, uint64_t now_ns, Request **yieldingp) {
     RequestList *const lists[] = { &admission->submitted, &admission->waiting };
     Request *request, *next = NULL, *yielding;
 
@@ -360,7 +359,7 @@ static void take_turns(Admission *admission, uint64_t now_ns) {
     TAILQ_FOREACH(request, &admission->submitted, queue_link)
     if (request->has_place)
         count_service(request, now_ns);
-    while ((request = find_next(admission, now_ns, &yielding))) {
+    while ((request = admission_next(admission, now_ns, &yielding))) {
         if (yielding)
             rest(admission, yielding, true);
         if (!has_turn(admission, request))

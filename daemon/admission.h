@@ -52,6 +52,8 @@ void admission_leave(Admission *admission, Request *request); /* at its end, whe
 void admission_pause(Admission *admission, Request *request, bool paused);
 unsigned int admission_n_resting(const Admission *admission);  /* they wait for a turn too */
 void admission_let_go(Admission *admission, Request *request); /* it runs, if only to its end */
+/* Who takes the next place, now; NULL: nobody. yieldingp: out: who gives it up; NULL: it is free. */
+Request *admission_next(Admission *admission, uint64_t now_ns, Request **yieldingp);
 /* Starts what can start, lets users take turns, fails what never will, and ends a stalled generation that keeps others out. */
 void admission_pump(Admission *admission);
 PlaceKind admission_kind(const Request *request);                    /* which places a generation takes */

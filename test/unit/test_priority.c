@@ -35,6 +35,7 @@ typedef struct Queue {
     Model model;
     Connection connection;
     Coordgen__V1__Request message;
+    User users[4];
     Request requests[8];
     size_t n;
 } Queue;
@@ -48,11 +49,20 @@ static void queue_init(Queue *queue) {
     admission_init(&queue->server.admission, &queue->server);
 }
 
+static Request *next_of(Admission *admission, uint64_t now_ns) {
+    Request *yielding = NULL, *next = admission_next(admission, now_ns, &yielding);
+
+    assert_null(yielding);
+    return next;
+}
+
 static Request *queue_add(Queue *queue, Priority priority, uint64_t received_ns) {
     Request *request = &queue->requests[queue->n++];
 
     *request = (Request){ .server = &queue->server,
                           .connection = &queue->connection,
+                          .user = &queue->users[0],
+                          .serial = queue->n,
                           .model = &queue->model,
                           .state = REQUEST_WAITING,
                           .received_ns = received_ns,
@@ -70,6 +80,12 @@ static void queue_remove(Queue *queue, Request *request) {
 static void queue_start(Queue *queue, Request *request) {
     queue_remove(queue, request);
     TAILQ_INSERT_TAIL(&queue->server.admission.submitted, request, queue_link);
+    request->state = REQUEST_SUBMITTED;
+    request->has_place = true;
+    queue->server.admission.places[admission_kind(request)].n_active++;
+    queue->server.admission.places[admission_kind(request)].n_running++;
+    request->user->places[admission_kind(request)].n_active++;
+    request->user->places[admission_kind(request)].n_running++;
 }
 
 static void test_admission_goes_by_class_then_arrival(void **state) {
@@ -79,18 +95,18 @@ static void test_admission_goes_by_class_then_arrival(void **state) {
 
     queue_init(&queue);
     admission = &queue.server.admission;
-    assert_null(admission_next(admission, 0));
+    assert_null(next_of(admission, 0));
     background = queue_add(&queue, PRIORITY_BACKGROUND, 0);
     normal = queue_add(&queue, PRIORITY_NORMAL, 1);
     second = queue_add(&queue, PRIORITY_NORMAL, 2);
     interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 3);
-    assert_ptr_equal(admission_next(admission, 4), interactive);
+    assert_ptr_equal(next_of(admission, 4), interactive);
     queue_remove(&queue, interactive);
-    assert_ptr_equal(admission_next(admission, 4), normal);
+    assert_ptr_equal(next_of(admission, 4), normal);
     queue_remove(&queue, normal);
-    assert_ptr_equal(admission_next(admission, 4), second);
+    assert_ptr_equal(next_of(admission, 4), second);
     queue_remove(&queue, second);
-    assert_ptr_equal(admission_next(admission, 4), background);
+    assert_ptr_equal(next_of(admission, 4), background);
 }
 
 /* Normal requests that come one after the other hold a background one up for the ageing time and no longer. */
@@ -104,13 +120,13 @@ static void test_admission_waiting_is_bounded(void **state) {
     background = queue_add(&queue, PRIORITY_BACKGROUND, 0);
     for (uint64_t now_ns = 0; now_ns < AGEING_NS; now_ns += AGEING_NS / 4) {
         normal = queue_add(&queue, PRIORITY_NORMAL, now_ns);
-        assert_ptr_equal(admission_next(admission, now_ns), normal);
+        assert_ptr_equal(next_of(admission, now_ns), normal);
         queue_remove(&queue, normal);
     }
     normal = queue_add(&queue, PRIORITY_NORMAL, AGEING_NS);
-    assert_ptr_equal(admission_next(admission, AGEING_NS), background);
+    assert_ptr_equal(next_of(admission, AGEING_NS), background);
     queue_remove(&queue, background);
-    assert_ptr_equal(admission_next(admission, AGEING_NS), normal);
+    assert_ptr_equal(next_of(admission, AGEING_NS), normal);
 }
 
 /* Places: an interactive one does not wait for the others to end, nor the others for interactive ones. */
@@ -123,24 +139,24 @@ static void test_admission_has_places_for_interactive(void **state) {
     admission = &queue.server.admission;
     background = queue_add(&queue, PRIORITY_BACKGROUND, 0);
     interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
-    admission->others.n_active = 2;
-    assert_ptr_equal(admission_next(admission, 0), interactive);
+    admission->places[PLACE_OTHER] = (AdmissionPlaces){ .n_active = 2, .n_running = 2 };
+    assert_ptr_equal(next_of(admission, 0), interactive);
     /* However long it waits, it takes no place of the interactive ones. */
     queue_remove(&queue, interactive);
-    assert_null(admission_next(admission, 100 * AGEING_NS));
-    admission->others.n_paused = 1; /* one whose client does not read gives its place away */
-    assert_ptr_equal(admission_next(admission, 0), background);
-    admission->others = (AdmissionPlaces){ 0 };
-    admission->interactive.n_active = 1;
+    assert_null(next_of(admission, 100 * AGEING_NS));
+    admission->places[PLACE_OTHER].n_running = 1; /* one whose client does not read gives its place away */
+    assert_ptr_equal(next_of(admission, 0), background);
+    admission->places[PLACE_OTHER] = (AdmissionPlaces){ 0 };
+    admission->places[PLACE_INTERACTIVE] = (AdmissionPlaces){ .n_active = 1, .n_running = 1 };
     interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
-    assert_ptr_equal(admission_next(admission, 0), background);
+    assert_ptr_equal(next_of(admission, 0), background);
     queue_remove(&queue, background);
-    assert_null(admission_next(admission, 0));
-    admission->interactive.n_active = 4; /* paused ones keep their memory: they are bounded too */
-    admission->interactive.n_paused = 4;
-    assert_null(admission_next(admission, 0));
-    admission->interactive.n_active = admission->interactive.n_paused = 3;
-    assert_ptr_equal(admission_next(admission, 0), interactive);
+    assert_null(next_of(admission, 0));
+    admission->places[PLACE_INTERACTIVE].n_active = 4; /* paused ones keep their memory: they are bounded too */
+    admission->places[PLACE_INTERACTIVE].n_running = 0;
+    assert_null(next_of(admission, 0));
+    admission->places[PLACE_INTERACTIVE].n_active = 3;
+    assert_ptr_equal(next_of(admission, 0), interactive);
 }
 
 static void test_admission_position_goes_by_class(void **state) {
@@ -173,16 +189,16 @@ static void test_admission_users_take_turns(void **state) {
     queue.config.max_active = ARRAY_LEN(uids) + 1;
     admission = &queue.server.admission;
     for (size_t i = 0; i < ARRAY_LEN(uids); i++)
-        queue_add(&queue, PRIORITY_NORMAL, i)->uid = uids[i];
+        queue_add(&queue, PRIORITY_NORMAL, i)->user = &queue.users[uids[i]];
     admission_number(admission, 10);
     for (size_t i = 0; i < ARRAY_LEN(order); i++) {
-        Request *next = admission_next(admission, 10);
+        Request *next = next_of(admission, 10);
 
         assert_ptr_equal(next, &queue.requests[order[i]]);
         assert_int_equal(next->queue_position, i + 1);
         queue_start(&queue, next);
     }
-    assert_null(admission_next(admission, 10));
+    assert_null(next_of(admission, 10));
 }
 
 /* What a user has at work counts, of the same kind of place alone, and class goes before turns. */
@@ -193,29 +209,64 @@ static void test_admission_turns_are_within_a_class(void **state) {
 
     queue_init(&queue);
     queue.config.max_active = 4;
+    queue.config.max_active_interactive = 2;
     admission = &queue.server.admission;
     for (size_t i = 0; i < 2; i++) {
         Request *interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
 
-        interactive->uid = 2;
+        interactive->user = &queue.users[2];
         queue_start(&queue, interactive);
     }
     much = queue_add(&queue, PRIORITY_NORMAL, 1);
-    much->uid = 1;
+    much->user = &queue.users[1];
     queue_start(&queue, much);
     much = queue_add(&queue, PRIORITY_NORMAL, 2);
-    much->uid = 1;
+    much->user = &queue.users[1];
     background = queue_add(&queue, PRIORITY_BACKGROUND, 3);
-    background->uid = 3;
+    background->user = &queue.users[3];
     little = queue_add(&queue, PRIORITY_NORMAL, 4);
-    little->uid = 2;
-    assert_ptr_equal(admission_next(admission, 5), little);
+    little->user = &queue.users[2];
+    assert_ptr_equal(next_of(admission, 5), little);
     admission_number(admission, 5);
     assert_int_equal(little->queue_position, 1);
     assert_int_equal(much->queue_position, 2);
     assert_int_equal(background->queue_position, 3);
     queue_remove(&queue, little);
-    assert_ptr_equal(admission_next(admission, 5), much);
+    assert_ptr_equal(next_of(admission, 5), much);
+}
+
+/* Who has two places more gives one up at once; with one more, when it has had a turn and was served more; never for
+ * its own requests. */
+static void test_admission_places_turn(void **state) {
+    Admission *admission;
+    Queue queue;
+    Request *first, *latest, *own, *other, *yielding = NULL;
+    const uint64_t late_ns = UINT64_C(100) * 1000 * 1000 * 1000;
+
+    queue_init(&queue);
+    admission = &queue.server.admission;
+    first = queue_add(&queue, PRIORITY_NORMAL, late_ns);
+    queue_start(&queue, first);
+    latest = queue_add(&queue, PRIORITY_NORMAL, late_ns);
+    queue_start(&queue, latest);
+    own = queue_add(&queue, PRIORITY_NORMAL, late_ns);
+    assert_null(admission_next(admission, late_ns, &yielding));
+    queue_remove(&queue, own);
+    other = queue_add(&queue, PRIORITY_NORMAL, late_ns);
+    other->user = &queue.users[1];
+    other->job.ageing_ns = 0;
+    first->placed_ns = latest->placed_ns = late_ns;
+    assert_ptr_equal(admission_next(admission, late_ns, &yielding), other);
+    assert_ptr_equal(yielding, latest);
+    queue.config.max_active = 1;
+    latest->has_place = false;
+    queue.users[0].places[PLACE_OTHER].n_running = 1;
+    queue.users[0].places[PLACE_OTHER].served_ns = 1;
+    assert_null(admission_next(admission, late_ns + 999999999, &yielding));
+    assert_ptr_equal(admission_next(admission, late_ns + 1000000000, &yielding), other);
+    assert_ptr_equal(yielding, first);
+    queue.users[1].places[PLACE_OTHER].served_ns = 1;
+    assert_null(admission_next(admission, late_ns + 1000000000, &yielding));
 }
 
 int main(void) {
@@ -227,6 +278,7 @@ int main(void) {
         cmocka_unit_test(test_admission_position_goes_by_class),
         cmocka_unit_test(test_admission_users_take_turns),
         cmocka_unit_test(test_admission_turns_are_within_a_class),
+        cmocka_unit_test(test_admission_places_turn),
     };
 
     return cmocka_run_group_tests_name("priority", tests, NULL, NULL);

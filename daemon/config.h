@@ -45,6 +45,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint64_t output_buffer_bytes;
     uint64_t memory_limit_bytes;         /* 0: none */
     uint64_t kv_memory_limit_bytes;      /* 0: none */
+    uint32_t kv_user_percent;            /* of the memory for generations, that one user's apps may hold */
     uint64_t session_memory_limit_bytes; /* 0: none */
     uint64_t prefix_cache_max_bytes;     /* 0: nothing is kept */
     uint32_t hello_timeout_ms;

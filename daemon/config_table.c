@@ -115,6 +115,8 @@ const Setting config_settings[] = {
           "all memory accounts together; 0: none (default: 80 % of the machine's)"),
     BYTES("kv-memory-limit", kv_memory_limit_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, NULL,
           "key-value caches of running generations; 0: none (default: 25 % of the machine's memory)"),
+    NUMBER("kv-user-share", kv_user_percent, 1, 100, false, LIVE, "75",
+           "percent of kv-memory-limit that one user's generations may hold; administrators' may hold all"),
     BYTES("prefix-cache-max", prefix_cache_max_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, NULL,
           "kept keys and values of earlier prompts; 0: none (default: 10 % of the machine's memory)"),
     BYTES("session-memory-limit", session_memory_limit_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, "256M",
@@ -128,7 +130,8 @@ const Setting config_settings[] = {
     DURATION("step-timeout", step_timeout_ms, 1000, DAY_MS, LIVE, "1min",
              "longest operator, tokenizing or load before the watchdog is no longer fed"),
     SWITCH("api-may-load", api_may_load, LIVE, "no", "apps may load and unload models by name"),
-    SWITCH("core-dumps", core_dumps, RESTART, "no", "a crash may leave a core dump, which can hold prompts and outputs"),
+    SWITCH("core-dumps", core_dumps, RESTART, "no",
+           "a crash may leave a core dump, which can hold prompts and outputs"),
     CHOICE("log-level", log_level, LIVE, "notice", level_choices, "error, warning, notice, info or debug"),
     CHOICE("log-target", log_target, RESTART, "auto", target_choices, "auto, journal or stderr"),
 };

@@ -180,6 +180,18 @@ static SamplerOptions sampler_options(const Coordgen__V1__SamplingOptions *sampl
     return options;
 }
 
+/* One user's apps leave others a part of the memory for keys and values. 0: as much as there is. */
+static uint64_t kv_share_bytes(const Connection *connection) {
+    const AccountTable *accounts = &connection->server->accounts;
+    const uint64_t own = accounts->limit_bytes[ACCOUNT_KV], all = accounts->others_limit_bytes,
+                   bytes = own < all ? own : all;
+    const uint32_t percent = connection->server->config->kv_user_percent;
+
+    if (connection->is_admin || bytes == UINT64_MAX || percent == 100)
+        return 0;
+    return bytes / 100 * percent;
+}
+
 static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
     static const Priority priorities[] = {
         [COORDGEN__V1__PRIORITY__PRIORITY_INTERACTIVE] = PRIORITY_INTERACTIVE,
@@ -266,6 +278,7 @@ void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, s
         .ignore_end = generate->ignore_end,
         .user = connection->uid,
         .no_reuse = generate->no_reuse,
+        .kv_max_bytes = kv_share_bytes(connection),
         .sampler = sampler_options(generate->sampling),
         .n_stops = generate->n_stop,
     };

@@ -24,6 +24,7 @@ enum {                 /* how a job ended: JobNews.result */
     JOB_E_EMPTY = 1,   /* the prompt has no token */
     JOB_E_TOO_LONG,    /* the prompt does not fit the context or the limit on prompts */
     JOB_E_MEMORY,      /* a memory limit is reached */
+    JOB_E_SHARE,       /* this user's share of the memory for generations is reached */
     JOB_E_OPTIONS,     /* an option that the engine refuses */
     JOB_E_ROLE,        /* roles that the chat template does not have */
     JOB_E_NO_TEMPLATE, /* chat messages for a model without a template */

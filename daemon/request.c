@@ -269,6 +269,15 @@ void request_fail_by_result(Request *request, const JobNews *news) {
             remedy = ", also when nothing else runs: ask for less";
         }
         break;
+    case JOB_E_SHARE:
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED;
+        if (user_n_active(request->user) > 1) {
+            retry_ms = admission_retry_ms(&request->server->admission);
+            remedy = ": try again later, or with less";
+        } else {
+            remedy = ", also when nothing else of this user runs: ask for less";
+        }
+        break;
     default:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL;
         log_error(TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);

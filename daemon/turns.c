@@ -28,6 +28,21 @@ struct Turns {
     _Atomic uint64_t n_preempted; /* any thread */
 };
 
+typedef struct StepTarget {
+    Turns *turns;
+    Job *job;
+    int r;
+} StepTarget;
+
+struct Group {
+    Job *jobs[GENERATION_TURNS_MAX]; /* NULL: it is not in the step */
+    StepTarget targets[GENERATION_TURNS_MAX];
+    GenerationTurn turns[GENERATION_TURNS_MAX];
+    size_t n;
+    GenerationStep step;
+    bool is_interactive; /* one of them is */
+};
+
 /* ---- first turns and answers ------------------------------------------------------------------------------------- */
 
 static int generation_code(int r) {
@@ -38,6 +53,8 @@ static int generation_code(int r) {
         return JOB_E_TOO_LONG;
     case GENERATION_E_MEMORY:
         return JOB_E_MEMORY;
+    case GENERATION_E_SHARE:
+        return JOB_E_SHARE;
     case GENERATION_E_OPTIONS:
         return JOB_E_OPTIONS;
     default:
@@ -45,10 +62,31 @@ static int generation_code(int r) {
     }
 }
 
+static uint64_t kv_bytes_of(const Job *job, uint64_t user) {
+    return job && job->running && job->generation_options.user == user ? generation_kv_bytes(job->running) : 0;
+}
+
+/* The job's options, with what its user's other generations leave of the user's share of KV memory. */
+static GenerationOptions options_within_share(const Turns *turns, const Job *job) {
+    GenerationOptions options = job->generation_options;
+    uint64_t held_bytes = 0;
+    const Job *other;
+
+    if (!options.kv_max_bytes)
+        return options;
+    TAILQ_FOREACH(other, &turns->active, link)
+    held_bytes += kv_bytes_of(other, options.user);
+    for (size_t i = 0; turns->parked && i < turns->parked->n; i++)
+        held_bytes += kv_bytes_of(turns->parked->jobs[i], options.user);
+    options.kv_max_bytes = held_bytes < options.kv_max_bytes ? options.kv_max_bytes - held_bytes : 1;
+    return options;
+}
+
 static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     _cleanup_(token_list_deinit) TokenList prompt = { 0 };
     Generation *generation = NULL;
     uint32_t n_context = engine_info(job->engine)->n_context;
+    GenerationOptions options;
     int r;
 
     if (!job->generation_options.context_tokens || job->generation_options.context_tokens > n_context)
@@ -68,7 +106,8 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
                        job->prompt_max_tokens);
     if (atomic_load(&job->cancelled))
         return JOB_E_CANCELLED;
-    r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &job->generation_options, err);
+    options = options_within_share(turns, job);
+    r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
     if (r)
         return generation_code(r);
     outbox_lock(turns->outbox);
@@ -93,12 +132,6 @@ static int generate_begin(Turns *turns, Job *job) {
         outbox_finish(turns->outbox, job, GENERATION_RUNNING, r, &err);
     return r;
 }
-
-typedef struct StepTarget {
-    Turns *turns;
-    Job *job;
-    int r;
-} StepTarget;
 
 static void on_delta(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
     StepTarget *target = arg;
@@ -155,15 +188,6 @@ static bool took_turn(Turns *turns, Job *job, int r, ErrText *err) {
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 /* Jobs that share a step. From its begin to its end those that have rows in it are in no list. */
-struct Group {
-    Job *jobs[GENERATION_TURNS_MAX]; /* NULL: it is not in the step */
-    StepTarget targets[GENERATION_TURNS_MAX];
-    GenerationTurn turns[GENERATION_TURNS_MAX];
-    size_t n;
-    GenerationStep step;
-    bool is_interactive; /* one of them is */
-};
-
 static bool may_run(Job *job) {
     return !atomic_load(&job->paused) || atomic_load(&job->cancelled);
 }

@@ -53,3 +53,11 @@ User *user_unref(User *user) {
     free(user);
     return NULL;
 }
+
+unsigned int user_n_active(const User *user) {
+    unsigned int n = 0;
+
+    for (int kind = 0; kind < _PLACE_N; kind++)
+        n += user->places[kind].n_active;
+    return n;
+}

@@ -53,7 +53,8 @@ void user_table_init(UserTable *table);
 User *user_find(UserTable *table, uid_t uid); /* NULL: holds nothing */
 User *user_get(UserTable *table, uid_t uid);  /* one more hold on it; made where there is none. NULL: no memory */
 User *user_ref(User *user);
-User *user_unref(User *user); /* NULL is allowed */
+User *user_unref(User *user);                 /* NULL is allowed */
+unsigned int user_n_active(const User *user); /* generations with the engine thread */
 DEFINE_CLEANUP(User, user_unref)
 
 #endif

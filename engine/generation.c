@@ -146,6 +146,11 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     generation->capacity_tokens = context_tokens;
     if (options->max_tokens && options->max_tokens < context_tokens - n_prompt)
         generation->capacity_tokens = n_prompt + options->max_tokens;
+    if (options->kv_max_bytes && generation_kv_bytes(generation) > options->kv_max_bytes)
+        return err_set(err, GENERATION_E_SHARE,
+                       "the KV cache of %zu tokens takes %" PRIu64 " bytes, and %" PRIu64
+                       " are left of what one user may hold (kv-user-share)",
+                       generation->capacity_tokens, generation_kv_bytes(generation), options->kv_max_bytes);
     state_bytes = n_vocab * (sizeof(float) + sizeof(SamplerCandidate)) + generation->capacity_tokens * sizeof(uint32_t);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, state_bytes);
     if (account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes))
@@ -165,6 +170,10 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     detokenizer_init(&generation->detokenizer, engine_tokenizer(engine), false, false);
     *generationp = steal(&generation);
     return 0;
+}
+
+uint64_t generation_kv_bytes(const Generation *generation) {
+    return engine_kv_bytes(generation->engine, generation->capacity_tokens);
 }
 
 void generation_cancel(Generation *generation) {

@@ -14,6 +14,7 @@ enum {
     GENERATION_E_OPTIONS = 4,  /* an option out of its range; the text names it */
     GENERATION_E_READ = 5,     /* weights that are read from the package on demand could not be; the text names them */
     GENERATION_E_YIELDED = 6,  /* the step has made way; generation_step_run() goes on with it */
+    GENERATION_E_SHARE = 7,    /* it would take more than kv_max_bytes; the text has both numbers */
 };
 
 typedef enum GenerationEnd {
@@ -34,6 +35,7 @@ typedef struct GenerationOptions {
     bool ignore_end;         /* go on past end-of-generation tokens (benchmarks, tests) */
     uint64_t user;           /* uid: what is kept of prompts is kept for this user, and taken from what was kept so */
     bool no_reuse;           /* neither */
+    uint64_t kv_max_bytes;   /* that its keys and values may take; 0: what the kv account has */
     PrefixPin *pin;          /* of a session, or NULL: holds what is kept; outlives the generation */
     SamplerOptions sampler;
     const char *stops[GENERATION_STOPS_MAX];
@@ -62,6 +64,9 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
                    const GenerationOptions *options, ErrText *err);
 Generation *generation_free(Generation *generation);
 DEFINE_CLEANUP(Generation, generation_free)
+
+/* What its keys and values take, with those that it shares. */
+uint64_t generation_kv_bytes(const Generation *generation);
 
 /* From any thread: the next step (or the one that runs, at its next operator) ends with GENERATION_END_CANCELLED. */
 void generation_cancel(Generation *generation);

@@ -11,6 +11,12 @@ static size_t page_positions(const Engine *engine) {
     return engine->backend->ops->kv_block_positions;
 }
 
+uint64_t engine_kv_bytes(const Engine *engine, size_t capacity_tokens) {
+    const size_t n_pages = (capacity_tokens + page_positions(engine) - 1) / page_positions(engine);
+
+    return (uint64_t)n_pages * kv_page_charge_bytes(engine->kv_page_bytes);
+}
+
 static int no_memory(const Engine *engine, int r, size_t n_pages, ErrText *err) {
     return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for the KV cache of %zu tokens (%zu bytes)",
                    n_pages * page_positions(engine), n_pages * engine->kv_page_bytes);

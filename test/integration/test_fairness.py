@@ -96,8 +96,38 @@ class TwoPlaces(FairCase):
 
 
 @unittest.skipIf(os.geteuid() != 0, "only root can be two users")
+class MemoryShare(FairCase):
+    """Room for 1,400 tokens, of which one user may have 1,050."""
+
+    flags = ("--kv-memory-limit=32M", "--max-active-interactive=4")
+
+    def test_others_find_some(self):
+        greedy, other = self.connect_nobody(), self.connect()
+        held = [greedy.start(prompt(STORY, 450, ignore_end=True)).until("generate_delta") for _ in range(2)]
+        with self.assertRaises(Refused) as caught:
+            greedy.generate(prompt(STORY, 450))
+        self.assertEqual(caught.exception.error.code, pb.ERROR_CODE_QUOTA_EXCEEDED)
+        self.assertIn("kv-user-share", caught.exception.error.message)
+        self.assertGreater(caught.exception.error.retry_after_ms, 0)
+        self.assertEqual(other.generate(prompt("Hello", 300, ignore_end=True)).done.usage.output_tokens, 300)
+        for generation in held:
+            self.assertEqual(generation.finish().done.usage.output_tokens, 450)
+        greedy.generate(prompt(STORY, 450))
+
+    def test_more_than_a_share(self):
+        greedy = self.connect_nobody()
+        with self.assertRaises(Refused) as caught:
+            greedy.generate(prompt(STORY, 1200))
+        self.assertEqual(caught.exception.error.code, pb.ERROR_CODE_QUOTA_EXCEEDED)
+        self.assertIn("ask for less", caught.exception.error.message)
+        self.assertEqual(caught.exception.error.retry_after_ms, 0)
+        administrator = self.connect(admin=True)
+        self.assertGreater(administrator.generate(prompt(STORY, 1200)).done.usage.output_tokens, 0)
+
+
+@unittest.skipIf(os.geteuid() != 0, "only root can be two users")
 class HeldMemory(FairCase):
-    flags = ("--kv-memory-limit=32M", "--output-buffer=16K", "--stall-timeout=600s")
+    flags = ("--kv-memory-limit=32M", "--kv-user-share=100", "--output-buffer=16K", "--stall-timeout=600s")
 
     def test_of_a_paused_generation(self):
         self.ends_for_memory(self.connect_nobody(), self.connect(), 1300)
@@ -107,7 +137,7 @@ class HeldMemory(FairCase):
 class HeldMemoryUnread(FairCase):
     """The answer would fit into the output buffer."""
 
-    flags = ("--kv-memory-limit=92M", "--output-buffer=2M", "--stall-timeout=600s")
+    flags = ("--kv-memory-limit=92M", "--kv-user-share=100", "--output-buffer=2M", "--stall-timeout=600s")
 
     def test_of_a_stopped_client(self):
         self.ends_for_memory(self.connect_nobody(), self.connect(), 4000)

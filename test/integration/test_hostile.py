@@ -412,7 +412,7 @@ class Places(DaemonCase):
 
 
 class KvMemory(DaemonCase):
-    flags = ("--kv-memory-limit=8M",)
+    flags = ("--kv-memory-limit=8M", "--kv-user-share=100")
 
     def test_a_request_beyond_it(self):
         connection = self.connect()

@@ -14,6 +14,7 @@
 #include "base/file_io.h"
 #include "base/str_buf.h"
 #include "daemon/config_table.h"
+#include "model/model_dir.h"
 
 #define CONFIG_FILE_MAX_BYTES (1u << 20)
 
@@ -72,7 +73,7 @@ static uint64_t memory_share(unsigned int percent) {
 int config_new(Config **configp, ErrText *err) {
     _cleanup_(config_freep) Config *config = calloc(1, sizeof(*config));
     const char *isa = getenv("COORDGEN_ISA");
-    char cache_dir[PATH_MAX];
+    char cache_dir[PATH_MAX], model_dir[PATH_MAX];
     int r;
 
     if (!config)
@@ -86,6 +87,8 @@ int config_new(Config **configp, ErrText *err) {
     }
     default_cache_dir(cache_dir, sizeof(cache_dir));
     r = config_set(config, "cache-dir", cache_dir, err);
+    if (!r && !model_dir_default(model_dir, sizeof(model_dir)))
+        r = config_set(config, "model-dir", model_dir, err);
     if (r)
         return err_fold(r);
     config->memory_limit_bytes = memory_share(80);

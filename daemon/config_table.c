@@ -72,8 +72,9 @@ const Setting config_settings[] = {
     TEXT("admin-listen", admin_listen, "",
          "socket for administrators (default: admin.sock beside the default of --listen; none when only --listen is "
          "given)"),
-    PATH("model", model, "", "the default model: a .gguf (imported on first use) or a .cgm"),
-    PATH("model-dir", model_dir, "", "folder of further models that can be loaded by name"),
+    PATH("model", model, "",
+         "the default model: a .gguf (imported on first use) or a .cgm; without it a sole model is the default"),
+    PATH("model-dir", model_dir, "", "folder of models that can be loaded by name"),
     PATH("cache-dir", cache_dir, NULL, "folder of imported models and of images of weights"),
     SWITCH("weights-image", weights_image, RESTART, "no",
            "keep the weights on disk once more as they are in memory, and map them: later loads take less time"),

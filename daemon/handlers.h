@@ -14,7 +14,7 @@ void handle_model_list(Connection *connection, uint64_t request_id);
 void handle_model_show(Connection *connection, uint64_t request_id, const char *name);
 void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes);
 void handle_model_unload(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes);
-/* The model of that name, or NULL and the error is sent. */
+/* The model of that name, or NULL: the error is sent, or the message comes again when the folder has been read. */
 Model *handler_find_model(Connection *connection, uint64_t request_id, const char *name, const char *field);
 
 /* handlers_status.c */

@@ -33,8 +33,10 @@ static Model *admit(Connection *connection, uint64_t request_id, const char *nam
     model = handler_find_model(connection, request_id, name, field);
     if (!model)
         return NULL;
-    /* A model of the folder loads on demand where the administrator lets apps load. */
-    if (model->stage == MODEL_AVAILABLE && (connection->is_admin || server->config->api_may_load))
+    /* A model of the folder loads on demand where the administrator lets apps load, and one that is the default by being
+     * the only one for everybody: nothing else could be served. */
+    if (model->stage == MODEL_AVAILABLE && (connection->is_admin || server->config->api_may_load ||
+                                            (model_is_default(model) && !model->is_default && !model->was_unloaded)))
         (void)model_load(model, &err);
     return model;
 }

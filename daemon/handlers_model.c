@@ -16,13 +16,21 @@ typedef struct ModelEntry {
 } ModelEntry;
 
 Model *handler_find_model(Connection *connection, uint64_t request_id, const char *name, const char *field) {
-    Model *model = model_registry_find(&connection->server->models, name ? name : "");
+    ModelRegistry *registry = &connection->server->models;
+    Model *model = model_registry_find(registry, name ? name : "");
 
-    if (model)
+    /* An import that has just ended may have put it into the folder: the message is looked at again then. */
+    if (model || connection_await_folder(connection))
         return model;
-    if (!name || !*name)
+    if ((!name || !*name) && registry->n_models)
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
-                    "the service has no default model: name one, or set model= in coordgend.conf");
+                    "the service has %zu models and no default: name one (coordgenctl model list), or set model= in "
+                    "coordgend.conf",
+                    registry->n_models);
+    else if (!name || !*name)
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
+                    "the service has no model, none is in %.512s: coordgenctl model import FILE.gguf",
+                    *registry->config->model_dir ? registry->config->model_dir : "a folder (model-dir= is not set)");
     else
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
                     "there is no model '%.255s': see coordgenctl model list", name);

@@ -117,7 +117,7 @@ void handle_status(Connection *connection, uint64_t request_id) {
         return;
     }
     TAILQ_FOREACH(model, &server->models.models, link) {
-        if (model->stage == MODEL_AVAILABLE && !model->is_default)
+        if (model->stage == MODEL_AVAILABLE && !model_is_default(model))
             continue; /* ModelList has those */
         model_describe(model, connection->may_administer, &models[n].message, models[n].detail,
                        sizeof(models[n].detail));

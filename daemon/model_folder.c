@@ -51,7 +51,9 @@ static bool is_just_changed(const struct stat *info) {
 }
 
 static void note_error(ModelFolder *folder, int error) {
-    if (error != folder->error && error)
+    if (error != folder->error && error == ENOENT) /* it may come with the first model */
+        log_debug(TOPIC_DAEMON, "model-dir %s: %s", path_of(folder), strerror(error));
+    else if (error != folder->error && error)
         log_warn(TOPIC_DAEMON, "model-dir %s: %s", path_of(folder), strerror(error));
     folder->has_news |= error != folder->error;
     folder->error = error;

@@ -69,7 +69,17 @@ Model *model_registry_find(ModelRegistry *registry, const char *name) {
     const Model key = { .name = (char *)(uintptr_t)name };
 
     assert_on_loop(registry->loop);
-    return *name ? found_in(&registry->by_name, &key, compare_names) : registry->default_model;
+    return *name ? found_in(&registry->by_name, &key, compare_names) : model_registry_default(registry);
+}
+
+/* Where none is named, and there is only one, no other can be meant. */
+Model *model_registry_default(const ModelRegistry *registry) {
+    return registry->default_model || registry->n_models != 1 ? registry->default_model
+                                                              : TAILQ_FIRST(&registry->models);
+}
+
+bool model_is_default(const Model *model) {
+    return model == model_registry_default(model->registry);
 }
 
 Model *model_registry_find_path(ModelRegistry *registry, const char *path) {
@@ -333,6 +343,7 @@ int model_load(Model *model, ErrText *err) {
         return err_set(err, MODEL_E_STATE, "model %.64s is being unloaded: try again", model->name);
     if (model->stage == MODEL_READY || model_is_coming(model))
         return 0;
+    model->was_unloaded = false;
     model->failure.text[0] = 0;
     model->is_corrupt = false;
     model->permille = 0;
@@ -386,6 +397,7 @@ int model_unload(Model *model, ErrText *err) {
 
     assert_on_loop(model->registry->loop);
     assert(model->n_users == 1);
+    model->was_unloaded = true;
     switch (model->stage) {
     case MODEL_IMPORTING:
         model_import_abandon(steal(&model->import), &model->registry->abandoned);
@@ -494,7 +506,7 @@ void model_describe(const Model *model, bool with_paths, Coordgen__V1__Model *me
     message->has_state = true;
     message->state = states[model->stage];
     message->has_is_default = true;
-    message->is_default = model->is_default;
+    message->is_default = model_is_default(model);
     *detail = 0;
     if (model->stage == MODEL_FAILED)
         snprintf(detail, detail_room_bytes, "%s", model_failure(model, with_paths));

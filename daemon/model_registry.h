@@ -36,7 +36,8 @@ typedef struct Model { /* all loop */
     char *package_path; /* what the engine opens; NULL until known */
     char *image_path;   /* of its weights, with weights-image; else NULL */
     bool without_image; /* a load with one has failed */
-    bool is_default;
+    bool is_default;     /* by the configuration; see model_is_default() */
+    bool was_unloaded;   /* by someone, who wants its memory back: it is not loaded on demand */
     bool from_folder;    /* forgotten when its file goes; the others, but for the default, when they are unloaded */
     uint64_t scan;       /* of the folder, the last one that has met it */
     uint64_t file_bytes; /* when it was looked at last; 0: not a regular file */
@@ -71,7 +72,7 @@ struct ModelRegistry {
     ModelList models;
     size_t n_models;
     void *by_name, *by_path; /* the same, in trees of tsearch(3) */
-    Model *default_model;    /* NULL: none */
+    Model *default_model;    /* of the configuration; NULL: none */
     ModelImportList abandoned;
 };
 
@@ -88,6 +89,8 @@ Model *model_registry_find_file(ModelRegistry *registry, const char *path);
  * -ENOMEM. */
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err);
 Model *model_registry_find(ModelRegistry *registry, const char *name); /* "": the default; NULL: none */
+Model *model_registry_default(const ModelRegistry *registry);          /* the configuration's, or the only one */
+bool model_is_default(const Model *model);
 
 /* 0 when it is ready or on its way, MODEL_E_STATE while it is being unloaded. Failures come as a change of stage. */
 int model_load(Model *model, ErrText *err);

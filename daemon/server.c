@@ -38,13 +38,13 @@ static struct timeval timeval_of(uint64_t ms) {
 /* ---- status ------------------------------------------------------------------------------------------------------ */
 
 static void status_text(const Server *server, char *text, size_t room_bytes) {
-    const Model *model = server->models.default_model;
+    const Model *model = model_registry_default(&server->models);
 
     if (server->draining)
         snprintf(text, room_bytes, "Shutting down: %u requests are running",
                  server->admission.n_active + server->admission.n_small);
     else if (!model)
-        snprintf(text, room_bytes, "Serving, no default model");
+        snprintf(text, room_bytes, "Serving, no %smodel", server->models.n_models ? "default " : "");
     else if (model->stage == MODEL_IMPORTING)
         snprintf(text, room_bytes, "Serving, model %.64s: importing, %u %%", model->name, model->permille / 10);
     else if (model->stage == MODEL_LOADING)
@@ -56,7 +56,7 @@ static void status_text(const Server *server, char *text, size_t room_bytes) {
 }
 
 static void show_status(Server *server) {
-    const Model *model = server->models.default_model;
+    const Model *model = model_registry_default(&server->models);
     uint64_t now_ns = clock_now_ns();
     char text[512];
 
@@ -572,7 +572,7 @@ Server *server_free(Server *server) {
 }
 
 int server_run(Server *server) {
-    Model *model = server->models.default_model;
+    Model *model = model_registry_default(&server->models);
     char status[512];
     ErrText err;
     int r;

@@ -37,16 +37,13 @@ int import_cache_dir(char path[PATH_MAX], const char *cache_dir, ErrText *err) {
     return err_set(err, -ENOENT, "no cache folder: set XDG_CACHE_HOME or HOME, or name the output file");
 }
 
-int import_default_path(char path[PATH_MAX], const char *source_path, const char *sha256, const QuantRecipe *recipe,
-                        const char *calibration_sha256, const char *cache_dir, ErrText *err) {
+/* FOLDER/NAME[-first 12 of sha256][SETTINGS].cgm; sha256 NULL: none. */
+static int package_path(char path[PATH_MAX], const char *folder, const char *source_path, const char *sha256,
+                        const QuantRecipe *recipe, const char *calibration_sha256, ErrText *err) {
     const char *base = strrchr(source_path, '/');
-    char folder[PATH_MAX], settings[SETTINGS_BYTES], name[NAME_MAX_BYTES + sizeof(settings) + 64];
+    char settings[SETTINGS_BYTES], name[NAME_MAX_BYTES + sizeof(settings) + 64];
     size_t n;
-    int r;
 
-    r = import_cache_dir(folder, cache_dir, err);
-    if (r)
-        return r;
     base = base ? base + 1 : source_path;
     n = strlen(base);
     if (n > 5 && !strcasecmp(base + n - 5, ".gguf"))
@@ -59,8 +56,21 @@ int import_default_path(char path[PATH_MAX], const char *source_path, const char
         name[i] = (char)((c < 0x80 && isalnum(c)) || (c == '.' && i) || c == '_' || c == '-' ? c : '_');
     }
     import_settings_suffix(settings, sizeof(settings), recipe, calibration_sha256);
-    snprintf(name + n, sizeof(name) - n, "-%.12s%s.cgm", sha256, settings);
+    snprintf(name + n, sizeof(name) - n, "%s%.12s%s.cgm", sha256 ? "-" : "", sha256 ? sha256 : "", settings);
     return path_format(path, err, "%s/%s", folder, name);
+}
+
+int import_default_path(char path[PATH_MAX], const char *source_path, const char *sha256, const QuantRecipe *recipe,
+                        const char *calibration_sha256, const char *cache_dir, ErrText *err) {
+    char folder[PATH_MAX];
+    int r = import_cache_dir(folder, cache_dir, err);
+
+    return r ? r : package_path(path, folder, source_path, sha256, recipe, calibration_sha256, err);
+}
+
+int import_model_path(char path[PATH_MAX], const char *source_path, const QuantRecipe *recipe,
+                      const char *calibration_sha256, const char *model_dir, ErrText *err) {
+    return package_path(path, model_dir, source_path, NULL, recipe, calibration_sha256, err);
 }
 
 static int record_path(char path[PATH_MAX], const char *cache_dir, const struct stat *st) {

@@ -184,6 +184,9 @@ void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *re
 /* --- import_cache.c ----------------------------------------------------------------------------------------------- */
 
 int import_cache_dir(char path[PATH_MAX], const char *cache_dir, ErrText *err);
+/* In a folder of models; the name of the package is what people call the model. */
+int import_model_path(char path[PATH_MAX], const char *source_path, const QuantRecipe *recipe,
+                      const char *calibration_sha256, const char *model_dir, ErrText *err);
 /* Hash of an unchanged file that was hashed before. */
 bool import_hash_recall(const char *cache_dir, const struct stat *st, char sha256[SHA256_HEX_BYTES]);
 /* Best effort: a hash that cannot be kept is only computed again. */

@@ -114,16 +114,20 @@ static int check_replaceable(const char *path, const ImportSource *source, ErrTe
 
 static int choose_path(Import *import, const char *out_path, ErrText *err) {
     const ImportOptions *options = &import->options;
+    const char *calibration_sha256 = options->calibration_path ? import->calibration.sha256 : NULL;
     ImportReport *report = &import->report;
 
     import->out_path = report->path;
+    if (!out_path && options->model_dir)
+        return import_model_path(report->path, import->source.path, &options->recipe, calibration_sha256,
+                                 options->model_dir, err);
     if (out_path) {
         if (snprintf(report->path, sizeof(report->path), "%s", out_path) >= (int)sizeof(report->path))
             return err_set(err, -ENAMETOOLONG, "%.100s...: the path is too long", out_path);
         return 0;
     }
     return import_default_path(report->path, import->source.path, report->source_sha256, &options->recipe,
-                               options->calibration_path ? import->calibration.sha256 : NULL, options->cache_dir, err);
+                               calibration_sha256, options->cache_dir, err);
 }
 
 /* The settings, and the text to calibrate on when they need one. */
@@ -220,9 +224,10 @@ static int check_tokenizer(const ImportSource *source, ErrText *err) {
     return r == TOKENIZER_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED : r > 0 ? IMPORT_E_CORRUPT : r ? err_trace(r) : 0;
 }
 
-/* The cache's folder, which a full disk may have no room for either. */
-static int make_cache(const Import *import, char folder[PATH_MAX], ErrText *err) {
-    int r = import_cache_dir(folder, import->options.cache_dir, err);
+/* The cache's folder or that of models, which a full disk may have no room for either. */
+static int make_folder(const Import *import, char folder[PATH_MAX], ErrText *err) {
+    const char *model_dir = import->options.model_dir;
+    int r = import_cache_dir(folder, model_dir ? model_dir : import->options.cache_dir, err);
 
     return r ? r : import_full_error(file_make_dirs(folder, err), import, err);
 }
@@ -234,12 +239,12 @@ static int make_package(Import *import, const char *out_path, ErrText *err) {
     int r;
 
     r = check_tokenizer(&import->source, err);
-    if (!r && out_path)
-        r = check_replaceable(out_path, &import->source, err);
+    if (!r && (out_path || options->model_dir))
+        r = check_replaceable(import->out_path, &import->source, err);
     if (!r) /* before the part: where there is no room for that, it says how much is needed */
         r = import_plan_make(&import->plan, &import->source, &options->recipe, err);
     if (!r && !out_path)
-        r = make_cache(import, folder, err);
+        r = make_folder(import, folder, err);
     if (!r)
         r = import_part_open(&import->part, import->out_path, import, &waited, err);
     if (r)

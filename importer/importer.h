@@ -53,6 +53,7 @@ typedef struct ImportOptions {
     const char *calibration_path;      /* a text; NULL: the one that comes with the project */
     unsigned int n_threads;            /* 0: one for every processor that this process may use */
     const char *cache_dir;             /* where packages without an out_path go; NULL: the user's cache */
+    const char *model_dir;             /* without an out_path: they go here instead, by the name of the source */
     ImportProgressFn *progress;        /* may be NULL */
     void *progress_arg;
     const _Atomic bool *cancelled; /* may be NULL; polled several times a megabyte */
@@ -86,7 +87,7 @@ typedef struct ImportReport {
 /* Raised when the same settings give other bytes than before: what an earlier importer has made is made again. */
 #define IMPORT_REVISION 8
 
-/* out_path NULL: import_default_path(). */
+/* out_path NULL: import_default_path(), or with a model_dir MODEL_DIR/NAME[SETTINGS].cgm. */
 int import_run(const char *source_path, const char *out_path, const ImportOptions *options, ImportReport *report,
                ErrText *err);
 

@@ -56,6 +56,9 @@ install: all $(FILLED)
 	     ln -sf $(notdir $(CLIENT_SO)) "$(DESTDIR)$(LIBDIR)/$$link"; echo "$(DESTDIR)$(LIBDIR)/$$link"; \
 	 done
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+	@[ -n "$(DESTDIR)" ] || printf '%s\n' 'Next: sudo systemd-sysusers && sudo systemd-tmpfiles --create' \
+	    '      sudo systemctl daemon-reload && sudo systemctl enable --now coordgend.socket coordgend-admin.socket' \
+	    '      sudo coordgenctl model import FILE.gguf' >&2
 
 # The configuration, models and caches of a user stay.
 uninstall:

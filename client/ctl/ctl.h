@@ -134,6 +134,11 @@ int ctl_wait(Ctl *ctl, CtlWait *wait, int started);
 int ctl_failed_reply(Ctl *ctl, const CtlWait *wait); /* its reply is an error: says so; an exit status */
 void ctl_wait_deinit(CtlWait *wait);
 
+/* ctl_hint.c: what to do next, unless --quiet */
+void ctl_hint_connect(const Ctl *ctl, int code); /* the service cannot be reached for this CoordgenError */
+void ctl_hint_imported(const Ctl *ctl, const char *path, const char *model_dir); /* model_dir NULL: elsewhere */
+void ctl_hint_loaded(const Ctl *ctl, const char *name);
+
 /* ctl_prompt.c */
 /* Arguments, --file and standard input as one text; NULL: it has been said why. Owned by the caller. */
 char *ctl_prompt(Ctl *ctl);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -10,6 +12,7 @@
 #include "client/ctl/ctl_json.h"
 #include "importer/import_method.h"
 #include "importer/importer.h"
+#include "model/model_dir.h"
 
 typedef struct ImportWatch {
     Ctl *ctl;
@@ -100,7 +103,27 @@ static int print_json(Ctl *ctl, const ImportReport *report) {
     return ctl_json_print(ctl, object);
 }
 
-static int print_report(Ctl *ctl, const ImportReport *report) {
+/* Whatever root's umask is, the service's user reads what root imports for it. A folder that is not root's may hold
+ * links that its owner has made: nothing is followed, and only what root has made is touched. */
+static void share_with_service(const char *path, const char *model_dir) {
+    char parent[PATH_MAX];
+    const char *const paths[] = { path, model_dir, parent };
+
+    if (geteuid() || strcmp(model_dir, MODEL_DIR_SYSTEM))
+        return;
+    snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(model_dir, '/') - model_dir), model_dir);
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        _cleanup_(closep) int fd = open(paths[i], O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        struct stat st;
+
+        if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid || !(S_ISDIR(st.st_mode) || st.st_nlink == 1))
+            continue;
+        if (fchmod(fd, (st.st_mode & 07777) | (S_ISDIR(st.st_mode) ? 0555 : 0444)) < 0)
+            fprintf(stderr, "coordgenctl: %s: %s: the service may not be able to read it\n", paths[i], strerror(errno));
+    }
+}
+
+static int print_report(Ctl *ctl, const ImportReport *report, const char *model_dir) {
     char source[32], package[32], peak[32], time_text[32];
 
     if (ctl->json)
@@ -122,6 +145,7 @@ static int print_report(Ctl *ctl, const ImportReport *report) {
                 report->n_shadows, report->n_operators, report->n_shadow_inputs, report->n_hot);
     if (report->resumed_layers)
         fprintf(stderr, "%zu of %zu layers were finished before.\n", report->resumed_layers, report->n_layers);
+    ctl_hint_imported(ctl, report->path, model_dir);
     return CTL_EXIT_OK;
 }
 
@@ -274,6 +298,7 @@ static int import_verb_run(Ctl *ctl) {
     ImportWatch watch = { .ctl = ctl };
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
     ImportReport report = { 0 };
+    char model_dir[PATH_MAX];
     uint64_t n_threads = 0;
     ErrText err = { "" };
     int r;
@@ -290,17 +315,21 @@ static int import_verb_run(Ctl *ctl) {
     options.progress = import_progress;
     options.progress_arg = &watch;
     options.cancelled = &watch.cancelled;
+    if (!ctl_has(ctl, "output") && !model_dir_default(model_dir, sizeof(model_dir)))
+        options.model_dir = model_dir;
     if (ctl_has(ctl, "discard"))
         return discard(ctl, &options);
     r = import_run(ctl->args[0], ctl_text(ctl, "output", NULL), &options, &report, &err);
     ctl_progress_clear(ctl);
     if (r)
         return import_failed(ctl, r, &err);
-    return print_report(ctl, &report);
+    if (options.model_dir)
+        share_with_service(report.path, options.model_dir);
+    return print_report(ctl, &report, options.model_dir);
 }
 
 static const CtlOption import_options[] = {
-    { "output", 'o', "PATH", "of the package (default: named after the source, in the user's cache)" },
+    { "output", 'o', "PATH", "of the package (default: named after the source, in the folder of models)" },
     { "bits", 'b', "B", "average bits of a weight in the layers, 1 to 8, e.g. 4.5 (default: the recipe's)" },
     { "recipe", 0, "NAME", "int8 (default): rounded, at 8 bits; edgeflow; compensated: slow and best" },
     { "budget-bytes", 0, "N", "at most so large a package (K, M, G): as many bits as fit, --bits at most" },
@@ -329,13 +358,15 @@ const CtlVerb ctl_verb_model_import = {
     .name = "import",
     .arguments = "FILE.gguf",
     .summary = "make a model package of a GGUF file",
-    .more = "Works without the service; prints the path of the package. A file that was imported\n"
-            "before is recognised. Ctrl-C cancels and keeps the layers that are finished: the same\n"
+    .more = "Works without the service; prints the path of the package. Without --output it goes to\n"
+            "where the service looks for models: root's to /var/lib/coordgen/models, a user's to\n"
+            "coordgen/models in XDG_DATA_HOME or ~/.local/share. A file that was imported before is\n"
+            "recognised. Ctrl-C cancels and keeps the layers that are finished: the same\n"
             "command goes on after them, also when the import was killed.\n"
             "\nExamples\n"
             "  coordgenctl model import model.gguf\n"
             "  coordgenctl model import model.gguf --bits 4.5\n"
-            "  coordgenctl model import model.gguf -o /var/lib/coordgen/models/model.cgm\n",
+            "  sudo coordgenctl model import model.gguf\n",
     .options = import_options,
     .n_options = ARRAY_LEN(import_options),
     .n_args_min = 1,

@@ -167,6 +167,7 @@ static int load_run(Ctl *ctl) {
     if (!ctl->quiet) {
         ctl_put_text(stdout, model->name, ctl->out_tty);
         printf(": %s\n", coordgen_model_state_name(model->state));
+        ctl_hint_loaded(ctl, model->name);
     }
     return CTL_EXIT_OK;
 }

@@ -57,6 +57,7 @@ static bool admin_path(const char *api_path, char *path, size_t room_bytes) {
 int ctl_connect(Ctl *ctl) {
     const char *path = ctl_text(ctl, "socket", NULL);
     char admin[512];
+    int r;
 
     if (ctl_has(ctl, "admin-socket")) {
         if (!admin_path(path, admin, sizeof(admin)))
@@ -68,8 +69,11 @@ int ctl_connect(Ctl *ctl) {
         return CTL_EXIT_FAILED;
     }
     /* Before any request: the service may have begun one before its start returns here. */
-    return coordgen_client_connect(ctl->client, path, CONNECT_TIMEOUT_MS) ? ctl_failed_call(ctl)
-                                                                          : ctl_interrupts_open(ctl);
+    if (!coordgen_client_connect(ctl->client, path, CONNECT_TIMEOUT_MS))
+        return ctl_interrupts_open(ctl);
+    r = ctl_failed_call(ctl);
+    ctl_hint_connect(ctl, coordgen_client_error(ctl->client));
+    return r;
 }
 
 int ctl_interrupts_open(Ctl *ctl) {

@@ -53,7 +53,7 @@ class Daemon:
         cache.mkdir(parents=True, exist_ok=True)
         self.config = self.folder / "coordgend.conf"
         self.config.write_text(config or "")
-        self.args = [f"--config={self.config}", f"--cache-dir={cache}", "--log-target=stderr", "--log-level=debug"]
+        self.args = [f"--config={self.config}", f"--cache-dir={cache}", "--model-dir=", "--log-target=stderr", "--log-level=debug"]
         if not command:
             self.args += [f"--listen={self.api}", f"--admin-listen={self.admin}"]
         if model:

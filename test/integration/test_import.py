@@ -301,14 +301,17 @@ class Settings(ImportCase):
         self.assertEqual(self.take_hash(), hashlib.sha256(package.read_bytes()).hexdigest())
 
     def test_names_tell_the_settings(self):
-        environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))
+        environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"), STATE_DIRECTORY=str(self.folder / "state"))
         names = []
         for options in ((), ("--bits", "4.5"), ("--bits", "4.5", "--no-rotation"), ("--wide-rotation", ),
                         ("--bits", "4", "--grid", "normal")):
             run = subprocess.run([CTL, "model", "import", MODEL, *options], env=environment, capture_output=True, text=True)
             self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertEqual(Path(run.stdout.strip()).parent, self.folder / "state/models")
             names.append(Path(run.stdout.strip()).name)
-        stem = names[0].removesuffix(".cgm")
+            self.assertIn(f"coordgenctl chat {names[-1].removesuffix('.cgm')}\n", run.stderr)
+        stem = MODEL.stem
+        self.assertEqual(names[0], f"{stem}.cgm")
         self.assertEqual(names[1:], [f"{stem}-int8-4.5.cgm", f"{stem}-int8-4.5-unrotated.cgm", f"{stem}-wide.cgm",
                                      f"{stem}-int8-4-normal-grid.cgm"])
 

@@ -17,7 +17,7 @@ import coordgen_pb2 as pb
 
 from daemon import SANITIZER, Daemon, DaemonCase
 from settings import BIN, MODEL, SANITIZED, SLOW
-from wire import Refused, prompt
+from wire import Connection, Refused, prompt
 
 CTL = BIN / "coordgenctl"
 
@@ -103,6 +103,28 @@ class Paths(unittest.TestCase):
             self.assertEqual(self.admin.load(path).name, "u")
         self.assertEqual(self.admin.load("u").path, f"{self.models}/u.cgm")
         self.assertEqual(self.states(), {"u": pb.MODEL_STATE_READY})
+        self.daemon.stop()
+
+    def test_the_only_one_is_the_default(self):
+        user = Connection.as_nobody(self.daemon.api)
+        self.addCleanup(user.close)
+        once = prompt("Once", 2)
+        with self.assertRaisesRegex(Refused, f"MODEL_NOT_FOUND.*{self.models}.*coordgenctl model import FILE.gguf"):
+            user.generate(once)
+        shutil.copyfile(self.package, self.models / "only.cgm")
+        self.assertEqual(user.generate(once).done.model, "only")
+        [model] = self.admin.call(model_list=pb.ModelListRequest()).model_list.models
+        self.assertTrue(model.is_default)
+        # Who has unloaded it wants its memory back.
+        self.admin.call(model_unload=pb.ModelUnloadRequest(model="only"))
+        with self.assertRaisesRegex(Refused, "MODEL_NOT_READY.*coordgenctl model load only"):
+            user.generate(once)
+        self.admin.load("only")
+        self.assertEqual(user.generate(once).done.model, "only")
+        shutil.copyfile(self.package, self.models / "second.cgm")
+        self.assertEqual(len(self.states()), 2)
+        with self.assertRaisesRegex(Refused, "MODEL_NOT_FOUND.*2 models and no default"):
+            user.generate(once)
         self.daemon.stop()
 
     def test_link_in_the_folder(self):

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What to do next, as a command: on standard error, for people. */
+#include <string.h>
+#include <unistd.h>
+
+#include "client/ctl/ctl.h"
+#include "model/model_dir.h"
+
+#define SYSTEM_SOCKETS "/run/coordgen/"
+
+static const char *sudo(void) {
+    return geteuid() ? "sudo " : "";
+}
+
+void ctl_hint_connect(const Ctl *ctl, int code) {
+    const char *path = coordgen_client_socket_path(ctl->client);
+    const bool is_system = !strncmp(path, SYSTEM_SOCKETS, strlen(SYSTEM_SOCKETS));
+
+    if (ctl->quiet)
+        return;
+    if (code == COORDGEN_E_UNREACHABLE && is_system)
+        fprintf(stderr, "To start it: %ssystemctl start coordgend.socket%s\n", sudo(),
+                geteuid() ? ", or one of your own: coordgend" : "");
+    else if (code == COORDGEN_E_UNREACHABLE)
+        fprintf(stderr, "To start it: coordgend --listen=%s\n", path);
+    else if (code == COORDGEN_E_DENIED && is_system)
+        fputs("To be let in: sudo usermod -aG coordgen $USER, then log in again\n", stderr);
+}
+
+void ctl_hint_imported(const Ctl *ctl, const char *path, const char *model_dir) {
+    const char *name = strrchr(path, '/');
+
+    if (ctl->quiet)
+        return;
+    name = name ? name + 1 : path;
+    if (!model_dir) {
+        fputs("Next: coordgenctl model load ", stderr);
+        ctl_put_text(stderr, path, ctl->err_tty);
+        fputc('\n', stderr);
+        return;
+    }
+    fprintf(stderr, "Imported as %.*s: coordgenctl chat %.*s\n", (int)(strlen(name) - strlen(".cgm")), name,
+            (int)(strlen(name) - strlen(".cgm")), name);
+    /* The system's service looks elsewhere, and its user may not read what is in a home. */
+    if (geteuid() && strcmp(model_dir, MODEL_DIR_SYSTEM) && !access(SYSTEM_SOCKETS "api.sock", F_OK))
+        fputs("That is for a coordgend of your own. For the system's: sudo coordgenctl model import FILE.gguf\n",
+              stderr);
+}
+
+void ctl_hint_loaded(const Ctl *ctl, const char *name) {
+    if (ctl->quiet || !ctl->err_tty)
+        return;
+    fputs("Next: coordgenctl chat ", stderr);
+    ctl_put_text(stderr, name, true);
+    fputc('\n', stderr);
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The folder of models: where an import puts a package, and where the service looks for those that nobody named. */
+#ifndef COORDGEN_MODEL_MODEL_DIR_H
+#define COORDGEN_MODEL_MODEL_DIR_H
+
+#include <stddef.h>
+
+#define MODEL_DIR_SYSTEM "/var/lib/coordgen/models" /* packaging/tmpfiles.d makes it */
+
+/* 0, -ENAMETOOLONG, or -ENOENT: neither XDG_DATA_HOME nor HOME is set. */
+int model_dir_default(char *path, size_t room_bytes);
+
+#endif

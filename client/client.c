@@ -85,7 +85,7 @@ int coordgen_client_new(CoordgenClient **clientp) {
     client = calloc(1, sizeof(*client));
     if (!client)
         return COORDGEN_E_NO_MEMORY;
-    client->socket_fd = client->epoll_fd = -1;
+    client->socket_fd = client->epoll_fd = client->out_fd = -1;
     client->next_id = 1;
     client->pid = getpid();
     pthread_mutex_init(&client->lock, NULL);
@@ -114,6 +114,7 @@ CoordgenClient *coordgen_client_free(CoordgenClient *client) {
         close(client->epoll_fd);
     frame_reader_deinit(&client->reader);
     str_buf_deinit(&client->out);
+    closep(&client->out_fd);
     free(client);
     return NULL;
 }

@@ -62,6 +62,11 @@ static int above_standard(int fd) {
     return other;
 }
 
+static void drop_file(CoordgenClient *client) {
+    closep(&client->out_fd);
+    client->out_fd = -1;
+}
+
 /* Puts the socket under the descriptor that the user waits for, and starts a clean stream on it. */
 static int connection_begin(CoordgenClient *client, int *fdp) {
     struct epoll_event interest = { .events = EPOLLIN };
@@ -79,6 +84,7 @@ static int connection_begin(CoordgenClient *client, int *fdp) {
     client->want_out = client->out_broken = false;
     str_buf_deinit(&client->out);
     client->out_at_bytes = 0;
+    drop_file(client);
     pthread_mutex_unlock(&client->lock);
     return 0;
 }
@@ -154,10 +160,39 @@ static void want_out_set(CoordgenClient *client, bool want_out) {
     (void)epoll_ctl(client->epoll_fd, EPOLL_CTL_MOD, client->socket_fd, &interest);
 }
 
+/* One send. An open file goes with the first bytes of its frame, and with bytes of no other one: by these the service
+ * knows what it belongs to. */
+static ssize_t send_some(CoordgenClient *client) {
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = { 0 };
+    const bool has_file = client->out_fd >= 0,
+               with_file = has_file && client->out_at_bytes == client->out_fd_begin_bytes;
+    const size_t end_bytes = with_file  ? client->out_fd_end_bytes
+                             : has_file ? client->out_fd_begin_bytes
+                                        : client->out.len_bytes;
+    struct iovec iov = { .iov_base = client->out.data + client->out_at_bytes,
+                         .iov_len = end_bytes - client->out_at_bytes };
+    struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+    ssize_t n;
+
+    if (with_file) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control.room);
+        *CMSG_FIRSTHDR(&message) =
+            (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &client->out_fd, sizeof(int));
+    }
+    n = sendmsg(client->socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0 && with_file)
+        drop_file(client);
+    return n;
+}
+
 void client_flush_locked(CoordgenClient *client) {
     while (client->out_at_bytes < client->out.len_bytes && !client->out_broken) {
-        ssize_t n = send(client->socket_fd, client->out.data + client->out_at_bytes,
-                         client->out.len_bytes - client->out_at_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = send_some(client);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -173,6 +208,7 @@ void client_flush_locked(CoordgenClient *client) {
     }
     str_buf_truncate(&client->out, 0);
     client->out_at_bytes = 0;
+    drop_file(client);
     if (client->out.room_bytes > 65536)
         str_buf_deinit(&client->out);
     want_out_set(client, false);
@@ -188,6 +224,8 @@ static void drop_sent(CoordgenClient *client) {
         return;
     memmove(out->data, out->data + client->out_at_bytes, left_bytes);
     str_buf_truncate(out, left_bytes);
+    client->out_fd_begin_bytes -= client->out_fd >= 0 ? client->out_at_bytes : 0;
+    client->out_fd_end_bytes -= client->out_fd >= 0 ? client->out_at_bytes : 0;
     client->out_at_bytes = 0;
 }
 
@@ -198,8 +236,9 @@ static int failure_set(ClientFailure *failure, int code, const char *field, cons
     return code;
 }
 
-int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, ClientFailure *failure) {
+int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, int fd, ClientFailure *failure) {
     _cleanup_(freep) uint8_t *frame = NULL;
+    _cleanup_(closep) int own_fd = -1;
     size_t len_bytes;
     FrameFault fault = { 0 };
     ErrText err = { "" };
@@ -214,7 +253,10 @@ int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, C
     if (wire_check(frame + FRAME_HEADER_BYTES, len_bytes - FRAME_HEADER_BYTES, &coordgen__v1__request__descriptor, true,
                    &fault))
         return failure_set(failure, COORDGEN_E_INVALID_ARGUMENT, fault.field, fault.err.text);
-    if (client->out.len_bytes - client->out_at_bytes + len_bytes > CLIENT_OUT_BYTES_MAX) {
+    if (fd >= 0 && client->out_fd < 0 && (own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
+        return failure_set(failure, COORDGEN_E_NO_MEMORY, "", "too many files are open");
+    if (client->out.len_bytes - client->out_at_bytes + len_bytes > CLIENT_OUT_BYTES_MAX ||
+        (fd >= 0 && client->out_fd >= 0)) {
         failure_set(failure, COORDGEN_E_BUSY, "", "more requests wait to be sent than the service takes");
         failure->retry_after_ms = 100;
         return COORDGEN_E_BUSY;
@@ -223,6 +265,11 @@ int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, C
     str_buf_append(&client->out, frame, len_bytes);
     if (str_buf_failed(&client->out))
         return failure_set(failure, COORDGEN_E_NO_MEMORY, "", "out of memory for a request");
+    if (own_fd >= 0) {
+        client->out_fd = steal_fd(&own_fd);
+        client->out_fd_end_bytes = client->out.len_bytes;
+        client->out_fd_begin_bytes = client->out.len_bytes - len_bytes;
+    }
     client_flush_locked(client);
     return 0;
 }

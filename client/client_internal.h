@@ -67,6 +67,8 @@ struct CoordgenClient {
     bool out_broken; /* the peer takes nothing any more; what it sent before is still read */
     StrBuf out;
     size_t out_at_bytes;
+    int out_fd; /* goes with the frame at these places of out; -1: none waits */
+    size_t out_fd_begin_bytes, out_fd_end_bytes;
     ClientRequest *requests;
     uint64_t next_id;
 
@@ -107,8 +109,9 @@ int client_connection_open(CoordgenClient *client, const char *socket_path, uint
 int client_connection_adopt(CoordgenClient *client, int fd);
 void client_connection_close(CoordgenClient *client);
 void client_flush_locked(CoordgenClient *client);
-/* Packs, checks and queues a request, and sends what the socket takes. 0 or a CoordgenError with failure filled in. */
-int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, ClientFailure *failure);
+/* Packs, checks and queues a request, and sends what the socket takes. fd: goes with it, and stays the caller's; -1:
+ * none. 0 or a CoordgenError with failure filled in. */
+int client_send_locked(CoordgenClient *client, Coordgen__V1__Request *message, int fd, ClientFailure *failure);
 
 /* client_dispatch.c */
 ClientRequest *client_request_free(ClientRequest *request);
@@ -117,6 +120,8 @@ int client_connection_fail(CoordgenClient *client, const ClientFailure *failure)
 /* client_request.c */
 int client_start(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int timeout_ms,
                  CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+int client_start_file(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int fd, int timeout_ms,
+                      CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 
 /* client_reply.c: takes text and response over; the reply has one reference. NULL: no memory. */
 CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, Coordgen__V1__Response **responsep,

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "client/client_internal.h"
@@ -69,14 +72,20 @@ static int options_copy(CoordgenClient *client, void *to, size_t to_bytes, const
     return 0;
 }
 
+int client_start(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int timeout_ms,
+                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp) {
+    return client_start_file(client, kind, message, -1, timeout_ms, fn, arg, request_idp);
+}
+
 /**
- * client_start() - number a request, put it into the table, send it
+ * client_start_file() - number a request, put it into the table, send it
  * @message: with its operation set; nothing of it is kept
+ * @fd:      goes with it, and stays the caller's; -1: none
  *
  * Return: 0 or a CoordgenError that coordgen_client_message() explains; then nothing was sent.
  */
-int client_start(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int timeout_ms,
-                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp) {
+int client_start_file(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int fd, int timeout_ms,
+                      CoordgenEventFn *fn, void *arg, uint64_t *request_idp) {
     ClientRequest *request;
     int r;
 
@@ -105,7 +114,7 @@ int client_start(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request
     request->id = client->next_id;
     message->has_request_id = true;
     message->request_id = request->id;
-    r = client_send_locked(client, message, &client->failure);
+    r = client_send_locked(client, message, fd, &client->failure);
     if (!r) {
         client->next_id++;
         request->next = client->requests;
@@ -138,7 +147,7 @@ static int cancel_send_locked(CoordgenClient *client, ClientRequest *target) {
     message.request_id = request->id;
     message.op_case = COORDGEN__V1__REQUEST__OP_CANCEL;
     message.cancel = &cancel;
-    r = client_send_locked(client, &message, &failure);
+    r = client_send_locked(client, &message, -1, &failure);
     if (r) {
         client_request_free(request);
         return r;
@@ -435,6 +444,45 @@ int coordgen_model_load_start(CoordgenClient *client, const char *model, int tim
     message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_LOAD;
     message.model_load = &load;
     return client_start(client, REQUEST_MODEL_LOAD, &message, timeout_ms, fn, arg, request_idp);
+}
+
+/* Opened with the rights of this process, whatever the service may see of the file system. */
+static int open_model(CoordgenClient *client, const char *path, int *fdp) {
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    struct stat file;
+
+    if (fd < 0)
+        return client_fail(client, errno == EACCES || errno == EPERM ? COORDGEN_E_DENIED : COORDGEN_E_MODEL_NOT_FOUND,
+                           "model_load.model", 0, "%.512s: %s", path, strerror(errno));
+    if (fstat(fd, &file) < 0 || !S_ISREG(file.st_mode))
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "model_load.model", 0, "%.512s: not a regular file",
+                           path);
+    *fdp = steal_fd(&fd);
+    return 0;
+}
+
+int coordgen_model_load_file_start(CoordgenClient *client, const char *path, int timeout_ms, CoordgenEventFn *fn,
+                                   void *arg, uint64_t *request_idp) {
+    Coordgen__V1__ModelLoadRequest load = COORDGEN__V1__MODEL_LOAD_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+    _cleanup_(freep) char *absolute = NULL;
+    _cleanup_(freep) char *cwd = NULL;
+    _cleanup_(closep) int fd = -1;
+    int r;
+
+    r = open_model(client, path, &fd);
+    if (r)
+        return r;
+    /* Of a link the name that people know it by, not that of what it leads to. */
+    if (*path != '/' && (!(cwd = get_current_dir_name()) || asprintf(&absolute, "%s/%s", cwd, path) < 0)) {
+        absolute = NULL;
+        return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "%.512s: cannot find the current folder", path);
+    }
+    load.model = absolute ? absolute : unconst(path);
+    load.has_with_file = load.with_file = true;
+    message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_LOAD;
+    message.model_load = &load;
+    return client_start_file(client, REQUEST_MODEL_LOAD, &message, fd, timeout_ms, fn, arg, request_idp);
 }
 
 int coordgen_model_unload_start(CoordgenClient *client, const char *model, int timeout_ms, CoordgenEventFn *fn,

@@ -173,6 +173,16 @@ int coordgen_model_load(CoordgenClient *client, const char *model, int timeout_m
                         coordgen_model_load_start(client, model, timeout_ms, waiter_event, &waiter, NULL), replyp);
 }
 
+int coordgen_model_load_file(CoordgenClient *client, const char *path, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                             CoordgenReply **replyp) {
+    Waiter waiter = { .fn = fn, .arg = arg };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter,
+                        coordgen_model_load_file_start(client, path, timeout_ms, waiter_event, &waiter, NULL), replyp);
+}
+
 int coordgen_model_unload(CoordgenClient *client, const char *model, int timeout_ms, CoordgenReply **replyp) {
     Waiter waiter = { 0 };
     int r = client_check_usable(client, true);

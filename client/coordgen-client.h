@@ -212,7 +212,7 @@ typedef struct CoordgenGenerateOptions {
     bool ignore_end;            /* go on past end-of-generation tokens */
     uint64_t seed;
     CoordgenPriority priority;
-    bool no_reuse; /* compute the whole prompt, and keep nothing of it for later requests */
+    bool no_reuse;    /* compute the whole prompt, and keep nothing of it for later requests */
     uint64_t session; /* 0: none. Else messages or prompt go on with what the session holds, and model is NULL */
 } CoordgenGenerateOptions;
 
@@ -286,6 +286,9 @@ COORDGEN_PUBLIC int coordgen_model_show_start(CoordgenClient *client, const char
                                               CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_model_load_start(CoordgenClient *client, const char *model, int timeout_ms,
                                               CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* Opens the file with the rights of this process and hands it over: the service need not be able to reach its path. */
+COORDGEN_PUBLIC int coordgen_model_load_file_start(CoordgenClient *client, const char *path, int timeout_ms,
+                                                   CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_model_unload_start(CoordgenClient *client, const char *model, int timeout_ms,
                                                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 
@@ -311,6 +314,8 @@ COORDGEN_PUBLIC int coordgen_model_show(CoordgenClient *client, const char *mode
                                         CoordgenReply **replyp);
 COORDGEN_PUBLIC int coordgen_model_load(CoordgenClient *client, const char *model, int timeout_ms, CoordgenEventFn *fn,
                                         void *arg, CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_model_load_file(CoordgenClient *client, const char *path, int timeout_ms,
+                                             CoordgenEventFn *fn, void *arg, CoordgenReply **replyp);
 COORDGEN_PUBLIC int coordgen_model_unload(CoordgenClient *client, const char *model, int timeout_ms,
                                           CoordgenReply **replyp);
 
@@ -436,7 +441,7 @@ typedef struct CoordgenStatus {
     uint64_t requests_failed;
     uint64_t prompt_tokens;
     uint64_t output_tokens;
-    uint64_t preemptions; /* steps that have made way for an interactive request */
+    uint64_t preemptions;            /* steps that have made way for an interactive request */
     uint64_t cached_tokens;          /* of prompt_tokens */
     uint64_t prefix_cache_bytes;     /* what is kept of prompts, for the requests to come */
     uint64_t prefix_cache_max_bytes; /* 0: nothing is kept */

@@ -21,6 +21,7 @@
 
 enum {
     FRAME_STEP_BYTES = 64 << 10,
+    READ_BYTES = 16 << 10,   /* at a time: others are read in turn */
     USER_PARTS = 4,          /* one user's apps leave others one part in so many */
     ADMIN_PARTS = 8,         /* all apps leave administrators one in so many, but no more than they may need: */
     ADMIN_BYTES = 128 << 10, /* of each for messages, beside the output buffer */
@@ -108,7 +109,8 @@ static void die(Connection *connection) {
     if (connection->state == CONNECTION_DEAD)
         return;
     connection->state = CONNECTION_DEAD;
-    bufferevent_disable(connection->stream, EV_READ | EV_WRITE);
+    event_del(connection->readable);
+    bufferevent_disable(connection->stream, EV_WRITE);
     evtimer_del(connection->frame_timer);
     evtimer_del(connection->hello_timer);
     evtimer_del(connection->turn);
@@ -142,6 +144,10 @@ Connection *connection_free(Connection *connection) {
     connection->state = CONNECTION_DEAD;
     abandon_requests(connection);
     server_forget_connection(connection->server, connection);
+    if (connection->readable) /* before its socket is closed */
+        event_free(connection->readable);
+    inlet_deinit(&connection->inlet);
+    closep(&connection->frame_fd);
     if (connection->stream)
         bufferevent_free(connection->stream);
     if (connection->frame_timer)
@@ -167,7 +173,7 @@ int connection_fd(const Connection *connection) {
 bool connection_is_idle(const Connection *connection) {
     return connection->state <= CONNECTION_OPEN && TAILQ_EMPTY(&connection->requests) &&
            TAILQ_EMPTY(&connection->sessions) && !connection_unsent_bytes(connection) &&
-           (connection->state == CONNECTION_HELLO || !evbuffer_get_length(bufferevent_get_input(connection->stream)));
+           (connection->state == CONNECTION_HELLO || !evbuffer_get_length(connection->inlet.bytes));
 }
 
 void connection_close_when_written(Connection *connection) {
@@ -178,7 +184,7 @@ void connection_close_when_written(Connection *connection) {
     evtimer_del(connection->hello_timer);
     evtimer_del(connection->turn);
     bill_settle(&connection->frame_bill);
-    bufferevent_disable(connection->stream, EV_READ);
+    event_del(connection->readable);
     bufferevent_setwatermark(connection->stream, EV_WRITE, 0, 0);
     abandon_requests(connection);
     if (!connection_unsent_bytes(connection))
@@ -196,8 +202,8 @@ static void update_reading(Connection *connection) {
     if (connection->state >= CONNECTION_CLOSING)
         return;
     if (connection->choked || connection->waits)
-        bufferevent_disable(connection->stream, EV_READ);
-    else if (bufferevent_enable(connection->stream, EV_READ))
+        event_del(connection->readable);
+    else if (event_add(connection->readable, NULL))
         die_of_memory(connection);
 }
 
@@ -356,7 +362,7 @@ static int charge_frame(Connection *connection, size_t have_bytes, size_t needed
 
 /* Return: whether there may be another frame. */
 static bool take_input(Connection *connection) {
-    struct evbuffer *input = bufferevent_get_input(connection->stream);
+    struct evbuffer *input = connection->inlet.bytes;
     size_t have_bytes = evbuffer_get_length(input), body_bytes, needed_bytes;
     uint8_t header[FRAME_HEADER_BYTES];
     struct timeval timeout;
@@ -396,10 +402,14 @@ static bool take_input(Connection *connection) {
     }
     connection_spend(connection, 1 + needed_bytes / WORK_BYTES);
     connection->served_ns = clock_now_ns();
+    if (connection->frame_fd < 0)
+        connection->frame_fd = inlet_take_fd(&connection->inlet, needed_bytes);
     take_frame(connection, frame + FRAME_HEADER_BYTES, needed_bytes - FRAME_HEADER_BYTES);
     if (connection->waits)
-        return false; /* it will be served again */
+        return false; /* it will be served again, with the file that came with it */
     connection->awaited_scan = 0;
+    closep(&connection->frame_fd); /* of another message than those that take a file, or of a refused one */
+    connection->frame_fd = -1;
     bill_settle(&connection->frame_bill);
     evbuffer_drain(input, needed_bytes);
     return true;
@@ -434,7 +444,7 @@ static void read_frames(Connection *connection) {
     if (connection->state >= CONNECTION_CLOSING)
         return;
     if (!connection->waits && !connection->work_left && !connection->choked &&
-        evbuffer_get_length(bufferevent_get_input(connection->stream)))
+        evbuffer_get_length(connection->inlet.bytes))
         wait_for_turn(connection);
     if (connection->waits)
         update_reading(connection);
@@ -469,11 +479,28 @@ void connection_on_folder(Connection *connection) {
         wait_for_turn(connection);
 }
 
-static void on_readable(struct bufferevent *stream, void *arg) {
+static void client_left(Connection *connection) {
+    log_debug(TOPIC_DAEMON, "connection %" PRIu64 ": the client left", connection->serial);
+    die(connection);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg) {
     Connection *connection = arg;
+    size_t room_for_bytes;
+    int r;
 
     assert_on_loop(&connection->server->loop);
-    read_frames(connection);
+    /* A frame that is whole is taken at once: there is always room for a byte. */
+    room_for_bytes = connection->frame_max_bytes + FRAME_HEADER_BYTES - evbuffer_get_length(connection->inlet.bytes);
+    r = inlet_read(&connection->inlet, fd, room_for_bytes < READ_BYTES ? room_for_bytes : READ_BYTES,
+                   connection->may_administer);
+    if (r == INLET_E_DESCRIPTORS)
+        connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0,
+                        "more than one open file came (or one that there is no room for): one message brings one");
+    else if (r)
+        client_left(connection);
+    else
+        read_frames(connection);
 }
 
 /* Called when the unsent output has fallen to the low mark, or to nothing while closing. */
@@ -506,7 +533,7 @@ static void on_stream_event(struct bufferevent *stream, short what, void *arg) {
         log_info(TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: the client has read nothing for %" PRIu32 " ms",
                  connection->serial, (unsigned int)connection->uid, connection->server->config->stall_timeout_ms);
     else
-        log_debug(TOPIC_DAEMON, "connection %" PRIu64 ": the client left", connection->serial);
+        log_debug(TOPIC_DAEMON, "connection %" PRIu64 ": the client takes nothing any more", connection->serial);
     die(connection);
 }
 
@@ -559,7 +586,7 @@ void connection_dismiss(Connection *connection, Coordgen__V1__ErrorCode code, co
 
 /* 0 or -ENOMEM. libevent's mark for input is not used: it fails without a word, and is not needed, for every read is
  * followed by read_frames(). */
-static int start_stream(Connection *connection) {
+static int start_stream(Connection *connection, int fd) {
     const Config *config = connection->server->config;
     struct event_base *base = connection->server->loop.base;
     struct timeval stall = timeval_of(config->stall_timeout_ms), hello = timeval_of(config->hello_timeout_ms);
@@ -568,12 +595,14 @@ static int start_stream(Connection *connection) {
     connection->hello_timer = evtimer_new(base, on_hello_timeout, connection);
     connection->reap = event_new(base, -1, 0, on_reap, connection);
     connection->turn = evtimer_new(base, on_turn, connection);
-    if (!connection->frame_timer || !connection->hello_timer || !connection->reap || !connection->turn)
+    connection->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, connection);
+    if (!connection->frame_timer || !connection->hello_timer || !connection->reap || !connection->turn ||
+        !connection->readable || inlet_init(&connection->inlet))
         return err_raise(-ENOMEM);
-    bufferevent_setcb(connection->stream, on_readable, on_written, on_stream_event, connection);
+    bufferevent_setcb(connection->stream, NULL, on_written, on_stream_event, connection);
     bufferevent_setwatermark(connection->stream, EV_WRITE, config->output_buffer_bytes / 4, 0);
     if (bufferevent_set_timeouts(connection->stream, NULL, &stall) || evtimer_add(connection->hello_timer, &hello) ||
-        bufferevent_enable(connection->stream, EV_READ | EV_WRITE))
+        bufferevent_enable(connection->stream, EV_WRITE) || event_add(connection->readable, NULL))
         return err_raise(-ENOMEM);
     return 0;
 }
@@ -589,6 +618,7 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
     if (!connection)
         return err_raise(-ENOMEM);
     connection->server = server;
+    connection->frame_fd = connection->inlet.fd = -1;
     connection->serial = ++server->last_connection;
     connection->is_admin = is_admin;
     connection->frame_max_bytes = (uint32_t)config->frame_max_bytes;
@@ -619,7 +649,7 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
     if (!connection->stream)
         return err_raise(-ENOMEM);
     (void)steal_fd(&owned_fd);
-    r = start_stream(connection);
+    r = start_stream(connection, fd);
     if (r)
         return r;
     *connectionp = steal(&connection);

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/account.h"
+#include "daemon/inlet.h"
 #include "daemon/server.h"
 #include "proto/frame.h"
 
@@ -30,8 +31,11 @@ struct Connection { /* all loop */
     bool small_runs;     /* a request of it that is not a generation is with the engine thread */
     ConnectionState state;
     char client_name[65];
-    uint32_t frame_max_bytes; /* const: what its Hello reply says, whatever a reload changes */
-    struct bufferevent *stream;
+    uint32_t frame_max_bytes;   /* const: what its Hello reply says, whatever a reload changes */
+    struct bufferevent *stream; /* written to only: an inlet reads */
+    struct event *readable;
+    Inlet inlet;
+    int frame_fd;              /* the file that came with the frame that is served, for who takes it; -1: none */
     struct event *frame_timer; /* runs while part of a frame is there */
     struct event *reap;        /* frees a dead connection from the top of the loop */
     struct event *hello_timer; /* runs until its Hello has come */

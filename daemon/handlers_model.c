@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Models: list, show, load, unload. */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "daemon/handlers.h"
 #include "daemon/reply.h"
@@ -9,6 +12,8 @@
 enum {
     MODELS_A_UNIT = 8, /* of connection_spend(): so many are described, or their files looked at */
 };
+
+#define MODEL_FILE_BYTES_MAX (INT64_C(1) << 40) /* it is mapped whole */
 
 typedef struct ModelEntry {
     Coordgen__V1__Model message;
@@ -100,8 +105,34 @@ static Model *find_by_name(Connection *connection, uint64_t request_id, const ch
     return handler_find_model(connection, request_id, name, "model_load.model");
 }
 
-/* An administrator may name any file; one that has a name in the folder keeps it. NULL: as above. */
-static Model *find_by_path(Connection *connection, uint64_t request_id, const char *path) {
+/* Whether the file that came with the request is one to read a model from; if not the error is sent. */
+static bool check_file(Connection *connection, uint64_t request_id, const char *name) {
+    struct stat file;
+    int flags;
+
+    if (connection->frame_fd < 0) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                    "model_load.with_file", "%.512s: no open file came with the message", name);
+        return false;
+    }
+    flags = fcntl(connection->frame_fd, F_GETFL);
+    if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_WRONLY || fstat(connection->frame_fd, &file) < 0 ||
+        !S_ISREG(file.st_mode)) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                    "model_load.with_file", "%.512s: not a regular file that is open for reading", name);
+        return false;
+    }
+    if (file.st_size > MODEL_FILE_BYTES_MAX) {
+        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                    "model_load.with_file", "%.512s: a file of %lld bytes: a model has at most %lld", name,
+                    (long long)file.st_size, (long long)MODEL_FILE_BYTES_MAX);
+        return false;
+    }
+    return true;
+}
+
+/* An administrator may name any file, or hand it over; one that has a name in the folder keeps it. NULL: as above. */
+static Model *find_by_path(Connection *connection, uint64_t request_id, const char *path, bool with_file) {
     ModelRegistry *registry = &connection->server->models;
     ErrText err = { "out of memory" };
     Model *model;
@@ -115,14 +146,16 @@ static Model *find_by_path(Connection *connection, uint64_t request_id, const ch
     model = model_registry_find_path(registry, path);
     if (!model && connection_await_folder(connection))
         return NULL;
-    if (access(path, F_OK) < 0) {
+    if (with_file && !check_file(connection, request_id, path))
+        return NULL;
+    if (!with_file && access(path, F_OK) < 0) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, "model_load.model",
                     "%.512s: %s", path, strerror(errno));
         return NULL;
     }
     if (!model) {
         connection_spend(connection, registry->n_models / MODELS_A_UNIT);
-        model = model_registry_find_file(registry, path);
+        model = model_registry_find_file(registry, path, with_file ? connection->frame_fd : -1);
     }
     if (model)
         return model;
@@ -166,7 +199,7 @@ void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep,
     uint64_t request_id = (*messagep)->request_id;
     const char *name = (*messagep)->model_load->model;
     Request *request = NULL;
-    bool must_load;
+    bool must_load, with_file;
     ErrText err;
     Model *model;
 
@@ -183,7 +216,9 @@ void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep,
     }
     if (!may_wait(connection, request_id))
         return;
-    model = *name == '/' ? find_by_path(connection, request_id, name) : find_by_name(connection, request_id, name);
+    with_file = (*messagep)->model_load->has_with_file && (*messagep)->model_load->with_file;
+    model = *name == '/' ? find_by_path(connection, request_id, name, with_file)
+                         : find_by_name(connection, request_id, name);
     if (!model)
         return;
     /* One that is there or on its way costs nothing to wait for. */
@@ -201,6 +236,8 @@ void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep,
         model_forget_unused(model);
         return;
     }
+    if (must_load)
+        model_take_file(model, &connection->frame_fd);
     if (must_load && model_load(model, &err)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE, server_retry_ms(server), "", "%s",
                      err.text);

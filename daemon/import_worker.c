@@ -78,12 +78,13 @@ static bool is_orphan(void) {
 int import_worker_main(int argc, char *const argv[]) {
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
     _cleanup_(freep) char *folder = NULL;
+    static const int source_fd = IMPORT_SOURCE_FD;
     ImportReport done;
     ErrText err = { "" };
     unsigned int last_permille = 0;
     int r;
 
-    if (argc != 2) {
+    if (argc != 2 && (argc != 3 || strcmp(argv[2], IMPORT_WORKER_OPENED))) {
         log_error(TOPIC_DAEMON, IMPORT_WORKER_FLAG " is for the service itself");
         return 2;
     }
@@ -99,6 +100,7 @@ int import_worker_main(int argc, char *const argv[]) {
         return 1;
     }
     options.cache_dir = folder;
+    options.source_fd = argc == 3 ? &source_fd : NULL;
     options.progress = on_progress;
     options.progress_arg = &last_permille;
     r = import_run(argv[0], NULL, &options, &done, &err);

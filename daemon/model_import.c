@@ -166,8 +166,14 @@ static void on_exit_of_child(evutil_socket_t fd, short what, void *arg) {
     import->done(import->arg, import->result, import->package_path, &import->err);
 }
 
-static int spawn(ModelImport *import, int report_write_fd, const char *source, const char *cache_dir) {
-    char *const argv[] = { (char *)"coordgend", (char *)IMPORT_WORKER_FLAG, (char *)source, (char *)cache_dir, NULL };
+/* Both descriptors are above those that the child knows: dup2 onto itself would keep close-on-exec. */
+static int spawn(ModelImport *import, int report_write_fd, const char *source, int source_fd, const char *cache_dir) {
+    char *const argv[] = { (char *)"coordgend",
+                           (char *)IMPORT_WORKER_FLAG,
+                           (char *)source,
+                           (char *)cache_dir,
+                           source_fd >= 0 ? (char *)IMPORT_WORKER_OPENED : NULL,
+                           NULL };
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none, plain;
@@ -187,6 +193,8 @@ static int spawn(ModelImport *import, int report_write_fd, const char *source, c
         r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (!r)
         r = posix_spawn_file_actions_adddup2(&actions, report_write_fd, IMPORT_REPORT_FD);
+    if (!r && source_fd >= 0)
+        r = posix_spawn_file_actions_adddup2(&actions, source_fd, IMPORT_SOURCE_FD);
     if (!r)
         r = posix_spawn(&import->pid, "/proc/self/exe", &actions, &attr, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -203,10 +211,10 @@ static int spawn(ModelImport *import, int report_write_fd, const char *source, c
  * pipe; its end is seen through a pidfd, so that no signal handler is needed.
  * Thread: loop. Return: 0 or -errno with a text.
  */
-int model_import_new(ModelImport **importp, Loop *loop, const char *source, const char *cache_dir,
+int model_import_new(ModelImport **importp, Loop *loop, const char *source, int fd, const char *cache_dir,
                      ModelImportProgressFn *progress, ModelImportDoneFn *done, void *arg, ErrText *err) {
     _cleanup_(model_import_freep) ModelImport *import = calloc(1, sizeof(*import));
-    _cleanup_(closep) int write_fd = -1;
+    _cleanup_(closep) int write_fd = -1, source_fd = -1;
     int fds[2], r;
 
     assert_on_loop(loop);
@@ -224,17 +232,13 @@ int model_import_new(ModelImport **importp, Loop *loop, const char *source, cons
     if (pipe2(fds, O_CLOEXEC) < 0)
         return err_set(err, -errno, "cannot start the import process: %s", strerror(errno));
     import->report_fd = fds[0];
-    write_fd = fds[1];
-    if (write_fd == IMPORT_REPORT_FD) { /* dup2 onto itself would keep close-on-exec */
-        int other = fcntl(write_fd, F_DUPFD_CLOEXEC, IMPORT_REPORT_FD + 1);
-
-        if (other < 0)
-            return err_set(err, -errno, "cannot start the import process: %s", strerror(errno));
-        close(write_fd);
-        write_fd = other;
-    }
+    write_fd = fcntl(fds[1], F_DUPFD_CLOEXEC, IMPORT_SOURCE_FD + 1);
+    close(fds[1]);
+    source_fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, IMPORT_SOURCE_FD + 1) : -1;
+    if (write_fd < 0 || (fd >= 0 && source_fd < 0))
+        return err_set(err, -errno, "cannot start the import process: %s", strerror(errno));
     evutil_make_socket_nonblocking(import->report_fd);
-    r = spawn(import, write_fd, source, cache_dir);
+    r = spawn(import, write_fd, source, source_fd, cache_dir);
     if (r)
         return err_set(err, r, "cannot start the import process: %s", strerror(-r));
     import->pid_fd = pidfd_open(import->pid, 0);

@@ -23,7 +23,8 @@ typedef void ModelImportProgressFn(void *arg, uint32_t permille);
 /* Last call; the receiver frees the import. result: 0 and the package's path, or MODEL_IMPORT_E_* and a text. */
 typedef void ModelImportDoneFn(void *arg, int result, const char *package_path, const ErrText *err);
 
-int model_import_new(ModelImport **importp, Loop *loop, const char *source, const char *cache_dir,
+/* fd: of the source, which somebody else has opened, until this returns; -1: its path is opened. */
+int model_import_new(ModelImport **importp, Loop *loop, const char *source, int fd, const char *cache_dir,
                      ModelImportProgressFn *progress, ModelImportDoneFn *done, void *arg, ErrText *err);
 ModelImport *model_import_free(ModelImport *import); /* kills and reaps a child that still runs; done is not called */
 DEFINE_CLEANUP(ModelImport, model_import_free)
@@ -32,10 +33,12 @@ DEFINE_CLEANUP(ModelImport, model_import_free)
 void model_import_abandon(ModelImport *import, ModelImportList *abandoned);
 void model_import_reap(ModelImportList *abandoned); /* waits for those that are left */
 
-/* Child side (import_worker.c): `coordgend --import-worker SOURCE CACHE_DIR`. It reports by lines, "verb rest", on
- * IMPORT_REPORT_FD and returns its exit status. */
+/* Child side (import_worker.c): `coordgend --import-worker SOURCE CACHE_DIR [opened]`. It reports by lines, "verb rest",
+ * on IMPORT_REPORT_FD and returns its exit status. "opened": IMPORT_SOURCE_FD is the source. */
 #define IMPORT_WORKER_FLAG "--import-worker"
+#define IMPORT_WORKER_OPENED "opened"
 #define IMPORT_REPORT_FD 3
+#define IMPORT_SOURCE_FD 4
 #define IMPORT_VERB_PROGRESS "progress" /* permille */
 #define IMPORT_VERB_DONE "done"         /* path of the package */
 #define IMPORT_VERB_CORRUPT "corrupt"   /* text */

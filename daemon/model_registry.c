@@ -25,6 +25,7 @@ static Model *model_free(Model *model) {
     if (!model)
         return NULL;
     model_import_free(model->import);
+    closep(&model->fd);
     free(model->job);
     engine_free(model->engine);
     free(model->name);
@@ -134,6 +135,10 @@ const char *model_stage_name(ModelStage stage) {
 
 static void set_stage(Model *model, ModelStage stage) {
     model->stage = stage;
+    if (stage == MODEL_AVAILABLE) { /* whoever wants it again hands over the file that there is then */
+        closep(&model->fd);
+        model->fd = -1;
+    }
     model->registry->on_change(model->registry->on_change_arg, model);
 }
 
@@ -168,27 +173,36 @@ bool model_is_file_name(const char *name) {
 void model_measure(Model *model) {
     struct stat info;
 
-    model->file_bytes = !stat(model->path, &info) && S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
+    model->file_bytes = !(model->fd >= 0 ? fstat(model->fd, &info) : stat(model->path, &info)) && S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
 }
 
 static bool is_file_of(const Model *model, const struct stat *file) {
     struct stat own;
 
-    return !stat(model->path, &own) && own.st_dev == file->st_dev && own.st_ino == file->st_ino;
+    return !(model->fd >= 0 ? fstat(model->fd, &own) : stat(model->path, &own)) && own.st_dev == file->st_dev &&
+           own.st_ino == file->st_ino;
 }
 
 /* A file may have several paths, and names in the folder: of those the one that is loaded, or on its way. */
-Model *model_registry_find_file(ModelRegistry *registry, const char *path) {
+Model *model_registry_find_file(ModelRegistry *registry, const char *path, int fd) {
     Model *model, *found = NULL;
     struct stat file;
 
     model = model_registry_find_path(registry, path);
-    if (model || stat(path, &file) < 0)
+    if (model || (fd >= 0 ? fstat(fd, &file) : stat(path, &file)) < 0)
         return model;
     TAILQ_FOREACH(model, &registry->models, link)
     if ((!found || model->stage == MODEL_READY || model_is_coming(model)) && is_file_of(model, &file))
         found = model;
     return found;
+}
+
+void model_take_file(Model *model, int *fdp) {
+    assert_on_loop(model->registry->loop);
+    if (*fdp < 0 || model_is_coming(model) || model->engine)
+        return;
+    closep(&model->fd);
+    model->fd = steal_fd(fdp);
 }
 
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err) {
@@ -210,6 +224,7 @@ int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp
     if (!model)
         return err_raise(-ENOMEM);
     model->registry = registry;
+    model->fd = -1;
     model->path = strdup(path);
     model->name = strndup(file, (size_t)(strrchr(file, '.') - file));
     if (!model->path || !model->name)
@@ -252,6 +267,11 @@ static void fail(Model *model, bool is_corrupt, const char *text) {
     set_stage(model, MODEL_FAILED);
 }
 
+/* The package itself was handed over: it is not one that an import has made. */
+static const int *package_fd_of(const Model *model) {
+    return model->fd >= 0 && !strcmp(model->path, model->package_path) ? &model->fd : NULL;
+}
+
 /* Without one the load is as good, only slower. */
 static void choose_image_path(Model *model) {
     const Config *config = model->registry->config;
@@ -261,6 +281,13 @@ static void choose_image_path(Model *model) {
     model->image_path = NULL;
     if (!config->weights_image || config->device != ENGINE_DEVICE_CPU || model->without_image)
         return;
+    if (package_fd_of(model)) {
+        log_info(TOPIC_DAEMON,
+                 "model %s: no image of the weights: an open file was handed over, which may have no path "
+                 "here",
+                 model->name);
+        return;
+    }
     if (!weights_image_path(path, sizeof(path), config->cache_dir, model->package_path))
         model->image_path = strdup(path);
     if (!model->image_path)
@@ -282,6 +309,7 @@ static void submit_load(Model *model) {
     model->job->engine_options = (EngineOptions){
         .preemption = model->registry->config->preemption,
         .path = model->package_path,
+        .fd = package_fd_of(model),
         .device = (EngineDevice)config->device,
         .isa = (Isa)config->isa,
         .chunk_tokens = config->chunk_tokens,
@@ -350,8 +378,8 @@ int model_load(Model *model, ErrText *err) {
     model->load_began_ns = clock_now_ns();
     model_measure(model);
     if (config->device == ENGINE_DEVICE_CPU && ends_with(model->path, EXTENSION_GGUF)) {
-        r = model_import_new(&model->import, model->registry->loop, model->path, config->cache_dir, on_import_progress,
-                             on_import_done, model, &failure);
+        r = model_import_new(&model->import, model->registry->loop, model->path, model->fd, config->cache_dir,
+                             on_import_progress, on_import_done, model, &failure);
         if (r)
             fail(model, false, failure.text);
         else

@@ -32,7 +32,8 @@ typedef struct ModelRegistry ModelRegistry;
 typedef struct Model { /* all loop */
     ModelRegistry *registry;
     char *name;
-    char *path;         /* as given: .gguf or .cgm */
+    char *path; /* as given: .gguf or .cgm */
+    int fd;     /* of the file, when somebody has handed it over who may open it; until it is unloaded. -1: none */
     char *package_path; /* what the engine opens; NULL until known */
     char *image_path;   /* of its weights, with weights-image; else NULL */
     bool without_image; /* a load with one has failed */
@@ -83,8 +84,11 @@ void model_registry_deinit(ModelRegistry *registry);
 /* Models of the folder that this scan has not met, unless something holds them. */
 void model_registry_forget_gone(ModelRegistry *registry, uint64_t scan);
 Model *model_registry_find_path(ModelRegistry *registry, const char *path); /* that very path; NULL: none */
-/* The model of a file, whatever path it is named by; NULL: none. Looks at the file of every model. */
-Model *model_registry_find_file(ModelRegistry *registry, const char *path);
+/* The model of a file, whatever path it is named by; NULL: none. Looks at the file of every model. fd: of the file when
+ * it is open, else -1. */
+Model *model_registry_find_file(ModelRegistry *registry, const char *path, int fd);
+/* Its next load reads this open file, whatever is at its path. One that is loaded leaves the descriptor to the caller. */
+void model_take_file(Model *model, int *fdp);
 /* A file under the name in its path: the model of that path, or of that name and file, or a new one. 0, MODEL_E_*,
  * -ENOMEM. */
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err);

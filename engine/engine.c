@@ -323,7 +323,8 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->no_pipeline = options->no_pipeline;
     engine->group_rows = options->group_rows;
     if (options->device == ENGINE_DEVICE_REFERENCE) {
-        r = gguf_open(&engine->file, options->path, err);
+        r = options->fd ? gguf_open_fd(&engine->file, *options->fd, options->path, err)
+                        : gguf_open(&engine->file, options->path, err);
         if (!r && gguf_key(engine->file, PACKAGE_KEY_FORMAT_VERSION))
             r = err_set(err, ENGINE_E_MODEL, "%s: a package; the reference device reads the .gguf that it was made of",
                         options->path);
@@ -332,7 +333,8 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
         else if (r > 0)
             r = ENGINE_E_MODEL;
     } else {
-        r = package_open(&engine->package, options->path, err);
+        r = options->fd ? package_open_fd(&engine->package, *options->fd, options->path, err)
+                        : package_open(&engine->package, options->path, err);
         if (!r)
             r = load(engine, options, package_file(engine->package), engine->package, err);
         else if (r > 0)

@@ -39,6 +39,7 @@ typedef enum EngineDevice {
 
 typedef struct EngineOptions {
     const char *path; /* .gguf for the reference device, .cgm for the cpu device */
+    const int *fd; /* of the file, which somebody else has opened, until engine_new() returns; NULL: path is opened */
     EngineDevice device;
     Isa isa;                     /* ISA_BEST, or the level to stay within (cpu device) */
     uint32_t chunk_tokens;       /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: as the device does best with */

@@ -28,7 +28,8 @@ typedef struct ImportSource {
 
 #define IMPORT_SOURCE_NULL ((ImportSource){ .fd = -1 })
 
-int import_source_open(ImportSource *source, const char *path, ErrText *err);
+/* fd: see ImportOptions.source_fd. */
+int import_source_open(ImportSource *source, const char *path, const int *fd, ErrText *err);
 void import_source_deinit(ImportSource *source);
 /* IMPORT_E_CHANGED when it is not the file that was opened any more. */
 int import_source_unchanged(const ImportSource *source, ErrText *err);

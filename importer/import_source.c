@@ -62,12 +62,12 @@ static int source_check(ImportSource *source, ErrText *err) {
     return check_tokenizer(source, err);
 }
 
-int import_source_open(ImportSource *source, const char *path, ErrText *err) {
+int import_source_open(ImportSource *source, const char *path, const int *fd, ErrText *err) {
     const char *slash = strrchr(path, '/');
     int r;
 
     *source = (ImportSource){ .path = path, .name = slash ? slash + 1 : path, .fd = -1 };
-    source->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    source->fd = fd ? fcntl(*fd, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (source->fd < 0 || fstat(source->fd, &source->st) < 0)
         return err_set(err, -errno, "%s: %s", path, strerror(errno));
     r = gguf_open_fd(&source->file, source->fd, path, err);

@@ -207,7 +207,7 @@ static int import_open(Import *import, const char *source_path, const char *out_
         return err_set(err, -EINVAL, "the path of the package is empty: name a file");
     r = check_options(import, options, err);
     if (!r)
-        r = import_source_open(&import->source, source_path, err);
+        r = import_source_open(&import->source, source_path, options->source_fd, err);
     if (r)
         return r;
     import->report.source_bytes = (uint64_t)import->source.st.st_size;

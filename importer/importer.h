@@ -54,6 +54,7 @@ typedef struct ImportOptions {
     unsigned int n_threads;            /* 0: one for every processor that this process may use */
     const char *cache_dir;             /* where packages without an out_path go; NULL: the user's cache */
     const char *model_dir;             /* without an out_path: they go here instead, by the name of the source */
+    const int *source_fd;              /* of the source, which somebody else has opened; NULL: its path is opened */
     ImportProgressFn *progress;        /* may be NULL */
     void *progress_arg;
     const _Atomic bool *cancelled; /* may be NULL; polled several times a megabyte */

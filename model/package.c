@@ -474,6 +474,16 @@ static int gguf_error(int r) {
     return r == GGUF_E_UNSUPPORTED ? PACKAGE_E_UNSUPPORTED : r == GGUF_E_CORRUPT ? PACKAGE_E_CORRUPT : err_fold(r);
 }
 
+/* Takes fd over, also when it fails. */
+static int open_taken(Package **packagep, int fd, const char *name, ErrText *err) {
+    _cleanup_(closep) int owned_fd = fd;
+    GgufFile *file = NULL;
+    int r;
+
+    r = gguf_open_fd(&file, fd, name, err);
+    return r ? gguf_error(r) : package_new(packagep, file, steal_fd(&owned_fd), err);
+}
+
 /**
  * package_open() - map a package and check it
  *
@@ -484,18 +494,15 @@ static int gguf_error(int r) {
  * Thread: any. Return: 0, PACKAGE_E_*, or -errno; the text names the file and what is wrong.
  */
 int package_open(Package **packagep, const char *path, ErrText *err) {
-    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    GgufFile *file = NULL;
-    int taken, r;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
-    if (fd < 0)
-        return err_set(err, -errno, "%s: %s", path, strerror(errno));
-    r = gguf_open_fd(&file, fd, path, err);
-    if (r)
-        return gguf_error(r);
-    taken = fd;
-    fd = -1;
-    return package_new(packagep, file, taken, err);
+    return fd < 0 ? err_set(err, -errno, "%s: %s", path, strerror(errno)) : open_taken(packagep, fd, path, err);
+}
+
+int package_open_fd(Package **packagep, int fd, const char *name, ErrText *err) {
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+    return own < 0 ? err_set(err, -errno, "%s: %s", name, strerror(errno)) : open_taken(packagep, own, name, err);
 }
 
 int package_parse(Package **packagep, const void *data, size_t len_bytes, const char *name, ErrText *err) {

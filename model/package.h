@@ -136,6 +136,8 @@ typedef struct Package Package; /* immutable: any number of threads may read it 
 /* Opens and checks everything but the weights' values. The file stays mapped while the package lives; see gguf_open()
  * for what happens when it is cut short meanwhile. */
 int package_open(Package **packagep, const char *path, ErrText *err);
+/* As package_open() for a file that is open already; fd stays the caller's, name is used in messages. */
+int package_open_fd(Package **packagep, int fd, const char *name, ErrText *err);
 /* Memory that outlives the object, aligned to 4096 (fuzzing, tests). */
 int package_parse(Package **packagep, const void *data, size_t len_bytes, const char *name, ErrText *err);
 Package *package_free(Package *package);

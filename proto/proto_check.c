@@ -57,6 +57,15 @@ static int model_name_check(const char *op, const char *name, bool needed, size_
     return 0;
 }
 
+static int model_load_check(const Coordgen__V1__ModelLoadRequest *load, FrameFault *fault) {
+    int r = model_name_check("model_load", load->model, true, PROTO_PATH_BYTES_MAX, fault);
+
+    if (!r && load->has_with_file && load->with_file && *load->model != '/')
+        return refuse(fault, "model_load.with_file", "model is '%.64s': the absolute path of the file is needed",
+                      load->model);
+    return r;
+}
+
 static int messages_check(const char *op, const Coordgen__V1__Messages *messages, FrameFault *fault) {
     char path[96];
 
@@ -203,7 +212,7 @@ int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault)
     case COORDGEN__V1__REQUEST__OP_MODEL_SHOW:
         return model_name_check("model_show", request->model_show->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
     case COORDGEN__V1__REQUEST__OP_MODEL_LOAD:
-        return model_name_check("model_load", request->model_load->model, true, PROTO_PATH_BYTES_MAX, fault);
+        return model_load_check(request->model_load, fault);
     case COORDGEN__V1__REQUEST__OP_SESSION_OPEN:
         return session_open_check(request->session_open, fault);
     case COORDGEN__V1__REQUEST__OP_SESSION_FORK:

@@ -139,23 +139,14 @@ static int load_event(void *arg, const CoordgenEvent *event) {
 static int load_run(Ctl *ctl) {
     _cleanup_(ctl_wait_deinit) CtlWait wait = { .fn = load_event, .arg = ctl };
     const char *name = ctl->args[0];
-    _cleanup_(freep) char *path = NULL;
     const CoordgenModel *model;
-    char text[4200];
     int r;
 
-    if (is_file(name)) { /* the service has another working directory */
-        path = realpath(name, NULL);
-        if (!path) {
-            r = errno;
-            snprintf(text, sizeof(text), "%.4096s: %s", name, strerror(r));
-            return ctl_failed(ctl, r == EACCES ? COORDGEN_E_DENIED : COORDGEN_E_MODEL_NOT_FOUND, text, "model", 0);
-        }
-        name = path;
-    }
     r = ctl_connect(ctl);
     if (!r)
-        r = ctl_wait(ctl, &wait, coordgen_model_load_start(ctl->client, name, -1, ctl_wait_event, &wait, NULL));
+        r = ctl_wait(ctl, &wait,
+                     (is_file(name) ? coordgen_model_load_file_start
+                                    : coordgen_model_load_start)(ctl->client, name, -1, ctl_wait_event, &wait, NULL));
     if (r)
         return r;
     ctl_progress_clear(ctl);
@@ -231,10 +222,11 @@ const CtlVerb ctl_verb_model_load = {
     .name = "load",
     .arguments = "NAME|PATH",
     .summary = "load a model into memory",
-    .more = "Administrators may name a .gguf or .cgm file too, which is imported when it must be.\n"
-            "Ctrl-C cancels.\n"
+    .more = "Administrators may name a .gguf or .cgm file too, which is imported when it must be. It is\n"
+            "opened here: the service need not be allowed to. Ctrl-C cancels.\n"
             "\nExamples\n"
-            "  coordgenctl model load /var/lib/coordgen/models/model.gguf\n",
+            "  coordgenctl model load smollm2-135m\n"
+            "  sudo coordgenctl model load ~/Downloads/model.gguf\n",
     .n_args_min = 1,
     .n_args_max = 1,
     .run = load_run,

@@ -207,6 +207,9 @@ static void test_proto_check_other_requests(void **state) {
     good.request.op_case = COORDGEN__V1__REQUEST__OP_MODEL_LOAD;
     good.request.model_load = &load;
     expect(&good, PROTO_CHECK_E_VALUE, "model_load.model");
+    load.has_with_file = load.with_file = true;
+    load.model = (char *)"name";
+    expect(&good, PROTO_CHECK_E_VALUE, "model_load.with_file");
 }
 
 static void test_proto_check_sessions(void **state) {

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include "base/cpu.h"
 #include "daemon/listener.h"
 #include "daemon/model_registry.h"
+#include "model/model_dir.h"
 
 /* Texts of modules begin with the value; the setting's name comes before. */
 static int named(ErrText *err, const char *name) {
@@ -37,10 +39,18 @@ static int check_model(const Config *config, ErrText *err) {
     return 0;
 }
 
+/* The default one comes with the first import; one that somebody named is there, or misspelt. */
+static bool may_be_absent(const char *model_dir) {
+    char usual[PATH_MAX];
+
+    return !model_dir_default(usual, sizeof(usual)) && !strcmp(model_dir, usual) && access(usual, F_OK) < 0 &&
+           errno == ENOENT;
+}
+
 static int check_model_dir(const Config *config, ErrText *err) {
     struct stat info;
 
-    if (!*config->model_dir)
+    if (!*config->model_dir || may_be_absent(config->model_dir))
         return 0;
     if (!stat(config->model_dir, &info) && !S_ISDIR(info.st_mode))
         return err_set(err, CONFIG_E_SETTING, "model-dir: %.256s: is not a folder", config->model_dir);

@@ -67,6 +67,16 @@ class Install(DaemonCase):
         self.assertEqual(found, "/usr/share/coordgen/coordgen.proto")
         self.assertEqual((self.root / found[1:]).read_bytes(), (TOP / "proto/coordgen.proto").read_bytes())
 
+    def test_licences_of_what_is_linked(self):
+        text = self.path(r"usr/share/doc/coordgen/copyright").read_text()
+        self.assertTrue(text.startswith("Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"))
+        used = re.search(r"(?m)^PKGS := (.*)$", (TOP / "Makefile").read_text())[1].split()
+        self.assertEqual([name for name in used if not re.search(rf"(?m)^  {re.escape(name)}  +\S", text)], [])
+        # What a stanza names is there.
+        for names in re.findall(r"(?m)^Files: (.*(?:\n [^\n]*)*)", text):
+            for name in names.split():
+                self.assertTrue(list(TOP.glob(name)), name)
+
     def test_nothing_of_the_build_machine_is_left_in_texts(self):
         for name in self.files():
             path = self.root / name

@@ -25,6 +25,7 @@ static const char help[] =
     "  cloze FILE.jsonl       whether the last word of a text comes by itself, and its perplexity\n"
     "  quant-table            packages of several recipes: bytes, perplexity, accuracy, import time\n"
     "  matrix                 bit-exactness over chunk sizes, instruction sets, threads and company\n"
+    "  plot FILE.csv          draw what was measured: no model is needed\n"
     "\n"
     "Options\n"
     "  -m, --model FILE       a .gguf, or a .cgm package; a .gguf is imported on first use by --device=cpu\n"
@@ -60,7 +61,7 @@ static const char help[] =
     "      --work-dir DIR     quant-table: where packages are kept\n"
     "      --save FILE.json   quant-table: where results are kept, so that the same command goes on after what is\n"
     "                         done (default: DIR/NAME.quant-table.json)\n"
-    "      --plot FILE.svg    quant-table: perplexity against bytes\n"
+    "      --plot FILE.svg    quant-table: perplexity against bytes; plot: the picture\n"
     "      --drop-packages    quant-table: remove a package when its row is done\n"
     "      --tokens N         matrix: output tokens of each run (default 200)\n"
     "      --full             matrix: every instruction set with every chunk size and thread count\n"
@@ -145,16 +146,17 @@ static const struct option long_options[] = {
 static const struct {
     const char *name;
     int (*fn)(const EvalOptions *options);
-    bool needs_file;
+    bool needs_file, without_model;
 } verbs[] = {
-    { "tokens", eval_tokens, true },
-    { "logits", eval_logits, true },
-    { "perplexity", eval_perplexity, true },
-    { "divergence", eval_divergence, true },
-    { "mcq", eval_mcq, true },
-    { "cloze", eval_cloze, true },
-    { "quant-table", eval_quant_table, false },
-    { "matrix", eval_matrix, false },
+    { "tokens", eval_tokens, true, false },
+    { "logits", eval_logits, true, false },
+    { "perplexity", eval_perplexity, true, false },
+    { "divergence", eval_divergence, true, false },
+    { "mcq", eval_mcq, true, false },
+    { "cloze", eval_cloze, true, false },
+    { "quant-table", eval_quant_table, false, false },
+    { "matrix", eval_matrix, false, false },
+    { "plot", eval_plot, true, true },
 };
 
 static int usage(const char *format, const char *value) {
@@ -345,7 +347,7 @@ int main(int argc, char **argv) {
         options.file = argv[optind++];
     if (optind < argc)
         return usage("unexpected argument '%s'", argv[optind]);
-    if (!options.model)
+    if (!options.model && !verbs[verb].without_model)
         return usage("%s", "--model is missing");
     if (verbs[verb].needs_file && !options.file)
         return usage("%s needs a file", verbs[verb].name);

@@ -82,6 +82,7 @@ int eval_matrix(const EvalOptions *options);
 int eval_mcq(const EvalOptions *options);
 int eval_cloze(const EvalOptions *options);
 int eval_quant_table(const EvalOptions *options);
+int eval_plot(const EvalOptions *options);
 
 /* Reports an error in the form asked for and returns EVAL_OUTSIDE. */
 int eval_fail(const EvalOptions *options, const char *format, ...) __attribute__((format(printf, 2, 3)));

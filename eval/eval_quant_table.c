@@ -152,7 +152,6 @@ static int write_plot(const QuantTable *table, const char *path, ErrText *err) {
     PlotRow rows[QUANT_TABLE_ROWS_MAX] = { 0 };
     SvgPoint points[QUANT_TABLE_ROWS_MAX];
     SvgSeries series[QUANT_TABLE_ROWS_MAX];
-    _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
     double reference = quant_table_perplexity(table, &table->rows[0]);
     SvgPlot plot = {
@@ -164,7 +163,6 @@ static int write_plot(const QuantTable *table, const char *path, ErrText *err) {
         .level_name = isfinite(reference) ? "float" : NULL,
     };
     size_t n = collect(table, rows), n_points = 0;
-    int r;
 
     for (size_t i = 0; i < n; i++) {
         SvgSeries *one = &series[plot.n_series];
@@ -186,13 +184,7 @@ static int write_plot(const QuantTable *table, const char *path, ErrText *err) {
         plot.n_series++;
     }
     svg_plot(&text, &plot);
-    if (str_buf_failed(&text))
-        return err_set(err, -ENOMEM, "out of memory");
-    r = atomic_file_new(&file, path, err);
-    if (r)
-        return r;
-    r = file_write_all(atomic_file_fd(file), text.data, text.len_bytes);
-    return r ? err_set(err, r, "%s: cannot write: %s", path, strerror(-r)) : atomic_file_commit(file, err);
+    return svg_write(&text, path, err);
 }
 
 int eval_quant_table(const EvalOptions *options) {

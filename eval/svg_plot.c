@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file_io.h"
 
 #define HEIGHT 480
 #define LEFT 80
@@ -18,6 +19,8 @@
 #define BOTTOM 60
 #define LOG_FROM 4.0
 #define TICKS 6
+#define X_TICKS_MAX 10
+#define FLOOR_NAME "what the machine could do"
 
 /* Okabe and Ito's colours, told apart with every kind of colour vision. */
 static const char *const colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000" };
@@ -144,29 +147,92 @@ static void put_axis(StrBuf *text, const Axis *axis, bool horizontal) {
         put_tick(text, axis, horizontal, i == 0 ? 0 : i * step);
 }
 
+/* Which colour and mark: floors have those of what they are the floor of. */
+static size_t style_of(const SvgPlot *plot, size_t index) {
+    size_t style = 0;
+
+    for (size_t i = 0; i < plot->n_series; i++) {
+        if (i == index || (plot->series[index].is_floor && !plot->series[i].is_floor &&
+                           !strcmp(plot->series[i].name, plot->series[index].name)))
+            return style;
+        style += !plot->series[i].is_floor;
+    }
+    return style;
+}
+
+/* On a logarithmic x axis: where points are, which are mostly doublings. */
+static void put_x_ticks(StrBuf *text, const SvgPlot *plot, const Axis *x) {
+    double shown[X_TICKS_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; i < plot->n_series; i++)
+        for (size_t j = 0; j < plot->series[i].n; j++) {
+            size_t at = 0;
+
+            while (at < n && shown[at] != plot->series[i].points[j].x)
+                at++;
+            if (at < n)
+                continue;
+            if (n == X_TICKS_MAX) {
+                put_axis(text, x, true);
+                return;
+            }
+            shown[n++] = plot->series[i].points[j].x;
+        }
+    for (size_t i = 0; i < n; i++)
+        put_tick(text, x, true, shown[i]);
+}
+
 static void put_series(StrBuf *text, const SvgPlot *plot, size_t index, const Axis *x, const Axis *y) {
     const SvgSeries *series = &plot->series[index];
+    const size_t style = style_of(plot, index);
 
     if (series->n > 1) {
-        str_buf_addf(text, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"",
-                     colours[index % ARRAY_LEN(colours)]);
+        str_buf_addf(text, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\"%s points=\"",
+                     colours[style % ARRAY_LEN(colours)], series->is_floor ? " stroke-dasharray=\"6 4\"" : "");
         for (size_t i = 0; i < series->n; i++)
             str_buf_addf(text, "%s%.1f,%.1f", i ? " " : "", place(x, series->points[i].x),
                          place(y, series->points[i].y));
         str_buf_add(text, "\"/>\n");
     }
-    for (size_t i = 0; i < series->n; i++) {
+    for (size_t i = 0; i < series->n && !(series->is_floor && series->n > 1); i++) {
         double at_x = place(x, series->points[i].x), at_y = place(y, series->points[i].y);
 
-        put_mark(text, at_x, at_y, index);
+        put_mark(text, at_x, at_y, style);
         if (series->points[i].label)
             put_text(text, at_x + 6, at_y - 6, "start", " font-size=\"11\"", series->points[i].label);
     }
 }
 
+/* A dashed line stands for all floors of the key. */
+static bool has_floor(const SvgPlot *plot) {
+    for (size_t i = 0; i < plot->n_series; i++)
+        if (plot->series[i].is_floor && plot->series[i].n)
+            return true;
+    return false;
+}
+
+static void put_key(StrBuf *text, const SvgPlot *plot) {
+    double at = TOP + 10;
+
+    for (size_t i = 0; i < plot->n_series; i++) {
+        if (!plot->series[i].n || plot->series[i].is_floor)
+            continue;
+        put_mark(text, RIGHT + 16, at, style_of(plot, i));
+        put_text(text, RIGHT + LEGEND_TEXT, at + 4, "start", "", plot->series[i].name);
+        at += 18;
+    }
+    if (!has_floor(plot))
+        return;
+    str_buf_addf(text,
+                 "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"black\" stroke-dasharray=\"6 4\"/>\n",
+                 RIGHT + 4, at, RIGHT + 22, at);
+    put_text(text, RIGHT + LEGEND_TEXT, at + 4, "start", "", FLOOR_NAME);
+}
+
 /* Wide enough for every name: what is beyond a picture's edge is not shown. */
 static int legend_width(const SvgPlot *plot) {
-    size_t longest = 0;
+    size_t longest = has_floor(plot) ? strlen(FLOOR_NAME) : 0;
 
     for (size_t i = 0; i < plot->n_series; i++) {
         size_t n = plot->series[i].n ? strlen(plot->series[i].name) : 0;
@@ -186,7 +252,6 @@ void svg_plot(StrBuf *text, const SvgPlot *plot) {
     Axis x = { .low = INFINITY, .high = -INFINITY, .from = LEFT, .to = RIGHT };
     Axis y = { .low = INFINITY, .high = -INFINITY, .from = HEIGHT - BOTTOM, .to = TOP };
     const int width = RIGHT + legend_width(plot);
-    double legend = TOP + 10;
     char turned[96];
 
     for (size_t i = 0; i < plot->n_series; i++)
@@ -196,7 +261,7 @@ void svg_plot(StrBuf *text, const SvgPlot *plot) {
         }
     if (plot->level_name)
         take_in(&y, plot->level);
-    settle(&x, false);
+    settle(&x, plot->x_logarithmic);
     settle(&y, true);
 
     str_buf_addf(text,
@@ -206,7 +271,10 @@ void svg_plot(StrBuf *text, const SvgPlot *plot) {
                  "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
                  width, HEIGHT, width, HEIGHT, width, HEIGHT);
     put_text(text, LEFT, TOP - 20, "start", " font-size=\"15\"", plot->title);
-    put_axis(text, &x, true);
+    if (x.logarithmic)
+        put_x_ticks(text, plot, &x);
+    else
+        put_axis(text, &x, true);
     put_axis(text, &y, false);
     str_buf_addf(text, "<path d=\"M%d %d V%d H%d\" fill=\"none\" stroke=\"black\"/>\n", LEFT, TOP, HEIGHT - BOTTOM,
                  RIGHT);
@@ -221,13 +289,21 @@ void svg_plot(StrBuf *text, const SvgPlot *plot) {
                      LEFT, at, RIGHT, at);
         put_text(text, RIGHT + 8, at + 4, "start", "", plot->level_name);
     }
-    for (size_t i = 0; i < plot->n_series; i++) {
+    for (size_t i = 0; i < plot->n_series; i++)
         put_series(text, plot, i, &x, &y);
-        if (plot->series[i].n) {
-            put_mark(text, RIGHT + 16, legend, i);
-            put_text(text, RIGHT + LEGEND_TEXT, legend + 4, "start", "", plot->series[i].name);
-            legend += 18;
-        }
-    }
+    put_key(text, plot);
     str_buf_add(text, "</svg>\n");
+}
+
+int svg_write(const StrBuf *text, const char *path, ErrText *err) {
+    _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
+    int r;
+
+    if (str_buf_failed(text))
+        return err_set(err, -ENOMEM, "out of memory");
+    r = atomic_file_new(&file, path, err);
+    if (r)
+        return r;
+    r = file_write_all(atomic_file_fd(file), text->data, text->len_bytes);
+    return r ? err_set(err, r, "%s: cannot write: %s", path, strerror(-r)) : atomic_file_commit(file, err);
 }

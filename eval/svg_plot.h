@@ -3,8 +3,10 @@
 #ifndef COORDGEN_EVAL_SVG_PLOT_H
 #define COORDGEN_EVAL_SVG_PLOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
+#include "base/err.h"
 #include "base/str_buf.h"
 
 typedef struct SvgPoint {
@@ -16,12 +18,14 @@ typedef struct SvgSeries {
     const char *name;
     const SvgPoint *points; /* [n], joined in this order */
     size_t n;
+    bool is_floor; /* what the machine could do: a dashed line, of the colour of the series of the same name */
 } SvgSeries;
 
 typedef struct SvgPlot {
     const char *title, *x_title, *y_title;
     const SvgSeries *series; /* [n_series] */
     size_t n_series;
+    bool x_logarithmic;
     /* A dashed line across the plot at this y, with its name; level_name NULL: none. */
     double level;
     const char *level_name;
@@ -30,5 +34,7 @@ typedef struct SvgPlot {
 /* Appends the document. The y axis is logarithmic when its values span more than a factor of 4. Same plot, same
  * bytes. */
 void svg_plot(StrBuf *text, const SvgPlot *plot);
+/* The document as a file, whole or not at all. 0, -errno with a text. */
+int svg_write(const StrBuf *text, const char *path, ErrText *err);
 
 #endif

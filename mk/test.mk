@@ -87,7 +87,7 @@ demo: install-deps
 	@tools/demo $(if $(MODEL),--model '$(MODEL)') $(if $(PROMPT),--prompt '$(PROMPT)')
 
 # The machine's floors, kernels beside them, the fetched models, the service end to end, the layouts of weights; see
-# test/README.md. MODELS=a,b; MODEL=FILE for the disk and the service; PLOTS=DIR: plots of the models, with gnuplot.
+# test/README.md. MODELS=a,b; MODEL=FILE for the disk and the service; PLOTS=DIR: plots of the models.
 bench-programs: $(BENCH_BIN)
 bench: all bench-programs
 	@$(BUILD)/bin/coordgen-bench floor --model "$(or $(MODEL),$$(tools/fetch-model --quiet smollm2-135m))"

@@ -15,7 +15,8 @@
 #include "eval/svg_plot.h"
 
 static const SvgPoint points[] = { { 100, 30.5, "4" }, { 150, 29, "5" }, { 200, 28.25, NULL } };
-static const SvgSeries one[] = { { "int8", points, ARRAY_LEN(points) }, { "a<b & \"c\"\x01", points, 1 } };
+static const SvgSeries one[] = { { "int8", points, ARRAY_LEN(points), false },
+                                 { "a<b & \"c\"\x01", points, 1, false } };
 
 static char *draw(const SvgSeries *series, size_t n, double level, const char *level_name) {
     SvgPlot plot = {
@@ -83,7 +84,7 @@ static void test_svg_plot_escapes(void **state) {
 /* Past a factor of 4 the y axis is logarithmic: equal ratios are equally far apart. */
 static void test_svg_plot_logarithmic(void **state) {
     static const SvgPoint steep[] = { { 1, 10, NULL }, { 2, 100, NULL }, { 3, 1000, NULL } };
-    static const SvgSeries series[] = { { "s", steep, 3 } };
+    static const SvgSeries series[] = { { "s", steep, 3, false } };
     _cleanup_(freep) char *text = draw(series, 1, 10, "float");
     double y[8];
 
@@ -93,7 +94,7 @@ static void test_svg_plot_logarithmic(void **state) {
 
 static void test_svg_plot_empty(void **state) {
     static const SvgPoint single[] = { { 5, 0, "z" } };
-    static const SvgSeries series[] = { { "none", NULL, 0 }, { "single", single, 1 } };
+    static const SvgSeries series[] = { { "none", NULL, 0, false }, { "single", single, 1, false } };
     _cleanup_(freep) char *empty = draw(NULL, 0, 0, NULL), *few = draw(series, 2, 0, NULL);
     _cleanup_(freep) char *again = draw(series, 2, 0, NULL);
 
@@ -108,7 +109,9 @@ static void test_svg_plot_empty(void **state) {
 /* Four shapes, as many series each as there are colours: no two series look alike, each looks in the legend as in the
  * plot, and the picture is as wide as the names. */
 static void test_svg_plot_legend(void **state) {
-    enum { N = 28 };
+    enum {
+        N = 28
+    };
     SvgSeries series[N];
     char names[N][256];
     const char *fills[2 * N];
@@ -116,7 +119,7 @@ static void test_svg_plot_legend(void **state) {
 
     for (size_t i = 0; i < N; i++) {
         snprintf(names[i], sizeof(names[i]), "edgeflow:5:-smoothing:allocation=uniform, %zu", i);
-        series[i] = (SvgSeries){ names[i], points, 1 };
+        series[i] = (SvgSeries){ names[i], points, 1, false };
     }
     memset(names[N - 1], 'm', sizeof(names[N - 1]) - 1);
     names[N - 1][sizeof(names[N - 1]) - 1] = 0;
@@ -128,21 +131,46 @@ static void test_svg_plot_legend(void **state) {
         fills[n++] = at;
     assert_int_equal(n, ARRAY_LEN(fills));
     for (size_t i = 0; i < N; i++) {
-        assert_memory_equal(fills[2 * i], fills[2 * i + 1], strlen("\" fill=\"#000000"));
+        assert_memory_equal(fills[i], fills[N + i], strlen("\" fill=\"#000000"));
         for (size_t j = i / 7 * 7; j < i; j++)
-            assert_memory_not_equal(fills[2 * i], fills[2 * j], strlen("\" fill=\"#000000"));
+            assert_memory_not_equal(fills[i], fills[j], strlen("\" fill=\"#000000"));
     }
     assert_int_equal(strtol(strstr(few, "width=\"") + 7, NULL, 10), 760);
     assert_true(strtol(strstr(text, "width=\"") + 7, NULL, 10) >= 596 + 6 * (long)strlen(names[N - 1]));
 }
 
+/* What the machine could do is a dashed line of its series' colour, and one more line of the key. */
+static void test_svg_plot_floors(void **state) {
+    static const SvgPoint speed[] = { { 1, 10, NULL }, { 4, 20, NULL }, { 16, 30, NULL } },
+                          floor[] = { { 1, 20, NULL }, { 16, 40, NULL } };
+    const SvgSeries series[] = {
+        { .name = "a", .points = speed, .n = 3 },
+        { .name = "a", .points = floor, .n = 2, .is_floor = true },
+        { .name = "b", .points = speed, .n = 3 },
+    };
+    const SvgPlot plot = {
+        .title = "t", .x_title = "x", .y_title = "y", .series = series, .n_series = 3, .x_logarithmic = true
+    };
+    StrBuf text = STR_BUF_NULL;
+
+    svg_plot(&text, &plot);
+    assert_false(str_buf_failed(&text));
+    assert_int_equal(count(text.data, "stroke=\"#0072b2\""), 2);
+    assert_int_equal(count(text.data, "stroke=\"#d55e00\""), 1);
+    assert_int_equal(count(text.data, "stroke-dasharray"), 2);
+    assert_int_equal(count(text.data, ">what the machine could do<"), 1);
+    assert_int_equal(count(text.data, "<circle"), 3 + 3 + 2);
+    /* Doublings are equally far apart, and ticks are where points are. */
+    assert_int_equal(count(text.data, "text-anchor=\"middle\">4</text>"), 1);
+    assert_int_equal(count(text.data, "text-anchor=\"middle\">16</text>"), 1);
+    str_buf_deinit(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_svg_plot_points),
-        cmocka_unit_test(test_svg_plot_escapes),
-        cmocka_unit_test(test_svg_plot_logarithmic),
-        cmocka_unit_test(test_svg_plot_empty),
-        cmocka_unit_test(test_svg_plot_legend),
+        cmocka_unit_test(test_svg_plot_points),      cmocka_unit_test(test_svg_plot_escapes),
+        cmocka_unit_test(test_svg_plot_logarithmic), cmocka_unit_test(test_svg_plot_empty),
+        cmocka_unit_test(test_svg_plot_legend),      cmocka_unit_test(test_svg_plot_floors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -470,6 +470,10 @@ int coordgen_model_load_file_start(CoordgenClient *client, const char *path, int
     _cleanup_(closep) int fd = -1;
     int r;
 
+    if (!client)
+        return COORDGEN_E_INVALID_ARGUMENT;
+    if (!path)
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "model_load.model", 0, "the path is NULL");
     r = open_model(client, path, &fd);
     if (r)
         return r;

@@ -65,6 +65,8 @@ static void test_client_arguments_no_client(void **state) {
     assert_int_equal(coordgen_model_show(NULL, NULL, 1, NULL), INVALID);
     assert_int_equal(coordgen_model_load_start(NULL, NULL, 1, NULL, NULL, NULL), INVALID);
     assert_int_equal(coordgen_model_load(NULL, NULL, 1, NULL, NULL, NULL), INVALID);
+    assert_int_equal(coordgen_model_load_file_start(NULL, NULL, 1, NULL, NULL, NULL), INVALID);
+    assert_int_equal(coordgen_model_load_file(NULL, NULL, 1, NULL, NULL, NULL), INVALID);
     assert_int_equal(coordgen_model_unload_start(NULL, NULL, 1, NULL, NULL, NULL), INVALID);
     assert_int_equal(coordgen_model_unload(NULL, NULL, 1, NULL), INVALID);
 }
@@ -129,6 +131,7 @@ static void test_client_arguments_within_options(void **state) {
     refused(client, coordgen_session_open(client, NULL, NULL), "sessionp");
     refused(client, coordgen_session_fork(client, 1, 1, -1, NULL), "sessionp");
     refused(client, coordgen_model_load(client, NULL, -1, NULL, NULL, NULL), "model_load.model");
+    refused(client, coordgen_model_load_file(client, NULL, -1, NULL, NULL, NULL), "model_load.model");
     refused(client, coordgen_model_unload(client, NULL, -1, NULL), "model_unload.model");
 
     memset(&generate, 0x5a, sizeof(generate)); /* never filled in */

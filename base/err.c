@@ -2,17 +2,17 @@
 #include "base/err.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/printable.h"
 
 int err_set(ErrText *err, int code, const char *format, ...) {
     va_list args;
 
     if (err) {
         va_start(args, format);
-        vsnprintf(err->text, sizeof(err->text), format, args);
+        printable_format(err->text, sizeof(err->text), format, args);
         va_end(args);
     }
     return code;
@@ -26,13 +26,13 @@ void err_prefix(ErrText *err, const char *format, ...) {
     if (!err)
         return;
     va_start(args, format);
-    vsnprintf(prefix, sizeof(prefix) - 2, format, args);
+    printable_format(prefix, sizeof(prefix) - 2, format, args);
     va_end(args);
     len_bytes = strlen(prefix);
     memcpy(prefix + len_bytes, ": ", 3);
     len_bytes += 2;
     room_bytes = sizeof(err->text) - 1 - len_bytes;
-    text_bytes = strnlen(err->text, room_bytes);
+    text_bytes = utf8_prefix(err->text, room_bytes);
     memmove(err->text + len_bytes, err->text, text_bytes);
     memcpy(err->text, prefix, len_bytes);
     err->text[len_bytes + text_bytes] = 0;

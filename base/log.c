@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/printable.h"
 
 static const char *const topic_names[_TOPIC_N] = {
     [TOPIC_BASE] = "base",     [TOPIC_MODEL] = "model",   [TOPIC_BACKEND] = "backend", [TOPIC_SCHED] = "sched",
@@ -60,12 +61,9 @@ void log_write(LogLevel level, LogTopic topic, const char *format, ...) {
     if (level > log_level())
         return;
     va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
     /* A value that came from a file or a peer may hold control bytes; a log line is one line. */
-    for (char *c = line; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = ' ';
+    printable_format(line, sizeof(line), format, args);
+    va_end(args);
     pthread_mutex_lock(&sink_lock);
     current_sink(level, topic_names[topic], line);
     pthread_mutex_unlock(&sink_lock);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/printable.h"
 #include "base/clock.h"
 #include "client/client_internal.h"
 
@@ -453,10 +454,10 @@ static int open_model(CoordgenClient *client, const char *path, int *fdp) {
 
     if (fd < 0)
         return client_fail(client, errno == EACCES || errno == EPERM ? COORDGEN_E_DENIED : COORDGEN_E_MODEL_NOT_FOUND,
-                           "model_load.model", 0, "%.512s: %s", path, strerror(errno));
+                           "model_load.model", 0, "%.*s: %s", UTF8_PREFIX(path, 512), strerror(errno));
     if (fstat(fd, &file) < 0 || !S_ISREG(file.st_mode))
-        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "model_load.model", 0, "%.512s: not a regular file",
-                           path);
+        return client_fail(client, COORDGEN_E_INVALID_ARGUMENT, "model_load.model", 0, "%.*s: not a regular file",
+                           UTF8_PREFIX(path, 512));
     *fdp = steal_fd(&fd);
     return 0;
 }
@@ -480,7 +481,8 @@ int coordgen_model_load_file_start(CoordgenClient *client, const char *path, int
     /* Of a link the name that people know it by, not that of what it leads to. */
     if (*path != '/' && (!(cwd = get_current_dir_name()) || asprintf(&absolute, "%s/%s", cwd, path) < 0)) {
         absolute = NULL;
-        return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "%.512s: cannot find the current folder", path);
+        return client_fail(client, COORDGEN_E_NO_MEMORY, "", 0, "%.*s: cannot find the current folder",
+                           UTF8_PREFIX(path, 512));
     }
     load.model = absolute ? absolute : unconst(path);
     load.has_with_file = load.with_file = true;

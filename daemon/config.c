@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file_io.h"
+#include "base/printable.h"
 #include "base/str_buf.h"
 #include "daemon/config_table.h"
 #include "model/model_dir.h"
@@ -107,7 +108,7 @@ int config_set(Config *config, const char *name, const char *value, ErrText *err
     const Setting *setting = setting_find(name);
 
     if (!setting)
-        return err_set(err, CONFIG_E_SETTING, "unknown setting '%.64s': see coordgend --help", name);
+        return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s': see coordgend --help", UTF8_PREFIX(name, 64));
     return setting_parse(setting, config, value, err);
 }
 
@@ -142,13 +143,13 @@ static int read_line(Config *config, char *line, ErrText *err) {
         return 0;
     equals = strchr(line, '=');
     if (!equals)
-        return err_set(err, CONFIG_E_SETTING, "'%.64s' is not 'name = value'", line);
+        return err_set(err, CONFIG_E_SETTING, "'%.*s' is not 'name = value'", UTF8_PREFIX(line, 64));
     *equals = 0;
     name = trim(line);
     value = trim(equals + 1);
     setting = setting_find(name);
     if (setting && setting->type == SETTING_PATH && *value && *value != '/')
-        return err_set(err, CONFIG_E_SETTING, "%s: '%.256s' is not an absolute path", name, value);
+        return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not an absolute path", name, UTF8_PREFIX(value, 256));
     return config_set(config, name, value, err);
 }
 
@@ -338,9 +339,9 @@ static int read_flags(Config *config, const struct option *options, int argc, ch
             break;
         switch (flag) {
         case '?':
-            return err_set(err, CONFIG_E_FLAG, "unknown flag '%.64s': see coordgend --help", argv[at]);
+            return err_set(err, CONFIG_E_FLAG, "unknown flag '%.*s': see coordgend --help", UTF8_PREFIX(argv[at], 64));
         case ':':
-            return err_set(err, CONFIG_E_FLAG, "flag '%.64s' wants a value", argv[at]);
+            return err_set(err, CONFIG_E_FLAG, "flag '%.*s' wants a value", UTF8_PREFIX(argv[at], 64));
         case FLAG_CONFIG:
             *filep = optarg;
             break;
@@ -369,7 +370,7 @@ static int read_flags(Config *config, const struct option *options, int argc, ch
         }
     }
     if (optind < argc)
-        return err_set(err, CONFIG_E_FLAG, "'%.64s' is not a flag: see coordgend --help", argv[optind]);
+        return err_set(err, CONFIG_E_FLAG, "'%.*s' is not a flag: see coordgend --help", UTF8_PREFIX(argv[optind], 64));
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "base/cpu.h"
 #include "base/decimal.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "daemon/journal.h"
 #include "engine/engine.h"
 #include "proto/frame.h"
@@ -215,12 +216,13 @@ static int parse_quantity(const Setting *setting, Config *config, const char *va
     char low[32], high[32];
 
     if (!suffix || !scale_of(setting, suffix, &scale) || __builtin_mul_overflow(number, scale, &number))
-        return err_set(err, CONFIG_E_SETTING, "%s: '%.64s' is not %s", setting->name, value, forms[setting->type]);
+        return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not %s", setting->name, UTF8_PREFIX(value, 64),
+                       forms[setting->type]);
     if ((number < setting->min || number > setting->max) && !(number == 0 && setting->zero_is_off)) {
         format_number(setting, setting->min, low, sizeof(low));
         format_number(setting, setting->max, high, sizeof(high));
-        return err_set(err, CONFIG_E_SETTING, "%s: '%.64s' is out of range: %s%s to %s", setting->name, value,
-                       setting->zero_is_off ? "0, or " : "", low, high);
+        return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is out of range: %s%s to %s", setting->name,
+                       UTF8_PREFIX(value, 64), setting->zero_is_off ? "0, or " : "", low, high);
     }
     if (setting->type == SETTING_BYTES)
         *(uint64_t *)field_of(setting, config) = number;
@@ -241,7 +243,7 @@ static int parse_choice(const Setting *setting, Config *config, const char *valu
         len_bytes +=
             (size_t)snprintf(names + len_bytes, sizeof(names) - len_bytes, "%s%s", len_bytes ? ", " : "", choice->name);
     }
-    return err_set(err, CONFIG_E_SETTING, "%s: '%.64s' is not one of %s", setting->name, value, names);
+    return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not one of %s", setting->name, UTF8_PREFIX(value, 64), names);
 }
 
 static int parse_bool(const Setting *setting, Config *config, const char *value, ErrText *err) {
@@ -253,7 +255,7 @@ static int parse_bool(const Setting *setting, Config *config, const char *value,
                 *(bool *)field_of(setting, config) = i;
                 return 0;
             }
-    return err_set(err, CONFIG_E_SETTING, "%s: '%.64s' is not yes or no", setting->name, value);
+    return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not yes or no", setting->name, UTF8_PREFIX(value, 64));
 }
 
 static int parse_text(const Setting *setting, Config *config, const char *value, ErrText *err) {

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/printable.h"
 #include "daemon/handlers.h"
 #include "daemon/reply.h"
 #include "daemon/request.h"
@@ -221,8 +222,8 @@ static Session *usable_session(Connection *connection, uint64_t request_id,
     }
     if (generate->model && *generate->model && strcmp(generate->model, session->model_name)) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0, "generate.model",
-                    "generate.model: session %" PRIu64 " is with %.64s: leave the model out", session->id,
-                    session->model_name);
+                    "generate.model: session %" PRIu64 " is with %.*s: leave the model out", session->id,
+                    UTF8_PREFIX(session->model_name, 64));
         return NULL;
     }
     if (session->input == (is_chat ? SESSION_RAW : SESSION_CHAT)) {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "daemon/handlers.h"
+#include "base/printable.h"
 #include "daemon/reply.h"
 #include "daemon/request.h"
 
@@ -33,12 +34,14 @@ Model *handler_find_model(Connection *connection, uint64_t request_id, const cha
                     "coordgend.conf",
                     registry->n_models);
     else if (!name || !*name)
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
-                    "the service has no model, none is in %.512s: coordgenctl model import FILE.gguf",
-                    *registry->config->model_dir ? registry->config->model_dir : "a folder (model-dir= is not set)");
+        reply_error(
+            connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
+            "the service has no model, none is in %.*s: coordgenctl model import FILE.gguf",
+            UTF8_PREFIX(*registry->config->model_dir ? registry->config->model_dir : "a folder (model-dir= is not set)",
+                        512));
     else
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
-                    "there is no model '%.255s': see coordgenctl model list", name);
+                    "there is no model '%.*s': see coordgenctl model list", UTF8_PREFIX(name, 255));
     return NULL;
 }
 
@@ -112,20 +115,21 @@ static bool check_file(Connection *connection, uint64_t request_id, const char *
 
     if (connection->frame_fd < 0) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
-                    "model_load.with_file", "%.512s: no open file came with the message", name);
+                    "model_load.with_file", "%.*s: no open file came with the message", UTF8_PREFIX(name, 512));
         return false;
     }
     flags = fcntl(connection->frame_fd, F_GETFL);
     if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_WRONLY || fstat(connection->frame_fd, &file) < 0 ||
         !S_ISREG(file.st_mode)) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
-                    "model_load.with_file", "%.512s: not a regular file that is open for reading", name);
+                    "model_load.with_file", "%.*s: not a regular file that is open for reading",
+                    UTF8_PREFIX(name, 512));
         return false;
     }
     if (file.st_size > MODEL_FILE_BYTES_MAX) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
-                    "model_load.with_file", "%.512s: a file of %lld bytes: a model has at most %lld", name,
-                    (long long)file.st_size, (long long)MODEL_FILE_BYTES_MAX);
+                    "model_load.with_file", "%.*s: a file of %lld bytes: a model has at most %lld",
+                    UTF8_PREFIX(name, 512), (long long)file.st_size, (long long)MODEL_FILE_BYTES_MAX);
         return false;
     }
     return true;
@@ -150,7 +154,7 @@ static Model *find_by_path(Connection *connection, uint64_t request_id, const ch
         return NULL;
     if (!with_file && access(path, F_OK) < 0) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, "model_load.model",
-                    "%.512s: %s", path, strerror(errno));
+                    "%.*s: %s", UTF8_PREFIX(path, 512), strerror(errno));
         return NULL;
     }
     if (!model) {
@@ -265,8 +269,8 @@ void handle_model_unload(Connection *connection, Coordgen__V1__Request **message
         return;
     if (model->n_users) {
         reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE, server_retry_ms(server),
-                    "", "model %.64s is in use by %u requests: try again when they have ended", model->name,
-                    model->n_users);
+                    "", "model %.*s is in use by %u requests: try again when they have ended",
+                    UTF8_PREFIX(model->name, 64), model->n_users);
         return;
     }
     /* First, for there is no way back from the unload. */

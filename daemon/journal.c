@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/printable.h"
 
 #define MESSAGE_ID_REQUEST "6f1d3a0c5f0b4b7f9f5f2c1de8a7b3c4"
 
@@ -74,10 +75,10 @@ void journal_request(LogLevel level, const RequestRecord *record) {
     if (level > log_level())
         return;
     snprintf(line, sizeof(line),
-             "request %" PRIu64 ": %s%s%s, uid %u, model %.64s: %s, %" PRIu32 " + %" PRIu32
+             "request %" PRIu64 ": %s%s%s, uid %u, model %.*s: %s, %" PRIu32 " + %" PRIu32
              " tokens, first after %" PRIu64 " us, %" PRIu64 " us in all",
              record->serial, record->operation, record->priority ? " " : "", record->priority ? record->priority : "",
-             (unsigned int)record->uid, record->model, record->outcome, record->n_prompt_tokens,
+             (unsigned int)record->uid, UTF8_PREFIX(record->model, 64), record->outcome, record->n_prompt_tokens,
              record->n_output_tokens, record->first_token_us, record->total_us);
     if (!to_journal) {
         log_write(level, TOPIC_DAEMON, "%s", line);

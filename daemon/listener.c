@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/file_io.h"
 #include "base/log.h"
+#include "base/printable.h"
 
 #define BACKLOG 128
 #define RETRY_S 1
@@ -26,13 +27,12 @@ static int address_of(const char *address, struct sockaddr_un *to, ErrText *err)
     *to = (struct sockaddr_un){ .sun_family = AF_UNIX };
     if (!*path || *path == '@')
         return err_set(err, LISTENER_E_PATH,
-                       *path == '@'
-                           ? "listen address '%.256s' is abstract: those have no owner and no mode; name a path"
-                           : "listen address '%.256s' is not a path or unix:PATH",
-                       address);
+                       *path == '@' ? "listen address '%.*s' is abstract: those have no owner and no mode; name a path"
+                                    : "listen address '%.*s' is not a path or unix:PATH",
+                       UTF8_PREFIX(address, 256));
     if (strlen(path) >= sizeof(to->sun_path))
-        return err_set(err, LISTENER_E_PATH, "socket path '%.256s' is longer than %zu bytes: choose a shorter one",
-                       path, sizeof(to->sun_path) - 1);
+        return err_set(err, LISTENER_E_PATH, "socket path '%.*s' is longer than %zu bytes: choose a shorter one",
+                       UTF8_PREFIX(path, 256), sizeof(to->sun_path) - 1);
     memcpy(to->sun_path, path, strlen(path) + 1);
     return 0;
 }
@@ -153,14 +153,14 @@ static int take_over(ListenerSet *set, int fd, const char *name, size_t n_fds, E
     };
 
     if (sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) <= 0)
-        return err_set(err, -EINVAL, "descriptor %d ('%.64s') from systemd is not a listening Unix stream socket", fd,
-                       name);
+        return err_set(err, -EINVAL, "descriptor %d ('%.*s') from systemd is not a listening Unix stream socket", fd,
+                       UTF8_PREFIX(name, 64));
     for (size_t i = 0; i <= ARRAY_LEN(names); i++) {
         if (i == ARRAY_LEN(names) && n_fds > 1)
             return err_set(err, -EINVAL,
-                           "descriptor %d from systemd is named '%.64s': set FileDescriptorName= to api "
+                           "descriptor %d from systemd is named '%.*s': set FileDescriptorName= to api "
                            "or admin",
-                           fd, name);
+                           fd, UTF8_PREFIX(name, 64));
         if (i < ARRAY_LEN(names) && strcmp(names[i].name, name))
             continue;
         evutil_make_socket_nonblocking(fd);

@@ -10,7 +10,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "engine/weights_image.h"
+#include "proto/proto_check.h"
 
 #define EXTENSION_GGUF ".gguf"
 #define EXTENSION_PACKAGE ".cgm"
@@ -30,6 +32,7 @@ static Model *model_free(Model *model) {
     engine_free(model->engine);
     free(model->name);
     free(model->path);
+    free(model->shown_path);
     free(model->package_path);
     free(model->image_path);
     free(model);
@@ -156,11 +159,13 @@ bool model_suits_device(const Config *config, const char *path, ErrText *err) {
     if (ends_with(path, EXTENSION_GGUF))
         return true;
     if (!ends_with(path, EXTENSION_PACKAGE)) {
-        err_set(err, 0, "%.512s: the name of a model file ends in " EXTENSION_GGUF " or " EXTENSION_PACKAGE, path);
+        err_set(err, 0, "%.*s: the name of a model file ends in " EXTENSION_GGUF " or " EXTENSION_PACKAGE,
+                UTF8_PREFIX(path, 512));
         return false;
     }
     if (config->device == ENGINE_DEVICE_REFERENCE) {
-        err_set(err, 0, "%.512s: the reference device wants the " EXTENSION_GGUF " the package was made from", path);
+        err_set(err, 0, "%.*s: the reference device wants the " EXTENSION_GGUF " the package was made from",
+                UTF8_PREFIX(path, 512));
         return false;
     }
     return true;
@@ -208,6 +213,7 @@ void model_take_file(Model *model, int *fdp) {
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err) {
     _cleanup_(model_freep) Model *model = NULL;
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    _cleanup_(freep) char *stem = NULL;
     struct stat info;
     Model *other = model_registry_find_path(registry, path);
     int r;
@@ -226,8 +232,11 @@ int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp
     model->registry = registry;
     model->fd = -1;
     model->path = strdup(path);
-    model->name = strndup(file, (size_t)(strrchr(file, '.') - file));
-    if (!model->path || !model->name)
+    model->shown_path = printable_dup(path, PROTO_PATH_BYTES_MAX);
+    stem = strndup(file, (size_t)(strrchr(file, '.') - file));
+    /* A file's name may be any bytes; a model's is text, for it is sent and typed. */
+    model->name = stem ? printable_dup(stem, PROTO_MODEL_NAME_BYTES_MAX) : NULL;
+    if (!model->path || !model->shown_path || !model->name)
         return err_raise(-ENOMEM);
     other = *model->name ? model_registry_find(registry, model->name) : NULL;
     if (other && !stat(path, &info) && is_file_of(other, &info)) {
@@ -235,8 +244,8 @@ int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp
         return 0;
     }
     if (other)
-        return err_set(err, MODEL_E_NAME_TAKEN, "%.300s: the name '%.64s' is that of %.300s already: rename one", path,
-                       model->name, other->path);
+        return err_set(err, MODEL_E_NAME_TAKEN, "%.*s: the name '%.*s' is that of %.*s already: rename one",
+                       UTF8_PREFIX(path, 300), UTF8_PREFIX(model->name, 64), UTF8_PREFIX(other->path, 300));
     model_measure(model);
     r = enter(registry, model);
     if (r)
@@ -368,7 +377,7 @@ int model_load(Model *model, ErrText *err) {
 
     assert_on_loop(model->registry->loop);
     if (model->stage == MODEL_UNLOADING || (model->stage == MODEL_FAILED && model->engine))
-        return err_set(err, MODEL_E_STATE, "model %.64s is being unloaded: try again", model->name);
+        return err_set(err, MODEL_E_STATE, "model %.*s is being unloaded: try again", UTF8_PREFIX(model->name, 64));
     if (model->stage == MODEL_READY || model_is_coming(model))
         return 0;
     model->was_unloaded = false;
@@ -433,14 +442,14 @@ int model_unload(Model *model, ErrText *err) {
         return 0;
     case MODEL_FAILED:
         if (model->engine)
-            return err_set(err, MODEL_E_STATE, "model %.64s is being unloaded: try again", model->name);
+            return err_set(err, MODEL_E_STATE, "model %.*s is being unloaded: try again", UTF8_PREFIX(model->name, 64));
         set_stage(model, MODEL_AVAILABLE);
         return 0;
     case MODEL_AVAILABLE:
-        return err_set(err, MODEL_E_STATE, "model %.64s is not loaded", model->name);
+        return err_set(err, MODEL_E_STATE, "model %.*s is not loaded", UTF8_PREFIX(model->name, 64));
     case MODEL_LOADING:
     case MODEL_UNLOADING:
-        return err_set(err, MODEL_E_STATE, "model %.64s is being %s: try again", model->name,
+        return err_set(err, MODEL_E_STATE, "model %.*s is being %s: try again", UTF8_PREFIX(model->name, 64),
                        model->stage == MODEL_LOADING ? "loaded" : "unloaded");
     case MODEL_READY:
         break;
@@ -471,7 +480,7 @@ static void on_loaded(Model *model, JobNews *news) {
             err_set(&news->err, 0, "the load was given up");
         /* People know the file they named, not the package that was made of it. */
         if (strcmp(model->path, model->package_path))
-            err_prefix(&news->err, "%.200s", model->path);
+            err_prefix(&news->err, "%.*s", UTF8_PREFIX(model->path, 200));
         if (news->result == JOB_E_MODEL && load_without_image(model)) {
             log_warn(TOPIC_DAEMON, "model %s: it could not be loaded before: %s", model->name, news->err.text);
             return;
@@ -530,7 +539,7 @@ void model_describe(const Model *model, bool with_paths, Coordgen__V1__Model *me
     assert_on_loop(model->registry->loop);
     coordgen__v1__model__init(message);
     message->name = model->name;
-    message->path = with_paths ? model->path : NULL;
+    message->path = with_paths ? model->shown_path : NULL;
     message->has_state = true;
     message->state = states[model->stage];
     message->has_is_default = true;

@@ -31,12 +31,13 @@ typedef struct ModelRegistry ModelRegistry;
 
 typedef struct Model { /* all loop */
     ModelRegistry *registry;
-    char *name;
-    char *path; /* as given: .gguf or .cgm */
-    int fd;     /* of the file, when somebody has handed it over who may open it; until it is unloaded. -1: none */
-    char *package_path; /* what the engine opens; NULL until known */
-    char *image_path;   /* of its weights, with weights-image; else NULL */
-    bool without_image; /* a load with one has failed */
+    char *name;       /* printable, as clients use it: at most PROTO_MODEL_NAME_BYTES_MAX */
+    char *path;       /* as given: .gguf or .cgm */
+    char *shown_path; /* printable */
+    int fd; /* of the file, when somebody has handed it over who may open it; until it is unloaded. -1: none */
+    char *package_path;  /* what the engine opens; NULL until known */
+    char *image_path;    /* of its weights, with weights-image; else NULL */
+    bool without_image;  /* a load with one has failed */
     bool is_default;     /* by the configuration; see model_is_default() */
     bool was_unloaded;   /* by someone, who wants its memory back: it is not loaded on demand */
     bool from_folder;    /* forgotten when its file goes; the others, but for the default, when they are unloaded */

@@ -3,30 +3,8 @@
 #include "daemon/reply.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
-/* Bytes that are no UTF-8 become '?': text from a file name, or one that was cut in the middle of a character. */
-static void repair_utf8(char *text) {
-    for (unsigned char *at = (unsigned char *)text; *at;) {
-        unsigned int n = *at < 0x80                  ? 1
-                         : *at >= 0xc2 && *at < 0xe0 ? 2
-                         : *at >= 0xe0 && *at < 0xf0 ? 3
-                         : *at >= 0xf0 && *at < 0xf5 ? 4
-                                                     : 0;
-        unsigned int i = 1;
-
-        while (i < n && (at[i] & 0xc0) == 0x80)
-            i++;
-        if (n > 2 && i == n &&
-            ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
-             (at[0] == 0xf4 && at[1] > 0x8f)))
-            i = 0;
-        if (n && i == n)
-            at += n;
-        else
-            *at++ = '?';
-    }
-}
+#include "base/printable.h"
 
 void reply_init(Coordgen__V1__Response *response, uint64_t request_id) {
     coordgen__v1__response__init(response);
@@ -42,9 +20,8 @@ void reply_error(Connection *connection, uint64_t request_id, Coordgen__V1__Erro
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    printable_format(text, sizeof(text), format, args);
     va_end(args);
-    repair_utf8(text);
     reply_init(&response, request_id);
     error.has_code = true;
     error.code = code;

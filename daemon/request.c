@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "daemon/journal.h"
 #include "daemon/reply.h"
 #include "daemon/request_private.h"
@@ -204,17 +205,17 @@ void request_fail_by_model(Request *request) {
         request_fail(request,
                      model->is_corrupt ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT
                                        : COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY,
-                     0, "", "model %.64s could not be loaded: %s", model->name,
+                     0, "", "model %.*s could not be loaded: %s", UTF8_PREFIX(model->name, 64),
                      model_failure(model, request->connection && request->connection->may_administer));
         return;
     case MODEL_UNLOADING:
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY, 0, "",
-                     "model %.64s is being unloaded", model->name);
+                     "model %.*s is being unloaded", UTF8_PREFIX(model->name, 64));
         return;
     default:
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY, 0, "",
-                     "model %.64s is not loaded: an administrator can load it (coordgenctl model load %.64s)",
-                     model->name, model->name);
+                     "model %.*s is not loaded: an administrator can load it (coordgenctl model load %.*s)",
+                     UTF8_PREFIX(model->name, 64), UTF8_PREFIX(model->name, 64));
     }
 }
 

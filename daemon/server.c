@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/thread.h"
 #include "daemon/admission_order.h"
 #include "daemon/connection.h"
@@ -46,13 +47,17 @@ static void status_text(const Server *server, char *text, size_t room_bytes) {
     else if (!model)
         snprintf(text, room_bytes, "Serving, no %smodel", server->models.n_models ? "default " : "");
     else if (model->stage == MODEL_IMPORTING)
-        snprintf(text, room_bytes, "Serving, model %.64s: importing, %u %%", model->name, model->permille / 10);
+        snprintf(text, room_bytes, "Serving, model %.*s: importing, %u %%", UTF8_PREFIX(model->name, 64),
+                 model->permille / 10);
     else if (model->stage == MODEL_LOADING)
-        snprintf(text, room_bytes, "Serving, model %.64s: loading, %u %%", model->name, model->permille / 10);
+        snprintf(text, room_bytes, "Serving, model %.*s: loading, %u %%", UTF8_PREFIX(model->name, 64),
+                 model->permille / 10);
     else if (model->stage == MODEL_FAILED)
-        snprintf(text, room_bytes, "Serving, model %.64s: failed: %.256s", model->name, model->failure.text);
+        snprintf(text, room_bytes, "Serving, model %.*s: failed: %.*s", UTF8_PREFIX(model->name, 64),
+                 UTF8_PREFIX(model->failure.text, 256));
     else
-        snprintf(text, room_bytes, "Serving, model %.64s: %s", model->name, model_stage_name(model->stage));
+        snprintf(text, room_bytes, "Serving, model %.*s: %s", UTF8_PREFIX(model->name, 64),
+                 model_stage_name(model->stage));
 }
 
 static void show_status(Server *server) {

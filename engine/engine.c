@@ -4,10 +4,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "engine/engine_private.h"
 #include "engine/tokenizer_load.h"
 
@@ -129,7 +131,7 @@ static void fill_info(Engine *engine, const GgufFile *file) {
     fill_weight_bytes(engine);
     if (!gguf_get_string(file, PACKAGE_KEY_SOURCE_SHA256, &sha256, NULL) &&
         sha256.len_bytes < sizeof(engine->info.source_sha256))
-        memcpy(engine->info.source_sha256, sha256.data, sha256.len_bytes);
+        printable_put(engine->info.source_sha256, sizeof(engine->info.source_sha256), sha256.data, sha256.len_bytes);
 }
 
 uint64_t engine_kv_read_bytes(const Engine *engine, uint64_t n_positions) {
@@ -142,9 +144,11 @@ static char *model_name(const GgufFile *file) {
     const char *path = gguf_path(file), *slash = strrchr(path, '/');
     GgufString name;
 
+    Printable shown;
+
     if (!gguf_get_string(file, "general.name", &name, NULL) && name.len_bytes)
-        return strndup(name.data, name.len_bytes < 128 ? name.len_bytes : 128);
-    return strdup(slash ? slash + 1 : path);
+        return strdup(printable(&shown, name.data, name.len_bytes));
+    return printable_dup(slash ? slash + 1 : path, NAME_MAX);
 }
 
 static int weights_error(int r) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/weights_arrival.h"
 
+#include "base/printable.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -181,7 +183,7 @@ static int advance(WeightsArrival *arrival, ErrText *err) {
         return r;
     r = arrival->backend->ops->linear_finish(arrival->backend, placed->linear, &placed->source, err);
     if (r)
-        err_prefix(err, "%.200s", arrival->path);
+        err_prefix(err, "%.*s", UTF8_PREFIX(arrival->path, 200));
     arrival->at += !r;
     return r;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 #define N_LAYERS_MAX 1024
 #define WIDTH_MAX 131072 /* of a product's inputs: an int32 sum of int8 products cannot overflow */
 #define HEADS_MAX 1024
@@ -87,6 +89,7 @@ static int read_rope(const KeyReader *reader, Hparams *hparams) {
     static const double default_base = 10000, one = 1;
     GgufString type = { 0 };
     double factor = 1;
+    Printable shown;
     char name[128];
     int r;
 
@@ -108,8 +111,8 @@ static int read_rope(const KeyReader *reader, Hparams *hparams) {
     if (type.len_bytes && !(type.len_bytes == 4 && !memcmp(type.data, "none", 4)) &&
         !(type.len_bytes == 6 && !memcmp(type.data, "linear", 6)))
         return err_set(reader->err, HPARAMS_E_UNSUPPORTED,
-                       "%s: key '%s' is '%.*s': only 'none' and 'linear' context extension are supported",
-                       gguf_path(reader->file), name, (int)(type.len_bytes < 32 ? type.len_bytes : 32), type.data);
+                       "%s: key '%s' is '%s': only 'none' and 'linear' context extension are supported",
+                       gguf_path(reader->file), name, printable(&shown, type.data, type.len_bytes));
     if (!(type.len_bytes == 4)) {
         r = read_f32(reader, "rope.scaling.factor", 1, 1e6, &one, &factor);
         if (r)
@@ -200,18 +203,18 @@ int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
     Hparams read = { .embedding_scale = 1, .rope_position_scale = 1 };
     KeyReader reader = { .file = file, .err = err };
     GgufString name;
-    char text[64];
+    Printable shown;
     double eps;
     int r;
 
     r = gguf_get_string(file, "general.architecture", &name, err);
     if (r)
         return r < 0 ? r : HPARAMS_E_CORRUPT;
-    snprintf(text, sizeof(text), "%.*s", (int)(name.len_bytes < 60 ? name.len_bytes : 60), name.data);
-    read.arch = arch_find(text);
+    read.arch = arch_find(printable(&shown, name.data, name.len_bytes));
     if (!read.arch)
         return err_set(err, HPARAMS_E_UNSUPPORTED,
-                       "%s: architecture '%s' is not supported: llama, qwen2 and gemma3 are", gguf_path(file), text);
+                       "%s: architecture '%s' is not supported: llama, qwen2 and gemma3 are", gguf_path(file),
+                       shown.text);
     reader.arch = read.arch->name;
     r = read_vocab(&reader, &read);
     if (r)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/file_io.h"
+#include "base/printable.h"
 
 enum {
     SHADOWS_MAX = 3,                        /* matrices of one call */
@@ -181,7 +182,7 @@ static int cold_column(ShadowScratch *scratch, const Shadow *shadow, uint32_t ch
     slot->id = 0; /* whatever a failed read leaves is nobody's */
     r = read_column(shadow, channel, slot->column, BACKEND_E_READ, err);
     if (r) {
-        err_prefix(err, "%.200s", shadow->file->path);
+        err_prefix(err, "%.*s", UTF8_PREFIX(shadow->file->path, 200));
         return r;
     }
     *slot = (ShadowSlot){ shadow->id, channel, scratch->batch, slot->column };

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "base/printable.h"
 #include "client/ctl/ctl.h"
 
 /* Bytes of the sequence at text that a terminal must not see: C0 but newline and tab, DEL, C1 (U+0080 to U+009F, two
@@ -135,7 +136,7 @@ void ctl_progress_line(Ctl *ctl, const char *format, ...) {
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    fprintf(stderr, "\r\033[K%.*s", (int)terminal_columns() - 1, line);
+    fprintf(stderr, "\r\033[K%.*s", UTF8_PREFIX(line, (size_t)terminal_columns() - 1));
     fflush(stderr);
     ctl->progress_drawn = true;
 }

@@ -257,8 +257,7 @@ static void test_gguf_refuses_headers(void **state) {
     expect(&b, GGUF_E_CORRUPT, "the magic needs 4 bytes");
     str_buf_add(&b, "PK\3\4 and so on");
     expect(&b, GGUF_E_CORRUPT,
-           "not a GGUF file: it starts with 'PK?"
-           "?'");
+           "not a GGUF file: it starts with 'PK\\x03\\x04'");
     put_header(&b, 1, 0, 0);
     expect(&b, GGUF_E_UNSUPPORTED, "GGUF version 1");
     put_header(&b, 0, 0, 0);
@@ -306,7 +305,7 @@ static void test_gguf_refuses_keys(void **state) {
     put_header(&b, 3, 0, 1);
     put_key(&b, "a\033[31mb", GGUF_U32);
     put_u32(&b, 0);
-    expect(&b, GGUF_E_CORRUPT, "'a?[31mb' holds byte 0x1b at 1");
+    expect(&b, GGUF_E_CORRUPT, "'a\\x1b[31mb' holds byte 0x1b at 1");
     put_header(&b, 3, 0, 1);
     put_key(&b, "key", 13);
     put_u32(&b, 0);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ void import_source_deinit(ImportSource *source) {
 
 /* The families that engine/tokenizer.h builds; quick. Whether it can build this one shows in make_package(). */
 static int check_tokenizer(const ImportSource *source, ErrText *err) {
+    const GgufArray *tokens;
     GgufString model;
     Printable shown;
     int r;
@@ -38,6 +40,14 @@ static int check_tokenizer(const ImportSource *source, ErrText *err) {
         return err_set(err, IMPORT_E_UNSUPPORTED,
                        "%s: tokenizer '%s' is not supported: gpt2 (byte-level BPE) and llama (SentencePiece) are",
                        source->path, printable(&shown, model.data, model.len_bytes));
+    r = gguf_get_array(source->file, "tokenizer.ggml.tokens", GGUF_STRING, &tokens, err);
+    if (r)
+        return r < 0 ? r : IMPORT_E_CORRUPT;
+    if (tokens->n > source->hparams.n_vocab)
+        return err_set(err, IMPORT_E_CORRUPT,
+                       "%s: %" PRIu64 " tokens in the tokenizer, but the embedding has %u rows: the file is damaged or "
+                       "was converted wrongly",
+                       source->path, tokens->n, source->hparams.n_vocab);
     return 0;
 }
 

@@ -47,6 +47,7 @@ static void window_keys(const ModelMaker *maker, GgufWriter *writer) {
 }
 
 static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
+    const uint32_t n_tokens = maker->n_vocab + maker->n_more_tokens;
     const struct {
         const char *suffix;
         uint32_t value;
@@ -57,9 +58,9 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
         { "attention.key_length", maker->head_size }, { "attention.value_length", maker->head_size },
     };
     static const char *const merges[] = { "a b", "c d" };
-    const char **tokens = calloc(maker->n_vocab, sizeof(*tokens));
-    char(*texts)[16] = calloc(maker->n_vocab, sizeof(*texts));
-    int32_t *types = calloc(maker->n_vocab, sizeof(*types));
+    const char **tokens = calloc(n_tokens, sizeof(*tokens));
+    char(*texts)[16] = calloc(n_tokens, sizeof(*texts));
+    int32_t *types = calloc(n_tokens, sizeof(*types));
     char name[128];
 
     assert(tokens && texts && types);
@@ -74,7 +75,7 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
     gguf_writer_f32(writer, name, 1e-5f);
     if (maker->window)
         window_keys(maker, writer);
-    for (uint32_t i = 0; i < maker->n_vocab; i++) {
+    for (uint32_t i = 0; i < n_tokens; i++) {
         if (i == 26 || i == 27) /* what the merges make */
             snprintf(texts[i], sizeof(texts[i]), "%s", i == 26 ? "ab" : "cd");
         else
@@ -84,8 +85,8 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
     }
     gguf_writer_string(writer, "tokenizer.ggml.model", maker->tokenizer);
     gguf_writer_string(writer, "tokenizer.ggml.pre", maker->pretokenizer);
-    gguf_writer_strings(writer, "tokenizer.ggml.tokens", tokens, maker->n_vocab);
-    gguf_writer_array(writer, "tokenizer.ggml.token_type", GGUF_I32, types, maker->n_vocab);
+    gguf_writer_strings(writer, "tokenizer.ggml.tokens", tokens, n_tokens);
+    gguf_writer_array(writer, "tokenizer.ggml.token_type", GGUF_I32, types, n_tokens);
     gguf_writer_strings(writer, "tokenizer.ggml.merges", merges, ARRAY_LEN(merges));
     gguf_writer_u32(writer, "tokenizer.ggml.eos_token_id", 1);
     if (maker->adds_bos) {

@@ -14,7 +14,8 @@ typedef struct ModelMaker {
     uint32_t window; /* of gemma3: the first layer of two sees so many positions, with a rotary base of its own; 0:
                       * none */
     uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_size, n_vocab;
-    uint32_t type; /* of the matrices: GGML_F32 F16 BF16 Q8_0 Q4_0 */
+    uint32_t n_more_tokens; /* in the tokenizer than the embedding has rows */
+    uint32_t type;          /* of the matrices: GGML_F32 F16 BF16 Q8_0 Q4_0 */
     bool tied;
     bool bad_value;           /* a NaN in the last matrix */
     bool adds_bos;            /* token 2, before every text */

@@ -422,6 +422,11 @@ static void test_importer_refuses_sources(void **state) {
     import_fixture_source(fixture, &maker);
     import_fixture_refusal(fixture, NULL, IMPORT_E_UNSUPPORTED, "tokenizer 'rwkv'");
     maker.tokenizer = "gpt2";
+    maker.n_more_tokens = 2;
+    import_fixture_source(fixture, &maker);
+    import_fixture_refusal(fixture, NULL, IMPORT_E_CORRUPT,
+                           "42 tokens in the tokenizer, but the embedding has 40 rows");
+    maker.n_more_tokens = 0;
     maker.bad_value = true;
     import_fixture_source(fixture, &maker);
     import_fixture_refusal(fixture, NULL, IMPORT_E_CORRUPT,

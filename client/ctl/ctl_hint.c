@@ -30,15 +30,9 @@ void ctl_hint_connect(const Ctl *ctl, int code) {
 void ctl_hint_imported(const Ctl *ctl, const char *path, const char *model_dir) {
     const char *name = strrchr(path, '/');
 
-    if (ctl->quiet)
+    if (ctl->quiet || !model_dir) /* who names the place knows what it is for */
         return;
     name = name ? name + 1 : path;
-    if (!model_dir) {
-        fputs("Next: coordgenctl model load ", stderr);
-        ctl_put_text(stderr, path, ctl->err_tty);
-        fputc('\n', stderr);
-        return;
-    }
     fprintf(stderr, "Imported as %.*s: coordgenctl chat %.*s\n", (int)(strlen(name) - strlen(".cgm")), name,
             (int)(strlen(name) - strlen(".cgm")), name);
     /* The system's service looks elsewhere, and its user may not read what is in a home. */

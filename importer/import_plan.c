@@ -405,6 +405,20 @@ static void tensor_infos(const ImportPlan *plan, const ImportTensor *tensor) {
         gguf_writer_tensor(plan->writer, name, GGML_I8, 2, (const uint64_t[]){ source->ne[1], source->ne[0] });
 }
 
+/* A digest for the head and for each run of tensors of a layer: zeros until all else is written. */
+static int checksum_keys(ImportPlan *plan, ErrText *err) {
+    _cleanup_(freep) uint8_t *zeros = NULL;
+    size_t n = 1;
+
+    for (size_t i = 0; i < plan->n_tensors; i++)
+        n += !i || plan->tensors[i].layer != plan->tensors[i - 1].layer;
+    zeros = calloc(n, PACKAGE_CHECKSUM_BYTES);
+    if (!zeros)
+        return err_set(err, -ENOMEM, "out of memory");
+    gguf_writer_array(plan->writer, PACKAGE_KEY_CHECKSUMS, GGUF_U8, zeros, n * PACKAGE_CHECKSUM_BYTES);
+    return 0;
+}
+
 /**
  * import_plan_layout() - head and offsets of the package for the widths as they stand
  *
@@ -435,6 +449,8 @@ int import_plan_layout(ImportPlan *plan, const QuantRecipe *recipe, const char *
     r = linear_keys(plan, recipe, err);
     if (!r && recipe->static_activations)
         r = activation_keys(plan, err);
+    if (!r)
+        r = checksum_keys(plan, err);
     if (r)
         return r;
     for (size_t i = 0; i < plan->n_tensors; i++)

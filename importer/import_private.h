@@ -14,6 +14,7 @@
 #include "importer/importer.h"
 #include "model/gguf_writer.h"
 #include "model/package.h"
+#include "model/package_checksum.h"
 
 /* --- import_source.c ---------------------------------------------------------------------------------------------- */
 

@@ -446,6 +446,9 @@ static int work_on_file(Import *import, ErrText *err) {
     if (r)
         return r;
     import_report_stage(import, IMPORT_STAGE_SYNC, 0, import->plan.package_bytes, import->plan.package_bytes);
+    r = package_checksum_seal(import->part.fd, import->part.path, err);
+    if (r)
+        return r < 0 ? r : IMPORT_E_CORRUPT;
     r = import_part_commit(&import->part, import->plan.package_bytes, err);
     if (!r)
         import_report_part(&import->model, 1);

@@ -86,7 +86,7 @@ typedef struct ImportReport {
 } ImportReport;
 
 /* Raised when the same settings give other bytes than before: what an earlier importer has made is made again. */
-#define IMPORT_REVISION 8
+#define IMPORT_REVISION 9
 
 /* out_path NULL: import_default_path(), or with a model_dir MODEL_DIR/NAME[SETTINGS].cgm. */
 int import_run(const char *source_path, const char *out_path, const ImportOptions *options, ImportReport *report,

@@ -15,7 +15,9 @@
  * Activation mode "static-tensor" (llm.npu 3.3): the inputs of the linears in the layers have one scale a tensor; those
  * of embedding and head stay "dynamic-row". Linears that share an input agree in all that is said of it. Where its
  * outliers have a shadow, the linear has one tensor more:
- *   NAME.columns I8  {n, k}   the integers once more, by columns: an input's weights lie side by side */
+ *   NAME.columns I8  {n, k}   the integers once more, by columns: an input's weights lie side by side
+ *
+ * Checksums of its layers are package_checksum.h's. */
 #ifndef COORDGEN_MODEL_PACKAGE_H
 #define COORDGEN_MODEL_PACKAGE_H
 

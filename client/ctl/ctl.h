@@ -73,7 +73,7 @@ struct Ctl {
 
 extern const CtlVerb ctl_verb_generate, ctl_verb_chat, ctl_verb_tokenize, ctl_verb_status, ctl_verb_ping,
     ctl_verb_wait_ready, ctl_verb_model_list, ctl_verb_model_show, ctl_verb_model_import, ctl_verb_model_load,
-    ctl_verb_model_unload;
+    ctl_verb_model_unload, ctl_verb_model_verify;
 
 /* ctl_options.c */
 extern const CtlOption ctl_common_options[];

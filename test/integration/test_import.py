@@ -327,9 +327,30 @@ class Settings(ImportCase):
         self.assertEqual(coarser["bits"], int(coarser["bits"]))  # all channels alike
         self.assertLessEqual(coarser["bits"], report["bits"])
         self.take_hash()
-        _, stderr = self.end(self.start("--budget-bytes", "30M"), 1)
+        _, stderr = self.end(self.start("--budget-bytes", "30M"), 2)
         self.assertRegex(stderr, r"the smallest package has \d+ bytes .*, the budget is 31457280 bytes")
         self.assertEqual(list(self.out.parent.iterdir()), [])
+
+    def test_verify(self):
+        report = self.run_import()
+
+        def verify(status):
+            run = subprocess.run([CTL, "model", "verify", "--json=short", self.out], capture_output=True, text=True,
+                                 timeout=self.patience)
+            self.assertEqual(run.returncode, status, run.stderr)
+            return json.loads(run.stdout)
+
+        self.assertEqual(verify(0)["verified"], str(self.out))
+        with open(self.out, "r+b") as package:
+            package.seek(report["package_bytes"] // 2)
+            byte = package.read(1)[0]
+            package.seek(-1, os.SEEK_CUR)
+            package.write(bytes([byte ^ 1]))
+        error = verify(1)["error"]
+        self.assertEqual(error["code"], "model-corrupt")
+        self.assertRegex(error["message"], r"is damaged: layer \d+ is not as it was written")
+        self.out.unlink()
+        self.assertEqual(verify(1)["error"]["code"], "model-not-found")
 
     def test_refused(self):
         for options, said in ((("--bits", "0.5"), "give an average from 1 to 8"), (("--bits", "many"), "a number is needed"),

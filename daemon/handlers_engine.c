@@ -116,7 +116,7 @@ static int take_prompt(Request *request, const Session *session, const char *pro
 
     job->text = prompt;
     job->text_bytes = strlen(prompt);
-    job->tokenize_flags = TOKENIZE_ADD_SPECIAL;
+    job->tokenize_flags = TOKENIZE_ADD_BOS;
     if (!session)
         return 0;
     r = connection_charge(request->connection, &request->bill, session->text.len_bytes + job->text_bytes);

@@ -302,7 +302,7 @@ static int encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes
     size_t n_hits = 0, at = 0;
     int r;
 
-    if (flags & TOKENIZE_ADD_SPECIAL && tokenizer->adds_bos) {
+    if (flags & TOKENIZE_ADD_BOS && tokenizer->adds_bos) {
         r = token_list_add(list, tokenizer->bos);
         if (r)
             return r;
@@ -322,7 +322,7 @@ static int encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes
         at = (size_t)hits[i].offset + mark_bytes;
     }
     r = encode_fragment(tokenizer, &scratch, text + at, len_bytes - at, list, err);
-    if (!r && flags & TOKENIZE_ADD_SPECIAL && tokenizer->adds_eos)
+    if (!r && flags & TOKENIZE_ADD_EOS && tokenizer->adds_eos)
         r = token_list_add(list, tokenizer->eos);
     return r;
 }

@@ -38,8 +38,10 @@ Tokenizer *tokenizer_free(Tokenizer *tokenizer);
 DEFINE_CLEANUP(Tokenizer, tokenizer_free)
 
 typedef enum TokenizeFlags {
-    TOKENIZE_ADD_SPECIAL = 1u << 0,   /* BOS / EOS as the model's metadata asks */
+    TOKENIZE_ADD_BOS = 1u << 0,       /* if the model's metadata asks for it: a prompt, which is to be continued */
     TOKENIZE_PARSE_SPECIAL = 1u << 1, /* control tokens in the text are recognised: for template marks only */
+    TOKENIZE_ADD_EOS = 1u << 2,       /* likewise, behind a text that is whole */
+    TOKENIZE_ADD_SPECIAL = TOKENIZE_ADD_BOS | TOKENIZE_ADD_EOS,
 } TokenizeFlags;
 
 /* Memory for a byte of text at most while it becomes tokens: they, symbols and candidates, which double as they

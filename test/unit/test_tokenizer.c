@@ -160,6 +160,12 @@ static void test_tokenizer_special(void **state) {
     spec.add_eos = 1;
     tokenizer = new_tokenizer(&spec);
     CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, 'a', FIXTURE_IM_END);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_BOS, 'a'); /* a prompt that ended would get no answer */
+    tokenizer_free(tokenizer);
+    spec.add_bos = 1;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, FIXTURE_BOS, 'a', FIXTURE_IM_END);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_BOS, FIXTURE_BOS, 'a');
     tokenizer_free(tokenizer);
 }
 

@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include "base/thread.h"
 
-#include <sched.h>
 #include <signal.h>
 
 #include "base/cleanup.h"
+#include "base/machine_limits.h"
 
 int thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg) {
     static const int faults[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP };
@@ -24,7 +24,8 @@ int thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void 
 }
 
 unsigned int thread_n_processors(void) {
-    cpu_set_t set;
+    MachineLimits limits;
 
-    return sched_getaffinity(0, sizeof(set), &set) || CPU_COUNT(&set) < 1 ? 1 : (unsigned int)CPU_COUNT(&set);
+    machine_limits_read(&limits);
+    return limits.n_processors;
 }

@@ -8,7 +8,7 @@
  * but for those of its own faults: they stay with the threads that wait for them. 0 or -errno. */
 int thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg);
 
-/* That this process may run on; at least 1. */
+/* That this process may use (base/machine_limits.h); at least 1. */
 unsigned int thread_n_processors(void);
 
 #endif

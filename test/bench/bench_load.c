@@ -23,6 +23,7 @@
 #include "base/file_io.h"
 #include "base/log.h"
 #include "base/page_cache.h"
+#include "base/thread.h"
 #include "bench/machine.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
@@ -192,11 +193,10 @@ static int parse(Options *options, int argc, char **argv) {
         { "threads", required_argument, NULL, 't' }, { "prompt", required_argument, NULL, 'p' },
         { "csv", no_argument, NULL, 'c' },           { NULL, 0, NULL, 0 },
     };
-    const long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
     long value = 0;
     int option;
 
-    *options = (Options){ .rounds = 5, .threads = n_processors > 0 ? (unsigned int)n_processors : 1 };
+    *options = (Options){ .rounds = 5, .threads = thread_n_processors() };
     options->prompt_tokens = 128;
     while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
         switch (option) {

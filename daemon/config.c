@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file_io.h"
+#include "base/machine_limits.h"
 #include "base/printable.h"
 #include "base/str_buf.h"
 #include "daemon/config_table.h"
@@ -54,14 +55,13 @@ static void default_cache_dir(char *path, size_t room_bytes) {
         *path = 0; /* none: a place that everybody can write to may be somebody else's already */
 }
 
-static uint64_t memory_share(unsigned int percent) {
+/* 0, no limit, where nobody knows how much memory there is. */
+static uint64_t memory_share(const MachineLimits *limits, unsigned int percent) {
     static const uint64_t unit = UINT64_C(1) << 20;
-    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-    uint64_t bytes;
+    const uint64_t bytes = limits->memory_bytes / 100 * percent;
 
-    if (pages <= 0 || page_bytes <= 0)
+    if (limits->memory_bytes == UINT64_MAX)
         return 0;
-    bytes = (uint64_t)pages * (uint64_t)page_bytes / 100 * percent;
     return bytes < unit ? unit : bytes - bytes % unit;
 }
 
@@ -75,6 +75,7 @@ int config_new(Config **configp, ErrText *err) {
     _cleanup_(config_freep) Config *config = calloc(1, sizeof(*config));
     const char *isa = getenv("COORDGEN_ISA");
     char cache_dir[PATH_MAX], model_dir[PATH_MAX];
+    MachineLimits limits;
     int r;
 
     if (!config)
@@ -92,9 +93,10 @@ int config_new(Config **configp, ErrText *err) {
         r = config_set(config, "model-dir", model_dir, err);
     if (r)
         return err_fold(r);
-    config->memory_limit_bytes = memory_share(80);
-    config->kv_memory_limit_bytes = memory_share(25);
-    config->prefix_cache_max_bytes = memory_share(10);
+    machine_limits_read(&limits);
+    config->memory_limit_bytes = memory_share(&limits, 80);
+    config->kv_memory_limit_bytes = memory_share(&limits, 25);
+    config->prefix_cache_max_bytes = memory_share(&limits, 10);
     r = config_set(config, "isa", isa && *isa ? isa : "best", err);
     if (r) {
         err_prefix(err, "environment variable COORDGEN_ISA");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* coordgend: the service that owns the language model of a machine. main() and nothing else. */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
+#include "base/machine_limits.h"
 #include "base/standard_io.h"
 #include "daemon/config_check.h"
 #include "daemon/journal.h"
@@ -65,6 +67,21 @@ static void forbid_core_dumps(void) {
         log_warn(TOPIC_DAEMON, "core dumps stay possible: %s", strerror(errno));
 }
 
+/* Defaults go by them, and nobody looks for the reason in a cgroup. */
+static void say_limits(void) {
+    MachineLimits machine, ours;
+
+    machine_limits_of_machine(&machine);
+    ours = machine;
+    machine_limits_narrow(&ours, "");
+    if (*ours.memory_file)
+        log_notice(TOPIC_DAEMON, "this service may use %" PRIu64 " MiB of the machine's %" PRIu64 " MiB of memory: %s",
+                   ours.memory_bytes >> 20, machine.memory_bytes >> 20, ours.memory_file);
+    if (*ours.processors_file)
+        log_notice(TOPIC_DAEMON, "this service may use the time of %u of %u processors: %s", ours.n_processors,
+                   machine.n_processors, ours.processors_file);
+}
+
 static int serve(Config **configp, ListenerSet *spare, int argc, char *argv[]) {
     const bool core_dumps = (*configp)->core_dumps;
     ListenerSet listeners;
@@ -79,6 +96,7 @@ static int serve(Config **configp, ListenerSet *spare, int argc, char *argv[]) {
     log_set_level((LogLevel)(*configp)->log_level);
     if (!core_dumps)
         forbid_core_dumps();
+    say_limits();
     r = listener_set_open(&listeners, *configp, &err);
     if (r) {
         log_error(TOPIC_DAEMON, "%s", err.text);

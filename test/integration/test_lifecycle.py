@@ -343,6 +343,49 @@ class Config(unittest.TestCase):
         self.assertIn("amx", run.stderr)
 
 
+# Covers every cgroup hierarchy by one whose top has the limits, as a container sees its own, and becomes "$@".
+IN_SMALL_CGROUP = """
+set -e
+for point in $(awk '/ - cgroup2? / { print $5 }' /proc/self/mountinfo); do
+    mount -t tmpfs none "$point"
+    echo 314572800 | tee "$point/memory.max" >"$point/memory.limit_in_bytes"
+    echo 50000 100000 >"$point/cpu.max"
+    echo 50000 >"$point/cpu.cfs_quota_us"
+    echo 100000 >"$point/cpu.cfs_period_us"
+done
+exec "$@"
+"""
+
+
+class SmallCgroup(unittest.TestCase):
+    """Defaults go by what the cgroup leaves of the machine."""
+
+    def setUp(self):
+        if " - cgroup" not in Path("/proc/self/mountinfo").read_text():
+            self.skipTest("no cgroup hierarchy is mounted")
+        if self.run_inside("true").returncode:
+            self.skipTest("mounts in a namespace of its own are not allowed here")
+
+    def run_inside(self, *command):
+        return subprocess.run(["unshare", "--map-root-user", "--mount", "sh", "-c", IN_SMALL_CGROUP, "sh", *command],
+                              capture_output=True, text=True, timeout=60 * SLOW, stdin=subprocess.DEVNULL)
+
+    def test_defaults(self):
+        flags = (f"--config={os.devnull}", "--cache-dir=/nonexistent", "--print-config")
+        run = self.run_inside(BIN / "coordgend", *flags)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        for name, value in (("memory-limit", "240M"), ("kv-memory-limit", "75M"), ("prefix-cache-max", "30M")):
+            self.assertRegex(run.stdout, rf"(?m)^{name} = {value}$")
+        run = self.run_inside(BIN / "coordgend", *flags, "--memory-limit=3G")
+        self.assertRegex(run.stdout, r"(?m)^memory-limit = 3G$")
+
+    def test_log_says_which_file(self):
+        """A start that fails at its socket has said it by then."""
+        run = self.run_inside(BIN / "coordgend", f"--config={os.devnull}", "--cache-dir=/nonexistent",
+                              "--listen=/nonexistent/api", "--log-target=stderr")
+        self.assertRegex(run.stderr, r"may use 300 MiB of the machine's \d+ MiB of memory: /.*/memory\.")
+
+
 CALL_SET_AFFINITY = {"x86_64": 203, "aarch64": 122}.get(os.uname().machine)
 
 

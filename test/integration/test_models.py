@@ -78,6 +78,29 @@ class Models(DaemonCase):
         self.assertTrue(self.connect().generate(prompt("Still here", 2, ignore_end=True)).tokens)
 
 
+class EndToken(DaemonCase):
+    """A model whose metadata asks for an EOS behind each text."""
+
+    def test_prompt_is_continued(self):
+        folder = Path(tempfile.mkdtemp(prefix="coordgen-eos-"))
+        self.addCleanup(shutil.rmtree, folder)
+        key, data = b"tokenizer.ggml.add_bos_token" + struct.pack("<I", 7), MODEL.read_bytes()
+        self.assertEqual(data.count(key + b"\0"), 1)
+        path = folder / "eos.gguf"
+        path.write_bytes(data.replace(key + b"\0", key.replace(b"_bos_", b"_eos_") + b"\1"))
+        del data
+        admin, text = self.connect(admin=True), "The lighthouse stood on a"
+        plain = admin.generate(prompt(text, 8, ignore_end=True))
+        name = admin.load(path).name
+        whole = admin.call(tokenize=pb.TokenizeRequest(model=name, text=text, add_special=True)).tokenize.tokens
+        alone = admin.call(tokenize=pb.TokenizeRequest(model=name, text=text)).tokenize.tokens
+        self.assertEqual(list(whole), [*alone, 2])
+        continued = admin.generate(prompt(text, 8, ignore_end=True, model=name))
+        self.assertEqual(continued.tokens, plain.tokens)
+        self.assertEqual(continued.done.usage.prompt_tokens, len(alone))
+        admin.call(model_unload=pb.ModelUnloadRequest(model=name))
+
+
 class Paths(unittest.TestCase):
     """One file is one model, whatever its path; what is not in the folder is known as long as it is loaded."""
 

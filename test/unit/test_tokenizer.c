@@ -167,6 +167,14 @@ static void test_tokenizer_special(void **state) {
     CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, FIXTURE_BOS, 'a', FIXTURE_IM_END);
     CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_BOS, FIXTURE_BOS, 'a');
     tokenizer_free(tokenizer);
+
+    /* a prompt gets BOS alone: behind EOS there would be nothing to continue */
+    spec.add_bos = 1;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_SPECIAL, FIXTURE_BOS, 'a', FIXTURE_IM_END);
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_BOS, FIXTURE_BOS, 'a');
+    CHECK_ENCODE(tokenizer, "a", TOKENIZE_ADD_EOS, 'a', FIXTURE_IM_END);
+    tokenizer_free(tokenizer);
 }
 
 /* A text that everyone takes for a mark is one, whatever type the file gives it. */

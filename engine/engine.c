@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "engine/engine_private.h"
 #include "engine/tokenizer_load.h"
+#include "model/hparams_keys.h"
 
 /* --- rows: the buffers of one step -------------------------------------------------------------------------------- */
 
@@ -265,6 +266,7 @@ static int load(Engine *engine, const EngineOptions *options, const GgufFile *fi
         return r < 0 ? r : ENGINE_E_MODEL;
     if (!package && (r = hparams_check_tensors(&engine->hparams, file, err)))
         return r < 0 ? r : ENGINE_E_MODEL;
+    hparams_keys_warn(file, engine->hparams.arch->name);
     chat_template_init(&engine->chat, file);
     engine->name = model_name(file);
     if (!engine->name)

@@ -10,6 +10,7 @@
 
 #include "base/printable.h"
 #include "importer/import_private.h"
+#include "model/hparams_keys.h"
 
 #define HASH_BLOCK_BYTES (1u << 20)
 
@@ -69,6 +70,7 @@ static int source_check(ImportSource *source, ErrText *err) {
         return r == HPARAMS_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED
                : r == HPARAMS_E_CORRUPT   ? IMPORT_E_CORRUPT
                                           : err_fold(r);
+    hparams_keys_warn(source->file, source->hparams.arch->name);
     return check_tokenizer(source, err);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/printable.h"
+#include "model/hparams_keys.h"
 
 #define N_LAYERS_MAX 1024
 #define WIDTH_MAX 131072 /* of a product's inputs: an int32 sum of int8 products cannot overflow */
@@ -69,20 +70,17 @@ static int read_f32(const KeyReader *reader, const char *suffix, double min, dou
     return 0;
 }
 
-/* Options of other members of a family that would change the result: refused by name, never ignored. */
-static int check_options(const KeyReader *reader) {
-    static const char *const refused[] = { "expert_count",   "attn_logit_softcapping", "final_logit_softcapping",
-                                           "logit_scale",    "residual_scale",         "embedding_scale",
-                                           "attention.scale" };
-    char name[128];
-    float value;
+/* Another name of a number that was read, or that has a default: it must not say anything else. */
+static int check_same(const KeyReader *reader, const char *suffix, double expected, const char *read_from) {
+    double value = expected;
+    int r;
 
-    for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-        if (!gguf_get_f32(reader->file, key_name(reader, refused[i], name), &value, NULL) && value != 0)
-            return err_set(reader->err, HPARAMS_E_UNSUPPORTED,
-                           "%s: key '%s' = %g asks for something not supported here", gguf_path(reader->file), name,
-                           (double)value);
-    return 0;
+    r = read_f32(reader, suffix, 1, 1e12, &expected, &value);
+    if (r || value == expected)
+        return r;
+    return err_set(reader->err, HPARAMS_E_UNSUPPORTED,
+                   "%s: key '%s.%s' is %g, but '%s.%s' is read and gives %g: set that key to the same",
+                   gguf_path(reader->file), reader->arch, suffix, value, reader->arch, read_from, expected);
 }
 
 static int read_rope(const KeyReader *reader, Hparams *hparams) {
@@ -114,12 +112,15 @@ static int read_rope(const KeyReader *reader, Hparams *hparams) {
                        "%s: key '%s' is '%s': only 'none' and 'linear' context extension are supported",
                        gguf_path(reader->file), name, printable(&shown, type.data, type.len_bytes));
     if (!(type.len_bytes == 4)) {
-        r = read_f32(reader, "rope.scaling.factor", 1, 1e6, &one, &factor);
+        r = read_f32(reader, "rope.scale_linear", 1, 1e6, &one, &factor); /* older files' name of the factor */
+        if (!r)
+            r = read_f32(reader, "rope.scaling.factor", 1, 1e6, &factor, &factor);
         if (r)
             return r;
     }
     hparams->rope_position_scale = 1 / factor;
-    return 0;
+    r = check_same(reader, "rope.global.freq_base", hparams->rope_base, "rope.freq_base");
+    return r ? r : check_same(reader, "rope.local.freq_base", hparams->rope_base_local, "rope.freq_base_swa");
 }
 
 static int read_attention(const KeyReader *reader, Hparams *hparams) {
@@ -154,6 +155,22 @@ static int read_attention(const KeyReader *reader, Hparams *hparams) {
     return 0;
 }
 
+/* Where all layers see all: a window that no position of the context leaves is none. */
+static int check_no_window(const KeyReader *reader, const Hparams *hparams) {
+    static const uint32_t none = 0;
+    uint32_t window;
+    int r;
+
+    r = read_u32(reader, "attention.sliding_window", 0, UINT32_MAX, &none, &window);
+    if (r || !window || window >= hparams->n_context)
+        return r;
+    return err_set(
+        reader->err, HPARAMS_E_UNSUPPORTED,
+        "%s: key '%s.attention.sliding_window' is %u, and the context has %u positions: windows are supported "
+        "for gemma3 only: use a version of the model without one",
+        gguf_path(reader->file), reader->arch, window, hparams->n_context);
+}
+
 /* gemma3: five sliding-window layers to one global one, embeddings scaled, the 27B with a query scale of its own. */
 static int read_gemma(const KeyReader *reader, Hparams *hparams) {
     static const uint32_t no_window = 0, default_pattern = 6, layers_of_27b = 62;
@@ -162,7 +179,7 @@ static int read_gemma(const KeyReader *reader, Hparams *hparams) {
     if (hparams->arch->scales_embedding)
         hparams->embedding_scale = sqrtf((float)hparams->n_embd);
     if (!hparams->arch->has_local_layers)
-        return 0;
+        return check_no_window(reader, hparams);
     r = read_u32(reader, "attention.sliding_window", 0, CONTEXT_MAX, &no_window, &hparams->window);
     if (r)
         return r;
@@ -226,7 +243,7 @@ int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
         (r = read_u32(&reader, "feed_forward_length", 16, WIDTH_MAX, NULL, &read.n_ff)) ||
         (r = read_f32(&reader, "attention.layer_norm_rms_epsilon", 0, 1, NULL, &eps)) ||
         (r = read_attention(&reader, &read)) || (r = read_rope(&reader, &read)) || (r = read_gemma(&reader, &read)) ||
-        (r = check_options(&reader)))
+        (r = hparams_keys_check(file, reader.arch, err)))
         return r;
     if (read.n_embd % 16 || read.n_ff % 16)
         return err_set(err, HPARAMS_E_UNSUPPORTED,

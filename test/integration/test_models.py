@@ -101,6 +101,26 @@ class EndToken(DaemonCase):
         admin.call(model_unload=pb.ModelUnloadRequest(model=name))
 
 
+class UnknownKey(DaemonCase):
+    """A key of the architecture that nobody here knows is named wherever the file is taken in."""
+
+    def test_import_and_load_name_it(self):
+        folder = Path(tempfile.mkdtemp(prefix="coordgen-key-"))
+        self.addCleanup(shutil.rmtree, folder)
+        data = MODEL.read_bytes()
+        self.assertEqual(data.count(b"llama.vocab_size"), 1)
+        path, package = folder / "novel.gguf", folder / "novel.cgm"
+        path.write_bytes(data.replace(b"llama.vocab_size", b"llama.vocab_tint"))
+        del data
+        run = run_ctl("model", "import", path, "-o", package)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(run.stderr.count("'llama.vocab_tint' is not known"), 1, run.stderr)
+        admin = self.connect(admin=True)
+        name = admin.load(package).name
+        self.assertEqual(self.daemon.log().count("'llama.vocab_tint' is not known"), 1)
+        admin.call(model_unload=pb.ModelUnloadRequest(model=name))
+
+
 class Paths(unittest.TestCase):
     """One file is one model, whatever its path; what is not in the folder is known as long as it is loaded."""
 

@@ -8,9 +8,11 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "base/str_buf.h"
 #include "model/gguf_writer.h"
 #include "model/hparams.h"
+#include "model/hparams_keys.h"
 
 /* A llama of one layer without weights worth the name; one key or tensor may be changed by the test. */
 typedef struct Change {
@@ -18,7 +20,7 @@ typedef struct Change {
     double number; /* when text is NULL; a key of an integer gets it as u32 */
     const char *text;
     const char *drop_tensor, *extra_tensor;
-    bool as_float, drop_key;
+    bool as_float, as_bool, drop_key;
 } Change;
 
 static void put_u32(GgufWriter *writer, const Change *change, const char *key, uint32_t value) {
@@ -64,6 +66,8 @@ static int read_changed(const char *arch, const Change *change, Hparams *hparams
     if (change->key && !change->drop_key) {
         if (change->text)
             gguf_writer_string(writer, change->key, change->text);
+        else if (change->as_bool)
+            gguf_writer_bool(writer, change->key, change->number != 0);
         else if (change->as_float)
             gguf_writer_f32(writer, change->key, (float)change->number);
         else
@@ -84,6 +88,8 @@ static int read_changed(const char *arch, const Change *change, Hparams *hparams
     assert_int_equal(gguf_writer_finish(writer, err), 0);
     assert_int_equal(gguf_parse(&file, bytes.data, bytes.len_bytes, "test.gguf", err), 0);
     r = hparams_read(hparams, file, err);
+    if (!r)
+        hparams_keys_warn(file, arch);
     return r || !check_tensors ? r : hparams_check_tensors(hparams, file, err);
 }
 
@@ -137,6 +143,27 @@ static void test_hparams_refuses_by_name(void **state) {
         { { .key = "llama.rope.freq_base", .number = -1, .as_float = true }, HPARAMS_E_CORRUPT, "freq_base" },
         { { .key = "llama.rope.scaling.type", .text = "yarn" }, HPARAMS_E_UNSUPPORTED, "yarn" },
         { { .key = "llama.expert_count", .number = 8 }, HPARAMS_E_UNSUPPORTED, "expert_count" },
+        { { .key = "llama.expert_count", .text = "8" },
+          HPARAMS_E_CORRUPT,
+          "'llama.expert_count' is of type string, exp" },
+        { { .key = "llama.logit_scale", .text = "2" }, HPARAMS_E_CORRUPT, "expected a number" },
+        { { .key = "llama.logit_scale", .number = 8, .as_float = true }, HPARAMS_E_UNSUPPORTED, "logit_scale' = 8" },
+        { { .key = "llama.attention.causal", .as_bool = true }, HPARAMS_E_UNSUPPORTED, "causal' = false" },
+        { { .key = "llama.attention.causal", .number = 1 }, HPARAMS_E_CORRUPT, "expected a bool" },
+        { { .key = "llama.attention.clamp_kqv", .number = 8, .as_float = true }, HPARAMS_E_UNSUPPORTED, "clamp_kqv" },
+        { { .key = "llama.attention.sliding_window", .number = 127 }, HPARAMS_E_UNSUPPORTED, "sliding_window' is 127" },
+        { { .key = "llama.rope.scaling.attn_factor", .number = 1.5, .as_float = true },
+          HPARAMS_E_UNSUPPORTED,
+          "attn_factor' = 1.5" },
+        { { .key = "llama.rope.scale_linear", .number = 0.5, .as_float = true }, HPARAMS_E_CORRUPT, "scale_linear" },
+        { { .key = "llama.rope.scale_linear", .text = "2" }, HPARAMS_E_CORRUPT, "scale_linear" },
+        { { .key = "llama.rope.global.freq_base", .number = 5e5, .as_float = true },
+          HPARAMS_E_UNSUPPORTED,
+          "global.freq_base" },
+        { { .key = "llama.final_logit_softcapping", .number = 30, .as_float = true },
+          HPARAMS_E_UNSUPPORTED,
+          "final_logit_softcapping" },
+        { { .key = "llama.vocab_size", .text = "10" }, HPARAMS_E_CORRUPT, "vocab_size" },
         { { .key = "llama.attention.layer_norm_rms_epsilon", .number = 2, .as_float = true },
           HPARAMS_E_CORRUPT,
           "epsilon" },
@@ -157,6 +184,66 @@ static void test_hparams_refuses_by_name(void **state) {
     }
 }
 
+static char logged[2048];
+static size_t n_logged;
+
+static void keep_line(LogLevel level, const char *topic, const char *line) {
+    snprintf(logged, sizeof(logged), "%s", line);
+    n_logged++;
+}
+
+/* What leaves the result as it is passes without a word. */
+static void test_hparams_takes_neutral_keys(void **state) {
+    static const Change neutral[] = {
+        { .key = "llama.vocab_size", .number = 10 },
+        { .key = "llama.expert_count" },
+        { .key = "llama.attention.causal", .number = 1, .as_bool = true },
+        { .key = "llama.attention.clamp_kqv", .as_float = true },
+        { .key = "llama.attention.sliding_window", .number = 128 }, /* of 128 positions */
+        { .key = "llama.rope.scaling.attn_factor", .number = 1, .as_float = true },
+        { .key = "llama.rope.global.freq_base", .number = 10000, .as_float = true },
+        { .key = "llama.logit_scale", .number = 1, .as_float = true },
+        { .key = "llama.tensor_data_layout", .text = "Meta AI original pth" },
+        { .key = "llamas.expert_count", .number = 8 },
+        { .key = "general.quality", .text = "fine" },
+    };
+
+    n_logged = 0;
+    log_set_sink(keep_line);
+    for (size_t i = 0; i < ARRAY_LEN(neutral); i++) {
+        Hparams hparams;
+        ErrText err = { 0 };
+
+        if (read_changed("llama", &neutral[i], &hparams, &err, true))
+            fail_msg("'%s': %s", neutral[i].key, err.text);
+        assert_true(hparams.rope_position_scale == 1);
+    }
+    log_set_sink(NULL);
+    assert_int_equal(n_logged, 0);
+}
+
+static void test_hparams_applies_the_older_name_of_the_factor(void **state) {
+    Change linear = { .key = "llama.rope.scale_linear", .number = 4, .as_float = true };
+    Hparams hparams;
+    ErrText err;
+
+    assert_int_equal(read_changed("llama", &linear, &hparams, &err, true), 0);
+    assert_true(hparams.rope_position_scale == 0.25);
+}
+
+static void test_hparams_names_unknown_keys(void **state) {
+    Change unknown = { .key = "llama.attention.novelty", .number = 3 };
+    Hparams hparams;
+    ErrText err;
+
+    n_logged = 0;
+    log_set_sink(keep_line);
+    assert_int_equal(read_changed("llama", &unknown, &hparams, &err, true), 0);
+    log_set_sink(NULL);
+    assert_int_equal(n_logged, 1);
+    assert_non_null(strstr(logged, "test.gguf: key 'llama.attention.novelty' is not known"));
+}
+
 static void test_hparams_refuses_other_architectures(void **state) {
     Change none = { 0 };
     Hparams hparams;
@@ -174,6 +261,9 @@ int main(void) {
         cmocka_unit_test(test_hparams_reads_a_model),
         cmocka_unit_test(test_hparams_gemma_layers_are_local_but_each_sixth),
         cmocka_unit_test(test_hparams_refuses_by_name),
+        cmocka_unit_test(test_hparams_takes_neutral_keys),
+        cmocka_unit_test(test_hparams_applies_the_older_name_of_the_factor),
+        cmocka_unit_test(test_hparams_names_unknown_keys),
         cmocka_unit_test(test_hparams_refuses_other_architectures),
     };
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/printable.h"
 #include "base/clock.h"
+#include "base/printable.h"
 #include "client/client_internal.h"
 
 void coordgen_generate_options_init_sized(CoordgenGenerateOptions *options, size_t struct_bytes) {

@@ -60,7 +60,7 @@ int connection_new(Connection **connectionp, Server *server, int fd, bool is_adm
 Connection *connection_free(Connection *connection); /* its requests are abandoned */
 DEFINE_CLEANUP(Connection, connection_free)
 
-/* Charges the account sessions for what this client asks for. 0, or ACCOUNT_E_LIMIT: connection_limit() was reached. */
+/* connection_memory.c: charges the account sessions for what this client asks for. 0, or ACCOUNT_E_LIMIT: connection_limit() was reached. */
 int connection_charge(Connection *connection, Bill *bill, uint64_t bytes);
 const char *connection_limit(const Connection *connection);
 /* What the frame that is served costs the loop beside its bytes; one unit is about 10 us. */

@@ -10,6 +10,9 @@
 void handlers_serve(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes);
 
 /* handlers_model.c */
+enum {
+    MODELS_A_UNIT = 8, /* of connection_spend(): so many are described, or their files looked at */
+};
 void handle_model_list(Connection *connection, uint64_t request_id);
 void handle_model_show(Connection *connection, uint64_t request_id, const char *name);
 void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes);

@@ -5,14 +5,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/handlers.h"
 #include "base/printable.h"
+#include "daemon/handlers.h"
 #include "daemon/reply.h"
 #include "daemon/request.h"
-
-enum {
-    MODELS_A_UNIT = 8, /* of connection_spend(): so many are described, or their files looked at */
-};
 
 #define MODEL_FILE_BYTES_MAX (INT64_C(1) << 40) /* it is mapped whole */
 
@@ -94,20 +90,6 @@ void handle_model_show(Connection *connection, uint64_t request_id, const char *
     connection_send(connection, &response);
 }
 
-/* A file that the service does not know yet may be in the folder, if whoever asks could have it loaded from there. NULL:
- * the error is sent, or the request waits for a scan. */
-static Model *find_by_name(Connection *connection, uint64_t request_id, const char *name) {
-    ModelRegistry *registry = &connection->server->models;
-    Model *model = model_registry_find(registry, name);
-
-    if (model)
-        return model;
-    if (*name && (connection->may_administer || connection->server->config->api_may_load) &&
-        connection_await_folder(connection))
-        return NULL;
-    return handler_find_model(connection, request_id, name, "model_load.model");
-}
-
 /* Whether the file that came with the request is one to read a model from; if not the error is sent. */
 static bool check_file(Connection *connection, uint64_t request_id, const char *name) {
     struct stat file;
@@ -135,7 +117,8 @@ static bool check_file(Connection *connection, uint64_t request_id, const char *
     return true;
 }
 
-/* An administrator may name any file, or hand it over; one that has a name in the folder keeps it. NULL: as above. */
+/* An administrator may name any file, or hand it over; one that has a name in the folder keeps it. NULL: as of
+ * handler_find_model(). */
 static Model *find_by_path(Connection *connection, uint64_t request_id, const char *path, bool with_file) {
     ModelRegistry *registry = &connection->server->models;
     ErrText err = { "out of memory" };
@@ -222,7 +205,7 @@ void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep,
         return;
     with_file = (*messagep)->model_load->has_with_file && (*messagep)->model_load->with_file;
     model = *name == '/' ? find_by_path(connection, request_id, name, with_file)
-                         : find_by_name(connection, request_id, name);
+                         : handler_find_model(connection, request_id, name, "model_load.model");
     if (!model)
         return;
     /* One that is there or on its way costs nothing to wait for. */

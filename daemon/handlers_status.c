@@ -68,22 +68,13 @@ static unsigned int n_of(const RequestList *requests, uid_t uid) {
     return n;
 }
 
-static unsigned int n_connections_of(const Server *server, uid_t uid) {
-    const Connection *connection;
-    unsigned int n = 0;
-
-    TAILQ_FOREACH(connection, &server->connections, link)
-    n += connection->uid == uid;
-    return n;
-}
-
 /* What a user's apps do and did; what others do is theirs. */
 static void fill_own(const Server *server, const User *user, Coordgen__V1__StatusReply *reply) {
     const Tally tally = tally_of(&server->tallies, user->uid);
 
     reply->has_own_only = reply->own_only = true;
     reply->has_connections = reply->has_requests_queued = reply->has_requests_running = reply->has_sessions = true;
-    reply->connections = n_connections_of(server, user->uid);
+    reply->connections = user->n_connections;
     reply->requests_queued = n_of(&server->admission.waiting, user->uid);
     reply->requests_running = n_of(&server->admission.submitted, user->uid);
     reply->sessions = user->n_sessions;
@@ -124,7 +115,7 @@ void handle_status(Connection *connection, uint64_t request_id) {
         list[n] = &models[n].message;
         n++;
     }
-    connection_spend(connection, n / 8);
+    connection_spend(connection, n / MODELS_A_UNIT);
     fill_service(server, &reply);
     if (connection->may_administer) {
         fill_memory(server, accounts);

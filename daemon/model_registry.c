@@ -178,7 +178,9 @@ bool model_is_file_name(const char *name) {
 void model_measure(Model *model) {
     struct stat info;
 
-    model->file_bytes = !(model->fd >= 0 ? fstat(model->fd, &info) : stat(model->path, &info)) && S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
+    model->file_bytes = !(model->fd >= 0 ? fstat(model->fd, &info) : stat(model->path, &info)) && S_ISREG(info.st_mode)
+                            ? (uint64_t)info.st_size
+                            : 0;
 }
 
 static bool is_file_of(const Model *model, const struct stat *file) {

@@ -100,6 +100,21 @@ static void product_scattered(const PackedKernels *kernels, Int8Weights *panel, 
     }
 }
 
+/* The blocks [block, end) but for their tiles; outputs count from the first one. */
+static Int8Weights some_blocks(const PackedWeights *weights, size_t block, size_t end) {
+    const size_t first = block * INT8_TILE_OUTPUTS;
+
+    return (Int8Weights){
+        .n = smaller(weights->n - first, (end - block) * INT8_TILE_OUTPUTS),
+        .k = weights->k,
+        .k_tiles = weights->k_tiles,
+        .n_blocks = end - block,
+        .sums = weights->sums + first,
+        .scales = weights->scales + first,
+        .bias = weights->bias ? weights->bias + first : NULL,
+    };
+}
+
 /* Packed bytes that are fetched while others are expanded: so many lines with every piece of a block. */
 typedef struct Ahead {
     const uint8_t *from;
@@ -125,28 +140,21 @@ static void expand_block(const PackedKernels *kernels, const PackedWeights *weig
  * long for few rows, which wait for memory. */
 static Int8Weights expand_panel(const PackedKernels *kernels, const PackedWeights *weights, size_t block, size_t end,
                                 size_t next_end, int8_t *tiles) {
-    const size_t first = block * INT8_TILE_OUTPUTS, n_blocks = end - block,
-                 n_pieces = n_blocks * ((weights->k_tiles + PIECE_TILES - 1) / PIECE_TILES),
+    const size_t n_blocks = end - block, n_pieces = n_blocks * ((weights->k_tiles + PIECE_TILES - 1) / PIECE_TILES),
                  next_bytes = weights->offsets[next_end] - weights->offsets[end],
                  n_lines = kernels->product->tile_rows > 1 ? (next_bytes / 128 + n_pieces - 1) / n_pieces : 0,
                  ahead_bytes = smaller(n_lines * n_pieces * 64, next_bytes);
     const uint8_t *next = weights->packed + weights->offsets[end];
     Ahead ahead = { next, n_lines };
+    Int8Weights panel;
 
     for (size_t b = 0; b < n_blocks; b++)
         expand_block(kernels, weights, block + b, tiles + b * weights->k_tiles * INT8_TILE_BYTES, &ahead);
-    return (Int8Weights){
-        .n = smaller(weights->n - first, n_blocks * INT8_TILE_OUTPUTS),
-        .k = weights->k,
-        .k_tiles = weights->k_tiles,
-        .n_blocks = n_blocks,
-        .tiles = tiles,
-        .sums = weights->sums + first,
-        .scales = weights->scales + first,
-        .bias = weights->bias ? weights->bias + first : NULL,
-        .next = next_end > end ? next + ahead_bytes : NULL,
-        .next_bytes = next_bytes - ahead_bytes,
-    };
+    panel = some_blocks(weights, block, end);
+    panel.tiles = tiles;
+    panel.next = next_end > end ? next + ahead_bytes : NULL;
+    panel.next_bytes = next_bytes - ahead_bytes;
+    return panel;
 }
 
 /* Tiles that a product of few rows asks for as it needs them; its blocks count from `first`. */
@@ -168,20 +176,6 @@ static void source_tile(const void *arg, size_t block, size_t tile, int8_t *tile
     self->kernels->unpack->fn(packed, weights->grid, bits, 1, tiles);
 }
 
-static Int8Weights sourced_weights(const PackedWeights *weights, size_t block, size_t end, const Int8Source *source) {
-    const size_t first = block * INT8_TILE_OUTPUTS;
-
-    return (Int8Weights){
-        .n = smaller(weights->n - first, (end - block) * INT8_TILE_OUTPUTS),
-        .k = weights->k,
-        .k_tiles = weights->k_tiles,
-        .n_blocks = end - block,
-        .scales = weights->scales + first,
-        .bias = weights->bias ? weights->bias + first : NULL,
-        .source = source,
-    };
-}
-
 /* Up to source_rows rows: no tile of weights is used twice, so none need go through the cache. */
 static void product_sourced(const PackedKernels *kernels, const PackedWeights *weights, const Int8Rows *rows,
                             size_t block_begin, size_t block_end, float *y, size_t y_stride, const Scratch *scratch) {
@@ -194,7 +188,8 @@ static void product_sourced(const PackedKernels *kernels, const PackedWeights *w
         Int8Weights some;
 
         end = smaller(block + blocks_max, block_end);
-        some = sourced_weights(weights, block, end, &source);
+        some = some_blocks(weights, block, end);
+        some.source = &source;
         if (weights->channels)
             product_scattered(kernels, &some, weights->channels + first, rows, y, y_stride, scratch);
         else
@@ -241,9 +236,10 @@ void packed_kernels_gated(const PackedKernels *kernels, const PackedWeights *gat
     if (rows->rows <= kernels->product->source_rows) {
         const PackedSource packed[2] = { { kernels, gate, block_begin }, { kernels, up, block_begin } };
         const Int8Source sources[2] = { { source_tile, &packed[0] }, { source_tile, &packed[1] } };
-        const Int8Weights some = sourced_weights(gate, block_begin, block_end, &sources[0]),
-                          up_some = sourced_weights(up, block_begin, block_end, &sources[1]);
+        Int8Weights some = some_blocks(gate, block_begin, block_end), up_some = some_blocks(up, block_begin, block_end);
 
+        some.source = &sources[0];
+        up_some.source = &sources[1];
         kernels->product->gated(&some, &up_some, rows, activation, 0, some.n_blocks,
                                 y + block_begin * INT8_TILE_OUTPUTS, y_stride, parts.product);
         return;

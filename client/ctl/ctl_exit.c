@@ -13,10 +13,10 @@ static const struct {
     { COORDGEN_E_UNREACHABLE, CTL_EXIT_UNREACHABLE, 0 },
     { COORDGEN_E_DISCONNECTED, CTL_EXIT_UNREACHABLE, 0 },
     { COORDGEN_E_DENIED, CTL_EXIT_DENIED, 0 },
-    { COORDGEN_E_QUOTA_EXCEEDED, CTL_EXIT_BUSY, 0 }, /* when another request or session of the user has ended */
     { COORDGEN_E_MODEL_IN_USE, CTL_EXIT_BUSY, 0 },
     { COORDGEN_E_SHUTTING_DOWN, CTL_EXIT_BUSY, 0 },
     { COORDGEN_E_TIMEOUT, CTL_EXIT_BUSY, 0 },
+    { COORDGEN_E_QUOTA_EXCEEDED, CTL_EXIT_FAILED, CTL_EXIT_BUSY },  /* else the request is too large for this user */
     { COORDGEN_E_BUSY, CTL_EXIT_FAILED, CTL_EXIT_BUSY },            /* else the request is too large for this service */
     { COORDGEN_E_MODEL_NOT_READY, CTL_EXIT_FAILED, CTL_EXIT_BUSY }, /* else somebody has to load or mend it */
 };

@@ -277,6 +277,8 @@ static void test_ctl_exit_status(void **state) {
     assert_int_equal(ctl_exit_status(COORDGEN_E_BUSY, 0), CTL_EXIT_FAILED);
     assert_int_equal(ctl_exit_status(COORDGEN_E_MODEL_NOT_READY, 100), CTL_EXIT_BUSY);
     assert_int_equal(ctl_exit_status(COORDGEN_E_MODEL_NOT_READY, 0), CTL_EXIT_FAILED);
+    assert_int_equal(ctl_exit_status(COORDGEN_E_QUOTA_EXCEEDED, 100), CTL_EXIT_BUSY);
+    assert_int_equal(ctl_exit_status(COORDGEN_E_QUOTA_EXCEEDED, 0), CTL_EXIT_FAILED);
     assert_int_equal(ctl_exit_status(COORDGEN_E_MODEL_IN_USE, 0), CTL_EXIT_BUSY);
     assert_int_equal(ctl_exit_status(COORDGEN_E_INVALID_ARGUMENT, 100), CTL_EXIT_USAGE);
     assert_int_equal(ctl_exit_status(COORDGEN_E_DENIED, 0), CTL_EXIT_DENIED);

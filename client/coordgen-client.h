@@ -381,7 +381,7 @@ typedef struct CoordgenGenerateResult {
     float repetition_penalty;
     uint32_t repetition_window;
     CoordgenPriority priority;
-    CoordgenReuse reuse; /* why not more of the prompt was cached */
+    CoordgenReuse reuse;       /* why not more of the prompt was cached */
     uint32_t incomplete_bytes; /* of a character that the end cut off; not in text */
 } CoordgenGenerateResult;
 

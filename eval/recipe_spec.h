@@ -8,8 +8,8 @@
 #include "base/err.h"
 #include "quant/recipe.h"
 
-#define RECIPE_SPEC_MAX 288 /* with the NUL; all that a recipe can say at once, its numbers at their longest, takes
-                             * 261 */
+/* With the NUL; all that a recipe can say at once, its numbers at their longest, takes 261. */
+#define RECIPE_SPEC_MAX 288
 
 /* 0 or -EINVAL with a text that quotes the spec and says what is known. The recipe has been checked. */
 int recipe_spec_parse(QuantRecipe *recipe, const char *spec, ErrText *err);

@@ -24,10 +24,10 @@ void backward_linear(const float *dy, const float *w, size_t rows, size_t n, siz
 
 /* Causal attention within windows of rows, after rotary positions. */
 typedef struct BackwardAttention {
-    const float *q;        /* [n_windows * window][n_heads * head_size] */
-    const float *k, *v;    /* [n_windows * window][n_kv_heads * head_size] */
-    float *d_q;            /* as q: comes with the gradient of the output */
-    float *d_k, *d_v;      /* as k: written */
+    const float *q;     /* [n_windows * window][n_heads * head_size] */
+    const float *k, *v; /* [n_windows * window][n_kv_heads * head_size] */
+    float *d_q;         /* as q: comes with the gradient of the output */
+    float *d_k, *d_v;   /* as k: written */
     size_t n_windows, window;
     size_t n_heads, n_kv_heads, head_size;
     size_t sees; /* positions seen, the own included; 0: all */

@@ -43,15 +43,15 @@ int calibrated_linear_new(Calibrated *calibrated, BackendLinear **linearp, const
 /* Here all channels are hot: what is in memory and what is read later gives the same bits. */
 int calibrated_linear_final(Calibrated *calibrated, BackendLinear **linearp, const ImportLinear *linear,
                             float *const *vectors, ErrText *err) {
-    const ImportOperator *operator = linear->operator;
+    const ImportOperator *owner = linear->operator;
     _cleanup_(freep) int8_t *columns = NULL;
     _cleanup_(freep) uint32_t *hot = NULL;
     LinearActivations activations = { 0 };
     int r;
 
-    if (operator) {
-        activations.scale = operator->scale;
-        activations.shadow = operator->shadow;
+    if (owner) {
+        activations.scale = owner->scale;
+        activations.shadow = owner->shadow;
     }
     if (activations.shadow) {
         hot = malloc(linear->k * sizeof(*hot));

@@ -73,16 +73,16 @@ static void end(void) {
 void blas_product(const BlasProduct *product) {
     begin();
     sgemm(CblasRowMajor, product->transpose_a ? CblasTrans : CblasNoTrans,
-                product->transpose_b ? CblasTrans : CblasNoTrans, (blasint)product->m, (blasint)product->n,
-                (blasint)product->k, product->alpha, product->a, (blasint)product->a_stride, product->b,
-                (blasint)product->b_stride, product->beta, product->c, (blasint)product->c_stride);
+          product->transpose_b ? CblasTrans : CblasNoTrans, (blasint)product->m, (blasint)product->n,
+          (blasint)product->k, product->alpha, product->a, (blasint)product->a_stride, product->b,
+          (blasint)product->b_stride, product->beta, product->c, (blasint)product->c_stride);
     end();
 }
 
 void blas_solve_lower(const float *l, size_t l_stride, float *b, size_t m, size_t n, size_t b_stride) {
     begin();
     strsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (blasint)m, (blasint)n, 1, l,
-                (blasint)l_stride, b, (blasint)b_stride);
+          (blasint)l_stride, b, (blasint)b_stride);
     end();
 }
 

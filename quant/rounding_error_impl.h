@@ -75,7 +75,7 @@ KERNEL_INLINE Part part_of(float value) {
 
 /* 16 weights, as round_level() takes them, without their signs. */
 KERNEL_INLINE void add_lanes(LaneSums *sums, const float *w, const float *importance, const Channel channel) {
-    EACH_PART(p) {
+    EACH_PART (p) {
         const Part x = *(const PartLoose *)(w + p * N_PART);
         const Part t = (Part)((PartInt)x & 0x7fffffff) * part_of(channel.to_distance);
         const Part shifted = channel.has_table ? t + t : channel.is_int8 ? t + part_of(0.5f) : t;

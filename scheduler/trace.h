@@ -15,7 +15,7 @@ typedef enum TraceLane {
     TRACE_LANE_ENGINE, /* the thread that computes, with its workers */
     TRACE_LANE_RUN,    /* what a bench measures */
     TRACE_LANE_TOKENIZER,
-    TRACE_LANE_READ, /* and the next TRACE_READS - 1: reads under way at the same time */
+    TRACE_LANE_READ,                         /* and the next TRACE_READS - 1: reads under way at the same time */
     TRACE_LANE_WORKER = TRACE_LANE_READ + 8, /* and the next TRACE_WORKERS - 1: threads beside the engine's */
 } TraceLane;
 
@@ -27,10 +27,10 @@ typedef struct TraceEvent {
     const char *name;     /* of the operator; outlives the trace */
     const char *category; /* likewise */
     uint64_t start_ns, end_ns;
-    int32_t layer; /* -1: none */
+    int32_t layer;      /* -1: none */
     uint32_t row, rows; /* of the step's: from `row` on */
-    uint32_t lane;  /* below TRACE_LANES_N */
-    uint64_t bytes; /* that were read or laid out; 0: it is not about them */
+    uint32_t lane;      /* below TRACE_LANES_N */
+    uint64_t bytes;     /* that were read or laid out; 0: it is not about them */
 } TraceEvent;
 
 typedef struct Trace Trace;

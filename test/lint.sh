@@ -139,6 +139,16 @@ while IFS=: read -r file line _; do
     report unsafe-math "$file" "$line" "changes bits, or ties the build to this machine"
 done < <(grep -nHE -- '-f[f]ast-math|-m[a]rch=native|-O[f]ast' Makefile mk/*.mk | grep -vE ':[0-9]+:[[:space:]]*#')
 
+# Formatting is not a matter of taste: what clang-format of Debian 12 makes of a file is how it looks.
+formatter=$(command -v clang-format-14 || command -v clang-format)
+if [ -n "$formatter" ]; then
+    while IFS=: read -r file line _; do
+        report format "$file" "$line" "not as clang-format has it (make format)"
+    done < <("$formatter" --dry-run "${sources[@]}" 2>&1 | grep -E '^[^ :]+:[0-9]+:[0-9]+: warning' | sort -u -t: -k1,1)
+else
+    echo "note: clang-format is not installed, formatting was not looked at"
+fi
+
 # --- tests ----------------------------------------------------------------------------------------------------------
 # Every test function asserts, itself or through what it calls in test/unit.
 while IFS=: read -r file line name; do

@@ -110,8 +110,8 @@ LANES_INLINE Lanes outputs_of(const int32_t *sums, const BlockScales *block, Lan
     const Lanes scale = lanes_mul(x_scale, block->scale);
     Lanes value;
 
-    EACH_PART(p)
-    value.part[p] = __builtin_convertvector(*(const PartI *)(sums + p * LANES_PART), PartF) * scale.part[p];
+    EACH_PART (p)
+        value.part[p] = __builtin_convertvector(*(const PartI *)(sums + p * LANES_PART), PartF) * scale.part[p];
     return block->has_bias ? lanes_add(value, block->bias) : value;
 }
 

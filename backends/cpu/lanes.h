@@ -91,19 +91,22 @@ LANES_INLINE PartF part_abs(PartF x) {
 LANES_INLINE Lanes lanes_of(float value) {
     Lanes v;
 
-    EACH_PART(p) v.part[p] = part_of(value);
+    EACH_PART (p)
+        v.part[p] = part_of(value);
     return v;
 }
 
 LANES_INLINE Lanes lanes_load(const float *x) {
     Lanes v;
 
-    EACH_PART(p) v.part[p] = *(const PartFLoose *)(x + p * LANES_PART);
+    EACH_PART (p)
+        v.part[p] = *(const PartFLoose *)(x + p * LANES_PART);
     return v;
 }
 
 LANES_INLINE void lanes_store(float *x, Lanes v) {
-    EACH_PART(p) * (PartFLoose *)(x + p * LANES_PART) = v.part[p];
+    EACH_PART (p)
+        *(PartFLoose *)(x + p * LANES_PART) = v.part[p];
 }
 
 /* The first n lanes (all 16 when n is more); the others are `rest`. */
@@ -130,18 +133,21 @@ LANES_INLINE void lanes_store_n(float *x, size_t n, Lanes v) {
 }
 
 LANES_INLINE Lanes lanes_add(Lanes a, Lanes b) {
-    EACH_PART(p) a.part[p] = a.part[p] + b.part[p];
+    EACH_PART (p)
+        a.part[p] = a.part[p] + b.part[p];
     return a;
 }
 
 LANES_INLINE Lanes lanes_mul(Lanes a, Lanes b) {
-    EACH_PART(p) a.part[p] = a.part[p] * b.part[p];
+    EACH_PART (p)
+        a.part[p] = a.part[p] * b.part[p];
     return a;
 }
 
 /* sum + a b, rounded twice. */
 LANES_INLINE Lanes lanes_add_product(Lanes sum, Lanes a, Lanes b) {
-    EACH_PART(p) sum.part[p] = sum.part[p] + a.part[p] * b.part[p];
+    EACH_PART (p)
+        sum.part[p] = sum.part[p] + a.part[p] * b.part[p];
     return sum;
 }
 
@@ -208,13 +214,15 @@ LANES_INLINE PartF part_fma(PartF a, PartF b, PartF c) {
 }
 
 LANES_INLINE Lanes lanes_fma(Lanes a, Lanes b, Lanes c) {
-    EACH_PART(p) c.part[p] = part_fma(a.part[p], b.part[p], c.part[p]);
+    EACH_PART (p)
+        c.part[p] = part_fma(a.part[p], b.part[p], c.part[p]);
     return c;
 }
 
 /* NaN in b is passed over. */
 LANES_INLINE Lanes lanes_max(Lanes a, Lanes b) {
-    EACH_PART(p) a.part[p] = part_max(b.part[p], a.part[p]);
+    EACH_PART (p)
+        a.part[p] = part_max(b.part[p], a.part[p]);
     return a;
 }
 
@@ -289,11 +297,13 @@ LANES_INLINE Lanes lanes_load_f16(const uint16_t *half) {
 #if LANES_PART == 16 && defined(__F16C__)
     v.part[0] = (PartF)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)half));
 #elif LANES_PART == 8 && defined(__F16C__)
-    EACH_PART(p) v.part[p] = (PartF)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(half + p * LANES_PART)));
+    EACH_PART (p)
+        v.part[p] = (PartF)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(half + p * LANES_PART)));
 #elif defined(LANES_NEON)
-    EACH_PART(p) v.part[p] = (PartF)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(half + p * LANES_PART)));
+    EACH_PART (p)
+        v.part[p] = (PartF)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(half + p * LANES_PART)));
 #else
-    EACH_PART(p) {
+    EACH_PART (p) {
         PartU bits = __builtin_convertvector(*(const PartHLoose *)(half + p * LANES_PART), PartU), rest = bits & 0x7fff;
         PartU finite = (PartU)((PartF)(rest << 13) * part_of(0x1p112f)), other = 0x7f800000 | rest << 13;
         PartU mask = (PartU)((PartI)rest >= 0x7c00);
@@ -306,7 +316,7 @@ LANES_INLINE Lanes lanes_load_f16(const uint16_t *half) {
 
 /* Float16, to nearest even; past +-65504, infinities too: +-65504; NaN stays NaN. The bits of f32_to_f16. */
 LANES_INLINE void lanes_store_f16(uint16_t *half, Lanes v) {
-    EACH_PART(p) {
+    EACH_PART (p) {
         PartF x = v.part[p];
 
         x = part_select(x > part_of(65504), part_of(65504), x);
@@ -362,7 +372,8 @@ LANES_INLINE PartF part_exp(PartF x) {
 }
 
 LANES_INLINE Lanes lanes_exp(Lanes x) {
-    EACH_PART(p) x.part[p] = part_exp(x.part[p]);
+    EACH_PART (p)
+        x.part[p] = part_exp(x.part[p]);
     return x;
 }
 

@@ -141,7 +141,7 @@ static void range_of_any(const Attending *a, size_t first, size_t n, size_t *fro
 
 /* Lanes of positions [at, at + 16) outside [from, to) become `other`. */
 LANES_INLINE Lanes lanes_within(Lanes v, size_t at, size_t from, size_t to, float other) {
-    EACH_PART(p) {
+    EACH_PART (p) {
         PartI position;
 
         UNROLL for (int i = 0; i < LANES_PART; i++) position[i] = p * LANES_PART + i;
@@ -193,7 +193,7 @@ LANES_INLINE Lanes greatest_of_16(const float *scores) {
     const size_t part = LANES_PART * KV_BLOCK;
     Lanes max;
 
-    EACH_PART(p) {
+    EACH_PART (p) {
 #if LANES_PART == 16
         max.part[p] = part_max_pairs(
             part_max_pairs(greatest_of_4(scores + p * part), greatest_of_4(scores + p * part + 4 * KV_BLOCK)),
@@ -211,7 +211,8 @@ LANES_INLINE Lanes greatest_of_16(const float *scores) {
 LANES_INLINE Lanes weights_of(const float *scores, float max) {
     Lanes v = lanes_load(scores);
 
-    EACH_PART(p) v.part[p] = part_exp2(v.part[p] - part_of(max));
+    EACH_PART (p)
+        v.part[p] = part_exp2(v.part[p] - part_of(max));
     return v;
 }
 
@@ -261,7 +262,8 @@ static void softmax_block(const Attending *a, size_t first) {
         after = lanes_load(greatest);
     }
     after = lanes_max(before, after);
-    EACH_PART(p) factor.part[p] = part_exp2(before.part[p] - after.part[p]);
+    EACH_PART (p)
+        factor.part[p] = part_exp2(before.part[p] - after.part[p]);
     lanes_store(max, after);
     lanes_store(shrink, factor);
     for (size_t i = 0; i < n; i++, scores += KV_BLOCK) {

@@ -96,14 +96,14 @@ LANES_INLINE Lanes butterflies_within(Lanes v, const int h) {
     if (h >= LANES_PART) {
         Lanes out = v;
 
-        EACH_PART(p) {
+        EACH_PART (p) {
             const int partner = p ^ (h / LANES_PART);
 
             out.part[p] = partner < p ? v.part[partner] - v.part[p] : v.part[p] + v.part[partner];
         }
         return out;
     }
-    EACH_PART(p) {
+    EACH_PART (p) {
         PartI partner;
         PartF sign, other, x = v.part[p];
 
@@ -129,7 +129,7 @@ LANES_INLINE void butterflies_across(Lanes *v, const size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (i & h)
             continue;
-        EACH_PART(p) {
+        EACH_PART (p) {
             PartF a = v[i].part[p], b = v[i + h].part[p];
 
             v[i].part[p] = a + b;
@@ -140,7 +140,8 @@ LANES_INLINE void butterflies_across(Lanes *v, const size_t n) {
 
 /* The greatest of what there was and |v|; NaN counts as nothing. */
 LANES_INLINE Lanes greatest(Lanes max, Lanes v) {
-    EACH_PART(p) v.part[p] = part_abs(v.part[p]);
+    EACH_PART (p)
+        v.part[p] = part_abs(v.part[p]);
     return lanes_max(max, v);
 }
 
@@ -265,7 +266,7 @@ static void hadamard_across(float *x, size_t n, size_t across) {
 LANES_INLINE void store_levels(int8_t *q, Lanes scaled) {
     const PartF magic = part_of(0x1.8p23f), limit = part_of(127);
 
-    EACH_PART(p) {
+    EACH_PART (p) {
         PartF v = scaled.part[p];
 
         v = part_select(v < limit, v, limit);
@@ -334,7 +335,8 @@ static size_t quantize_static(const float *x, size_t n, size_t piece_bytes, floa
     for (size_t i = 0; i < n; i += N_LANES) {
         Lanes v = lanes_load_n(x + i, n - i, 0);
 
-        EACH_PART(p) n_outliers -= (PartI)(part_abs(v.part[p]) > threshold); /* true is -1 */
+        EACH_PART (p)
+            n_outliers -= (PartI)(part_abs(v.part[p]) > threshold); /* true is -1 */
     }
     store_row_levels(x, n, piece_bytes, lanes_of(1.0f / scale), q);
     memcpy(counts, &n_outliers, sizeof(counts));
@@ -352,7 +354,8 @@ static void outliers(const float *x, size_t n, float scale, uint32_t *channels, 
         PartI any = (PartI){ 0 };
         int32_t masks[LANES_PART], is_any = 0;
 
-        EACH_PART(p) any |= (PartI)(part_abs(v.part[p]) > part_of(threshold));
+        EACH_PART (p)
+            any |= (PartI)(part_abs(v.part[p]) > part_of(threshold));
         memcpy(masks, &any, sizeof(masks));
         for (size_t lane = 0; lane < LANES_PART; lane++)
             is_any |= masks[lane];
@@ -377,7 +380,7 @@ static void add_column(float rest, const int8_t *w, const float *scales, size_t 
 
         if (n - i < N_LANES)
             from = memcpy(bytes, from, n - i);
-        EACH_PART(p) {
+        EACH_PART (p) {
             PartF weight = __builtin_convertvector(
                 __builtin_convertvector(*(const PartBLoose *)(from + p * LANES_PART), PartI), PartF);
 

@@ -83,7 +83,10 @@ static double norm_loss(const Function *f, const double *x) {
 }
 
 static void test_norm(void **state) {
-    enum { ROWS = 5, N = 24 };
+    enum {
+        ROWS = 5,
+        N = 24
+    };
     float x[ROWS * N], w[N], d[ROWS * N], weights[ROWS * N];
     Function function = { norm_loss, weights, w, ROWS, N, false };
 
@@ -95,7 +98,13 @@ static void test_norm(void **state) {
     check(&function, x, ROWS * N, d);
 }
 
-enum { ROPE_ROWS = 3, ROPE_HEADS = 2, ROPE_HEAD = 16, ROPE_ROT = 12, ROPE_N = ROPE_ROWS * ROPE_HEADS * ROPE_HEAD };
+enum {
+    ROPE_ROWS = 3,
+    ROPE_HEADS = 2,
+    ROPE_HEAD = 16,
+    ROPE_ROT = 12,
+    ROPE_N = ROPE_ROWS * ROPE_HEADS * ROPE_HEAD
+};
 
 /* other: angles f32[rows][n_rot / 2] */
 static double rope_loss(const Function *f, const double *x) {
@@ -142,8 +151,8 @@ static double gated_loss(const Function *f, const double *x) {
     double loss = 0;
 
     for (size_t i = 0; i < f->n; i++) {
-        double g = x[i], value = f->flag ? 0.5 * g * (1 + tanh(sqrt(2 / M_PI) * (g + 0.044715 * g * g * g)))
-                                         : g / (1 + exp(-g));
+        double g = x[i],
+               value = f->flag ? 0.5 * g * (1 + tanh(sqrt(2 / M_PI) * (g + 0.044715 * g * g * g))) : g / (1 + exp(-g));
 
         loss += value * x[f->n + i] * (double)f->weights[i];
     }
@@ -151,7 +160,9 @@ static double gated_loss(const Function *f, const double *x) {
 }
 
 static void test_gated(void **state) {
-    enum { N = 200 };
+    enum {
+        N = 200
+    };
     float x[2 * N], d[2 * N], weights[N];
 
     fill(x, 2 * N);
@@ -168,7 +179,11 @@ static void test_gated(void **state) {
 }
 
 static void test_linear(void **state) {
-    enum { ROWS = 131, N = 7, K = 9 }; /* pieces of work and a rest */
+    enum {
+        ROWS = 131,
+        N = 7,
+        K = 9
+    }; /* pieces of work and a rest */
     float dy[ROWS * N], w[N * K], dx[ROWS * K];
 
     fill(dy, ROWS * N);
@@ -263,7 +278,10 @@ static void test_attention(void **state) {
 
 /* Over many signs the squares of the directions are the Fisher matrix of the softmax. */
 static void test_answer_direction(void **state) {
-    enum { N = 5, SEEDS = 40000 };
+    enum {
+        N = 5,
+        SEEDS = 40000
+    };
     const float logits[N] = { 1.5f, -0.5f, 0, 2, -3 };
     double p[N], sum = 0, moments[N][N] = { 0 };
 
@@ -304,9 +322,8 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norm),      cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_gated),     cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_attention), cmocka_unit_test(test_answer_direction),
+        cmocka_unit_test(test_norm),   cmocka_unit_test(test_rope),      cmocka_unit_test(test_gated),
+        cmocka_unit_test(test_linear), cmocka_unit_test(test_attention), cmocka_unit_test(test_answer_direction),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

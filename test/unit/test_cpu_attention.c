@@ -44,7 +44,7 @@ static void run(const Case *c, const Rows *rows, bool is_reference, uint32_t fea
     blocks = calloc(n_blocks, sizeof(*blocks));
     assert_true(cache && blocks);
     memset(cache, 0xff, n_blocks * 3 * plane_bytes); /* NaN: what is not written yet is not read */
-    for (size_t i = 0; i < n_blocks; i++) /* the last one first: where they lie does not matter */
+    for (size_t i = 0; i < n_blocks; i++)            /* the last one first: where they lie does not matter */
         blocks[i] = cache + (n_blocks - 1 - i) * 3 * plane_bytes;
     memcpy(out, rows->q, c->n_positions * q_width * sizeof(*out));
     for (size_t first = 0; first < c->n_positions; first += step) {

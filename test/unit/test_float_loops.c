@@ -85,11 +85,11 @@ static void test_float_loops_products(void **state) {
 
     fill(x, ARRAY_LEN(x));
     fill(w, ARRAY_LEN(w));
-    EACH_BUILD(loops)
-    for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
-        for (size_t rows = 1; rows <= N_MAX; rows++)
-            for (size_t n = 1; n <= N_MAX; n++)
-                check_products(loops, x, rows, w, n, lengths[l]);
+    EACH_BUILD (loops)
+        for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
+            for (size_t rows = 1; rows <= N_MAX; rows++)
+                for (size_t n = 1; n <= N_MAX; n++)
+                    check_products(loops, x, rows, w, n, lengths[l]);
 }
 
 static void test_float_loops_mix(void **state) {
@@ -101,27 +101,27 @@ static void test_float_loops_mix(void **state) {
 
     fill(weights, N);
     fill(v, ARRAY_LEN(v));
-    EACH_BUILD(loops)
-    for (size_t l = 0; l < ARRAY_LEN(widths); l++)
-        for (size_t n = 1; n <= N; n += 4) {
-            y[widths[l]] = -777;
-            if (n > 5) { /* in two parts */
-                loops->mix(weights, 5, v, K_MAX + GAP, widths[l], true, y);
-                loops->mix(weights + 5, n - 5, v + 5 * (K_MAX + GAP), K_MAX + GAP, widths[l], false, y);
-            } else {
-                loops->mix(weights, n, v, K_MAX + GAP, widths[l], true, y);
-            }
-            for (size_t i = 0; i < widths[l]; i++) {
-                float expected = 0;
+    EACH_BUILD (loops)
+        for (size_t l = 0; l < ARRAY_LEN(widths); l++)
+            for (size_t n = 1; n <= N; n += 4) {
+                y[widths[l]] = -777;
+                if (n > 5) { /* in two parts */
+                    loops->mix(weights, 5, v, K_MAX + GAP, widths[l], true, y);
+                    loops->mix(weights + 5, n - 5, v + 5 * (K_MAX + GAP), K_MAX + GAP, widths[l], false, y);
+                } else {
+                    loops->mix(weights, n, v, K_MAX + GAP, widths[l], true, y);
+                }
+                for (size_t i = 0; i < widths[l]; i++) {
+                    float expected = 0;
 
-                for (size_t j = 0; j < n; j++)
-                    expected += weights[j] * v[j * (K_MAX + GAP) + i];
-                if (memcmp(&y[i], &expected, sizeof(expected)))
-                    fail_msg("%s: mix of %zu rows, width %zu: value %zu is %a, not %a", loops->name, n, widths[l], i,
-                             (double)y[i], (double)expected);
+                    for (size_t j = 0; j < n; j++)
+                        expected += weights[j] * v[j * (K_MAX + GAP) + i];
+                    if (memcmp(&y[i], &expected, sizeof(expected)))
+                        fail_msg("%s: mix of %zu rows, width %zu: value %zu is %a, not %a", loops->name, n, widths[l],
+                                 i, (double)y[i], (double)expected);
+                }
+                assert_true(y[widths[l]] == -777);
             }
-            assert_true(y[widths[l]] == -777);
-        }
 }
 
 static void test_float_loops_select(void **state) {

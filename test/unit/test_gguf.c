@@ -256,8 +256,7 @@ static void test_gguf_refuses_headers(void **state) {
     str_buf_add(&b, "GG");
     expect(&b, GGUF_E_CORRUPT, "the magic needs 4 bytes");
     str_buf_add(&b, "PK\3\4 and so on");
-    expect(&b, GGUF_E_CORRUPT,
-           "not a GGUF file: it starts with 'PK\\x03\\x04'");
+    expect(&b, GGUF_E_CORRUPT, "not a GGUF file: it starts with 'PK\\x03\\x04'");
     put_header(&b, 1, 0, 0);
     expect(&b, GGUF_E_UNSUPPORTED, "GGUF version 1");
     put_header(&b, 0, 0, 0);

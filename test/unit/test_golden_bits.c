@@ -31,7 +31,7 @@ static void inputs(float range) {
 }
 
 static void test_golden_bits_sums(void **state) {
-    EACH_BUILD(ops) {
+    EACH_BUILD (ops) {
         uint64_t dots = HASH_START, norms = HASH_START;
 
         inputs(5);
@@ -49,7 +49,7 @@ static void test_golden_bits_sums(void **state) {
 
 /* exp over all magnitudes of both signs, and where results are subnormal. */
 static void test_golden_bits_exp(void **state) {
-    EACH_BUILD(ops) {
+    EACH_BUILD (ops) {
         uint64_t hash = HASH_START;
 
         row_ops_seed = 78;
@@ -67,7 +67,7 @@ static void test_golden_bits_exp(void **state) {
 }
 
 static void test_golden_bits_gates(void **state) {
-    EACH_BUILD(ops) {
+    EACH_BUILD (ops) {
         inputs(20);
         ops->silu_mul(x, y, N_MAX, out);
         expect_hash(ops->name, "silu_mul", hash_of(HASH_START, out, sizeof(out)), 0x164e7e76047290c2);
@@ -90,7 +90,7 @@ static void test_golden_bits_rope(void **state) {
         tables = hash_of(hash_of(tables, cos_row, sizeof(cos_row)), sin_row, sizeof(sin_row));
     }
     expect_hash("every build", "rope_row", tables, 0xce85c8543d2fb7fb);
-    EACH_BUILD(ops) {
+    EACH_BUILD (ops) {
         inputs(4);
         for (size_t i = 0; i + 256 <= N_MAX; i += 256) {
             ops->rope_neox(x + i, cos_row, sin_row, 128);
@@ -101,7 +101,7 @@ static void test_golden_bits_rope(void **state) {
 }
 
 static void test_golden_bits_quantize(void **state) {
-    EACH_BUILD(ops) {
+    EACH_BUILD (ops) {
         uint64_t rotated = HASH_START, across = HASH_START, quantized = HASH_START, halves = HASH_START;
         uint16_t half[N_MAX];
         int8_t q[N_MAX];
@@ -143,7 +143,7 @@ static void test_golden_bits_attention(void **state) {
     _cleanup_(freep) float *scratch = aligned_alloc(64, attention_scratch_floats(GROUP, HEAD) * sizeof(*scratch));
 
     assert_non_null(scratch);
-    EACH_BUILD(ops) {
+    EACH_BUILD (ops) {
         uint64_t hash = HASH_START;
 
         inputs(2);

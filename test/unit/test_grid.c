@@ -43,8 +43,8 @@ static double cell_error(int level, int from, int to, double unit) {
     const Tail none = { 0, 0, 0 }, *upper = to ? &tails[to] : &none;
     const double value = level * unit, mass = tails[from].mass - upper->mass;
 
-    return 2 * (tails[from].second - upper->second - 2 * value * (tails[from].first - upper->first) +
-                value * value * mass);
+    return 2 *
+           (tails[from].second - upper->second - 2 * value * (tails[from].first - upper->first) + value * value * mass);
 }
 
 /* Of positive levels, rising, and their negatives. */
@@ -53,8 +53,8 @@ static double error_of(const int8_t *levels, int n, double unit) {
 
     make_tails(unit);
     for (int i = 0; i < n; i++)
-        error += cell_error(levels[i], i ? levels[i - 1] + levels[i] : 0, i + 1 < n ? levels[i] + levels[i + 1] : 0,
-                            unit);
+        error +=
+            cell_error(levels[i], i ? levels[i - 1] + levels[i] : 0, i + 1 < n ? levels[i] + levels[i + 1] : 0, unit);
     return error;
 }
 
@@ -75,8 +75,7 @@ static double least_error(int n, double unit) {
         for (int level = 1; level <= TOP; level++) {
             least[i % 2][level] = INFINITY;
             for (int before = i; before < level; before++)
-                least[i % 2][level] =
-                    fmin(least[i % 2][level], least[(i - 1) % 2][before] + between[before][level]);
+                least[i % 2][level] = fmin(least[i % 2][level], least[(i - 1) % 2][before] + between[before][level]);
         }
     for (int level = n; level <= TOP; level++)
         best = fmin(best, least[(n - 1) % 2][level] + cell_error(level, 2 * level, 0, unit));
@@ -172,8 +171,10 @@ static void test_grid_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grid_levels_are_the_best),     cmocka_unit_test(test_grid_codes_rise),
-        cmocka_unit_test(test_grid_of_1_and_8_bits),         cmocka_unit_test(test_grid_round_takes_the_nearest),
+        cmocka_unit_test(test_grid_levels_are_the_best),
+        cmocka_unit_test(test_grid_codes_rise),
+        cmocka_unit_test(test_grid_of_1_and_8_bits),
+        cmocka_unit_test(test_grid_round_takes_the_nearest),
         cmocka_unit_test(test_grid_names),
     };
 

@@ -290,14 +290,10 @@ static void test_import_others_cache_cleaned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_import_others_two_at_once),
-        WITH_FOLDER(test_import_others_other_dies),
-        WITH_FOLDER(test_import_others_owner_unknown),
-        WITH_FOLDER(test_import_others_discard),
-        WITH_FOLDER(test_import_others_leftover_cleared),
-        WITH_FOLDER(test_import_others_lock_respected),
-        WITH_FOLDER(test_import_others_other_settings_kept),
-        WITH_FOLDER(test_import_others_cache_cleaned),
+        WITH_FOLDER(test_import_others_two_at_once),         WITH_FOLDER(test_import_others_other_dies),
+        WITH_FOLDER(test_import_others_owner_unknown),       WITH_FOLDER(test_import_others_discard),
+        WITH_FOLDER(test_import_others_leftover_cleared),    WITH_FOLDER(test_import_others_lock_respected),
+        WITH_FOLDER(test_import_others_other_settings_kept), WITH_FOLDER(test_import_others_cache_cleaned),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

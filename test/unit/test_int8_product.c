@@ -226,7 +226,7 @@ static const Int8ProductKernel *kernel_at(size_t i) {
 
 /* In the layout that each kernel wants, and, where it is another one, in that of rows. */
 static void each_kernel(const Case *c, size_t gap, size_t shift) {
-    EACH_KERNEL(kernel) {
+    EACH_KERNEL (kernel) {
         Call call = { .kernel = kernel, .tile_rows = int8_tile_rows(kernel, c->rows) };
 
         check_call(c, &call, c->expected, gap, shift);
@@ -311,7 +311,7 @@ static void test_int8_product_gated(void **state) {
                     up.expected[r * n + o] = up.expected[r * n + o] + up.bias[o];
             }
         (i % 2 ? row_ops->gelu_mul : row_ops->silu_mul)(gate.expected, up.expected, rows * n, expected);
-        EACH_KERNEL(kernel) {
+        EACH_KERNEL (kernel) {
             const Call call = { kernel, int8_tile_rows(kernel, rows), &up, i % 2 ? INT8_GATE_GELU : INT8_GATE_SILU };
 
             if (kernel->gated)

@@ -278,12 +278,9 @@ static void test_package_refuses_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_package_good),
-        cmocka_unit_test(test_package_opens_no_other_file),
-        cmocka_unit_test(test_package_refuses_keys),
-        cmocka_unit_test(test_package_refuses_tensors),
-        cmocka_unit_test(test_package_refuses_values),
-        cmocka_unit_test(package_edit_mutations),
+        cmocka_unit_test(test_package_good),           cmocka_unit_test(test_package_opens_no_other_file),
+        cmocka_unit_test(test_package_refuses_keys),   cmocka_unit_test(test_package_refuses_tensors),
+        cmocka_unit_test(test_package_refuses_values), cmocka_unit_test(package_edit_mutations),
     };
 
     return cmocka_run_group_tests(tests, make_good, good_package_free);

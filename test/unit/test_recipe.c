@@ -30,8 +30,8 @@ static void test_recipe_names(void **state) {
 
     assert_int_equal(quant_recipe_named(&recipe, "compensated"), 0);
     assert_true(recipe.bits == 5 && recipe.embedding_bits == 8 && recipe.rotate && !recipe.rotate_wide &&
-                recipe.search_scales && !recipe.smooth && recipe.compensate && recipe.descend &&
-                !recipe.correct_gain && recipe.allocation == QUANT_ALLOCATION_MODEL);
+                recipe.search_scales && !recipe.smooth && recipe.compensate && recipe.descend && !recipe.correct_gain &&
+                recipe.allocation == QUANT_ALLOCATION_MODEL);
     assert_true(quant_recipe_needs_calibration(&recipe));
     quant_recipe_set_bits(&recipe, 5);
     assert_false(quant_recipe_corrects_gain(&recipe));

@@ -30,19 +30,19 @@ static void test_row_ops_dot(void **state) {
 
     fill(a, N_MAX, 3);
     fill(b, N_MAX, 2);
-    EACH_BUILD(ops)
-    for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
-        for (size_t shift = 0; shift < 2; shift++) {
-            float actual = ops->dot(a + shift, b, lengths[l]), expected = plain_dot(a + shift, b, lengths[l]);
-            double exact = 0, size = 0;
+    EACH_BUILD (ops)
+        for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
+            for (size_t shift = 0; shift < 2; shift++) {
+                float actual = ops->dot(a + shift, b, lengths[l]), expected = plain_dot(a + shift, b, lengths[l]);
+                double exact = 0, size = 0;
 
-            check_row(ops, "dot", &actual, &expected, 1);
-            for (size_t i = 0; i < lengths[l]; i++) {
-                exact += (double)a[i + shift] * (double)b[i];
-                size += fabs((double)a[i + shift] * (double)b[i]);
+                check_row(ops, "dot", &actual, &expected, 1);
+                for (size_t i = 0; i < lengths[l]; i++) {
+                    exact += (double)a[i + shift] * (double)b[i];
+                    size += fabs((double)a[i + shift] * (double)b[i]);
+                }
+                assert_true(fabs((double)actual - exact) <= size * 16 * 0x1p-24);
             }
-            assert_true(fabs((double)actual - exact) <= size * 16 * 0x1p-24);
-        }
 }
 
 static void test_row_ops_rms_norm(void **state) {
@@ -50,22 +50,22 @@ static void test_row_ops_rms_norm(void **state) {
 
     fill(x, N_MAX, 5);
     fill(w, N_MAX, 1.5f);
-    EACH_BUILD(ops)
-    for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
-        size_t n = lengths[l];
-        float *y = guarded(buffer, l), mean = plain_dot(x, x, n) / (float)n, factor = 1.0f / sqrtf(mean + 1e-5f);
+    EACH_BUILD (ops)
+        for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
+            size_t n = lengths[l];
+            float *y = guarded(buffer, l), mean = plain_dot(x, x, n) / (float)n, factor = 1.0f / sqrtf(mean + 1e-5f);
 
-        for (size_t i = 0; i < n; i++) {
-            expected[i] = x[i] * factor;
-            expected[i] = expected[i] * w[i];
+            for (size_t i = 0; i < n; i++) {
+                expected[i] = x[i] * factor;
+                expected[i] = expected[i] * w[i];
+            }
+            ops->rms_norm(x, w, 1e-5f, n, y);
+            check_row(ops, "rms_norm", y, expected, n);
+            check_guard(buffer, y, n);
+            memcpy(y, x, n * sizeof(*y));
+            ops->rms_norm(y, w, 1e-5f, n, y);
+            check_row(ops, "rms_norm in place", y, expected, n);
         }
-        ops->rms_norm(x, w, 1e-5f, n, y);
-        check_row(ops, "rms_norm", y, expected, n);
-        check_guard(buffer, y, n);
-        memcpy(y, x, n * sizeof(*y));
-        ops->rms_norm(y, w, 1e-5f, n, y);
-        check_row(ops, "rms_norm in place", y, expected, n);
-    }
 }
 
 static void test_row_ops_add_scale(void **state) {
@@ -73,22 +73,22 @@ static void test_row_ops_add_scale(void **state) {
 
     fill(x, N_MAX, 5);
     fill(y, N_MAX, 1e-3f);
-    EACH_BUILD(ops)
-    for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
-        size_t n = lengths[l];
-        float *to = guarded(buffer, l);
+    EACH_BUILD (ops)
+        for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
+            size_t n = lengths[l];
+            float *to = guarded(buffer, l);
 
-        for (size_t i = 0; i < n; i++)
-            expected[i] = x[i] + y[i];
-        memcpy(to, x, n * sizeof(*to));
-        ops->add(to, y, n);
-        check_row(ops, "add", to, expected, n);
-        for (size_t i = 0; i < n; i++)
-            expected[i] *= -25.298221f;
-        ops->scale(to, -25.298221f, n);
-        check_row(ops, "scale", to, expected, n);
-        check_guard(buffer, to, n);
-    }
+            for (size_t i = 0; i < n; i++)
+                expected[i] = x[i] + y[i];
+            memcpy(to, x, n * sizeof(*to));
+            ops->add(to, y, n);
+            check_row(ops, "add", to, expected, n);
+            for (size_t i = 0; i < n; i++)
+                expected[i] *= -25.298221f;
+            ops->scale(to, -25.298221f, n);
+            check_row(ops, "scale", to, expected, n);
+            check_guard(buffer, to, n);
+        }
 }
 
 static double ulp_of(double value) {
@@ -131,7 +131,7 @@ static void test_row_ops_exp(void **state) {
     }
     printf("exp: greatest error %.3f ulp (%s)\n", worst, best->name);
     assert_true(worst < 2);
-    EACH_BUILD(ops) {
+    EACH_BUILD (ops) {
         for (int round = 0; round < 400; round++) {
             for (size_t i = 0; i < N_MAX; i++)
                 x[i] = round % 2 ? draw_float(110) : f32_from_bits(draw());
@@ -149,7 +149,7 @@ static void test_row_ops_exp_special(void **state) {
     static const float x[] = { 0, -0.0f, INFINITY, -INFINITY, NAN, -104.5f, 88.73f, -FLT_MAX, FLT_MAX };
     float y[ARRAY_LEN(x)];
 
-    EACH_BUILD(ops) {
+    EACH_BUILD (ops) {
         ops->exp(x, ARRAY_LEN(x), y);
         assert_true(y[0] == 1 && y[1] == 1 && y[2] == INFINITY && y[3] == 0 && isnan(y[4]) && y[5] == 0 &&
                     y[6] == INFINITY);
@@ -170,121 +170,121 @@ static void test_row_ops_silu_gelu(void **state) {
     memcpy(gate, special, sizeof(special));
     for (size_t i = 0; i < ARRAY_LEN(special); i++)
         up[i] = 1;
-    EACH_BUILD(ops)
-    for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
-        for (int gelu = 0; gelu < 2; gelu++) {
-            size_t n = lengths[l];
-            float *out = guarded(buffer, l);
+    EACH_BUILD (ops)
+        for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
+            for (int gelu = 0; gelu < 2; gelu++) {
+                size_t n = lengths[l];
+                float *out = guarded(buffer, l);
 
-            for (size_t i = 0; i < n; i++) {
-                float a = gate[i], square = a * a, inner = -0.07135481627260025f * square, exponent;
-                double z = 0.7978845608028654 * ((double)a + 0.044715 * (double)a * (double)a * (double)a), exact;
+                for (size_t i = 0; i < n; i++) {
+                    float a = gate[i], square = a * a, inner = -0.07135481627260025f * square, exponent;
+                    double z = 0.7978845608028654 * ((double)a + 0.044715 * (double)a * (double)a * (double)a), exact;
 
-                inner = -1.5957691216057308f + inner;
-                exponent = gelu ? a * inner : -a;
-                expected[i] = 1 + plain_exp(exponent);
-                expected[i] = a / expected[i];
-                expected[i] = expected[i] * up[i];
-                exact = (double)a * (gelu ? 0.5 * (1 + tanh(z)) : 1 / (1 + exp(-(double)a))) * (double)up[i];
-                assert_true(fabs((double)expected[i] - exact) <= 1e-5 * fabs(exact) + 3e-6);
+                    inner = -1.5957691216057308f + inner;
+                    exponent = gelu ? a * inner : -a;
+                    expected[i] = 1 + plain_exp(exponent);
+                    expected[i] = a / expected[i];
+                    expected[i] = expected[i] * up[i];
+                    exact = (double)a * (gelu ? 0.5 * (1 + tanh(z)) : 1 / (1 + exp(-(double)a))) * (double)up[i];
+                    assert_true(fabs((double)expected[i] - exact) <= 1e-5 * fabs(exact) + 3e-6);
+                }
+                memcpy(out, gate, n * sizeof(*out));
+                (gelu ? ops->gelu_mul : ops->silu_mul)(out, up, n, out);
+                check_row(ops, gelu ? "gelu" : "silu", out, expected, n);
+                check_guard(buffer, out, n);
+                for (size_t i = 0; i < n; i++)
+                    assert_true(isfinite(out[i]));
             }
-            memcpy(out, gate, n * sizeof(*out));
-            (gelu ? ops->gelu_mul : ops->silu_mul)(out, up, n, out);
-            check_row(ops, gelu ? "gelu" : "silu", out, expected, n);
-            check_guard(buffer, out, n);
-            for (size_t i = 0; i < n; i++)
-                assert_true(isfinite(out[i]));
-        }
 }
 
 static void test_row_ops_rope(void **state) {
     static const size_t n_rots[] = { 2, 4, 16, 30, 32, 64, 96, 128, 256 };
     float x[256], cos_row[128], sin_row[128], expected[256], buffer[N_MAX + 2 * GUARD];
 
-    EACH_BUILD(ops)
-    for (size_t c = 0; c < ARRAY_LEN(n_rots); c++)
-        for (int neox = 0; neox < 2; neox++) {
-            size_t n = n_rots[c];
-            float *row = guarded(buffer, c);
+    EACH_BUILD (ops)
+        for (size_t c = 0; c < ARRAY_LEN(n_rots); c++)
+            for (int neox = 0; neox < 2; neox++) {
+                size_t n = n_rots[c];
+                float *row = guarded(buffer, c);
 
-            fill(x, n, 3);
-            fill(cos_row, n / 2, 1);
-            fill(sin_row, n / 2, 1);
-            for (size_t i = 0; i < n / 2; i++) {
-                size_t at = neox ? i : 2 * i, other = neox ? i + n / 2 : 2 * i + 1;
-                float ac = x[at] * cos_row[i], bs = x[other] * sin_row[i];
-                float as = x[at] * sin_row[i], bc = x[other] * cos_row[i];
+                fill(x, n, 3);
+                fill(cos_row, n / 2, 1);
+                fill(sin_row, n / 2, 1);
+                for (size_t i = 0; i < n / 2; i++) {
+                    size_t at = neox ? i : 2 * i, other = neox ? i + n / 2 : 2 * i + 1;
+                    float ac = x[at] * cos_row[i], bs = x[other] * sin_row[i];
+                    float as = x[at] * sin_row[i], bc = x[other] * cos_row[i];
 
-                expected[at] = ac - bs;
-                expected[other] = as + bc;
+                    expected[at] = ac - bs;
+                    expected[other] = as + bc;
+                }
+                memcpy(row, x, n * sizeof(*x));
+                (neox ? ops->rope_neox : ops->rope_norm)(row, cos_row, sin_row, n);
+                check_row(ops, neox ? "rope_neox" : "rope_norm", row, expected, n);
+                check_guard(buffer, row, n);
             }
-            memcpy(row, x, n * sizeof(*x));
-            (neox ? ops->rope_neox : ops->rope_norm)(row, cos_row, sin_row, n);
-            check_row(ops, neox ? "rope_neox" : "rope_norm", row, expected, n);
-            check_guard(buffer, row, n);
-        }
 }
 
 static void test_row_ops_hadamard_across(void **state) {
     float x[N_MAX], buffer[N_MAX + 2 * GUARD];
 
-    EACH_BUILD(ops)
-    for (uint32_t across = 2; across <= 16; across *= 2)
-        for (size_t n = 16 * across; n <= N_MAX; n += 16 * across) {
-            float *row = guarded(buffer, n / across % 16);
+    EACH_BUILD (ops)
+        for (uint32_t across = 2; across <= 16; across *= 2)
+            for (size_t n = 16 * across; n <= N_MAX; n += 16 * across) {
+                float *row = guarded(buffer, n / across % 16);
 
-            fill(x, n, 3);
-            memcpy(row, x, n * sizeof(*x));
-            ops->hadamard_across(row, n, across);
-            rotate_across(x, n, across);
-            check_row(ops, "hadamard_across", row, x, n);
-            check_guard(buffer, row, n);
-        }
+                fill(x, n, 3);
+                memcpy(row, x, n * sizeof(*x));
+                ops->hadamard_across(row, n, across);
+                rotate_across(x, n, across);
+                check_row(ops, "hadamard_across", row, x, n);
+                check_guard(buffer, row, n);
+            }
 }
 
 static void test_row_ops_hadamard(void **state) {
     float x[N_MAX], expected[N_MAX], buffer[N_MAX + 2 * GUARD];
 
-    EACH_BUILD(ops)
-    for (size_t block = 32; block <= 512; block *= 2)
-        for (size_t n = block; n <= N_MAX; n += block * (N_MAX / block > 1 ? N_MAX / block - 1 : 1)) {
-            float *row = guarded(buffer, block / 32);
-            double before = 0, after = 0;
-            float greatest;
+    EACH_BUILD (ops)
+        for (size_t block = 32; block <= 512; block *= 2)
+            for (size_t n = block; n <= N_MAX; n += block * (N_MAX / block > 1 ? N_MAX / block - 1 : 1)) {
+                float *row = guarded(buffer, block / 32);
+                double before = 0, after = 0;
+                float greatest;
 
-            fill(x, n, 3);
-            memcpy(expected, x, n * sizeof(*x));
-            for (size_t start = 0; start < n; start += block) {
-                for (size_t h = 1; h < block; h *= 2)
+                fill(x, n, 3);
+                memcpy(expected, x, n * sizeof(*x));
+                for (size_t start = 0; start < n; start += block) {
+                    for (size_t h = 1; h < block; h *= 2)
+                        for (size_t i = 0; i < block; i++)
+                            if (!(i & h)) {
+                                float a = expected[start + i], b = expected[start + i + h];
+
+                                expected[start + i] = a + b;
+                                expected[start + i + h] = a - b;
+                            }
                     for (size_t i = 0; i < block; i++)
-                        if (!(i & h)) {
-                            float a = expected[start + i], b = expected[start + i + h];
-
-                            expected[start + i] = a + b;
-                            expected[start + i + h] = a - b;
-                        }
-                for (size_t i = 0; i < block; i++)
-                    expected[start + i] *= (float)(1 / sqrt((double)block));
+                        expected[start + i] *= (float)(1 / sqrt((double)block));
+                }
+                memcpy(row, x, n * sizeof(*x));
+                greatest = ops->hadamard(row, n, block, row);
+                check_row(ops, "hadamard", row, expected, n);
+                assert_true(greatest == ops->amax(expected, n));
+                check_guard(buffer, row, n);
+                for (size_t i = 0; i < n; i++)
+                    greatest = fabsf(expected[i]) > greatest ? -1 : greatest; /* none is greater */
+                assert_true(greatest > 0);
+                memset(row, 0, n * sizeof(*row));
+                (void)ops->hadamard(x, n, block, row); /* from another place */
+                check_row(ops, "hadamard", row, expected, n);
+                for (size_t i = 0; i < n; i++) {
+                    before += (double)x[i] * (double)x[i];
+                    after += (double)row[i] * (double)row[i];
+                }
+                assert_true(fabs(after / before - 1) < 1e-5);
+                rotate_row(x, n, (uint32_t)block); /* the definition that weights are rotated by */
+                check_row(ops, "hadamard against rotate_row", row, x, n);
             }
-            memcpy(row, x, n * sizeof(*x));
-            greatest = ops->hadamard(row, n, block, row);
-            check_row(ops, "hadamard", row, expected, n);
-            assert_true(greatest == ops->amax(expected, n));
-            check_guard(buffer, row, n);
-            for (size_t i = 0; i < n; i++)
-                greatest = fabsf(expected[i]) > greatest ? -1 : greatest; /* none is greater */
-            assert_true(greatest > 0);
-            memset(row, 0, n * sizeof(*row));
-            (void)ops->hadamard(x, n, block, row); /* from another place */
-            check_row(ops, "hadamard", row, expected, n);
-            for (size_t i = 0; i < n; i++) {
-                before += (double)x[i] * (double)x[i];
-                after += (double)row[i] * (double)row[i];
-            }
-            assert_true(fabs(after / before - 1) < 1e-5);
-            rotate_row(x, n, (uint32_t)block); /* the definition that weights are rotated by */
-            check_row(ops, "hadamard against rotate_row", row, x, n);
-        }
 }
 
 static void test_row_ops_quantize(void **state) {
@@ -292,24 +292,24 @@ static void test_row_ops_quantize(void **state) {
     float x[N_MAX];
     int8_t q[N_MAX + 64 + 1], expected[N_MAX + 64];
 
-    EACH_BUILD(ops)
-    for (size_t l = 0; l < ARRAY_LEN(lengths) * ARRAY_LEN(ranges); l++) {
-        size_t n = lengths[l / ARRAY_LEN(ranges)], n_padded = (n + 63) / 64 * 64;
-        float amax = 0, scale, expected_scale;
+    EACH_BUILD (ops)
+        for (size_t l = 0; l < ARRAY_LEN(lengths) * ARRAY_LEN(ranges); l++) {
+            size_t n = lengths[l / ARRAY_LEN(ranges)], n_padded = (n + 63) / 64 * 64;
+            float amax = 0, scale, expected_scale;
 
-        fill(x, n, ranges[l % ARRAY_LEN(ranges)]);
-        memset(expected, 0, sizeof(expected));
-        for (size_t i = 0; i < n; i++)
-            amax = fmaxf(amax, fabsf(x[i]));
-        for (size_t i = 0; i < n; i++)
-            expected[i] = (int8_t)rintf(x[i] * (127.0f / amax));
-        expected_scale = amax / 127.0f;
-        memset(q, 0x55, sizeof(q));
-        scale = ops->quantize(x, n, ops->amax(x, n), 64, q);
-        check_row(ops, "scale of quantize", &scale, &expected_scale, 1);
-        assert_memory_equal(q, expected, n_padded);
-        assert_int_equal(q[n_padded], 0x55);
-    }
+            fill(x, n, ranges[l % ARRAY_LEN(ranges)]);
+            memset(expected, 0, sizeof(expected));
+            for (size_t i = 0; i < n; i++)
+                amax = fmaxf(amax, fabsf(x[i]));
+            for (size_t i = 0; i < n; i++)
+                expected[i] = (int8_t)rintf(x[i] * (127.0f / amax));
+            expected_scale = amax / 127.0f;
+            memset(q, 0x55, sizeof(q));
+            scale = ops->quantize(x, n, ops->amax(x, n), 64, q);
+            check_row(ops, "scale of quantize", &scale, &expected_scale, 1);
+            assert_memory_equal(q, expected, n_padded);
+            assert_int_equal(q[n_padded], 0x55);
+        }
 }
 
 /* Half-way cases go to even; the greatest value is exactly +-127. */
@@ -318,7 +318,7 @@ static void test_row_ops_quantize_ties(void **state) {
     static const int8_t expected[] = { 127, 0, 2, 2, 0, -2, -2, -127, 126, -126 };
     int8_t q[64];
 
-    EACH_BUILD(ops) {
+    EACH_BUILD (ops) {
         assert_true(ops->quantize(x, ARRAY_LEN(x), ops->amax(x, ARRAY_LEN(x)), 64, q) == 1);
         assert_memory_equal(q, expected, sizeof(expected));
     }
@@ -336,7 +336,7 @@ static void test_row_ops_quantize_hostile(void **state) {
     for (size_t c = 0; c < ARRAY_LEN(rows); c++) {
         bool have_first = false;
 
-        EACH_BUILD(ops) {
+        EACH_BUILD (ops) {
             scale = ops->quantize(rows[c], 4, ops->amax(rows[c], 4), 64, q);
             assert_true(isfinite(scale));
             for (size_t i = 0; i < 64; i++)
@@ -352,7 +352,7 @@ static void test_row_ops_quantize_hostile(void **state) {
     }
     memset(first, 0, 64);
     for (size_t c = 0; c < ARRAY_LEN(zeros); c++)
-        EACH_BUILD(ops) {
+        EACH_BUILD (ops) {
             assert_true(ops->quantize(zeros[c], 4, ops->amax(zeros[c], 4), 64, q) == 0);
             assert_memory_equal(q, first, 64);
         }
@@ -365,36 +365,36 @@ static void test_row_ops_quantize_static(void **state) {
     uint32_t channels[N_MAX + 1], expected_channels[N_MAX];
     int8_t q[N_MAX + 64 + 1], expected[N_MAX + 64];
 
-    EACH_BUILD(ops)
-    for (size_t l = 0; l < ARRAY_LEN(lengths) * ARRAY_LEN(scales); l++) {
-        size_t n = lengths[l / ARRAY_LEN(scales)], n_padded = (n + 63) / 64 * 64, n_expected = 0;
-        float scale = scales[l % ARRAY_LEN(scales)], factor = 1.0f / scale, threshold = 127.0f * scale;
+    EACH_BUILD (ops)
+        for (size_t l = 0; l < ARRAY_LEN(lengths) * ARRAY_LEN(scales); l++) {
+            size_t n = lengths[l / ARRAY_LEN(scales)], n_padded = (n + 63) / 64 * 64, n_expected = 0;
+            float scale = scales[l % ARRAY_LEN(scales)], factor = 1.0f / scale, threshold = 127.0f * scale;
 
-        fill(x, n, 200 * scale);
-        x[draw() % n] = threshold;
-        x[draw() % n] = -threshold;
-        x[draw() % n] = nextafterf(threshold, INFINITY);
-        x[draw() % n] = 2.5f * scale;
-        memset(expected, 0, sizeof(expected));
-        for (size_t i = 0; i < n; i++) {
-            expected[i] = (int8_t)rintf(fminf(fmaxf(x[i] * factor, -127), 127));
-            if (fabsf(x[i]) > threshold) {
-                expected_channels[n_expected] = (uint32_t)i;
-                expected_rests[n_expected++] = x[i] > 0 ? x[i] - threshold : x[i] + threshold;
-                assert_int_equal(abs(expected[i]), 127);
+            fill(x, n, 200 * scale);
+            x[draw() % n] = threshold;
+            x[draw() % n] = -threshold;
+            x[draw() % n] = nextafterf(threshold, INFINITY);
+            x[draw() % n] = 2.5f * scale;
+            memset(expected, 0, sizeof(expected));
+            for (size_t i = 0; i < n; i++) {
+                expected[i] = (int8_t)rintf(fminf(fmaxf(x[i] * factor, -127), 127));
+                if (fabsf(x[i]) > threshold) {
+                    expected_channels[n_expected] = (uint32_t)i;
+                    expected_rests[n_expected++] = x[i] > 0 ? x[i] - threshold : x[i] + threshold;
+                    assert_int_equal(abs(expected[i]), 127);
+                }
             }
+            memset(q, 0x55, sizeof(q));
+            assert_int_equal(ops->quantize_static(x, n, 64, scale, q), n_expected);
+            assert_memory_equal(q, expected, n_padded);
+            assert_int_equal(q[n_padded], 0x55);
+            channels[n_expected] = 12345;
+            rests[n_expected] = untouched;
+            ops->outliers(x, n, scale, channels, rests);
+            assert_memory_equal(channels, expected_channels, n_expected * sizeof(*channels));
+            check_row(ops, "outliers", rests, expected_rests, n_expected);
+            assert_true(channels[n_expected] == 12345 && same_value(rests[n_expected], untouched));
         }
-        memset(q, 0x55, sizeof(q));
-        assert_int_equal(ops->quantize_static(x, n, 64, scale, q), n_expected);
-        assert_memory_equal(q, expected, n_padded);
-        assert_int_equal(q[n_padded], 0x55);
-        channels[n_expected] = 12345;
-        rests[n_expected] = untouched;
-        ops->outliers(x, n, scale, channels, rests);
-        assert_memory_equal(channels, expected_channels, n_expected * sizeof(*channels));
-        check_row(ops, "outliers", rests, expected_rests, n_expected);
-        assert_true(channels[n_expected] == 12345 && same_value(rests[n_expected], untouched));
-    }
 }
 
 static void test_row_ops_quantize_static_hostile(void **state) {
@@ -404,7 +404,7 @@ static void test_row_ops_quantize_static_hostile(void **state) {
     float rests[8];
     int8_t q[64];
 
-    EACH_BUILD(ops) {
+    EACH_BUILD (ops) {
         assert_int_equal(ops->quantize_static(x, 8, 64, 1, q), 4); /* NaN is none */
         assert_memory_equal(q, expected, sizeof(expected));
         ops->outliers(x, 8, 1, channels, rests);
@@ -422,22 +422,22 @@ static void test_row_ops_add_column(void **state) {
     fill(y, N_MAX, 3);
     for (size_t i = 0; i < sizeof(w); i++)
         w[i] = (int8_t)draw();
-    EACH_BUILD(ops)
-    for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
-        size_t n = lengths[l];
-        float *row = guarded(buffer, l), rest = draw_float(40);
+    EACH_BUILD (ops)
+        for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
+            size_t n = lengths[l];
+            float *row = guarded(buffer, l), rest = draw_float(40);
 
-        for (size_t i = 0; i < n; i++) {
-            float weight = scales[i] * (float)w[1 + i];
+            for (size_t i = 0; i < n; i++) {
+                float weight = scales[i] * (float)w[1 + i];
 
-            weight = rest * weight;
-            expected[i] = y[i] + weight;
+                weight = rest * weight;
+                expected[i] = y[i] + weight;
+            }
+            memcpy(row, y, n * sizeof(*y));
+            ops->add_column(rest, w + 1, scales, n, row);
+            check_row(ops, "add_column", row, expected, n);
+            check_guard(buffer, row, n);
         }
-        memcpy(row, y, n * sizeof(*y));
-        ops->add_column(rest, w + 1, scales, n, row);
-        check_row(ops, "add_column", row, expected, n);
-        check_guard(buffer, row, n);
-    }
 }
 
 /* Integers at odd places, every length, -128 among them. */
@@ -449,36 +449,36 @@ static void test_row_ops_levels(void **state) {
     for (size_t i = 0; i < sizeof(q); i++)
         q[i] = (int8_t)draw();
     q[GUARD] = -128;
-    EACH_BUILD(ops)
-    for (size_t n = 0; n <= N_MAX; n += n < 130 ? 1 : 149) {
-        const int8_t *levels = q + n % GUARD;
-        float *row = guarded(buffer, n), factor = draw_float(0.1f);
-        int32_t sum = 0;
+    EACH_BUILD (ops)
+        for (size_t n = 0; n <= N_MAX; n += n < 130 ? 1 : 149) {
+            const int8_t *levels = q + n % GUARD;
+            float *row = guarded(buffer, n), factor = draw_float(0.1f);
+            int32_t sum = 0;
 
-        memset(shifted, 0x55, sizeof(shifted));
-        ops->dequantize(levels, factor, n, row);
-        ops->shift(levels, n, shifted + 1);
-        for (size_t i = 0; i < n; i++) {
-            expected[i] = (float)levels[i] * factor;
-            sum += levels[i];
-            assert_int_equal(shifted[1 + i], levels[i] + 128);
+            memset(shifted, 0x55, sizeof(shifted));
+            ops->dequantize(levels, factor, n, row);
+            ops->shift(levels, n, shifted + 1);
+            for (size_t i = 0; i < n; i++) {
+                expected[i] = (float)levels[i] * factor;
+                sum += levels[i];
+                assert_int_equal(shifted[1 + i], levels[i] + 128);
+            }
+            check_row(ops, "dequantize", row, expected, n);
+            check_guard(buffer, row, n);
+            assert_int_equal(ops->sum(levels, n), sum);
+            assert_true(shifted[0] == 0x55 && shifted[1 + n] == 0x55);
         }
-        check_row(ops, "dequantize", row, expected, n);
-        check_guard(buffer, row, n);
-        assert_int_equal(ops->sum(levels, n), sum);
-        assert_true(shifted[0] == 0x55 && shifted[1 + n] == 0x55);
-    }
 }
 
 /* The longest row of the greatest values does not overflow, nor does a part of the sum in the middle of it. */
 static void test_row_ops_sum_of_most(void **state) {
     static int8_t q[INT8_K_MAX];
 
-    EACH_BUILD(ops)
-    for (int level = -127; level <= 127; level += 254) {
-        memset(q, level, sizeof(q));
-        assert_int_equal(ops->sum(q, sizeof(q)), level * INT8_K_MAX);
-    }
+    EACH_BUILD (ops)
+        for (int level = -127; level <= 127; level += 254) {
+            memset(q, level, sizeof(q));
+            assert_int_equal(ops->sum(q, sizeof(q)), level * INT8_K_MAX);
+        }
 }
 
 static void test_row_ops_to_f16(void **state) {
@@ -489,28 +489,28 @@ static void test_row_ops_to_f16(void **state) {
     float x[N_MAX];
     uint16_t half[N_MAX + 1];
 
-    EACH_BUILD(ops)
-    for (int round = 0; round < 400; round++) {
-        size_t n = lengths[(size_t)round % ARRAY_LEN(lengths)];
+    EACH_BUILD (ops)
+        for (int round = 0; round < 400; round++) {
+            size_t n = lengths[(size_t)round % ARRAY_LEN(lengths)];
 
-        for (size_t i = 0; i < n; i++)
-            x[i] = round < 19 && i < ARRAY_LEN(special) ? special[i]
-                   : round % 2                          ? f32_from_bits((draw() & 0x8fffffff) | 0x30000000)
-                                                        : f32_from_bits(draw());
-        half[n] = 0x1234;
-        ops->to_f16(x, n, half);
-        assert_int_equal(half[n], 0x1234);
-        for (size_t i = 0; i < n; i++)
-            if (half[i] != plain_f16(x[i]))
-                fail_msg("%s to_f16(%a) is %04x, expected %04x", ops->name, (double)x[i], half[i], plain_f16(x[i]));
-    }
+            for (size_t i = 0; i < n; i++)
+                x[i] = round < 19 && i < ARRAY_LEN(special) ? special[i]
+                       : round % 2                          ? f32_from_bits((draw() & 0x8fffffff) | 0x30000000)
+                                                            : f32_from_bits(draw());
+            half[n] = 0x1234;
+            ops->to_f16(x, n, half);
+            assert_int_equal(half[n], 0x1234);
+            for (size_t i = 0; i < n; i++)
+                if (half[i] != plain_f16(x[i]))
+                    fail_msg("%s to_f16(%a) is %04x, expected %04x", ops->name, (double)x[i], half[i], plain_f16(x[i]));
+        }
 }
 
 static void test_row_ops_to_f16_infinity(void **state) {
     static const float x[] = { INFINITY, -INFINITY, NAN };
     uint16_t half[3];
 
-    EACH_BUILD(ops) {
+    EACH_BUILD (ops) {
         ops->to_f16(x, 3, half);
         assert_int_equal(half[0], 0x7bff);
         assert_int_equal(half[1], 0xfbff);

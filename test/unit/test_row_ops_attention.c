@@ -199,12 +199,12 @@ static void check_rows(size_t head_size, size_t n_group, size_t n_rows, const si
     Fixture fixture;
 
     fixture_init(&fixture, head_size, n_group, n_rows, ranges);
-    EACH_BUILD(ops)
-    for (size_t b = 0; b < ARRAY_LEN(batches); b++) {
-        check_batches(&fixture, ops, batches[b]);
-        if (batches[b] >= n_rows)
-            break;
-    }
+    EACH_BUILD (ops)
+        for (size_t b = 0; b < ARRAY_LEN(batches); b++) {
+            check_batches(&fixture, ops, batches[b]);
+            if (batches[b] >= n_rows)
+                break;
+        }
     for (size_t r = 0; r < n_rows; r++)
         check_against_double(&fixture.kv, &fixture.rows[r], n_group, fixture.scale,
                              fixture.expected + r * n_group * head_size);
@@ -286,22 +286,22 @@ static void test_row_ops_attention_f16_values(void **state) {
     static float q[HEAD], out[ROWS * HEAD];
 
     assert_true(block && scratch);
-    EACH_BUILD(ops)
-    for (uint32_t first = 0; first < 65536; first += HEAD)
-        for (size_t n_rows = 1; n_rows <= ROWS; n_rows += ROWS - 1) {
-            AttentionRow rows[ROWS];
+    EACH_BUILD (ops)
+        for (uint32_t first = 0; first < 65536; first += HEAD)
+            for (size_t n_rows = 1; n_rows <= ROWS; n_rows += ROWS - 1) {
+                AttentionRow rows[ROWS];
 
-            for (size_t r = 0; r < n_rows; r++)
-                rows[r] = (AttentionRow){ q, out + r * HEAD, 0, 1 };
-            for (uint32_t i = 0; i < HEAD; i++)
-                v[i] = (uint16_t)(first + i);
-            ops->attention(&kv, rows, n_rows, 1, 1, scratch);
-            for (size_t i = 0; i < n_rows * HEAD; i++) {
-                const float expected = f16_to_f32(v[i % HEAD]) + 0.0f; /* a sum that starts at +0 */
+                for (size_t r = 0; r < n_rows; r++)
+                    rows[r] = (AttentionRow){ q, out + r * HEAD, 0, 1 };
+                for (uint32_t i = 0; i < HEAD; i++)
+                    v[i] = (uint16_t)(first + i);
+                ops->attention(&kv, rows, n_rows, 1, 1, scratch);
+                for (size_t i = 0; i < n_rows * HEAD; i++) {
+                    const float expected = f16_to_f32(v[i % HEAD]) + 0.0f; /* a sum that starts at +0 */
 
-                check_row(ops, "value of f16", &out[i], &expected, 1);
+                    check_row(ops, "value of f16", &out[i], &expected, 1);
+                }
             }
-        }
 }
 
 /* Scores of every size, so that the maximum rises and weights come close to 2^-125. */
@@ -316,9 +316,9 @@ static void test_row_ops_attention_scores(void **state) {
         fixture.scale = scales[s];
         for (size_t r = 0; r < ARRAY_LEN(ranges); r++)
             plain_attention(&fixture.kv, &fixture.rows[r], 2, scales[s], fixture.expected + r * n_q);
-        EACH_BUILD(ops)
-        for (size_t batch = 1; batch <= 3; batch += 2)
-            check_batches(&fixture, ops, batch);
+        EACH_BUILD (ops)
+            for (size_t batch = 1; batch <= 3; batch += 2)
+                check_batches(&fixture, ops, batch);
     }
     fixture_deinit(&fixture);
 }
@@ -332,25 +332,25 @@ static void test_row_ops_attention_hostile(void **state) {
     Fixture fixture;
 
     fixture_init(&fixture, 64, 2, ARRAY_LEN(ranges), ranges);
-    EACH_BUILD(ops)
-    for (size_t i = 0; i < 3 * ARRAY_LEN(halves); i++) {
-        uint16_t *half = i % 3 == 0 ? &kv_head_keys(&fixture.kv, 0)[5 * KV_BLOCK + 40]
-                                    : &kv_head_values(&fixture.kv, 0)[40 * 64 + 5],
-                 kept = *half;
-        const float kept_q = fixture.q[n_q * 3 + 7];
+    EACH_BUILD (ops)
+        for (size_t i = 0; i < 3 * ARRAY_LEN(halves); i++) {
+            uint16_t *half = i % 3 == 0 ? &kv_head_keys(&fixture.kv, 0)[5 * KV_BLOCK + 40]
+                                        : &kv_head_values(&fixture.kv, 0)[40 * 64 + 5],
+                     kept = *half;
+            const float kept_q = fixture.q[n_q * 3 + 7];
 
-        if (i % 3 == 2)
-            fixture.q[n_q * 3 + 7] = floats[i / 3];
-        else
-            *half = halves[i / 3];
-        memset(fixture.scratch, 0xff, attention_scratch_floats(2 * ARRAY_LEN(ranges), 64) * sizeof(float));
-        ops->attention(&fixture.kv, fixture.rows, ARRAY_LEN(ranges), 2, fixture.scale, fixture.scratch);
-        check_row(ops, "row before", fixture.out + n_q, fixture.expected + n_q, n_q);
-        check_row(ops, "row after", fixture.out + 2 * n_q, fixture.expected + 2 * n_q, n_q);
-        check_row(ops, "empty row", fixture.out + 4 * n_q, fixture.expected + 4 * n_q, n_q);
-        *half = kept;
-        fixture.q[n_q * 3 + 7] = kept_q;
-    }
+            if (i % 3 == 2)
+                fixture.q[n_q * 3 + 7] = floats[i / 3];
+            else
+                *half = halves[i / 3];
+            memset(fixture.scratch, 0xff, attention_scratch_floats(2 * ARRAY_LEN(ranges), 64) * sizeof(float));
+            ops->attention(&fixture.kv, fixture.rows, ARRAY_LEN(ranges), 2, fixture.scale, fixture.scratch);
+            check_row(ops, "row before", fixture.out + n_q, fixture.expected + n_q, n_q);
+            check_row(ops, "row after", fixture.out + 2 * n_q, fixture.expected + 2 * n_q, n_q);
+            check_row(ops, "empty row", fixture.out + 4 * n_q, fixture.expected + 4 * n_q, n_q);
+            *half = kept;
+            fixture.q[n_q * 3 + 7] = kept_q;
+        }
     fixture_deinit(&fixture);
 }
 
@@ -368,22 +368,22 @@ static void test_row_ops_kv_store(void **state) {
 
     fill(x, ARRAY_LEN(x), 3);
     fill(y, ARRAY_LEN(y), 1e5f); /* some past 65504 */
-    EACH_BUILD(ops)
-    for (size_t first = 0; first < POSITIONS; first += first < 20 ? 1 : 13)
-        for (size_t n = 0; first + n <= POSITIONS; n += n < 18 ? 1 : 31) {
-            memset(cache, 0x55, sizeof(cache));
-            memset(expected, 0x55, sizeof(expected));
-            for (size_t j = 0; j < n; j++)
-                for (size_t d = 0; d < HEAD; d++) {
-                    const size_t at = (first + j) % KV_BLOCK;
-                    uint16_t *block = expected[((first + j) / KV_BLOCK + 1) % 3];
+    EACH_BUILD (ops)
+        for (size_t first = 0; first < POSITIONS; first += first < 20 ? 1 : 13)
+            for (size_t n = 0; first + n <= POSITIONS; n += n < 18 ? 1 : 31) {
+                memset(cache, 0x55, sizeof(cache));
+                memset(expected, 0x55, sizeof(expected));
+                for (size_t j = 0; j < n; j++)
+                    for (size_t d = 0; d < HEAD; d++) {
+                        const size_t at = (first + j) % KV_BLOCK;
+                        uint16_t *block = expected[((first + j) / KV_BLOCK + 1) % 3];
 
-                    ops->to_f16(&x[j * STRIDE + d], 1, &block[BLOCK + d * KV_BLOCK + at]);
-                    ops->to_f16(&y[j * STRIDE + d], 1, &block[3 * BLOCK + at * HEAD + d]);
-                }
-            ops->kv_store(&kv, first, x, y, STRIDE, n);
-            assert_memory_equal(cache, expected, sizeof(cache));
-        }
+                        ops->to_f16(&x[j * STRIDE + d], 1, &block[BLOCK + d * KV_BLOCK + at]);
+                        ops->to_f16(&y[j * STRIDE + d], 1, &block[3 * BLOCK + at * HEAD + d]);
+                    }
+                ops->kv_store(&kv, first, x, y, STRIDE, n);
+                assert_memory_equal(cache, expected, sizeof(cache));
+            }
 }
 
 int main(void) {

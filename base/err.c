@@ -38,7 +38,7 @@ void err_prefix(ErrText *err, const char *format, ...) {
     err->text[len_bytes + text_bytes] = 0;
 }
 
-static int report(int r, const char *verb, const char *file, int line, const char *func) {
+static int err_report(int r, const char *verb, const char *file, int line, const char *func) {
     if (r)
         log_debug(TOPIC_BASE, "%s %s() %s:%d: %s", verb, func, file, line,
                   r < 0 ? strerror(-r) : "unhandled condition");
@@ -46,17 +46,17 @@ static int report(int r, const char *verb, const char *file, int line, const cha
 }
 
 int err_raise_at(int r, const char *file, int line, const char *func) {
-    return report(r, "raised in", file, line, func);
+    return err_report(r, "raised in", file, line, func);
 }
 
 int err_trace_at(int r, const char *file, int line, const char *func) {
-    return report(r, "passed by", file, line, func);
+    return err_report(r, "passed by", file, line, func);
 }
 
 int err_fold_at(int r, const char *file, int line, const char *func) {
     if (r > 0) {
-        report(r, "folded in", file, line, func);
+        err_report(r, "folded in", file, line, func);
         return -ENOTRECOVERABLE;
     }
-    return report(r, "passed by", file, line, func);
+    return err_report(r, "passed by", file, line, func);
 }

@@ -58,7 +58,7 @@ static void uring_deinit(ExtentReader *reader) {
     reader->way = NULL;
 }
 
-static void finish(ExtentReader *reader, UringRead *read, ssize_t n_read) {
+static void uring_finish(ExtentReader *reader, UringRead *read, ssize_t n_read) {
     Uring *uring = reader->way;
 
     extent_piece_done(&read->piece, extent_finish_piece(reader, &read->piece, n_read));
@@ -90,7 +90,7 @@ static void submit_prepared(ExtentReader *reader) {
 
         uring->n_prepared--;
         memmove(uring->prepared, uring->prepared + 1, uring->n_prepared * sizeof(uring->prepared[0]));
-        finish(reader, read, 0);
+        uring_finish(reader, read, 0);
     }
 }
 
@@ -136,7 +136,7 @@ static void reap(ExtentReader *reader) {
 
         io_uring_cqe_seen(&uring->ring, entry);
         uring->n_under_way--;
-        finish(reader, read, n_read);
+        uring_finish(reader, read, n_read);
     }
 }
 

@@ -104,7 +104,7 @@ static int latency_init(Latency *latency, const BenchRun *run, size_t n_prompt, 
     return is_whole ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-static int begin(Generation **generationp, const Latency *latency, Priority priority, ErrText *err) {
+static int latency_begin(Generation **generationp, const Latency *latency, Priority priority, ErrText *err) {
     const bool interactive = priority == PRIORITY_INTERACTIVE;
     const GenerationOptions options = {
         .max_tokens = interactive ? (uint32_t)latency->n_output : 1,
@@ -166,7 +166,7 @@ static int run_background(Latency *latency, Trace *trace, size_t turn, ErrText *
     const uint64_t start_ns = clock_now_ns();
     uint64_t end_ns;
     size_t n = 0;
-    int r = begin(&generation, latency, PRIORITY_BACKGROUND, err);
+    int r = latency_begin(&generation, latency, PRIORITY_BACKGROUND, err);
 
     while (!r && generation_end(generation) == GENERATION_RUNNING) {
         trace_clear(trace);
@@ -232,7 +232,7 @@ static int first_alone(const Latency *latency, bool traced, double *msp, ErrText
     int r;
 
     bench_trace(latency->run, traced);
-    r = begin(&interactive, latency, PRIORITY_INTERACTIVE, err);
+    r = latency_begin(&interactive, latency, PRIORITY_INTERACTIVE, err);
 
     if (!r)
         r = to_first_token(interactive, NULL, err);
@@ -249,7 +249,7 @@ static int first_beside(const Latency *latency, Arrival *arrival, bool preempts,
     _cleanup_(generation_freep) Generation *background = NULL, *interactive = NULL;
     const EngineYield yield = { .wanted = &arrival->is_there };
     GenerationStep step = { 0 };
-    int r = begin(&background, latency, PRIORITY_BACKGROUND, err);
+    int r = latency_begin(&background, latency, PRIORITY_BACKGROUND, err);
 
     while (!r && generation_end(background) == GENERATION_RUNNING && !atomic_load(&arrival->is_there)) {
         GenerationTurn turn = turn_of(background, PRIORITY_BACKGROUND);
@@ -265,7 +265,7 @@ static int first_beside(const Latency *latency, Arrival *arrival, bool preempts,
     if (!r && !atomic_load(&arrival->is_there))
         return CAME_LATE;
     if (!r)
-        r = begin(&interactive, latency, PRIORITY_INTERACTIVE, err);
+        r = latency_begin(&interactive, latency, PRIORITY_INTERACTIVE, err);
     if (!r)
         r = to_first_token(interactive, step.step ? NULL : background, err);
     *msp = (double)(clock_now_ns() - arrival->at_ns) / 1e6;
@@ -301,7 +301,7 @@ static int first_at_random(Latency *latency, bool preempts, bool traced, double 
  * when that has ended. */
 static int tokens(const Latency *latency, bool beside, double *token_ms, ErrText *err) {
     _cleanup_(generation_freep) Generation *background = NULL, *interactive = NULL;
-    int r = begin(&interactive, latency, PRIORITY_INTERACTIVE, err);
+    int r = latency_begin(&interactive, latency, PRIORITY_INTERACTIVE, err);
 
     if (!r)
         r = to_first_token(interactive, NULL, err);
@@ -312,7 +312,7 @@ static int tokens(const Latency *latency, bool beside, double *token_ms, ErrText
         if (beside && background && generation_end(background) != GENERATION_RUNNING)
             background = generation_free(background);
         if (beside && !background)
-            r = begin(&background, latency, PRIORITY_BACKGROUND, err);
+            r = latency_begin(&background, latency, PRIORITY_BACKGROUND, err);
         if (r)
             return r;
         turns[1] = turn_of(background, PRIORITY_BACKGROUND);
@@ -328,7 +328,8 @@ static int tokens(const Latency *latency, bool beside, double *token_ms, ErrText
     return r;
 }
 
-static int report(const Latency *latency, const char *name, size_t rows, double *values, size_t n, double floor) {
+static int latency_report(const Latency *latency, const char *name, size_t rows, double *values, size_t n,
+                          double floor) {
     BenchResult result = { .test = "latency",
                            .rows = rows,
                            .threads = worker_pool_n_threads(latency->run->pool),
@@ -350,18 +351,18 @@ static int report_all(Latency *latency) {
     snprintf(names[1], sizeof(names[1]), "first token, behind a step of %zu", latency->n_background);
     snprintf(names[2], sizeof(names[2]), "first token, preempting %zu", latency->n_background);
     snprintf(names[3], sizeof(names[3]), "next token, beside %zu", latency->n_background);
-    r = report(latency, "first token, alone", latency->n_prompt, latency->first_ms[ALONE], repeats, 0);
+    r = latency_report(latency, "first token, alone", latency->n_prompt, latency->first_ms[ALONE], repeats, 0);
     floor = machine_median(latency->first_ms[ALONE], repeats) + machine_median(latency->longest_ms, repeats);
     token = machine_median(latency->token_ms[0], n_intervals);
     if (!r)
-        r = report(latency, names[0], 0, latency->longest_ms, repeats, 0);
+        r = latency_report(latency, names[0], 0, latency->longest_ms, repeats, 0);
     if (!r)
-        r = report(latency, names[1], latency->n_prompt, latency->first_ms[WAITS], repeats, floor);
+        r = latency_report(latency, names[1], latency->n_prompt, latency->first_ms[WAITS], repeats, floor);
     if (!r)
-        r = report(latency, names[2], latency->n_prompt, latency->first_ms[PREEMPTS], repeats, floor);
+        r = latency_report(latency, names[2], latency->n_prompt, latency->first_ms[PREEMPTS], repeats, floor);
     if (!r)
-        r = report(latency, "next token, alone", latency->n_prompt, latency->token_ms[0], n_intervals, 0);
-    return r ? r : report(latency, names[3], latency->n_prompt, latency->token_ms[1], n_intervals, token);
+        r = latency_report(latency, "next token, alone", latency->n_prompt, latency->token_ms[0], n_intervals, 0);
+    return r ? r : latency_report(latency, names[3], latency->n_prompt, latency->token_ms[1], n_intervals, token);
 }
 
 static int run_prompt(const BenchRun *run, size_t n_prompt, ErrText *err) {

@@ -113,14 +113,14 @@ void machine_name(char *name, size_t name_size) {
     snprintf(name, name_size, "%s, %s", model, isa_name(best));
 }
 
-static int compare(const void *a, const void *b) {
+static int double_compare(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
 }
 
 double machine_median(double *values, size_t n) {
-    qsort(values, n, sizeof(*values), compare);
+    qsort(values, n, sizeof(*values), double_compare);
     return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 

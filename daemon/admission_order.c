@@ -44,7 +44,7 @@ static Share *share_of(Share *shares, size_t *n_sharesp, const Request *request)
     return share;
 }
 
-static int compare(const void *a, const void *b) {
+static int turns_compare(const void *a, const void *b) {
     const Turn *left = a, *right = b;
 
     if (left->rank != right->rank)
@@ -75,7 +75,7 @@ void admission_number(Admission *admission, uint64_t now_ns) {
         ++*n_waiting;
         n++;
     }
-    qsort(turns, n, sizeof(*turns), compare);
+    qsort(turns, n, sizeof(*turns), turns_compare);
     for (unsigned int i = 0; i < n; i++)
         turns[i].request->queue_position = i + 1;
 }

@@ -98,7 +98,7 @@ static int load_code(int r) {
 }
 
 /* What is kept of prompts never keeps a model out. */
-static int load(EngineThread *thread, Job *job, JobNews *news, ErrText *err) {
+static int engine_thread_load(EngineThread *thread, Job *job, JobNews *news, ErrText *err) {
     PrefixCache *cache = job->engine_options.prefix_cache;
     int r;
 
@@ -143,7 +143,7 @@ static int serve_small(EngineThread *thread, Job *job) {
         r = detokenize(job, &news, &err);
         break;
     case JOB_LOAD:
-        r = load(thread, job, &news, &err);
+        r = engine_thread_load(thread, job, &news, &err);
         if (!r && engine_is_arriving(news.engine))
             return begin_arrival(thread, job, &news);
         break;
@@ -183,7 +183,7 @@ static void tell_progress(EngineThread *thread, Job *job) {
 
 /* Takes weights in until the time has come or someone interactive has; at least a few MiB. What generations on the
  * engine have taken in by themselves is there already. */
-static void take_in(EngineThread *thread, uint64_t until_ns) {
+static void engine_thread_take_in(EngineThread *thread, uint64_t until_ns) {
     Job *job = TAILQ_FIRST(&thread->arriving);
     ErrText err = { "" };
     int r;
@@ -259,7 +259,7 @@ static void cancel_everything(EngineThread *thread) {
     }
 }
 
-static void *run(void *arg) {
+static void *engine_thread_run(void *arg) {
     EngineThread *thread = arg;
     Job *small;
 
@@ -283,7 +283,7 @@ static void *run(void *arg) {
             until_ns = 2 * clock_now_ns() - start_ns; /* a load gets half of the time */
         }
         busy(thread, true);
-        take_in(thread, until_ns);
+        engine_thread_take_in(thread, until_ns);
     }
     if (small)
         outbox_finish(thread->outbox, small, GENERATION_RUNNING, JOB_E_CANCELLED, NULL);
@@ -336,7 +336,7 @@ int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_thr
     if (!r)
         pin(thread->pool, n_threads, pinning);
     if (!r) {
-        r = thread_start(&thread->thread, "engine", run, thread);
+        r = thread_start(&thread->thread, "engine", engine_thread_run, thread);
         thread->is_started = !r;
     }
     if (r)

@@ -4,7 +4,7 @@
 #define COORDGEN_DAEMON_HANDLERS_H
 
 #include "daemon/connection.h"
-#include "engine/chat_template.h"
+#include "text/chat_template.h"
 
 /* A decoded message of len_bytes; requests that take time keep it. */
 void handlers_serve(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes);

@@ -23,7 +23,7 @@ enum {
     NICENESS = 5, /* apps that are being served come first */
 };
 
-static void report(const char *verb, const char *text) {
+static void import_worker_report(const char *verb, const char *text) {
     _cleanup_(str_buf_deinit) StrBuf line = STR_BUF_NULL;
 
     str_buf_addf(&line, "%s %s", verb, text);
@@ -57,7 +57,7 @@ static void on_progress(void *arg, const ImportProgress *progress) {
         return;
     *last = permille;
     snprintf(text, sizeof(text), "%u", permille);
-    report(IMPORT_VERB_PROGRESS, text);
+    import_worker_report(IMPORT_VERB_PROGRESS, text);
 }
 
 static void report_failure(int r, const ErrText *err) {
@@ -65,7 +65,8 @@ static void report_failure(int r, const ErrText *err) {
     char text[sizeof(err->text) + 64];
 
     snprintf(text, sizeof(text), "%s%s", *err->text ? err->text : strerror(r < 0 ? -r : EIO), hint);
-    report(r == IMPORT_E_CORRUPT || r == IMPORT_E_UNSUPPORTED ? IMPORT_VERB_CORRUPT : IMPORT_VERB_FAILED, text);
+    import_worker_report(r == IMPORT_E_CORRUPT || r == IMPORT_E_UNSUPPORTED ? IMPORT_VERB_CORRUPT : IMPORT_VERB_FAILED,
+                         text);
 }
 
 /* Whether the service ended before it could be asked to take this process along. */
@@ -96,7 +97,7 @@ int import_worker_main(int argc, char *const argv[]) {
     (void)setpriority(PRIO_PROCESS, 0, NICENESS);
     if (asprintf(&folder, "%s/models", argv[1]) < 0) {
         folder = NULL;
-        report(IMPORT_VERB_FAILED, "out of memory");
+        import_worker_report(IMPORT_VERB_FAILED, "out of memory");
         return 1;
     }
     options.cache_dir = folder;
@@ -108,6 +109,6 @@ int import_worker_main(int argc, char *const argv[]) {
         report_failure(r, &err);
         return 1;
     }
-    report(IMPORT_VERB_DONE, done.path);
+    import_worker_report(IMPORT_VERB_DONE, done.path);
     return 0;
 }

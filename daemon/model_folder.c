@@ -59,7 +59,7 @@ static void note_error(ModelFolder *folder, int error) {
     folder->error = error;
 }
 
-static void begin(ModelFolder *folder) {
+static void model_folder_begin(ModelFolder *folder) {
     struct stat info;
 
     folder->n_begun++;
@@ -95,7 +95,7 @@ uint64_t model_folder_want(ModelFolder *folder) {
     }
     if (folder->n_done && clock_now_ns() < folder->began_ns + MAX_AGE_NS && !is_changed(folder))
         return 0;
-    begin(folder);
+    model_folder_begin(folder);
     return folder->n_begun;
 }
 
@@ -127,7 +127,7 @@ static void take_entry(ModelFolder *folder, const char *name) {
     model->from_folder |= model != registry->default_model;
 }
 
-static void finish(ModelFolder *folder) {
+static void model_folder_finish(ModelFolder *folder) {
     model_folder_deinit(folder);
     /* A folder that cannot be read at the moment says nothing about its files. */
     if (!folder->error || folder->error == ENOENT)
@@ -135,7 +135,7 @@ static void finish(ModelFolder *folder) {
     folder->n_done = folder->n_begun;
     folder->has_news = false;
     if (folder->n_wanted > folder->n_done)
-        begin(folder);
+        model_folder_begin(folder);
 }
 
 bool model_folder_step(ModelFolder *folder) {
@@ -152,7 +152,7 @@ bool model_folder_step(ModelFolder *folder) {
         take_entry(folder, entry->d_name);
     }
     if (!entry)
-        finish(folder);
+        model_folder_finish(folder);
     return folder->n_begun > folder->n_done;
 }
 

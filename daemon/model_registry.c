@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "engine/weights_image.h"
 #include "proto/proto_check.h"
+#include "weights/weights_image.h"
 
 #define EXTENSION_GGUF ".gguf"
 #define EXTENSION_PACKAGE ".cgm"
@@ -271,7 +271,7 @@ void model_registry_forget_gone(ModelRegistry *registry, uint64_t scan) {
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-static void fail(Model *model, bool is_corrupt, const char *text) {
+static void model_fail(Model *model, bool is_corrupt, const char *text) {
     model->is_corrupt = is_corrupt;
     err_set(&model->failure, 0, "%s", text);
     log_error(TOPIC_DAEMON, "model %s: cannot be loaded: %s", model->name, text);
@@ -311,7 +311,7 @@ static void submit_load(Model *model) {
     choose_image_path(model);
     model->job = calloc(1, sizeof(*model->job));
     if (!model->job) {
-        fail(model, false, "out of memory");
+        model_fail(model, false, "out of memory");
         return;
     }
     model->permille = 0;
@@ -353,11 +353,11 @@ static void on_import_done(void *arg, int result, const char *package_path, cons
     }
     model->import = model_import_free(model->import);
     if (result) {
-        fail(model, result == MODEL_IMPORT_E_MODEL, text.text);
+        model_fail(model, result == MODEL_IMPORT_E_MODEL, text.text);
         return;
     }
     if (!model->package_path) {
-        fail(model, false, "out of memory");
+        model_fail(model, false, "out of memory");
         return;
     }
     log_info(TOPIC_DAEMON, "model %s: imported as %s in %" PRIu64 " ms", model->name, model->package_path,
@@ -392,7 +392,7 @@ int model_load(Model *model, ErrText *err) {
         r = model_import_new(&model->import, model->registry->loop, model->path, model->fd, config->cache_dir,
                              on_import_progress, on_import_done, model, &failure);
         if (r)
-            fail(model, false, failure.text);
+            model_fail(model, false, failure.text);
         else
             set_stage(model, MODEL_IMPORTING);
         return 0;
@@ -400,7 +400,7 @@ int model_load(Model *model, ErrText *err) {
     free(model->package_path);
     model->package_path = strdup(model->path);
     if (!model->package_path)
-        fail(model, false, "out of memory");
+        model_fail(model, false, "out of memory");
     else
         submit_load(model);
     return 0;
@@ -487,7 +487,7 @@ static void on_loaded(Model *model, JobNews *news) {
             log_warn(TOPIC_DAEMON, "model %s: it could not be loaded before: %s", model->name, news->err.text);
             return;
         }
-        fail(model, news->result == JOB_E_MODEL, news->err.text);
+        model_fail(model, news->result == JOB_E_MODEL, news->err.text);
         drop_failed(model);
         return;
     }

@@ -214,7 +214,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
 }
 
 /* Return: whether there may be more. */
-static bool take_news(Server *server) {
+static bool server_take_news(Server *server) {
     JobNews news;
     Job *job;
 
@@ -238,7 +238,7 @@ static void on_news(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
 
     assert_on_loop(&server->loop);
-    if (take_news(server))
+    if (server_take_news(server))
         outbox_call(server->outbox);
 }
 
@@ -531,7 +531,7 @@ static int stop_engine(Server *server) {
     if (r)
         return r;
     server->engine_ended = true;
-    while (take_news(server))
+    while (server_take_news(server))
         ;
     return 0;
 }

@@ -5,7 +5,7 @@
 #include <search.h>
 #include <stdlib.h>
 
-static int compare(const void *a, const void *b) {
+static int tally_compare(const void *a, const void *b) {
     const uid_t left = ((const Tally *)a)->uid, right = ((const Tally *)b)->uid;
 
     return left < right ? -1 : left > right;
@@ -18,7 +18,7 @@ void tally_table_deinit(TallyTable *table) {
 
 static Tally *find(const TallyTable *table, uid_t uid) {
     const Tally key = { .uid = uid };
-    Tally *const *node = tfind(&key, &table->users, compare);
+    Tally *const *node = tfind(&key, &table->users, tally_compare);
 
     return node ? *node : NULL;
 }
@@ -32,7 +32,7 @@ static Tally *find_or_add(TallyTable *table, uid_t uid) {
     if (!tally)
         return NULL;
     tally->uid = uid;
-    if (!tsearch(tally, &table->users, compare)) {
+    if (!tsearch(tally, &table->users, tally_compare)) {
         free(tally);
         return NULL;
     }

@@ -17,13 +17,13 @@
 
 #include "base/clock.h"
 
-typedef struct Group Group;
+typedef struct Company Company;
 
 struct Turns {
     Outbox *outbox;               /* const */
     JobList active;               /* in the order of their turns; without those whose step has begun */
-    Group *groups;                /* [2]: one runs, the other may have made way */
-    Group *parked;                /* the one that has; NULL: none */
+    Company *companies;           /* [2]: one runs, the other may have made way */
+    Company *parked;              /* the one that has; NULL: none */
     _Atomic bool wanted;          /* any thread: the step that runs is to make way */
     _Atomic uint64_t n_preempted; /* any thread */
 };
@@ -34,7 +34,7 @@ typedef struct StepTarget {
     int r;
 } StepTarget;
 
-struct Group {
+struct Company {
     Job *jobs[GENERATION_TURNS_MAX]; /* NULL: it is not in the step */
     StepTarget targets[GENERATION_TURNS_MAX];
     GenerationTurn turns[GENERATION_TURNS_MAX];
@@ -206,84 +206,84 @@ static bool stands_back(const Turns *turns, const Job *job, Priority rank) {
 }
 
 /* Those of one rank that have had their first turn and run on this engine, in the order of their turns. */
-static void gather(Turns *turns, const Engine *engine, Group *group, Priority rank, uint64_t now_ns) {
+static void gather(Turns *turns, const Engine *engine, Company *company, Priority rank, uint64_t now_ns) {
     Job *job;
 
     TAILQ_FOREACH(job, &turns->active, link) {
-        if (group->n == GENERATION_TURNS_MAX)
+        if (company->n == GENERATION_TURNS_MAX)
             return;
         if (!job->running || job->engine != engine || !may_run(job) || rank_of(job, now_ns) != rank ||
             stands_back(turns, job, rank))
             continue;
-        group->targets[group->n] = (StepTarget){ turns, job, 0 };
-        group->turns[group->n] = (GenerationTurn){
+        company->targets[company->n] = (StepTarget){ turns, job, 0 };
+        company->turns[company->n] = (GenerationTurn){
             .generation = job->running,
             .fn = on_delta,
-            .arg = &group->targets[group->n],
+            .arg = &company->targets[company->n],
             .priority = job->priority,
             .rank = rank,
         };
-        group->jobs[group->n++] = job;
+        company->jobs[company->n++] = job;
     }
 }
 
 /* What the step has given all that took part; those that go on come to the end of the list, in the order that they
  * had. */
-static void settle(Turns *turns, Group *group, int r, const ErrText *err) {
-    for (size_t i = 0; i < group->n; i++) {
-        const GenerationTurn *turn = &group->turns[i];
+static void turns_settle(Turns *turns, Company *company, int r, const ErrText *err) {
+    for (size_t i = 0; i < company->n; i++) {
+        const GenerationTurn *turn = &company->turns[i];
         ErrText own = *err;
 
-        if (!group->jobs[i])
+        if (!company->jobs[i])
             continue;
-        group->jobs[i]->waits_since_ns = clock_now_ns();
-        if (took_turn(turns, group->jobs[i], r ? r : turn->r ? turn->r : group->targets[i].r, &own))
-            TAILQ_INSERT_TAIL(&turns->active, group->jobs[i], link);
+        company->jobs[i]->waits_since_ns = clock_now_ns();
+        if (took_turn(turns, company->jobs[i], r ? r : turn->r ? turn->r : company->targets[i].r, &own))
+            TAILQ_INSERT_TAIL(&turns->active, company->jobs[i], link);
     }
-    group->n = 0;
+    company->n = 0;
 }
 
 /* Begins a step of all generations of one engine. Who gets no rows in it keeps its place before those that do. NULL:
  * there is nothing to compute. */
-static Group *begin_step(Turns *turns, const Engine *engine, uint64_t now_ns) {
-    Group *group = &turns->groups[turns->parked == &turns->groups[0]];
+static Company *begin_step(Turns *turns, const Engine *engine, uint64_t now_ns) {
+    Company *company = &turns->companies[turns->parked == &turns->companies[0]];
     ErrText err = { "" };
     int r;
 
-    group->n = 0;
-    group->is_interactive = false;
+    company->n = 0;
+    company->is_interactive = false;
     for (int rank = PRIORITY_INTERACTIVE; rank >= PRIORITY_BACKGROUND; rank--)
-        gather(turns, engine, group, (Priority)rank, now_ns);
-    if (!group->n)
+        gather(turns, engine, company, (Priority)rank, now_ns);
+    if (!company->n)
         return NULL;
-    r = generation_step_begin(&group->step, group->turns, group->n, &err);
-    for (size_t i = 0; i < group->n; i++)
-        if (group->turns[i].ran) {
-            TAILQ_REMOVE(&turns->active, group->jobs[i], link);
-            group->is_interactive = group->is_interactive || group->jobs[i]->priority == PRIORITY_INTERACTIVE;
+    r = generation_step_begin(&company->step, company->turns, company->n, &err);
+    for (size_t i = 0; i < company->n; i++)
+        if (company->turns[i].ran) {
+            TAILQ_REMOVE(&turns->active, company->jobs[i], link);
+            company->is_interactive = company->is_interactive || company->jobs[i]->priority == PRIORITY_INTERACTIVE;
         } else {
-            group->jobs[i] = NULL;
+            company->jobs[i] = NULL;
         }
-    if (!r && group->step.n)
-        return group;
-    settle(turns, group, r, &err);
+    if (!r && company->step.n)
+        return company;
+    turns_settle(turns, company, r, &err);
     return NULL;
 }
 
 /* Runs a step to its end, or until it makes way. */
-static void run_step(Turns *turns, Group *group, const EngineYield *yield) {
+static void run_step(Turns *turns, Company *company, const EngineYield *yield) {
     ErrText err = { "" };
-    int r = generation_step_run(&group->step, yield, &err);
+    int r = generation_step_run(&company->step, yield, &err);
 
     if (r == GENERATION_E_YIELDED) {
-        if (turns->parked != group)
+        if (turns->parked != company)
             atomic_fetch_add(&turns->n_preempted, 1);
-        turns->parked = group;
+        turns->parked = company;
         return;
     }
-    if (turns->parked == group)
+    if (turns->parked == company)
         turns->parked = NULL;
-    settle(turns, group, r, &err);
+    turns_settle(turns, company, r, &err);
 }
 
 /* The class that the parked step counts as by now: that of the one of its generations that counts most. */
@@ -378,28 +378,28 @@ static void share_time(Turns *turns, const Engine *engine, uint64_t until_ns) {
     const uint64_t now_ns = clock_now_ns();
     const EngineYield yield = { &turns->wanted, until_ns };
     const Job *job = turns->parked ? NULL : next_other(turns, engine, now_ns);
-    Group *group = turns->parked;
+    Company *company = turns->parked;
     Priority rank;
 
-    if (!group && !job)
+    if (!company && !job)
         return;
-    rank = group ? parked_rank(turns, now_ns) : rank_of(job, now_ns);
+    rank = company ? parked_rank(turns, now_ns) : rank_of(job, now_ns);
     if (rank < PRIORITY_INTERACTIVE && someone_waits(turns))
         return;
-    if (!group)
-        group = begin_step(turns, job->engine, now_ns);
-    if (group)
-        run_step(turns, group, turns->parked || engine_has_preemption(job->engine) ? &yield : NULL);
+    if (!company)
+        company = begin_step(turns, job->engine, now_ns);
+    if (company)
+        run_step(turns, company, turns->parked || engine_has_preemption(job->engine) ? &yield : NULL);
 }
 
 /* Return: what the interactive step took. */
 static uint64_t interactive_turn(Turns *turns, const Engine *engine) {
     const uint64_t start_ns = clock_now_ns();
-    Group *group = begin_step(turns, engine, start_ns);
+    Company *company = begin_step(turns, engine, start_ns);
     uint64_t end_ns;
 
-    if (group)
-        run_step(turns, group, NULL);
+    if (company)
+        run_step(turns, company, NULL);
     end_ns = clock_now_ns();
     share_time(turns, engine, 2 * end_ns - start_ns);
     return end_ns - start_ns;
@@ -407,10 +407,10 @@ static uint64_t interactive_turn(Turns *turns, const Engine *engine) {
 
 static void plain_turn(Turns *turns, const Engine *engine, uint64_t now_ns) {
     const EngineYield yield = { &turns->wanted, 0 };
-    Group *group = begin_step(turns, engine, now_ns);
+    Company *company = begin_step(turns, engine, now_ns);
 
-    if (group)
-        run_step(turns, group, group->is_interactive || !engine_has_preemption(engine) ? NULL : &yield);
+    if (company)
+        run_step(turns, company, company->is_interactive || !engine_has_preemption(engine) ? NULL : &yield);
 }
 
 uint64_t turns_take(Turns *turns) {
@@ -441,8 +441,8 @@ int turns_new(Turns **turnsp, Outbox *outbox) {
         return err_raise(-ENOMEM);
     TAILQ_INIT(&turns->active);
     turns->outbox = outbox;
-    turns->groups = calloc(2, sizeof(*turns->groups));
-    if (!turns->groups)
+    turns->companies = calloc(2, sizeof(*turns->companies));
+    if (!turns->companies)
         return err_raise(-ENOMEM);
     *turnsp = steal(&turns);
     return 0;
@@ -452,7 +452,7 @@ Turns *turns_free(Turns *turns) {
     if (!turns)
         return NULL;
     assert(TAILQ_EMPTY(&turns->active) && !turns->parked);
-    free(turns->groups);
+    free(turns->companies);
     free(turns);
     return NULL;
 }
@@ -478,7 +478,7 @@ bool turns_have_interactive(const Turns *turns) {
 }
 
 void turns_cancel_all(Turns *turns) {
-    Group *parked = steal(&turns->parked);
+    Company *parked = steal(&turns->parked);
     Job *job;
 
     if (parked)

@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "engine/engine_private.h"
-#include "engine/tokenizer_load.h"
 #include "model/hparams_keys.h"
+#include "text/tokenizer_load.h"
 
 /* --- rows: the buffers of one step -------------------------------------------------------------------------------- */
 
@@ -258,7 +258,8 @@ static int reserve_chunk(Engine *engine, const EngineOptions *options, ErrText *
     return reserve_beside_arrival(engine, chunk, err);
 }
 
-static int load(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package, ErrText *err) {
+static int engine_load(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
+                       ErrText *err) {
     int r;
 
     r = hparams_read(&engine->hparams, file, err);
@@ -335,14 +336,14 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
             r = err_set(err, ENGINE_E_MODEL, "%s: a package; the reference device reads the .gguf that it was made of",
                         options->path);
         else if (!r)
-            r = load(engine, options, engine->file, NULL, err);
+            r = engine_load(engine, options, engine->file, NULL, err);
         else if (r > 0)
             r = ENGINE_E_MODEL;
     } else {
         r = options->fd ? package_open_fd(&engine->package, *options->fd, options->path, err)
                         : package_open(&engine->package, options->path, err);
         if (!r)
-            r = load(engine, options, package_file(engine->package), engine->package, err);
+            r = engine_load(engine, options, package_file(engine->package), engine->package, err);
         else if (r > 0)
             r = ENGINE_E_MODEL;
     }

@@ -12,12 +12,12 @@
 #include "base/cleanup.h"
 #include "base/cpu.h"
 #include "base/err.h"
-#include "engine/chat_template.h"
-#include "engine/prefix_cache.h"
-#include "engine/tokenizer.h"
-#include "engine/weight_stream.h"
 #include "base/worker_pool.h"
+#include "engine/prefix_cache.h"
 #include "scheduler/trace.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+#include "weights/weight_stream.h"
 
 enum {
     ENGINE_E_MODEL = 1,     /* the file is corrupt or holds something not supported; the text says what */
@@ -54,7 +54,7 @@ typedef struct EngineOptions {
     WeightReading reading;       /* how a package is read: the best way, unless a test or a bench wants one */
     bool arriving;               /* the engine is there before its weights: see engine_arrive() */
     const char *image_path;      /* of a package: where the image of its weights is, or is made behind the load; NULL:
-                                  * neither (engine/weights_image) */
+                                  * neither (weights/weights_image) */
     Trace *trace;                /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
 } EngineOptions;
 

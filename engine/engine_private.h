@@ -6,12 +6,12 @@
 #include "backends/backend.h"
 #include "engine/engine.h"
 #include "engine/kv_page.h"
+#include "engine/layer_ops.h"
 #include "engine/prefix_cache.h"
 #include "engine/row_groups.h"
-#include "engine/layer_ops.h"
-#include "engine/weights.h"
 #include "model/hparams.h"
 #include "model/package.h"
+#include "weights/weights.h"
 
 #define ENGINE_STEPS_MAX 2 /* one that has made way, and the one it made way for */
 
@@ -80,7 +80,7 @@ bool engine_step_stops(const EngineStep *step, const EngineYield *yield);
 int engine_step_look_up(EngineStep *step, const EngineYield *yield);
 /* Carves slots and rotary rows for chunk_tokens rows out of a new block for each step. */
 int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err);
-/* The weights of a stage (engine/weights.h) are there when it answers 0; else as engine_arrive(). */
+/* The weights of a stage (weights/weights.h) are there when it answers 0; else as engine_arrive(). */
 int engine_take_in(Engine *engine, uint32_t stage, ErrText *err);
 /* Evicts kept prefixes when that lets so many bytes be charged to the account. */
 void engine_make_room(Engine *engine, AccountId id, uint64_t len_bytes);

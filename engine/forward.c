@@ -153,7 +153,7 @@ int engine_step_look_up(EngineStep *step, const EngineYield *yield) {
 }
 
 /* The weights of a stage, which may still be on their way. */
-static int take_in(EngineStep *step, uint32_t stage, int32_t layer, ErrText *err) {
+static int step_take_in(EngineStep *step, uint32_t stage, int32_t layer, ErrText *err) {
     Engine *engine = step->engine;
     uint64_t start_ns;
     int r;
@@ -173,7 +173,7 @@ static int run_embedding(EngineStep *step, ErrText *err) {
 
     if (step->has_rows)
         return 0;
-    r = take_in(step, 0, -1, err);
+    r = step_take_in(step, 0, -1, err);
     if (r)
         return r;
     start_ns = engine_trace_begin(step->engine);
@@ -206,7 +206,7 @@ static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) 
     for (; step->layer < hparams->n_layers; step->layer++, step->op = 0) {
         const WeightsLayer *weights = &engine->weights->layers[step->layer];
 
-        r = step->op ? 0 : take_in(step, 1 + step->layer, (int32_t)step->layer, err);
+        r = step->op ? 0 : step_take_in(step, 1 + step->layer, (int32_t)step->layer, err);
         if (r)
             return r;
         rows.layer = step->layer;
@@ -388,7 +388,7 @@ int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     if (r == ENGINE_E_YIELDED)
         return r;
     if (!r)
-        r = take_in(step, 1 + step->engine->hparams.n_layers, -1, err);
+        r = step_take_in(step, 1 + step->engine->hparams.n_layers, -1, err);
     if (!r)
         r = run_heads(step, err);
     for (size_t i = 0; i < step->n_spans && !r; i++)

@@ -226,7 +226,8 @@ static void give_out(Generation *generation, size_t n, const uint32_t *token, Ge
 /* A character that the end cuts off is left out and counted: the next token could have completed it. Where the model
  * has ended its turn nothing could, and it is U+FFFD as anywhere else in the text. What follows a stop string is no
  * output. */
-static int finish(Generation *generation, GenerationEnd end, const uint32_t *token, GenerationDeltaFn *fn, void *arg) {
+static int generation_finish(Generation *generation, GenerationEnd end, const uint32_t *token, GenerationDeltaFn *fn,
+                             void *arg) {
     int r = 0;
 
     if (end == GENERATION_END_TOKEN)
@@ -246,7 +247,7 @@ static int take_token(Generation *generation, uint32_t token, GenerationDeltaFn 
     int r;
 
     if (!generation->options.ignore_end && tokenizer_is_end(tokenizer, token))
-        return finish(generation, GENERATION_END_TOKEN, NULL, fn, arg);
+        return generation_finish(generation, GENERATION_END_TOKEN, NULL, fn, arg);
     generation->tokens.ids[generation->tokens.n++] = token;
     generation->usage.n_output_tokens++;
     if (token < tokenizer_n_tokens(tokenizer)) { /* an embedding may be padded past the tokenizer's table */
@@ -257,12 +258,12 @@ static int take_token(Generation *generation, uint32_t token, GenerationDeltaFn 
     stop = find_stop(generation);
     if (stop >= 0) {
         give_out(generation, (size_t)stop, &token, fn, arg);
-        return finish(generation, GENERATION_END_STOP, NULL, fn, arg);
+        return generation_finish(generation, GENERATION_END_STOP, NULL, fn, arg);
     }
     if (generation->usage.n_output_tokens == generation->options.max_tokens)
-        return finish(generation, GENERATION_END_MAX, &token, fn, arg);
+        return generation_finish(generation, GENERATION_END_MAX, &token, fn, arg);
     if (generation->tokens.n == generation->capacity_tokens)
-        return finish(generation, GENERATION_END_CONTEXT, &token, fn, arg);
+        return generation_finish(generation, GENERATION_END_CONTEXT, &token, fn, arg);
     give_out(generation, generation->pending.len_bytes - held_back(generation), &token, fn, arg);
     return 0;
 }
@@ -284,7 +285,7 @@ static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
     }
     if (atomic_load_explicit(&generation->cancelled, memory_order_relaxed)) {
         turn->ran = true;
-        turn->r = finish(generation, GENERATION_END_CANCELLED, NULL, turn->fn, turn->arg);
+        turn->r = generation_finish(generation, GENERATION_END_CANCELLED, NULL, turn->fn, turn->arg);
         return false;
     }
     n = n < rows ? n : rows;
@@ -307,7 +308,7 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span) {
     uint32_t token;
 
     if (span->is_cancelled)
-        return finish(generation, GENERATION_END_CANCELLED, NULL, turn->fn, turn->arg);
+        return generation_finish(generation, GENERATION_END_CANCELLED, NULL, turn->fn, turn->arg);
     if (sequence_n_tokens(generation->sequence) <= generation->n_prompt)
         generation->usage.n_prefilled_tokens += (uint32_t)span->n;
     if (sequence_n_tokens(generation->sequence) == generation->n_prompt)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/layer_ops.h"
 
-#include "backends/cpu/rope_table.h"
+#include "numeric/rope_table.h"
 
 size_t layer_slot_width(const Hparams *hparams, Slot slot) {
     return hparams_dim(hparams, slot_dim(slot));

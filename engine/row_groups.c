@@ -178,7 +178,7 @@ static LayerRows rows_of(EngineStep *step, const RowGroup *group, uint32_t layer
     return rows;
 }
 
-static void fail(GroupRun *run, int result, const ErrText *err) {
+static void group_run_fail(GroupRun *run, int result, const ErrText *err) {
     if (atomic_exchange(&run->has_failed, true))
         return;
     run->result = result;
@@ -219,7 +219,7 @@ static int run_operator(void *arg, size_t index, uint32_t at, unsigned int worke
     r = layer_run_ops(&rows, op, weights->linears, weights->vectors, &n_ran, &err);
 
     if (r) {
-        fail(run, r < 0 ? r : ENGINE_E_READ, &err);
+        group_run_fail(run, r < 0 ? r : ENGINE_E_READ, &err);
         return -EIO;
     }
     engine_trace_op(engine, layer_ops_main(arch, op, n_ran), start_ns, layer, group->first, rows.rows, worker);

@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "backends/cpu/row_ops.h"
+#include "base/cpu.h"
+#include "numeric/exp_row.h"
 
 #define ID_MET UINT32_MAX
 
@@ -56,14 +57,14 @@ static bool before(SamplerCandidate a, SamplerCandidate b) {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-static int compare(const void *a, const void *b) {
+static int candidate_compare(const void *a, const void *b) {
     return before(*(const SamplerCandidate *)a, *(const SamplerCandidate *)b) ? -1 : 1;
 }
 
 /* The m candidates that come first, sorted, into the head of the array: a heap whose root comes last of those kept. */
 static void select_first(SamplerCandidate *candidates, size_t n, size_t m) {
     if (m >= n) {
-        qsort(candidates, n, sizeof(*candidates), compare);
+        qsort(candidates, n, sizeof(*candidates), candidate_compare);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -97,7 +98,7 @@ static void select_first(SamplerCandidate *candidates, size_t n, size_t m) {
         }
         candidates[at] = item;
     }
-    qsort(candidates, m, sizeof(*candidates), compare);
+    qsort(candidates, m, sizeof(*candidates), candidate_compare);
 }
 
 /* Tokens of the window get less likely: a positive logit is divided by the penalty, a negative one multiplied.
@@ -124,7 +125,7 @@ static void penalise(const SamplerOptions *options, const uint32_t *history, siz
 
 /* Draws one of the first n candidates by their weights w[i] = exp(logit - max), u in [0, 1). */
 static uint32_t draw(const SamplerCandidate *candidates, size_t n, float max, float u) {
-    const RowOps *row_ops = row_ops_select(0);
+    const ExpRow *row = exp_row_select(cpu_features());
     double mass = 0, target, reached = 0;
     float weights[256];
 
@@ -134,7 +135,7 @@ static uint32_t draw(const SamplerCandidate *candidates, size_t n, float max, fl
 
             for (size_t j = 0; j < part; j++)
                 weights[j] = candidates[i + j].logit - max;
-            row_ops->exp(weights, part, weights);
+            row->exp(weights, part, weights);
             for (size_t j = 0; j < part; j++) {
                 if (pass == 0) {
                     mass += weights[j];
@@ -153,13 +154,13 @@ static uint32_t draw(const SamplerCandidate *candidates, size_t n, float max, fl
 /* How many of the sorted candidates top-p and min-p keep, 0 when more than the n sorted ones are needed to tell. */
 static size_t cut(const SamplerOptions *options, const SamplerCandidate *sorted, size_t n, size_t n_all, float max,
                   double mass) {
-    const RowOps *row_ops = row_ops_select(0);
+    const ExpRow *row = exp_row_select(cpu_features());
     double reached = 0;
 
     for (size_t i = 0; i < n; i++) {
         float weight = sorted[i].logit - max;
 
-        row_ops->exp(&weight, 1, &weight);
+        row->exp(&weight, 1, &weight);
         if (i && weight < options->min_p)
             return i;
         reached += weight;
@@ -170,7 +171,7 @@ static size_t cut(const SamplerOptions *options, const SamplerCandidate *sorted,
 }
 
 static double mass_of(const SamplerCandidate *candidates, size_t n, float max) {
-    const RowOps *row_ops = row_ops_select(0);
+    const ExpRow *row = exp_row_select(cpu_features());
     float weights[256];
     double mass = 0;
 
@@ -179,7 +180,7 @@ static double mass_of(const SamplerCandidate *candidates, size_t n, float max) {
 
         for (size_t j = 0; j < part; j++)
             weights[j] = candidates[i + j].logit - max;
-        row_ops->exp(weights, part, weights);
+        row->exp(weights, part, weights);
         for (size_t j = 0; j < part; j++)
             mass += weights[j];
     }

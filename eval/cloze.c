@@ -29,7 +29,7 @@ static void run_deinit(ClozeRun *run) {
     free(run->rows);
 }
 
-static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
+static int cloze_read_row(void *arg, json_t *object, size_t line, ErrText *err) {
     ClozeRun *run = arg;
     const json_t *prompt = json_object_get(object, "prompt"), *reference = json_object_get(object, "reference");
     const char *id = json_string_value(json_object_get(object, "id"));
@@ -71,7 +71,7 @@ int cloze_measure(Cloze *result, Engine *engine, const ClozeOptions *options, Er
     double sum = 0;
     int r;
 
-    r = eval_each_line(options->file, read_row, &run, err);
+    r = eval_each_line(options->file, cloze_read_row, &run, err);
     if (!r && !run.n)
         r = err_set(err, -EINVAL, "%s: no row", options->file);
     if (!r)

@@ -22,7 +22,7 @@ typedef struct Deviation {
 
 /* Golden entry: "window_mean_nll" of each window from the start of the text. A loss is rounded to five decimals
  * there. */
-static int compare(const Perplexity *run, const EvalOptions *options, Deviation *deviation, ErrText *err) {
+static int perplexity_compare(const Perplexity *run, const EvalOptions *options, Deviation *deviation, ErrText *err) {
     json_error_t error;
     json_t *root = json_load_file(options->expect, 0, &error), *entry, *means, *mean;
     double golden_sum = 0, sum = 0, relative;
@@ -94,7 +94,7 @@ int eval_perplexity(const EvalOptions *options) {
     if (!isfinite(run.value))
         ok = false;
     if (options->expect) {
-        if (compare(&run, options, &deviation, &err))
+        if (perplexity_compare(&run, options, &deviation, &err))
             return eval_fail(options, "%s", err.text);
         /* A better perplexity than the float one's is no fault of int8, but it is one of the reference. */
         ok = ok && (reference ? fabs(deviation.overall) : deviation.overall) <= tolerance;

@@ -105,7 +105,7 @@ static int read_choices(McqRow *row, const McqRun *run, const json_t *object, Er
     return 0;
 }
 
-static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
+static int mcq_read_row(void *arg, json_t *object, size_t line, ErrText *err) {
     McqRun *run = arg;
     const char *id = json_string_value(json_object_get(object, "id"));
     _cleanup_(row_freep) McqRow *row = NULL;
@@ -138,7 +138,7 @@ static int read_row(void *arg, json_t *object, size_t line, ErrText *err) {
 }
 
 static int read_rows(McqRun *run, ErrText *err) {
-    int r = eval_each_line(run->options->file, read_row, run, err);
+    int r = eval_each_line(run->options->file, mcq_read_row, run, err);
 
     return r || run->n ? r : err_set(err, -EINVAL, "%s: no row", run->options->file);
 }

@@ -281,8 +281,8 @@ static int measure_mcq(const QuantTable *table, const QuantTableColumn *column, 
     return 0;
 }
 
-static int measure(QuantTable *table, QuantTableRow *row, const QuantTableColumn *column, const EvalModel *model,
-                   ErrText *err) {
+static int quant_table_measure(QuantTable *table, QuantTableRow *row, const QuantTableColumn *column,
+                               const EvalModel *model, ErrText *err) {
     uint64_t begin_ns = clock_now_ns();
     json_t *made = NULL;
     int r;
@@ -332,7 +332,7 @@ int quant_table_run_row(QuantTable *table, QuantTableRow *row, ErrText *err) {
         r = eval_model_open(&model, &options, err);
     for (size_t i = 0; !r && i < table->n_columns; i++)
         if (!quant_table_cell(table, row, i))
-            r = measure(table, row, &table->columns[i], &model, err);
+            r = quant_table_measure(table, row, &table->columns[i], &model, err);
     if (!r && !row->is_float && table->options->drop_packages && unlink(path) < 0)
         r = err_set(err, -errno, "%s: cannot remove: %s", path, strerror(errno));
     if (r)

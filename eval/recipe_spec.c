@@ -36,7 +36,7 @@ static double *percent_of(QuantRecipe *recipe, size_t percent) {
     return (double *)(void *)((char *)recipe + percents[percent].offset);
 }
 
-static bool *step_of(QuantRecipe *recipe, size_t step) {
+static bool *recipe_step(QuantRecipe *recipe, size_t step) {
     return (bool *)((char *)recipe + steps[step].offset);
 }
 
@@ -81,7 +81,7 @@ static int parse_word(QuantRecipe *recipe, char *word, const char *spec, ErrText
         return parse_setting(recipe, word + (*word == '+'), spec, err);
     for (size_t i = 0; (*word == '+' || *word == '-') && i < ARRAY_LEN(steps); i++)
         if (!strcmp(word + 1, steps[i].name)) {
-            *step_of(recipe, i) = *word == '+';
+            *recipe_step(recipe, i) = *word == '+';
             return 0;
         }
     return err_set(
@@ -146,8 +146,9 @@ void recipe_spec_format(char text[RECIPE_SPEC_MAX], const QuantRecipe *recipe) {
         own.correct_gain = usual.correct_gain;
     n = snprintf(text, RECIPE_SPEC_MAX, "%s:%g", recipe->name, recipe->bits);
     for (size_t i = 0; i < ARRAY_LEN(steps); i++)
-        if (*step_of(&own, i) != *step_of(&usual, i))
-            n += snprintf(text + n, RECIPE_SPEC_MAX - (size_t)n, ":%c%s", *step_of(&own, i) ? '+' : '-', steps[i].name);
+        if (*recipe_step(&own, i) != *recipe_step(&usual, i))
+            n += snprintf(text + n, RECIPE_SPEC_MAX - (size_t)n, ":%c%s", *recipe_step(&own, i) ? '+' : '-',
+                          steps[i].name);
     if (own.allocation != usual.allocation)
         n += snprintf(text + n, RECIPE_SPEC_MAX - (size_t)n, ":allocation=%s", quant_allocation_name(own.allocation));
     if (own.grid != usual.grid)

@@ -86,20 +86,20 @@ static double place(const Axis *axis, double value) {
     return axis->from + share * (axis->to - axis->from);
 }
 
-static void take_in(Axis *axis, double value) {
+static void axis_take_in(Axis *axis, double value) {
     axis->low = value < axis->low ? value : axis->low;
     axis->high = value > axis->high ? value : axis->high;
 }
 
 /* 1, 2 or 5 times a power of ten: a step that gives about TICKS of them. */
-static double step_of(double span) {
+static double axis_step(double span) {
     double power = pow(10, floor(log10(span / TICKS))), share = span / TICKS / power;
 
     return power * (share < 1.5 ? 1 : share < 3.5 ? 2 : share < 7.5 ? 5 : 10);
 }
 
 /* Room around the values, out to whole steps on a linear axis. */
-static void settle(Axis *axis, bool may_be_logarithmic) {
+static void axis_settle(Axis *axis, bool may_be_logarithmic) {
     double margin, step;
 
     if (!(axis->low <= axis->high)) /* no value at all */
@@ -111,7 +111,7 @@ static void settle(Axis *axis, bool may_be_logarithmic) {
         return;
     }
     margin = axis->high > axis->low ? 0.05 * (axis->high - axis->low) : 0.05 * fabs(axis->high) + 1e-6;
-    step = step_of(axis->high - axis->low + 2 * margin);
+    step = axis_step(axis->high - axis->low + 2 * margin);
     axis->low = floor((axis->low - margin) / step) * step;
     axis->high = ceil((axis->high + margin) / step) * step;
 }
@@ -134,7 +134,7 @@ static void put_tick(StrBuf *text, const Axis *axis, bool horizontal, double val
 
 static void put_axis(StrBuf *text, const Axis *axis, bool horizontal) {
     static const double digits[] = { 1, 1.5, 2, 3, 5, 7 };
-    double step = step_of(axis->high - axis->low);
+    double step = axis_step(axis->high - axis->low);
 
     if (axis->logarithmic) {
         for (double power = pow(10, floor(log10(axis->low))); power <= axis->high; power *= 10)
@@ -256,13 +256,13 @@ void svg_plot(StrBuf *text, const SvgPlot *plot) {
 
     for (size_t i = 0; i < plot->n_series; i++)
         for (size_t j = 0; j < plot->series[i].n; j++) {
-            take_in(&x, plot->series[i].points[j].x);
-            take_in(&y, plot->series[i].points[j].y);
+            axis_take_in(&x, plot->series[i].points[j].x);
+            axis_take_in(&y, plot->series[i].points[j].y);
         }
     if (plot->level_name)
-        take_in(&y, plot->level);
-    settle(&x, plot->x_logarithmic);
-    settle(&y, true);
+        axis_take_in(&y, plot->level);
+    axis_settle(&x, plot->x_logarithmic);
+    axis_settle(&y, true);
 
     str_buf_addf(text,
                  "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"

@@ -180,7 +180,7 @@ typedef struct ReadLinear {
     size_t k;
 } ReadLinear;
 
-static bool read_row(void *arg, size_t row, float *w, unsigned int worker) {
+static bool import_rows_read(void *arg, size_t row, float *w, unsigned int worker) {
     const ReadLinear *read = arg;
 
     memcpy(read->w + row * read->k, w, read->k * sizeof(*w));
@@ -188,7 +188,7 @@ static bool read_row(void *arg, size_t row, float *w, unsigned int worker) {
 }
 
 int import_read_linear(const ImportModel *model, const ImportLinear *linear, float *w, ErrText *err) {
-    return import_each_row(model, linear, 0, linear->n, read_row, &(ReadLinear){ w, linear->k }, err);
+    return import_each_row(model, linear, 0, linear->n, import_rows_read, &(ReadLinear){ w, linear->k }, err);
 }
 
 /* Norms, biases, rope_freqs: float32 as they are, into vector->values. */

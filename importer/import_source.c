@@ -26,7 +26,7 @@ void import_source_deinit(ImportSource *source) {
         close(source->fd);
 }
 
-/* The families that engine/tokenizer.h builds; quick. Whether it can build this one shows in make_package(). */
+/* The families that text/tokenizer.h builds; quick. Whether it can build this one shows in make_package(). */
 static int check_tokenizer(const ImportSource *source, ErrText *err) {
     const GgufArray *tokens;
     GgufString model;

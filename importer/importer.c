@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/tokenizer.h"
 #include "importer/import_private.h"
+#include "text/tokenizer.h"
 
 const char *import_stage_name(ImportStage stage) {
     static const char *const names[] = { "hashing", "waiting", "measuring", "resuming", "converting", "writing" };

@@ -69,7 +69,7 @@ static size_t count_channels(const ImportModel *model, size_t *n_linearsp) {
 }
 
 /* One reading of the source: what Algorithm 1 needs to know of a channel does not depend on the average it is given. */
-static int measure(PlainState *state, const ImportModel *model, ErrText *err) {
+static int plain_measure(PlainState *state, const ImportModel *model, ErrText *err) {
     size_t n_linears, n_measured = 0, n = count_channels(model, &n_linears);
     _cleanup_(freep) double *peaks = malloc(n * sizeof(*peaks));
     double *at = peaks;
@@ -98,7 +98,7 @@ static int plain_allocate(void *arg, const ImportModel *model, ErrText *err) {
 
     assert(model->options->recipe.allocation != QUANT_ALLOCATION_MODEL); /* it needs calibration */
     if (by_tensor && !state->peaks)
-        r = measure(state, model, err);
+        r = plain_measure(state, model, err);
     peaks = state->peaks;
     for (size_t i = 1; !r && i <= model->hparams.n_layers; i++)
         for (size_t j = 0; !r && j < model->layers[i].n_linears; j++) {

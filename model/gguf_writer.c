@@ -60,7 +60,7 @@ GgufWriter *gguf_writer_free(GgufWriter *writer) {
 
 /* --- tables ------------------------------------------------------------------------------------------------------- */
 
-static void fail(GgufWriter *writer, const char *what, const char *name) {
+static void gguf_writer_fail(GgufWriter *writer, const char *what, const char *name) {
     if (!writer->error)
         writer->error = err_set(&writer->error_text, GGUF_WRITER_E_INVALID, "%s: %s", name, what);
 }
@@ -129,7 +129,7 @@ void gguf_writer_array(GgufWriter *writer, const char *name, GgufValueType eleme
     uint32_t element_bytes = gguf_value_bytes(element_type);
 
     if (!element_bytes || n > SIZE_MAX / element_bytes) {
-        fail(writer, "an array of elements without a fixed size, or of too many", name);
+        gguf_writer_fail(writer, "an array of elements without a fixed size, or of too many", name);
         return;
     }
     put_name(writer, name, strlen(name), GGUF_ARRAY);
@@ -191,7 +191,7 @@ void gguf_writer_tensor(GgufWriter *writer, const char *name, uint32_t type, uin
 
     if (!len_bytes || !*name || strlen(name) >= GGUF_TENSOR_NAME_MAX ||
         len_bytes > INT64_MAX / 2 - writer->data_bytes) {
-        fail(writer, "a tensor's name, type or shape is not valid", name);
+        gguf_writer_fail(writer, "a tensor's name, type or shape is not valid", name);
         return;
     }
     if (writer->n_tensors == writer->room_tensors) {

@@ -109,7 +109,7 @@ static int hash(const Checksums *self, const Part *part, uint8_t digest[SHA256_D
 }
 
 /* The key must have a digest a part. */
-static int begin(Checksums *self, ErrText *err) {
+static int checksums_begin(Checksums *self, ErrText *err) {
     if (gguf_get_array(self->file, PACKAGE_KEY_CHECKSUMS, GGUF_U8, &self->digests, NULL))
         return err_set(
             err, PACKAGE_CHECKSUM_E_NONE,
@@ -130,7 +130,7 @@ static int open_parts(Checksums *self, GgufFile **filep, ErrText *err) {
     if (r)
         return r < 0 ? r : PACKAGE_CHECKSUM_E_FILE;
     self->file = *filep;
-    return begin(self, err);
+    return checksums_begin(self, err);
 }
 
 int package_checksum_seal(int fd, const char *name, ErrText *err) {

@@ -58,40 +58,40 @@ int blas_load(ErrText *err) {
     return 0;
 }
 
-static void begin(void) {
+static void blas_begin(void) {
     pthread_once(&once, load);
     assert(loaded); /* blas_load() comes first */
     if (one_at_a_time)
         pthread_mutex_lock(&lock);
 }
 
-static void end(void) {
+static void blas_end(void) {
     if (one_at_a_time)
         pthread_mutex_unlock(&lock);
 }
 
 void blas_product(const BlasProduct *product) {
-    begin();
+    blas_begin();
     sgemm(CblasRowMajor, product->transpose_a ? CblasTrans : CblasNoTrans,
           product->transpose_b ? CblasTrans : CblasNoTrans, (blasint)product->m, (blasint)product->n,
           (blasint)product->k, product->alpha, product->a, (blasint)product->a_stride, product->b,
           (blasint)product->b_stride, product->beta, product->c, (blasint)product->c_stride);
-    end();
+    blas_end();
 }
 
 void blas_solve_lower(const float *l, size_t l_stride, float *b, size_t m, size_t n, size_t b_stride) {
-    begin();
+    blas_begin();
     strsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (blasint)m, (blasint)n, 1, l,
           (blasint)l_stride, b, (blasint)b_stride);
-    end();
+    blas_end();
 }
 
 bool blas_cholesky(float *a, size_t n, size_t stride) {
     char upper[] = "U"; /* LAPACK counts columns first: its upper triangle is our lower one */
     blasint side = (blasint)n, leading = (blasint)stride, info = 0;
 
-    begin();
+    blas_begin();
     spotrf(upper, &side, a, &leading, &info);
-    end();
+    blas_end();
     return !info;
 }

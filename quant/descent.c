@@ -50,7 +50,7 @@ static void begin_piece(const Piece *piece) {
 
 /* From a level to the best one, in levels. 0 where float32 cannot tell: weights and inputs so small that their product
  * vanishes, or so large that their sums do not fit. */
-static float step_of(float gradient, float scale, float moment) {
+static float descent_step(float gradient, float scale, float moment) {
     float divisor = scale * moment, step = divisor >= FLT_MIN ? gradient / divisor : 0;
 
     return isfinite(step) ? step : 0;
@@ -72,7 +72,7 @@ static bool descend_columns(const Piece *piece, size_t r, size_t from, size_t to
         return false;
     for (size_t c = n; c-- > 0;) {
         int8_t *level = &q[call->factor->order[from + c]];
-        float best = grid_round(nearest, (float)*level + step_of(gradient[c], scale, square[c][c]), bits);
+        float best = grid_round(nearest, (float)*level + descent_step(gradient[c], scale, square[c][c]), bits);
 
         if (best == (float)*level)
             continue;

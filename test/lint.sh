@@ -50,26 +50,29 @@ else # a tarball
 fi
 pick() { printf '%s\n' "${files[@]}" | grep -E "$1"; }
 mapfile -t sources < <(pick '\.(c|h|inc)$')
-mapfile -t library < <(pick '^(base|quant|model|backends|scheduler|spec|engine|importer|proto|client|daemon)/.*\.(c|h|inc)$' | grep -v '^client/example/')
+mapfile -t library < <(pick '^(base|quant|model|numeric|text|backends|scheduler|weights|spec|engine|importer|proto|client|daemon)/.*\.(c|h|inc)$' | grep -v '^client/example/')
 mapfile -t texts < <(pick '\.(c|h|inc|py|sh|mk|md|proto|json|conf|service|socket|map|in|yml)$|^(Makefile|tools/|test/fuzz/run-fuzz|test/run-check)' |
     grep -vE '^test/golden/|\.bin$')
 
 # --- the direction of includes ------------------------------------------------------------------------------------
 declare -A sees=(
     [base]="base"
+    [numeric]="base numeric"
     [quant]="base quant"
     [model]="base quant model"
-    [backends]="base quant backends"
-    [scheduler]="base quant backends scheduler"
+    [text]="base quant model text"
+    [backends]="base quant numeric backends"
+    [scheduler]="base quant numeric backends scheduler"
+    [weights]="base quant model numeric backends scheduler weights"
     [spec]="base spec"
-    [engine]="base quant model backends scheduler spec engine"
+    [engine]="base quant model numeric text backends scheduler weights spec engine"
     [proto]="base proto"
     [client]="base proto client"
-    [importer]="base quant model backends scheduler engine importer"
+    [importer]="base quant model numeric text backends scheduler weights engine importer"
     [client/ctl]="base proto client client/ctl quant model importer"
-    [daemon]="base proto quant model backends scheduler spec engine importer daemon"
-    [eval]="base quant model backends scheduler spec engine importer eval"
-    [bench]="base quant model backends scheduler spec engine importer eval bench"
+    [daemon]="base quant model numeric text backends scheduler weights spec engine importer proto daemon"
+    [eval]="base quant model numeric text backends scheduler weights spec engine importer eval"
+    [bench]="base quant model numeric text backends scheduler weights spec engine importer eval bench"
 )
 folder_of() {
     case $1 in

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "backends/cpu/int8_product.h"
-#include "backends/cpu/unroll.h"
+#include "numeric/unroll.h"
 
 Int8Product int8_product__avx2;
 

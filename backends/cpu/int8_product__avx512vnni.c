@@ -3,7 +3,7 @@
 #include <immintrin.h>
 
 #include "backends/cpu/int8_product.h"
-#include "backends/cpu/unroll.h"
+#include "numeric/unroll.h"
 
 Int8Product int8_product__avx512vnni;
 

@@ -3,7 +3,7 @@
 
 #include "backends/cpu/int8_product.h"
 #include "backends/cpu/neon_dot.h"
-#include "backends/cpu/unroll.h"
+#include "numeric/unroll.h"
 
 Int8Product int8_product__i8mm, int8_product__neondot;
 

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "backends/cpu/int8_product.h"
-#include "backends/cpu/lanes_gate.h"
+#include "numeric/lanes_gate.h"
 
 enum {
     TILE_ROWS = INT8_TILE_ROWS,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/lanes.h" /* its immintrin.h comes before the model */
+#include "numeric/lanes.h" /* its immintrin.h comes before the model */
 
 #include "backends/cpu/amx_tile_model.h"
 #include "backends/cpu/int8_product_amx_impl.h"

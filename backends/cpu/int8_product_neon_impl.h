@@ -7,7 +7,7 @@
 
 #include "backends/cpu/int8_product.h"
 #include "backends/cpu/neon_dot.h"
-#include "backends/cpu/unroll.h"
+#include "numeric/unroll.h"
 
 typedef void Panel(const Int8Weights *weights, const Int8Rows *rows, size_t row, size_t block, float *y,
                    size_t y_stride);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backends/cpu/unroll.h"
+#include "numeric/unroll.h"
 #include "quant/grid.h"
 
 /* Registers of half a tile: every component has whole stripes of them. */

@@ -11,7 +11,7 @@
 #include "backends/cpu/packed_codes__neon.h"
 #include "backends/cpu/packed_coding.h"
 #include "backends/cpu/packed_product.h"
-#include "backends/cpu/unroll.h"
+#include "numeric/unroll.h"
 #include "quant/grid.h"
 #include "quant/pack.h"
 

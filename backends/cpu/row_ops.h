@@ -88,8 +88,6 @@ typedef struct RowOps {
      * other rows of the call. scratch f32[attention_scratch_floats()], aligned to 64. */
     void (*attention)(const KvHead *kv, const AttentionRow *rows, size_t n_rows, size_t n_group, float scale,
                       float *scratch);
-    /* x[n] -> exp(x) for any finite x (0 below the range, +inf above); error below 2 ulp. Shared with the sampler. */
-    void (*exp)(const float *x, size_t n, float *y);
     /* float32 dot product in the fixed order: 16 partial sums. */
     float (*dot)(const float *a, const float *b, size_t n);
 } RowOps;

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "backends/cpu/lanes.h"
 #include "backends/cpu/row_ops.h"
 #include "backends/cpu/row_ops_attention_tile.h"
+#include "numeric/lanes.h"
 
 /* Conversion of float16 costs about as much as two products. For few tiles of rows it is done in registers; for more,
  * or where float16 has no instructions, a block is expanded to float32 once. */

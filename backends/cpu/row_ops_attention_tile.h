@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdbool.h>
 
-#include "backends/cpu/lanes.h"
+#include "numeric/lanes.h"
 
 /* Scores and outputs are both products C[rows][16 lanes] += A[rows][n] B[n][16 lanes], one fused multiply-add after the
  * other along n: queries times keys, weights times values. TILE_ROWS x TILE_LANES sums fit the registers. */

@@ -11,11 +11,11 @@
 #include <math.h>
 
 #include "backends/cpu/int8_product.h"
-#include "backends/cpu/lanes.h"
-#include "backends/cpu/lanes_gate.h"
 #include "backends/cpu/row_ops.h"
 #include "backends/cpu/row_ops_attention.h"
 #include "base/cpu.h"
+#include "numeric/lanes.h"
+#include "numeric/lanes_gate.h"
 
 /* 16 partial sums by index mod 16; lanes past n add zero. */
 static float dot(const float *a, const float *b, size_t n) {
@@ -43,11 +43,6 @@ static void add(float *x, const float *y, size_t n) {
 static void scale(float *x, float factor, size_t n) {
     for (size_t i = 0; i < n; i += N_LANES)
         lanes_store_n(x + i, n - i, lanes_mul(lanes_load_n(x + i, n - i, 0), lanes_of(factor)));
-}
-
-static void exp_row(const float *x, size_t n, float *y) {
-    for (size_t i = 0; i < n; i += N_LANES)
-        lanes_store_n(y + i, n - i, lanes_exp(lanes_load_n(x + i, n - i, 0)));
 }
 
 static void silu_mul(const float *gate, const float *up, size_t n, float *out) {
@@ -444,7 +439,6 @@ const RowOps ROW_OPS_NAME = {
     .to_f16 = to_f16,
     .kv_store = kv_store,
     .attention = attention,
-    .exp = exp_row,
     .dot = dot,
 };
 

@@ -5,7 +5,7 @@
 #include "backends/cpu/packed_codes__neon.h"
 #include "backends/cpu/packed_coding.h"
 #include "backends/cpu/unpack_tile.h"
-#include "backends/cpu/unroll.h"
+#include "numeric/unroll.h"
 #include "quant/grid.h"
 #include "quant/pack.h"
 

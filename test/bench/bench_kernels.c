@@ -23,6 +23,7 @@
 #include "base/cpu.h"
 #include "bench/machine.h"
 #include "bench/peak.h"
+#include "numeric/exp_row.h"
 #include "quant/pack.h"
 
 enum {
@@ -266,6 +267,7 @@ static void bench_attention_all(uint16_t *arena, size_t arena_values) {
 }
 
 static void bench_rows(const RowOps *ops) {
+    const ExpRow *exp = exp_row_select(ops->need);
     enum {
         WIDTH = 8704
     }; /* 17 blocks of 512 */
@@ -296,7 +298,7 @@ static void bench_rows(const RowOps *ops) {
         times[5] = machine_ns();
         ops->quantize(out, WIDTH, greatest, 64, q);
         times[6] = machine_ns();
-        ops->exp(x, WIDTH, out);
+        exp->exp(x, WIDTH, out);
         times[7] = machine_ns();
         for (size_t i = 0; i < ARRAY_LEN(best); i++)
             best[i] = times[i + 1] - times[i] < best[i] ? times[i + 1] - times[i] : best[i];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <immintrin.h>
 
-#include "backends/cpu/unroll.h"
 #include "base/cpu.h"
+#include "numeric/unroll.h"
 #include "quant/grid.h"
 #include "test/bench/int4_int8.h"
 

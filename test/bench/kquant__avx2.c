@@ -2,9 +2,9 @@
 #include <immintrin.h>
 
 #include "base/cpu.h"
+#include "numeric/unroll.h"
 #include "test/bench/kquant.h"
 #include "test/bench/kquant_factors.h"
-#include "backends/cpu/unroll.h"
 
 /* Sums in float32 of the lanes of one output: products, and minima times the inputs' sums. */
 typedef struct Sums {

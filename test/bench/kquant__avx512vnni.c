@@ -2,9 +2,9 @@
 #include <immintrin.h>
 
 #include "base/cpu.h"
+#include "numeric/unroll.h"
 #include "test/bench/kquant.h"
 #include "test/bench/kquant_factors.h"
-#include "backends/cpu/unroll.h"
 
 typedef struct Sums {
     __m512 products;

@@ -78,6 +78,12 @@ static inline float plain_dot(const float *a, const float *b, size_t n) {
     return plain_tree(sum);
 }
 
+static inline double ulp_of(double value) {
+    float at = (float)fabs(value);
+
+    return at < FLT_MIN ? 0x1p-149 : (double)(nextafterf(at, INFINITY) - at);
+}
+
 /* The documented steps of exp, one number at a time. */
 static inline float plain_exp(float x) {
     static const float q[] = { 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "engine/bpe.h"
 #include "test/unit/tokenizer_fixture.h"
+#include "text/bpe.h"
 
 #define N_SLOTS 8192u
 #define N_MERGES (N_SLOTS / 3 * 2) /* as full as its table gets */

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "engine/chat_format.h"
 #include "test/unit/tokenizer_fixture.h"
+#include "text/chat_format.h"
 
 static void test_chat_format_of_text(void **state) {
     static const struct {

@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "engine/vocab.h"
 #include "test/unit/tokenizer_fixture.h"
 #include "test/unit/tokenizer_golden.h"
+#include "text/vocab.h"
 
 #define SYSTEM(s)                                                                                                      \
     { CHAT_ROLE_SYSTEM, s, sizeof(s) - 1 }

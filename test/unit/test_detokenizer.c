@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "engine/utf8.h"
 #include "test/unit/tokenizer_fixture.h"
+#include "text/utf8.h"
 
 #define FFFD "\xef\xbf\xbd"
 

@@ -5,8 +5,9 @@
 #include "test/unit/row_ops_plain.h"
 
 #include "backends/cpu/int8_product.h"
-#include "backends/cpu/rope_table.h"
 #include "engine/sampler.h"
+#include "numeric/exp_row.h"
+#include "numeric/rope_table.h"
 #include "quant/bit_allocation.h"
 #include "quant/relative_error.h"
 #include "quant/rotate.h"
@@ -49,8 +50,12 @@ static void test_golden_bits_sums(void **state) {
 
 /* exp over all magnitudes of both signs, and where results are subnormal. */
 static void test_golden_bits_exp(void **state) {
-    EACH_BUILD (ops) {
+    for (size_t b = 0; b < exp_row_n(); b++) {
+        const ExpRow *build = exp_row_at(b);
         uint64_t hash = HASH_START;
+
+        if (build->need & ~cpu_features())
+            continue;
 
         row_ops_seed = 78;
         for (int round = 0; round < 200; round++) {
@@ -59,10 +64,10 @@ static void test_golden_bits_exp(void **state) {
 
                 x[i] = round % 2 ? draw_float(105) : f32_from_bits((bits & 0x7f800000) == 0x7f800000 ? 0 : bits);
             }
-            ops->exp(x, N_MAX, out);
+            build->exp(x, N_MAX, out);
             hash = hash_of(hash, out, sizeof(out));
         }
-        expect_hash(ops->name, "exp", hash, 0x97e2cb9e382da866);
+        expect_hash(build->name, "exp", hash, 0x97e2cb9e382da866);
     }
 }
 

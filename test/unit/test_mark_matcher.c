@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "engine/mark_matcher.h"
 #include "test/unit/tokenizer_fixture.h"
+#include "text/mark_matcher.h"
 
 #define TEXT_MAX 80
 #define MARKS_MAX 12

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/pretokenizer.h"
+#include "text/pretokenizer.h"
 
 static Pretokenizer *new_pretokenizer(const char *name) {
     Pretokenizer *pretokenizer = NULL;

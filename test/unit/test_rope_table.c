@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/rope_table.h"
 #include "base/cleanup.h"
+#include "numeric/rope_table.h"
 
 enum {
     PAIRS_MAX = 128

@@ -91,75 +91,6 @@ static void test_row_ops_add_scale(void **state) {
         }
 }
 
-static double ulp_of(double value) {
-    float at = (float)fabs(value);
-
-    return at < FLT_MIN ? 0x1p-149 : (double)(nextafterf(at, INFINITY) - at);
-}
-
-/* Every 211th float between the ends, and the ends' neighbourhoods. */
-static void test_row_ops_exp(void **state) {
-    const RowOps *best = row_ops_select(cpu_features());
-    double worst = 0;
-    float x[N_MAX], y[N_MAX], expected;
-    uint32_t bits = 0;
-
-    for (bool more = true; more;) {
-        size_t n = 0;
-
-        for (; n < N_MAX && more; bits += 211) {
-            if (bits > 0x7f800000 + 211) {
-                more = false;
-                break;
-            }
-            x[n++] = f32_from_bits(bits <= 0x7f7fffff ? bits : 0x7f7fffff);
-            if (n < N_MAX)
-                x[n++] = -f32_from_bits(bits <= 0x7f7fffff ? bits : 0x7f7fffff);
-        }
-        best->exp(x, n, y);
-        for (size_t i = 0; i < n; i++) {
-            double exact = exp((double)x[i]);
-
-            if (exact > 0x1.ffffffp127) {
-                assert_true(isinf(y[i]) && y[i] > 0);
-            } else if (exact <= (double)FLT_MAX) {
-                double error = fabs((double)y[i] - exact) / ulp_of(exact);
-
-                worst = error > worst ? error : worst;
-            }
-        }
-    }
-    printf("exp: greatest error %.3f ulp (%s)\n", worst, best->name);
-    assert_true(worst < 2);
-    EACH_BUILD (ops) {
-        for (int round = 0; round < 400; round++) {
-            for (size_t i = 0; i < N_MAX; i++)
-                x[i] = round % 2 ? draw_float(110) : f32_from_bits(draw());
-            ops->exp(x, N_MAX - (size_t)round % 17, y);
-            for (size_t i = 0; i < N_MAX - (size_t)round % 17; i++) {
-                expected = plain_exp(x[i]);
-                if (!same_value(y[i], expected))
-                    fail_msg("%s exp(%a) is %a, expected %a", ops->name, (double)x[i], (double)y[i], (double)expected);
-            }
-        }
-    }
-}
-
-static void test_row_ops_exp_special(void **state) {
-    static const float x[] = { 0, -0.0f, INFINITY, -INFINITY, NAN, -104.5f, 88.73f, -FLT_MAX, FLT_MAX };
-    float y[ARRAY_LEN(x)];
-
-    EACH_BUILD (ops) {
-        ops->exp(x, ARRAY_LEN(x), y);
-        assert_true(y[0] == 1 && y[1] == 1 && y[2] == INFINITY && y[3] == 0 && isnan(y[4]) && y[5] == 0 &&
-                    y[6] == INFINITY);
-        assert_true(y[7] == 0 && !signbit(y[7]) && y[8] == INFINITY);
-        memcpy(y, x, sizeof(y)); /* in place */
-        ops->exp(y, 1, y);
-        assert_true(y[0] == 1);
-    }
-}
-
 static void test_row_ops_silu_gelu(void **state) {
     static const float special[] = { 0,   -0.0f, 1e4f, -1e4f,  FLT_MAX, -FLT_MAX, 88,
                                      -88, 90,    -90,  1e-40f, -1e-40f, 12,       -12 };
@@ -538,8 +469,6 @@ int main(void) {
         cmocka_unit_test(test_row_ops_dot),
         cmocka_unit_test(test_row_ops_rms_norm),
         cmocka_unit_test(test_row_ops_add_scale),
-        cmocka_unit_test(test_row_ops_exp),
-        cmocka_unit_test(test_row_ops_exp_special),
         cmocka_unit_test(test_row_ops_silu_gelu),
         cmocka_unit_test(test_row_ops_rope),
         cmocka_unit_test(test_row_ops_hadamard),

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "engine/tokenizer_load.h"
 #include "test/unit/tokenizer_fixture.h"
+#include "text/tokenizer_load.h"
 
 static void test_tokenizer_load_as_made_at_once(void **state) {
     const TokenizerSpec spec = fixture_bpe_spec("qwen2");

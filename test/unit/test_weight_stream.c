@@ -21,11 +21,11 @@
 #include "base/page_cache.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
-#include "engine/weight_stream.h"
 #include "importer/importer.h"
 #include "quant/pack.h"
 #include "test/unit/import_fixture.h"
 #include "test/unit/model_maker.h"
+#include "weights/weight_stream.h"
 
 enum {
     N_MATRICES = 6,

@@ -21,8 +21,8 @@
 
 #include "base/file_io.h"
 #include "engine/engine_private.h"
-#include "engine/weights_image_private.h"
 #include "test/unit/loaded_engine.h"
+#include "weights/weights_image_private.h"
 
 typedef float Logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/chat_template.h"
-#include "engine/tokenizer.h"
 #include "model/gguf_writer.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 /* What goes into the file; NULL and 0 leave a key out. */
 typedef struct TokenizerSpec {

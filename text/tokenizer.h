@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Text to token ids and back: byte-level BPE and SentencePiece-style tokenizers read from GGUF metadata. */
+#ifndef COORDGEN_TEXT_TOKENIZER_H
+#define COORDGEN_TEXT_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/str_buf.h"
+#include "model/gguf.h"
+
+enum {
+    TOKENIZER_E_UNSUPPORTED = 1, /* a tokenizer model or pre-tokenizer that is not known; the text names it */
+    TOKENIZER_E_CORRUPT = 2,     /* tables that contradict themselves */
+    TOKENIZER_E_TOO_LONG = 3,    /* a text of more than 64 MiB */
+};
+
+#define TOKEN_NONE UINT32_MAX
+
+/* Growing list of token ids. */
+typedef struct TokenList {
+    uint32_t *ids;
+    size_t n;
+    size_t room;
+} TokenList;
+
+int token_list_add(TokenList *list, uint32_t id); /* 0 or -ENOMEM */
+void token_list_deinit(TokenList *list);
+
+typedef struct Tokenizer Tokenizer; /* immutable after tokenizer_new(): any number of threads may use it */
+
+/* Copies what it keeps: the file may be closed afterwards. */
+int tokenizer_new(Tokenizer **tokenizerp, const GgufFile *file, ErrText *err);
+Tokenizer *tokenizer_free(Tokenizer *tokenizer);
+DEFINE_CLEANUP(Tokenizer, tokenizer_free)
+
+typedef enum TokenizeFlags {
+    TOKENIZE_ADD_BOS = 1u << 0,       /* if the model's metadata asks for it: a prompt, which is to be continued */
+    TOKENIZE_PARSE_SPECIAL = 1u << 1, /* control tokens in the text are recognised: for template marks only */
+    TOKENIZE_ADD_EOS = 1u << 2,       /* likewise, behind a text that is whole */
+    TOKENIZE_ADD_SPECIAL = TOKENIZE_ADD_BOS | TOKENIZE_ADD_EOS,
+} TokenizeFlags;
+
+/* Memory for a byte of text at most while it becomes tokens: they, symbols and candidates, which double as they
+ * grow. */
+#define TOKENIZER_SCRATCH_BYTES 64
+
+/* Appends to list. Text is any bytes: ill-formed UTF-8 is tokenized byte by byte. Time linear in the text. */
+int tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes, unsigned int flags,
+                     TokenList *list, ErrText *err);
+
+uint32_t tokenizer_n_tokens(const Tokenizer *tokenizer);
+uint32_t tokenizer_bos(const Tokenizer *tokenizer); /* TOKEN_NONE when the model has none */
+uint32_t tokenizer_eos(const Tokenizer *tokenizer);
+bool tokenizer_adds_bos(const Tokenizer *tokenizer);
+bool tokenizer_is_end(const Tokenizer *tokenizer, uint32_t id);     /* ends a generation */
+bool tokenizer_is_control(const Tokenizer *tokenizer, uint32_t id); /* has no text of its own */
+bool tokenizer_is_mark(const Tokenizer *tokenizer, uint32_t id); /* recognised as a whole with TOKENIZE_PARSE_SPECIAL */
+/* Id of a token by its text as it stands in the file, or TOKEN_NONE. */
+uint32_t tokenizer_find(const Tokenizer *tokenizer, const char *text);
+const char *tokenizer_model_name(const Tokenizer *tokenizer); /* "gpt2/smollm", "llama" */
+uint64_t tokenizer_memory_bytes(const Tokenizer *tokenizer);
+
+/* The bytes that a token stands for (control tokens: none unless with_special, then their name); appended to text. */
+int tokenizer_piece(const Tokenizer *tokenizer, uint32_t id, bool with_special, StrBuf *text);
+
+/* Streaming detokenizer: gives out whole UTF-8 sequences, holds incomplete ones back. Bytes that can never become a
+ * sequence come out as U+FFFD. Embedded by value. */
+typedef struct Detokenizer {
+    const Tokenizer *tokenizer;
+    uint8_t held[4];
+    uint8_t n_held;
+    bool at_start;     /* nothing given out yet: a space that the tokenizer put before the text is dropped */
+    bool with_special; /* control tokens are shown by name */
+} Detokenizer;
+
+void detokenizer_init(Detokenizer *detokenizer, const Tokenizer *tokenizer, bool at_start, bool with_special);
+/* Appends to text. 0, -EINVAL (no such id), -ENOMEM. */
+int detokenizer_push(Detokenizer *detokenizer, uint32_t id, StrBuf *text);
+int detokenizer_finish(Detokenizer *detokenizer, StrBuf *text); /* what is still held, as U+FFFD */
+size_t detokenizer_held(const Detokenizer *detokenizer);        /* bytes of a sequence that has begun */
+
+#endif

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A tokenizer that is made by a thread of its own, while another one brings the weights. */
+#ifndef COORDGEN_TEXT_TOKENIZER_LOAD_H
+#define COORDGEN_TEXT_TOKENIZER_LOAD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "text/tokenizer.h"
+
+typedef struct TokenizerLoad {
+    const GgufFile *file;
+    Tokenizer *tokenizer;
+    ErrText err;
+    int r;
+    uint64_t start_ns, end_ns; /* of clock_now_ns() */
+    bool has_thread;
+    _Atomic bool is_done;
+    pthread_t thread;
+} TokenizerLoad;
+
+/* Begins; the file stays open until the end of it. */
+void tokenizer_load_begin(TokenizerLoad *load, const GgufFile *file);
+/* Whether the end of it would not wait. */
+bool tokenizer_load_is_done(const TokenizerLoad *load);
+/* Waits for it, once. Return, and err: as tokenizer_new(). */
+int tokenizer_load_end(TokenizerLoad *load, Tokenizer **tokenizerp, ErrText *err);
+
+#endif

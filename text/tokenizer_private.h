@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What tokenizer.c and detokenizer.c share. */
+#ifndef COORDGEN_TEXT_TOKENIZER_PRIVATE_H
+#define COORDGEN_TEXT_TOKENIZER_PRIVATE_H
+
+#include "text/bpe.h"
+#include "text/mark_matcher.h"
+#include "text/pretokenizer.h"
+#include "text/tokenizer.h"
+
+struct Tokenizer {
+    Vocab vocab;
+    Pretokenizer *pretokenizer;                    /* NULL: SentencePiece-style */
+    Bpe bpe;                                       /* with a pretokenizer */
+    MarkMatcher user_marks;                        /* user-defined tokens: recognised in any text */
+    MarkMatcher all_marks;                         /* control and unknown tokens too: template marks only */
+    uint32_t bos, eos, eot, eom, unknown, padding; /* TOKEN_NONE: the model has none */
+    bool adds_bos;
+    bool adds_eos;
+    bool space_prefix; /* SentencePiece-style: a space is put before each fragment */
+    char name[32];
+};
+
+#endif

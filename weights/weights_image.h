@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The matrices of a package as the device had them in memory, in a file of their own: mapped, they need no laying out,
+ * no memory to be zeroed, and nothing at all where an earlier process has left them in the page cache. */
+#ifndef COORDGEN_WEIGHTS_WEIGHTS_IMAGE_H
+#define COORDGEN_WEIGHTS_WEIGHTS_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+enum {
+    WEIGHTS_IMAGE_E_OTHER = 1, /* no image, or one of another package, device or program; the text says which */
+};
+
+/* What an image belongs to: the state of a package, and a layout. */
+typedef struct WeightsImageKey {
+    uint64_t inode, len_bytes;
+    int64_t mtime_ns, ctime_ns;
+    const char *package_path; /* absolute: by it an image is known whose package is gone */
+    const char *layout;       /* the device's, with its revision; at most 31 bytes */
+} WeightsImageKey;
+
+/* The strings stay the caller's. 0 or -errno. */
+int weights_image_key(WeightsImageKey *key, int package_fd, const char *package_path, const char *layout);
+
+/* One matrix. */
+typedef struct WeightsImagePart {
+    const void *data; /* aligned to 64 */
+    size_t len_bytes;
+} WeightsImagePart;
+
+/* --- reading ------------------------------------------------------------------------------------------------------ */
+
+typedef struct WeightsImage WeightsImage;
+
+/* Maps an image of n_parts. 0, WEIGHTS_IMAGE_E_OTHER, -errno. */
+int weights_image_open(WeightsImage **imagep, const char *path, const WeightsImageKey *key, size_t n_parts,
+                       ErrText *err);
+/* No part may be used any more. */
+WeightsImage *weights_image_free(WeightsImage *image);
+DEFINE_CLEANUP(WeightsImage, weights_image_free)
+
+/* Mapped until weights_image_free(); to be read when it has come. */
+WeightsImagePart weights_image_part(const WeightsImage *image, size_t index);
+/* What is not in memory is read in the order of the parts, by a thread of its own; where none can be started, at
+ * once. */
+void weights_image_read_ahead(WeightsImage *image);
+/* Waits until the next few MiB of what is read ahead are in memory; *n_partsp: so many parts are there. 0 or -errno,
+ * which every later call answers again. */
+int weights_image_advance(WeightsImage *image, size_t *n_partsp, ErrText *err);
+/* So far: bytes that were in the page cache, and bytes from the disk. */
+uint64_t weights_image_cached_bytes(const WeightsImage *image);
+uint64_t weights_image_read_bytes(const WeightsImage *image);
+
+/* --- writing ------------------------------------------------------------------------------------------------------ */
+
+/* The name of a package's image in a cache folder. 0, -ENAMETOOLONG. */
+int weights_image_path(char *path, size_t room_bytes, const char *cache_dir, const char *package_path);
+
+typedef struct WeightsImageWriter WeightsImageWriter;
+
+/* A thread of low priority writes the parts (copied list, data stay the caller's) and tidies the folder. Of a disk it
+ * takes at most half of what is free. 0 or -errno. */
+int weights_image_write(WeightsImageWriter **writerp, const char *path, const WeightsImageKey *key,
+                        const WeightsImagePart *parts, size_t n_parts, ErrText *err);
+/* Waits until it has ended. 0 or -errno, with a text. */
+int weights_image_writer_wait(WeightsImageWriter *writer, ErrText *err);
+/* Gives up what is not written yet. Parts may go behind it. */
+WeightsImageWriter *weights_image_writer_free(WeightsImageWriter *writer);
+DEFINE_CLEANUP(WeightsImageWriter, weights_image_writer_free)
+
+#endif

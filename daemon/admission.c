@@ -19,8 +19,8 @@ enum {
 #define UNREAD_NS (UINT64_C(5) * 1000 * 1000 * 1000) /* nothing read for so long, likewise for memory */
 #define STALLED_NS (UINT64_C(1000) * 1000 * 1000)    /* paused for so long, a generation may have to go for another */
 
-void admission_init(Admission *admission, Server *server) {
-    *admission = (Admission){ .server = server, .mean_run_us = RUN_GUESS_US, .jitter = clock_now_ns() };
+void admission_init(Admission *admission, Service *service) {
+    *admission = (Admission){ .service = service, .mean_run_us = RUN_GUESS_US, .jitter = clock_now_ns() };
     TAILQ_INIT(&admission->waiting);
     TAILQ_INIT(&admission->submitted);
 }
@@ -38,7 +38,7 @@ static UserPlaces *user_places_of(const Request *request) {
 }
 
 static uint32_t max_active_of(const Admission *admission, const Request *request) {
-    const Config *config = admission->server->config;
+    const Config *config = admission->service->config;
 
     return request->job.priority == PRIORITY_INTERACTIVE ? config->max_active_interactive : config->max_active;
 }
@@ -48,7 +48,7 @@ static bool is_alike(const Request *request, const Request *other) {
     if (request_is_generation(request) != request_is_generation(other))
         return false;
     if (!request_is_generation(request))
-        return request->connection == other->connection;
+        return request->peer == other->peer;
     return (request->job.priority == PRIORITY_INTERACTIVE) == (other->job.priority == PRIORITY_INTERACTIVE);
 }
 
@@ -81,9 +81,9 @@ static bool has_place(Admission *admission, const Request *request) {
 /* Of small requests one of a connection is with the engine thread, so that no more than its answer is unsent beyond
  * output-buffer. */
 static bool can_start(Admission *admission, const Request *request) {
-    if (!model_can_serve(request->model) || request->connection->choked)
+    if (!model_can_serve(request->model) || request->peer->connection->choked)
         return false;
-    return request_is_generation(request) ? has_place(admission, request) : !request->connection->small_runs;
+    return request_is_generation(request) ? has_place(admission, request) : !request->peer->small_runs;
 }
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
@@ -161,7 +161,7 @@ static void start(Admission *admission, Request *request) {
     } else {
         admission->n_small++;
         request->user->n_held_back += !request->is_admin;
-        request->connection->small_runs = true;
+        request->peer->small_runs = true;
     }
     TAILQ_INSERT_TAIL(&admission->submitted, request, queue_link);
     request_submit(request);
@@ -172,7 +172,7 @@ static unsigned int n_held_back(const Admission *admission) {
 }
 
 unsigned int admission_user_max(const Admission *admission) {
-    const unsigned int half = admission->server->config->max_queue / 2;
+    const unsigned int half = admission->service->config->max_queue / 2;
 
     return half ? half : 1;
 }
@@ -190,11 +190,11 @@ static bool would_overtake(Admission *admission, const Request *request) {
 }
 
 int admission_enter(Admission *admission, Request *request) {
-    const unsigned int max_queue = admission->server->config->max_queue,
+    const unsigned int max_queue = admission->service->config->max_queue,
                        user_max = request->is_admin ? UINT_MAX : admission_user_max(admission),
                        n_user = request->user->n_held_back;
 
-    assert_on_loop(&admission->server->loop);
+    assert_on_loop(&admission->service->loop);
     if (model_can_serve(request->model))
         request->model_ready_ns = request->received_ns;
     /* Small requests wait in the engine thread's own queue, which counts as a part of this one. */
@@ -215,7 +215,7 @@ int admission_enter(Admission *admission, Request *request) {
         take_clock(admission, request);
         user_places_of(request)->n_waiting++;
     }
-    server_pump(admission->server);
+    loop_pump(&admission->service->loop);
     return 0;
 }
 
@@ -228,7 +228,7 @@ static void leave_waiting(Admission *admission, Request *request) {
 }
 
 void admission_leave(Admission *admission, Request *request) {
-    assert_on_loop(&admission->server->loop);
+    assert_on_loop(&admission->service->loop);
     if (request->state == REQUEST_SUBMITTED)
         TAILQ_REMOVE(&admission->submitted, request, queue_link);
     if (request->state == REQUEST_WAITING) {
@@ -244,10 +244,10 @@ void admission_leave(Admission *admission, Request *request) {
     } else if (request->state == REQUEST_SUBMITTED) {
         admission->n_small--;
         request->user->n_held_back -= !request->is_admin;
-        if (request->connection)
-            request->connection->small_runs = false;
+        if (request->peer)
+            request->peer->small_runs = false;
     }
-    server_pump(admission->server);
+    loop_pump(&admission->service->loop);
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
@@ -278,14 +278,14 @@ static bool goes_first(const Request *request, const Request *other, uint64_t no
 
 /* Whether it waits for nothing but a turn: in the queue, or at rest. */
 static bool wants_turn(Admission *admission, const Request *request) {
-    if (!request_is_generation(request) || !request->connection)
+    if (!request_is_generation(request) || !request->peer)
         return false;
     if (request->state == REQUEST_SUBMITTED)
         return request->is_resting && !request->is_paused;
     if (request->needs_memory && admission->n_stalled)
         return false;
-    return model_can_serve(request->model) && !request->connection->choked && !all_hold_enough(admission, request) &&
-           !user_holds_enough(admission, request);
+    return model_can_serve(request->model) && !request->peer->connection->choked &&
+           !all_hold_enough(admission, request) && !user_holds_enough(admission, request);
 }
 
 /**
@@ -297,7 +297,7 @@ static bool wants_turn(Admission *admission, const Request *request) {
 static bool must_yield(const Request *request, const Request *to, Priority to_rank, uint64_t now_ns) {
     const UserPlaces *user = user_places_of(request), *to_user = user_places_of(to);
 
-    if (!request->has_place || !request->connection || request->user == to->user || !is_alike(request, to) ||
+    if (!request->has_place || !request->peer || request->user == to->user || !is_alike(request, to) ||
         to_rank < request->job.priority)
         return false;
     if (user->n_running > n_taken(to_user) + 1)
@@ -344,7 +344,7 @@ Request *admission_next(Admission *admission, uint64_t now_ns, Request **yieldin
 
 static void rest(Admission *admission, Request *request, bool resting) {
     set_resting(admission, request, resting);
-    engine_thread_pause(admission->server->engine_thread, &request->job, request->is_paused || request->is_resting);
+    engine_thread_pause(admission->service->engine_thread, &request->job, request->is_paused || request->is_resting);
 }
 
 static void leave_queue(Admission *admission, Request *request) {
@@ -381,7 +381,7 @@ static Request *find_stalled(Admission *admission, const Request *request, uint6
     TAILQ_FOREACH(other, &admission->submitted, queue_link) {
         if (!is_alike(request, other) || (!of_all && !is_of_apps_of(other, request->uid)))
             continue;
-        if (!other->connection)
+        if (!other->peer)
             return NULL;
         if (other->is_paused && (!stalled || other->paused_ns < stalled->paused_ns))
             stalled = other;
@@ -395,7 +395,7 @@ static void end_stalled(Admission *admission, uint64_t now_ns) {
     Request *request, *stalled;
 
     TAILQ_FOREACH(request, &admission->waiting, queue_link) {
-        if (!request_is_generation(request) || !model_can_serve(request->model) || request->connection->choked ||
+        if (!request_is_generation(request) || !model_can_serve(request->model) || request->peer->connection->choked ||
             !has_turn(admission, request))
             continue;
         stalled = find_stalled(admission, request, now_ns);
@@ -421,12 +421,12 @@ static Request *find_holder(const Admission *admission, const User *user) {
     TAILQ_FOREACH(request, &admission->submitted, queue_link) {
         uint64_t from_ns;
 
-        if (!request_is_generation(request) || !request->connection || request->user == user)
+        if (!request_is_generation(request) || !request->peer || request->user == user)
             continue;
         if (request->is_paused && now_ns >= request->paused_ns + STALLED_NS)
             from_ns = request->paused_ns;
-        else if (request->n_deltas && connection_is_stalled(request->connection, UNREAD_NS))
-            from_ns = request->connection->accepted_ns;
+        else if (request->n_deltas && connection_is_stalled(request->peer->connection, UNREAD_NS))
+            from_ns = request->peer->connection->accepted_ns;
         else
             continue;
         if (from_ns < since_ns) {
@@ -453,8 +453,8 @@ static void wait_again(Admission *admission, Request *request) {
 bool admission_wait_for_memory(Admission *admission, Request *request) {
     Request *holder;
 
-    assert_on_loop(&admission->server->loop);
-    if (!request->connection)
+    assert_on_loop(&admission->service->loop);
+    if (!request->peer)
         return false;
     holder = find_holder(admission, request->user);
     if (holder)
@@ -469,7 +469,7 @@ void admission_pump(Admission *admission) {
     const uint64_t now_ns = clock_now_ns();
     Request *request, *next;
 
-    assert_on_loop(&admission->server->loop);
+    assert_on_loop(&admission->service->loop);
     for (request = TAILQ_FIRST(&admission->waiting); request; request = next) {
         next = TAILQ_NEXT(request, queue_link);
         if (model_can_serve(request->model) && !request->model_ready_ns)

@@ -10,12 +10,8 @@
 
 #include "daemon/user.h"
 
-typedef struct Connection Connection;
 typedef struct Request Request;
-typedef struct Server Server;
-
-TAILQ_HEAD(RequestList, Request);
-typedef struct RequestList RequestList;
+typedef struct Service Service;
 
 enum {
     ADMISSION_E_FULL = 1, /* the queue has no room */
@@ -30,7 +26,7 @@ typedef struct AdmissionPlaces {
 } AdmissionPlaces;
 
 typedef struct Admission { /* all loop */
-    Server *server;
+    Service *service;
     RequestList waiting;   /* not with the engine thread yet; by queue_link */
     RequestList submitted; /* with the engine thread; by queue_link */
     unsigned int n_waiting;
@@ -42,7 +38,7 @@ typedef struct Admission { /* all loop */
     uint64_t mean_run_us;             /* of generations, from start to end; moving average */
 } Admission;
 
-void admission_init(Admission *admission, Server *server);
+void admission_init(Admission *admission, Service *service);
 /* Starts the request or puts it at the end of the queue; its model is ready or on its way. ADMISSION_E_FULL,
  * ADMISSION_E_QUOTA. */
 int admission_enter(Admission *admission, Request *request);

@@ -14,10 +14,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/handlers.h"
+#include "base/printable.h"
 #include "daemon/reply.h"
-#include "daemon/request.h"
-#include "daemon/session.h"
+#include "proto/frame.h"
 
 enum {
     FRAME_STEP_BYTES = 64 << 10,
@@ -62,27 +61,17 @@ static void die_of_memory(Connection *connection) {
 }
 
 static void on_reap(evutil_socket_t fd, short what, void *arg) {
-    connection_free(arg);
-}
+    Connection *connection = arg;
 
-static void abandon_requests(Connection *connection) {
-    Request *request;
-    Session *session;
-
-    while ((request = TAILQ_FIRST(&connection->requests)))
-        request_abandon(request);
-    assert(!connection->n_requests);
-    while ((session = TAILQ_FIRST(&connection->sessions)))
-        session_close(session);
+    connection->ops->on_closed(connection->arg);
 }
 
 Connection *connection_free(Connection *connection) {
     if (!connection)
         return NULL;
-    assert_on_loop(&connection->server->loop);
+    assert_on_loop(connection->loop);
     connection->state = CONNECTION_DEAD;
-    abandon_requests(connection);
-    server_forget_connection(connection->server, connection);
+    connection->ops->on_end(connection->arg);
     if (connection->readable) /* before its socket is closed */
         event_free(connection->readable);
     inlet_deinit(&connection->inlet);
@@ -97,10 +86,8 @@ Connection *connection_free(Connection *connection) {
         event_free(connection->hello_timer);
     if (connection->turn)
         event_free(connection->turn);
-    bill_settle(&connection->bill);
     bill_settle(&connection->frame_bill);
     bill_settle(&connection->output_bill);
-    user_unref(connection->user);
     free(connection);
     return NULL;
 }
@@ -109,9 +96,8 @@ int connection_fd(const Connection *connection) {
     return bufferevent_getfd(connection->stream);
 }
 
-bool connection_is_idle(const Connection *connection) {
-    return connection->state <= CONNECTION_OPEN && TAILQ_EMPTY(&connection->requests) &&
-           TAILQ_EMPTY(&connection->sessions) && !connection_unsent_bytes(connection) &&
+bool connection_is_quiet(const Connection *connection) {
+    return connection->state <= CONNECTION_OPEN && !connection_unsent_bytes(connection) &&
            (connection->state == CONNECTION_HELLO || !evbuffer_get_length(connection->inlet.bytes));
 }
 
@@ -125,7 +111,7 @@ void connection_close_when_written(Connection *connection) {
     bill_settle(&connection->frame_bill);
     event_del(connection->readable);
     bufferevent_setwatermark(connection->stream, EV_WRITE, 0, 0);
-    abandon_requests(connection);
+    connection->ops->on_end(connection->arg);
     if (!connection_unsent_bytes(connection))
         die(connection);
 }
@@ -163,13 +149,10 @@ bool connection_is_stalled(Connection *connection, uint64_t limit_ns) {
 }
 
 static void choke(Connection *connection, bool choked) {
-    Request *request;
-
     if (connection->choked == choked)
         return;
     connection->choked = choked;
-    TAILQ_FOREACH(request, &connection->requests, connection_link)
-    request_pause(request, choked);
+    connection->ops->on_choke(connection->arg, choked);
     if (connection->state >= CONNECTION_CLOSING)
         return;
     if (choked)
@@ -182,25 +165,26 @@ static void choke(Connection *connection, bool choked) {
 /* An answer may be longer than the output buffer, which the connection has paid for. 0 or ACCOUNT_E_LIMIT. */
 static int charge_output(Connection *connection, size_t len_bytes) {
     const uint64_t unsent_bytes = connection_unsent_bytes(connection) + len_bytes,
-                   paid_bytes = connection->server->config->output_buffer_bytes + connection->output_bill.bytes;
+                   paid_bytes = connection->config->output_buffer_bytes + connection->output_bill.bytes;
 
-    return unsent_bytes <= paid_bytes
-               ? 0
-               : connection_charge(connection, &connection->output_bill, unsent_bytes - paid_bytes);
+    return unsent_bytes <= paid_bytes ? 0
+                                      : user_charge(connection->user, connection->is_admin, &connection->output_bill,
+                                                    unsent_bytes - paid_bytes);
 }
 
 /* There is no memory to keep a reply until it is read. */
 static void refuse_output(Connection *connection, const Coordgen__V1__Response *response) {
-    const char *limit = connection_limit(connection);
+    const char *limit = user_memory_limit(connection->user, connection->is_admin);
 
     if (response->op_case == COORDGEN__V1__RESPONSE__OP_TOKENIZE ||
         response->op_case == COORDGEN__V1__RESPONSE__OP_DETOKENIZE) {
-        reply_error(connection, response->request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                    server_retry_ms(connection->server), "", "no memory for the answer: %s is reached", limit);
+        connection_send_error(connection, response->request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                              connection->ops->retry_ms(connection->arg), "", "no memory for the answer: %s is reached",
+                              limit);
         return;
     }
     log_warn(TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: no memory for a reply: %s is reached",
-             connection->serial, (unsigned int)connection->uid, limit);
+             connection->serial, (unsigned int)connection->user->uid, limit);
     die(connection);
 }
 
@@ -211,19 +195,19 @@ static bool will_be_written(Connection *connection) {
 }
 
 void connection_send(Connection *connection, const Coordgen__V1__Response *response) {
-    const Config *config = connection->server->config;
+    const Config *config = connection->config;
     uint8_t *frame;
     size_t len_bytes;
     ErrText err;
     int r;
 
-    assert_on_loop(&connection->server->loop);
+    assert_on_loop(connection->loop);
     if (connection->state >= CONNECTION_CLOSING)
         return;
     r = frame_encode(&response->base, &frame, &len_bytes, &err);
     if (r == FRAME_E_TOO_LARGE && response->op_case != COORDGEN__V1__RESPONSE__OP_ERROR) {
-        reply_error(connection, response->request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0, "",
-                    "the answer does not fit: %s: ask for less at a time", err.text);
+        connection_send_error(connection, response->request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT,
+                              0, "", "the answer does not fit: %s: ask for less at a time", err.text);
         return;
     }
     if (!r && charge_output(connection, len_bytes)) {
@@ -244,6 +228,20 @@ void connection_send(Connection *connection, const Coordgen__V1__Response *respo
         choke(connection, true);
 }
 
+void connection_send_error(Connection *connection, uint64_t request_id, Coordgen__V1__ErrorCode code,
+                           uint32_t retry_after_ms, const char *field, const char *format, ...) {
+    Coordgen__V1__Response response;
+    Coordgen__V1__Error error;
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    printable_format(text, sizeof(text), format, args);
+    va_end(args);
+    reply_init_error(&response, &error, request_id, code, retry_after_ms, field, text);
+    connection_send(connection, &response);
+}
+
 void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *format,
                      ...) {
     char text[768];
@@ -255,39 +253,12 @@ void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint3
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     log_info(TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: %s", connection->serial,
-             (unsigned int)connection->uid, text);
-    reply_error(connection, 0, code, retry_after_ms, "", "%s", text);
+             (unsigned int)connection->user->uid, text);
+    connection_send_error(connection, 0, code, retry_after_ms, "", "%s", text);
     connection_close_when_written(connection);
 }
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
-
-/* A whole frame is at the front of the input. */
-static void take_frame(Connection *connection, const uint8_t *body, size_t len_bytes) {
-    _cleanup_(frame_request_freep) Coordgen__V1__Request *message = NULL;
-    Server *server = connection->server;
-    Bill decode_bill = { 0 };
-    FrameFault fault;
-    int r;
-
-    if (connection_charge(connection, &decode_bill, frame_decode_budget_bytes(len_bytes))) {
-        connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
-                        "no memory for a message of %zu bytes: %s is reached", len_bytes, connection_limit(connection));
-        return;
-    }
-    r = frame_decode_request(body, len_bytes, &message, &fault);
-    bill_settle(&decode_bill);
-    if (r < 0)
-        connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
-                        "out of memory");
-    else if (r && (frame_e_is_fatal(r) || connection->state == CONNECTION_HELLO || !fault.request_id ||
-                   request_find(connection, fault.request_id)))
-        connection_fail(connection, frame_error_code(r), 0, "%s", fault.err.text);
-    else if (r)
-        reply_error(connection, fault.request_id, frame_error_code(r), 0, fault.field, "%s", fault.err.text);
-    else
-        handlers_serve(connection, &message, len_bytes);
-}
 
 /* A frame is paid for as it comes, a step ahead of its bytes: a header may promise much. 0 or ACCOUNT_E_LIMIT. */
 static int charge_frame(Connection *connection, size_t have_bytes, size_t needed_bytes) {
@@ -296,7 +267,8 @@ static int charge_frame(Connection *connection, size_t have_bytes, size_t needed
 
     if (needed_bytes <= FRAME_HEADER_BYTES || wanted_bytes <= connection->frame_bill.bytes)
         return 0;
-    return connection_charge(connection, &connection->frame_bill, wanted_bytes - connection->frame_bill.bytes);
+    return user_charge(connection->user, connection->is_admin, &connection->frame_bill,
+                       wanted_bytes - connection->frame_bill.bytes);
 }
 
 /* Return: whether there may be another frame. */
@@ -322,13 +294,13 @@ static bool take_input(Connection *connection) {
         return false;
     }
     if (charge_frame(connection, have_bytes, needed_bytes)) {
-        connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(connection->server),
-                        "no memory for a frame of %zu bytes: %s is reached", needed_bytes,
-                        connection_limit(connection));
+        connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                        connection->ops->retry_ms(connection->arg), "no memory for a frame of %zu bytes: %s is reached",
+                        needed_bytes, user_memory_limit(connection->user, connection->is_admin));
         return false;
     }
     if (have_bytes < needed_bytes) {
-        timeout = timeval_of(connection->server->config->frame_timeout_ms);
+        timeout = timeval_of(connection->config->frame_timeout_ms);
         if (!evtimer_pending(connection->frame_timer, NULL) && evtimer_add(connection->frame_timer, &timeout))
             die_of_memory(connection);
         return false;
@@ -343,10 +315,9 @@ static bool take_input(Connection *connection) {
     connection->served_ns = clock_now_ns();
     if (connection->frame_fd < 0)
         connection->frame_fd = inlet_take_fd(&connection->inlet, needed_bytes);
-    take_frame(connection, frame + FRAME_HEADER_BYTES, needed_bytes - FRAME_HEADER_BYTES);
-    if (connection->waits)
-        return false; /* it will be served again, with the file that came with it */
-    connection->awaited_scan = 0;
+    connection->ops->on_frame(connection->arg, frame + FRAME_HEADER_BYTES, needed_bytes - FRAME_HEADER_BYTES);
+    if (connection->waits) /* it will be served again, with the file that came with it */
+        return false;
     closep(&connection->frame_fd); /* of another message than those that take a file, or of a refused one */
     connection->frame_fd = -1;
     bill_settle(&connection->frame_bill);
@@ -392,29 +363,19 @@ static void read_frames(Connection *connection) {
 static void on_turn(evutil_socket_t fd, short what, void *arg) {
     Connection *connection = arg;
 
-    assert_on_loop(&connection->server->loop);
+    assert_on_loop(connection->loop);
     connection->waits = false;
     read_frames(connection);
     if (!connection->waits)
         update_reading(connection);
 }
 
-bool connection_await_folder(Connection *connection) {
-    uint64_t scan;
-
-    if (connection->awaited_scan) /* that was it, however old it is by now */
-        return false;
-    scan = model_folder_want(&connection->server->folder);
-    if (!scan || server_read_folder(connection->server))
-        return false;
-    connection->awaited_scan = scan;
+void connection_put_off(Connection *connection) {
     connection->waits = true;
-    return true;
 }
 
-void connection_on_folder(Connection *connection) {
-    if (connection->state == CONNECTION_OPEN && connection->awaited_scan &&
-        model_folder_has(&connection->server->folder, connection->awaited_scan))
+void connection_go_on(Connection *connection) {
+    if (connection->state == CONNECTION_OPEN)
         wait_for_turn(connection);
 }
 
@@ -428,11 +389,11 @@ static void on_readable(evutil_socket_t fd, short what, void *arg) {
     size_t room_for_bytes;
     int r;
 
-    assert_on_loop(&connection->server->loop);
+    assert_on_loop(connection->loop);
     /* A frame that is whole is taken at once: there is always room for a byte. */
     room_for_bytes = connection->frame_max_bytes + FRAME_HEADER_BYTES - evbuffer_get_length(connection->inlet.bytes);
     r = inlet_read(&connection->inlet, fd, room_for_bytes < READ_BYTES ? room_for_bytes : READ_BYTES,
-                   connection->may_administer);
+                   connection->takes_files);
     if (r == INLET_E_DESCRIPTORS)
         connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0,
                         "more than one open file came (or one that there is no room for): one message brings one");
@@ -446,7 +407,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg) {
 static void on_written(struct bufferevent *stream, void *arg) {
     Connection *connection = arg;
 
-    assert_on_loop(&connection->server->loop);
+    assert_on_loop(connection->loop);
     if (connection->state == CONNECTION_DEAD)
         return;
     if (connection->state == CONNECTION_CLOSING) {
@@ -458,19 +419,18 @@ static void on_written(struct bufferevent *stream, void *arg) {
     if (!connection->choked)
         return;
     choke(connection, false);
-    server_pump(connection->server);
     read_frames(connection);
 }
 
 static void on_stream_event(struct bufferevent *stream, short what, void *arg) {
     Connection *connection = arg;
 
-    assert_on_loop(&connection->server->loop);
+    assert_on_loop(connection->loop);
     if (connection->state == CONNECTION_DEAD)
         return;
     if (what & BEV_EVENT_TIMEOUT)
         log_info(TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: the client has read nothing for %" PRIu32 " ms",
-                 connection->serial, (unsigned int)connection->uid, connection->server->config->stall_timeout_ms);
+                 connection->serial, (unsigned int)connection->user->uid, connection->config->stall_timeout_ms);
     else
         log_debug(TOPIC_DAEMON, "connection %" PRIu64 ": the client takes nothing any more", connection->serial);
     die(connection);
@@ -480,32 +440,31 @@ static void on_frame_timeout(evutil_socket_t fd, short what, void *arg) {
     Connection *connection = arg;
 
     connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0,
-                    "a frame did not arrive whole within %" PRIu32 " ms", connection->server->config->frame_timeout_ms);
+                    "a frame did not arrive whole within %" PRIu32 " ms", connection->config->frame_timeout_ms);
 }
 
 static void on_hello_timeout(evutil_socket_t fd, short what, void *arg) {
     Connection *connection = arg;
 
     connection_fail(connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0, "no Hello within %" PRIu32 " ms",
-                    connection->server->config->hello_timeout_ms);
+                    connection->config->hello_timeout_ms);
 }
 
 /* ---- the beginning ----------------------------------------------------------------------------------------------- */
 
+void connection_open(Connection *connection) {
+    connection->state = CONNECTION_OPEN;
+    evtimer_del(connection->hello_timer);
+}
+
 /* Written at once or never: the socket's buffer is empty. */
-static void send_error(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text) {
+static void send_at_once(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text) {
     Coordgen__V1__Response response;
-    Coordgen__V1__Error error = COORDGEN__V1__ERROR__INIT;
+    Coordgen__V1__Error error;
     uint8_t *frame;
     size_t len_bytes;
 
-    reply_init(&response, 0);
-    error.has_code = error.has_retry_after_ms = true;
-    error.code = code;
-    error.retry_after_ms = retry_after_ms;
-    error.message = (char *)text;
-    response.op_case = COORDGEN__V1__RESPONSE__OP_ERROR;
-    response.error = &error;
+    reply_init_error(&response, &error, 0, code, retry_after_ms, "", text);
     if (!frame_encode(&response.base, &frame, &len_bytes, NULL)) {
         (void)!send(fd, frame, len_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
         free(frame);
@@ -513,20 +472,20 @@ static void send_error(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_afte
 }
 
 void connection_refuse(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text) {
-    send_error(fd, code, retry_after_ms, text);
+    send_at_once(fd, code, retry_after_ms, text);
     close(fd);
 }
 
 void connection_dismiss(Connection *connection, Coordgen__V1__ErrorCode code, const char *text) {
     if (connection->state == CONNECTION_OPEN)
-        send_error(connection_fd(connection), code, server_retry_ms(connection->server), text);
-    connection_free(connection);
+        send_at_once(connection_fd(connection), code, connection->ops->retry_ms(connection->arg), text);
+    connection->ops->on_closed(connection->arg);
 }
 
 /* The bufferevent only writes; the inlet reads. 0 or -ENOMEM. */
 static int start_stream(Connection *connection, int fd) {
-    const Config *config = connection->server->config;
-    struct event_base *base = connection->server->loop.base;
+    const Config *config = connection->config;
+    struct event_base *base = connection->loop->base;
     struct timeval stall = timeval_of(config->stall_timeout_ms), hello = timeval_of(config->hello_timeout_ms);
 
     connection->frame_timer = evtimer_new(base, on_frame_timeout, connection);
@@ -545,45 +504,27 @@ static int start_stream(Connection *connection, int fd) {
     return 0;
 }
 
-int connection_new(Connection **connectionp, Server *server, int fd, bool is_admin) {
+int connection_new(Connection **connectionp, User *user, bool is_admin, int fd, const ConnectionOps *ops, void *arg) {
     _cleanup_(connection_freep) Connection *connection = NULL;
     _cleanup_(closep) int owned_fd = fd;
-    const Config *config = server->config;
+    UserTable *users = user->table;
     int r;
 
-    assert_on_loop(&server->loop);
+    assert_on_loop(users->loop);
     connection = calloc(1, sizeof(*connection));
     if (!connection)
         return err_raise(-ENOMEM);
-    connection->server = server;
-    connection->frame_fd = connection->inlet.fd = -1;
-    connection->serial = ++server->last_connection;
+    connection->ops = ops;
+    connection->arg = arg;
+    connection->loop = users->loop;
+    connection->config = users->config;
+    connection->user = user;
     connection->is_admin = is_admin;
-    connection->frame_max_bytes = (uint32_t)config->frame_max_bytes;
-    connection->accepted_ns = clock_now_ns();
-    TAILQ_INIT(&connection->requests);
-    TAILQ_INIT(&connection->sessions);
-    connection->served_ns = clock_now_ns();
-    r = connection_peer(fd, &connection->uid, &connection->pid);
-    connection->user = user_get(&server->users, connection->uid);
-    if (!connection->user) {
-        free(steal(&connection));
-        return err_raise(-ENOMEM);
-    }
-    server_add_connection(server, connection);
-    connection->may_administer = is_admin || (!r && (connection->uid == 0 || connection->uid == geteuid()));
-    if (!r)
-        r = connection_charge(connection, &connection->bill, sizeof(*connection) + config->output_buffer_bytes);
-    if (r == ACCOUNT_E_LIMIT) {
-        char text[96];
-
-        snprintf(text, sizeof(text), "no memory for another connection: %s is reached", connection_limit(connection));
-        connection_refuse(steal_fd(&owned_fd), COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
-                          text);
-    }
-    if (r)
-        return r;
-    connection->stream = bufferevent_socket_new(server->loop.base, fd, BEV_OPT_CLOSE_ON_FREE);
+    connection->frame_fd = connection->inlet.fd = -1;
+    connection->serial = ++users->last_connection;
+    connection->frame_max_bytes = (uint32_t)users->config->frame_max_bytes;
+    connection->accepted_ns = connection->served_ns = clock_now_ns();
+    connection->stream = bufferevent_socket_new(connection->loop->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (!connection->stream)
         return err_raise(-ENOMEM);
     (void)steal_fd(&owned_fd);

@@ -13,63 +13,64 @@
 #include "proto/proto_check.h"
 
 /* What every request that takes time must pass. Return: its model, or NULL and the error is sent. */
-static Model *admit(Connection *connection, uint64_t request_id, const char *name, const char *field) {
-    Server *server = connection->server;
+static Model *admit(Peer *peer, uint64_t request_id, const char *name, const char *field) {
+    Service *service = peer->service;
     ErrText err;
     Model *model;
 
-    if (server->draining) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN,
-                    server->config->drain_timeout_ms, "", "the service is shutting down");
+    if (service->draining) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN,
+                              service->config->drain_timeout_ms, "", "the service is shutting down");
         return NULL;
     }
-    if (connection->n_requests >= server->config->max_requests_per_connection) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
-                    server_retry_ms(server), "",
-                    "%u requests are in flight on this connection: no more are accepted "
-                    "before one ends",
-                    connection->n_requests);
+    if (peer->n_requests >= service->config->max_requests_per_connection) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
+                              admission_retry_ms(&service->admission), "",
+                              "%u requests are in flight on this connection: no more are accepted "
+                              "before one ends",
+                              peer->n_requests);
         return NULL;
     }
-    model = handler_find_model(connection, request_id, name, field);
+    model = handler_find_model(peer, request_id, name, field);
     if (!model)
         return NULL;
     /* A model of the folder loads on demand where the administrator lets apps load, and one that is the default by being
      * the only one for everybody: nothing else could be served. */
-    if (model->stage == MODEL_AVAILABLE && (connection->is_admin || server->config->api_may_load ||
+    if (model->stage == MODEL_AVAILABLE && (peer->is_admin || service->config->api_may_load ||
                                             (model_is_default(model) && !model->is_default && !model->was_unloaded)))
         (void)model_load(model, &err);
     return model;
 }
 
 static void enter(Request *request) {
-    Server *server = request->server;
+    Service *service = request->service;
 
     if (request->model->stage != MODEL_READY && !model_is_coming(request->model)) {
         request_fail_by_model(request);
         return;
     }
-    switch (admission_enter(&server->admission, request)) {
+    switch (admission_enter(&service->admission, request)) {
     case ADMISSION_E_FULL:
-        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, admission_retry_ms(&server->admission), "",
-                     "the queue is full: %u requests wait", server->admission.n_waiting + server->admission.n_small);
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, admission_retry_ms(&service->admission), "",
+                     "the queue is full: %u requests wait", service->admission.n_waiting + service->admission.n_small);
         return;
     case ADMISSION_E_QUOTA:
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
-                     admission_retry_ms(&server->admission), "",
+                     admission_retry_ms(&service->admission), "",
                      "%u requests of this user wait: no more are accepted before one ends (half of max-queue)",
-                     admission_user_max(&server->admission));
+                     admission_user_max(&service->admission));
     }
 }
 
-static Request *new_request(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model) {
+static Request *new_request(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model) {
     uint64_t request_id = (*messagep)->request_id;
     Request *request = NULL;
 
-    if (request_new(&request, connection, messagep, len_bytes, model))
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                    server_retry_ms(connection->server), "", "no memory for a request of %zu bytes: %s is reached",
-                    len_bytes, connection_limit(connection));
+    if (request_new(&request, peer, messagep, len_bytes, model))
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                              admission_retry_ms(&peer->service->admission), "",
+                              "no memory for a request of %zu bytes: %s is reached", len_bytes,
+                              user_memory_limit(peer->user, peer->is_admin));
     return request;
 }
 
@@ -119,7 +120,7 @@ static int take_prompt(Request *request, const Session *session, const char *pro
     job->tokenize_flags = TOKENIZE_ADD_BOS;
     if (!session)
         return 0;
-    r = connection_charge(request->connection, &request->bill, session->text.len_bytes + job->text_bytes);
+    r = user_charge(request->user, request->is_admin, &request->bill, session->text.len_bytes + job->text_bytes);
     if (r)
         return r;
     str_buf_append(&request->raw, session->text.data ? session->text.data : "", session->text.len_bytes);
@@ -143,13 +144,14 @@ static size_t input_bytes(const Coordgen__V1__Messages *messages, const char *te
     return messages ? handler_messages_bytes(messages) : strlen(text);
 }
 
-bool handler_text_fits(Connection *connection, uint64_t request_id, size_t len_bytes, const char *field) {
-    uint64_t max_bytes = connection->server->config->prompt_max_bytes;
+bool handler_text_fits(Peer *peer, uint64_t request_id, size_t len_bytes, const char *field) {
+    uint64_t max_bytes = peer->service->config->prompt_max_bytes;
 
     if (len_bytes <= max_bytes)
         return true;
-    reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0, field,
-                "%s: %zu bytes of text: at most %llu are accepted", field, len_bytes, (unsigned long long)max_bytes);
+    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0, field,
+                          "%s: %zu bytes of text: at most %llu are accepted", field, len_bytes,
+                          (unsigned long long)max_bytes);
     return false;
 }
 
@@ -184,13 +186,13 @@ static SamplerOptions sampler_options(const Coordgen__V1__SamplingOptions *sampl
 }
 
 /* One user's apps leave others a part of the memory for keys and values. 0: as much as there is. */
-static uint64_t kv_share_bytes(const Connection *connection) {
-    const AccountTable *accounts = &connection->server->accounts;
+static uint64_t kv_share_bytes(const Peer *peer) {
+    const AccountTable *accounts = &peer->service->accounts;
     const uint64_t own = accounts->limit_bytes[ACCOUNT_KV], all = accounts->others_limit_bytes,
                    bytes = own < all ? own : all;
-    const uint32_t percent = connection->server->config->kv_user_percent;
+    const uint32_t percent = peer->service->config->kv_user_percent;
 
-    if (connection->is_admin || bytes == UINT64_MAX || percent == 100)
+    if (peer->is_admin || bytes == UINT64_MAX || percent == 100)
         return 0;
     return bytes / 100 * percent;
 }
@@ -207,45 +209,46 @@ static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
 
 /* The session that a generation asks for, if it fits: one answer at a time, one kind of input, its own model. NULL: the
  * error is sent. */
-static Session *usable_session(Connection *connection, uint64_t request_id,
-                               const Coordgen__V1__GenerateRequest *generate, bool is_chat) {
-    Session *session = handler_find_session(connection, request_id, generate->session, "generate.session");
+static Session *usable_session(Peer *peer, uint64_t request_id, const Coordgen__V1__GenerateRequest *generate,
+                               bool is_chat) {
+    Session *session = handler_find_session(peer, request_id, generate->session, "generate.session");
 
     if (!session)
         return NULL;
     if (session->request) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                    server_retry_ms(connection->server), "generate.session",
-                    "session %" PRIu64 " is answering: one request at a time; session_fork makes another one",
-                    session->id);
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                              admission_retry_ms(&peer->service->admission), "generate.session",
+                              "session %" PRIu64 " is answering: one request at a time; session_fork makes another one",
+                              session->id);
         return NULL;
     }
     if (generate->model && *generate->model && strcmp(generate->model, session->model_name)) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0, "generate.model",
-                    "generate.model: session %" PRIu64 " is with %.*s: leave the model out", session->id,
-                    UTF8_PREFIX(session->model_name, 64));
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                              "generate.model", "generate.model: session %" PRIu64 " is with %.*s: leave the model out",
+                              session->id, UTF8_PREFIX(session->model_name, 64));
         return NULL;
     }
     if (session->input == (is_chat ? SESSION_RAW : SESSION_CHAT)) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
-                    is_chat ? "generate.messages" : "generate.prompt",
-                    is_chat ? "generate.messages: session %" PRIu64 " goes on with raw prompts"
-                            : "generate.prompt: session %" PRIu64 " goes on with messages",
-                    session->id);
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                              is_chat ? "generate.messages" : "generate.prompt",
+                              is_chat ? "generate.messages: session %" PRIu64 " goes on with raw prompts"
+                                      : "generate.prompt: session %" PRIu64 " goes on with messages",
+                              session->id);
         return NULL;
     }
     if (is_chat && session->n_messages + generate->messages->n_message > PROTO_MESSAGES_MAX) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
-                    "generate.messages", "generate.messages: session %" PRIu64 " has %zu messages: at most %d",
-                    session->id, session->n_messages, PROTO_MESSAGES_MAX);
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                              "generate.messages",
+                              "generate.messages: session %" PRIu64 " has %zu messages: at most %d", session->id,
+                              session->n_messages, PROTO_MESSAGES_MAX);
         return NULL;
     }
     return session;
 }
 
-void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes) {
+void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
     const Coordgen__V1__GenerateRequest *generate = (*messagep)->generate;
-    const Config *config = connection->server->config;
+    const Config *config = peer->service->config;
     bool is_chat = generate->input_case == COORDGEN__V1__GENERATE_REQUEST__INPUT_MESSAGES;
     Session *session = NULL;
     Model *model;
@@ -254,19 +257,18 @@ void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, s
     int r;
 
     if (generate->has_session) {
-        session = usable_session(connection, (*messagep)->request_id, generate, is_chat);
+        session = usable_session(peer, (*messagep)->request_id, generate, is_chat);
         if (!session)
             return;
-        connection_spend(connection, session_work(session));
+        connection_spend(peer->connection, session_work(session));
     }
-    model =
-        admit(connection, (*messagep)->request_id, session ? session->model_name : generate->model, "generate.model");
-    if (!model || !handler_text_fits(connection, (*messagep)->request_id,
+    model = admit(peer, (*messagep)->request_id, session ? session->model_name : generate->model, "generate.model");
+    if (!model || !handler_text_fits(peer, (*messagep)->request_id,
                                      input_bytes(is_chat ? generate->messages : NULL, generate->prompt) +
                                          (session ? session_text_bytes(session) : 0),
                                      is_chat ? "generate.messages" : "generate.prompt"))
         return;
-    request = new_request(connection, messagep, len_bytes, model);
+    request = new_request(peer, messagep, len_bytes, model);
     if (!request)
         return;
     job = &request->job;
@@ -279,9 +281,9 @@ void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, s
         .max_tokens = generate->max_tokens,
         .context_tokens = config->context_tokens,
         .ignore_end = generate->ignore_end,
-        .user = connection->uid,
+        .user = peer->user->uid,
         .no_reuse = generate->no_reuse,
-        .kv_max_bytes = kv_share_bytes(connection),
+        .kv_max_bytes = kv_share_bytes(peer),
         .sampler = sampler_options(generate->sampling),
         .n_stops = generate->n_stop,
     };
@@ -289,8 +291,8 @@ void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, s
         job->generation_options.stops[i] = generate->stop[i];
     r = is_chat ? take_messages(request, session, generate->messages) : take_prompt(request, session, generate->prompt);
     if (r) {
-        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(request->server), "",
-                     "no memory for the prompt");
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                     admission_retry_ms(&request->service->admission), "", "no memory for the prompt");
         return;
     }
     if (session) {
@@ -302,18 +304,18 @@ void handle_generate(Connection *connection, Coordgen__V1__Request **messagep, s
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
-void handle_tokenize(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes) {
+void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
     const Coordgen__V1__TokenizeRequest *tokenize = (*messagep)->tokenize;
     bool is_chat = tokenize->input_case == COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES;
-    Model *model = admit(connection, (*messagep)->request_id, tokenize->model, "tokenize.model");
+    Model *model = admit(peer, (*messagep)->request_id, tokenize->model, "tokenize.model");
     Request *request;
     Job *job;
 
-    if (!model || !handler_text_fits(connection, (*messagep)->request_id,
+    if (!model || !handler_text_fits(peer, (*messagep)->request_id,
                                      input_bytes(is_chat ? tokenize->messages : NULL, tokenize->text),
                                      is_chat ? "tokenize.messages" : "tokenize.text"))
         return;
-    request = new_request(connection, messagep, len_bytes, model);
+    request = new_request(peer, messagep, len_bytes, model);
     if (!request)
         return;
     job = &request->job;
@@ -325,17 +327,17 @@ void handle_tokenize(Connection *connection, Coordgen__V1__Request **messagep, s
         job->tokenize_flags = (tokenize->add_special ? TOKENIZE_ADD_SPECIAL : 0u) |
                               (tokenize->parse_special ? TOKENIZE_PARSE_SPECIAL : 0u);
     } else if (take_messages(request, NULL, tokenize->messages)) {
-        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(request->server), "",
-                     "out of memory");
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                     admission_retry_ms(&request->service->admission), "", "out of memory");
         return;
     }
     enter(request);
 }
 
-void handle_detokenize(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes) {
+void handle_detokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
     const Coordgen__V1__DetokenizeRequest *detokenize = (*messagep)->detokenize;
-    Model *model = admit(connection, (*messagep)->request_id, detokenize->model, "detokenize.model");
-    Request *request = model ? new_request(connection, messagep, len_bytes, model) : NULL;
+    Model *model = admit(peer, (*messagep)->request_id, detokenize->model, "detokenize.model");
+    Request *request = model ? new_request(peer, messagep, len_bytes, model) : NULL;
 
     if (!request)
         return;

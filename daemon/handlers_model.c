@@ -17,32 +17,75 @@ typedef struct ModelEntry {
     char detail[sizeof(ErrText)];
 } ModelEntry;
 
-Model *handler_find_model(Connection *connection, uint64_t request_id, const char *name, const char *field) {
-    ModelRegistry *registry = &connection->server->models;
+/* The next part of a scan, when the loop is back at its top. 0 or -ENOMEM. */
+static int go_on_reading(Service *service) {
+    static const struct timeval at_once = { 0 };
+
+    return evtimer_pending(service->scan, NULL) || !evtimer_add(service->scan, &at_once) ? 0 : err_raise(-ENOMEM);
+}
+
+/* Whether the message must wait for news of the models' folder: its handler returns and is called again. */
+static bool await_folder(Peer *peer) {
+    uint64_t scan;
+
+    if (peer->awaited_scan) /* that was it, however old it is by now */
+        return false;
+    scan = model_folder_want(&peer->service->folder);
+    if (!scan || go_on_reading(peer->service))
+        return false;
+    peer->awaited_scan = scan;
+    connection_put_off(peer->connection);
+    return true;
+}
+
+static void go_on(Service *service, const User *user) {
+    Peer *peer;
+
+    TAILQ_FOREACH(peer, &user->peers, user_link)
+    if (peer->awaited_scan && model_folder_has(&service->folder, peer->awaited_scan))
+        connection_go_on(peer->connection);
+}
+
+void handler_on_scan(evutil_socket_t fd, short what, void *arg) {
+    Service *service = arg;
+    const User *user = NULL;
+    bool has_more;
+
+    assert_on_loop(&service->loop);
+    do /* what cannot be put off is done now */
+        has_more = model_folder_step(&service->folder);
+    while (has_more && go_on_reading(service));
+    while ((user = user_next(&service->users, user)))
+        go_on(service, user);
+}
+
+Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, const char *field) {
+    ModelRegistry *registry = &peer->service->models;
     Model *model = model_registry_find(registry, name ? name : "");
 
     /* An import that has just ended may have put it into the folder: the message is looked at again then. */
-    if (model || connection_await_folder(connection))
+    if (model || await_folder(peer))
         return model;
     if ((!name || !*name) && registry->n_models)
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
-                    "the service has %zu models and no default: name one (coordgenctl model list), or set model= in "
-                    "coordgend.conf",
-                    registry->n_models);
+        connection_send_error(
+            peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
+            "the service has %zu models and no default: name one (coordgenctl model list), or set model= in "
+            "coordgend.conf",
+            registry->n_models);
     else if (!name || !*name)
-        reply_error(
-            connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
+        connection_send_error(
+            peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
             "the service has no model, none is in %.*s: coordgenctl model import FILE.gguf",
             UTF8_PREFIX(*registry->config->model_dir ? registry->config->model_dir : "a folder (model-dir= is not set)",
                         512));
     else
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, field,
-                    "there is no model '%.*s': see coordgenctl model list", UTF8_PREFIX(name, 255));
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0,
+                              field, "there is no model '%.*s': see coordgenctl model list", UTF8_PREFIX(name, 255));
     return NULL;
 }
 
-void handle_model_list(Connection *connection, uint64_t request_id) {
-    ModelRegistry *registry = &connection->server->models;
+void handle_model_list(Peer *peer, uint64_t request_id) {
+    ModelRegistry *registry = &peer->service->models;
     _cleanup_(freep) ModelEntry *entries = NULL;
     _cleanup_(freep) Coordgen__V1__Model **list = NULL;
     Coordgen__V1__ModelListReply reply = COORDGEN__V1__MODEL_LIST_REPLY__INIT;
@@ -50,18 +93,18 @@ void handle_model_list(Connection *connection, uint64_t request_id) {
     const Model *model;
     size_t n = 0;
 
-    if (connection_await_folder(connection))
+    if (await_folder(peer))
         return;
-    connection_spend(connection, registry->n_models / MODELS_A_UNIT);
+    connection_spend(peer->connection, registry->n_models / MODELS_A_UNIT);
     entries = calloc(registry->n_models + 1, sizeof(*entries));
     list = calloc(registry->n_models + 1, sizeof(*list));
     if (!entries || !list) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL, 0, "", "out of memory");
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL, 0, "",
+                              "out of memory");
         return;
     }
     TAILQ_FOREACH(model, &registry->models, link) {
-        model_describe(model, connection->may_administer, &entries[n].message, entries[n].detail,
-                       sizeof(entries[n].detail));
+        model_describe(model, peer->may_administer, &entries[n].message, entries[n].detail, sizeof(entries[n].detail));
         list[n] = &entries[n].message;
         n++;
     }
@@ -70,11 +113,11 @@ void handle_model_list(Connection *connection, uint64_t request_id) {
     reply.n_models = n;
     response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_LIST;
     response.model_list = &reply;
-    connection_send(connection, &response);
+    connection_send(peer->connection, &response);
 }
 
-void handle_model_show(Connection *connection, uint64_t request_id, const char *name) {
-    Model *model = handler_find_model(connection, request_id, name, "model_show.model");
+void handle_model_show(Peer *peer, uint64_t request_id, const char *name) {
+    Model *model = handler_find_model(peer, request_id, name, "model_show.model");
     Coordgen__V1__ModelShowReply reply = COORDGEN__V1__MODEL_SHOW_REPLY__INIT;
     Coordgen__V1__Response response;
     ModelEntry entry;
@@ -82,36 +125,37 @@ void handle_model_show(Connection *connection, uint64_t request_id, const char *
     if (!model)
         return;
     model_measure(model);
-    model_describe(model, connection->may_administer, &entry.message, entry.detail, sizeof(entry.detail));
+    model_describe(model, peer->may_administer, &entry.message, entry.detail, sizeof(entry.detail));
     reply_init(&response, request_id);
     reply.model = &entry.message;
     response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_SHOW;
     response.model_show = &reply;
-    connection_send(connection, &response);
+    connection_send(peer->connection, &response);
 }
 
 /* Whether the file that came with the request is one to read a model from; if not the error is sent. */
-static bool check_file(Connection *connection, uint64_t request_id, const char *name) {
+static bool check_file(Peer *peer, uint64_t request_id, const char *name) {
     struct stat file;
     int flags;
 
-    if (connection->frame_fd < 0) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
-                    "model_load.with_file", "%.*s: no open file came with the message", UTF8_PREFIX(name, 512));
+    if (peer->connection->frame_fd < 0) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                              "model_load.with_file", "%.*s: no open file came with the message",
+                              UTF8_PREFIX(name, 512));
         return false;
     }
-    flags = fcntl(connection->frame_fd, F_GETFL);
-    if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_WRONLY || fstat(connection->frame_fd, &file) < 0 ||
-        !S_ISREG(file.st_mode)) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
-                    "model_load.with_file", "%.*s: not a regular file that is open for reading",
-                    UTF8_PREFIX(name, 512));
+    flags = fcntl(peer->connection->frame_fd, F_GETFL);
+    if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_WRONLY ||
+        fstat(peer->connection->frame_fd, &file) < 0 || !S_ISREG(file.st_mode)) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                              "model_load.with_file", "%.*s: not a regular file that is open for reading",
+                              UTF8_PREFIX(name, 512));
         return false;
     }
     if (file.st_size > MODEL_FILE_BYTES_MAX) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
-                    "model_load.with_file", "%.*s: a file of %lld bytes: a model has at most %lld",
-                    UTF8_PREFIX(name, 512), (long long)file.st_size, (long long)MODEL_FILE_BYTES_MAX);
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                              "model_load.with_file", "%.*s: a file of %lld bytes: a model has at most %lld",
+                              UTF8_PREFIX(name, 512), (long long)file.st_size, (long long)MODEL_FILE_BYTES_MAX);
         return false;
     }
     return true;
@@ -119,70 +163,73 @@ static bool check_file(Connection *connection, uint64_t request_id, const char *
 
 /* An administrator may name any file, or hand it over; one that has a name in the folder keeps it. NULL: as of
  * handler_find_model(). */
-static Model *find_by_path(Connection *connection, uint64_t request_id, const char *path, bool with_file) {
-    ModelRegistry *registry = &connection->server->models;
+static Model *find_by_path(Peer *peer, uint64_t request_id, const char *path, bool with_file) {
+    ModelRegistry *registry = &peer->service->models;
     ErrText err = { "out of memory" };
     Model *model;
     int r;
 
-    if (!connection->may_administer) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "model_load.model",
-                    "only administrators load a model by its path: use the administrators' socket, or be root");
+    if (!peer->may_administer) {
+        connection_send_error(
+            peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "model_load.model",
+            "only administrators load a model by its path: use the administrators' socket, or be root");
         return NULL;
     }
     model = model_registry_find_path(registry, path);
-    if (!model && connection_await_folder(connection))
+    if (!model && await_folder(peer))
         return NULL;
-    if (with_file && !check_file(connection, request_id, path))
+    if (with_file && !check_file(peer, request_id, path))
         return NULL;
     if (!with_file && access(path, F_OK) < 0) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0, "model_load.model",
-                    "%.*s: %s", UTF8_PREFIX(path, 512), strerror(errno));
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_FOUND, 0,
+                              "model_load.model", "%.*s: %s", UTF8_PREFIX(path, 512), strerror(errno));
         return NULL;
     }
     if (!model) {
-        connection_spend(connection, registry->n_models / MODELS_A_UNIT);
-        model = model_registry_find_file(registry, path, with_file ? connection->frame_fd : -1);
+        connection_spend(peer->connection, registry->n_models / MODELS_A_UNIT);
+        model = model_registry_find_file(registry, path, with_file ? peer->connection->frame_fd : -1);
     }
     if (model)
         return model;
     r = model_registry_add(registry, path, &model, &err);
     if (!r)
         return model;
-    reply_error(connection, request_id,
-                r > 0 ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT
-                      : COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL,
-                0, "model_load.model", "%s", err.text);
+    connection_send_error(peer->connection, request_id,
+                          r > 0 ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT
+                                : COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL,
+                          0, "model_load.model", "%s", err.text);
     return NULL;
 }
 
 /* Loads wait for their model, not in the queue, but no more of them do than could wait there. Return: whether there is
  * room; if not, the error is sent. */
-static bool may_wait(Connection *connection, uint64_t request_id) {
-    Server *server = connection->server;
-    const unsigned int user_max = admission_user_max(&server->admission);
+static bool may_wait(Peer *peer, uint64_t request_id) {
+    Service *service = peer->service;
+    const unsigned int user_max = admission_user_max(&service->admission);
     const Request *other;
     unsigned int n = 0;
 
-    if (connection->is_admin)
+    if (peer->is_admin)
         return true;
-    TAILQ_FOREACH(other, &server->loads, queue_link)
-    n += other->uid == connection->uid && !other->is_admin;
+    TAILQ_FOREACH(other, &peer->user->requests, user_link)
+    n += other->state == REQUEST_LOADING && !other->is_admin;
     if (n >= user_max) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
-                    server_retry_ms(server), "",
-                    "%u loads of this user wait: no more are accepted before one ends (half of max-queue)", n);
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
+                              admission_retry_ms(&service->admission), "",
+                              "%u loads of this user wait: no more are accepted before one ends (half of max-queue)",
+                              n);
         return false;
     }
-    if (server->n_loads < server->config->max_queue || server->n_loads < user_max)
+    if (service->n_loads < service->config->max_queue || service->n_loads < user_max)
         return true;
-    reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server), "",
-                "%u loads wait (max-queue): try again later", server->n_loads);
+    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                          admission_retry_ms(&service->admission), "", "%u loads wait (max-queue): try again later",
+                          service->n_loads);
     return false;
 }
 
-void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes) {
-    Server *server = connection->server;
+void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
+    Service *service = peer->service;
     uint64_t request_id = (*messagep)->request_id;
     const char *name = (*messagep)->model_load->model;
     Request *request = NULL;
@@ -190,76 +237,79 @@ void handle_model_load(Connection *connection, Coordgen__V1__Request **messagep,
     ErrText err;
     Model *model;
 
-    if (server->draining) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, 0, "",
-                    "the service is shutting down");
+    if (service->draining) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, 0, "",
+                              "the service is shutting down");
         return;
     }
-    if (connection->n_requests >= server->config->max_requests_per_connection) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
-                    server_retry_ms(server), "", "%u requests are in flight on this connection",
-                    connection->n_requests);
+    if (peer->n_requests >= service->config->max_requests_per_connection) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
+                              admission_retry_ms(&service->admission), "",
+                              "%u requests are in flight on this connection", peer->n_requests);
         return;
     }
-    if (!may_wait(connection, request_id))
+    if (!may_wait(peer, request_id))
         return;
     with_file = (*messagep)->model_load->has_with_file && (*messagep)->model_load->with_file;
-    model = *name == '/' ? find_by_path(connection, request_id, name, with_file)
-                         : handler_find_model(connection, request_id, name, "model_load.model");
+    model = *name == '/' ? find_by_path(peer, request_id, name, with_file)
+                         : handler_find_model(peer, request_id, name, "model_load.model");
     if (!model)
         return;
     /* One that is there or on its way costs nothing to wait for. */
     must_load = model->stage != MODEL_READY && !model_is_coming(model);
-    if (must_load && !connection->may_administer && !server->config->api_may_load) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
-                    "only administrators load models: use the administrators' socket, be root, or set "
-                    "api-may-load = yes");
+    if (must_load && !peer->may_administer && !service->config->api_may_load) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
+                              "only administrators load models: use the administrators' socket, be root, or set "
+                              "api-may-load = yes");
         return;
     }
     /* First: who is told BUSY must find neither a load under way nor a model in the list. */
-    if (request_new(&request, connection, messagep, len_bytes, model)) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server), "",
-                    "no memory for the request: %s is reached", connection_limit(connection));
+    if (request_new(&request, peer, messagep, len_bytes, model)) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                              admission_retry_ms(&service->admission), "", "no memory for the request: %s is reached",
+                              user_memory_limit(peer->user, peer->is_admin));
         model_forget_unused(model);
         return;
     }
     if (must_load)
-        model_take_file(model, &connection->frame_fd);
+        model_take_file(model, &peer->connection->frame_fd);
     if (must_load && model_load(model, &err)) {
-        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE, server_retry_ms(server), "", "%s",
-                     err.text);
+        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
+                     admission_retry_ms(&service->admission), "", "%s", err.text);
         return;
     }
     request_wait_for_model(request);
 }
 
-void handle_model_unload(Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes) {
-    Server *server = connection->server;
+void handle_model_unload(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
+    Service *service = peer->service;
     uint64_t request_id = (*messagep)->request_id;
     ErrText err = { "out of memory" };
     Request *request;
     Model *model;
     int r;
 
-    if (!connection->may_administer && !server->config->api_may_load) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
-                    "only administrators unload models: use the administrators' socket, be root, or set "
-                    "api-may-load = yes");
+    if (!peer->may_administer && !service->config->api_may_load) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_DENIED, 0, "",
+                              "only administrators unload models: use the administrators' socket, be root, or set "
+                              "api-may-load = yes");
         return;
     }
-    model = handler_find_model(connection, request_id, (*messagep)->model_unload->model, "model_unload.model");
+    model = handler_find_model(peer, request_id, (*messagep)->model_unload->model, "model_unload.model");
     if (!model)
         return;
     if (model->n_users) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE, server_retry_ms(server),
-                    "", "model %.*s is in use by %u requests: try again when they have ended",
-                    UTF8_PREFIX(model->name, 64), model->n_users);
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
+                              admission_retry_ms(&service->admission), "",
+                              "model %.*s is in use by %u requests: try again when they have ended",
+                              UTF8_PREFIX(model->name, 64), model->n_users);
         return;
     }
     /* First, for there is no way back from the unload. */
-    if (request_new(&request, connection, messagep, len_bytes, model)) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server), "",
-                    "no memory for the request: %s is reached", connection_limit(connection));
+    if (request_new(&request, peer, messagep, len_bytes, model)) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                              admission_retry_ms(&service->admission), "", "no memory for the request: %s is reached",
+                              user_memory_limit(peer->user, peer->is_admin));
         return;
     }
     r = model_unload(model, &err);
@@ -270,7 +320,7 @@ void handle_model_unload(Connection *connection, Coordgen__V1__Request **message
                      r < 0    ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL
                      : absent ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY
                               : COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
-                     r > 0 && !absent ? server_retry_ms(server) : 0, "", "%s", err.text);
+                     r > 0 && !absent ? admission_retry_ms(&service->admission) : 0, "", "%s", err.text);
         return;
     }
     request_wait_for_model(request);

@@ -10,50 +10,53 @@
 #include "proto/proto_check.h"
 
 /* An empty session, or NULL and the error is sent. */
-static Session *new_session(Connection *connection, uint64_t request_id, const char *model_name) {
-    Server *server = connection->server;
+static Session *new_session(Peer *peer, uint64_t request_id, const char *model_name) {
+    Service *service = peer->service;
     Session *session = NULL;
 
-    if (server->draining) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN,
-                    server->config->drain_timeout_ms, "", "the service is shutting down");
+    if (service->draining) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN,
+                              service->config->drain_timeout_ms, "", "the service is shutting down");
         return NULL;
     }
-    if (connection->user->n_sessions >= server->config->max_sessions_per_uid) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED, 0, "",
-                    "this user has %" PRIu32 " sessions (max-sessions-per-uid): close some",
-                    server->config->max_sessions_per_uid);
+    if (peer->user->n_sessions >= service->config->max_sessions_per_uid) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED, 0, "",
+                              "this user has %" PRIu32 " sessions (max-sessions-per-uid): close some",
+                              service->config->max_sessions_per_uid);
         return NULL;
     }
-    if (session_new(&session, connection, model_name))
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server), "",
-                    "no memory for a session: %s is reached", connection_limit(connection));
+    if (session_new(&session, peer, model_name))
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                              admission_retry_ms(&service->admission), "", "no memory for a session: %s is reached",
+                              user_memory_limit(peer->user, peer->is_admin));
     return session;
 }
 
 /* No room for its texts: it is gone again. */
-static void refuse_texts(Session *session, Connection *connection, uint64_t request_id) {
+static void refuse_texts(Session *session, Peer *peer, uint64_t request_id) {
     session_close(session);
-    reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(connection->server),
-                "", "no memory for the texts of a session: %s is reached", connection_limit(connection));
+    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                          admission_retry_ms(&peer->service->admission), "",
+                          "no memory for the texts of a session: %s is reached",
+                          user_memory_limit(peer->user, peer->is_admin));
 }
 
-void handle_session_open(Connection *connection, uint64_t request_id, const Coordgen__V1__SessionOpenRequest *open) {
+void handle_session_open(Peer *peer, uint64_t request_id, const Coordgen__V1__SessionOpenRequest *open) {
     _cleanup_(freep) ChatMessage *messages = NULL;
     Coordgen__V1__SessionOpenReply reply = COORDGEN__V1__SESSION_OPEN_REPLY__INIT;
     Coordgen__V1__Response response;
     const bool is_chat = open->input_case == COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_MESSAGES,
                is_raw = open->input_case == COORDGEN__V1__SESSION_OPEN_REQUEST__INPUT_PROMPT;
-    Model *model = handler_find_model(connection, request_id, open->model, "session_open.model");
+    Model *model = handler_find_model(peer, request_id, open->model, "session_open.model");
     Session *session;
     int r = 0;
 
     if (!model ||
         (is_chat &&
-         !handler_text_fits(connection, request_id, handler_messages_bytes(open->messages), "session_open.messages")) ||
-        (is_raw && !handler_text_fits(connection, request_id, strlen(open->prompt), "session_open.prompt")))
+         !handler_text_fits(peer, request_id, handler_messages_bytes(open->messages), "session_open.messages")) ||
+        (is_raw && !handler_text_fits(peer, request_id, strlen(open->prompt), "session_open.prompt")))
         return;
-    session = new_session(connection, request_id, model->name);
+    session = new_session(peer, request_id, model->name);
     if (!session)
         return;
     if (is_chat) {
@@ -63,7 +66,7 @@ void handle_session_open(Connection *connection, uint64_t request_id, const Coor
         r = session_add_text(session, open->prompt, strlen(open->prompt));
     }
     if (r) {
-        refuse_texts(session, connection, request_id);
+        refuse_texts(session, peer, request_id);
         return;
     }
     reply_init(&response, request_id);
@@ -72,17 +75,18 @@ void handle_session_open(Connection *connection, uint64_t request_id, const Coor
     reply.model = session->model_name;
     response.op_case = COORDGEN__V1__RESPONSE__OP_SESSION_OPEN;
     response.session_open = &reply;
-    connection_send(connection, &response);
+    connection_send(peer->connection, &response);
 }
 
-Session *handler_find_session(Connection *connection, uint64_t request_id, uint64_t id, const char *field) {
-    Session *session = session_find(connection, id);
+Session *handler_find_session(Peer *peer, uint64_t request_id, uint64_t id, const char *field) {
+    Session *session = session_find(peer, id);
 
     if (!session)
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_NOT_FOUND, 0, field,
-                    "there is no session %" PRIu64 " on this connection: sessions end with the connection that opened "
-                    "them",
-                    id);
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_NOT_FOUND, 0, field,
+                              "there is no session %" PRIu64
+                              " on this connection: sessions end with the connection that opened "
+                              "them",
+                              id);
     return session;
 }
 
@@ -93,28 +97,29 @@ static int copy_texts(Session *session, const Session *from, size_t n_messages) 
     return n_messages ? session_add_messages(session, from->messages, n_messages) : 0;
 }
 
-void handle_session_fork(Connection *connection, uint64_t request_id, const Coordgen__V1__SessionForkRequest *fork) {
+void handle_session_fork(Peer *peer, uint64_t request_id, const Coordgen__V1__SessionForkRequest *fork) {
     Coordgen__V1__SessionForkReply reply = COORDGEN__V1__SESSION_FORK_REPLY__INIT;
     Coordgen__V1__Response response;
-    Session *from = handler_find_session(connection, request_id, fork->session, "session_fork.session"), *session;
+    Session *from = handler_find_session(peer, request_id, fork->session, "session_fork.session"), *session;
 
     if (!from)
         return;
     if (fork->has_keep_messages && (from->input == SESSION_RAW || fork->keep_messages > from->n_messages)) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
-                    "session_fork.keep_messages",
-                    from->input == SESSION_RAW ? "session_fork.keep_messages: session %" PRIu64
-                                                 " holds a raw text, not messages (%zu)"
-                                               : "session_fork.keep_messages: session %" PRIu64 " has %zu messages",
-                    from->id, from->n_messages);
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                              "session_fork.keep_messages",
+                              from->input == SESSION_RAW ? "session_fork.keep_messages: session %" PRIu64
+                                                           " holds a raw text, not messages (%zu)"
+                                                         : "session_fork.keep_messages: session %" PRIu64
+                                                           " has %zu messages",
+                              from->id, from->n_messages);
         return;
     }
-    session = new_session(connection, request_id, from->model_name);
+    session = new_session(peer, request_id, from->model_name);
     if (!session)
         return;
-    connection_spend(connection, session_work(from));
+    connection_spend(peer->connection, session_work(from));
     if (copy_texts(session, from, fork->has_keep_messages ? fork->keep_messages : from->n_messages)) {
-        refuse_texts(session, connection, request_id);
+        refuse_texts(session, peer, request_id);
         return;
     }
     session_fork_pin(session, from);
@@ -123,19 +128,19 @@ void handle_session_fork(Connection *connection, uint64_t request_id, const Coor
     reply.session = session->id;
     response.op_case = COORDGEN__V1__RESPONSE__OP_SESSION_FORK;
     response.session_fork = &reply;
-    connection_send(connection, &response);
+    connection_send(peer->connection, &response);
 }
 
-void handle_session_close(Connection *connection, uint64_t request_id, const Coordgen__V1__SessionCloseRequest *close) {
+void handle_session_close(Peer *peer, uint64_t request_id, const Coordgen__V1__SessionCloseRequest *close) {
     Coordgen__V1__SessionCloseReply reply = COORDGEN__V1__SESSION_CLOSE_REPLY__INIT;
     Coordgen__V1__Response response;
-    Session *session = handler_find_session(connection, request_id, close->session, "session_close.session");
+    Session *session = handler_find_session(peer, request_id, close->session, "session_close.session");
 
     if (!session)
         return;
     reply_init(&response, request_id);
     response.op_case = COORDGEN__V1__RESPONSE__OP_SESSION_CLOSE;
     response.session_close = &reply;
-    connection_send(connection, &response);
+    connection_send(peer->connection, &response);
     session_close(session);
 }

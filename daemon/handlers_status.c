@@ -11,41 +11,41 @@ typedef struct ModelEntry {
     char detail[sizeof(ErrText)];
 } ModelEntry;
 
-static void fill_memory(const Server *server, Coordgen__V1__MemoryAccount accounts[_ACCOUNT_N]) {
+static void fill_memory(const Service *service, Coordgen__V1__MemoryAccount accounts[_ACCOUNT_N]) {
     for (size_t i = 0; i < _ACCOUNT_N; i++) {
-        uint64_t limit_bytes = server->accounts.limit_bytes[i];
+        uint64_t limit_bytes = service->accounts.limit_bytes[i];
 
         coordgen__v1__memory_account__init(&accounts[i]);
         accounts[i].name = (char *)account_name((AccountId)i);
         accounts[i].has_used_bytes = accounts[i].has_peak_bytes = accounts[i].has_limit_bytes = true;
-        accounts[i].used_bytes = server->accounts.used_bytes[i];
-        accounts[i].peak_bytes = server->accounts.peak_bytes[i];
+        accounts[i].used_bytes = service->accounts.used_bytes[i];
+        accounts[i].peak_bytes = service->accounts.peak_bytes[i];
         accounts[i].limit_bytes = limit_bytes == UINT64_MAX ? 0 : limit_bytes;
     }
 }
 
 /* The level that is in effect: "best" stands for the highest one that the machine has. */
-static const char *effective_isa(const Server *server) {
-    if (server->config->isa != ISA_BEST)
-        return isa_name((Isa)server->config->isa);
+static const char *effective_isa(const Service *service) {
+    if (service->config->isa != ISA_BEST)
+        return isa_name((Isa)service->config->isa);
     for (int i = _ISA_N - 1; i > 0; i--)
         if (isa_present((Isa)i))
             return isa_name((Isa)i);
     return isa_name(ISA_SCALAR);
 }
 
-static void fill_service(const Server *server, Coordgen__V1__StatusReply *reply) {
+static void fill_service(const Service *service, Coordgen__V1__StatusReply *reply) {
     reply->service_version = (char *)COORDGEN_VERSION;
     reply->has_uptime_us = reply->has_pid = reply->has_connections_max = reply->has_queue_max = true;
-    reply->uptime_us = (clock_now_ns() - server->started_ns) / 1000;
+    reply->uptime_us = (clock_now_ns() - service->started_ns) / 1000;
     reply->pid = (uint32_t)getpid();
-    reply->connections_max = server->config->max_connections;
-    reply->queue_max = server->config->max_queue;
+    reply->connections_max = service->config->max_connections;
+    reply->queue_max = service->config->max_queue;
     reply->has_threads = reply->has_draining = reply->has_prefix_cache_max_bytes = true;
-    reply->threads = server->n_threads;
-    reply->draining = server->draining;
-    reply->prefix_cache_max_bytes = server->config->prefix_cache_max_bytes;
-    reply->isa = (char *)effective_isa(server);
+    reply->threads = service->n_threads;
+    reply->draining = service->draining;
+    reply->prefix_cache_max_bytes = service->config->prefix_cache_max_bytes;
+    reply->isa = (char *)effective_isa(service);
 }
 
 static void fill_tally(const Tally *tally, Coordgen__V1__StatusReply *reply) {
@@ -59,43 +59,43 @@ static void fill_tally(const Tally *tally, Coordgen__V1__StatusReply *reply) {
     reply->cached_tokens = tally->n_cached_tokens;
 }
 
-static unsigned int n_of(const RequestList *requests, uid_t uid) {
+static unsigned int n_of(const User *user, RequestState state) {
     const Request *request;
     unsigned int n = 0;
 
-    TAILQ_FOREACH(request, requests, queue_link)
-    n += request->uid == uid;
+    TAILQ_FOREACH(request, &user->requests, user_link)
+    n += request->state == state;
     return n;
 }
 
 /* What a user's apps do and did; what others do is theirs. */
-static void fill_own(const Server *server, const User *user, Coordgen__V1__StatusReply *reply) {
-    const Tally tally = tally_of(&server->tallies, user->uid);
+static void fill_own(const Service *service, const User *user, Coordgen__V1__StatusReply *reply) {
+    const Tally tally = tally_of(&service->tallies, user->uid);
 
     reply->has_own_only = reply->own_only = true;
     reply->has_connections = reply->has_requests_queued = reply->has_requests_running = reply->has_sessions = true;
     reply->connections = user->n_connections;
-    reply->requests_queued = n_of(&server->admission.waiting, user->uid);
-    reply->requests_running = n_of(&server->admission.submitted, user->uid);
+    reply->requests_queued = n_of(user, REQUEST_WAITING);
+    reply->requests_running = n_of(user, REQUEST_SUBMITTED);
     reply->sessions = user->n_sessions;
     fill_tally(&tally, reply);
 }
 
-static void fill_all(const Server *server, Coordgen__V1__StatusReply *reply) {
+static void fill_all(const Service *service, Coordgen__V1__StatusReply *reply) {
     reply->has_connections = reply->has_requests_queued = reply->has_requests_running = reply->has_sessions = true;
-    reply->connections = server->n_connections + server->n_admin_connections;
-    reply->requests_queued = server->admission.n_waiting;
-    reply->requests_running = server->admission.n_active + server->admission.n_small;
-    reply->sessions = server->n_sessions;
+    reply->connections = service->users.n_connections + service->users.n_admin_connections;
+    reply->requests_queued = service->admission.n_waiting;
+    reply->requests_running = service->admission.n_active + service->admission.n_small;
+    reply->sessions = service->n_sessions;
     reply->has_preemptions = reply->has_prefix_cache_bytes = true;
-    reply->preemptions = engine_thread_n_preempted(server->engine_thread);
-    reply->prefix_cache_bytes = server->prefix_cache ? prefix_cache_kept_bytes(server->prefix_cache) : 0;
-    fill_tally(&server->tallies.all, reply);
+    reply->preemptions = engine_thread_n_preempted(service->engine_thread);
+    reply->prefix_cache_bytes = service->prefix_cache ? prefix_cache_kept_bytes(service->prefix_cache) : 0;
+    fill_tally(&service->tallies.all, reply);
 }
 
-void handle_status(Connection *connection, uint64_t request_id) {
-    const Server *server = connection->server;
-    size_t n_models = server->models.n_models, n = 0;
+void handle_status(Peer *peer, uint64_t request_id) {
+    const Service *service = peer->service;
+    size_t n_models = service->models.n_models, n = 0;
     _cleanup_(freep) ModelEntry *models = calloc(n_models + 1, sizeof(*models));
     _cleanup_(freep) Coordgen__V1__Model **list = calloc(n_models + 1, sizeof(*list));
     Coordgen__V1__MemoryAccount accounts[_ACCOUNT_N], *account_list[_ACCOUNT_N];
@@ -104,33 +104,33 @@ void handle_status(Connection *connection, uint64_t request_id) {
     const Model *model;
 
     if (!models || !list) {
-        reply_error(connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL, 0, "", "out of memory");
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL, 0, "",
+                              "out of memory");
         return;
     }
-    TAILQ_FOREACH(model, &server->models.models, link) {
+    TAILQ_FOREACH(model, &service->models.models, link) {
         if (model->stage == MODEL_AVAILABLE && !model_is_default(model))
             continue; /* ModelList has those */
-        model_describe(model, connection->may_administer, &models[n].message, models[n].detail,
-                       sizeof(models[n].detail));
+        model_describe(model, peer->may_administer, &models[n].message, models[n].detail, sizeof(models[n].detail));
         list[n] = &models[n].message;
         n++;
     }
-    connection_spend(connection, n / MODELS_A_UNIT);
-    fill_service(server, &reply);
-    if (connection->may_administer) {
-        fill_memory(server, accounts);
+    connection_spend(peer->connection, n / MODELS_A_UNIT);
+    fill_service(service, &reply);
+    if (peer->may_administer) {
+        fill_memory(service, accounts);
         for (size_t i = 0; i < _ACCOUNT_N; i++)
             account_list[i] = &accounts[i];
         reply.memory = account_list;
         reply.n_memory = _ACCOUNT_N;
-        fill_all(server, &reply);
+        fill_all(service, &reply);
     } else {
-        fill_own(server, connection->user, &reply);
+        fill_own(service, peer->user, &reply);
     }
     reply.models = list;
     reply.n_models = n;
     reply_init(&response, request_id);
     response.op_case = COORDGEN__V1__RESPONSE__OP_STATUS;
     response.status = &reply;
-    connection_send(connection, &response);
+    connection_send(peer->connection, &response);
 }

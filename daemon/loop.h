@@ -9,8 +9,15 @@
 
 typedef struct Loop {
     struct event_base *base;
-    pthread_t thread; /* const after set-up */
+    pthread_t thread;     /* const after set-up */
+    struct event *settle; /* made active by loop_pump() */
 } Loop;
+
+/* Something has ended or changed: when the loop is back at its top, what can start starts, what waits for a model hears
+ * of it, and a drained server ends. */
+static inline void loop_pump(Loop *loop) {
+    event_active(loop->settle, 0, 0);
+}
 
 /* Opens every function that may touch loop-owned state. */
 #define assert_on_loop(loop) assert(pthread_equal((loop)->thread, pthread_self()))

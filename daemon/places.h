@@ -3,7 +3,7 @@
 #ifndef COORDGEN_DAEMON_PLACES_H
 #define COORDGEN_DAEMON_PLACES_H
 
-#include "daemon/connection.h"
+#include "daemon/peer.h"
 
 enum {
     PLACES_E_FULL = 1, /* all are taken */
@@ -11,6 +11,6 @@ enum {
 };
 
 /* Called from the loop, with no connection at work. 0: there is a place for one more; PLACES_E_*. */
-int places_make(Server *server, bool is_admin, uid_t uid);
+int places_make(UserTable *users, bool is_admin, uid_t uid);
 
 #endif

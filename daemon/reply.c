@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE
 #include "daemon/reply.h"
 
-#include <stdarg.h>
-
-#include "base/printable.h"
+#include "base/cleanup.h"
 
 void reply_init(Coordgen__V1__Response *response, uint64_t request_id) {
     coordgen__v1__response__init(response);
@@ -12,26 +9,18 @@ void reply_init(Coordgen__V1__Response *response, uint64_t request_id) {
     response->request_id = request_id;
 }
 
-void reply_error(Connection *connection, uint64_t request_id, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms,
-                 const char *field, const char *format, ...) {
-    Coordgen__V1__Response response;
-    Coordgen__V1__Error error = COORDGEN__V1__ERROR__INIT;
-    char text[1024];
-    va_list args;
-
-    va_start(args, format);
-    printable_format(text, sizeof(text), format, args);
-    va_end(args);
-    reply_init(&response, request_id);
-    error.has_code = true;
-    error.code = code;
-    error.message = text;
-    error.has_retry_after_ms = true;
-    error.retry_after_ms = retry_after_ms;
-    error.field = (char *)(field && *field ? field : NULL);
-    response.op_case = COORDGEN__V1__RESPONSE__OP_ERROR;
-    response.error = &error;
-    connection_send(connection, &response);
+void reply_init_error(Coordgen__V1__Response *response, Coordgen__V1__Error *error, uint64_t request_id,
+                      Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *field, const char *text) {
+    reply_init(response, request_id);
+    coordgen__v1__error__init(error);
+    error->has_code = true;
+    error->code = code;
+    error->message = (char *)text;
+    error->has_retry_after_ms = true;
+    error->retry_after_ms = retry_after_ms;
+    error->field = (char *)(field && *field ? field : NULL);
+    response->op_case = COORDGEN__V1__RESPONSE__OP_ERROR;
+    response->error = error;
 }
 
 const char *reply_code_name(Coordgen__V1__ErrorCode code) {

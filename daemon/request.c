@@ -40,65 +40,67 @@ static Request *request_free(Request *request) {
 }
 DEFINE_CLEANUP(Request, request_free)
 
-int request_new(Request **requestp, Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes,
-                Model *model) {
+int request_new(Request **requestp, Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model) {
     _cleanup_(request_freep) Request *request = calloc(1, sizeof(*request));
-    Server *server = connection->server;
+    Service *service = peer->service;
     int r;
 
-    assert_on_loop(&server->loop);
+    assert_on_loop(&service->loop);
     if (!request)
         return err_raise(-ENOMEM);
-    request->user = user_ref(connection->user);
+    request->user = user_ref(peer->user);
     /* What decoding may have allocated at most: the message stays until the request ends. */
-    r = connection_charge(connection, &request->bill, sizeof(*request) + frame_decode_budget_bytes(len_bytes));
+    r = user_charge(peer->user, peer->is_admin, &request->bill,
+                    sizeof(*request) + frame_decode_budget_bytes(len_bytes));
     if (r)
         return r;
-    request->server = server;
-    request->connection = connection;
+    request->service = service;
+    request->peer = peer;
     request->id = (*messagep)->request_id;
-    request->serial = ++server->last_request;
-    request->uid = connection->uid;
-    request->is_admin = connection->is_admin;
+    request->serial = ++service->last_request;
+    request->uid = peer->user->uid;
+    request->is_admin = peer->is_admin;
     request->model = model;
     request->received_ns = clock_now_ns();
     request->job.owner = request;
     request->message = steal(messagep);
     model->n_users++;
-    TAILQ_INSERT_TAIL(&connection->requests, request, connection_link);
-    connection->n_requests++;
+    TAILQ_INSERT_TAIL(&peer->requests, request, peer_link);
+    TAILQ_INSERT_TAIL(&request->user->requests, request, user_link);
+    peer->n_requests++;
     *requestp = steal(&request);
     return 0;
 }
 
 static void leave_connection(Request *request) {
-    if (!request->connection)
+    if (!request->peer)
         return;
-    TAILQ_REMOVE(&request->connection->requests, request, connection_link);
-    request->connection->n_requests--;
-    request->connection = NULL;
+    TAILQ_REMOVE(&request->peer->requests, request, peer_link);
+    request->peer->n_requests--;
+    request->peer = NULL;
 }
 
 void request_end(Request *request) {
     Session *session = request->session;
 
-    assert_on_loop(&request->server->loop);
-    admission_leave(&request->server->admission, request);
+    assert_on_loop(&request->service->loop);
+    admission_leave(&request->service->admission, request);
     if (request->state == REQUEST_LOADING) {
-        TAILQ_REMOVE(&request->server->loads, request, queue_link);
-        request->server->n_loads--;
+        TAILQ_REMOVE(&request->service->loads, request, queue_link);
+        request->service->n_loads--;
     }
     leave_connection(request);
+    TAILQ_REMOVE(&request->user->requests, request, user_link);
     model_leave(request->model);
     request_free(request);
     if (session)
         session_detach(session);
 }
 
-Request *request_find(Connection *connection, uint64_t id) {
+Request *request_find(Peer *peer, uint64_t id) {
     Request *request;
 
-    TAILQ_FOREACH(request, &connection->requests, connection_link)
+    TAILQ_FOREACH(request, &peer->requests, peer_link)
     if (request->id == id)
         return request;
     return NULL;
@@ -124,7 +126,7 @@ uint32_t request_n_read_tokens(const Request *request) {
 }
 
 void request_record(Request *request, const char *outcome, TallyOutcome tally) {
-    tally_note(&request->server->tallies, request->uid, tally, request_n_read_tokens(request),
+    tally_note(&request->service->tallies, request->uid, tally, request_n_read_tokens(request),
                request->usage.n_cached_tokens, request->usage.n_output_tokens);
     journal_request(LOG_LEVEL_INFO,
                     &(RequestRecord){
@@ -142,12 +144,12 @@ void request_record(Request *request, const char *outcome, TallyOutcome tally) {
 }
 
 void request_abandon(Request *request) {
-    assert_on_loop(&request->server->loop);
+    assert_on_loop(&request->service->loop);
     leave_connection(request);
     if (request->state == REQUEST_SUBMITTED) {
         /* Counted when the engine thread lets go. A paused job must run to be let go of. */
-        engine_thread_cancel(request->server->engine_thread, &request->job);
-        admission_let_go(&request->server->admission, request);
+        engine_thread_cancel(request->service->engine_thread, &request->job);
+        admission_let_go(&request->service->admission, request);
         return;
     }
     request_record(request, "abandoned", TALLY_CANCELLED);
@@ -155,29 +157,29 @@ void request_abandon(Request *request) {
 }
 
 void request_end_stalled(Request *request, const char *wanted) {
-    const uint64_t since_ns = request->is_paused ? request->paused_ns : request->connection->accepted_ns;
+    const uint64_t since_ns = request->is_paused ? request->paused_ns : request->peer->connection->accepted_ns;
 
-    reply_error(request->connection, request->id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                server_retry_ms(request->server), "",
-                "ended after %" PRIu64 " ms without reading: others wait for the %s that it held",
-                (clock_now_ns() - since_ns) / 1000000, wanted);
+    connection_send_error(request->peer->connection, request->id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                          admission_retry_ms(&request->service->admission), "",
+                          "ended after %" PRIu64 " ms without reading: others wait for the %s that it held",
+                          (clock_now_ns() - since_ns) / 1000000, wanted);
     log_info(TOPIC_DAEMON, "request %" PRIu64 ", uid %u: ended for another one: its client does not read",
              request->serial, (unsigned int)request->uid);
-    admission_note_stalled(&request->server->admission, request);
+    admission_note_stalled(&request->service->admission, request);
     request_abandon(request);
 }
 
 void request_pause(Request *request, bool paused) {
     if (!request_is_generation(request) || request->state != REQUEST_SUBMITTED)
         return;
-    admission_pause(&request->server->admission, request, paused);
-    engine_thread_pause(request->server->engine_thread, &request->job, paused || request->is_resting);
+    admission_pause(&request->service->admission, request, paused);
+    engine_thread_pause(request->service->engine_thread, &request->job, paused || request->is_resting);
 }
 
 void request_submit(Request *request) {
     request->state = REQUEST_SUBMITTED;
     request->job.engine = request->model->engine;
-    engine_thread_submit(request->server->engine_thread, &request->job);
+    engine_thread_submit(request->service->engine_thread, &request->job);
 }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
@@ -190,8 +192,8 @@ void request_fail(Request *request, Coordgen__V1__ErrorCode code, uint32_t retry
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (request->connection)
-        reply_error(request->connection, request->id, code, retry_after_ms, field, "%s", text);
+    if (request->peer)
+        connection_send_error(request->peer->connection, request->id, code, retry_after_ms, field, "%s", text);
     request_record(request, reply_code_name(code),
                    code == COORDGEN__V1__ERROR_CODE__ERROR_CODE_CANCELLED ? TALLY_CANCELLED : TALLY_FAILED);
     request_end(request);
@@ -206,7 +208,7 @@ void request_fail_by_model(Request *request) {
                      model->is_corrupt ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT
                                        : COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY,
                      0, "", "model %.*s could not be loaded: %s", UTF8_PREFIX(model->name, 64),
-                     model_failure(model, request->connection && request->connection->may_administer));
+                     model_failure(model, request->peer && request->peer->may_administer));
         return;
     case MODEL_UNLOADING:
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY, 0, "",
@@ -257,14 +259,14 @@ void request_fail_by_result(Request *request, const JobNews *news) {
     case JOB_E_MODEL: /* its file was changed while it was loaded */
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_CORRUPT;
         log_error(TOPIC_DAEMON, "request %" PRIu64 ": %s", request->serial, text);
-        if (!request->connection || !request->connection->may_administer)
+        if (!request->peer || !request->peer->may_administer)
             text = "its file is damaged: the service's log says where"; /* and has the path */
         break;
     case JOB_E_MEMORY:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY;
         /* When nobody else holds memory, waiting frees none. */
-        if (request->server->admission.n_active > (request_is_generation(request) ? 1u : 0u)) {
-            retry_ms = admission_retry_ms(&request->server->admission);
+        if (request->service->admission.n_active > (request_is_generation(request) ? 1u : 0u)) {
+            retry_ms = admission_retry_ms(&request->service->admission);
             remedy = ": try again later, or with less";
         } else {
             remedy = ", also when nothing else runs: ask for less";
@@ -273,7 +275,7 @@ void request_fail_by_result(Request *request, const JobNews *news) {
     case JOB_E_SHARE:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED;
         if (user_n_active(request->user) > 1) {
-            retry_ms = admission_retry_ms(&request->server->admission);
+            retry_ms = admission_retry_ms(&request->service->admission);
             remedy = ": try again later, or with less";
         } else {
             remedy = ", also when nothing else of this user runs: ask for less";
@@ -312,7 +314,7 @@ static bool finish_tokenize(Request *request, const JobNews *news) {
     }
     response.op_case = COORDGEN__V1__RESPONSE__OP_TOKENIZE;
     response.tokenize = &reply;
-    connection_send(request->connection, &response);
+    connection_send(request->peer->connection, &response);
     return true;
 }
 
@@ -326,7 +328,7 @@ static bool finish_detokenize(Request *request, const JobNews *news) {
     reply.text.len = news->text.len_bytes;
     response.op_case = COORDGEN__V1__RESPONSE__OP_DETOKENIZE;
     response.detokenize = &reply;
-    connection_send(request->connection, &response);
+    connection_send(request->peer->connection, &response);
     return true;
 }
 
@@ -341,7 +343,7 @@ static void small_news(Request *request, const JobNews *news) {
         request_fail_by_result(request, news);
         return;
     }
-    if (!request->connection) {
+    if (!request->peer) {
         request_record(request, "abandoned", TALLY_CANCELLED);
     } else if (request->job.kind == JOB_TOKENIZE ? finish_tokenize(request, news) : finish_detokenize(request, news)) {
         request_record(request, "done", TALLY_DONE);
@@ -354,7 +356,7 @@ static void small_news(Request *request, const JobNews *news) {
 }
 
 void request_on_news(Request *request, JobNews *news) {
-    assert_on_loop(&request->server->loop);
+    assert_on_loop(&request->service->loop);
     if (request_is_generation(request))
         request_generation_on_news(request, news);
     else
@@ -362,23 +364,24 @@ void request_on_news(Request *request, JobNews *news) {
 }
 
 void request_fail_by_shutdown(Request *request) {
-    request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, request->server->config->drain_timeout_ms,
-                 "", "the service is shutting down: the request ends before its time, after %" PRIu32 " tokens",
+    request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN,
+                 request->service->config->drain_timeout_ms, "",
+                 "the service is shutting down: the request ends before its time, after %" PRIu32 " tokens",
                  request->usage.n_output_tokens);
 }
 
 void request_cut_short(Request *request) {
     request->is_cut_short = !atomic_load(&request->job.cancelled); /* else its client has ended it */
     if (request->state == REQUEST_SUBMITTED)
-        engine_thread_cancel(request->server->engine_thread, &request->job);
+        engine_thread_cancel(request->service->engine_thread, &request->job);
     else
         request_fail_by_shutdown(request);
 }
 
 void request_cancel(Request *request) {
-    assert_on_loop(&request->server->loop);
+    assert_on_loop(&request->service->loop);
     if (request->state == REQUEST_SUBMITTED)
-        engine_thread_cancel(request->server->engine_thread, &request->job);
+        engine_thread_cancel(request->service->engine_thread, &request->job);
     else if (request_is_generation(request))
         request_generation_finish(request, GENERATION_END_CANCELLED);
     else

@@ -3,8 +3,10 @@
 #ifndef COORDGEN_DAEMON_REQUEST_H
 #define COORDGEN_DAEMON_REQUEST_H
 
-#include "daemon/connection.h"
 #include "daemon/job.h"
+#include "daemon/peer.h"
+#include "daemon/service.h"
+#include "daemon/session.h"
 
 typedef enum RequestState {
     REQUEST_NEW,
@@ -14,10 +16,10 @@ typedef enum RequestState {
 } RequestState;
 
 struct Request { /* all loop; the job as job.h says */
-    Server *server;
-    Connection *connection; /* NULL: the client is gone or was answered; waits for the engine thread to let go */
-    uint64_t id;            /* the client's */
-    uint64_t serial;        /* ours, for the log */
+    Service *service;
+    Peer *peer;      /* NULL: the client is gone or was answered; waits for the engine thread to let go */
+    uint64_t id;     /* the client's */
+    uint64_t serial; /* ours, for the log */
     uid_t uid;
     User *user;                     /* of that uid; held */
     bool is_admin;                  /* came through the administrators' socket */
@@ -55,13 +57,13 @@ struct Request { /* all loop; the job as job.h says */
     GenerationUsage usage;
     uint32_t context_tokens;
 
-    TAILQ_ENTRY(Request) connection_link;
+    TAILQ_ENTRY(Request) peer_link;
+    TAILQ_ENTRY(Request) user_link;
     TAILQ_ENTRY(Request) queue_link; /* admission's lists, the loads, or none */
 };
 
 /* Takes the message on success; model may not be NULL. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
-int request_new(Request **requestp, Connection *connection, Coordgen__V1__Request **messagep, size_t len_bytes,
-                Model *model);
+int request_new(Request **requestp, Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model);
 /* The answer is out or nobody waits for it: leaves all lists; freed now, or when the engine thread lets go of it. */
 void request_end(Request *request);
 void request_abandon(Request *request); /* the client is gone */
@@ -83,6 +85,6 @@ void request_tick(Request *request, uint64_t now_ns); /* progress of a waiting g
 void request_wait_for_model(Request *request);        /* a ModelLoad or ModelUnload that is under way */
 void request_on_model_change(Request *request);       /* its progress and end */
 bool request_is_generation(const Request *request);
-Request *request_find(Connection *connection, uint64_t id);
+Request *request_find(Peer *peer, uint64_t id);
 
 #endif

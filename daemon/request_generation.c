@@ -11,7 +11,7 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
     Coordgen__V1__Response response;
     Coordgen__V1__GenerateProgress progress = COORDGEN__V1__GENERATE_PROGRESS__INIT;
 
-    if (request->connection->choked || now_ns - request->progress_ns < REQUEST_PROGRESS_INTERVAL_NS)
+    if (request->peer->connection->choked || now_ns - request->progress_ns < REQUEST_PROGRESS_INTERVAL_NS)
         return;
     if (request->progress_sent && request->progress_position == position &&
         request->progress_prefilled == request_n_read_tokens(request))
@@ -30,11 +30,11 @@ static void send_progress(Request *request, uint64_t now_ns, uint32_t position) 
     }
     response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_PROGRESS;
     response.generate_progress = &progress;
-    connection_send(request->connection, &response);
+    connection_send(request->peer->connection, &response);
 }
 
 void request_tick(Request *request, uint64_t now_ns) {
-    if (request_is_generation(request) && request->connection)
+    if (request_is_generation(request) && request->peer)
         send_progress(request, now_ns, request->queue_position);
 }
 
@@ -59,7 +59,7 @@ static void send_deltas(Request *request, const JobNews *news) {
         delta.tokens = delta.n_tokens ? news->tokens.ids + from.tokens_end : NULL;
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DELTA;
         response.generate_delta = &delta;
-        connection_send(request->connection, &response);
+        connection_send(request->peer->connection, &response);
         from = to;
     }
 }
@@ -146,7 +146,7 @@ static Coordgen__V1__Priority wire_priority(Priority priority) {
 /* Keeps what was written, for the session. */
 static void keep_answer(Request *request, const JobNews *news) {
     /* What cannot be counted is not kept: the request then ends with an error (see remember_turn()). */
-    if (connection_charge(request->connection, &request->bill, news->text.len_bytes))
+    if (user_charge(request->user, request->is_admin, &request->bill, news->text.len_bytes))
         request->answer.failed = true;
     str_buf_append(&request->answer, news->text.data ? news->text.data : "", news->text.len_bytes);
 }
@@ -186,15 +186,15 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     Coordgen__V1__SamplingOptions sampling;
     uint64_t now_ns = clock_now_ns();
 
-    if (request->connection && request->session && request->session->connection && remember_turn(request)) {
+    if (request->peer && request->session && request->session->peer && remember_turn(request)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, REQUEST_RETRY_NO_MEMORY_MS, "",
                      "no memory for the answer in the session, which is as it was: %s is reached",
-                     connection_limit(request->session->connection));
+                     user_memory_limit(request->user, request->is_admin));
         return;
     }
     if (request->started_ns && end != GENERATION_END_CANCELLED)
-        admission_note_run(&request->server->admission, request_since_us(request->started_ns, now_ns));
-    if (request->connection) {
+        admission_note_run(&request->service->admission, request_since_us(request->started_ns, now_ns));
+    if (request->peer) {
         reply_init(&response, request->id);
         fill_timings(request, now_ns, &timings);
         fill_sampling(&request->job.generation_options.sampler, &sampling);
@@ -219,9 +219,9 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         done.incomplete_bytes = request->usage.n_incomplete_bytes;
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DONE;
         response.generate_done = &done;
-        connection_send(request->connection, &response);
+        connection_send(request->peer->connection, &response);
     }
-    request_record(request, request->connection ? generation_end_name(end) : "abandoned",
+    request_record(request, request->peer ? generation_end_name(end) : "abandoned",
                    end == GENERATION_END_CANCELLED ? TALLY_CANCELLED : TALLY_DONE);
     request_end(request);
 }
@@ -232,7 +232,7 @@ void request_generation_on_news(Request *request, const JobNews *news) {
         request->context_tokens = news->context_tokens;
     }
     request->usage = news->usage;
-    if (request->connection) {
+    if (request->peer) {
         if (request->session)
             keep_answer(request, news);
         send_deltas(request, news);
@@ -242,7 +242,7 @@ void request_generation_on_news(Request *request, const JobNews *news) {
     if (!news->done)
         return;
     if (news->result == JOB_E_MEMORY && !request->n_deltas &&
-        admission_wait_for_memory(&request->server->admission, request))
+        admission_wait_for_memory(&request->service->admission, request))
         return;
     if (news->result)
         request_fail_by_result(request, news);

@@ -12,7 +12,7 @@ static void send_load_progress(Request *request) {
     uint32_t stage = (uint32_t)model->stage;
     uint64_t now_ns = clock_now_ns();
 
-    if (request->connection->choked ||
+    if (request->peer->connection->choked ||
         (request->progress_sent && request->progress_position == stage &&
          (request->progress_prefilled == permille || now_ns - request->progress_ns < REQUEST_PROGRESS_INTERVAL_NS)))
         return;
@@ -27,7 +27,7 @@ static void send_load_progress(Request *request) {
     progress.permille = permille;
     response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_LOAD_PROGRESS;
     response.model_load_progress = &progress;
-    connection_send(request->connection, &response);
+    connection_send(request->peer->connection, &response);
 }
 
 static void finish_load(Request *request) {
@@ -37,11 +37,11 @@ static void finish_load(Request *request) {
     char detail[sizeof(ErrText)];
 
     reply_init(&response, request->id);
-    model_describe(request->model, request->connection->may_administer, &model, detail, sizeof(detail));
+    model_describe(request->model, request->peer->may_administer, &model, detail, sizeof(detail));
     reply.model = &model;
     response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_LOAD;
     response.model_load = &reply;
-    connection_send(request->connection, &response);
+    connection_send(request->peer->connection, &response);
     request_record(request, "done", TALLY_DONE);
     request_end(request);
 }
@@ -53,23 +53,23 @@ static void finish_unload(Request *request) {
     reply_init(&response, request->id);
     response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_UNLOAD;
     response.model_unload = &reply;
-    connection_send(request->connection, &response);
+    connection_send(request->peer->connection, &response);
     request_record(request, "done", TALLY_DONE);
     request_end(request);
 }
 
 void request_wait_for_model(Request *request) {
-    assert_on_loop(&request->server->loop);
+    assert_on_loop(&request->service->loop);
     request->job.kind = request->message->op_case == COORDGEN__V1__REQUEST__OP_MODEL_LOAD ? JOB_LOAD : JOB_UNLOAD;
     request->state = REQUEST_LOADING;
-    TAILQ_INSERT_TAIL(&request->server->loads, request, queue_link);
-    request->server->n_loads++;
-    request->server->models_changed = true;
-    server_pump(request->server);
+    TAILQ_INSERT_TAIL(&request->service->loads, request, queue_link);
+    request->service->n_loads++;
+    request->service->models_changed = true;
+    loop_pump(&request->service->loop);
 }
 
 void request_on_model_change(Request *request) {
-    assert_on_loop(&request->server->loop);
+    assert_on_loop(&request->service->loop);
     if (request->job.kind == JOB_UNLOAD) {
         if (request->model->stage != MODEL_UNLOADING)
             finish_unload(request);

@@ -13,7 +13,7 @@
 #include "base/printable.h"
 #include "base/thread.h"
 #include "daemon/admission_order.h"
-#include "daemon/connection.h"
+#include "daemon/handlers.h"
 #include "daemon/notify.h"
 #include "daemon/places.h"
 #include "daemon/request.h"
@@ -39,13 +39,13 @@ static struct timeval timeval_of(uint64_t ms) {
 /* ---- status ------------------------------------------------------------------------------------------------------ */
 
 static void status_text(const Server *server, char *text, size_t room_bytes) {
-    const Model *model = model_registry_default(&server->models);
+    const Model *model = model_registry_default(&server->service.models);
 
-    if (server->draining)
+    if (server->service.draining)
         snprintf(text, room_bytes, "Shutting down: %u requests are running",
-                 server->admission.n_active + server->admission.n_small);
+                 server->service.admission.n_active + server->service.admission.n_small);
     else if (!model)
-        snprintf(text, room_bytes, "Serving, no %smodel", server->models.n_models ? "default " : "");
+        snprintf(text, room_bytes, "Serving, no %smodel", server->service.models.n_models ? "default " : "");
     else if (model->stage == MODEL_IMPORTING)
         snprintf(text, room_bytes, "Serving, model %.*s: importing, %u %%", UTF8_PREFIX(model->name, 64),
                  model->permille / 10);
@@ -61,7 +61,7 @@ static void status_text(const Server *server, char *text, size_t room_bytes) {
 }
 
 static void show_status(Server *server) {
-    const Model *model = model_registry_default(&server->models);
+    const Model *model = model_registry_default(&server->service.models);
     uint64_t now_ns = clock_now_ns();
     char text[512];
 
@@ -73,35 +73,12 @@ static void show_status(Server *server) {
     notify_status(text);
 }
 
-uint32_t server_retry_ms(Server *server) {
-    return admission_retry_ms(&server->admission);
-}
-
 /* ---- connections ------------------------------------------------------------------------------------------------- */
-
-void server_add_connection(Server *server, Connection *connection) {
-    TAILQ_INSERT_TAIL(&server->connections, connection, link);
-    if (connection->is_admin) {
-        server->n_admin_connections++;
-    } else {
-        server->n_connections++;
-        connection->user->n_connections++;
-    }
-}
-
-void server_forget_connection(Server *server, Connection *connection) {
-    TAILQ_REMOVE(&server->connections, connection, link);
-    if (connection->is_admin) {
-        server->n_admin_connections--;
-    } else {
-        server->n_connections--;
-        connection->user->n_connections--;
-    }
-}
 
 static void on_accept(void *arg, int fd, bool is_admin) {
     Server *server = arg;
-    Connection *connection;
+    UserTable *users = &server->service.users;
+    Peer *peer;
     uid_t uid;
     pid_t pid;
     int r = connection_peer(fd, &uid, &pid);
@@ -111,20 +88,21 @@ static void on_accept(void *arg, int fd, bool is_admin) {
         close(fd);
         return;
     }
-    r = places_make(server, is_admin, uid);
+    r = places_make(users, is_admin, uid);
     if (r == PLACES_E_FULL) {
         log_info(TOPIC_DAEMON, "uid %u: refused: all connections are in use", (unsigned int)uid);
-        connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, server_retry_ms(server),
+        connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, admission_retry_ms(&server->service.admission),
                           "all connections are in use (max-connections): try again later");
         return;
     }
     if (r == PLACES_E_USER) {
         log_info(TOPIC_DAEMON, "uid %u: refused: max-connections-per-uid is reached", (unsigned int)uid);
-        connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED, server_retry_ms(server),
+        connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
+                          admission_retry_ms(&server->service.admission),
                           "this user has too many connections (max-connections-per-uid): close some");
         return;
     }
-    r = connection_new(&connection, server, fd, is_admin);
+    r = peer_new(&peer, users, fd, is_admin, &handlers_ops, &server->service);
     if (r)
         log_warn(TOPIC_DAEMON, "uid %u: refused: %s", (unsigned int)uid,
                  r > 0 ? "no memory within session-memory-limit or memory-limit" : strerror(-r));
@@ -160,26 +138,32 @@ static int check_descriptors(Config *config, ErrText *err) {
 
 /* ---- the loop's work --------------------------------------------------------------------------------------------- */
 
-void server_pump(Server *server) {
-    event_active(server->settle, 0, 0);
+static bool has_unsent(const User *user) {
+    const Peer *peer;
+
+    TAILQ_FOREACH(peer, &user->peers, user_link)
+    if (peer->connection->state != CONNECTION_DEAD && connection_unsent_bytes(peer->connection))
+        return true;
+    return false;
 }
 
 static bool is_drained(const Server *server) {
-    const Connection *connection;
+    const Service *service = &server->service;
+    const User *user = NULL;
 
-    if (server->admission.n_active || server->admission.n_small || server->admission.n_waiting ||
-        !TAILQ_EMPTY(&server->loads))
+    if (service->admission.n_active || service->admission.n_small || service->admission.n_waiting || service->n_loads)
         return false;
-    TAILQ_FOREACH(connection, &server->connections, link)
-    if (connection->state != CONNECTION_DEAD && connection_unsent_bytes(connection))
-        return false;
+    while ((user = user_next(&service->users, user)))
+        if (has_unsent(user))
+            return false;
     return true;
 }
 
 static void arm_tick(Server *server) {
-    struct timeval after = timeval_of(server->draining ? TICK_DRAINING_MS : TICK_MS);
+    struct timeval after = timeval_of(server->service.draining ? TICK_DRAINING_MS : TICK_MS);
 
-    if ((server->draining || server->admission.n_waiting || admission_n_resting(&server->admission)) &&
+    if ((server->service.draining || server->service.admission.n_waiting ||
+         admission_n_resting(&server->service.admission)) &&
         !evtimer_pending(server->tick, NULL) && evtimer_add(server->tick, &after))
         log_error(TOPIC_DAEMON, "out of memory: waiting requests hear nothing until the next one ends");
 }
@@ -188,18 +172,18 @@ static void on_settle(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
     Request *request, *next;
 
-    assert_on_loop(&server->loop);
-    request = server->models_changed ? TAILQ_FIRST(&server->loads) : NULL;
-    server->models_changed = false;
+    assert_on_loop(&server->service.loop);
+    request = server->service.models_changed ? TAILQ_FIRST(&server->service.loads) : NULL;
+    server->service.models_changed = false;
     for (; request; request = next) {
         next = TAILQ_NEXT(request, queue_link);
         request_on_model_change(request);
     }
-    admission_pump(&server->admission);
+    admission_pump(&server->service.admission);
     show_status(server);
     arm_tick(server);
-    if (server->draining && is_drained(server))
-        event_base_loopbreak(server->loop.base);
+    if (server->service.draining && is_drained(server))
+        event_base_loopbreak(server->service.loop.base);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg) {
@@ -207,8 +191,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     Request *request;
     uint64_t now_ns = clock_now_ns();
 
-    admission_number(&server->admission, now_ns);
-    TAILQ_FOREACH(request, &server->admission.waiting, queue_link)
+    admission_number(&server->service.admission, now_ns);
+    TAILQ_FOREACH(request, &server->service.admission.waiting, queue_link)
     request_tick(request, now_ns);
     on_settle(fd, what, arg);
 }
@@ -237,7 +221,7 @@ static bool server_take_news(Server *server) {
 static void on_news(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
 
-    assert_on_loop(&server->loop);
+    assert_on_loop(&server->service.loop);
     if (server_take_news(server))
         outbox_call(server->outbox);
 }
@@ -245,27 +229,8 @@ static void on_news(evutil_socket_t fd, short what, void *arg) {
 static void on_model_change(void *arg, Model *model) {
     Server *server = arg;
 
-    server->models_changed = true;
-    server_pump(server);
-}
-
-int server_read_folder(Server *server) {
-    static const struct timeval at_once = { 0 };
-
-    return evtimer_pending(server->scan, NULL) || !evtimer_add(server->scan, &at_once) ? 0 : err_raise(-ENOMEM);
-}
-
-static void on_scan(evutil_socket_t fd, short what, void *arg) {
-    Server *server = arg;
-    Connection *connection;
-    bool goes_on;
-
-    assert_on_loop(&server->loop);
-    do /* what cannot be put off is done now */
-        goes_on = model_folder_step(&server->folder);
-    while (goes_on && server_read_folder(server));
-    TAILQ_FOREACH(connection, &server->connections, link)
-    connection_on_folder(connection);
+    server->service.models_changed = true;
+    loop_pump(&server->service.loop);
 }
 
 /* ---- watchdog ---------------------------------------------------------------------------------------------------- */
@@ -273,7 +238,7 @@ static void on_scan(evutil_socket_t fd, short what, void *arg) {
 /* The loop lives, or this would not run; the engine thread lives when it is idle or has done something of late. */
 static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
-    EngineThreadPulse pulse = engine_thread_pulse(server->engine_thread);
+    EngineThreadPulse pulse = engine_thread_pulse(server->service.engine_thread);
     uint64_t now_ns = clock_now_ns();
     bool late;
 
@@ -281,7 +246,7 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
         server->beats_seen = pulse.n_beats;
         server->beat_ns = now_ns;
     }
-    late = (now_ns - server->beat_ns) / 1000000 > server->config->step_timeout_ms;
+    late = (now_ns - server->beat_ns) / 1000000 > server->service.config->step_timeout_ms;
     if (!late)
         notify_watchdog_ping();
     else if (!server->was_late)
@@ -292,15 +257,16 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
 
 /* ---- signals ----------------------------------------------------------------------------------------------------- */
 
-static void cut_all_short(Server *server) {
-    Connection *connection;
+static void cut_all_short(Service *service) {
+    RequestList *const lists[] = { &service->admission.waiting, &service->admission.submitted, &service->loads };
     Request *request, *next;
 
-    TAILQ_FOREACH(connection, &server->connections, link)
-    for (request = TAILQ_FIRST(&connection->requests); request; request = next) {
-        next = TAILQ_NEXT(request, connection_link);
-        request_cut_short(request);
-    }
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        for (request = TAILQ_FIRST(lists[i]); request; request = next) {
+            next = TAILQ_NEXT(request, queue_link);
+            if (request->peer)
+                request_cut_short(request);
+        }
 }
 
 static void on_deadline(evutil_socket_t fd, short what, void *arg) {
@@ -309,44 +275,46 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg) {
 
     if (server->was_cancelled) {
         log_warn(TOPIC_DAEMON, "some clients do not read their last messages: leaving");
-        event_base_loopbreak(server->loop.base);
+        event_base_loopbreak(server->service.loop.base);
         return;
     }
     server->was_cancelled = true;
     log_notice(TOPIC_DAEMON, "drain-timeout has passed: %u running requests are cancelled",
-               server->admission.n_active + server->admission.n_small);
-    cut_all_short(server);
+               server->service.admission.n_active + server->service.admission.n_small);
+    cut_all_short(&server->service);
     if (evtimer_add(server->deadline, &grace))
-        event_base_loopbreak(server->loop.base);
+        event_base_loopbreak(server->service.loop.base);
 }
 
 /* Requests that have no turn yet: nothing is lost when their clients ask again. */
 static void turn_away_waiting(Server *server) {
-    RequestList *const lists[] = { &server->admission.waiting, &server->loads };
+    RequestList *const lists[] = { &server->service.admission.waiting, &server->service.loads };
     Request *request;
 
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         while ((request = TAILQ_FIRST(lists[i])))
-            request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, server->config->drain_timeout_ms,
-                         "", "the service is shutting down");
+            request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN,
+                         server->service.config->drain_timeout_ms, "", "the service is shutting down");
 }
 
 static void drain(Server *server) {
-    struct timeval timeout = timeval_of(server->config->drain_timeout_ms);
+    struct timeval timeout = timeval_of(server->service.config->drain_timeout_ms);
     char status[512];
 
     log_notice(TOPIC_DAEMON, "shutting down: %u requests are running, %u wait",
-               server->admission.n_active + server->admission.n_small, server->admission.n_waiting);
-    server->draining = true;
+               server->service.admission.n_active + server->service.admission.n_small,
+               server->service.admission.n_waiting);
+    server->service.draining = true;
     listener_set_close(&server->listeners);
     status_text(server, status, sizeof(status));
-    notify_stopping(status, ((uint64_t)server->config->drain_timeout_ms + CANCEL_GRACE_MS + STOP_TIMEOUT_MS) * 1000);
+    notify_stopping(status,
+                    ((uint64_t)server->service.config->drain_timeout_ms + CANCEL_GRACE_MS + STOP_TIMEOUT_MS) * 1000);
     turn_away_waiting(server);
     if (evtimer_add(server->deadline, &timeout)) {
         log_error(TOPIC_DAEMON, "out of memory: leaving at once");
-        event_base_loopbreak(server->loop.base);
+        event_base_loopbreak(server->service.loop.base);
     }
-    server_pump(server);
+    loop_pump(&server->service.loop);
 }
 
 static void on_change_of_setting(void *arg, const char *name, const char *from, const char *to, bool is_live) {
@@ -364,34 +332,34 @@ static void reload(Server *server) {
     if (config_load(&config, "", server->argc, server->argv, &action, &err)) {
         log_error(TOPIC_DAEMON, "the configuration stays as it was: %s", err.text);
     } else {
-        config_compare(server->config, config, on_change_of_setting, NULL);
-        if (config_take_live(server->config, config))
+        config_compare(server->service.config, config, on_change_of_setting, NULL);
+        if (config_take_live(server->service.config, config))
             log_error(TOPIC_DAEMON, "out of memory: only a part of the settings was taken over");
-        log_set_level((LogLevel)server->config->log_level);
-        if (check_descriptors(server->config, &err))
+        log_set_level((LogLevel)server->service.config->log_level);
+        if (check_descriptors(server->service.config, &err))
             log_error(TOPIC_DAEMON, "%s", err.text);
         log_notice(TOPIC_DAEMON, "the configuration is reloaded");
     }
     status_text(server, status, sizeof(status));
     notify_ready(status);
-    server_pump(server);
+    loop_pump(&server->service.loop);
 }
 
 static void on_signal(evutil_socket_t number, short what, void *arg) {
     Server *server = arg;
 
-    assert_on_loop(&server->loop);
+    assert_on_loop(&server->service.loop);
     if (number == SIGHUP) {
-        if (!server->draining)
+        if (!server->service.draining)
             reload(server);
         return;
     }
-    if (!server->draining) {
+    if (!server->service.draining) {
         drain(server);
         return;
     }
     log_notice(TOPIC_DAEMON, "second signal: leaving at once");
-    event_base_loopbreak(server->loop.base);
+    event_base_loopbreak(server->service.loop.base);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -424,15 +392,15 @@ static unsigned int count_threads(const Config *config) {
 
 static int make_events(Server *server) {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
-    struct event_base *base = server->loop.base;
+    struct event_base *base = server->service.loop.base;
 
     server->outbox_event = event_new(base, outbox_fd(server->outbox), EV_READ | EV_PERSIST, on_news, server);
-    server->settle = event_new(base, -1, 0, on_settle, server);
-    server->scan = evtimer_new(base, on_scan, server);
+    server->service.loop.settle = event_new(base, -1, 0, on_settle, server);
+    server->service.scan = evtimer_new(base, handler_on_scan, &server->service);
     server->tick = evtimer_new(base, on_tick, server);
     server->deadline = evtimer_new(base, on_deadline, server);
-    if (!server->outbox_event || !server->settle || !server->scan || !server->tick || !server->deadline ||
-        event_add(server->outbox_event, NULL))
+    if (!server->outbox_event || !server->service.loop.settle || !server->service.scan || !server->tick ||
+        !server->deadline || event_add(server->outbox_event, NULL))
         return err_raise(-ENOMEM);
     for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
         server->signal_events[i] = evsignal_new(base, signals[i], on_signal, server);
@@ -453,15 +421,15 @@ static int add_models(Server *server, ErrText *err) {
     Model *model;
     int r;
 
-    if (*server->config->model) {
-        r = model_registry_add(&server->models, server->config->model, &model, err);
+    if (*server->service.config->model) {
+        r = model_registry_add(&server->service.models, server->service.config->model, &model, err);
         if (r)
             return r < 0 ? r : -EINVAL;
         model->is_default = true;
-        server->models.default_model = model;
+        server->service.models.default_model = model;
     }
-    if (model_folder_want(&server->folder))
-        while (model_folder_step(&server->folder))
+    if (model_folder_want(&server->service.folder))
+        while (model_folder_step(&server->service.folder))
             ;
     return 0;
 }
@@ -472,45 +440,44 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
 
     if (!server)
         return err_set(err, -ENOMEM, "out of memory");
-    server->config = steal(configp);
+    server->service.config = steal(configp);
     server->argc = argc;
     server->argv = argv;
-    server->started_ns = clock_now_ns();
-    server->loop.thread = pthread_self();
+    server->service.started_ns = clock_now_ns();
+    server->service.loop.thread = pthread_self();
     server->listeners = *listeners;
     listeners->n = 0;
-    TAILQ_INIT(&server->connections);
-    user_table_init(&server->users);
-    TAILQ_INIT(&server->loads);
-    TAILQ_INIT(&server->sessions);
-    admission_init(&server->admission, server);
-    set_limits(&server->accounts, server->config);
-    model_registry_init(&server->models, &server->loop, server->config, &server->accounts, on_model_change, server);
-    model_folder_init(&server->folder, &server->models);
-    server->loop.base = event_base_new();
-    if (!server->loop.base)
+    user_table_init(&server->service.users, &server->service.loop, server->service.config, &server->service.accounts);
+    TAILQ_INIT(&server->service.loads);
+    admission_init(&server->service.admission, &server->service);
+    set_limits(&server->service.accounts, server->service.config);
+    model_registry_init(&server->service.models, &server->service.loop, server->service.config,
+                        &server->service.accounts, on_model_change, server);
+    model_folder_init(&server->service.folder, &server->service.models);
+    server->service.loop.base = event_base_new();
+    if (!server->service.loop.base)
         return err_set(err, -ENOMEM, "cannot make an event loop");
     r = outbox_new(&server->outbox);
     if (r)
         return err_set(err, r, "cannot make an eventfd: %s", strerror(-r));
-    r = check_descriptors(server->config, err);
+    r = check_descriptors(server->service.config, err);
     if (r)
         return r;
-    server->n_threads = count_threads(server->config);
-    r = engine_thread_new(&server->engine_thread, server->outbox, server->n_threads,
-                          (WorkerPinning)server->config->pin_threads, err);
+    server->service.n_threads = count_threads(server->service.config);
+    r = engine_thread_new(&server->service.engine_thread, server->outbox, server->service.n_threads,
+                          (WorkerPinning)server->service.config->pin_threads, err);
     if (r)
         return r;
-    server->models.thread = server->engine_thread;
-    r = server->config->prefix_cache_max_bytes
-            ? prefix_cache_new(&server->prefix_cache, server->config->prefix_cache_max_bytes)
+    server->service.models.thread = server->service.engine_thread;
+    r = server->service.config->prefix_cache_max_bytes
+            ? prefix_cache_new(&server->service.prefix_cache, server->service.config->prefix_cache_max_bytes)
             : 0;
     if (r)
         return err_set(err, r, "out of memory");
-    server->models.prefix_cache = server->prefix_cache;
+    server->service.models.prefix_cache = server->service.prefix_cache;
     r = make_events(server);
     if (!r)
-        r = listener_set_start(&server->listeners, &server->loop, on_accept, server);
+        r = listener_set_start(&server->listeners, &server->service.loop, on_accept, server);
     if (r)
         return err_set(err, r, "out of memory");
     r = add_models(server, err);
@@ -524,65 +491,73 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
 static int stop_engine(Server *server) {
     int r;
 
-    if (!server->engine_thread)
+    if (!server->service.engine_thread)
         return 0;
-    cut_all_short(server);
-    r = engine_thread_stop(server->engine_thread, STOP_TIMEOUT_MS);
+    cut_all_short(&server->service);
+    r = engine_thread_stop(server->service.engine_thread, STOP_TIMEOUT_MS);
     if (r)
         return r;
-    server->engine_ended = true;
+    server->service.engine_ended = true;
     while (server_take_news(server))
         ;
     return 0;
 }
 
-Server *server_free(Server *server) {
-    Connection *connection, *next;
+static void free_peers(UserTable *users) {
+    User *user, *next_user;
+    Peer *peer, *next;
 
+    for (user = user_next(users, NULL); user; user = next_user) {
+        next_user = user_next(users, user);
+        for (peer = TAILQ_FIRST(&user->peers); peer; peer = next) {
+            next = TAILQ_NEXT(peer, user_link);
+            peer_free(peer);
+        }
+    }
+}
+
+Server *server_free(Server *server) {
     if (!server)
         return NULL;
     if (stop_engine(server))
         return server; /* server_run() has said so already; the memory goes with the process */
-    for (connection = TAILQ_FIRST(&server->connections); connection; connection = next) {
-        next = TAILQ_NEXT(connection, link);
-        connection_free(connection);
-    }
+    free_peers(&server->service.users);
     listener_set_close(&server->listeners);
-    model_folder_deinit(&server->folder);
-    model_registry_deinit(&server->models);
-    engine_thread_free(server->engine_thread);
-    prefix_cache_free(server->prefix_cache);
+    model_folder_deinit(&server->service.folder);
+    model_registry_deinit(&server->service.models);
+    engine_thread_free(server->service.engine_thread);
+    prefix_cache_free(server->service.prefix_cache);
     outbox_free(server->outbox);
-    tally_table_deinit(&server->tallies);
+    tally_table_deinit(&server->service.tallies);
     for (size_t i = 0; i < ARRAY_LEN(server->signal_events); i++)
         if (server->signal_events[i])
             event_free(server->signal_events[i]);
     if (server->outbox_event)
         event_free(server->outbox_event);
-    if (server->settle)
-        event_free(server->settle);
-    if (server->scan)
-        event_free(server->scan);
+    if (server->service.loop.settle)
+        event_free(server->service.loop.settle);
+    if (server->service.scan)
+        event_free(server->service.scan);
     if (server->tick)
         event_free(server->tick);
     if (server->deadline)
         event_free(server->deadline);
     if (server->watchdog)
         event_free(server->watchdog);
-    if (server->loop.base)
-        event_base_free(server->loop.base);
-    config_free(server->config);
+    if (server->service.loop.base)
+        event_base_free(server->service.loop.base);
+    config_free(server->service.config);
     free(server);
     return NULL;
 }
 
 int server_run(Server *server) {
-    Model *model = model_registry_default(&server->models);
+    Model *model = model_registry_default(&server->service.models);
     char status[512];
     ErrText err;
     int r;
 
-    assert_on_loop(&server->loop);
+    assert_on_loop(&server->service.loop);
     for (size_t i = 0; i < server->listeners.n; i++)
         log_notice(TOPIC_DAEMON, "serving %s on %s",
                    server->listeners.listeners[i].is_admin ? "administrators" : "apps",
@@ -591,7 +566,7 @@ int server_run(Server *server) {
         (void)model_load(model, &err);
     status_text(server, status, sizeof(status));
     notify_ready(status);
-    if (event_base_dispatch(server->loop.base) < 0)
+    if (event_base_dispatch(server->service.loop.base) < 0)
         return err_raise(-EIO);
     r = stop_engine(server);
     if (r)

@@ -31,49 +31,48 @@ static Session *session_free(Session *session) {
 }
 DEFINE_CLEANUP(Session, session_free)
 
-int session_new(Session **sessionp, Connection *connection, const char *model_name) {
+int session_new(Session **sessionp, Peer *peer, const char *model_name) {
     _cleanup_(session_freep) Session *session = calloc(1, sizeof(*session));
-    Server *server = connection->server;
+    Service *service = peer->service;
     int r;
 
-    assert_on_loop(&server->loop);
+    assert_on_loop(&service->loop);
     if (!session)
         return err_raise(-ENOMEM);
-    session->user = user_ref(connection->user);
-    r = connection_charge(connection, &session->bill, sizeof(*session) + strlen(model_name));
+    session->user = user_ref(peer->user);
+    r = user_charge(peer->user, peer->is_admin, &session->bill, sizeof(*session) + strlen(model_name));
     if (r)
         return r;
     session->model_name = strdup(model_name);
     if (!session->model_name)
         return err_raise(-ENOMEM);
-    session->server = server;
-    session->connection = connection;
-    session->id = ++server->last_session;
+    session->service = service;
+    session->peer = peer;
+    session->id = ++service->last_session;
     session->job.owner = session;
-    TAILQ_INSERT_TAIL(&connection->sessions, session, connection_link);
-    TAILQ_INSERT_TAIL(&server->sessions, session, server_link);
-    server->n_sessions++;
+    TAILQ_INSERT_TAIL(&peer->sessions, session, peer_link);
+    service->n_sessions++;
     session->user->n_sessions++;
     *sessionp = steal(&session);
     return 0;
 }
 
 static void submit_job(Session *session) {
-    session->job.prefix_cache = session->server->prefix_cache;
+    session->job.prefix_cache = session->service->prefix_cache;
     session->job.pin = &session->pin;
     session->job_runs = true;
-    engine_thread_submit(session->server->engine_thread, &session->job);
+    engine_thread_submit(session->service->engine_thread, &session->job);
 }
 
 /* Nobody knows it any more: the thread that owns the prefix cache lets go of what it holds there, then it is freed. */
 static void release(Session *session) {
-    Server *server = session->server;
+    Service *service = session->service;
 
     if (session->request || session->job_runs)
         return; /* at its end */
-    if (server->engine_ended && server->prefix_cache)
-        prefix_pin_release(server->prefix_cache, &session->pin);
-    if (server->engine_ended || !server->prefix_cache) {
+    if (service->engine_ended && service->prefix_cache)
+        prefix_pin_release(service->prefix_cache, &session->pin);
+    if (service->engine_ended || !service->prefix_cache) {
         session_free(session);
         return;
     }
@@ -82,24 +81,23 @@ static void release(Session *session) {
 }
 
 void session_close(Session *session) {
-    Server *server = session->server;
+    Service *service = session->service;
 
-    assert_on_loop(&server->loop);
-    TAILQ_REMOVE(&session->connection->sessions, session, connection_link);
-    TAILQ_REMOVE(&server->sessions, session, server_link);
-    server->n_sessions--;
+    assert_on_loop(&service->loop);
+    TAILQ_REMOVE(&session->peer->sessions, session, peer_link);
+    service->n_sessions--;
     session->user->n_sessions--;
-    session->connection = NULL;
+    session->peer = NULL;
     if (session->request)
         request_cancel(session->request);
     else
         release(session);
 }
 
-Session *session_find(Connection *connection, uint64_t id) {
+Session *session_find(Peer *peer, uint64_t id) {
     Session *session;
 
-    TAILQ_FOREACH(session, &connection->sessions, connection_link)
+    TAILQ_FOREACH(session, &peer->sessions, peer_link)
     if (session->id == id)
         return session;
     return NULL;
@@ -132,7 +130,7 @@ int session_add_messages(Session *session, const ChatMessage *messages, size_t n
     assert(session->input != SESSION_RAW);
     for (size_t i = 0; i < n; i++)
         bytes += messages[i].len_bytes + 1;
-    r = connection_charge(session->connection, &session->bill, bytes);
+    r = user_charge(session->user, session->peer->is_admin, &session->bill, bytes);
     if (r)
         return r;
     /* Requests that run point to the texts, never to the array. */
@@ -152,7 +150,7 @@ int session_add_text(Session *session, const char *text, size_t len_bytes) {
     int r;
 
     assert(session->input != SESSION_CHAT);
-    r = connection_charge(session->connection, &session->bill, len_bytes);
+    r = user_charge(session->user, session->peer->is_admin, &session->bill, len_bytes);
     if (r)
         return r;
     str_buf_append(&session->text, text, len_bytes);
@@ -177,9 +175,9 @@ uint64_t session_work(const Session *session) {
 /* ---- requests and jobs ------------------------------------------------------------------------------------------- */
 
 void session_fork_pin(Session *session, Session *from) {
-    Server *server = session->server;
+    Service *service = session->service;
 
-    if (!server->prefix_cache)
+    if (!service->prefix_cache)
         return;
     /* A source that is closed meanwhile gives its pin back in a job behind this one. */
     session->job.kind = JOB_SESSION_FORK;
@@ -195,7 +193,7 @@ void session_attach(Session *session, Request *request) {
 
 void session_detach(Session *session) {
     session->request = NULL;
-    if (!session->connection)
+    if (!session->peer)
         release(session);
 }
 
@@ -204,6 +202,6 @@ void session_on_news(Session *session, const JobNews *news) {
     session->job_runs = false;
     if (session->job.kind == JOB_SESSION_CLOSE && !news->result)
         session_free(session);
-    else if (!session->connection)
+    else if (!session->peer)
         release(session);
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A conversation that the service remembers for a connection: what was said, and a hold on what is kept of it. Owned by
+/* A conversation that the service remembers for a client: what was said, and a hold on what is kept of it. Owned by
  * the loop. */
 #ifndef COORDGEN_DAEMON_SESSION_H
 #define COORDGEN_DAEMON_SESSION_H
 
 #include "base/str_buf.h"
-#include "daemon/connection.h"
+#include "daemon/peer.h"
 #include "daemon/job.h"
+#include "daemon/service.h"
 
 typedef struct Session Session;
 
@@ -17,10 +18,10 @@ typedef enum SessionInput {
 } SessionInput;
 
 struct Session { /* all loop, but the pin */
-    Server *server;
-    Connection *connection; /* NULL: closed; goes when its request has ended */
-    uint64_t id;            /* unique in the service's life */
-    User *user;             /* held */
+    Service *service;
+    Peer *peer;  /* NULL: closed; goes when its request has ended */
+    uint64_t id; /* unique in the service's life */
+    User *user;  /* held */
     char *model_name;
     SessionInput input;
     ChatMessage *messages; /* [n_messages]; texts are owned */
@@ -31,14 +32,14 @@ struct Session { /* all loop, but the pin */
     Job job;          /* JOB_SESSION_FORK, JOB_SESSION_CLOSE */
     bool job_runs;
     Bill bill;
-    TAILQ_ENTRY(Session) connection_link, server_link;
+    TAILQ_ENTRY(Session) peer_link;
 };
 
-/* An empty one, in the lists of connection and server. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
-int session_new(Session **sessionp, Connection *connection, const char *model_name);
-/* Leaves the connection at once; its request is cancelled, its memory goes back when the engine thread has let go. */
+/* An empty one, in the list of its client. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
+int session_new(Session **sessionp, Peer *peer, const char *model_name);
+/* Leaves its client at once; its request is cancelled, its memory goes back when the engine thread has let go. */
 void session_close(Session *session);
-Session *session_find(Connection *connection, uint64_t id);
+Session *session_find(Peer *peer, uint64_t id);
 
 /* Appends copies; all or nothing. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 int session_add_messages(Session *session, const ChatMessage *messages, size_t n);

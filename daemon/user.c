@@ -6,7 +6,8 @@
 
 #include "base/err.h"
 
-void user_table_init(UserTable *table) {
+void user_table_init(UserTable *table, Loop *loop, const Config *config, AccountTable *accounts) {
+    *table = (UserTable){ .loop = loop, .config = config, .accounts = accounts };
     for (size_t i = 0; i < USER_BUCKETS; i++)
         LIST_INIT(&table->buckets[i]);
 }
@@ -24,6 +25,16 @@ User *user_find(UserTable *table, uid_t uid) {
     return NULL;
 }
 
+User *user_next(const UserTable *table, const User *user) {
+    size_t i = user ? user->uid % USER_BUCKETS + 1 : 0;
+
+    if (user && LIST_NEXT(user, link))
+        return LIST_NEXT(user, link);
+    while (i < USER_BUCKETS && LIST_EMPTY(&table->buckets[i]))
+        i++;
+    return i < USER_BUCKETS ? LIST_FIRST(&table->buckets[i]) : NULL;
+}
+
 User *user_get(UserTable *table, uid_t uid) {
     User *user = user_find(table, uid);
 
@@ -32,8 +43,11 @@ User *user_get(UserTable *table, uid_t uid) {
     user = calloc(1, sizeof(*user));
     if (!user)
         return NULL;
+    user->table = table;
     user->uid = uid;
     user->n_refs = 1;
+    TAILQ_INIT(&user->peers);
+    TAILQ_INIT(&user->requests);
     LIST_INSERT_HEAD(bucket_of(table, uid), user, link);
     return user;
 }
@@ -46,6 +60,7 @@ User *user_ref(User *user) {
 User *user_unref(User *user) {
     if (!user || --user->n_refs)
         return NULL;
+    assert(TAILQ_EMPTY(&user->peers) && TAILQ_EMPTY(&user->requests));
     assert(!user->n_connections && !user->n_sessions && !user->n_held_back && !user->client_bytes);
     for (size_t i = 0; i < _PLACE_N; i++)
         assert(!user->places[i].n_active);

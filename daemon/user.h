@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What each user (uid) holds of the service, counted where it is taken and given back: nobody looks through connections
- * or requests to find out. A user is known while a connection, request or session of it is there. */
+/* The registry of users (uids) and of what each holds of the service: connections, requests, sessions, places, memory. All
+ * is counted where it is taken and given back. A user is known while a connection, request or session of it is there. */
 #ifndef COORDGEN_DAEMON_USER_H
 #define COORDGEN_DAEMON_USER_H
 
@@ -11,6 +11,16 @@
 
 #include "base/account.h"
 #include "base/cleanup.h"
+#include "daemon/config.h"
+#include "daemon/loop.h"
+
+#define ADMIN_CONNECTIONS_MAX 16 /* places of their own */
+
+TAILQ_HEAD(PeerList, Peer);
+typedef struct PeerList PeerList;
+TAILQ_HEAD(RequestList, Request);
+typedef struct RequestList RequestList;
+typedef struct UserTable UserTable;
 
 /* Places for generations are of two kinds: see admission.h. */
 typedef enum PlaceKind {
@@ -29,8 +39,11 @@ typedef struct UserPlaces {
 } UserPlaces;
 
 typedef struct User { /* all loop */
+    UserTable *table;
     uid_t uid;
     unsigned int n_refs;
+    PeerList peers;             /* apps and administrators: all that are connected */
+    RequestList requests;       /* of both, also those whose client is gone */
     unsigned int n_connections; /* of apps */
     unsigned int n_sessions;    /* open ones */
     unsigned int n_held_back;   /* apps' requests that wait, and small ones with the engine thread */
@@ -45,16 +58,28 @@ enum {
     USER_BUCKETS = 64,
 };
 
-typedef struct UserTable { /* all loop */
+struct UserTable { /* all loop */
+    Loop *loop;
+    const Config *config;
+    AccountTable *accounts;
     struct UserList buckets[USER_BUCKETS];
-} UserTable;
+    unsigned int n_connections; /* of apps, all users' */
+    unsigned int n_admin_connections;
+    uint64_t last_connection; /* serials, for the log */
+};
 
-void user_table_init(UserTable *table);
-User *user_find(UserTable *table, uid_t uid); /* NULL: holds nothing */
-User *user_get(UserTable *table, uid_t uid);  /* one more hold on it; made where there is none. NULL: no memory */
+void user_table_init(UserTable *table, Loop *loop, const Config *config, AccountTable *accounts);
+User *user_next(const UserTable *table, const User *user); /* of all that are known, in any order; NULL: begin, end */
+User *user_find(UserTable *table, uid_t uid);              /* NULL: holds nothing */
+User *user_get(UserTable *table, uid_t uid); /* one more hold on it; made where there is none. NULL: no memory */
 User *user_ref(User *user);
 User *user_unref(User *user);                 /* NULL is allowed */
 unsigned int user_n_active(const User *user); /* generations with the engine thread */
 DEFINE_CLEANUP(User, user_unref)
+
+/* user_memory.c: charges the account sessions for what a client of this user asks for. 0, or ACCOUNT_E_LIMIT:
+ * user_memory_limit() was reached. */
+int user_charge(User *user, bool is_admin, Bill *bill, uint64_t bytes);
+const char *user_memory_limit(const User *user, bool is_admin);
 
 #endif

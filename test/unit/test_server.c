@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "daemon/connection.h"
 #include "daemon/server.h"
 #include "proto/frame.h"
 
@@ -114,7 +113,7 @@ static int teardown(void **state) {
 }
 
 static void turn(const Fixture *fixture) {
-    assert_true(event_base_loop(fixture->server->loop.base, EVLOOP_ONCE | EVLOOP_NONBLOCK) >= 0);
+    assert_true(event_base_loop(fixture->server->service.loop.base, EVLOOP_ONCE | EVLOOP_NONBLOCK) >= 0);
 }
 
 static int connect_to(const Fixture *fixture) {
@@ -204,7 +203,7 @@ static void fail_each(Fixture *fixture, bool on) {
         fails_on = on;
         n_failed = 0;
         assert_in_range(serve_one(fixture), 0, 3);
-        assert_true(TAILQ_EMPTY(&fixture->server->connections));
+        assert_null(user_next(&fixture->server->service.users, NULL));
         if (!n_failed) {
             assert_true(at > 10);
             return;
@@ -283,7 +282,7 @@ static void test_server_turns(void **state) {
     close(other.fd);
     for (int i = 0; i < 4; i++)
         turn(fixture);
-    assert_true(TAILQ_EMPTY(&fixture->server->connections));
+    assert_null(user_next(&fixture->server->service.users, NULL));
 }
 
 int main(void) {

@@ -14,7 +14,7 @@ static void test_user_one_a_uid(void **state) {
     UserTable table;
     User *a, *b, *other;
 
-    user_table_init(&table);
+    user_table_init(&table, NULL, NULL, NULL);
     assert_null(user_find(&table, 1000));
     a = user_get(&table, 1000);
     b = user_get(&table, 1000);
@@ -35,7 +35,7 @@ static void test_user_known_while_held(void **state) {
     UserTable table;
     User *user;
 
-    user_table_init(&table);
+    user_table_init(&table, NULL, NULL, NULL);
     user = user_get(&table, 7);
     assert_ptr_equal(user_ref(user), user);
     user->n_connections = 3;

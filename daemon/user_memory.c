@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What clients may have of the account sessions: all of them together, the apps of a user, administrators. */
-#include "daemon/connection.h"
+#include "daemon/user.h"
 
 enum {
     USER_PARTS = 4,          /* one user's apps leave others one part in so many */
@@ -26,39 +26,37 @@ static uint64_t all_bytes(const AccountTable *accounts) {
 }
 
 /* What a user's apps may still have. */
-static uint64_t user_room_bytes(const Server *server, const User *user) {
-    const uint64_t all = all_bytes(&server->accounts);
+static uint64_t user_room_bytes(const User *user) {
+    const uint64_t all = all_bytes(user->table->accounts);
 
     return minus(all - all / USER_PARTS, user->client_bytes);
 }
 
 /* Of the room that the limits leave, administrators have the last part, so that a full service can be looked at. */
-static uint64_t app_room_bytes(const Server *server) {
-    const uint64_t part = all_bytes(&server->accounts) / ADMIN_PARTS,
-                   needed = ADMIN_CONNECTIONS_MAX * (server->config->output_buffer_bytes + ADMIN_BYTES);
+static uint64_t app_room_bytes(const UserTable *table) {
+    const uint64_t part = all_bytes(table->accounts) / ADMIN_PARTS,
+                   needed = ADMIN_CONNECTIONS_MAX * (table->config->output_buffer_bytes + ADMIN_BYTES);
 
-    return minus(room_bytes(&server->accounts), needed < part ? needed : part);
+    return minus(room_bytes(table->accounts), needed < part ? needed : part);
 }
 
-int connection_charge(Connection *connection, Bill *bill, uint64_t bytes) {
-    Server *server = connection->server;
+int user_charge(User *user, bool is_admin, Bill *bill, uint64_t bytes) {
     int r;
 
-    if (!connection->is_admin && (bytes > app_room_bytes(server) || bytes > user_room_bytes(server, connection->user)))
+    if (!is_admin && (bytes > app_room_bytes(user->table) || bytes > user_room_bytes(user)))
         return ACCOUNT_E_LIMIT;
-    r = account_charge(&server->accounts, ACCOUNT_SESSIONS, bill, bytes);
-    if (!r && !connection->is_admin)
-        bill_tally(bill, &connection->user->client_bytes);
+    r = account_charge(user->table->accounts, ACCOUNT_SESSIONS, bill, bytes);
+    if (!r && !is_admin)
+        bill_tally(bill, &user->client_bytes);
     return r;
 }
 
 /* The narrowest now. */
-const char *connection_limit(const Connection *connection) {
-    const Server *server = connection->server;
-    const AccountTable *accounts = &server->accounts;
+const char *user_memory_limit(const User *user, bool is_admin) {
+    const AccountTable *accounts = user->table->accounts;
     const bool is_own = account_own_room_bytes(accounts, ACCOUNT_SESSIONS) == room_bytes(accounts);
 
-    if (!connection->is_admin && user_room_bytes(server, connection->user) < app_room_bytes(server))
+    if (!is_admin && user_room_bytes(user) < app_room_bytes(user->table))
         return is_own ? "this user's share of session-memory-limit" : "this user's share of memory-limit";
     return is_own ? "session-memory-limit" : "memory-limit";
 }

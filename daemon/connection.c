@@ -101,7 +101,7 @@ bool connection_is_quiet(const Connection *connection) {
            (connection->state == CONNECTION_HELLO || !evbuffer_get_length(connection->inlet.bytes));
 }
 
-void connection_close_when_written(Connection *connection) {
+static void close_when_written(Connection *connection) {
     if (connection->state >= CONNECTION_CLOSING)
         return;
     connection->state = CONNECTION_CLOSING;
@@ -255,7 +255,7 @@ void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint3
     log_info(TOPIC_DAEMON, "connection %" PRIu64 ", uid %u: closed: %s", connection->serial,
              (unsigned int)connection->user->uid, text);
     connection_send_error(connection, 0, code, retry_after_ms, "", "%s", text);
-    connection_close_when_written(connection);
+    close_when_written(connection);
 }
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */

@@ -79,7 +79,6 @@ void connection_send_error(Connection *connection, uint64_t request_id, Coordgen
 /* One last error (request_id 0), then the end. */
 void connection_fail(Connection *connection, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *format,
                      ...) __attribute__((format(printf, 4, 5)));
-void connection_close_when_written(Connection *connection);
 /* One error to a client that is not taken in; closes the descriptor. */
 void connection_refuse(int fd, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *text);
 /* Ends a connection with no caller further up; its client is told why, if it is one that has said Hello. */

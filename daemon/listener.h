@@ -16,7 +16,7 @@ enum {
 
 #define LISTENERS_MAX 8
 
-/* A socket with its place in the file system; nothing is accepted before listener_start(). */
+/* A socket with its place in the file system; nothing is accepted before listener_set_start(). */
 typedef struct Listener {
     Loop *loop;
     int fd; /* -1: none */

@@ -144,7 +144,6 @@ bool model_folder_step(ModelFolder *folder) {
     assert_on_loop(folder->registry->loop);
     if (folder->n_begun == folder->n_done)
         return false;
-    folder->n_steps++;
     for (unsigned int i = 0; folder->stream && i < MODEL_FOLDER_STEP_ENTRIES; i++) {
         entry = readdir(folder->stream);
         if (!entry)

@@ -22,7 +22,6 @@ typedef struct ModelFolder { /* all loop */
     int error;         /* why it could not be read then; 0: it could */
     bool too_soon;     /* it was changed so shortly before that another change may look the same */
     bool has_news;     /* it was changed since the scan before: what is not listed is told once */
-    uint64_t n_steps;  /* for tests */
 } ModelFolder;
 
 void model_folder_init(ModelFolder *folder, ModelRegistry *registry);

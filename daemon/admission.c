@@ -19,14 +19,10 @@ enum {
 #define UNREAD_NS (UINT64_C(5) * 1000 * 1000 * 1000) /* nothing read for so long, likewise for memory */
 #define STALLED_NS (UINT64_C(1000) * 1000 * 1000)    /* paused for so long, a generation may have to go for another */
 
-void admission_init(Admission *admission, Service *service) {
-    *admission = (Admission){ .service = service, .mean_run_us = RUN_GUESS_US, .jitter = clock_now_ns() };
+void admission_init(Admission *admission, Loop *loop, const Config *config) {
+    *admission = (Admission){ .loop = loop, .config = config, .mean_run_us = RUN_GUESS_US, .jitter = clock_now_ns() };
     TAILQ_INIT(&admission->waiting);
     TAILQ_INIT(&admission->submitted);
-}
-
-PlaceKind admission_kind(const Request *request) {
-    return request->job.priority == PRIORITY_INTERACTIVE ? PLACE_INTERACTIVE : PLACE_OTHER;
 }
 
 static AdmissionPlaces *places_of(Admission *admission, const Request *request) {
@@ -38,7 +34,7 @@ static UserPlaces *user_places_of(const Request *request) {
 }
 
 static uint32_t max_active_of(const Admission *admission, const Request *request) {
-    const Config *config = admission->service->config;
+    const Config *config = admission->config;
 
     return request->job.priority == PRIORITY_INTERACTIVE ? config->max_active_interactive : config->max_active;
 }
@@ -57,7 +53,7 @@ static bool is_of_apps_of(const Request *request, uid_t uid) {
 }
 
 /* An interactive request never waits for one of the others to end, nor the other way round. */
-static bool has_turn(Admission *admission, const Request *request) {
+bool admission_has_turn(Admission *admission, const Request *request) {
     const AdmissionPlaces *places = places_of(admission, request);
 
     return places->n_running < max_active_of(admission, request);
@@ -74,13 +70,13 @@ static bool user_holds_enough(Admission *admission, const Request *request) {
 }
 
 static bool has_place(Admission *admission, const Request *request) {
-    return has_turn(admission, request) && !all_hold_enough(admission, request) &&
+    return admission_has_turn(admission, request) && !all_hold_enough(admission, request) &&
            !user_holds_enough(admission, request);
 }
 
 /* Of small requests one of a connection is with the engine thread, so that no more than its answer is unsent beyond
  * output-buffer. */
-static bool can_start(Admission *admission, const Request *request) {
+bool admission_can_start(Admission *admission, const Request *request) {
     if (!model_can_serve(request->model) || request->peer->connection->choked)
         return false;
     return request_is_generation(request) ? has_place(admission, request) : !request->peer->small_runs;
@@ -123,7 +119,7 @@ static void settle_place(Admission *admission, Request *request, bool is_at_work
         places->clock_ns = user_places_of(request)->served_ns;
 }
 
-static void set_resting(Admission *admission, Request *request, bool resting) {
+void admission_rest(Admission *admission, Request *request, bool resting) {
     if (request->is_resting == resting)
         return;
     request->is_resting = resting;
@@ -145,12 +141,12 @@ void admission_let_go(Admission *admission, Request *request) {
     if (!request_is_generation(request))
         return;
     admission_pause(admission, request, false);
-    set_resting(admission, request, false);
+    admission_rest(admission, request, false);
 }
 
 /* ---- in and out -------------------------------------------------------------------------------------------------- */
 
-static void start(Admission *admission, Request *request) {
+static void begin(Admission *admission, Request *request) {
     if (request_is_generation(request)) {
         admission->n_active++;
         take_clock(admission, request);
@@ -164,7 +160,7 @@ static void start(Admission *admission, Request *request) {
         request->peer->small_runs = true;
     }
     TAILQ_INSERT_TAIL(&admission->submitted, request, queue_link);
-    request_submit(request);
+    request->state = REQUEST_SUBMITTED;
 }
 
 static unsigned int n_held_back(const Admission *admission) {
@@ -172,7 +168,7 @@ static unsigned int n_held_back(const Admission *admission) {
 }
 
 unsigned int admission_user_max(const Admission *admission) {
-    const unsigned int half = admission->service->config->max_queue / 2;
+    const unsigned int half = admission->config->max_queue / 2;
 
     return half ? half : 1;
 }
@@ -190,17 +186,17 @@ static bool would_overtake(Admission *admission, const Request *request) {
 }
 
 int admission_enter(Admission *admission, Request *request) {
-    const unsigned int max_queue = admission->service->config->max_queue,
+    const unsigned int max_queue = admission->config->max_queue,
                        user_max = request->is_admin ? UINT_MAX : admission_user_max(admission),
                        n_user = request->user->n_held_back;
 
-    assert_on_loop(&admission->service->loop);
+    assert_on_loop(admission->loop);
     if (model_can_serve(request->model))
         request->model_ready_ns = request->received_ns;
     /* Small requests wait in the engine thread's own queue, which counts as a part of this one. */
-    if (can_start(admission, request) && !would_overtake(admission, request) &&
+    if (admission_can_start(admission, request) && !would_overtake(admission, request) &&
         (request_is_generation(request) || (admission->n_small <= max_queue && n_user <= user_max))) {
-        start(admission, request);
+        begin(admission, request);
         return 0;
     }
     if (n_held_back(admission) >= max_queue)
@@ -215,7 +211,7 @@ int admission_enter(Admission *admission, Request *request) {
         take_clock(admission, request);
         user_places_of(request)->n_waiting++;
     }
-    loop_pump(&admission->service->loop);
+    loop_pump(admission->loop);
     return 0;
 }
 
@@ -228,7 +224,7 @@ static void leave_waiting(Admission *admission, Request *request) {
 }
 
 void admission_leave(Admission *admission, Request *request) {
-    assert_on_loop(&admission->service->loop);
+    assert_on_loop(admission->loop);
     if (request->state == REQUEST_SUBMITTED)
         TAILQ_REMOVE(&admission->submitted, request, queue_link);
     if (request->state == REQUEST_WAITING) {
@@ -247,7 +243,7 @@ void admission_leave(Admission *admission, Request *request) {
         if (request->peer)
             request->peer->small_runs = false;
     }
-    loop_pump(&admission->service->loop);
+    loop_pump(admission->loop);
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
@@ -333,8 +329,8 @@ Request *admission_next(Admission *admission, uint64_t now_ns, Request **yieldin
         TAILQ_FOREACH(request, lists[i], queue_link) {
             if (!wants_turn(admission, request) || (next && !goes_first(request, next, now_ns)))
                 continue;
-            yielding = has_turn(admission, request) ? NULL : find_yielding(admission, request, now_ns);
-            if (!has_turn(admission, request) && !yielding)
+            yielding = admission_has_turn(admission, request) ? NULL : find_yielding(admission, request, now_ns);
+            if (!admission_has_turn(admission, request) && !yielding)
                 continue;
             next = request;
             *yieldingp = yielding;
@@ -342,33 +338,17 @@ Request *admission_next(Admission *admission, uint64_t now_ns, Request **yieldin
     return next;
 }
 
-static void rest(Admission *admission, Request *request, bool resting) {
-    set_resting(admission, request, resting);
-    engine_thread_pause(admission->service->engine_thread, &request->job, request->is_paused || request->is_resting);
-}
-
-static void leave_queue(Admission *admission, Request *request) {
+void admission_start(Admission *admission, Request *request) {
     leave_waiting(admission, request);
-    start(admission, request);
+    begin(admission, request);
 }
 
-/* A place that is given up goes to one, so that each round starts one or ends. */
-static void take_turns(Admission *admission, uint64_t now_ns) {
-    Request *request, *yielding = NULL;
+void admission_count_service(Admission *admission, uint64_t now_ns) {
+    Request *request;
 
     TAILQ_FOREACH(request, &admission->submitted, queue_link)
     if (request->has_place)
         count_service(request, now_ns);
-    while ((request = admission_next(admission, now_ns, &yielding))) {
-        if (yielding)
-            rest(admission, yielding, true);
-        if (!has_turn(admission, request))
-            continue;
-        if (request->state == REQUEST_WAITING)
-            leave_queue(admission, request);
-        else
-            rest(admission, request, false);
-    }
 }
 
 /* The generation that has been paused for longest, of those that the request could follow: all of its kind, or, where
@@ -391,19 +371,18 @@ static Request *find_stalled(Admission *admission, const Request *request, uint6
 
 /* Paused generations hold memory but no turn. When they keep out one that could have a turn, one of them is ended: a
  * client that reads just enough to stay would else stop everybody for as long as it likes. */
-static void end_stalled(Admission *admission, uint64_t now_ns) {
+Request *admission_find_stalled(Admission *admission, uint64_t now_ns) {
     Request *request, *stalled;
 
     TAILQ_FOREACH(request, &admission->waiting, queue_link) {
         if (!request_is_generation(request) || !model_can_serve(request->model) || request->peer->connection->choked ||
-            !has_turn(admission, request))
+            !admission_has_turn(admission, request))
             continue;
         stalled = find_stalled(admission, request, now_ns);
-        if (stalled) {
-            request_end_stalled(stalled, "place");
-            return;
-        }
+        if (stalled)
+            return stalled;
     }
+    return NULL;
 }
 
 void admission_note_stalled(Admission *admission, Request *request) {
@@ -413,7 +392,7 @@ void admission_note_stalled(Admission *admission, Request *request) {
 
 /* Of another user's generations one that holds memory and does not go on, because its client does not read: paused, or
  * about to be. The one that has stood still for longest. NULL: none. */
-static Request *find_holder(const Admission *admission, const User *user) {
+Request *admission_find_holder(const Admission *admission, const User *user) {
     const uint64_t now_ns = clock_now_ns();
     Request *request, *found = NULL;
     uint64_t since_ns = UINT64_MAX;
@@ -438,7 +417,7 @@ static Request *find_holder(const Admission *admission, const User *user) {
 }
 
 /* Back to where it came from, before all that came later. */
-static void wait_again(Admission *admission, Request *request) {
+void admission_wait_again(Admission *admission, Request *request) {
     admission_leave(admission, request);
     request->state = REQUEST_WAITING;
     request->needs_memory = true;
@@ -448,39 +427,6 @@ static void wait_again(Admission *admission, Request *request) {
     admission->n_waiting++;
     request->user->n_held_back += !request->is_admin;
     user_places_of(request)->n_waiting++;
-}
-
-bool admission_wait_for_memory(Admission *admission, Request *request) {
-    Request *holder;
-
-    assert_on_loop(&admission->service->loop);
-    if (!request->peer)
-        return false;
-    holder = find_holder(admission, request->user);
-    if (holder)
-        request_end_stalled(holder, "memory");
-    if (!admission->n_stalled)
-        return false;
-    wait_again(admission, request);
-    return true;
-}
-
-void admission_pump(Admission *admission) {
-    const uint64_t now_ns = clock_now_ns();
-    Request *request, *next;
-
-    assert_on_loop(&admission->service->loop);
-    for (request = TAILQ_FIRST(&admission->waiting); request; request = next) {
-        next = TAILQ_NEXT(request, queue_link);
-        if (model_can_serve(request->model) && !request->model_ready_ns)
-            request->model_ready_ns = now_ns;
-        if (!request_is_generation(request) && can_start(admission, request))
-            leave_queue(admission, request);
-        else if (!model_can_serve(request->model) && !model_is_coming(request->model))
-            request_fail_by_model(request);
-    }
-    take_turns(admission, now_ns);
-    end_stalled(admission, now_ns);
 }
 
 unsigned int admission_n_resting(const Admission *admission) {

@@ -11,7 +11,6 @@
 #include "daemon/user.h"
 
 typedef struct Request Request;
-typedef struct Service Service;
 
 enum {
     ADMISSION_E_FULL = 1, /* the queue has no room */
@@ -26,7 +25,8 @@ typedef struct AdmissionPlaces {
 } AdmissionPlaces;
 
 typedef struct Admission { /* all loop */
-    Service *service;
+    Loop *loop;
+    const Config *config;
     RequestList waiting;   /* not with the engine thread yet; by queue_link */
     RequestList submitted; /* with the engine thread; by queue_link */
     unsigned int n_waiting;
@@ -38,25 +38,30 @@ typedef struct Admission { /* all loop */
     uint64_t mean_run_us;             /* of generations, from start to end; moving average */
 } Admission;
 
-void admission_init(Admission *admission, Service *service);
-/* Starts the request or puts it at the end of the queue; its model is ready or on its way. ADMISSION_E_FULL,
- * ADMISSION_E_QUOTA. */
+void admission_init(Admission *admission, Loop *loop, const Config *config);
+/* Starts the request, whose job is the caller's to submit, or puts it at the end of the queue; its model is ready or on its
+ * way. ADMISSION_E_FULL, ADMISSION_E_QUOTA. */
 int admission_enter(Admission *admission, Request *request);
-unsigned int admission_user_max(const Admission *admission);  /* requests of one user that may wait */
-void admission_leave(Admission *admission, Request *request); /* at its end, wherever it is */
+bool admission_can_start(Admission *admission, const Request *request); /* it waits for nothing any more */
+void admission_start(Admission *admission, Request *request);           /* one that waits */
+unsigned int admission_user_max(const Admission *admission);            /* requests of one user that may wait */
+void admission_leave(Admission *admission, Request *request);           /* at its end, wherever it is */
 /* Its client reads too slowly, or reads again. */
 void admission_pause(Admission *admission, Request *request, bool paused);
-unsigned int admission_n_resting(const Admission *admission);  /* they wait for a turn too */
-void admission_let_go(Admission *admission, Request *request); /* it runs, if only to its end */
+/* It gives its place up, or has one again. */
+void admission_rest(Admission *admission, Request *request, bool resting);
+unsigned int admission_n_resting(const Admission *admission);          /* they wait for a turn too */
+void admission_let_go(Admission *admission, Request *request);         /* it runs, if only to its end */
+bool admission_has_turn(Admission *admission, const Request *request); /* a place of its kind is free */
+void admission_count_service(Admission *admission, uint64_t now_ns);   /* of those that have places */
 /* Who takes the next place, now; NULL: nobody. yieldingp: out: who gives it up; NULL: it is free. */
 Request *admission_next(Admission *admission, uint64_t now_ns, Request **yieldingp);
-/* Starts what can start, lets users take turns, fails what never will, and ends a stalled generation that keeps others out. */
-void admission_pump(Admission *admission);
-PlaceKind admission_kind(const Request *request);                    /* which places a generation takes */
+/* A stalled generation that keeps out one that could have a turn; NULL: none. */
+Request *admission_find_stalled(Admission *admission, uint64_t now_ns);
+/* One of another user that holds memory without reading; NULL: none. */
+Request *admission_find_holder(const Admission *admission, const User *user);
 void admission_note_stalled(Admission *admission, Request *request); /* it is about to be ended for others */
-/* The request, which the engine thread had no memory for, waits again. false: nobody of another user holds memory
- * without reading; nothing changes. */
-bool admission_wait_for_memory(Admission *admission, Request *request);
+void admission_wait_again(Admission *admission, Request *request);   /* one that the engine thread had no memory for */
 void admission_note_run(Admission *admission, uint64_t run_us);
 /* When to come again: 100 ms to a minute, by the queue's length, with jitter. */
 uint32_t admission_retry_ms(Admission *admission);

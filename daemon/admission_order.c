@@ -9,6 +9,10 @@ enum {
     RANKS = PRIORITY_INTERACTIVE - PRIORITY_BACKGROUND + 1,
 };
 
+PlaceKind admission_kind(const Request *request) {
+    return request->job.priority == PRIORITY_INTERACTIVE ? PLACE_INTERACTIVE : PLACE_OTHER;
+}
+
 Priority admission_rank(const Request *request, uint64_t now_ns) {
     const uint64_t since_ns = request->is_resting ? request->rested_ns : request->received_ns,
                    waited_ns = now_ns > since_ns ? now_ns - since_ns : 0;
@@ -54,25 +58,25 @@ static int turns_compare(const void *a, const void *b) {
     return left->arrival < right->arrival ? -1 : left->arrival > right->arrival;
 }
 
-void admission_number(Admission *admission, uint64_t now_ns) {
-    _cleanup_(freep) Turn *turns = calloc(admission->n_waiting + 1, sizeof(*turns));
-    _cleanup_(freep) Share *shares = calloc(admission->n_waiting + 1, sizeof(*shares));
+void admission_number(const RequestList *waiting, unsigned int n_waiting, uint64_t now_ns) {
+    _cleanup_(freep) Turn *turns = calloc(n_waiting + 1, sizeof(*turns));
+    _cleanup_(freep) Share *shares = calloc(n_waiting + 1, sizeof(*shares));
     size_t n_shares = 0;
     Request *request;
     unsigned int n = 0;
 
     if (!turns || !shares)
         return;
-    TAILQ_FOREACH(request, &admission->waiting, queue_link) {
+    TAILQ_FOREACH(request, waiting, queue_link) {
         Share *share = share_of(shares, &n_shares, request);
         const Priority rank = admission_rank(request, now_ns);
-        unsigned int *n_waiting = &share->n_waiting[rank - PRIORITY_BACKGROUND];
+        unsigned int *n_of_rank = &share->n_waiting[rank - PRIORITY_BACKGROUND];
 
         turns[n] =
             (Turn){ request, rank,
-                    share->user->places[share->kind].n_active - share->user->places[share->kind].n_resting + *n_waiting,
+                    share->user->places[share->kind].n_active - share->user->places[share->kind].n_resting + *n_of_rank,
                     n };
-        ++*n_waiting;
+        ++*n_of_rank;
         n++;
     }
     qsort(turns, n, sizeof(*turns), turns_compare);

@@ -5,11 +5,12 @@
 #ifndef COORDGEN_DAEMON_ADMISSION_ORDER_H
 #define COORDGEN_DAEMON_ADMISSION_ORDER_H
 
-#include "daemon/request.h"
+#include "daemon/request_state.h"
 
 /* The class that a request counts as by now. */
 Priority admission_rank(const Request *request, uint64_t now_ns);
-/* Fills queue_position of all that wait: 1 is the next. Where memory is short they stay as they were. */
-void admission_number(Admission *admission, uint64_t now_ns);
+/* Fills queue_position of all that wait, by queue_link: 1 is the next. Where memory is short they stay as they were. */
+void admission_number(const RequestList *waiting, unsigned int n_waiting, uint64_t now_ns);
+PlaceKind admission_kind(const Request *request); /* which places a generation takes */
 
 #endif

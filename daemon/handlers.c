@@ -148,7 +148,7 @@ static void serve(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes
 static uint32_t retry_ms(void *arg) {
     const Peer *peer = arg;
 
-    return admission_retry_ms(&peer->service->admission);
+    return admission_retry_ms(&peer->service->requests.admission);
 }
 
 static void take_frame(Peer *peer, const uint8_t *body, size_t len_bytes) {

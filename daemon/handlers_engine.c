@@ -25,7 +25,7 @@ static Model *admit(Peer *peer, uint64_t request_id, const char *name, const cha
     }
     if (peer->n_requests >= service->config->max_requests_per_connection) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
-                              admission_retry_ms(&service->admission), "",
+                              admission_retry_ms(&service->requests.admission), "",
                               "%u requests are in flight on this connection: no more are accepted "
                               "before one ends",
                               peer->n_requests);
@@ -42,33 +42,13 @@ static Model *admit(Peer *peer, uint64_t request_id, const char *name, const cha
     return model;
 }
 
-static void enter(Request *request) {
-    Service *service = request->service;
-
-    if (request->model->stage != MODEL_READY && !model_is_coming(request->model)) {
-        request_fail_by_model(request);
-        return;
-    }
-    switch (admission_enter(&service->admission, request)) {
-    case ADMISSION_E_FULL:
-        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, admission_retry_ms(&service->admission), "",
-                     "the queue is full: %u requests wait", service->admission.n_waiting + service->admission.n_small);
-        return;
-    case ADMISSION_E_QUOTA:
-        request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
-                     admission_retry_ms(&service->admission), "",
-                     "%u requests of this user wait: no more are accepted before one ends (half of max-queue)",
-                     admission_user_max(&service->admission));
-    }
-}
-
 static Request *new_request(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model) {
     uint64_t request_id = (*messagep)->request_id;
     Request *request = NULL;
 
-    if (request_new(&request, peer, messagep, len_bytes, model))
+    if (request_new(&request, &peer->service->requests, peer, messagep, len_bytes, model))
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                              admission_retry_ms(&peer->service->admission), "",
+                              admission_retry_ms(&peer->service->requests.admission), "",
                               "no memory for a request of %zu bytes: %s is reached", len_bytes,
                               user_memory_limit(peer->user, peer->is_admin));
     return request;
@@ -217,7 +197,7 @@ static Session *usable_session(Peer *peer, uint64_t request_id, const Coordgen__
         return NULL;
     if (session->request) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                              admission_retry_ms(&peer->service->admission), "generate.session",
+                              admission_retry_ms(&peer->service->requests.admission), "generate.session",
                               "session %" PRIu64 " is answering: one request at a time; session_fork makes another one",
                               session->id);
         return NULL;
@@ -292,14 +272,15 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     r = is_chat ? take_messages(request, session, generate->messages) : take_prompt(request, session, generate->prompt);
     if (r) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                     admission_retry_ms(&request->service->admission), "", "no memory for the prompt");
+                     admission_retry_ms(&peer->service->requests.admission), "", "no memory for the prompt");
         return;
     }
     if (session) {
         session_attach(session, request);
+        request->session = session;
         job->generation_options.pin = &session->pin;
     }
-    enter(request);
+    request_enter(request);
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
@@ -328,10 +309,10 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
                               (tokenize->parse_special ? TOKENIZE_PARSE_SPECIAL : 0u);
     } else if (take_messages(request, NULL, tokenize->messages)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                     admission_retry_ms(&request->service->admission), "", "out of memory");
+                     admission_retry_ms(&peer->service->requests.admission), "", "out of memory");
         return;
     }
-    enter(request);
+    request_enter(request);
 }
 
 void handle_detokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes) {
@@ -345,5 +326,5 @@ void handle_detokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
     request->job.tokens = detokenize->tokens;
     request->job.n_tokens = detokenize->n_tokens;
     request->job.with_special = detokenize->with_special;
-    enter(request);
+    request_enter(request);
 }

@@ -205,7 +205,7 @@ static Model *find_by_path(Peer *peer, uint64_t request_id, const char *path, bo
  * room; if not, the error is sent. */
 static bool may_wait(Peer *peer, uint64_t request_id) {
     Service *service = peer->service;
-    const unsigned int user_max = admission_user_max(&service->admission);
+    const unsigned int user_max = admission_user_max(&service->requests.admission);
     const Request *other;
     unsigned int n = 0;
 
@@ -215,16 +215,16 @@ static bool may_wait(Peer *peer, uint64_t request_id) {
     n += other->state == REQUEST_LOADING && !other->is_admin;
     if (n >= user_max) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
-                              admission_retry_ms(&service->admission), "",
+                              admission_retry_ms(&service->requests.admission), "",
                               "%u loads of this user wait: no more are accepted before one ends (half of max-queue)",
                               n);
         return false;
     }
-    if (service->n_loads < service->config->max_queue || service->n_loads < user_max)
+    if (service->requests.n_loads < service->config->max_queue || service->requests.n_loads < user_max)
         return true;
     connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                          admission_retry_ms(&service->admission), "", "%u loads wait (max-queue): try again later",
-                          service->n_loads);
+                          admission_retry_ms(&service->requests.admission), "",
+                          "%u loads wait (max-queue): try again later", service->requests.n_loads);
     return false;
 }
 
@@ -244,7 +244,7 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
     }
     if (peer->n_requests >= service->config->max_requests_per_connection) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
-                              admission_retry_ms(&service->admission), "",
+                              admission_retry_ms(&service->requests.admission), "",
                               "%u requests are in flight on this connection", peer->n_requests);
         return;
     }
@@ -264,9 +264,10 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
         return;
     }
     /* First: who is told BUSY must find neither a load under way nor a model in the list. */
-    if (request_new(&request, peer, messagep, len_bytes, model)) {
+    if (request_new(&request, &service->requests, peer, messagep, len_bytes, model)) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                              admission_retry_ms(&service->admission), "", "no memory for the request: %s is reached",
+                              admission_retry_ms(&service->requests.admission), "",
+                              "no memory for the request: %s is reached",
                               user_memory_limit(peer->user, peer->is_admin));
         model_forget_unused(model);
         return;
@@ -275,7 +276,7 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
         model_take_file(model, &peer->connection->frame_fd);
     if (must_load && model_load(model, &err)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
-                     admission_retry_ms(&service->admission), "", "%s", err.text);
+                     admission_retry_ms(&service->requests.admission), "", "%s", err.text);
         return;
     }
     request_wait_for_model(request);
@@ -300,15 +301,16 @@ void handle_model_unload(Peer *peer, Coordgen__V1__Request **messagep, size_t le
         return;
     if (model->n_users) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
-                              admission_retry_ms(&service->admission), "",
+                              admission_retry_ms(&service->requests.admission), "",
                               "model %.*s is in use by %u requests: try again when they have ended",
                               UTF8_PREFIX(model->name, 64), model->n_users);
         return;
     }
     /* First, for there is no way back from the unload. */
-    if (request_new(&request, peer, messagep, len_bytes, model)) {
+    if (request_new(&request, &service->requests, peer, messagep, len_bytes, model)) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                              admission_retry_ms(&service->admission), "", "no memory for the request: %s is reached",
+                              admission_retry_ms(&service->requests.admission), "",
+                              "no memory for the request: %s is reached",
                               user_memory_limit(peer->user, peer->is_admin));
         return;
     }
@@ -320,7 +322,7 @@ void handle_model_unload(Peer *peer, Coordgen__V1__Request **messagep, size_t le
                      r < 0    ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL
                      : absent ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_NOT_READY
                               : COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
-                     r > 0 && !absent ? admission_retry_ms(&service->admission) : 0, "", "%s", err.text);
+                     r > 0 && !absent ? admission_retry_ms(&service->requests.admission) : 0, "", "%s", err.text);
         return;
     }
     request_wait_for_model(request);

@@ -25,10 +25,10 @@ static Session *new_session(Peer *peer, uint64_t request_id, const char *model_n
                               service->config->max_sessions_per_uid);
         return NULL;
     }
-    if (session_new(&session, peer, model_name))
+    if (session_new(&session, &service->sessions, peer, model_name))
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                              admission_retry_ms(&service->admission), "", "no memory for a session: %s is reached",
-                              user_memory_limit(peer->user, peer->is_admin));
+                              admission_retry_ms(&service->requests.admission), "",
+                              "no memory for a session: %s is reached", user_memory_limit(peer->user, peer->is_admin));
     return session;
 }
 
@@ -36,7 +36,7 @@ static Session *new_session(Peer *peer, uint64_t request_id, const char *model_n
 static void refuse_texts(Session *session, Peer *peer, uint64_t request_id) {
     session_close(session);
     connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                          admission_retry_ms(&peer->service->admission), "",
+                          admission_retry_ms(&peer->service->requests.admission), "",
                           "no memory for the texts of a session: %s is reached",
                           user_memory_limit(peer->user, peer->is_admin));
 }
@@ -135,6 +135,7 @@ void handle_session_close(Peer *peer, uint64_t request_id, const Coordgen__V1__S
     Coordgen__V1__SessionCloseReply reply = COORDGEN__V1__SESSION_CLOSE_REPLY__INIT;
     Coordgen__V1__Response response;
     Session *session = handler_find_session(peer, request_id, close->session, "session_close.session");
+    Request *answering;
 
     if (!session)
         return;
@@ -142,5 +143,8 @@ void handle_session_close(Peer *peer, uint64_t request_id, const Coordgen__V1__S
     response.op_case = COORDGEN__V1__RESPONSE__OP_SESSION_CLOSE;
     response.session_close = &reply;
     connection_send(peer->connection, &response);
+    answering = session->request;
     session_close(session);
+    if (answering)
+        request_cancel(answering);
 }

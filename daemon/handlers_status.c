@@ -70,7 +70,7 @@ static unsigned int n_of(const User *user, RequestState state) {
 
 /* What a user's apps do and did; what others do is theirs. */
 static void fill_own(const Service *service, const User *user, Coordgen__V1__StatusReply *reply) {
-    const Tally tally = tally_of(&service->tallies, user->uid);
+    const Tally tally = tally_of(&service->requests.tallies, user->uid);
 
     reply->has_own_only = reply->own_only = true;
     reply->has_connections = reply->has_requests_queued = reply->has_requests_running = reply->has_sessions = true;
@@ -84,13 +84,13 @@ static void fill_own(const Service *service, const User *user, Coordgen__V1__Sta
 static void fill_all(const Service *service, Coordgen__V1__StatusReply *reply) {
     reply->has_connections = reply->has_requests_queued = reply->has_requests_running = reply->has_sessions = true;
     reply->connections = service->users.n_connections + service->users.n_admin_connections;
-    reply->requests_queued = service->admission.n_waiting;
-    reply->requests_running = service->admission.n_active + service->admission.n_small;
-    reply->sessions = service->n_sessions;
+    reply->requests_queued = service->requests.admission.n_waiting;
+    reply->requests_running = service->requests.admission.n_active + service->requests.admission.n_small;
+    reply->sessions = service->sessions.n_open;
     reply->has_preemptions = reply->has_prefix_cache_bytes = true;
     reply->preemptions = engine_thread_n_preempted(service->engine_thread);
     reply->prefix_cache_bytes = service->prefix_cache ? prefix_cache_kept_bytes(service->prefix_cache) : 0;
-    fill_tally(&service->tallies.all, reply);
+    fill_tally(&service->requests.tallies.all, reply);
 }
 
 void handle_status(Peer *peer, uint64_t request_id) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A request from its message to its end: life, journal, errors, answers to tokenize and detokenize. */
+/* The life of requests: made, recorded, ended; errors, and the answers to tokenize and detokenize. */
 #define _GNU_SOURCE
-#include "daemon/request.h"
+#include "daemon/request_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,12 +12,7 @@
 #include "base/printable.h"
 #include "daemon/journal.h"
 #include "daemon/reply.h"
-#include "daemon/request_private.h"
 #include "daemon/session.h"
-
-bool request_is_generation(const Request *request) {
-    return request->job.kind == JOB_GENERATE;
-}
 
 uint64_t request_since_us(uint64_t from_ns, uint64_t to_ns) {
     return from_ns && to_ns > from_ns ? (to_ns - from_ns) / 1000 : 0;
@@ -40,12 +35,12 @@ static Request *request_free(Request *request) {
 }
 DEFINE_CLEANUP(Request, request_free)
 
-int request_new(Request **requestp, Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model) {
+int request_new(Request **requestp, RequestTable *table, Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes,
+                Model *model) {
     _cleanup_(request_freep) Request *request = calloc(1, sizeof(*request));
-    Service *service = peer->service;
     int r;
 
-    assert_on_loop(&service->loop);
+    assert_on_loop(table->loop);
     if (!request)
         return err_raise(-ENOMEM);
     request->user = user_ref(peer->user);
@@ -54,10 +49,10 @@ int request_new(Request **requestp, Peer *peer, Coordgen__V1__Request **messagep
                     sizeof(*request) + frame_decode_budget_bytes(len_bytes));
     if (r)
         return r;
-    request->service = service;
+    request->table = table;
     request->peer = peer;
     request->id = (*messagep)->request_id;
-    request->serial = ++service->last_request;
+    request->serial = ++table->last_serial;
     request->uid = peer->user->uid;
     request->is_admin = peer->is_admin;
     request->model = model;
@@ -83,11 +78,11 @@ static void leave_connection(Request *request) {
 void request_end(Request *request) {
     Session *session = request->session;
 
-    assert_on_loop(&request->service->loop);
-    admission_leave(&request->service->admission, request);
+    assert_on_loop(request->table->loop);
+    admission_leave(&request->table->admission, request);
     if (request->state == REQUEST_LOADING) {
-        TAILQ_REMOVE(&request->service->loads, request, queue_link);
-        request->service->n_loads--;
+        TAILQ_REMOVE(&request->table->loads, request, queue_link);
+        request->table->n_loads--;
     }
     leave_connection(request);
     TAILQ_REMOVE(&request->user->requests, request, user_link);
@@ -126,7 +121,7 @@ uint32_t request_n_read_tokens(const Request *request) {
 }
 
 void request_record(Request *request, const char *outcome, TallyOutcome tally) {
-    tally_note(&request->service->tallies, request->uid, tally, request_n_read_tokens(request),
+    tally_note(&request->table->tallies, request->uid, tally, request_n_read_tokens(request),
                request->usage.n_cached_tokens, request->usage.n_output_tokens);
     journal_request(LOG_LEVEL_INFO,
                     &(RequestRecord){
@@ -144,42 +139,16 @@ void request_record(Request *request, const char *outcome, TallyOutcome tally) {
 }
 
 void request_abandon(Request *request) {
-    assert_on_loop(&request->service->loop);
+    assert_on_loop(request->table->loop);
     leave_connection(request);
     if (request->state == REQUEST_SUBMITTED) {
         /* Counted when the engine thread lets go. A paused job must run to be let go of. */
-        engine_thread_cancel(request->service->engine_thread, &request->job);
-        admission_let_go(&request->service->admission, request);
+        engine_thread_cancel(request->table->engine_thread, &request->job);
+        admission_let_go(&request->table->admission, request);
         return;
     }
     request_record(request, "abandoned", TALLY_CANCELLED);
     request_end(request);
-}
-
-void request_end_stalled(Request *request, const char *wanted) {
-    const uint64_t since_ns = request->is_paused ? request->paused_ns : request->peer->connection->accepted_ns;
-
-    connection_send_error(request->peer->connection, request->id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
-                          admission_retry_ms(&request->service->admission), "",
-                          "ended after %" PRIu64 " ms without reading: others wait for the %s that it held",
-                          (clock_now_ns() - since_ns) / 1000000, wanted);
-    log_info(TOPIC_DAEMON, "request %" PRIu64 ", uid %u: ended for another one: its client does not read",
-             request->serial, (unsigned int)request->uid);
-    admission_note_stalled(&request->service->admission, request);
-    request_abandon(request);
-}
-
-void request_pause(Request *request, bool paused) {
-    if (!request_is_generation(request) || request->state != REQUEST_SUBMITTED)
-        return;
-    admission_pause(&request->service->admission, request, paused);
-    engine_thread_pause(request->service->engine_thread, &request->job, paused || request->is_resting);
-}
-
-void request_submit(Request *request) {
-    request->state = REQUEST_SUBMITTED;
-    request->job.engine = request->model->engine;
-    engine_thread_submit(request->service->engine_thread, &request->job);
 }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
@@ -265,8 +234,8 @@ void request_fail_by_result(Request *request, const JobNews *news) {
     case JOB_E_MEMORY:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY;
         /* When nobody else holds memory, waiting frees none. */
-        if (request->service->admission.n_active > (request_is_generation(request) ? 1u : 0u)) {
-            retry_ms = admission_retry_ms(&request->service->admission);
+        if (request->table->admission.n_active > (request_is_generation(request) ? 1u : 0u)) {
+            retry_ms = admission_retry_ms(&request->table->admission);
             remedy = ": try again later, or with less";
         } else {
             remedy = ", also when nothing else runs: ask for less";
@@ -275,7 +244,7 @@ void request_fail_by_result(Request *request, const JobNews *news) {
     case JOB_E_SHARE:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED;
         if (user_n_active(request->user) > 1) {
-            retry_ms = admission_retry_ms(&request->service->admission);
+            retry_ms = admission_retry_ms(&request->table->admission);
             remedy = ": try again later, or with less";
         } else {
             remedy = ", also when nothing else of this user runs: ask for less";
@@ -356,7 +325,7 @@ static void small_news(Request *request, const JobNews *news) {
 }
 
 void request_on_news(Request *request, JobNews *news) {
-    assert_on_loop(&request->service->loop);
+    assert_on_loop(request->table->loop);
     if (request_is_generation(request))
         request_generation_on_news(request, news);
     else
@@ -364,26 +333,63 @@ void request_on_news(Request *request, JobNews *news) {
 }
 
 void request_fail_by_shutdown(Request *request) {
-    request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN,
-                 request->service->config->drain_timeout_ms, "",
-                 "the service is shutting down: the request ends before its time, after %" PRIu32 " tokens",
+    request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, request->table->config->drain_timeout_ms,
+                 "", "the service is shutting down: the request ends before its time, after %" PRIu32 " tokens",
                  request->usage.n_output_tokens);
 }
 
-void request_cut_short(Request *request) {
+static void cut_short(Request *request) {
     request->is_cut_short = !atomic_load(&request->job.cancelled); /* else its client has ended it */
     if (request->state == REQUEST_SUBMITTED)
-        engine_thread_cancel(request->service->engine_thread, &request->job);
+        engine_thread_cancel(request->table->engine_thread, &request->job);
     else
         request_fail_by_shutdown(request);
 }
 
 void request_cancel(Request *request) {
-    assert_on_loop(&request->service->loop);
+    assert_on_loop(request->table->loop);
     if (request->state == REQUEST_SUBMITTED)
-        engine_thread_cancel(request->service->engine_thread, &request->job);
+        engine_thread_cancel(request->table->engine_thread, &request->job);
     else if (request_is_generation(request))
         request_generation_finish(request, GENERATION_END_CANCELLED);
     else
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_CANCELLED, 0, "", "cancelled");
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+void request_table_init(RequestTable *table, Loop *loop, const Config *config) {
+    *table = (RequestTable){ .loop = loop, .config = config };
+    admission_init(&table->admission, loop, config);
+    TAILQ_INIT(&table->loads);
+}
+
+void request_table_deinit(RequestTable *table) {
+    tally_table_deinit(&table->tallies);
+}
+
+bool request_table_is_empty(const RequestTable *table) {
+    return !table->admission.n_active && !table->admission.n_small && !table->admission.n_waiting && !table->n_loads;
+}
+
+void request_table_turn_away(RequestTable *table) {
+    RequestList *const lists[] = { &table->admission.waiting, &table->loads };
+    Request *request;
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        while ((request = TAILQ_FIRST(lists[i])))
+            request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN, table->config->drain_timeout_ms,
+                         "", "the service is shutting down");
+}
+
+void request_table_cut_short(RequestTable *table) {
+    RequestList *const lists[] = { &table->admission.waiting, &table->admission.submitted, &table->loads };
+    Request *request, *next;
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        for (request = TAILQ_FIRST(lists[i]); request; request = next) {
+            next = TAILQ_NEXT(request, queue_link);
+            if (request->peer)
+                cut_short(request);
+        }
 }

@@ -1,90 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One request that takes time: generate, tokenize, detokenize, model load and unload. Owned by the loop. */
+/* Requests that take time, from their message to their end: generate, tokenize, detokenize, model load and unload. Owned by
+ * the loop. */
 #ifndef COORDGEN_DAEMON_REQUEST_H
 #define COORDGEN_DAEMON_REQUEST_H
 
-#include "daemon/job.h"
-#include "daemon/peer.h"
-#include "daemon/service.h"
-#include "daemon/session.h"
+#include "daemon/admission.h"
+#include "daemon/engine_thread.h"
+#include "daemon/request_state.h"
+#include "daemon/tally.h"
 
-typedef enum RequestState {
-    REQUEST_NEW,
-    REQUEST_WAITING,   /* in the queue, for a turn or for its model */
-    REQUEST_SUBMITTED, /* its job is with the engine thread */
-    REQUEST_LOADING,   /* a ModelLoad or ModelUnload that waits for the model */
-} RequestState;
-
-struct Request { /* all loop; the job as job.h says */
-    Service *service;
-    Peer *peer;      /* NULL: the client is gone or was answered; waits for the engine thread to let go */
-    uint64_t id;     /* the client's */
-    uint64_t serial; /* ours, for the log */
-    uid_t uid;
-    User *user;                     /* of that uid; held */
-    bool is_admin;                  /* came through the administrators' socket */
-    Coordgen__V1__Request *message; /* owned; the job's texts point into it */
-    Model *model;
-    RequestState state;
-    bool is_cut_short; /* cancelled by the service, which ends */
-    bool is_paused;    /* its client reads too slowly */
-    bool is_resting;   /* has given its place up for another user's, and waits to get one again */
-    bool has_place;
-    bool was_stalled;  /* ended for that; the engine thread has not let go of it yet */
-    bool needs_memory; /* found none, and starts again when who was ended for it has gone */
-    Job job;
-    ChatMessage *messages; /* what the session held before, then the message's */
-    size_t n_own_messages; /* of those, the message's */
-    Session *session;      /* that it runs in, or NULL; lives as long as the request at least */
-    StrBuf raw;            /* in a session with a raw text: that, and the prompt */
-    StrBuf answer;         /* in a session: what was written so far */
-    Bill bill;
-
-    uint64_t received_ns;
-    uint64_t paused_ns;      /* when is_paused changed */
-    uint64_t rested_ns;      /* when it began to rest */
-    uint64_t placed_ns;      /* since when it has had its place */
-    uint64_t served_ns;      /* up to when that was counted */
-    uint64_t model_ready_ns; /* 0: not seen yet */
-    uint64_t started_ns;     /* 0: not yet */
-    uint64_t first_delta_ns;
-    uint64_t progress_ns;    /* last progress message */
-    uint32_t queue_position; /* while it waits, of the last admission_number() */
-    uint32_t progress_position;
-    uint32_t progress_prefilled;
-    bool progress_sent;
-    uint64_t n_deltas;
-    GenerationUsage usage;
-    uint32_t context_tokens;
-
-    TAILQ_ENTRY(Request) peer_link;
-    TAILQ_ENTRY(Request) user_link;
-    TAILQ_ENTRY(Request) queue_link; /* admission's lists, the loads, or none */
+struct RequestTable { /* all loop */
+    Loop *loop;
+    const Config *config;
+    EngineThread *engine_thread;
+    Admission admission;
+    TallyTable tallies;
+    RequestList loads; /* ModelLoad and ModelUnload requests that wait for their model; by queue_link */
+    unsigned int n_loads;
+    bool models_changed; /* and those have not heard of it yet */
+    uint64_t last_serial;
 };
 
+void request_table_init(RequestTable *table, Loop *loop, const Config *config);
+void request_table_deinit(RequestTable *table); /* no request is there any more */
+bool request_table_is_empty(const RequestTable *table);
+/* At the top of the loop. What can start starts, users take turns, what never will start fails, a stalled generation that
+ * keeps others out ends, and what waits for a model hears of it. */
+void request_table_settle(RequestTable *table);
+void request_table_tick(RequestTable *table); /* those that wait hear how far they have come */
+/* The service ends. Requests that have no turn yet: nothing is lost when their clients ask again. */
+void request_table_turn_away(RequestTable *table);
+/* The others: an error that says so, behind what was sent. */
+void request_table_cut_short(RequestTable *table);
+
 /* Takes the message on success; model may not be NULL. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
-int request_new(Request **requestp, Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes, Model *model);
-/* The answer is out or nobody waits for it: leaves all lists; freed now, or when the engine thread lets go of it. */
-void request_end(Request *request);
-void request_abandon(Request *request); /* the client is gone */
-/* Its client reads too slowly for too long: an error, and the engine thread lets go of it. */
-void request_end_stalled(Request *request, const char *wanted);
+int request_new(Request **requestp, RequestTable *table, Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes,
+                Model *model);
+/* Its job is filled in: it starts, waits for its turn or its model, or fails. */
+void request_enter(Request *request);
+void request_wait_for_model(Request *request); /* instead: a ModelLoad or ModelUnload that is under way */
 void request_pause(Request *request, bool paused);
-void request_submit(Request *request);
 void request_on_news(Request *request, JobNews *news);
+void request_abandon(Request *request); /* the client is gone */
 /* Ends the request as its client asked: GenerateDone with reason cancelled, or an error. */
 void request_cancel(Request *request);
-/* The service ends before the request has: an error that says so, behind what was sent. */
-void request_cut_short(Request *request);
 /* Ends the request with an error and counts it. */
 void request_fail(Request *request, Coordgen__V1__ErrorCode code, uint32_t retry_after_ms, const char *field,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* What stops requests of a model that is not on its way. */
-void request_fail_by_model(Request *request);
-void request_tick(Request *request, uint64_t now_ns); /* progress of a waiting generation */
-void request_wait_for_model(Request *request);        /* a ModelLoad or ModelUnload that is under way */
-void request_on_model_change(Request *request);       /* its progress and end */
-bool request_is_generation(const Request *request);
 Request *request_find(Peer *peer, uint64_t id);
 
 #endif

@@ -193,7 +193,7 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         return;
     }
     if (request->started_ns && end != GENERATION_END_CANCELLED)
-        admission_note_run(&request->service->admission, request_since_us(request->started_ns, now_ns));
+        admission_note_run(&request->table->admission, request_since_us(request->started_ns, now_ns));
     if (request->peer) {
         reply_init(&response, request->id);
         fill_timings(request, now_ns, &timings);
@@ -241,8 +241,7 @@ void request_generation_on_news(Request *request, const JobNews *news) {
     }
     if (!news->done)
         return;
-    if (news->result == JOB_E_MEMORY && !request->n_deltas &&
-        admission_wait_for_memory(&request->service->admission, request))
+    if (news->result == JOB_E_MEMORY && !request->n_deltas && request_wait_for_memory(request))
         return;
     if (news->result)
         request_fail_by_result(request, news);

@@ -59,17 +59,17 @@ static void finish_unload(Request *request) {
 }
 
 void request_wait_for_model(Request *request) {
-    assert_on_loop(&request->service->loop);
+    assert_on_loop(request->table->loop);
     request->job.kind = request->message->op_case == COORDGEN__V1__REQUEST__OP_MODEL_LOAD ? JOB_LOAD : JOB_UNLOAD;
     request->state = REQUEST_LOADING;
-    TAILQ_INSERT_TAIL(&request->service->loads, request, queue_link);
-    request->service->n_loads++;
-    request->service->models_changed = true;
-    loop_pump(&request->service->loop);
+    TAILQ_INSERT_TAIL(&request->table->loads, request, queue_link);
+    request->table->n_loads++;
+    request->table->models_changed = true;
+    loop_pump(request->table->loop);
 }
 
 void request_on_model_change(Request *request) {
-    assert_on_loop(&request->service->loop);
+    assert_on_loop(request->table->loop);
     if (request->job.kind == JOB_UNLOAD) {
         if (request->model->stage != MODEL_UNLOADING)
             finish_unload(request);

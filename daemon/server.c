@@ -12,12 +12,9 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/thread.h"
-#include "daemon/admission_order.h"
 #include "daemon/handlers.h"
 #include "daemon/notify.h"
 #include "daemon/places.h"
-#include "daemon/request.h"
-#include "daemon/session.h"
 
 enum {
     TICK_MS = 250,
@@ -43,7 +40,7 @@ static void status_text(const Server *server, char *text, size_t room_bytes) {
 
     if (server->service.draining)
         snprintf(text, room_bytes, "Shutting down: %u requests are running",
-                 server->service.admission.n_active + server->service.admission.n_small);
+                 server->service.requests.admission.n_active + server->service.requests.admission.n_small);
     else if (!model)
         snprintf(text, room_bytes, "Serving, no %smodel", server->service.models.n_models ? "default " : "");
     else if (model->stage == MODEL_IMPORTING)
@@ -91,14 +88,15 @@ static void on_accept(void *arg, int fd, bool is_admin) {
     r = places_make(users, is_admin, uid);
     if (r == PLACES_E_FULL) {
         log_info(TOPIC_DAEMON, "uid %u: refused: all connections are in use", (unsigned int)uid);
-        connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY, admission_retry_ms(&server->service.admission),
+        connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
+                          admission_retry_ms(&server->service.requests.admission),
                           "all connections are in use (max-connections): try again later");
         return;
     }
     if (r == PLACES_E_USER) {
         log_info(TOPIC_DAEMON, "uid %u: refused: max-connections-per-uid is reached", (unsigned int)uid);
         connection_refuse(fd, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED,
-                          admission_retry_ms(&server->service.admission),
+                          admission_retry_ms(&server->service.requests.admission),
                           "this user has too many connections (max-connections-per-uid): close some");
         return;
     }
@@ -151,7 +149,7 @@ static bool is_drained(const Server *server) {
     const Service *service = &server->service;
     const User *user = NULL;
 
-    if (service->admission.n_active || service->admission.n_small || service->admission.n_waiting || service->n_loads)
+    if (!request_table_is_empty(&service->requests))
         return false;
     while ((user = user_next(&service->users, user)))
         if (has_unsent(user))
@@ -162,24 +160,17 @@ static bool is_drained(const Server *server) {
 static void arm_tick(Server *server) {
     struct timeval after = timeval_of(server->service.draining ? TICK_DRAINING_MS : TICK_MS);
 
-    if ((server->service.draining || server->service.admission.n_waiting ||
-         admission_n_resting(&server->service.admission)) &&
+    if ((server->service.draining || server->service.requests.admission.n_waiting ||
+         admission_n_resting(&server->service.requests.admission)) &&
         !evtimer_pending(server->tick, NULL) && evtimer_add(server->tick, &after))
         log_error(TOPIC_DAEMON, "out of memory: waiting requests hear nothing until the next one ends");
 }
 
 static void on_settle(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
-    Request *request, *next;
 
     assert_on_loop(&server->service.loop);
-    request = server->service.models_changed ? TAILQ_FIRST(&server->service.loads) : NULL;
-    server->service.models_changed = false;
-    for (; request; request = next) {
-        next = TAILQ_NEXT(request, queue_link);
-        request_on_model_change(request);
-    }
-    admission_pump(&server->service.admission);
+    request_table_settle(&server->service.requests);
     show_status(server);
     arm_tick(server);
     if (server->service.draining && is_drained(server))
@@ -188,12 +179,8 @@ static void on_settle(evutil_socket_t fd, short what, void *arg) {
 
 static void on_tick(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
-    Request *request;
-    uint64_t now_ns = clock_now_ns();
 
-    admission_number(&server->service.admission, now_ns);
-    TAILQ_FOREACH(request, &server->service.admission.waiting, queue_link)
-    request_tick(request, now_ns);
+    request_table_tick(&server->service.requests);
     on_settle(fd, what, arg);
 }
 
@@ -229,7 +216,7 @@ static void on_news(evutil_socket_t fd, short what, void *arg) {
 static void on_model_change(void *arg, Model *model) {
     Server *server = arg;
 
-    server->service.models_changed = true;
+    server->service.requests.models_changed = true;
     loop_pump(&server->service.loop);
 }
 
@@ -257,18 +244,6 @@ static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
 
 /* ---- signals ----------------------------------------------------------------------------------------------------- */
 
-static void cut_all_short(Service *service) {
-    RequestList *const lists[] = { &service->admission.waiting, &service->admission.submitted, &service->loads };
-    Request *request, *next;
-
-    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-        for (request = TAILQ_FIRST(lists[i]); request; request = next) {
-            next = TAILQ_NEXT(request, queue_link);
-            if (request->peer)
-                request_cut_short(request);
-        }
-}
-
 static void on_deadline(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
     struct timeval grace = timeval_of(CANCEL_GRACE_MS);
@@ -280,21 +255,10 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg) {
     }
     server->was_cancelled = true;
     log_notice(TOPIC_DAEMON, "drain-timeout has passed: %u running requests are cancelled",
-               server->service.admission.n_active + server->service.admission.n_small);
-    cut_all_short(&server->service);
+               server->service.requests.admission.n_active + server->service.requests.admission.n_small);
+    request_table_cut_short(&server->service.requests);
     if (evtimer_add(server->deadline, &grace))
         event_base_loopbreak(server->service.loop.base);
-}
-
-/* Requests that have no turn yet: nothing is lost when their clients ask again. */
-static void turn_away_waiting(Server *server) {
-    RequestList *const lists[] = { &server->service.admission.waiting, &server->service.loads };
-    Request *request;
-
-    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-        while ((request = TAILQ_FIRST(lists[i])))
-            request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_SHUTTING_DOWN,
-                         server->service.config->drain_timeout_ms, "", "the service is shutting down");
 }
 
 static void drain(Server *server) {
@@ -302,14 +266,14 @@ static void drain(Server *server) {
     char status[512];
 
     log_notice(TOPIC_DAEMON, "shutting down: %u requests are running, %u wait",
-               server->service.admission.n_active + server->service.admission.n_small,
-               server->service.admission.n_waiting);
+               server->service.requests.admission.n_active + server->service.requests.admission.n_small,
+               server->service.requests.admission.n_waiting);
     server->service.draining = true;
     listener_set_close(&server->listeners);
     status_text(server, status, sizeof(status));
     notify_stopping(status,
                     ((uint64_t)server->service.config->drain_timeout_ms + CANCEL_GRACE_MS + STOP_TIMEOUT_MS) * 1000);
-    turn_away_waiting(server);
+    request_table_turn_away(&server->service.requests);
     if (evtimer_add(server->deadline, &timeout)) {
         log_error(TOPIC_DAEMON, "out of memory: leaving at once");
         event_base_loopbreak(server->service.loop.base);
@@ -448,8 +412,8 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
     server->listeners = *listeners;
     listeners->n = 0;
     user_table_init(&server->service.users, &server->service.loop, server->service.config, &server->service.accounts);
-    TAILQ_INIT(&server->service.loads);
-    admission_init(&server->service.admission, &server->service);
+    request_table_init(&server->service.requests, &server->service.loop, server->service.config);
+    server->service.sessions.loop = &server->service.loop;
     set_limits(&server->service.accounts, server->service.config);
     model_registry_init(&server->service.models, &server->service.loop, server->service.config,
                         &server->service.accounts, on_model_change, server);
@@ -469,12 +433,15 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
     if (r)
         return r;
     server->service.models.thread = server->service.engine_thread;
+    server->service.requests.engine_thread = server->service.engine_thread;
+    server->service.sessions.engine_thread = server->service.engine_thread;
     r = server->service.config->prefix_cache_max_bytes
             ? prefix_cache_new(&server->service.prefix_cache, server->service.config->prefix_cache_max_bytes)
             : 0;
     if (r)
         return err_set(err, r, "out of memory");
     server->service.models.prefix_cache = server->service.prefix_cache;
+    server->service.sessions.prefix_cache = server->service.prefix_cache;
     r = make_events(server);
     if (!r)
         r = listener_set_start(&server->listeners, &server->service.loop, on_accept, server);
@@ -493,11 +460,11 @@ static int stop_engine(Server *server) {
 
     if (!server->service.engine_thread)
         return 0;
-    cut_all_short(&server->service);
+    request_table_cut_short(&server->service.requests);
     r = engine_thread_stop(server->service.engine_thread, STOP_TIMEOUT_MS);
     if (r)
         return r;
-    server->service.engine_ended = true;
+    server->service.sessions.engine_ended = true;
     while (server_take_news(server))
         ;
     return 0;
@@ -528,7 +495,7 @@ Server *server_free(Server *server) {
     engine_thread_free(server->service.engine_thread);
     prefix_cache_free(server->service.prefix_cache);
     outbox_free(server->outbox);
-    tally_table_deinit(&server->service.tallies);
+    request_table_deinit(&server->service.requests);
     for (size_t i = 0; i < ARRAY_LEN(server->signal_events); i++)
         if (server->signal_events[i])
             event_free(server->signal_events[i]);

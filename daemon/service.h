@@ -4,11 +4,9 @@
 #ifndef COORDGEN_DAEMON_SERVICE_H
 #define COORDGEN_DAEMON_SERVICE_H
 
-#include "daemon/admission.h"
-#include "daemon/engine_thread.h"
 #include "daemon/model_folder.h"
-#include "daemon/tally.h"
-#include "daemon/user.h"
+#include "daemon/request.h"
+#include "daemon/session.h"
 
 struct Service { /* all loop */
     Loop loop;
@@ -21,15 +19,8 @@ struct Service { /* all loop */
     ModelFolder folder;
     struct event *scan; /* of the models' folder, the next part of it */
     UserTable users;
-    Admission admission;
-    TallyTable tallies;
-    unsigned int n_sessions;
-    uint64_t last_session;
-    bool engine_ended; /* the loop may touch what was the engine thread's */
-    uint64_t last_request;
-    RequestList loads; /* ModelLoad and ModelUnload requests that wait for their model; by queue_link */
-    unsigned int n_loads;
-    bool models_changed; /* and those have not heard of it yet */
+    RequestTable requests;
+    SessionTable sessions;
     bool draining;
     uint64_t started_ns;
 };

@@ -4,8 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "daemon/request.h"
-
 enum { /* of connection_spend() */
     MESSAGES_A_UNIT = 64,
     BYTES_A_UNIT = 64 << 10,
@@ -31,12 +29,11 @@ static Session *session_free(Session *session) {
 }
 DEFINE_CLEANUP(Session, session_free)
 
-int session_new(Session **sessionp, Peer *peer, const char *model_name) {
+int session_new(Session **sessionp, SessionTable *table, Peer *peer, const char *model_name) {
     _cleanup_(session_freep) Session *session = calloc(1, sizeof(*session));
-    Service *service = peer->service;
     int r;
 
-    assert_on_loop(&service->loop);
+    assert_on_loop(table->loop);
     if (!session)
         return err_raise(-ENOMEM);
     session->user = user_ref(peer->user);
@@ -46,33 +43,33 @@ int session_new(Session **sessionp, Peer *peer, const char *model_name) {
     session->model_name = strdup(model_name);
     if (!session->model_name)
         return err_raise(-ENOMEM);
-    session->service = service;
+    session->table = table;
     session->peer = peer;
-    session->id = ++service->last_session;
+    session->id = ++table->last_id;
     session->job.owner = session;
     TAILQ_INSERT_TAIL(&peer->sessions, session, peer_link);
-    service->n_sessions++;
+    table->n_open++;
     session->user->n_sessions++;
     *sessionp = steal(&session);
     return 0;
 }
 
 static void submit_job(Session *session) {
-    session->job.prefix_cache = session->service->prefix_cache;
+    session->job.prefix_cache = session->table->prefix_cache;
     session->job.pin = &session->pin;
     session->job_runs = true;
-    engine_thread_submit(session->service->engine_thread, &session->job);
+    engine_thread_submit(session->table->engine_thread, &session->job);
 }
 
 /* Nobody knows it any more: the thread that owns the prefix cache lets go of what it holds there, then it is freed. */
 static void release(Session *session) {
-    Service *service = session->service;
+    SessionTable *table = session->table;
 
     if (session->request || session->job_runs)
         return; /* at its end */
-    if (service->engine_ended && service->prefix_cache)
-        prefix_pin_release(service->prefix_cache, &session->pin);
-    if (service->engine_ended || !service->prefix_cache) {
+    if (table->engine_ended && table->prefix_cache)
+        prefix_pin_release(table->prefix_cache, &session->pin);
+    if (table->engine_ended || !table->prefix_cache) {
         session_free(session);
         return;
     }
@@ -81,17 +78,12 @@ static void release(Session *session) {
 }
 
 void session_close(Session *session) {
-    Service *service = session->service;
-
-    assert_on_loop(&service->loop);
+    assert_on_loop(session->table->loop);
     TAILQ_REMOVE(&session->peer->sessions, session, peer_link);
-    service->n_sessions--;
+    session->table->n_open--;
     session->user->n_sessions--;
     session->peer = NULL;
-    if (session->request)
-        request_cancel(session->request);
-    else
-        release(session);
+    release(session);
 }
 
 Session *session_find(Peer *peer, uint64_t id) {
@@ -175,9 +167,9 @@ uint64_t session_work(const Session *session) {
 /* ---- requests and jobs ------------------------------------------------------------------------------------------- */
 
 void session_fork_pin(Session *session, Session *from) {
-    Service *service = session->service;
+    SessionTable *table = session->table;
 
-    if (!service->prefix_cache)
+    if (!table->prefix_cache)
         return;
     /* A source that is closed meanwhile gives its pin back in a job behind this one. */
     session->job.kind = JOB_SESSION_FORK;
@@ -188,7 +180,6 @@ void session_fork_pin(Session *session, Session *from) {
 void session_attach(Session *session, Request *request) {
     assert(!session->request);
     session->request = request;
-    request->session = session;
 }
 
 void session_detach(Session *session) {

@@ -6,10 +6,19 @@
 
 #include "base/str_buf.h"
 #include "daemon/peer.h"
+#include "daemon/engine_thread.h"
 #include "daemon/job.h"
-#include "daemon/service.h"
 
-typedef struct Session Session;
+typedef struct Request Request;
+
+typedef struct SessionTable { /* all loop */
+    Loop *loop;
+    EngineThread *engine_thread;
+    PrefixCache *prefix_cache; /* engine thread; NULL: nothing is kept */
+    unsigned int n_open;
+    uint64_t last_id;
+    bool engine_ended; /* the loop may touch what was the engine thread's */
+} SessionTable;
 
 typedef enum SessionInput {
     SESSION_EMPTY,
@@ -17,8 +26,8 @@ typedef enum SessionInput {
     SESSION_RAW,  /* a text that prompts and answers are appended to */
 } SessionInput;
 
-struct Session { /* all loop, but the pin */
-    Service *service;
+typedef struct Session { /* all loop, but the pin */
+    SessionTable *table;
     Peer *peer;  /* NULL: closed; goes when its request has ended */
     uint64_t id; /* unique in the service's life */
     User *user;  /* held */
@@ -33,11 +42,12 @@ struct Session { /* all loop, but the pin */
     bool job_runs;
     Bill bill;
     TAILQ_ENTRY(Session) peer_link;
-};
+} Session;
 
 /* An empty one, in the list of its client. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
-int session_new(Session **sessionp, Peer *peer, const char *model_name);
-/* Leaves its client at once; its request is cancelled, its memory goes back when the engine thread has let go. */
+int session_new(Session **sessionp, SessionTable *table, Peer *peer, const char *model_name);
+/* Leaves its client at once. A generation that still answers in it is the caller's to cancel; the memory goes back when the
+ * engine thread has let go. */
 void session_close(Session *session);
 Session *session_find(Peer *peer, uint64_t id);
 

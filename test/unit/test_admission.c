@@ -35,7 +35,7 @@ static void test_admission_retry_by_queue(void **state) {
     Admission admission;
     Range range;
 
-    admission_init(&admission, NULL);
+    admission_init(&admission, NULL, NULL);
     for (int i = 0; i < 200; i++)
         admission_note_run(&admission, 2000000);
     admission.n_waiting = 32;
@@ -50,7 +50,7 @@ static void test_admission_retry_bounds(void **state) {
     Admission admission;
     Range range;
 
-    admission_init(&admission, NULL);
+    admission_init(&admission, NULL, NULL);
     for (int i = 0; i < 200; i++)
         admission_note_run(&admission, 10);
     range = draw_many(&admission);

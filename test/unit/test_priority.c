@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "daemon/admission.h"
 #include "daemon/admission_order.h"
 #include "scheduler/priority.h"
 
@@ -30,7 +31,7 @@ static void test_priority_ages(void **state) {
 
 /* A queue of generations for a model that is ready. */
 typedef struct Queue {
-    Service service;
+    Admission admission;
     Config config;
     Model model;
     Connection connection;
@@ -46,9 +47,8 @@ static void queue_init(Queue *queue) {
         .config = { .max_active = 2, .max_active_interactive = 1 },
         .model = { .stage = MODEL_READY },
     };
-    queue->service.config = &queue->config;
     queue->peer.connection = &queue->connection;
-    admission_init(&queue->service.admission, &queue->service);
+    admission_init(&queue->admission, NULL, &queue->config);
 }
 
 static Request *next_of(Admission *admission, uint64_t now_ns) {
@@ -61,31 +61,30 @@ static Request *next_of(Admission *admission, uint64_t now_ns) {
 static Request *queue_add(Queue *queue, Priority priority, uint64_t received_ns) {
     Request *request = &queue->requests[queue->n++];
 
-    *request = (Request){ .service = &queue->service,
-                          .peer = &queue->peer,
+    *request = (Request){ .peer = &queue->peer,
                           .user = &queue->users[0],
                           .serial = queue->n,
                           .model = &queue->model,
                           .state = REQUEST_WAITING,
                           .received_ns = received_ns,
                           .job = { .kind = JOB_GENERATE, .priority = priority, .ageing_ns = AGEING_NS } };
-    TAILQ_INSERT_TAIL(&queue->service.admission.waiting, request, queue_link);
-    queue->service.admission.n_waiting++;
+    TAILQ_INSERT_TAIL(&queue->admission.waiting, request, queue_link);
+    queue->admission.n_waiting++;
     return request;
 }
 
 static void queue_remove(Queue *queue, Request *request) {
-    TAILQ_REMOVE(&queue->service.admission.waiting, request, queue_link);
-    queue->service.admission.n_waiting--;
+    TAILQ_REMOVE(&queue->admission.waiting, request, queue_link);
+    queue->admission.n_waiting--;
 }
 
 static void queue_start(Queue *queue, Request *request) {
     queue_remove(queue, request);
-    TAILQ_INSERT_TAIL(&queue->service.admission.submitted, request, queue_link);
+    TAILQ_INSERT_TAIL(&queue->admission.submitted, request, queue_link);
     request->state = REQUEST_SUBMITTED;
     request->has_place = true;
-    queue->service.admission.places[admission_kind(request)].n_active++;
-    queue->service.admission.places[admission_kind(request)].n_running++;
+    queue->admission.places[admission_kind(request)].n_active++;
+    queue->admission.places[admission_kind(request)].n_running++;
     request->user->places[admission_kind(request)].n_active++;
     request->user->places[admission_kind(request)].n_running++;
 }
@@ -96,7 +95,7 @@ static void test_admission_goes_by_class_then_arrival(void **state) {
     Request *background, *normal, *second, *interactive;
 
     queue_init(&queue);
-    admission = &queue.service.admission;
+    admission = &queue.admission;
     assert_null(next_of(admission, 0));
     background = queue_add(&queue, PRIORITY_BACKGROUND, 0);
     normal = queue_add(&queue, PRIORITY_NORMAL, 1);
@@ -118,7 +117,7 @@ static void test_admission_waiting_is_bounded(void **state) {
     Request *background, *normal;
 
     queue_init(&queue);
-    admission = &queue.service.admission;
+    admission = &queue.admission;
     background = queue_add(&queue, PRIORITY_BACKGROUND, 0);
     for (uint64_t now_ns = 0; now_ns < AGEING_NS; now_ns += AGEING_NS / 4) {
         normal = queue_add(&queue, PRIORITY_NORMAL, now_ns);
@@ -138,7 +137,7 @@ static void test_admission_has_places_for_interactive(void **state) {
     Request *background, *interactive;
 
     queue_init(&queue);
-    admission = &queue.service.admission;
+    admission = &queue.admission;
     background = queue_add(&queue, PRIORITY_BACKGROUND, 0);
     interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
     admission->places[PLACE_OTHER] = (AdmissionPlaces){ .n_active = 2, .n_running = 2 };
@@ -169,12 +168,13 @@ static void test_admission_position_goes_by_class(void **state) {
     background = queue_add(&queue, PRIORITY_BACKGROUND, 0);
     normal = queue_add(&queue, PRIORITY_NORMAL, 0);
     interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
-    admission_number(&queue.service.admission, 0);
+    admission_number(&queue.admission.waiting, queue.admission.n_waiting, 0);
     assert_int_equal(interactive->queue_position, 1);
     assert_int_equal(normal->queue_position, 2);
     assert_int_equal(background->queue_position, 3);
     normal->received_ns = AGEING_NS;
-    admission_number(&queue.service.admission, AGEING_NS); /* both normal: the first that came */
+    admission_number(&queue.admission.waiting, queue.admission.n_waiting,
+                     AGEING_NS); /* both normal: the first that came */
     assert_int_equal(background->queue_position, 2);
     assert_int_equal(normal->queue_position, 3);
 }
@@ -189,10 +189,10 @@ static void test_admission_users_take_turns(void **state) {
 
     queue_init(&queue);
     queue.config.max_active = ARRAY_LEN(uids) + 1;
-    admission = &queue.service.admission;
+    admission = &queue.admission;
     for (size_t i = 0; i < ARRAY_LEN(uids); i++)
         queue_add(&queue, PRIORITY_NORMAL, i)->user = &queue.users[uids[i]];
-    admission_number(admission, 10);
+    admission_number(&admission->waiting, admission->n_waiting, 10);
     for (size_t i = 0; i < ARRAY_LEN(order); i++) {
         Request *next = next_of(admission, 10);
 
@@ -212,7 +212,7 @@ static void test_admission_turns_are_within_a_class(void **state) {
     queue_init(&queue);
     queue.config.max_active = 4;
     queue.config.max_active_interactive = 2;
-    admission = &queue.service.admission;
+    admission = &queue.admission;
     for (size_t i = 0; i < 2; i++) {
         Request *interactive = queue_add(&queue, PRIORITY_INTERACTIVE, 0);
 
@@ -229,7 +229,7 @@ static void test_admission_turns_are_within_a_class(void **state) {
     little = queue_add(&queue, PRIORITY_NORMAL, 4);
     little->user = &queue.users[2];
     assert_ptr_equal(next_of(admission, 5), little);
-    admission_number(admission, 5);
+    admission_number(&admission->waiting, admission->n_waiting, 5);
     assert_int_equal(little->queue_position, 1);
     assert_int_equal(much->queue_position, 2);
     assert_int_equal(background->queue_position, 3);
@@ -246,7 +246,7 @@ static void test_admission_places_turn(void **state) {
     const uint64_t late_ns = UINT64_C(100) * 1000 * 1000 * 1000;
 
     queue_init(&queue);
-    admission = &queue.service.admission;
+    admission = &queue.admission;
     first = queue_add(&queue, PRIORITY_NORMAL, late_ns);
     queue_start(&queue, first);
     latest = queue_add(&queue, PRIORITY_NORMAL, late_ns);

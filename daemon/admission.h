@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The queue in front of the engine thread, in the order of admission_order.h. The generations at work are bounded in
- * number: interactive ones have places of their own. */
+/* The queue in front of the engine thread, in the order of admission_order.h: it decides and counts, requests act.
+ * The generations at work are bounded in number: interactive ones have places of their own. */
 #ifndef COORDGEN_DAEMON_ADMISSION_H
 #define COORDGEN_DAEMON_ADMISSION_H
 
@@ -39,8 +39,8 @@ typedef struct Admission { /* all loop */
 } Admission;
 
 void admission_init(Admission *admission, Loop *loop, const Config *config);
-/* Starts the request, whose job is the caller's to submit, or puts it at the end of the queue; its model is ready or on its
- * way. ADMISSION_E_FULL, ADMISSION_E_QUOTA. */
+/* Starts the request, whose job is the caller's to submit then, or puts it at the end of the queue; its model is
+ * ready or on its way. 0 (its state says which), ADMISSION_E_FULL, ADMISSION_E_QUOTA. */
 int admission_enter(Admission *admission, Request *request);
 bool admission_can_start(Admission *admission, const Request *request); /* it waits for nothing any more */
 void admission_start(Admission *admission, Request *request);           /* one that waits */

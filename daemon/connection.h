@@ -68,7 +68,7 @@ DEFINE_CLEANUP(Connection, connection_free)
 void connection_open(Connection *connection); /* its Hello has come */
 /* What the frame that is served costs the loop beside its bytes; one unit is about 10 us. */
 void connection_spend(Connection *connection, uint64_t work);
-/* The frame that is served comes again, with its file, when connection_go_on() is called; until then nothing is read. */
+/* The frame that is served comes again, with its file, when connection_go_on() is called; nothing is read before. */
 void connection_put_off(Connection *connection);
 void connection_go_on(Connection *connection);
 /* Queues one reply. A connection that cannot take it dies. */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who is at the other end of a connection: a client of a user, with the rights, requests and sessions that it has. Owned
- * by the loop. */
+/* Who is at the other end of a connection: a client of a user, its rights, requests and sessions. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_PEER_H
 #define COORDGEN_DAEMON_PEER_H
 
@@ -11,7 +10,7 @@ typedef struct SessionList SessionList;
 typedef struct Service Service;
 
 typedef struct Peer {       /* all loop */
-    Service *service;       /* that its handlers serve it with: nobody's else */
+    Service *service;       /* that its handlers serve it with: for nobody else */
     Connection *connection; /* owned */
     User *user;             /* held */
     pid_t pid;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Requests that take time, from their message to their end: generate, tokenize, detokenize, model load and unload. Owned by
- * the loop. */
+/* Requests that take time, from their message to their end: generate, tokenize, detokenize, model load and unload.
+ * Owned by the loop. */
 #ifndef COORDGEN_DAEMON_REQUEST_H
 #define COORDGEN_DAEMON_REQUEST_H
 
@@ -24,8 +24,8 @@ struct RequestTable { /* all loop */
 void request_table_init(RequestTable *table, Loop *loop, const Config *config);
 void request_table_deinit(RequestTable *table); /* no request is there any more */
 bool request_table_is_empty(const RequestTable *table);
-/* At the top of the loop. What can start starts, users take turns, what never will start fails, a stalled generation that
- * keeps others out ends, and what waits for a model hears of it. */
+/* At the top of the loop: what waits for a model hears of it, what can start starts, users take turns, what never will
+ * start fails, and a stalled generation that keeps others out ends. */
 void request_table_settle(RequestTable *table);
 void request_table_tick(RequestTable *table); /* those that wait hear how far they have come */
 /* The service ends. Requests that have no turn yet: nothing is lost when their clients ask again. */

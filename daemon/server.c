@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/thread.h"
 #include "daemon/handlers.h"
 #include "daemon/notify.h"
 #include "daemon/places.h"
@@ -20,11 +19,8 @@ enum {
     TICK_MS = 250,
     TICK_DRAINING_MS = 50,
     CANCEL_GRACE_MS = 2000, /* after the drain timeout: for the last messages to be read */
-    STOP_TIMEOUT_MS = 2000, /* for the engine thread to end after its last step */
     DESCRIPTORS_BESIDE_CLIENTS = 64,
     CONNECTIONS_MIN = 4,
-    NEWS_AT_A_TIME = 64, /* of jobs; then connections have their turn */
-    CLIENTS_SHARE = 8,   /* of memory-limit at most one part in so many is kept free for clients */
 };
 
 #define STATUS_INTERVAL_NS (UINT64_C(1000) * 1000 * 1000)
@@ -136,27 +132,6 @@ static int check_descriptors(Config *config, ErrText *err) {
 
 /* ---- the loop's work --------------------------------------------------------------------------------------------- */
 
-static bool has_unsent(const User *user) {
-    const Peer *peer;
-
-    TAILQ_FOREACH(peer, &user->peers, user_link)
-    if (peer->connection->state != CONNECTION_DEAD && connection_unsent_bytes(peer->connection))
-        return true;
-    return false;
-}
-
-static bool is_drained(const Server *server) {
-    const Service *service = &server->service;
-    const User *user = NULL;
-
-    if (!request_table_is_empty(&service->requests))
-        return false;
-    while ((user = user_next(&service->users, user)))
-        if (has_unsent(user))
-            return false;
-    return true;
-}
-
 static void arm_tick(Server *server) {
     struct timeval after = timeval_of(server->service.draining ? TICK_DRAINING_MS : TICK_MS);
 
@@ -173,7 +148,7 @@ static void on_settle(evutil_socket_t fd, short what, void *arg) {
     request_table_settle(&server->service.requests);
     show_status(server);
     arm_tick(server);
-    if (server->service.draining && is_drained(server))
+    if (server->service.draining && service_is_drained(&server->service))
         event_base_loopbreak(server->service.loop.base);
 }
 
@@ -184,40 +159,12 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {
     on_settle(fd, what, arg);
 }
 
-/* Return: whether there may be more. */
-static bool server_take_news(Server *server) {
-    JobNews news;
-    Job *job;
-
-    outbox_quiet(server->outbox);
-    for (unsigned int i = 0; i < NEWS_AT_A_TIME; i++) {
-        job = outbox_take(server->outbox, &news);
-        if (!job)
-            return false;
-        if (job->kind == JOB_LOAD || job->kind == JOB_UNLOAD)
-            model_on_news(job->owner, job, &news);
-        else if (job->kind == JOB_SESSION_FORK || job->kind == JOB_SESSION_CLOSE)
-            session_on_news(job->owner, &news);
-        else
-            request_on_news(job->owner, &news);
-        job_news_deinit(&news);
-    }
-    return true;
-}
-
 static void on_news(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
 
     assert_on_loop(&server->service.loop);
-    if (server_take_news(server))
-        outbox_call(server->outbox);
-}
-
-static void on_model_change(void *arg, Model *model) {
-    Server *server = arg;
-
-    server->service.requests.models_changed = true;
-    loop_pump(&server->service.loop);
+    if (service_take_news(&server->service))
+        outbox_call(server->service.outbox);
 }
 
 /* ---- watchdog ---------------------------------------------------------------------------------------------------- */
@@ -272,7 +219,7 @@ static void drain(Server *server) {
     listener_set_close(&server->listeners);
     status_text(server, status, sizeof(status));
     notify_stopping(status,
-                    ((uint64_t)server->service.config->drain_timeout_ms + CANCEL_GRACE_MS + STOP_TIMEOUT_MS) * 1000);
+                    ((uint64_t)server->service.config->drain_timeout_ms + CANCEL_GRACE_MS + SERVICE_STOP_MS) * 1000);
     request_table_turn_away(&server->service.requests);
     if (evtimer_add(server->deadline, &timeout)) {
         log_error(TOPIC_DAEMON, "out of memory: leaving at once");
@@ -328,37 +275,11 @@ static void on_signal(evutil_socket_t number, short what, void *arg) {
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* Clients are taken in on the loop thread, which cannot evict what the engine thread keeps of prompts: models, running
- * generations and kept prompts leave them a part of memory-limit. */
-static void keep_free_for_clients(AccountTable *accounts) {
-    const uint64_t part = accounts->total_limit_bytes / CLIENTS_SHARE, wanted = accounts->limit_bytes[ACCOUNT_SESSIONS];
-
-    accounts->others_limit_bytes = accounts->total_limit_bytes - (wanted < part ? wanted : part);
-}
-
-static void set_limits(AccountTable *accounts, const Config *config) {
-    account_table_init(accounts);
-    if (config->memory_limit_bytes)
-        accounts->total_limit_bytes = config->memory_limit_bytes;
-    if (config->kv_memory_limit_bytes)
-        accounts->limit_bytes[ACCOUNT_KV] = config->kv_memory_limit_bytes;
-    if (config->session_memory_limit_bytes)
-        accounts->limit_bytes[ACCOUNT_SESSIONS] = config->session_memory_limit_bytes;
-    if (config->memory_limit_bytes)
-        keep_free_for_clients(accounts);
-}
-
-static unsigned int count_threads(const Config *config) {
-    const unsigned int n = thread_n_processors();
-
-    return config->threads ? config->threads : n > 256 ? 256 : n;
-}
-
 static int make_events(Server *server) {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
     struct event_base *base = server->service.loop.base;
 
-    server->outbox_event = event_new(base, outbox_fd(server->outbox), EV_READ | EV_PERSIST, on_news, server);
+    server->outbox_event = event_new(base, outbox_fd(server->service.outbox), EV_READ | EV_PERSIST, on_news, server);
     server->service.loop.settle = event_new(base, -1, 0, on_settle, server);
     server->service.scan = evtimer_new(base, handler_on_scan, &server->service);
     server->tick = evtimer_new(base, on_tick, server);
@@ -381,139 +302,51 @@ static int make_events(Server *server) {
     return 0;
 }
 
-static int add_models(Server *server, ErrText *err) {
-    Model *model;
-    int r;
-
-    if (*server->service.config->model) {
-        r = model_registry_add(&server->service.models, server->service.config->model, &model, err);
-        if (r)
-            return r < 0 ? r : -EINVAL;
-        model->is_default = true;
-        server->service.models.default_model = model;
-    }
-    if (model_folder_want(&server->service.folder))
-        while (model_folder_step(&server->service.folder))
-            ;
-    return 0;
-}
-
 int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int argc, char *const argv[], ErrText *err) {
     _cleanup_(server_freep) Server *server = calloc(1, sizeof(*server));
     int r;
 
     if (!server)
         return err_set(err, -ENOMEM, "out of memory");
-    server->service.config = steal(configp);
     server->argc = argc;
     server->argv = argv;
-    server->service.started_ns = clock_now_ns();
-    server->service.loop.thread = pthread_self();
     server->listeners = *listeners;
     listeners->n = 0;
-    user_table_init(&server->service.users, &server->service.loop, server->service.config, &server->service.accounts);
-    request_table_init(&server->service.requests, &server->service.loop, server->service.config);
-    server->service.sessions.loop = &server->service.loop;
-    set_limits(&server->service.accounts, server->service.config);
-    model_registry_init(&server->service.models, &server->service.loop, server->service.config,
-                        &server->service.accounts, on_model_change, server);
-    model_folder_init(&server->service.folder, &server->service.models);
-    server->service.loop.base = event_base_new();
-    if (!server->service.loop.base)
-        return err_set(err, -ENOMEM, "cannot make an event loop");
-    r = outbox_new(&server->outbox);
-    if (r)
-        return err_set(err, r, "cannot make an eventfd: %s", strerror(-r));
-    r = check_descriptors(server->service.config, err);
+    r = service_init(&server->service, configp, err);
+    if (!r)
+        r = check_descriptors(server->service.config, err);
     if (r)
         return r;
-    server->service.n_threads = count_threads(server->service.config);
-    r = engine_thread_new(&server->service.engine_thread, server->outbox, server->service.n_threads,
-                          (WorkerPinning)server->service.config->pin_threads, err);
-    if (r)
-        return r;
-    server->service.models.thread = server->service.engine_thread;
-    server->service.requests.engine_thread = server->service.engine_thread;
-    server->service.sessions.engine_thread = server->service.engine_thread;
-    r = server->service.config->prefix_cache_max_bytes
-            ? prefix_cache_new(&server->service.prefix_cache, server->service.config->prefix_cache_max_bytes)
-            : 0;
-    if (r)
-        return err_set(err, r, "out of memory");
-    server->service.models.prefix_cache = server->service.prefix_cache;
-    server->service.sessions.prefix_cache = server->service.prefix_cache;
     r = make_events(server);
     if (!r)
         r = listener_set_start(&server->listeners, &server->service.loop, on_accept, server);
     if (r)
         return err_set(err, r, "out of memory");
-    r = add_models(server, err);
+    r = service_add_models(&server->service, err);
     if (r)
         return r;
     *serverp = steal(&server);
     return 0;
 }
 
-/* Whether all threads have ended: only then may what they use be freed. */
-static int stop_engine(Server *server) {
-    int r;
-
-    if (!server->service.engine_thread)
-        return 0;
-    request_table_cut_short(&server->service.requests);
-    r = engine_thread_stop(server->service.engine_thread, STOP_TIMEOUT_MS);
-    if (r)
-        return r;
-    server->service.sessions.engine_ended = true;
-    while (server_take_news(server))
-        ;
-    return 0;
-}
-
-static void free_peers(UserTable *users) {
-    User *user, *next_user;
-    Peer *peer, *next;
-
-    for (user = user_next(users, NULL); user; user = next_user) {
-        next_user = user_next(users, user);
-        for (peer = TAILQ_FIRST(&user->peers); peer; peer = next) {
-            next = TAILQ_NEXT(peer, user_link);
-            peer_free(peer);
-        }
-    }
-}
-
 Server *server_free(Server *server) {
     if (!server)
         return NULL;
-    if (stop_engine(server))
+    if (service_stop(&server->service))
         return server; /* server_run() has said so already; the memory goes with the process */
-    free_peers(&server->service.users);
     listener_set_close(&server->listeners);
-    model_folder_deinit(&server->service.folder);
-    model_registry_deinit(&server->service.models);
-    engine_thread_free(server->service.engine_thread);
-    prefix_cache_free(server->service.prefix_cache);
-    outbox_free(server->outbox);
-    request_table_deinit(&server->service.requests);
     for (size_t i = 0; i < ARRAY_LEN(server->signal_events); i++)
         if (server->signal_events[i])
             event_free(server->signal_events[i]);
     if (server->outbox_event)
         event_free(server->outbox_event);
-    if (server->service.loop.settle)
-        event_free(server->service.loop.settle);
-    if (server->service.scan)
-        event_free(server->service.scan);
     if (server->tick)
         event_free(server->tick);
     if (server->deadline)
         event_free(server->deadline);
     if (server->watchdog)
         event_free(server->watchdog);
-    if (server->service.loop.base)
-        event_base_free(server->service.loop.base);
-    config_free(server->service.config);
+    service_deinit(&server->service);
     free(server);
     return NULL;
 }
@@ -535,7 +368,7 @@ int server_run(Server *server) {
     notify_ready(status);
     if (event_base_dispatch(server->service.loop.base) < 0)
         return err_raise(-EIO);
-    r = stop_engine(server);
+    r = service_stop(&server->service);
     if (r)
         log_warn(TOPIC_DAEMON, "the engine thread is in a long step: leaving without it");
     else

@@ -4,14 +4,12 @@
 #define COORDGEN_DAEMON_SERVER_H
 
 #include "daemon/listener.h"
-#include "daemon/outbox.h"
 #include "daemon/service.h"
 
 typedef struct Server { /* all loop */
     Service service;
     int argc; /* for a reload */
     char *const *argv;
-    Outbox *outbox;
     ListenerSet listeners;
 
     struct event *outbox_event;

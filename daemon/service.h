@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the daemon serves its clients with: everything that their handlers see, and nothing of the loop's events, signals
- * and sockets, which are the server's. */
+/* What the daemon serves its clients with: the loop, users, models, requests, sessions and the engine thread. Signals,
+ * timers and listening sockets are the server's. */
 #ifndef COORDGEN_DAEMON_SERVICE_H
 #define COORDGEN_DAEMON_SERVICE_H
 
 #include "daemon/model_folder.h"
+#include "daemon/outbox.h"
 #include "daemon/request.h"
 #include "daemon/session.h"
+
+enum {
+    SERVICE_STOP_MS = 2000, /* for the engine thread to end after its last step */
+};
 
 struct Service { /* all loop */
     Loop loop;
     Config *config;        /* live settings change in place on SIGHUP */
     AccountTable accounts; /* any thread */
     unsigned int n_threads;
+    Outbox *outbox;
     EngineThread *engine_thread;
     PrefixCache *prefix_cache; /* engine thread; NULL: nothing is kept */
     ModelRegistry models;
@@ -24,5 +30,16 @@ struct Service { /* all loop */
     bool draining;
     uint64_t started_ns;
 };
+
+/* Takes the configuration. loop.settle and scan are the caller's to make, before anything happens on the loop. 0 or
+ * -errno with a text; service_deinit() in any case. */
+int service_init(Service *service, Config **configp, ErrText *err);
+void service_deinit(Service *service); /* stopped before; with loop.settle and scan */
+/* The configuration's model, and those of the folder. 0 or -errno with a text. */
+int service_add_models(Service *service, ErrText *err);
+bool service_take_news(Service *service);        /* of the engine thread; whether there may be more */
+bool service_is_drained(const Service *service); /* nobody waits for an answer or has one to read */
+/* Ends all requests and the engine thread: only then may what it uses be freed. 0, or -ETIMEDOUT: it still runs. */
+int service_stop(Service *service);
 
 #endif

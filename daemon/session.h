@@ -46,8 +46,8 @@ typedef struct Session { /* all loop, but the pin */
 
 /* An empty one, in the list of its client. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
 int session_new(Session **sessionp, SessionTable *table, Peer *peer, const char *model_name);
-/* Leaves its client at once. A generation that still answers in it is the caller's to cancel; the memory goes back when the
- * engine thread has let go. */
+/* Leaves its client at once. A generation that still answers in it is the caller's to cancel; the memory goes back when
+ * the engine thread has let go. */
 void session_close(Session *session);
 Session *session_find(Peer *peer, uint64_t id);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The registry of users (uids) and of what each holds of the service: connections, requests, sessions, places, memory. All
- * is counted where it is taken and given back. A user is known while a connection, request or session of it is there. */
+/* The registry of users (uids), and of what each holds of the service: connections, requests, sessions, places, memory.
+ * Counts go where things are taken and given back: nobody looks through all connections or requests to find out. A user
+ * is known while a connection, request or session of it is there. */
 #ifndef COORDGEN_DAEMON_USER_H
 #define COORDGEN_DAEMON_USER_H
 

@@ -95,6 +95,33 @@ for file in "${sources[@]}"; do
     done < <(awk -F'"' '/^[ \t]*#[ \t]*include "/ { print NR ":" $2 }' "$file")
 done
 
+# --- the layers of the daemon ---------------------------------------------------------------------------------------
+# A file of daemon/ sees its own module and those that ARCHITECTURE.md names before it: so there is no circle.
+declare -A place=()
+while read -r module; do
+    place[$module]=${#place[@]}
+done < <(sed -n '/^## The layers of the daemon/,/^## The life/p' ARCHITECTURE.md | awk -F'|' '/^\|/ { print $3 }' |
+    grep -o '`[a-z_]*`' | tr -d '`')
+# The place of the module that a file belongs to: of its name, or of the front of its name.
+place_of() {
+    local stem=${1##*/}
+    stem=${stem%.*}
+    while [ -z "${place[$stem]-}" ] && [[ $stem == *_* ]]; do
+        stem=${stem%_*}
+    done
+    echo "${place[$stem]-}"
+}
+for file in "${sources[@]}"; do
+    [[ $file == daemon/* ]] || continue
+    from=$(place_of "$file")
+    [ -n "$from" ] || report layer "$file" 1 "ARCHITECTURE.md names no module of daemon/ that it belongs to"
+    while IFS=: read -r line include; do
+        [[ $include == daemon/* && -n $from ]] || continue
+        to=$(place_of "$include")
+        [ "${to:-0}" -le "$from" ] || report layer "$file" "$line" "$include is above it (ARCHITECTURE.md, layers)"
+    done < <(awk -F'"' '/^[ \t]*#[ \t]*include "/ { print NR ":" $2 }' "$file")
+done
+
 # --- names ----------------------------------------------------------------------------------------------------------
 while read -r name; do
     report unique-name "$(printf '%s\n' "${sources[@]}" | grep -E "(^|/)$name\$" | tail -1)" 1 "another file is called $name too"

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "daemon/service.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+enum {
+    NEWS_AT_A_TIME = 64, /* of jobs; then connections have their turn */
+    CLIENTS_SHARE = 8,   /* of memory-limit at most one part in so many is kept free for clients */
+};
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+/* Clients are taken in on the loop thread, which cannot evict what the engine thread keeps of prompts: models, running
+ * generations and kept prompts leave them a part of memory-limit. */
+static void keep_free_for_clients(AccountTable *accounts) {
+    const uint64_t part = accounts->total_limit_bytes / CLIENTS_SHARE, wanted = accounts->limit_bytes[ACCOUNT_SESSIONS];
+
+    accounts->others_limit_bytes = accounts->total_limit_bytes - (wanted < part ? wanted : part);
+}
+
+static void set_limits(AccountTable *accounts, const Config *config) {
+    account_table_init(accounts);
+    if (config->memory_limit_bytes)
+        accounts->total_limit_bytes = config->memory_limit_bytes;
+    if (config->kv_memory_limit_bytes)
+        accounts->limit_bytes[ACCOUNT_KV] = config->kv_memory_limit_bytes;
+    if (config->session_memory_limit_bytes)
+        accounts->limit_bytes[ACCOUNT_SESSIONS] = config->session_memory_limit_bytes;
+    if (config->memory_limit_bytes)
+        keep_free_for_clients(accounts);
+}
+
+static unsigned int count_threads(const Config *config) {
+    const unsigned int n = thread_n_processors();
+
+    return config->threads ? config->threads : n > 256 ? 256 : n;
+}
+
+static void on_model_change(void *arg, Model *model) {
+    Service *service = arg;
+
+    service->requests.models_changed = true;
+    loop_pump(&service->loop);
+}
+
+static int make_engine_thread(Service *service, ErrText *err) {
+    int r = outbox_new(&service->outbox);
+
+    if (r)
+        return err_set(err, r, "cannot make an eventfd: %s", strerror(-r));
+    service->n_threads = count_threads(service->config);
+    r = engine_thread_new(&service->engine_thread, service->outbox, service->n_threads,
+                          (WorkerPinning)service->config->pin_threads, err);
+    if (r)
+        return r;
+    service->models.thread = service->requests.engine_thread = service->sessions.engine_thread = service->engine_thread;
+    return 0;
+}
+
+static int make_prefix_cache(Service *service, ErrText *err) {
+    if (service->config->prefix_cache_max_bytes &&
+        prefix_cache_new(&service->prefix_cache, service->config->prefix_cache_max_bytes))
+        return err_set(err, -ENOMEM, "out of memory");
+    service->models.prefix_cache = service->sessions.prefix_cache = service->prefix_cache;
+    return 0;
+}
+
+int service_init(Service *service, Config **configp, ErrText *err) {
+    int r;
+
+    *service = (Service){ .config = steal(configp), .started_ns = clock_now_ns() };
+    service->loop.thread = pthread_self();
+    set_limits(&service->accounts, service->config);
+    user_table_init(&service->users, &service->loop, service->config, &service->accounts);
+    request_table_init(&service->requests, &service->loop, service->config);
+    service->sessions.loop = &service->loop;
+    model_registry_init(&service->models, &service->loop, service->config, &service->accounts, on_model_change,
+                        service);
+    model_folder_init(&service->folder, &service->models);
+    service->loop.base = event_base_new();
+    if (!service->loop.base)
+        return err_set(err, -ENOMEM, "cannot make an event loop");
+    r = make_engine_thread(service, err);
+    return r ? r : make_prefix_cache(service, err);
+}
+
+int service_add_models(Service *service, ErrText *err) {
+    Model *model;
+    int r;
+
+    if (*service->config->model) {
+        r = model_registry_add(&service->models, service->config->model, &model, err);
+        if (r)
+            return r < 0 ? r : -EINVAL;
+        model->is_default = true;
+        service->models.default_model = model;
+    }
+    if (model_folder_want(&service->folder))
+        while (model_folder_step(&service->folder))
+            ;
+    return 0;
+}
+
+static void free_peers(UserTable *users) {
+    User *user, *next_user;
+    Peer *peer, *next;
+
+    for (user = user_next(users, NULL); user; user = next_user) {
+        next_user = user_next(users, user);
+        for (peer = TAILQ_FIRST(&user->peers); peer; peer = next) {
+            next = TAILQ_NEXT(peer, user_link);
+            peer_free(peer);
+        }
+    }
+}
+
+void service_deinit(Service *service) {
+    free_peers(&service->users);
+    model_folder_deinit(&service->folder);
+    model_registry_deinit(&service->models);
+    engine_thread_free(service->engine_thread);
+    prefix_cache_free(service->prefix_cache);
+    outbox_free(service->outbox);
+    request_table_deinit(&service->requests);
+    if (service->loop.settle)
+        event_free(service->loop.settle);
+    if (service->scan)
+        event_free(service->scan);
+    if (service->loop.base)
+        event_base_free(service->loop.base);
+    config_free(service->config);
+}
+
+/* ---- work -------------------------------------------------------------------------------------------------------- */
+
+bool service_take_news(Service *service) {
+    JobNews news;
+    Job *job;
+
+    outbox_quiet(service->outbox);
+    for (unsigned int i = 0; i < NEWS_AT_A_TIME; i++) {
+        job = outbox_take(service->outbox, &news);
+        if (!job)
+            return false;
+        if (job->kind == JOB_LOAD || job->kind == JOB_UNLOAD)
+            model_on_news(job->owner, job, &news);
+        else if (job->kind == JOB_SESSION_FORK || job->kind == JOB_SESSION_CLOSE)
+            session_on_news(job->owner, &news);
+        else
+            request_on_news(job->owner, &news);
+        job_news_deinit(&news);
+    }
+    return true;
+}
+
+static bool has_unsent(const User *user) {
+    const Peer *peer;
+
+    TAILQ_FOREACH(peer, &user->peers, user_link)
+    if (peer->connection->state != CONNECTION_DEAD && connection_unsent_bytes(peer->connection))
+        return true;
+    return false;
+}
+
+bool service_is_drained(const Service *service) {
+    const User *user = NULL;
+
+    if (!request_table_is_empty(&service->requests))
+        return false;
+    while ((user = user_next(&service->users, user)))
+        if (has_unsent(user))
+            return false;
+    return true;
+}
+
+int service_stop(Service *service) {
+    int r;
+
+    if (!service->engine_thread)
+        return 0;
+    request_table_cut_short(&service->requests);
+    r = engine_thread_stop(service->engine_thread, SERVICE_STOP_MS);
+    if (r)
+        return r;
+    service->sessions.engine_ended = true;
+    while (service_take_news(service))
+        ;
+    return 0;
+}

@@ -47,10 +47,38 @@ static void test_user_known_while_held(void **state) {
     assert_null(user_unref(NULL));
 }
 
+/* Everybody who is known once, in the same bucket or not, also when the one before goes. */
+static void test_user_next_meets_all(void **state) {
+    static const uid_t uids[] = { 0, 7, 7 + USER_BUCKETS, 7 + 2 * USER_BUCKETS, USER_BUCKETS - 1 };
+    unsigned int n_met[3 * USER_BUCKETS] = { 0 }, n = 0;
+    User *user = NULL, *next;
+    UserTable table;
+
+    user_table_init(&table, NULL, NULL, NULL);
+    assert_null(user_next(&table, NULL));
+    for (size_t i = 0; i < ARRAY_LEN(uids); i++)
+        assert_non_null(user_get(&table, uids[i]));
+    while ((user = user_next(&table, user))) {
+        n_met[user->uid]++;
+        n++;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(uids); i++)
+        assert_int_equal(n_met[uids[i]], 1);
+    assert_int_equal(n, ARRAY_LEN(uids));
+    for (user = user_next(&table, NULL); user; user = next) {
+        next = user_next(&table, user);
+        user_unref(user);
+        n--;
+    }
+    assert_int_equal(n, 0);
+    assert_null(user_next(&table, NULL));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_user_one_a_uid),
         cmocka_unit_test(test_user_known_while_held),
+        cmocka_unit_test(test_user_next_meets_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

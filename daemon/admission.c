@@ -48,8 +48,8 @@ static bool is_alike(const Request *request, const Request *other) {
     return (request->job.priority == PRIORITY_INTERACTIVE) == (other->job.priority == PRIORITY_INTERACTIVE);
 }
 
-static bool is_of_apps_of(const Request *request, uid_t uid) {
-    return request->uid == uid && !request->is_admin;
+static bool is_of_apps_of(const Request *request, const User *user) {
+    return request->user == user && !request->is_admin;
 }
 
 /* An interactive request never waits for one of the others to end, nor the other way round. */
@@ -359,7 +359,7 @@ static Request *find_stalled(Admission *admission, const Request *request, uint6
     Request *other, *stalled = NULL;
 
     TAILQ_FOREACH(other, &admission->submitted, queue_link) {
-        if (!is_alike(request, other) || (!of_all && !is_of_apps_of(other, request->uid)))
+        if (!is_alike(request, other) || (!of_all && !is_of_apps_of(other, request->user)))
             continue;
         if (!other->peer)
             return NULL;

@@ -53,7 +53,6 @@ int request_new(Request **requestp, RequestTable *table, Peer *peer, Coordgen__V
     request->peer = peer;
     request->id = (*messagep)->request_id;
     request->serial = ++table->last_serial;
-    request->uid = peer->user->uid;
     request->is_admin = peer->is_admin;
     request->model = model;
     request->received_ns = clock_now_ns();
@@ -121,12 +120,12 @@ uint32_t request_n_read_tokens(const Request *request) {
 }
 
 void request_record(Request *request, const char *outcome, TallyOutcome tally) {
-    tally_note(&request->table->tallies, request->uid, tally, request_n_read_tokens(request),
+    tally_note(&request->table->tallies, request->user->uid, tally, request_n_read_tokens(request),
                request->usage.n_cached_tokens, request->usage.n_output_tokens);
     journal_request(LOG_LEVEL_INFO,
                     &(RequestRecord){
                         .serial = request->serial,
-                        .uid = request->uid,
+                        .uid = request->user->uid,
                         .operation = operation_name(request),
                         .model = request->model->name,
                         .outcome = outcome,
@@ -365,6 +364,7 @@ void request_table_init(RequestTable *table, Loop *loop, const Config *config) {
 }
 
 void request_table_deinit(RequestTable *table) {
+    assert(request_table_is_empty(table));
     tally_table_deinit(&table->tallies);
 }
 

@@ -64,7 +64,7 @@ static void end_stalled(Request *request, const char *wanted) {
                           "ended after %" PRIu64 " ms without reading: others wait for the %s that it held",
                           (clock_now_ns() - since_ns) / 1000000, wanted);
     log_info(TOPIC_DAEMON, "request %" PRIu64 ", uid %u: ended for another one: its client does not read",
-             request->serial, (unsigned int)request->uid);
+             request->serial, (unsigned int)request->user->uid);
     admission_note_stalled(admission, request);
     request_abandon(request);
 }

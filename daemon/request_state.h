@@ -22,9 +22,8 @@ typedef struct Request { /* all loop; the job as job.h says */
     Peer *peer;          /* NULL: the client is gone or was answered; waits for the engine thread to let go */
     uint64_t id;         /* the client's */
     uint64_t serial;     /* ours, for the log */
-    uid_t uid;
-    User *user;                     /* of that uid; held */
-    bool is_admin;                  /* came through the administrators' socket */
+    User *user;          /* held */
+    bool is_admin;       /* came through the administrators' socket */
     Coordgen__V1__Request *message; /* owned; the job's texts point into it */
     Model *model;
     RequestState state;

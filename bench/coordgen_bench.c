@@ -17,7 +17,7 @@
 #include "bench/machine.h"
 #include "engine/generation.h"
 #include "eval/eval.h"
-#include "eval/recipe_spec.h"
+#include "quant/recipe_spec.h"
 #include "model/json_text.h"
 
 static const char help[] =

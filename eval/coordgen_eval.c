@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/standard_io.h"
 #include "eval/eval.h"
-#include "eval/recipe_spec.h"
+#include "quant/recipe_spec.h"
 
 static const char help[] =
     "coordgen-eval VERB [FILE] --model MODEL [OPTION...]\n"
@@ -39,7 +39,6 @@ static const char help[] =
     "                         smoothing, compensation, descent, gain-correction, static-activations, or\n"
     "                         allocation=HOW, grid=KIND, embedding-bits=N, budget-bytes=N, hot-channels=PERCENT,\n"
     "                         prune-outliers=PERCENT\n"
-    "      --no-rotation      as --recipe int8:8:-rotation\n"
     "      --calibration FILE a text for recipes that need one (default: coordgen's own)\n"
     "      --json[=HOW]       report as JSON: pretty (default), short, off\n"
     "      --tolerance X      logits: share of the rms (default 2e-4 reference, 0.5 cpu)\n"
@@ -85,7 +84,6 @@ enum {
     OPT_FILE,
     OPT_WINDOW,
     OPT_WINDOWS,
-    OPT_NO_ROTATION,
     OPT_AGAINST,
     OPT_EXPECT,
     OPT_NAME,
@@ -113,7 +111,6 @@ static const struct option long_options[] = {
     { "isa", required_argument, NULL, OPT_ISA },
     { "threads", required_argument, NULL, OPT_THREADS },
     { "chunk", required_argument, NULL, OPT_CHUNK },
-    { "no-rotation", no_argument, NULL, OPT_NO_ROTATION },
     { "json", optional_argument, NULL, OPT_JSON },
     { "tolerance", required_argument, NULL, OPT_TOLERANCE },
     { "greedy-margin", required_argument, NULL, OPT_MARGIN },
@@ -210,10 +207,6 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
         if (!parse_number(value, 1, ENGINE_CHUNK_MAX, &number))
             return "--chunk is 1..4096, not '%s'";
         options->chunk_tokens = (uint32_t)number;
-        return NULL;
-    case OPT_NO_ROTATION:
-        options->recipe.rotate = false;
-        options->recipe_option = "--no-rotation";
         return NULL;
     case OPT_RECIPE:
         options->recipe_option = "--recipe";

@@ -8,6 +8,7 @@
 #include "engine/layer_walk.h"
 #include "importer/import_private.h"
 #include "quant/hessian.h"
+#include "quant/recipe_spec.h"
 
 typedef struct Sensitivity Sensitivity;
 
@@ -92,6 +93,7 @@ struct Sensitivity {
 int sensitivity_measure(Sensitivity **sensitivityp, Calibrated *calibrated, ErrText *err);
 Sensitivity *sensitivity_free(Sensitivity *sensitivity);
 DEFINE_CLEANUP(Sensitivity, sensitivity_free)
+void sensitivity_spec_without(char spec[RECIPE_SPEC_MAX], const ImportModel *model);
 
 /* --- sensitivity_allocate.c --------------------------------------------------------------------------------------- */
 

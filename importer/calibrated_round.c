@@ -66,6 +66,19 @@ static void add_moments(float *h, const float *x, size_t rows, size_t k, uint32_
     }
 }
 
+static int moments_error(const ImportModel *model, size_t k, ErrText *err) {
+    QuantRecipe other = model->options->recipe;
+    char spec[RECIPE_SPEC_MAX];
+
+    other.compensate = other.descend = false;
+    recipe_spec_format(spec, &other);
+    return err_set(
+        err, IMPORT_E_CORRUPT,
+        "%s: the inputs of a product of width %zu are all zero or not finite: this model cannot be calibrated "
+        "on this text (--recipe %s imports it without)",
+        model->source_path, k, spec);
+}
+
 /**
  * calibrated_factor() - second moments of a product's inputs, factored
  *
@@ -92,13 +105,10 @@ int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float
         hessian_rotate_across(h, k, rotation.across, pool);
     if (!r)
         r = hessian_factor(factor, steal(&h), k, DAMPING, pool);
-    if (r)
-        return err_set(err, r < 0 ? r : IMPORT_E_CORRUPT,
-                       r < 0 ? "%s: out of memory for the factor of a product of width %zu"
-                             : "%s: the inputs of a product of width %zu are all zero or not finite: this model cannot "
-                               "be calibrated on this text (--no-compensation --no-descent imports it without)",
+    if (r < 0)
+        return err_set(err, r, "%s: out of memory for the factor of a product of width %zu",
                        calibrated->model->source_path, k);
-    return 0;
+    return r ? moments_error(calibrated->model, k, err) : 0;
 }
 
 typedef struct RoundLoop {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "importer/import_private.h"
+#include "quant/recipe_spec.h"
 #include "quant/rotate.h"
 
 #define BATCH_BYTES (256u << 10)
@@ -104,6 +105,18 @@ static void read_range(void *arg, size_t begin, size_t end, unsigned int worker)
     }
 }
 
+static int rotation_error(const Rows *rows, ErrText *err) {
+    QuantRecipe other = rows->model->options->recipe;
+    char spec[RECIPE_SPEC_MAX];
+
+    other.rotate = false;
+    recipe_spec_format(spec, &other);
+    return err_set(err, IMPORT_E_UNSUPPORTED,
+                   "%s: tensor '%s', row %zu: its weights are so large that their rotation overflows: import it with "
+                   "coordgenctl model import --recipe %s",
+                   rows->model->source_path, rows->linear->source->name, atomic_load(&rows->fault_row), spec);
+}
+
 static int fault_error(const Rows *rows, ErrText *err) {
     const char *path = rows->model->source_path;
 
@@ -115,10 +128,7 @@ static int fault_error(const Rows *rows, ErrText *err) {
     case FAULT_READ:
         return import_read_error(atomic_load(&rows->fault_error), path, err);
     case FAULT_ROTATION:
-        return err_set(err, IMPORT_E_UNSUPPORTED,
-                       "%s: tensor '%s', row %zu: its weights are so large that their rotation overflows: import it "
-                       "with coordgenctl model import --no-rotation",
-                       path, rows->linear->source->name, atomic_load(&rows->fault_row));
+        return rotation_error(rows, err);
     case FAULT_VALUE:
         break;
     }

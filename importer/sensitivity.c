@@ -7,6 +7,7 @@
  * The errors are those of rounding to SENSITIVITY_BITS; of the inputs they meet what error compensation leaves, fitted
  * to other rows than it is judged on. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,9 +74,24 @@ static void measuring_deinit(Measuring *measuring) {
     sensitivity_free(measuring->sensitivity);
 }
 
+/**
+ * sensitivity_spec_without() - the recipe of this import with an allocation that measures nothing
+ *
+ * As `coordgenctl model import --recipe` takes it: for errors, which name it as the remedy.
+ */
+void sensitivity_spec_without(char spec[RECIPE_SPEC_MAX], const ImportModel *model) {
+    QuantRecipe other = model->options->recipe;
+
+    other.allocation = other.bits == floor(other.bits) ? QUANT_ALLOCATION_UNIFORM : QUANT_ALLOCATION_TENSOR;
+    recipe_spec_format(spec, &other);
+}
+
 static int out_of_memory(const Measuring *measuring, ErrText *err) {
-    return err_set(err, -ENOMEM, "%s: out of memory for measuring where the bits go (--allocation=uniform needs less)",
-                   measuring->calibrated->model->source_path);
+    char spec[RECIPE_SPEC_MAX];
+
+    sensitivity_spec_without(spec, measuring->calibrated->model);
+    return err_set(err, -ENOMEM, "%s: out of memory for measuring where the bits go (--recipe %s needs less)",
+                   measuring->calibrated->model->source_path, spec);
 }
 
 static float *copy_of(const float *values, size_t n) {

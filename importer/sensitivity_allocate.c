@@ -123,6 +123,16 @@ static int max_int(int a, int b) {
     return a > b ? a : b;
 }
 
+static int unmeasured_error(const ImportModel *model, const ImportLinear *linear, ErrText *err) {
+    char spec[RECIPE_SPEC_MAX];
+
+    sensitivity_spec_without(spec, model);
+    return err_set(err, IMPORT_E_UNSUPPORTED,
+                   "%s: tensor '%s': what fewer bits cost here cannot be measured, values on the calibration text are "
+                   "too large: --recipe %s measures nothing",
+                   model->source_path, linear->source->name, spec);
+}
+
 /**
  * sensitivity_allocate() - widths of all channels, for one budget over the whole model
  *
@@ -137,11 +147,7 @@ int sensitivity_allocate(const Sensitivity *sensitivity, const Calibrated *calib
     int r;
 
     if (unmeasured)
-        return err_set(err, IMPORT_E_UNSUPPORTED,
-                       "%s: tensor '%s': what fewer bits cost here cannot be measured, values on the calibration text "
-                       "are too large: --allocation=uniform gives every channel as many bits",
-                       model->source_path, unmeasured->source->name);
-
+        return unmeasured_error(model, unmeasured, err);
     for (uint32_t i = 0; i < sensitivity->n_layers; i++)
         for (size_t j = 0; j < model->layers[1 + i].n_linears; j++)
             n += n_blocks(&model->layers[1 + i].linears[j]);

@@ -13,6 +13,7 @@
 #include "importer/import_method.h"
 #include "importer/importer.h"
 #include "model/model_dir.h"
+#include "quant/recipe_spec.h"
 
 typedef struct ImportWatch {
     Ctl *ctl;
@@ -149,78 +150,22 @@ static int print_report(Ctl *ctl, const ImportReport *report, const char *model_
     return CTL_EXIT_OK;
 }
 
-/* How activations become int8; false: it has been said what is wrong. */
-static bool take_activations(const Ctl *ctl, QuantRecipe *recipe) {
-    static const char *const of_static[] = { "no-shadow-outliers", "hot-channels", "prune-outliers" };
-    const char *profile = ctl_text(ctl, "profile", "native"), *mode = ctl_text(ctl, "activations", NULL);
-
-    if (quant_recipe_set_profile(recipe, profile)) {
-        ctl_usage_error(ctl, "--profile=%.32s: one of native, mobile", profile);
-        return false;
-    }
-    if (mode && strcmp(mode, "dynamic-row") && strcmp(mode, "static-tensor")) {
-        ctl_usage_error(ctl, "--activations=%.32s: one of dynamic-row, static-tensor", mode);
-        return false;
-    }
-    if (mode)
-        recipe->static_activations = !strcmp(mode, "static-tensor");
-    for (size_t i = 0; i < ARRAY_LEN(of_static); i++)
-        if (ctl_has(ctl, of_static[i]) && !recipe->static_activations) {
-            ctl_usage_error(ctl, "--%s: only static activations have outliers: add --profile=mobile", of_static[i]);
-            return false;
-        }
-    if (!ctl_real(ctl, "hot-channels", &recipe->hot_percent) ||
-        !ctl_real(ctl, "prune-outliers", &recipe->prune_percent))
-        return false;
-    if (ctl_has(ctl, "no-shadow-outliers"))
-        recipe->prune_percent = 100;
-    return true;
-}
-
 /* The recipe of the command line; false: it has been said what is wrong with it. */
 static bool take_recipe(const Ctl *ctl, QuantRecipe *recipe) {
-    const char *name = ctl_text(ctl, "recipe", NULL), *allocation = ctl_text(ctl, "allocation", NULL),
-               *grid = ctl_text(ctl, "grid", NULL);
-    uint64_t embedding_bits;
-    double bits;
+    RecipeSpec spec = { .text = ctl_text(ctl, "recipe", NULL), .profile = ctl_text(ctl, "profile", NULL) };
+    double bits = 0;
     ErrText err;
 
-    if (quant_recipe_named(recipe, name)) {
-        ctl_usage_error(ctl, "--recipe=%.32s: one of int8, edgeflow, compensated", name);
+    if (!ctl_real(ctl, "bits", &bits) || !ctl_byte_count(ctl, "budget-bytes", &spec.budget_bytes))
+        return false;
+    if (ctl_has(ctl, "bits"))
+        spec.bits = &bits;
+    if (recipe_spec_take(recipe, &spec, &err)) {
+        ctl_usage_error(ctl, "%s", err.text);
         return false;
     }
-    bits = recipe->bits;
-    embedding_bits = recipe->embedding_bits;
-    if (!ctl_real(ctl, "bits", &bits) || !ctl_number(ctl, "embedding-bits", 8, &embedding_bits) ||
-        !ctl_byte_count(ctl, "budget-bytes", &recipe->budget_bytes))
-        return false;
-    quant_recipe_set_bits(recipe, bits);
-    if (recipe->budget_bytes && !ctl_has(ctl, "bits"))
-        quant_recipe_fill_budget(recipe);
-    recipe->embedding_bits = (uint32_t)embedding_bits;
-    recipe->rotate = recipe->rotate && !ctl_has(ctl, "no-rotation");
-    recipe->rotate_wide = ctl_has(ctl, "wide-rotation");
-    recipe->smooth = recipe->smooth && !ctl_has(ctl, "no-smoothing");
-    recipe->compensate = recipe->compensate && !ctl_has(ctl, "no-compensation");
-    recipe->descend = recipe->descend && !ctl_has(ctl, "no-descent");
-    recipe->correct_gain = recipe->correct_gain && !ctl_has(ctl, "no-gain-correction");
-    recipe->search_scales = recipe->search_scales && !ctl_has(ctl, "no-scale-search");
-    if (allocation && quant_allocation_named(&recipe->allocation, allocation)) {
-        ctl_usage_error(ctl, "--allocation=%.32s: one of uniform, tensor, model", allocation);
-        return false;
-    }
-    if (grid && grid_named(&recipe->grid, grid)) {
-        ctl_usage_error(ctl, "--grid=%.32s: one of uniform, normal", grid);
-        return false;
-    }
-    if (!take_activations(ctl, recipe))
-        return false;
     if (ctl_has(ctl, "calibration") && !quant_recipe_needs_calibration(recipe)) {
         ctl_usage_error(ctl, "--calibration: recipe %s as it is set looks at no text: leave it out", recipe->name);
-        return false;
-    }
-    if (quant_recipe_check(recipe, &err)) {
-        ctl_usage_error(ctl, "%s", err.text);
         return false;
     }
     return true;
@@ -331,24 +276,10 @@ static int import_verb_run(Ctl *ctl) {
 static const CtlOption import_options[] = {
     { "output", 'o', "PATH", "of the package (default: named after the source, in the folder of models)" },
     { "bits", 'b', "B", "average bits of a weight in the layers, 1 to 8, e.g. 4.5 (default: the recipe's)" },
-    { "recipe", 0, "NAME", "int8 (default): rounded, at 8 bits; edgeflow; compensated: slow and best" },
     { "budget-bytes", 0, "N", "at most so large a package (K, M, G): as many bits as fit, --bits at most" },
-    { "embedding-bits", 0, "B", "bits of embedding and head, 1 to 8 (default 8)" },
-    { "calibration", 0, "FILE", "a text like those that the model will see (default: coordgen's own)" },
-    { "allocation", 0, "HOW", "where bits go: uniform, tensor (in each matrix) or model (in all)" },
-    { "grid", 0, "KIND", "levels of 2 to 7 bits: uniform, or normal: dense where most weights are" },
-    { "no-rotation", 0, NULL, "do not rotate weights before quantizing (for comparison)" },
-    { "wide-rotation", 0, NULL, "rotate across blocks too, not only within them" },
-    { "no-smoothing", 0, NULL, "recipe edgeflow without smoothing (for comparison)" },
-    { "no-compensation", 0, NULL, "recipe compensated without compensation (for comparison)" },
-    { "no-descent", 0, NULL, "recipe compensated without coordinate descent (for comparison)" },
-    { "no-gain-correction", 0, NULL, "recipe compensated with outputs that shrink a little (for comparison)" },
-    { "no-scale-search", 0, NULL, "scales of the largest weight, not by least squares (for comparison)" },
+    { "recipe", 0, "SPEC", "NAME[:BITS][:SWITCH...], see below: int8 (default), edgeflow or compensated" },
     { "profile", 0, "NAME", "native (default), or mobile: static activations, as NPUs need them" },
-    { "activations", 0, "HOW", "dynamic-row or static-tensor, whatever the profile says" },
-    { "no-shadow-outliers", 0, NULL, "static activations: clip all outliers (for comparison)" },
-    { "hot-channels", 0, "PERCENT", "inputs whose weights for outliers stay in memory, at most (default 3; 100: all)" },
-    { "prune-outliers", 0, "PERCENT", "operators whose outliers are clipped, least important first (default 85)" },
+    { "calibration", 0, "FILE", "a text like those that the model will see (default: coordgen's own)" },
     { "threads", 0, "N", "0: one for every processor (default)" },
     { "discard", 0, NULL, "remove what a cancelled import with these settings has kept, and import nothing" },
 };
@@ -363,9 +294,15 @@ const CtlVerb ctl_verb_model_import = {
             "coordgen/models in XDG_DATA_HOME or ~/.local/share. A file that was imported before is\n"
             "recognised. Ctrl-C cancels and keeps the layers that are finished: the same\n"
             "command goes on after them, also when the import was killed.\n"
+            "\nA recipe is int8 (rounded, at 8 bits), edgeflow or compensated (slow and best, at 5), then\n"
+            "its bits, then what is to differ: + or - rotation, wide-rotation, scale-search, smoothing,\n"
+            "compensation, descent, gain-correction or static-activations, or allocation=HOW, grid=KIND,\n"
+            "embedding-bits=N, budget-bytes=N, hot-channels=PERCENT, prune-outliers=PERCENT; see\n"
+            "coordgenctl(1).\n"
             "\nExamples\n"
             "  coordgenctl model import model.gguf\n"
             "  coordgenctl model import model.gguf --bits 4.5\n"
+            "  coordgenctl model import model.gguf --recipe compensated:4:embedding-bits=6\n"
             "  sudo coordgenctl model import model.gguf\n",
     .options = import_options,
     .n_options = ARRAY_LEN(import_options),

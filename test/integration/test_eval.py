@@ -177,7 +177,7 @@ class Divergence(unittest.TestCase):
             subprocess.run([BIN / "coordgenctl", "model", "import", MODEL, "--output", package], check=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600 * SLOW)
             self.assertGreater(report(*self.WHAT, "--against", package, "--recipe=int8:4")["nats"], 0)
-            for option in ("--recipe=int8:4", "--no-rotation", f"--calibration={TOP}/README.md"):
+            for option in ("--recipe=int8:4", f"--calibration={TOP}/README.md"):
                 run = run_eval(*self.WHAT, "--against", package, "--model", package, option)
                 self.assertEqual(run.returncode, 1)
                 self.assertIn(f"{package} is a package", run.stderr)

@@ -270,22 +270,22 @@ class Settings(ImportCase):
     def test_threads(self):
         hashes = set()
         for threads in (1, 2, 3):
-            self.run_import("--bits", 4.5, "--embedding-bits", 7, "--threads", threads)
+            self.run_import("--recipe", "int8:4.5:embedding-bits=7", "--threads", threads)
             hashes.add(self.take_hash())
         self.assertEqual(len(hashes), 1)
 
     def test_report_and_recognition(self):
-        report = self.run_import("--bits", 3, "--embedding-bits", 6, "--no-rotation", "--no-scale-search")
+        report = self.run_import("--recipe", "int8:3:embedding-bits=6:-rotation:-scale-search")
         self.assertEqual((report["recipe"], report["bits"], report["bits_asked"], report["embedding_bits"]), ("int8", 3, 3, 6))
         self.assertEqual((report["layers"], report["resumed_layers"], report["already_imported"]), (31, 0, False))
         self.assertEqual(report["package_bytes"], self.out.stat().st_size)
         self.assertLess(report["package_bytes"], MODEL.stat().st_size)
         if not SANITIZED:
             self.assertLess(report["peak_memory_bytes"], 100 << 20)
-        again = self.run_import("--bits", 3, "--embedding-bits", 6, "--no-rotation", "--no-scale-search")
+        again = self.run_import("--recipe", "int8:3:embedding-bits=6:-rotation:-scale-search")
         self.assertEqual((again["already_imported"], again["bits"]), (True, 3))
         # Other settings under the same name replace it.
-        other = self.run_import("--bits", 3, "--embedding-bits", 6, "--no-rotation")
+        other = self.run_import("--recipe", "int8:3:embedding-bits=6:-rotation")
         self.assertEqual(other["already_imported"], False)
         self.assertEqual(len(list(self.out.parent.iterdir())), 1)
 
@@ -303,8 +303,8 @@ class Settings(ImportCase):
     def test_names_tell_the_settings(self):
         environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"), STATE_DIRECTORY=str(self.folder / "state"))
         names = []
-        for options in ((), ("--bits", "4.5"), ("--bits", "4.5", "--no-rotation"), ("--wide-rotation", ),
-                        ("--bits", "4", "--grid", "normal")):
+        for options in ((), ("--bits", "4.5"), ("--recipe", "int8:4.5:-rotation"), ("--recipe", "int8:+wide-rotation"),
+                        ("--bits", "4", "--recipe", "int8:grid=normal")):
             run = subprocess.run([CTL, "model", "import", MODEL, *options], env=environment, capture_output=True, text=True)
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertEqual(Path(run.stdout.strip()).parent, self.folder / "state/models")
@@ -355,16 +355,19 @@ class Settings(ImportCase):
     def test_refused(self):
         for options, said in ((("--bits", "0.5"), "give an average from 1 to 8"), (("--bits", "many"), "a number is needed"),
                               (("--recipe", "best"), "one of int8, edgeflow, compensated"),
-                              (("--embedding-bits", "9"), "a whole number from 0 to 8"), (("--embedding-bits", "0"), "from 1 to 8"),
-                              (("--bits", "4.5", "--allocation", "uniform"), "give a whole number of bits"),
-                              (("--allocation", "fair"), "one of uniform, tensor, model"),
-                              (("--grid", "fine"), "one of uniform, normal"),
+                              (("--recipe", "int8:embedding-bits=9"), "a whole number from 1 to 8"),
+                              (("--recipe", "int8:embedding-bits=0"), "a whole number from 1 to 8"),
+                              (("--bits", "4.5", "--recipe", "int8:allocation=uniform"), "give a whole number of bits"),
+                              (("--bits", "4.5", "--recipe", "int8:4"), "leave one out"),
+                              (("--budget-bytes", "1G", "--recipe", "int8:budget-bytes=5"), "leave one out"),
+                              (("--recipe", "int8:allocation=fair"), "allocation is uniform, tensor or model"),
+                              (("--recipe", "int8:grid=fine"), "grid is uniform or normal"),
+                              (("--no-rotation",), "unknown option"),
                               (("--calibration", "text"), "recipe int8 as it is set looks at no text"),
                               (("--profile", "phone"), "one of native, mobile"),
-                              (("--activations", "static"), "one of dynamic-row, static-tensor"),
-                              (("--hot-channels", "3"), "add --profile=mobile"), (("--no-shadow-outliers",), "add --profile=mobile"),
-                              (("--profile", "mobile", "--hot-channels", "101"), "give 0 to 100"),
-                              (("--profile", "mobile", "--prune-outliers", "most"), "a number is needed"),
+                              (("--recipe", "int8:hot-channels=3"), "add +static-activations"),
+                              (("--profile", "mobile", "--recipe", "int8:hot-channels=101"), "give 0 to 100"),
+                              (("--profile", "mobile", "--recipe", "int8:prune-outliers=most"), "is a number of percent"),
                               (("--budget-bytes", "1x"), "a number of bytes is needed")):
             with self.subTest(options=options):
                 _, stderr = self.end(self.start(*options), 2)
@@ -436,7 +439,7 @@ class Served(ImportCase):
     """Packages that the service loads."""
 
     def test_packed_package(self):
-        self.run_import("--bits", 4.5, "--embedding-bits", 6)
+        self.run_import("--recipe", "int8:4.5:embedding-bits=6")
         daemon = Daemon(model=self.out, cache=self.folder / "service")
         with daemon.connect() as connection:
             one = connection.generate(prompt("Name three colours.", 24, ignore_end=True)).tokens
@@ -448,9 +451,9 @@ class Served(ImportCase):
         """Weights of outliers are read on demand: when the package has lost them the request fails, and nothing else."""
         text = self.folder / "text"
         text.write_text("".join(f"Line {i} of a text that says little, {i * i} times.\n" for i in range(60)))
-        report = self.run_import("--profile", "mobile", "--hot-channels", 0, "--calibration", text)
+        report = self.run_import("--profile", "mobile", "--recipe", "int8:hot-channels=0", "--calibration", text)
         self.assertEqual((report["operators"], report["operators_with_shadow"], report["hot_channels"]), (120, 18, 0))
-        self.assertTrue(self.run_import("--profile", "mobile", "--hot-channels", 0, "--calibration", text)["already_imported"])
+        self.assertTrue(self.run_import("--profile", "mobile", "--recipe", "int8:hot-channels=0", "--calibration", text)["already_imported"])
         shown = subprocess.run([CTL, "model", "show", self.out], capture_output=True, text=True).stdout
         self.assertIn("static-tensor", shown)
         whole = self.out.read_bytes()

@@ -456,7 +456,7 @@ static void test_importer_refuses_rotations_that_overflow(void **state) {
     import_fixture_change(fixture, "blk.1.ffn_up.weight", enlarge_row);
     import_fixture_refusal(fixture, fixture->out, IMPORT_E_UNSUPPORTED,
                            "tensor 'blk.1.ffn_up.weight', row 5: its weights are so large that their rotation "
-                           "overflows: import it with coordgenctl model import --no-rotation");
+                           "overflows: import it with coordgenctl model import --recipe int8:8:-rotation");
     fixture->options.recipe.rotate = false;
     assert_int_equal(import_run(fixture->source, fixture->out, &fixture->options, &report, NULL), 0);
 }

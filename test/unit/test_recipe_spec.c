@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "eval/recipe_spec.h"
+#include "quant/recipe_spec.h"
 
 static QuantRecipe parse(const char *spec) {
     QuantRecipe recipe;
@@ -74,7 +74,7 @@ static void test_recipe_spec_refuses(void **state) {
         { "int8:4:=", "'=' is not known" },
         { "int8:4:embedding-bits=", "embedding-bits is a whole number" },
         { "int8:4:embedding-bits=4294967300", "embedding-bits is a whole number" },
-        { "int8:4:embedding-bits=0", "embeddings of 0 bits" },
+        { "int8:4:embedding-bits=0", "embedding-bits is a whole number from 1 to 8, not '0'" },
         { "int8:4:budget-bytes=-1", "budget-bytes is a whole number" },
         { "edgeflow:4:+rotation", "smoothing" },
         { "int8:8:+static-activations:hot-channels=", "hot-channels is a number of percent" },
@@ -82,6 +82,8 @@ static void test_recipe_spec_refuses(void **state) {
         { "int8:8:+static-activations:hot-channels=0x3", "hot-channels is a number of percent" },
         { "int8:8:+static-activations:prune-outliers=-1", "-1 % of the operators pruned" },
         { "int8:8:+static-activations:prune-outliers=101", "101 % of the operators pruned" },
+        { "int8:hot-channels=4", "hot-channels: only static activations have outliers: add +static-activations" },
+        { "int8:+static-activations:prune-outliers=4:-static-activations", "prune-outliers: only static activations" },
     };
     char spec[2 * RECIPE_SPEC_MAX];
     QuantRecipe recipe = { .bits = 77 };
@@ -97,6 +99,64 @@ static void test_recipe_spec_refuses(void **state) {
     memcpy(spec, "int8", 4);
     spec[sizeof(spec) - 1] = 0;
     assert_int_equal(recipe_spec_parse(&recipe, spec, &err), -EINVAL);
+}
+
+static QuantRecipe take(RecipeSpec spec) {
+    QuantRecipe recipe;
+    ErrText err = { 0 };
+
+    if (recipe_spec_take(&recipe, &spec, &err))
+        fail_msg("%s", err.text);
+    return recipe;
+}
+
+/* Options beside the spec say what stands in front of its switches, so that these are the last word. */
+static void test_recipe_spec_take(void **state) {
+    const double four = 4, half = 4.5, nine = 9;
+    QuantRecipe named, recipe = take((RecipeSpec){ 0 });
+    ErrText err = { 0 };
+
+    assert_int_equal(quant_recipe_named(&named, NULL), 0);
+    assert_memory_equal(&recipe, &named, sizeof(recipe));
+    recipe = take((RecipeSpec){ .text = "compensated", .bits = &four });
+    named = parse("compensated:4");
+    assert_true(recipe.correct_gain);
+    assert_memory_equal(&recipe, &named, sizeof(recipe));
+    recipe = take((RecipeSpec){ .text = "compensated:-gain-correction", .bits = &four });
+    assert_true(!recipe.correct_gain && recipe.bits == 4);
+    assert_int_equal(take((RecipeSpec){ .bits = &half }).allocation, QUANT_ALLOCATION_TENSOR);
+    assert_int_equal(take((RecipeSpec){ .text = "int8:allocation=model", .bits = &half }).allocation,
+                     QUANT_ALLOCATION_MODEL);
+
+    recipe = take((RecipeSpec){ .text = "int8:hot-channels=1", .profile = "mobile" });
+    assert_true(recipe.static_activations && recipe.hot_percent == 1);
+    assert_false(take((RecipeSpec){ .text = "int8:-static-activations", .profile = "mobile" }).static_activations);
+
+    assert_int_equal(recipe_spec_take(&recipe, &(RecipeSpec){ .text = "int8:4", .bits = &four }, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "'int8:4' says how many bits, which are given beside it too: leave one out"));
+    assert_int_equal(recipe_spec_take(&recipe, &(RecipeSpec){ .text = "int8:budget-bytes=5", .budget_bytes = 5 }, &err),
+                     -EINVAL);
+    assert_non_null(strstr(err.text, "has a budget of bytes, which is given beside it too: leave one out"));
+    assert_int_equal(recipe_spec_take(&recipe, &(RecipeSpec){ .profile = "phone" }, &err), -EINVAL);
+    assert_string_equal(err.text, "profile 'phone': one of native, mobile");
+    assert_int_equal(recipe_spec_take(&recipe, &(RecipeSpec){ .bits = &nine }, &err), -EINVAL);
+    assert_string_equal(err.text, "recipe int8: 9 bits a weight: give an average from 1 to 8");
+}
+
+/* Without bits, as many as fit, wherever the budget stands; not what a switch says otherwise. */
+static void test_recipe_spec_budget(void **state) {
+    QuantRecipe recipe = parse("compensated:budget-bytes=900");
+
+    assert_true(recipe.bits == 8 && recipe.budget_bytes == 900 && recipe.correct_gain);
+    recipe = parse("compensated:-gain-correction:budget-bytes=900");
+    assert_true(recipe.bits == 8 && !recipe.correct_gain);
+    recipe = take((RecipeSpec){ .text = "int8", .budget_bytes = 900 });
+    assert_true(recipe.bits == 8 && recipe.budget_bytes == 900 && recipe.allocation == QUANT_ALLOCATION_TENSOR);
+    assert_int_equal(parse("int8:allocation=uniform:budget-bytes=900").allocation, QUANT_ALLOCATION_UNIFORM);
+    recipe = parse("compensated:4:budget-bytes=900");
+    assert_true(recipe.bits == 4 && recipe.budget_bytes == 900);
+    recipe = parse("compensated:budget-bytes=0");
+    assert_true(recipe.bits == 5 && !recipe.budget_bytes);
 }
 
 /* What is written is what was read, in one form. */
@@ -116,7 +176,6 @@ static void test_recipe_spec_format(void **state) {
         { "compensated:4:grid=uniform", "compensated:4:grid=uniform" },
         { "compensated:4:grid=normal", "compensated:4" },
         { "int8:3:grid=normal", "int8:3:grid=normal" },
-        { "int8:hot-channels=4", "int8:8" }, /* without static activations there are none */
         { "int8:6:allocation=tensor:-rotation", "int8:6:-rotation:allocation=tensor" },
         { "compensated:4:embedding-bits=6:-descent:-compensation:-scale-search",
           "compensated:4:-scale-search:-compensation:-descent:embedding-bits=6" },
@@ -173,10 +232,9 @@ static void test_recipe_spec_longest(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recipe_spec_parse),
-        cmocka_unit_test(test_recipe_spec_longest),
-        cmocka_unit_test(test_recipe_spec_refuses),
-        cmocka_unit_test(test_recipe_spec_format),
+        cmocka_unit_test(test_recipe_spec_parse),   cmocka_unit_test(test_recipe_spec_longest),
+        cmocka_unit_test(test_recipe_spec_refuses), cmocka_unit_test(test_recipe_spec_take),
+        cmocka_unit_test(test_recipe_spec_budget),  cmocka_unit_test(test_recipe_spec_format),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -261,6 +261,7 @@ static void given_init(Given *given, const double losses[N_GIVEN][2]) {
                       .model = { .source_path = "none", .options = &given->options, .layers = given->layers },
                       .calibrated = { .model = &given->model },
                       .sensitivity = { .n_layers = 1, .losses = given->losses } };
+    assert_int_equal(quant_recipe_named(&given->options.recipe, "compensated"), 0);
     for (size_t i = 0; i < N_GIVEN; i++) {
         const TensorRole role = (TensorRole[]){ ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V }[i];
 
@@ -303,7 +304,7 @@ static void test_sensitivity_refuses_losses_that_are_no_numbers(void **state) {
         given_init(&given, losses[i]);
         assert_int_equal(sensitivity_allocate(&given.sensitivity, &given.calibrated, 4.75, &err), IMPORT_E_UNSUPPORTED);
         assert_non_null(strstr(err.text, "tensor 'blk.0.attn_k.weight'"));
-        assert_non_null(strstr(err.text, "--allocation=uniform"));
+        assert_non_null(strstr(err.text, "--recipe compensated:5:allocation=uniform measures nothing"));
     }
 }
 

@@ -15,7 +15,6 @@
 #include "base/err.h"
 #include "base/worker_pool.h"
 #include "quant/grid.h"
-#include "quant/rotate.h"
 
 enum {
     BACKEND_E_MEMORY = 1,  /* a memory account's limit */
@@ -61,9 +60,10 @@ typedef struct LinearSource {
     const uint8_t *packed; /* GGML_I8: the matrix in the packed layout (quant/pack.h), or NULL; aligned to 64 */
     const int8_t *bits;    /* [n], with `packed`: width of every channel, 1..8 */
     Grid grid;             /* with `packed`: what the codes mean */
-    Rotation rotation;     /* GGML_I8: of the inputs, before they are quantized */
-    const float *bias;     /* [n] or NULL; copied */
-    const void *image;     /* linear_begin(): bytes that linear_image() gave, which outlive the matrix; or NULL */
+    uint32_t
+        rotation_block; /* GGML_I8: inputs are rotated by such blocks (quant/rotate.h) before they are int8; 0: not */
+    const float *bias;  /* [n] or NULL; copied */
+    const void *image;  /* linear_begin(): bytes that linear_image() gave, which outlive the matrix; or NULL */
     size_t image_bytes;
     LinearActivations activations;
 } LinearSource;

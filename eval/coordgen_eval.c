@@ -35,7 +35,7 @@ static const char help[] =
     "      --chunk N          tokens of a prefill step (default: as the machine does best;\n"
     "                         matrix: 256)\n"
     "      --recipe SPEC      how a .gguf is imported: NAME[:BITS][:SWITCH...], e.g. int8 (default), int8:4.5,\n"
-    "                         compensated:4:-rotation; a SWITCH is + or - rotation, wide-rotation, scale-search,\n"
+    "                         compensated:4:-rotation; a SWITCH is + or - rotation, scale-search,\n"
     "                         smoothing, compensation, descent, gain-correction, static-activations, or\n"
     "                         allocation=HOW, grid=KIND, embedding-bits=N, budget-bytes=N, hot-channels=PERCENT,\n"
     "                         prune-outliers=PERCENT\n"

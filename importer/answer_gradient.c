@@ -101,7 +101,7 @@ static int through_head(Calibrated *calibrated, const float *directions, size_t 
             backward_linear(columns, w, n, n_panel, head->k, d, model->pool);
     }
     for (size_t row = 0; row < n; row++)
-        rotation_undo(d + row * head->k, head->k, head->rotation);
+        rotate_row(d + row * head->k, head->k, head->rotation_block);
     return r;
 }
 

@@ -63,7 +63,7 @@ typedef struct CalibratedRounding {
 int calibrated_round(Calibrated *calibrated, const CalibratedRounding *rounding, ErrText *err);
 /* Second moments of the inputs x f32[rows][k], rotated by blocks first (0: not), factored. */
 int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float *x, size_t rows, size_t k,
-                      Rotation rotation, ErrText *err);
+                      uint32_t rotation_block, ErrText *err);
 
 /* --- calibrated_smooth.c ------------------------------------------------------------------------------------------ */
 

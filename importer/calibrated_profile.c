@@ -60,7 +60,7 @@ typedef struct ProfileLoop {
     Profile *profile;
     const float *x, *factors; /* factors NULL: not smoothed */
     size_t k;
-    Rotation rotation;
+    uint32_t rotation_block;
     float threshold; /* 0: bins are filled; else outliers are counted */
     _Atomic bool not_finite;
 } ProfileLoop;
@@ -69,7 +69,7 @@ static const float *prepare_row(const ProfileLoop *loop, size_t row, float *to) 
     memcpy(to, loop->x + row * loop->k, loop->k * sizeof(*to));
     for (size_t c = 0; loop->factors && c < loop->k; c++)
         to[c] /= loop->factors[c];
-    rotation_apply(to, loop->k, loop->rotation);
+    rotate_row(to, loop->k, loop->rotation_block);
     return to;
 }
 
@@ -204,10 +204,12 @@ static void add_up(uint32_t *counts, size_t n, size_t stride, unsigned int n_thr
             counts[i] += counts[worker * stride + i];
 }
 
-static int profile_input(Profile *profile, ImportOperator *operator, const float * x, size_t rows, Rotation rotation,
-                         const float *factors, ErrText *err) {
+static int profile_input(Profile *profile, ImportOperator *operator, const float * x, size_t rows,
+                         uint32_t rotation_block, const float *factors, ErrText *err) {
     const ImportModel *model = profile->calibrated->model;
-    ProfileLoop loop = { .profile = profile, .x = x, .factors = factors, .k = operator->k, .rotation = rotation };
+    ProfileLoop loop = {
+        .profile = profile, .x = x, .factors = factors, .k = operator->k, .rotation_block = rotation_block
+    };
     uint64_t n = (uint64_t)rows * operator->k;
     float threshold, largest;
 
@@ -272,7 +274,7 @@ static int profile_weights(Profile *profile, const ArchOp *op, const float *x, s
     }
     return r ? r
              : profile_input(profile, operator_of(profile, op), x, rows,
-                             calibrated_linear_of(profile->layer, op->w[0])->rotation, factors, err);
+                             calibrated_linear_of(profile->layer, op->w[0])->rotation_block, factors, err);
 }
 
 static int profile_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,

@@ -86,7 +86,7 @@ static int moments_error(const ImportModel *model, size_t k, ErrText *err) {
  * earlier ones lost. Peak memory: two matrices f32[k][k], or one and ROTATED_ROWS rows.
  */
 int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float *x, size_t rows, size_t k,
-                      Rotation rotation, ErrText *err) {
+                      uint32_t rotation_block, ErrText *err) {
     WorkerPool *pool = calibrated->model->pool;
     _cleanup_(freep) float *h = calloc(k * k, sizeof(*h));
     _cleanup_(freep) float *rotated = malloc((rows < ROTATED_ROWS ? rows : ROTATED_ROWS) * k * sizeof(*rotated));
@@ -97,12 +97,10 @@ int calibrated_factor(Calibrated *calibrated, HessianFactor *factor, const float
     if (!h || !rotated || !energies)
         return err_set(err, -ENOMEM, "%s: out of memory for the inputs of a product of width %zu",
                        calibrated->model->source_path, k);
-    add_moments(h, x, rows, k, rotation.block, rotated, pool);
+    add_moments(h, x, rows, k, rotation_block, rotated, pool);
     free(steal(&rotated));
     worker_pool_run(pool, add_energies, &loop, k, 64);
-    r = hessian_shrink(h, energies, k, rotation.block, shrinkage(rows, k), pool);
-    if (!r && rotation.across)
-        hessian_rotate_across(h, k, rotation.across, pool);
+    r = hessian_shrink(h, energies, k, rotation_block, shrinkage(rows, k), pool);
     if (!r)
         r = hessian_factor(factor, steal(&h), k, DAMPING, pool);
     if (r < 0)

@@ -30,7 +30,6 @@
 #include "model/arch.h"
 #include "model/hparams.h"
 #include "quant/recipe.h"
-#include "quant/rotate.h"
 
 /* Linears that share their input, with static activations: what becomes of that input. */
 typedef struct ImportOperator {
@@ -48,7 +47,7 @@ typedef struct ImportLinear {
     int layer; /* -1 outside */
     const GgufTensor *source;
     size_t n, k;
-    Rotation rotation;              /* of its inputs, and so of its weights */
+    uint32_t rotation_block;        /* of its inputs, and so of its weights */
     const ImportOperator *operator; /* NULL: dynamic-row */
     int8_t *bits;                   /* [n], the core's */
     int8_t *q;                      /* [n][k], the core's; NULL but while its layer is at work */

@@ -80,8 +80,7 @@ static int plan_tensor(void *arg, const ArchTensor *expected, int layer) {
         .source = source,
         .n = (size_t)source->ne[1],
         .k = (size_t)source->ne[0],
-        .rotation =
-            pass->recipe->rotate ? rotation_for((size_t)source->ne[0], pass->recipe->rotate_wide) : (Rotation){ 0 },
+        .rotation_block = pass->recipe->rotate ? rotate_block_size((size_t)source->ne[0]) : 0,
     };
     return 0;
 }
@@ -223,14 +222,6 @@ static void source_keys(const ImportPlan *plan) {
     }
 }
 
-/* The lowest that says all: packages that earlier programs can read stay readable to them. */
-static uint32_t format_version(const ImportPlan *plan) {
-    for (size_t i = 0; i < plan->n_linears; i++)
-        if (plan->linears[i].rotation.across)
-            return PACKAGE_FORMAT_VERSION;
-    return PACKAGE_FORMAT_VERSION_MIN;
-}
-
 static void recipe_keys(const ImportPlan *plan, const QuantRecipe *recipe, const char *calibration_sha256) {
     const char *steps[IMPORT_STEPS_MAX];
     size_t n_steps = import_steps(recipe, steps);
@@ -260,10 +251,9 @@ static int linear_keys(const ImportPlan *plan, const QuantRecipe *recipe, ErrTex
     _cleanup_(freep) const char **layouts = calloc(plan->n_linears, sizeof(*layouts));
     _cleanup_(freep) const char **activations = calloc(plan->n_linears, sizeof(*activations));
     _cleanup_(freep) uint32_t *blocks = calloc(plan->n_linears, sizeof(*blocks));
-    _cleanup_(freep) uint32_t *across = calloc(plan->n_linears, sizeof(*across));
     size_t n = 0;
 
-    if (!texts || !layouts || !activations || !blocks || !across)
+    if (!texts || !layouts || !activations || !blocks)
         return err_set(err, -ENOMEM, "%s: out of memory for %zu linears", plan->source->path, plan->n_linears);
     for (size_t i = 0; i < plan->n_tensors; i++) {
         const ImportTensor *tensor = &plan->tensors[i];
@@ -275,14 +265,11 @@ static int linear_keys(const ImportPlan *plan, const QuantRecipe *recipe, ErrTex
                      : recipe->grid == GRID_NORMAL ? PACKAGE_LAYOUT_PACKED_NORMAL
                                                    : PACKAGE_LAYOUT_PACKED;
         activations[n] = tensor->linear->operator? PACKAGE_ACTIVATION_STATIC_TENSOR : PACKAGE_ACTIVATION_DYNAMIC_ROW;
-        blocks[n] = tensor->linear->rotation.block;
-        across[n++] = tensor->linear->rotation.across;
+        blocks[n++] = tensor->linear->rotation_block;
     }
     gguf_writer_strings(plan->writer, PACKAGE_KEY_LINEAR_NAMES, texts, n);
     gguf_writer_strings(plan->writer, PACKAGE_KEY_LINEAR_LAYOUTS, layouts, n);
     gguf_writer_array(plan->writer, PACKAGE_KEY_LINEAR_ROTATIONS, GGUF_U32, blocks, n);
-    if (format_version(plan) >= 3)
-        gguf_writer_array(plan->writer, PACKAGE_KEY_LINEAR_ACROSS, GGUF_U32, across, n);
     gguf_writer_strings(plan->writer, PACKAGE_KEY_LINEAR_ACTIVATIONS, activations, n);
     return 0;
 }
@@ -441,7 +428,7 @@ int import_plan_layout(ImportPlan *plan, const QuantRecipe *recipe, const char *
     if (r)
         return err_fold(r);
     source_keys(plan);
-    gguf_writer_u32(plan->writer, PACKAGE_KEY_FORMAT_VERSION, format_version(plan));
+    gguf_writer_u32(plan->writer, PACKAGE_KEY_FORMAT_VERSION, PACKAGE_FORMAT_VERSION);
     gguf_writer_string(plan->writer, PACKAGE_KEY_SOURCE_SHA256, source_sha256);
     gguf_writer_u64(plan->writer, PACKAGE_KEY_SOURCE_BYTES, (uint64_t)plan->source->st.st_size);
     gguf_writer_string(plan->writer, PACKAGE_KEY_SOURCE_NAME, plan->source->name);

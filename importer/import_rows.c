@@ -64,7 +64,7 @@ static void dequantize(const Rows *rows, const RowsBuffers *buffers, size_t i) {
 /* Why the i-th row of the batch was refused; the row is read once more. */
 static RowsFault fault_of(const Rows *rows, const RowsBuffers *buffers, size_t i) {
     dequantize(rows, buffers, i);
-    return rows->linear->rotation.block && all_finite(buffers->row, rows->linear->k) ? FAULT_ROTATION : FAULT_VALUE;
+    return rows->linear->rotation_block && all_finite(buffers->row, rows->linear->k) ? FAULT_ROTATION : FAULT_VALUE;
 }
 
 /* Rows [row, row + n); false after a fault. */
@@ -85,7 +85,7 @@ static bool read_batch(Rows *rows, unsigned int worker, size_t row, size_t n) {
     }
     for (size_t i = 0; i < n; i++) {
         dequantize(rows, buffers, i);
-        rotation_apply(buffers->row, linear->k, linear->rotation);
+        rotate_row(buffers->row, linear->k, linear->rotation_block);
         if (!rows->fn(rows->arg, row + i, buffers->row, worker)) {
             set_fault(rows, fault_of(rows, buffers, i), 0, row + i);
             return false;

@@ -13,8 +13,6 @@ size_t import_steps(const QuantRecipe *recipe, const char *steps[IMPORT_STEPS_MA
 
     if (recipe->rotate)
         steps[n++] = "rotation";
-    if (quant_recipe_is_wide(recipe))
-        steps[n++] = "wide-rotation";
     if (recipe->smooth)
         steps[n++] = "smoothing";
     if (recipe->allocation == QUANT_ALLOCATION_TENSOR)
@@ -62,11 +60,11 @@ bool import_settings_match(const PackageQuant *quant, const QuantRecipe *recipe,
 
 /* All that the bytes of a package depend on, but for program and source. */
 static void describe(char text[DESCRIPTION_BYTES], const QuantRecipe *recipe, const char *calibration_sha256) {
-    snprintf(text, DESCRIPTION_BYTES, "%s %.17g %u %llu %d %d %d %d %d %d %d %d %d %d %.17g %.17g %s\n", recipe->name,
+    snprintf(text, DESCRIPTION_BYTES, "%s %.17g %u %llu %d %d %d %d %d %d %d %d %d %.17g %.17g %s\n", recipe->name,
              recipe->bits, recipe->embedding_bits, (unsigned long long)recipe->budget_bytes, recipe->rotate,
-             quant_recipe_is_wide(recipe), recipe->grid, recipe->search_scales, recipe->smooth, recipe->compensate,
-             recipe->descend, quant_recipe_corrects_gain(recipe), recipe->allocation, recipe->static_activations,
-             recipe->hot_percent, recipe->prune_percent, calibration_sha256);
+             recipe->grid, recipe->search_scales, recipe->smooth, recipe->compensate, recipe->descend,
+             quant_recipe_corrects_gain(recipe), recipe->allocation, recipe->static_activations, recipe->hot_percent,
+             recipe->prune_percent, calibration_sha256);
 }
 
 static void add_switch(StrBuf *name, bool is_on, bool usually, const char *off, const char *on) {
@@ -113,8 +111,6 @@ void import_settings_suffix(char *text, size_t room_bytes, const QuantRecipe *re
         str_buf_addf(&name, "-%s-%g", recipe->name, recipe->bits);
     quant_recipe_set_bits(&usual, recipe->bits);
     add_switch(&name, recipe->rotate, usual.rotate, "unrotated", "rotated");
-    if (recipe->rotate)
-        add_switch(&name, recipe->rotate_wide, usual.rotate_wide, "narrow", "wide");
     add_switch(&name, recipe->smooth, usual.smooth, "unsmoothed", "smoothed");
     add_switch(&name, recipe->grid == GRID_NORMAL, usual.grid == GRID_NORMAL, "uniform-grid", "normal-grid");
     add_switch(&name, recipe->search_scales, usual.search_scales, "unsearched", "searched");

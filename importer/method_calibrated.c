@@ -26,7 +26,7 @@ static int linear_new(Calibrated *calibrated, BackendLinear **linearp, const Imp
         .type = GGML_I8,
         .data = q,
         .scales = scales,
-        .rotation = linear->rotation,
+        .rotation_block = linear->rotation_block,
         .bias = bias == ROLE_NONE ? NULL : vectors[bias],
         .activations = *activations,
     };
@@ -312,8 +312,8 @@ static int quantize_weights(LayerWork *work, const ArchOp *op, float *x, size_t 
     if (recipe->smooth)
         r = smooth_op(work, op, x, rows, k, w, err);
     if (!r && quant_recipe_needs_moments(recipe))
-        r = calibrated_factor(calibrated, &factor, x, rows, k, calibrated_linear_of(work->layer, op->w[0])->rotation,
-                              err);
+        r = calibrated_factor(calibrated, &factor, x, rows, k,
+                              calibrated_linear_of(work->layer, op->w[0])->rotation_block, err);
     for (size_t i = 0; i < op->n && !r; i++)
         r = quantize_linear(work, calibrated_linear_of(work->layer, op->w[i]), w[i],
                             quant_recipe_needs_moments(recipe) ? &factor : NULL, &linears[op->w[i]], err);

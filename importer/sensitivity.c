@@ -108,7 +108,7 @@ typedef struct InputLoop {
     const HessianFactor *factor; /* NULL: errors are not compensated */
     float *x, *permuted;         /* f32[rows][k] */
     size_t rows, k;
-    Rotation rotation;
+    uint32_t rotation_block;
 } InputLoop;
 
 static void turn_inputs(void *arg, size_t begin, size_t end, unsigned int worker) {
@@ -121,7 +121,7 @@ static void turn_inputs(void *arg, size_t begin, size_t end, unsigned int worker
         for (size_t row = first; row < first + n; row++) {
             float *x = loop->x + row * loop->k;
 
-            rotation_apply(x, loop->k, loop->rotation);
+            rotate_row(x, loop->k, loop->rotation_block);
             for (size_t i = 0; factor && i < loop->k; i++)
                 loop->permuted[row * loop->k + i] = x[factor->order[i]];
         }
@@ -133,20 +133,20 @@ static void turn_inputs(void *arg, size_t begin, size_t end, unsigned int worker
 /* The probe's inputs of a product as its rounding errors meet them. Plain: the rotated inputs x. Compensated: the
  * error of a channel e = w - q is M^-T times the errors of the single roundings (hessian_factor()), which are
  * independent of each other; so they meet M^-1 x. */
-static int keep_inputs(Measuring *measuring, const float *x, size_t rows, size_t k, Rotation rotation, float **inputsp,
-                       ErrText *err) {
+static int keep_inputs(Measuring *measuring, const float *x, size_t rows, size_t k, uint32_t rotation_block,
+                       float **inputsp, ErrText *err) {
     Calibrated *calibrated = measuring->calibrated;
     /* Rounding must not have been fitted to the rows that it is judged on, where there are others. */
     size_t held_back = measuring->n_rows < rows ? measuring->n_rows : 0;
     _cleanup_(hessian_factor_deinit) HessianFactor factor = { 0 };
     _cleanup_(freep) float *probe = copy_of(x, measuring->n_rows * k);
-    InputLoop loop = { .x = probe, .rows = measuring->n_rows, .k = k, .rotation = rotation };
+    InputLoop loop = { .x = probe, .rows = measuring->n_rows, .k = k, .rotation_block = rotation_block };
     int r;
 
     if (!probe)
         return out_of_memory(measuring, err);
     if (calibrated->model->options->recipe.compensate) {
-        r = calibrated_factor(calibrated, &factor, x + held_back * k, rows - held_back, k, rotation, err);
+        r = calibrated_factor(calibrated, &factor, x + held_back * k, rows - held_back, k, rotation_block, err);
         if (r)
             return r;
         loop.factor = &factor;
@@ -215,7 +215,7 @@ static int probe_op(void *arg, const ArchOp *op, float *x, size_t rows, size_t k
 
     if (import_is_cancelled(model))
         return calibrated_cancelled(measuring->calibrated, err);
-    r = keep_inputs(measuring, x, rows, k, calibrated_linear_of(layer, op->w[0])->rotation,
+    r = keep_inputs(measuring, x, rows, k, calibrated_linear_of(layer, op->w[0])->rotation_block,
                     &measuring->layers[measuring->index].inputs[op->w[0]], err);
     for (size_t i = 0; i < op->n && !r; i++)
         r = probe_linear(measuring, calibrated_linear_of(layer, op->w[i]), &linears[op->w[i]], err);
@@ -318,7 +318,7 @@ static int backward_product(Measuring *measuring, const ArchOp *op, ErrText *err
         backward_linear(loop.d, w[i], loop.rows, loop.n, k, d_x, model->pool);
     }
     for (size_t row = 0; row < measuring->n_rows; row++)
-        rotation_undo(d_x + row * k, k, first->rotation);
+        rotate_row(d_x + row * k, k, first->rotation_block);
     for (size_t i = 0; i < op->n; i++)
         free(w[i]);
     return r;

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "quant/grid.h"
 #include "quant/pack.h"
+#include "quant/rotate.h"
 
 Package *package_free(Package *package) {
     if (!package)
@@ -123,13 +124,11 @@ static int check_keys(PackageCheck *check) {
     r = gguf_get_u32(file, PACKAGE_KEY_FORMAT_VERSION, &version, check->err);
     if (r)
         return package_key_error(r);
-    if (version < PACKAGE_FORMAT_VERSION_MIN || version > PACKAGE_FORMAT_VERSION)
+    if (version != PACKAGE_FORMAT_VERSION)
         return err_set(
             check->err, PACKAGE_E_UNSUPPORTED,
-            "%s: package format version %u, this program reads %d to %d: import the model again (coordgenctl "
-            "model import)",
-            gguf_path(file), version, PACKAGE_FORMAT_VERSION_MIN, PACKAGE_FORMAT_VERSION);
-    check->has_across = version >= 3;
+            "%s: package format version %u, this program reads %d: import the model again (coordgenctl model import)",
+            gguf_path(file), version, PACKAGE_FORMAT_VERSION);
     if (gguf_alignment(file) != PACKAGE_ALIGNMENT)
         return err_set(check->err, PACKAGE_E_CORRUPT, "%s: key 'general.alignment' is %u, a package has %d",
                        gguf_path(file), gguf_alignment(file), PACKAGE_ALIGNMENT);
@@ -149,12 +148,10 @@ static int check_arrays(PackageCheck *check) {
         { PACKAGE_KEY_LINEAR_LAYOUTS, GGUF_STRING, &check->layouts },
         { PACKAGE_KEY_LINEAR_ROTATIONS, GGUF_U32, &check->rotation_blocks },
         { PACKAGE_KEY_LINEAR_ACTIVATIONS, GGUF_STRING, &check->activations },
-        { PACKAGE_KEY_LINEAR_ACROSS, GGUF_U32, &check->rotations_across }, /* the last */
     };
-    const size_t n_arrays = ARRAY_LEN(arrays) - !check->has_across;
     int r;
 
-    for (size_t i = 0; i < n_arrays; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(arrays); i++) {
         r = gguf_get_array(check->package->file, arrays[i].key, arrays[i].type, arrays[i].arrayp, check->err);
         if (r)
             return package_key_error(r);
@@ -198,16 +195,13 @@ static int find_packed(PackageCheck *check, const char *name, const GgufTensor *
     return package_find_tensor(check, name, GGML_I8, tensor ? tensor->ne[0] : 0, 1, tensorp);
 }
 
-static Rotation linear_rotation(const PackageCheck *check, size_t index) {
-    return (Rotation){
-        .block = (uint32_t)gguf_array_i32(check->rotation_blocks, index),
-        .across = check->rotations_across ? (uint32_t)gguf_array_i32(check->rotations_across, index) : 0,
-    };
+static uint32_t rotation_block(const PackageCheck *check, size_t index) {
+    return (uint32_t)gguf_array_i32(check->rotation_blocks, index);
 }
 
 static int check_linear_settings(const PackageCheck *check, size_t index, const char *name, uint64_t k) {
     const char *path = gguf_path(check->package->file);
-    const Rotation rotation = linear_rotation(check, index);
+    const uint32_t block = rotation_block(check, index);
     GgufString layout = check->layouts->strings[index];
     Printable shown;
 
@@ -222,10 +216,9 @@ static int check_linear_settings(const PackageCheck *check, size_t index, const 
                        "%s: linear '%s' has layout '%s', this program knows '%s', '%s' and '%s'", path, name,
                        printable(&shown, layout.data, layout.len_bytes), PACKAGE_LAYOUT_INT8, PACKAGE_LAYOUT_PACKED,
                        PACKAGE_LAYOUT_PACKED_NORMAL);
-    if (!rotation_fits(rotation, k))
-        return err_set(check->err, PACKAGE_E_CORRUPT,
-                       "%s: linear '%s' of %" PRIu64 " inputs has rotation block %u, and %u across blocks", path, name,
-                       k, rotation.block, rotation.across);
+    if (!rotate_block_fits(block, k))
+        return err_set(check->err, PACKAGE_E_CORRUPT, "%s: linear '%s' of %" PRIu64 " inputs has rotation block %u",
+                       path, name, k, block);
     return 0;
 }
 
@@ -321,7 +314,7 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
         .scales = (const float *)(const void *)scales->data,
         .bits = (const int8_t *)bits->data,
         .grid = normal ? GRID_NORMAL : GRID_UNIFORM,
-        .rotation = linear_rotation(check, index),
+        .rotation_block = rotation_block(check, index),
     };
     r = check_channels(check, linear, embedding_bits);
     if (!r && packed)

@@ -30,11 +30,9 @@
 #include "model/gguf.h"
 #include "model/hparams.h"
 #include "quant/grid.h"
-#include "quant/rotate.h"
 
-/* 3: rotations across blocks, which a program that reads 2 would not do; a package without is of version 2. */
-#define PACKAGE_FORMAT_VERSION 3
-#define PACKAGE_FORMAT_VERSION_MIN 2
+/* 1 had weights of 8 bits only, 3 rotations across blocks too. */
+#define PACKAGE_FORMAT_VERSION 2
 #define PACKAGE_ALIGNMENT 4096
 
 #define PACKAGE_KEY_PREFIX "coordgen."
@@ -56,7 +54,6 @@
 #define PACKAGE_KEY_LINEAR_NAMES "coordgen.linear.names"              /* strings */
 #define PACKAGE_KEY_LINEAR_LAYOUTS "coordgen.linear.layouts"          /* strings */
 #define PACKAGE_KEY_LINEAR_ROTATIONS "coordgen.linear.rotation_block" /* u32, 0: not rotated */
-#define PACKAGE_KEY_LINEAR_ACROSS "coordgen.linear.rotation_across"   /* u32, 0: not across blocks; version 3 only */
 #define PACKAGE_KEY_LINEAR_ACTIVATIONS "coordgen.linear.activations"  /* strings */
 
 /* With mode "static-tensor" only: */
@@ -112,7 +109,7 @@ typedef struct PackageLinear {
     const int8_t *bits;    /* [n], 1..8 */
     Grid grid;             /* of packed */
     size_t n, k;
-    Rotation rotation; /* of the inputs, before they are quantized */
+    uint32_t rotation_block; /* inputs are rotated by such blocks before they are quantized; 0: not */
     PackageActivations activations;
 } PackageLinear;
 

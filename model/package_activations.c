@@ -177,7 +177,7 @@ int package_check_activations(PackageCheck *check, size_t index, PackageLinear *
 static bool share_input(const PackageLinear *a, const PackageLinear *b) {
     const PackageActivations *of_a = &a->activations, *of_b = &b->activations;
 
-    return rotation_equal(a->rotation, b->rotation) && !memcmp(&of_a->scale, &of_b->scale, sizeof(of_a->scale)) &&
+    return a->rotation_block == b->rotation_block && !memcmp(&of_a->scale, &of_b->scale, sizeof(of_a->scale)) &&
            of_a->shadow == of_b->shadow && of_a->n_hot == of_b->n_hot &&
            (!of_a->n_hot || !memcmp(of_a->hot, of_b->hot, of_a->n_hot * sizeof(*of_a->hot)));
 }

@@ -22,8 +22,6 @@ typedef struct PackageCheck {
     Package *package;
     ErrText *err;
     const GgufArray *names, *layouts, *rotation_blocks, *activations;
-    const GgufArray *rotations_across; /* NULL: of version 2 */
-    bool has_across;
     const GgufArray *activation_scales, *outliers, *importance, *hot_counts,
         *hot_channels; /* mode static-tensor only */
     uint64_t n_hot;    /* of the linears so far */

@@ -116,61 +116,6 @@ int hessian_shrink(float *h, const float *energies, size_t k, uint32_t rotation_
     return 0;
 }
 
-/* --- rotation across blocks --------------------------------------------------------------------------------------- */
-
-typedef struct AcrossLoop {
-    float *h;
-    size_t k;
-    uint32_t across;
-} AcrossLoop;
-
-static void mirror_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
-    const AcrossLoop *loop = arg;
-
-    for (size_t i = begin; i < end; i++)
-        for (size_t j = i + 1; j < loop->k; j++)
-            loop->h[i * loop->k + j] = loop->h[j * loop->k + i];
-}
-
-static void rows_across(void *arg, size_t begin, size_t end, unsigned int worker) {
-    const AcrossLoop *loop = arg;
-
-    for (size_t i = begin; i < end; i++)
-        rotate_across(loop->h + i * loop->k, loop->k, loop->across);
-}
-
-/* Columns at a time: a line of memory of each row, and what is turned is in the first cache. */
-#define COLUMNS 16
-
-static void columns_across(void *arg, size_t begin, size_t end, unsigned int worker) {
-    const AcrossLoop *loop = arg;
-    const size_t k = loop->k, stride = k / loop->across;
-    float values[ROTATE_ACROSS_MAX * COLUMNS];
-
-    for (size_t r = begin; r < end; r++)
-        for (size_t c = 0; c < k; c += COLUMNS) {
-            for (size_t t = 0; t < loop->across; t++)
-                memcpy(values + t * COLUMNS, loop->h + (r + t * stride) * k + c, COLUMNS * sizeof(*values));
-            rotate_across(values, loop->across * COLUMNS, loop->across);
-            for (size_t t = 0; t < loop->across; t++)
-                memcpy(loop->h + (r + t * stride) * k + c, values + t * COLUMNS, COLUMNS * sizeof(*values));
-        }
-}
-
-/**
- * hessian_rotate_across() - from the moments of inputs to those of inputs that are mixed across blocks
- *
- * H becomes P H P with the transform P of rotate_across(), in place; only the lower triangle is read, all is written.
- * After hessian_shrink(), whose moments of independent inputs have a simple form within blocks only.
- */
-void hessian_rotate_across(float *h, size_t k, uint32_t across, WorkerPool *pool) {
-    AcrossLoop loop = { h, k, across };
-
-    worker_pool_run(pool, mirror_rows, &loop, k, 16);
-    worker_pool_run(pool, rows_across, &loop, k, 16);
-    worker_pool_run(pool, columns_across, &loop, k / across, 1);
-}
-
 /* --- factor ------------------------------------------------------------------------------------------------------- */
 
 typedef struct ByDiagonal {

@@ -31,8 +31,6 @@ void hessian_add(float *h, const float *x, size_t rows, size_t k, WorkerPool *po
  * f32[k]: sum of squares of every input before its rotation by blocks of rotation_block (0: not rotated). 0 or
  * -ENOMEM. */
 int hessian_shrink(float *h, const float *energies, size_t k, uint32_t rotation_block, float part, WorkerPool *pool);
-/* The moments of inputs that rotate_across() mixes: k is a multiple of 16 across. */
-void hessian_rotate_across(float *h, size_t k, uint32_t across, WorkerPool *pool);
 /* Takes h over (it becomes factor->m), also when it fails. damping: part of the mean diagonal that is added to all of
  * it. */
 int hessian_factor(HessianFactor *factor, float *h, size_t k, double damping, WorkerPool *pool);

@@ -23,7 +23,6 @@ typedef struct QuantRecipe {
     uint32_t embedding_bits; /* width of token_embd and output, 1..8 */
     uint64_t budget_bytes;   /* 0: none; else bits is lowered until the package is not larger than this */
     bool rotate;             /* block-Hadamard rotation */
-    bool rotate_wide;        /* and across the blocks, in no recipe unless asked for; nothing without rotate */
     Grid grid;               /* how the levels of 2 to 7 bits are spaced */
     bool search_scales;      /* scale by least squares; off: max |W| / largest level */
     bool smooth;             /* EdgeFlow's smoothing, needs calibration */
@@ -52,9 +51,6 @@ void quant_recipe_fill_budget(QuantRecipe *recipe);
 int quant_recipe_set_profile(QuantRecipe *recipe, const char *name);
 /* Ranges, and switches that contradict each other: 0 or -EINVAL with a text that names the remedy. */
 int quant_recipe_check(const QuantRecipe *recipe, ErrText *err);
-static inline bool quant_recipe_is_wide(const QuantRecipe *recipe) {
-    return recipe->rotate && recipe->rotate_wide;
-}
 /* Are the second moments of every product's inputs needed? */
 static inline bool quant_recipe_needs_moments(const QuantRecipe *recipe) {
     return recipe->compensate || recipe->descend;

@@ -14,7 +14,6 @@ static const struct {
     size_t offset; /* of a bool in QuantRecipe */
 } steps[] = {
     { "rotation", offsetof(QuantRecipe, rotate) },
-    { "wide-rotation", offsetof(QuantRecipe, rotate_wide) },
     { "scale-search", offsetof(QuantRecipe, search_scales) },
     { "smoothing", offsetof(QuantRecipe, smooth) },
     { "compensation", offsetof(QuantRecipe, compensate) },
@@ -98,7 +97,7 @@ static int read_switch(Reader *reader, char *word, ErrText *err) {
         }
     return err_set(
         err, -EINVAL,
-        "'%.100s': '%.32s' is not known: + or - rotation, wide-rotation, scale-search, smoothing, compensation, descent, "
+        "'%.100s': '%.32s' is not known: + or - rotation, scale-search, smoothing, compensation, descent, "
         "gain-correction or static-activations, or allocation=, grid=, embedding-bits=, budget-bytes=, hot-channels=, "
         "prune-outliers=",
         reader->text, word);
@@ -212,9 +211,7 @@ void recipe_spec_format(char text[RECIPE_SPEC_MAX], const QuantRecipe *recipe) {
     if (quant_recipe_named(&usual, recipe->name))
         (void)quant_recipe_named(&usual, NULL);
     quant_recipe_set_bits(&usual, recipe->bits);
-    if (!own.rotate) /* it has nothing to say */
-        own.rotate_wide = usual.rotate_wide;
-    if (!quant_recipe_needs_moments(&own)) /* nor has this */
+    if (!quant_recipe_needs_moments(&own)) /* it has nothing to say */
         own.correct_gain = usual.correct_gain;
     n = snprintf(text, RECIPE_SPEC_MAX, "%s:%g", recipe->name, recipe->bits);
     for (size_t i = 0; i < ARRAY_LEN(steps); i++)

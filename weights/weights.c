@@ -154,7 +154,7 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
         .scales = linear.scales,
         .bits = linear.packed ? linear.bits : NULL,
         .grid = linear.grid,
-        .rotation = linear.rotation,
+        .rotation_block = linear.rotation_block,
         .bias = bias,
         .image = image.data,
         .image_bytes = image.len_bytes,

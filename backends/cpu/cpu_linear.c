@@ -51,7 +51,7 @@ typedef struct QuantizeLoop {
     CpuBackend *self;
     const LinearInput *in;
     size_t k;
-    Rotation rotation;
+    uint32_t rotation_block;
     float static_scale; /* 0: dynamic-row */
     Int8Rows rows; /* where they go; shifted is NULL where the kernel takes them as they are, sums when none is used */
     ShadowScratch *shadow; /* NULL: outliers are clipped */
@@ -78,17 +78,12 @@ static const float *input_row(const QuantizeLoop *loop, size_t r, float *own, fl
         row_ops->rms_norm(x, in->norm, in->eps, loop->k, own);
         x = own;
     }
-    if (loop->rotation.block) {
-        *amaxp = row_ops->hadamard(x, loop->k, loop->rotation.block, own);
+    if (loop->rotation_block) {
+        *amaxp = row_ops->hadamard(x, loop->k, loop->rotation_block, own);
         x = own;
-    } else if (loop->rotation.across) {
-        memmove(own, x, loop->k * sizeof(*x));
-        x = own;
-    }
-    if (loop->rotation.across)
-        row_ops->hadamard_across(own, loop->k, loop->rotation.across);
-    if (!(loop->static_scale > 0) && (!loop->rotation.block || loop->rotation.across))
+    } else if (!(loop->static_scale > 0)) {
         *amaxp = row_ops->amax(x, loop->k);
+    }
     return x;
 }
 
@@ -266,7 +261,7 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
         .self = self,
         .in = in,
         .k = k,
-        .rotation = linears[0]->rotation,
+        .rotation_block = linears[0]->rotation_block,
         .static_scale = linears[0]->static_scale,
         .rows = rows_in_scratch(self, linears, n, rows),
         .shadow = linears[0]->shadow ? &self->shadow : NULL,
@@ -277,7 +272,7 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
     assert(in->norm || !in->stream);
     assert(n <= LINEARS_MAX && (!out->gate || (n == 2 && linears[0]->n == linears[1]->n)));
     for (size_t i = 0; i < n; i++) {
-        assert(linears[i]->k == k && rotation_equal(linears[i]->rotation, quantize.rotation));
+        assert(linears[i]->k == k && linears[i]->rotation_block == quantize.rotation_block);
         assert(!memcmp(&linears[i]->static_scale, &quantize.static_scale, sizeof(float)));
         assert(!linears[i]->shadow == !quantize.shadow);
         shadows[i] = linears[i]->shadow;
@@ -323,17 +318,15 @@ static void embed_rows(void *arg, size_t begin, size_t end, unsigned int worker)
     const EmbedLoop *loop = arg;
     const RowOps *row_ops = loop->self->row_ops;
     const size_t k = loop->embedding->k;
-    const Rotation rotation = loop->embedding->rotation;
+    const uint32_t rotation_block = loop->embedding->rotation_block;
     int8_t *q = (int8_t *)((float *)loop->self->rotated.data + worker * loop->self->width);
 
     for (size_t r = begin; r < end; r++) {
         float *y = loop->y + r * k, scale = embedding_row(loop, loop->tokens[r], q);
 
         row_ops->dequantize(q, scale, k, y);
-        if (rotation.across)
-            row_ops->hadamard_across(y, k, rotation.across);
-        if (rotation.block)
-            row_ops->hadamard(y, k, rotation.block, y);
+        if (rotation_block)
+            row_ops->hadamard(y, k, rotation_block, y);
         if (loop->factor != 1)
             row_ops->scale(y, loop->factor, k);
     }

@@ -47,7 +47,7 @@ struct BackendLinear {
     /* packed, channels not in order: positions of the channels of width w are [run_ends[w + 1], run_ends[w]),
      * rising. */
     size_t run_ends[GRID_BITS_MAX + 2];
-    Rotation rotation;
+    uint32_t rotation_block;
     float static_scale;   /* of the inputs; 0: dynamic-row */
     Shadow *shadow;       /* NULL: inputs past static_scale are clipped */
     ArenaBlock memory;    /* all arrays of int8 or packed; with an image, those that it does not have */

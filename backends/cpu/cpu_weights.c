@@ -332,7 +332,7 @@ int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSour
     linear->k = source->k;
     linear->k_tiles = int8_tiles_for(source->k);
     linear->n_blocks = int8_blocks_for(source->n);
-    linear->rotation = source->rotation;
+    linear->rotation_block = source->rotation_block;
     r = source->packed || source->bits ? begin_packed(backend, linear, source, err)
                                        : begin_int8(backend, linear, source, err);
     if (!r)

@@ -58,8 +58,6 @@ typedef struct RowOps {
     /* Rotation of quantization: y = orthonormal Walsh-Hadamard of x by blocks of `block` (a power of two, 32..512,
      * divides n); y may be x. Returns the greatest |y|, as amax(). */
     float (*hadamard)(const float *x, size_t n, size_t block, float *y);
-    /* Of each `across` values n / across apart (a power of two, 2..16; n is a multiple of 16 across). */
-    void (*hadamard_across)(float *x, size_t n, size_t across);
     /* The greatest |x|; NaN counts as nothing. */
     float (*amax)(const float *x, size_t n);
     /* Symmetric int8 of one row, given its amax: scale = amax / 127, q = rint(x * (127 / amax)). Returns the scale; an

@@ -210,53 +210,6 @@ static float hadamard(const float *x, size_t n, size_t block, float *y) {
     return lanes_horizontal_max(max);
 }
 
-/* n values that are `stride` apart, a machine vector of each in registers at a time. */
-LANES_INLINE void across_values(float *x, size_t stride, const size_t n) {
-    const PartF factor = part_of((float)(1.0 / sqrt((double)n)));
-
-    for (size_t i = 0; i < stride; i += LANES_PART) {
-        PartF v[16];
-
-        UNROLL for (size_t j = 0; j < n; j++) v[j] = *(const PartFLoose *)(x + i + j * stride);
-        UNROLL
-        for (size_t h = 1; h < n; h *= 2)
-            UNROLL
-        for (size_t j = 0; j < n; j++) {
-            PartF a = v[j], b = v[(j + h) % n];
-
-            if (j & h)
-                continue;
-            v[j] = a + b;
-            v[j + h] = a - b;
-        }
-        UNROLL for (size_t j = 0; j < n; j++) * (PartFLoose *)(x + i + j * stride) = v[j] * factor;
-    }
-}
-
-/**
- * hadamard_across() - transforms of values n / across apart, in place: the bits of rotate_across()
- *
- * For h = 1, 2, ... across / 2: pairs (i, i + h n / across) become (a + b, a - b); at the end one product with the
- * float32 nearest to 1 / sqrt(across).
- */
-static void hadamard_across(float *x, size_t n, size_t across) {
-    assert(n % (across * N_LANES) == 0);
-    switch (across) {
-    case 2:
-        across_values(x, n / 2, 2);
-        break;
-    case 4:
-        across_values(x, n / 4, 4);
-        break;
-    case 8:
-        across_values(x, n / 8, 8);
-        break;
-    default:
-        assert(across == 16);
-        across_values(x, n / 16, 16);
-    }
-}
-
 /* Levels of N_LANES values that were scaled: to nearest even, within +-127. */
 LANES_INLINE void store_levels(int8_t *q, Lanes scaled) {
     const PartF magic = part_of(0x1.8p23f), limit = part_of(127);
@@ -427,7 +380,6 @@ const RowOps ROW_OPS_NAME = {
     .rope_norm = rope_norm,
     .rope_neox = rope_neox,
     .hadamard = hadamard,
-    .hadamard_across = hadamard_across,
     .amax = amax,
     .quantize = quantize,
     .quantize_static = quantize_static,

@@ -295,7 +295,7 @@ const CtlVerb ctl_verb_model_import = {
             "recognised. Ctrl-C cancels and keeps the layers that are finished: the same\n"
             "command goes on after them, also when the import was killed.\n"
             "\nA recipe is int8 (rounded, at 8 bits), edgeflow or compensated (slow and best, at 5), then\n"
-            "its bits, then what is to differ: + or - rotation, wide-rotation, scale-search, smoothing,\n"
+            "its bits, then what is to differ: + or - rotation, scale-search, smoothing,\n"
             "compensation, descent, gain-correction or static-activations, or allocation=HOW, grid=KIND,\n"
             "embedding-bits=N, budget-bytes=N, hot-channels=PERCENT, prune-outliers=PERCENT; see\n"
             "coordgenctl(1).\n"

@@ -274,7 +274,7 @@ static void bench_rows(const RowOps *ops) {
     _cleanup_(freep) float *x = machine_alloc(WIDTH * sizeof(*x)), *y = machine_alloc(WIDTH * sizeof(*y)),
                            *out = machine_alloc(WIDTH * sizeof(*out));
     _cleanup_(freep) int8_t *q = machine_alloc(WIDTH);
-    uint64_t best[7];
+    uint64_t best[6];
     float greatest;
 
     memset(best, 0xff, sizeof(best));
@@ -294,12 +294,10 @@ static void bench_rows(const RowOps *ops) {
         times[3] = machine_ns();
         greatest = ops->hadamard(out, WIDTH, 512, out);
         times[4] = machine_ns();
-        ops->hadamard_across(out, WIDTH, 16);
-        times[5] = machine_ns();
         ops->quantize(out, WIDTH, greatest, 64, q);
-        times[6] = machine_ns();
+        times[5] = machine_ns();
         exp->exp(x, WIDTH, out);
-        times[7] = machine_ns();
+        times[6] = machine_ns();
         for (size_t i = 0; i < ARRAY_LEN(best); i++)
             best[i] = times[i + 1] - times[i] < best[i] ? times[i + 1] - times[i] : best[i];
     }
@@ -367,8 +365,8 @@ static void bench_packed_all(const Int8Weights *weights, const Int8Rows *rows, f
 }
 
 static void bench_rows_all(void) {
-    printf("\nrow operators, ns a value\n  %-16s %9s %9s %9s %9s %9s %9s %9s\n", "build", "rms_norm", "silu_mul",
-           "gelu_mul", "hadamard", "across", "quantize", "exp");
+    printf("\nrow operators, ns a value\n  %-16s %9s %9s %9s %9s %9s %9s\n", "build", "rms_norm", "silu_mul",
+           "gelu_mul", "hadamard", "quantize", "exp");
     for (size_t i = 0; i < row_ops_n(); i++)
         if (!(row_ops_at(i)->need & ~cpu_features()))
             bench_rows(row_ops_at(i));

@@ -303,7 +303,7 @@ class Settings(ImportCase):
     def test_names_tell_the_settings(self):
         environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"), STATE_DIRECTORY=str(self.folder / "state"))
         names = []
-        for options in ((), ("--bits", "4.5"), ("--recipe", "int8:4.5:-rotation"), ("--recipe", "int8:+wide-rotation"),
+        for options in ((), ("--bits", "4.5"), ("--recipe", "int8:4.5:-rotation"),
                         ("--bits", "4", "--recipe", "int8:grid=normal")):
             run = subprocess.run([CTL, "model", "import", MODEL, *options], env=environment, capture_output=True, text=True)
             self.assertEqual(run.returncode, 0, run.stderr)
@@ -312,7 +312,7 @@ class Settings(ImportCase):
             self.assertIn(f"coordgenctl chat {names[-1].removesuffix('.cgm')}\n", run.stderr)
         stem = MODEL.stem
         self.assertEqual(names[0], f"{stem}.cgm")
-        self.assertEqual(names[1:], [f"{stem}-int8-4.5.cgm", f"{stem}-int8-4.5-unrotated.cgm", f"{stem}-wide.cgm",
+        self.assertEqual(names[1:], [f"{stem}-int8-4.5.cgm", f"{stem}-int8-4.5-unrotated.cgm",
                                      f"{stem}-int8-4-normal-grid.cgm"])
 
     def test_budget(self):
@@ -498,5 +498,5 @@ class Served(ImportCase):
             with self.assertRaises(Refused) as caught:
                 admin.load(str(self.out), 60 * SLOW)
         self.assertEqual(caught.exception.code, pb.ERROR_CODE_MODEL_CORRUPT)
-        self.assertIn("format version 1, this program reads 2 to 3: import the model again", str(caught.exception))
+        self.assertIn("format version 1, this program reads 2: import the model again", str(caught.exception))
         daemon.stop()

@@ -159,7 +159,7 @@ static void check_linear(const GgufTensor *source, const PackageLinear *linear) 
 
         ggml_dequantize(source->type, source->data + row * row_bytes, plain, linear->k);
         memcpy(rotated, plain, linear->k * sizeof(float));
-        rotation_apply(rotated, linear->k, linear->rotation);
+        rotate_row(rotated, linear->k, linear->rotation_block);
         for (size_t i = 0; i < linear->k; i++) {
             double x = (double)rotated[i], miss = fabs(x - q[i] * scale);
 
@@ -172,7 +172,7 @@ static void check_linear(const GgufTensor *source, const PackageLinear *linear) 
         }
         if (bits < 8)
             continue;
-        rotation_undo(back, linear->k, linear->rotation);
+        rotate_row(back, linear->k, linear->rotation_block);
         for (size_t i = 0; i < linear->k; i++)
             error += ((double)back[i] - (double)plain[i]) * ((double)back[i] - (double)plain[i]);
         /* The rotation keeps lengths; rounding errors are spread over +-scale/2 evenly, scale^2/12 on average. */
@@ -188,24 +188,18 @@ void import_fixture_check(const char *source_path, const char *package_path, boo
     char name[GGUF_TENSOR_NAME_MAX + 8];
     PackageLinear linear;
     const float *norm;
-    const GgufString *steps;
-    bool wide = false;
     size_t n;
 
     assert_int_equal(gguf_open(&source, source_path, NULL), 0);
     assert_int_equal(package_open(&package, package_path, NULL), 0);
     assert_int_equal(package_quant(package)->rotated, rotated);
     hparams = package_hparams(package);
-    steps = package_quant(package)->steps;
-    for (size_t i = 0; i < package_quant(package)->n_steps; i++)
-        wide |= steps[i].len_bytes == strlen("wide-rotation") &&
-                !memcmp(steps[i].data, "wide-rotation", steps[i].len_bytes);
     for (size_t i = 0; i < package_n_linears(package); i++) {
         const PackageLinear *at = package_linear_at(package, i);
 
         snprintf(name, sizeof(name), "%s.weight", at->name);
         assert_non_null(gguf_tensor(source, name));
-        assert_true(rotation_equal(at->rotation, rotated ? rotation_for(at->k, wide) : (Rotation){ 0 }));
+        assert_int_equal(at->rotation_block, rotated ? rotate_block_size(at->k) : 0);
         check_linear(gguf_tensor(source, name), at);
         assert_int_equal(package_linear(package, name, &linear, NULL), 0);
         assert_true(linear.weights == at->weights && linear.packed == at->packed && linear.n == at->n);

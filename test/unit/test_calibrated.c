@@ -32,19 +32,14 @@ typedef struct Kind {
     double bits;
     bool is_static;
     double prune_percent;
-    bool is_wide; /* rotation */
 } Kind;
 
 static const Kind kinds[] = {
-    { "compensated", QUANT_ALLOCATION_MODEL, 4.5, false, 0, true },
-    { "compensated", QUANT_ALLOCATION_UNIFORM, 4, false, 0, false },
-    { "compensated", QUANT_ALLOCATION_TENSOR, 3.5, false, 0, true },
-    { "edgeflow", QUANT_ALLOCATION_TENSOR, 5, false, 0, false },
-    { "int8", QUANT_ALLOCATION_UNIFORM, 8, true, 50, false },
-    { "edgeflow", QUANT_ALLOCATION_UNIFORM, 6, false, 0, false },
-    { "compensated", QUANT_ALLOCATION_MODEL, 4.5, true, 70, false },
-    { "edgeflow", QUANT_ALLOCATION_TENSOR, 5, true, 0, false },
-    { "compensated", QUANT_ALLOCATION_UNIFORM, 4, true, 100, true },
+    { "compensated", QUANT_ALLOCATION_MODEL, 4.5, false, 0 },  { "compensated", QUANT_ALLOCATION_UNIFORM, 4, false, 0 },
+    { "compensated", QUANT_ALLOCATION_TENSOR, 3.5, false, 0 }, { "edgeflow", QUANT_ALLOCATION_TENSOR, 5, false, 0 },
+    { "int8", QUANT_ALLOCATION_UNIFORM, 8, true, 50 },         { "edgeflow", QUANT_ALLOCATION_UNIFORM, 6, false, 0 },
+    { "compensated", QUANT_ALLOCATION_MODEL, 4.5, true, 70 },  { "edgeflow", QUANT_ALLOCATION_TENSOR, 5, true, 0 },
+    { "compensated", QUANT_ALLOCATION_UNIFORM, 4, true, 100 },
 };
 
 /* Every method on every architecture; under a sanitizer, where that takes minutes, each on one unless COORDGEN_LONG is
@@ -116,7 +111,6 @@ static void take(ImportFixture *fixture, const Kind *kind) {
     assert_int_equal(quant_recipe_named(recipe, kind->recipe), 0);
     quant_recipe_set_bits(recipe, kind->bits);
     recipe->allocation = kind->allocation;
-    recipe->rotate_wide = kind->is_wide;
     recipe->static_activations = kind->is_static;
     recipe->hot_percent = 20;
     recipe->prune_percent = kind->prune_percent;
@@ -356,10 +350,10 @@ static bool is_smoothed(const ImportFixture *fixture) {
 }
 
 static const Kind whole_kinds[] = {
-    { "edgeflow", QUANT_ALLOCATION_UNIFORM, 8, false, 0, false },
-    { "compensated", QUANT_ALLOCATION_UNIFORM, 8, false, 0, true },
-    { "compensated", QUANT_ALLOCATION_UNIFORM, 8, true, 0, false },
-    { "edgeflow", QUANT_ALLOCATION_UNIFORM, 8, true, 0, false },
+    { "edgeflow", QUANT_ALLOCATION_UNIFORM, 8, false, 0 },
+    { "compensated", QUANT_ALLOCATION_UNIFORM, 8, false, 0 },
+    { "compensated", QUANT_ALLOCATION_UNIFORM, 8, true, 0 },
+    { "edgeflow", QUANT_ALLOCATION_UNIFORM, 8, true, 0 },
 };
 
 /* With every width 8 what is left is the rounding of activations: 1 to 4 % of the logits. Static ones keep a shadow in
@@ -395,7 +389,7 @@ static void test_calibrated_package_is_the_model(void **state) {
 /* At 100 % no column is read on demand, whatever the calibration text has seen of its channel. Below, those that have
  * most of the outliers are enough. */
 static void test_calibrated_all_channels_hot(void **state) {
-    static const Kind kind = { "int8", QUANT_ALLOCATION_UNIFORM, 8, true, 50, false };
+    static const Kind kind = { "int8", QUANT_ALLOCATION_UNIFORM, 8, true, 50 };
     static float some[N_TOKENS * N_VOCAB], all[N_TOKENS * N_VOCAB];
     ImportFixture *fixture = *state;
     ShadowCounts counts;
@@ -497,7 +491,8 @@ static void add_errors(const Rounding *rounding, CalibratedRounding *rounded, co
     const ImportLinear *linear = rounded->linear;
     ErrText err;
 
-    assert_int_equal(calibrated_factor(rounding->calibrated, &factor, x, n_seen, linear->k, linear->rotation, &err), 0);
+    assert_int_equal(
+        calibrated_factor(rounding->calibrated, &factor, x, n_seen, linear->k, linear->rotation_block, &err), 0);
     rounded->factor = &factor;
     round_up_to(STEP_SCALES, rounding, rounded, judged, n_judged, &errors->plain);
     round_up_to(STEP_COMPENSATION, rounding, rounded, judged, n_judged, &errors->compensated);
@@ -518,7 +513,7 @@ static void round_linear(Rounding *rounding, const ImportLinear *linear, const f
     assert_true(rotated && scales && q && bits);
     memcpy(rotated, x, rows * k * sizeof(*rotated));
     for (size_t r = 0; r < rows; r++)
-        rotation_apply(rotated + r * k, k, linear->rotation);
+        rotate_row(rotated + r * k, k, linear->rotation_block);
     memset(bits, ROUNDED_BITS, n);
     add_errors(rounding, &rounded, x, rows, rotated, rows, &rounding->seen);
     add_errors(rounding, &rounded, rounding->noise, CHANCE_ROWS, rounding->noise + CHANCE_ROWS * k, OTHER_ROWS,

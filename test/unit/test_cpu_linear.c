@@ -38,12 +38,12 @@ typedef struct Matrix {
     float *scales, *bias;
     PackPlan plan;
     uint8_t *packed;
-    Rotation rotation;
+    uint32_t rotation_block;
 } Matrix;
 
 /* widths 1..8: all alike; 0: mixed. */
-static void matrix_init(Matrix *matrix, size_t n, size_t k, int widths, Rotation rotation) {
-    *matrix = (Matrix){ .n = n, .k = k, .grid = (Grid)draw(_GRID_N), .rotation = rotation };
+static void matrix_init(Matrix *matrix, size_t n, size_t k, int widths, uint32_t rotation_block) {
+    *matrix = (Matrix){ .n = n, .k = k, .grid = (Grid)draw(_GRID_N), .rotation_block = rotation_block };
     matrix->bits = malloc(n);
     matrix->q = malloc(n * k);
     matrix->scales = malloc(n * sizeof(float));
@@ -89,7 +89,7 @@ static LinearSource source_of(const Matrix *matrix, bool packed, bool with_bias)
         .packed = packed ? matrix->packed : NULL,
         .bits = packed ? matrix->bits : NULL,
         .grid = matrix->grid,
-        .rotation = matrix->rotation,
+        .rotation_block = matrix->rotation_block,
         .bias = with_bias ? matrix->bias : NULL,
     };
 }
@@ -170,8 +170,7 @@ static void test_cpu_linear_products(void **state) {
 
                 device_init(&device, sub, n_threads, k);
                 for (size_t m = 0; m < 3; m++)
-                    matrix_init(&matrices[m], 1 + draw(200), k, (int)draw(9),
-                                (Rotation){ i % 2 ? 64 : 0, i % 4 == 3 ? 4 : 0 });
+                    matrix_init(&matrices[m], 1 + draw(200), k, (int)draw(9), i % 2 ? 64 : 0);
                 check_products(&device, matrices, row_list[i], i % 2);
                 for (size_t m = 0; m < 3; m++)
                     matrix_deinit(&matrices[m]);
@@ -208,7 +207,7 @@ static void test_cpu_linear_fused_inputs(void **state) {
             norm[j] = test_random_normal(&seed);
         device_init(&device, cpu_features(), 2, k);
         ops = device.backend->ops;
-        matrix_init(&matrix, n, k, 8, (Rotation){ k == 192 ? 64 : 0, k == 192 && rows % 2 ? 4 : 0 });
+        matrix_init(&matrix, n, k, 8, k == 192 ? 64 : 0);
         linear = linear_of(&device, &matrix, false, true);
         memcpy(sum, stream, rows * k * sizeof(float));
         ops->add(device.backend, sum, x, rows, k);
@@ -247,7 +246,7 @@ static void check_gated(uint32_t features, unsigned int n_threads, size_t rows, 
     device_init(&device, features, n_threads, k);
     ops = device.backend->ops;
     for (size_t m = 0; m < 2; m++) {
-        matrix_init(&matrices[m], n, k, widths[m], (Rotation){ 0 });
+        matrix_init(&matrices[m], n, k, widths[m], 0);
         linears[m] = linear_of(&device, &matrices[m], way == 3 ? m == 0 : way > 0, draw(2));
     }
     assert_int_equal(ops->linear(device.backend, (const BackendLinear *const *)linears, 2, &(LinearInput){ .x = x },
@@ -294,7 +293,7 @@ static void test_cpu_linear_embed(void **state) {
         Device device;
 
         device_init(&device, widths % 2 ? cpu_features() : 0, 1, k);
-        matrix_init(&matrix, n, k, widths, (Rotation){ widths % 2 ? 64 : 0, widths % 4 == 3 ? 8 : 0 });
+        matrix_init(&matrix, n, k, widths, widths % 2 ? 64 : 0);
         int8 = linear_of(&device, &matrix, false, false);
         packed = linear_of(&device, &matrix, true, false);
         for (size_t first = 0; first < n; first += ROWS_MAX) {
@@ -326,7 +325,7 @@ static void test_cpu_linear_embed_threads(void **state) {
 
     assert_true(expected && y);
     device_init(&device, cpu_features(), 3, k);
-    matrix_init(&matrix, n, k, 0, (Rotation){ 0 });
+    matrix_init(&matrix, n, k, 0, 0);
     for (size_t r = 0; r < ROWS_MAX; r++) {
         tokens[r] = (uint32_t)draw(n);
         for (size_t i = 0; i < k; i++) {
@@ -357,7 +356,7 @@ static void test_cpu_linear_account(void **state) {
     Device device;
 
     device_init(&device, cpu_features(), 1, k);
-    matrix_init(&matrix, n, k, 2, (Rotation){ 0 });
+    matrix_init(&matrix, n, k, 2, 0);
     linear = linear_of(&device, &matrix, true, true);
     used_bytes = atomic_load(&device.accounts.used_bytes[ACCOUNT_WEIGHTS]);
     assert_true(used_bytes >= n * k / 4 && used_bytes <= n * k / 4 + 32 * n);
@@ -386,7 +385,7 @@ static void test_cpu_linear_refusals(void **state) {
     Device device;
 
     device_init(&device, cpu_features(), 1, 100);
-    matrix_init(&matrix, 40, 100, 8, (Rotation){ 0 });
+    matrix_init(&matrix, 40, 100, 8, 0);
     for (size_t i = 0; i < sizeof(wrong); i++) {
         matrix.bits[37] = wrong[i];
         source = source_of(&matrix, true, false);
@@ -417,7 +416,7 @@ static void test_cpu_linear_refusals(void **state) {
     source = source_of(&matrix, true, false);
     expect_refusal(&device, &source, BACKEND_E_WEIGHTS, "-128");
     matrix_deinit(&matrix);
-    matrix_init(&matrix, 40, 100, 0, (Rotation){ 0 });
+    matrix_init(&matrix, 40, 100, 0, 0);
     device.accounts.limit_bytes[ACCOUNT_WEIGHTS] = 1000;
     source = source_of(&matrix, true, false);
     expect_refusal(&device, &source, BACKEND_E_MEMORY, "no memory");

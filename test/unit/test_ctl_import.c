@@ -199,7 +199,6 @@ static const struct {
     { INT8, "--recipe=int8:allocation=tensor", "+tensor-allocation" },
     { INT8, "--recipe=int8:grid=normal", "+normal-grid" },
     { INT8, "--recipe=int8:-rotation", "-rotated -rotation" },
-    { INT8, "--recipe=int8:+wide-rotation", "+wide-rotation" },
     { INT8, "--recipe=int8:-scale-search", "-scale-search" },
     { INT8, MOBILE, "+calibrated +hot-channels=3 +prune-outliers=85 +static-activations +shadow-outliers" },
     { INT8, "--recipe=int8:+static-activations" TEXT,

@@ -107,7 +107,7 @@ static void test_golden_bits_rope(void **state) {
 
 static void test_golden_bits_quantize(void **state) {
     EACH_BUILD (ops) {
-        uint64_t rotated = HASH_START, across = HASH_START, quantized = HASH_START, halves = HASH_START;
+        uint64_t rotated = HASH_START, quantized = HASH_START, halves = HASH_START;
         uint16_t half[N_MAX];
         int8_t q[N_MAX];
 
@@ -123,13 +123,7 @@ static void test_golden_bits_quantize(void **state) {
             ops->to_f16(x, N_MAX, half);
             halves = hash_of(halves, half, sizeof(half));
         }
-        for (size_t n = 2; n <= 16; n *= 2) {
-            inputs(3);
-            ops->hadamard_across(x, N_MAX / (16 * n) * 16 * n, n);
-            across = hash_of(across, x, sizeof(x));
-        }
         expect_hash(ops->name, "hadamard", rotated, 0xd4cbc3fe47eaecce);
-        expect_hash(ops->name, "hadamard_across", across, 0x2fa8ea3388c4d7ae);
         expect_hash(ops->name, "quantize", quantized, 0xed4eddcd756db499);
         expect_hash(ops->name, "to_f16", halves, 0x68815869dda32d78);
     }
@@ -217,7 +211,7 @@ static void test_golden_bits_products(void **state) {
 
 /* What the importer makes of channels. */
 static void test_golden_bits_weights(void **state) {
-    uint64_t rotated = HASH_START, across = HASH_START, rounded = HASH_START;
+    uint64_t rotated = HASH_START, rounded = HASH_START;
     uint64_t searched[_GRID_N] = { HASH_START, HASH_START };
     int8_t q[N_MAX];
     float scale;
@@ -228,9 +222,6 @@ static void test_golden_bits_weights(void **state) {
             x[i] = draw_float(1) + draw_float(1) + draw_float(1);
         rotate_row(x, N_MAX, 32u << channel % 5);
         rotated = hash_of(rotated, x, sizeof(x));
-        memcpy(y, x, sizeof(x));
-        rotate_across(y, N_MAX / 256 * 256, 2u << channel % 4);
-        across = hash_of(across, y, sizeof(y));
         assert_true(round_channel_int8(x, N_MAX, q, &scale));
         rounded = hash_of(hash_of(rounded, q, sizeof(q)), &scale, sizeof(scale));
         fill(y, N_MAX, 2);
@@ -245,7 +236,6 @@ static void test_golden_bits_weights(void **state) {
             }
     }
     expect_hash("every build", "rotate_row", rotated, 0xc2831eb95f1d48cd);
-    expect_hash("every build", "rotate_across", across, 0x8bf4da49b6bd430e);
     expect_hash("every build", "round_channel_int8", rounded, 0x15a2d65ebff03af4);
     expect_hash("every build", "scale_search", searched[GRID_UNIFORM], 0xf1efb21394b9e7c4);
     expect_hash("every build", "scale_search, normal grid", searched[GRID_NORMAL], 0x531988008af464ec);

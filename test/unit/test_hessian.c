@@ -128,38 +128,6 @@ static void test_hessian_shrink_is_a_mix_with_independent_inputs(void **cmocka) 
     }
 }
 
-/* The moments of rows that are mixed are those of the rows, mixed; only the lower triangle need be there before. */
-static void test_hessian_rotate_across(void **cmocka) {
-    static const struct {
-        size_t k, rows;
-        uint32_t across;
-    } cases[] = { { 64, 5, 4 }, { 96, 9, 2 }, { 320, 40, 4 }, { 512, 7, 16 } };
-
-    for (size_t t = 0; t < ARRAY_LEN(cases); t++)
-        for (unsigned int n_threads = 1; n_threads <= 3; n_threads += 2) {
-            _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
-            const size_t k = cases[t].k, rows = cases[t].rows;
-            _cleanup_(freep) float *h = calloc(k * k, sizeof(*h)), *mixed = calloc(k * k, sizeof(*mixed)),
-                                   *x = malloc(rows * k * sizeof(*x));
-
-            assert_true(h && mixed && x);
-            assert_int_equal(worker_pool_new(&pool, n_threads), 0);
-            for (size_t i = 0; i < rows * k; i++)
-                x[i] = (float)(uniform() - 0.5);
-            hessian_add(h, x, rows, k, pool);
-            for (size_t i = 0; i < k; i++)
-                for (size_t j = i + 1; j < k; j++)
-                    h[i * k + j] = NAN;
-            for (size_t r = 0; r < rows; r++)
-                rotate_across(x + r * k, k, cases[t].across);
-            hessian_add(mixed, x, rows, k, pool);
-            hessian_rotate_across(h, k, cases[t].across, pool);
-            for (size_t i = 0; i < k; i++)
-                for (size_t j = 0; j <= i; j++)
-                    assert_true(fabsf(h[i * k + j] - mixed[i * k + j]) < 1e-4f);
-        }
-}
-
 static int load_library(void **state) {
     ErrText err;
 
@@ -171,7 +139,6 @@ int main(void) {
         cmocka_unit_test(test_hessian_factor_is_that_of_the_damped_moments),
         cmocka_unit_test(test_hessian_product_is_that_of_the_moments),
         cmocka_unit_test(test_hessian_factor_refuses_inputs_without_energy),
-        cmocka_unit_test(test_hessian_rotate_across),
         cmocka_unit_test(test_hessian_shrink_is_a_mix_with_independent_inputs),
     };
 

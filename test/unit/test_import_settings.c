@@ -45,10 +45,6 @@ static void change_rotation(ImportFixture *fixture) {
     fixture->options.recipe.rotate = true;
 }
 
-static void change_width_of_rotation(ImportFixture *fixture) {
-    fixture->options.recipe.rotate = fixture->options.recipe.rotate_wide = true;
-}
-
 static void change_scales(ImportFixture *fixture) {
     fixture->options.recipe.search_scales ^= true;
 }
@@ -109,24 +105,9 @@ static void change_name(ImportFixture *fixture) {
 }
 
 static ChangeFn *const changes[] = {
-    change_recipe,
-    change_bits,
-    change_embedding_bits,
-    change_budget,
-    change_rotation,
-    change_scales,
-    change_grid,
-    change_smoothing,
-    change_compensation,
-    change_descent,
-    change_gain,
-    change_allocation,
-    change_width_of_rotation,
-    change_hot,
-    change_pruned,
-    change_activations,
-    change_text,
-    change_name,
+    change_recipe, change_bits,      change_embedding_bits, change_budget,  change_rotation, change_scales,
+    change_grid,   change_smoothing, change_compensation,   change_descent, change_gain,     change_allocation,
+    change_hot,    change_pruned,    change_activations,    change_text,    change_name,
 };
 
 /* Takes every recipe; looks at no text. */

@@ -18,8 +18,8 @@ static void test_recipe_names(void **state) {
 
     assert_int_equal(quant_recipe_named(&recipe, NULL), 0);
     assert_string_equal(recipe.name, "int8");
-    assert_true(recipe.bits == 8 && recipe.embedding_bits == 8 && recipe.rotate && !recipe.rotate_wide &&
-                recipe.search_scales && !recipe.smooth && !recipe.compensate && !recipe.descend &&
+    assert_true(recipe.bits == 8 && recipe.embedding_bits == 8 && recipe.rotate && recipe.search_scales &&
+                !recipe.smooth && !recipe.compensate && !recipe.descend &&
                 recipe.allocation == QUANT_ALLOCATION_UNIFORM && !recipe.budget_bytes);
     assert_false(quant_recipe_needs_calibration(&recipe));
 
@@ -29,8 +29,8 @@ static void test_recipe_names(void **state) {
     assert_true(quant_recipe_needs_calibration(&recipe));
 
     assert_int_equal(quant_recipe_named(&recipe, "compensated"), 0);
-    assert_true(recipe.bits == 5 && recipe.embedding_bits == 8 && recipe.rotate && !recipe.rotate_wide &&
-                recipe.search_scales && !recipe.smooth && recipe.compensate && recipe.descend && !recipe.correct_gain &&
+    assert_true(recipe.bits == 5 && recipe.embedding_bits == 8 && recipe.rotate && recipe.search_scales &&
+                !recipe.smooth && recipe.compensate && recipe.descend && !recipe.correct_gain &&
                 recipe.allocation == QUANT_ALLOCATION_MODEL);
     assert_true(quant_recipe_needs_calibration(&recipe));
     quant_recipe_set_bits(&recipe, 5);
@@ -42,10 +42,6 @@ static void test_recipe_names(void **state) {
     assert_true(quant_recipe_corrects_gain(&recipe));
     recipe.descend = false;
     assert_false(quant_recipe_corrects_gain(&recipe));
-    recipe.rotate_wide = true;
-    assert_true(quant_recipe_is_wide(&recipe));
-    recipe.rotate = false;
-    assert_false(quant_recipe_is_wide(&recipe));
 
     untouched = recipe;
     assert_int_equal(quant_recipe_named(&recipe, "int4"), -ENOENT);

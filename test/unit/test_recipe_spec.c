@@ -65,6 +65,7 @@ static void test_recipe_spec_refuses(void **state) {
         { "int8:9", "9 bits a weight" },
         { "int8:0.5", "0.5 bits a weight" },
         { "int8:4:rotation", "'rotation' is not known" },
+        { "int8:4:+wide-rotation", "'+wide-rotation' is not known" },
         { "int8:4:-rotations", "'-rotations' is not known" },
         { "int8:4:", "'' is not known" },
         { "int8:4:allocation=all", "not 'all'" },
@@ -170,9 +171,6 @@ static void test_recipe_spec_format(void **state) {
         { "int8:+static-activations:prune-outliers=85:hot-channels=4", "int8:8:+static-activations:hot-channels=4" },
         { "int8:-rotation:+static-activations:prune-outliers=0",
           "int8:8:-rotation:+static-activations:prune-outliers=0" },
-        { "int8:+wide-rotation", "int8:8:+wide-rotation" },
-        { "compensated:4:+wide-rotation", "compensated:4:+wide-rotation" },
-        { "compensated:4:+wide-rotation:-rotation", "compensated:4:-rotation" }, /* without rotation there is none */
         { "compensated:4:grid=uniform", "compensated:4:grid=uniform" },
         { "compensated:4:grid=normal", "compensated:4" },
         { "int8:3:grid=normal", "int8:3:grid=normal" },
@@ -211,7 +209,6 @@ static void test_recipe_spec_longest(void **state) {
         recipe.budget_bytes = UINT64_MAX;
         recipe.smooth = !recipe.smooth;
         recipe.rotate = !recipe.smooth; /* one of them */
-        recipe.rotate_wide = !recipe.rotate_wide;
         recipe.grid = recipe.grid == GRID_UNIFORM ? GRID_NORMAL : GRID_UNIFORM;
         recipe.search_scales = !recipe.search_scales;
         recipe.compensate = !recipe.compensate;

@@ -70,103 +70,41 @@ static void test_rotate_bits(void **state) {
                 rotate_factor(256) == 0.0625f);
 }
 
-static void test_rotation_for(void **state) {
+static void test_rotate_block_fits(void **state) {
     static const struct {
-        size_t k;
-        Rotation narrow, wide;
-    } rows[] = {
-        { 48, { 0, 0 }, { 0, 0 } },         { 64, { 64, 0 }, { 64, 0 } },      { 512, { 512, 0 }, { 512, 0 } },
-        { 96, { 32, 0 }, { 32, 2 } },       { 576, { 64, 0 }, { 64, 4 } },     { 640, { 128, 0 }, { 128, 8 } },
-        { 896, { 128, 0 }, { 128, 8 } },    { 1024, { 512, 0 }, { 512, 2 } },  { 1536, { 512, 0 }, { 512, 4 } },
-        { 4864, { 256, 0 }, { 256, 16 } },  { 8960, { 256, 0 }, { 256, 16 } }, { 14336, { 512, 0 }, { 512, 16 } },
-        { 65536, { 512, 0 }, { 512, 16 } },
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        assert_true(rotation_equal(rotation_for(rows[i].k, false), rows[i].narrow));
-        assert_true(rotation_equal(rotation_for(rows[i].k, true), rows[i].wide));
-    }
-    for (size_t k = 0; k < 5000; k++)
-        for (int wide = 0; wide < 2; wide++)
-            assert_true(rotation_fits(rotation_for(k, wide), k));
-}
-
-static void test_rotation_fits(void **state) {
-    static const struct {
-        Rotation rotation;
+        uint32_t block;
         uint64_t k;
         bool fits;
     } rows[] = {
-        { { 0, 0 }, 7, true },
-        { { 0, 2 }, 64, false },
-        { { 32, 2 }, 64, true },
-        { { 32, 2 }, 96, true },
-        { { 32, 4 }, 96, false },
-        { { 32, 1 }, 96, false },
-        { { 32, 3 }, 96, false },
-        { { 512, 16 }, 1024, true },
-        { { 512, 32 }, 1024, false },
-        { { 16, 0 }, 64, false },
-        { { 1024, 0 }, 1024, false },
-        { { 48, 0 }, 96, false },
-        { { 64, 0 }, 96, false },
-        { { 64, 1u << 31 }, 1u << 31, false },
-        { { UINT32_MAX, 2 }, 64, false },
-        { { 64, UINT32_MAX }, 64, false },
+        { 0, 7, true },
+        { 32, 64, true },
+        { 32, 96, true },
+        { 512, 1024, true },
+        { 16, 64, false },
+        { 1024, 1024, false },
+        { 48, 96, false },
+        { 64, 96, false },
+        { 1u << 31, 1u << 31, false },
+        { UINT32_MAX, 64, false },
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-        assert_int_equal(rotation_fits(rows[i].rotation, rows[i].k), rows[i].fits);
+        assert_int_equal(rotate_block_fits(rows[i].block, rows[i].k), rows[i].fits);
+    for (size_t k = 0; k < 5000; k++)
+        assert_true(rotate_block_fits(rotate_block_size(k), k));
 }
 
-/* Among the values i mod (n / across): H as above, of the quotient. */
-static void test_rotate_across_definition(void **state) {
-    enum {
-        N = 768
-    };
-    float x[N], y[N];
-    uint64_t random = 8;
-
-    for (uint32_t across = 2; across <= 16; across *= 2) {
-        const size_t stride = N / across;
-
-        for (size_t i = 0; i < N; i++)
-            x[i] = y[i] = test_random_normal(&random);
-        rotate_across(y, N, across);
-        for (size_t i = 0; i < N; i++) {
-            double sum = 0;
-
-            for (size_t j = 0; j < across; j++)
-                sum += (__builtin_popcountll(i / stride & j) % 2 ? -1.0 : 1.0) * (double)x[j * stride + i % stride];
-            assert_true(fabs((double)y[i] - sum / sqrt(across)) < 2e-6);
-        }
-        rotate_across(y, N, across); /* its own inverse */
-        for (size_t i = 0; i < N; i++)
-            assert_true(fabsf(y[i] - x[i]) < 2e-6f);
-    }
-}
-
-/* One large value among 576, as a channel of the residual stream is: in its block it is an eighth, then a sixteenth, of
- * what it was, in four blocks. */
-static void test_rotation_spreads(void **state) {
-    const Rotation wide = rotation_for(576, true), narrow = rotation_for(576, false);
+/* One large value among 576, as a channel of the residual stream is: in its block it is an eighth of what it was. */
+static void test_rotate_spreads(void **state) {
     float x[576] = { [100] = 16 }, y[576];
-    size_t n = 0;
 
     memcpy(y, x, sizeof(x));
-    rotation_apply(y, 576, narrow);
+    rotate_row(y, 576, rotate_block_size(576));
     for (size_t i = 0; i < 576; i++)
         assert_true(fabsf(y[i]) == (i / 64 == 1 ? 2.f : 0.f));
-    memcpy(y, x, sizeof(x));
-    rotation_apply(y, 576, wide);
-    for (size_t i = 0; i < 576; i++) {
-        assert_true(y[i] == 0 || fabsf(y[i]) == 1);
-        n += y[i] != 0;
-    }
-    assert_int_equal(n, 256);
-    rotation_undo(y, 576, wide);
+    rotate_row(y, 576, rotate_block_size(576));
     assert_memory_equal(x, y, sizeof(x)); /* all exact */
-    rotation_apply(y, 576, (Rotation){ 0 });
+    rotate_row(y, 576, 0);
     assert_memory_equal(x, y, sizeof(x));
 }
 
@@ -213,9 +151,8 @@ static void test_round_channel_edges(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rotate_block_size),   cmocka_unit_test(test_rotate_definition),
-        cmocka_unit_test(test_rotate_bits),         cmocka_unit_test(test_rotation_for),
-        cmocka_unit_test(test_rotation_fits),       cmocka_unit_test(test_rotate_across_definition),
-        cmocka_unit_test(test_rotation_spreads),    cmocka_unit_test(test_round_channel),
+        cmocka_unit_test(test_rotate_bits),         cmocka_unit_test(test_rotate_block_fits),
+        cmocka_unit_test(test_rotate_spreads),      cmocka_unit_test(test_round_channel),
         cmocka_unit_test(test_round_channel_edges),
     };
 

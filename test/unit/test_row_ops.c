@@ -156,23 +156,6 @@ static void test_row_ops_rope(void **state) {
             }
 }
 
-static void test_row_ops_hadamard_across(void **state) {
-    float x[N_MAX], buffer[N_MAX + 2 * GUARD];
-
-    EACH_BUILD (ops)
-        for (uint32_t across = 2; across <= 16; across *= 2)
-            for (size_t n = 16 * across; n <= N_MAX; n += 16 * across) {
-                float *row = guarded(buffer, n / across % 16);
-
-                fill(x, n, 3);
-                memcpy(row, x, n * sizeof(*x));
-                ops->hadamard_across(row, n, across);
-                rotate_across(x, n, across);
-                check_row(ops, "hadamard_across", row, x, n);
-                check_guard(buffer, row, n);
-            }
-}
-
 static void test_row_ops_hadamard(void **state) {
     float x[N_MAX], expected[N_MAX], buffer[N_MAX + 2 * GUARD];
 
@@ -472,7 +455,6 @@ int main(void) {
         cmocka_unit_test(test_row_ops_silu_gelu),
         cmocka_unit_test(test_row_ops_rope),
         cmocka_unit_test(test_row_ops_hadamard),
-        cmocka_unit_test(test_row_ops_hadamard_across),
         cmocka_unit_test(test_row_ops_quantize),
         cmocka_unit_test(test_row_ops_quantize_ties),
         cmocka_unit_test(test_row_ops_quantize_hostile),

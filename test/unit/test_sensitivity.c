@@ -221,13 +221,12 @@ static void test_sensitivity_foretells_the_divergence(void **state) {
 
         maker.arch = archs[i];
         maker.n_vocab = VOCAB;
-        maker.n_embd = i == 2 ? 64 : 96; /* which is rotated across blocks, too */
+        maker.n_embd = i == 2 ? 64 : 96;
         maker.tied = i == 2;
         import_fixture_source(fixture, &maker);
         assert_int_equal(quant_recipe_named(&fixture->options.recipe, "compensated"), 0);
         quant_recipe_set_bits(&fixture->options.recipe, 5);
         fixture->options.recipe.allocation = QUANT_ALLOCATION_MODEL;
-        fixture->options.recipe.rotate_wide = true;
         fixture->options.recipe.compensate = fixture->options.recipe.descend = false;
         fixture->options.method = &method;
         if (import_run(fixture->source, fixture->out, &fixture->options, &report, &err))

@@ -197,28 +197,24 @@ int worker_pool_new(WorkerPool **poolp, unsigned int n_threads) {
 }
 
 /**
- * worker_pool_pin() - keep each worker on a processor of its own
- * @pinning: WORKER_PINNING_AUTO does so when there is a thread for every processor
+ * worker_pool_pin() - keep each worker on a processor of its own, where there is a thread for every processor
  *
  * Of the processors that the calling thread may use, in the order of their numbers, the first one is left alone and the
  * workers get the next ones. The calling thread itself stays free to move: what it starts (readers of files) would
- * inherit its place. Workers that another program keeps off their processor are late, and loops do without them.
+ * inherit its place. Workers that another program keeps off their processor are late, and loops do without them. With
+ * fewer threads the system's choice is as good, for which two processors are halves of one core is its business.
  *
- * Thread: the one that makes the pool. Return: 0; WORKER_POOL_E_PROCESSORS, -errno: nothing has changed.
+ * Thread: the one that makes the pool. Return: 0, -errno: nothing has changed.
  */
-int worker_pool_pin(WorkerPool *pool, WorkerPinning pinning) {
+int worker_pool_pin(WorkerPool *pool) {
     cpu_set_t all, one;
     int processor = -1, r;
 
-    if (pinning == WORKER_PINNING_NO)
-        return 0;
     r = pthread_getaffinity_np(pthread_self(), sizeof(all), &all);
     if (r)
         return err_raise(-r);
-    if (pinning == WORKER_PINNING_AUTO && (unsigned int)CPU_COUNT(&all) != pool->n_threads)
+    if ((unsigned int)CPU_COUNT(&all) != pool->n_threads)
         return 0;
-    if ((unsigned int)CPU_COUNT(&all) < pool->n_threads)
-        return WORKER_POOL_E_PROCESSORS;
     for (unsigned int i = 0; i < pool->n_threads; i++) {
         do
             processor++;

@@ -49,8 +49,6 @@ static const char help[] =
     "  -c, --requests N,...   mixed: how many at once, up to 64 (default 1,2,4,8,16)\n"
     "  -r, --repeat N         repetitions; their median counts, their least and most are shown (default 5)\n"
     "  -t, --threads N        threads that compute (default: the processors)\n"
-    "      --pin-threads[=X]  the threads beside the first stay on a processor each: yes, no, auto (the default; when\n"
-    "                         there is a thread for each processor)\n"
     "      --chunk N          tokens of a prefill step (default: as the machine does best)\n"
     "      --no-pipeline      each operator of a step is split over all threads\n"
     "      --group-rows N     tokens of a step that go through the layers together, one thread at a time\n"
@@ -72,7 +70,6 @@ static const char help[] =
 
 enum {
     OPT_CHUNK = 256,
-    OPT_PIN,
     OPT_NO_PIPELINE,
     OPT_GROUP_ROWS,
     OPT_ISA,
@@ -95,7 +92,6 @@ static const struct option long_options[] = {
     { "background", required_argument, NULL, 'b' },
     { "repeat", required_argument, NULL, 'r' },
     { "threads", required_argument, NULL, 't' },
-    { "pin-threads", optional_argument, NULL, OPT_PIN },
     { "chunk", required_argument, NULL, OPT_CHUNK },
     { "no-pipeline", no_argument, NULL, OPT_NO_PIPELINE },
     { "group-rows", required_argument, NULL, OPT_GROUP_ROWS },
@@ -137,7 +133,6 @@ static const struct {
     { 'b', "--background", "latency" },
     { 'c', "--requests", "mixed" },
     { 'r', "--repeat", "pp, tg, ttft, mixed, latency" },
-    { OPT_PIN, "--pin-threads", "pp, tg, ttft, mixed, latency" },
     { OPT_CHUNK, "--chunk", "pp, tg, ttft, mixed, latency" },
     { OPT_NO_PIPELINE, "--no-pipeline", "pp, tg, ttft, mixed, latency" },
     { OPT_GROUP_ROWS, "--group-rows", "pp, tg, ttft, mixed, latency" },
@@ -161,7 +156,6 @@ typedef struct Command {
     const char *prompts, *requests;
     Form form;
     size_t json_flags;
-    WorkerPinning pinning;
     bool is_given[ARRAY_LEN(verb_options)]; /* on the command line */
     bool is_json, is_csv;                   /* likewise */
 } Command;
@@ -205,18 +199,6 @@ static bool parse_list(const char *text, size_t least, size_t most, size_t *valu
             return true;
     }
     return false;
-}
-
-static bool parse_pinning(const char *when, WorkerPinning *pinningp) {
-    static const char *const names[] = { "auto", "no", "yes" };
-
-    *pinningp = WORKER_PINNING_YES;
-    for (size_t i = 0; when && i < ARRAY_LEN(names); i++)
-        if (!strcmp(when, names[i])) {
-            *pinningp = (WorkerPinning)i;
-            return true;
-        }
-    return !when;
 }
 
 static bool parse_json(const char *how, Command *command) {
@@ -272,8 +254,6 @@ static const char *take_option(int option, const char *value, Command *command, 
             return "--group-rows is 1..4096, not '%s'";
         command->model.group_rows = (uint32_t)number;
         return NULL;
-    case OPT_PIN:
-        return parse_pinning(value, &command->pinning) ? NULL : "--pin-threads is auto, yes or no, not '%s'";
     case OPT_ISA:
         return isa_parse(value, &command->model.isa, err)
                    ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"
@@ -502,8 +482,8 @@ static int run_verb(Command *command) {
         r = open_pool(&run, &model, &engine, command, &package, &err);
     else
         r = open_engine(&run, &model, command, &err);
-    if (!r && run.pool && worker_pool_pin(run.pool, command->pinning) && command->pinning == WORKER_PINNING_YES)
-        r = err_set(&err, -EINVAL, "--pin-threads: there are not %u processors for this process", n_threads);
+    if (!r && run.pool)
+        (void)worker_pool_pin(run.pool); /* where the system allows it, as in the service */
     if (!r && (command->bench.trace || command->bench.operators)) {
         r = trace_new(&trace, TRACE_EVENTS);
         run.trace = trace;

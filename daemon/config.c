@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file_io.h"
+#include "base/log.h"
 #include "base/machine_limits.h"
 #include "base/printable.h"
 #include "base/str_buf.h"
@@ -135,8 +136,14 @@ static void cut_comment(char *line) {
         }
 }
 
-static int read_line(Config *config, char *line, ErrText *err) {
+static void warn_gone(const char *where, const GoneSetting *gone) {
+    log_warn(TOPIC_DAEMON, "%s%s has no effect any more: %s", where, gone->name, gone->instead);
+}
+
+/* where: "path:line: ". */
+static int read_line(Config *config, char *line, const char *where, ErrText *err) {
     char *name, *value, *equals;
+    const GoneSetting *gone;
     const Setting *setting;
 
     cut_comment(line);
@@ -149,6 +156,11 @@ static int read_line(Config *config, char *line, ErrText *err) {
     *equals = 0;
     name = trim(line);
     value = trim(equals + 1);
+    gone = gone_setting_find(name);
+    if (gone) {
+        warn_gone(where, gone);
+        return 0;
+    }
     setting = setting_find(name);
     if (setting && setting->type == SETTING_PATH && *value && *value != '/')
         return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not an absolute path", name, UTF8_PREFIX(value, 256));
@@ -165,7 +177,7 @@ int config_read_file(Config *config, const char *path, bool must_exist, ErrText 
     _cleanup_(freep) char *text = NULL;
     size_t len_bytes;
     unsigned int line_number = 0;
-    char *line, *rest;
+    char *line, *rest, where[PATH_MAX + 16];
     int r;
 
     r = file_slurp(path, CONFIG_FILE_MAX_BYTES, &text, &len_bytes, err);
@@ -178,8 +190,8 @@ int config_read_file(Config *config, const char *path, bool must_exist, ErrText 
     if (strlen(text) != len_bytes)
         return err_set(err, CONFIG_E_FILE, "%s: holds a NUL byte", path);
     for (rest = text + file_byte_order_mark(text, len_bytes); (line = strsep(&rest, "\n"));) {
-        line_number++;
-        r = read_line(config, line, err);
+        snprintf(where, sizeof(where), "%s:%u: ", path, ++line_number);
+        r = read_line(config, line, where, err);
         if (r) {
             err_prefix(err, "%s:%u", path, line_number);
             return r == CONFIG_E_SETTING ? CONFIG_E_FILE : r;
@@ -291,7 +303,7 @@ static const struct {
 
 static struct option *options_new(void) {
     size_t n_plain = ARRAY_LEN(plain_flags);
-    struct option *options = calloc(n_plain + n_config_settings + 1, sizeof(*options));
+    struct option *options = calloc(n_plain + n_config_settings + n_gone_settings + 1, sizeof(*options));
 
     if (!options)
         return NULL;
@@ -304,6 +316,9 @@ static struct option *options_new(void) {
             NULL,
             FLAG_SETTING + (int)i,
         };
+    for (size_t i = 0; i < n_gone_settings; i++)
+        options[n_plain + n_config_settings + i] = (struct option){ gone_settings[i].name, required_argument, NULL,
+                                                                    FLAG_SETTING + (int)(n_config_settings + i) };
     return options;
 }
 
@@ -362,6 +377,10 @@ static int read_flags(Config *config, const struct option *options, int argc, ch
         default:
             if (!pass)
                 break;
+            if ((size_t)(flag - FLAG_SETTING) >= n_config_settings) {
+                warn_gone("flag --", &gone_settings[(size_t)(flag - FLAG_SETTING) - n_config_settings]);
+                break;
+            }
             r = set_from_flag(config, &config_settings[flag - FLAG_SETTING], optarg, err);
             if (r == CONFIG_E_SETTING) {
                 err_prefix(err, "flag --%s", config_settings[flag - FLAG_SETTING].name);

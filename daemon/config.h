@@ -22,10 +22,9 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     char *model;
     char *model_dir;
     char *cache_dir;
-    uint32_t device;      /* EngineDevice */
-    uint32_t isa;         /* Isa */
-    uint32_t threads;     /* 0: one for every processor this process may use */
-    uint32_t pin_threads; /* WorkerPinning */
+    uint32_t device;  /* EngineDevice */
+    uint32_t isa;     /* Isa */
+    uint32_t threads; /* 0: one for every processor this process may use */
     uint32_t chunk_tokens;
     bool pipeline;
     uint32_t context_tokens;

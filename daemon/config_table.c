@@ -25,13 +25,6 @@ static const SettingChoice isa_choices[] = {
     { NULL, 0 },
 };
 
-static const SettingChoice pin_choices[] = {
-    { "auto", WORKER_PINNING_AUTO },
-    { "yes", WORKER_PINNING_YES },
-    { "no", WORKER_PINNING_NO },
-    { NULL, 0 },
-};
-
 static const SettingChoice level_choices[] = {
     { "error", LOG_LEVEL_ERROR }, { "warning", LOG_LEVEL_WARN }, { "notice", LOG_LEVEL_NOTICE },
     { "info", LOG_LEVEL_INFO },   { "debug", LOG_LEVEL_DEBUG },  { NULL, 0 },
@@ -83,8 +76,6 @@ const Setting config_settings[] = {
     CHOICE("isa", isa, RESTART, NULL, isa_choices,
            "instruction set to stay within: best, scalar, avx2, avx512vnni, amx, neon, neondot, i8mm"),
     NUMBER("threads", threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),
-    CHOICE("pin-threads", pin_threads, RESTART, "auto", pin_choices,
-           "the threads beside the first stay on a processor each: auto (with one for every processor), yes or no"),
     NUMBER("chunk-tokens", chunk_tokens, 1, ENGINE_CHUNK_MAX, OR_ZERO, RESTART, "0",
            "tokens of one prefill step; 0: as many as this machine does best with, 256 to 1024"),
     SWITCH(
@@ -143,6 +134,18 @@ const Setting *setting_find(const char *name) {
     for (size_t i = 0; i < n_config_settings; i++)
         if (!strcmp(config_settings[i].name, name))
             return &config_settings[i];
+    return NULL;
+}
+
+const GoneSetting gone_settings[] = {
+    { "pin-threads", "threads stay on a processor each where there is one for every processor" },
+};
+const size_t n_gone_settings = ARRAY_LEN(gone_settings);
+
+const GoneSetting *gone_setting_find(const char *name) {
+    for (size_t i = 0; i < n_gone_settings; i++)
+        if (!strcmp(gone_settings[i].name, name))
+            return &gone_settings[i];
     return NULL;
 }
 

@@ -35,6 +35,16 @@ typedef struct Setting {
     const char *help;
 } Setting;
 
+/* Settings of before, which must not keep the service from its start: files and flags that have them get a warning. */
+typedef struct GoneSetting {
+    const char *name;
+    const char *instead; /* what holds now */
+} GoneSetting;
+
+extern const GoneSetting gone_settings[];
+extern const size_t n_gone_settings;
+const GoneSetting *gone_setting_find(const char *name); /* NULL: there was none of this name */
+
 extern const Setting config_settings[];
 extern const size_t n_config_settings;
 

@@ -46,7 +46,6 @@ static int exit_code_of_config(int r) {
 
 /* Before there is a configuration. */
 static int complain(const ErrText *err, int code) {
-    journal_open(LOG_TARGET_AUTO);
     if (journal_takes_priorities())
         log_error(TOPIC_DAEMON, "%s", err->text);
     else
@@ -124,13 +123,16 @@ int main(int argc, char *argv[]) {
     ErrText err = { "" };
     int r;
 
-    if (standard_io_secure()) /* before a socket can become what messages go to */
+    if (standard_io_secure()) { /* before a socket can become what messages go to */
+        journal_open(LOG_TARGET_AUTO);
         return complain(&(ErrText){ "/dev/null cannot be opened in place of a closed standard descriptor" },
                         EXIT_FAILURE);
+    }
     signal(SIGXFSZ, SIG_IGN); /* EFBIG says it too */
     if (argc > 1 && !strcmp(argv[1], IMPORT_WORKER_FLAG))
         return import_worker_main(argc - 2, argv + 2);
     mask_signals(SIG_BLOCK);
+    journal_open(LOG_TARGET_AUTO); /* until the configuration says where */
     refusal_prepare(&spare);
     r = config_load(&config, "", argc, argv, &action, &err);
     if (r) {

@@ -292,28 +292,14 @@ static void *engine_thread_run(void *arg) {
     return NULL;
 }
 
-/* Where nobody has asked for it a failure is no more than a note. */
-static void pin(WorkerPool *pool, unsigned int n_threads, WorkerPinning pinning) {
-    int r = worker_pool_pin(pool, pinning);
-
-    if (r == WORKER_POOL_E_PROCESSORS)
-        log_warn(TOPIC_DAEMON, "pin-threads: there are not %u processors for this process: the threads stay free",
-                 n_threads);
-    else if (r && pinning == WORKER_PINNING_YES)
-        log_warn(TOPIC_DAEMON, "pin-threads: %s: the threads stay free", strerror(-r));
-    else if (r)
-        log_info(TOPIC_DAEMON, "pin-threads: %s: the threads stay free", strerror(-r));
-}
-
 /**
  * engine_thread_new() - start the thread that computes and its workers
  * @n_threads:   threads that compute, this one counted; at least 1
- * @pinning:     whether the others stay on a processor each; where they cannot the log says why
  *
+ * Where there is one for every processor the others stay on one each; the log says why where they cannot.
  * Signals stay with the loop: see thread_start().
  */
-int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, WorkerPinning pinning,
-                      ErrText *err) {
+int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, ErrText *err) {
     _cleanup_(engine_thread_freep) EngineThread *thread = calloc(1, sizeof(*thread));
     pthread_condattr_t attr;
     int r;
@@ -333,9 +319,10 @@ int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_thr
     pthread_cond_init(&thread->wake, &attr);
     pthread_condattr_destroy(&attr);
     r = worker_pool_new(&thread->pool, n_threads);
-    if (!r)
-        pin(thread->pool, n_threads, pinning);
     if (!r) {
+        r = worker_pool_pin(thread->pool);
+        if (r)
+            log_info(TOPIC_DAEMON, "threads do not stay on a processor each: %s", strerror(-r));
         r = thread_start(&thread->thread, "engine", engine_thread_run, thread);
         thread->is_started = !r;
     }

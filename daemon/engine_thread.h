@@ -8,8 +8,7 @@
 
 typedef struct EngineThread EngineThread;
 
-int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, WorkerPinning pinning,
-                      ErrText *err);
+int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, ErrText *err);
 /* Loop. Everything is cancelled; the thread ends after the step it is in. 0, or -ETIMEDOUT: it still runs. */
 int engine_thread_stop(EngineThread *thread, uint64_t timeout_ms);
 EngineThread *engine_thread_free(EngineThread *thread); /* stopped before, all engines freed before */

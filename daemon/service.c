@@ -53,8 +53,7 @@ static int make_engine_thread(Service *service, ErrText *err) {
     if (r)
         return err_set(err, r, "cannot make an eventfd: %s", strerror(-r));
     service->n_threads = count_threads(service->config);
-    r = engine_thread_new(&service->engine_thread, service->outbox, service->n_threads,
-                          (WorkerPinning)service->config->pin_threads, err);
+    r = engine_thread_new(&service->engine_thread, service->outbox, service->n_threads, err);
     if (r)
         return r;
     service->models.thread = service->requests.engine_thread = service->sessions.engine_thread = service->engine_thread;

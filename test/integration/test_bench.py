@@ -186,7 +186,7 @@ class Bench(unittest.TestCase):
                            (["pp", "-m", "x", "-p", "1,,2"], "'1,,2'"), (["pp", "-m", "x", "-p", "0"], "'0'"),
                            (["mixed", "-m", "x", "-c", "65"], "'65'"), (["tg", "-m", "x", "-n", "-1"], "'-1'"),
                            (["pp", "-m", "x", "-r", "0"], "'0'"), (["pp", "--json=yes", "-m", "x"], "'yes'"),
-                           (["pp", "-m", "x", "--pin-threads=often"], "'often'"), (["pp", "-m", "x", "--group-rows=0"], "'0'"),
+                           (["pp", "-m", "x", "--group-rows=0"], "'0'"),
                            (["pp", "-m", "x", "--json", "--csv"], "choose one")):
             with self.subTest(args=args):
                 run = run_bench(*args)
@@ -196,8 +196,8 @@ class Bench(unittest.TestCase):
     def test_options_of_other_verbs(self):
         """A figure that was not measured as asked is worse than none."""
         for args, option in ((["floor", "-p", "5"], "--prompt"), (["floor", "--isa", "scalar"], "--isa"),
-                             (["floor", "--trace", "t"], "--trace"), (["floor", "--pin-threads"], "--pin-threads"),
-                             (["floor", "--no-pipeline"], "--no-pipeline"), (["floor", "--chunk", "8"], "--chunk"),
+                             (["floor", "--trace", "t"], "--trace"), (["floor", "--no-pipeline"], "--no-pipeline"),
+                             (["floor", "--chunk", "8"], "--chunk"),
                              (["floor", "--group-rows", "64"], "--group-rows"), (["floor", "--recipe", "int8"], "--recipe"),
                              (["floor", "-r", "2"], "--repeat"), (["tg", "-c", "3"], "--requests"),
                              (["tg", "-b", "5"], "--background"), (["pp", "-n", "3"], "--output"),

@@ -297,6 +297,18 @@ class Config(unittest.TestCase):
                 self.assertIn(f"{path}:3", run.stderr)
                 self.assertIn(words, run.stderr)
 
+    def test_settings_that_are_gone(self):
+        """They keep nobody from a start, and say what holds instead."""
+        said = "pin-threads has no effect any more: threads stay on a processor each"
+        path, run = self.check("max-queue = 7\npin-threads = sometimes\n")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stderr, rf"^coordgend: warning daemon: {path}:2: {said}.*\n$")
+        run = self.run_daemon("--pin-threads", "yes", f"--config={os.devnull}", f"--cache-dir={self.folder}", "--check-config")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stderr, rf"^coordgend: warning daemon: flag --{said}.*\n$")
+        run = self.run_daemon(f"--config={path}", "--print-config")
+        self.assertNotIn("pin-threads", run.stdout)
+
     def test_wrong_flags(self):
         for flag, words in (("--max-queue=many", "many"), ("--no-such-flag", "no-such-flag"), ("--isa=mmx", "mmx")):
             with self.subTest(flag=flag):
@@ -401,23 +413,18 @@ def deny_affinity():
 class Pinning(unittest.TestCase):
     @unittest.skipUnless(CALL_SET_AFFINITY and len(os.sched_getaffinity(0)) > 1, "needs two processors and a known number")
     def test_log_says_why_not(self):
-        """A warning where it was asked for; by itself it is tried for a thread a processor, and no more than a note."""
-        for threads, options, preexec, said in (
-                ("2", ["--pin-threads=yes"], deny_affinity, "pin-threads: Operation not permitted"),
-                ("0", ["--log-level=info"], deny_affinity, "pin-threads: Operation not permitted"),
-                ("128", ["--pin-threads=yes"], None, "pin-threads: there are not 128 processors")):
-            with self.subTest(threads=threads), tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
-                daemon = subprocess.Popen([BIN / "coordgend", f"--config={os.devnull}", f"--listen={folder}/api",
-                                           f"--cache-dir={folder}", *options, f"--threads={threads}",
-                                           "--log-target=stderr"], preexec_fn=preexec, stdin=subprocess.DEVNULL,
-                                          stderr=subprocess.PIPE, text=True)
-                patience = threading.Timer(30 * SLOW, daemon.kill)
-                patience.start()
-                lines = [line for line in iter(daemon.stderr.readline, "") if "pin-threads" in line and not daemon.terminate()]
-                patience.cancel()
-                daemon.communicate()
-                self.assertEqual(len(lines), 1)
-                self.assertIn(said, lines[0])
+        """It is tried where there is a thread for every processor, and no more than a note when the system forbids it."""
+        with tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
+            daemon = subprocess.Popen([BIN / "coordgend", f"--config={os.devnull}", f"--listen={folder}/api",
+                                       f"--cache-dir={folder}", "--log-level=info", "--threads=0", "--log-target=stderr"],
+                                      preexec_fn=deny_affinity, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            patience = threading.Timer(30 * SLOW, daemon.kill)
+            patience.start()
+            lines = [line for line in iter(daemon.stderr.readline, "") if "a processor each" in line and not daemon.terminate()]
+            patience.cancel()
+            daemon.communicate()
+            self.assertEqual(len(lines), 1)
+            self.assertIn("threads do not stay on a processor each: Operation not permitted", lines[0])
 
 
 class SharedMachine(DaemonCase):

@@ -64,7 +64,7 @@ static int setup(void **state) {
     ErrText err;
 
     assert_int_equal(outbox_new(&fixture->outbox), 0);
-    assert_int_equal(engine_thread_new(&fixture->thread, fixture->outbox, 1, WORKER_PINNING_NO, &err), 0);
+    assert_int_equal(engine_thread_new(&fixture->thread, fixture->outbox, 1, &err), 0);
     return 0;
 }
 

@@ -267,8 +267,8 @@ static void check_free(WorkerPool *pool, const cpu_set_t *all) {
         assert_true(CPU_EQUAL(&places.of[i], all));
 }
 
+/* Where there is a thread for every processor, and nowhere else. */
 static void test_worker_pool_pins(void **state) {
-    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL, *wide = NULL;
     cpu_set_t all;
     unsigned int n;
 
@@ -276,36 +276,16 @@ static void test_worker_pool_pins(void **state) {
     n = (unsigned int)CPU_COUNT(&all);
     if (n > 60)
         skip();
-    assert_int_equal(worker_pool_new(&wide, n + 1), 0);
-    assert_int_equal(worker_pool_pin(wide, WORKER_PINNING_YES), WORKER_POOL_E_PROCESSORS);
-    check_free(wide, &all);
-    assert_int_equal(worker_pool_pin(wide, WORKER_PINNING_AUTO), 0);
-    check_free(wide, &all);
-    assert_int_equal(worker_pool_new(&pool, n), 0);
-    assert_int_equal(worker_pool_pin(pool, WORKER_PINNING_NO), 0);
-    check_free(pool, &all);
-    assert_int_equal(worker_pool_pin(pool, WORKER_PINNING_YES), 0);
-    check_pinned(pool, &all);
-}
+    for (unsigned int n_threads = n > 1 ? n - 1 : 1; n_threads <= n + 1; n_threads++) {
+        _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
 
-/* A thread for every processor. */
-static void test_worker_pool_pins_by_itself(void **state) {
-    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL, *narrow = NULL;
-    cpu_set_t all;
-    unsigned int n;
-
-    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
-    n = (unsigned int)CPU_COUNT(&all);
-    if (n > 60)
-        skip();
-    assert_int_equal(worker_pool_new(&pool, n), 0);
-    assert_int_equal(worker_pool_pin(pool, WORKER_PINNING_AUTO), 0);
-    check_pinned(pool, &all);
-    if (n < 3)
-        return;
-    assert_int_equal(worker_pool_new(&narrow, n - 1), 0);
-    assert_int_equal(worker_pool_pin(narrow, WORKER_PINNING_AUTO), 0);
-    check_free(narrow, &all);
+        assert_int_equal(worker_pool_new(&pool, n_threads), 0);
+        assert_int_equal(worker_pool_pin(pool), 0);
+        if (n_threads == n)
+            check_pinned(pool, &all);
+        else
+            check_free(pool, &all);
+    }
 }
 
 int main(void) {
@@ -317,7 +297,6 @@ int main(void) {
         cmocka_unit_test(test_worker_pool_idle_takes_no_time),
         cmocka_unit_test(test_worker_pool_refuses_counts),
         cmocka_unit_test(test_worker_pool_pins),
-        cmocka_unit_test(test_worker_pool_pins_by_itself),
     };
 
     return cmocka_run_group_tests_name("worker_pool", tests, NULL, NULL);

@@ -2,7 +2,6 @@
 /* coordgen-bench: options and verbs. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "base/decimal.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/standard_io.h"
 #include "base/thread.h"
 #include "bench/bench.h"
@@ -20,7 +20,7 @@
 #include "quant/recipe_spec.h"
 #include "model/json_text.h"
 
-static const char help[] =
+static const char help_head[] =
     "coordgen-bench VERB --model MODEL [OPTION...]\n"
     "\n"
     "How fast a model runs here, beside what the machine could do: one engine in this process, without the service.\n"
@@ -41,35 +41,24 @@ static const char help[] =
     "  floor                  the machine: peaks of all instruction sets and memory, by one thread and by all; with\n"
     "                         -m, whose file is read for it, the disk\n"
     "\n"
-    "Options\n"
-    "  -m, --model FILE       a .gguf, or a .cgm package; a .gguf is imported on first use\n"
-    "  -p, --prompt N,...     tokens of the prompt (default: pp 128,512,1024; tg 0; others 128)\n"
-    "  -n, --output N         tg, mixed, latency: tokens of the output (default 64)\n"
-    "  -b, --background N     latency: tokens of the background prompt (default 4096)\n"
-    "  -c, --requests N,...   mixed: how many at once, up to 64 (default 1,2,4,8,16)\n"
-    "  -r, --repeat N         repetitions; their median counts, their least and most are shown (default 5)\n"
-    "  -t, --threads N        threads that compute (default: the processors)\n"
-    "      --chunk N          tokens of a prefill step (default: as the machine does best)\n"
-    "      --no-pipeline      each operator of a step is split over all threads\n"
-    "      --group-rows N     tokens of a step that go through the layers together, one thread at a time\n"
-    "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA\n"
-    "      --recipe SPEC      how a .gguf is imported, as coordgen-eval has it: int8 (default), compensated:4, ...\n"
-    "      --image            ttft: with an image of the weights, too (coordgend's weights-image); it is made beside\n"
-    "                         the package and removed\n"
-    "      --operators        pp, tg: on standard error, the time of every operator in the last repetition\n"
-    "      --trace FILE       what ran when in the last repetitions, as JSON for chrome://tracing or Perfetto:\n"
-    "                         operators, what was measured around them, in ttft also reads and the tokenizer\n"
-    "      --floor            the columns with floors; they are always there\n"
-    "      --json[=HOW]       report as JSON: pretty (default), short, off\n"
-    "      --csv              report as CSV\n"
-    "      --verbose          log to stderr\n"
-    "  -h, --help             this text\n"
-    "      --version\n"
-    "\n"
-    "The report is a table in Markdown otherwise. Exit code: 0, 1 failed, 2 wrong usage.\n";
+    "Options\n";
+
+static const char help_foot[] = "\n"
+                                "The report is a table in Markdown otherwise. Exit code: 0, 1 failed, 2 wrong usage.\n";
 
 enum {
-    OPT_CHUNK = 256,
+    HELP_COLUMN = 24
+};
+
+enum { /* indices into option_table */
+    OPT_MODEL,
+    OPT_PROMPT,
+    OPT_OUTPUT,
+    OPT_BACKGROUND,
+    OPT_REQUESTS,
+    OPT_REPEAT,
+    OPT_THREADS,
+    OPT_CHUNK,
     OPT_NO_PIPELINE,
     OPT_GROUP_ROWS,
     OPT_ISA,
@@ -81,32 +70,41 @@ enum {
     OPT_JSON,
     OPT_CSV,
     OPT_VERBOSE,
-    OPT_VERSION
+    OPT_HELP,
+    OPT_VERSION,
 };
 
-static const struct option long_options[] = {
-    { "model", required_argument, NULL, 'm' },
-    { "prompt", required_argument, NULL, 'p' },
-    { "output", required_argument, NULL, 'n' },
-    { "requests", required_argument, NULL, 'c' },
-    { "background", required_argument, NULL, 'b' },
-    { "repeat", required_argument, NULL, 'r' },
-    { "threads", required_argument, NULL, 't' },
-    { "chunk", required_argument, NULL, OPT_CHUNK },
-    { "no-pipeline", no_argument, NULL, OPT_NO_PIPELINE },
-    { "group-rows", required_argument, NULL, OPT_GROUP_ROWS },
-    { "isa", required_argument, NULL, OPT_ISA },
-    { "recipe", required_argument, NULL, OPT_RECIPE },
-    { "image", no_argument, NULL, OPT_IMAGE },
-    { "operators", no_argument, NULL, OPT_OPERATORS },
-    { "trace", required_argument, NULL, OPT_TRACE },
-    { "json", optional_argument, NULL, OPT_JSON },
-    { "csv", no_argument, NULL, OPT_CSV },
-    { "verbose", no_argument, NULL, OPT_VERBOSE },
-    { "floor", no_argument, NULL, OPT_FLOOR },
-    { "help", no_argument, NULL, 'h' },
-    { "version", no_argument, NULL, OPT_VERSION },
-    { NULL, 0, NULL, 0 },
+static const Option option_table[] = {
+    [OPT_MODEL] = { "model", 'm', "FILE", "a .gguf, or a .cgm package; a .gguf is imported on first use" },
+    [OPT_PROMPT] = { "prompt", 'p', "N,...", "tokens of the prompt (default: pp 128,512,1024; tg 0; others 128)" },
+    [OPT_OUTPUT] = { "output", 'n', "N", "tg, mixed, latency: tokens of the output (default 64)" },
+    [OPT_BACKGROUND] = { "background", 'b', "N", "latency: tokens of the background prompt (default 4096)" },
+    [OPT_REQUESTS] = { "requests", 'c', "N,...", "mixed: how many at once, up to 64 (default 1,2,4,8,16)" },
+    [OPT_REPEAT] = { "repeat", 'r', "N",
+                     "repetitions; their median counts, their least and most are shown (default 5)" },
+    [OPT_THREADS] = { "threads", 't', "N", "threads that compute (default: the processors)" },
+    [OPT_CHUNK] = { "chunk", 0, "N", "tokens of a prefill step (default: as the machine does best)" },
+    [OPT_NO_PIPELINE] = { "no-pipeline", 0, NULL, "each operator of a step is split over all threads" },
+    [OPT_GROUP_ROWS] = { "group-rows", 0, "N",
+                         "tokens of a step that go through the layers together, one thread at a time" },
+    [OPT_ISA] = { "isa", 0, "NAME",
+                  "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
+    [OPT_RECIPE] = { "recipe", 0, "SPEC",
+                     "how a .gguf is imported, as coordgenctl has it: int8 (default), compensated:4, ..." },
+    [OPT_IMAGE] = { "image", 0, NULL,
+                    "ttft: with an image of the weights, too (coordgend's weights-image); it is made beside\n"
+                    "the package and removed" },
+    [OPT_OPERATORS] = { "operators", 0, NULL,
+                        "pp, tg: on standard error, the time of every operator in the last repetition" },
+    [OPT_TRACE] = { "trace", 0, "FILE",
+                    "what ran when in the last repetitions, as JSON for chrome://tracing or Perfetto:\n"
+                    "operators, what was measured around them, in ttft also reads and the tokenizer" },
+    [OPT_FLOOR] = { "floor", 0, NULL, "the columns with floors; they are always there" },
+    [OPT_JSON] = { "json", 0, "[HOW]", "report as JSON: pretty (default), short, off" },
+    [OPT_CSV] = { "csv", 0, NULL, "report as CSV" },
+    [OPT_VERBOSE] = { "verbose", 0, NULL, "log to stderr" },
+    [OPT_HELP] = { "help", 'h', NULL, "this text" },
+    [OPT_VERSION] = { "version", 0, NULL, "the version" },
 };
 
 typedef int BenchFn(const BenchRun *run, ErrText *err);
@@ -123,24 +121,17 @@ static const struct Verb {
     { "latency", bench_latency, "128", 1, false, true },      { "floor", NULL, "0", 0, false, false },
 };
 
-/* Options that mean nothing to some verbs, which refuse them: no figure that was not measured as asked. */
-static const struct {
-    int option;
-    const char *name, *verbs;
-} verb_options[] = {
-    { 'p', "--prompt", "pp, tg, ttft, mixed, latency" },
-    { 'n', "--output", "tg, mixed, latency" },
-    { 'b', "--background", "latency" },
-    { 'c', "--requests", "mixed" },
-    { 'r', "--repeat", "pp, tg, ttft, mixed, latency" },
-    { OPT_CHUNK, "--chunk", "pp, tg, ttft, mixed, latency" },
-    { OPT_NO_PIPELINE, "--no-pipeline", "pp, tg, ttft, mixed, latency" },
-    { OPT_GROUP_ROWS, "--group-rows", "pp, tg, ttft, mixed, latency" },
-    { OPT_ISA, "--isa", "pp, tg, ttft, mixed, latency" },
-    { OPT_RECIPE, "--recipe", "pp, tg, ttft, mixed, latency" },
-    { OPT_IMAGE, "--image", "ttft" },
-    { OPT_OPERATORS, "--operators", "pp, tg" },
-    { OPT_TRACE, "--trace", "pp, tg, ttft, mixed, latency" },
+#define OF_MODELS "pp, tg, ttft, mixed, latency"
+
+/* Options that mean nothing to some verbs, which refuse them: no figure that was not measured as asked. NULL: to none. */
+static const char *const verbs_of[ARRAY_LEN(option_table)] = {
+    [OPT_PROMPT] = OF_MODELS,      [OPT_OUTPUT] = "tg, mixed, latency",
+    [OPT_BACKGROUND] = "latency",  [OPT_REQUESTS] = "mixed",
+    [OPT_REPEAT] = OF_MODELS,      [OPT_CHUNK] = OF_MODELS,
+    [OPT_NO_PIPELINE] = OF_MODELS, [OPT_GROUP_ROWS] = OF_MODELS,
+    [OPT_ISA] = OF_MODELS,         [OPT_RECIPE] = OF_MODELS,
+    [OPT_IMAGE] = "ttft",          [OPT_OPERATORS] = "pp, tg",
+    [OPT_TRACE] = OF_MODELS,
 };
 
 typedef enum Form {
@@ -156,8 +147,7 @@ typedef struct Command {
     const char *prompts, *requests;
     Form form;
     size_t json_flags;
-    bool is_given[ARRAY_LEN(verb_options)]; /* on the command line */
-    bool is_json, is_csv;                   /* likewise */
+    bool is_given[ARRAY_LEN(option_table)]; /* on the command line */
 } Command;
 
 /* Some minutes of decode; 48 bytes each. */
@@ -218,25 +208,25 @@ static const char *take_option(int option, const char *value, Command *command, 
     size_t number = 0;
 
     switch (option) {
-    case 'm':
+    case OPT_MODEL:
         command->model.model = value;
         return NULL;
-    case 'p':
+    case OPT_PROMPT:
         command->prompts = value;
         return NULL;
-    case 'n':
+    case OPT_OUTPUT:
         return parse_number(value, 1, 1u << 20, &command->bench.output_tokens) ? NULL
                                                                                : "--output is 1..1048576, not '%s'";
-    case 'c':
+    case OPT_REQUESTS:
         command->requests = value;
         return NULL;
-    case 'b':
+    case OPT_BACKGROUND:
         return parse_number(value, 1, 1u << 20, &command->bench.background_tokens)
                    ? NULL
                    : "--background is 1..1048576, not '%s'";
-    case 'r':
+    case OPT_REPEAT:
         return parse_number(value, 1, 1000, &command->bench.repeats) ? NULL : "--repeat is 1..1000, not '%s'";
-    case 't':
+    case OPT_THREADS:
         if (!parse_number(value, 1, 1024, &number))
             return "--threads is 1..1024, not '%s'";
         command->model.threads = (unsigned int)number;
@@ -273,17 +263,15 @@ static const char *take_option(int option, const char *value, Command *command, 
     case OPT_FLOOR:
         return NULL;
     case OPT_JSON:
-        command->is_json = true;
         return parse_json(value, command) ? NULL : "--json is pretty, short or off, not '%s'";
     case OPT_CSV:
-        command->is_csv = true;
         command->form = FORM_CSV;
         return NULL;
     case OPT_VERBOSE:
         log_set_level(LOG_LEVEL_DEBUG);
         return NULL;
     }
-    return "unknown option '%s'";
+    return NULL;
 }
 
 static bool is_in_list(const char *list, const char *word) {
@@ -297,15 +285,16 @@ static bool is_in_list(const char *list, const char *word) {
 
 /* Whether the verb makes use of all options that were given. */
 static int check_options(const Command *command) {
-    for (size_t i = 0; i < ARRAY_LEN(verb_options); i++) {
-        if (!command->is_given[i] || is_in_list(verb_options[i].verbs, command->verb->name))
+    for (size_t i = 0; i < ARRAY_LEN(option_table); i++) {
+        if (!command->is_given[i] || !verbs_of[i] || is_in_list(verbs_of[i], command->verb->name))
             continue;
-        fprintf(stderr, "coordgen-bench: %s is for %s, not for '%s'; see coordgen-bench --help\n", verb_options[i].name,
-                verb_options[i].verbs, command->verb->name);
+        fprintf(stderr, "coordgen-bench: --%s is for %s, not for '%s'; see coordgen-bench --help\n",
+                option_table[i].name, verbs_of[i], command->verb->name);
         return BENCH_USAGE;
     }
-    return command->is_json && command->is_csv ? usage("%s", "--json and --csv are two forms of one report: choose one")
-                                               : BENCH_OK;
+    return command->is_given[OPT_JSON] && command->is_given[OPT_CSV]
+               ? usage("%s", "--json and --csv are two forms of one report: choose one")
+               : BENCH_OK;
 }
 
 /* What the JSON says beside the results. */
@@ -500,15 +489,65 @@ static int run_verb(Command *command) {
     return r ? BENCH_FAILED : BENCH_OK;
 }
 
+static int help(void) {
+    fputs(help_head, stdout);
+    options_print(stdout, option_table, ARRAY_LEN(option_table), HELP_COLUMN);
+    fputs(help_foot, stdout);
+    return standard_output_end("coordgen-bench", BENCH_OK, BENCH_FAILED);
+}
+
+static int version(void) {
+    puts("coordgen-bench " COORDGEN_VERSION);
+    return standard_output_end("coordgen-bench", BENCH_OK, BENCH_FAILED);
+}
+
+#define ARGUMENTS_MAX 2 /* the verb, and one too many */
+
+/* The command line; false: the program ends with *statusp. */
+static bool read_words(int argc, char **argv, Command *command, const char *arguments[ARGUMENTS_MAX], int *statusp) {
+    OptionReader reader;
+    OptionWord word;
+    const char *wrong;
+    size_t n = 0;
+    ErrText err;
+    int r;
+
+    option_reader_init(&reader, argc, argv);
+    option_reader_add(&reader, option_table, ARRAY_LEN(option_table));
+    while (!(r = option_reader_next(&reader, &word, &err))) {
+        const int option = word.option ? (int)(word.option - option_table) : -1;
+
+        if (option < 0) {
+            arguments[n] = word.text;
+            n += n + 1 < ARGUMENTS_MAX;
+            continue;
+        }
+        if (option == OPT_HELP || option == OPT_VERSION) {
+            *statusp = option == OPT_HELP ? help() : version();
+            return false;
+        }
+        command->is_given[option] = true;
+        wrong = take_option(option, word.text, command, &err);
+        if (!wrong)
+            continue;
+        *statusp = wrong == err.text ? usage("%s", err.text) : usage(wrong, word.text);
+        return false;
+    }
+    *statusp = BENCH_USAGE;
+    if (r == OPTIONS_E_USAGE)
+        fprintf(stderr, "coordgen-bench: %s\n", err.text);
+    return r == OPTIONS_E_END;
+}
+
 int main(int argc, char **argv) {
     Command command = {
         .requests = "1,2,4,8,16",
         .bench = { .output_tokens = 64, .background_tokens = 4096, .repeats = 5 },
         .model = { .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST },
     };
-    const char *isa = getenv("COORDGEN_ISA"), *wrong;
+    const char *isa = getenv("COORDGEN_ISA"), *arguments[ARGUMENTS_MAX] = { NULL };
     ErrText err = { 0 };
-    int option;
+    int status;
 
     if (standard_io_secure()) {
         fputs("coordgen-bench: /dev/null cannot be opened in place of a closed standard descriptor\n", stderr);
@@ -517,34 +556,17 @@ int main(int argc, char **argv) {
     (void)quant_recipe_named(&command.model.recipe, NULL);
     if (isa && *isa && isa_parse(isa, &command.model.isa, &err))
         return usage("COORDGEN_ISA: %s", err.text);
-    while ((option = getopt_long(argc, argv, "m:p:n:c:b:r:t:h", long_options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return standard_output_end("coordgen-bench", BENCH_OK, BENCH_FAILED);
-        }
-        if (option == OPT_VERSION) {
-            puts("coordgen-bench " COORDGEN_VERSION);
-            return standard_output_end("coordgen-bench", BENCH_OK, BENCH_FAILED);
-        }
-        if (option == '?')
-            return BENCH_USAGE; /* getopt has said what */
-        for (size_t i = 0; i < ARRAY_LEN(verb_options); i++)
-            command.is_given[i] = command.is_given[i] || verb_options[i].option == option;
-        wrong = take_option(option, optarg, &command, &err);
-        if (wrong == err.text)
-            return usage("%s", err.text);
-        if (wrong)
-            return usage(wrong, optarg);
-    }
-    if (optind >= argc)
+    if (!read_words(argc, argv, &command, arguments, &status))
+        return status;
+    if (!arguments[0])
         return usage("%s", "a verb is missing");
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-        if (!strcmp(verbs[i].name, argv[optind]))
+        if (!strcmp(verbs[i].name, arguments[0]))
             command.verb = &verbs[i];
     if (!command.verb)
-        return usage("unknown verb '%s'", argv[optind]);
-    if (optind + 1 < argc)
-        return usage("unexpected argument '%s'", argv[optind + 1]);
+        return usage("unknown verb '%s'", arguments[0]);
+    if (arguments[1])
+        return usage("unexpected argument '%s'", arguments[1]);
     if (command.verb->fn && !command.model.model)
         return usage("%s", "--model is missing");
     if (check_options(&command))

@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
@@ -14,12 +13,17 @@
 #include "base/file_io.h"
 #include "base/log.h"
 #include "base/machine_limits.h"
+#include "base/options.h"
 #include "base/printable.h"
 #include "base/str_buf.h"
 #include "daemon/config_table.h"
 #include "model/model_dir.h"
 
 #define CONFIG_FILE_MAX_BYTES (1u << 20)
+
+enum {
+    HELP_COLUMN = 37
+};
 
 Config *config_free(Config *config) {
     if (!config)
@@ -279,47 +283,40 @@ int config_read_files(Config *config, const char *root, ErrText *err) {
     return 0;
 }
 
-enum { /* getopt values of the flags that are no settings; settings are FLAG_SETTING + index */
-    FLAG_CONFIG = 256,
+enum { /* indices into plain_flags */
+    FLAG_CONFIG,
     FLAG_CHECK,
     FLAG_PRINT,
     FLAG_HELP,
     FLAG_VERSION,
-    FLAG_SETTING,
 };
 
-static const struct {
-    const char *name;
-    const char *help;
-    int value;
-    int has_arg;
-} plain_flags[] = {
-    { "config", "read FILE instead of the default files", FLAG_CONFIG, required_argument },
-    { "check-config", "check files and flags, and exit", FLAG_CHECK, no_argument },
-    { "print-config", "show the settings that are in effect, and exit", FLAG_PRINT, no_argument },
-    { "help", "show this, and exit", FLAG_HELP, no_argument },
-    { "version", "show the version, and exit", FLAG_VERSION, no_argument },
+/* Those that are no settings. */
+static const Option plain_flags[] = {
+    [FLAG_CONFIG] = { "config", 0, "FILE", "read FILE instead of the default files" },
+    [FLAG_CHECK] = { "check-config", 0, NULL, "check files and flags, and exit" },
+    [FLAG_PRINT] = { "print-config", 0, NULL, "show the settings that are in effect, and exit" },
+    [FLAG_HELP] = { "help", 0, NULL, "show this, and exit" },
+    [FLAG_VERSION] = { "version", 0, NULL, "show the version, and exit" },
 };
 
-static struct option *options_new(void) {
-    size_t n_plain = ARRAY_LEN(plain_flags);
-    struct option *options = calloc(n_plain + n_config_settings + n_gone_settings + 1, sizeof(*options));
+static Option setting_flag(const Setting *setting) {
+    const char *initial = setting->initial ? setting->initial : "";
 
-    if (!options)
-        return NULL;
-    for (size_t i = 0; i < n_plain; i++)
-        options[i] = (struct option){ plain_flags[i].name, plain_flags[i].has_arg, NULL, plain_flags[i].value };
-    for (size_t i = 0; i < n_config_settings; i++)
-        options[n_plain + i] = (struct option){
-            config_settings[i].name,
-            config_settings[i].type == SETTING_BOOL ? optional_argument : required_argument,
-            NULL,
-            FLAG_SETTING + (int)i,
-        };
-    for (size_t i = 0; i < n_gone_settings; i++)
-        options[n_plain + n_config_settings + i] = (struct option){ gone_settings[i].name, required_argument, NULL,
-                                                                    FLAG_SETTING + (int)(n_config_settings + i) };
-    return options;
+    if (setting->type == SETTING_BOOL)
+        initial = !strcmp(initial, "yes") ? "[yes]" : "[no]"; /* the name alone is yes */
+    return (Option){ setting->name, 0, initial, setting->help };
+}
+
+/* Of all settings, and behind them of those that are gone, which --help does not list. */
+static Option *setting_flags_new(void) {
+    Option *flags = calloc(n_config_settings + n_gone_settings, sizeof(*flags));
+
+    for (size_t i = 0; flags && i < n_config_settings; i++)
+        flags[i] = setting_flag(&config_settings[i]);
+    for (size_t i = 0; flags && i < n_gone_settings; i++)
+        flags[n_config_settings + i] = (Option){ gone_settings[i].name, 0, "", NULL };
+    return flags;
 }
 
 /* Relative paths of flags are made absolute: the import runs elsewhere, and a reload must mean the same file. */
@@ -341,58 +338,61 @@ static int set_from_flag(Config *config, const Setting *setting, const char *val
     return setting_parse(setting, config, value, err);
 }
 
+/* A flag that is no setting; true: the others no longer matter. */
+static bool take_plain(const Option *flag, const char *value, const char **filep, ConfigAction *actionp) {
+    static const ConfigAction actions[] = {
+        [FLAG_CHECK] = CONFIG_CHECK,
+        [FLAG_PRINT] = CONFIG_PRINT,
+        [FLAG_HELP] = CONFIG_HELP,
+        [FLAG_VERSION] = CONFIG_VERSION,
+    };
+
+    if (flag == &plain_flags[FLAG_CONFIG])
+        *filep = value;
+    else
+        *actionp = actions[flag - plain_flags];
+    return *actionp == CONFIG_HELP || *actionp == CONFIG_VERSION;
+}
+
+static int take_setting(Config *config, const Option *flag, const char *value, ErrText *err) {
+    const GoneSetting *gone = gone_setting_find(flag->name);
+    int r;
+
+    if (gone) {
+        warn_gone("flag --", gone);
+        return 0;
+    }
+    r = set_from_flag(config, setting_find(flag->name), value, err);
+    if (r != CONFIG_E_SETTING)
+        return r;
+    err_prefix(err, "flag --%s", flag->name);
+    return CONFIG_E_FLAG;
+}
+
 /* pass 0 finds --config and the actions, pass 1 applies the settings. */
-static int read_flags(Config *config, const struct option *options, int argc, char *const argv[], int pass,
+static int read_flags(Config *config, const Option *settings, int argc, char *const argv[], int pass,
                       const char **filep, ConfigAction *actionp, ErrText *err) {
-    int flag, r;
+    OptionReader reader;
+    OptionWord word;
+    int r;
 
-    optind = 0; /* GNU: start over, also in a reload */
-    opterr = 0;
-    for (;;) {
-        int at = optind ? optind : 1;
-
-        flag = getopt_long(argc, argv, ":", options, NULL);
-        if (flag == -1)
-            break;
-        switch (flag) {
-        case '?':
-            return err_set(err, CONFIG_E_FLAG, "unknown flag '%.*s': see coordgend --help", UTF8_PREFIX(argv[at], 64));
-        case ':':
-            return err_set(err, CONFIG_E_FLAG, "flag '%.*s' wants a value", UTF8_PREFIX(argv[at], 64));
-        case FLAG_CONFIG:
-            *filep = optarg;
-            break;
-        case FLAG_CHECK:
-            *actionp = CONFIG_CHECK;
-            break;
-        case FLAG_PRINT:
-            *actionp = CONFIG_PRINT;
-            break;
-        case FLAG_HELP:
-            *actionp = CONFIG_HELP;
-            return 0;
-        case FLAG_VERSION:
-            *actionp = CONFIG_VERSION;
-            return 0;
-        default:
-            if (!pass)
-                break;
-            if ((size_t)(flag - FLAG_SETTING) >= n_config_settings) {
-                warn_gone("flag --", &gone_settings[(size_t)(flag - FLAG_SETTING) - n_config_settings]);
-                break;
-            }
-            r = set_from_flag(config, &config_settings[flag - FLAG_SETTING], optarg, err);
-            if (r == CONFIG_E_SETTING) {
-                err_prefix(err, "flag --%s", config_settings[flag - FLAG_SETTING].name);
-                return CONFIG_E_FLAG;
-            }
+    option_reader_init(&reader, argc, argv);
+    option_reader_add(&reader, plain_flags, ARRAY_LEN(plain_flags));
+    option_reader_add(&reader, settings, n_config_settings + n_gone_settings);
+    while (!(r = option_reader_next(&reader, &word, err))) {
+        if (!word.option)
+            return err_set(err, CONFIG_E_FLAG, "'%.*s' is not a flag: see coordgend --help",
+                           UTF8_PREFIX(word.text, 64));
+        if (word.option->help && !setting_find(word.option->name)) {
+            if (take_plain(word.option, word.text, filep, actionp))
+                return 0;
+        } else if (pass) {
+            r = take_setting(config, word.option, word.text, err);
             if (r)
                 return r;
         }
     }
-    if (optind < argc)
-        return err_set(err, CONFIG_E_FLAG, "'%.*s' is not a flag: see coordgend --help", UTF8_PREFIX(argv[optind], 64));
-    return 0;
+    return r == OPTIONS_E_USAGE ? CONFIG_E_FLAG : 0;
 }
 
 /**
@@ -404,24 +404,24 @@ static int read_flags(Config *config, const struct option *options, int argc, ch
  */
 int config_load(Config **configp, const char *root, int argc, char *const argv[], ConfigAction *actionp, ErrText *err) {
     _cleanup_(config_freep) Config *config = NULL;
-    _cleanup_(freep) struct option *options = options_new();
+    _cleanup_(freep) Option *settings = setting_flags_new();
     const char *file = NULL;
     ConfigAction action = CONFIG_RUN;
     int r;
 
-    if (!options)
+    if (!settings)
         return err_set(err, -ENOMEM, "out of memory");
     r = config_new(&config, err);
     if (r)
         return r;
-    r = read_flags(config, options, argc, argv, 0, &file, &action, err);
+    r = read_flags(config, settings, argc, argv, 0, &file, &action, err);
     if (r)
         return r;
     if (action != CONFIG_HELP && action != CONFIG_VERSION) {
         r = file ? config_read_file(config, file, true, err) : config_read_files(config, root, err);
         if (r)
             return r;
-        r = read_flags(config, options, argc, argv, 1, &file, &action, err);
+        r = read_flags(config, settings, argc, argv, 1, &file, &action, err);
         if (r)
             return r;
     }
@@ -445,16 +445,12 @@ void config_print_help(FILE *to) {
     fputs("Usage: coordgend [FLAG...]\n"
           "Serves a language model to the apps of this machine over a Unix socket.\n\n",
           to);
-    for (size_t i = 0; i < ARRAY_LEN(plain_flags); i++)
-        fprintf(to, "  --%-28s %s\n", plain_flags[i].has_arg ? "config=FILE" : plain_flags[i].name,
-                plain_flags[i].help);
+    options_print(to, plain_flags, ARRAY_LEN(plain_flags), HELP_COLUMN);
     fputs("\nSettings, each also a `name = value` line of coordgend.conf(5):\n", to);
     for (size_t i = 0; i < n_config_settings; i++) {
-        char flag[64];
+        const Option flag = setting_flag(&config_settings[i]);
 
-        snprintf(flag, sizeof(flag), "%s=%s", config_settings[i].name,
-                 config_settings[i].initial ? config_settings[i].initial : "");
-        fprintf(to, "  --%-28s %s\n", flag, config_settings[i].help);
+        options_print(to, &flag, 1, HELP_COLUMN);
     }
 }
 

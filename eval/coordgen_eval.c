@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* coordgen-eval: options and verbs. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/decimal.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/standard_io.h"
 #include "eval/eval.h"
 #include "quant/recipe_spec.h"
 
-static const char help[] =
+static const char help_head[] =
     "coordgen-eval VERB [FILE] --model MODEL [OPTION...]\n"
     "\n"
     "Holds the engine against golden values, without the daemon.\n"
@@ -27,117 +27,102 @@ static const char help[] =
     "  matrix                 bit-exactness over chunk sizes, instruction sets, threads and company\n"
     "  plot FILE.csv          draw what was measured: no model is needed\n"
     "\n"
-    "Options\n"
-    "  -m, --model FILE       a .gguf, or a .cgm package; a .gguf is imported on first use by --device=cpu\n"
-    "      --device NAME      reference (float32 loops on the .gguf) or cpu (int8 products; default)\n"
-    "      --isa NAME         best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA\n"
-    "      --threads N        threads that compute (default: the processors)\n"
-    "      --chunk N          tokens of a prefill step (default: as the machine does best;\n"
-    "                         matrix: 256)\n"
-    "      --recipe SPEC      how a .gguf is imported: NAME[:BITS][:SWITCH...], e.g. int8 (default), int8:4.5,\n"
-    "                         compensated:4:-rotation; a SWITCH is + or - rotation, scale-search,\n"
-    "                         smoothing, compensation, descent, gain-correction, static-activations, or\n"
-    "                         allocation=HOW, grid=KIND, embedding-bits=N, budget-bytes=N, hot-channels=PERCENT,\n"
-    "                         prune-outliers=PERCENT\n"
-    "      --calibration FILE a text for recipes that need one (default: coordgen's own)\n"
-    "      --json[=HOW]       report as JSON: pretty (default), short, off\n"
-    "      --tolerance X      logits: share of the rms (default 2e-4 reference, 0.5 cpu)\n"
-    "                         perplexity with --expect: relative (default 1e-4 reference, 5e-3 cpu)\n"
-    "      --greedy-margin X  logits: golden margin below which a greedy token may differ\n"
-    "                         (default 0.005 reference, 0.5 cpu)\n"
-    "      --file TEXT        perplexity, divergence: the text\n"
-    "      --window N         perplexity, divergence: tokens of a window (default 512)\n"
-    "      --windows N        perplexity, divergence: how many from the start (default: all that fit)\n"
-    "      --against FILE     divergence: a .gguf, computed in float32, or a .cgm package\n"
-    "      --expect FILE      perplexity: golden values to compare with\n"
-    "      --name NAME        perplexity: the model's entry in that file\n"
-    "      --limit N          mcq, cloze, quant-table: the first N rows of questions (default: all)\n"
-    "      --normalise HOW    mcq, quant-table: log-likelihoods a byte of the continuation (bytes), as they are (none),\n"
-    "                         or by the row's set (auto, the default): none for winogrande, bytes for others\n"
-    "      --rows SPEC,...    quant-table: recipes, after a first row in float; as --recipe has them\n"
-    "      --mcq FILE         quant-table: questions as mcq has them; up to 8 times. --file TEXT with --windows: its\n"
-    "                         perplexity\n"
-    "      --work-dir DIR     quant-table: where packages are kept\n"
-    "      --save FILE.json   quant-table: where results are kept, so that the same command goes on after what is\n"
-    "                         done (default: DIR/NAME.quant-table.json)\n"
-    "      --plot FILE.svg    quant-table: perplexity against bytes; plot: the picture\n"
-    "      --drop-packages    quant-table: remove a package when its row is done\n"
-    "      --tokens N         matrix: output tokens of each run (default 200)\n"
-    "      --full             matrix: every instruction set with every chunk size and thread count\n"
-    "      --dump FILE        matrix: instead, the tokens and logits of one run (--isa, --threads, --chunk) into FILE,\n"
-    "                         which has the same bytes on every machine\n"
-    "      --brief            with --dump: the prompt of 114 tokens, not of 530\n"
-    "      --verbose          log to stderr\n"
-    "  -h, --help             this text\n"
-    "      --version\n"
-    "\n"
-    "Exit code: 0 within the tolerance, 1 outside it or failed, 2 wrong usage.\n";
+    "Options\n";
+
+static const char help_foot[] = "\n"
+                                "Exit code: 0 within the tolerance, 1 outside it or failed, 2 wrong usage.\n";
 
 enum {
-    OPT_DEVICE = 256,
+    HELP_COLUMN = 24
+};
+
+enum { /* indices into option_table */
+    OPT_MODEL,
+    OPT_DEVICE,
     OPT_ISA,
     OPT_THREADS,
     OPT_CHUNK,
+    OPT_RECIPE,
+    OPT_CALIBRATION,
     OPT_JSON,
     OPT_TOLERANCE,
-    OPT_MARGIN,
+    OPT_GREEDY_MARGIN,
     OPT_FILE,
     OPT_WINDOW,
     OPT_WINDOWS,
     OPT_AGAINST,
     OPT_EXPECT,
     OPT_NAME,
-    OPT_RECIPE,
-    OPT_CALIBRATION,
+    OPT_LIMIT,
+    OPT_NORMALISE,
     OPT_ROWS,
     OPT_MCQ,
     OPT_WORK_DIR,
     OPT_SAVE,
     OPT_PLOT,
     OPT_DROP_PACKAGES,
-    OPT_LIMIT,
-    OPT_NORMALISE,
     OPT_TOKENS,
     OPT_FULL,
     OPT_DUMP,
     OPT_BRIEF,
     OPT_VERBOSE,
-    OPT_VERSION
+    OPT_HELP,
+    OPT_VERSION,
 };
 
-static const struct option long_options[] = {
-    { "model", required_argument, NULL, 'm' },
-    { "device", required_argument, NULL, OPT_DEVICE },
-    { "isa", required_argument, NULL, OPT_ISA },
-    { "threads", required_argument, NULL, OPT_THREADS },
-    { "chunk", required_argument, NULL, OPT_CHUNK },
-    { "json", optional_argument, NULL, OPT_JSON },
-    { "tolerance", required_argument, NULL, OPT_TOLERANCE },
-    { "greedy-margin", required_argument, NULL, OPT_MARGIN },
-    { "file", required_argument, NULL, OPT_FILE },
-    { "window", required_argument, NULL, OPT_WINDOW },
-    { "windows", required_argument, NULL, OPT_WINDOWS },
-    { "against", required_argument, NULL, OPT_AGAINST },
-    { "expect", required_argument, NULL, OPT_EXPECT },
-    { "name", required_argument, NULL, OPT_NAME },
-    { "recipe", required_argument, NULL, OPT_RECIPE },
-    { "calibration", required_argument, NULL, OPT_CALIBRATION },
-    { "rows", required_argument, NULL, OPT_ROWS },
-    { "mcq", required_argument, NULL, OPT_MCQ },
-    { "work-dir", required_argument, NULL, OPT_WORK_DIR },
-    { "save", required_argument, NULL, OPT_SAVE },
-    { "plot", required_argument, NULL, OPT_PLOT },
-    { "drop-packages", no_argument, NULL, OPT_DROP_PACKAGES },
-    { "limit", required_argument, NULL, OPT_LIMIT },
-    { "normalise", required_argument, NULL, OPT_NORMALISE },
-    { "tokens", required_argument, NULL, OPT_TOKENS },
-    { "full", no_argument, NULL, OPT_FULL },
-    { "dump", required_argument, NULL, OPT_DUMP },
-    { "brief", no_argument, NULL, OPT_BRIEF },
-    { "verbose", no_argument, NULL, OPT_VERBOSE },
-    { "help", no_argument, NULL, 'h' },
-    { "version", no_argument, NULL, OPT_VERSION },
-    { NULL, 0, NULL, 0 },
+static const Option option_table[] = {
+    [OPT_MODEL] = { "model", 'm', "FILE",
+                    "a .gguf, or a .cgm package; a .gguf is imported on first use by --device=cpu" },
+    [OPT_DEVICE] = { "device", 0, "NAME", "reference (float32 loops on the .gguf) or cpu (int8 products; default)" },
+    [OPT_ISA] = { "isa", 0, "NAME",
+                  "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
+    [OPT_THREADS] = { "threads", 0, "N", "threads that compute (default: the processors)" },
+    [OPT_CHUNK] = { "chunk", 0, "N",
+                    "tokens of a prefill step (default: as the machine does best;\n"
+                    "matrix: 256)" },
+    [OPT_RECIPE] = { "recipe", 0, "SPEC",
+                     "how a .gguf is imported: NAME[:BITS][:SWITCH...], e.g. int8 (default), int8:4.5,\n"
+                     "compensated:4:-rotation; a SWITCH is + or - rotation, scale-search, smoothing,\n"
+                     "compensation, descent, gain-correction or static-activations, or\n"
+                     "allocation=HOW, grid=KIND, embedding-bits=N, budget-bytes=N, hot-channels=PERCENT,\n"
+                     "prune-outliers=PERCENT" },
+    [OPT_CALIBRATION] = { "calibration", 0, "FILE", "a text for recipes that need one (default: coordgen's own)" },
+    [OPT_JSON] = { "json", 0, "[HOW]", "report as JSON: pretty (default), short, off" },
+    [OPT_TOLERANCE] = { "tolerance", 0, "X",
+                        "logits: share of the rms (default 2e-4 reference, 0.5 cpu)\n"
+                        "perplexity with --expect: relative (default 1e-4 reference, 5e-3 cpu)" },
+    [OPT_GREEDY_MARGIN] = { "greedy-margin", 0, "X",
+                            "logits: golden margin below which a greedy token may differ\n"
+                            "(default 0.005 reference, 0.5 cpu)" },
+    [OPT_FILE] = { "file", 0, "TEXT", "perplexity, divergence: the text" },
+    [OPT_WINDOW] = { "window", 0, "N", "perplexity, divergence: tokens of a window (default 512)" },
+    [OPT_WINDOWS] = { "windows", 0, "N", "perplexity, divergence: how many from the start (default: all that fit)" },
+    [OPT_AGAINST] = { "against", 0, "FILE", "divergence: a .gguf, computed in float32, or a .cgm package" },
+    [OPT_EXPECT] = { "expect", 0, "FILE", "perplexity: golden values to compare with" },
+    [OPT_NAME] = { "name", 0, "NAME", "perplexity: the model's entry in that file" },
+    [OPT_LIMIT] = { "limit", 0, "N", "mcq, cloze, quant-table: the first N rows of questions (default: all)" },
+    [OPT_NORMALISE] = { "normalise", 0, "HOW",
+                        "mcq, quant-table: log-likelihoods a byte of the continuation (bytes), as they are (none),\n"
+                        "or by the row's set (auto, the default): none for winogrande, bytes for others" },
+    [OPT_ROWS] = { "rows", 0, "SPEC,...", "quant-table: recipes, after a first row in float; as --recipe has them" },
+    [OPT_MCQ] = { "mcq", 0, "FILE",
+                  "quant-table: questions as mcq has them; up to 8 times. --file TEXT with --windows: its\n"
+                  "perplexity" },
+    [OPT_WORK_DIR] = { "work-dir", 0, "DIR", "quant-table: where packages are kept" },
+    [OPT_SAVE] = { "save", 0, "FILE.json",
+                   "quant-table: where results are kept, so that the same command goes on after what is\n"
+                   "done (default: DIR/NAME.quant-table.json)" },
+    [OPT_PLOT] = { "plot", 0, "FILE.svg", "quant-table: perplexity against bytes; plot: the picture" },
+    [OPT_DROP_PACKAGES] = { "drop-packages", 0, NULL, "quant-table: remove a package when its row is done" },
+    [OPT_TOKENS] = { "tokens", 0, "N", "matrix: output tokens of each run (default 200)" },
+    [OPT_FULL] = { "full", 0, NULL, "matrix: every instruction set with every chunk size and thread count" },
+    [OPT_DUMP] = { "dump", 0, "FILE",
+                   "matrix: instead, the tokens and logits of one run (--isa, --threads, --chunk) into FILE,\n"
+                   "which has the same bytes on every machine" },
+    [OPT_BRIEF] = { "brief", 0, NULL, "with --dump: the prompt of 114 tokens, not of 530" },
+    [OPT_VERBOSE] = { "verbose", 0, NULL, "log to stderr" },
+    [OPT_HELP] = { "help", 'h', NULL, "this text" },
+    [OPT_VERSION] = { "version", 0, NULL, "the version" },
 };
 
 static const struct {
@@ -188,7 +173,7 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
     uint64_t number = 0;
 
     switch (option) {
-    case 'm':
+    case OPT_MODEL:
         options->model = value;
         return NULL;
     case OPT_DEVICE:
@@ -239,7 +224,7 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
         return parse_json(value, options) ? NULL : "--json is pretty, short or off, not '%s'";
     case OPT_TOLERANCE:
         return parse_share(value, &options->tolerance) ? NULL : "--tolerance is a number from 0 on, not '%s'";
-    case OPT_MARGIN:
+    case OPT_GREEDY_MARGIN:
         return parse_share(value, &options->greedy_margin) ? NULL : "--greedy-margin is a number from 0 on, not '%s'";
     case OPT_FILE:
         options->file = value;
@@ -288,7 +273,57 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
         log_set_level(LOG_LEVEL_DEBUG);
         return NULL;
     }
-    return "unknown option '%s'";
+    return NULL;
+}
+
+static int help(void) {
+    fputs(help_head, stdout);
+    options_print(stdout, option_table, ARRAY_LEN(option_table), HELP_COLUMN);
+    fputs(help_foot, stdout);
+    return standard_output_end("coordgen-eval", EVAL_OK, EVAL_OUTSIDE);
+}
+
+static int version(void) {
+    puts("coordgen-eval " COORDGEN_VERSION);
+    return standard_output_end("coordgen-eval", EVAL_OK, EVAL_OUTSIDE);
+}
+
+#define ARGUMENTS_MAX 3 /* one more than any verb takes */
+
+/* The command line; false: the program ends with *statusp. */
+static bool read_words(int argc, char **argv, EvalOptions *options, const char *arguments[ARGUMENTS_MAX],
+                       int *statusp) {
+    OptionReader reader;
+    OptionWord word;
+    const char *wrong;
+    size_t n = 0;
+    ErrText err;
+    int r;
+
+    option_reader_init(&reader, argc, argv);
+    option_reader_add(&reader, option_table, ARRAY_LEN(option_table));
+    while (!(r = option_reader_next(&reader, &word, &err))) {
+        const int option = word.option ? (int)(word.option - option_table) : -1;
+
+        if (option < 0) {
+            arguments[n] = word.text;
+            n += n + 1 < ARGUMENTS_MAX;
+            continue;
+        }
+        if (option == OPT_HELP || option == OPT_VERSION) {
+            *statusp = option == OPT_HELP ? help() : version();
+            return false;
+        }
+        wrong = take_option(option, word.text, options, &err);
+        if (!wrong)
+            continue;
+        *statusp = wrong == err.text ? usage("%s", err.text) : usage(wrong, word.text);
+        return false;
+    }
+    *statusp = EVAL_USAGE;
+    if (r == OPTIONS_E_USAGE)
+        fprintf(stderr, "coordgen-eval: %s\n", err.text);
+    return r == OPTIONS_E_END;
 }
 
 int main(int argc, char **argv) {
@@ -300,10 +335,10 @@ int main(int argc, char **argv) {
         .window = 512,
         .n_tokens = 200,
     };
-    const char *isa = getenv("COORDGEN_ISA"), *wrong;
+    const char *isa = getenv("COORDGEN_ISA"), *arguments[ARGUMENTS_MAX] = { NULL }, **rest = arguments + 1;
     size_t verb = 0;
     ErrText err = { 0 };
-    int option;
+    int status;
 
     if (standard_io_secure()) {
         fputs("coordgen-eval: /dev/null cannot be opened in place of a closed standard descriptor\n", stderr);
@@ -312,34 +347,18 @@ int main(int argc, char **argv) {
     (void)quant_recipe_named(&options.recipe, NULL);
     if (isa && *isa && isa_parse(isa, &options.isa, &err))
         return usage("COORDGEN_ISA: %s", err.text);
-    while ((option = getopt_long(argc, argv, "m:h", long_options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return standard_output_end("coordgen-eval", EVAL_OK, EVAL_OUTSIDE);
-        }
-        if (option == OPT_VERSION) {
-            puts("coordgen-eval " COORDGEN_VERSION);
-            return standard_output_end("coordgen-eval", EVAL_OK, EVAL_OUTSIDE);
-        }
-        if (option == '?')
-            return EVAL_USAGE; /* getopt has said what */
-        wrong = take_option(option, optarg, &options, &err);
-        if (wrong == err.text)
-            return usage("%s", err.text);
-        if (wrong)
-            return usage(wrong, optarg);
-    }
-    if (optind >= argc)
+    if (!read_words(argc, argv, &options, arguments, &status))
+        return status;
+    if (!*arguments)
         return usage("%s", "a verb is missing");
-    while (verb < ARRAY_LEN(verbs) && strcmp(verbs[verb].name, argv[optind]))
+    while (verb < ARRAY_LEN(verbs) && strcmp(verbs[verb].name, *arguments))
         verb++;
     if (verb == ARRAY_LEN(verbs))
-        return usage("unknown verb '%s'", argv[optind]);
-    optind++;
-    if (optind < argc && verbs[verb].needs_file && !options.file)
-        options.file = argv[optind++];
-    if (optind < argc)
-        return usage("unexpected argument '%s'", argv[optind]);
+        return usage("unknown verb '%s'", *arguments);
+    if (*rest && verbs[verb].needs_file && !options.file)
+        options.file = *rest++;
+    if (*rest)
+        return usage("unexpected argument '%s'", *rest);
     if (!options.model && !verbs[verb].without_model)
         return usage("%s", "--model is missing");
     if (verbs[verb].needs_file && !options.file)

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/options.h"
 #include "client/coordgen-client.h"
 
 /* Exit statuses; sysexits(3) where it has one. */
@@ -30,13 +31,6 @@ typedef enum CtlJson {
     CTL_JSON_PRETTY,
 } CtlJson;
 
-typedef struct CtlOption {
-    const char *name;  /* without the dashes */
-    char letter;       /* 0: none */
-    const char *value; /* what stands for it in the help; NULL: takes none */
-    const char *help;
-} CtlOption;
-
 typedef struct Ctl Ctl;
 
 typedef struct CtlVerb {
@@ -46,14 +40,14 @@ typedef struct CtlVerb {
     const char *arguments;
     const char *summary;
     const char *more; /* of --help: what it does, examples */
-    const CtlOption *options;
+    const Option *options;
     size_t n_options;
     int n_args_min, n_args_max; /* max < 0: any number */
     int (*run)(Ctl *ctl);       /* an exit status */
 } CtlVerb;
 
 typedef struct CtlValue {
-    const CtlOption *option;
+    const Option *option;
     const char *text;
 } CtlValue;
 
@@ -61,7 +55,7 @@ struct Ctl {
     const CtlVerb *verb;
     CtlValue *values; /* given options, in order */
     size_t n_values;
-    char **args;
+    const char **args;
     int n_args;
     CtlJson json;
     bool quiet;
@@ -76,7 +70,7 @@ extern const CtlVerb ctl_verb_generate, ctl_verb_chat, ctl_verb_tokenize, ctl_ve
     ctl_verb_model_unload, ctl_verb_model_verify;
 
 /* ctl_options.c */
-extern const CtlOption ctl_common_options[];
+extern const Option ctl_common_options[];
 extern const size_t ctl_n_common_options;
 int ctl_parse(Ctl *ctl, int argc, char **argv, const CtlVerb *const *verbs, size_t n_verbs, bool *helpp,
               bool *versionp);
@@ -88,7 +82,6 @@ bool ctl_real(const Ctl *ctl, const char *option, double *valuep);
 bool ctl_float(const Ctl *ctl, const char *option, float *valuep);
 bool ctl_byte_count(const Ctl *ctl, const char *option, uint64_t *bytesp);
 int ctl_usage_error(const Ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
-const char *ctl_nearest(const char *word, const char *const *names, size_t n); /* NULL: none is near */
 
 /* ctl_help.c */
 void ctl_help_verb(FILE *out, const CtlVerb *verb);

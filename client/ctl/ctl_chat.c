@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest_word.h"
 #include "base/str_buf.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_line.h"
@@ -225,7 +226,7 @@ static bool command(Chat *chat, const char *line) {
               "Ctrl-C cancels an answer; at the prompt it clears the line.\n",
               stderr);
     } else {
-        near = ctl_nearest(word, names, ARRAY_LEN(names));
+        near = nearest_word(word, names, ARRAY_LEN(names));
         fprintf(stderr, "%s is not known: %s%s?\n", word, near ? "did you mean " : "/help lists the commands",
                 near ? near : "");
     }
@@ -325,7 +326,7 @@ static int chat_run(Ctl *ctl) {
     return r || isatty(STDIN_FILENO) ? r : chat.failed;
 }
 
-static const CtlOption chat_options[] = { CTL_SAMPLING_OPTIONS };
+static const Option chat_options[] = { CTL_SAMPLING_OPTIONS };
 
 const CtlVerb ctl_verb_chat = {
     .name = "chat",

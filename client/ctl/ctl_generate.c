@@ -112,7 +112,7 @@ static int generate_run(Ctl *ctl) {
     return ctl_failed_reply(ctl, &wait);
 }
 
-static const CtlOption generate_options[] = {
+static const Option generate_options[] = {
     { "file", 'f', "PATH", "text of the prompt, after the arguments; -: standard input" },
     { "raw", 'r', NULL, "no chat template: the model goes on with this very text" },
     CTL_SAMPLING_OPTIONS,

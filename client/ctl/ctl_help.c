@@ -7,39 +7,17 @@ enum {
     HELP_COLUMN = 30
 };
 
-static void option_print(FILE *out, const CtlOption *option) {
-    char left[64];
-    int n;
-
-    if (!*option->name)
-        n = snprintf(left, sizeof(left), "  -%c", option->letter);
-    else if (option->letter)
-        n = snprintf(left, sizeof(left), "  -%c, --%s", option->letter, option->name);
-    else
-        n = snprintf(left, sizeof(left), "      --%s", option->name);
-    if (option->value && n > 0 && (size_t)n < sizeof(left))
-        snprintf(left + n, sizeof(left) - (size_t)n, "=%s", option->value);
-    fprintf(out, "%-*s %s\n", HELP_COLUMN, left, option->help);
-}
-
-static void common_print(FILE *out) {
-    for (size_t i = 0; i < ctl_n_common_options; i++)
-        option_print(out, &ctl_common_options[i]);
-}
-
 void ctl_help_verb(FILE *out, const CtlVerb *verb) {
     fprintf(out, "Usage: coordgenctl %s%s%s [OPTION...]%s%s\n\n%s\n%s%s", verb->group ? verb->group : "",
             verb->group ? " " : "", verb->name, *verb->arguments ? " " : "", verb->arguments, verb->summary,
             *verb->more ? "\n" : "", verb->more);
     if (verb->alias)
         fprintf(out, "\nAlso: coordgenctl %s\n", verb->alias);
-    if (verb->n_options) {
+    if (verb->n_options)
         fputs("\nOptions\n", out);
-        for (size_t i = 0; i < verb->n_options; i++)
-            option_print(out, &verb->options[i]);
-    }
+    options_print(out, verb->options, verb->n_options, HELP_COLUMN);
     fputs("\nOptions of every command\n", out);
-    common_print(out);
+    options_print(out, ctl_common_options, ctl_n_common_options, HELP_COLUMN);
 }
 
 void ctl_help_all(FILE *out, const CtlVerb *const *verbs, size_t n_verbs) {
@@ -55,7 +33,7 @@ void ctl_help_all(FILE *out, const CtlVerb *const *verbs, size_t n_verbs) {
                 verbs[i]->alias ? verbs[i]->alias : "", verbs[i]->alias ? ")" : "");
     }
     fputs("\nOptions of every command\n", out);
-    common_print(out);
+    options_print(out, ctl_common_options, ctl_n_common_options, HELP_COLUMN);
     fputs("\nExamples\n"
           "  coordgenctl generate 'Why is the sky blue?'\n"
           "  coordgenctl generate 'Summarise this text.' --file notes.txt\n"

@@ -273,7 +273,7 @@ static int import_verb_run(Ctl *ctl) {
     return print_report(ctl, &report, options.model_dir);
 }
 
-static const CtlOption import_options[] = {
+static const Option import_options[] = {
     { "output", 'o', "PATH", "of the package (default: named after the source, in the folder of models)" },
     { "bits", 'b', "B", "average bits of a weight in the layers, 1 to 8, e.g. 4.5 (default: the recipe's)" },
     { "budget-bytes", 0, "N", "at most so large a package (K, M, G): as many bits as fit, --bits at most" },

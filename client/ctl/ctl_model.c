@@ -183,7 +183,7 @@ static int unload_run(Ctl *ctl) {
     return ctl_json_print(ctl, object);
 }
 
-static const CtlOption list_options[] = {
+static const Option list_options[] = {
     { "no-legend", 0, NULL, "no head line" },
 };
 

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "base/decimal.h"
+#include "base/nearest_word.h"
 #include "client/ctl/ctl.h"
 
-const CtlOption ctl_common_options[] = {
+const Option ctl_common_options[] = {
     { "json", 0, "MODE", "pretty, short (one object a line) or off" },
     { "", 'j', NULL, "--json=pretty on a terminal, else --json=short" },
     { "quiet", 'q', NULL, "no progress, notes or timings" },
@@ -34,120 +35,6 @@ int ctl_usage_error(const Ctl *ctl, const char *format, ...) {
     return CTL_EXIT_USAGE;
 }
 
-/* Insertions, deletions, changes and swaps of neighbours that turn one word into the other; long words are far. */
-static unsigned edit_distance(const char *a, const char *b) {
-    enum {
-        LEN_MAX = 31
-    };
-    size_t n_a = strlen(a), n_b = strlen(b);
-    unsigned rows[3][LEN_MAX + 1];
-
-    if (n_a > LEN_MAX || n_b > LEN_MAX)
-        return LEN_MAX;
-    for (size_t j = 0; j <= n_b; j++)
-        rows[0][j] = (unsigned)j;
-    for (size_t i = 1; i <= n_a; i++) {
-        unsigned *now = rows[i % 3], *before = rows[(i + 2) % 3], *earlier = rows[(i + 1) % 3];
-
-        now[0] = (unsigned)i;
-        for (size_t j = 1; j <= n_b; j++) {
-            unsigned best = before[j - 1] + (a[i - 1] != b[j - 1]);
-
-            if (before[j] + 1 < best)
-                best = before[j] + 1;
-            if (now[j - 1] + 1 < best)
-                best = now[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && earlier[j - 2] + 1 < best)
-                best = earlier[j - 2] + 1;
-            now[j] = best;
-        }
-    }
-    return rows[n_a % 3][n_b];
-}
-
-const char *ctl_nearest(const char *word, const char *const *names, size_t n) {
-    size_t len_bytes = strlen(word);
-    unsigned best = len_bytes < 4 ? 2 : len_bytes < 8 ? 3 : 4; /* nearer than this */
-    const char *nearest = NULL;
-
-    for (size_t i = 0; i < n; i++) {
-        unsigned distance = edit_distance(word, names[i]);
-
-        if (len_bytes >= 3 && !strncmp(names[i], word, len_bytes)) /* the beginning of it */
-            distance = 1;
-        if (distance < best) {
-            best = distance;
-            nearest = names[i];
-        }
-    }
-    return nearest;
-}
-
-static const CtlOption *option_find(const CtlOption *options, size_t n, const char *name, size_t len_bytes,
-                                    char letter) {
-    for (size_t i = 0; i < n; i++)
-        if (letter ? options[i].letter == letter
-                   : strlen(options[i].name) == len_bytes && len_bytes && !memcmp(options[i].name, name, len_bytes))
-            return &options[i];
-    return NULL;
-}
-
-static const CtlOption *option_of(const Ctl *ctl, const char *name, size_t len_bytes, char letter) {
-    const CtlOption *option = option_find(ctl_common_options, ctl_n_common_options, name, len_bytes, letter);
-
-    return option || !ctl->verb ? option
-                                : option_find(ctl->verb->options, ctl->verb->n_options, name, len_bytes, letter);
-}
-
-static int option_unknown(const Ctl *ctl, const char *word) {
-    const char *names[64], *near;
-    size_t n = 0, n_verb = ctl->verb ? ctl->verb->n_options : 0;
-    char name[48];
-
-    for (size_t i = 0; i < ctl_n_common_options; i++)
-        if (*ctl_common_options[i].name)
-            names[n++] = ctl_common_options[i].name;
-    for (size_t i = 0; i < n_verb && n < ARRAY_LEN(names); i++)
-        names[n++] = ctl->verb->options[i].name;
-    snprintf(name, sizeof(name), "%s", word[1] == '-' ? word + 2 : "");
-    name[strcspn(name, "=")] = 0;
-    near = *name ? ctl_nearest(name, names, n) : NULL;
-    if (near)
-        return ctl_usage_error(ctl, "unknown option '%.64s': did you mean --%s?", word, near);
-    return ctl_usage_error(ctl, "unknown option '%.64s': --help lists the options", word);
-}
-
-/* One word that begins with a dash; takes its value from the next word when it has none attached. */
-static int option_take(Ctl *ctl, char **argv, int argc, int *atp) {
-    const char *word = argv[*atp], *attached = NULL;
-    const CtlOption *option;
-
-    if (word[1] == '-') {
-        size_t len_bytes = strcspn(word + 2, "=");
-
-        option = option_of(ctl, word + 2, len_bytes, 0);
-        if (word[2 + len_bytes])
-            attached = word + 2 + len_bytes + 1;
-    } else {
-        option = option_of(ctl, "", 0, word[1]);
-        if (option && option->value && word[2])
-            attached = word + 2;
-        else if (option && word[2])
-            return ctl_usage_error(ctl, "'%.64s': give the options one by one", word);
-    }
-    if (!option)
-        return option_unknown(ctl, word);
-    if (!option->value && attached)
-        return ctl_usage_error(ctl, "--%s takes no value, '%.64s' was given", option->name, attached);
-    if (option->value && !attached) {
-        if (*atp + 1 >= argc)
-            return ctl_usage_error(ctl, "'%.64s' needs a value: %s", word, option->value);
-        attached = argv[++*atp];
-    }
-    ctl->values[ctl->n_values++] = (CtlValue){ option, attached };
-    return 0;
-}
-
 static bool verb_is(const CtlVerb *verb, const char *group, const char *name) {
     if (!group && verb->alias && !strcmp(verb->alias, name))
         return true;
@@ -164,7 +51,7 @@ static int verb_unknown(const Ctl *ctl, const CtlVerb *const *verbs, size_t n_ve
             names[n++] = verbs[i]->name;
     if (!group)
         names[n++] = "model";
-    near = ctl_nearest(word, names, n);
+    near = nearest_word(word, names, n);
     return ctl_usage_error(ctl,
                            near ? "unknown command '%s%s%.64s': did you mean '%s'?"
                                 : "unknown command '%s%s%.64s': coordgenctl --help lists them%.0s",
@@ -209,38 +96,38 @@ static int json_mode(Ctl *ctl) {
 /**
  * ctl_parse() - the command line into verb, options and arguments
  *
- * Options may stand anywhere; after "--" everything is an argument. A verb is needed unless help or the version is
- * asked for. Return: 0 or CTL_EXIT_USAGE with the reason printed.
+ * The options of a verb are known behind it. A verb is needed unless help or the version is asked for. Return: 0 or CTL_EXIT_USAGE with the reason printed.
  */
 int ctl_parse(Ctl *ctl, int argc, char **argv, const CtlVerb *const *verbs, size_t n_verbs, bool *helpp,
               bool *versionp) {
     const char *group = NULL;
-    bool options_over = false;
+    OptionReader reader;
+    OptionWord word;
+    ErrText err;
     int r;
 
     ctl->values = calloc((size_t)argc + 1, sizeof(*ctl->values));
     ctl->args = calloc((size_t)argc + 1, sizeof(*ctl->args));
     if (!ctl->values || !ctl->args)
         return ctl_usage_error(ctl, "out of memory");
-    for (int i = 1; i < argc; i++) {
-        const char *word = argv[i];
-
-        if (!options_over && !strcmp(word, "--")) {
-            options_over = true;
-        } else if (!options_over && word[0] == '-' && word[1]) {
-            r = option_take(ctl, argv, argc, &i);
-            if (r)
-                return r;
-        } else if (ctl->verb) {
-            ctl->args[ctl->n_args++] = argv[i];
-        } else if (!group && is_group(verbs, n_verbs, word)) {
-            group = word;
-        } else {
-            ctl->verb = verb_find(verbs, n_verbs, group, word);
+    option_reader_init(&reader, argc, argv);
+    option_reader_add(&reader, ctl_common_options, ctl_n_common_options);
+    while (!(r = option_reader_next(&reader, &word, &err))) {
+        if (word.option)
+            ctl->values[ctl->n_values++] = (CtlValue){ word.option, word.text };
+        else if (ctl->verb)
+            ctl->args[ctl->n_args++] = word.text;
+        else if (!group && is_group(verbs, n_verbs, word.text))
+            group = word.text;
+        else {
+            ctl->verb = verb_find(verbs, n_verbs, group, word.text);
             if (!ctl->verb)
-                return verb_unknown(ctl, verbs, n_verbs, group, word);
+                return verb_unknown(ctl, verbs, n_verbs, group, word.text);
+            option_reader_add(&reader, ctl->verb->options, ctl->verb->n_options);
         }
     }
+    if (r == OPTIONS_E_USAGE)
+        return ctl_usage_error(ctl, "%s", err.text);
     *helpp = ctl_has(ctl, "help");
     *versionp = ctl_has(ctl, "version");
     ctl->quiet = ctl_has(ctl, "quiet");

@@ -249,7 +249,7 @@ const CtlVerb ctl_verb_ping = {
     .run = ping_run,
 };
 
-static const CtlOption wait_ready_options[] = {
+static const Option wait_ready_options[] = {
     { "model", 'm', "NAME", "the model (default: the service's default)" },
     { "timeout", 0, "SECONDS", "how long to wait; default 60" },
 };

@@ -172,7 +172,7 @@ static int tokenize_run(Ctl *ctl) {
     return detokenize(ctl);
 }
 
-static const CtlOption tokenize_options[] = {
+static const Option tokenize_options[] = {
     { "file", 'f', "PATH", "text, after the arguments; -: standard input" },
     { "model", 'm', "NAME", "the model (default: the service's default)" },
     { "ids", 0, NULL, "the numbers only, on one line" },

@@ -341,7 +341,7 @@ class Help(unittest.TestCase):
         help_ = run_eval("--help").stdout
         self.verbs = re.findall(r"^  ([a-z-]+)", help_.split("\nVerbs\n")[1].split("\n\n")[0], re.M)
         # Of every option the names, and the name of its value, in brackets where it may be left out.
-        self.options = re.findall(r"^  (?:(-\w), |    )(--[a-z-]+)(?:( [A-Z]\S*)|(\[=[A-Z]+\]))?", help_, re.M)
+        self.options = re.findall(r"^  (?:(-\w), |    )(--[a-z-]+)(?:(=[A-Z]\S*)|(\[=[A-Z]+\]))?", help_, re.M)
         self.assertGreater(len(self.verbs), 5)
         self.assertGreater(len(self.options), 25)
 
@@ -371,7 +371,7 @@ class Help(unittest.TestCase):
                 if f"{option}=" in listed:
                     named = re.search(r" is (.*), not '\?'", run_eval(f"{option}=?").stderr)[1]
                     self.assertEqual(self.complete(f"{option}="), re.split(", | or ", named))
-                elif value in (" FILE", " TEXT", " FILE.json", " FILE.svg", " DIR"):
+                elif value in ("=FILE", "=TEXT", "=FILE.json", "=FILE.svg", "=DIR"):
                     self.assertEqual(self.complete(option, ""), ["<file>"])
                 elif value:  # not a file for what is none
                     self.assertEqual(self.complete(option, ""), [])

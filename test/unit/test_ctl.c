@@ -94,7 +94,7 @@ static void test_ctl_parse_refuses(void **state) {
         WORDS(WORD("generate"), WORD("--max-tokens")),
         WORDS(WORD("generate"), WORD("--raw=yes")),
         WORDS(WORD("generate"), WORD("--")), /* fine: no argument means standard input */
-        WORDS(WORD("generate"), WORD("-rq")),
+        WORDS(WORD("generate"), WORD("-rzq")),
         WORDS(WORD("generate"), WORD("-z")),
         WORDS(WORD("status"), WORD("--json=loud")),
         WORDS(WORD("status"), WORD("---")),
@@ -129,7 +129,7 @@ static void test_ctl_numbers(void **state) {
         { "0x10", false },
         { "1.5", false },
     };
-    static const CtlOption seed = { "seed", 0, "N", "" };
+    static const Option seed = { "seed", 0, "N", "" };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         CtlValue value = { &seed, cases[i].text };
@@ -157,7 +157,7 @@ static void test_ctl_reals(void **state) {
         { "4.7x", false, 7 }, { "", false, 7 },       { "0x4", false, 7 },   { "0X1.8p2", false, 7 },
         { "nan", false, 7 },  { "inf", false, 7 },    { " 4", false, 7 },
     };
-    static const CtlOption bits = { "bits", 0, "B", "" };
+    static const Option bits = { "bits", 0, "B", "" };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         CtlValue value = { &bits, cases[i].text };
@@ -174,17 +174,6 @@ static void test_ctl_reals(void **state) {
         if (good != cases[i].good || wide != cases[i].value || narrow != (float)cases[i].value)
             fail_msg("'%s'", cases[i].text);
     }
-}
-
-static void test_ctl_nearest(void **state) {
-    static const char *const names[] = { "generate", "chat", "status", "ping", "model" };
-
-    assert_string_equal(ctl_nearest("genrate", names, 5), "generate");
-    assert_string_equal(ctl_nearest("sattus", names, 5), "status"); /* two letters swapped */
-    assert_string_equal(ctl_nearest("gen", names, 5), "generate");  /* its beginning */
-    assert_string_equal(ctl_nearest("pin", names, 5), "ping");
-    assert_null(ctl_nearest("xyzzy", names, 5));
-    assert_null(ctl_nearest("a-word-that-is-far-longer-than-any-option-can-be", names, 5));
 }
 
 static void check_queued(uint32_t position, const char *expected) {
@@ -322,7 +311,6 @@ int main(void) {
         cmocka_unit_test(test_ctl_parse_refuses),
         cmocka_unit_test(test_ctl_numbers),
         cmocka_unit_test(test_ctl_reals),
-        cmocka_unit_test(test_ctl_nearest),
         cmocka_unit_test(test_ctl_progress_queued),
         cmocka_unit_test(test_ctl_put_keeps_a_terminal_safe),
         cmocka_unit_test(test_ctl_put_escaped),

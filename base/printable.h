@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include "base/utf8.h"
+
 #define PRINTABLE_FORMAT_BYTES_MAX 1280 /* of what printable_format() makes before it is looked at */
 
 typedef struct Printable {
@@ -24,12 +26,5 @@ size_t printable_format(char *out, size_t room_bytes, const char *format, va_lis
 const char *printable(Printable *p, const void *data, size_t len_bytes);
 /* The same on the heap, at most max_bytes of it. NULL: out of memory. */
 char *printable_dup(const char *text, size_t max_bytes);
-
-/* Length of the well-formed UTF-8 sequence at data, or 0. */
-size_t utf8_sequence(const void *data, size_t len_bytes);
-/* How much of a text there is in max_bytes when no character may be cut. */
-size_t utf8_prefix(const char *text, size_t max_bytes);
-/* For "%.*s" instead of "%.64s". */
-#define UTF8_PREFIX(text, max_bytes) (int)utf8_prefix((text), (max_bytes)), (text)
 
 #endif

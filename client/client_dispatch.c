@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "client/client_internal.h"
-#include "proto/wire_check.h"
 
 enum {
     READ_BYTES = 64 << 10,
@@ -120,7 +120,7 @@ static int delta_take(CoordgenClient *client, ClientRequest *request, const Coor
         return connection_failf(client, COORDGEN_E_BAD_REPLY,
                                 "request %" PRIu64 ": part %" PRIu64 " of the text came where part %" PRIu64 " was due",
                                 request->id, delta->sequence, request->n_deltas);
-    if (!wire_utf8_valid(delta->text.data, delta->text.len))
+    if (!utf8_is_valid(delta->text.data, delta->text.len))
         return connection_failf(client, COORDGEN_E_BAD_REPLY, "request %" PRIu64 ": text that is not valid UTF-8",
                                 request->id);
     str_buf_append(&request->text, delta->text.data ? (const char *)delta->text.data : "", delta->text.len);

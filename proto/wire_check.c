@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 /* Bytes that are left of a message, and the way down to it. */
 typedef struct Walk {
     const ProtobufCFieldDescriptor *path[WIRE_DEPTH_MAX];
@@ -52,37 +54,6 @@ static bool varint_read(const uint8_t **atp, const uint8_t *end, uint64_t *value
         }
     }
     return false;
-}
-
-/* Whole, shortest-form UTF-8 without surrogates (Unicode 15, table 3-7). */
-bool wire_utf8_valid(const uint8_t *at, size_t len_bytes) {
-    const uint8_t *end = at + len_bytes;
-
-    while (at < end) {
-        uint8_t lead = *at++, low = 0x80, high = 0xbf;
-        unsigned n_more;
-
-        if (lead < 0x80)
-            continue;
-        if (lead < 0xc2 || lead > 0xf4)
-            return false;
-        n_more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
-        if (lead == 0xe0)
-            low = 0xa0;
-        else if (lead == 0xed)
-            high = 0x9f;
-        else if (lead == 0xf0)
-            low = 0x90;
-        else if (lead == 0xf4)
-            high = 0x8f;
-        if ((size_t)(end - at) < n_more || at[0] < low || at[0] > high)
-            return false;
-        for (unsigned i = 1; i < n_more; i++)
-            if ((at[i] & 0xc0) != 0x80)
-                return false;
-        at += n_more;
-    }
-    return true;
 }
 
 static int message_check(Walk *walk, const uint8_t *at, const uint8_t *end,
@@ -169,7 +140,7 @@ static int prefixed_check(Walk *walk, const ProtobufCFieldDescriptor *field, con
         /* protobuf-c makes a C string of it: a NUL would cut the text off without a word. */
         if (len_bytes && memchr(at, 0, len_bytes))
             return refuse(walk, FRAME_E_TEXT, "the text holds a NUL byte: remove it");
-        if (!wire_utf8_valid(at, len_bytes))
+        if (!utf8_is_valid(at, len_bytes))
             return refuse(walk, FRAME_E_TEXT, "the text is not valid UTF-8: convert it");
         return 0;
     default:

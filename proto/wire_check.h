@@ -13,7 +13,4 @@
 int wire_check(const uint8_t *body, size_t len_bytes, const ProtobufCMessageDescriptor *descriptor, bool strict,
                FrameFault *fault);
 
-/* Whole, shortest-form UTF-8 without surrogates. A NUL is valid. */
-bool wire_utf8_valid(const uint8_t *at, size_t len_bytes);
-
 #endif

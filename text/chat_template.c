@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 /* --- recognition ------------------------------------------------------------------------------------------------ */
 

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text/spm.h"
 #include "text/tokenizer_private.h"
-#include "text/utf8.h"
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 

@@ -9,7 +9,7 @@
 #include <pcre2.h>
 
 #include "base/printable.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #define STAGES_MAX 4
 

@@ -2,7 +2,7 @@
 #include "text/spm.h"
 
 #include "base/f16.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 /* A number that is smaller the higher the score is. */
 static uint32_t score_priority(float score) {

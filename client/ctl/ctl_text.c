@@ -4,29 +4,19 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "base/printable.h"
+#include "base/utf8.h"
 #include "client/ctl/ctl.h"
 
-/* Bytes of the sequence at text that a terminal must not see: C0 but newline and tab, DEL, C1 (U+0080 to U+009F, two
- * bytes in UTF-8), and whatever is no UTF-8 at all (a terminal may read a lone 0x9b as the start of a command). */
-static size_t unsafe_len(const unsigned char *text, size_t left_bytes) {
-    unsigned char lead = text[0];
-    size_t n_more = lead < 0x80 ? 0 : lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
+/* Of a sequence that a terminal must not see, how many bytes go: C0 but newline and tab, DEL, C1 (U+0080 to U+009F, two
+ * bytes in UTF-8), and whatever is no UTF-8 at all (a terminal may read a lone 0x9b as the start of a command). 0: it may
+ * see *safe_bytesp bytes. */
+static size_t unsafe_len(const unsigned char *text, size_t left_bytes, size_t *safe_bytesp) {
+    size_t n = utf8_sequence(text, left_bytes);
+    bool is_unsafe = n == 1 ? (text[0] < 0x20 && text[0] != '\n' && text[0] != '\t') || text[0] == 0x7f
+                            : n == 2 && text[0] == 0xc2 && text[1] < 0xa0;
 
-    if (lead < 0x20)
-        return lead != '\n' && lead != '\t';
-    if (lead < 0x80)
-        return lead == 0x7f;
-    if (lead < 0xc2 || lead > 0xf4 || n_more >= left_bytes)
-        return 1;
-    for (size_t i = 1; i <= n_more; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 1;
-    return lead == 0xc2 && text[1] < 0xa0 ? 2 : 0;
-}
-
-static size_t safe_len(const unsigned char *text) {
-    return text[0] < 0x80 ? 1 : text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
+    *safe_bytesp = n;
+    return !n ? 1 : is_unsafe ? n : 0;
 }
 
 void ctl_put(FILE *out, const char *text, size_t len_bytes, bool tty) {
@@ -37,13 +27,11 @@ void ctl_put(FILE *out, const char *text, size_t len_bytes, bool tty) {
         return;
     }
     for (size_t i = 0; i < len_bytes;) {
-        size_t n = unsafe_len(at + i, len_bytes - i);
+        size_t n_safe, n = unsafe_len(at + i, len_bytes - i, &n_safe);
 
-        if (!n) {
-            n = safe_len(at + i);
-            fwrite(at + i, 1, n, out);
-        }
-        i += n;
+        if (!n)
+            fwrite(at + i, 1, n_safe, out);
+        i += n ? n : n_safe;
     }
 }
 
@@ -55,7 +43,7 @@ void ctl_put_escaped(FILE *out, const char *bytes, size_t len_bytes) {
     const unsigned char *at = (const unsigned char *)bytes;
 
     for (size_t i = 0; i < len_bytes;) {
-        size_t n = unsafe_len(at + i, len_bytes - i);
+        size_t n_safe, n = unsafe_len(at + i, len_bytes - i, &n_safe);
 
         if (at[i] == '\n' || at[i] == '\t' || at[i] == '\\') {
             fputs(at[i] == '\n' ? "\\n" : at[i] == '\t' ? "\\t" : "\\\\", out);
@@ -64,9 +52,8 @@ void ctl_put_escaped(FILE *out, const char *bytes, size_t len_bytes) {
             for (; n; n--)
                 fprintf(out, "\\x%02x", at[i++]);
         } else {
-            n = safe_len(at + i);
-            fwrite(at + i, 1, n, out);
-            i += n;
+            fwrite(at + i, 1, n_safe, out);
+            i += n_safe;
         }
     }
 }

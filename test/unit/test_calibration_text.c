@@ -13,11 +13,11 @@
 
 #include <cmocka.h>
 
+#include "base/utf8.h"
 #include "importer/calibration_text.h"
 #include "test/unit/model_maker.h"
 #include "test/unit/tokenizer_fixture.h"
 #include "test/unit/tokenizer_golden.h"
-#include "text/utf8.h"
 
 /* Packages name the text by this hash: a changed text makes other packages, so it is changed here on purpose only. */
 #define OWN_SHA256 "9e58c74143ce8e18e6f67a44f5f3ea09bf445444ead137168c5defa1471246f8"

@@ -224,7 +224,11 @@ static void test_ctl_put_keeps_a_terminal_safe(void **state) {
         "2J\x85",
         "2J"); /* the same as single bytes, which are no UTF-8 */
     PUT("cut\xe2\x82", "cut");
-    PUT("\xe2\x9b[31m", "[31m");                  /* a lead byte must not swallow what follows */
+    PUT("\xe2\x9b[31m", "[31m"); /* a lead byte must not swallow what follows */
+    PUT("a\xe0\x80\x9b\x5b"
+        "2J",
+        "a[2J"); /* what a lenient reader takes for an escape: a form that is too long */
+    PUT("a\xed\xa0\x80z", "az");
     check_put("\033[0m", 4, false, "\033[0m", 4); /* a file gets every byte */
 }
 

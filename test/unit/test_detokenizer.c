@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
+#include "base/utf8.h"
 #include "test/unit/tokenizer_fixture.h"
-#include "text/utf8.h"
 
 #define FFFD "\xef\xbf\xbd"
 
@@ -193,26 +193,6 @@ static void test_detokenizer_held(void **state) {
     assert_int_equal(detokenizer_held(&detokenizer), 0);
 }
 
-static void test_utf8_step_every_pair(void **state) {
-    for (unsigned int lead = 0; lead < 256; lead++)
-        for (unsigned int second = 0; second < 256; second++) {
-            const uint8_t data[2] = { (uint8_t)lead, (uint8_t)second };
-            bool follows = second >= 0x80 && second <= 0xbf && !(lead == 0xe0 && second < 0xa0) &&
-                           !(lead == 0xed && second > 0x9f) && !(lead == 0xf0 && second < 0x90) &&
-                           !(lead == 0xf4 && second > 0x8f);
-            Utf8Kind kind;
-            size_t n = utf8_step(data, 2, &kind);
-
-            if (lead < 0x80 || lead < 0xc2 || lead > 0xf4) {
-                assert_int_equal(n, 1);
-                assert_int_equal(kind, lead < 0x80 ? UTF8_WHOLE : UTF8_BROKEN);
-            } else {
-                assert_int_equal(n, follows ? 2 : 1);
-                assert_int_equal(kind, !follows ? UTF8_BROKEN : lead < 0xe0 ? UTF8_WHOLE : UTF8_CUT);
-            }
-        }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_detokenizer_holds_incomplete),
@@ -222,7 +202,6 @@ int main(void) {
         cmocka_unit_test(test_detokenizer_bad_id),
         cmocka_unit_test(test_detokenizer_leading_space),
         cmocka_unit_test(test_detokenizer_held),
-        cmocka_unit_test(test_utf8_step_every_pair),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

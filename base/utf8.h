@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* UTF-8 as Unicode defines it (table 3-7): no overlong forms, no surrogates, nothing past U+10FFFF. */
-#ifndef COORDGEN_TEXT_UTF8_H
-#define COORDGEN_TEXT_UTF8_H
+#ifndef COORDGEN_BASE_UTF8_H
+#define COORDGEN_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 typedef enum Utf8Kind {
     UTF8_WHOLE,  /* one well-formed sequence */
@@ -14,5 +14,13 @@ typedef enum Utf8Kind {
 
 /* Looks at the start of data (len_bytes >= 1); bytes that belong to what was found, 1..4. */
 size_t utf8_step(const void *data, size_t len_bytes, Utf8Kind *kindp);
+/* Length of the well-formed sequence at the start of data, 1..4; 0: there is none. */
+size_t utf8_sequence(const void *data, size_t len_bytes);
+/* Well-formed sequences and nothing else. A NUL is one. */
+bool utf8_is_valid(const void *data, size_t len_bytes);
+/* How much of a text there is in max_bytes when no character may be cut. */
+size_t utf8_prefix(const char *text, size_t max_bytes);
+/* For "%.*s" instead of "%.64s". */
+#define UTF8_PREFIX(text, max_bytes) (int)utf8_prefix((text), (max_bytes)), (text)
 
 #endif

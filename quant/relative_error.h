@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Relative error of a quantized channel (EdgeFlow 4.1): the cosine distance of the weights and what they become, and
- * the estimate that needs only two statistics of the weights. */
+/* Relative error of a quantized channel (EdgeFlow 4.1), the cosine distance of the weights and what they become: the
+ * estimate that needs only two statistics of the weights. */
 #ifndef COORDGEN_QUANT_RELATIVE_ERROR_H
 #define COORDGEN_QUANT_RELATIVE_ERROR_H
 
@@ -12,10 +12,5 @@
 bool relative_error_peak(const float *w, size_t n, double *peakp);
 /* RE(W, B) = 4^-B peak: the paper's. */
 double relative_error(double peak, int bits);
-/* What is measured on average, and what it never exceeds, on this project's grid. */
-double relative_error_expected(double peak, int bits);
-double relative_error_bound(double peak, int bits);
-/* 1 - cos(w, q); any positive scale gives the same. 0 when w is zero. */
-double relative_error_measured(const float *w, const int8_t *q, size_t n);
 
 #endif

@@ -11,7 +11,7 @@
 #include "quant/grid.h"
 
 /* Sums over a channel, in units of the distance of two levels (where a grid's levels have different ones, of scale):
- * t = |w| / distance, r = that of the nearest level, each term times its importance when there is one. */
+ * t = |w| / distance, r = that of the nearest level. */
 typedef struct RoundingSums {
     double error;  /* (t - r)^2 */
     double tr;     /* t r; 0 unless asked for */
@@ -20,9 +20,7 @@ typedef struct RoundingSums {
 } RoundingSums;
 
 typedef struct RoundingChannel {
-    const float *w;          /* f32[n], finite */
-    const float *importance; /* f32[n], finite, not negative; or NULL */
-    float factor;            /* on importance */
+    const float *w; /* f32[n], finite */
     size_t n;
     Grid grid;
     int bits; /* 1..8 */

@@ -60,9 +60,8 @@ typedef Part PartLoose __attribute__((aligned(4), may_alias));
 typedef struct Channel {
     float to_distance;    /* 1 / distance of two levels */
     float top;            /* largest r, without its half */
-    float factor;         /* on importance */
     const float *nearest; /* of grid_nearest() */
-    bool is_int8, has_table, weighted, products;
+    bool is_int8, has_table, products;
 } Channel;
 
 typedef struct LaneSums {
@@ -74,51 +73,45 @@ KERNEL_INLINE Part part_of(float value) {
 }
 
 /* 16 weights, as round_level() takes them, without their signs. */
-KERNEL_INLINE void add_lanes(LaneSums *sums, const float *w, const float *importance, const Channel channel) {
+KERNEL_INLINE void add_lanes(LaneSums *sums, const float *w, const Channel channel) {
     EACH_PART (p) {
         const Part x = *(const PartLoose *)(w + p * N_PART);
         const Part t = (Part)((PartInt)x & 0x7fffffff) * part_of(channel.to_distance);
         const Part shifted = channel.has_table ? t + t : channel.is_int8 ? t + part_of(0.5f) : t;
         const Part most = part_of(channel.has_table ? GRID_NEAREST_CELLS - 1 : channel.top);
         const PartInt whole = __builtin_convertvector(PART_MIN(shifted, most), PartInt);
-        Part r, e, error, d = part_of(1);
+        Part r, e, error;
 
         if (channel.has_table)
             r = PART_LOOKUP(channel.nearest, whole);
         else
             r = __builtin_convertvector(whole, Part) + part_of(channel.is_int8 ? 0 : 0.5f);
         e = t - r;
-        if (channel.weighted)
-            d = *(const PartLoose *)(importance + p * N_PART) * part_of(channel.factor);
-        error = channel.weighted ? d * (e * e) : e * e;
+        error = e * e;
         sums->error[p] += error;
         if (channel.has_table)
             sums->beyond[p] += (Part)((PartInt)error & (t > part_of(channel.top)));
         if (channel.products) {
-            sums->tr[p] += channel.weighted ? d * (t * r) : t * r;
-            sums->rr[p] += channel.weighted ? d * (r * r) : r * r;
+            sums->tr[p] += t * r;
+            sums->rr[p] += r * r;
         }
     }
 }
 
 /* What is left of a channel, n < 16: the lanes past it keep their sums. */
-KERNEL_INLINE void add_lanes_n(LaneSums *sums, const float *w, const float *importance, size_t n,
-                               const Channel channel) {
-    float rest_w[N_LANES] = { 0 }, rest_importance[N_LANES] = { 0 };
+KERNEL_INLINE void add_lanes_n(LaneSums *sums, const float *w, size_t n, const Channel channel) {
+    float rest[N_LANES] = { 0 };
     LaneSums added = *sums;
 
-    memcpy(rest_w, w, n * sizeof(*w));
-    if (channel.weighted)
-        memcpy(rest_importance, importance, n * sizeof(*importance));
-    add_lanes(&added, rest_w, rest_importance, channel);
+    memcpy(rest, w, n * sizeof(*w));
+    add_lanes(&added, rest, channel);
     memcpy(sums->error, added.error, n * sizeof(float));
     memcpy(sums->tr, added.tr, n * sizeof(float));
     memcpy(sums->rr, added.rr, n * sizeof(float));
     memcpy(sums->beyond, added.beyond, n * sizeof(float));
 }
 
-KERNEL_INLINE void add_channel(const float *w, const float *importance, size_t n, const Channel channel,
-                               RoundingSums *total) {
+KERNEL_INLINE void add_channel(const float *w, size_t n, const Channel channel, RoundingSums *total) {
     float error[N_LANES], tr[N_LANES], rr[N_LANES], beyond[N_LANES];
     double lanes[4][N_LANES] = { { 0 } };
 
@@ -128,9 +121,9 @@ KERNEL_INLINE void add_channel(const float *w, const float *importance, size_t n
         size_t i = start;
 
         for (; i + N_LANES <= end; i += N_LANES)
-            add_lanes(&sums, w + i, importance + i, channel);
+            add_lanes(&sums, w + i, channel);
         if (i < end)
-            add_lanes_n(&sums, w + i, importance + i, end - i, channel);
+            add_lanes_n(&sums, w + i, end - i, channel);
         memcpy(error, sums.error, sizeof(error));
         memcpy(tr, sums.tr, sizeof(tr));
         memcpy(rr, sums.rr, sizeof(rr));
@@ -154,7 +147,7 @@ KERNEL_INLINE void add_channel(const float *w, const float *importance, size_t n
 RoundingError ROUNDING_ERROR_NAME;
 
 void ROUNDING_ERROR_NAME(const RoundingChannel *channel, float inverse, bool products, RoundingSums *sums) {
-    const float *nearest = grid_nearest(channel->grid, channel->bits), *importance = channel->importance;
+    const float *nearest = grid_nearest(channel->grid, channel->bits);
     const bool has_table = nearest, is_int8 = channel->bits == GRID_BITS_MAX;
     const float top = has_table ? (float)grid_max(channel->grid, channel->bits)
                       : is_int8 ? 127
@@ -163,16 +156,12 @@ void ROUNDING_ERROR_NAME(const RoundingChannel *channel, float inverse, bool pro
 
     assert(channel->bits >= GRID_BITS_MIN && channel->bits <= GRID_BITS_MAX);
 /* Every case is a loop of its own with its constants folded in. */
-#define CASE(has_table_, int8_, weighted_, products_)                                                                  \
-    if (has_table == has_table_ && is_int8 == int8_ && !!importance == weighted_ && products == products_)             \
-        add_channel(channel->w, weighted_ ? importance : channel->w, channel->n,                                       \
-                    (Channel){ to_distance, top, channel->factor, nearest, int8_, has_table_, weighted_, products_ },  \
-                    sums);
+#define CASE(has_table_, int8_, products_)                                                                             \
+    if (has_table == has_table_ && is_int8 == int8_ && products == products_)                                          \
+        add_channel(channel->w, channel->n, (Channel){ to_distance, top, nearest, int8_, has_table_, products_ }, sums);
 #define CASES(has_table_, int8_)                                                                                       \
-    CASE(has_table_, int8_, false, false)                                                                              \
-    CASE(has_table_, int8_, false, true)                                                                               \
-    CASE(has_table_, int8_, true, false)                                                                               \
-    CASE(has_table_, int8_, true, true)
+    CASE(has_table_, int8_, false)                                                                                     \
+    CASE(has_table_, int8_, true)
     CASES(false, false)
     CASES(false, true)
     CASES(true, false)

@@ -19,8 +19,7 @@ static const double halving_factors[N_HALVINGS] = { 0.9170040432046712, 0.957603
 #define N_FITS 2
 
 typedef struct Search {
-    RoundingChannel channel; /* factor brings the largest importance to 1..2 */
-    double total_importance; /* times factor */
+    RoundingChannel channel;
     RoundingError *error;
     float least;       /* no smaller scale is tried, so that w / scale stays far from overflow */
     double best_error; /* of best_scale, in units of w^2 */
@@ -97,7 +96,7 @@ static void walk(Search *search, double scale) {
         double error, beyond;
         RoundingSums sums = try_scale(search, (float)scale, false, &error);
 
-        beyond = counted ? sums.beyond * unit * unit : error - half * half * search->total_importance;
+        beyond = counted ? sums.beyond * unit * unit : error - half * half * (double)search->channel.n;
         if (beyond >= search->best_error)
             return;
     }
@@ -165,43 +164,12 @@ static float search_run(Search *search, float largest) {
  * Return: false, and nothing written, when a weight is not finite.
  */
 bool scale_search(const float *w, size_t n, Grid grid, int bits, float *scalep) {
-    Search search = { .channel = { .w = w, .factor = 1, .n = n, .grid = grid, .bits = bits },
-                      .total_importance = (double)n };
+    Search search = { .channel = { .w = w, .n = n, .grid = grid, .bits = bits } };
     float largest;
 
     assert(bits >= GRID_BITS_MIN && bits <= GRID_BITS_MAX);
     if (!largest_weight(w, n, &largest))
         return false;
-    *scalep = search_run(&search, largest);
-    return true;
-}
-
-/**
- * scale_search_weighted() - scale_search() where some weights matter more than others
- * @importance: f32[n] of any common magnitude, none negative; all zero counts as all one
- *
- * With the diagonal of a Hessian of the inputs this is the error of the output for inputs that do not correlate.
- *
- * Return: false, and nothing written, when a weight is not finite or an importance is negative or not finite.
- */
-bool scale_search_weighted(const float *w, const float *importance, size_t n, Grid grid, int bits, float *scalep) {
-    Search search = { .channel = { .w = w, .importance = importance, .n = n, .grid = grid, .bits = bits } };
-    float largest, largest_importance;
-    bool negative = false;
-    int exponent;
-
-    assert(bits >= GRID_BITS_MIN && bits <= GRID_BITS_MAX);
-    for (size_t i = 0; i < n; i++)
-        negative |= importance[i] < 0;
-    if (negative || !largest_weight(importance, n, &largest_importance) || !largest_weight(w, n, &largest))
-        return false;
-    if (!(largest_importance > 0))
-        return scale_search(w, n, grid, bits, scalep);
-    frexpf(largest_importance, &exponent);
-    exponent = 1 - exponent;
-    search.channel.factor = ldexpf(1, exponent > 127 ? 127 : exponent);
-    for (size_t i = 0; i < n; i++)
-        search.total_importance += (double)(importance[i] * search.channel.factor);
     *scalep = search_run(&search, largest);
     return true;
 }

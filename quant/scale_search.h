@@ -12,13 +12,11 @@
 /* A channel whose largest weight is below this is one of zeros: its scale is 0. */
 #define SCALE_SEARCH_WEIGHT_MIN 0x1p-100f
 
-/* All: w f32[n]; bits 1..8; false, and nothing written, when a value is not finite (or an importance negative). */
+/* Both: w f32[n]; bits 1..8; false, and nothing written, when a value is not finite. */
 
 /* *scalep = max |w| / largest level. */
 bool scale_of_largest(const float *w, size_t n, Grid grid, int bits, float *scalep);
 /* Least sum of (w - scale * level)^2. */
 bool scale_search(const float *w, size_t n, Grid grid, int bits, float *scalep);
-/* Least sum of importance * (w - scale * level)^2; importance f32[n], of any magnitude. */
-bool scale_search_weighted(const float *w, const float *importance, size_t n, Grid grid, int bits, float *scalep);
 
 #endif

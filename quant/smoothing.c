@@ -415,12 +415,6 @@ void smoothing_divide(float *v, size_t n, const float *factors) {
         v[i] /= factors[i];
 }
 
-void smoothing_divide_rows(float *w, size_t n, size_t k, const float *factors) {
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < k; j++)
-            w[i * k + j] /= factors[i];
-}
-
 void smoothing_value_factors(const float *factors, size_t n_heads, size_t n_kv_heads, size_t head_size,
                              float *value_factors) {
     const size_t group = n_heads / n_kv_heads;

@@ -111,7 +111,7 @@ static void run_trial(Data *data, int bits) {
     RoundingSums sums;
 
     for (size_t o = 0; o < N; o++) {
-        const RoundingChannel channel = { data->w + o * data->k, NULL, 1, data->k, data->grid, bits };
+        const RoundingChannel channel = { data->w + o * data->k, data->k, data->grid, bits };
 
         error(&channel, 1 / data->scales[o], false, &sums);
         data->sink += sums.error;

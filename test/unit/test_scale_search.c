@@ -22,7 +22,7 @@
 
 #define N_MAX 9000
 
-static float w[N_MAX], importance[N_MAX];
+static float w[N_MAX];
 static int8_t q[N_MAX];
 
 static double uniform(uint64_t *random) {
@@ -116,15 +116,15 @@ static void test_round_ties(void **state) {
         assert_int_equal(q[i], 0);
 }
 
-/* Sum of importance (w - scale level)^2 in double precision. */
-static double error_of(size_t n, int bits, float scale, bool weighted) {
+/* Sum of (w - scale level)^2 in double precision. */
+static double error_of(size_t n, int bits, float scale) {
     double sum = 0;
 
     round_channel(w, n, grid, bits, scale, q);
     for (size_t i = 0; i < n; i++) {
         double e = (double)w[i] - (double)scale * q[i];
 
-        sum += (weighted ? (double)importance[i] : 1) * e * e;
+        sum += e * e;
     }
     return sum;
 }
@@ -132,36 +132,31 @@ static double error_of(size_t n, int bits, float scale, bool weighted) {
 static void test_rounding_error_value(void **state) {
     uint64_t random = 2;
 
-    for (int bits = 1; bits <= 8; bits++)
-        for (int weighted = 0; weighted < 2; weighted++) {
-            const size_t n = 1 + test_random(&random) % N_MAX;
-            const float scale = (float)(0.3 + uniform(&random)) * 3 / (float)grid_max(grid, bits);
-            const int unit = unit_of(bits);
-            const double distance = (double)scale * unit;
-            RoundingSums sums;
-            double error = 0, tr = 0, rr = 0, beyond = 0;
+    for (int bits = 1; bits <= 8; bits++) {
+        const size_t n = 1 + test_random(&random) % N_MAX;
+        const float scale = (float)(0.3 + uniform(&random)) * 3 / (float)grid_max(grid, bits);
+        const int unit = unit_of(bits);
+        const double distance = (double)scale * unit;
+        RoundingSums sums;
+        double error = 0, tr = 0, rr = 0, beyond = 0;
 
-            fill(w, n, GAUSSIAN, &random);
-            for (size_t i = 0; i < n; i++)
-                importance[i] = (float)(uniform(&random) * 8);
-            round_channel(w, n, grid, bits, scale, q);
-            for (size_t i = 0; i < n; i++) {
-                double t = fabs((double)w[i]) / distance, r = abs(q[i]) / (double)unit;
-                double d = weighted ? (double)importance[i] / 4 : 1;
+        fill(w, n, GAUSSIAN, &random);
+        round_channel(w, n, grid, bits, scale, q);
+        for (size_t i = 0; i < n; i++) {
+            double t = fabs((double)w[i]) / distance, r = abs(q[i]) / (double)unit;
 
-                error += d * (t - r) * (t - r);
-                if (grid_has_table(grid, bits) && t > grid_max(grid, bits))
-                    beyond += d * (t - r) * (t - r);
-                tr += d * t * r;
-                rr += d * r * r;
-            }
-            rounding_error_select(0)(&(RoundingChannel){ w, weighted ? importance : NULL, 0.25f, n, grid, bits },
-                                     1 / scale, true, &sums);
-            assert_true(fabs(sums.error - error) <= 1e-4 * error + 1e-9);
-            assert_true(fabs(sums.tr - tr) <= 1e-5 * tr + 1e-9);
-            assert_true(fabs(sums.rr - rr) <= 1e-5 * rr + 1e-9);
-            assert_true(fabs(sums.beyond - beyond) <= 1e-4 * beyond + 1e-9);
+            error += (t - r) * (t - r);
+            if (grid_has_table(grid, bits) && t > grid_max(grid, bits))
+                beyond += (t - r) * (t - r);
+            tr += t * r;
+            rr += r * r;
         }
+        rounding_error_select(0)(&(RoundingChannel){ w, n, grid, bits }, 1 / scale, true, &sums);
+        assert_true(fabs(sums.error - error) <= 1e-4 * error + 1e-9);
+        assert_true(fabs(sums.tr - tr) <= 1e-5 * tr + 1e-9);
+        assert_true(fabs(sums.rr - rr) <= 1e-5 * rr + 1e-9);
+        assert_true(fabs(sums.beyond - beyond) <= 1e-4 * beyond + 1e-9);
+    }
 }
 
 /* Every build, every case, lengths around the 16 lanes and the 1024 of a block: the same bits. */
@@ -171,8 +166,6 @@ static void test_rounding_error_bits(void **state) {
     size_t n_compared = 0;
 
     fill(w, N_MAX, OUTLIERS, &random);
-    for (size_t i = 0; i < N_MAX; i++)
-        importance[i] = (float)uniform(&random);
     for (size_t k = 0; k < rounding_error_n(); k++) {
         const RoundingErrorKernel *kernel = rounding_error_at(k);
 
@@ -182,45 +175,44 @@ static void test_rounding_error_bits(void **state) {
         }
         for (int bits = 1; bits <= 8; bits++)
             for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
-                for (int c = 0; c < 4; c++) {
+                for (int c = 0; c < 2; c++) {
                     RoundingSums sums, reference;
 
-                    const RoundingChannel channel = { w + 3, c & 1 ? importance : NULL, 0.7f, lengths[l], grid, bits };
+                    const RoundingChannel channel = { w + 3, lengths[l], grid, bits };
 
-                    kernel->fn(&channel, 31.7f, c & 2, &sums);
-                    rounding_error_at(rounding_error_n() - 1)->fn(&channel, 31.7f, c & 2, &reference);
+                    kernel->fn(&channel, 31.7f, c, &sums);
+                    rounding_error_at(rounding_error_n() - 1)->fn(&channel, 31.7f, c, &reference);
                     assert_memory_equal(&sums, &reference, sizeof(sums));
                     n_compared++;
                 }
     }
-    assert_true(n_compared >= 8 * ARRAY_LEN(lengths) * 4);
+    assert_true(n_compared >= 8 * ARRAY_LEN(lengths) * 2);
     assert_ptr_equal(rounding_error_select(0), rounding_error_at(rounding_error_n() - 1)->fn);
 }
 
 /* Least error over 2000 scales. */
-static double least_error(size_t n, int bits, bool weighted) {
+static double least_error(size_t n, int bits) {
     float largest;
     double least = INFINITY;
 
     assert_true(scale_of_largest(w, n, grid, bits, &largest));
     for (int i = 1; i <= 2000; i++) {
-        double error = error_of(n, bits, largest * (float)i / 1900, weighted);
+        double error = error_of(n, bits, largest * (float)i / 1900);
 
         least = error < least ? error : least;
     }
     return least;
 }
 
-static void check_search(size_t n, int bits, bool weighted, double slack) {
+static void check_search(size_t n, int bits, double slack) {
     float scale, largest;
     double error;
 
     assert_true(scale_of_largest(w, n, grid, bits, &largest));
-    assert_true(weighted ? scale_search_weighted(w, importance, n, grid, bits, &scale)
-                         : scale_search(w, n, grid, bits, &scale));
-    error = error_of(n, bits, scale, weighted);
-    assert_true(error <= error_of(n, bits, largest, weighted) * (1 + 1e-5));
-    assert_true(error <= least_error(n, bits, weighted) * (1 + slack));
+    assert_true(scale_search(w, n, grid, bits, &scale));
+    error = error_of(n, bits, scale);
+    assert_true(error <= error_of(n, bits, largest) * (1 + 1e-5));
+    assert_true(error <= least_error(n, bits) * (1 + slack));
 }
 
 /* At high widths the error has deep minima by chance of the weights, which 2000 tries meet and 12 do not. */
@@ -231,10 +223,7 @@ static void test_search_finds_least(void **state) {
     for (int kind = 0; kind < N_KINDS; kind++)
         for (int bits = 1; bits <= 8; bits++) {
             fill(w, 1000, kind, &random);
-            check_search(1000, bits, false, slack[bits]);
-            for (size_t i = 0; i < 1000; i++)
-                importance[i] = (float)exp((double)test_random_normal(&random));
-            check_search(1000, bits, true, 2 * slack[bits]);
+            check_search(1000, bits, slack[bits]);
         }
 }
 
@@ -255,7 +244,7 @@ static void test_search_exact(void **state) {
     uint64_t random = 6;
 
     for (int bits = 1; bits <= 8; bits++) {
-        float scale, shifted;
+        float scale, shifted, scaled[600];
 
         for (size_t i = 0; i < 600; i++)
             w[i] = 0.125f * (float)nearest_level((2 * uniform(&random) - 1) * 127, bits);
@@ -266,40 +255,17 @@ static void test_search_exact(void **state) {
         assert_true(scale_search(w, 600, grid, bits, &scale));
         for (int shift = -60; shift <= 100; shift += 20) {
             for (size_t i = 0; i < 600; i++)
-                importance[i] = ldexpf(w[i], shift);
-            assert_true(scale_search(importance, 600, grid, bits, &shifted));
+                scaled[i] = ldexpf(w[i], shift);
+            assert_true(scale_search(scaled, 600, grid, bits, &shifted));
             assert_true(shifted == ldexpf(scale, shift));
         }
-    }
-}
-
-static void test_search_importance(void **state) {
-    uint64_t random = 7;
-    float scale, weighted;
-
-    for (int bits = 1; bits <= 8; bits++) {
-        fill(w, 500, GAUSSIAN, &random);
-        assert_true(scale_search(w, 500, grid, bits, &scale));
-        for (int exponent = -140; exponent <= 120; exponent += 20) { /* its magnitude does not matter */
-            for (size_t i = 0; i < 500; i++)
-                importance[i] = ldexpf(1, exponent);
-            assert_true(scale_search_weighted(w, importance, 500, grid, bits, &weighted));
-            assert_true(weighted == scale);
-        }
-        memset(importance, 0, sizeof(importance));
-        assert_true(scale_search_weighted(w, importance, 500, grid, bits, &weighted));
-        assert_true(weighted == scale);
-        importance[7] = 1; /* the only weight that matters is met exactly */
-        assert_true(scale_search_weighted(w, importance, 500, grid, bits, &weighted));
-        assert_true(error_of(500, bits, weighted, true) <= 1e-6 * (double)(w[7] * w[7]));
     }
 }
 
 static void test_search_edges(void **state) {
     static const float zeros[3] = { 0, -0.0f, 0 }, tiny[3] = { 1e-40f, -1e-42f, FLT_MIN }, one[1] = { -3 };
     static const float huge[3] = { FLT_MAX, -FLT_MAX, FLT_MAX / 2 }, equal[5] = { 2, 2, 2, 2, 2 };
-    static const float bad[3][2] = { { 1, NAN }, { -INFINITY, 1 }, { INFINITY, NAN } }, fine[2] = { 1, 2 };
-    static const float negative[2] = { 1, -1e-40f };
+    static const float bad[3][2] = { { 1, NAN }, { -INFINITY, 1 }, { INFINITY, NAN } };
 
     for (int bits = 1; bits <= 8; bits++) {
         float scale = 9;
@@ -308,7 +274,6 @@ static void test_search_edges(void **state) {
         assert_true(scale_search(tiny, 3, grid, bits, &scale) && scale == 0);
         assert_true(scale_search(zeros, 0, grid, bits, &scale) && scale == 0);
         assert_true(scale_of_largest(tiny, 3, grid, bits, &scale) && scale == 0);
-        assert_true(scale_search_weighted(tiny, fine, 2, grid, bits, &scale) && scale == 0);
         assert_true(scale_search(one, 1, grid, bits, &scale));
         round_channel(one, 1, grid, bits, scale, q);
         assert_true(fabsf(scale * (float)q[0] + 3) < 1e-6f);
@@ -324,10 +289,7 @@ static void test_search_edges(void **state) {
         for (size_t i = 0; i < 3; i++) {
             assert_false(scale_search(bad[i], 2, grid, bits, &scale));
             assert_false(scale_of_largest(bad[i], 2, grid, bits, &scale));
-            assert_false(scale_search_weighted(bad[i], fine, 2, grid, bits, &scale));
-            assert_false(scale_search_weighted(fine, bad[i], 2, grid, bits, &scale));
         }
-        assert_false(scale_search_weighted(fine, negative, 2, grid, bits, &scale));
         assert_true(scale == 9);
     }
 }
@@ -349,11 +311,8 @@ static void test_search_any_bits(void **state) {
                 pattern = (pattern & 0x807fffff) | (127u + (uint32_t)shift) << 23;
             memcpy(w + i, &pattern, 4);
             finite &= !!isfinite(w[i]);
-            pattern = (uint32_t)test_random(&random) & 0x7effffff;
-            memcpy(importance + i, &pattern, 4);
         }
         assert_int_equal(scale_search(w, n, grid, bits, &scale), finite);
-        assert_int_equal(scale_search_weighted(w, importance, n, grid, bits, &scale), finite);
         if (!finite)
             continue;
         assert_true(scale >= 0 && isfinite(scale));
@@ -368,8 +327,7 @@ int main(void) {
         cmocka_unit_test(test_round_nearest),       cmocka_unit_test(test_rounding_error_value),
         cmocka_unit_test(test_rounding_error_bits), cmocka_unit_test(test_search_finds_least),
         cmocka_unit_test(test_search_one_bit),      cmocka_unit_test(test_search_exact),
-        cmocka_unit_test(test_search_importance),   cmocka_unit_test(test_search_edges),
-        cmocka_unit_test(test_search_any_bits),
+        cmocka_unit_test(test_search_edges),        cmocka_unit_test(test_search_any_bits),
     };
     const struct CMUnitTest uniform_tests[] = { cmocka_unit_test(test_round_ties) };
     int failed = cmocka_run_group_tests(uniform_tests, NULL, NULL);

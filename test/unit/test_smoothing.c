@@ -97,6 +97,13 @@ static void random_factors(float *factors, size_t n, uint64_t *random) {
     free(maxima);
 }
 
+/* w[n][k] rows over factors[n]. The importer divides the scales of channels instead. */
+static void divide_rows(float *w, size_t n, size_t k, const float *factors) {
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < k; j++)
+            w[i * k + j] /= factors[i];
+}
+
 /* Smooths every place of every layer with factors of chance, as the table of smoothing.h says. */
 static void smooth_model(const Shape *shape) {
     const ModelMaker *m = shape->maker;
@@ -118,7 +125,7 @@ static void smooth_model(const Shape *shape) {
         smoothing_factors(heads, n_q, 1, heads);
         smoothing_value_factors(heads, m->n_heads, m->n_kv_heads, m->head_size, values);
         smoothing_multiply_columns(tensor(shape, ROLE_ATTN_OUTPUT, layer), m->n_embd, n_q, heads);
-        smoothing_divide_rows(tensor(shape, ROLE_ATTN_V, layer), n_kv, m->n_embd, values);
+        divide_rows(tensor(shape, ROLE_ATTN_V, layer), n_kv, m->n_embd, values);
         if (tensor(shape, ROLE_ATTN_V_BIAS, layer))
             smoothing_divide(tensor(shape, ROLE_ATTN_V_BIAS, layer), n_kv, values);
 
@@ -129,7 +136,7 @@ static void smooth_model(const Shape *shape) {
 
         random_factors(ff, m->n_ff, &random);
         smoothing_multiply_columns(tensor(shape, ROLE_FFN_DOWN, layer), m->n_embd, m->n_ff, ff);
-        smoothing_divide_rows(tensor(shape, ROLE_FFN_UP, layer), m->n_ff, m->n_embd, ff);
+        divide_rows(tensor(shape, ROLE_FFN_UP, layer), m->n_ff, m->n_embd, ff);
     }
 }
 

@@ -259,7 +259,3 @@ int extent_reader_wait(ExtentReader *reader, Extent *extent, ErrText *err) {
                        extent->len_bytes, extent->offset_bytes, strerror(-extent->result));
     return 0;
 }
-
-void extent_reader_cancel(ExtentReader *reader) {
-    reader->ops->cancel(reader);
-}

@@ -66,8 +66,6 @@ size_t extent_room_bytes(uint64_t offset_bytes, size_t len_bytes);
 int extent_reader_submit(ExtentReader *reader, Extent *extent, ErrText *err);
 /* Returns when all of the extent is in its buffer, or cannot be. */
 int extent_reader_wait(ExtentReader *reader, Extent *extent, ErrText *err);
-/* Gives up what was asked for: returns when no read is under way. What was not whole by then gives -ECANCELED. */
-void extent_reader_cancel(ExtentReader *reader);
 
 /* What it came to: "io_uring", "threads". */
 const char *extent_reader_way(const ExtentReader *reader);

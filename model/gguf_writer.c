@@ -5,14 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/file_io.h"
 #include "model/gguf_private.h"
-
-typedef struct WriterTensor {
-    char name[GGUF_TENSOR_NAME_MAX];
-    uint64_t offset_bytes; /* in the data section */
-    uint64_t len_bytes;
-} WriterTensor;
 
 struct GgufWriter {
     uint32_t alignment;
@@ -20,15 +13,11 @@ struct GgufWriter {
     StrBuf table; /* encoded tensor infos */
     StrBuf head;  /* after gguf_writer_layout() */
     uint64_t n_keys;
-    WriterTensor *tensors;
+    uint64_t *offsets; /* [n_tensors]: in the data section */
     size_t n_tensors, room_tensors;
     uint64_t data_bytes; /* of the data section so far, padded */
     int error;           /* the first one */
     ErrText error_text;
-
-    GgufSink sink;
-    size_t current; /* tensor that is being filled */
-    uint64_t current_done;
 };
 
 int gguf_writer_new(GgufWriter **writerp, uint32_t alignment, ErrText *err) {
@@ -53,7 +42,7 @@ GgufWriter *gguf_writer_free(GgufWriter *writer) {
     str_buf_deinit(&writer->keys);
     str_buf_deinit(&writer->table);
     str_buf_deinit(&writer->head);
-    free(writer->tensors);
+    free(writer->offsets);
     free(writer);
     return NULL;
 }
@@ -95,10 +84,6 @@ void gguf_writer_u32(GgufWriter *writer, const char *name, uint32_t value) {
 
 void gguf_writer_u64(GgufWriter *writer, const char *name, uint64_t value) {
     put_scalar(writer, name, GGUF_U64, &value, sizeof(value));
-}
-
-void gguf_writer_i32(GgufWriter *writer, const char *name, int32_t value) {
-    put_scalar(writer, name, GGUF_I32, &value, sizeof(value));
 }
 
 void gguf_writer_f32(GgufWriter *writer, const char *name, float value) {
@@ -186,38 +171,33 @@ static uint64_t tensor_len_bytes(uint32_t type, uint32_t n_dims, const uint64_t 
 }
 
 void gguf_writer_tensor(GgufWriter *writer, const char *name, uint32_t type, uint32_t n_dims, const uint64_t *ne) {
-    uint64_t len_bytes = tensor_len_bytes(type, n_dims, ne), padded;
-    WriterTensor *tensor;
+    const uint64_t len_bytes = tensor_len_bytes(type, n_dims, ne), offset_bytes = writer->data_bytes;
 
-    if (!len_bytes || !*name || strlen(name) >= GGUF_TENSOR_NAME_MAX ||
-        len_bytes > INT64_MAX / 2 - writer->data_bytes) {
+    if (!len_bytes || !*name || strlen(name) >= GGUF_TENSOR_NAME_MAX || len_bytes > INT64_MAX / 2 - offset_bytes) {
         gguf_writer_fail(writer, "a tensor's name, type or shape is not valid", name);
         return;
     }
     if (writer->n_tensors == writer->room_tensors) {
         size_t room = writer->room_tensors ? 2 * writer->room_tensors : 64;
-        WriterTensor *tensors = realloc(writer->tensors, room * sizeof(*tensors));
+        uint64_t *offsets = realloc(writer->offsets, room * sizeof(*offsets));
 
-        if (!tensors) {
+        if (!offsets) {
             if (!writer->error)
                 writer->error = err_set(&writer->error_text, -ENOMEM, "out of memory for %zu tensors", room);
             return;
         }
-        writer->tensors = tensors;
+        writer->offsets = offsets;
         writer->room_tensors = room;
     }
-    tensor = &writer->tensors[writer->n_tensors++];
-    *tensor = (WriterTensor){ .offset_bytes = writer->data_bytes, .len_bytes = len_bytes };
-    memcpy(tensor->name, name, strlen(name));
-    padded = (len_bytes + writer->alignment - 1) & ~(uint64_t)(writer->alignment - 1);
-    writer->data_bytes += padded;
+    writer->offsets[writer->n_tensors++] = offset_bytes;
+    writer->data_bytes += (len_bytes + writer->alignment - 1) & ~(uint64_t)(writer->alignment - 1);
 
     put_string(&writer->table, name, strlen(name));
     put_u32(&writer->table, n_dims);
     for (uint32_t d = 0; d < n_dims; d++)
         put_u64(&writer->table, ne[d]);
     put_u32(&writer->table, type);
-    put_u64(&writer->table, tensor->offset_bytes);
+    put_u64(&writer->table, offset_bytes);
 }
 
 /**
@@ -254,82 +234,10 @@ const StrBuf *gguf_writer_head(const GgufWriter *writer) {
     return &writer->head;
 }
 
-size_t gguf_writer_n_tensors(const GgufWriter *writer) {
-    return writer->n_tensors;
-}
-
 uint64_t gguf_writer_tensor_offset(const GgufWriter *writer, size_t index) {
-    return writer->head.len_bytes + writer->tensors[index].offset_bytes;
-}
-
-uint64_t gguf_writer_tensor_bytes(const GgufWriter *writer, size_t index) {
-    return writer->tensors[index].len_bytes;
+    return writer->head.len_bytes + writer->offsets[index];
 }
 
 uint64_t gguf_writer_file_bytes(const GgufWriter *writer) {
     return writer->head.len_bytes + writer->data_bytes;
-}
-
-/* --- streaming ---------------------------------------------------------------------------------------------------- */
-
-static int sink_write(GgufWriter *writer, const void *data, size_t len_bytes, ErrText *err) {
-    int r;
-
-    if (writer->sink.buf) {
-        str_buf_append(writer->sink.buf, data, len_bytes);
-        return str_buf_failed(writer->sink.buf) ? err_set(err, -ENOMEM, "out of memory for a GGUF file in memory") : 0;
-    }
-    r = file_write_all(writer->sink.fd, data, len_bytes);
-    return r ? err_set(err, r, "cannot write %zu bytes: %s", len_bytes, strerror(-r)) : 0;
-}
-
-int gguf_writer_start(GgufWriter *writer, GgufSink sink, ErrText *err) {
-    writer->sink = sink;
-    writer->current = 0;
-    writer->current_done = 0;
-    return sink_write(writer, writer->head.data, writer->head.len_bytes, err);
-}
-
-int gguf_writer_append(GgufWriter *writer, const void *data, size_t len_bytes, ErrText *err) {
-    static const uint8_t zeros[4096];
-    const uint8_t *at = data;
-    int r;
-
-    while (len_bytes) {
-        const WriterTensor *tensor;
-        uint64_t n, padding_bytes;
-
-        if (writer->current == writer->n_tensors)
-            return err_set(err, GGUF_WRITER_E_INVALID, "%zu bytes more than the tensors hold", len_bytes);
-        tensor = &writer->tensors[writer->current];
-        n = tensor->len_bytes - writer->current_done;
-        if (n > len_bytes)
-            n = len_bytes;
-        r = sink_write(writer, at, (size_t)n, err);
-        if (r)
-            return r;
-        at += n;
-        len_bytes -= (size_t)n;
-        writer->current_done += n;
-        if (writer->current_done < tensor->len_bytes)
-            return 0;
-        padding_bytes = -tensor->len_bytes & (writer->alignment - 1);
-        for (; padding_bytes; padding_bytes -= n) {
-            n = padding_bytes < sizeof(zeros) ? padding_bytes : sizeof(zeros);
-            r = sink_write(writer, zeros, (size_t)n, err);
-            if (r)
-                return r;
-        }
-        writer->current++;
-        writer->current_done = 0;
-    }
-    return 0;
-}
-
-int gguf_writer_finish(GgufWriter *writer, ErrText *err) {
-    if (writer->current != writer->n_tensors)
-        return err_set(err, GGUF_WRITER_E_INVALID, "tensor '%s' has %" PRIu64 " of its %" PRIu64 " bytes",
-                       writer->tensors[writer->current].name, writer->current_done,
-                       writer->tensors[writer->current].len_bytes);
-    return 0;
 }

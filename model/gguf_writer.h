@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* GGUF v3 writer: keys and tensor table first, then the data, appended in order or put in place. */
+/* GGUF v3 writer: keys and tensor table, and where the data goes, which callers put in place. */
 #ifndef COORDGEN_MODEL_GGUF_WRITER_H
 #define COORDGEN_MODEL_GGUF_WRITER_H
 
@@ -13,8 +13,7 @@
 #include "model/gguf.h"
 
 enum {
-    GGUF_WRITER_E_INVALID =
-        1, /* a name, type, shape or amount of data that the format does not allow; the text says which */
+    GGUF_WRITER_E_INVALID = 1, /* a name, type or shape that the format does not allow; the text says which */
 };
 
 typedef struct GgufWriter GgufWriter;
@@ -27,7 +26,6 @@ DEFINE_CLEANUP(GgufWriter, gguf_writer_free)
 /* Keys and tensors. An error (a bad shape, no memory) is kept and returned by gguf_writer_layout(). */
 void gguf_writer_u32(GgufWriter *writer, const char *name, uint32_t value);
 void gguf_writer_u64(GgufWriter *writer, const char *name, uint64_t value);
-void gguf_writer_i32(GgufWriter *writer, const char *name, int32_t value);
 void gguf_writer_f32(GgufWriter *writer, const char *name, float value);
 void gguf_writer_bool(GgufWriter *writer, const char *name, bool value);
 void gguf_writer_string(GgufWriter *writer, const char *name, const char *value);
@@ -41,19 +39,7 @@ void gguf_writer_tensor(GgufWriter *writer, const char *name, uint32_t type, uin
 /* Ends the tables and lays the file out. Afterwards: */
 int gguf_writer_layout(GgufWriter *writer, ErrText *err);
 const StrBuf *gguf_writer_head(const GgufWriter *writer); /* all bytes before the data section, padding included */
-size_t gguf_writer_n_tensors(const GgufWriter *writer);
 uint64_t gguf_writer_tensor_offset(const GgufWriter *writer, size_t index); /* in the file */
-uint64_t gguf_writer_tensor_bytes(const GgufWriter *writer, size_t index);
 uint64_t gguf_writer_file_bytes(const GgufWriter *writer); /* whole file; the last tensor is padded too */
-
-/* Streaming: the head, then each tensor's data in the order of the table, in pieces of any size; to fd or to buf. */
-typedef struct GgufSink {
-    int fd; /* used when buf is NULL */
-    StrBuf *buf;
-} GgufSink;
-int gguf_writer_start(GgufWriter *writer, GgufSink sink, ErrText *err);
-int gguf_writer_append(GgufWriter *writer, const void *data, size_t len_bytes, ErrText *err);
-/* Checks that every tensor was filled. */
-int gguf_writer_finish(GgufWriter *writer, ErrText *err);
 
 #endif

@@ -547,16 +547,3 @@ int package_linear(const Package *package, const char *weight_name, PackageLinea
     *linearp = package->linears[slot - 1];
     return 0;
 }
-
-const float *package_vector(const Package *package, TensorRole role, int layer, size_t *np) {
-    const GgufTensor *tensor;
-    char name[GGUF_TENSOR_NAME_MAX];
-
-    if (role == ROLE_NONE || tensor_role_is_linear(role))
-        return NULL;
-    tensor = gguf_tensor(package->file, tensor_name(role, layer, name, sizeof(name)));
-    if (!tensor)
-        return NULL;
-    *np = (size_t)tensor->ne[0];
-    return (const float *)(const void *)tensor->data;
-}

@@ -156,7 +156,5 @@ size_t package_n_linears(const Package *package);
 const PackageLinear *package_linear_at(const Package *package, size_t index); /* file order */
 /* By the tensor's name, "blk.0.attn_q.weight". 0, or PACKAGE_E_CORRUPT when there is no such linear. O(1). */
 int package_linear(const Package *package, const char *tensor_name, PackageLinear *linearp, ErrText *err);
-/* Norm, bias or rope_freqs as f32[*np]; NULL when the model has none. layer -1 outside the layers. */
-const float *package_vector(const Package *package, TensorRole role, int layer, size_t *np);
 
 #endif

@@ -328,6 +328,13 @@ int weight_stream_start(WeightStream *stream, ErrText *err) {
     return r;
 }
 
+/**
+ * weight_stream_advance() - the next blocks of the next matrix, each of them once
+ * @fn: called on the workers, for different blocks at a time and in no order; its bytes are gone when it returns
+ *
+ * Return: 0; WEIGHT_STREAM_E_FILE; -errno of a read, -ENOMEM, -EOPNOTSUPP for a way of reading that was asked for by
+ * name and is not there. After an error the stream is only good for weight_stream_free().
+ */
 int weight_stream_advance(WeightStream *stream, WeightFillFn *fn, void *arg, bool *is_wholep, ErrText *err) {
     StreamPiece *piece = &stream->pieces[stream->first_piece];
     int r;
@@ -348,20 +355,4 @@ int weight_stream_advance(WeightStream *stream, WeightFillFn *fn, void *arg, boo
     if (*is_wholep)
         pack_plan_deinit(&stream->plans[stream->at++]);
     return 0;
-}
-
-/**
- * weight_stream_fill() - the next matrix, every block of it once
- * @fn: called on the workers, for different blocks at a time and in no order; its bytes are gone when it returns
- *
- * Return: 0; WEIGHT_STREAM_E_FILE; -errno of a read, -ENOMEM, -EOPNOTSUPP for a way of reading that was asked for by
- * name and is not there. After an error the stream is only good for weight_stream_free().
- */
-int weight_stream_fill(WeightStream *stream, WeightFillFn *fn, void *arg, ErrText *err) {
-    bool is_whole = false;
-    int r = 0;
-
-    while (!r && !is_whole)
-        r = weight_stream_advance(stream, fn, arg, &is_whole, err);
-    return r;
 }

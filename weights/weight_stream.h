@@ -56,11 +56,9 @@ int weight_stream_new(WeightStream **streamp, const WeightStreamOptions *options
 WeightStream *weight_stream_free(WeightStream *stream);
 DEFINE_CLEANUP(WeightStream, weight_stream_free)
 
-/* Reads begin; without it they begin when the first bytes are asked for. Errors as those of weight_stream_fill(). */
+/* Reads begin; without it they begin when the first bytes are asked for. Errors as those of weight_stream_advance(). */
 int weight_stream_start(WeightStream *stream, ErrText *err);
-/* The next matrix, block by block. */
-int weight_stream_fill(WeightStream *stream, WeightFillFn *fn, void *arg, ErrText *err);
-/* The next few MiB of it at most; *is_wholep: the matrix has come to its end. */
+/* The next matrix, block by block, a few MiB of it at most; *is_wholep: it has come to its end. */
 int weight_stream_advance(WeightStream *stream, WeightFillFn *fn, void *arg, bool *is_wholep, ErrText *err);
 
 /* So far: bytes that were in the page cache, and those that were read ahead. */

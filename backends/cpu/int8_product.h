@@ -103,8 +103,6 @@ static inline size_t int8_tile_rows(const Int8ProductKernel *kernel, size_t rows
 const Int8ProductKernel *int8_product_select(uint32_t cpu);
 size_t int8_product_n_kernels(void);
 const Int8ProductKernel *int8_product_kernel_at(size_t index);
-/* The AMX kernel on a portable model of the tile instructions; needs nothing, for tests only, never selected. */
-extern const Int8ProductKernel int8_product_amx_model;
 
 static inline size_t int8_tiles_for(size_t k) {
     return (k + INT8_TILE_INPUTS - 1) / INT8_TILE_INPUTS;

@@ -46,6 +46,8 @@ float test_random_normal(uint64_t *state);
 
 /* Appends the file's bytes; asserts on failure. */
 void model_maker_run(const ModelMaker *maker, StrBuf *file);
+/* The file that the writer has laid out, with data of zeros; tensors lie where it says. Asserts on failure. */
+void test_gguf_image(const GgufWriter *writer, StrBuf *file);
 /* Writes bytes to folder/name. */
 void test_write_file(const char *folder, const char *name, const void *data, size_t len_bytes);
 /* A fresh folder of its own under TMPDIR (or /tmp); and its removal with all that is in it. */

@@ -340,13 +340,12 @@ static double distance(const float *a, const float *b, size_t n) {
 static bool is_smoothed(const ImportFixture *fixture) {
     _cleanup_(gguf_freep) GgufFile *source = NULL;
     _cleanup_(package_freep) Package *package = NULL;
-    const float *norm;
-    size_t n;
+    const GgufTensor *norm;
 
     assert_int_equal(gguf_open(&source, fixture->source, NULL), 0);
     assert_int_equal(package_open(&package, fixture->out, NULL), 0);
-    norm = package_vector(package, ROLE_ATTN_NORM, 0, &n);
-    return memcmp(norm, gguf_tensor(source, "blk.0.attn_norm.weight")->data, n * sizeof(*norm)) != 0;
+    norm = gguf_tensor(package_file(package), "blk.0.attn_norm.weight");
+    return memcmp(norm->data, gguf_tensor(source, norm->name)->data, norm->len_bytes) != 0;
 }
 
 static const Kind whole_kinds[] = {

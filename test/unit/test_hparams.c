@@ -13,6 +13,7 @@
 #include "model/gguf_writer.h"
 #include "model/hparams.h"
 #include "model/hparams_keys.h"
+#include "test/unit/model_maker.h"
 
 /* A llama of one layer without weights worth the name; one key or tensor may be changed by the test. */
 typedef struct Change {
@@ -50,7 +51,6 @@ static int read_changed(const char *arch, const Change *change, Hparams *hparams
     _cleanup_(gguf_writer_freep) GgufWriter *writer = NULL;
     _cleanup_(str_buf_deinit) StrBuf bytes = STR_BUF_NULL;
     _cleanup_(gguf_freep) GgufFile *file = NULL;
-    static const float zeros[96 * 64];
     char key[96];
     int r;
 
@@ -82,10 +82,7 @@ static int read_changed(const char *arch, const Change *change, Hparams *hparams
     if (change->extra_tensor)
         gguf_writer_tensor(writer, change->extra_tensor, GGML_F32, 1, &(uint64_t){ 64 });
     assert_int_equal(gguf_writer_layout(writer, err), 0);
-    assert_int_equal(gguf_writer_start(writer, (GgufSink){ .fd = -1, .buf = &bytes }, err), 0);
-    for (size_t i = 0; i < gguf_writer_n_tensors(writer); i++)
-        assert_int_equal(gguf_writer_append(writer, zeros, gguf_writer_tensor_bytes(writer, i), err), 0);
-    assert_int_equal(gguf_writer_finish(writer, err), 0);
+    test_gguf_image(writer, &bytes);
     assert_int_equal(gguf_parse(&file, bytes.data, bytes.len_bytes, "test.gguf", err), 0);
     r = hparams_read(hparams, file, err);
     if (!r)

@@ -16,6 +16,7 @@
 #include "backends/cpu/row_ops.h"
 #include "base/cleanup.h"
 #include "base/cpu.h"
+#include "test/unit/int8_product_amx_model.h"
 
 enum {
     GUARD = 5

@@ -19,6 +19,7 @@
 #include "base/cpu.h"
 #include "quant/grid.h"
 #include "quant/pack.h"
+#include "test/unit/int8_product_amx_model.h"
 #include "test/unit/model_maker.h"
 
 enum {

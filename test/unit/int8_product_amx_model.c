@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "numeric/lanes.h" /* its immintrin.h comes before the model */
 
-#include "backends/cpu/amx_tile_model.h"
-#include "backends/cpu/int8_product_amx_impl.h"
+#include "test/unit/amx_tile_model.h"
 
-/* The source of int8_product__amx on the portable model of its instructions: for tests, on any machine. */
+#include "backends/cpu/int8_product_amx_impl.h"
+#include "test/unit/int8_product_amx_model.h"
+
+/* The source of int8_product__amx on the portable model of its instructions, for any machine. */
 const Int8ProductKernel int8_product_amx_model = {
     .name = "int8_product__amx (tile model)",
     .tile_rows = INT8_TILE_ROWS,

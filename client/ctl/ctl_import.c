@@ -186,7 +186,7 @@ static int error_code(const Ctl *ctl, int r, const char **fieldp) {
         *fieldp = "output";
         return COORDGEN_E_INVALID_ARGUMENT;
     case IMPORT_E_BUDGET:
-        *fieldp = "budget-bytes";
+        *fieldp = ctl_has(ctl, "budget-bytes") ? "budget-bytes" : "recipe";
         return COORDGEN_E_INVALID_ARGUMENT;
     case IMPORT_E_CALIBRATION:
         *fieldp = "calibration";

@@ -63,7 +63,8 @@ static int run(const char *const *words, size_t n, char **textp) {
     return status;
 }
 
-/* Imports with one more option, and expects an error; --calibration comes with a recipe that looks at it. */
+/* Imports with one more option, and expects an error; --calibration comes with a recipe that looks at it. Of two recipes
+ * the last counts. */
 static void expect(const char *source, const char *out, const char *option, int exit_status, const char *code,
                    const char *field) {
     const bool is_calibrated = option && !strncmp(option, "--calibration", strlen("--calibration"));
@@ -97,6 +98,7 @@ static void test_ctl_import_errors_have_codes(void **state) {
 
     make_source(fixture);
     expect(source, out, "--budget-bytes=1000", CTL_EXIT_USAGE, "invalid-argument", "budget-bytes");
+    expect(source, out, "--recipe=int8:budget-bytes=1000", CTL_EXIT_USAGE, "invalid-argument", "recipe");
     expect(source, source, NULL, CTL_EXIT_USAGE, "invalid-argument", "output");
     test_write_file(fixture->folder, "notes.txt", "precious", 8);
     snprintf(other, sizeof(other), "%s/notes.txt", fixture->folder);

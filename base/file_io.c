@@ -32,7 +32,10 @@ int mapped_file_from_fd(MappedFile *file, int fd, const char *name, ErrText *err
     if (data == MAP_FAILED)
         return err_set(err, -errno, "%s: cannot map %lld bytes: %s", name, (long long)st.st_size, strerror(errno));
     *file = (MappedFile){ .data = data, .len_bytes = (size_t)st.st_size };
-    return 0;
+    if (!map_guard_add(&file->guard, data, (size_t)st.st_size))
+        return 0;
+    mapped_file_deinit(file);
+    return err_set(err, -EMFILE, "%s: %d files are mapped already: unload models", name, MAP_GUARD_MAPS_MAX);
 }
 
 int mapped_file_open(MappedFile *file, const char *path, ErrText *err) {
@@ -46,9 +49,17 @@ int mapped_file_open(MappedFile *file, const char *path, ErrText *err) {
 }
 
 void mapped_file_deinit(MappedFile *file) {
+    map_guard_remove(file->guard);
     if (file->data)
         munmap((void *)file->data, file->len_bytes);
     *file = (MappedFile){ 0 };
+}
+
+int mapped_file_check(const MappedFile *file, const char *name, ErrText *err) {
+    if (!map_guard_is_lost(file->guard))
+        return 0;
+    return err_set(err, FILE_E_LOST,
+                   "%s: it was cut short while it was read, or its disk fails: put the whole file there again", name);
 }
 
 /**

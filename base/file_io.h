@@ -8,20 +8,26 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/map_guard.h"
 
 enum {
     FILE_E_SHORT = 1, /* the file ended before the bytes that were asked for */
+    FILE_E_LOST = 2,  /* bytes of a map are gone; the text names the file */
 };
 
 typedef struct MappedFile {
     const uint8_t *data; /* NULL when empty */
     size_t len_bytes;
+    MapGuard *guard;
 } MappedFile;
 
 /* Regular files only. The map is private and read-only; deinit of a zero struct does nothing. */
 int mapped_file_open(MappedFile *file, const char *path, ErrText *err);
 int mapped_file_from_fd(MappedFile *file, int fd, const char *name, ErrText *err);
 void mapped_file_deinit(MappedFile *file);
+/* Whether all that was read of the map was the file's: 0, FILE_E_LOST. Only with map_guard_install(); without it the
+ * process has ended by then. Any thread. */
+int mapped_file_check(const MappedFile *file, const char *name, ErrText *err);
 
 int file_read_exact(int fd, void *data, size_t len_bytes, uint64_t offset);
 int file_write_all(int fd, const void *data, size_t len_bytes);

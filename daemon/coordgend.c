@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/machine_limits.h"
+#include "base/map_guard.h"
 #include "base/standard_io.h"
 #include "daemon/config_check.h"
 #include "daemon/journal.h"
@@ -96,6 +97,7 @@ static int serve(Config **configp, ListenerSet *spare, int argc, char *argv[]) {
     if (!core_dumps)
         forbid_core_dumps();
     say_limits();
+    map_guard_install(); /* engines look at the marks: no file that a client names or hands over ends the service */
     r = listener_set_open(&listeners, *configp, &err);
     if (r) {
         log_error(TOPIC_DAEMON, "%s", err.text);

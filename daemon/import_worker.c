@@ -13,6 +13,7 @@
 
 #include "base/file_io.h"
 #include "base/log.h"
+#include "base/map_guard.h"
 #include "base/str_buf.h"
 #include "daemon/model_import.h"
 #include "importer/importer.h"
@@ -94,6 +95,7 @@ int import_worker_main(int argc, char *const argv[]) {
     if (is_orphan())
         return 1;
     (void)prctl(PR_SET_NAME, "import");
+    map_guard_install(); /* import_run() looks at the marks */
     (void)setpriority(PRIO_PROCESS, 0, NICENESS);
     if (asprintf(&folder, "%s/models", argv[1]) < 0) {
         folder = NULL;

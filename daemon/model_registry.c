@@ -274,7 +274,8 @@ void model_registry_forget_gone(ModelRegistry *registry, uint64_t scan) {
 static void model_fail(Model *model, bool is_corrupt, const char *text) {
     model->is_corrupt = is_corrupt;
     err_set(&model->failure, 0, "%s", text);
-    log_error(TOPIC_DAEMON, "model %s: cannot be loaded: %s", model->name, text);
+    log_error(TOPIC_DAEMON, "model %s: %s: %s", model->name,
+              model->stage == MODEL_READY ? "cannot be used any more" : "cannot be loaded", text);
     set_stage(model, MODEL_FAILED);
 }
 
@@ -423,10 +424,19 @@ static void drop_failed(Model *model) {
         log_error(TOPIC_DAEMON, "model %s: out of memory: its engine stays", model->name);
 }
 
+/* Weights that it maps may be gone (engine_check_whole()): steps on it fail from then on. */
+static void check_engine(Model *model) {
+    ErrText why = { "" };
+
+    if (model->stage == MODEL_READY && engine_check_whole(model->engine, &why))
+        fail(model, true, why.text);
+}
+
 void model_leave(Model *model) {
     assert_on_loop(model->registry->loop);
     assert(model->n_users);
     model->n_users--;
+    check_engine(model);
     drop_failed(model);
     model_forget_unused(model);
 }
@@ -462,12 +472,14 @@ int model_unload(Model *model, ErrText *err) {
     return r;
 }
 
-/* A load that failed may have met a bad image: when its engine has gone the package is tried by itself, once. */
+/* A load that failed may have met a bad image, and one that served may have lost it: when the engine has gone the
+ * package is tried by itself, once. */
 static bool load_without_image(Model *model) {
     if (!model->image_path || model->engine)
         return false;
     log_warn(TOPIC_DAEMON, "model %s: once more without the image of its weights", model->name);
     model->without_image = true;
+    model->load_began_ns = clock_now_ns();
     model->failure.text[0] = 0;
     model->is_corrupt = false;
     submit_load(model);

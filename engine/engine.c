@@ -288,6 +288,14 @@ static int engine_load(Engine *engine, const EngineOptions *options, const GgufF
     return 0;
 }
 
+/* What was read of a map that was cut short meanwhile does not count, whatever came of it. */
+static int load_whole(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
+                      ErrText *err) {
+    int r = engine_load(engine, options, file, package, err);
+
+    return gguf_check_whole(file, err) ? ENGINE_E_MODEL : r;
+}
+
 /* All weights are there. */
 static void arrived(Engine *engine) {
     const Weights *weights = engine->weights;
@@ -306,8 +314,8 @@ static void arrived(Engine *engine) {
  * engine_new() - load a model onto a device
  * @options: pool and accounts outlive the engine; the rest is copied
  *
- * The cpu device copies what it needs and closes the package; the reference device keeps the GGUF mapped, and the file
- * must not be truncated meanwhile. With options->arriving all memory is taken and all that is not a weight is checked,
+ * The cpu device copies what it needs and closes the package; the reference device keeps the GGUF mapped, and an image
+ * stays mapped too: when one of them is cut short, steps answer ENGINE_E_READ (see map_guard_install()). With options->arriving all memory is taken and all that is not a weight is checked,
  * while the weights of a package are still on their way: see engine_arrive(). Thread: the one that will compute.
  * Return: 0, ENGINE_E_MODEL, ENGINE_E_MEMORY or -errno, with a text that names the file and what is wrong in it.
  */
@@ -336,14 +344,14 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
             r = err_set(err, ENGINE_E_MODEL, "%s: a package; the reference device reads the .gguf that it was made of",
                         options->path);
         else if (!r)
-            r = engine_load(engine, options, engine->file, NULL, err);
+            r = load_whole(engine, options, engine->file, NULL, err);
         else if (r > 0)
             r = ENGINE_E_MODEL;
     } else {
         r = options->fd ? package_open_fd(&engine->package, *options->fd, options->path, err)
                         : package_open(&engine->package, options->path, err);
         if (!r)
-            r = engine_load(engine, options, package_file(engine->package), engine->package, err);
+            r = load_whole(engine, options, package_file(engine->package), engine->package, err);
         else if (r > 0)
             r = ENGINE_E_MODEL;
     }
@@ -406,6 +414,12 @@ int engine_take_in(Engine *engine, uint32_t stage, ErrText *err) {
     while (!r && !weights_have(engine->weights, stage))
         r = engine_arrive(engine, err);
     return r;
+}
+
+int engine_check_whole(const Engine *engine, ErrText *err) {
+    if (engine->file && gguf_check_whole(engine->file, err))
+        return ENGINE_E_READ;
+    return weights_check_whole(engine->weights, err) ? ENGINE_E_READ : 0;
 }
 
 const EngineInfo *engine_info(const Engine *engine) {

@@ -24,7 +24,7 @@ enum {
     ENGINE_E_MEMORY = 2,    /* a memory account's limit is reached */
     ENGINE_E_CONTEXT = 3,   /* more positions than the sequence or the model has */
     ENGINE_E_CANCELLED = 4, /* the sequence's cancel flag was seen; it is as it was before the call */
-    ENGINE_E_READ = 5,      /* weights that are read from the package on demand could not be; the same */
+    ENGINE_E_READ = 5,      /* weights that are read from a file on demand could not be; the same */
     ENGINE_E_YIELDED = 6,   /* the step has made way before an operator; it goes on where it is */
 };
 
@@ -94,6 +94,11 @@ uint32_t engine_arrived_permille(const Engine *engine); /* of the weights */
  * ENGINE_E_MEMORY, -errno: what a load answers, with its text, and again in every later call. Steps answer
  * ENGINE_E_READ with the same text then, and the engine is good for nothing but engine_free(). */
 int engine_arrive(Engine *engine, ErrText *err);
+
+/* Whether the file that its weights are mapped from, if they are (an image, the reference device's source), is whole as
+ * far as it was read: 0; ENGINE_E_READ with a text that names it when it was cut short meanwhile. Every step answers that
+ * from then on, also the one that has met it, and the engine is good for nothing but engine_free(). Any thread. */
+int engine_check_whole(const Engine *engine, ErrText *err);
 
 /* Waits for the image of the weights that is being written, if one is; without it, engine_free() gives that up. 0, or
  * -errno, with a text. */

@@ -381,8 +381,10 @@ EngineStep *engine_step_drop(EngineStep *step) {
  * computes. Return: ENGINE_E_YIELDED; else the step has ended, with the answer of engine_forward_spans().
  */
 int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
-    int r = run_embedding(step, err);
+    int r = engine_check_whole(step->engine, err);
 
+    if (!r)
+        r = run_embedding(step, err);
     if (!r)
         r = run_layers(step, yield, err);
     if (r == ENGINE_E_YIELDED)
@@ -391,6 +393,8 @@ int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
         r = step_take_in(step, 1 + step->engine->hparams.n_layers, -1, err);
     if (!r)
         r = run_heads(step, err);
+    if (!r) /* zeros may stand for weights: nobody sees these logits, and the cache keeps none of these positions */
+        r = engine_check_whole(step->engine, err);
     for (size_t i = 0; i < step->n_spans && !r; i++)
         if (!step->spans[i].is_cancelled)
             step->spans[i].sequence->n_tokens += step->spans[i].n;

@@ -74,20 +74,6 @@ static int source_check(ImportSource *source, ErrText *err) {
     return check_tokenizer(source, err);
 }
 
-int import_source_open(ImportSource *source, const char *path, const int *fd, ErrText *err) {
-    const char *slash = strrchr(path, '/');
-    int r;
-
-    *source = (ImportSource){ .path = path, .name = slash ? slash + 1 : path, .fd = -1 };
-    source->fd = fd ? fcntl(*fd, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (source->fd < 0 || fstat(source->fd, &source->st) < 0)
-        return err_set(err, -errno, "%s: %s", path, strerror(errno));
-    r = gguf_open_fd(&source->file, source->fd, path, err);
-    if (r)
-        return r == GGUF_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED : r == GGUF_E_CORRUPT ? IMPORT_E_CORRUPT : err_trace(r);
-    return source_check(source, err);
-}
-
 static bool same_content(const struct stat *a, const struct stat *b) {
     return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
@@ -98,9 +84,25 @@ int import_source_unchanged(const ImportSource *source, ErrText *err) {
 
     if (fstat(source->fd, &st) < 0)
         return err_set(err, -errno, "%s: %s", source->path, strerror(errno));
-    if (!same_content(&st, &source->st))
+    if (!same_content(&st, &source->st) || (source->file && gguf_check_whole(source->file, NULL)))
         return err_set(err, IMPORT_E_CHANGED, "%s: the file changed while it was read: import it again", source->path);
     return 0;
+}
+
+int import_source_open(ImportSource *source, const char *path, const int *fd, ErrText *err) {
+    const char *slash = strrchr(path, '/');
+    int r;
+
+    *source = (ImportSource){ .path = path, .name = slash ? slash + 1 : path, .fd = -1 };
+    source->fd = fd ? fcntl(*fd, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (source->fd < 0 || fstat(source->fd, &source->st) < 0)
+        return err_set(err, -errno, "%s: %s", path, strerror(errno));
+    r = gguf_open_fd(&source->file, source->fd, path, err);
+    if (r > 0 && import_source_unchanged(source, err)) /* what was wrong was not in the file */
+        return IMPORT_E_CHANGED;
+    if (r)
+        return r == GGUF_E_UNSUPPORTED ? IMPORT_E_UNSUPPORTED : r == GGUF_E_CORRUPT ? IMPORT_E_CORRUPT : err_trace(r);
+    return source_check(source, err);
 }
 
 static int source_hash(const ImportSource *source, const ImportOptions *options, char sha256[SHA256_HEX_BYTES],

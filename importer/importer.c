@@ -259,6 +259,13 @@ static int make_package(Import *import, const char *out_path, ErrText *err) {
     return import_work(import, err);
 }
 
+/* What was wrong with a source that was cut short meanwhile is only that. */
+static int import_error(const Import *import, int r, ErrText *err) {
+    const ImportSource *source = &import->source;
+
+    return source->file && gguf_check_whole(source->file, NULL) ? import_source_unchanged(source, err) : r;
+}
+
 /**
  * import_run() - make a package of a GGUF file, or find the one that was made before
  * @source_path: read with read calls but for the metadata, which is mapped (see gguf_open())
@@ -287,14 +294,14 @@ int import_run(const char *source_path, const char *out_path, const ImportOption
 
     r = import_open(&import, source_path, out_path, options, err);
     if (r)
-        return r;
+        return import_error(&import, r, err);
     import.report.already_imported = already_imported(&import);
     if (import.report.already_imported)
         import_part_clear(import.out_path);
     else
         r = make_package(&import, out_path, err);
     if (r)
-        return r;
+        return import_error(&import, r, err);
     fill_report(&import, begin_ns);
     *report = import.report;
     return 0;

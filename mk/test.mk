@@ -22,6 +22,8 @@ $(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_LAYOUTS) $(AL
 # It counts what our code allocates; calls inside of libraries do not come by, and the sanitizers' do not mind.
 $(BUILD)/test/test_forward: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \
                                                 strdup mmap)
+# A file is cut short at an allocation of its load.
+$(BUILD)/test/test_cut_file: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc mmap)
 # Its allocations fail one by one, libevent's too, which it is told of.
 $(BUILD)/test/test_server: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc strdup)
 

@@ -100,16 +100,18 @@ int gguf_parse(GgufFile **filep, const void *data, size_t len_bytes, const char 
 
 /* The map is the file's then, or unmapped on error. */
 static int parse_map(GgufFile **filep, MappedFile map, const char *name, ErrText *err) {
-    GgufFile *file;
+    _cleanup_(mapped_file_deinit) MappedFile owned = map;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
     int r;
 
     r = gguf_parse(&file, map.data, map.len_bytes, name, err);
-    if (r) {
-        mapped_file_deinit(&map);
+    if (mapped_file_check(&map, name, err)) /* what was wrong was not in the file */
+        return GGUF_E_CORRUPT;
+    if (r)
         return r;
-    }
-    file->map = map;
-    *filep = file;
+    file->map = owned;
+    owned = (MappedFile){ 0 };
+    *filep = steal(&file);
     return 0;
 }
 
@@ -117,8 +119,9 @@ static int parse_map(GgufFile **filep, MappedFile map, const char *name, ErrText
  * gguf_open() - map a GGUF file read-only and check its whole structure
  *
  * The data of tensors is not touched. The map is the file: when another process cuts the file short while it is open,
- * touching the lost part raises SIGBUS. Who must survive that reads the data with read calls (as the importer does) or
- * copies it (as a loader does that lays the weights out anew) and opens files that only it may write.
+ * reading the lost part ends the process with SIGBUS, or, after map_guard_install(), gives zeros. Who reads keys or
+ * tensors then asks gguf_check_whole() behind what it has read, before that counts: the metadata's strings are in the
+ * map too. Tensors are best read with read calls (as the importer and loads of packages do).
  *
  * Thread: any; the object is immutable afterwards and may be shared.
  * Return: 0, GGUF_E_CORRUPT, GGUF_E_UNSUPPORTED, or -errno of the file system; the text names file, field and value.
@@ -138,6 +141,10 @@ int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err) {
 
     r = mapped_file_from_fd(&map, fd, name, err);
     return r ? r : parse_map(filep, map, name, err);
+}
+
+int gguf_check_whole(const GgufFile *file, ErrText *err) {
+    return mapped_file_check(&file->map, file->path, err) ? GGUF_E_CORRUPT : 0;
 }
 
 const char *gguf_path(const GgufFile *file) {

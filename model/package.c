@@ -430,12 +430,27 @@ static void ask_for_small_tensors(const Package *package) {
 
 /* --- object ------------------------------------------------------------------------------------------------------- */
 
+static int check(Package *package, ErrText *err) {
+    PackageCheck check = { .package = package, .err = err };
+    int r;
+
+    r = check_keys(&check);
+    if (r)
+        return r;
+    r = hparams_read(&package->hparams, package->file, err);
+    if (r)
+        return r == HPARAMS_E_UNSUPPORTED ? PACKAGE_E_UNSUPPORTED
+               : r == HPARAMS_E_CORRUPT   ? PACKAGE_E_CORRUPT
+                                          : err_fold(r);
+    r = check_arrays(&check);
+    return r ? r : check_all_tensors(&check);
+}
+
 /* Takes file and fd over, also when it fails. */
 static int package_new(Package **packagep, GgufFile *file, int fd, ErrText *err) {
     _cleanup_(gguf_freep) GgufFile *owned = file;
     _cleanup_(closep) int owned_fd = fd;
     _cleanup_(package_freep) Package *package = calloc(1, sizeof(*package));
-    PackageCheck check = { .package = package, .err = err };
     int r;
 
     if (!package)
@@ -445,18 +460,9 @@ static int package_new(Package **packagep, GgufFile *file, int fd, ErrText *err)
     owned_fd = -1;
     if (package->fd >= 0)
         ask_for_small_tensors(package);
-    r = check_keys(&check);
-    if (r)
-        return r;
-    r = hparams_read(&package->hparams, file, err);
-    if (r)
-        return r == HPARAMS_E_UNSUPPORTED ? PACKAGE_E_UNSUPPORTED
-               : r == HPARAMS_E_CORRUPT   ? PACKAGE_E_CORRUPT
-                                          : err_fold(r);
-    r = check_arrays(&check);
-    if (r)
-        return r;
-    r = check_all_tensors(&check);
+    r = check(package, err);
+    if (gguf_check_whole(file, err)) /* what was wrong was not in the file */
+        return PACKAGE_E_CORRUPT;
     if (r)
         return r;
     *packagep = steal(&package);

@@ -133,7 +133,7 @@ typedef struct PackageQuant {
 typedef struct Package Package; /* immutable: any number of threads may read it */
 
 /* Opens and checks everything but the weights' values. The file stays mapped while the package lives; see gguf_open()
- * for what happens when it is cut short meanwhile. */
+ * for what happens when it is cut short meanwhile: who reads scales, widths or vectors asks gguf_check_whole() then. */
 int package_open(Package **packagep, const char *path, ErrText *err);
 /* As package_open() for a file that is open already; fd stays the caller's, name is used in messages. */
 int package_open_fd(Package **packagep, int fd, const char *name, ErrText *err);

@@ -396,6 +396,10 @@ int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, co
     return r;
 }
 
+int weights_check_whole(const Weights *weights, ErrText *err) {
+    return weights->image ? weights_image_check(weights->image, err) : 0;
+}
+
 int weights_wait_image(Weights *weights, ErrText *err) {
     return weights->image_writer ? weights_image_writer_wait(weights->image_writer, err) : 0;
 }

@@ -58,6 +58,9 @@ bool weights_have(const Weights *weights, uint32_t stage);
  * BACKEND_E_WEIGHTS, -errno: the same again in every later call, with its text. Thread: the one that computes. */
 int weights_advance(Weights *weights, ErrText *err);
 
+/* Whether all that was read of the image so far was the file's, if there is one: as weights_image_check(). Any thread. */
+int weights_check_whole(const Weights *weights, ErrText *err);
+
 /* Waits for the image that is being written, if one is. 0 or -errno, with a text. */
 int weights_wait_image(Weights *weights, ErrText *err);
 

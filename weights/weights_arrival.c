@@ -182,6 +182,8 @@ static int advance(WeightsArrival *arrival, ErrText *err) {
     if (r || !is_whole)
         return r;
     r = arrival->backend->ops->linear_finish(arrival->backend, placed->linear, &placed->source, err);
+    if (arrival->image && weights_image_check(arrival->image, err)) /* so that a load never ends well by zeros */
+        return BACKEND_E_WEIGHTS;
     if (r)
         err_prefix(err, "%.*s", UTF8_PREFIX(arrival->path, 200));
     arrival->at += !r;

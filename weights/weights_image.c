@@ -7,7 +7,8 @@
  * A page that has to come from the disk while a product runs would come alone, and a bad sector would be a signal. So
  * what is not in memory is read before, in the order of use and many requests at a time, by a thread that takes errors
  * as errors; of the map only what has been read once is touched. Under pressure the system may still take pages away
- * and read them again: an error of the disk then, or a file that was cut short meanwhile, ends the process.
+ * and read them again: an error of the disk then, or a file that was cut short meanwhile, marks the map as lost
+ * (base/map_guard), and nothing that was computed since counts.
  */
 #define _GNU_SOURCE
 #include "weights/weights_image.h"
@@ -45,6 +46,7 @@ struct WeightsImage {
     pthread_t thread;
     bool has_thread;
     _Atomic bool stop;
+    _Atomic bool is_discarded;
     _Atomic uint64_t cached_bytes, read_bytes;
     pthread_mutex_t mutex;
     pthread_cond_t came;
@@ -245,6 +247,25 @@ uint64_t weights_image_read_bytes(const WeightsImage *image) {
     return atomic_load(&image->read_bytes);
 }
 
+/* The next load is not to meet it again; another image that has its name by now stays. */
+static void discard(WeightsImage *image) {
+    struct stat own, named;
+
+    if (!atomic_exchange(&image->is_discarded, true) && !fstat(image->fd, &own) && !lstat(image->path, &named) &&
+        own.st_dev == named.st_dev && own.st_ino == named.st_ino)
+        (void)unlink(image->path);
+}
+
+int weights_image_check(WeightsImage *image, ErrText *err) {
+    if (!mapped_file_check(&image->map, image->path, NULL))
+        return 0;
+    discard(image);
+    return err_set(err, -EIO,
+                   "%s: this image of the weights was cut short while it was in use, or its disk fails: it is removed, "
+                   "and the next load reads the package",
+                   image->path);
+}
+
 /* --- reading ahead ------------------------------------------------------------------------------------------------ */
 
 /* Bytes go through a buffer that stays in the processor's cache: what counts is that they are in the page cache then,
@@ -268,7 +289,7 @@ static void publish(WeightsImage *image, uint64_t ready_bytes, int r) {
     image->ready_bytes = ready_bytes;
     image->result = r == FILE_E_SHORT ? -EIO : r;
     if (r && r != -ENOMEM)
-        (void)unlink(image->path); /* the package has it all */
+        discard(image); /* the package has it all */
     if (r == FILE_E_SHORT)
         err_set(&image->failure, 0, "%s: it was cut short; load the model again", image->path);
     else if (r)

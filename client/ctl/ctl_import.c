@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/map_guard.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 #include "importer/import_method.h"
@@ -264,6 +265,7 @@ static int import_verb_run(Ctl *ctl) {
         options.model_dir = model_dir;
     if (ctl_has(ctl, "discard"))
         return discard(ctl, &options);
+    map_guard_install(); /* import_run() looks at the marks */
     r = import_run(ctl->args[0], ctl_text(ctl, "output", NULL), &options, &report, &err);
     ctl_progress_clear(ctl);
     if (r)

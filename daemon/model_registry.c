@@ -429,7 +429,7 @@ static void check_engine(Model *model) {
     ErrText why = { "" };
 
     if (model->stage == MODEL_READY && engine_check_whole(model->engine, &why))
-        fail(model, true, why.text);
+        model_fail(model, true, why.text);
 }
 
 void model_leave(Model *model) {

@@ -21,6 +21,9 @@ Package *package_free(Package *package) {
     gguf_free(package->file);
     if (package->fd >= 0)
         close(package->fd);
+    for (size_t i = 0; package->widths && i < package->n_widths; i++)
+        free(package->widths[i]);
+    free(package->widths);
     free(package->linears);
     free(package->names);
     free(package->hot);
@@ -199,9 +202,9 @@ static uint32_t rotation_block(const PackageCheck *check, size_t index) {
     return (uint32_t)gguf_array_i32(check->rotation_blocks, index);
 }
 
-static int check_linear_settings(const PackageCheck *check, size_t index, const char *name, uint64_t k) {
+static int check_linear_settings(const PackageCheck *check, size_t index, const char *name, uint64_t k,
+                                 uint32_t block) {
     const char *path = gguf_path(check->package->file);
-    const uint32_t block = rotation_block(check, index);
     GgufString layout = check->layouts->strings[index];
     Printable shown;
 
@@ -270,6 +273,18 @@ static int check_packed(const PackageCheck *check, const PackageLinear *linear) 
     return 0;
 }
 
+/* The plan of a matrix goes by them whenever it is made, and others may write to the file meanwhile. */
+static int copy_widths(PackageCheck *check, const GgufTensor *bits, const int8_t **widthsp) {
+    Package *package = check->package;
+    int8_t *widths = malloc((size_t)bits->len_bytes);
+
+    if (!widths)
+        return err_set(check->err, -ENOMEM, "%s: out of memory", gguf_path(package->file));
+    memcpy(widths, bits->data, (size_t)bits->len_bytes);
+    *widthsp = package->widths[package->n_widths++] = widths;
+    return 0;
+}
+
 static int check_linear(PackageCheck *check, const char *weight_name, const ArchTensor *expected) {
     Package *package = check->package;
     size_t index = package->n_linears, base_bytes = strlen(weight_name) - strlen(".weight");
@@ -277,6 +292,8 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
     uint32_t embedding_bits = tensor_role_is_embedding(expected->role) ? package->quant.embedding_bits : 0;
     const GgufTensor *weight, *scales, *bits;
     PackageLinear *linear = &package->linears[index];
+    const int8_t *widths = NULL;
+    uint32_t block;
     bool packed, normal;
     char *name = package->names[index], part[GGUF_TENSOR_NAME_MAX + 16];
     int r;
@@ -287,7 +304,8 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
                        PACKAGE_KEY_LINEAR_NAMES, check->names->n, weight_name);
     memcpy(name, weight_name, base_bytes);
     name[base_bytes] = 0;
-    r = check_linear_settings(check, index, name, k);
+    block = rotation_block(check, index);
+    r = check_linear_settings(check, index, name, k, block);
     if (r)
         return r;
     normal = package_string_is(check->layouts->strings[index], PACKAGE_LAYOUT_PACKED_NORMAL);
@@ -302,6 +320,8 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
         return r;
     snprintf(part, sizeof(part), "%s.bits", name);
     r = package_find_tensor(check, part, GGML_I8, n, 1, &bits);
+    if (!r)
+        r = copy_widths(check, bits, &widths);
     if (r)
         return r;
     *linear = (PackageLinear){
@@ -312,9 +332,9 @@ static int check_linear(PackageCheck *check, const char *weight_name, const Arch
         .packed = packed ? weight->data : NULL,
         .weight_bytes = weight->len_bytes,
         .scales = (const float *)(const void *)scales->data,
-        .bits = (const int8_t *)bits->data,
+        .bits = widths,
         .grid = normal ? GRID_NORMAL : GRID_UNIFORM,
-        .rotation_block = rotation_block(check, index),
+        .rotation_block = block,
     };
     r = check_channels(check, linear, embedding_bits);
     if (!r && packed)
@@ -370,8 +390,9 @@ static int check_all_tensors(PackageCheck *check) {
 
     package->linears = calloc(check->names->n + 1, sizeof(*package->linears));
     package->names = calloc(check->names->n + 1, sizeof(*package->names));
+    package->widths = calloc(check->names->n + 1, sizeof(*package->widths));
     package->by_tensor = calloc(gguf_n_tensors(package->file) + 1, sizeof(*package->by_tensor));
-    if (!package->linears || !package->names || !package->by_tensor)
+    if (!package->linears || !package->names || !package->widths || !package->by_tensor)
         return err_set(check->err, -ENOMEM, "%s: out of memory for %" PRIu64 " linears", gguf_path(package->file),
                        check->names->n);
     r = hparams_each_tensor(&package->hparams, check_tensor, check);

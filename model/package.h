@@ -106,7 +106,7 @@ typedef struct PackageLinear {
     const uint8_t *packed;
     uint64_t weight_bytes; /* of weights or packed */
     const float *scales;   /* [n], finite, >= 0 */
-    const int8_t *bits;    /* [n], 1..8 */
+    const int8_t *bits;    /* [n], 1..8; the package's copy: what was checked stays as it was */
     Grid grid;             /* of packed */
     size_t n, k;
     uint32_t rotation_block; /* inputs are rotated by such blocks before they are quantized; 0: not */

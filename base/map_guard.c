@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -47,13 +48,14 @@ static MapGuard *find(uintptr_t address) {
     return NULL;
 }
 
-/* The mark first: another thread may read the zeros as soon as they are there. */
+/* The mark first: another thread may read the zeros as soon as they are there. The system call itself: for a sanitizer
+ * mmap() is a write to all of it, which races with the other readers. */
 static bool cover(MapGuard *guard, uintptr_t address) {
     const uintptr_t page = address & ~(page_bytes() - 1);
 
     atomic_store(&guard->is_lost, true);
-    return mmap((void *)page, atomic_load(&guard->end) - page, PROT_READ,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
+    return syscall(SYS_mmap, page, atomic_load(&guard->end) - page, PROT_READ,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != -1;
 }
 
 /* A fault that is not ours comes again, to whoever had the signal before. One that was sent does not. */

@@ -28,8 +28,8 @@ typedef float Logits[LOADED_N_TOKENS * LOADED_N_VOCAB];
 
 /* --- the moment --------------------------------------------------------------------------------------------------- */
 
-static const char *victim; /* cut at an allocation behind its map */
-static off_t left_bytes;
+static const char *_Atomic victim; /* cut at an allocation behind its map */
+static _Atomic off_t left_bytes;
 static _Atomic long countdown; /* allocations; counts from the map on */
 static _Atomic bool is_mapped, is_cut;
 
@@ -56,9 +56,10 @@ void *__wrap_calloc(size_t n, size_t len_bytes) {
 }
 
 static bool is_victim(int fd) {
+    const char *path = victim;
     struct stat named, mapped;
 
-    return victim && fd >= 0 && !stat(victim, &named) && !fstat(fd, &mapped) && named.st_ino == mapped.st_ino;
+    return path && fd >= 0 && !stat(path, &named) && !fstat(fd, &mapped) && named.st_ino == mapped.st_ino;
 }
 
 void *__wrap_mmap(void *data, size_t len_bytes, int protection, int flags, int fd, off_t offset_bytes) {

@@ -245,18 +245,26 @@ int atomic_file_fd(const AtomicFile *file) {
     return file->fd;
 }
 
+int atomic_file_commit_unsynced(AtomicFile *file, ErrText *err) {
+    if (rename(file->temporary_path, file->path) < 0)
+        return err_set(err, -errno, "%s: cannot rename into place: %s", file->path, strerror(errno));
+    file->committed = true;
+    return 0;
+}
+
 int atomic_file_commit(AtomicFile *file, ErrText *err) {
     _cleanup_(freep) char *folder = strdup(file->path);
     _cleanup_(closep) int folder_fd = -1;
     char *slash;
+    int r;
 
     if (!folder)
         return err_set(err, -ENOMEM, "%s: out of memory", file->path);
     if (fsync(file->fd) < 0)
         return err_set(err, -errno, "%s: cannot write: %s", file->path, strerror(errno));
-    if (rename(file->temporary_path, file->path) < 0)
-        return err_set(err, -errno, "%s: cannot rename into place: %s", file->path, strerror(errno));
-    file->committed = true;
+    r = atomic_file_commit_unsynced(file, err);
+    if (r)
+        return r;
     slash = strrchr(folder, '/');
     if (slash)
         slash[slash == folder] = 0;

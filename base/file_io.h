@@ -46,6 +46,8 @@ int atomic_file_new(AtomicFile **filep, const char *path, ErrText *err);
 int atomic_file_fd(const AtomicFile *file);
 /* fsync, rename into place, fsync of the folder. The object is spent and must still be freed. */
 int atomic_file_commit(AtomicFile *file, ErrText *err);
+/* The same without a wait for the disk: after a power cut the file may be there without its bytes. */
+int atomic_file_commit_unsynced(AtomicFile *file, ErrText *err);
 AtomicFile *atomic_file_free(AtomicFile *file); /* removes the temporary file when not committed */
 DEFINE_CLEANUP(AtomicFile, atomic_file_free)
 

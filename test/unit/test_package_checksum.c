@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/file_io.h"
 #include "model/package.h"
 #include "model/package_checksum.h"
 #include "test/unit/import_fixture.h"
@@ -104,6 +105,58 @@ static void test_package_checksum_of_digests(void **state) {
     assert_int_equal(verify(path, &err), PACKAGE_CHECKSUM_E_FILE);
 }
 
+/* What is handed over counts, and only what lies between is read: in pieces of any size, over borders of parts too. */
+static void test_package_checksum_of_bytes(void **state) {
+    static const size_t pieces[] = { 1, 63, 4096, 50000, 1 << 20, 3 << 20 };
+    ImportFixture *fixture = *state;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
+    _cleanup_(freep) char *data = NULL;
+    const char *path = import_fixture_package(fixture, &maker, 8, false);
+    const uint64_t hole_bytes = 10000;
+    size_t len_bytes;
+    uint64_t at;
+    ErrText err;
+    int fd;
+
+    assert_int_equal(gguf_open(&file, path, &err), 0);
+    assert_int_equal(file_slurp(path, 64 << 20, &data, &len_bytes, &err), 0);
+    at = gguf_tensor_at(file, gguf_n_tensors(file) / 2)->offset_bytes;
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; i < ARRAY_LEN(pieces); i++)
+        for (int damage = 0; damage < 3; damage++) { /* nowhere, in the file, in what is handed over */
+            PackageChecksum *checksum;
+            const uint64_t first = gguf_tensor_at(file, 0)->offset_bytes;
+            int r;
+
+            if (damage == 1)
+                flip(path, at);
+            data[at] ^= damage == 2;
+            assert_int_equal(package_checksum_new(&checksum, fd, file, &err), 0);
+            assert_int_equal(package_checksum_compare(checksum, 1, &err), 0);
+            assert_int_equal(package_checksum_done_bytes(checksum), first);
+            for (uint64_t begin = first; begin < len_bytes; begin += pieces[i]) {
+                const size_t n = len_bytes - begin < pieces[i] ? (size_t)(len_bytes - begin) : pieces[i];
+
+                /* A hole behind the damage is read; what is handed over again is passed over. */
+                if (begin > at + pieces[i] && begin < at + hole_bytes)
+                    continue;
+                package_checksum_take(checksum, begin, data + begin, n);
+                package_checksum_take(checksum, first, data + first, 1);
+            }
+            r = package_checksum_compare(checksum, UINT64_MAX, &err);
+            assert_int_equal(r, damage == 2 ? PACKAGE_CHECKSUM_E_DAMAGED : 0);
+            assert_int_equal(package_checksum_compare(checksum, 1, &err), r);
+            if (!r)
+                assert_int_equal(package_checksum_done_bytes(checksum), len_bytes);
+            package_checksum_free(checksum);
+            if (damage == 1)
+                flip(path, at);
+            data[at] ^= damage == 2;
+        }
+    close(fd);
+}
+
 static void test_package_checksum_of_none(void **state) {
     ImportFixture *fixture = *state;
     ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -118,6 +171,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_package_checksum_of_every_tensor),
         WITH_FOLDER(test_package_checksum_of_digests),
+        WITH_FOLDER(test_package_checksum_of_bytes),
         WITH_FOLDER(test_package_checksum_of_none),
     };
 

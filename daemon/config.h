@@ -33,6 +33,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t priority_ageing_ms;
     bool preemption;
     bool weights_image;
+    uint32_t verify_packages; /* WeightsChecking */
     uint32_t max_queue;
     uint32_t max_connections;
     uint32_t max_connections_per_uid;

@@ -25,6 +25,13 @@ static const SettingChoice isa_choices[] = {
     { NULL, 0 },
 };
 
+static const SettingChoice verify_choices[] = {
+    { "auto", WEIGHTS_CHECKING_NEW },
+    { "on", WEIGHTS_CHECKING_ALL },
+    { "off", WEIGHTS_CHECKING_NOTHING },
+    { NULL, 0 },
+};
+
 static const SettingChoice level_choices[] = {
     { "error", LOG_LEVEL_ERROR }, { "warning", LOG_LEVEL_WARN }, { "notice", LOG_LEVEL_NOTICE },
     { "info", LOG_LEVEL_INFO },   { "debug", LOG_LEVEL_DEBUG },  { NULL, 0 },
@@ -72,6 +79,10 @@ const Setting config_settings[] = {
     PATH("cache-dir", cache_dir, NULL, "folder of imported models and of images of weights"),
     SWITCH("weights-image", weights_image, RESTART, "no",
            "keep the weights on disk once more as they are in memory, and map them: later loads take less time"),
+    CHOICE(
+        "verify-packages", verify_packages, RESTART, "auto", verify_choices,
+        "compare packages with their checksums when they are loaded: auto (layers once, for each state of the file), "
+        "on (always), or off"),
     CHOICE("device", device, RESTART, "cpu", device_choices, "cpu (int8), or reference (float32 yardstick, slow)"),
     CHOICE("isa", isa, RESTART, NULL, isa_choices,
            "instruction set to stay within: best, scalar, avx2, avx512vnni, amx, neon, neondot, i8mm"),

@@ -293,6 +293,10 @@ static void choose_image_path(Model *model) {
     model->image_path = NULL;
     if (!config->weights_image || config->device != ENGINE_DEVICE_CPU || model->without_image)
         return;
+    if (config->verify_packages == WEIGHTS_CHECKING_ALL) {
+        log_info(TOPIC_DAEMON, "model %s: no image of the weights: verify-packages is on", model->name);
+        return;
+    }
     if (package_fd_of(model)) {
         log_info(TOPIC_DAEMON,
                  "model %s: no image of the weights: an open file was handed over, which may have no path "
@@ -328,6 +332,8 @@ static void submit_load(Model *model) {
         .no_pipeline = !config->pipeline,
         .accounts = model->registry->accounts,
         .prefix_cache = model->registry->prefix_cache,
+        .checking = (WeightsChecking)config->verify_packages,
+        .cache_dir = config->cache_dir,
         .arriving = true,
         .image_path = model->image_path,
     };

@@ -104,6 +104,8 @@ static void fill_weight_bytes(Engine *engine) {
     engine->info.weights_bytes = engine->weights->resident_bytes;
     engine->info.step_read_bytes = engine->weights->resident_bytes - engine->weights->embedding_bytes;
     engine->info.is_mapped = engine->weights->image;
+    if (engine->check)
+        engine->info.compared_bytes = weights_check_compared_bytes(engine->check);
 }
 
 static void fill_info(Engine *engine, const GgufFile *file) {
@@ -171,8 +173,14 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
     if (r)
         return r;
     r = weights_new(&engine->weights, engine->backend, &engine->hparams, file, package,
-                    &(WeightsOptions){ options->accounts, options->reading, options->heartbeat, options->image_path,
-                                       &engine->trace },
+                    &(WeightsOptions){
+                        .accounts = options->accounts,
+                        .reading = options->reading,
+                        .heartbeat = options->heartbeat,
+                        .check = engine->check,
+                        .image_path = options->checking == WEIGHTS_CHECKING_ALL ? NULL : options->image_path,
+                        .tracep = &engine->trace,
+                    },
                     err);
     return weights_error(r);
 }
@@ -199,20 +207,33 @@ static void trace_load(Engine *engine, const char *name, uint64_t start_ns, uint
         trace_add(engine->trace, &(TraceEvent){ name, "load", start_ns, end_ns, -1, 0, 0, lane, 0 });
 }
 
-/* Weights, and meanwhile the tokenizer, whose fault is told first. */
+static int check_package(Engine *engine, const EngineOptions *options, const Package *package, ErrText *err) {
+    int r = package ? weights_check_new(&engine->check, package, options->checking, options->cache_dir, err) : 0;
+
+    return r > 0 ? ENGINE_E_MODEL : r;
+}
+
+/* Checksums and weights, and meanwhile the tokenizer, whose fault is told before that of the weights, and behind that of
+ * the head, which it may be made of. */
 static int load_parts(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
                       ErrText *err) {
-    ErrText weights_err = { "" };
+    ErrText weights_err = { "" }, head_err = { "" };
     TokenizerLoad tokenizer;
-    int weights_r, r;
+    int head_r, weights_r = 0, r;
 
     tokenizer_load_begin(&tokenizer, file);
-    weights_r = load_weights(engine, options, file, package, &weights_err);
-    if (!weights_r)
+    head_r = check_package(engine, options, package, &head_err);
+    if (!head_r)
+        weights_r = load_weights(engine, options, file, package, &weights_err);
+    if (!head_r && !weights_r)
         weights_r =
             options->arriving ? take_in_until(engine, &tokenizer, &weights_err) : take_in_all(engine, &weights_err);
     r = tokenizer_load_end(&tokenizer, &engine->tokenizer, err);
     trace_load(engine, "tokenizer", tokenizer.start_ns, tokenizer.end_ns, TRACE_LANE_TOKENIZER);
+    if (head_r) {
+        *err = head_err;
+        return head_r;
+    }
     if (r)
         return r < 0 ? r : ENGINE_E_MODEL;
     if (weights_r)
@@ -302,12 +323,16 @@ static void arrived(Engine *engine) {
     const EngineInfo *info = &engine->info;
 
     fill_weight_bytes(engine);
+    if (weights_check_layers(engine->check) && !weights->image)
+        weights_check_passed(engine->check);
+    engine->check = weights_check_free(engine->check);
     engine->package = package_free(engine->package);
     log_info(TOPIC_ENGINE,
              "loaded '%s': %s, %u layers, %" PRIu64 " MB of weights, kernel %s; %" PRIu64 " MB were in the page cache, "
-             "%" PRIu64 " MB read (%s)",
+             "%" PRIu64 " MB read (%s), %.1f MB compared with checksums",
              info->name, info->architecture, info->n_layers, info->weights_bytes / 1000000, info->kernel,
-             weights->way.cached_bytes / 1000000, weights->way.read_bytes / 1000000, weights->way.way);
+             weights->way.cached_bytes / 1000000, weights->way.read_bytes / 1000000, weights->way.way,
+             (double)info->compared_bytes / 1e6);
 }
 
 /**
@@ -376,6 +401,7 @@ Engine *engine_free(Engine *engine) {
     tokenizer_free(engine->tokenizer);
     bill_settle(&engine->tokenizer_bill);
     gguf_free(engine->file);
+    weights_check_free(engine->check);
     package_free(engine->package); /* behind the weights, which may still be read from it */
     for (size_t i = 0; i < engine->n_steps; i++)
         accounted_block_deinit(&engine->steps[i].memory);

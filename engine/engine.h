@@ -18,6 +18,7 @@
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "weights/weight_stream.h"
+#include "weights/weights_check.h"
 
 enum {
     ENGINE_E_MODEL = 1,     /* the file is corrupt or holds something not supported; the text says what */
@@ -52,10 +53,12 @@ typedef struct EngineOptions {
                                   * NULL */
     PrefixCache *prefix_cache;   /* outlives the engine; NULL: nothing is kept for later prompts */
     WeightReading reading;       /* how a package is read: the best way, unless a test or a bench wants one */
-    bool arriving;               /* the engine is there before its weights: see engine_arrive() */
-    const char *image_path;      /* of a package: where the image of its weights is, or is made behind the load; NULL:
+    WeightsChecking checking;    /* what of a package is compared with its checksums */
+    const char *cache_dir;  /* with WEIGHTS_CHECKING_NEW: where packages that were compared are noted; NULL: nowhere */
+    bool arriving;          /* the engine is there before its weights: see engine_arrive() */
+    const char *image_path; /* of a package: where the image of its weights is, or is made behind the load; NULL:
                                   * neither (weights/weights_image) */
-    Trace *trace;                /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
+    Trace *trace;           /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
 } EngineOptions;
 
 typedef struct EngineInfo {
@@ -75,8 +78,9 @@ typedef struct EngineInfo {
     uint64_t
         step_read_bytes; /* weights that a step reads at least, whatever its rows: with logits, without the embedding */
     bool is_mapped;      /* the weights are those of an image */
-    const char *kv_type; /* "f16" */
-    char source_sha256[65]; /* "" when not known */
+    uint64_t compared_bytes; /* of the package, with its checksums, by now */
+    const char *kv_type;     /* "f16" */
+    char source_sha256[65];  /* "" when not known */
 } EngineInfo;
 
 typedef struct Engine Engine;

@@ -43,6 +43,7 @@ struct Engine {
     AccountTable *accounts;
     GgufFile *file;                       /* reference device: its weights are read from the map */
     Package *package;                     /* cpu device: until all weights are there */
+    WeightsCheck *check;                  /* of it, likewise; may be NULL */
     size_t n_sequences;                   /* alive */
     size_t kv_plane_bytes, kv_page_bytes; /* keys or values of a layer in a page; all of a page */
 

@@ -289,6 +289,32 @@ static void fill_cached(void *arg, size_t begin, size_t end, unsigned int worker
     }
 }
 
+/* Index 0 is the piece as a whole, for its checksum, which one worker goes through beside the others; then its blocks. */
+static void check_and_fill(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const FillLoop *loop = arg;
+    const StreamPiece *piece = loop->piece;
+
+    if (!begin)
+        package_checksum_take(loop->stream->options.checksum, piece->extent.offset_bytes,
+                              piece->is_cached ? NULL : piece->extent.data, piece->extent.len_bytes);
+    begin -= begin > 0;
+    if (begin < end - 1)
+        (piece->is_cached ? fill_cached : fill_staged)(arg, begin, end - 1, worker);
+}
+
+/* The part of a package whose last matrix has come, before anything is computed with it; behind the last one all. */
+static int compare_part(const WeightStream *stream, ErrText *err) {
+    const StreamMatrix *matrix = &stream->matrices[stream->at];
+    const bool is_last = stream->at + 1 == stream->n;
+    PackageChecksum *checksum = stream->options.checksum;
+    int r;
+
+    if (!checksum || (!is_last && package_checksum_same_part(checksum, matrix->offset_bytes, matrix[1].offset_bytes)))
+        return 0;
+    r = package_checksum_compare(checksum, is_last ? UINT64_MAX : matrix->offset_bytes + 1, err);
+    return r > 0 ? WEIGHT_STREAM_E_FILE : r;
+}
+
 static int fill_piece(WeightStream *stream, StreamPiece *piece, WeightFillFn *fn, void *arg, ErrText *err) {
     FillLoop loop = { .stream = stream, .piece = piece, .fn = fn, .arg = arg };
     uint64_t start_ns;
@@ -305,8 +331,11 @@ static int fill_piece(WeightStream *stream, StreamPiece *piece, WeightFillFn *fn
         stream->cached_bytes += piece->extent.len_bytes;
     }
     start_ns = clock_now_ns();
-    worker_pool_run(stream->options.pool, piece->is_cached ? fill_cached : fill_staged, &loop,
-                    piece->end - piece->begin, 1);
+    if (stream->options.checksum)
+        worker_pool_run(stream->options.pool, check_and_fill, &loop, 1 + piece->end - piece->begin, 1);
+    else
+        worker_pool_run(stream->options.pool, piece->is_cached ? fill_cached : fill_staged, &loop,
+                        piece->end - piece->begin, 1);
     trace_fill(stream, piece, start_ns);
     r = atomic_load(&loop.result);
     if (r == FILE_E_SHORT)
@@ -348,6 +377,9 @@ int weight_stream_advance(WeightStream *stream, WeightFillFn *fn, void *arg, boo
     if (r)
         return r;
     *is_wholep = piece->end == n_blocks_of(&stream->matrices[stream->at]);
+    r = *is_wholep ? compare_part(stream, err) : 0;
+    if (r)
+        return r;
     stream->first_piece = (stream->first_piece + 1) % RING_PIECES;
     stream->n_pieces--;
     if (stream->options.heartbeat)

@@ -12,12 +12,13 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/worker_pool.h"
+#include "model/package_checksum.h"
 #include "quant/grid.h"
 #include "scheduler/trace.h"
 
 enum {
     WEIGHT_STREAM_E_MEMORY = 1, /* the account of the activations has no room for the staging memory */
-    WEIGHT_STREAM_E_FILE = 2,   /* the file was cut short; the text names it */
+    WEIGHT_STREAM_E_FILE = 2,   /* the file was cut short, or has another checksum; the text names it */
 };
 
 typedef enum WeightReading {
@@ -41,6 +42,7 @@ typedef struct WeightStreamOptions {
     WeightReading reading;
     WorkerPool *pool;
     AccountTable *accounts;
+    PackageChecksum *checksum;   /* of the file: a matrix is whole when its part was compared; NULL: nothing is */
     _Atomic uint64_t *heartbeat; /* goes up with every few MiB; may be NULL */
     Trace *const *tracep;        /* where a trace stands when there is one, its reads too; may be NULL */
 } WeightStreamOptions;

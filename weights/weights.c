@@ -290,6 +290,7 @@ static int begin_arrival(WeightsLoader *loader) {
         .reading = loader->options->reading,
         .pool = weights->backend->pool,
         .accounts = loader->options->accounts,
+        .checksum = weights_check_layers(loader->options->check),
         .heartbeat = loader->options->heartbeat,
         .tracep = loader->options->tracep,
     };

@@ -8,6 +8,7 @@
 #include "model/hparams.h"
 #include "model/package.h"
 #include "weights/weights_arrival.h"
+#include "weights/weights_check.h"
 
 /* Tensors of one layer, or of the parts outside the layers, by role; NULL where there is none. */
 typedef struct WeightsLayer {
@@ -40,6 +41,7 @@ typedef struct WeightsOptions {
     AccountTable *accounts;
     WeightReading reading;       /* of a package */
     _Atomic uint64_t *heartbeat; /* goes up as tensors come; may be NULL */
+    const WeightsCheck *check;   /* of a package; until its weights have arrived; NULL: nothing is compared */
     const char *image_path;      /* of a package: its image, used and made (weights/weights_image); NULL: none */
     Trace *const *tracep;        /* where a trace stands when there is one; may be NULL */
 } WeightsOptions;

@@ -21,7 +21,7 @@
 #include "base/map_guard.h"
 #include "engine/engine_private.h"
 #include "engine/generation.h"
-#include "engine/weights_image.h"
+#include "weights/weights_image.h"
 #include "test/unit/loaded_engine.h"
 
 typedef float Logits[LOADED_N_TOKENS * LOADED_N_VOCAB];

@@ -77,16 +77,29 @@ static bool is_orphan(void) {
     return poll(&pollfd, 1, 0) == 1 && pollfd.revents & POLLERR; /* nobody reads the report */
 }
 
+/* The words behind source and folder. Return: whether all are known. */
+static bool take_words(int argc, char *const argv[], ImportOptions *options) {
+    static const int source_fd = IMPORT_SOURCE_FD;
+
+    for (int i = 2; i < argc; i++)
+        if (!strcmp(argv[i], IMPORT_WORKER_OPENED))
+            options->source_fd = &source_fd;
+        else if (!strcmp(argv[i], IMPORT_WORKER_CHECK))
+            options->checks_package = true;
+        else
+            return false;
+    return argc >= 2;
+}
+
 int import_worker_main(int argc, char *const argv[]) {
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
     _cleanup_(freep) char *folder = NULL;
-    static const int source_fd = IMPORT_SOURCE_FD;
     ImportReport done;
     ErrText err = { "" };
     unsigned int last_permille = 0;
     int r;
 
-    if (argc != 2 && (argc != 3 || strcmp(argv[2], IMPORT_WORKER_OPENED))) {
+    if (!take_words(argc, argv, &options)) {
         log_error(TOPIC_DAEMON, IMPORT_WORKER_FLAG " is for the service itself");
         return 2;
     }
@@ -103,7 +116,6 @@ int import_worker_main(int argc, char *const argv[]) {
         return 1;
     }
     options.cache_dir = folder;
-    options.source_fd = argc == 3 ? &source_fd : NULL;
     options.progress = on_progress;
     options.progress_arg = &last_permille;
     r = import_run(argv[0], NULL, &options, &done, &err);

@@ -167,18 +167,19 @@ static void on_exit_of_child(evutil_socket_t fd, short what, void *arg) {
 }
 
 /* Both descriptors are above those that the child knows: dup2 onto itself would keep close-on-exec. */
-static int spawn(ModelImport *import, int report_write_fd, const char *source, int source_fd, const char *cache_dir) {
-    char *const argv[] = { (char *)"coordgend",
-                           (char *)IMPORT_WORKER_FLAG,
-                           (char *)source,
-                           (char *)cache_dir,
-                           source_fd >= 0 ? (char *)IMPORT_WORKER_OPENED : NULL,
-                           NULL };
+static int spawn(ModelImport *import, int report_write_fd, const char *source, int source_fd, const char *cache_dir,
+                 bool checks_package) {
+    char *argv[7] = { (char *)"coordgend", (char *)IMPORT_WORKER_FLAG, (char *)source, (char *)cache_dir };
+    size_t n = 4;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none, plain;
     int r;
 
+    if (source_fd >= 0)
+        argv[n++] = (char *)IMPORT_WORKER_OPENED;
+    if (checks_package)
+        argv[n++] = (char *)IMPORT_WORKER_CHECK;
     sigemptyset(&none);
     sigemptyset(&plain);
     sigaddset(&plain, SIGPIPE);
@@ -212,7 +213,8 @@ static int spawn(ModelImport *import, int report_write_fd, const char *source, i
  * Thread: loop. Return: 0 or -errno with a text.
  */
 int model_import_new(ModelImport **importp, Loop *loop, const char *source, int fd, const char *cache_dir,
-                     ModelImportProgressFn *progress, ModelImportDoneFn *done, void *arg, ErrText *err) {
+                     bool checks_package, ModelImportProgressFn *progress, ModelImportDoneFn *done, void *arg,
+                     ErrText *err) {
     _cleanup_(model_import_freep) ModelImport *import = calloc(1, sizeof(*import));
     _cleanup_(closep) int write_fd = -1, source_fd = -1;
     int fds[2], r;
@@ -238,7 +240,7 @@ int model_import_new(ModelImport **importp, Loop *loop, const char *source, int 
     if (write_fd < 0 || (fd >= 0 && source_fd < 0))
         return err_set(err, -errno, "cannot start the import process: %s", strerror(errno));
     evutil_make_socket_nonblocking(import->report_fd);
-    r = spawn(import, write_fd, source, source_fd, cache_dir);
+    r = spawn(import, write_fd, source, source_fd, cache_dir, checks_package);
     if (r)
         return err_set(err, r, "cannot start the import process: %s", strerror(-r));
     import->pid_fd = pidfd_open(import->pid, 0);

@@ -3,6 +3,7 @@
 #ifndef COORDGEN_DAEMON_MODEL_IMPORT_H
 #define COORDGEN_DAEMON_MODEL_IMPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -23,9 +24,11 @@ typedef void ModelImportProgressFn(void *arg, uint32_t permille);
 /* Last call; the receiver frees the import. result: 0 and the package's path, or MODEL_IMPORT_E_* and a text. */
 typedef void ModelImportDoneFn(void *arg, int result, const char *package_path, const ErrText *err);
 
-/* fd: of the source, which somebody else has opened, until this returns; -1: its path is opened. */
+/* fd: of the source, which somebody else has opened, until this returns; -1: its path is opened. checks_package: a package
+ * that is there is compared with its checksums, and made again if it is damaged. */
 int model_import_new(ModelImport **importp, Loop *loop, const char *source, int fd, const char *cache_dir,
-                     ModelImportProgressFn *progress, ModelImportDoneFn *done, void *arg, ErrText *err);
+                     bool checks_package, ModelImportProgressFn *progress, ModelImportDoneFn *done, void *arg,
+                     ErrText *err);
 ModelImport *model_import_free(ModelImport *import); /* kills and reaps a child that still runs; done is not called */
 DEFINE_CLEANUP(ModelImport, model_import_free)
 /* The same without waiting: a child that is killed in the middle of a write may take its time. It stays in the list until
@@ -33,10 +36,12 @@ DEFINE_CLEANUP(ModelImport, model_import_free)
 void model_import_abandon(ModelImport *import, ModelImportList *abandoned);
 void model_import_reap(ModelImportList *abandoned); /* waits for those that are left */
 
-/* Child side (import_worker.c): `coordgend --import-worker SOURCE CACHE_DIR [opened]`. It reports by lines, "verb rest",
- * on IMPORT_REPORT_FD and returns its exit status. "opened": IMPORT_SOURCE_FD is the source. */
+/* Child side (import_worker.c): `coordgend --import-worker SOURCE CACHE_DIR [opened] [check]`. It reports by lines, "verb
+ * rest", on IMPORT_REPORT_FD and returns its exit status. "opened": IMPORT_SOURCE_FD is the source; "check":
+ * checks_package. */
 #define IMPORT_WORKER_FLAG "--import-worker"
 #define IMPORT_WORKER_OPENED "opened"
+#define IMPORT_WORKER_CHECK "check"
 #define IMPORT_REPORT_FD 3
 #define IMPORT_SOURCE_FD 4
 #define IMPORT_VERB_PROGRESS "progress" /* permille */

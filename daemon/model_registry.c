@@ -372,6 +372,17 @@ static void on_import_done(void *arg, int result, const char *package_path, cons
     submit_load(model);
 }
 
+static void submit_import(Model *model) {
+    ErrText failure = { "" };
+
+    if (model_import_new(&model->import, model->registry->loop, model->path, model->fd,
+                         model->registry->config->cache_dir, model->checks_package, on_import_progress, on_import_done,
+                         model, &failure))
+        model_fail(model, false, failure.text);
+    else
+        set_stage(model, MODEL_IMPORTING);
+}
+
 /**
  * model_load() - bring a model into memory
  *
@@ -381,8 +392,6 @@ static void on_import_done(void *arg, int result, const char *package_path, cons
  */
 int model_load(Model *model, ErrText *err) {
     const Config *config = model->registry->config;
-    ErrText failure = { "" };
-    int r;
 
     assert_on_loop(model->registry->loop);
     if (model->stage == MODEL_UNLOADING || (model->stage == MODEL_FAILED && model->engine))
@@ -396,12 +405,8 @@ int model_load(Model *model, ErrText *err) {
     model->load_began_ns = clock_now_ns();
     model_measure(model);
     if (config->device == ENGINE_DEVICE_CPU && ends_with(model->path, EXTENSION_GGUF)) {
-        r = model_import_new(&model->import, model->registry->loop, model->path, model->fd, config->cache_dir,
-                             on_import_progress, on_import_done, model, &failure);
-        if (r)
-            model_fail(model, false, failure.text);
-        else
-            set_stage(model, MODEL_IMPORTING);
+        model->checks_package = false;
+        submit_import(model);
         return 0;
     }
     free(model->package_path);
@@ -492,6 +497,24 @@ static bool load_without_image(Model *model) {
     return true;
 }
 
+/* The package that an import has found may be damaged: compared with its checksums, and made again, once. */
+static bool import_again(Model *model) {
+    if (!strcmp(model->path, model->package_path) || model->checks_package || model->engine)
+        return false;
+    log_warn(TOPIC_DAEMON, "model %s: its package is compared with its checksums, and made again if it is damaged",
+             model->name);
+    model->checks_package = true;
+    model->load_began_ns = clock_now_ns();
+    model->failure.text[0] = 0;
+    model->is_corrupt = false;
+    submit_import(model);
+    return true;
+}
+
+static bool load_otherwise(Model *model) {
+    return load_without_image(model) || import_again(model);
+}
+
 static void on_loaded(Model *model, JobNews *news) {
     const EngineInfo *info;
 
@@ -501,7 +524,7 @@ static void on_loaded(Model *model, JobNews *news) {
         /* People know the file they named, not the package that was made of it. */
         if (strcmp(model->path, model->package_path))
             err_prefix(&news->err, "%.*s", UTF8_PREFIX(model->path, 200));
-        if (news->result == JOB_E_MODEL && load_without_image(model)) {
+        if (news->result == JOB_E_MODEL && load_otherwise(model)) {
             log_warn(TOPIC_DAEMON, "model %s: it could not be loaded before: %s", model->name, news->err.text);
             return;
         }
@@ -535,7 +558,7 @@ void model_on_news(Model *model, Job *job, JobNews *news) {
         log_notice(TOPIC_DAEMON, "model %s: unloaded", model->name);
         set_stage(model, model->stage == MODEL_FAILED ? MODEL_FAILED : MODEL_AVAILABLE);
         if (model->stage == MODEL_FAILED && model->is_corrupt)
-            (void)load_without_image(model);
+            (void)load_otherwise(model);
         model_forget_unused(model); /* who asked for it may have left */
     }
     free(job);

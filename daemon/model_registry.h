@@ -38,6 +38,7 @@ typedef struct Model { /* all loop */
     char *package_path;  /* what the engine opens; NULL until known */
     char *image_path;    /* of its weights, with weights-image; else NULL */
     bool without_image;  /* a load with one has failed */
+    bool checks_package; /* so has one of a package that an import has found, which looks at it more closely now */
     bool is_default;     /* by the configuration; see model_is_default() */
     bool was_unloaded;   /* by someone, who wants its memory back: it is not loaded on demand */
     bool from_folder;    /* forgotten when its file goes; the others, but for the default, when they are unloaded */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "importer/import_private.h"
 #include "text/tokenizer.h"
 
@@ -80,13 +81,24 @@ static void report_operators(ImportReport *report, const Package *package) {
         }
 }
 
+/* Whether its bytes are those that were written. One whose checksums cannot be compared passes. */
+static bool is_undamaged(const Package *package) {
+    ErrText why = { "" };
+    const int r = package_checksum_verify(package_fd(package), gguf_path(package_file(package)), NULL, NULL, &why);
+
+    if (r == PACKAGE_CHECKSUM_E_DAMAGED)
+        log_warn(TOPIC_MODEL, "%s", why.text);
+    return r != PACKAGE_CHECKSUM_E_DAMAGED;
+}
+
 static bool already_imported(Import *import) {
     _cleanup_(package_freep) Package *package = NULL;
     ImportReport *report = &import->report;
 
     if (package_open(&package, import->out_path, NULL) ||
         strcmp(package_source_sha256(package), report->source_sha256) ||
-        !import_settings_match(package_quant(package), &import->options.recipe, import->calibration.sha256))
+        !import_settings_match(package_quant(package), &import->options.recipe, import->calibration.sha256) ||
+        (import->options.checks_package && !is_undamaged(package)))
         return false;
     report->package_bytes = gguf_len_bytes(package_file(package));
     report->n_linears = package_n_linears(package);

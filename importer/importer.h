@@ -55,7 +55,8 @@ typedef struct ImportOptions {
     const char *cache_dir;             /* where packages without an out_path go; NULL: the user's cache */
     const char *model_dir;             /* without an out_path: they go here instead, by the name of the source */
     const int *source_fd;              /* of the source, which somebody else has opened; NULL: its path is opened */
-    ImportProgressFn *progress;        /* may be NULL */
+    bool checks_package;        /* one that is there is compared with its checksums, and made again if it is damaged */
+    ImportProgressFn *progress; /* may be NULL */
     void *progress_arg;
     const _Atomic bool *cancelled; /* may be NULL; polled several times a megabyte */
 } ImportOptions;

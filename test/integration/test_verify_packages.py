@@ -3,6 +3,7 @@
 
 import re
 import shutil
+import subprocess
 import tempfile
 import time
 import unittest
@@ -11,7 +12,7 @@ from pathlib import Path
 import coordgen_pb2 as pb
 
 from daemon import Daemon
-from settings import CACHE, SLOW
+from settings import BIN, CACHE, SLOW
 from wire import Refused, prompt
 
 REQUEST = prompt("As it was written", 8, ignore_end=True)
@@ -33,10 +34,11 @@ class VerifyPackages(unittest.TestCase):
     def setUp(self):
         self.cache = Path(tempfile.mkdtemp(prefix="cache-", dir=self.folder))
 
-    def flip(self):
+    def flip(self, package=None):
         """The lowest bit of a byte in the middle, which is in a layer; twice is as it was."""
-        with open(self.package, "r+b") as file:
-            file.seek(self.package.stat().st_size // 2)
+        package = package or self.package
+        with open(package, "r+b") as file:
+            file.seek(package.stat().st_size // 2)
             byte = file.read(1)[0]
             self.assertNotEqual(byte, 0x81)  # -127 would become -128, which no load takes
             file.seek(-1, 1)
@@ -97,6 +99,28 @@ class VerifyPackages(unittest.TestCase):
         self.addCleanup(self.flip)
         self.assert_damaged(admin)
         daemon.stop()
+
+    def test_imported(self):
+        """A package in the cache that an import has made is made again when it is damaged."""
+        daemon = Daemon("--threads=2", cache=self.cache)
+        self.addCleanup(daemon.kill)
+        package = Path(re.search(r"imported as (\S+\.cgm)", daemon.log())[1])
+        self.assertEqual(package.parent, self.cache / "models")
+        whole = package.read_bytes()
+        daemon.stop()
+        self.flip(package)
+        daemon = Daemon("--threads=2", cache=self.cache, wait=False)
+        self.addCleanup(daemon.kill)
+        daemon.wait_notice("READY=1")
+        deadline = time.monotonic() + 120 * SLOW
+        while package.read_bytes() != whole:
+            self.assertLess(time.monotonic(), deadline, "it was not made again")
+            time.sleep(0.2)
+        daemon.wait_model()
+        self.assertRegex(daemon.log(), r"layer \d+ is not as it was written")
+        self.assertEqual(daemon.connect().generate(REQUEST).tokens, self.expected)
+        daemon.stop()
+        subprocess.run([BIN / "coordgenctl", "model", "verify", package], check=True, stdout=subprocess.DEVNULL)
 
     def test_off(self):
         daemon, admin = self.start("off")

@@ -2,6 +2,7 @@
 /* Importer: round trip, every width, the same bytes whatever the threads, recognition and refusals. */
 #undef NDEBUG
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -300,6 +301,37 @@ static void test_importer_recognises(void **state) {
     assert_string_not_equal(second.path, first.path);
 }
 
+/* One that can be opened, but is not as it was written: found when the checksums are looked at. */
+static void test_importer_checks_package(void **state) {
+    ImportFixture *fixture = *state;
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    char hash[SHA256_HEX_BYTES], made_hash[SHA256_HEX_BYTES];
+    ImportReport report;
+    uint8_t byte;
+    int fd;
+
+    import_fixture_source(fixture, &maker);
+    assert_int_equal(import_run(fixture->source, NULL, &fixture->options, &report, NULL), 0);
+    import_fixture_hash(report.path, hash);
+    fixture->options.checks_package = true;
+    assert_int_equal(import_run(fixture->source, NULL, &fixture->options, &report, NULL), 0);
+    assert_true(report.already_imported);
+
+    fd = open(report.path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(pread(fd, &byte, 1, (off_t)report.package_bytes - 1), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)report.package_bytes - 1), 1);
+    close(fd);
+    fixture->options.checks_package = false;
+    assert_int_equal(import_run(fixture->source, NULL, &fixture->options, &report, NULL), 0);
+    assert_true(report.already_imported);
+    fixture->options.checks_package = true;
+    assert_int_equal(import_run(fixture->source, NULL, &fixture->options, &report, NULL), 0);
+    assert_false(report.already_imported);
+    import_fixture_hash(report.path, made_hash);
+    assert_string_equal(made_hash, hash);
+}
+
 /* The record of a source's hash holds for this size, mtime and ctime only. */
 static void test_importer_remembers_hashes(void **state) {
     static const char hash[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
@@ -500,6 +532,7 @@ int main(void) {
         WITH_FOLDER(test_importer_real),
 #endif
         WITH_FOLDER(test_importer_recognises),
+        WITH_FOLDER(test_importer_checks_package),
         WITH_FOLDER(test_importer_remembers_hashes),
         WITH_FOLDER(test_importer_refuses_sources),
         WITH_FOLDER(test_importer_refuses_rotations_that_overflow),

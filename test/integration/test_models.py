@@ -450,7 +450,7 @@ class Arrival(unittest.TestCase):
         good = self.folder / "good"
         self.package.rename(good)
         self.write_spoiled(good)
-        daemon = Daemon(model=self.package, wait=False)
+        daemon = Daemon("--verify-packages=off", model=self.package, wait=False)
         daemon.wait_notice("READY=1")
         connections = [daemon.connect() for _ in range(2)]
         running = [connection.start(prompt("One two three four five. " * 50, 2000)) for connection in connections]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A file is known by device and inode, with size, mtime and ctime to the nanosecond: a write changes the ctime, which no
- * program can set back. A write within the clock's granularity of an earlier one could go unseen, so there is no note of
- * a file that changed less than a few seconds ago.
+ * A file is known by device and inode, with size, mtime and ctime to the nanosecond: a write changes the ctime, which
+ * no program can set back. A write within the clock's granularity of an earlier one could go unseen, so there is no
+ * note of a file that changed less than a few seconds ago.
  */
 #include "base/file_note.h"
 

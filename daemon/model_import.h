@@ -24,20 +24,20 @@ typedef void ModelImportProgressFn(void *arg, uint32_t permille);
 /* Last call; the receiver frees the import. result: 0 and the package's path, or MODEL_IMPORT_E_* and a text. */
 typedef void ModelImportDoneFn(void *arg, int result, const char *package_path, const ErrText *err);
 
-/* fd: of the source, which somebody else has opened, until this returns; -1: its path is opened. checks_package: a package
- * that is there is compared with its checksums, and made again if it is damaged. */
+/* fd: of the source, which somebody else has opened, until this returns; -1: its path is opened. checks_package: a
+ * package that is there is compared with its checksums, and made again if it is damaged. */
 int model_import_new(ModelImport **importp, Loop *loop, const char *source, int fd, const char *cache_dir,
                      bool checks_package, ModelImportProgressFn *progress, ModelImportDoneFn *done, void *arg,
                      ErrText *err);
 ModelImport *model_import_free(ModelImport *import); /* kills and reaps a child that still runs; done is not called */
 DEFINE_CLEANUP(ModelImport, model_import_free)
-/* The same without waiting: a child that is killed in the middle of a write may take its time. It stays in the list until
- * the loop hears of its end. */
+/* The same without waiting: a child that is killed in the middle of a write may take its time. It stays in the list
+ * until the loop hears of its end. */
 void model_import_abandon(ModelImport *import, ModelImportList *abandoned);
 void model_import_reap(ModelImportList *abandoned); /* waits for those that are left */
 
-/* Child side (import_worker.c): `coordgend --import-worker SOURCE CACHE_DIR [opened] [check]`. It reports by lines, "verb
- * rest", on IMPORT_REPORT_FD and returns its exit status. "opened": IMPORT_SOURCE_FD is the source; "check":
+/* Child side (import_worker.c): `coordgend --import-worker SOURCE CACHE_DIR [opened] [check]`. It reports by lines,
+ * "verb rest", on IMPORT_REPORT_FD and returns its exit status. "opened": IMPORT_SOURCE_FD is the source; "check":
  * checks_package. */
 #define IMPORT_WORKER_FLAG "--import-worker"
 #define IMPORT_WORKER_OPENED "opened"

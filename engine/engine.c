@@ -213,8 +213,8 @@ static int check_package(Engine *engine, const EngineOptions *options, const Pac
     return r > 0 ? ENGINE_E_MODEL : r;
 }
 
-/* Checksums and weights, and meanwhile the tokenizer, whose fault is told before that of the weights, and behind that of
- * the head, which it may be made of. */
+/* Checksums and weights, and meanwhile the tokenizer, whose fault is told before that of the weights, and behind that
+ * of the head, which it may be made of. */
 static int load_parts(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
                       ErrText *err) {
     ErrText weights_err = { "" }, head_err = { "" };
@@ -340,8 +340,9 @@ static void arrived(Engine *engine) {
  * @options: pool and accounts outlive the engine; the rest is copied
  *
  * The cpu device copies what it needs and closes the package; the reference device keeps the GGUF mapped, and an image
- * stays mapped too: when one of them is cut short, steps answer ENGINE_E_READ (see map_guard_install()). With options->arriving all memory is taken and all that is not a weight is checked,
- * while the weights of a package are still on their way: see engine_arrive(). Thread: the one that will compute.
+ * stays mapped too: when one of them is cut short, steps answer ENGINE_E_READ (see map_guard_install()). With
+ * options->arriving all memory is taken and all that is not a weight is checked, while the weights of a package are
+ * still on their way: see engine_arrive(). Thread: the one that will compute.
  * Return: 0, ENGINE_E_MODEL, ENGINE_E_MEMORY or -errno, with a text that names the file and what is wrong in it.
  */
 int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {

@@ -100,8 +100,8 @@ uint32_t engine_arrived_permille(const Engine *engine); /* of the weights */
 int engine_arrive(Engine *engine, ErrText *err);
 
 /* Whether the file that its weights are mapped from, if they are (an image, the reference device's source), is whole as
- * far as it was read: 0; ENGINE_E_READ with a text that names it when it was cut short meanwhile. Every step answers that
- * from then on, also the one that has met it, and the engine is good for nothing but engine_free(). Any thread. */
+ * far as it was read: 0; ENGINE_E_READ with a text that names it when it was cut short meanwhile. Every step answers
+ * that from then on, also the one that has met it, and the engine is good for nothing but engine_free(). Any thread. */
 int engine_check_whole(const Engine *engine, ErrText *err);
 
 /* Waits for the image of the weights that is being written, if one is; without it, engine_free() gives that up. 0, or

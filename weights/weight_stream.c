@@ -289,7 +289,7 @@ static void fill_cached(void *arg, size_t begin, size_t end, unsigned int worker
     }
 }
 
-/* Index 0 is the piece as a whole, for its checksum, which one worker goes through beside the others; then its blocks. */
+/* Index 0 is the piece as a whole, for its checksum, which one worker sees to beside the others; then its blocks. */
 static void check_and_fill(void *arg, size_t begin, size_t end, unsigned int worker) {
     const FillLoop *loop = arg;
     const StreamPiece *piece = loop->piece;

@@ -19,8 +19,8 @@ typedef enum WeightsChecking {
 
 typedef struct WeightsCheck WeightsCheck;
 
-/* Compares the head. cache_dir: where it is noted what was compared; NULL: nowhere. *checkp is NULL where there is nothing
- * to compare with. The package outlives it. 0, WEIGHTS_CHECK_E_PACKAGE, -errno. */
+/* Compares the head. cache_dir: where it is noted what was compared; NULL: nowhere. *checkp is NULL where there is
+ * nothing to compare with. The package outlives it. 0, WEIGHTS_CHECK_E_PACKAGE, -errno. */
 int weights_check_new(WeightsCheck **checkp, const Package *package, WeightsChecking checking, const char *cache_dir,
                       ErrText *err);
 WeightsCheck *weights_check_free(WeightsCheck *check);

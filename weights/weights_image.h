@@ -51,8 +51,8 @@ void weights_image_read_ahead(WeightsImage *image);
 /* Waits until the next few MiB of what is read ahead are in memory; *n_partsp: so many parts are there. 0 or -errno,
  * which every later call answers again. */
 int weights_image_advance(WeightsImage *image, size_t *n_partsp, ErrText *err);
-/* Whether all that was read of the parts so far was the file's: 0; -EIO when it was cut short meanwhile, or its disk has
- * failed: the image is removed then, for the package has it all. Any thread. */
+/* Whether all that was read of the parts so far was the file's: 0; -EIO when it was cut short meanwhile, or its disk
+ * has failed: the image is removed then, for the package has it all. Any thread. */
 int weights_image_check(WeightsImage *image, ErrText *err);
 /* So far: bytes that were in the page cache, and bytes from the disk. */
 uint64_t weights_image_cached_bytes(const WeightsImage *image);

@@ -31,7 +31,7 @@ PLAIN_GOALS := help clean dist lint format check check-long demo install-deps in
 BUILDING := $(filter-out $(PLAIN_GOALS),$(or $(MAKECMDGOALS),all))
 
 # --- packages --------------------------------------------------------------------------------------------------------
-PKGS := libevent libprotobuf-c libsystemd libpcre2-8 jansson nettle libedit openblas liburing
+PKGS := libevent libprotobuf-c libsystemd libpcre2-8 jansson nettle libedit openblas liburing sqlite3 libzstd
 ifneq ($(BUILDING),)
 ifneq ($(shell for tool in pkg-config protoc-c $(firstword $(CC)); do command -v $$tool >/dev/null || echo $$tool; done),)
 $(error One of pkg-config, protoc-c, $(firstword $(CC)) is missing: run tools/install-deps (as root, or with sudo) and then make again)
@@ -47,6 +47,8 @@ BASE_LIBS := $(shell $(PKG_CONFIG) --libs nettle liburing) -lm
 CORE_LIBS := $(shell $(PKG_CONFIG) --libs libpcre2-8)
 PROTO_LIBS := $(shell $(PKG_CONFIG) --libs libprotobuf-c)
 DAEMON_LIBS := $(shell $(PKG_CONFIG) --libs libevent libsystemd)
+# For programs that use the draft database; the others take nothing of it from libcore.a.
+DRAFT_DB_LIBS := $(shell $(PKG_CONFIG) --libs sqlite3 libzstd)
 JANSSON_LIBS := $(shell $(PKG_CONFIG) --libs jansson)
 EDIT_LIBS := $(shell $(PKG_CONFIG) --libs libedit)
 MACHINE := $(shell $(CC) -dumpmachine)

@@ -6,7 +6,7 @@ UNIT_SRC := $(call src,test/unit)
 UNIT_BIN := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(filter test/unit/test_%,$(UNIT_SRC)))
 UNIT_HELP := $(call objs,$(filter-out test/unit/test_%,$(UNIT_SRC)))
 ALL_LIBS := $(LIB_BENCH) $(LIB_EVAL) $(LIB_DAEMON) $(LIB_CTL) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
-ALL_SYS := $(DAEMON_LIBS) $(EDIT_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(JANSSON_LIBS) $(BASE_LIBS)
+ALL_SYS := $(DAEMON_LIBS) $(EDIT_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(JANSSON_LIBS) $(BASE_LIBS)
 
 # test/bench/bench_X.c is a program of its own; the other files there, baselines of the benches, are tested like any module.
 BENCH_HELP := $(call objs,$(filter-out test/bench/bench_%,$(call src,test/bench)))
@@ -45,7 +45,7 @@ $(BUILD)/fuzz-replay/fuzz_%: $(OBJ)/test/fuzz/fuzz_%.o $(OBJ)/test/fuzz/replay_m
 	$(call link,$(ALL_SYS))
 # What parses: no devices, whose kernels take minutes with this instrumentation, and nothing above.
 LIB_FUZZ := $(OBJ)/libfuzz.a
-$(LIB_FUZZ): $(call objs,$(BASE_SRC) $(call src,quant model text) $(PROTO_SRC)) $(OBJ)/gen/proto/coordgen.pb-c.o ; $(archive)
+$(LIB_FUZZ): $(call objs,$(BASE_SRC) $(call src,quant model text spec) $(PROTO_SRC)) $(OBJ)/gen/proto/coordgen.pb-c.o ; $(archive)
 $(BUILD)/fuzz/fuzz_%: $(OBJ)/test/fuzz/fuzz_%.o $(LIB_FUZZ)
 	@mkdir -p $(@D)
 	$(call say,LINK  $@)

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#undef NDEBUG
+#include "test/unit/draft_db_fixture.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file_io.h"
+
+const uint8_t draft_db_fixture_tokenizer[DRAFT_DB_TOKENIZER_BYTES] = "one table of tokens, its sha256";
+
+void draft_db_fixture_init(DraftDbFixture *fixture) {
+    *fixture = (DraftDbFixture){ .top = "/tmp/coordgen-draftdb-XXXXXX", .now_s = DRAFT_DB_FIXTURE_NOW };
+    assert(mkdtemp(fixture->top));
+    snprintf(fixture->folder, sizeof(fixture->folder), "%s/draftdb", fixture->top);
+    snprintf(fixture->path, sizeof(fixture->path), "%s/drafts.db", fixture->folder);
+}
+
+static void each_file(const DraftDbFixture *fixture, void (*visit)(void *arg, const char *path), void *arg) {
+    DIR *folder = opendir(fixture->folder);
+    const struct dirent *entry;
+
+    while (folder && (entry = readdir(folder))) {
+        char path[PATH_MAX];
+
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", fixture->folder, entry->d_name);
+        visit(arg, path);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+static void remove_file(void *arg, const char *path) {
+    (void)unlink(path);
+}
+
+void draft_db_fixture_deinit(DraftDbFixture *fixture) {
+    draft_db_fixture_close(fixture);
+    each_file(fixture, remove_file, NULL);
+    (void)rmdir(fixture->folder);
+    assert(!rmdir(fixture->top));
+}
+
+void draft_db_fixture_close(DraftDbFixture *fixture) {
+    fixture->db = draft_db_free(fixture->db);
+}
+
+int draft_db_fixture_open(DraftDbFixture *fixture) {
+    draft_db_fixture_close(fixture);
+    fixture->err.text[0] = 0;
+    return draft_db_open(&fixture->db, fixture->path, &fixture->limits, fixture->now_s, &fixture->err);
+}
+
+uint32_t *draft_db_fixture_tokens(uint32_t seed, size_t n) {
+    uint32_t *tokens = malloc((n + 1) * sizeof(*tokens));
+    uint64_t random = seed;
+
+    assert(tokens);
+    for (size_t i = 0; i < n; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        tokens[i] = i ? (uint32_t)(random >> 32) : seed;
+    }
+    return tokens;
+}
+
+int draft_db_fixture_add(DraftDbFixture *fixture, uint32_t uid, uint32_t seed, size_t n) {
+    _cleanup_(freep) uint32_t *tokens = draft_db_fixture_tokens(seed, n);
+    const DraftDbDocument document = { .uid = uid,
+                                       .tokenizer = draft_db_fixture_tokenizer,
+                                       .tokens = tokens,
+                                       .n_tokens = n,
+                                       .n_prompt = n / 2,
+                                       .time_s = fixture->now_s };
+
+    fixture->err.text[0] = 0;
+    return draft_db_add(fixture->db, &document, &fixture->err);
+}
+
+typedef struct Seeds {
+    uint32_t *seeds;
+    size_t n, max;
+    uint32_t uid;
+} Seeds;
+
+int draft_db_fixture_whole(void *uidp, const DraftDbDocument *document) {
+    _cleanup_(freep) uint32_t *expected = NULL;
+
+    assert(document->uid == *(uint32_t *)uidp && document->n_tokens);
+    assert(document->n_prompt == document->n_tokens / 2);
+    expected = draft_db_fixture_tokens(document->tokens[0], document->n_tokens);
+    assert(!memcmp(document->tokens, expected, document->n_tokens * sizeof(*expected)));
+    return 0;
+}
+
+static int take_seed(void *arg, const DraftDbDocument *document) {
+    Seeds *seeds = arg;
+
+    draft_db_fixture_whole(&seeds->uid, document);
+    if (seeds->n < seeds->max)
+        seeds->seeds[seeds->n] = document->tokens[0];
+    seeds->n++;
+    return 0;
+}
+
+size_t draft_db_fixture_seeds(DraftDbFixture *fixture, uint32_t uid, uint32_t *list, size_t max) {
+    Seeds seeds = { .seeds = list, .max = max, .uid = uid };
+    DraftDbRead read;
+    int r = draft_db_each(fixture->db, uid, draft_db_fixture_tokenizer, UINT64_MAX, take_seed, &seeds, &read,
+                          &fixture->err);
+
+    assert(!r && read.n_documents == seeds.n);
+    return seeds.n;
+}
+
+typedef struct Search {
+    const void *bytes;
+    size_t len_bytes;
+    bool found;
+} Search;
+
+static void search_file(void *arg, const char *path) {
+    Search *search = arg;
+    _cleanup_(freep) char *data = NULL;
+    size_t len_bytes;
+
+    /* Opening a file of an SQLite connection in this process and closing it drops the connection's locks: the tests
+     * that search have no second one. */
+    if (!file_slurp(path, 1u << 30, &data, &len_bytes, NULL) &&
+        memmem(data, len_bytes, search->bytes, search->len_bytes))
+        search->found = true;
+}
+
+bool draft_db_fixture_holds(const DraftDbFixture *fixture, const void *bytes, size_t len_bytes) {
+    Search search = { .bytes = bytes, .len_bytes = len_bytes };
+
+    each_file(fixture, search_file, &search);
+    return search.found;
+}

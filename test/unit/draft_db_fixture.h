@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Draft databases in a folder of the test's own, and documents whose tokens follow from a number. */
+#ifndef COORDGEN_TEST_DRAFT_DB_FIXTURE_H
+#define COORDGEN_TEST_DRAFT_DB_FIXTURE_H
+
+#include "spec/draft_db.h"
+
+#define DRAFT_DB_FIXTURE_NOW 1700000000u
+
+typedef struct DraftDbFixture {
+    char top[64];    /* /tmp/... */
+    char folder[96]; /* TOP/draftdb */
+    char path[128];  /* FOLDER/drafts.db */
+    DraftDbLimits limits;
+    uint64_t now_s;
+    DraftDb *db;
+    ErrText err;
+} DraftDbFixture;
+
+extern const uint8_t draft_db_fixture_tokenizer[DRAFT_DB_TOKENIZER_BYTES];
+
+void draft_db_fixture_init(DraftDbFixture *fixture);
+void draft_db_fixture_deinit(DraftDbFixture *fixture);
+int draft_db_fixture_open(DraftDbFixture *fixture); /* closes what is open */
+void draft_db_fixture_close(DraftDbFixture *fixture);
+
+/* u32[n] that no compression makes shorter; the first is seed. The caller's. */
+uint32_t *draft_db_fixture_tokens(uint32_t seed, size_t n);
+int draft_db_fixture_add(DraftDbFixture *fixture, uint32_t uid, uint32_t seed, size_t n);
+/* The seeds of the user's documents, newest first, each checked to be whole; how many there are. */
+size_t draft_db_fixture_seeds(DraftDbFixture *fixture, uint32_t uid, uint32_t *seeds, size_t max);
+/* A DraftDbVisit whose arg is the uid: the document is whole, and that user's. */
+int draft_db_fixture_whole(void *uidp, const DraftDbDocument *document);
+/* Whether the bytes are anywhere in the files of the folder. */
+bool draft_db_fixture_holds(const DraftDbFixture *fixture, const void *bytes, size_t len_bytes);
+
+#endif

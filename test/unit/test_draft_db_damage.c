@@ -258,6 +258,25 @@ static void test_draft_db_damage_busy(void **state) {
     assert_int_equal(sqlite3_close(other), SQLITE_OK);
 }
 
+/* While another connection reads the log, that cannot be emptied: what is forgotten is said to be in it still. */
+static void test_draft_db_damage_forget_again(void **state) {
+    DraftDbFixture *fixture = *state;
+    const DraftDbForget what = { .uid = (const uint32_t[]){ 1 } };
+    sqlite3 *other = NULL;
+    uint64_t n = 0;
+
+    assert_int_equal(draft_db_fixture_open(fixture), 0);
+    assert_int_equal(draft_db_fixture_add(fixture, 1, 10, 5), 0);
+    assert_int_equal(sqlite3_open(fixture->path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN; SELECT count(*) FROM document", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(draft_db_forget(fixture->db, &what, &n, &fixture->err), DRAFT_DB_E_BUSY);
+    assert_int_equal(n, 1);
+    assert_int_equal(draft_db_fixture_seeds(fixture, 1, NULL, 0), 0);
+    assert_int_equal(sqlite3_close(other), SQLITE_OK);
+    assert_int_equal(draft_db_forget(fixture->db, &what, &n, &fixture->err), 0);
+    assert_int_equal(n, 0);
+}
+
 /* --- a full disk ---------------------------------------------------------------------------------------------------- */
 
 /* Adds until there is no room, then goes on as soon as there is: what was stored is there, and nothing else. */
@@ -386,11 +405,11 @@ static void test_draft_db_damage_killed(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     static const struct CMUnitTest tests[] = {
-        TEST(test_draft_db_damage_pages),      TEST(test_draft_db_damage_set_aside),
-        TEST(test_draft_db_damage_log_alone),  TEST(test_draft_db_damage_rows),
-        TEST(test_draft_db_damage_reader),     TEST(test_draft_db_damage_busy),
-        TEST(test_draft_db_damage_file_limit), TEST(test_draft_db_damage_full_disk),
-        TEST(test_draft_db_damage_killed),
+        TEST(test_draft_db_damage_pages),        TEST(test_draft_db_damage_set_aside),
+        TEST(test_draft_db_damage_log_alone),    TEST(test_draft_db_damage_rows),
+        TEST(test_draft_db_damage_reader),       TEST(test_draft_db_damage_busy),
+        TEST(test_draft_db_damage_forget_again), TEST(test_draft_db_damage_file_limit),
+        TEST(test_draft_db_damage_full_disk),    TEST(test_draft_db_damage_killed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,9 +184,13 @@ static void extend(SuffixAutomaton *a, uint32_t token) {
         a->states[p].last_end = a->n;
 }
 
+int suffix_automaton_reserve(SuffixAutomaton *a, size_t n) {
+    return n > CAPACITY_MAX ? DRAFTER_E_MEMORY : reserve(a, (uint64_t)a->n + n);
+}
+
 /* 0; -ENOMEM or DRAFTER_E_MEMORY (limit of the account, or 2^30 tokens) with nothing taken in. */
 int suffix_automaton_append(SuffixAutomaton *a, const uint32_t *tokens, size_t n) {
-    int r = n > CAPACITY_MAX ? DRAFTER_E_MEMORY : reserve(a, (uint64_t)a->n + n);
+    int r = suffix_automaton_reserve(a, n);
 
     if (r)
         return r;

@@ -28,6 +28,8 @@ typedef struct SuffixMatch {
 int suffix_automaton_new(AccountTable *accounts, SuffixAutomaton **automatonp);
 void suffix_automaton_free(SuffixAutomaton *automaton);
 DEFINE_CLEANUP(SuffixAutomaton, suffix_automaton_free)
+/* Appends of n tokens in all cannot fail afterwards. Errors as append. */
+int suffix_automaton_reserve(SuffixAutomaton *automaton, size_t n);
 int suffix_automaton_append(SuffixAutomaton *automaton, const uint32_t *tokens, size_t n);
 SuffixMatch suffix_automaton_follow(const SuffixAutomaton *automaton, SuffixMatch match, uint32_t token);
 size_t suffix_automaton_nexts(const SuffixAutomaton *automaton, uint32_t state, uint32_t *tokens, size_t max);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/batch.h"
 #include "base/account.h"
 #include "base/err.h"
 #include "base/worker_pool.h"
@@ -89,20 +90,17 @@ typedef struct LinearOutput {
     LinearGate gate;
 } LinearOutput;
 
-#define ATTENTION_CALLS_MAX 64 /* taken together */
-
-/* Queries of `rows` consecutive positions of one sequence against its cache. */
+/* Rows [first, first + rows) of a batch in one layer: each against the cache of its sequence. */
 typedef struct AttentionCall {
-    float *q;       /* [rows][n_heads * head_size]; replaced by the output */
-    const float *k; /* kv_store(): [rows][n_kv_heads * head_size], from `position` on */
+    const Batch *batch;
+    size_t first, rows;
+    float *q;       /* [rows][n_heads * head_size], of row `first` on; replaced by the output */
+    const float *k; /* kv_store(): [rows][n_kv_heads * head_size] */
     const float *v;
-    /* The cache: block b holds kv_block_positions positions from b * kv_block_positions on. In every block the keys of
-     * this layer begin at one offset and the values at another, both multiples of 64; each are kv_block_positions *
-     * n_kv_heads * head_size of the device's KV type, as the device lays them out. */
-    void *const *blocks;
+    /* In every block of a cache the keys of this layer begin at one offset and the values at another, both multiples of
+     * 64; each are kv_block_positions * n_kv_heads * head_size of the device's KV type, as the device lays them out.
+     * When a row attends, its sequence's cache holds all positions up to its own. */
     size_t k_offset_bytes, v_offset_bytes;
-    size_t position; /* logical position of the first row; when it attends, the cache holds all up to the last row's */
-    size_t rows;
     size_t n_heads, n_kv_heads, head_size;
     size_t window; /* positions seen, the own included; 0: all */
     float scale;
@@ -177,10 +175,9 @@ typedef struct BackendOps {
     /* cos, sin f32[rows][n_rot / 2]; x f32[rows][n_heads * head_size] */
     void (*rope)(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
                  size_t head_size, size_t n_rot, bool neox);
-    /* Keys and values of calls go into their caches; then their queries attend. Calls of one layer, each with a cache
-     * of its own; their heads are alike. */
-    void (*kv_store)(Backend *backend, const AttentionCall *calls, size_t n_calls);
-    void (*attention)(Backend *backend, const AttentionCall *calls, size_t n_calls);
+    /* Keys and values of the rows go into the caches of their sequences; then their queries attend. */
+    void (*kv_store)(Backend *backend, const AttentionCall *call);
+    void (*attention)(Backend *backend, const AttentionCall *call);
     void (*gated)(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu);
     void (*add)(Backend *backend, float *x, const float *y, size_t rows, size_t n);
 } BackendOps;

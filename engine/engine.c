@@ -35,6 +35,11 @@ static size_t carve_rows(EngineStep *step, const Hparams *hparams, uint8_t *bloc
         ropes[i]->cos = carve(block, &at_bytes, rows * half * sizeof(float));
         ropes[i]->sin = carve(block, &at_bytes, rows * half * sizeof(float));
     }
+    step->batch = (Batch){
+        .tokens = carve(block, &at_bytes, rows * sizeof(uint32_t)),
+        .rows = carve(block, &at_bytes, rows * sizeof(BatchRow)),
+        .sequences = step->sequences,
+    };
     return at_bytes;
 }
 

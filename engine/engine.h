@@ -36,7 +36,7 @@ typedef enum EngineDevice {
 
 #define ENGINE_CHUNK_DEFAULT 256 /* without the device's advice, and where memory is short */
 #define ENGINE_CHUNK_MAX 4096
-#define ENGINE_SPANS_MAX 64 /* sequences that share a step */
+#define ENGINE_SPANS_MAX BATCH_SEQUENCES_MAX /* sequences that share a step */
 
 typedef struct EngineOptions {
     const char *path; /* .gguf for the reference device, .cgm for the cpu device */

@@ -18,13 +18,14 @@
 /* A step and the memory of its rows. */
 struct EngineStep {
     Engine *engine;
-    AccountedBlock memory; /* the slots and rotary rows below */
+    AccountedBlock memory; /* the slots, rotary rows and rows of the batch below */
     float *slots[_SLOT_N]; /* f32[chunk][dim of the slot] */
     RopeRows rope, rope_local;
     bool is_taken;     /* from begin to its end */
-    EngineSpan *spans; /* [n_spans], the caller's */
-    LayerSpan layer_spans[ENGINE_SPANS_MAX];
-    size_t n_spans, n_rows;
+    EngineSpan *spans; /* [n_spans], the caller's; the sequences of the batch are theirs, in their order */
+    size_t n_spans;
+    Batch batch; /* at most chunk_tokens rows */
+    BatchSequence sequences[ENGINE_SPANS_MAX];
     uint32_t layer; /* where it goes on: the operator at `op` of this layer; n_layers: the head */
     size_t op;
     bool has_rows; /* the embeddings are there */
@@ -65,7 +66,7 @@ struct Sequence {
     size_t n_tokens, capacity_tokens;
     size_t n_pages;                /* of capacity_tokens */
     KvPage **pages;                /* [n_pages] */
-    void **blocks;                 /* [n_pages] their memory, as AttentionCall has it */
+    void **blocks;                 /* [n_pages] their memory, as BatchSequence has it */
     const _Atomic bool *cancelled; /* may be NULL */
     bool in_step;                  /* one that has begun */
 };

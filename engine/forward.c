@@ -51,41 +51,48 @@ static int check_spans(const Engine *engine, const EngineSpan *spans, size_t n_s
 
 typedef struct RopeFill {
     const RopeRows *rope;
-    size_t half, first, position;
+    size_t half;
+    const Batch *batch;
 } RopeFill;
 
 static void fill_rope_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
     const RopeFill *fill = arg;
 
-    rope_rows_fill(fill->rope, fill->half, fill->first + begin, fill->position + begin, end - begin);
+    rope_rows_fill(fill->rope, fill->half, fill->batch, begin, end - begin);
 }
 
-static void fill_rope(const Engine *engine, const RopeRows *rope, size_t first, size_t position, size_t n) {
-    RopeFill fill = { .rope = rope, .half = engine->hparams.n_rot / 2, .first = first, .position = position };
+static void fill_rope(EngineStep *step, const RopeRows *rope) {
+    RopeFill fill = { .rope = rope, .half = step->engine->hparams.n_rot / 2, .batch = &step->batch };
 
-    worker_pool_run(engine->backend->pool, fill_rope_rows, &fill, n, ROPE_ROWS);
+    worker_pool_run(step->engine->backend->pool, fill_rope_rows, &fill, step->batch.n_rows, ROPE_ROWS);
+}
+
+/* The rows of the spans, one span after the other. */
+static void fill_batch(EngineStep *step) {
+    Batch *batch = &step->batch;
+
+    batch->n_rows = batch->n_sequences = 0;
+    for (size_t i = 0; i < step->n_spans; i++) {
+        const EngineSpan *span = &step->spans[i];
+        const size_t first = batch->n_rows;
+
+        batch_add_chain(batch, span->sequence->blocks, span->sequence->n_tokens, span->n);
+        memcpy(batch->tokens + first, span->tokens, span->n * sizeof(*span->tokens));
+        for (size_t j = span->n - span->n_logit_rows; j < span->n; j++)
+            batch->rows[first + j].wants_logits = true;
+    }
 }
 
 /* Rotary tables and embeddings of all rows. */
 static void begin_rows(EngineStep *step) {
     const Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
-    const BackendOps *ops = engine->backend->ops;
 
-    step->n_rows = 0;
-    for (size_t i = 0; i < step->n_spans; i++) {
-        EngineSpan *span = &step->spans[i];
-        size_t position = span->sequence->n_tokens, first = step->n_rows;
-
-        step->layer_spans[i] =
-            (LayerSpan){ .first = first, .rows = span->n, .position = position, .blocks = span->sequence->blocks };
-        fill_rope(engine, &step->rope, first, position, span->n);
-        if (hparams->window)
-            fill_rope(engine, &step->rope_local, first, position, span->n);
-        ops->embed(engine->backend, engine->weights->outside.linears[ROLE_TOKEN_EMBD], span->tokens, span->n,
-                   hparams->embedding_scale, step->slots[SLOT_X] + first * hparams->n_embd);
-        step->n_rows += span->n;
-    }
+    fill_rope(step, &step->rope);
+    if (hparams->window)
+        fill_rope(step, &step->rope_local);
+    engine->backend->ops->embed(engine->backend, engine->weights->outside.linears[ROLE_TOKEN_EMBD], step->batch.tokens,
+                                step->batch.n_rows, hparams->embedding_scale, step->slots[SLOT_X]);
 }
 
 /* Since when, for a trace. */
@@ -162,7 +169,7 @@ static int step_take_in(EngineStep *step, uint32_t stage, int32_t layer, ErrText
         return 0;
     start_ns = engine_trace_begin(engine);
     r = engine_take_in(engine, stage, err);
-    trace_end(engine, "arrival", "load", start_ns, layer, step->n_rows);
+    trace_end(engine, "arrival", "load", start_ns, layer, step->batch.n_rows);
     return r > 0 ? ENGINE_E_READ : r;
 }
 
@@ -183,7 +190,7 @@ static int run_embedding(EngineStep *step, ErrText *err) {
     else
         row_groups_cut(step);
     step->has_rows = true;
-    trace_end(step->engine, tensor_role_name(ROLE_TOKEN_EMBD), "element-wise", start_ns, -1, step->n_rows);
+    trace_end(step->engine, tensor_role_name(ROLE_TOKEN_EMBD), "element-wise", start_ns, -1, step->batch.n_rows);
     return 0;
 }
 
@@ -191,11 +198,9 @@ static int run_embedding(EngineStep *step, ErrText *err) {
 static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) {
     Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
-    LayerRows rows = { .hparams = hparams,
-                       .backend = engine->backend,
-                       .rows = step->n_rows,
-                       .spans = step->layer_spans,
-                       .n_spans = step->n_spans };
+    LayerRows rows = {
+        .hparams = hparams, .backend = engine->backend, .rows = step->batch.n_rows, .batch = &step->batch
+    };
     bool has_run = false;
     size_t n_ran;
     int r;
@@ -209,10 +214,8 @@ static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) 
         r = step->op ? 0 : step_take_in(step, 1 + step->layer, (int32_t)step->layer, err);
         if (r)
             return r;
-        rows.layer = step->layer;
+        layer_rows_at(&rows, step->layer, engine->kv_plane_bytes);
         rows.rope = hparams_layer_is_local(hparams, step->layer) ? &step->rope_local : &step->rope;
-        for (size_t i = 0; i < step->n_spans; i++)
-            layer_span_at(&step->layer_spans[i], step->layer, engine->kv_plane_bytes);
         for (; step->op < hparams->arch->n_ops; step->op += n_ran) {
             uint64_t start_ns = engine_trace_begin(engine);
 
@@ -224,7 +227,7 @@ static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) 
                 return r < 0 ? r : ENGINE_E_READ;
             has_run = true;
             engine_trace_op(engine, layer_ops_main(hparams->arch, step->op, n_ran), start_ns, step->layer, 0,
-                            step->n_rows, 0);
+                            step->batch.n_rows, 0);
             if (engine->heartbeat)
                 atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
         }
@@ -234,23 +237,24 @@ static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) 
 
 /* --- output ------------------------------------------------------------------------------------------------------- */
 
-/* The logit rows of all spans, normalised, close together in SLOT_NORM; how many there are. */
+/* The rows whose logits are wanted, normalised, close together in SLOT_NORM; how many there are. */
 static size_t gather_outputs(EngineStep *step) {
     const Engine *engine = step->engine;
-    const EngineSpan *spans = step->spans;
     const Hparams *hparams = &engine->hparams;
+    const Batch *batch = &step->batch;
     size_t n = 0;
 
-    for (size_t i = 0; i < step->n_spans; i++) {
-        size_t first = step->layer_spans[i].first + spans[i].n - spans[i].n_logit_rows;
+    for (size_t row = 0, run; row < batch->n_rows; row += run) {
+        const bool wanted = batch->rows[row].wants_logits;
 
-        if (!spans[i].n_logit_rows)
+        for (run = 1; row + run < batch->n_rows && batch->rows[row + run].wants_logits == wanted;)
+            run++;
+        if (!wanted)
             continue;
-        engine->backend->ops->norm(engine->backend, step->slots[SLOT_X] + first * hparams->n_embd,
-                                   engine->weights->outside.vectors[ROLE_OUTPUT_NORM], hparams->norm_eps,
-                                   spans[i].n_logit_rows, hparams->n_embd,
-                                   step->slots[SLOT_NORM] + n * hparams->n_embd);
-        n += spans[i].n_logit_rows;
+        engine->backend->ops->norm(engine->backend, step->slots[SLOT_X] + row * hparams->n_embd,
+                                   engine->weights->outside.vectors[ROLE_OUTPUT_NORM], hparams->norm_eps, run,
+                                   hparams->n_embd, step->slots[SLOT_NORM] + n * hparams->n_embd);
+        n += run;
     }
     return n;
 }
@@ -359,6 +363,7 @@ int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, siz
         spans[i].sequence->in_step = true;
         spans[i].is_cancelled = false;
     }
+    fill_batch(step);
     *stepp = step;
     return 0;
 }

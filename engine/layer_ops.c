@@ -18,48 +18,33 @@ void rope_rows_prepare(const RopeRows *rope, const Hparams *hparams, bool local,
     rope_frequencies(&params, rope->freqs);
 }
 
-void rope_rows_fill(const RopeRows *rope, size_t half, size_t first, size_t position, size_t rows) {
-    for (size_t r = 0; r < rows; r++)
-        rope_row(rope->freqs, half, position + r, rope->cos + (first + r) * half, rope->sin + (first + r) * half);
+void rope_rows_fill(const RopeRows *rope, size_t half, const Batch *batch, size_t first, size_t n_rows) {
+    for (size_t r = first; r < first + n_rows; r++)
+        rope_row(rope->freqs, half, batch->rows[r].position, rope->cos + r * half, rope->sin + r * half);
 }
 
-static AttentionCall attention_call(const LayerRows *rows, const LayerSpan *span) {
+static void run_attention(const LayerRows *rows) {
     const Hparams *hparams = rows->hparams;
-
-    return (AttentionCall){
-        .q = rows->slots[SLOT_Q] + span->first * layer_slot_width(hparams, SLOT_Q),
-        .k = rows->slots[SLOT_K] + span->first * layer_slot_width(hparams, SLOT_K),
-        .v = rows->slots[SLOT_V] + span->first * layer_slot_width(hparams, SLOT_V),
-        .blocks = span->blocks,
-        .k_offset_bytes = span->k_offset_bytes,
-        .v_offset_bytes = span->v_offset_bytes,
-        .position = span->position,
-        .rows = span->rows,
+    const AttentionCall call = {
+        .batch = rows->batch,
+        .first = rows->first,
+        .rows = rows->rows,
+        .q = rows->slots[SLOT_Q],
+        .k = rows->slots[SLOT_K],
+        .v = rows->slots[SLOT_V],
+        .k_offset_bytes = rows->k_offset_bytes,
+        .v_offset_bytes = rows->v_offset_bytes,
         .n_heads = hparams->n_heads,
         .n_kv_heads = hparams->n_kv_heads,
         .head_size = hparams->head_size,
         .window = hparams_layer_is_local(hparams, rows->layer) ? hparams->window : 0,
         .scale = hparams->attention_scale,
     };
-}
 
-typedef void AttentionFn(Backend *backend, const AttentionCall *calls, size_t n_calls);
-
-static void for_spans(const LayerRows *rows, AttentionFn *fn) {
-    AttentionCall calls[ATTENTION_CALLS_MAX];
-
-    for (size_t first = 0, n; first < rows->n_spans; first += n) {
-        for (n = 0; n < ATTENTION_CALLS_MAX && first + n < rows->n_spans; n++)
-            calls[n] = attention_call(rows, &rows->spans[first + n]);
-        fn(rows->backend, calls, n);
-    }
-}
-
-static void run_attention(const LayerRows *rows) {
-    for_spans(rows, rows->backend->ops->kv_store);
+    rows->backend->ops->kv_store(rows->backend, &call);
     if (rows->stored)
         rows->stored(rows->stored_arg);
-    for_spans(rows, rows->backend->ops->attention);
+    rows->backend->ops->attention(rows->backend, &call);
 }
 
 static int run_linear(const LayerRows *rows, const ArchOp *op, const LinearInput *in, LinearGate gate,

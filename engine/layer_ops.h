@@ -14,14 +14,6 @@ typedef struct RopeRows {
     float *sin;
 } RopeRows;
 
-/* Consecutive positions of one sequence among the rows of a call. */
-typedef struct LayerSpan {
-    size_t first, rows;                    /* [first, first + rows) of the call's */
-    size_t position;                       /* logical position of the first of them */
-    void *const *blocks;                   /* the cache, as AttentionCall has it */
-    size_t k_offset_bytes, v_offset_bytes; /* of the layer */
-} LayerSpan;
-
 /* Rows of one or more sequences in one layer: only attention tells them apart. */
 typedef struct LayerRows {
     const Hparams *hparams;
@@ -30,23 +22,25 @@ typedef struct LayerRows {
     size_t rows;
     float *slots[_SLOT_N]; /* f32[rows][dim of the slot] */
     const RopeRows *rope;  /* of the kind the layer uses, for the positions of these rows */
-    const LayerSpan *spans;
-    size_t n_spans;
+    const Batch *batch;    /* the step's; these rows are [first, first + rows) of it */
+    size_t first;
+    size_t k_offset_bytes, v_offset_bytes; /* of the layer, in every block of a cache */
     void (*stored)(void *arg); /* called when OP_ATTENTION has written the rows' keys and values; NULL: nobody waits */
     void *stored_arg;
 } LayerRows;
 
 /* Keys and values of a layer in blocks that have those of all layers, key and value planes by turns. */
-static inline void layer_span_at(LayerSpan *span, uint32_t layer, size_t plane_bytes) {
-    span->k_offset_bytes = 2 * (size_t)layer * plane_bytes;
-    span->v_offset_bytes = (2 * (size_t)layer + 1) * plane_bytes;
+static inline void layer_rows_at(LayerRows *rows, uint32_t layer, size_t plane_bytes) {
+    rows->layer = layer;
+    rows->k_offset_bytes = 2 * (size_t)layer * plane_bytes;
+    rows->v_offset_bytes = (2 * (size_t)layer + 1) * plane_bytes;
 }
 
 size_t layer_slot_width(const Hparams *hparams, Slot slot);
 /* The frequencies; local: of sliding-window layers. divisors f32[n_rot / 2] or NULL. */
 void rope_rows_prepare(const RopeRows *rope, const Hparams *hparams, bool local, const float *divisors);
-/* Rows [first, first + rows) of the tables, for positions position .. position + rows - 1. */
-void rope_rows_fill(const RopeRows *rope, size_t half, size_t first, size_t position, size_t rows);
+/* Rows [first, first + n_rows) of the tables, for the positions of those rows of the batch. */
+void rope_rows_fill(const RopeRows *rope, size_t half, const Batch *batch, size_t first, size_t n_rows);
 /* vectors and linears by role, of the operator's layer. 0, or what the device's `linear` gives. */
 int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors,
                  ErrText *err);

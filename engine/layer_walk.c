@@ -10,9 +10,11 @@ struct LayerWalk {
     const Hparams *hparams;
     Backend *backend;
     size_t n_windows, window;
-    AccountedBlock rows;   /* slots and rotary tables */
-    AccountedBlock kv;     /* blocks of one window in one layer: keys, values; windows follow each other */
-    void **blocks;         /* [n_blocks] in kv */
+    AccountedBlock rows; /* slots and rotary tables */
+    AccountedBlock kv;   /* blocks of one window in one layer: keys, values; windows follow each other */
+    void **blocks;       /* [n_blocks] in kv */
+    Batch batch;         /* of one window: positions 0 .. window - 1; it has no tokens */
+    BatchSequence sequence;
     float *slots[_SLOT_N]; /* f32[n_windows * window][dim of the slot] */
     RopeRows rope[2];      /* of global and of sliding-window layers; positions 0 .. window - 1 */
 };
@@ -23,6 +25,7 @@ LayerWalk *layer_walk_free(LayerWalk *walk) {
     accounted_block_deinit(&walk->rows);
     accounted_block_deinit(&walk->kv);
     free(walk->blocks);
+    free(walk->batch.rows);
     free(walk);
     return NULL;
 }
@@ -88,8 +91,11 @@ static int reserve(LayerWalk *walk, AccountTable *accounts, ErrText *err) {
                        rows_bytes + kv_bytes, shape.rows);
     carve_rows(walk, walk->rows.data);
     walk->blocks = calloc(n_blocks(walk), sizeof(*walk->blocks));
-    if (!walk->blocks)
+    walk->batch.rows = calloc(walk->window, sizeof(*walk->batch.rows));
+    if (!walk->blocks || !walk->batch.rows)
         return err_set(err, -ENOMEM, "out of memory");
+    walk->batch.sequences = &walk->sequence;
+    batch_add_chain(&walk->batch, walk->blocks, 0, walk->window);
     for (size_t i = 0; i < n_blocks(walk); i++)
         walk->blocks[i] = (uint8_t *)walk->kv.data + i * 2 * plane_bytes(walk);
     r = walk->backend->ops->reserve(walk->backend, &shape, err);
@@ -122,7 +128,7 @@ int layer_walk_new(LayerWalk **walkp, const Hparams *hparams, Backend *backend, 
         return r;
     for (size_t i = 0; i < ARRAY_LEN(walk->rope); i++) {
         rope_rows_prepare(&walk->rope[i], hparams, i == 1, rope_divisors);
-        rope_rows_fill(&walk->rope[i], hparams->n_rot / 2, 0, 0, window);
+        rope_rows_fill(&walk->rope[i], hparams->n_rot / 2, &walk->batch, 0, window);
     }
     *walkp = steal(&walk);
     return 0;
@@ -149,20 +155,17 @@ void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uin
                               walk->slots[SLOT_X]);
 }
 
-static LayerSpan window_span(const LayerWalk *walk) {
-    return (LayerSpan){ .rows = walk->window, .blocks = walk->blocks, .v_offset_bytes = plane_bytes(walk) };
-}
-
-/* The rows [first, first + n) of the walk; attention and rotary positions see one window at a time. */
-static LayerRows rows_of(const LayerWalk *walk, uint32_t layer, size_t first, size_t n, const LayerSpan *span) {
+/* The rows [first, first + n) of the walk; attention and rotary positions see one window at a time, and
+ * the windows use one cache, one after the other. */
+static LayerRows rows_of(const LayerWalk *walk, uint32_t layer, size_t first, size_t n) {
     LayerRows rows = {
         .hparams = walk->hparams,
         .backend = walk->backend,
         .layer = layer,
         .rows = n,
         .rope = layer_walk_rope(walk, layer),
-        .spans = span,
-        .n_spans = 1,
+        .batch = &walk->batch,
+        .v_offset_bytes = plane_bytes(walk),
     };
 
     for (size_t slot = 0; slot < _SLOT_N; slot++)
@@ -174,10 +177,9 @@ int layer_walk_op(LayerWalk *walk, uint32_t layer, const ArchOp *op, BackendLine
                   float *const *vectors, ErrText *err) {
     bool by_window = op->kind == OP_ROPE || op->kind == OP_ATTENTION;
     size_t n_rows = layer_walk_n_rows(walk), step = by_window ? walk->window : n_rows;
-    const LayerSpan span = window_span(walk);
 
     for (size_t first = 0; first < n_rows; first += step) {
-        LayerRows rows = rows_of(walk, layer, first, step, &span);
+        LayerRows rows = rows_of(walk, layer, first, step);
         int r = layer_run_op(&rows, op, linears, vectors, err);
 
         if (r)

@@ -79,49 +79,41 @@ int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) 
 
 /* --- groups ------------------------------------------------------------------------------------------------------- */
 
-/* Rows of the span from its row `at` on that a group with room for so many takes: all that are left, or those up to a
- * border of the cache's blocks, for a block is read as a whole while another group would write into it. */
-static size_t rows_that_fit(const LayerSpan *span, size_t at, size_t room, size_t block) {
-    const size_t left = span->rows - at, position = span->position + at;
-
+/* How many of `left` rows from `position` on a group with room for so many takes: all, or those up to a border of the
+ * cache's blocks, for a block is read as a whole while another group would write into it. */
+static size_t rows_that_fit(size_t position, size_t left, size_t room, size_t block) {
     if (left <= room)
         return left;
     return (position + room) / block * block > position ? (position + room) / block * block - position : 0;
 }
 
 /* Behind the rows that the last group has; NULL: no room for one more. */
-static RowGroup *add_group(RowGroups *groups, size_t first, LayerSpan *spans) {
+static RowGroup *add_group(RowGroups *groups, size_t first) {
     if (groups->n == WAVEFRONT_GROUPS_MAX)
         return NULL;
-    groups->groups[groups->n] = (RowGroup){ .first = first, .spans = spans };
+    groups->groups[groups->n] = (RowGroup){ .first = first };
     return &groups->groups[groups->n++];
 }
 
 /* Fills groups one after the other; false: there would be too many. */
 static bool cut(const EngineStep *step, RowGroups *groups, size_t group_rows) {
     const size_t block = step->engine->backend->ops->kv_block_positions;
-    LayerSpan *spans = groups->spans;
-    RowGroup *group = add_group(groups, 0, spans);
+    RowGroup *group = add_group(groups, 0);
 
-    for (size_t i = 0; i < step->n_spans; i++) {
-        const LayerSpan *span = &step->layer_spans[i];
+    for (size_t i = 0; i < step->batch.n_sequences; i++) {
+        const BatchSequence *sequence = &step->batch.sequences[i];
 
-        for (size_t at = 0, n; at < span->rows; at += n) {
-            n = rows_that_fit(span, at, group_rows - group->rows, block);
+        for (size_t at = 0, n; at < sequence->n_rows; at += n) {
+            n = rows_that_fit(step->batch.rows[sequence->first + at].position, sequence->n_rows - at,
+                              group_rows - group->rows, block);
             if (!n) {
-                group = add_group(groups, span->first + at, spans);
+                group = add_group(groups, sequence->first + at);
                 if (!group)
                     return false;
                 group->continues = at;
                 continue;
             }
-            *spans = *span;
-            spans->first = group->rows;
-            spans->rows = n;
-            spans->position = span->position + at;
-            spans++;
             group->rows += n;
-            group->n_spans++;
         }
     }
     return true;
@@ -138,7 +130,7 @@ void row_groups_cut(EngineStep *step) {
     RowGroups *groups = &step->groups;
 
     groups->n = 0;
-    if (!devices->n_threads || step->n_rows / devices->group_rows < devices->n_threads)
+    if (!devices->n_threads || step->batch.n_rows / devices->group_rows < devices->n_threads)
         return;
     if (cut(step, groups, devices->group_rows))
         wavefront_begin(&groups->front, groups->n, (uint32_t)(hparams->n_layers * hparams->arch->n_ops));
@@ -161,11 +153,10 @@ static LayerRows rows_of(EngineStep *step, const RowGroup *group, uint32_t layer
     LayerRows rows = {
         .hparams = hparams,
         .backend = backend,
-        .layer = layer,
         .rows = group->rows,
         .rope = rope,
-        .spans = group->spans,
-        .n_spans = group->n_spans,
+        .batch = &step->batch,
+        .first = group->first,
     };
 
     *rope = hparams_layer_is_local(hparams, layer) ? step->rope_local : step->rope;
@@ -173,8 +164,7 @@ static LayerRows rows_of(EngineStep *step, const RowGroup *group, uint32_t layer
     rope->sin += group->first * half;
     for (size_t slot = 0; slot < _SLOT_N; slot++)
         rows.slots[slot] = step->slots[slot] + group->first * layer_slot_width(hparams, (Slot)slot);
-    for (size_t i = 0; i < group->n_spans; i++)
-        layer_span_at(&group->spans[i], layer, step->engine->kv_plane_bytes);
+    layer_rows_at(&rows, layer, step->engine->kv_plane_bytes);
     return rows;
 }
 

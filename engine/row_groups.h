@@ -21,17 +21,14 @@ typedef struct RowGroupDevices {
 } RowGroupDevices;
 
 typedef struct RowGroup {
-    size_t first, rows; /* of the step's */
-    LayerSpan *spans;   /* [n_spans] */
-    size_t n_spans;
-    bool continues; /* the sequence that the group before ends with */
+    size_t first, rows; /* of the step's batch */
+    bool continues;     /* the sequence that the group before ends with */
 } RowGroup;
 
 /* Those of one step. */
 typedef struct RowGroups {
     size_t n; /* 0: the step goes through the layers as a whole */
     RowGroup groups[WAVEFRONT_GROUPS_MAX];
-    LayerSpan spans[ENGINE_SPANS_MAX + WAVEFRONT_GROUPS_MAX];
     Wavefront front; /* where they are; operator `op` of `layer` is layer * n_ops + op */
 } RowGroups;
 
@@ -39,7 +36,7 @@ typedef struct RowGroups {
  * the memory or so few rows allow no groups. 0, -ENOMEM. */
 int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err);
 void row_groups_release(Engine *engine);
-/* Cuts the rows of a step, whose spans are there, when that gives every thread a group. */
+/* Cuts the rows of a step, whose batch is there, when that gives every thread a group. */
 void row_groups_cut(EngineStep *step);
 /* From where the groups are to the end of the last layer: as the part of engine_step_run() that it is. */
 int row_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err);

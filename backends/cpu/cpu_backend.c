@@ -3,7 +3,7 @@
  * The cpu device: int8 products with an exact int32 sum, rows quantized on the fly with a scale of their own
  * (dynamic-row) or of their tensor (static-tensor), float operators in one fixed order, a float16 KV cache. Every
  * instruction set gives the same bits. Weight matrices are laid out in cpu_weights.c, their products are in
- * cpu_linear.c, shadows in cpu_shadow.c.
+ * cpu_linear.c, attention in cpu_attention.c, shadows in cpu_shadow.c.
  */
 #include <assert.h>
 #include <errno.h>
@@ -16,10 +16,6 @@
 /* Elements below which an element-wise operator is not worth waking a worker for. */
 #define INLINE_VALUES 16384
 #define ALIGN 64
-/* Pieces of work for each thread, so that uneven ones end together; more would make them too small. */
-#define ATTENTION_ITEMS_A_THREAD 4
-/* Products below which attention is not worth waking a worker for. */
-#define ATTENTION_INLINE_PRODUCTS 65536
 /* Rows of a thread that reads all weights by itself: as many times those that take as long to multiply as their weights
  * take to read. Then reading is a part of the time that products hide. A step has two such groups for each thread, so
  * that one whose rows attend to more does not keep the others waiting at its end. Packed weights are expanded anew for
@@ -62,11 +58,6 @@ static const char *cpu_kernel(const Backend *backend) {
     return ((const CpuBackend *)backend)->kernels.product->name;
 }
 
-/* Most row-heads of one call of the row operator: one row at least. */
-static size_t attention_row_heads(size_t n_group) {
-    return n_group < ATTENTION_ROW_HEADS ? ATTENTION_ROW_HEADS : n_group;
-}
-
 static int reserve_block(Backend *backend, AccountedBlock *block, size_t len_bytes, ErrText *err) {
     accounted_block_deinit(block);
     if (accounted_block_init(block, backend->accounts, ACCOUNT_ACTIVATIONS, len_bytes))
@@ -82,9 +73,8 @@ static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
     self->width = align_up(shape->width, ALIGN / sizeof(float));
     self->width_padded = align_up(shape->width, INT8_TILE_INPUTS);
     self->max_rows = shape->rows;
-    self->attending_floats =
-        align_up(attention_scratch_floats(attention_row_heads(shape->n_heads / shape->n_kv_heads), shape->head_size),
-                 ALIGN / sizeof(float));
+    self->attending_floats = align_up(
+        cpu_attention_scratch_floats(shape->n_heads / shape->n_kv_heads, shape->head_size), ALIGN / sizeof(float));
     self->scratch_bytes = align_up(packed_kernels_scratch_bytes(&self->kernels, int8_tiles_for(shape->width)), ALIGN);
     self->rows_bytes =
         int8_rows_bytes(shape->rows, int8_tile_rows(self->kernels.product, shape->rows), self->width_padded);
@@ -164,148 +154,6 @@ static void cpu_rope(Backend *backend, float *x, const float *cos, const float *
                       .n_rot = n_rot };
 
     cpu_run_rows(backend, rope_rows, &loop, rows, n_heads * head_size);
-}
-
-/* The pieces of one call: batches of rows times KV heads times splits. */
-typedef struct AttentionPart {
-    const AttentionCall *call;
-    size_t batch, n_batches; /* rows taken together, so that they share the reading of keys and values */
-    size_t first;            /* index of the loop where its pieces begin */
-} AttentionPart;
-
-typedef struct AttentionLoop {
-    CpuBackend *self;
-    AttentionPart parts[ATTENTION_CALLS_MAX];
-    size_t n_parts, n; /* of parts; of all their pieces */
-    size_t n_splits;   /* of the query heads of a KV head; each reads its keys and values again */
-} AttentionLoop;
-
-static KvHead kv_head(const AttentionCall *call, size_t index) {
-    const size_t block = KV_BLOCK * call->head_size;
-
-    return (KvHead){
-        .blocks = call->blocks,
-        .k = call->k_offset_bytes / sizeof(uint16_t) + index * block,
-        .v = call->v_offset_bytes / sizeof(uint16_t) + index * block,
-        .head_size = call->head_size,
-    };
-}
-
-/* Positions that a row reads. */
-static void attention_range(const AttentionCall *call, size_t row, size_t *beginp, size_t *endp) {
-    *endp = call->position + row + 1;
-    *beginp = call->window && *endp > call->window ? *endp - call->window : 0;
-}
-
-/* Piece of a part: batch of rows * n_kv_heads + KV head. Late rows read most, so theirs come first, and the short ones
- * fill the end. */
-static void attention_piece(CpuBackend *self, const AttentionPart *part, size_t piece, size_t split, size_t n_splits,
-                            float *scratch) {
-    const AttentionCall *call = part->call;
-    const size_t hd = call->head_size, n_group = call->n_heads / call->n_kv_heads, head = piece % call->n_kv_heads,
-                 first = (part->n_batches - 1 - piece / call->n_kv_heads) * part->batch,
-                 n = call->rows - first < part->batch ? call->rows - first : part->batch,
-                 from = split * n_group / n_splits, to = (split + 1) * n_group / n_splits;
-    const KvHead kv = kv_head(call, head);
-    AttentionRow rows[ATTENTION_ROW_HEADS];
-
-    for (size_t i = 0; i < n; i++) {
-        rows[i].q = rows[i].out = call->q + ((first + i) * call->n_heads + head * n_group + from) * hd;
-        attention_range(call, first + i, &rows[i].begin, &rows[i].end);
-    }
-    self->row_ops->attention(&kv, rows, n, to - from, call->scale, scratch);
-}
-
-/* Index of the loop: the pieces of all calls, one call after the other, times n_splits. */
-static void attention_pieces(void *arg, size_t begin, size_t end, unsigned int worker) {
-    const AttentionLoop *loop = arg;
-    float *scratch = (float *)loop->self->attending.data + worker * loop->self->attending_floats;
-    size_t part = 0;
-
-    for (size_t index = begin; index < end; index++) {
-        const size_t piece = index / loop->n_splits;
-
-        while (part + 1 < loop->n_parts && loop->parts[part + 1].first <= piece)
-            part++;
-        attention_piece(loop->self, &loop->parts[part], piece - loop->parts[part].first, index % loop->n_splits,
-                        loop->n_splits, scratch);
-    }
-}
-
-/* Rows taken together: as many as a worker has room for, but not so many that a worker has nothing to do. */
-static size_t attention_batch(const AttentionCall *call, size_t n_rows, size_t n_threads) {
-    const size_t n_group = call->n_heads / call->n_kv_heads,
-                 room = n_group < ATTENTION_ROW_HEADS ? ATTENTION_ROW_HEADS / n_group : 1,
-                 share = n_rows * call->n_kv_heads / (ATTENTION_ITEMS_A_THREAD * n_threads);
-    const size_t batch = share < room ? share : room;
-
-    return n_threads == 1 ? room : batch ? batch : 1;
-}
-
-/* Parts of the query heads of a KV head, so that one row of a model with fewer KV heads than there are threads does not
- * leave threads idle; never more pieces than threads, for every piece reads the keys and values of its head. */
-static size_t attention_splits(const AttentionCall *call, size_t n_pieces, size_t n_threads) {
-    const size_t n_group = call->n_heads / call->n_kv_heads, n = n_threads / n_pieces;
-
-    return n < 1 ? 1 : n < n_group ? n : n_group;
-}
-
-/* Products of queries and keys, and of weights and values. */
-static size_t attention_work(const AttentionCall *call) {
-    size_t begin, end, last_begin, last_end;
-
-    attention_range(call, 0, &begin, &end);
-    attention_range(call, call->rows - 1, &last_begin, &last_end);
-    return call->rows * call->n_heads * call->head_size * (end - begin + (last_end - last_begin));
-}
-
-static void store_call(const CpuBackend *self, const AttentionCall *call) {
-    const size_t width = call->n_kv_heads * call->head_size;
-
-    for (size_t head = 0; head < call->n_kv_heads; head++) {
-        const KvHead kv = kv_head(call, head);
-
-        self->row_ops->kv_store(&kv, call->position, call->k + head * call->head_size, call->v + head * call->head_size,
-                                width, call->rows);
-    }
-}
-
-static void cpu_kv_store(Backend *backend, const AttentionCall *calls, size_t n_calls) {
-    for (size_t i = 0; i < n_calls; i++)
-        store_call(cpu(backend), &calls[i]);
-}
-
-/* All calls in one loop: many rows that each belong to a sequence of their own wake the workers once. */
-static void cpu_attention(Backend *backend, const AttentionCall *calls, size_t n_calls) {
-    CpuBackend *self = cpu(backend);
-    AttentionLoop loop = { .self = self, .n_parts = n_calls };
-    size_t n_threads = worker_pool_n_threads(backend->pool), work = 0, n_rows = 0;
-
-    assert(n_calls <= ATTENTION_CALLS_MAX);
-    assert(!n_calls ||
-           self->attending_floats >=
-               attention_scratch_floats(attention_row_heads(calls->n_heads / calls->n_kv_heads), calls->head_size));
-    for (size_t i = 0; i < n_calls; i++) {
-        work += attention_work(&calls[i]);
-        n_rows += calls[i].rows;
-    }
-    if (work < ATTENTION_INLINE_PRODUCTS)
-        n_threads = 1;
-    for (size_t i = 0; i < n_calls; i++) {
-        const size_t batch = attention_batch(&calls[i], n_rows, n_threads),
-                     n_batches = (calls[i].rows + batch - 1) / batch;
-
-        loop.parts[i] = (AttentionPart){ &calls[i], batch, n_batches, loop.n };
-        loop.n += n_batches * calls[i].n_kv_heads;
-    }
-    if (!loop.n)
-        return;
-    loop.n_splits = attention_splits(calls, loop.n, n_threads);
-    loop.n *= loop.n_splits;
-    if (n_threads == 1)
-        attention_pieces(&loop, 0, loop.n, 0);
-    else
-        worker_pool_run(backend->pool, attention_pieces, &loop, loop.n, 1);
 }
 
 typedef struct GatedLoop {

@@ -13,10 +13,6 @@
 #include "base/arena.h"
 #include "quant/grid.h"
 
-/* Rows x heads of a KV head that attention takes together: enough to make up for expanding a block of keys and values
- * to float32, and what it holds of them stays in the second-level cache. */
-#define ATTENTION_ROW_HEADS 192
-
 typedef struct CpuBackend {
     Backend backend;
     const RowOps *row_ops;
@@ -62,6 +58,12 @@ void cpu_run_rows(Backend *backend, WorkerFn *fn, void *arg, size_t rows, size_t
 
 /* gate = activation(gate) * up, for the device's table (cpu_backend.c). */
 void cpu_gated(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu);
+
+/* Rows of a batch against their caches, for the device's table (cpu_attention.c). */
+void cpu_kv_store(Backend *backend, const AttentionCall *call);
+void cpu_attention(Backend *backend, const AttentionCall *call);
+/* What cpu_attention() needs of scratch a thread, for n_group query heads a KV head. */
+size_t cpu_attention_scratch_floats(size_t n_group, size_t head_size);
 
 /* Weights into the device's memory, for the device's table (cpu_weights.c). */
 int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);

@@ -245,9 +245,9 @@ typedef struct AttentionLoop {
     const AttentionCall *call;
 } AttentionLoop;
 
-/* Keys or values of one position. */
-static float *kv_row(const AttentionCall *call, size_t offset_bytes, size_t position) {
-    return (float *)((uint8_t *)call->blocks[position / KV_POSITIONS] + offset_bytes) +
+/* Keys or values of one position of a sequence. */
+static float *kv_row(const AttentionCall *call, const BatchSequence *sequence, size_t offset_bytes, size_t position) {
+    return (float *)((uint8_t *)sequence->blocks[position / KV_POSITIONS] + offset_bytes) +
            position % KV_POSITIONS * call->n_kv_heads * call->head_size;
 }
 
@@ -267,14 +267,16 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
     size_t hd = call->head_size, stride = call->n_kv_heads * hd, group = call->n_heads / call->n_kv_heads;
 
     for (size_t index = begin; index < end; index++) {
-        size_t last = call->position + index / call->n_heads, head = index % call->n_heads;
+        const BatchRow *row = &call->batch->rows[call->first + index / call->n_heads];
+        const BatchSequence *sequence = &call->batch->sequences[row->sequence];
+        size_t last = row->position, head = index % call->n_heads;
         size_t first = call->window && last >= call->window ? last + 1 - call->window : 0, n = last + 1 - first;
         float *q = call->q + index * hd, max = -INFINITY, sum = 0;
 
         for (size_t at = first, step; at <= last; at += step) {
             step = in_block(at, last + 1 - at);
-            loops->products(q, hd, 1, kv_row(call, call->k_offset_bytes, at) + head / group * hd, stride, step, hd,
-                            scores + (at - first), step);
+            loops->products(q, hd, 1, kv_row(call, sequence, call->k_offset_bytes, at) + head / group * hd, stride,
+                            step, hd, scores + (at - first), step);
         }
         for (size_t j = 0; j < n; j++) {
             scores[j] *= call->scale;
@@ -288,39 +290,31 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
             scores[j] /= sum;
         for (size_t at = first, step; at <= last; at += step) {
             step = in_block(at, last + 1 - at);
-            loops->mix(scores + (at - first), step, kv_row(call, call->v_offset_bytes, at) + head / group * hd, stride,
-                       hd, at == first, q);
+            loops->mix(scores + (at - first), step,
+                       kv_row(call, sequence, call->v_offset_bytes, at) + head / group * hd, stride, hd, at == first,
+                       q);
         }
     }
 }
 
-static void store_call(const AttentionCall *call) {
+static void reference_kv_store(Backend *backend, const AttentionCall *call) {
     const size_t width = call->n_kv_heads * call->head_size;
 
-    for (size_t r = 0, step; r < call->rows; r += step) {
-        step = in_block(call->position + r, call->rows - r);
-        memcpy(kv_row(call, call->k_offset_bytes, call->position + r), call->k + r * width,
-               step * width * sizeof(float));
-        memcpy(kv_row(call, call->v_offset_bytes, call->position + r), call->v + r * width,
-               step * width * sizeof(float));
+    for (size_t r = 0; r < call->rows; r++) {
+        const BatchRow *row = &call->batch->rows[call->first + r];
+        const BatchSequence *sequence = &call->batch->sequences[row->sequence];
+
+        memcpy(kv_row(call, sequence, call->k_offset_bytes, row->position), call->k + r * width, width * sizeof(float));
+        memcpy(kv_row(call, sequence, call->v_offset_bytes, row->position), call->v + r * width, width * sizeof(float));
     }
 }
 
-static void reference_kv_store(Backend *backend, const AttentionCall *calls, size_t n_calls) {
-    for (size_t i = 0; i < n_calls; i++)
-        store_call(&calls[i]);
-}
-
-static void attend(Backend *backend, const AttentionCall *call) {
+static void reference_attention(Backend *backend, const AttentionCall *call) {
     AttentionLoop loop = { .reference = reference(backend), .call = call };
 
-    assert(call->position + call->rows <= loop.reference->n_positions);
+    for (size_t r = 0; r < call->rows; r++)
+        assert(call->batch->rows[call->first + r].position < loop.reference->n_positions);
     worker_pool_run(backend->pool, attention_heads, &loop, call->rows * call->n_heads, 1);
-}
-
-static void reference_attention(Backend *backend, const AttentionCall *calls, size_t n_calls) {
-    for (size_t i = 0; i < n_calls; i++)
-        attend(backend, &calls[i]);
 }
 
 static void gated_rows(void *arg, size_t begin, size_t end, unsigned int worker) {

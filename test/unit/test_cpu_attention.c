@@ -26,6 +26,7 @@ static void run(const Case *c, const Rows *rows, bool is_reference, uint32_t fea
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     _cleanup_(freep) uint8_t *cache = NULL;
     _cleanup_(freep) void **blocks = NULL;
+    _cleanup_(freep) BatchRow *batch_rows = calloc(c->n_positions, sizeof(*batch_rows));
     AccountTable accounts;
     Backend *backend;
     ErrText err = { 0 };
@@ -42,28 +43,31 @@ static void run(const Case *c, const Rows *rows, bool is_reference, uint32_t fea
     plane_bytes = block * kv_width * backend->ops->kv_element_bytes;
     cache = malloc(n_blocks * 3 * plane_bytes);
     blocks = calloc(n_blocks, sizeof(*blocks));
-    assert_true(cache && blocks);
+    assert_true(cache && blocks && batch_rows);
     memset(cache, 0xff, n_blocks * 3 * plane_bytes); /* NaN: what is not written yet is not read */
     for (size_t i = 0; i < n_blocks; i++)            /* the last one first: where they lie does not matter */
         blocks[i] = cache + (n_blocks - 1 - i) * 3 * plane_bytes;
     memcpy(out, rows->q, c->n_positions * q_width * sizeof(*out));
     for (size_t first = 0; first < c->n_positions; first += step) {
-        const AttentionCall call = { .q = out + first * q_width,
+        const size_t n_rows = c->n_positions - first < step ? c->n_positions - first : step;
+        BatchSequence sequence;
+        Batch batch = { .rows = batch_rows, .sequences = &sequence };
+        const AttentionCall call = { .batch = &batch,
+                                     .rows = n_rows,
+                                     .q = out + first * q_width,
                                      .k = rows->k + first * kv_width,
                                      .v = rows->v + first * kv_width,
-                                     .blocks = blocks,
                                      .k_offset_bytes = plane_bytes,
                                      .v_offset_bytes = 2 * plane_bytes,
-                                     .position = first,
-                                     .rows = c->n_positions - first < step ? c->n_positions - first : step,
                                      .n_heads = c->n_heads,
                                      .n_kv_heads = c->n_kv_heads,
                                      .head_size = c->head_size,
                                      .window = c->window,
                                      .scale = 0.2f };
 
-        backend->ops->kv_store(backend, &call, 1);
-        backend->ops->attention(backend, &call, 1);
+        batch_add_chain(&batch, blocks, first, n_rows);
+        backend->ops->kv_store(backend, &call);
+        backend->ops->attention(backend, &call);
     }
     backend_free(backend);
 }
@@ -109,30 +113,33 @@ static void test_cpu_attention_window(void **state) {
     check_case(&(Case){ 2, 1, 16, 200, 199 });
 }
 
-/* Calls of one loop, each with a cache of its own, give what each of them gives alone: decode rows of many sequences, a
- * chunk among them. */
+/* Sequences of one batch, each with a cache of its own, give what each of them gives alone, and so do parts of the
+ * batch: decode rows of many sequences, a chunk among them. */
 static void test_cpu_attention_together(void **state) {
     enum {
-        CALLS = 20,
+        SEQUENCES = 20,
         HEADS = 6,
         KV_HEADS = 2,
         SIZE = 32,
-        ROWS = 90, /* of the last call; the others have one */
+        CHUNK = 90, /* rows of the last sequence; the others have one */
+        ROWS = SEQUENCES - 1 + CHUNK,
         BLOCKS = 4,
     };
+    static const size_t cuts[][4] = { { 0, ROWS }, { 0, 5, 19, ROWS }, { 0, 1, 60, ROWS } }; /* borders of calls */
     const BackendShape shape = {
         .rows = ROWS, .width = HEADS * SIZE, .n_vocab = 1, .n_heads = HEADS, .n_kv_heads = KV_HEADS, .head_size = SIZE
     };
-    static float q[CALLS][ROWS * HEADS * SIZE], k[ROWS * KV_HEADS * SIZE], v[ROWS * KV_HEADS * SIZE];
-    static float expected[CALLS][ROWS * HEADS * SIZE];
+    static float q[ROWS * HEADS * SIZE], k[ROWS * KV_HEADS * SIZE], v[ROWS * KV_HEADS * SIZE], expected[ARRAY_LEN(q)];
 
     fill(k, ARRAY_LEN(k), 2);
     fill(v, ARRAY_LEN(v), 3);
     for (unsigned int n_threads = 1; n_threads <= 3; n_threads++) {
         _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
         _cleanup_(freep) uint8_t *cache = NULL;
-        AttentionCall calls[CALLS];
-        void *blocks[CALLS][BLOCKS];
+        void *blocks[SEQUENCES][BLOCKS];
+        BatchSequence sequences[SEQUENCES];
+        BatchRow rows[ROWS];
+        Batch batch = { .rows = rows, .sequences = sequences };
         AccountTable accounts;
         Backend *backend;
         ErrText err = { 0 };
@@ -143,35 +150,39 @@ static void test_cpu_attention_together(void **state) {
         assert_int_equal(backend_cpu_new(&backend, cpu_features(), pool, &accounts, &err), 0);
         assert_int_equal(backend->ops->reserve(backend, &shape, &err), 0);
         plane_bytes = backend->ops->kv_block_positions * KV_HEADS * SIZE * backend->ops->kv_element_bytes;
-        cache = calloc(CALLS * BLOCKS, 2 * plane_bytes);
+        cache = calloc(SEQUENCES * BLOCKS, 2 * plane_bytes);
         assert_non_null(cache);
-        for (size_t i = 0; i < CALLS; i++) {
+        for (size_t i = 0; i < SEQUENCES; i++) {
             for (size_t b = 0; b < BLOCKS; b++)
                 blocks[i][b] = cache + (i * BLOCKS + b) * 2 * plane_bytes;
-            calls[i] = (AttentionCall){ .q = q[i],
-                                        .k = k,
-                                        .v = v,
-                                        .blocks = blocks[i],
+            batch_add_chain(&batch, blocks[i], i * 7, i + 1 == SEQUENCES ? CHUNK : 1);
+        }
+        assert_int_equal(batch.n_rows, ROWS);
+        for (size_t c = 0; c <= ARRAY_LEN(cuts); c++) {
+            row_ops_seed = 7;
+            fill(q, ARRAY_LEN(q), 2);
+            for (size_t first = 0, n, i = 0; first < ROWS; first += n, i++) {
+                AttentionCall call;
+
+                n = c ? cuts[c - 1][i + 1] - first : first + 1 < SEQUENCES ? 1 : CHUNK; /* first each sequence alone */
+                call = (AttentionCall){ .batch = &batch,
+                                        .first = first,
+                                        .rows = n,
+                                        .q = q + first * HEADS * SIZE,
+                                        .k = k + first * KV_HEADS * SIZE,
+                                        .v = v + first * KV_HEADS * SIZE,
                                         .v_offset_bytes = plane_bytes,
-                                        .position = i * 7,
-                                        .rows = i + 1 == CALLS ? ROWS : 1,
                                         .n_heads = HEADS,
                                         .n_kv_heads = KV_HEADS,
                                         .head_size = SIZE,
                                         .scale = 0.2f };
-        }
-        for (int together = 0; together < 2; together++) {
-            row_ops_seed = 7;
-            for (size_t i = 0; i < CALLS; i++)
-                fill(q[i], ARRAY_LEN(q[i]), 2);
-            for (size_t i = 0; i < CALLS; i += together ? CALLS : 1) {
-                backend->ops->kv_store(backend, &calls[i], together ? CALLS : 1);
-                backend->ops->attention(backend, &calls[i], together ? CALLS : 1);
+                backend->ops->kv_store(backend, &call);
+                backend->ops->attention(backend, &call);
             }
-            if (!together)
+            if (!c)
                 memcpy(expected, q, sizeof(q));
+            assert_memory_equal(q, expected, sizeof(q));
         }
-        assert_memory_equal(q, expected, sizeof(q));
         backend_free(backend);
     }
 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/source_stats.h"
+
+static const float prior_trials = 4, trials_max = 256, chance_min = 0.001F, chance_max = 0.999F;
+
+static float clamped(float chance) {
+    return chance < chance_min ? chance_min : chance > chance_max ? chance_max : chance;
+}
+
+/* The prior counts as a few observations. */
+void source_stats_init(SourceStats *stats, uint32_t source, const DrafterOps *ops) {
+    for (uint16_t bucket = 0; bucket < DRAFT_BUCKETS; bucket++)
+        for (uint16_t rank = 0; rank < DRAFT_RANKS; rank++) {
+            stats->hits[source][bucket][rank] = prior_trials * clamped(ops->prior(bucket, rank));
+            stats->trials[source][bucket][rank] = prior_trials;
+        }
+}
+
+float source_stats_chance(const SourceStats *stats, DraftCredit credit) {
+    float trials = stats->trials[credit.source][credit.bucket][credit.rank];
+
+    return trials > 0 ? clamped(stats->hits[credit.source][credit.bucket][credit.rank] / trials) : chance_min;
+}
+
+/* Halving keeps the ratio: only the weight of what was seen so far falls. */
+void source_stats_count(SourceStats *stats, DraftCredit credit, bool hit) {
+    float *hits = &stats->hits[credit.source][credit.bucket][credit.rank];
+    float *trials = &stats->trials[credit.source][credit.bucket][credit.rank];
+
+    *hits += hit ? 1 : 0;
+    *trials += 1;
+    if (*trials >= trials_max) {
+        *hits /= 2;
+        *trials /= 2;
+    }
+}

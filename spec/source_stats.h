@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How often the proposals of each source are right, by the bucket and rank they came with. It starts from the source's
+ * prior, learns from every verification and slowly forgets, so that it follows a text whose nature changes. */
+#ifndef COORDGEN_SPEC_SOURCE_STATS_H
+#define COORDGEN_SPEC_SOURCE_STATS_H
+
+#include <stdbool.h>
+
+#include "spec/draft_tree.h"
+#include "spec/drafter.h"
+
+/* Zero: no source is known, and each chance is the lowest. */
+typedef struct SourceStats {
+    float hits[DRAFT_SOURCES_MAX][DRAFT_BUCKETS][DRAFT_RANKS];
+    float trials[DRAFT_SOURCES_MAX][DRAFT_BUCKETS][DRAFT_RANKS];
+} SourceStats;
+
+void source_stats_init(SourceStats *stats, uint32_t source, const DrafterOps *ops);
+/* Within [0.001, 0.999]. */
+float source_stats_chance(const SourceStats *stats, DraftCredit credit);
+void source_stats_count(SourceStats *stats, DraftCredit credit, bool hit);
+
+#endif

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Statistics of sources: priors at first, frequencies after a while, cells apart, forgetting, limits. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "spec/source_stats.h"
+
+static float prior(uint16_t bucket, uint16_t rank) {
+    return bucket == 15 ? 1.0F : 0.5F / (float)(1 + rank);
+}
+
+static const DrafterOps ops = { .name = "any", .prior = prior };
+
+static float chance(const SourceStats *stats, uint8_t source, uint8_t bucket, uint8_t rank) {
+    return source_stats_chance(stats, (DraftCredit){ source, bucket, rank });
+}
+
+static void test_source_stats_counts(void **state) {
+    const DraftCredit credit = { 2, 3, 1 };
+    SourceStats stats = { 0 };
+
+    assert_true(chance(&stats, 2, 3, 1) == 0.001F);
+    source_stats_init(&stats, 2, &ops);
+    assert_true(chance(&stats, 1, 3, 1) == 0.001F);
+    assert_true(chance(&stats, 2, 3, 1) == 0.25F);
+    assert_true(chance(&stats, 2, 15, 0) == 0.999F);
+    source_stats_count(&stats, credit, true);
+    assert_true(chance(&stats, 2, 3, 1) == 2.0F / 5);
+    source_stats_count(&stats, credit, false);
+    assert_true(chance(&stats, 2, 3, 1) == 2.0F / 6);
+    assert_true(chance(&stats, 2, 3, 0) == 0.5F && chance(&stats, 2, 4, 1) == 0.25F);
+}
+
+/* What came 1,000 trials ago hardly counts; without forgetting the chance would be one half. */
+static void test_source_stats_forgets(void **state) {
+    const DraftCredit credit = { 0, 0, 0 };
+    SourceStats stats = { 0 };
+
+    source_stats_init(&stats, 0, &ops);
+    for (int i = 0; i < 1000; i++)
+        source_stats_count(&stats, credit, false);
+    assert_true(chance(&stats, 0, 0, 0) < 0.01F);
+    for (int i = 0; i < 1000; i++) {
+        source_stats_count(&stats, credit, true);
+        assert_true(stats.trials[0][0][0] < 256 && stats.hits[0][0][0] <= stats.trials[0][0][0]);
+    }
+    assert_true(chance(&stats, 0, 0, 0) > 0.98F && chance(&stats, 0, 0, 0) <= 0.999F);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_source_stats_counts),
+        cmocka_unit_test(test_source_stats_forgets),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/draft_growth.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    MERGED_MAX = DRAFT_SOURCES_MAX * DRAFT_CHOICES_MAX, /* distinct tokens behind one node */
+    POOL = DRAFT_NODES_MAX + 1
+};
+
+/* A node that may be added, and where the sources are that proposed it. */
+typedef struct Candidate {
+    DraftNode node;
+    DraftCursor nexts[DRAFT_SOURCES_MAX]; /* by credit */
+} Candidate;
+
+typedef struct Growth {
+    DraftTree *tree;
+    DraftSources sources;
+    uint32_t nodes_max, depth_max;
+    DraftCursor cursors[DRAFT_ROWS_MAX][DRAFT_SOURCES_MAX]; /* [0]: of the root, then by node + 1 */
+    Candidate pool[POOL];
+    uint8_t order[POOL]; /* of the pool: the first n_open are candidates by falling reach, the others are free */
+    uint32_t n_open;
+} Growth;
+
+/* Candidates that could not become nodes even if nothing came in between are let go: as many are kept as nodes may still
+ * be added. On equal reach the earlier one stays ahead. */
+static void open_candidate(Growth *g, const Candidate *candidate) {
+    uint32_t keep = g->nodes_max - g->tree->n_nodes, at = g->n_open;
+    uint8_t slot;
+
+    while (at && candidate->node.reach > g->pool[g->order[at - 1]].node.reach)
+        at--;
+    if (at >= keep)
+        return;
+    if (g->n_open >= keep)
+        g->n_open = keep - 1;
+    slot = g->order[g->n_open];
+    memmove(&g->order[at + 1], &g->order[at], g->n_open - at);
+    g->order[at] = slot;
+    g->pool[slot] = *candidate;
+    g->n_open++;
+}
+
+static Candidate *merged_for(Candidate *merged, uint32_t *np, uint32_t token) {
+    for (uint32_t i = 0; i < *np; i++)
+        if (merged[i].node.token == token)
+            return &merged[i];
+    merged[*np].node = (DraftNode){ .token = token };
+    return &merged[(*np)++];
+}
+
+/* What all sources propose behind a node (-1: the root), each token once, with its chance in `reach`: the highest that a
+ * source gives it. */
+static uint32_t gather(const Growth *g, int at, Candidate *merged) {
+    uint32_t n = 0;
+
+    for (uint32_t s = 0; s < g->sources.n; s++) {
+        const Drafter *drafter = &g->sources.drafters[s];
+        DraftChoice choices[DRAFT_CHOICES_MAX];
+        size_t n_choices;
+
+        if (!drafter->ops)
+            continue;
+        n_choices = drafter->ops->choices(drafter->self, g->cursors[at + 1][s], choices, DRAFT_CHOICES_MAX);
+        for (size_t i = 0; i < n_choices; i++) {
+            DraftCredit credit = { (uint8_t)s, (uint8_t)choices[i].bucket, (uint8_t)choices[i].rank };
+            float chance = source_stats_chance(g->sources.stats, credit);
+            Candidate *candidate = merged_for(merged, &n, choices[i].token);
+
+            candidate->nexts[candidate->node.n_credits] = choices[i].next;
+            candidate->node.credits[candidate->node.n_credits++] = credit;
+            if (chance > candidate->node.reach)
+                candidate->node.reach = chance;
+        }
+    }
+    return n;
+}
+
+/* Everything that can come next behind a node becomes a candidate, all at once: siblings that together would be more
+ * than certain are scaled down before any of them is weighed against others. */
+static void expand(Growth *g, int at) {
+    const DraftNode *parent = at == DRAFT_ROOT ? NULL : &g->tree->nodes[at];
+    uint8_t depth = parent ? parent->depth : 0;
+    Candidate merged[MERGED_MAX];
+    float sum = 0;
+    uint32_t n;
+
+    if (depth >= g->depth_max)
+        return;
+    n = gather(g, at, merged);
+    for (uint32_t i = 0; i < n; i++)
+        sum += merged[i].node.reach;
+    for (uint32_t i = 0; i < n; i++) {
+        DraftNode *node = &merged[i].node;
+
+        node->reach = (parent ? parent->reach : 1) * (sum > 1 ? node->reach / sum : node->reach);
+        node->parent = (int16_t)at;
+        node->depth = (uint8_t)(depth + 1);
+        open_candidate(g, &merged[i]);
+    }
+}
+
+/* The best candidate becomes a node; the sources that did not propose it follow it. */
+static void take_best(Growth *g) {
+    uint8_t slot = g->order[0];
+    const Candidate *best = &g->pool[slot];
+    uint32_t at = g->tree->n_nodes;
+    DraftCursor *cursors = g->cursors[at + 1];
+
+    draft_tree_add(g->tree, &best->node);
+    for (uint32_t s = 0; s < g->sources.n; s++) {
+        const Drafter *drafter = &g->sources.drafters[s];
+
+        if (drafter->ops)
+            cursors[s] = drafter->ops->follow(drafter->self, g->cursors[best->node.parent + 1][s], best->node.token);
+    }
+    for (uint32_t i = 0; i < best->node.n_credits; i++)
+        cursors[best->node.credits[i].source] = best->nexts[i];
+    g->n_open--;
+    memmove(&g->order[0], &g->order[1], g->n_open);
+    g->order[g->n_open] = slot;
+    expand(g, (int)at);
+}
+
+/* The n with the most tokens a time, the smallest of several. Every n is looked at: costs have plateaus and cliffs, on
+ * which a greedy walk stops too early. */
+static uint32_t best_n(const DraftTree *tree, DraftCosts costs) {
+    double gain = 1, best_gain = 1, best_ms = (double)costs.ms[0];
+    uint32_t best = 0;
+
+    for (uint32_t n = 1; n <= tree->n_nodes; n++) {
+        gain += (double)tree->nodes[n - 1].reach;
+        if (gain * best_ms > best_gain * (double)costs.ms[n]) {
+            best = n;
+            best_gain = gain;
+            best_ms = (double)costs.ms[n];
+        }
+    }
+    return best;
+}
+
+/**
+ * draft_growth() - the tree that is worth most for its time behind the sources' text
+ * @tree: overwritten, rows in order; the root alone means plain decoding
+ *
+ * G(n), what a step with the best n nodes emits on average, is 1 + the sum of their reach; the tree has the smallest n
+ * with the highest G(n) / ms of n + 1 rows. Nodes come by falling reach, so the best n nodes are closed under parents.
+ * Allocates nothing; about 20 KiB of stack.
+ */
+void draft_growth(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs) {
+    Growth g = { .tree = tree, .sources = sources };
+
+    assert(sources.n <= DRAFT_SOURCES_MAX);
+    draft_tree_init(tree, root_token);
+    if (!costs.n_rows || !limits.tokens_left)
+        return;
+    g.nodes_max = limits.nodes_max < DRAFT_NODES_MAX ? limits.nodes_max : DRAFT_NODES_MAX;
+    g.nodes_max = g.nodes_max < costs.n_rows - 1 ? g.nodes_max : costs.n_rows - 1;
+    g.depth_max = limits.depth_max < limits.tokens_left - 1 ? limits.depth_max : limits.tokens_left - 1;
+    if (!g.nodes_max)
+        return;
+    for (uint32_t i = 0; i < POOL; i++)
+        g.order[i] = (uint8_t)i;
+    for (uint32_t s = 0; s < sources.n; s++)
+        if (sources.drafters[s].ops)
+            g.cursors[0][s] = sources.drafters[s].ops->root(sources.drafters[s].self);
+    expand(&g, DRAFT_ROOT);
+    while (g.n_open && tree->n_nodes < g.nodes_max)
+        take_best(&g);
+    tree->n_nodes = best_n(tree, costs);
+    draft_tree_order(tree);
+}

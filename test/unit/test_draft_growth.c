@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Growth of a draft tree: every node recomputed from all that could be, the optimum of tokens a time against all trees. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "spec/draft_growth.h"
+
+enum {
+    N_SEEDS = 300,
+    DEPTH = 4,
+    ALL_MAX = 40000,
+    ROOT_TOKEN = 77
+};
+
+/* A source whose choices follow from its seed and the path, with few distinct tokens, so that sources meet. Cursor: a is
+ * a hash of the path, b the depth. */
+typedef struct Dice {
+    uint32_t seed, n_choices;
+} Dice;
+
+static uint32_t mix(uint32_t a, uint32_t b) {
+    uint64_t x = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15u;
+
+    x ^= x >> 29;
+    x *= 0xBF58476D1CE4E5B9u;
+    return (uint32_t)(x >> 32);
+}
+
+static float dice_prior(uint16_t bucket, uint16_t rank) {
+    return (float)(1 + bucket) / (float)(18 * (1 + rank));
+}
+
+static DraftCursor dice_root(const void *drafter) {
+    const Dice *dice = drafter;
+
+    return (DraftCursor){ .a = dice->seed };
+}
+
+static DraftCursor dice_follow(const void *drafter, DraftCursor at, uint32_t token) {
+    return (DraftCursor){ .a = mix(at.a, token), .b = at.b + 1 };
+}
+
+static size_t dice_choices(const void *drafter, DraftCursor at, DraftChoice *choices, size_t max) {
+    const Dice *dice = drafter;
+    uint32_t n = dice->n_choices < max ? dice->n_choices : (uint32_t)max, first = mix(at.a, 1);
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t token = (first + i) % 5;
+
+        choices[i] = (DraftChoice){ .token = token,
+                                    .bucket = (uint16_t)(mix(at.a, 2 + i) % DRAFT_BUCKETS),
+                                    .rank = (uint16_t)i,
+                                    .next = dice_follow(drafter, at, token) };
+    }
+    return n;
+}
+
+static const DrafterOps dice_ops = {
+    .name = "dice", .prior = dice_prior, .root = dice_root, .choices = dice_choices, .follow = dice_follow
+};
+
+typedef struct Case {
+    Dice dice[3];
+    Drafter drafters[3];
+    SourceStats stats;
+    DraftSources sources;
+} Case;
+
+static void case_init(Case *c, uint32_t seed, uint32_t n_sources, uint32_t n_choices) {
+    memset(c, 0, sizeof(*c));
+    for (uint32_t s = 0; s < n_sources; s++) {
+        c->dice[s] = (Dice){ mix(seed, s), 1 + mix(seed, 100 + s) % n_choices };
+        c->drafters[s] = (Drafter){ &dice_ops, &c->dice[s] };
+        source_stats_init(&c->stats, s, &dice_ops);
+    }
+    c->sources = (DraftSources){ c->drafters, n_sources, &c->stats };
+}
+
+/* All nodes down to a depth, each with its path as a number. */
+typedef struct All {
+    float reach[ALL_MAX];
+    uint32_t path[ALL_MAX];
+    uint32_t n;
+} All;
+
+static All all;
+
+static void enumerate(const Case *c, const DraftCursor *cursors, uint32_t path, float reach, uint32_t depth) {
+    float chances[5] = { 0 }, sum = 0;
+
+    if (!depth)
+        return;
+    for (uint32_t s = 0; s < c->sources.n; s++) {
+        DraftChoice choices[DRAFT_CHOICES_MAX];
+        size_t n = dice_choices(&c->dice[s], cursors[s], choices, DRAFT_CHOICES_MAX);
+
+        for (size_t i = 0; i < n; i++) {
+            float chance = source_stats_chance(
+                &c->stats, (DraftCredit){ (uint8_t)s, (uint8_t)choices[i].bucket, (uint8_t)choices[i].rank });
+
+            if (chance > chances[choices[i].token])
+                chances[choices[i].token] = chance;
+        }
+    }
+    for (int t = 0; t < 5; t++)
+        sum += chances[t];
+    for (uint32_t t = 0; t < 5; t++) {
+        DraftCursor nexts[3];
+        float below = reach * (sum > 1 ? chances[t] / sum : chances[t]);
+
+        if (chances[t] <= 0)
+            continue;
+        assert_true(all.n < ALL_MAX);
+        all.reach[all.n] = below;
+        all.path[all.n++] = path * 6 + t + 1;
+        for (uint32_t s = 0; s < c->sources.n; s++)
+            nexts[s] = dice_follow(&c->dice[s], cursors[s], t);
+        enumerate(c, nexts, path * 6 + t + 1, below, depth - 1);
+    }
+}
+
+static void enumerate_all(const Case *c, uint32_t depth) {
+    DraftCursor roots[3];
+
+    all.n = 0;
+    for (uint32_t s = 0; s < c->sources.n; s++)
+        roots[s] = dice_root(&c->dice[s]);
+    enumerate(c, roots, 0, 1, depth);
+}
+
+static uint32_t path_of(const DraftTree *tree, int node) {
+    return node == DRAFT_ROOT ? 0 : path_of(tree, tree->nodes[node].parent) * 6 + tree->nodes[node].token + 1;
+}
+
+static int falling(const void *a, const void *b) {
+    const float *x = a, *y = b;
+
+    return (*x < *y) - (*x > *y);
+}
+
+/* Nodes are those with the highest reach of all, within rounding of sums in another order; each once, with its credits. */
+static void check_tree(const Case *c, const DraftTree *tree, uint32_t depth) {
+    static float sorted[ALL_MAX];
+
+    enumerate_all(c, depth);
+    memcpy(sorted, all.reach, all.n * sizeof(*sorted));
+    qsort(sorted, all.n, sizeof(*sorted), falling);
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
+        const DraftNode *node = &tree->nodes[i];
+        uint32_t path = path_of(tree, (int)i), at = 0, mask = 0;
+
+        while (at < all.n && all.path[at] != path)
+            at++;
+        assert_true(at < all.n && node->depth <= depth && node->parent < (int)i);
+        assert_true(node->reach > all.reach[at] * 0.9999F && node->reach < all.reach[at] * 1.0001F);
+        assert_true(node->reach > sorted[i] * 0.9999F && node->reach < sorted[i] * 1.0001F);
+        assert_true(!i || node->reach <= tree->nodes[i - 1].reach);
+        for (uint32_t j = 0; j < i; j++)
+            assert_int_not_equal(path_of(tree, (int)j), path);
+        assert_true(node->n_credits >= 1 && node->n_credits <= c->sources.n);
+        for (uint32_t k = 0; k < node->n_credits; k++) {
+            assert_false(mask >> node->credits[k].source & 1);
+            mask |= 1u << node->credits[k].source;
+        }
+    }
+}
+
+/* With rows for nothing the tree is as large as it may be. */
+static void test_draft_growth_best_first(void **state) {
+    float ms[DRAFT_ROWS_MAX];
+
+    for (int i = 0; i < DRAFT_ROWS_MAX; i++)
+        ms[i] = 1;
+    for (uint32_t seed = 0; seed < N_SEEDS; seed++) {
+        Case c;
+        DraftTree tree, again;
+        DraftLimits limits = { 1 + seed % 70, DEPTH, 1000 };
+        uint32_t room = limits.nodes_max < DRAFT_NODES_MAX ? limits.nodes_max : DRAFT_NODES_MAX;
+
+        case_init(&c, seed, 1 + seed % 3, 4);
+        memset(&tree, 0xAA, sizeof(tree));
+        memset(&again, 0x55, sizeof(again));
+        draft_growth(&tree, ROOT_TOKEN, c.sources, limits, (DraftCosts){ ms, DRAFT_ROWS_MAX });
+        draft_growth(&again, ROOT_TOKEN, c.sources, limits, (DraftCosts){ ms, DRAFT_ROWS_MAX });
+        check_tree(&c, &tree, DEPTH);
+        assert_int_equal(tree.n_nodes, all.n < room ? all.n : room);
+        assert_int_equal(tree.n_rows, tree.n_nodes + 1);
+        assert_int_equal(tree.tokens[0], ROOT_TOKEN);
+        assert_int_equal(again.n_rows, tree.n_rows);
+        assert_memory_equal(again.tokens, tree.tokens, tree.n_rows * sizeof(*tree.tokens));
+        assert_memory_equal(again.parents, tree.parents, tree.n_rows * sizeof(*tree.parents));
+    }
+}
+
+/* All sources' credits of a node are those that proposed it. */
+static void test_draft_growth_merge(void **state) {
+    float ms[DRAFT_ROWS_MAX];
+
+    for (int i = 0; i < DRAFT_ROWS_MAX; i++)
+        ms[i] = 1;
+    for (uint32_t seed = 0; seed < N_SEEDS; seed++) {
+        Case c;
+        DraftTree tree;
+
+        case_init(&c, seed, 3, 3);
+        draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 1, 1000 }, (DraftCosts){ ms, DRAFT_ROWS_MAX });
+        for (uint32_t i = 0; i < tree.n_nodes; i++) {
+            uint32_t n = 0;
+
+            for (uint32_t s = 0; s < 3; s++) {
+                DraftChoice choices[DRAFT_CHOICES_MAX];
+                size_t n_choices = dice_choices(&c.dice[s], dice_root(&c.dice[s]), choices, DRAFT_CHOICES_MAX);
+
+                for (size_t k = 0; k < n_choices; k++)
+                    n += choices[k].token == tree.nodes[i].token;
+            }
+            assert_int_equal(tree.nodes[i].n_credits, n);
+        }
+    }
+}
+
+/* The best ratio of all trees that are closed under parents, by trying every set of nodes. */
+static double best_ratio(const float *ms, uint32_t cap) {
+    double best = 1 / (double)ms[0];
+
+    for (uint32_t set = 1; set < 1u << all.n; set++) {
+        double gain = 1;
+        uint32_t n = (uint32_t)__builtin_popcount(set);
+        int closed = n <= cap;
+
+        for (uint32_t i = 0; i < all.n && closed; i++) {
+            uint32_t parent = 0;
+
+            if (!(set >> i & 1))
+                continue;
+            gain += (double)all.reach[i];
+            while (parent < all.n && all.path[parent] != all.path[i] / 6)
+                parent++;
+            closed = all.path[i] < 6 || set >> parent & 1;
+        }
+        if (closed && gain / (double)ms[n] > best)
+            best = gain / (double)ms[n];
+    }
+    return best;
+}
+
+static void test_draft_growth_optimum(void **state) {
+    uint32_t n_plain = 0, n_drafts = 0;
+
+    for (uint32_t seed = 0; seed < N_SEEDS; seed++) {
+        Case c;
+        DraftTree tree;
+        float ms[DRAFT_ROWS_MAX], at = 10;
+        double ratio, best;
+
+        for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++) {
+            static const float steps[] = { 0, 0, 0.5F, 1, 6, -1 };
+
+            ms[i] = at;
+            at += steps[mix(seed, 1000 + i) % 6];
+        }
+        case_init(&c, seed, 2, 2);
+        enumerate_all(&c, 2);
+        if (all.n > 14)
+            continue;
+        draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 9, 2, 1000 }, (DraftCosts){ ms, DRAFT_ROWS_MAX });
+        best = best_ratio(ms, 9);
+        ratio = draft_tree_gain(&tree, tree.n_nodes) / (double)ms[tree.n_nodes];
+        assert_true(ratio > best * 0.9999 && ratio < best * 1.0001);
+        n_plain += !tree.n_nodes;
+        n_drafts += tree.n_nodes > 0;
+    }
+    assert_true(n_plain > 5 && n_drafts > 100);
+}
+
+static void test_draft_growth_limits(void **state) {
+    float ms[4] = { 1, 1, 1, 1 };
+    Case c;
+    DraftTree tree;
+
+    case_init(&c, 3, 2, 4);
+    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 1000 }, (DraftCosts){ ms, 4 });
+    assert_int_equal(tree.n_nodes, 3);
+    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 1000 }, (DraftCosts){ ms, 0 });
+    assert_int_equal(tree.n_rows, 1);
+    for (uint32_t left = 0; left < 3; left++) {
+        draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, left }, (DraftCosts){ ms, 4 });
+        assert_true(left < 2 ? tree.n_nodes == 0 : tree.n_nodes > 0);
+        for (uint32_t i = 0; i < tree.n_nodes; i++)
+            assert_true(tree.nodes[i].depth + 1u <= left);
+    }
+    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 0, 9, 9 }, (DraftCosts){ ms, 4 });
+    assert_int_equal(tree.n_rows, 1);
+    c.drafters[0].ops = c.drafters[1].ops = NULL;
+    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 9 }, (DraftCosts){ ms, 4 });
+    assert_int_equal(tree.n_rows, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_draft_growth_best_first),
+        cmocka_unit_test(test_draft_growth_merge),
+        cmocka_unit_test(test_draft_growth_optimum),
+        cmocka_unit_test(test_draft_growth_limits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

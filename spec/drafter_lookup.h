@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Prompt lookup decoding (Saxena 2023): what followed the earliest place where the text's last three tokens stood before,
+ * or its last two, or the last one. One chain, searched for from the beginning at every step: a baseline for others. */
+#ifndef COORDGEN_SPEC_DRAFTER_LOOKUP_H
+#define COORDGEN_SPEC_DRAFTER_LOOKUP_H
+
+#include "base/account.h"
+#include "base/cleanup.h"
+#include "spec/drafter.h"
+
+enum {
+    LOOKUP_NGRAM_MAX = 3,
+    LOOKUP_TOKENS = 10 /* of a draft */
+};
+
+extern const DrafterOps drafter_lookup_ops;
+
+typedef struct DrafterLookup DrafterLookup;
+
+int drafter_lookup_new(AccountTable *accounts, DrafterLookup **lookupp); /* 0 or -ENOMEM */
+void drafter_lookup_free(DrafterLookup *lookup);
+DEFINE_CLEANUP(DrafterLookup, drafter_lookup_free)
+
+#endif

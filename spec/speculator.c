@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/speculator.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "spec/calibration.h"
+#include "spec/continuation_table.h"
+#include "spec/draft_reuse.h"
+#include "spec/drafter_lookup.h"
+#include "spec/drafter_sam.h"
+
+static_assert((int)_SPECULATION_N <= (int)DRAFT_SOURCES_MAX, "a source has a number in the tree");
+
+struct Speculator {
+    Drafter drafters[_SPECULATION_N]; /* without ops: off */
+    DrafterLookup *lookup;
+    DrafterSam *sam;
+    Calibration *calibration;
+    ContinuationTable *table;
+    DraftReuse *reuse;
+    uint32_t nodes_max;
+    bool has_text;
+    uint32_t last; /* token of the text */
+    SourceStats stats;
+    SpeculatorCounts counts;
+};
+
+static const char *const source_names[_SPECULATION_N] = {
+    [SPECULATION_LOOKUP] = "lookup",           [SPECULATION_SAM] = "sam",     [SPECULATION_HISTORY] = "history",
+    [SPECULATION_CALIBRATION] = "calibration", [SPECULATION_TABLE] = "table", [SPECULATION_REUSE] = "reuse",
+};
+
+const char *speculation_source_name(SpeculationSource source) {
+    return source_names[source];
+}
+
+static int parse_name(const char *name, size_t len, uint32_t *sources, ErrText *err) {
+    for (uint32_t i = 0; i < _SPECULATION_N; i++) {
+        if (strlen(source_names[i]) != len || memcmp(source_names[i], name, len) != 0)
+            continue;
+        if (*sources >> i & 1)
+            return err_set(err, SPECULATOR_E_SOURCES, "speculation: source \"%s\" is named twice; name it once",
+                           source_names[i]);
+        *sources |= 1u << i;
+        return 0;
+    }
+    return err_set(
+        err, SPECULATOR_E_SOURCES,
+        "speculation: no source \"%.*s\"; say auto, off, or some of lookup, sam, history, calibration, table, "
+        "reuse with commas between",
+        (int)(len < 64 ? len : 64), name);
+}
+
+int speculation_parse(const char *text, uint32_t *sourcesp, ErrText *err) {
+    uint32_t sources = 0;
+    int r;
+
+    if (!strcmp(text, "auto")) {
+        *sourcesp = SPECULATION_AUTO;
+        return 0;
+    }
+    if (!strcmp(text, "off")) {
+        *sourcesp = 0;
+        return 0;
+    }
+    for (;;) {
+        size_t len = strcspn(text, ",");
+
+        r = parse_name(text, len, &sources, err);
+        if (r)
+            return r;
+        if (!text[len])
+            break;
+        text += len + 1;
+    }
+    *sourcesp = sources;
+    return 0;
+}
+
+/* Its memory is given back at once: it may be what others lack. */
+static void turn_off(Speculator *speculator, SpeculationSource source) {
+    speculator->drafters[source] = (Drafter){ 0 };
+    switch (source) {
+    case SPECULATION_LOOKUP:
+        drafter_lookup_free(steal(&speculator->lookup));
+        break;
+    case SPECULATION_SAM:
+        drafter_sam_free(steal(&speculator->sam));
+        break;
+    case SPECULATION_CALIBRATION:
+        calibration_free(steal(&speculator->calibration));
+        break;
+    case SPECULATION_TABLE:
+        continuation_table_free(steal(&speculator->table));
+        break;
+    case SPECULATION_REUSE:
+        draft_reuse_free(steal(&speculator->reuse));
+        break;
+    case SPECULATION_HISTORY:
+    case _SPECULATION_N:
+        break;
+    }
+}
+
+static void turn_on(Speculator *speculator, SpeculationSource source, AccountTable *accounts, Drafter history) {
+    Drafter drafter = { 0 };
+
+    switch (source) {
+    case SPECULATION_LOOKUP:
+        if (!drafter_lookup_new(accounts, &speculator->lookup))
+            drafter = (Drafter){ &drafter_lookup_ops, speculator->lookup };
+        break;
+    case SPECULATION_SAM:
+        if (!drafter_sam_new(accounts, &speculator->sam))
+            drafter = (Drafter){ &drafter_sam_ops, speculator->sam };
+        break;
+    case SPECULATION_CALIBRATION:
+        if (!calibration_new(accounts, &speculator->calibration))
+            drafter = (Drafter){ &calibration_ops, speculator->calibration };
+        break;
+    case SPECULATION_TABLE:
+        if (!continuation_table_new(accounts, &speculator->table))
+            drafter = (Drafter){ &continuation_table_ops, speculator->table };
+        break;
+    case SPECULATION_REUSE:
+        if (!draft_reuse_new(&speculator->reuse))
+            drafter = (Drafter){ &draft_reuse_ops, speculator->reuse };
+        break;
+    case SPECULATION_HISTORY:
+        drafter = history;
+        break;
+    case _SPECULATION_N:
+        break;
+    }
+    speculator->drafters[source] = drafter;
+    if (drafter.ops)
+        source_stats_init(&speculator->stats, source, drafter.ops);
+}
+
+int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Speculator **speculatorp) {
+    Speculator *speculator = calloc(1, sizeof(*speculator));
+
+    if (!speculator)
+        return -ENOMEM;
+    speculator->nodes_max = options->nodes_max;
+    for (SpeculationSource source = 0; source < _SPECULATION_N; source++)
+        if (options->sources >> source & 1)
+            turn_on(speculator, source, accounts, options->history);
+    *speculatorp = speculator;
+    return 0;
+}
+
+void speculator_free(Speculator *speculator) {
+    if (!speculator)
+        return;
+    for (SpeculationSource source = 0; source < _SPECULATION_N; source++)
+        turn_off(speculator, source);
+    free(speculator);
+}
+
+void speculator_append(Speculator *speculator, const uint32_t *tokens, size_t n) {
+    if (!n)
+        return;
+    for (SpeculationSource source = 0; source < _SPECULATION_N; source++) {
+        const Drafter *drafter = &speculator->drafters[source];
+
+        if (drafter->ops && drafter->ops->append(drafter->self, tokens, n))
+            turn_off(speculator, source);
+    }
+    speculator->has_text = true;
+    speculator->last = tokens[n - 1];
+}
+
+/**
+ * speculator_observe() - what the target holds for likely behind a row that went through it
+ * @before, @token: the row's token and the one before it on its path (CONTEXT_NO_TOKEN: there is none)
+ * @top: most probable first
+ * @is_prompt: a row of the prompt, else one of a step, accepted or not
+ */
+void speculator_observe(Speculator *speculator, uint32_t before, uint32_t token, const ContextTop *top, size_t n,
+                        bool is_prompt) {
+    if (speculator->table && continuation_table_observe(speculator->table, before, token, top, n))
+        turn_off(speculator, SPECULATION_TABLE);
+    if (is_prompt && speculator->calibration && calibration_observe(speculator->calibration, before, token, top, n))
+        turn_off(speculator, SPECULATION_CALIBRATION);
+}
+
+/* Allocates nothing. Before there is text the tree is one row that nobody should verify. */
+void speculator_draft(const Speculator *speculator, DraftLimits limits, DraftCosts costs, DraftTree *tree) {
+    DraftSources sources = { speculator->drafters, _SPECULATION_N, &speculator->stats };
+
+    if (limits.nodes_max > speculator->nodes_max)
+        limits.nodes_max = speculator->nodes_max;
+    if (!speculator->has_text)
+        limits.nodes_max = 0;
+    draft_growth(tree, speculator->last, sources, limits, costs);
+}
+
+static void count_node(Speculator *speculator, const DraftNode *node, bool was_tried, bool hit, bool accepted) {
+    for (uint32_t i = 0; i < node->n_credits; i++) {
+        DraftCredit credit = node->credits[i];
+
+        speculator->counts.drafted[credit.source]++;
+        speculator->counts.accepted[credit.source] += accepted;
+        if (was_tried)
+            source_stats_count(&speculator->stats, credit, hit);
+    }
+}
+
+/**
+ * speculator_verified() - learn from a verified tree
+ * @accepted: the rows that the target took, from the root's child down
+ * @next: the token that the target emitted behind the last of them
+ * @top_of_rows: the target's most probable token at every row of the tree, or NULL: drafts are not reused then
+ *
+ * Only nodes whose parent the target came to say something about their chance. The text is not changed: the caller
+ * appends the accepted tokens and next.
+ */
+void speculator_verified(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted, uint32_t n_accepted,
+                         uint32_t next, const uint32_t *top_of_rows) {
+    int64_t next_of[DRAFT_ROWS_MAX]; /* the token that came behind a row; -1: the target did not come there */
+    bool taken[DRAFT_ROWS_MAX] = { false };
+    uint32_t at = 0;
+
+    for (uint32_t row = 0; row < tree->n_rows; row++)
+        next_of[row] = -1;
+    for (uint32_t i = 0; i < n_accepted; i++) {
+        assert(accepted[i] < tree->n_rows && tree->parents[accepted[i]] == (int)at);
+        next_of[at] = tree->tokens[accepted[i]];
+        at = accepted[i];
+        taken[at] = true;
+    }
+    next_of[at] = next;
+    for (uint32_t row = 1; row < tree->n_rows; row++) {
+        int64_t came = next_of[tree->parents[row]];
+
+        count_node(speculator, &tree->nodes[tree->node_of[row]], came >= 0, came == tree->tokens[row], taken[row]);
+    }
+    speculator->counts.lengths[n_accepted]++;
+    if (speculator->reuse)
+        draft_reuse_learn(speculator->reuse, tree, accepted, n_accepted, top_of_rows);
+}
+
+const SpeculatorCounts *speculator_counts(const Speculator *speculator) {
+    return &speculator->counts;
+}
+
+uint32_t speculator_sources(const Speculator *speculator) {
+    uint32_t sources = 0;
+
+    for (uint32_t i = 0; i < _SPECULATION_N; i++)
+        sources |= speculator->drafters[i].ops ? 1u << i : 0;
+    return sources;
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A speculator at work on a made-up target: the tokens of a greedy run with every set of sources are those of a plain
+ * run, sampled ones have the target's distribution, counters add up; missing memory turns sources off; names. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "spec/drafter_sam.h"
+#include "spec/speculator.h"
+
+enum {
+    KINDS = 40,
+    N_PROMPT = 200,
+    N_NEW = 300,
+    N_TEXT = N_PROMPT + N_NEW,
+    N_SAMPLED = 40000,
+    N_SAMPLED_KINDS = 6
+};
+
+static uint32_t mix(uint32_t a, uint32_t b) {
+    uint64_t x = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15u;
+
+    x ^= x >> 29;
+    x *= 0xBF58476D1CE4E5B9u;
+    return (uint32_t)(x >> 32);
+}
+
+/* What the target makes of a text: it copies what followed the same pair before, a little further on it errs. */
+static uint32_t target(const uint32_t *text, uint32_t n) {
+    if (mix(n, text[n - 1]) % 7)
+        for (uint32_t i = n - 1; i > 1; i--)
+            if (text[i - 1] == text[n - 1] && text[i - 2] == text[n - 2])
+                return text[i];
+    return mix(text[n - 1], text[n - 2]) % KINDS;
+}
+
+static void target_top(const uint32_t *text, uint32_t n, ContextTop *top) {
+    uint32_t first = target(text, n);
+
+    for (uint32_t i = 0; i < DRAFT_CHOICES_MAX; i++)
+        top[i] = (ContextTop){ (first + i * 7) % KINDS, 0.6F / (float)(1 + i) };
+}
+
+static void plain_run(uint32_t *text) {
+    for (uint32_t i = 0; i < N_PROMPT; i++)
+        text[i] = i < 60 ? mix(5, i) % KINDS : i % 11 ? text[i - 47] : mix(6, i) % KINDS;
+    for (uint32_t i = N_PROMPT; i < N_TEXT; i++)
+        text[i] = target(text, i);
+}
+
+/* One step: the text is verified at every row, from the root's token at its end on. Returns how many were accepted. */
+static uint32_t verify_step(Speculator *speculator, const DraftTree *tree, uint32_t *text, uint32_t n,
+                            uint32_t *nextp) {
+    static uint32_t paths[DRAFT_ROWS_MAX][N_TEXT + DRAFT_ROWS_MAX];
+    uint32_t lens[DRAFT_ROWS_MAX], tops[DRAFT_ROWS_MAX], accepted[DRAFT_ROWS_MAX], n_accepted = 0;
+    int row = 0;
+
+    assert_int_equal(tree->tokens[0], text[n - 1]);
+    for (uint32_t i = 0; i < tree->n_rows; i++) {
+        ContextTop top[DRAFT_CHOICES_MAX];
+
+        if (i) {
+            memcpy(paths[i], paths[tree->parents[i]], lens[tree->parents[i]] * sizeof(*text));
+            lens[i] = lens[tree->parents[i]];
+            paths[i][lens[i]++] = tree->tokens[i];
+        } else {
+            memcpy(paths[0], text, n * sizeof(*text));
+            lens[0] = n;
+        }
+        target_top(paths[i], lens[i], top);
+        tops[i] = top[0].token;
+        speculator_observe(speculator, paths[i][lens[i] - 2], tree->tokens[i], top, DRAFT_CHOICES_MAX, false);
+    }
+    while ((row = draft_tree_child(tree, (uint32_t)row, tops[row])) > 0)
+        accepted[n_accepted++] = (uint32_t)row;
+    row = n_accepted ? (int)accepted[n_accepted - 1] : 0;
+    *nextp = tops[row];
+    memcpy(text + n, paths[row] + n, n_accepted * sizeof(*text));
+    speculator_verified(speculator, tree, accepted, n_accepted, *nextp, tops);
+    return n_accepted;
+}
+
+/* Returns the number of steps. */
+static uint32_t speculative_run(Speculator *speculator, uint32_t *text) {
+    uint32_t n = N_PROMPT, n_steps = 0;
+    float ms[DRAFT_ROWS_MAX];
+
+    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
+        ms[i] = 10 + (float)(i / 8);
+    for (uint32_t i = 0; i < N_PROMPT; i++) {
+        ContextTop top[DRAFT_CHOICES_MAX];
+
+        speculator_append(speculator, &text[i], 1);
+        if (!i)
+            continue;
+        target_top(text, i + 1, top);
+        speculator_observe(speculator, text[i - 1], text[i], top, DRAFT_CHOICES_MAX, true);
+    }
+    while (n < N_TEXT) {
+        DraftTree tree;
+        uint32_t n_accepted, next;
+
+        speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 24, N_TEXT - n },
+                         (DraftCosts){ ms, DRAFT_ROWS_MAX }, &tree);
+        n_accepted = verify_step(speculator, &tree, text, n, &next);
+        text[n + n_accepted] = next;
+        speculator_append(speculator, text + n, n_accepted + 1);
+        n += n_accepted + 1;
+        n_steps++;
+    }
+    assert_int_equal(n, N_TEXT);
+    return n_steps;
+}
+
+static void check_counts(const Speculator *speculator, uint32_t n_steps) {
+    const SpeculatorCounts *counts = speculator_counts(speculator);
+    uint64_t n = 0, emitted = 0;
+
+    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++) {
+        n += counts->lengths[i];
+        emitted += counts->lengths[i] * (i + 1);
+    }
+    assert_int_equal(n, n_steps);
+    assert_int_equal(emitted, N_NEW);
+    for (uint32_t source = 0; source < _SPECULATION_N; source++) {
+        bool on = speculator_sources(speculator) >> source & 1;
+
+        assert_true(counts->accepted[source] <= counts->drafted[source]);
+        assert_true(on || !counts->drafted[source]);
+    }
+}
+
+static void test_speculator_greedy(void **state) {
+    static uint32_t plain[N_TEXT + DRAFT_ROWS_MAX], text[N_TEXT + DRAFT_ROWS_MAX];
+    uint32_t n_least = N_NEW;
+
+    plain_run(plain);
+    for (uint32_t sources = 0; sources < 1u << _SPECULATION_N; sources++) {
+        _cleanup_(speculator_freep) Speculator *speculator = NULL;
+        _cleanup_(drafter_sam_freep) DrafterSam *history = NULL;
+        SpeculatorOptions options = { .sources = sources, .nodes_max = 1 + sources * 5 % DRAFT_NODES_MAX };
+        AccountTable accounts;
+        uint32_t n_steps = 0, again;
+
+        account_table_init(&accounts);
+        for (int round = 0; round < 2; round++) {
+            assert_int_equal(drafter_sam_new(&accounts, &history), 0);
+            assert_int_equal(drafter_sam_ops.append(history, plain + N_TEXT / 2, N_TEXT / 2), 0);
+            options.history = (Drafter){ &drafter_sam_ops, history };
+            assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
+            assert_int_equal(speculator_sources(speculator), sources);
+            memcpy(text, plain, N_PROMPT * sizeof(*text));
+            again = speculative_run(speculator, text);
+            assert_true(!round || again == n_steps);
+            n_steps = again;
+            assert_memory_equal(text, plain, N_TEXT * sizeof(*text));
+            check_counts(speculator, n_steps);
+            /* Nothing is rejected that could be reused where there is no other source. */
+            assert_int_equal(n_steps < N_NEW, (sources & ~(1u << SPECULATION_REUSE)) != 0);
+            n_least = n_steps < n_least ? n_steps : n_least;
+            speculator_free(steal(&speculator));
+            drafter_sam_free(steal(&history));
+        }
+        assert_int_equal(accounts.total_bytes, 0);
+    }
+    assert_true(n_least < N_NEW / 3);
+}
+
+/* Behind each token of six another distribution, far from even. */
+static double chance_of(uint32_t before, uint32_t token) {
+    static const double chances[N_SAMPLED_KINDS] = { 0.5, 0.2, 0.12, 0.1, 0.05, 0.03 };
+
+    return chances[(token + 5 * before) % N_SAMPLED_KINDS];
+}
+
+static uint32_t sample(uint32_t before, uint32_t position) {
+    double at = (double)mix(12345, position) / 4294967296.0;
+    uint32_t token = 0;
+
+    while (token + 1 < N_SAMPLED_KINDS && at >= chance_of(before, token))
+        at -= chance_of(before, token++);
+    return token;
+}
+
+/* One draw a level, and down to the child that has the token: pairs of neighbours are as often as they should be. */
+static void test_speculator_sampled(void **state) {
+    _cleanup_(speculator_freep) Speculator *speculator = NULL;
+    const SpeculatorOptions options = { .sources = SPECULATION_AUTO, .nodes_max = DRAFT_NODES_MAX };
+    uint32_t counts[N_SAMPLED_KINDS][N_SAMPLED_KINDS] = { 0 }, last = 0, n_steps = 0;
+    float ms[DRAFT_ROWS_MAX];
+    double chi_square = 0;
+    AccountTable accounts;
+
+    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
+        ms[i] = 10 + (float)i / 4;
+    account_table_init(&accounts);
+    assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
+    speculator_append(speculator, &last, 1);
+    for (uint32_t n = 0; n < N_SAMPLED; n_steps++) {
+        DraftTree tree;
+        uint32_t accepted[DRAFT_ROWS_MAX], n_accepted = 0, token;
+        int row = 0;
+
+        speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 8, 1000 }, (DraftCosts){ ms, DRAFT_ROWS_MAX },
+                         &tree);
+        for (;;) {
+            ContextTop top[N_SAMPLED_KINDS];
+
+            for (uint32_t i = 0; i < N_SAMPLED_KINDS; i++)
+                top[i] = (ContextTop){ i, (float)chance_of(last, i) };
+            speculator_observe(speculator, CONTEXT_NO_TOKEN, last, top, N_SAMPLED_KINDS, false);
+            token = sample(last, n++);
+            counts[last][token]++;
+            last = token;
+            row = draft_tree_child(&tree, (uint32_t)row, token);
+            if (row < 0)
+                break;
+            assert_int_equal(tree.tokens[row], token);
+            accepted[n_accepted++] = (uint32_t)row;
+        }
+        speculator_verified(speculator, &tree, accepted, n_accepted, token, NULL);
+        for (uint32_t i = 0; i < n_accepted; i++)
+            speculator_append(speculator, &tree.tokens[accepted[i]], 1);
+        speculator_append(speculator, &token, 1);
+    }
+    assert_true(n_steps < N_SAMPLED * 3 / 4);
+    for (uint32_t before = 0; before < N_SAMPLED_KINDS; before++) {
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < N_SAMPLED_KINDS; i++)
+            n += counts[before][i];
+        for (uint32_t i = 0; i < N_SAMPLED_KINDS; i++) {
+            double expected = n * chance_of(before, i), off = counts[before][i] - expected;
+
+            chi_square += off * off / expected;
+        }
+    }
+    assert_true(chi_square < 59.7); /* 30 degrees of freedom: 1 of 1,000 true ones is above */
+}
+
+/* Drafts that are never right end, those that always are get longer; what was not tried is not counted. */
+static void test_speculator_learns(void **state) {
+    static const uint32_t text[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1 };
+    const SpeculatorOptions options = { .sources = 1u << SPECULATION_LOOKUP, .nodes_max = DRAFT_NODES_MAX };
+    float ms[DRAFT_ROWS_MAX];
+
+    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
+        ms[i] = 10 + 3 * (float)i;
+    for (int right = 0; right < 2; right++) {
+        _cleanup_(speculator_freep) Speculator *speculator = NULL;
+        uint32_t first_n = 0, last_n = 0;
+        AccountTable accounts;
+
+        account_table_init(&accounts);
+        assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
+        speculator_append(speculator, text, ARRAY_LEN(text));
+        for (int i = 0; i < 100; i++) {
+            DraftTree tree;
+            uint32_t accepted[DRAFT_ROWS_MAX], n_accepted = 0;
+
+            speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 24, 1000 }, (DraftCosts){ ms, DRAFT_ROWS_MAX },
+                             &tree);
+            first_n = i ? first_n : tree.n_nodes;
+            last_n = tree.n_nodes;
+            while (right && n_accepted < tree.n_nodes) {
+                accepted[n_accepted] = n_accepted + 1;
+                n_accepted++;
+            }
+            speculator_verified(speculator, &tree, accepted, n_accepted, 999, NULL);
+        }
+        assert_true(first_n > 0 && (right ? last_n > first_n : last_n == 0));
+    }
+}
+
+/* A speculator with too little memory makes shorter drafts, then none; never an error. */
+static void test_speculator_memory(void **state) {
+    static uint32_t plain[N_TEXT + DRAFT_ROWS_MAX], text[N_TEXT + DRAFT_ROWS_MAX];
+    uint32_t n_ons[_SPECULATION_N + 1] = { 0 };
+
+    plain_run(plain);
+    for (uint64_t limit = 0; limit < 200000; limit += 4096) {
+        _cleanup_(speculator_freep) Speculator *speculator = NULL;
+        const SpeculatorOptions options = { .sources = (1u << _SPECULATION_N) - 1, .nodes_max = 20 };
+        AccountTable accounts;
+
+        account_table_init(&accounts);
+        accounts.limit_bytes[ACCOUNT_DRAFTDB] = limit;
+        assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
+        assert_false(speculator_sources(speculator) >> SPECULATION_HISTORY & 1);
+        memcpy(text, plain, N_PROMPT * sizeof(*text));
+        assert_true(speculative_run(speculator, text) <= N_NEW);
+        assert_memory_equal(text, plain, N_TEXT * sizeof(*text));
+        n_ons[__builtin_popcount(speculator_sources(speculator))]++;
+        speculator_free(steal(&speculator));
+        assert_int_equal(accounts.total_bytes, 0);
+    }
+    assert_true(n_ons[1] && n_ons[2] + n_ons[3] + n_ons[4] && n_ons[5]);
+}
+
+static void test_speculator_parse(void **state) {
+    uint32_t sources = 99;
+    ErrText err = { 0 };
+
+    assert_int_equal(speculation_parse("auto", &sources, &err), 0);
+    assert_int_equal(sources, SPECULATION_AUTO);
+    assert_int_equal(speculation_parse("off", &sources, &err), 0);
+    assert_int_equal(sources, 0);
+    assert_int_equal(speculation_parse("lookup,sam,history,calibration,table,reuse", &sources, &err), 0);
+    assert_int_equal(sources, (1u << _SPECULATION_N) - 1);
+    assert_int_equal(speculation_parse("table", &sources, &err), 0);
+    assert_int_equal(sources, 1u << SPECULATION_TABLE);
+    for (uint32_t i = 0; i < _SPECULATION_N; i++) {
+        assert_int_equal(speculation_parse(speculation_source_name(i), &sources, &err), 0);
+        assert_int_equal(sources, 1u << i);
+    }
+    assert_int_equal(speculation_parse("", &sources, &err), SPECULATOR_E_SOURCES);
+    assert_int_equal(speculation_parse("sam,", &sources, &err), SPECULATOR_E_SOURCES);
+    assert_int_equal(speculation_parse("sam,off", &sources, &err), SPECULATOR_E_SOURCES);
+    assert_int_equal(speculation_parse("sam,table,sam", &sources, &err), SPECULATOR_E_SOURCES);
+    assert_non_null(strstr(err.text, "\"sam\" is named twice"));
+    assert_int_equal(speculation_parse("Sam", &sources, &err), SPECULATOR_E_SOURCES);
+    assert_non_null(strstr(err.text, "\"Sam\""));
+    assert_non_null(strstr(err.text, "calibration, table, reuse"));
+    assert_int_equal(sources, 1u << SPECULATION_REUSE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_speculator_greedy), cmocka_unit_test(test_speculator_sampled),
+        cmocka_unit_test(test_speculator_learns), cmocka_unit_test(test_speculator_memory),
+        cmocka_unit_test(test_speculator_parse),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/speculation_control.h"
+
+#include <assert.h>
+#include <stdbool.h>
+
+enum {
+    AVERAGED = 8, /* observations that an average has the weight of, at most */
+    WARM = 2,     /* plain steps before any draft: the first one reads what is not in memory yet */
+    PAUSE_MIN = CONTROL_WINDOW,
+    PAUSE_MAX = 1024,
+    PLAIN_EVERY = 64,  /* steps: what drafts are weighed against must not grow old */
+    FORGET_MIN = 1024, /* tokens after which a measured time counts no more */
+    FORGET_MAX = 1 << 24,
+};
+
+static const float budget = 0.03F * CONTROL_WINDOW; /* plain steps that a window may take longer than without drafts */
+static const float row_share = 0.06F;               /* of a plain step, for a row more, where nothing better is known */
+
+void speculation_control_init(SpeculationControl *control) {
+    *control = (SpeculationControl){ .pause_tokens = PAUSE_MIN, .forget_after = FORGET_MIN };
+}
+
+/* More rows never take less time: where averages say so, neighbours share one (pool adjacent violators). Returns how many
+ * row counts are measured; levels and rows of those by rising rows. */
+static uint32_t isotonic(const SpeculationControl *control, float *levels, uint32_t *rows) {
+    float weights[DRAFT_ROWS_MAX];
+    uint32_t pooled[DRAFT_ROWS_MAX], n_pools = 0, n = 0, at = 0;
+    float pools[DRAFT_ROWS_MAX];
+
+    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++) {
+        if (!control->n_seen[i])
+            continue;
+        rows[n++] = i + 1;
+        pools[n_pools] = control->seen_ms[i];
+        weights[n_pools] = (float)control->n_seen[i];
+        pooled[n_pools++] = 1;
+        for (; n_pools > 1 && pools[n_pools - 2] > pools[n_pools - 1]; n_pools--) {
+            float sum = weights[n_pools - 2] + weights[n_pools - 1];
+
+            pools[n_pools - 2] =
+                (pools[n_pools - 2] * weights[n_pools - 2] + pools[n_pools - 1] * weights[n_pools - 1]) / sum;
+            weights[n_pools - 2] = sum;
+            pooled[n_pools - 2] += pooled[n_pools - 1];
+        }
+    }
+    for (uint32_t pool = 0; pool < n_pools; pool++)
+        for (uint32_t i = 0; i < pooled[pool]; i++)
+            levels[at++] = pools[pool];
+    return n;
+}
+
+/* Between measured row counts a line, above the last the steeper of the line from one row to it and a guess. */
+static void fill(SpeculationControl *control) {
+    float levels[DRAFT_ROWS_MAX], slope;
+    uint32_t rows[DRAFT_ROWS_MAX], n, last;
+
+    if (control->n_seen[0] < WARM)
+        return;
+    n = isotonic(control, levels, rows);
+    last = rows[n - 1];
+    control->ms[0] = levels[0];
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t row = rows[i - 1] + 1; row <= rows[i]; row++)
+            control->ms[row - 1] = row == rows[i]
+                                       ? levels[i]
+                                       : levels[i - 1] + (levels[i] - levels[i - 1]) * (float)(row - rows[i - 1]) /
+                                                             (float)(rows[i] - rows[i - 1]);
+    slope = last > 1 ? (levels[n - 1] - levels[0]) / (float)(last - 1) : 0;
+    slope = slope > row_share * levels[0] ? slope : row_share * levels[0];
+    for (uint32_t row = last + 1; row <= DRAFT_ROWS_MAX; row++)
+        control->ms[row - 1] = levels[n - 1] + slope * (float)(row - last);
+}
+
+/* What a step of that many rows loses if it emits that many tokens. */
+static float loss_of(const SpeculationControl *control, uint32_t rows, uint32_t n_tokens) {
+    return control->ms[0] > 0 ? control->ms[rows - 1] / control->ms[0] - (float)n_tokens : 0;
+}
+
+/* Rows that are no longer chosen may have got cheaper. Those that the budget cannot pay are tried ever more seldom. */
+static void forget_old(SpeculationControl *control) {
+    bool dear = false;
+
+    for (uint32_t i = 1; i < DRAFT_ROWS_MAX; i++) {
+        if (!control->n_seen[i] || control->n_tokens - control->seen_at[i] < control->forget_after)
+            continue;
+        dear = dear || loss_of(control, i + 1, 1) > budget;
+        control->n_seen[i] = 0;
+    }
+    if (dear && control->forget_after < FORGET_MAX)
+        control->forget_after *= 2;
+}
+
+static void measure(SpeculationControl *control, uint32_t rows, float ms) {
+    uint32_t i = rows - 1;
+
+    if (control->n_seen[i] < AVERAGED)
+        control->n_seen[i]++;
+    control->seen_ms[i] += (ms - control->seen_ms[i]) / (float)control->n_seen[i];
+    control->seen_at[i] = control->n_tokens;
+}
+
+/* The worst run of steps that ends now, not the sum over the window: a gain would leave the window before the losses that
+ * it paid for. */
+static float worst_run(const SpeculationControl *control) {
+    float sum = 0, worst = 0;
+    uint32_t n_tokens = 0;
+
+    for (uint32_t i = 1; i <= CONTROL_WINDOW; i++) {
+        uint32_t step = (control->at + CONTROL_WINDOW - i) % CONTROL_WINDOW;
+
+        n_tokens += control->emitted[step];
+        if (!control->emitted[step] || n_tokens > CONTROL_WINDOW)
+            break;
+        sum += control->losses[step];
+        worst = sum > worst ? sum : worst;
+    }
+    return worst;
+}
+
+/* When not even two rows fit into what is left, drafts rest: twice as long each time, until they have paid again. */
+static void pace(SpeculationControl *control, bool gained) {
+    if (gained && control->loss <= 0)
+        control->pause_tokens = PAUSE_MIN;
+    if (!(control->ms[0] > 0) || control->n_tokens < control->pause_until ||
+        control->loss + loss_of(control, 2, 1) <= budget)
+        return;
+    control->pause_until = control->n_tokens + control->pause_tokens;
+    control->pause_tokens = 2 * control->pause_tokens < PAUSE_MAX ? 2 * control->pause_tokens : PAUSE_MAX;
+}
+
+void speculation_control_took(SpeculationControl *control, uint32_t rows, uint32_t n_tokens, float ms) {
+    float loss;
+
+    assert(rows >= 1 && rows <= DRAFT_ROWS_MAX && n_tokens >= 1 && n_tokens <= rows);
+    control->n_tokens += n_tokens;
+    control->n_since_plain = rows > 1 ? control->n_since_plain + 1 : 0;
+    measure(control, rows, ms);
+    forget_old(control);
+    fill(control);
+    loss = rows > 1 ? loss_of(control, rows, n_tokens) : 0;
+    control->losses[control->at] = loss;
+    control->emitted[control->at] = n_tokens;
+    control->at = (control->at + 1) % CONTROL_WINDOW;
+    control->loss = worst_run(control);
+    pace(control, loss < 0);
+}
+
+/**
+ * speculation_control_rows() - rows that the next step may have
+ *
+ * As many as could all be in vain without the last 64 tokens having taken more than 1.03 times as long as plain steps,
+ * and at most twice as many as were ever measured: what more would take is a guess.
+ */
+uint32_t speculation_control_rows(const SpeculationControl *control) {
+    uint32_t most = 1, rows = 1;
+
+    if (!(control->ms[0] > 0) || control->n_tokens < control->pause_until || control->n_since_plain >= PLAIN_EVERY)
+        return 1;
+    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
+        most = control->n_seen[i] ? 2 * (i + 1) : most;
+    most = most < DRAFT_ROWS_MAX ? most : DRAFT_ROWS_MAX;
+    while (rows < most && control->loss + loss_of(control, rows + 1, 1) <= budget)
+        rows++;
+    return rows;
+}
+
+DraftCosts speculation_control_costs(const SpeculationControl *control) {
+    return (DraftCosts){ control->ms, control->ms[0] > 0 ? DRAFT_ROWS_MAX : 0 };
+}

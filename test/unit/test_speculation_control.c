@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Control of speculation: against made-up machines and texts that are as bad as can be, no window of 64 tokens takes
+ * more than 1.03 times as long as plain steps; it comes back when drafts pay; what it believes of unseen row counts. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "spec/speculation_control.h"
+
+enum {
+    N_MACHINES = 5,
+    N_STEPS = 20000
+};
+
+static uint32_t seed = 1;
+
+static uint32_t draw(uint32_t n) {
+    seed = seed * 1664525 + 1013904223;
+    return (uint32_t)((uint64_t)seed * n >> 32);
+}
+
+/* Plateaus and cliffs, a line, no difference, rows that are as dear as steps, a curve. */
+static float machine_ms(uint32_t machine, uint32_t rows) {
+    const float r = (float)rows;
+
+    switch (machine) {
+    case 0:
+        return 50 + 30 * (float)((rows - 1) / 8);
+    case 1:
+        return 50 + 3 * (r - 1);
+    case 2:
+        return 50;
+    case 3:
+        return 50 * r;
+    default:
+        return 50 + r * r / 20;
+    }
+}
+
+/* How many of the drafts the text turns out to have. */
+static uint32_t emitted(uint32_t kind, uint32_t step, uint32_t rows) {
+    switch (kind) {
+    case 0:
+        return 1;
+    case 1:
+        return step % 100 < 5 ? rows : 1;
+    case 2:
+        return 1 + draw(rows);
+    default:
+        return draw(3) ? 1 : 1 + draw(rows < 4 ? rows : 4);
+    }
+}
+
+typedef struct Step {
+    float loss;
+    uint32_t n_tokens;
+} Step;
+
+static Step steps[N_STEPS];
+
+/* Every run of steps with 64 tokens at most, by its plain time. Loss of a first measurement does not count. */
+static void check_windows(uint32_t n) {
+    for (uint32_t from = 0; from < n; from++) {
+        uint32_t n_tokens = 0;
+        float loss = 0;
+
+        for (uint32_t i = from; i < n && n_tokens + steps[i].n_tokens <= CONTROL_WINDOW; i++) {
+            n_tokens += steps[i].n_tokens;
+            loss += steps[i].loss;
+            assert_true(loss <= 0.03F * CONTROL_WINDOW + 0.001F);
+        }
+    }
+}
+
+static void test_speculation_control_adversary(void **state) {
+    for (uint32_t machine = 0; machine < N_MACHINES; machine++)
+        for (uint32_t kind = 0; kind < 4; kind++)
+            for (uint32_t greed = 0; greed < 2; greed++) {
+                SpeculationControl control;
+                double ms = 0, plain_ms = 0;
+                uint32_t n_drafts = 0;
+
+                speculation_control_init(&control);
+                for (uint32_t i = 0; i < N_STEPS; i++) {
+                    uint32_t most = speculation_control_rows(&control), rows = greed ? most : 1 + draw(most);
+                    uint32_t n_tokens = emitted(kind, i, rows);
+                    bool measured = control.n_seen[rows - 1] > 0;
+                    float took = machine_ms(machine, rows), plain = machine_ms(machine, 1);
+
+                    assert_true(most >= 1 && most <= DRAFT_ROWS_MAX);
+                    n_drafts += rows > 1;
+                    speculation_control_took(&control, rows, n_tokens, took);
+                    steps[i] = (Step){ took / plain - (float)n_tokens, n_tokens };
+                    if (!measured && steps[i].loss > 0)
+                        steps[i].loss = 0;
+                    ms += (double)took;
+                    plain_ms += (double)plain * n_tokens;
+                }
+                check_windows(N_STEPS);
+                assert_true(ms <= 1.03 * plain_ms + 64 * (double)machine_ms(machine, 1));
+                assert_true(n_drafts > 5);
+            }
+}
+
+/* Where drafts never pay they get rare; when they begin to, they come back within a pause. */
+static void test_speculation_control_back_off(void **state) {
+    SpeculationControl control;
+    uint32_t back = 0, n_good = 0;
+    float early = 0, late = 0;
+
+    speculation_control_init(&control);
+    for (uint32_t i = 0; i < 20000; i++) {
+        uint32_t rows = speculation_control_rows(&control);
+
+        early += i < 2000 ? machine_ms(1, rows) / machine_ms(1, 1) - 1 : 0;
+        late += i >= 18000 ? machine_ms(1, rows) / machine_ms(1, 1) - 1 : 0;
+        speculation_control_took(&control, rows, 1, machine_ms(1, rows));
+    }
+    assert_true(early > 2 * late && late > 0);
+    for (; back < 4000 && !n_good; back++) {
+        uint32_t rows = speculation_control_rows(&control);
+
+        speculation_control_took(&control, rows, rows, machine_ms(1, rows));
+        n_good += rows > 1;
+    }
+    assert_true(n_good && back <= 1024 + 64);
+    n_good = 0;
+    for (uint32_t i = 0; i < 100; i++) {
+        uint32_t rows = speculation_control_rows(&control);
+
+        speculation_control_took(&control, rows, rows, machine_ms(1, rows));
+        n_good += rows > 1;
+    }
+    assert_true(n_good > 80);
+}
+
+static void test_speculation_control_costs(void **state) {
+    SpeculationControl control;
+    DraftCosts costs;
+
+    speculation_control_init(&control);
+    assert_int_equal(speculation_control_rows(&control), 1);
+    assert_int_equal(speculation_control_costs(&control).n_rows, 0);
+    speculation_control_took(&control, 1, 1, 500);
+    assert_int_equal(speculation_control_rows(&control), 1);
+    for (int i = 0; i < 60; i++)
+        speculation_control_took(&control, 1, 1, 10);
+    assert_int_equal(speculation_control_rows(&control), 2);
+    for (int i = 0; i < 60; i++) {
+        speculation_control_took(&control, 5, 5, 18);
+        speculation_control_took(&control, 9, 9, 16);
+        speculation_control_took(&control, 3, 3, 10.5F);
+        speculation_control_took(&control, 1, 1, 10);
+    }
+    costs = speculation_control_costs(&control);
+    assert_int_equal(costs.n_rows, DRAFT_ROWS_MAX);
+    for (uint32_t i = 1; i < DRAFT_ROWS_MAX; i++)
+        assert_true(costs.ms[i] >= costs.ms[i - 1] && costs.ms[i] > 0);
+    assert_true(costs.ms[0] > 9.9F && costs.ms[0] < 10.1F);
+    assert_true(costs.ms[1] > 10.2F && costs.ms[1] < 10.3F);
+    assert_true(costs.ms[4] > 16.9F && costs.ms[4] < 17.1F && costs.ms[8] == costs.ms[4]);
+    assert_true(costs.ms[9] > costs.ms[8] + 0.5F);
+    assert_int_equal(speculation_control_rows(&control), 18);
+}
+
+/* Dear rows that turn cheap are noticed, since what was measured long ago is forgotten. */
+static void test_speculation_control_change(void **state) {
+    SpeculationControl control;
+    uint32_t n_drafts = 0;
+
+    speculation_control_init(&control);
+    for (uint32_t i = 0; i < 8000; i++) {
+        uint32_t rows = speculation_control_rows(&control);
+
+        n_drafts += i >= 7900 && rows > 4;
+        speculation_control_took(&control, rows, rows, i < 500 ? machine_ms(3, rows) * (float)(rows * rows) : 50);
+    }
+    assert_true(n_drafts > 80);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_speculation_control_adversary),
+        cmocka_unit_test(test_speculation_control_back_off),
+        cmocka_unit_test(test_speculation_control_costs),
+        cmocka_unit_test(test_speculation_control_change),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

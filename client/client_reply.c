@@ -33,6 +33,9 @@ static void generate_fill(CoordgenGenerateResult *result, const Coordgen__V1__Ge
         result->cached_tokens = done->usage->cached_tokens;
         result->output_tokens = done->usage->output_tokens;
         result->reuse = (CoordgenReuse)done->usage->reuse;
+        result->decode_steps = done->usage->decode_steps;
+        result->drafted_tokens = done->usage->drafted_tokens;
+        result->accepted_tokens = done->usage->accepted_tokens;
     }
     if (done->timings) {
         result->queue_us = done->timings->queue_us;

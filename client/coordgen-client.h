@@ -383,6 +383,9 @@ typedef struct CoordgenGenerateResult {
     CoordgenPriority priority;
     CoordgenReuse reuse;       /* why not more of the prompt was cached */
     uint32_t incomplete_bytes; /* of a character that the end cut off; not in text */
+    uint32_t decode_steps;     /* passes over the weights behind the prompt's; each gives a token or more */
+    uint32_t drafted_tokens;   /* that these computed beside the next token (speculation) */
+    uint32_t accepted_tokens;  /* of them, those that became output */
 } CoordgenGenerateResult;
 
 typedef enum CoordgenModelState {

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "daemon/journal.h"
-#include "engine/engine.h"
+#include "engine/generation.h"
 #include "proto/frame.h"
 
 static const SettingChoice device_choices[] = {
@@ -29,6 +29,12 @@ static const SettingChoice verify_choices[] = {
     { "auto", WEIGHTS_CHECKING_NEW },
     { "on", WEIGHTS_CHECKING_ALL },
     { "off", WEIGHTS_CHECKING_NOTHING },
+    { NULL, 0 },
+};
+
+static const SettingChoice speculation_choices[] = {
+    { "off", GENERATION_SPECULATION_OFF },
+    { "lookup", GENERATION_SPECULATION_LOOKUP },
     { NULL, 0 },
 };
 
@@ -94,6 +100,10 @@ const Setting config_settings[] = {
         "parts of a prefill step go through the layers each at its own pace, in steps with enough tokens for each thread"),
     NUMBER("context-tokens", context_tokens, 16, 1u << 20, false, LIVE, "4096",
            "cap on prompt and output of one request"),
+    CHOICE(
+        "speculation", speculation, LIVE, "off", speculation_choices,
+        "several tokens a step, from drafts that are verified: off, or lookup (what followed in the text before); the "
+        "output is the same"),
     NUMBER("max-active", max_active, 1, 64, false, LIVE, "4", "normal and background generations that take turns"),
     NUMBER("max-active-interactive", max_active_interactive, 1, 64, false, LIVE, "2",
            "interactive generations that take turns, beside those"),

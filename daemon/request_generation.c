@@ -202,6 +202,10 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         usage.prompt_tokens = request->usage.n_prompt_tokens;
         usage.cached_tokens = request->usage.n_cached_tokens;
         usage.output_tokens = request->usage.n_output_tokens;
+        usage.has_decode_steps = usage.has_drafted_tokens = usage.has_accepted_tokens = true;
+        usage.decode_steps = request->usage.n_steps;
+        usage.drafted_tokens = request->usage.n_drafted_tokens;
+        usage.accepted_tokens = request->usage.n_accepted_tokens;
         usage.has_reuse = true;
         usage.reuse = reuse_of(request->usage.outcome);
         done.has_end_reason = done.has_seed = done.has_max_tokens = done.has_deltas = true;

@@ -149,15 +149,24 @@ void sequence_rewind(Sequence *sequence, size_t n_tokens);
 /* Looked at before every operator of engine_forward(); NULL: none. Outlives the sequence. */
 void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled);
 
+typedef struct EngineSpan EngineSpan;
+
+/* The logits of one row of a span, f32[n_vocab], valid during the call; row: of the span's. Rows come in rising order.
+ * It may lower span->n_kept. Thread: the one that computes. */
+typedef void EngineLogitsFn(EngineSpan *span, size_t row, const float *logits);
+
 /* Consecutive tokens of one sequence in a step that it may share with others. */
-typedef struct EngineSpan {
+struct EngineSpan {
     Sequence *sequence;     /* in one span of a step only */
     const uint32_t *tokens; /* [n], below n_vocab; they continue the sequence */
     size_t n;               /* 1 or more; those of all spans together at most the chunk */
     size_t n_logit_rows;    /* 0..n: the last ones, whose logits are wanted */
-    float *logits;          /* out: f32[n_logit_rows][n_vocab] */
+    float *logits;          /* out: f32[n_logit_rows][n_vocab]; with `take` f32[n_vocab], anything */
     bool is_cancelled;      /* out: its sequence's flag was seen, and the sequence is as it was before the step */
-} EngineSpan;
+    EngineLogitsFn *take;   /* NULL: logits are left in `logits`; else it gets them row by row */
+    void *arg;              /* of take */
+    size_t n_kept;          /* of the rows, the first ones: what the step appends. All, unless take() lowers it */
+};
 
 /* When a step makes way for another: looked at before every operator. */
 typedef struct EngineYield {

@@ -278,14 +278,22 @@ static size_t shared_head_rows(Engine *engine) {
 }
 
 static int run_heads_apart(EngineStep *step, ErrText *err) {
-    const EngineSpan *spans = step->spans;
+    EngineSpan *spans = step->spans;
     size_t first = 0;
     int r = 0;
 
-    for (size_t i = 0; i < step->n_spans && !r; i++) {
-        if (spans[i].n_logit_rows)
-            r = run_head(step, first, spans[i].n_logit_rows, spans[i].logits, err);
-        first += spans[i].n_logit_rows;
+    for (size_t i = 0; i < step->n_spans && !r; first += spans[i++].n_logit_rows) {
+        EngineSpan *span = &spans[i];
+
+        if (!span->take) {
+            r = span->n_logit_rows ? run_head(step, first, span->n_logit_rows, span->logits, err) : 0;
+            continue;
+        }
+        for (size_t row = 0; row < span->n_logit_rows && !r; row++) {
+            r = run_head(step, first + row, 1, span->logits, err);
+            if (!r)
+                span->take(span, span->n - span->n_logit_rows + row, span->logits);
+        }
     }
     return r;
 }
@@ -293,9 +301,9 @@ static int run_heads_apart(EngineStep *step, ErrText *err) {
 /* So many rows at a time, whichever sequences they are of. */
 static int run_heads_together(EngineStep *step, size_t n_rows, size_t group, ErrText *err) {
     Engine *engine = step->engine;
-    const EngineSpan *spans = step->spans;
+    EngineSpan *span = step->spans;
     const size_t n_vocab = engine->hparams.n_vocab;
-    size_t span = 0, row = 0; /* where the next logits go */
+    size_t row = 0; /* of the span, among those whose logits are wanted: where the next ones go */
 
     for (size_t first = 0; first < n_rows; first += group) {
         const size_t n = n_rows - first < group ? n_rows - first : group;
@@ -305,19 +313,27 @@ static int run_heads_together(EngineStep *step, size_t n_rows, size_t group, Err
         if (r)
             return r;
         for (size_t i = 0; i < n; i++, row++) {
-            for (; row == spans[span].n_logit_rows; row = 0)
+            for (; row == span->n_logit_rows; row = 0)
                 span++;
-            memcpy(spans[span].logits + row * n_vocab, logits + i * n_vocab, n_vocab * sizeof(*logits));
+            if (span->take)
+                span->take(span, span->n - span->n_logit_rows + row, logits + i * n_vocab);
+            else
+                memcpy(span->logits + row * n_vocab, logits + i * n_vocab, n_vocab * sizeof(*logits));
         }
     }
     return 0;
+}
+
+/* Whether rows go through the shared block: those of several spans, or several of one that takes them one by one. */
+static bool shares_head(const EngineStep *step, size_t n_rows) {
+    return n_rows > 1 && (step->n_spans > 1 || step->spans[0].take);
 }
 
 /* Most chunks of a prompt have no row whose logits are wanted: no head runs then, and the trace has none. */
 static int run_heads(EngineStep *step, ErrText *err) {
     Engine *engine = step->engine;
     const uint64_t start_ns = engine_trace_begin(engine);
-    const size_t n_rows = gather_outputs(step), group = step->n_spans > 1 && n_rows > 1 ? shared_head_rows(engine) : 0;
+    const size_t n_rows = gather_outputs(step), group = shares_head(step, n_rows) ? shared_head_rows(engine) : 0;
     int r = group ? run_heads_together(step, n_rows, group, err) : run_heads_apart(step, err);
 
     if (n_rows)
@@ -362,6 +378,7 @@ int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, siz
     for (size_t i = 0; i < n_spans; i++) {
         spans[i].sequence->in_step = true;
         spans[i].is_cancelled = false;
+        spans[i].n_kept = spans[i].n;
     }
     fill_batch(step);
     *stepp = step;
@@ -402,7 +419,7 @@ int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
         r = engine_check_whole(step->engine, err);
     for (size_t i = 0; i < step->n_spans && !r; i++)
         if (!step->spans[i].is_cancelled)
-            step->spans[i].sequence->n_tokens += step->spans[i].n;
+            step->spans[i].sequence->n_tokens += step->spans[i].n_kept;
     engine_step_drop(step);
     return r;
 }
@@ -426,7 +443,9 @@ int engine_forward_spans(Engine *engine, EngineSpan *spans, size_t n_spans, ErrT
 /* See engine_forward_spans(). */
 int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_logit_rows,
                    float *logits, ErrText *err) {
-    EngineSpan span = { sequence, tokens, n, n_logit_rows, logits, false };
+    EngineSpan span = {
+        .sequence = sequence, .tokens = tokens, .n = n, .n_logit_rows = n_logit_rows, .logits = logits
+    };
     int r = engine_forward_spans(engine, &span, 1, err);
 
     return !r && span.is_cancelled ? ENGINE_E_CANCELLED : r;

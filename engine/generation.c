@@ -8,6 +8,10 @@
 
 #include "base/clock.h"
 #include "engine/engine_private.h"
+#include "spec/drafter_lookup.h"
+
+/* Drafts of one generation in a step: what a source gives without an end. */
+#define GENERATION_DRAFTS_MAX LOOKUP_TOKENS
 
 struct Generation {
     Engine *engine;
@@ -20,6 +24,10 @@ struct Generation {
     size_t capacity_tokens; /* prompt and output together */
     float *logits;          /* f32[n_vocab] */
     SamplerCandidate *candidates;
+    DrafterLookup *lookup; /* NULL: no drafts */
+    size_t n_appended;     /* tokens that it has */
+    uint32_t *picked;      /* [GENERATION_DRAFTS_MAX + 1]: what the rows of a step gave, up to the first wrong draft */
+    size_t n_picked, n_drafts;
     Detokenizer detokenizer;
     StrBuf pending; /* output text that may still turn out to begin a stop string */
     GenerationUsage usage;
@@ -48,6 +56,8 @@ Generation *generation_free(Generation *generation) {
     free(generation->stop_texts);
     free(generation->logits);
     free(generation->candidates);
+    free(generation->picked);
+    drafter_lookup_free(generation->lookup);
     free(generation);
     return NULL;
 }
@@ -90,6 +100,17 @@ static int copy_stops(Generation *generation) {
             generation->stop_bytes_max = len_bytes;
     }
     return 0;
+}
+
+/* Where there is no memory for drafts the generation goes without. */
+static int new_drafter(Generation *generation, ErrText *err) {
+    int r;
+
+    if (generation->options.speculation == GENERATION_SPECULATION_OFF)
+        return 0;
+    generation->picked = calloc(GENERATION_DRAFTS_MAX + 1, sizeof(*generation->picked));
+    r = generation->picked ? drafter_lookup_new(engine_accounts(generation->engine), &generation->lookup) : -ENOMEM;
+    return r < 0 ? err_set(err, r, "out of memory") : 0;
 }
 
 /* With what is kept of the prompt. */
@@ -164,6 +185,9 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     generation->tokens.ids = malloc(generation->capacity_tokens * sizeof(uint32_t));
     if (!generation->logits || !generation->candidates || !generation->tokens.ids || copy_stops(generation))
         return err_set(err, -ENOMEM, "out of memory");
+    r = new_drafter(generation, err);
+    if (r)
+        return r;
     generation->tokens.room = generation->capacity_tokens;
     generation->tokens.n = n_prompt;
     memcpy(generation->tokens.ids, prompt, n_prompt * sizeof(*prompt));
@@ -274,8 +298,63 @@ static bool in_prefill(const Generation *generation) {
     return sequence_n_tokens(generation->sequence) < generation->n_prompt;
 }
 
-/* The generation's part of a step with room for `rows` more: false when it has nothing to compute. */
-static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
+/* Writes drafts behind the tokens, at most `most`; how many. */
+static size_t draft(Generation *generation, size_t most) {
+    const Drafter drafter = { &drafter_lookup_ops, generation->lookup };
+    uint32_t *ids = generation->tokens.ids + generation->tokens.n;
+    DraftCursor at;
+    DraftChoice choice;
+    size_t n = 0;
+
+    if (drafter.ops->append(drafter.self, generation->tokens.ids + generation->n_appended,
+                            generation->tokens.n - generation->n_appended))
+        return 0;
+    generation->n_appended = generation->tokens.n;
+    at = drafter.ops->root(drafter.self);
+    for (; n < most && drafter.ops->choices(drafter.self, at, &choice, 1); at = choice.next)
+        ids[n++] = choice.token;
+    return n;
+}
+
+/* How many drafts a step may have beside the next token: each may become output, and the step gives one token more. */
+static size_t drafts_wanted(const Generation *generation, size_t rows) {
+    const GenerationOptions *options = &generation->options;
+    size_t room = generation->capacity_tokens - generation->tokens.n - 1, most = GENERATION_DRAFTS_MAX;
+
+    if (options->max_tokens && options->max_tokens - generation->usage.n_output_tokens - 1 < room)
+        room = options->max_tokens - generation->usage.n_output_tokens - 1;
+    most = room < most ? room : most;
+    return rows - 1 < most ? rows - 1 : most;
+}
+
+/* A row's token is what plain decoding samples there, if all drafts before it were. (Sampling depends on nothing but the
+ * logits, the position and the tokens before: the drafts that have turned out right lie where these will be.) */
+static void verify_row(EngineSpan *span, size_t row, const float *logits) {
+    Generation *generation = span->arg;
+    const size_t at = generation->tokens.n + row, n_vocab = engine_info(generation->engine)->n_vocab;
+    uint32_t token;
+
+    if (row != generation->n_picked)
+        return;
+    token = sampler_pick(&generation->options.sampler, logits, n_vocab, generation->tokens.ids, at, at,
+                         generation->candidates);
+    if (generation->options.on_logits)
+        generation->options.on_logits(generation->options.on_logits_arg, logits);
+    generation->picked[row] = token;
+    if (row < generation->n_drafts && token == generation->tokens.ids[at] &&
+        (generation->options.ignore_end || !tokenizer_is_end(engine_tokenizer(generation->engine), token))) {
+        generation->n_picked++;
+        return;
+    }
+    span->n_kept = row + 1;
+    generation->n_picked = SIZE_MAX; /* what follows stands behind a wrong draft */
+    if (logits != generation->logits)
+        memcpy(generation->logits, logits, n_vocab * sizeof(*logits));
+}
+
+/* The generation's part of a step with room for `rows` more, up to `most_rows` of them with drafts: false when it has
+ * nothing to compute. */
+static bool begin_turn(GenerationTurn *turn, size_t rows, size_t most_rows, EngineSpan *span) {
     Generation *generation = turn->generation;
     size_t done = sequence_n_tokens(generation->sequence), n = generation->tokens.n - done;
 
@@ -299,24 +378,55 @@ static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
         .n_logit_rows = done + n == generation->tokens.n ? 1 : 0,
         .logits = generation->logits,
     };
+    generation->n_drafts = 0;
+    if (n == 1 && !in_prefill(generation) && generation->lookup)
+        generation->n_drafts = draft(generation, drafts_wanted(generation, rows < most_rows ? rows : most_rows));
+    if (generation->n_drafts) {
+        span->n = span->n_logit_rows = 1 + generation->n_drafts;
+        span->take = verify_row;
+        span->arg = generation;
+        generation->n_picked = 0;
+    }
     return true;
 }
 
+/* Takes what the rows gave, up to an end; then the sequence has no position whose token is not the generation's. */
+static int take_picked(const GenerationTurn *turn, const EngineSpan *span) {
+    Generation *generation = turn->generation;
+    const size_t before = sequence_n_tokens(generation->sequence) - span->n_kept;
+    size_t n = 0;
+    int r = 0;
+
+    generation->usage.n_drafted_tokens += (uint32_t)generation->n_drafts;
+    while (n < span->n_kept && !r && generation->end == GENERATION_RUNNING)
+        r = take_token(generation, generation->picked[n++], turn->fn, turn->arg);
+    generation->usage.n_accepted_tokens += (uint32_t)(n - 1);
+    if (n < span->n_kept)
+        sequence_rewind(generation->sequence, before + n);
+    return r;
+}
+
 /* What the step gave this generation. */
-static int end_turn(const GenerationTurn *turn, const EngineSpan *span) {
+static int end_turn(const GenerationTurn *turn, const EngineSpan *span, bool prefill) {
     Generation *generation = turn->generation;
     uint32_t token;
 
     if (span->is_cancelled)
         return generation_finish(generation, GENERATION_END_CANCELLED, NULL, turn->fn, turn->arg);
-    if (sequence_n_tokens(generation->sequence) <= generation->n_prompt)
+    if (prefill) {
         generation->usage.n_prefilled_tokens += (uint32_t)span->n;
-    if (sequence_n_tokens(generation->sequence) == generation->n_prompt)
-        keep(generation, true); /* others with the same beginning need not wait for the end of this one */
+        if (sequence_n_tokens(generation->sequence) == generation->n_prompt)
+            keep(generation, true); /* others with the same beginning need not wait for the end of this one */
+    }
     if (!span->n_logit_rows)
         return 0;
+    generation->usage.n_steps += !prefill;
+    if (span->take)
+        return take_picked(turn, span);
     token = sampler_pick(&generation->options.sampler, generation->logits, engine_info(generation->engine)->n_vocab,
                          generation->tokens.ids, generation->tokens.n, generation->tokens.n, generation->candidates);
+    if (generation->options.on_logits)
+        generation->options.on_logits(generation->options.on_logits_arg, generation->logits);
     return take_token(generation, token, turn->fn, turn->arg);
 }
 
@@ -356,14 +466,29 @@ static size_t prompt_rows(const GenerationTurn *turn, const RowsLeft *left) {
     return left->lower < left->all ? left->lower : left->all;
 }
 
+/* Rows that a generation may have with its drafts: all have some, each has the one that it needs, and half of what is
+ * left of the chunk stays for prompts. */
+static size_t draft_rows(const GenerationTurn *turns, size_t n, size_t rows) {
+    size_t n_decoding = 0, drafts;
+
+    for (size_t i = 0; i < n; i++)
+        n_decoding += is_live(turns[i].generation) && !in_prefill(turns[i].generation);
+    if (!n_decoding || rows <= n_decoding)
+        return 1;
+    drafts = (rows - n_decoding + 1) / 2;
+    return 1 + (drafts < GENERATION_DRAFT_ROWS ? drafts : GENERATION_DRAFT_ROWS) / n_decoding;
+}
+
 static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, bool prefill, RowsLeft *left) {
+    const size_t most_rows = draft_rows(turns, n, left->all);
+
     for (int rank = PRIORITY_INTERACTIVE; rank >= PRIORITY_BACKGROUND; rank--)
         for (size_t i = 0; i < n; i++) {
             GenerationTurn *turn = &turns[i];
             EngineSpan *span = &step->spans[step->n];
 
             if (turn->rank != (Priority)rank || in_prefill(turn->generation) != prefill || turn->ran ||
-                !begin_turn(turn, prefill ? prompt_rows(turn, left) : left->all, span))
+                !begin_turn(turn, prefill ? prompt_rows(turn, left) : left->all, most_rows, span))
                 continue;
             left->all -= span->n;
             if (prefill && turn->priority != PRIORITY_INTERACTIVE)
@@ -428,7 +553,7 @@ int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText 
     for (size_t i = 0; i < step->n; i++) {
         GenerationUsage *usage = &step->turns[i]->generation->usage;
 
-        step->turns[i]->r = end_turn(step->turns[i], &step->spans[i]);
+        step->turns[i]->r = end_turn(step->turns[i], &step->spans[i], step->prefill[i]);
         *(step->prefill[i] ? &usage->prefill_ns : &usage->decode_ns) += clock_now_ns() - step->start_ns;
     }
     return 0;

@@ -26,8 +26,17 @@ typedef enum GenerationEnd {
     GENERATION_END_CANCELLED,
 } GenerationEnd;
 
+/* Whether several tokens are computed a step, from drafts; what comes out is the same to the bit. */
+typedef enum GenerationSpeculation {
+    GENERATION_SPECULATION_OFF,
+    GENERATION_SPECULATION_LOOKUP, /* drafts from the text itself: spec/drafter_lookup */
+} GenerationSpeculation;
+
 #define GENERATION_STOPS_MAX 8
 #define GENERATION_STOP_BYTES_MAX 256
+
+/* The logits that a token is sampled from, before the token is given out: f32[n_vocab], valid during the call. */
+typedef void GenerationLogitsFn(void *arg, const float *logits);
 
 typedef struct GenerationOptions {
     uint32_t max_tokens;     /* 0: as many as fit */
@@ -40,6 +49,9 @@ typedef struct GenerationOptions {
     SamplerOptions sampler;
     const char *stops[GENERATION_STOPS_MAX];
     size_t n_stops;
+    GenerationSpeculation speculation;
+    GenerationLogitsFn *on_logits; /* for tests and evaluations; NULL: nobody looks */
+    void *on_logits_arg;
 } GenerationOptions;
 
 typedef struct GenerationUsage {
@@ -49,12 +61,15 @@ typedef struct GenerationUsage {
     uint32_t n_prefilled_tokens; /* computed so far */
     uint32_t n_output_tokens;
     uint32_t n_incomplete_bytes; /* of a character that the end cut off; not part of the text */
+    uint32_t n_steps;            /* that gave tokens, without the one that ends the prompt */
+    uint32_t n_drafted_tokens;   /* that these steps computed beside the next one */
+    uint32_t n_accepted_tokens;  /* of them, those that became output */
     uint64_t prefill_ns;
     uint64_t decode_ns;
 } GenerationUsage;
 
-/* New text (whole UTF-8 sequences, not NUL-terminated, may be empty) and the tokens sampled in this step (0 or 1).
- * Called from generation_step(). */
+/* New text (whole UTF-8 sequences, not NUL-terminated, may be empty) and the token it came with (0 or 1). Called from
+ * generation_step(), once a token. */
 typedef void GenerationDeltaFn(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens);
 
 typedef struct Generation Generation;
@@ -71,7 +86,7 @@ uint64_t generation_kv_bytes(const Generation *generation);
 /* From any thread: the next step (or the one that runs, at its next operator) ends with GENERATION_END_CANCELLED. */
 void generation_cancel(Generation *generation);
 
-/* One prefill chunk or one token. Thread: the one that computes. Return: 0; GENERATION_E_READ, with a text, or -errno:
+/* One prefill chunk or one token, with speculation one or more. Thread: the one that computes. Return: 0; GENERATION_E_READ, with a text, or -errno:
  * fatal for this generation. */
 int generation_step(Generation *generation, GenerationDeltaFn *fn, void *arg, ErrText *err);
 /* One of the generations that share a step. */
@@ -86,6 +101,8 @@ typedef struct GenerationTurn {
 } GenerationTurn;
 
 #define GENERATION_TURNS_MAX ENGINE_SPANS_MAX
+/* Rows of a step that are drafts, of all generations together. */
+#define GENERATION_DRAFT_ROWS 64
 /* Rows of prompts that a step takes of lower classes while somebody reads an interactive answer. */
 #define GENERATION_LOWER_ROWS 16
 

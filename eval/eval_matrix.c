@@ -41,13 +41,14 @@ typedef struct Cell {
     uint32_t chunk_tokens;
     const char *company; /* "alone", "between others", "sharing steps", "making way", "prefix reuse", "fork", ... */
     size_t n_prompt;
+    bool drafts; /* several tokens a step, from drafts */
 } Cell;
 
 /* What one run gave: tokens, then for each the logits it was sampled from. */
 typedef struct Output {
     uint32_t *tokens; /* [n] */
     float *logits;    /* [n][n_vocab] */
-    size_t n, room, n_vocab;
+    size_t n, n_logits, room, n_vocab;
 } Output;
 
 typedef struct Matrix {
@@ -108,20 +109,18 @@ static GenerationOptions run_options(const Matrix *matrix, size_t run) {
     return options;
 }
 
-typedef struct Collector {
-    Output *output;
-    const Generation *generation;
-} Collector;
+static void collect_logits(void *arg, const float *logits) {
+    Output *output = arg;
+
+    if (output->n_logits < output->room)
+        memcpy(output->logits + output->n_logits++ * output->n_vocab, logits, output->n_vocab * sizeof(*logits));
+}
 
 static void collect(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
-    Collector *collector = arg;
-    Output *output = collector->output;
+    Output *output = arg;
 
-    for (size_t i = 0; i < n_tokens && output->n < output->room; i++) {
-        memcpy(output->logits + output->n * output->n_vocab, generation_logits(collector->generation),
-               output->n_vocab * sizeof(float));
+    for (size_t i = 0; i < n_tokens && output->n < output->room; i++)
         output->tokens[output->n++] = tokens[i];
-    }
 }
 
 /* Two other requests that take turns or share steps with the one under test; each begins again when it ends. */
@@ -157,16 +156,16 @@ static int company_arrive(Company *company, ErrText *err) {
     return 0;
 }
 
-static int step_between(Company *company, Generation *generation, Collector *collector, ErrText *err) {
+static int step_between(Company *company, Generation *generation, Output *output, ErrText *err) {
     int r = company_arrive(company, err);
 
     for (size_t i = 0; i < ARRAY_LEN(company->others) && !r; i++)
         r = generation_step(company->others[i], NULL, NULL, err);
-    return r ? r : generation_step(generation, collect, collector, err);
+    return r ? r : generation_step(generation, collect, output, err);
 }
 
 /* Each of them comes first in turn, so that none waits for ever where the prompts of the others fill the chunk. */
-static int step_together(Company *company, Generation *generation, Collector *collector, ErrText *err) {
+static int step_together(Company *company, Generation *generation, Output *output, ErrText *err) {
     enum {
         TURNS = ARRAY_LEN(company->others) + 1
     };
@@ -179,7 +178,7 @@ static int step_together(Company *company, Generation *generation, Collector *co
         GenerationTurn *turn = &turns[(i + company->n_steps) % TURNS];
 
         *turn = i + 1 < TURNS ? (GenerationTurn){ .generation = company->others[i] }
-                              : (GenerationTurn){ .generation = generation, .fn = collect, .arg = collector };
+                              : (GenerationTurn){ .generation = generation, .fn = collect, .arg = output };
     }
     company->n_steps++;
     r = generation_step_together(turns, TURNS, err);
@@ -192,9 +191,9 @@ static int step_together(Company *company, Generation *generation, Collector *co
 #define BORDERS_APART 101
 
 /* The step under test stops before every operator; now and then the others run a whole step there. */
-static int step_making_way(Company *company, Generation *generation, Collector *collector, ErrText *err) {
+static int step_making_way(Company *company, Generation *generation, Output *output, ErrText *err) {
     static const _Atomic bool wanted = true;
-    GenerationTurn turn = { .generation = generation, .fn = collect, .arg = collector };
+    GenerationTurn turn = { .generation = generation, .fn = collect, .arg = output };
     GenerationStep step;
     int r = generation_step_begin(&step, &turn, 1, err);
 
@@ -263,10 +262,10 @@ static int run_before(Matrix *matrix, const Cell *cell, Generation **parentp, Er
 }
 
 /* The one that it came from goes on meanwhile, and must not disturb. */
-static int step_beside(Generation *parent, Generation *generation, Collector *collector, ErrText *err) {
+static int step_beside(Generation *parent, Generation *generation, Output *output, ErrText *err) {
     int r = generation_end(parent) == GENERATION_RUNNING ? generation_step(parent, NULL, NULL, err) : 0;
 
-    return r ? r : generation_step(generation, collect, collector, err);
+    return r ? r : generation_step(generation, collect, output, err);
 }
 
 static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output, ErrText *err) {
@@ -274,7 +273,6 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
     _cleanup_(company_leave) Company company = { .engine = engine, .prompt = &matrix->prompt };
     _cleanup_(generation_freep) Generation *generation = NULL, *parent = NULL;
     GenerationOptions options = run_options(matrix, run);
-    Collector collector = { .output = output };
     bool between = !strcmp(cell->company, "between others"), together = !strcmp(cell->company, "sharing steps"),
          making_way = !strcmp(cell->company, "making way"), fork = !strcmp(cell->company, "fork"),
          reuse = fork || !strcmp(cell->company, "prefix reuse");
@@ -285,18 +283,22 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
     if (!r && reuse)
         r = run_before(matrix, cell, fork ? &parent : NULL, err);
     options.no_reuse = !reuse;
+    options.speculation = cell->drafts ? GENERATION_SPECULATION_LOOKUP : GENERATION_SPECULATION_OFF;
+    options.on_logits = collect_logits;
+    options.on_logits_arg = output;
     if (!r)
         r = generation_new(&generation, engine, matrix->prompt.ids, cell->n_prompt, &options, err);
     if (!r && reuse && generation_usage(generation)->n_cached_tokens != N_SHARED(cell->n_prompt))
         r = err_set(err, -EPROTO, "%" PRIu32 " tokens were taken over instead of %zu",
                     generation_usage(generation)->n_cached_tokens, N_SHARED(cell->n_prompt));
-    collector.generation = generation;
     while (!r && generation_end(generation) == GENERATION_RUNNING)
-        r = between      ? step_between(&company, generation, &collector, err)
-            : together   ? step_together(&company, generation, &collector, err)
-            : making_way ? step_making_way(&company, generation, &collector, err)
-            : fork       ? step_beside(parent, generation, &collector, err)
-                         : generation_step(generation, collect, &collector, err);
+        r = between      ? step_between(&company, generation, output, err)
+            : together   ? step_together(&company, generation, output, err)
+            : making_way ? step_making_way(&company, generation, output, err)
+            : fork       ? step_beside(parent, generation, output, err)
+                         : generation_step(generation, collect, output, err);
+    if (!r && cell->drafts && cell->chunk_tokens > 1 && !run && !generation_usage(generation)->n_drafted_tokens)
+        r = err_set(err, -EPROTO, "there was no draft");
     return r;
 }
 
@@ -375,7 +377,7 @@ static int load_outputs(const char *path, Output *outputs, ErrText *err) {
             return err_set(err, -EPROTO, "%s: the other process gave fewer tokens", path);
         memcpy(outputs[i].tokens, at, tokens_bytes);
         memcpy(outputs[i].logits, at + tokens_bytes, outputs[i].room * row_bytes);
-        outputs[i].n = outputs[i].room;
+        outputs[i].n = outputs[i].n_logits = outputs[i].room;
         at += tokens_bytes + outputs[i].room * row_bytes;
     }
     return 0;
@@ -425,7 +427,7 @@ static bool differs(const Output *output, const Output *golden, char *where, siz
     size_t row_bytes = golden->n_vocab * sizeof(float);
 
     for (size_t i = 0; i < golden->n || i < output->n; i++) {
-        if (i >= output->n || i >= golden->n || output->tokens[i] != golden->tokens[i] ||
+        if (i >= output->n || i >= golden->n || i >= output->n_logits || output->tokens[i] != golden->tokens[i] ||
             memcmp(output->logits + i * golden->n_vocab, golden->logits + i * golden->n_vocab, row_bytes)) {
             snprintf(where, where_bytes, "step %zu of %zu: token %" PRIu32 ", first cell %" PRIu32, i, golden->n,
                      i < output->n ? output->tokens[i] : UINT32_MAX, i < golden->n ? golden->tokens[i] : UINT32_MAX);
@@ -482,14 +484,16 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     matrix->n_cells++;
     matrix->n_different += different;
     if (matrix->options->json)
-        json_array_append_new(matrix->rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:b, s:s}", "isa", isa_name(cell->isa),
-                                                      "threads", (int)cell->threads, "chunk", (int)cell->chunk_tokens,
-                                                      "prompt", (int)cell->n_prompt, "company", cell->company, "same",
-                                                      !different, "where", where));
+        json_array_append_new(matrix->rows,
+                              json_pack("{s:s, s:i, s:i, s:i, s:s, s:b, s:b, s:s}", "isa", isa_name(cell->isa),
+                                        "threads", (int)cell->threads, "chunk", (int)cell->chunk_tokens, "prompt",
+                                        (int)cell->n_prompt, "company", cell->company, "drafts", cell->drafts, "same",
+                                        !different, "where", where));
     else
-        printf("%-11s %7u %6" PRIu32 " %6zu  %-16s %s %6.1f s%s%s\n", isa_name(cell->isa), cell->threads,
-               cell->chunk_tokens, cell->n_prompt, cell->company, different ? "DIFFERENT" : "same     ",
-               (double)(clock_now_ns() - start_ns) / 1e9, different ? "  " : "", where);
+        printf("%-11s %7u %6" PRIu32 " %6zu  %-16s %-6s  %s %6.1f s%s%s\n", isa_name(cell->isa), cell->threads,
+               cell->chunk_tokens, cell->n_prompt, cell->company, cell->drafts ? "drafts" : "plain",
+               different ? "DIFFERENT" : "same     ", (double)(clock_now_ns() - start_ns) / 1e9, different ? "  " : "",
+               where);
     fflush(stdout);
     return 0;
 }
@@ -500,6 +504,7 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     static const uint32_t chunks[] = { 1, 7, 32, 256, 512 };
     static const char *const companies[] = { "between others", "sharing steps",  "making way",      "prefix reuse",
                                              "fork",           "while arriving", "after cancelled", "after a restart" };
+    static const char *const drafting[] = { "alone", "between others", "sharing steps", "making way", "fork" };
     const bool full = matrix->options->full;
     Isa best = ISA_SCALAR;
     int r;
@@ -507,30 +512,36 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
         if (isa_present(isa))
             best = isa;
-    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE }, true, err);
+    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, false }, true, err);
     for (size_t i = 0; i < ARRAY_LEN(companies) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE, false }, false, err);
+    for (size_t i = 0; i < ARRAY_LEN(drafting) && !r; i++)
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, true }, false, err);
+    if (!r) /* room for few drafts */
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_WHOLE, true }, false, err);
     for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && !full; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, chunks[i], "alone", PROMPT_WHOLE }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, chunks[i], "alone", PROMPT_WHOLE, false }, false, err);
     /* As many groups in the pipeline as threads; more; none. */
     for (unsigned int threads = 4; threads >= 2 && !r; threads--)
-        r = run_cell(
-            matrix,
-            &(Cell){ best, threads, ENGINE_CHUNK_DEFAULT, threads > 2 ? "alone" : "not pipelined", PROMPT_WHOLE }, true,
-            err);
+        r = run_cell(matrix,
+                     &(Cell){ best, threads, ENGINE_CHUNK_DEFAULT, threads > 2 ? "alone" : "not pipelined",
+                              PROMPT_WHOLE, false },
+                     true, err);
     if (!r)
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF }, true, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, false }, true, err);
     if (!r)
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF, false }, false, err);
     for (int isa = (int)best; isa >= ISA_SCALAR && !r; isa--) {
         if (!isa_present((Isa)isa))
             continue;
         for (unsigned int threads = 2; threads >= 1 && !r; threads--) {
             if (!full) /* one chunk size that cuts the prompt unevenly */
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF },
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, false },
                              isa != (int)best || threads != 2, err);
+            if (!full && !r && threads == 2)
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, true }, false, err);
             for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && full; i++)
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE }, !i, err);
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE, false }, !i, err);
         }
     }
     return r;
@@ -539,8 +550,12 @@ static int run_cells(Matrix *matrix, ErrText *err) {
 /* The other side of "after a restart", or of a matrix on another machine. */
 static int run_dump(Matrix *matrix, ErrText *err) {
     const EvalOptions *options = matrix->options;
-    Cell cell = { options->isa, options->threads, options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT,
-                  "alone", options->brief ? PROMPT_BRIEF : PROMPT_WHOLE };
+    Cell cell = { options->isa,
+                  options->threads,
+                  options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT,
+                  "alone",
+                  options->brief ? PROMPT_BRIEF : PROMPT_WHOLE,
+                  false };
     int r = open_for(matrix, &cell, err);
 
     for (size_t run = 0; run < N_RUNS && !r; run++) {
@@ -577,8 +592,8 @@ int eval_matrix(const EvalOptions *options) {
         return eval_fail(options, "out of memory");
     matrix.rows = json_array();
     if (!options->json)
-        printf("%-11s %7s %6s %6s  %-16s %zu greedy and %zu seeded tokens, with their logits\n", "isa", "threads",
-               "chunk", "prompt", "company", options->n_tokens, options->n_tokens);
+        printf("%-11s %7s %6s %6s  %-16s %-6s  %zu greedy and %zu seeded tokens, with their logits\n", "isa", "threads",
+               "chunk", "prompt", "company", "tokens", options->n_tokens, options->n_tokens);
     if (run_cells(&matrix, &err))
         return eval_fail(options, "%s", err.text);
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)

@@ -57,18 +57,21 @@ static double per_second(uint64_t n, uint64_t us) {
 
 /* The first output token comes with the prompt's last step: decode time is that of the others. */
 void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result) {
-    char queue[32], prefill[32], decode[32], load[32];
+    char queue[32], prefill[32], decode[32], load[32], accepted[40] = "";
     uint32_t n_computed = result->prompt_tokens - result->cached_tokens;
 
     if (ctl->quiet || !(ctl->err_tty || ctl_has(ctl, "timings")))
         return;
+    if (result->drafted_tokens)
+        snprintf(accepted, sizeof(accepted), " (accept length %.2f)",
+                 1 + (double)result->accepted_tokens / (result->decode_steps ? result->decode_steps : 1));
     fprintf(stderr,
-            "[%s] prompt %u tokens (%u cached: %s) in %s, %.1f/s; output %u tokens in %s, %.1f/s; queue %s, load %s; "
+            "[%s] prompt %u tokens (%u cached: %s) in %s, %.1f/s; output %u tokens in %s, %.1f/s%s; queue %s, load %s; "
             "%s\n",
             result->model, result->prompt_tokens, result->cached_tokens, coordgen_reuse_name(result->reuse),
             ctl_duration_text(prefill, sizeof(prefill), result->prefill_us), per_second(n_computed, result->prefill_us),
             result->output_tokens, ctl_duration_text(decode, sizeof(decode), result->decode_us),
-            per_second(result->output_tokens, result->decode_us),
+            per_second(result->output_tokens, result->decode_us), accepted,
             ctl_duration_text(queue, sizeof(queue), result->queue_us),
             ctl_duration_text(load, sizeof(load), result->load_us), coordgen_end_reason_name(result->end_reason));
 }

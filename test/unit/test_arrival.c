@@ -21,7 +21,11 @@
 static int forward_making_way(Loaded *loaded, float *logits, ErrText *err) {
     static const _Atomic bool wanted = true;
     uint32_t tokens[LOADED_CHUNK];
-    EngineSpan span = { loaded->sequence, tokens, LOADED_CHUNK, LOADED_CHUNK, logits, false };
+    EngineSpan span = { .sequence = loaded->sequence,
+                        .tokens = tokens,
+                        .n = LOADED_CHUNK,
+                        .n_logit_rows = LOADED_CHUNK,
+                        .logits = logits };
     EngineStep *step;
     int r;
 

@@ -371,7 +371,9 @@ static void test_cut_file_image_arriving(void **state) {
     install();
     make_image(fixture, &loaded, package, image, expected);
     loaded_init(&loaded, package, LOADED_ARRIVING);
-    span = (EngineSpan){ loaded.sequence, tokens, ARRAY_LEN(tokens), 1, logits, false };
+    span = (EngineSpan){
+        .sequence = loaded.sequence, .tokens = tokens, .n = ARRAY_LEN(tokens), .n_logit_rows = 1, .logits = logits
+    };
     assert_int_equal(engine_step_begin(&step, loaded.engine, &span, 1, &err), 0);
     assert_int_equal(engine_step_run(step, &(EngineYield){ .wanted = &wanted }, &err), ENGINE_E_YIELDED);
     assert_int_equal(truncate(image, 4096), 0);

@@ -312,7 +312,8 @@ static void test_spans_are_checked(void **state) {
     assert_int_equal(sequence_new(&a, model.engine, 64, &err), 0);
     assert_int_equal(sequence_new(&b, model.engine, 8, &err), 0);
     for (int wrong = 0; wrong < 6; wrong++) {
-        EngineSpan spans[] = { { a, tokens, 4, 1, logits, false }, { b, tokens, 3, 0, NULL, false } };
+        EngineSpan spans[] = { { .sequence = a, .tokens = tokens, .n = 4, .n_logit_rows = 1, .logits = logits },
+                               { .sequence = b, .tokens = tokens, .n = 3, .n_logit_rows = 0, .logits = NULL } };
 
         if (wrong == 0)
             spans[1].n = 0;
@@ -350,8 +351,10 @@ static void test_cancelled_span_stays_as_it_was(void **state) {
     sequence_rewind(b, 0);
     sequence_set_cancel(a, &cancelled);
     {
-        EngineSpan spans[] = { { a, tokens, 3, 1, logits + 2 * n_vocab, false },
-                               { b, tokens, 5, 1, logits + n_vocab, false } };
+        EngineSpan spans[] = {
+            { .sequence = a, .tokens = tokens, .n = 3, .n_logit_rows = 1, .logits = logits + 2 * n_vocab },
+            { .sequence = b, .tokens = tokens, .n = 5, .n_logit_rows = 1, .logits = logits + n_vocab }
+        };
 
         assert_int_equal(engine_forward_spans(model.engine, spans, 2, NULL), 0);
         assert_true(spans[0].is_cancelled && !spans[1].is_cancelled);

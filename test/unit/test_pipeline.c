@@ -123,8 +123,11 @@ static void step_begin(Loaded *loaded, const Mix *mix, Logits *logits, Step *ste
         sequence_rewind(loaded->sequences[i], 0);
         for (size_t n = 0; n < mix->before[i]; n++)
             append_one(loaded, i, NULL);
-        step->spans[i] = (EngineSpan){ loaded->sequences[i], step->tokens + row, mix->rows[i],
-                                       mix->rows[i],         logits->step[row],  false };
+        step->spans[i] = (EngineSpan){ .sequence = loaded->sequences[i],
+                                       .tokens = step->tokens + row,
+                                       .n = mix->rows[i],
+                                       .n_logit_rows = mix->rows[i],
+                                       .logits = logits->step[row] };
         for (size_t n = 0; n < mix->rows[i]; n++, row++)
             step->tokens[row] = token_at(i, mix->before[i] + n);
     }
@@ -255,8 +258,11 @@ static void test_pipeline_makes_way(void **state) {
             tokens[n] = token_at(0, n);
         step_begin(&loaded, &mix, &logits, &step);
         while ((r = engine_step_run(step.step, &at_once, NULL)) == ENGINE_E_YIELDED) {
-            EngineSpan span = { loaded.sequences[1],  tokens, ARRAY_LEN(tokens), ARRAY_LEN(tokens),
-                                other_logits.step[0], false };
+            EngineSpan span = { .sequence = loaded.sequences[1],
+                                .tokens = tokens,
+                                .n = ARRAY_LEN(tokens),
+                                .n_logit_rows = ARRAY_LEN(tokens),
+                                .logits = other_logits.step[0] };
 
             n_borders++;
             assert_int_equal(sequence_n_tokens(loaded.sequences[0]), 37);

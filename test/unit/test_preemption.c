@@ -90,7 +90,11 @@ typedef struct Logits {
 } Logits;
 
 static EngineSpan span_a(Loaded *loaded, Logits *logits) {
-    return (EngineSpan){ loaded->a, tokens_at(loaded->a, 1), ROWS_A, ROWS_A, logits->a[0], false };
+    return (EngineSpan){ .sequence = loaded->a,
+                         .tokens = tokens_at(loaded->a, 1),
+                         .n = ROWS_A,
+                         .n_logit_rows = ROWS_A,
+                         .logits = logits->a[0] };
 }
 
 static void run_b(Loaded *loaded, Logits *logits) {
@@ -207,7 +211,11 @@ static void test_preemption_at_random(void **state) {
         begin_again(&loaded);
         memset(&logits, 0, sizeof(logits));
         spans_a[0] = span_a(&loaded, &logits);
-        spans_b[0] = (EngineSpan){ loaded.b, tokens_at(loaded.b, 2), ROWS_B, ROWS_B, logits.b[0], false };
+        spans_b[0] = (EngineSpan){ .sequence = loaded.b,
+                                   .tokens = tokens_at(loaded.b, 2),
+                                   .n = ROWS_B,
+                                   .n_logit_rows = ROWS_B,
+                                   .logits = logits.b[0] };
         assert_int_equal(engine_step_begin(&steps[0], loaded.engine, spans_a, 1, NULL), 0);
         assert_int_equal(engine_step_begin(&steps[1], loaded.engine, spans_b, 1, NULL), 0);
         while (!is_over[0] || !is_over[1]) { /* either may make way for the other */
@@ -247,14 +255,18 @@ static void test_preemption_keeps_steps_apart(void **state) {
     assert_int_equal(engine_step_run(step, &over, NULL), ENGINE_E_YIELDED); /* its time was over before */
     assert_int_equal(engine_forward_spans(loaded.engine, &again, 1, NULL), -EINVAL);
     assert_int_equal(engine_set_chunk_tokens(loaded.engine, 4, &err), -EBUSY);
-    other = (EngineSpan){ loaded.b, tokens_at(loaded.b, 2), ROWS_B, ROWS_B, logits.b[0], false };
+    other = (EngineSpan){ .sequence = loaded.b,
+                          .tokens = tokens_at(loaded.b, 2),
+                          .n = ROWS_B,
+                          .n_logit_rows = ROWS_B,
+                          .logits = logits.b[0] };
     assert_int_equal(engine_step_begin(&second, loaded.engine, &other, 1, NULL), 0);
     {
         Sequence *c;
         EngineSpan more;
 
         assert_int_equal(sequence_new(&c, loaded.engine, 8, &err), 0);
-        more = (EngineSpan){ c, tokens_at(c, 2), 1, 0, NULL, false };
+        more = (EngineSpan){ .sequence = c, .tokens = tokens_at(c, 2), .n = 1, .n_logit_rows = 0, .logits = NULL };
         assert_int_equal(engine_step_begin(&third, loaded.engine, &more, 1, &err), -EBUSY);
         sequence_free(c);
     }

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Generations with drafts: the tokens and logits of plain decoding, alone and together, whatever the chunk, the sampling
+ * and the limits; some drafts right and some wrong; without memory for drafts as without drafts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/generation.h"
+#include "test/unit/golden_hash.h"
+#include "test/unit/model_maker.h"
+#include "test/unit/tiny_engine.h"
+
+enum {
+    CHUNK = 32,
+    N_PROMPT = 40,
+    OUTPUT = 50,
+    SAMPLINGS = 4,
+    STOP_TOKENS = 12,
+};
+
+static TinyEngine tiny;
+
+static int setup(void **state) {
+    assert_int_equal(prefix_cache_new(&tiny.prefix_cache, UINT64_MAX), 0);
+    tiny_engine_open(&tiny, ENGINE_DEVICE_CPU, CHUNK);
+    return 0;
+}
+
+static int teardown(void **state) {
+    tiny_engine_close(&tiny);
+    prefix_cache_free(tiny.prefix_cache);
+    return 0;
+}
+
+typedef struct Given {
+    uint64_t tokens, logits; /* hashes */
+    size_t n_tokens;
+    uint32_t ids[OUTPUT];
+    char texts[OUTPUT][32]; /* of each delta */
+    GenerationEnd end;
+    GenerationUsage usage;
+} Given;
+
+static void take_logits(void *arg, const float *logits) {
+    Given *given = arg;
+
+    given->logits = hash_of(given->logits, logits, TINY_VOCAB * sizeof(*logits));
+}
+
+static void take(void *arg, const char *delta, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
+    Given *given = arg;
+
+    assert_true(n_tokens <= 1);
+    if (!n_tokens)
+        return;
+    given->tokens = hash_of(given->tokens, tokens, n_tokens * sizeof(*tokens));
+    given->ids[given->n_tokens] = *tokens;
+    assert_true(len_bytes < sizeof(given->texts[0]));
+    memcpy(given->texts[given->n_tokens++], delta, len_bytes);
+}
+
+static GenerationOptions options_of(size_t sampling, bool drafts, uint32_t max_tokens, Given *given) {
+    GenerationOptions options = {
+        .max_tokens = max_tokens,
+        .ignore_end = true,
+        .no_reuse = true,
+        .sampler = SAMPLER_OPTIONS_GREEDY,
+        .speculation = drafts ? GENERATION_SPECULATION_LOOKUP : GENERATION_SPECULATION_OFF,
+        .on_logits = take_logits,
+        .on_logits_arg = given,
+    };
+
+    if (sampling == 1)
+        options.sampler.repetition_penalty = 1.2f;
+    if (sampling >= 2) {
+        options.sampler.temperature = sampling == 2 ? 0.3f : 1;
+        options.sampler.seed = 40 + sampling;
+    }
+    *given = (Given){ .tokens = HASH_START, .logits = HASH_START };
+    return options;
+}
+
+/* A text that repeats itself, so that there is something to draft. */
+static void fill_prompt(uint32_t *prompt) {
+    for (uint32_t i = 0; i < N_PROMPT; i++)
+        prompt[i] = (i % 9) * (i % 9) * 7 % TINY_VOCAB;
+}
+
+static Generation *generation_of(const GenerationOptions *options) {
+    uint32_t prompt[N_PROMPT];
+    Generation *generation;
+    ErrText err = { 0 };
+
+    fill_prompt(prompt);
+    if (generation_new(&generation, tiny.engine, prompt, N_PROMPT, options, &err))
+        fail_msg("%s", err.text);
+    return generation;
+}
+
+static void run(const GenerationOptions *options, Given *given) {
+    Generation *generation = generation_of(options);
+
+    while (generation_end(generation) == GENERATION_RUNNING)
+        assert_int_equal(generation_step(generation, take, given, NULL), 0);
+    given->end = generation_end(generation);
+    given->usage = *generation_usage(generation);
+    generation_free(generation);
+}
+
+static void check_same(const Given *given, const Given *plain) {
+    assert_int_equal(given->n_tokens, plain->n_tokens);
+    assert_int_equal(given->tokens, plain->tokens);
+    assert_int_equal(given->logits, plain->logits);
+    assert_int_equal(given->end, plain->end);
+    assert_int_equal(given->usage.n_output_tokens, plain->usage.n_output_tokens);
+    assert_int_equal(given->usage.n_prefilled_tokens, plain->usage.n_prefilled_tokens);
+    assert_int_equal(given->usage.n_steps + given->usage.n_accepted_tokens, plain->usage.n_steps);
+    assert_true(given->usage.n_accepted_tokens <= given->usage.n_drafted_tokens);
+}
+
+static void test_drafts_alone(void **state) {
+    static const uint32_t chunks[] = { 1, 2, 7, CHUNK };
+    size_t n_accepted = 0, n_rejected = 0;
+
+    for (size_t c = 0; c < ARRAY_LEN(chunks); c++) {
+        assert_int_equal(engine_set_chunk_tokens(tiny.engine, chunks[c], NULL), 0);
+        for (size_t s = 0; s < SAMPLINGS; s++) {
+            Given plain, given;
+            GenerationOptions options = options_of(s, false, OUTPUT, &plain);
+
+            run(&options, &plain);
+            assert_int_equal(plain.usage.n_drafted_tokens, 0);
+            assert_int_equal(plain.usage.n_steps, OUTPUT - 1);
+            options = options_of(s, true, OUTPUT, &given);
+            run(&options, &given);
+            check_same(&given, &plain);
+            if (chunks[c] == 1)
+                assert_int_equal(given.usage.n_drafted_tokens, 0);
+            n_accepted += given.usage.n_accepted_tokens;
+            n_rejected += given.usage.n_drafted_tokens - given.usage.n_accepted_tokens;
+        }
+    }
+    assert_true(n_accepted > 0 && n_rejected > 0);
+    assert_int_equal(engine_set_chunk_tokens(tiny.engine, CHUNK, NULL), 0);
+}
+
+/* Every limit on the output, by tokens and by the context. */
+static void test_drafts_limits(void **state) {
+    for (uint32_t n = 1; n <= 24; n++)
+        for (int by_context = 0; by_context < 2; by_context++) {
+            Given plain, given;
+            GenerationOptions options = options_of(0, false, by_context ? 0 : n, &plain);
+
+            options.context_tokens = by_context ? N_PROMPT + n : 0;
+            run(&options, &plain);
+            assert_int_equal(plain.n_tokens, n);
+            options = options_of(0, true, by_context ? 0 : n, &given);
+            options.context_tokens = by_context ? N_PROMPT + n : 0;
+            run(&options, &given);
+            check_same(&given, &plain);
+        }
+}
+
+/* More of them than the chunk has room for drafts. */
+static void test_drafts_together(void **state) {
+    enum {
+        MOST = 20
+    };
+
+    for (size_t n = 2; n <= MOST; n += 6) {
+        Generation *generations[MOST];
+        Given given[MOST], plain[SAMPLINGS];
+        uint32_t n_drafted = 0;
+        bool running = true;
+
+        for (size_t s = 0; s < SAMPLINGS; s++) {
+            const GenerationOptions options = options_of(s, false, OUTPUT, &plain[s]);
+
+            run(&options, &plain[s]);
+        }
+        for (size_t i = 0; i < n; i++) {
+            const GenerationOptions options = options_of(i % SAMPLINGS, true, OUTPUT, &given[i]);
+
+            generations[i] = generation_of(&options);
+        }
+        while (running) {
+            GenerationTurn turns[MOST];
+
+            running = false;
+            for (size_t i = 0; i < n; i++)
+                turns[i] = (GenerationTurn){ .generation = generations[i], .fn = take, .arg = &given[i] };
+            assert_int_equal(generation_step_together(turns, n, NULL), 0);
+            for (size_t i = 0; i < n; i++) {
+                assert_int_equal(turns[i].r, 0);
+                running = running || generation_end(generations[i]) == GENERATION_RUNNING;
+            }
+        }
+        for (size_t i = 0; i < n; i++) {
+            given[i].end = generation_end(generations[i]);
+            given[i].usage = *generation_usage(generations[i]);
+            check_same(&given[i], &plain[i % SAMPLINGS]);
+            n_drafted += given[i].usage.n_drafted_tokens;
+            generation_free(generations[i]);
+        }
+        assert_true(n_drafted > 0);
+    }
+}
+
+/* An answer that ends at a stop string inside drafts that were right leaves nothing of what was computed behind it. The
+ * string is as long as what the model repeats, or it would stand where nothing is drafted yet. */
+static void test_drafts_kept(void **state) {
+    Given whole;
+    GenerationOptions options = options_of(0, true, OUTPUT, &whole);
+    size_t n_inside = 0;
+
+    run(&options, &whole);
+    for (size_t at = STOP_TOKENS; at + 1 < OUTPUT; at++) {
+        char stop[GENERATION_STOP_BYTES_MAX + 1] = "";
+        uint32_t prompt[N_PROMPT + OUTPUT];
+        Given given[2], again;
+        uint32_t cached[2];
+
+        for (size_t i = at - STOP_TOKENS; i < at; i++)
+            snprintf(stop + strlen(stop), sizeof(stop) - strlen(stop), "%s", whole.texts[i]);
+        if (!*stop)
+            continue;
+        for (int drafts = 0; drafts < 2; drafts++) {
+            Generation *generation;
+
+            options = options_of(0, drafts, OUTPUT, &given[drafts]);
+            options.no_reuse = false;
+            options.user = 100 + 2 * at + (size_t)drafts;
+            options.stops[0] = stop;
+            options.n_stops = 1;
+            options.on_logits = NULL; /* which also see what stands behind the stop string */
+            run(&options, &given[drafts]);
+            assert_int_equal(given[drafts].end, GENERATION_END_STOP);
+            fill_prompt(prompt);
+            memcpy(prompt + N_PROMPT, whole.ids, sizeof(whole.ids));
+            options = options_of(0, false, 1, &again);
+            options.no_reuse = false;
+            options.user = 100 + 2 * at + (size_t)drafts;
+            assert_int_equal(generation_new(&generation, tiny.engine, prompt, ARRAY_LEN(prompt), &options, NULL), 0);
+            cached[drafts] = generation_usage(generation)->n_cached_tokens;
+            generation_free(generation);
+        }
+        assert_int_equal(given[1].tokens, given[0].tokens);
+        assert_int_equal(given[1].usage.n_output_tokens, given[0].usage.n_output_tokens);
+        assert_int_equal(cached[1], cached[0]);
+        n_inside += given[1].usage.n_steps < given[0].usage.n_steps;
+    }
+    assert_true(n_inside > 0);
+}
+
+static void test_drafts_memory(void **state) {
+    AccountTable *accounts = engine_accounts(tiny.engine);
+    const uint64_t limit = accounts->limit_bytes[ACCOUNT_DRAFTDB];
+    Given plain, given;
+    GenerationOptions options = options_of(0, false, OUTPUT, &plain);
+
+    run(&options, &plain);
+    options = options_of(0, true, OUTPUT, &given);
+    accounts->limit_bytes[ACCOUNT_DRAFTDB] = 0;
+    run(&options, &given);
+    accounts->limit_bytes[ACCOUNT_DRAFTDB] = limit;
+    check_same(&given, &plain);
+    assert_int_equal(given.usage.n_drafted_tokens, 0);
+    assert_int_equal(accounts->used_bytes[ACCOUNT_DRAFTDB], 0);
+    options = options_of(0, true, OUTPUT, &given);
+    run(&options, &given);
+    assert_true(given.usage.n_drafted_tokens > 0);
+    assert_true(accounts->peak_bytes[ACCOUNT_DRAFTDB] > 0);
+    assert_int_equal(accounts->used_bytes[ACCOUNT_DRAFTDB], 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_drafts_alone),    cmocka_unit_test(test_drafts_limits),
+        cmocka_unit_test(test_drafts_together), cmocka_unit_test(test_drafts_kept),
+        cmocka_unit_test(test_drafts_memory),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

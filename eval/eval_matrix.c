@@ -19,6 +19,8 @@
 extern char **environ;
 
 #define N_RUNS 2 /* greedy, seeded */
+/* Answers of so many tokens have drafts: the prompt repeats itself. */
+#define DRAFTED_TOKENS_MIN 16
 /* Tokens of the prompt. Both leave 18 rows over in chunks of 32; the brief one is for kernels that take minutes. */
 #define PROMPT_WHOLE 530
 #define PROMPT_BRIEF 114
@@ -297,7 +299,8 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
             : making_way ? step_making_way(&company, generation, output, err)
             : fork       ? step_beside(parent, generation, output, err)
                          : generation_step(generation, collect, output, err);
-    if (!r && cell->drafts && cell->chunk_tokens > 1 && !run && !generation_usage(generation)->n_drafted_tokens)
+    if (!r && cell->drafts && !run && options.max_tokens >= DRAFTED_TOKENS_MIN &&
+        !generation_usage(generation)->n_drafted_tokens)
         r = err_set(err, -EPROTO, "there was no draft");
     return r;
 }

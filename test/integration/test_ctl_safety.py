@@ -198,6 +198,7 @@ class WithService(DaemonCase):
             terminal.write("Grüße, 世界!\r")
             terminal.read_until(r"Grüße, 世界!")
             counts.append(re.search(r"prompt (\d+) tokens", terminal.read_until(r"prompt \d+ tokens"))[1])
+            terminal.read_until(r"(?m)^> $")  # what is typed while the line editor takes the terminal over is lost
             terminal.write("\x04")
             self.assertEqual(terminal.wait(), 0)
         self.assertEqual(counts, counts[:1] * 3)

@@ -24,10 +24,9 @@ struct Generation {
     size_t capacity_tokens; /* prompt and output together */
     float *logits;          /* f32[n_vocab] */
     SamplerCandidate *candidates;
-    DrafterLookup *lookup; /* NULL: no drafts */
-    size_t n_appended;     /* tokens that it has */
-    uint32_t *picked;      /* [GENERATION_DRAFTS_MAX + 1]: what the rows of a step gave, up to the first wrong draft */
-    size_t n_picked, n_drafts;
+    DrafterLookup *lookup;                      /* NULL: no drafts */
+    size_t n_appended;                          /* tokens that it has */
+    uint32_t picked[GENERATION_DRAFTS_MAX + 1]; /* what the rows of a step gave, up to the first wrong draft */
     Detokenizer detokenizer;
     StrBuf pending; /* output text that may still turn out to begin a stop string */
     GenerationUsage usage;
@@ -56,7 +55,6 @@ Generation *generation_free(Generation *generation) {
     free(generation->stop_texts);
     free(generation->logits);
     free(generation->candidates);
-    free(generation->picked);
     drafter_lookup_free(generation->lookup);
     free(generation);
     return NULL;
@@ -100,17 +98,6 @@ static int copy_stops(Generation *generation) {
             generation->stop_bytes_max = len_bytes;
     }
     return 0;
-}
-
-/* Where there is no memory for drafts the generation goes without. */
-static int new_drafter(Generation *generation, ErrText *err) {
-    int r;
-
-    if (generation->options.speculation == GENERATION_SPECULATION_OFF)
-        return 0;
-    generation->picked = calloc(GENERATION_DRAFTS_MAX + 1, sizeof(*generation->picked));
-    r = generation->picked ? drafter_lookup_new(engine_accounts(generation->engine), &generation->lookup) : -ENOMEM;
-    return r < 0 ? err_set(err, r, "out of memory") : 0;
 }
 
 /* With what is kept of the prompt. */
@@ -185,9 +172,11 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     generation->tokens.ids = malloc(generation->capacity_tokens * sizeof(uint32_t));
     if (!generation->logits || !generation->candidates || !generation->tokens.ids || copy_stops(generation))
         return err_set(err, -ENOMEM, "out of memory");
-    r = new_drafter(generation, err);
-    if (r)
-        return r;
+    if (options->speculation == GENERATION_SPECULATION_LOOKUP) {
+        r = drafter_lookup_new(engine_accounts(engine), &generation->lookup);
+        if (r)
+            return err_set(err, r, "no drafts: %s", strerror(-r));
+    }
     generation->tokens.room = generation->capacity_tokens;
     generation->tokens.n = n_prompt;
     memcpy(generation->tokens.ids, prompt, n_prompt * sizeof(*prompt));
@@ -298,7 +287,8 @@ static bool in_prefill(const Generation *generation) {
     return sequence_n_tokens(generation->sequence) < generation->n_prompt;
 }
 
-/* Writes drafts behind the tokens, at most `most`; how many. */
+/* Writes drafts behind the tokens, at most `most`; how many. Where there is no memory for their source the generation
+ * goes on without. */
 static size_t draft(Generation *generation, size_t most) {
     const Drafter drafter = { &drafter_lookup_ops, generation->lookup };
     uint32_t *ids = generation->tokens.ids + generation->tokens.n;
@@ -307,8 +297,10 @@ static size_t draft(Generation *generation, size_t most) {
     size_t n = 0;
 
     if (drafter.ops->append(drafter.self, generation->tokens.ids + generation->n_appended,
-                            generation->tokens.n - generation->n_appended))
+                            generation->tokens.n - generation->n_appended)) {
+        drafter_lookup_free(steal(&generation->lookup));
         return 0;
+    }
     generation->n_appended = generation->tokens.n;
     at = drafter.ops->root(drafter.self);
     for (; n < most && drafter.ops->choices(drafter.self, at, &choice, 1); at = choice.next)
@@ -327,27 +319,24 @@ static size_t drafts_wanted(const Generation *generation, size_t rows) {
     return rows - 1 < most ? rows - 1 : most;
 }
 
-/* A row's token is what plain decoding samples there, if all drafts before it were. (Sampling depends on nothing but the
- * logits, the position and the tokens before: the drafts that have turned out right lie where these will be.) */
+/* A row's token is what plain decoding samples there, as long as all drafts before it were right: sampling depends on the
+ * logits, the position and the tokens before, and drafts lie where these tokens will be. */
 static void verify_row(EngineSpan *span, size_t row, const float *logits) {
     Generation *generation = span->arg;
     const size_t at = generation->tokens.n + row, n_vocab = engine_info(generation->engine)->n_vocab;
     uint32_t token;
 
-    if (row != generation->n_picked)
+    if (row >= span->n_kept) /* behind a wrong draft */
         return;
     token = sampler_pick(&generation->options.sampler, logits, n_vocab, generation->tokens.ids, at, at,
                          generation->candidates);
     if (generation->options.on_logits)
         generation->options.on_logits(generation->options.on_logits_arg, logits);
     generation->picked[row] = token;
-    if (row < generation->n_drafts && token == generation->tokens.ids[at] &&
-        (generation->options.ignore_end || !tokenizer_is_end(engine_tokenizer(generation->engine), token))) {
-        generation->n_picked++;
+    if (row + 1 < span->n && token == generation->tokens.ids[at] &&
+        (generation->options.ignore_end || !tokenizer_is_end(engine_tokenizer(generation->engine), token)))
         return;
-    }
     span->n_kept = row + 1;
-    generation->n_picked = SIZE_MAX; /* what follows stands behind a wrong draft */
     if (logits != generation->logits)
         memcpy(generation->logits, logits, n_vocab * sizeof(*logits));
 }
@@ -378,14 +367,12 @@ static bool begin_turn(GenerationTurn *turn, size_t rows, size_t most_rows, Engi
         .n_logit_rows = done + n == generation->tokens.n ? 1 : 0,
         .logits = generation->logits,
     };
-    generation->n_drafts = 0;
-    if (n == 1 && !in_prefill(generation) && generation->lookup)
-        generation->n_drafts = draft(generation, drafts_wanted(generation, rows < most_rows ? rows : most_rows));
-    if (generation->n_drafts) {
-        span->n = span->n_logit_rows = 1 + generation->n_drafts;
+    if (!in_prefill(generation) && generation->lookup)
+        n += draft(generation, drafts_wanted(generation, rows < most_rows ? rows : most_rows));
+    if (n > span->n) {
+        span->n = span->n_logit_rows = n;
         span->take = verify_row;
         span->arg = generation;
-        generation->n_picked = 0;
     }
     return true;
 }
@@ -397,7 +384,7 @@ static int take_picked(const GenerationTurn *turn, const EngineSpan *span) {
     size_t n = 0;
     int r = 0;
 
-    generation->usage.n_drafted_tokens += (uint32_t)generation->n_drafts;
+    generation->usage.n_drafted_tokens += (uint32_t)(span->n - 1);
     while (n < span->n_kept && !r && generation->end == GENERATION_RUNNING)
         r = take_token(generation, generation->picked[n++], turn->fn, turn->arg);
     generation->usage.n_accepted_tokens += (uint32_t)(n - 1);

@@ -86,8 +86,8 @@ uint64_t generation_kv_bytes(const Generation *generation);
 /* From any thread: the next step (or the one that runs, at its next operator) ends with GENERATION_END_CANCELLED. */
 void generation_cancel(Generation *generation);
 
-/* One prefill chunk or one token, with speculation one or more. Thread: the one that computes. Return: 0; GENERATION_E_READ, with a text, or -errno:
- * fatal for this generation. */
+/* One prefill chunk, or one token, with speculation one or more. Thread: the one that computes. Return: 0;
+ * GENERATION_E_READ, with a text, or -errno: fatal for this generation. */
 int generation_step(Generation *generation, GenerationDeltaFn *fn, void *arg, ErrText *err);
 /* One of the generations that share a step. */
 typedef struct GenerationTurn {

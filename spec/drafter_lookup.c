@@ -1,27 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/drafter_lookup.h"
 
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/hash_key.h"
 
 enum {
     CAPACITY_MIN = 1024,
-    CAPACITY_MAX = 1 << 30
+    CAPACITY_MAX = 1 << 28,
+    PLACES_A_TOKEN = 2 /* of a table: half of them are free at least */
 };
 
+/* Where an n-gram stands first is the index of the token behind it; 0: nowhere, a free place. An n-gram is in its table
+ * when a token is behind it: the one that the text ends with is not, unless it stood before. */
 struct DrafterLookup {
     AccountTable *accounts;
-    AccountedBlock block;
-    uint32_t *text;
-    uint32_t n, capacity;
+    HashKey key;
+    AccountedBlock block;               /* of the arrays below */
+    uint32_t *text;                     /* [capacity] */
+    uint32_t *places[LOOKUP_NGRAM_MAX]; /* by length less 1: [PLACES_A_TOKEN * capacity] */
+    uint32_t n, capacity;               /* a power of two */
 };
 
+static_assert((1 + PLACES_A_TOKEN * LOOKUP_NGRAM_MAX) * sizeof(uint32_t) == LOOKUP_TOKEN_BYTES, "as the header says");
+
 int drafter_lookup_new(AccountTable *accounts, DrafterLookup **lookupp) {
-    DrafterLookup *lookup = calloc(1, sizeof(*lookup));
+    _cleanup_(drafter_lookup_freep) DrafterLookup *lookup = calloc(1, sizeof(*lookup));
+    int r;
 
     if (!lookup)
         return -ENOMEM;
     lookup->accounts = accounts;
-    *lookupp = lookup;
+    r = hash_key_init(&lookup->key);
+    if (r)
+        return r;
+    *lookupp = steal(&lookup);
     return 0;
 }
 
@@ -39,30 +55,70 @@ static float lookup_prior(uint16_t bucket, uint16_t rank) {
     return rank ? 0.001F : bucket <= LOOKUP_NGRAM_MAX ? by_len[bucket] : by_len[LOOKUP_NGRAM_MAX];
 }
 
-static int lookup_append(void *drafter, const uint32_t *tokens, size_t n) {
-    DrafterLookup *lookup = drafter;
+/* The place of the n-gram before token `end`, which is free when it stands nowhere. */
+static uint32_t *lookup_place(const DrafterLookup *lookup, uint32_t len, uint32_t end) {
+    const uint32_t *ngram = lookup->text + end - len, mask = PLACES_A_TOKEN * lookup->capacity - 1;
+    uint32_t *places = lookup->places[len - 1];
+    uint64_t hash = len;
+    uint32_t at;
+
+    for (uint32_t i = 0; i < len; i++)
+        hash = hash_key_u64(&lookup->key, hash ^ ngram[i]);
+    for (at = (uint32_t)hash & mask; places[at]; at = (at + 1) & mask)
+        if (!memcmp(lookup->text + places[at] - len, ngram, len * sizeof(*ngram)))
+            break;
+    return &places[at];
+}
+
+/* The n-grams before token `end`, which is there. */
+static void lookup_index(DrafterLookup *lookup, uint32_t end) {
+    for (uint32_t len = 1; len <= LOOKUP_NGRAM_MAX && len <= end; len++) {
+        uint32_t *place = lookup_place(lookup, len, end);
+
+        if (!*place)
+            *place = end;
+    }
+}
+
+/* Doubles the room until n tokens have some; what was there is indexed anew. */
+static int lookup_reserve(DrafterLookup *lookup, size_t n) {
+    AccountedBlock old = lookup->block;
     uint32_t capacity = lookup->capacity ? lookup->capacity : CAPACITY_MIN;
     AccountedBlock block;
     int r;
 
-    if (n > CAPACITY_MAX - lookup->n)
+    if (n > CAPACITY_MAX)
         return DRAFTER_E_MEMORY;
-    while (capacity < lookup->n + n)
+    while (capacity < n)
         capacity *= 2;
-    if (capacity > lookup->capacity) {
-        r = accounted_block_init(&block, lookup->accounts, ACCOUNT_DRAFTDB, capacity * sizeof(*lookup->text));
-        if (r)
-            return r < 0 ? r : DRAFTER_E_MEMORY;
-        if (lookup->n)
-            memcpy(block.data, lookup->text, lookup->n * sizeof(*lookup->text));
-        accounted_block_deinit(&lookup->block);
-        lookup->block = block;
-        lookup->text = block.data;
-        lookup->capacity = capacity;
+    if (capacity == lookup->capacity)
+        return 0;
+    r = accounted_block_init(&block, lookup->accounts, ACCOUNT_DRAFTDB, (size_t)capacity * LOOKUP_TOKEN_BYTES);
+    if (r)
+        return r < 0 ? r : DRAFTER_E_MEMORY;
+    if (lookup->n)
+        memcpy(block.data, lookup->text, lookup->n * sizeof(*lookup->text));
+    lookup->block = block;
+    lookup->text = block.data;
+    for (size_t i = 0; i < LOOKUP_NGRAM_MAX; i++)
+        lookup->places[i] = lookup->text + (1 + PLACES_A_TOKEN * i) * capacity;
+    lookup->capacity = capacity;
+    for (uint32_t end = 1; end < lookup->n; end++)
+        lookup_index(lookup, end);
+    accounted_block_deinit(&old);
+    return 0;
+}
+
+static int lookup_append(void *drafter, const uint32_t *tokens, size_t n) {
+    DrafterLookup *lookup = drafter;
+    int r = n > CAPACITY_MAX ? DRAFTER_E_MEMORY : lookup_reserve(lookup, lookup->n + n);
+
+    if (r)
+        return r;
+    for (size_t i = 0; i < n; i++) {
+        lookup->text[lookup->n] = tokens[i];
+        lookup_index(lookup, lookup->n++);
     }
-    if (n)
-        memcpy(lookup->text + lookup->n, tokens, n * sizeof(*tokens));
-    lookup->n += (uint32_t)n;
     return 0;
 }
 
@@ -70,10 +126,12 @@ static int lookup_append(void *drafter, const uint32_t *tokens, size_t n) {
 static DraftCursor lookup_root(const void *drafter) {
     const DrafterLookup *lookup = drafter;
 
-    for (uint32_t len = LOOKUP_NGRAM_MAX; len; len--)
-        for (uint32_t i = 0; i + len < lookup->n; i++)
-            if (!memcmp(lookup->text + i, lookup->text + lookup->n - len, len * sizeof(*lookup->text)))
-                return (DraftCursor){ i + len, LOOKUP_TOKENS, len };
+    for (uint32_t len = LOOKUP_NGRAM_MAX; len; len--) {
+        const uint32_t place = len < lookup->n ? *lookup_place(lookup, len, lookup->n) : 0;
+
+        if (place)
+            return (DraftCursor){ place, LOOKUP_TOKENS, len };
+    }
     return (DraftCursor){ 0 };
 }
 

@@ -61,8 +61,8 @@ typedef struct RowOps {
     /* The greatest |x|; NaN counts as nothing. */
     float (*amax)(const float *x, size_t n);
     /* Symmetric int8 of one row, given its amax: scale = amax / 127, q = rint(x * (127 / amax)). Returns the scale; an
-     * all-zero row gives scale 0. The levels of 64 inputs follow each other, the next ones are piece_bytes behind them (Int8Rows); the last
-     * piece is padded with zeros. */
+     * all-zero row gives scale 0. The levels of 64 inputs follow each other; the next ones are piece_bytes behind them
+     * (Int8Rows). The last piece is padded with zeros. */
     float (*quantize)(const float *x, size_t n, float amax, size_t piece_bytes, int8_t *q);
     /* Static-tensor: q = rint(x * (1 / scale)) within +-127, as quantize(). Returns how many of the n values are outliers:
      * |x| > 127 * scale. */

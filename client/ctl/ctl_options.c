@@ -96,7 +96,8 @@ static int json_mode(Ctl *ctl) {
 /**
  * ctl_parse() - the command line into verb, options and arguments
  *
- * The options of a verb are known behind it. A verb is needed unless help or the version is asked for. Return: 0 or CTL_EXIT_USAGE with the reason printed.
+ * The options of a verb are known behind it. A verb is needed unless help or the version is asked for.
+ * Return: 0, or CTL_EXIT_USAGE with the reason printed.
  */
 int ctl_parse(Ctl *ctl, int argc, char **argv, const CtlVerb *const *verbs, size_t n_verbs, bool *helpp,
               bool *versionp) {

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files of a generation share: generation.c has its life, generation_step.c its rows in a step,
+ * generation_text.c the text that comes out. */
+#ifndef COORDGEN_ENGINE_GENERATION_PRIVATE_H
+#define COORDGEN_ENGINE_GENERATION_PRIVATE_H
+
+#include "engine/engine_private.h"
+#include "engine/generation.h"
+#include "spec/drafter_lookup.h"
+
+/* Drafts of one generation in a step: what a source gives without an end. */
+#define GENERATION_DRAFTS_MAX LOOKUP_TOKENS
+
+struct Generation {
+    Engine *engine;
+    Sequence *sequence;
+    GenerationOptions options;
+    char *stop_texts;      /* the options' stop strings, copied */
+    size_t stop_bytes_max; /* of the longest */
+    TokenList tokens;      /* prompt, then output */
+    size_t n_prompt;
+    size_t capacity_tokens; /* prompt and output together */
+    float *logits;          /* f32[n_vocab] */
+    SamplerCandidate *candidates;
+    DrafterLookup *lookup;                      /* NULL: no drafts */
+    size_t n_appended;                          /* tokens that it has */
+    uint32_t picked[GENERATION_DRAFTS_MAX + 1]; /* what the rows of a step gave, up to the first wrong draft */
+    Detokenizer detokenizer;
+    StrBuf pending; /* output text that may still turn out to begin a stop string */
+    GenerationUsage usage;
+    GenerationEnd end;
+    Bill bill;
+    _Atomic bool cancelled;
+};
+
+/* What was computed is kept for later prompts; grows: more will be. */
+void generation_keep(Generation *generation, bool grows);
+/* Ends it; `token`: the one that the last text came with, or NULL. 0, -ENOMEM. */
+int generation_finish(Generation *generation, GenerationEnd end, const uint32_t *token, GenerationDeltaFn *fn,
+                      void *arg);
+/* Takes one sampled token: text, stop strings, limits. 0, -ENOMEM. */
+int generation_take_token(Generation *generation, uint32_t token, GenerationDeltaFn *fn, void *arg);
+
+#endif

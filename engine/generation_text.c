@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "engine/generation_private.h"
+
+/* Where the first stop string begins in the pending text, or -1. */
+static ssize_t find_stop(const Generation *generation) {
+    const char *text = generation->pending.data, *first = NULL;
+
+    for (size_t i = 0; text && i < generation->options.n_stops; i++) {
+        const char *stop = generation->options.stops[i];
+        const char *found = memmem(text, generation->pending.len_bytes, stop, strlen(stop));
+
+        if (found && (!first || found < first))
+            first = found;
+    }
+    return first ? first - text : -1;
+}
+
+/* Bytes at the end of the pending text that could be the beginning of a stop string. */
+static size_t held_back(const Generation *generation) {
+    size_t len_bytes = generation->pending.len_bytes, longest = 0;
+
+    for (size_t i = 0; i < generation->options.n_stops; i++) {
+        const char *stop = generation->options.stops[i];
+        size_t n = strlen(stop) - 1;
+
+        for (n = n < len_bytes ? n : len_bytes; n > longest; n--)
+            if (!memcmp(generation->pending.data + len_bytes - n, stop, n))
+                longest = n;
+    }
+    return longest;
+}
+
+/* Gives out the first n bytes of the pending text, with the token of this step. */
+static void give_out(Generation *generation, size_t n, const uint32_t *token, GenerationDeltaFn *fn, void *arg) {
+    StrBuf *pending = &generation->pending;
+
+    if (fn && (n || token))
+        fn(arg, n ? pending->data : "", n, token, token ? 1 : 0);
+    if (n) {
+        memmove(pending->data, pending->data + n, pending->len_bytes - n);
+        str_buf_truncate(pending, pending->len_bytes - n);
+    }
+}
+
+/* A character that the end cuts off is left out and counted: the next token could have completed it. Where the model
+ * has ended its turn nothing could, and it is U+FFFD as anywhere else in the text. What follows a stop string is no
+ * output. */
+int generation_finish(Generation *generation, GenerationEnd end, const uint32_t *token, GenerationDeltaFn *fn,
+                      void *arg) {
+    int r = 0;
+
+    if (end == GENERATION_END_TOKEN)
+        r = detokenizer_finish(&generation->detokenizer, &generation->pending);
+    if (end != GENERATION_END_STOP) {
+        generation->usage.n_incomplete_bytes = (uint32_t)detokenizer_held(&generation->detokenizer);
+        give_out(generation, generation->pending.len_bytes, token, fn, arg);
+    }
+    generation->end = end;
+    return r;
+}
+
+int generation_take_token(Generation *generation, uint32_t token, GenerationDeltaFn *fn, void *arg) {
+    const Tokenizer *tokenizer = engine_tokenizer(generation->engine);
+    ssize_t stop;
+    int r;
+
+    if (!generation->options.ignore_end && tokenizer_is_end(tokenizer, token))
+        return generation_finish(generation, GENERATION_END_TOKEN, NULL, fn, arg);
+    generation->tokens.ids[generation->tokens.n++] = token;
+    generation->usage.n_output_tokens++;
+    if (token < tokenizer_n_tokens(tokenizer)) { /* an embedding may be padded past the tokenizer's table */
+        r = detokenizer_push(&generation->detokenizer, token, &generation->pending);
+        if (r)
+            return r;
+    }
+    stop = find_stop(generation);
+    if (stop >= 0) {
+        give_out(generation, (size_t)stop, &token, fn, arg);
+        return generation_finish(generation, GENERATION_END_STOP, NULL, fn, arg);
+    }
+    if (generation->usage.n_output_tokens == generation->options.max_tokens)
+        return generation_finish(generation, GENERATION_END_MAX, &token, fn, arg);
+    if (generation->tokens.n == generation->capacity_tokens)
+        return generation_finish(generation, GENERATION_END_CONTEXT, &token, fn, arg);
+    give_out(generation, generation->pending.len_bytes - held_back(generation), &token, fn, arg);
+    return 0;
+}

@@ -12,6 +12,7 @@
 
 #include "base/cpu.h"
 #include "numeric/exp_row.h"
+#include "numeric/top_row.h"
 
 #define ID_MET UINT32_MAX
 
@@ -187,6 +188,14 @@ static double mass_of(const SamplerCandidate *candidates, size_t n, float max) {
     return mass;
 }
 
+static uint32_t greatest(const float *logits, size_t n_vocab) {
+    uint32_t id = 0;
+    float logit;
+
+    top_row_select(cpu_features())->top(logits, n_vocab, 1, &id, &logit);
+    return id;
+}
+
 /**
  * sampler_pick() - one token from its logits
  * @logits:   f32[n_vocab], finite
@@ -203,6 +212,8 @@ uint32_t sampler_pick(const SamplerOptions *options, const float *logits, size_t
     double mass;
     float u;
 
+    if (options->temperature == 0 && options->repetition_penalty == 1)
+        return greatest(logits, n_vocab);
     for (size_t i = 0; i < n_vocab; i++)
         scratch[i] = (SamplerCandidate){ .logit = logits[i], .id = (uint32_t)i };
     penalise(options, history, n_history, n_vocab, scratch);

@@ -128,15 +128,17 @@ static void take_best(Growth *g) {
 /* The n with the most tokens a time, the smallest of several. Every n is looked at: costs have plateaus and cliffs, on
  * which a greedy walk stops too early. */
 static uint32_t best_n(const DraftTree *tree, DraftCosts costs) {
-    double gain = 1, best_gain = 1, best_ms = (double)costs.ms[0];
+    double gain = 1, best_gain = 1, best_ms = (double)(costs.ms[0] + costs.more_ms);
     uint32_t best = 0;
 
     for (uint32_t n = 1; n <= tree->n_nodes; n++) {
+        const double ms = (double)(costs.ms[n] + costs.more_ms);
+
         gain += (double)tree->nodes[n - 1].reach;
-        if (gain * best_ms > best_gain * (double)costs.ms[n]) {
+        if (gain * best_ms > best_gain * ms) {
             best = n;
             best_gain = gain;
-            best_ms = (double)costs.ms[n];
+            best_ms = ms;
         }
     }
     return best;

@@ -18,6 +18,7 @@ typedef struct DraftLimits {
 typedef struct DraftCosts {
     const float *ms;
     uint32_t n_rows; /* at most; 0: no step has a known time, nothing is drafted */
+    float more_ms;   /* that each of them takes beside, for what others compute in it */
 } DraftCosts;
 
 /* drafters[i] is the source i of the statistics; without ops it is off. */

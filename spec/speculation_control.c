@@ -2,7 +2,7 @@
 #include "spec/speculation_control.h"
 
 #include <assert.h>
-#include <stdbool.h>
+#include <string.h>
 
 enum {
     AVERAGED = 8, /* observations that an average has the weight of, at most */
@@ -15,20 +15,28 @@ enum {
 };
 
 static const float budget = 0.03F * CONTROL_WINDOW; /* plain steps that a window may take longer than without drafts */
-static const float row_share = 0.06F;               /* of a plain step, for a row more, where nothing better is known */
+static const StepCompany alone = { 0, 0 };
+static const float row_share = 0.06F; /* of a plain step, for a row more, where nothing better is known */
 
-void speculation_control_init(SpeculationControl *control) {
+void speculation_control_init(SpeculationControl *control, const SpeculationControl *like) {
     *control = (SpeculationControl){ .pause_tokens = PAUSE_MIN, .forget_after = FORGET_MIN };
+    if (!like || !(like->ms[0] > 0))
+        return;
+    memcpy(control->seen_ms, like->seen_ms, sizeof(control->seen_ms));
+    memcpy(control->ms, like->ms, sizeof(control->ms));
+    for (uint32_t i = 0; i < CONTROL_ROWS; i++)
+        control->n_seen[i] = like->n_seen[i] < WARM ? like->n_seen[i] : WARM;
+    control->is_guess = true;
 }
 
 /* More rows never take less time: where averages say so, neighbours share one (pool adjacent violators). Returns how many
  * row counts are measured; levels and rows of those by rising rows. */
 static uint32_t isotonic(const SpeculationControl *control, float *levels, uint32_t *rows) {
-    float weights[DRAFT_ROWS_MAX];
-    uint32_t pooled[DRAFT_ROWS_MAX], n_pools = 0, n = 0, at = 0;
-    float pools[DRAFT_ROWS_MAX];
+    float weights[CONTROL_ROWS];
+    uint32_t pooled[CONTROL_ROWS], n_pools = 0, n = 0, at = 0;
+    float pools[CONTROL_ROWS];
 
-    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++) {
+    for (uint32_t i = 0; i < CONTROL_ROWS; i++) {
         if (!control->n_seen[i])
             continue;
         rows[n++] = i + 1;
@@ -50,50 +58,77 @@ static uint32_t isotonic(const SpeculationControl *control, float *levels, uint3
     return n;
 }
 
-/* Between measured row counts a line, above the last the steeper of the line from one row to it and a guess. */
+/* Between measured row counts a line, below the first its own time, above the last the steeper of the line from the first
+ * to it and a guess. */
 static void fill(SpeculationControl *control) {
-    float levels[DRAFT_ROWS_MAX], slope;
-    uint32_t rows[DRAFT_ROWS_MAX], n, last;
+    float levels[CONTROL_ROWS], slope;
+    uint32_t rows[CONTROL_ROWS], n = isotonic(control, levels, rows), last;
 
-    if (control->n_seen[0] < WARM)
+    if (!n || control->n_seen[rows[0] - 1] < WARM)
         return;
-    n = isotonic(control, levels, rows);
     last = rows[n - 1];
-    control->ms[0] = levels[0];
+    for (uint32_t row = 1; row <= rows[0]; row++)
+        control->ms[row - 1] = levels[0];
     for (uint32_t i = 1; i < n; i++)
         for (uint32_t row = rows[i - 1] + 1; row <= rows[i]; row++)
             control->ms[row - 1] = row == rows[i]
                                        ? levels[i]
                                        : levels[i - 1] + (levels[i] - levels[i - 1]) * (float)(row - rows[i - 1]) /
                                                              (float)(rows[i] - rows[i - 1]);
-    slope = last > 1 ? (levels[n - 1] - levels[0]) / (float)(last - 1) : 0;
+    slope = n > 1 ? (levels[n - 1] - levels[0]) / (float)(last - rows[0]) : 0;
     slope = slope > row_share * levels[0] ? slope : row_share * levels[0];
-    for (uint32_t row = last + 1; row <= DRAFT_ROWS_MAX; row++)
+    for (uint32_t row = last + 1; row <= CONTROL_ROWS; row++)
         control->ms[row - 1] = levels[n - 1] + slope * (float)(row - last);
 }
 
-/* What a step of that many rows loses if it emits that many tokens. */
-static float loss_of(const SpeculationControl *control, uint32_t rows, uint32_t n_tokens) {
-    return control->ms[0] > 0 ? control->ms[rows - 1] / control->ms[0] - (float)n_tokens : 0;
+/* For rows past the table, and for those of prompts. */
+static float row_ms(const SpeculationControl *control) {
+    return (control->ms[CONTROL_ROWS - 1] - control->ms[0]) / (CONTROL_ROWS - 1);
+}
+
+static float step_ms(const SpeculationControl *control, uint32_t rows, uint32_t prompt_rows) {
+    const uint32_t known = rows < CONTROL_ROWS ? rows : CONTROL_ROWS;
+
+    return control->ms[known - 1] + row_ms(control) * (float)(rows - known + prompt_rows);
+}
+
+/* What a step loses in which the generation has that many rows, if it gets that many tokens. */
+static float loss_of(const SpeculationControl *control, uint32_t rows, StepCompany company, uint32_t n_tokens) {
+    float plain = step_ms(control, company.rows + 1, company.prompt_rows);
+
+    if (!(control->ms[0] > 0))
+        return 0;
+    return step_ms(control, company.rows + rows, company.prompt_rows) / plain - (float)n_tokens;
 }
 
 /* Rows that are no longer chosen may have got cheaper. Those that the budget cannot pay are tried ever more seldom. */
 static void forget_old(SpeculationControl *control) {
     bool dear = false;
 
-    for (uint32_t i = 1; i < DRAFT_ROWS_MAX; i++) {
+    for (uint32_t i = 1; i < CONTROL_ROWS; i++) {
         if (!control->n_seen[i] || control->n_tokens - control->seen_at[i] < control->forget_after)
             continue;
-        dear = dear || loss_of(control, i + 1, 1) > budget;
+        dear = dear || loss_of(control, i + 1, alone, 1) > budget;
         control->n_seen[i] = 0;
     }
     if (dear && control->forget_after < FORGET_MAX)
         control->forget_after *= 2;
 }
 
+/* Another generation's steps had fewer positions to look back on, or more: its times are stretched to the first own one. */
+static void stretch(SpeculationControl *control, uint32_t rows, float ms) {
+    float factor = ms / step_ms(control, rows, 0);
+
+    for (uint32_t i = 0; i < CONTROL_ROWS; i++)
+        control->seen_ms[i] *= factor;
+}
+
 static void measure(SpeculationControl *control, uint32_t rows, float ms) {
     uint32_t i = rows - 1;
 
+    if (control->is_guess)
+        stretch(control, rows, ms);
+    control->is_guess = false;
     if (control->n_seen[i] < AVERAGED)
         control->n_seen[i]++;
     control->seen_ms[i] += (ms - control->seen_ms[i]) / (float)control->n_seen[i];
@@ -123,22 +158,24 @@ static void pace(SpeculationControl *control, bool gained) {
     if (gained && control->loss <= 0)
         control->pause_tokens = PAUSE_MIN;
     if (!(control->ms[0] > 0) || control->n_tokens < control->pause_until ||
-        control->loss + loss_of(control, 2, 1) <= budget)
+        control->loss + loss_of(control, 2, alone, 1) <= budget)
         return;
     control->pause_until = control->n_tokens + control->pause_tokens;
     control->pause_tokens = 2 * control->pause_tokens < PAUSE_MAX ? 2 * control->pause_tokens : PAUSE_MAX;
 }
 
-void speculation_control_took(SpeculationControl *control, uint32_t rows, uint32_t n_tokens, float ms) {
+void speculation_control_took(SpeculationControl *control, uint32_t rows, StepCompany company, uint32_t n_tokens,
+                              float ms) {
     float loss;
 
     assert(rows >= 1 && rows <= DRAFT_ROWS_MAX && n_tokens >= 1 && n_tokens <= rows);
     control->n_tokens += n_tokens;
     control->n_since_plain = rows > 1 ? control->n_since_plain + 1 : 0;
-    measure(control, rows, ms);
+    if (ms > 0 && !company.prompt_rows && company.rows + rows <= CONTROL_ROWS)
+        measure(control, company.rows + rows, ms);
     forget_old(control);
     fill(control);
-    loss = rows > 1 ? loss_of(control, rows, n_tokens) : 0;
+    loss = rows > 1 ? loss_of(control, rows, company, n_tokens) : 0;
     control->losses[control->at] = loss;
     control->emitted[control->at] = n_tokens;
     control->at = (control->at + 1) % CONTROL_WINDOW;
@@ -146,25 +183,43 @@ void speculation_control_took(SpeculationControl *control, uint32_t rows, uint32
     pace(control, loss < 0);
 }
 
+/* Whether a step without drafts in that company has a known time: with fewer rows at least one was measured. */
+static bool has_base(const SpeculationControl *control, StepCompany company) {
+    for (uint32_t i = 0; i < CONTROL_ROWS && i <= company.rows; i++)
+        if (control->n_seen[i])
+            return control->ms[0] > 0;
+    return false;
+}
+
 /**
- * speculation_control_rows() - rows that the next step may have
+ * speculation_control_rows() - rows that the generation may have in the next step
  *
  * As many as could all be in vain without the last 64 tokens having taken more than 1.03 times as long as plain steps,
- * and at most twice as many as were ever measured: what more would take is a guess.
+ * and no step with more than twice as many rows as were ever measured: what more would take is a guess.
  */
-uint32_t speculation_control_rows(const SpeculationControl *control) {
-    uint32_t most = 1, rows = 1;
+uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company) {
+    uint32_t most = company.rows + 1, rows = 1;
 
-    if (!(control->ms[0] > 0) || control->n_tokens < control->pause_until || control->n_since_plain >= PLAIN_EVERY)
+    if (!has_base(control, company) || control->n_tokens < control->pause_until ||
+        control->n_since_plain >= PLAIN_EVERY)
         return 1;
-    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
-        most = control->n_seen[i] ? 2 * (i + 1) : most;
+    for (uint32_t i = 0; i < CONTROL_ROWS; i++)
+        most = control->n_seen[i] && 2 * (i + 1) > most ? 2 * (i + 1) : most;
+    most -= company.rows;
     most = most < DRAFT_ROWS_MAX ? most : DRAFT_ROWS_MAX;
-    while (rows < most && control->loss + loss_of(control, rows + 1, 1) <= budget)
+    while (rows < most && control->loss + loss_of(control, rows + 1, company, 1) <= budget)
         rows++;
     return rows;
 }
 
-DraftCosts speculation_control_costs(const SpeculationControl *control) {
-    return (DraftCosts){ control->ms, control->ms[0] > 0 ? DRAFT_ROWS_MAX : 0 };
+DraftCosts speculation_control_costs(const SpeculationControl *control, StepCompany company) {
+    const uint32_t at = company.rows < CONTROL_ROWS - 1 ? company.rows : CONTROL_ROWS - 1;
+
+    if (!(control->ms[0] > 0))
+        return (DraftCosts){ 0 };
+    return (DraftCosts){
+        .ms = control->ms + at,
+        .n_rows = CONTROL_ROWS - at < DRAFT_ROWS_MAX ? CONTROL_ROWS - at : DRAFT_ROWS_MAX,
+        .more_ms = step_ms(control, company.rows + 1, company.prompt_rows) - control->ms[at],
+    };
 }

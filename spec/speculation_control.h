@@ -4,22 +4,31 @@
 #ifndef COORDGEN_SPEC_SPECULATION_CONTROL_H
 #define COORDGEN_SPEC_SPECULATION_CONTROL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "spec/draft_growth.h"
 
 enum {
-    CONTROL_WINDOW = 64 /* tokens over which the loss is bounded */
+    CONTROL_WINDOW = 64, /* tokens over which the loss is bounded */
+    CONTROL_ROWS = 128   /* of a step, all generations' together, whose time is known */
 };
+
+/* What a step computes beside the generation's own rows. */
+typedef struct StepCompany {
+    uint32_t rows;        /* of others that decode, their drafts among them */
+    uint32_t prompt_rows; /* of others' prompts */
+} StepCompany;
 
 /* Embedded; begins with speculation_control_init(). Losses are in plain steps. */
 typedef struct SpeculationControl {
-    float seen_ms[DRAFT_ROWS_MAX];    /* average of steps with i + 1 rows */
-    uint32_t n_seen[DRAFT_ROWS_MAX];  /* 0: not measured, or too long ago */
-    uint64_t seen_at[DRAFT_ROWS_MAX]; /* token count then */
-    float ms[DRAFT_ROWS_MAX];         /* never falling; 0 until plain steps are measured */
-    uint64_t n_tokens;                /* emitted so far */
-    uint32_t n_since_plain;           /* steps with drafts since the last one without */
+    float seen_ms[CONTROL_ROWS];    /* average of steps with i + 1 rows */
+    uint32_t n_seen[CONTROL_ROWS];  /* 0: not measured, or too long ago */
+    uint64_t seen_at[CONTROL_ROWS]; /* token count then */
+    bool is_guess;                  /* all of it is another generation's, until the first step says how they differ */
+    float ms[CONTROL_ROWS];         /* never falling; 0 until steps are measured */
+    uint64_t n_tokens;              /* emitted so far */
+    uint32_t n_since_plain;         /* steps with drafts since the last one without */
     uint64_t pause_until, pause_tokens, forget_after;
     float losses[CONTROL_WINDOW]; /* of the last steps, a ring */
     uint32_t emitted[CONTROL_WINDOW];
@@ -27,12 +36,15 @@ typedef struct SpeculationControl {
     float loss;  /* the most that any run of steps up to now has lost, within the window; at least 0 */
 } SpeculationControl;
 
-void speculation_control_init(SpeculationControl *control);
-/* That the next step may have at most, the root's among them; 1: a plain step. */
-uint32_t speculation_control_rows(const SpeculationControl *control);
-/* For draft_growth(); valid until the next step is told. */
-DraftCosts speculation_control_costs(const SpeculationControl *control);
-/* A step with that many rows took ms (above 0) and emitted n_tokens. */
-void speculation_control_took(SpeculationControl *control, uint32_t rows, uint32_t n_tokens, float ms);
+/* like: what another generation has learned of the same model's steps, or NULL. */
+void speculation_control_init(SpeculationControl *control, const SpeculationControl *like);
+/* That the generation may have in the next step at most, the root's among them; 1: a plain step. */
+uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company);
+/* By rows of the generation, for draft_growth(); valid until the next step is told. */
+DraftCosts speculation_control_costs(const SpeculationControl *control, StepCompany company);
+/* A step in which the generation had that many rows took ms (above 0) and gave it n_tokens. ms is 0 where something else
+ * has delayed the step: nothing is learned of times then. */
+void speculation_control_took(SpeculationControl *control, uint32_t rows, StepCompany company, uint32_t n_tokens,
+                              float ms);
 
 #endif

@@ -187,8 +187,8 @@ static void test_draft_growth_best_first(void **state) {
         case_init(&c, seed, 1 + seed % 3, 4);
         memset(&tree, 0xAA, sizeof(tree));
         memset(&again, 0x55, sizeof(again));
-        draft_growth(&tree, ROOT_TOKEN, c.sources, limits, (DraftCosts){ ms, DRAFT_ROWS_MAX });
-        draft_growth(&again, ROOT_TOKEN, c.sources, limits, (DraftCosts){ ms, DRAFT_ROWS_MAX });
+        draft_growth(&tree, ROOT_TOKEN, c.sources, limits, (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX });
+        draft_growth(&again, ROOT_TOKEN, c.sources, limits, (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX });
         check_tree(&c, &tree, DEPTH);
         assert_int_equal(tree.n_nodes, all.n < room ? all.n : room);
         assert_int_equal(tree.n_rows, tree.n_nodes + 1);
@@ -210,7 +210,8 @@ static void test_draft_growth_merge(void **state) {
         DraftTree tree;
 
         case_init(&c, seed, 3, 3);
-        draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 1, 1000 }, (DraftCosts){ ms, DRAFT_ROWS_MAX });
+        draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 1, 1000 },
+                     (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX });
         for (uint32_t i = 0; i < tree.n_nodes; i++) {
             uint32_t n = 0;
 
@@ -270,7 +271,8 @@ static void test_draft_growth_optimum(void **state) {
         enumerate_all(&c, 2);
         if (all.n > 14)
             continue;
-        draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 9, 2, 1000 }, (DraftCosts){ ms, DRAFT_ROWS_MAX });
+        draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 9, 2, 1000 },
+                     (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX });
         best = best_ratio(ms, 9);
         ratio = draft_tree_gain(&tree, tree.n_nodes) / (double)ms[tree.n_nodes];
         assert_true(ratio > best * 0.9999 && ratio < best * 1.0001);
@@ -286,20 +288,20 @@ static void test_draft_growth_limits(void **state) {
     DraftTree tree;
 
     case_init(&c, 3, 2, 4);
-    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 1000 }, (DraftCosts){ ms, 4 });
+    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 1000 }, (DraftCosts){ .ms = ms, .n_rows = 4 });
     assert_int_equal(tree.n_nodes, 3);
-    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 1000 }, (DraftCosts){ ms, 0 });
+    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 1000 }, (DraftCosts){ .ms = ms, .n_rows = 0 });
     assert_int_equal(tree.n_rows, 1);
     for (uint32_t left = 0; left < 3; left++) {
-        draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, left }, (DraftCosts){ ms, 4 });
+        draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, left }, (DraftCosts){ .ms = ms, .n_rows = 4 });
         assert_true(left < 2 ? tree.n_nodes == 0 : tree.n_nodes > 0);
         for (uint32_t i = 0; i < tree.n_nodes; i++)
             assert_true(tree.nodes[i].depth + 1u <= left);
     }
-    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 0, 9, 9 }, (DraftCosts){ ms, 4 });
+    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 0, 9, 9 }, (DraftCosts){ .ms = ms, .n_rows = 4 });
     assert_int_equal(tree.n_rows, 1);
     c.drafters[0].ops = c.drafters[1].ops = NULL;
-    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 9 }, (DraftCosts){ ms, 4 });
+    draft_growth(&tree, ROOT_TOKEN, c.sources, (DraftLimits){ 63, 9, 9 }, (DraftCosts){ .ms = ms, .n_rows = 4 });
     assert_int_equal(tree.n_rows, 1);
 }
 

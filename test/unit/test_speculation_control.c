@@ -18,6 +18,7 @@ enum {
     N_STEPS = 20000
 };
 
+static const StepCompany alone = { 0, 0 };
 static uint32_t seed = 1;
 
 static uint32_t draw(uint32_t n) {
@@ -86,16 +87,16 @@ static void test_speculation_control_adversary(void **state) {
                 double ms = 0, plain_ms = 0;
                 uint32_t n_drafts = 0;
 
-                speculation_control_init(&control);
+                speculation_control_init(&control, NULL);
                 for (uint32_t i = 0; i < N_STEPS; i++) {
-                    uint32_t most = speculation_control_rows(&control), rows = greed ? most : 1 + draw(most);
+                    uint32_t most = speculation_control_rows(&control, alone), rows = greed ? most : 1 + draw(most);
                     uint32_t n_tokens = emitted(kind, i, rows);
                     bool measured = control.n_seen[rows - 1] > 0;
                     float took = machine_ms(machine, rows), plain = machine_ms(machine, 1);
 
                     assert_true(most >= 1 && most <= DRAFT_ROWS_MAX);
                     n_drafts += rows > 1;
-                    speculation_control_took(&control, rows, n_tokens, took);
+                    speculation_control_took(&control, rows, alone, n_tokens, took);
                     steps[i] = (Step){ took / plain - (float)n_tokens, n_tokens };
                     if (!measured && steps[i].loss > 0)
                         steps[i].loss = 0;
@@ -114,27 +115,27 @@ static void test_speculation_control_back_off(void **state) {
     uint32_t back = 0, n_good = 0;
     float early = 0, late = 0;
 
-    speculation_control_init(&control);
+    speculation_control_init(&control, NULL);
     for (uint32_t i = 0; i < 20000; i++) {
-        uint32_t rows = speculation_control_rows(&control);
+        uint32_t rows = speculation_control_rows(&control, alone);
 
         early += i < 2000 ? machine_ms(1, rows) / machine_ms(1, 1) - 1 : 0;
         late += i >= 18000 ? machine_ms(1, rows) / machine_ms(1, 1) - 1 : 0;
-        speculation_control_took(&control, rows, 1, machine_ms(1, rows));
+        speculation_control_took(&control, rows, alone, 1, machine_ms(1, rows));
     }
     assert_true(early > 2 * late && late > 0);
     for (; back < 4000 && !n_good; back++) {
-        uint32_t rows = speculation_control_rows(&control);
+        uint32_t rows = speculation_control_rows(&control, alone);
 
-        speculation_control_took(&control, rows, rows, machine_ms(1, rows));
+        speculation_control_took(&control, rows, alone, rows, machine_ms(1, rows));
         n_good += rows > 1;
     }
     assert_true(n_good && back <= 1024 + 64);
     n_good = 0;
     for (uint32_t i = 0; i < 100; i++) {
-        uint32_t rows = speculation_control_rows(&control);
+        uint32_t rows = speculation_control_rows(&control, alone);
 
-        speculation_control_took(&control, rows, rows, machine_ms(1, rows));
+        speculation_control_took(&control, rows, alone, rows, machine_ms(1, rows));
         n_good += rows > 1;
     }
     assert_true(n_good > 80);
@@ -144,21 +145,21 @@ static void test_speculation_control_costs(void **state) {
     SpeculationControl control;
     DraftCosts costs;
 
-    speculation_control_init(&control);
-    assert_int_equal(speculation_control_rows(&control), 1);
-    assert_int_equal(speculation_control_costs(&control).n_rows, 0);
-    speculation_control_took(&control, 1, 1, 500);
-    assert_int_equal(speculation_control_rows(&control), 1);
+    speculation_control_init(&control, NULL);
+    assert_int_equal(speculation_control_rows(&control, alone), 1);
+    assert_int_equal(speculation_control_costs(&control, alone).n_rows, 0);
+    speculation_control_took(&control, 1, alone, 1, 500);
+    assert_int_equal(speculation_control_rows(&control, alone), 1);
     for (int i = 0; i < 60; i++)
-        speculation_control_took(&control, 1, 1, 10);
-    assert_int_equal(speculation_control_rows(&control), 2);
+        speculation_control_took(&control, 1, alone, 1, 10);
+    assert_int_equal(speculation_control_rows(&control, alone), 2);
     for (int i = 0; i < 60; i++) {
-        speculation_control_took(&control, 5, 5, 18);
-        speculation_control_took(&control, 9, 9, 16);
-        speculation_control_took(&control, 3, 3, 10.5F);
-        speculation_control_took(&control, 1, 1, 10);
+        speculation_control_took(&control, 5, alone, 5, 18);
+        speculation_control_took(&control, 9, alone, 9, 16);
+        speculation_control_took(&control, 3, alone, 3, 10.5F);
+        speculation_control_took(&control, 1, alone, 1, 10);
     }
-    costs = speculation_control_costs(&control);
+    costs = speculation_control_costs(&control, alone);
     assert_int_equal(costs.n_rows, DRAFT_ROWS_MAX);
     for (uint32_t i = 1; i < DRAFT_ROWS_MAX; i++)
         assert_true(costs.ms[i] >= costs.ms[i - 1] && costs.ms[i] > 0);
@@ -166,7 +167,7 @@ static void test_speculation_control_costs(void **state) {
     assert_true(costs.ms[1] > 10.2F && costs.ms[1] < 10.3F);
     assert_true(costs.ms[4] > 16.9F && costs.ms[4] < 17.1F && costs.ms[8] == costs.ms[4]);
     assert_true(costs.ms[9] > costs.ms[8] + 0.5F);
-    assert_int_equal(speculation_control_rows(&control), 18);
+    assert_int_equal(speculation_control_rows(&control, alone), 18);
 }
 
 /* Dear rows that turn cheap are noticed, since what was measured long ago is forgotten. */
@@ -174,12 +175,13 @@ static void test_speculation_control_change(void **state) {
     SpeculationControl control;
     uint32_t n_drafts = 0;
 
-    speculation_control_init(&control);
+    speculation_control_init(&control, NULL);
     for (uint32_t i = 0; i < 8000; i++) {
-        uint32_t rows = speculation_control_rows(&control);
+        uint32_t rows = speculation_control_rows(&control, alone);
 
         n_drafts += i >= 7900 && rows > 4;
-        speculation_control_took(&control, rows, rows, i < 500 ? machine_ms(3, rows) * (float)(rows * rows) : 50);
+        speculation_control_took(&control, rows, alone, rows,
+                                 i < 500 ? machine_ms(3, rows) * (float)(rows * rows) : 50);
     }
     assert_true(n_drafts > 80);
 }

@@ -108,7 +108,7 @@ static uint32_t speculative_run(Speculator *speculator, uint32_t *text, uint32_t
         uint32_t n_accepted, next;
 
         speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 24, N_TEXT - n },
-                         (DraftCosts){ ms, DRAFT_ROWS_MAX }, &tree);
+                         (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &tree);
         for (uint32_t i = 0; i < tree.n_rows; i++)
             digest = mix(mix(digest, tree.tokens[i]), (uint32_t)tree.parents[i]);
         n_accepted = verify_step(speculator, &tree, text, n, &next);
@@ -209,8 +209,8 @@ static void test_speculator_sampled(void **state) {
         DraftTree tree;
         uint32_t accepted[DRAFT_ROWS_MAX], emitted[DRAFT_ROWS_MAX], n_accepted = 0, n_emitted = 0;
 
-        speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 8, 1000 }, (DraftCosts){ ms, DRAFT_ROWS_MAX },
-                         &tree);
+        speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 8, 1000 },
+                         (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &tree);
         for (int row = 0; row >= 0;) {
             ContextTop top[N_SAMPLED_KINDS];
             uint32_t before = tree.tokens[row], token = sample(before, n + n_accepted);
@@ -270,8 +270,8 @@ static void test_speculator_learns(void **state) {
             DraftTree tree;
             uint32_t accepted[DRAFT_ROWS_MAX], n_accepted = 0;
 
-            speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 24, 1000 }, (DraftCosts){ ms, DRAFT_ROWS_MAX },
-                             &tree);
+            speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 24, 1000 },
+                             (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &tree);
             first_n = i ? first_n : tree.n_nodes;
             last_n = tree.n_nodes;
             while (right && n_accepted < tree.n_nodes) {

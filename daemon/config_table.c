@@ -33,8 +33,9 @@ static const SettingChoice verify_choices[] = {
 };
 
 static const SettingChoice speculation_choices[] = {
-    { "off", GENERATION_SPECULATION_OFF },
-    { "lookup", GENERATION_SPECULATION_LOOKUP },
+    { "auto", SPECULATION_AUTO },
+    { "off", 0 },
+    { "lookup", 1u << SPECULATION_LOOKUP },
     { NULL, 0 },
 };
 

@@ -260,7 +260,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->generation_options = (GenerationOptions){
         .max_tokens = generate->max_tokens,
         .context_tokens = config->context_tokens,
-        .speculation = (GenerationSpeculation)config->speculation,
+        .speculation = { .sources = config->speculation },
         .ignore_end = generate->ignore_end,
         .user = peer->user->uid,
         .no_reuse = generate->no_reuse,

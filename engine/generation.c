@@ -26,7 +26,7 @@ Generation *generation_free(Generation *generation) {
     free(generation->stop_texts);
     free(generation->logits);
     free(generation->candidates);
-    drafter_lookup_free(generation->lookup);
+    drafting_free(generation->drafting);
     free(generation);
     return NULL;
 }
@@ -143,8 +143,8 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     generation->tokens.ids = malloc(generation->capacity_tokens * sizeof(uint32_t));
     if (!generation->logits || !generation->candidates || !generation->tokens.ids || copy_stops(generation))
         return err_set(err, -ENOMEM, "out of memory");
-    if (options->speculation == GENERATION_SPECULATION_LOOKUP) {
-        r = drafter_lookup_new(engine_accounts(engine), &generation->lookup);
+    if (options->speculation.sources) {
+        r = drafting_new(&generation->drafting, engine, &options->speculation);
         if (r)
             return err_set(err, r, "no drafts: %s", strerror(-r));
     }
@@ -173,6 +173,19 @@ const GenerationUsage *generation_usage(const Generation *generation) {
 
 const float *generation_logits(const Generation *generation) {
     return generation->logits;
+}
+
+void generation_report(const Generation *generation, GenerationReport *report) {
+    const Drafting *drafting = generation->drafting;
+
+    *report = drafting ? drafting->report : (GenerationReport){ 0 };
+    if (!drafting) {
+        report->n_steps = report->n_rows = generation->usage.n_steps;
+    } else {
+        report->sources = speculator_sources(drafting->speculator);
+        report->counts = *speculator_counts(drafting->speculator);
+    }
+    report->step_ns = generation->usage.decode_ns;
 }
 
 const char *generation_end_name(GenerationEnd end) {

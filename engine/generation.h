@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "engine/sampler.h"
 #include "scheduler/priority.h"
+#include "spec/speculator.h"
 
 enum {
     GENERATION_E_EMPTY = 1,    /* the prompt has no token */
@@ -26,10 +27,14 @@ typedef enum GenerationEnd {
     GENERATION_END_CANCELLED,
 } GenerationEnd;
 
-/* Whether several tokens are computed a step, from drafts; what comes out is the same to the bit. */
-typedef enum GenerationSpeculation {
-    GENERATION_SPECULATION_OFF,
-    GENERATION_SPECULATION_LOOKUP, /* drafts from the text itself: spec/drafter_lookup */
+/* How a generation speculates: several tokens are computed a step, from drafts; what comes out is the same to the bit.
+ * All zero: not at all. */
+typedef struct GenerationSpeculation {
+    uint32_t sources;  /* bits 1 << SpeculationSource */
+    uint32_t rows_max; /* of its own in a step, the last token's among them; 0: DRAFT_ROWS_MAX */
+    bool chains;       /* of every tree its most probable chain alone (tests, benchmarks) */
+    bool always;       /* as many drafts as there are rows for, whether or not they pay (tests, benchmarks) */
+    bool no_prompt;    /* the head does not run at rows of the prompt, for table and calibration */
 } GenerationSpeculation;
 
 #define GENERATION_STOPS_MAX 8
@@ -71,6 +76,21 @@ typedef struct GenerationUsage {
 /* New text (whole UTF-8 sequences, not NUL-terminated, may be empty) and the token it came with (0 or 1). Called from
  * generation_step(), once a token. */
 typedef void GenerationDeltaFn(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens);
+
+/* What drafts have brought so far. */
+typedef struct GenerationReport {
+    uint32_t sources; /* that are on, as bits */
+    SpeculatorCounts counts;
+    uint64_t n_steps;         /* that decoded, without the one that ends the prompt */
+    uint64_t n_verifications; /* of them, with drafts */
+    uint64_t n_rows;          /* of all of them: what they computed for this generation */
+    uint64_t n_rows_idle;     /* what the device computed beside these, up to whole tiles */
+    uint64_t draft_ns;        /* growing trees and learning from them */
+    uint64_t head_ns;         /* output projection of these rows, in a shared step their share of it, and sampling */
+    uint64_t step_ns;         /* these steps as a whole */
+    uint64_t n_prompt_rows;   /* of the prompt, whose logits were computed to learn from */
+    uint64_t prompt_head_ns;  /* for them */
+} GenerationReport;
 
 typedef struct Generation Generation;
 
@@ -117,8 +137,10 @@ typedef struct GenerationStep {
     EngineSpan spans[GENERATION_TURNS_MAX];
     GenerationTurn *turns[GENERATION_TURNS_MAX];
     bool prefill[GENERATION_TURNS_MAX];
-    size_t n;         /* of generations that have rows in it */
-    EngineStep *step; /* NULL: nothing to compute, or over */
+    size_t n;                          /* of generations that have rows in it */
+    uint32_t decode_rows, prompt_rows; /* of all of them */
+    EngineStep *step;                  /* NULL: nothing to compute, or over */
+    bool has_yielded;
     uint64_t start_ns;
 } GenerationStep;
 
@@ -131,6 +153,7 @@ void generation_step_drop(GenerationStep *step);
 
 GenerationEnd generation_end(const Generation *generation); /* GENERATION_RUNNING: call generation_step() again */
 const GenerationUsage *generation_usage(const Generation *generation);
+void generation_report(const Generation *generation, GenerationReport *report);
 const char *generation_end_name(GenerationEnd end); /* "stop-string", "max-tokens", ... */
 /* Logits the last token was sampled from: f32[n_vocab], valid until the next step (bit-exactness tests). */
 const float *generation_logits(const Generation *generation);

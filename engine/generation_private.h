@@ -4,12 +4,8 @@
 #ifndef COORDGEN_ENGINE_GENERATION_PRIVATE_H
 #define COORDGEN_ENGINE_GENERATION_PRIVATE_H
 
+#include "engine/drafting.h"
 #include "engine/engine_private.h"
-#include "engine/generation.h"
-#include "spec/drafter_lookup.h"
-
-/* Drafts of one generation in a step: what a source gives without an end. */
-#define GENERATION_DRAFTS_MAX LOOKUP_TOKENS
 
 struct Generation {
     Engine *engine;
@@ -22,9 +18,7 @@ struct Generation {
     size_t capacity_tokens; /* prompt and output together */
     float *logits;          /* f32[n_vocab] */
     SamplerCandidate *candidates;
-    DrafterLookup *lookup;                      /* NULL: no drafts */
-    size_t n_appended;                          /* tokens that it has */
-    uint32_t picked[GENERATION_DRAFTS_MAX + 1]; /* what the rows of a step gave, up to the first wrong draft */
+    Drafting *drafting; /* NULL: no drafts */
     Detokenizer detokenizer;
     StrBuf pending; /* output text that may still turn out to begin a stop string */
     GenerationUsage usage;

@@ -4,68 +4,63 @@
 
 #include "base/clock.h"
 #include "engine/generation_private.h"
+#include "spec/draft_share.h"
 
 static bool in_prefill(const Generation *generation) {
     return sequence_n_tokens(generation->sequence) < generation->n_prompt;
 }
 
-/* Writes drafts behind the tokens, at most `most`; how many. Where there is no memory for their source the generation
- * goes on without. */
-static size_t draft(Generation *generation, size_t most) {
-    const Drafter drafter = { &drafter_lookup_ops, generation->lookup };
-    uint32_t *ids = generation->tokens.ids + generation->tokens.n;
-    DraftCursor at;
-    DraftChoice choice;
-    size_t n = 0;
-
-    if (drafter.ops->append(drafter.self, generation->tokens.ids + generation->n_appended,
-                            generation->tokens.n - generation->n_appended)) {
-        drafter_lookup_free(steal(&generation->lookup));
-        return 0;
-    }
-    generation->n_appended = generation->tokens.n;
-    at = drafter.ops->root(drafter.self);
-    for (; n < most && drafter.ops->choices(drafter.self, at, &choice, 1); at = choice.next)
-        ids[n++] = choice.token;
-    return n;
-}
-
-/* How many drafts a step may have beside the next token: each may become output, and the step gives one token more. */
-static size_t drafts_wanted(const Generation *generation, size_t rows) {
-    const GenerationOptions *options = &generation->options;
-    size_t room = generation->capacity_tokens - generation->tokens.n - 1, most = GENERATION_DRAFTS_MAX;
-
-    if (options->max_tokens && options->max_tokens - generation->usage.n_output_tokens - 1 < room)
-        room = options->max_tokens - generation->usage.n_output_tokens - 1;
-    most = room < most ? room : most;
-    return rows - 1 < most ? rows - 1 : most;
+/* The token before the one at `index` of the text. */
+static uint32_t token_before(const Generation *generation, size_t index) {
+    return index ? generation->tokens.ids[index - 1] : CONTEXT_NO_TOKEN;
 }
 
 /* A row's token is what plain decoding samples there, as long as all drafts before it were right: sampling depends on the
- * logits, the position and the tokens before, and drafts lie where these tokens will be. */
+ * logits, the position and the tokens before. */
 static void verify_row(EngineSpan *span, size_t row, const float *logits) {
     Generation *generation = span->arg;
-    const size_t at = generation->tokens.n + row, n_vocab = engine_info(generation->engine)->n_vocab;
+    Drafting *drafting = generation->drafting;
+    const size_t n_vocab = engine_info(generation->engine)->n_vocab;
+    const size_t at = generation->tokens.n + drafting->n_path - 1;
     uint32_t token;
 
-    if (row >= span->n_kept) /* behind a wrong draft */
+    if (!drafting_row(drafting, (uint32_t)row, logits))
         return;
     token = sampler_pick(&generation->options.sampler, logits, n_vocab, generation->tokens.ids, at, at,
                          generation->candidates);
     if (generation->options.on_logits)
         generation->options.on_logits(generation->options.on_logits_arg, logits);
-    generation->picked[row] = token;
-    if (row + 1 < span->n && token == generation->tokens.ids[at] &&
-        (generation->options.ignore_end || !tokenizer_is_end(engine_tokenizer(generation->engine), token)))
+    drafting_pick(drafting, token,
+                  !generation->options.ignore_end && tokenizer_is_end(engine_tokenizer(generation->engine), token));
+    if (!drafting->has_ended) {
+        generation->tokens.ids[at] = token; /* what the next one is sampled behind */
         return;
-    span->n_kept = row + 1;
+    }
+    span->n_kept = drafting->n_path;
     if (logits != generation->logits)
         memcpy(generation->logits, logits, n_vocab * sizeof(*logits));
 }
 
-/* The generation's part of a step with room for `rows` more, up to `most_rows` of them with drafts: false when it has
- * nothing to compute. */
-static bool begin_turn(GenerationTurn *turn, size_t rows, size_t most_rows, EngineSpan *span) {
+/* A row of the prompt, from which the drafts to come are learned; the last one has the logits of the first token. */
+static void learn_prompt_row(EngineSpan *span, size_t row, const float *logits) {
+    Generation *generation = span->arg;
+    const size_t at = (size_t)(span->tokens - generation->tokens.ids) + row;
+
+    drafting_learn_prompt(generation->drafting, token_before(generation, at), span->tokens[row], logits);
+    if (at + 1 == generation->n_prompt && logits != generation->logits)
+        memcpy(generation->logits, logits, engine_info(generation->engine)->n_vocab * sizeof(*logits));
+}
+
+static void learn_from_prompt(Generation *generation, EngineSpan *span) {
+    if (!generation->drafting || !drafting_wants_prompt(generation->drafting))
+        return;
+    span->n_logit_rows = span->n;
+    span->take = learn_prompt_row;
+    span->arg = generation;
+}
+
+/* The generation's part of a step with room for `rows` more: false when it has nothing to compute. */
+static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
     Generation *generation = turn->generation;
     size_t done = sequence_n_tokens(generation->sequence), n = generation->tokens.n - done;
 
@@ -89,29 +84,26 @@ static bool begin_turn(GenerationTurn *turn, size_t rows, size_t most_rows, Engi
         .n_logit_rows = done + n == generation->tokens.n ? 1 : 0,
         .logits = generation->logits,
     };
-    if (!in_prefill(generation) && generation->lookup)
-        n += draft(generation, drafts_wanted(generation, rows < most_rows ? rows : most_rows));
-    if (n > span->n) {
-        span->n = span->n_logit_rows = n;
-        span->take = verify_row;
-        span->arg = generation;
-    }
+    if (in_prefill(generation))
+        learn_from_prompt(generation, span);
     return true;
 }
 
 /* Takes what the rows gave, up to an end; then the sequence has no position whose token is not the generation's. */
 static int take_picked(const GenerationTurn *turn, const EngineSpan *span) {
     Generation *generation = turn->generation;
-    const size_t before = sequence_n_tokens(generation->sequence) - span->n_kept;
-    size_t n = 0;
+    Drafting *drafting = generation->drafting;
+    const size_t before = sequence_n_tokens(generation->sequence) - span->n_kept, n_text = generation->tokens.n;
+    uint32_t n = 0;
     int r = 0;
 
     generation->usage.n_drafted_tokens += (uint32_t)(span->n - 1);
     while (n < span->n_kept && !r && generation->end == GENERATION_RUNNING)
-        r = generation_take_token(generation, generation->picked[n++], turn->fn, turn->arg);
-    generation->usage.n_accepted_tokens += (uint32_t)(n - 1);
+        r = generation_take_token(generation, drafting->picked[n++], turn->fn, turn->arg);
+    generation->usage.n_accepted_tokens += n - 1;
     if (n < span->n_kept)
         sequence_rewind(generation->sequence, before + n);
+    drafting_learn(drafting, token_before(generation, n_text - 1), n);
     return r;
 }
 
@@ -128,10 +120,10 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span, bool pre
             generation_keep(generation,
                             true); /* others with the same beginning need not wait for the end of this one */
     }
-    if (!span->n_logit_rows)
+    if (prefill && in_prefill(generation))
         return 0;
     generation->usage.n_steps += !prefill;
-    if (span->take)
+    if (!prefill && span->take)
         return take_picked(turn, span);
     token = sampler_pick(&generation->options.sampler, generation->logits, engine_info(generation->engine)->n_vocab,
                          generation->tokens.ids, generation->tokens.n, generation->tokens.n, generation->candidates);
@@ -176,36 +168,113 @@ static size_t prompt_rows(const GenerationTurn *turn, const RowsLeft *left) {
     return left->lower < left->all ? left->lower : left->all;
 }
 
-/* Rows that a generation may have with its drafts: all have some, each has the one that it needs, and half of what is
- * left of the chunk stays for prompts. */
-static size_t draft_rows(const GenerationTurn *turns, size_t n, size_t rows) {
-    size_t n_decoding = 0, drafts;
-
-    for (size_t i = 0; i < n; i++)
-        n_decoding += is_live(turns[i].generation) && !in_prefill(turns[i].generation);
-    if (!n_decoding || rows <= n_decoding)
-        return 1;
-    drafts = (rows - n_decoding + 1) / 2;
-    return 1 + (drafts < GENERATION_DRAFT_ROWS ? drafts : GENERATION_DRAFT_ROWS) / n_decoding;
-}
-
 static void add_turns(GenerationStep *step, GenerationTurn *turns, size_t n, bool prefill, RowsLeft *left) {
-    const size_t most_rows = draft_rows(turns, n, left->all);
-
     for (int rank = PRIORITY_INTERACTIVE; rank >= PRIORITY_BACKGROUND; rank--)
         for (size_t i = 0; i < n; i++) {
             GenerationTurn *turn = &turns[i];
             EngineSpan *span = &step->spans[step->n];
 
             if (turn->rank != (Priority)rank || in_prefill(turn->generation) != prefill || turn->ran ||
-                !begin_turn(turn, prefill ? prompt_rows(turn, left) : left->all, most_rows, span))
+                !begin_turn(turn, prefill ? prompt_rows(turn, left) : left->all, span))
                 continue;
             left->all -= span->n;
             if (prefill && turn->priority != PRIORITY_INTERACTIVE)
                 left->lower -= span->n < left->lower ? span->n : left->lower;
+            *(prefill ? &step->prompt_rows : &step->decode_rows) += (uint32_t)span->n;
             step->prefill[step->n] = prefill;
             step->turns[step->n++] = turn;
         }
+}
+
+/* --- drafts ------------------------------------------------------------------------------------------------------- */
+
+/* Rows that prompts are going to take of those that are left, for what drafts are weighed against. */
+static uint32_t prompt_rows_waiting(const GenerationTurn *turns, size_t n, size_t left) {
+    size_t rows = 0;
+
+    for (size_t i = 0; i < n && rows < left; i++)
+        if (is_live(turns[i].generation) && in_prefill(turns[i].generation))
+            rows += turns[i].generation->n_prompt - sequence_n_tokens(turns[i].generation->sequence);
+    return (uint32_t)(rows < left ? rows : left);
+}
+
+static uint32_t tokens_left(const Generation *generation) {
+    const size_t room = generation->capacity_tokens - generation->tokens.n;
+    const uint32_t max_tokens = generation->options.max_tokens;
+
+    return max_tokens && max_tokens - generation->usage.n_output_tokens < room
+               ? max_tokens - generation->usage.n_output_tokens
+               : (uint32_t)room;
+}
+
+/* A token of a higher class counts for more. */
+static float weight_of(Priority rank) {
+    return (float)(1u << (rank - PRIORITY_BACKGROUND));
+}
+
+/* Trees of several generations: what is verified of them is chosen from all. */
+static void share_drafts(GenerationStep *step, uint32_t nodes_max, StepCompany company) {
+    DraftTree *trees[GENERATION_TURNS_MAX];
+    float weights[GENERATION_TURNS_MAX];
+    DraftCosts costs = { 0 };
+    size_t n = 0;
+
+    for (size_t i = 0; i < step->n; i++) {
+        Drafting *drafting = step->turns[i]->generation->drafting;
+
+        if (!drafting)
+            continue;
+        if (!costs.n_rows)
+            costs = drafting_costs(drafting, company);
+        weights[n] = weight_of(step->turns[i]->rank);
+        trees[n++] = &drafting->tree;
+    }
+    if (n > 1 && costs.n_rows) /* else no tree has a draft */
+        draft_share_cut(trees, weights, n, nodes_max, costs);
+}
+
+/* The rows of the trees become those of the spans. */
+static void place_drafts(GenerationStep *step, RowsLeft *left) {
+    for (size_t i = 0; i < step->n; i++) {
+        Drafting *drafting = step->turns[i]->generation->drafting;
+        EngineSpan *span = &step->spans[i];
+
+        if (!drafting)
+            continue;
+        span->tokens = drafting->tree.tokens;
+        span->n = span->n_logit_rows = drafting->tree.n_rows;
+        span->take = verify_row;
+        span->arg = step->turns[i]->generation;
+        left->all -= span->n - 1;
+        step->decode_rows += (uint32_t)span->n - 1;
+    }
+}
+
+/* Drafts for all that decode: half of what is left of the chunk stays for prompts. */
+static void add_drafts(GenerationStep *step, const GenerationTurn *turns, size_t n, RowsLeft *left) {
+    const size_t half = (left->all + 1) / 2;
+    const uint32_t nodes_max = (uint32_t)(half < GENERATION_DRAFT_ROWS ? half : GENERATION_DRAFT_ROWS);
+    const StepCompany company = { step->decode_rows - 1, prompt_rows_waiting(turns, n, left->all) };
+
+    for (size_t i = 0; i < step->n; i++) {
+        Generation *generation = step->turns[i]->generation;
+
+        if (generation->drafting)
+            drafting_grow(generation->drafting, generation->tokens.ids, generation->tokens.n,
+                          (DraftingLimits){ 1 + nodes_max, tokens_left(generation) }, company);
+    }
+    share_drafts(step, nodes_max, company);
+    place_drafts(step, left);
+}
+
+/* What each of them has beside it, now that all rows are given away. */
+static void tell_company(GenerationStep *step) {
+    for (size_t i = 0; i < step->n; i++) {
+        Drafting *drafting = step->turns[i]->generation->drafting;
+
+        if (drafting && !step->prefill[i])
+            drafting->company = (StepCompany){ step->decode_rows - (uint32_t)step->spans[i].n, step->prompt_rows };
+    }
 }
 
 /**
@@ -226,20 +295,38 @@ int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n,
     int r;
 
     step->n = 0;
+    step->decode_rows = step->prompt_rows = 0;
     step->step = NULL;
+    step->has_yielded = false;
     step->start_ns = clock_now_ns();
     for (size_t i = 0; i < n; i++) {
         turns[i].ran = false;
         turns[i].r = 0;
     }
     add_turns(step, turns, n, false, &left);
+    if (step->n)
+        add_drafts(step, turns, n, &left);
     add_turns(step, turns, n, true, &left);
+    tell_company(step);
     r = step->n ? engine_step_begin(&step->step, engine, step->spans, step->n, err) : 0;
     return r > 0 ? err_fold(r) : r;
 }
 
 void generation_step_drop(GenerationStep *step) {
     step->step = engine_step_drop(step->step);
+}
+
+/* Of all that ran; a generation with drafts learns from it what rows take. */
+static void count_time(const GenerationStep *step) {
+    const uint64_t ns = clock_now_ns() - step->start_ns;
+
+    for (size_t i = 0; i < step->n; i++) {
+        Generation *generation = step->turns[i]->generation;
+
+        *(step->prefill[i] ? &generation->usage.prefill_ns : &generation->usage.decode_ns) += ns;
+        if (!step->prefill[i] && generation->drafting && !step->spans[i].is_cancelled)
+            drafting_took(generation->drafting, step->has_yielded ? 0 : ns);
+    }
 }
 
 /**
@@ -253,19 +340,18 @@ void generation_step_drop(GenerationStep *step) {
 int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText *err) {
     int r = step->step ? engine_step_run(step->step, yield, err) : 0;
 
-    if (r == ENGINE_E_YIELDED)
+    if (r == ENGINE_E_YIELDED) {
+        step->has_yielded = true;
         return GENERATION_E_YIELDED;
+    }
     step->step = NULL;
     if (r == ENGINE_E_READ)
         return GENERATION_E_READ;
     if (r && r != ENGINE_E_CANCELLED)
         return err_fold(r);
-    for (size_t i = 0; i < step->n; i++) {
-        GenerationUsage *usage = &step->turns[i]->generation->usage;
-
+    for (size_t i = 0; i < step->n; i++)
         step->turns[i]->r = end_turn(step->turns[i], &step->spans[i], step->prefill[i]);
-        *(step->prefill[i] ? &usage->prefill_ns : &usage->decode_ns) += clock_now_ns() - step->start_ns;
-    }
+    count_time(step);
     return 0;
 }
 

@@ -21,6 +21,7 @@ extern char **environ;
 #define N_RUNS 2 /* greedy, seeded */
 /* Answers of so many tokens have drafts: the prompt repeats itself. */
 #define DRAFTED_TOKENS_MIN 16
+#define DRAFT_ROWS 16
 /* Tokens of the prompt. Both leave 18 rows over in chunks of 32; the brief one is for kernels that take minutes. */
 #define PROMPT_WHOLE 530
 #define PROMPT_BRIEF 114
@@ -285,7 +286,9 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
     if (!r && reuse)
         r = run_before(matrix, cell, fork ? &parent : NULL, err);
     options.no_reuse = !reuse;
-    options.speculation = cell->drafts ? GENERATION_SPECULATION_LOOKUP : GENERATION_SPECULATION_OFF;
+    options.speculation = (GenerationSpeculation){ .sources = cell->drafts ? SPECULATION_AUTO : 0,
+                                                   .rows_max = DRAFT_ROWS,
+                                                   .always = true };
     options.on_logits = collect_logits;
     options.on_logits_arg = output;
     if (!r)

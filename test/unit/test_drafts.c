@@ -71,7 +71,7 @@ static GenerationOptions options_of(size_t sampling, bool drafts, uint32_t max_t
         .ignore_end = true,
         .no_reuse = true,
         .sampler = SAMPLER_OPTIONS_GREEDY,
-        .speculation = drafts ? GENERATION_SPECULATION_LOOKUP : GENERATION_SPECULATION_OFF,
+        .speculation = { .sources = drafts ? 1u << SPECULATION_LOOKUP : 0, .always = true },
         .on_logits = take_logits,
         .on_logits_arg = given,
     };

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/drafting.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/engine_private.h"
+#include "numeric/exp_row.h"
+#include "numeric/top_row.h"
+#include "spec/draft_share.h"
+
+#define TABLE_SOURCES (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION)
+
+static const bool engine_takes_trees = false;
+
+/* For trees that are not weighed against their time: every row takes the same. */
+static const float free_rows[DRAFT_ROWS_MAX] = { [0 ... DRAFT_ROWS_MAX - 1] = 1 };
+
+int drafting_new(Drafting **draftingp, Engine *engine, const GenerationSpeculation *options) {
+    const uint32_t rows_max =
+        options->rows_max && options->rows_max < DRAFT_ROWS_MAX ? options->rows_max : DRAFT_ROWS_MAX;
+    const SpeculatorOptions speculator = { .sources = options->sources, .nodes_max = rows_max - 1 };
+    _cleanup_(drafting_freep) Drafting *drafting = calloc(1, sizeof(*drafting));
+    int r;
+
+    if (!drafting)
+        return -ENOMEM;
+    drafting->engine = engine;
+    drafting->options = *options;
+    r = speculator_new(engine_accounts(engine), &speculator, &drafting->speculator);
+    if (r)
+        return r;
+    speculation_control_init(&drafting->control, &engine->step_times);
+    *draftingp = steal(&drafting);
+    return 0;
+}
+
+void drafting_free(Drafting *drafting) {
+    if (!drafting)
+        return;
+    if (drafting->report.n_steps)
+        drafting->engine->step_times = drafting->control;
+    speculator_free(drafting->speculator);
+    free(drafting);
+}
+
+/* --- likely tokens ------------------------------------------------------------------------------------------------ */
+
+/* The most probable tokens of a row; how many. */
+static size_t find_top(const Drafting *drafting, const float *logits, ContextTop *top) {
+    const TopRow *row = top_row_select(cpu_features());
+    const size_t n_vocab = drafting->engine->hparams.n_vocab;
+    uint32_t tokens[DRAFT_CHOICES_MAX];
+    float values[DRAFT_CHOICES_MAX], mass;
+    const size_t n = row->top(logits, n_vocab, DRAFT_CHOICES_MAX, tokens, values);
+
+    if (!n)
+        return 0;
+    mass = row->mass(logits, n_vocab, values[0]);
+    for (size_t i = 0; i < n; i++)
+        values[i] -= values[0];
+    exp_row_select(cpu_features())->exp(values, n, values);
+    for (size_t i = 0; i < n; i++)
+        top[i] = (ContextTop){ tokens[i], values[i] / mass };
+    return n;
+}
+
+bool drafting_wants_prompt(const Drafting *drafting) {
+    return !drafting->options.no_prompt && (speculator_sources(drafting->speculator) & TABLE_SOURCES);
+}
+
+void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const float *logits) {
+    ContextTop top[DRAFT_CHOICES_MAX];
+    const size_t n = find_top(drafting, logits, top);
+
+    speculator_observe(drafting->speculator, before, token, top, n, true);
+    drafting->report.n_prompt_rows++;
+}
+
+DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
+    if (drafting->options.always)
+        return (DraftCosts){ .ms = free_rows, .n_rows = DRAFT_ROWS_MAX };
+    return speculation_control_costs(&drafting->control, company);
+}
+
+/* --- a step ------------------------------------------------------------------------------------------------------- */
+
+void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company) {
+    const GenerationSpeculation *options = &drafting->options;
+    const uint64_t start_ns = clock_now_ns();
+    const uint32_t rows = options->always ? limits.rows : speculation_control_rows(&drafting->control, company);
+    const DraftCosts costs = drafting_costs(drafting, company);
+    const DraftLimits draft_limits = {
+        .nodes_max = (rows < limits.rows ? rows : limits.rows) - 1,
+        .depth_max = DRAFT_NODES_MAX,
+        .tokens_left = limits.tokens_left,
+    };
+
+    speculator_append(drafting->speculator, tokens + drafting->n_text, n - drafting->n_text);
+    drafting->n_text = n;
+    drafting->company = company;
+    drafting->path[0] = 0;
+    drafting->n_path = 1;
+    drafting->has_ended = false;
+    speculator_draft(drafting->speculator, draft_limits, costs, &drafting->tree);
+    if (!engine_takes_trees || options->chains)
+        draft_share_chain(&drafting->tree);
+    drafting->report.draft_ns += clock_now_ns() - start_ns;
+}
+
+bool drafting_row(Drafting *drafting, uint32_t row, const float *logits) {
+    const uint32_t wanted = TABLE_SOURCES | 1u << SPECULATION_REUSE;
+
+    drafting->n_tops[row] = 0;
+    if (speculator_sources(drafting->speculator) & wanted)
+        drafting->n_tops[row] = (uint8_t)find_top(drafting, logits, drafting->tops[row]);
+    return !drafting->has_ended && drafting->path[drafting->n_path - 1] == row;
+}
+
+void drafting_pick(Drafting *drafting, uint32_t token, bool is_end) {
+    const uint32_t row = drafting->path[drafting->n_path - 1];
+    const int child = is_end ? -1 : draft_tree_child(&drafting->tree, row, token);
+
+    drafting->picked[drafting->n_path - 1] = token;
+    if (child < 0)
+        drafting->has_ended = true;
+    else
+        drafting->path[drafting->n_path++] = (uint16_t)child;
+}
+
+static void observe_rows(Drafting *drafting, uint32_t before) {
+    const DraftTree *tree = &drafting->tree;
+
+    for (uint32_t row = 0; row < tree->n_rows; row++)
+        speculator_observe(drafting->speculator, row ? tree->tokens[tree->parents[row]] : before, tree->tokens[row],
+                           drafting->tops[row], drafting->n_tops[row], false);
+}
+
+void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
+    const DraftTree *tree = &drafting->tree;
+    GenerationReport *report = &drafting->report;
+    const uint64_t start_ns = clock_now_ns();
+    uint32_t accepted[DRAFT_ROWS_MAX], tops[DRAFT_ROWS_MAX];
+    bool has_tops = true;
+
+    assert(drafting->has_ended && n_tokens <= drafting->n_path);
+    for (uint32_t row = 0; row < tree->n_rows; row++) {
+        has_tops = has_tops && drafting->n_tops[row];
+        tops[row] = has_tops ? drafting->tops[row][0].token : 0;
+    }
+    for (uint32_t i = 1; i < drafting->n_path; i++)
+        accepted[i - 1] = drafting->path[i];
+    observe_rows(drafting, before);
+    if (tree->n_rows > 1) {
+        speculator_verified(drafting->speculator, tree, accepted, drafting->n_path - 1,
+                            drafting->picked[drafting->n_path - 1], has_tops ? tops : NULL);
+        report->n_verifications++;
+    }
+    drafting->n_emitted = n_tokens;
+    report->n_steps++;
+    report->n_rows += tree->n_rows;
+    report->draft_ns += clock_now_ns() - start_ns;
+}
+
+void drafting_took(Drafting *drafting, uint64_t ns) {
+    speculation_control_took(&drafting->control, drafting->tree.n_rows, drafting->company, drafting->n_emitted,
+                             (float)ns / 1e6f);
+}

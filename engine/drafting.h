@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Drafts of one generation: the tree of its next step, what the target said of it, and what is learned from that. */
+#ifndef COORDGEN_ENGINE_DRAFTING_H
+#define COORDGEN_ENGINE_DRAFTING_H
+
+#include "engine/generation.h"
+#include "spec/speculation_control.h"
+
+typedef struct Drafting {
+    Engine *engine;
+    GenerationSpeculation options;
+    Speculator *speculator;
+    SpeculationControl control;
+    size_t n_text;                                      /* tokens that the speculator has of the text */
+    DraftTree tree;                                     /* of the step; the root alone: a plain one */
+    StepCompany company;                                /* beside it */
+    uint16_t path[DRAFT_ROWS_MAX];                      /* rows of the tree where the text goes, the root first */
+    uint32_t picked[DRAFT_ROWS_MAX];                    /* the token behind each of them */
+    uint32_t n_path, n_emitted;                         /* of the step's tokens, those that came out */
+    bool has_ended;                                     /* behind the last of them comes a token that is no row's */
+    ContextTop tops[DRAFT_ROWS_MAX][DRAFT_CHOICES_MAX]; /* of each row, most probable first */
+    uint8_t n_tops[DRAFT_ROWS_MAX];                     /* 0: nobody wants them */
+    GenerationReport report;
+} Drafting;
+
+/* What the next step may have of a generation's drafts. */
+typedef struct DraftingLimits {
+    uint32_t rows;        /* the root's among them */
+    uint32_t tokens_left; /* that the text may still get, 1 at least */
+} DraftingLimits;
+
+/* 0, -ENOMEM. */
+int drafting_new(Drafting **draftingp, Engine *engine, const GenerationSpeculation *options);
+/* The engine remembers what was learned of the times of its steps. */
+void drafting_free(Drafting *drafting);
+DEFINE_CLEANUP(Drafting, drafting_free)
+
+/* Whether the likely tokens at every row of a prompt are wanted: drafting_learn_prompt(). */
+bool drafting_wants_prompt(const Drafting *drafting);
+/* before: the token before this row's, or CONTEXT_NO_TOKEN. */
+void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const float *logits);
+/* Grows the tree behind the text, tokens[n]. */
+void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company);
+/* A row of the tree has its logits; rows come in rising order. Whether the text comes through here: then the caller
+ * picks the token and tells it to drafting_pick(). */
+bool drafting_row(Drafting *drafting, uint32_t row, const float *logits);
+/* is_end: the answer ends with the token, whether or not it was drafted. */
+void drafting_pick(Drafting *drafting, uint32_t token, bool is_end);
+/* The step is over; n_tokens of those that were picked came out. before: the token before the root's, or
+ * CONTEXT_NO_TOKEN. */
+void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens);
+/* And took so long; 0: something else has delayed it. */
+void drafting_took(Drafting *drafting, uint64_t ns);
+/* Times of steps by drafts in all, in such company. */
+DraftCosts drafting_costs(const Drafting *drafting, StepCompany company);
+
+#endif

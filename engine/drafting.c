@@ -18,30 +18,75 @@ static const bool engine_takes_trees = false;
 /* For trees that are not weighed against their time: every row takes the same. */
 static const float free_rows[DRAFT_ROWS_MAX] = { [0 ... DRAFT_ROWS_MAX - 1] = 1 };
 
-int drafting_new(Drafting **draftingp, Engine *engine, const GenerationSpeculation *options) {
-    const uint32_t rows_max =
-        options->rows_max && options->rows_max < DRAFT_ROWS_MAX ? options->rows_max : DRAFT_ROWS_MAX;
-    const SpeculatorOptions speculator = { .sources = options->sources, .nodes_max = rows_max - 1 };
+static PromptRuleChoice choose_prompt(const Drafting *drafting, const SpeculationUser *user, uint32_t prompt_rows,
+                                      uint32_t output_max) {
+    static const PromptRule nothing_known;
+    const SpeculationMemory *memory = &drafting->engine->speculation;
+    const PromptRuleCase it = {
+        .prompt_rows = prompt_rows,
+        .output_max = output_max,
+        .row_ms = memory->prompt_row_ms,
+        .token_ms = memory->token_ms,
+    };
+
+    if (!(speculator_sources(drafting->speculator) & TABLE_SOURCES))
+        return (PromptRuleChoice){ .reason = PROMPT_RULE_NO_SOURCE };
+    if (drafting->options.no_prompt)
+        return (PromptRuleChoice){ .reason = PROMPT_RULE_DECLINED };
+    if (drafting->options.always)
+        return (PromptRuleChoice){ .reason = PROMPT_RULE_TRIAL };
+    return prompt_rule_choose(user ? &user->prompt : &nothing_known, &it);
+}
+
+int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, uint32_t prompt_rows,
+                 uint32_t output_max) {
+    const uint32_t rows_max = options->speculation.rows_max;
+    const SpeculationUser *user = speculation_memory_user(&engine->speculation, options->user);
+    const SpeculatorOptions speculator = {
+        .sources = options->speculation.sources,
+        .nodes_max = (rows_max && rows_max < DRAFT_ROWS_MAX ? rows_max : DRAFT_ROWS_MAX) - 1,
+        .stats = user && user->has_stats ? &user->stats : NULL,
+    };
     _cleanup_(drafting_freep) Drafting *drafting = calloc(1, sizeof(*drafting));
     int r;
 
     if (!drafting)
         return -ENOMEM;
     drafting->engine = engine;
-    drafting->options = *options;
+    drafting->options = options->speculation;
+    drafting->user = options->user;
     r = speculator_new(engine_accounts(engine), &speculator, &drafting->speculator);
     if (r)
         return r;
-    speculation_control_init(&drafting->control, &engine->step_times);
+    speculation_control_init(&drafting->control, &engine->speculation.times);
+    drafting->prompt = choose_prompt(drafting, user, prompt_rows, output_max);
     *draftingp = steal(&drafting);
     return 0;
+}
+
+static void remember(const Drafting *drafting) {
+    SpeculationMemory *memory = &drafting->engine->speculation;
+    SpeculationUser *user = speculation_memory_user(memory, drafting->user);
+    const GenerationReport *report = &drafting->report;
+
+    memory->times = drafting->control;
+    if (report->prompt_head_ns)
+        speculation_memory_measure(&memory->prompt_row_ms,
+                                   (float)report->prompt_head_ns / 1e6F / (float)report->n_prompt_rows);
+    speculation_memory_measure(&memory->token_ms, (float)drafting->took_ns / 1e6F / (float)drafting->n_output);
+    if (!user)
+        return;
+    user->stats = *speculator_stats(drafting->speculator);
+    user->has_stats = true;
+    prompt_rule_ended(&user->prompt, drafting->prompt, drafting->n_output,
+                      (uint32_t)speculator_counts(drafting->speculator)->accepted_of_prompt);
 }
 
 void drafting_free(Drafting *drafting) {
     if (!drafting)
         return;
-    if (drafting->report.n_steps)
-        drafting->engine->step_times = drafting->control;
+    if (drafting->n_output)
+        remember(drafting);
     speculator_free(drafting->speculator);
     free(drafting);
 }
@@ -68,7 +113,7 @@ static size_t find_top(const Drafting *drafting, const float *logits, ContextTop
 }
 
 bool drafting_wants_prompt(const Drafting *drafting) {
-    return !drafting->options.no_prompt && (speculator_sources(drafting->speculator) & TABLE_SOURCES);
+    return prompt_rule_learns(drafting->prompt);
 }
 
 void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const float *logits) {
@@ -165,6 +210,10 @@ void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
 }
 
 void drafting_took(Drafting *drafting, uint64_t ns) {
+    if (ns) {
+        drafting->n_output += drafting->n_emitted;
+        drafting->took_ns += ns;
+    }
     speculation_control_took(&drafting->control, drafting->tree.n_rows, drafting->company, drafting->n_emitted,
                              (float)ns / 1e6f);
 }

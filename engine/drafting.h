@@ -4,6 +4,7 @@
 #define COORDGEN_ENGINE_DRAFTING_H
 
 #include "engine/generation.h"
+#include "spec/prompt_rule.h"
 #include "spec/speculation_control.h"
 
 typedef struct Drafting {
@@ -11,6 +12,8 @@ typedef struct Drafting {
     GenerationSpeculation options;
     Speculator *speculator;
     SpeculationControl control;
+    uint64_t user;
+    PromptRuleChoice prompt;                            /* whether it learns from its prompt, and why */
     size_t n_text;                                      /* tokens that the speculator has of the text */
     DraftTree tree;                                     /* of the step; the root alone: a plain one */
     StepCompany company;                                /* beside it */
@@ -20,6 +23,8 @@ typedef struct Drafting {
     bool has_ended;                                     /* behind the last of them comes a token that is no row's */
     ContextTop tops[DRAFT_ROWS_MAX][DRAFT_CHOICES_MAX]; /* of each row, most probable first */
     uint8_t n_tops[DRAFT_ROWS_MAX];                     /* 0: nobody wants them */
+    uint64_t took_ns;                                   /* by steps that gave n_output tokens */
+    uint32_t n_output;
     GenerationReport report;
 } Drafting;
 
@@ -29,9 +34,10 @@ typedef struct DraftingLimits {
     uint32_t tokens_left; /* that the text may still get, 1 at least */
 } DraftingLimits;
 
-/* 0, -ENOMEM. */
-int drafting_new(Drafting **draftingp, Engine *engine, const GenerationSpeculation *options);
-/* The engine remembers what was learned of the times of its steps. */
+/* For a prompt of which prompt_rows are still to be computed, and output_max tokens at most. 0, -ENOMEM. */
+int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, uint32_t prompt_rows,
+                 uint32_t output_max);
+/* The engine remembers what was learned, for later generations. */
 void drafting_free(Drafting *drafting);
 DEFINE_CLEANUP(Drafting, drafting_free)
 

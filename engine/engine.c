@@ -412,6 +412,7 @@ Engine *engine_free(Engine *engine) {
     for (size_t i = 0; i < engine->n_steps; i++)
         accounted_block_deinit(&engine->steps[i].memory);
     accounted_block_deinit(&engine->head_rows);
+    speculation_memory_deinit(&engine->speculation);
     free(engine->name);
     free(engine);
     return NULL;

@@ -11,7 +11,7 @@
 #include "engine/row_groups.h"
 #include "model/hparams.h"
 #include "model/package.h"
-#include "spec/speculation_control.h"
+#include "spec/speculation_memory.h"
 #include "weights/weights.h"
 
 #define ENGINE_STEPS_MAX 2 /* one that has made way, and the one it made way for */
@@ -57,7 +57,7 @@ struct Engine {
     uint32_t group_rows; /* likewise */
     RowGroupDevices group_devices;
     AccountedBlock head_rows;      /* f32[HEAD_ROWS][n_vocab]: of steps that sequences share; from the first one on */
-    SpeculationControl step_times; /* what generations have learned of the times of steps */
+    SpeculationMemory speculation; /* what generations leave to later ones */
     _Atomic uint64_t *heartbeat;   /* may be NULL */
     Trace *trace;                  /* may be NULL */
     PrefixCache *prefix_cache;     /* may be NULL */

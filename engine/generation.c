@@ -144,7 +144,9 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     if (!generation->logits || !generation->candidates || !generation->tokens.ids || copy_stops(generation))
         return err_set(err, -ENOMEM, "out of memory");
     if (options->speculation.sources) {
-        r = drafting_new(&generation->drafting, engine, &options->speculation);
+        r = drafting_new(&generation->drafting, engine, options,
+                         (uint32_t)(n_prompt - sequence_n_tokens(generation->sequence)),
+                         (uint32_t)(generation->capacity_tokens - n_prompt));
         if (r)
             return err_set(err, r, "no drafts: %s", strerror(-r));
     }

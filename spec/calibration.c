@@ -158,6 +158,7 @@ static size_t calibration_choices(const void *drafter, DraftCursor at, DraftChoi
             .bucket =
                 (uint16_t)(first_bucket + context_class(successors->weights[order[i]] / (float)successors->n_places)),
             .rank = (uint16_t)i,
+            .of_prompt = true,
             .next = calibration_follow(drafter, at, successors->tokens[order[i]]),
         };
     return n;

@@ -4,7 +4,8 @@
 typedef struct Continuations {
     uint32_t tokens[DRAFT_CHOICES_MAX];
     uint16_t chances[DRAFT_CHOICES_MAX]; /* of 65535 */
-    uint32_t n;
+    uint16_t n;
+    bool of_prompt;
 } Continuations;
 
 struct ContinuationTable {
@@ -40,7 +41,7 @@ static uint16_t quantized(float probability) {
     return probability >= 1 ? UINT16_MAX : probability > 0 ? (uint16_t)(probability * UINT16_MAX) : 0;
 }
 
-static int keep(ContextMap *map, uint64_t key, const ContextTop *top, size_t n) {
+static int keep(ContextMap *map, uint64_t key, const ContextTop *top, size_t n, bool of_prompt) {
     Continuations *continuations;
     void *value;
     int r = context_map_put(map, key, &value);
@@ -48,7 +49,8 @@ static int keep(ContextMap *map, uint64_t key, const ContextTop *top, size_t n) 
     if (r)
         return r;
     continuations = value;
-    continuations->n = n < DRAFT_CHOICES_MAX ? (uint32_t)n : DRAFT_CHOICES_MAX;
+    continuations->n = n < DRAFT_CHOICES_MAX ? (uint16_t)n : DRAFT_CHOICES_MAX;
+    continuations->of_prompt = of_prompt;
     for (uint32_t i = 0; i < continuations->n; i++) {
         continuations->tokens[i] = top[i].token;
         continuations->chances[i] = quantized(top[i].probability);
@@ -57,15 +59,15 @@ static int keep(ContextMap *map, uint64_t key, const ContextTop *top, size_t n) 
 }
 
 int continuation_table_observe(ContinuationTable *table, uint32_t before, uint32_t token, const ContextTop *top,
-                               size_t n) {
+                               size_t n, bool of_prompt) {
     int r;
 
     if (!n)
         return 0;
-    r = keep(table->singles, token, top, n);
+    r = keep(table->singles, token, top, n, of_prompt);
     if (r || before == CONTEXT_NO_TOKEN)
         return r;
-    return keep(table->pairs, context_pair(before, token), top, n);
+    return keep(table->pairs, context_pair(before, token), top, n, of_prompt);
 }
 
 /* The lower half of the buckets are of single tokens, which say less. */
@@ -107,6 +109,7 @@ static size_t add_all(const Continuations *from, uint16_t first_bucket, DraftCur
             .token = from->tokens[i],
             .bucket = (uint16_t)(first_bucket + context_class((float)from->chances[i] / UINT16_MAX)),
             .rank = (uint16_t)i,
+            .of_prompt = from->of_prompt,
             .next = context_follow(at, from->tokens[i]),
         };
     }

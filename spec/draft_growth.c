@@ -66,7 +66,8 @@ static uint32_t gather(const Growth *g, int at, Candidate *merged) {
             continue;
         n_choices = drafter->ops->choices(drafter->self, g->cursors[at + 1][s], choices, DRAFT_CHOICES_MAX);
         for (size_t i = 0; i < n_choices; i++) {
-            DraftCredit credit = { (uint8_t)s, (uint8_t)choices[i].bucket, (uint8_t)choices[i].rank };
+            DraftCredit credit = { (uint8_t)s, (uint8_t)choices[i].bucket, (uint8_t)choices[i].rank,
+                                   choices[i].of_prompt };
             float chance = source_stats_chance(g->sources.stats, credit);
             Candidate *candidate = merged_for(merged, &n, choices[i].token);
 

@@ -3,6 +3,7 @@
 #ifndef COORDGEN_SPEC_DRAFT_TREE_H
 #define COORDGEN_SPEC_DRAFT_TREE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -15,6 +16,7 @@ enum {
 /* Who proposed a token: statistics are kept by it (spec/source_stats.h). */
 typedef struct DraftCredit {
     uint8_t source, bucket, rank;
+    bool of_prompt; /* DraftChoice has it */
 } DraftCredit;
 
 typedef struct DraftNode {

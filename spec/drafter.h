@@ -5,6 +5,7 @@
 #ifndef COORDGEN_SPEC_DRAFTER_H
 #define COORDGEN_SPEC_DRAFTER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ typedef struct DraftChoice {
     uint32_t token;
     uint16_t bucket;  /* how good the match is that it rests on, below DRAFT_BUCKETS: statistics are kept by it */
     uint16_t rank;    /* 0: the source's first choice behind this node */
+    bool of_prompt;   /* it rests on what the target said at rows of the prompt */
     DraftCursor next; /* the source's cursor behind this token */
 } DraftChoice;
 

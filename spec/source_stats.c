@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/source_stats.h"
 
-static const float prior_trials = 4, trials_max = 256, chance_min = 0.001F, chance_max = 0.999F;
+static const float prior_trials = 4, before_trials_max = 16, trials_max = 256, chance_min = 0.001F, chance_max = 0.999F;
 
 static float clamped(float chance) {
     return chance < chance_min ? chance_min : chance > chance_max ? chance_max : chance;
 }
 
-/* The prior counts as a few observations. */
-void source_stats_init(SourceStats *stats, uint32_t source, const DrafterOps *ops) {
+/* The prior counts as a few observations, other texts as some more. */
+void source_stats_init(SourceStats *stats, uint32_t source, const DrafterOps *ops, const SourceStats *before) {
     for (uint16_t bucket = 0; bucket < DRAFT_BUCKETS; bucket++)
         for (uint16_t rank = 0; rank < DRAFT_RANKS; rank++) {
-            stats->hits[source][bucket][rank] = prior_trials * clamped(ops->prior(bucket, rank));
-            stats->trials[source][bucket][rank] = prior_trials;
+            const float known = before ? before->trials[source][bucket][rank] : 0;
+            float trials = prior_trials, chance = clamped(ops->prior(bucket, rank));
+
+            if (known > 0) {
+                trials = known < before_trials_max ? known : before_trials_max;
+                chance = before->hits[source][bucket][rank] / known;
+            }
+            stats->hits[source][bucket][rank] = trials * chance;
+            stats->trials[source][bucket][rank] = trials;
         }
 }
 

@@ -15,7 +15,8 @@ typedef struct SourceStats {
     float trials[DRAFT_SOURCES_MAX][DRAFT_BUCKETS][DRAFT_RANKS];
 } SourceStats;
 
-void source_stats_init(SourceStats *stats, uint32_t source, const DrafterOps *ops);
+/* before: what is known from other texts, or NULL. */
+void source_stats_init(SourceStats *stats, uint32_t source, const DrafterOps *ops, const SourceStats *before);
 /* Within [0.001, 0.999]. */
 float source_stats_chance(const SourceStats *stats, DraftCredit credit);
 void source_stats_count(SourceStats *stats, DraftCredit credit, bool hit);

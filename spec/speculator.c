@@ -103,7 +103,8 @@ static void turn_off(Speculator *speculator, SpeculationSource source) {
     }
 }
 
-static void turn_on(Speculator *speculator, SpeculationSource source, AccountTable *accounts, Drafter history) {
+static void turn_on(Speculator *speculator, SpeculationSource source, AccountTable *accounts, Drafter history,
+                    const SourceStats *stats) {
     Drafter drafter = { 0 };
 
     switch (source) {
@@ -135,7 +136,7 @@ static void turn_on(Speculator *speculator, SpeculationSource source, AccountTab
     }
     speculator->drafters[source] = drafter;
     if (drafter.ops)
-        source_stats_init(&speculator->stats, source, drafter.ops);
+        source_stats_init(&speculator->stats, source, drafter.ops, stats);
 }
 
 int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Speculator **speculatorp) {
@@ -146,7 +147,7 @@ int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Spe
     speculator->nodes_max = options->nodes_max;
     for (SpeculationSource source = 0; source < _SPECULATION_N; source++)
         if (options->sources >> source & 1)
-            turn_on(speculator, source, accounts, options->history);
+            turn_on(speculator, source, accounts, options->history, options->stats);
     *speculatorp = speculator;
     return 0;
 }
@@ -180,7 +181,7 @@ void speculator_append(Speculator *speculator, const uint32_t *tokens, size_t n)
  */
 void speculator_observe(Speculator *speculator, uint32_t before, uint32_t token, const ContextTop *top, size_t n,
                         bool is_prompt) {
-    if (speculator->table && continuation_table_observe(speculator->table, before, token, top, n))
+    if (speculator->table && continuation_table_observe(speculator->table, before, token, top, n, is_prompt))
         turn_off(speculator, SPECULATION_TABLE);
     if (is_prompt && speculator->calibration && calibration_observe(speculator->calibration, before, token, top, n))
         turn_off(speculator, SPECULATION_CALIBRATION);
@@ -197,6 +198,14 @@ void speculator_draft(const Speculator *speculator, DraftLimits limits, DraftCos
     draft_growth(tree, speculator->last, sources, limits, costs);
 }
 
+/* Whether nothing but what was learned from rows of the prompt has proposed it. */
+static bool is_of_prompt(const DraftNode *node) {
+    for (uint32_t i = 0; i < node->n_credits; i++)
+        if (!node->credits[i].of_prompt)
+            return false;
+    return true;
+}
+
 static void count_node(Speculator *speculator, const DraftNode *node, bool was_tried, bool hit, bool accepted) {
     for (uint32_t i = 0; i < node->n_credits; i++) {
         DraftCredit credit = node->credits[i];
@@ -206,6 +215,7 @@ static void count_node(Speculator *speculator, const DraftNode *node, bool was_t
         if (was_tried)
             source_stats_count(&speculator->stats, credit, hit);
     }
+    speculator->counts.accepted_of_prompt += accepted && is_of_prompt(node);
 }
 
 /**
@@ -244,6 +254,10 @@ void speculator_verified(Speculator *speculator, const DraftTree *tree, const ui
 
 const SpeculatorCounts *speculator_counts(const Speculator *speculator) {
     return &speculator->counts;
+}
+
+const SourceStats *speculator_stats(const Speculator *speculator) {
+    return &speculator->stats;
 }
 
 uint32_t speculator_sources(const Speculator *speculator) {

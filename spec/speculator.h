@@ -33,12 +33,14 @@ enum {
 typedef struct SpeculatorOptions {
     uint32_t sources; /* bits 1 << SpeculationSource */
     uint32_t nodes_max;
+    const SourceStats *stats; /* of the user's generations before, or NULL; copied */
     Drafter history; /* without ops: there is none. Outlives the speculator; its append() is called like the others' */
 } SpeculatorOptions;
 
 typedef struct SpeculatorCounts {
     uint64_t drafted[_SPECULATION_N]; /* nodes that the source proposed, alone or with others */
     uint64_t accepted[_SPECULATION_N];
+    uint64_t accepted_of_prompt;      /* proposed by nothing but what was learned from rows of the prompt */
     uint64_t lengths[DRAFT_ROWS_MAX]; /* [i]: verifications that accepted i nodes */
 } SpeculatorCounts;
 
@@ -60,6 +62,7 @@ void speculator_draft(const Speculator *speculator, DraftLimits limits, DraftCos
 void speculator_verified(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted, uint32_t n_accepted,
                          uint32_t next, const uint32_t *top_of_rows);
 const SpeculatorCounts *speculator_counts(const Speculator *speculator);
+const SourceStats *speculator_stats(const Speculator *speculator);
 /* Those that are on, as bits. */
 uint32_t speculator_sources(const Speculator *speculator);
 

@@ -77,7 +77,7 @@ static void test_continuation_table_naive(void **state) {
         for (uint32_t k = 0; k < n; k++)
             top[k] = (ContextTop){ first + k, 0.5F / (float)(k + 1) };
         naive_observe(before, token, top, n);
-        assert_int_equal(continuation_table_observe(table, before, token, top, n), 0);
+        assert_int_equal(continuation_table_observe(table, before, token, top, n, false), 0);
         assert_int_equal(ops->append(table, &next, 1), 0);
         text[0] = text[1];
         text[1] = next;
@@ -119,11 +119,11 @@ static void test_continuation_table_buckets(void **state) {
     account_table_init(&accounts);
     assert_int_equal(continuation_table_new(&accounts, &table), 0);
     assert_int_equal(ops->append(table, text, 2), 0);
-    assert_int_equal(continuation_table_observe(table, 9, 2, top, 2), 0);
+    assert_int_equal(continuation_table_observe(table, 9, 2, top, 2, false), 0);
     assert_int_equal(ops->choices(table, ops->root(table), choices, DRAFT_CHOICES_MAX), 2);
     assert_int_equal(choices[0].bucket, 7);
     assert_int_equal(choices[1].bucket, 1);
-    assert_int_equal(continuation_table_observe(table, 1, 2, top, 1), 0);
+    assert_int_equal(continuation_table_observe(table, 1, 2, top, 1, false), 0);
     assert_int_equal(ops->choices(table, ops->root(table), choices, DRAFT_CHOICES_MAX), 1);
     assert_int_equal(choices[0].bucket, CONTEXT_CLASSES + 7);
     for (uint16_t bucket = 0; bucket < DRAFT_BUCKETS; bucket++)
@@ -142,7 +142,7 @@ static void test_continuation_table_bounds(void **state) {
     account_table_init(&accounts);
     assert_int_equal(continuation_table_new(&accounts, &table), 0);
     for (uint32_t i = 0; i < 2 * CONTINUATION_PAIRS_MAX; i++)
-        assert_int_equal(continuation_table_observe(table, 1, i, &top, 1), 0);
+        assert_int_equal(continuation_table_observe(table, 1, i, &top, 1, false), 0);
     assert_true(accounts.used_bytes[ACCOUNT_DRAFTDB] < 16u << 20);
     for (uint32_t i = 0; i < 2 * CONTINUATION_PAIRS_MAX; i++) {
         assert_int_equal(continuation_table_ops.choices(table, (DraftCursor){ 1, i, 2 }, &choice, 1), 1);
@@ -150,7 +150,7 @@ static void test_continuation_table_bounds(void **state) {
     }
     accounts.limit_bytes[ACCOUNT_DRAFTDB] = accounts.used_bytes[ACCOUNT_DRAFTDB];
     for (uint32_t i = 0; !r && i < 1 << 17; i++)
-        r = continuation_table_observe(table, 2, i, &top, 1);
+        r = continuation_table_observe(table, 2, i, &top, 1, false);
     assert_int_equal(r, DRAFTER_E_MEMORY);
     continuation_table_free(steal(&table));
     assert_int_equal(accounts.total_bytes, 0);

@@ -78,7 +78,7 @@ static void case_init(Case *c, uint32_t seed, uint32_t n_sources, uint32_t n_cho
     for (uint32_t s = 0; s < n_sources; s++) {
         c->dice[s] = (Dice){ mix(seed, s), 1 + mix(seed, 100 + s) % n_choices };
         c->drafters[s] = (Drafter){ &dice_ops, &c->dice[s] };
-        source_stats_init(&c->stats, s, &dice_ops);
+        source_stats_init(&c->stats, s, &dice_ops, NULL);
     }
     c->sources = (DraftSources){ c->drafters, n_sources, &c->stats };
 }

@@ -18,15 +18,15 @@ static float prior(uint16_t bucket, uint16_t rank) {
 static const DrafterOps ops = { .name = "any", .prior = prior };
 
 static float chance(const SourceStats *stats, uint8_t source, uint8_t bucket, uint8_t rank) {
-    return source_stats_chance(stats, (DraftCredit){ source, bucket, rank });
+    return source_stats_chance(stats, (DraftCredit){ source, bucket, rank, false });
 }
 
 static void test_source_stats_counts(void **state) {
-    const DraftCredit credit = { 2, 3, 1 };
+    const DraftCredit credit = { 2, 3, 1, false };
     SourceStats stats = { 0 };
 
     assert_true(chance(&stats, 2, 3, 1) == 0.001F);
-    source_stats_init(&stats, 2, &ops);
+    source_stats_init(&stats, 2, &ops, NULL);
     assert_true(chance(&stats, 1, 3, 1) == 0.001F);
     assert_true(chance(&stats, 2, 3, 1) == 0.25F);
     assert_true(chance(&stats, 2, 15, 0) == 0.999F);
@@ -39,10 +39,10 @@ static void test_source_stats_counts(void **state) {
 
 /* What came 1,000 trials ago hardly counts; without forgetting the chance would be one half. */
 static void test_source_stats_forgets(void **state) {
-    const DraftCredit credit = { 0, 0, 0 };
+    const DraftCredit credit = { 0, 0, 0, false };
     SourceStats stats = { 0 };
 
-    source_stats_init(&stats, 0, &ops);
+    source_stats_init(&stats, 0, &ops, NULL);
     for (int i = 0; i < 1000; i++)
         source_stats_count(&stats, credit, false);
     assert_true(chance(&stats, 0, 0, 0) < 0.01F);
@@ -53,10 +53,29 @@ static void test_source_stats_forgets(void **state) {
     assert_true(chance(&stats, 0, 0, 0) > 0.98F && chance(&stats, 0, 0, 0) <= 0.999F);
 }
 
+/* What other texts have taught stands for the prior, and is outweighed by some observations. */
+static void test_source_stats_before(void **state) {
+    static SourceStats before, stats;
+    const DraftCredit credit = { .source = 2, .bucket = 3, .rank = 1 };
+
+    source_stats_init(&before, 2, &ops, NULL);
+    for (int i = 0; i < 100; i++)
+        source_stats_count(&before, credit, true);
+    source_stats_init(&stats, 2, &ops, &before);
+    assert_true(chance(&stats, 2, 3, 1) > 0.9F);
+    assert_true(stats.trials[2][3][1] < 20);
+    source_stats_init(&stats, 1, &ops, &before); /* of that source it knows nothing */
+    assert_true(chance(&stats, 1, 3, 1) == 0.25F);
+    for (int i = 0; i < 60; i++)
+        source_stats_count(&stats, credit, false);
+    assert_true(chance(&stats, 2, 3, 1) < 0.3F);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_source_stats_counts),
         cmocka_unit_test(test_source_stats_forgets),
+        cmocka_unit_test(test_source_stats_before),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,12 +186,67 @@ static void test_speculation_control_change(void **state) {
     assert_true(n_drafts > 80);
 }
 
+/* Beside others, a row costs what it adds to their step; beside a prompt, the step is long anyway. */
+static void test_speculation_control_company(void **state) {
+    const StepCompany others = { .rows = 15 }, with_prompt = { .rows = 15, .prompt_rows = 200 };
+    SpeculationControl control;
+    DraftCosts costs;
+
+    speculation_control_init(&control, NULL);
+    assert_int_equal(speculation_control_rows(&control, others), 1);
+    for (uint32_t i = 0; i < 60; i++)
+        speculation_control_took(&control, 1, others, 1, machine_ms(1, 16));
+    assert_int_equal(speculation_control_rows(&control, alone), 1); /* nothing is known of less rows than 16 */
+    assert_true(speculation_control_rows(&control, others) > 8);
+    for (uint32_t i = 0; i < 60; i++)
+        speculation_control_took(&control, 9, others, 3, machine_ms(1, 24));
+    costs = speculation_control_costs(&control, others);
+    assert_int_equal(costs.n_rows, DRAFT_ROWS_MAX);
+    for (uint32_t i = 0; i < 9; i++)
+        assert_true(costs.ms[i] > machine_ms(1, 16 + i) - 1 && costs.ms[i] < machine_ms(1, 16 + i) + 1);
+    assert_true(costs.more_ms == 0);
+    costs = speculation_control_costs(&control, with_prompt);
+    assert_true(costs.more_ms > 300); /* 3 ms a row */
+    for (uint32_t i = 0; i < 60; i++) /* no time of a step with a prompt counts */
+        speculation_control_took(&control, 9, with_prompt, 3, 5000);
+    costs = speculation_control_costs(&control, others);
+    assert_true(costs.ms[8] < machine_ms(1, 24) + 1);
+    costs = speculation_control_costs(&control, (StepCompany){ .rows = 300 });
+    assert_int_equal(costs.n_rows, 1);
+}
+
+/* What another generation has learned holds from the first step on, stretched to that one. */
+static void test_speculation_control_like(void **state) {
+    SpeculationControl before, control;
+    DraftCosts costs;
+
+    speculation_control_init(&before, NULL);
+    for (uint32_t i = 0; i < 400; i++)
+        speculation_control_took(&before, 1 + i % 20, alone, 1 + i % 20, machine_ms(1, 1 + i % 20));
+    speculation_control_init(&control, &before);
+    assert_true(speculation_control_rows(&control, alone) > 16);
+    speculation_control_took(&control, 10, alone, 5, 1.5F * machine_ms(1, 10));
+    costs = speculation_control_costs(&control, alone);
+    for (uint32_t i = 0; i < 20; i++)
+        assert_true(costs.ms[i] > 1.4F * machine_ms(1, i + 1) && costs.ms[i] < 1.6F * machine_ms(1, i + 1));
+}
+
+/* A step that was held up says nothing of times. */
+static void test_speculation_control_delayed(void **state) {
+    SpeculationControl control;
+
+    speculation_control_init(&control, NULL);
+    for (uint32_t i = 0; i < 60; i++)
+        speculation_control_took(&control, 1, alone, 1, i % 2 ? 0 : 10);
+    assert_true(speculation_control_costs(&control, alone).ms[0] == 10);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_speculation_control_adversary),
-        cmocka_unit_test(test_speculation_control_back_off),
-        cmocka_unit_test(test_speculation_control_costs),
-        cmocka_unit_test(test_speculation_control_change),
+        cmocka_unit_test(test_speculation_control_adversary), cmocka_unit_test(test_speculation_control_back_off),
+        cmocka_unit_test(test_speculation_control_costs),     cmocka_unit_test(test_speculation_control_change),
+        cmocka_unit_test(test_speculation_control_company),   cmocka_unit_test(test_speculation_control_like),
+        cmocka_unit_test(test_speculation_control_delayed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spec/prompt_rule.h"
+
+static const float kept = 0.8F;            /* of the sums, at each generation that ends */
+static const float prior_brought = 6;      /* of prior_output: where nothing is known, one token of ten */
+static const float prior_output = 60;      /* tokens; a few answers outweigh it */
+static const float expected_first = 128;   /* tokens of an answer, before any has ended */
+static const float expected_weight = 0.2F; /* of the last one */
+
+enum {
+    REFUSED_MAX = 16 /* generations without, then one with */
+};
+
+/**
+ * prompt_rule_choose() - what it costs against what it is going to bring
+ *
+ * Gain: tokens that a token of output has brought so far, times the tokens that are expected, times what a token takes.
+ * What is not known yet is learned by doing it.
+ */
+PromptRuleChoice prompt_rule_choose(const PromptRule *rule, const PromptRuleCase *it) {
+    const float rate = (rule->brought + prior_brought) / (rule->output + prior_output);
+    float expected = rule->expected > 0 ? rule->expected : expected_first;
+    PromptRuleChoice choice = { .reason = PROMPT_RULE_TRIAL };
+
+    expected = expected < (float)it->output_max ? expected : (float)it->output_max;
+    choice.cost_ms = it->row_ms * (float)it->prompt_rows;
+    choice.gain_ms = rate * expected * it->token_ms;
+    if (!(it->row_ms > 0) || !(it->token_ms > 0) || rule->n_refused >= REFUSED_MAX)
+        return choice;
+    choice.reason = choice.gain_ms >= choice.cost_ms ? PROMPT_RULE_PAYS : PROMPT_RULE_LOSES;
+    return choice;
+}
+
+void prompt_rule_ended(PromptRule *rule, PromptRuleChoice choice, uint32_t output, uint32_t brought) {
+    rule->expected += rule->expected > 0 ? expected_weight * ((float)output - rule->expected) : (float)output;
+    if (choice.reason == PROMPT_RULE_LOSES)
+        rule->n_refused++;
+    if (!prompt_rule_learns(choice))
+        return;
+    rule->n_refused = 0;
+    rule->brought = kept * rule->brought + (float)brought;
+    rule->output = kept * rule->output + (float)output;
+}

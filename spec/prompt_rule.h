@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whether the output head runs at the rows of a prompt, from which table and calibration learn (CoordGen 3.3). It takes
+ * time before the first token, and what it brings depends on the user's texts: so it is decided by what it has brought. */
+#ifndef COORDGEN_SPEC_PROMPT_RULE_H
+#define COORDGEN_SPEC_PROMPT_RULE_H
+
+#include <stdint.h>
+
+typedef enum PromptRuleReason {
+    PROMPT_RULE_NO_SOURCE, /* none is on that learns from a prompt */
+    PROMPT_RULE_DECLINED,  /* the request does not want it */
+    PROMPT_RULE_PAYS,
+    PROMPT_RULE_LOSES,
+    PROMPT_RULE_TRIAL, /* it lost so far, and is tried again; or nothing is known yet */
+} PromptRuleReason;
+
+/* Of one user and model, embedded; zero: nothing is known. Sums over generations, of which old ones count less. */
+typedef struct PromptRule {
+    float brought;      /* tokens that only what was learned from a prompt had proposed, and that became output */
+    float output;       /* tokens of the generations that had learned from their prompt */
+    float expected;     /* output tokens of a generation; 0: none has ended */
+    uint32_t n_refused; /* generations since the last one that learned */
+} PromptRule;
+
+/* What a generation is about to do, and what is known of the machine. */
+typedef struct PromptRuleCase {
+    uint32_t prompt_rows; /* that the head would run at */
+    uint32_t output_max;
+    float row_ms;   /* of the head, for one of them; 0: not known */
+    float token_ms; /* of decoding; 0: not known */
+} PromptRuleCase;
+
+typedef struct PromptRuleChoice {
+    PromptRuleReason reason;
+    float cost_ms, gain_ms; /* expected; 0: not known */
+} PromptRuleChoice;
+
+PromptRuleChoice prompt_rule_choose(const PromptRule *rule, const PromptRuleCase *it);
+/* Whether the head runs. */
+static inline int prompt_rule_learns(PromptRuleChoice choice) {
+    return choice.reason >= PROMPT_RULE_PAYS && choice.reason != PROMPT_RULE_LOSES;
+}
+/* A generation has ended: what it gave, and of that, what its prompt alone had proposed. */
+void prompt_rule_ended(PromptRule *rule, PromptRuleChoice choice, uint32_t output, uint32_t brought);
+
+#endif

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the generations of a model leave to later ones: the times of steps to all, how good drafts were to those of the
+ * same user alone. */
+#ifndef COORDGEN_SPEC_SPECULATION_MEMORY_H
+#define COORDGEN_SPEC_SPECULATION_MEMORY_H
+
+#include "spec/prompt_rule.h"
+#include "spec/source_stats.h"
+#include "spec/speculation_control.h"
+
+enum {
+    SPECULATION_USERS_MAX = 64 /* whoever was longest away makes way */
+};
+
+typedef struct SpeculationUser {
+    uint64_t user;
+    uint64_t used_at;
+    bool has_stats;
+    SourceStats stats;
+    PromptRule prompt;
+} SpeculationUser;
+
+/* Embedded; zero: nothing is known. Thread: the one that computes. */
+typedef struct SpeculationMemory {
+    SpeculationControl times;
+    float prompt_row_ms; /* of the head, at rows of a prompt; 0: not known */
+    float token_ms;      /* of a token of output, with its drafts; 0: not known */
+    uint64_t n_uses;
+    SpeculationUser *users[SPECULATION_USERS_MAX];
+} SpeculationMemory;
+
+void speculation_memory_deinit(SpeculationMemory *memory);
+/* What is known of a user, who is a new one otherwise; valid until the next call. NULL: no memory. */
+SpeculationUser *speculation_memory_user(SpeculationMemory *memory, uint64_t user);
+/* One measurement more of an average. */
+void speculation_memory_measure(float *average, float measured);
+
+#endif

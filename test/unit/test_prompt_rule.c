@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whether a prompt is learned from: what is not known is tried, what loses stops and is tried again, what pays goes on;
+ * what generations leave to later ones stays with their user. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "spec/speculation_memory.h"
+
+static const PromptRuleCase known = { .prompt_rows = 1000, .output_max = 500, .row_ms = 0.1F, .token_ms = 20 };
+
+static void test_prompt_rule_unknown(void **state) {
+    const PromptRule rule = { 0 };
+    PromptRuleCase it = known;
+    PromptRuleChoice choice;
+
+    it.row_ms = 0;
+    choice = prompt_rule_choose(&rule, &it);
+    assert_int_equal(choice.reason, PROMPT_RULE_TRIAL);
+    assert_true(prompt_rule_learns(choice));
+    it = known;
+    choice = prompt_rule_choose(&rule, &it);
+    assert_int_equal(choice.reason, PROMPT_RULE_PAYS); /* 100 ms against a tenth of 128 tokens of 20 ms */
+    assert_true(choice.cost_ms > 99 && choice.cost_ms < 101 && choice.gain_ms > 200 && choice.gain_ms < 300);
+    it.output_max = 10;
+    choice = prompt_rule_choose(&rule, &it);
+    assert_int_equal(choice.reason, PROMPT_RULE_LOSES); /* no answer of ten tokens can */
+    assert_false(prompt_rule_learns(choice));
+}
+
+/* Brings `brought` of 100 tokens each time. How many of n generations learned. */
+static uint32_t run(PromptRule *rule, uint32_t n, uint32_t brought) {
+    uint32_t n_learned = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const PromptRuleChoice choice = prompt_rule_choose(rule, &known);
+        const bool learns = prompt_rule_learns(choice);
+
+        prompt_rule_ended(rule, choice, 100, learns ? brought : 0);
+        n_learned += learns;
+    }
+    return n_learned;
+}
+
+static void test_prompt_rule_follows(void **state) {
+    PromptRule rule = { 0 };
+    uint32_t n;
+
+    assert_int_equal(run(&rule, 50, 20), 50);
+    n = run(&rule, 170, 0); /* some until it is seen, then one of 17 */
+    assert_true(n >= 10 && n < 30);
+    n = run(&rule, 100, 20);
+    assert_true(n > 80);
+}
+
+static void test_speculation_memory_users(void **state) {
+    SpeculationMemory memory = { 0 };
+    SpeculationUser *user;
+
+    for (uint64_t uid = 0; uid < 2 * SPECULATION_USERS_MAX; uid++) {
+        user = speculation_memory_user(&memory, 1000 + uid);
+        assert_int_equal(user->user, 1000 + uid);
+        assert_false(user->has_stats);
+        assert_true(user->prompt.expected == 0);
+        user->has_stats = true;
+        user->prompt.expected = (float)uid;
+        assert_true(speculation_memory_user(&memory, 1000)->has_stats || !uid); /* in use: stays */
+        speculation_memory_user(&memory, 1000)->has_stats = true;
+    }
+    for (uint64_t uid = SPECULATION_USERS_MAX + 1; uid < 2 * SPECULATION_USERS_MAX; uid++) {
+        user = speculation_memory_user(&memory, 1000 + uid);
+        assert_true(user->has_stats && user->prompt.expected == (float)uid);
+    }
+    assert_false(speculation_memory_user(&memory, 1001)->has_stats);
+    speculation_memory_deinit(&memory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_prompt_rule_unknown),
+        cmocka_unit_test(test_prompt_rule_follows),
+        cmocka_unit_test(test_speculation_memory_users),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -24,6 +24,27 @@ enum {
     STOP_TOKENS = 12,
 };
 
+#define LEARNED (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION | 1u << SPECULATION_REUSE)
+
+/* The first one is plain decoding, the second one what tests of one way take. */
+static const GenerationSpeculation ways[] = {
+    { .sources = 0 },
+    { .sources = SPECULATION_AUTO, .always = true },
+    { .sources = 1u << SPECULATION_LOOKUP, .always = true },
+    { .sources = 1u << SPECULATION_SAM, .always = true, .rows_max = 4 },
+    { .sources = LEARNED, .always = true, .rows_max = 16 },
+    { .sources = LEARNED, .always = true, .no_prompt = true },
+    { .sources = SPECULATION_AUTO, .always = true, .chains = true },
+    { .sources = SPECULATION_AUTO, .always = true, .rows_max = 1 },
+    { .sources = SPECULATION_AUTO },
+};
+
+enum {
+    WAYS = sizeof(ways) / sizeof(*ways),
+    NO_DRAFTS = WAYS - 2, /* one row: no draft */
+    CONTROLLED            /* as many as pay, on this machine */
+};
+
 static TinyEngine tiny;
 
 static int setup(void **state) {
@@ -65,13 +86,13 @@ static void take(void *arg, const char *delta, size_t len_bytes, const uint32_t 
     memcpy(given->texts[given->n_tokens++], delta, len_bytes);
 }
 
-static GenerationOptions options_of(size_t sampling, bool drafts, uint32_t max_tokens, Given *given) {
+static GenerationOptions options_of(size_t sampling, size_t way, uint32_t max_tokens, Given *given) {
     GenerationOptions options = {
         .max_tokens = max_tokens,
         .ignore_end = true,
         .no_reuse = true,
         .sampler = SAMPLER_OPTIONS_GREEDY,
-        .speculation = { .sources = drafts ? 1u << SPECULATION_LOOKUP : 0, .always = true },
+        .speculation = ways[way],
         .on_logits = take_logits,
         .on_logits_arg = given,
     };
@@ -126,27 +147,30 @@ static void check_same(const Given *given, const Given *plain) {
 
 static void test_drafts_alone(void **state) {
     static const uint32_t chunks[] = { 1, 2, 7, CHUNK };
-    size_t n_accepted = 0, n_rejected = 0;
+    size_t n_accepted[WAYS] = { 0 }, n_rejected[WAYS] = { 0 };
 
     for (size_t c = 0; c < ARRAY_LEN(chunks); c++) {
         assert_int_equal(engine_set_chunk_tokens(tiny.engine, chunks[c], NULL), 0);
         for (size_t s = 0; s < SAMPLINGS; s++) {
             Given plain, given;
-            GenerationOptions options = options_of(s, false, OUTPUT, &plain);
+            GenerationOptions options = options_of(s, 0, OUTPUT, &plain);
 
             run(&options, &plain);
             assert_int_equal(plain.usage.n_drafted_tokens, 0);
             assert_int_equal(plain.usage.n_steps, OUTPUT - 1);
-            options = options_of(s, true, OUTPUT, &given);
-            run(&options, &given);
-            check_same(&given, &plain);
-            if (chunks[c] == 1)
-                assert_int_equal(given.usage.n_drafted_tokens, 0);
-            n_accepted += given.usage.n_accepted_tokens;
-            n_rejected += given.usage.n_drafted_tokens - given.usage.n_accepted_tokens;
+            for (size_t way = 1; way < WAYS; way++) {
+                options = options_of(s, way, OUTPUT, &given);
+                run(&options, &given);
+                check_same(&given, &plain);
+                if (chunks[c] == 1)
+                    assert_int_equal(given.usage.n_drafted_tokens, 0);
+                n_accepted[way] += given.usage.n_accepted_tokens;
+                n_rejected[way] += given.usage.n_drafted_tokens - given.usage.n_accepted_tokens;
+            }
         }
     }
-    assert_true(n_accepted > 0 && n_rejected > 0);
+    for (size_t way = 1; way < CONTROLLED; way++)
+        assert_true(way == NO_DRAFTS ? !n_accepted[way] && !n_rejected[way] : n_accepted[way] && n_rejected[way]);
     assert_int_equal(engine_set_chunk_tokens(tiny.engine, CHUNK, NULL), 0);
 }
 
@@ -155,12 +179,12 @@ static void test_drafts_limits(void **state) {
     for (uint32_t n = 1; n <= 24; n++)
         for (int by_context = 0; by_context < 2; by_context++) {
             Given plain, given;
-            GenerationOptions options = options_of(0, false, by_context ? 0 : n, &plain);
+            GenerationOptions options = options_of(0, 0, by_context ? 0 : n, &plain);
 
             options.context_tokens = by_context ? N_PROMPT + n : 0;
             run(&options, &plain);
             assert_int_equal(plain.n_tokens, n);
-            options = options_of(0, true, by_context ? 0 : n, &given);
+            options = options_of(0, 1, by_context ? 0 : n, &given);
             options.context_tokens = by_context ? N_PROMPT + n : 0;
             run(&options, &given);
             check_same(&given, &plain);
@@ -180,12 +204,12 @@ static void test_drafts_together(void **state) {
         bool running = true;
 
         for (size_t s = 0; s < SAMPLINGS; s++) {
-            const GenerationOptions options = options_of(s, false, OUTPUT, &plain[s]);
+            const GenerationOptions options = options_of(s, 0, OUTPUT, &plain[s]);
 
             run(&options, &plain[s]);
         }
         for (size_t i = 0; i < n; i++) {
-            const GenerationOptions options = options_of(i % SAMPLINGS, true, OUTPUT, &given[i]);
+            const GenerationOptions options = options_of(i % SAMPLINGS, i % WAYS, OUTPUT, &given[i]);
 
             generations[i] = generation_of(&options);
         }
@@ -216,7 +240,7 @@ static void test_drafts_together(void **state) {
  * string is as long as what the model repeats, or it would stand where nothing is drafted yet. */
 static void test_drafts_kept(void **state) {
     Given whole;
-    GenerationOptions options = options_of(0, true, OUTPUT, &whole);
+    GenerationOptions options = options_of(0, 1, OUTPUT, &whole);
     size_t n_inside = 0;
 
     run(&options, &whole);
@@ -233,7 +257,7 @@ static void test_drafts_kept(void **state) {
         for (int drafts = 0; drafts < 2; drafts++) {
             Generation *generation;
 
-            options = options_of(0, drafts, OUTPUT, &given[drafts]);
+            options = options_of(0, (size_t)drafts, OUTPUT, &given[drafts]);
             options.no_reuse = false;
             options.user = 100 + 2 * at + (size_t)drafts;
             options.stops[0] = stop;
@@ -243,7 +267,7 @@ static void test_drafts_kept(void **state) {
             assert_int_equal(given[drafts].end, GENERATION_END_STOP);
             fill_prompt(prompt);
             memcpy(prompt + N_PROMPT, whole.ids, sizeof(whole.ids));
-            options = options_of(0, false, 1, &again);
+            options = options_of(0, 0, 1, &again);
             options.no_reuse = false;
             options.user = 100 + 2 * at + (size_t)drafts;
             assert_int_equal(generation_new(&generation, tiny.engine, prompt, ARRAY_LEN(prompt), &options, NULL), 0);
@@ -262,17 +286,17 @@ static void test_drafts_memory(void **state) {
     AccountTable *accounts = engine_accounts(tiny.engine);
     const uint64_t limit = accounts->limit_bytes[ACCOUNT_DRAFTDB];
     Given plain, given;
-    GenerationOptions options = options_of(0, false, OUTPUT, &plain);
+    GenerationOptions options = options_of(0, 0, OUTPUT, &plain);
 
     run(&options, &plain);
-    options = options_of(0, true, OUTPUT, &given);
+    options = options_of(0, 1, OUTPUT, &given);
     accounts->limit_bytes[ACCOUNT_DRAFTDB] = 0;
     run(&options, &given);
     accounts->limit_bytes[ACCOUNT_DRAFTDB] = limit;
     check_same(&given, &plain);
     assert_int_equal(given.usage.n_drafted_tokens, 0);
     assert_int_equal(accounts->used_bytes[ACCOUNT_DRAFTDB], 0);
-    options = options_of(0, true, OUTPUT, &given);
+    options = options_of(0, 1, OUTPUT, &given);
     run(&options, &given);
     assert_true(given.usage.n_drafted_tokens > 0);
     assert_true(accounts->peak_bytes[ACCOUNT_DRAFTDB] > 0);

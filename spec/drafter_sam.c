@@ -32,13 +32,6 @@ void drafter_sam_free(DrafterSam *sam) {
     free(sam);
 }
 
-/* A state is split when a shorter string of it turns up elsewhere; that string's state is then the link. */
-static SuffixMatch settled(const SuffixAutomaton *automaton, SuffixMatch match) {
-    while (match.state && match.len <= suffix_automaton_len(automaton, suffix_automaton_link(automaton, match.state)))
-        match.state = suffix_automaton_link(automaton, match.state);
-    return match;
-}
-
 static float sam_prior(uint16_t bucket, uint16_t rank) {
     float wrong = 0.75F;
 
@@ -59,7 +52,7 @@ static int sam_append(void *drafter, const uint32_t *tokens, size_t n) {
         r = suffix_automaton_append(sam->automaton, &tokens[i], 1);
         if (r)
             return r;
-        sam->match = settled(sam->automaton, match);
+        sam->match = suffix_automaton_settled(sam->automaton, match);
     }
     return 0;
 }
@@ -72,7 +65,7 @@ static DraftCursor sam_root(const void *drafter) {
 
 static DraftCursor sam_follow(const void *drafter, DraftCursor at, uint32_t token) {
     const DrafterSam *sam = drafter;
-    SuffixMatch match = settled(sam->automaton, (SuffixMatch){ at.a, at.b });
+    SuffixMatch match = suffix_automaton_settled(sam->automaton, (SuffixMatch){ at.a, at.b });
 
     match = suffix_automaton_follow(sam->automaton, match, token);
     return (DraftCursor){ .a = match.state, .b = match.len };
@@ -97,17 +90,16 @@ static size_t add(DraftChoice *choices, size_t n, uint32_t token, uint32_t len) 
 static size_t sam_choices(const void *drafter, DraftCursor at, DraftChoice *choices, size_t max) {
     const DrafterSam *sam = drafter;
     const SuffixAutomaton *automaton = sam->automaton;
-    SuffixMatch match = settled(automaton, (SuffixMatch){ at.a, at.b });
-    size_t n = 0, n_text;
-    const uint32_t *text = suffix_automaton_text(automaton, &n_text);
+    SuffixMatch match = suffix_automaton_settled(automaton, (SuffixMatch){ at.a, at.b });
+    size_t n = 0;
 
     max = max < DRAFT_CHOICES_MAX ? max : DRAFT_CHOICES_MAX;
     for (int i = 0; i < LINKS_MAX && match.state && n < max; i++) {
         uint32_t tokens[DRAFT_CHOICES_MAX], end = suffix_automaton_first_end(automaton, match.state);
         size_t n_nexts = suffix_automaton_nexts(automaton, match.state, tokens, DRAFT_CHOICES_MAX);
 
-        if (end < n_text)
-            n = add(choices, n, text[end], match.len);
+        if (end < suffix_automaton_n_tokens(automaton))
+            n = add(choices, n, suffix_automaton_token(automaton, end), match.len);
         for (size_t j = 0; j < n_nexts && n < max; j++)
             n = add(choices, n, tokens[j], match.len);
         match.state = suffix_automaton_link(automaton, match.state);

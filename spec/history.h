@@ -22,7 +22,8 @@
 #include "spec/drafter.h"
 
 enum {
-    HISTORY_REMATCH = 128 /* last tokens of a text that are looked up anew when texts came or went */
+    HISTORY_REMATCH = 128,        /* last tokens of a text that are looked up anew when texts came or went */
+    HISTORY_BYTES_MIN = 128 << 10 /* as bytes_max: with less nothing is kept */
 };
 
 typedef struct HistoryStats {
@@ -37,12 +38,14 @@ int history_new(AccountTable *accounts, uint64_t bytes_max, History **historyp);
 /* Its texts are gone at once, and their memory. Readers may live on: they find nothing from then on. */
 void history_free(History *history);
 DEFINE_CLEANUP(History, history_free)
-/* A finished text, from its first token to its last; older ones make way. Cursors are void afterwards. 0, -ENOMEM,
- * -errno of a hash's key, DRAFTER_E_MEMORY (not all of the text was taken in). */
+/* A finished text, from its first token to its last; older ones make way. 0, -ENOMEM, -errno of a hash's key,
+ * DRAFTER_E_MEMORY: not all of the text was taken in. */
 int history_add(History *history, const uint32_t *tokens, size_t n);
 HistoryStats history_stats(const History *history);
 
-extern const DrafterOps history_drafter_ops; /* self: a HistoryReader */
+/* self: a HistoryReader. A cursor, which any history_add() voids: a and b are the states among the young and the old
+ * texts, c has the lengths of both matches, the young one's in its upper half. */
+extern const DrafterOps history_drafter_ops;
 
 typedef struct HistoryReader HistoryReader;
 

@@ -42,7 +42,7 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
                  uint32_t output_max) {
     const uint32_t rows_max = options->speculation.rows_max;
     const SpeculationUser *user = speculation_memory_user(&engine->speculation, options->user);
-    const SpeculatorOptions speculator = {
+    SpeculatorOptions speculator = {
         .sources = options->speculation.sources,
         .nodes_max = (rows_max && rows_max < DRAFT_ROWS_MAX ? rows_max : DRAFT_ROWS_MAX) - 1,
         .stats = user && user->has_stats ? &user->stats : NULL,
@@ -55,6 +55,12 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
     drafting->engine = engine;
     drafting->options = options->speculation;
     drafting->user = options->user;
+    if (options->speculation.history) {
+        r = history_reader_new(options->speculation.history, &drafting->reader);
+        if (r)
+            return r;
+        speculator.history = (Drafter){ &history_drafter_ops, drafting->reader };
+    }
     r = speculator_new(engine_accounts(engine), &speculator, &drafting->speculator);
     if (r)
         return r;
@@ -88,6 +94,7 @@ void drafting_free(Drafting *drafting) {
     if (drafting->n_output)
         remember(drafting);
     speculator_free(drafting->speculator);
+    history_reader_free(drafting->reader);
     free(drafting);
 }
 

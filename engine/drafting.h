@@ -10,6 +10,7 @@
 typedef struct Drafting {
     Engine *engine;
     GenerationSpeculation options;
+    HistoryReader *reader; /* NULL: there is no history */
     Speculator *speculator;
     SpeculationControl control;
     uint64_t user;

@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "engine/sampler.h"
 #include "scheduler/priority.h"
+#include "spec/history.h"
 #include "spec/speculator.h"
 
 enum {
@@ -35,6 +36,8 @@ typedef struct GenerationSpeculation {
     bool chains;       /* of every tree its most probable chain alone (tests, benchmarks) */
     bool always;       /* as many drafts as there are rows for, whether or not they pay (tests, benchmarks) */
     bool no_prompt;    /* the head does not run at rows of the prompt, for table and calibration */
+    History *history;  /* of the user's earlier texts, for the source of that name; may go before the generation. NULL:
+                        * none. Thread: the one that computes */
 } GenerationSpeculation;
 
 #define GENERATION_STOPS_MAX 8

@@ -303,11 +303,53 @@ static void test_drafts_memory(void **state) {
     assert_int_equal(accounts->used_bytes[ACCOUNT_DRAFTDB], 0);
 }
 
+/* The same request again: its answer is in the history, and few steps are left of it. Answers of others make none
+ * wrong. A history that goes while it is read takes its drafts with it. */
+static void test_drafts_history(void **state) {
+    static const GenerationSpeculation of_history = { .sources = 1u << SPECULATION_HISTORY, .always = true };
+    _cleanup_(history_freep) History *history = NULL;
+    uint32_t text[N_PROMPT + OUTPUT], others[600];
+    Generation *generation;
+    Given plain, given;
+    GenerationOptions options = options_of(3, 0, OUTPUT, &plain);
+
+    assert_int_equal(history_new(engine_accounts(tiny.engine), 1 << 20, &history), 0);
+    run(&options, &plain);
+    for (size_t round = 0; round < 3; round++) {
+        options = options_of(3, 0, OUTPUT, &given);
+        options.speculation = of_history;
+        options.speculation.history = history;
+        run(&options, &given);
+        check_same(&given, &plain);
+        assert_true(round == 2 ? given.usage.n_steps < OUTPUT / 2 : given.usage.n_accepted_tokens < OUTPUT / 2);
+        if (round == 0)
+            for (size_t i = 0; i < ARRAY_LEN(others); i++)
+                others[i] = (uint32_t)(i * i) % TINY_VOCAB;
+        fill_prompt(text);
+        memcpy(text + N_PROMPT, plain.ids, sizeof(plain.ids));
+        assert_int_equal(history_add(history, round ? text : others, round ? ARRAY_LEN(text) : ARRAY_LEN(others)), 0);
+    }
+    options = options_of(3, 0, OUTPUT, &given);
+    options.speculation = of_history;
+    options.speculation.history = history;
+    generation = generation_of(&options);
+    while (generation_end(generation) == GENERATION_RUNNING) {
+        assert_int_equal(generation_step(generation, take, &given, NULL), 0);
+        if (generation_usage(generation)->n_output_tokens > OUTPUT / 3)
+            history_free(steal(&history));
+    }
+    given.end = generation_end(generation);
+    given.usage = *generation_usage(generation);
+    check_same(&given, &plain);
+    assert_true(given.usage.n_accepted_tokens > 0 && given.usage.n_steps > OUTPUT / 2);
+    generation_free(generation);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_drafts_alone),    cmocka_unit_test(test_drafts_limits),
         cmocka_unit_test(test_drafts_together), cmocka_unit_test(test_drafts_kept),
-        cmocka_unit_test(test_drafts_memory),
+        cmocka_unit_test(test_drafts_memory),   cmocka_unit_test(test_drafts_history),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -411,7 +411,7 @@ static void test_history_speculator(void **state) {
         DraftTree tree;
         int row = 0;
 
-        speculator_draft(speculator, (DraftLimits){ 31, 31, ARRAY_LEN(text) - n }, (DraftCosts){ ms, DRAFT_ROWS_MAX },
+        speculator_draft(speculator, (DraftLimits){ 31, 31, ARRAY_LEN(text) - n }, (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX },
                          &tree);
         while ((row = draft_tree_child(&tree, (uint32_t)row, text[n + n_accepted])) > 0)
             accepted[n_accepted++] = (uint32_t)row;

@@ -103,7 +103,7 @@ static void enumerate(const Case *c, const DraftCursor *cursors, uint32_t path, 
 
         for (size_t i = 0; i < n; i++) {
             float chance = source_stats_chance(
-                &c->stats, (DraftCredit){ (uint8_t)s, (uint8_t)choices[i].bucket, (uint8_t)choices[i].rank });
+                &c->stats, (DraftCredit){ (uint8_t)s, (uint8_t)choices[i].bucket, (uint8_t)choices[i].rank, false });
 
             if (chance > chances[choices[i].token])
                 chances[choices[i].token] = chance;

@@ -99,12 +99,25 @@ typedef struct AttentionCall {
     const float *v;
     /* In every block of a cache the keys of this layer begin at one offset and the values at another, both multiples of
      * 64; each are kv_block_positions * n_kv_heads * head_size of the device's KV type, as the device lays them out.
-     * When a row attends, its sequence's cache holds all positions up to its own. */
+     * When a row attends, its sequence's cache holds all positions up to its own, but for those that its parents with a
+     * slot have, and itself: these are in the side block (batch_side_path()). */
     size_t k_offset_bytes, v_offset_bytes;
     size_t n_heads, n_kv_heads, head_size;
     size_t window; /* positions seen, the own included; 0: all */
     float scale;
 } AttentionCall;
+
+/* Where keys and values of a layer are in every block: as AttentionCall has it. */
+typedef struct KvLayer {
+    size_t k_offset_bytes, v_offset_bytes;
+    size_t n_kv_heads, head_size;
+} KvLayer;
+
+/* From a position of a block to one of another. */
+typedef struct KvMove {
+    void *from, *to;
+    size_t from_position, to_position; /* below kv_block_positions */
+} KvMove;
 
 /* Largest call that will be made; scratch is reserved for it. */
 typedef struct BackendShape {
@@ -127,8 +140,8 @@ typedef struct BackendOps {
     const char *name;    /* "cpu" */
     const char *kv_type; /* "f16" */
     size_t kv_element_bytes;
-    /* Positions of a block of the cache. Nothing but attention() reads what is in a block; blocks may be copied whole,
-     * and what is behind the last position that was written is never read. */
+    /* Positions of a block of the cache, more than BATCH_SLOTS_MAX. Nothing but attention() and kv_move() reads what is in
+     * a block; blocks may be copied whole, and what is behind the last position that was written is never read. */
     size_t kv_block_positions;
 
     Backend *(*free)(Backend *backend);
@@ -175,9 +188,12 @@ typedef struct BackendOps {
     /* cos, sin f32[rows][n_rot / 2]; x f32[rows][n_heads * head_size] */
     void (*rope)(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
                  size_t head_size, size_t n_rot, bool neox);
-    /* Keys and values of the rows go into the caches of their sequences; then their queries attend. */
+    /* Keys and values of the rows go into the caches of their sequences, or beside them; then their queries attend: each
+     * gets the bits that it would get if the way to it were the only one. */
     void (*kv_store)(Backend *backend, const AttentionCall *call);
     void (*attention)(Backend *backend, const AttentionCall *call);
+    /* Keys and values of rows that had a slot go to where their positions are, byte for byte, in this layer. */
+    void (*kv_move)(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves);
     void (*gated)(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu);
     void (*add)(Backend *backend, float *x, const float *y, size_t rows, size_t n);
 } BackendOps;

@@ -8,12 +8,17 @@
 #include <stdint.h>
 
 #define BATCH_SEQUENCES_MAX 64
+#define BATCH_SLOTS_MAX 63 /* rows of a sequence that are beside its cache */
 #define BATCH_NO_PARENT UINT32_MAX
+#define BATCH_IN_PLACE (-1)
 
 typedef struct BatchRow {
     uint32_t position; /* logical, in its sequence */
     uint32_t parent;   /* the row of the batch at the position before; BATCH_NO_PARENT: the sequence has that already */
     uint32_t sequence; /* index of it */
+    /* Where its keys and values are: BATCH_IN_PLACE: in the cache at its position, and so are its parent's; else at this
+     * position of the sequence's side block: in the cache another row may have the row's position. */
+    int16_t slot;
     bool wants_logits;
 } BatchRow;
 
@@ -21,7 +26,10 @@ typedef struct BatchRow {
 typedef struct BatchSequence {
     /* The cache: block b holds the device's kv_block_positions positions from b * kv_block_positions on. */
     void *const *blocks;
-    size_t first, n_rows; /* its rows are [first, first + n_rows) of the batch, by rising positions */
+    void *side; /* one more block, of the rows that have a slot; NULL: none has one */
+    /* Its rows are [first, first + n_rows) of the batch: those in place by rising positions, one behind the other, then
+     * the others, each behind its parent. */
+    size_t first, n_rows;
 } BatchSequence;
 
 typedef struct Batch {
@@ -56,9 +64,50 @@ static inline void batch_add_chain(Batch *batch, void *const *blocks, size_t pos
             .position = (uint32_t)(position + i),
             .parent = i ? (uint32_t)(batch->n_rows + i - 1) : BATCH_NO_PARENT,
             .sequence = (uint32_t)batch->n_sequences,
+            .slot = BATCH_IN_PLACE,
         };
-    batch->sequences[batch->n_sequences++] = (BatchSequence){ blocks, batch->n_rows, n_rows };
+    batch->sequences[batch->n_sequences++] =
+        (BatchSequence){ .blocks = blocks, .first = batch->n_rows, .n_rows = n_rows };
     batch->n_rows += n_rows;
+}
+
+/* How many of a tree's n_rows rows are in place: the first ones, each of which follows the one before. */
+static inline size_t batch_tree_in_place(const int16_t *parents, size_t n_rows) {
+    size_t n = 1;
+
+    while (n < n_rows && parents[n] == (int16_t)(n - 1))
+        n++;
+    return n;
+}
+
+/* The same for a tree: row i follows row parents[i], an earlier one; the first one follows the sequence. At most
+ * BATCH_SLOTS_MAX rows are not in place. */
+static inline void batch_add_tree(Batch *batch, void *const *blocks, void *side, size_t position,
+                                  const int16_t *parents, size_t n_rows) {
+    const size_t first = batch->n_rows, n_in_place = batch_tree_in_place(parents, n_rows);
+
+    batch_add_chain(batch, blocks, position, n_rows);
+    for (size_t i = n_in_place; i < n_rows; i++) {
+        BatchRow *row = &batch->rows[first + i];
+
+        row->parent = (uint32_t)(first + (size_t)parents[i]);
+        row->position = batch->rows[row->parent].position + 1;
+        row->slot = (int16_t)(i - n_in_place);
+    }
+    if (n_in_place < n_rows)
+        batch->sequences[batch->n_sequences - 1].side = side;
+}
+
+/* The rows with slots on the way to a row, itself included, from the first one on, at positions that follow each other;
+ * what is before them is in place. How many there are: none for a row in place. */
+static inline size_t batch_side_path(const Batch *batch, size_t row, uint32_t path[BATCH_SLOTS_MAX]) {
+    size_t n = 0;
+
+    for (size_t at = row; batch->rows[at].slot != BATCH_IN_PLACE; at = batch->rows[at].parent)
+        n++;
+    for (size_t at = row, i = n; i; at = batch->rows[at].parent)
+        path[--i] = (uint32_t)at;
+    return n;
 }
 
 #endif

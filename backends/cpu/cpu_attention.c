@@ -3,6 +3,7 @@
  * the row operator's (row_ops_attention.h) and depend on neither. */
 #include <assert.h>
 
+#include "backends/cpu/attention_tail.h"
 #include "backends/cpu/cpu_private.h"
 
 /* Rows x heads of a KV head that attention takes together: enough to make up for expanding a block of keys and values
@@ -33,16 +34,21 @@ static size_t attention_row_heads(size_t n_group) {
     return n_group < ATTENTION_ROW_HEADS ? ATTENTION_ROW_HEADS : n_group;
 }
 
-/* Of a thread, for query heads in groups of n_group. */
-size_t cpu_attention_scratch_floats(size_t n_group, size_t head_size) {
-    return attention_scratch_floats(attention_row_heads(n_group), head_size);
+/* Of the row operator, and behind it the tail. */
+static size_t operator_floats(size_t n_group, size_t head_size) {
+    return (attention_scratch_floats(attention_row_heads(n_group), head_size) + 15) / 16 * 16;
 }
 
-static KvHead kv_head(const AttentionCall *call, const BatchSequence *sequence, size_t index) {
+/* Of a thread, for query heads in groups of n_group. */
+size_t cpu_attention_scratch_floats(size_t n_group, size_t head_size) {
+    return operator_floats(n_group, head_size) + attention_tail_floats(head_size);
+}
+
+static KvHead kv_head(const AttentionCall *call, void *const *blocks, size_t index) {
     const size_t block = KV_BLOCK * call->head_size;
 
     return (KvHead){
-        .blocks = sequence->blocks,
+        .blocks = blocks,
         .k = call->k_offset_bytes / sizeof(uint16_t) + index * block,
         .v = call->v_offset_bytes / sizeof(uint16_t) + index * block,
         .head_size = call->head_size,
@@ -55,16 +61,66 @@ static void attention_range(const AttentionCall *call, size_t row, size_t *begin
     *beginp = call->window && *endp > call->window ? *endp - call->window : 0;
 }
 
+/* Rows from `row` on, up to n, that read the same blocks: those in place, or one way beside the cache. */
+static size_t same_blocks(const Batch *batch, size_t row, size_t n) {
+    const BatchRow *rows = &batch->rows[row];
+    size_t same = 1;
+
+    while (same < n &&
+           (rows[0].slot == BATCH_IN_PLACE ? rows[same].slot == BATCH_IN_PLACE
+                                           : rows[same].slot != BATCH_IN_PLACE && rows[same].parent == row + same - 1))
+        same++;
+    return same;
+}
+
+/* Where blocks end that all of the rows have in the cache. */
+static size_t shared_blocks(const Batch *batch, size_t row, size_t n) {
+    size_t end = SIZE_MAX / KV_BLOCK;
+
+    for (size_t at = 0, same; at < n; at += same) {
+        same = same_blocks(batch, row + at, n - at);
+        if (batch->rows[row + at].slot != BATCH_IN_PLACE) {
+            const size_t first = attention_tail_first(batch, row + at);
+
+            end = first < end ? first : end;
+        }
+    }
+    return end;
+}
+
+/* Rows of which some are beside the cache: what they all have there is read together, then come those in place, and then
+ * way after way. A row's blocks come in rising order. */
+static void attend_beside(const RowOps *ops, const Batch *batch, const Attending *attending, size_t row, size_t n,
+                          const KvHead *kv, AttentionTail *tail) {
+    const size_t shared = shared_blocks(batch, row, n), all = SIZE_MAX / KV_BLOCK;
+
+    ops->attention_blocks(attending, 0, n, kv, 0, shared);
+    for (size_t at = 0, same; at < n; at += same) {
+        same = same_blocks(batch, row + at, n - at);
+        if (batch->rows[row + at].slot == BATCH_IN_PLACE) {
+            ops->attention_blocks(attending, at, same, kv, shared, all);
+            continue;
+        }
+        attention_tail_set(tail, row + at + same - 1);
+        ops->attention_blocks(attending, at, same, kv, shared, tail->head.first);
+        ops->attention_blocks(attending, at, same, &tail->head, tail->head.first, all);
+    }
+}
+
 /* Piece of a part: run of rows * n_kv_heads + KV head. Late rows read most, so theirs come first, and the short ones
  * fill the end. */
 static void attention_piece(CpuBackend *self, const AttentionCall *call, const AttentionPart *part, size_t piece,
                             size_t split, size_t n_splits, float *scratch) {
+    const RowOps *ops = self->row_ops;
+    const BatchSequence *sequence = part->rows.sequence;
     const size_t hd = call->head_size, n_group = call->n_heads / call->n_kv_heads, head = piece % call->n_kv_heads,
                  first = (part->n_runs - 1 - piece / call->n_kv_heads) * part->run,
                  n = part->rows.n_rows - first < part->run ? part->rows.n_rows - first : part->run,
                  from = split * n_group / n_splits, to = (split + 1) * n_group / n_splits;
-    const KvHead kv = kv_head(call, part->rows.sequence, head);
+    const KvHead kv = kv_head(call, sequence->blocks, head), side = kv_head(call, &sequence->side, head);
     AttentionRow rows[ATTENTION_ROW_HEADS];
+    AttentionTail tail;
+    Attending attending;
 
     for (size_t i = 0; i < n; i++) {
         const size_t row = part->rows.first + first + i;
@@ -72,7 +128,14 @@ static void attention_piece(CpuBackend *self, const AttentionCall *call, const A
         rows[i].q = rows[i].out = call->q + ((row - call->first) * call->n_heads + head * n_group + from) * hd;
         attention_range(call, row, &rows[i].begin, &rows[i].end);
     }
-    self->row_ops->attention(&kv, rows, n, to - from, call->scale, scratch);
+    if (!sequence->side) {
+        ops->attention(&kv, rows, n, to - from, call->scale, scratch);
+        return;
+    }
+    attention_tail_init(&tail, call->batch, &kv, &side, scratch + operator_floats(n_group, hd));
+    attending = ops->attention_begin(rows, n, to - from, hd, call->scale, scratch);
+    attend_beside(ops, call->batch, &attending, part->rows.first + first, n, &kv, &tail);
+    ops->attention_end(&attending);
 }
 
 /* Index of the loop: the pieces of all sequences, one after the other, times n_splits. */
@@ -118,21 +181,47 @@ static size_t attention_work(const AttentionCall *call, const BatchPart *rows) {
     return rows->n_rows * call->n_heads * call->head_size * (end - begin + (last_end - last_begin));
 }
 
+/* Of rows in place, then of the others one by one. */
+static void store_head(const RowOps *ops, const AttentionCall *call, const BatchPart *part, size_t head) {
+    const size_t width = call->n_kv_heads * call->head_size,
+                 at = (part->first - call->first) * width + head * call->head_size;
+    const BatchRow *rows = &call->batch->rows[part->first];
+    const KvHead kv = kv_head(call, part->sequence->blocks, head), side = kv_head(call, &part->sequence->side, head);
+    size_t n = 0;
+
+    while (n < part->n_rows && rows[n].slot == BATCH_IN_PLACE)
+        n++;
+    if (n)
+        ops->kv_store(&kv, rows->position, call->k + at, call->v + at, width, n);
+    for (; n < part->n_rows; n++)
+        ops->kv_store(&side, (size_t)rows[n].slot, call->k + at + n * width, call->v + at + n * width, width, 1);
+}
+
 void cpu_kv_store(Backend *backend, const AttentionCall *call) {
     const RowOps *row_ops = ((const CpuBackend *)backend)->row_ops;
-    const size_t width = call->n_kv_heads * call->head_size;
 
     for (size_t i = 0; i < call->batch->n_sequences; i++) {
         const BatchPart part = batch_part(call->batch, i, call->first, call->rows);
-        const size_t at = (part.first - call->first) * width;
 
-        for (size_t head = 0; part.n_rows && head < call->n_kv_heads; head++) {
-            const KvHead kv = kv_head(call, part.sequence, head);
-
-            row_ops->kv_store(&kv, call->batch->rows[part.first].position, call->k + at + head * call->head_size,
-                              call->v + at + head * call->head_size, width, part.n_rows);
-        }
+        for (size_t head = 0; part.n_rows && head < call->n_kv_heads; head++)
+            store_head(row_ops, call, &part, head);
     }
+}
+
+void cpu_kv_move(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves) {
+    const size_t block = KV_BLOCK * layer->head_size;
+
+    for (size_t i = 0; i < n_moves; i++)
+        for (size_t head = 0; head < layer->n_kv_heads; head++) {
+            KvHead to = { .blocks = &moves[i].to,
+                          .k = layer->k_offset_bytes / sizeof(uint16_t) + head * block,
+                          .v = layer->v_offset_bytes / sizeof(uint16_t) + head * block,
+                          .head_size = layer->head_size },
+                   from = to;
+
+            from.blocks = &moves[i].from;
+            kv_head_move(&to, moves[i].to_position, &from, moves[i].from_position);
+        }
 }
 
 /* All sequences in one loop: many rows that each belong to a sequence of their own wake the workers once. */

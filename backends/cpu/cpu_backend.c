@@ -227,6 +227,7 @@ static const BackendOps cpu_ops = {
     .rope = cpu_rope,
     .kv_store = cpu_kv_store,
     .attention = cpu_attention,
+    .kv_move = cpu_kv_move,
     .gated = cpu_gated,
     .add = cpu_add,
 };

@@ -62,6 +62,7 @@ void cpu_gated(Backend *backend, float *gate, const float *up, size_t rows, size
 /* Rows of a batch against their caches, for the device's table (cpu_attention.c). */
 void cpu_kv_store(Backend *backend, const AttentionCall *call);
 void cpu_attention(Backend *backend, const AttentionCall *call);
+void cpu_kv_move(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves);
 /* What cpu_attention() needs of scratch a thread, for n_group query heads a KV head. */
 size_t cpu_attention_scratch_floats(size_t n_group, size_t head_size);
 

@@ -5,8 +5,10 @@
 #ifndef COORDGEN_BACKENDS_CPU_ROW_OPS_H
 #define COORDGEN_BACKENDS_CPU_ROW_OPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Positions that attention takes together, counted from logical position 0; a part of the number contract. The KV cache
  * is kept in blocks of as many. */
@@ -21,14 +23,27 @@ typedef struct KvHead {
     void *const *blocks;
     size_t k, v;      /* where the head's keys and values begin in every block, in float16 values */
     size_t head_size; /* multiple of 16 */
+    size_t first;     /* blocks[0] is this one */
 } KvHead;
 
 static inline uint16_t *kv_head_keys(const KvHead *kv, size_t block) {
-    return (uint16_t *)kv->blocks[block] + kv->k;
+    return (uint16_t *)kv->blocks[block - kv->first] + kv->k;
 }
 
 static inline uint16_t *kv_head_values(const KvHead *kv, size_t block) {
-    return (uint16_t *)kv->blocks[block] + kv->v;
+    return (uint16_t *)kv->blocks[block - kv->first] + kv->v;
+}
+
+/* What is at position `from_at` of the one is then at position `to_at` of the other. */
+static inline void kv_head_move(const KvHead *to, size_t to_at, const KvHead *from, size_t from_at) {
+    const size_t hd = to->head_size, to_in = to_at % KV_BLOCK, from_in = from_at % KV_BLOCK;
+    uint16_t *to_keys = kv_head_keys(to, to_at / KV_BLOCK) + to_in;
+    const uint16_t *from_keys = kv_head_keys(from, from_at / KV_BLOCK) + from_in;
+
+    for (size_t d = 0; d < hd; d++)
+        to_keys[d * KV_BLOCK] = from_keys[d * KV_BLOCK];
+    memcpy(kv_head_values(to, to_at / KV_BLOCK) + to_in * hd, kv_head_values(from, from_at / KV_BLOCK) + from_in * hd,
+           hd * sizeof(*to_keys));
 }
 
 /* One query row: the query heads that share a KV head. */
@@ -37,6 +52,24 @@ typedef struct AttentionRow {
     float *out;        /* [n_group][head_size]; may be q */
     size_t begin, end; /* positions read, in rising order: [begin, end) */
 } AttentionRow;
+
+/* What attention holds of its row-heads (rows x heads of the group, heads within rows) between the blocks that they
+ * read, in scratch, and of the block at work. */
+typedef struct Attending {
+    const AttentionRow *rows;
+    size_t n_group, n, head_size; /* n row-heads */
+    size_t tile_rows;             /* of a tile: all are about as large */
+    float *q;                     /* [n][head_size], times scale and log2 e */
+    float *out;                   /* [n][head_size] */
+    float *weights;               /* [n][KV_BLOCK]: scores, then weights */
+    float *sums;                  /* [n][16] */
+    float *maxima;                /* [attention_padded(n)] */
+    float *shrinks;               /* [attention_padded(n)]: what the block multiplies sums and outputs of before by */
+    float *room;                  /* [KV_BLOCK * head_size] */
+    float *expanded;              /* room; NULL: the block is read as float16 */
+    bool is_whole;                /* every row reads all of the block; from and to are not set */
+    uint8_t *from, *to;           /* [n]: positions of the block that the row reads: [from, to); from = to: none */
+} Attending;
 
 typedef struct RowOps {
     const char *name;
@@ -86,9 +119,22 @@ typedef struct RowOps {
      * other rows of the call. scratch f32[attention_scratch_floats()], aligned to 64. */
     void (*attention)(const KvHead *kv, const AttentionRow *rows, size_t n_rows, size_t n_group, float scale,
                       float *scratch);
+    /* The same in parts, for rows that do not all read the same blocks: begin, then blocks [first_block, end_block) of
+     * kv for rows [first_row, first_row + n_rows), as often as it takes, each row's blocks in rising order; then end,
+     * which writes out. rows and scratch stay until then. */
+    Attending (*attention_begin)(const AttentionRow *rows, size_t n_rows, size_t n_group, size_t head_size, float scale,
+                                 float *scratch);
+    void (*attention_blocks)(const Attending *attending, size_t first_row, size_t n_rows, const KvHead *kv,
+                             size_t first_block, size_t end_block);
+    void (*attention_end)(const Attending *attending);
     /* float32 dot product in the fixed order: 16 partial sums. */
     float (*dot)(const float *a, const float *b, size_t n);
 } RowOps;
+
+/* With room for a vector of 16 that begins at any of them. */
+static inline size_t attention_padded(size_t n_row_heads) {
+    return (n_row_heads + 15 + 63) / 64 * 64;
+}
 
 const RowOps *row_ops_select(uint32_t cpu);
 /* For n_row_heads = rows * n_group. */

@@ -62,40 +62,48 @@ LANES_INLINE PartF part_exp2(PartF x) {
 #endif
 }
 
-/* What a call holds of its row-heads (rows x heads of the group, heads within rows), and the block at work. */
-typedef struct Attending {
-    const KvHead *kv;
-    const AttentionRow *rows;
-    size_t n_group, n;  /* n row-heads */
-    size_t tile_rows;   /* of a tile: all are about as large */
-    float *q;           /* [n][head_size], times scale and log2 e */
-    float *out;         /* [n][head_size] */
-    float *weights;     /* [n][KV_BLOCK]: scores, then weights */
-    float *sums;        /* [n][16] */
-    float *maxima;      /* [n], rounded up to 64 */
-    float *shrinks;     /* [n], rounded up to 64: what the block multiplies sums and outputs of before by */
-    float *expanded;    /* [KV_BLOCK * head_size]; NULL: read as float16 */
-    bool is_whole;      /* every row reads all of the block; from and to are not set */
-    uint8_t *from, *to; /* [n]: positions of the block that the row reads: [from, to); from = to: none */
-} Attending;
+/* How many rows a tile has, and whether float16 is read by tiles or expanded before. */
+static void choose_tiles(Attending *a) {
+    const size_t n_tiles = (a->n + TILE_ROWS - 1) / TILE_ROWS;
 
-static size_t round_up(size_t n, size_t to) {
-    return (n + to - 1) / to * to;
+    a->tile_rows = (a->n + n_tiles - 1) / n_tiles;
+    a->expanded = F16_IS_CHEAP && n_tiles <= TILES_OF_HALF ? NULL : a->room;
 }
 
-static Attending attending(const KvHead *kv, const AttentionRow *rows, size_t n_rows, size_t n_group, float *scratch) {
-    const size_t n = n_rows * n_group, hd = kv->head_size, n_tiles = (n + TILE_ROWS - 1) / TILE_ROWS;
-    Attending a = { .kv = kv, .rows = rows, .n_group = n_group, .n = n, .tile_rows = (n + n_tiles - 1) / n_tiles };
+static Attending attending(const AttentionRow *rows, size_t n_rows, size_t n_group, size_t hd, float *scratch) {
+    const size_t n = n_rows * n_group, padded = attention_padded(n);
+    Attending a = { .rows = rows, .n_group = n_group, .n = n, .head_size = hd };
 
     a.q = scratch;
     a.out = a.q + n * hd;
     a.weights = a.out + n * hd;
     a.sums = a.weights + n * KV_BLOCK;
     a.maxima = a.sums + n * N_LANES;
-    a.shrinks = a.maxima + round_up(n, 64);
-    a.from = (uint8_t *)(a.shrinks + round_up(n, 64));
-    a.to = a.from + round_up(n, 64);
-    a.expanded = F16_IS_CHEAP && n_tiles <= TILES_OF_HALF ? NULL : (float *)(a.to + round_up(n, 64));
+    a.shrinks = a.maxima + padded;
+    a.from = (uint8_t *)(a.shrinks + padded);
+    a.to = a.from + padded;
+    a.room = (float *)(a.to + padded);
+    choose_tiles(&a);
+    return a;
+}
+
+/* Rows [first, first + n_rows) as if there were no others. Vectors of maxima begin anywhere then, and reach past these
+ * rows' to those of others, which softmax_block() leaves as they are, and past the last one's. */
+static Attending attending_part(const Attending *whole, size_t first, size_t n_rows) {
+    const size_t at = first * whole->n_group;
+    Attending a = *whole;
+
+    a.rows += first;
+    a.n = n_rows * a.n_group;
+    a.q += at * a.head_size;
+    a.out += at * a.head_size;
+    a.weights += at * KV_BLOCK;
+    a.sums += at * N_LANES;
+    a.maxima += at;
+    a.shrinks += at;
+    a.from += at;
+    a.to += at;
+    choose_tiles(&a);
     return a;
 }
 
@@ -120,7 +128,7 @@ static size_t tile_n(const Attending *a, size_t first) {
 /* The share of n row-heads, of those of the call, in fetching the block that comes next: reading it from memory is
  * spread over the work on this one. Few tiles, which read float16 themselves, do it as they go. */
 static void fetch_share(const Attending *a, const uint16_t *ahead, size_t first, size_t n) {
-    const size_t n_values = KV_BLOCK * a->kv->head_size, end = (first + n) * n_values / a->n, line = 32;
+    const size_t n_values = KV_BLOCK * a->head_size, end = (first + n) * n_values / a->n, line = 32;
 
     for (size_t i = first * n_values / a->n / line * line; a->expanded && i < end; i += line)
         __builtin_prefetch(ahead + i, 0, 2);
@@ -277,7 +285,7 @@ static void softmax_block(const Attending *a, size_t first) {
 }
 
 static void score_tile(const Attending *a, const void *b, const uint16_t *ahead, size_t first, size_t n) {
-    const size_t hd = a->kv->head_size;
+    const size_t hd = a->head_size;
     size_t from = 0, to = KV_BLOCK, at;
 
     fetch_share(a, ahead, first, n);
@@ -300,7 +308,7 @@ static void score_tile(const Attending *a, const void *b, const uint16_t *ahead,
 
 /* Weights of 16 row-heads as soon as they have their scores, which are then in the first-level cache. */
 static void weigh_block(const Attending *a, const uint16_t *keys, const uint16_t *ahead) {
-    const void *b = expand(a, keys, KV_BLOCK * a->kv->head_size);
+    const void *b = expand(a, keys, KV_BLOCK * a->head_size);
 
     for (size_t scored = 0, weighed = 0, n; scored < a->n;) {
         n = tile_n(a, scored);
@@ -314,7 +322,7 @@ static void weigh_block(const Attending *a, const uint16_t *keys, const uint16_t
 /* Values of positions [from, to) of the block, for n <= TILE_ROWS row-heads. */
 static void add_values(const Attending *a, const void *values, const uint16_t *ahead, size_t first, size_t n,
                        size_t from, size_t to, const float *shrinks) {
-    const size_t hd = a->kv->head_size;
+    const size_t hd = a->head_size;
 
     if (from < to)
         tile_all(&(Tile){ .a = a->weights + first * KV_BLOCK + from,
@@ -341,7 +349,7 @@ static const float *shrinks_of(const Attending *a, size_t first, size_t n) {
 /* A weight that is not there is not the same as a weight of 0: the positions that all rows of a tile read are taken
  * together, those before and after them by each row alone (by its heads together). */
 static void add_values_within(const Attending *a, const void *values, const uint16_t *ahead, size_t first, size_t n) {
-    const size_t hd = a->kv->head_size;
+    const size_t hd = a->head_size;
     size_t from = 0, to = KV_BLOCK;
 
     for (size_t i = first; i < first + n; i++) {
@@ -369,7 +377,7 @@ static void add_values_within(const Attending *a, const void *values, const uint
 }
 
 static void add_values_block(const Attending *a, const uint16_t *block, const uint16_t *ahead, size_t n_positions) {
-    const void *values = expand(a, block, n_positions * a->kv->head_size);
+    const void *values = expand(a, block, n_positions * a->head_size);
 
     for (size_t first = 0, n; first < a->n; first += n) {
         n = tile_n(a, first);
@@ -403,6 +411,60 @@ static bool find_ranges(Attending *a, size_t block) {
     return is_read;
 }
 
+static Attending attention_begin(const AttentionRow *rows, size_t n_rows, size_t n_group, size_t hd, float scale,
+                                 float *scratch) {
+    Attending a = attending(rows, n_rows, n_group, hd, scratch);
+    const Lanes factor = lanes_of(scale * 0x1.715476p0f);
+
+    assert(n_rows && n_group && hd && hd % N_LANES == 0);
+    for (size_t r = 0; r < n_rows; r++) {
+        assert(rows[r].begin <= rows[r].end);
+        for (size_t i = 0; i < n_group * hd; i += N_LANES)
+            lanes_store(a.q + r * n_group * hd + i, lanes_mul(lanes_load(rows[r].q + i), factor));
+    }
+    memset(a.out, 0, a.n * hd * sizeof(*a.out));
+    memset(a.sums, 0, a.n * N_LANES * sizeof(*a.sums));
+    for (size_t i = 0; i < a.n; i += N_LANES)
+        lanes_store(a.maxima + i, lanes_of(-INFINITY));
+    return a;
+}
+
+static void attention_blocks(const Attending *whole, size_t first_row, size_t n_rows, const KvHead *kv,
+                             size_t first_block, size_t end_block) {
+    Attending a = attending_part(whole, first_row, n_rows);
+    size_t begin = SIZE_MAX, end = 0, block;
+
+    for (size_t r = 0; r < n_rows; r++) {
+        begin = a.rows[r].begin < begin ? a.rows[r].begin : begin;
+        end = a.rows[r].end > end ? a.rows[r].end : end;
+    }
+    end = end < end_block * KV_BLOCK ? end : end_block * KV_BLOCK;
+    block = begin / KV_BLOCK > first_block ? begin / KV_BLOCK : first_block;
+    for (; block * KV_BLOCK < end; block++) {
+        const size_t first = block * KV_BLOCK, n = end - first < KV_BLOCK ? end - first : KV_BLOCK;
+        const uint16_t *keys = kv_head_keys(kv, block), *values = kv_head_values(kv, block);
+
+        if (!find_ranges(&a, block))
+            continue;
+        weigh_block(&a, keys, values);
+        add_values_block(&a, values, first + KV_BLOCK < end ? kv_head_keys(kv, block + 1) : values, n);
+    }
+}
+
+static void attention_end(const Attending *a) {
+    const size_t hd = a->head_size;
+
+    for (size_t i = 0; i < a->n; i++) {
+        const AttentionRow *row = &a->rows[i / a->n_group];
+        const Lanes inverse = lanes_of(1.0f / lanes_sum(lanes_load(a->sums + i * N_LANES)));
+        float *out = row->out + i % a->n_group * hd;
+
+        for (size_t d = 0; d < hd; d += N_LANES)
+            lanes_store(out + d,
+                        row->begin == row->end ? lanes_of(0) : lanes_mul(lanes_load(a->out + i * hd + d), inverse));
+    }
+}
+
 /**
  * attention() - rows of queries over the keys and values of their KV head
  * @rows:    n_rows, each with its own range of positions
@@ -421,45 +483,15 @@ static bool find_ranges(Attending *a, size_t block) {
  *   out[d] = out[d] x shrink, then out[d] = fma(weight[j], v[j][d], out[d]) for rising j
  * and at the end out[d] = out[d] x (1 / s), s being the sums added in the fixed tree (lanes_sum()). An empty range
  * gives zeros. So nothing depends on which rows and heads are taken together, nor on what a block holds outside the
- * range. Keys, values and queries that are not finite give an unspecified result, never undefined behaviour.
+ * range, nor on which calls of attention_blocks() it comes in, as long as each row gets its blocks in rising order. Keys,
+ * values and queries that are not finite give an unspecified result, never undefined behaviour.
  */
 static void attention(const KvHead *kv, const AttentionRow *rows, size_t n_rows, size_t n_group, float scale,
                       float *scratch) {
-    Attending a = attending(kv, rows, n_rows, n_group, scratch);
-    const size_t hd = kv->head_size;
-    const Lanes factor = lanes_of(scale * 0x1.715476p0f);
-    size_t begin = SIZE_MAX, end = 0;
+    const Attending a = attention_begin(rows, n_rows, n_group, kv->head_size, scale, scratch);
 
-    assert(n_rows && n_group && hd && hd % N_LANES == 0);
-    for (size_t r = 0; r < n_rows; r++) {
-        assert(rows[r].begin <= rows[r].end);
-        begin = rows[r].begin < begin ? rows[r].begin : begin;
-        end = rows[r].end > end ? rows[r].end : end;
-        for (size_t i = 0; i < n_group * hd; i += N_LANES)
-            lanes_store(a.q + r * n_group * hd + i, lanes_mul(lanes_load(rows[r].q + i), factor));
-    }
-    memset(a.out, 0, a.n * hd * sizeof(*a.out));
-    memset(a.sums, 0, a.n * N_LANES * sizeof(*a.sums));
-    for (size_t i = 0; i < a.n; i += N_LANES)
-        lanes_store(a.maxima + i, lanes_of(-INFINITY));
-    for (size_t block = begin / KV_BLOCK; block * KV_BLOCK < end; block++) {
-        const size_t first = block * KV_BLOCK, n = end - first < KV_BLOCK ? end - first : KV_BLOCK;
-        const uint16_t *keys = kv_head_keys(kv, block), *values = kv_head_values(kv, block);
-
-        if (!find_ranges(&a, block))
-            continue;
-        weigh_block(&a, keys, values);
-        add_values_block(&a, values, first + KV_BLOCK < end ? kv_head_keys(kv, block + 1) : values, n);
-    }
-    for (size_t i = 0; i < a.n; i++) {
-        const AttentionRow *row = &rows[i / n_group];
-        const Lanes inverse = lanes_of(1.0f / lanes_sum(lanes_load(a.sums + i * N_LANES)));
-        float *out = row->out + i % n_group * hd;
-
-        for (size_t d = 0; d < hd; d += N_LANES)
-            lanes_store(out + d,
-                        row->begin == row->end ? lanes_of(0) : lanes_mul(lanes_load(a.out + i * hd + d), inverse));
-    }
+    attention_blocks(&a, 0, n_rows, kv, 0, SIZE_MAX / KV_BLOCK);
+    attention_end(&a);
 }
 
 /* to[d * to_stride + j] = x[j * stride + d] in float16, for 16 positions j and 16 d. */

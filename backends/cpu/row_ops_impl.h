@@ -391,6 +391,9 @@ const RowOps ROW_OPS_NAME = {
     .to_f16 = to_f16,
     .kv_store = kv_store,
     .attention = attention,
+    .attention_begin = attention_begin,
+    .attention_blocks = attention_blocks,
+    .attention_end = attention_end,
     .dot = dot,
 };
 

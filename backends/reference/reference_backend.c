@@ -245,17 +245,45 @@ typedef struct AttentionLoop {
     const AttentionCall *call;
 } AttentionLoop;
 
-/* Keys or values of one position of a sequence. */
-static float *kv_row(const AttentionCall *call, const BatchSequence *sequence, size_t offset_bytes, size_t position) {
-    return (float *)((uint8_t *)sequence->blocks[position / KV_POSITIONS] + offset_bytes) +
-           position % KV_POSITIONS * call->n_kv_heads * call->head_size;
+/* Keys or values of one position of a block. */
+static float *block_row(void *block, size_t offset_bytes, size_t position, size_t width) {
+    return (float *)((uint8_t *)block + offset_bytes) + position * width;
 }
 
-/* How many of the n positions from this one on are in its block. */
-static size_t in_block(size_t position, size_t n) {
-    const size_t left = KV_POSITIONS - position % KV_POSITIONS;
+/* The positions that a row reads, [first, last]: from `side` on they are those of the rows on its way beside the
+ * cache. */
+typedef struct RowPath {
+    const BatchSequence *sequence;
+    size_t first, last, side;
+    int16_t slots[BATCH_SLOTS_MAX];
+} RowPath;
 
-    return n < left ? n : left;
+static RowPath row_path(const AttentionCall *call, size_t index) {
+    const BatchRow *rows = call->batch->rows, *row = &rows[index];
+    const size_t last = row->position;
+    uint32_t rows_of_path[BATCH_SLOTS_MAX];
+    const size_t n = batch_side_path(call->batch, index, rows_of_path);
+    RowPath path = { .sequence = &call->batch->sequences[row->sequence], .last = last, .side = last + 1 - n };
+
+    path.first = call->window && last >= call->window ? last + 1 - call->window : 0;
+    for (size_t i = 0; i < n; i++)
+        path.slots[i] = rows[rows_of_path[i]].slot;
+    return path;
+}
+
+/* Keys or values of a position on the path, and how many positions from it on lie behind each other. */
+static float *path_row(const AttentionCall *call, const RowPath *path, size_t offset_bytes, size_t position,
+                       size_t *n_positionsp) {
+    const size_t width = call->n_kv_heads * call->head_size, in_block = position % KV_POSITIONS;
+    size_t end = position - in_block + KV_POSITIONS;
+
+    if (position >= path->side) {
+        *n_positionsp = 1;
+        return block_row(path->sequence->side, offset_bytes, (size_t)path->slots[position - path->side], width);
+    }
+    end = end < path->side ? end : path->side;
+    *n_positionsp = end - position;
+    return block_row(path->sequence->blocks[position / KV_POSITIONS], offset_bytes, in_block, width);
 }
 
 /* Index of the loop: row * n_heads + head. */
@@ -267,16 +295,15 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
     size_t hd = call->head_size, stride = call->n_kv_heads * hd, group = call->n_heads / call->n_kv_heads;
 
     for (size_t index = begin; index < end; index++) {
-        const BatchRow *row = &call->batch->rows[call->first + index / call->n_heads];
-        const BatchSequence *sequence = &call->batch->sequences[row->sequence];
-        size_t last = row->position, head = index % call->n_heads;
-        size_t first = call->window && last >= call->window ? last + 1 - call->window : 0, n = last + 1 - first;
+        const RowPath path = row_path(call, call->first + index / call->n_heads);
+        const size_t kv_head = index % call->n_heads / group, first = path.first, last = path.last,
+                     n = last + 1 - first;
         float *q = call->q + index * hd, max = -INFINITY, sum = 0;
 
         for (size_t at = first, step; at <= last; at += step) {
-            step = in_block(at, last + 1 - at);
-            loops->products(q, hd, 1, kv_row(call, sequence, call->k_offset_bytes, at) + head / group * hd, stride,
-                            step, hd, scores + (at - first), step);
+            const float *keys = path_row(call, &path, call->k_offset_bytes, at, &step) + kv_head * hd;
+
+            loops->products(q, hd, 1, keys, stride, step, hd, scores + (at - first), step);
         }
         for (size_t j = 0; j < n; j++) {
             scores[j] *= call->scale;
@@ -289,10 +316,9 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
         for (size_t j = 0; j < n; j++)
             scores[j] /= sum;
         for (size_t at = first, step; at <= last; at += step) {
-            step = in_block(at, last + 1 - at);
-            loops->mix(scores + (at - first), step,
-                       kv_row(call, sequence, call->v_offset_bytes, at) + head / group * hd, stride, hd, at == first,
-                       q);
+            const float *values = path_row(call, &path, call->v_offset_bytes, at, &step) + kv_head * hd;
+
+            loops->mix(scores + (at - first), step, values, stride, hd, at == first, q);
         }
     }
 }
@@ -303,10 +329,23 @@ static void reference_kv_store(Backend *backend, const AttentionCall *call) {
     for (size_t r = 0; r < call->rows; r++) {
         const BatchRow *row = &call->batch->rows[call->first + r];
         const BatchSequence *sequence = &call->batch->sequences[row->sequence];
+        const bool in_place = row->slot == BATCH_IN_PLACE;
+        void *block = in_place ? sequence->blocks[row->position / KV_POSITIONS] : sequence->side;
+        const size_t at = in_place ? row->position % KV_POSITIONS : (size_t)row->slot;
 
-        memcpy(kv_row(call, sequence, call->k_offset_bytes, row->position), call->k + r * width, width * sizeof(float));
-        memcpy(kv_row(call, sequence, call->v_offset_bytes, row->position), call->v + r * width, width * sizeof(float));
+        memcpy(block_row(block, call->k_offset_bytes, at, width), call->k + r * width, width * sizeof(float));
+        memcpy(block_row(block, call->v_offset_bytes, at, width), call->v + r * width, width * sizeof(float));
     }
+}
+
+static void reference_kv_move(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves) {
+    const size_t width = layer->n_kv_heads * layer->head_size,
+                 offsets[] = { layer->k_offset_bytes, layer->v_offset_bytes };
+
+    for (size_t i = 0; i < n_moves; i++)
+        for (size_t plane = 0; plane < ARRAY_LEN(offsets); plane++)
+            memcpy(block_row(moves[i].to, offsets[plane], moves[i].to_position, width),
+                   block_row(moves[i].from, offsets[plane], moves[i].from_position, width), width * sizeof(float));
 }
 
 static void reference_attention(Backend *backend, const AttentionCall *call) {
@@ -367,6 +406,7 @@ static const BackendOps reference_ops = {
     .rope = reference_rope,
     .kv_store = reference_kv_store,
     .attention = reference_attention,
+    .kv_move = reference_kv_move,
     .gated = reference_gated,
     .add = reference_add,
 };

@@ -203,7 +203,7 @@ static uint64_t attention_ns(const RowOps *ops, const AttentionShape *shape, con
     for (size_t first = 0, n; first < c->n_rows; first += n) {
         n = c->n_rows - first < batch ? c->n_rows - first : batch;
         for (size_t head = 0; head < shape->n_kv; head++) {
-            const KvHead kv = { blocks, head * block, (shape->n_kv + head) * block, shape->head_size };
+            const KvHead kv = { blocks, head * block, (shape->n_kv + head) * block, shape->head_size, 0 };
             AttentionRow rows[ATTENTION_ROW_HEADS];
 
             for (size_t r = 0; r < n; r++) {

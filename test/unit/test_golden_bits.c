@@ -138,7 +138,7 @@ static void test_golden_bits_attention(void **state) {
     };
     static uint16_t cache[3][2 * BLOCK];
     static float keys[POSITIONS * HEAD], values[POSITIONS * HEAD];
-    const KvHead kv = { (void *[]){ cache[0], cache[1], cache[2] }, 0, BLOCK, HEAD };
+    const KvHead kv = { (void *[]){ cache[0], cache[1], cache[2] }, 0, BLOCK, HEAD, 0 };
     _cleanup_(freep) float *scratch = aligned_alloc(64, attention_scratch_floats(GROUP, HEAD) * sizeof(*scratch));
 
     assert_non_null(scratch);

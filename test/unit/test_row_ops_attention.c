@@ -151,7 +151,7 @@ static void fixture_init(Fixture *fixture, size_t head_size, size_t n_group, siz
     assert_true(fixture->cache && fixture->blocks && fixture->q && fixture->out && fixture->expected &&
                 fixture->scratch);
     assert_true(n_rows <= ROWS_MAX);
-    fixture->kv = (KvHead){ fixture->blocks, block, 3 * block, head_size };
+    fixture->kv = (KvHead){ fixture->blocks, block, 3 * block, head_size, 0 };
     for (size_t i = 0; i < n_blocks * stride; i++)
         fixture->cache[i] = 0x7e00;
     for (size_t i = 0; i < n_blocks; i++) /* where blocks lie does not matter */
@@ -281,7 +281,7 @@ static void test_row_ops_attention_f16_values(void **state) {
     };
     _cleanup_(freep) uint16_t *block = calloc(2 * KV_BLOCK * HEAD, sizeof(*block));
     _cleanup_(freep) float *scratch = aligned_alloc(64, attention_scratch_floats(ROWS, HEAD) * sizeof(*scratch));
-    const KvHead kv = { (void *[]){ block }, 0, KV_BLOCK * HEAD, HEAD };
+    const KvHead kv = { (void *[]){ block }, 0, KV_BLOCK * HEAD, HEAD, 0 };
     uint16_t *v = block + KV_BLOCK * HEAD;
     static float q[HEAD], out[ROWS * HEAD];
 
@@ -364,7 +364,7 @@ static void test_row_ops_kv_store(void **state) {
     };
     static uint16_t cache[3][4 * BLOCK], expected[3][4 * BLOCK];
     static float x[POSITIONS * STRIDE], y[POSITIONS * STRIDE];
-    const KvHead kv = { (void *[]){ cache[1], cache[2], cache[0] }, BLOCK, 3 * BLOCK, HEAD };
+    const KvHead kv = { (void *[]){ cache[1], cache[2], cache[0] }, BLOCK, 3 * BLOCK, HEAD, 0 };
 
     fill(x, ARRAY_LEN(x), 3);
     fill(y, ARRAY_LEN(y), 1e5f); /* some past 65504 */

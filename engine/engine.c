@@ -40,6 +40,8 @@ static size_t carve_rows(EngineStep *step, const Hparams *hparams, uint8_t *bloc
         .rows = carve(block, &at_bytes, rows * sizeof(BatchRow)),
         .sequences = step->sequences,
     };
+    step->span_rows = carve(block, &at_bytes, rows * sizeof(*step->span_rows));
+    step->outputs = carve(block, &at_bytes, rows * sizeof(*step->outputs));
     return at_bytes;
 }
 

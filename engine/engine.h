@@ -37,6 +37,7 @@ typedef enum EngineDevice {
 #define ENGINE_CHUNK_DEFAULT 256 /* without the device's advice, and where memory is short */
 #define ENGINE_CHUNK_MAX 4096
 #define ENGINE_SPANS_MAX BATCH_SEQUENCES_MAX /* sequences that share a step */
+#define ENGINE_TREE_ROWS_MAX (BATCH_SLOTS_MAX + 1)
 
 typedef struct EngineOptions {
     const char *path; /* .gguf for the reference device, .cgm for the cpu device */
@@ -152,20 +153,27 @@ void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled);
 typedef struct EngineSpan EngineSpan;
 
 /* The logits of one row of a span, f32[n_vocab], valid during the call; row: of the span's. Rows come in rising order.
- * It may lower span->n_kept. Thread: the one that computes. */
+ * It may lower span->n_kept; for a tree it may set that and span->kept. Thread: the one that computes. */
 typedef void EngineLogitsFn(EngineSpan *span, size_t row, const float *logits);
 
-/* Consecutive tokens of one sequence in a step that it may share with others. */
+/* Tokens of one sequence in a step that it may share with others: consecutive ones, or a tree of them, whose every way
+ * down from the first row has the logits that it would have alone. */
 struct EngineSpan {
     Sequence *sequence;     /* in one span of a step only */
     const uint32_t *tokens; /* [n], below n_vocab; they continue the sequence */
-    size_t n;               /* 1 or more; those of all spans together at most the chunk */
-    size_t n_logit_rows;    /* 0..n: the last ones, whose logits are wanted */
-    float *logits;          /* out: f32[n_logit_rows][n_vocab]; with `take` f32[n_vocab], anything */
-    bool is_cancelled;      /* out: its sequence's flag was seen, and the sequence is as it was before the step */
-    EngineLogitsFn *take;   /* NULL: logits are left in `logits`; else it gets them row by row */
-    void *arg;              /* of take */
-    size_t n_kept;          /* of the rows, the first ones: what the step appends. All, unless take() lowers it */
+    /* [n] of a tree, n at most ENGINE_TREE_ROWS_MAX: the row of the span that each follows, an earlier one; -1 for row 0.
+     * The sequence must have room for the deepest row. NULL: each follows the one before. */
+    const int16_t *parents;
+    size_t n;             /* 1 or more; those of all spans together at most the chunk */
+    size_t n_logit_rows;  /* 0..n: the last ones, whose logits are wanted */
+    float *logits;        /* out: f32[n_logit_rows][n_vocab]; with `take` f32[n_vocab], anything */
+    bool is_cancelled;    /* out: its sequence's flag was seen, and the sequence is as it was before the step */
+    EngineLogitsFn *take; /* NULL: logits are left in `logits`; else it gets them row by row */
+    void *arg;            /* of take */
+    /* How many rows the step appends, and which, a way down from row 0; kept NULL: the first ones. All rows, or of a tree
+     * the leading ones that each follow the one before, unless take() says otherwise. */
+    size_t n_kept;
+    const uint16_t *kept; /* [n_kept], until the step's end */
 };
 
 /* When a step makes way for another: looked at before every operator. */
@@ -190,7 +198,8 @@ EngineStep *engine_step_drop(EngineStep *step);
 
 /* Appends the tokens of n_spans (1..ENGINE_SPANS_MAX) sequences and computes them in one pass over the weights. Thread:
  * the one that computes. 0; ENGINE_E_CANCELLED: all of them; ENGINE_E_CONTEXT, ENGINE_E_READ (with a text), -EINVAL
- * (bad token id, bad count); after a rewind into positions that a fork shares ENGINE_E_MEMORY: none was appended. */
+ * (bad token id, bad count, bad parents); with a tree, or after a rewind into positions that a fork shares, ENGINE_E_MEMORY:
+ * none was appended. */
 int engine_forward_spans(Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err);
 /* The same for one sequence. */
 int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_logit_rows,

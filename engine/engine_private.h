@@ -25,11 +25,14 @@ struct EngineStep {
     bool is_taken;     /* from begin to its end */
     EngineSpan *spans; /* [n_spans], the caller's; the sequences of the batch are theirs, in their order */
     size_t n_spans;
-    Batch batch; /* at most chunk_tokens rows */
+    Batch batch;         /* at most chunk_tokens rows */
+    uint32_t *span_rows; /* [rows of the batch]: which of its span's a row is */
+    uint32_t *outputs;   /* [rows of the batch]: those whose logits are wanted, for the head */
     BatchSequence sequences[ENGINE_SPANS_MAX];
     uint32_t layer; /* where it goes on: the operator at `op` of this layer; n_layers: the head */
     size_t op;
-    bool has_rows; /* the embeddings are there */
+    bool has_rows;  /* the embeddings are there */
+    bool in_layers; /* stopped within engine_step_layers() */
     RowGroups groups;
 };
 
@@ -56,7 +59,7 @@ struct Engine {
     bool no_pipeline;    /* as EngineOptions has it */
     uint32_t group_rows; /* likewise */
     RowGroupDevices group_devices;
-    AccountedBlock head_rows;      /* f32[HEAD_ROWS][n_vocab]: of steps that sequences share; from the first one on */
+    AccountedBlock head_rows;      /* f32[16 to 64][n_vocab]: of steps that want several rows, from the first one on */
     SpeculationMemory speculation; /* what generations leave to later ones */
     _Atomic uint64_t *heartbeat;   /* may be NULL */
     Trace *trace;                  /* may be NULL */
@@ -69,6 +72,7 @@ struct Sequence {
     size_t n_pages;                /* of capacity_tokens */
     KvPage **pages;                /* [n_pages] */
     void **blocks;                 /* [n_pages] their memory, as BatchSequence has it */
+    KvPage *side;                  /* of a tree's rows with slots; NULL: there was none yet */
     const _Atomic bool *cancelled; /* may be NULL */
     bool in_step;                  /* one that has begun */
 };
@@ -77,11 +81,34 @@ struct Sequence {
 uint64_t engine_trace_begin(const Engine *engine);
 void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, uint32_t layer, size_t row, size_t rows,
                      unsigned int worker);
+void engine_trace_part(const Engine *engine, const char *name, const char *category, uint64_t start_ns, int32_t layer,
+                       size_t rows);
 /* Whether a step stops before its next operator; any thread. */
 bool engine_step_stops(const EngineStep *step, const EngineYield *yield);
 /* The same, noting which sequences are cancelled: 0, ENGINE_E_YIELDED, ENGINE_E_CANCELLED. Thread: the one that
  * computes. */
 int engine_step_look_up(EngineStep *step, const EngineYield *yield);
+/* The weights of a stage, as engine_take_in() has it, for a step in this layer. */
+int engine_step_take_in(EngineStep *step, uint32_t stage, int32_t layer, ErrText *err);
+
+/* --- a step in parts: engine_step_run() is all of them, one after the other ---------------------------------------- */
+
+int engine_step_layers(EngineStep *step, uint32_t end, const EngineYield *yield, ErrText *err);
+/* From here on the step has only these rows of span `index`. */
+int engine_step_keep(EngineStep *step, size_t index, const uint16_t *rows, size_t n);
+int engine_step_logits(EngineStep *step, const uint32_t *rows, size_t n, float *logits, ErrText *err);
+/* Logits of all rows that want them, to their spans. As engine_step_run(). */
+int engine_step_heads(EngineStep *step, ErrText *err);
+/* What spans say that they keep becomes positions of their sequences. */
+void engine_step_commit(EngineStep *step);
+
+/* What spans ask for can be had: 0, -EINVAL, ENGINE_E_CONTEXT. */
+int step_rows_check(const Engine *engine, const EngineSpan *spans, size_t n_spans);
+/* Memory that their rows are written to becomes their sequences' own: 0, ENGINE_E_MEMORY, -ENOMEM. */
+int step_rows_reserve(const EngineSpan *spans, size_t n_spans, ErrText *err);
+/* The batch of a step's spans, one after the other; their sequences are in the step. */
+void step_rows_fill(EngineStep *step);
+
 /* Carves slots and rotary rows for chunk_tokens rows out of a new block for each step. */
 int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err);
 /* The weights of a stage (weights/weights.h) are there when it answers 0; else as engine_arrive(). */
@@ -90,5 +117,7 @@ int engine_take_in(Engine *engine, uint32_t stage, ErrText *err);
 void engine_make_room(Engine *engine, AccountId id, uint64_t len_bytes);
 /* The pages of the next n positions become the sequence's own. 0, ENGINE_E_MEMORY, -ENOMEM. */
 int sequence_make_writable(Sequence *sequence, size_t n, ErrText *err);
+/* It has a block beside its pages, until it is freed. Likewise. */
+int sequence_make_side(Sequence *sequence, ErrText *err);
 
 #endif

@@ -7,46 +7,6 @@
 #include "base/clock.h"
 #include "engine/engine_private.h"
 
-/* Rows of the head that shared steps compute at once; the weights of the head are read once for them. */
-#define HEAD_ROWS 16
-
-/* Pages that the rows will be written to become their sequences' own. Only a sequence that was rewound into a page that
- * others read needs memory for that. */
-static int make_writable(const EngineSpan *spans, size_t n_spans, ErrText *err) {
-    for (size_t i = 0; i < n_spans; i++) {
-        int r = sequence_make_writable(spans[i].sequence, spans[i].n, err);
-
-        if (r)
-            return r;
-    }
-    return 0;
-}
-
-static int check_spans(const Engine *engine, const EngineSpan *spans, size_t n_spans) {
-    size_t rows = 0;
-
-    if (!n_spans || n_spans > ENGINE_SPANS_MAX)
-        return -EINVAL;
-    for (size_t i = 0; i < n_spans; i++) {
-        const EngineSpan *span = &spans[i];
-
-        if (!span->n || span->n > engine->chunk_tokens - rows || span->n_logit_rows > span->n)
-            return -EINVAL;
-        rows += span->n;
-        if (span->n > span->sequence->capacity_tokens - span->sequence->n_tokens)
-            return ENGINE_E_CONTEXT;
-        for (size_t j = 0; j < span->n; j++)
-            if (span->tokens[j] >= engine->hparams.n_vocab)
-                return -EINVAL;
-        for (size_t j = 0; j < i; j++)
-            if (spans[j].sequence == span->sequence)
-                return -EINVAL;
-        if (span->sequence->in_step)
-            return -EINVAL;
-    }
-    return 0;
-}
-
 #define ROPE_ROWS 16 /* of a thread at least: 20 us */
 
 typedef struct RopeFill {
@@ -67,22 +27,6 @@ static void fill_rope(EngineStep *step, const RopeRows *rope) {
     worker_pool_run(step->engine->backend->pool, fill_rope_rows, &fill, step->batch.n_rows, ROPE_ROWS);
 }
 
-/* The rows of the spans, one span after the other. */
-static void fill_batch(EngineStep *step) {
-    Batch *batch = &step->batch;
-
-    batch->n_rows = batch->n_sequences = 0;
-    for (size_t i = 0; i < step->n_spans; i++) {
-        const EngineSpan *span = &step->spans[i];
-        const size_t first = batch->n_rows;
-
-        batch_add_chain(batch, span->sequence->blocks, span->sequence->n_tokens, span->n);
-        memcpy(batch->tokens + first, span->tokens, span->n * sizeof(*span->tokens));
-        for (size_t j = span->n - span->n_logit_rows; j < span->n; j++)
-            batch->rows[first + j].wants_logits = true;
-    }
-}
-
 /* Rotary tables and embeddings of all rows. */
 static void begin_rows(EngineStep *step) {
     const Engine *engine = step->engine;
@@ -100,8 +44,9 @@ uint64_t engine_trace_begin(const Engine *engine) {
     return engine->trace ? clock_now_ns() : 0;
 }
 
-static void trace_end(const Engine *engine, const char *name, const char *category, uint64_t start_ns, int32_t layer,
-                      size_t rows) {
+/* A part of a step that is no operator of the table. */
+void engine_trace_part(const Engine *engine, const char *name, const char *category, uint64_t start_ns, int32_t layer,
+                       size_t rows) {
     if (engine->trace)
         trace_add(engine->trace, &(TraceEvent){ .name = name,
                                                 .category = category,
@@ -160,7 +105,7 @@ int engine_step_look_up(EngineStep *step, const EngineYield *yield) {
 }
 
 /* The weights of a stage, which may still be on their way. */
-static int step_take_in(EngineStep *step, uint32_t stage, int32_t layer, ErrText *err) {
+int engine_step_take_in(EngineStep *step, uint32_t stage, int32_t layer, ErrText *err) {
     Engine *engine = step->engine;
     uint64_t start_ns;
     int r;
@@ -169,7 +114,7 @@ static int step_take_in(EngineStep *step, uint32_t stage, int32_t layer, ErrText
         return 0;
     start_ns = engine_trace_begin(engine);
     r = engine_take_in(engine, stage, err);
-    trace_end(engine, "arrival", "load", start_ns, layer, step->batch.n_rows);
+    engine_trace_part(engine, "arrival", "load", start_ns, layer, step->batch.n_rows);
     return r > 0 ? ENGINE_E_READ : r;
 }
 
@@ -180,22 +125,19 @@ static int run_embedding(EngineStep *step, ErrText *err) {
 
     if (step->has_rows)
         return 0;
-    r = step_take_in(step, 0, -1, err);
+    r = engine_step_take_in(step, 0, -1, err);
     if (r)
         return r;
     start_ns = engine_trace_begin(step->engine);
     begin_rows(step);
-    if (engine_is_arriving(step->engine))
-        step->groups.n = 0; /* weights are taken in between operators, by the whole pool */
-    else
-        row_groups_cut(step);
     step->has_rows = true;
-    trace_end(step->engine, tensor_role_name(ROLE_TOKEN_EMBD), "element-wise", start_ns, -1, step->batch.n_rows);
+    engine_trace_part(step->engine, tensor_role_name(ROLE_TOKEN_EMBD), "element-wise", start_ns, -1,
+                      step->batch.n_rows);
     return 0;
 }
 
-/* From the operator where the step is to the last one of its last layer. */
-static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) {
+/* From the operator where the step is to the last one before layer `end`, all rows in each. */
+static int run_layers(EngineStep *step, uint32_t end, const EngineYield *yield, ErrText *err) {
     Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
     LayerRows rows = {
@@ -205,13 +147,11 @@ static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) 
     size_t n_ran;
     int r;
 
-    if (step->groups.n)
-        return row_groups_run(step, yield, err);
     memcpy(rows.slots, step->slots, sizeof(rows.slots));
-    for (; step->layer < hparams->n_layers; step->layer++, step->op = 0) {
+    for (; step->layer < end; step->layer++, step->op = 0) {
         const WeightsLayer *weights = &engine->weights->layers[step->layer];
 
-        r = step->op ? 0 : step_take_in(step, 1 + step->layer, (int32_t)step->layer, err);
+        r = step->op ? 0 : engine_step_take_in(step, 1 + step->layer, (int32_t)step->layer, err);
         if (r)
             return r;
         layer_rows_at(&rows, step->layer, engine->kv_plane_bytes);
@@ -235,110 +175,30 @@ static int run_layers(EngineStep *step, const EngineYield *yield, ErrText *err) 
     return engine_step_look_up(step, has_run ? yield : NULL);
 }
 
-/* --- output ------------------------------------------------------------------------------------------------------- */
+/**
+ * engine_step_layers() - from where the step is to the end of layer `end` - 1
+ * @end: at most n_layers; the same again when it has stopped
+ *
+ * Embeddings come before the first one. Return: 0; ENGINE_E_YIELDED, and other answers, as engine_step_run().
+ */
+int engine_step_layers(EngineStep *step, uint32_t end, const EngineYield *yield, ErrText *err) {
+    int r = run_embedding(step, err);
 
-/* The rows whose logits are wanted, normalised, close together in SLOT_NORM; how many there are. */
-static size_t gather_outputs(EngineStep *step) {
-    const Engine *engine = step->engine;
-    const Hparams *hparams = &engine->hparams;
-    const Batch *batch = &step->batch;
-    size_t n = 0;
-
-    for (size_t row = 0, run; row < batch->n_rows; row += run) {
-        const bool wanted = batch->rows[row].wants_logits;
-
-        for (run = 1; row + run < batch->n_rows && batch->rows[row + run].wants_logits == wanted;)
-            run++;
-        if (!wanted)
-            continue;
-        engine->backend->ops->norm(engine->backend, step->slots[SLOT_X] + row * hparams->n_embd,
-                                   engine->weights->outside.vectors[ROLE_OUTPUT_NORM], hparams->norm_eps, run,
-                                   hparams->n_embd, step->slots[SLOT_NORM] + n * hparams->n_embd);
-        n += run;
+    if (r)
+        return r;
+    if (!step->in_layers) {
+        step->in_layers = true;
+        if (engine_is_arriving(step->engine))
+            step->groups.n = 0; /* weights are taken in between operators, by the whole pool */
+        else
+            row_groups_cut(step, end);
     }
-    return n;
-}
-
-static int run_head(EngineStep *step, size_t first, size_t rows, float *logits, ErrText *err) {
-    const Engine *engine = step->engine;
-    const BackendLinear *head = weights_head(engine->weights);
-    const LinearInput in = { .x = step->slots[SLOT_NORM] + first * engine->hparams.n_embd };
-    int r = engine->backend->ops->linear(engine->backend, &head, 1, &in, rows, &(LinearOutput){ .y = &logits }, err);
-
-    return r > 0 ? ENGINE_E_READ : r;
-}
-
-/* Rows that sequences share a pass for: HEAD_ROWS, or 0 when there is no memory for more than one sequence's at a
- * time. */
-static size_t shared_head_rows(Engine *engine) {
-    if (!engine->head_rows.data && accounted_block_init(&engine->head_rows, engine->accounts, ACCOUNT_ACTIVATIONS,
-                                                        HEAD_ROWS * (size_t)engine->hparams.n_vocab * sizeof(float)))
-        return 0;
-    return HEAD_ROWS;
-}
-
-static int run_heads_apart(EngineStep *step, ErrText *err) {
-    EngineSpan *spans = step->spans;
-    size_t first = 0;
-    int r = 0;
-
-    for (size_t i = 0; i < step->n_spans && !r; first += spans[i++].n_logit_rows) {
-        EngineSpan *span = &spans[i];
-
-        if (!span->take) {
-            r = span->n_logit_rows ? run_head(step, first, span->n_logit_rows, span->logits, err) : 0;
-            continue;
-        }
-        for (size_t row = 0; row < span->n_logit_rows && !r; row++) {
-            r = run_head(step, first + row, 1, span->logits, err);
-            if (!r)
-                span->take(span, span->n - span->n_logit_rows + row, span->logits);
-        }
-    }
-    return r;
-}
-
-/* So many rows at a time, whichever sequences they are of. */
-static int run_heads_together(EngineStep *step, size_t n_rows, size_t group, ErrText *err) {
-    Engine *engine = step->engine;
-    EngineSpan *span = step->spans;
-    const size_t n_vocab = engine->hparams.n_vocab;
-    size_t row = 0; /* of the span, among those whose logits are wanted: where the next ones go */
-
-    for (size_t first = 0; first < n_rows; first += group) {
-        const size_t n = n_rows - first < group ? n_rows - first : group;
-        const float *logits = engine->head_rows.data;
-        int r = run_head(step, first, n, engine->head_rows.data, err);
-
-        if (r)
-            return r;
-        for (size_t i = 0; i < n; i++, row++) {
-            for (; row == span->n_logit_rows; row = 0)
-                span++;
-            if (span->take)
-                span->take(span, span->n - span->n_logit_rows + row, logits + i * n_vocab);
-            else
-                memcpy(span->logits + row * n_vocab, logits + i * n_vocab, n_vocab * sizeof(*logits));
-        }
-    }
+    r = step->groups.n ? row_groups_run(step, yield, err) : run_layers(step, end, yield, err);
+    if (r)
+        return r;
+    step->layer = end;
+    step->in_layers = false;
     return 0;
-}
-
-/* Whether rows go through the shared block: those of several spans, or several of one that takes them one by one. */
-static bool shares_head(const EngineStep *step, size_t n_rows) {
-    return n_rows > 1 && (step->n_spans > 1 || step->spans[0].take);
-}
-
-/* Most chunks of a prompt have no row whose logits are wanted: no head runs then, and the trace has none. */
-static int run_heads(EngineStep *step, ErrText *err) {
-    Engine *engine = step->engine;
-    const uint64_t start_ns = engine_trace_begin(engine);
-    const size_t n_rows = gather_outputs(step), group = shares_head(step, n_rows) ? shared_head_rows(engine) : 0;
-    int r = group ? run_heads_together(step, n_rows, group, err) : run_heads_apart(step, err);
-
-    if (n_rows)
-        trace_end(engine, tensor_role_name(ROLE_OUTPUT), "product", start_ns, -1, n_rows);
-    return r;
 }
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
@@ -360,13 +220,13 @@ static EngineStep *free_step(Engine *engine) {
  */
 int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err) {
     EngineStep *step = free_step(engine);
-    int r = check_spans(engine, spans, n_spans);
+    int r = step_rows_check(engine, spans, n_spans);
 
     if (r)
         return r;
     if (!step)
         return err_set(err, -EBUSY, "another step has made way already");
-    r = make_writable(spans, n_spans, err);
+    r = step_rows_reserve(spans, n_spans, err);
     if (r)
         return r;
     step->is_taken = true;
@@ -374,13 +234,8 @@ int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, siz
     step->n_spans = n_spans;
     step->layer = 0;
     step->op = 0;
-    step->has_rows = false;
-    for (size_t i = 0; i < n_spans; i++) {
-        spans[i].sequence->in_step = true;
-        spans[i].is_cancelled = false;
-        spans[i].n_kept = spans[i].n;
-    }
-    fill_batch(step);
+    step->has_rows = step->in_layers = false;
+    step_rows_fill(step);
     *stepp = step;
     return 0;
 }
@@ -399,27 +254,22 @@ EngineStep *engine_step_drop(EngineStep *step) {
  * @yield: when to stop before an operator; NULL: never. At least one operator runs before
  *
  * What comes out does not depend on where it stopped, nor on what ran meanwhile: everything that goes from one operator
- * to the next lies in the step's own rows and in the sequences' caches, past their n_tokens. Thread: the one that
+ * to the next lies in the step's own rows and in the sequences' caches, past their n_tokens and beside. Thread: the one that
  * computes. Return: ENGINE_E_YIELDED; else the step has ended, with the answer of engine_forward_spans().
  */
 int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     int r = engine_check_whole(step->engine, err);
 
     if (!r)
-        r = run_embedding(step, err);
-    if (!r)
-        r = run_layers(step, yield, err);
+        r = engine_step_layers(step, step->engine->hparams.n_layers, yield, err);
     if (r == ENGINE_E_YIELDED)
         return r;
     if (!r)
-        r = step_take_in(step, 1 + step->engine->hparams.n_layers, -1, err);
-    if (!r)
-        r = run_heads(step, err);
+        r = engine_step_heads(step, err);
     if (!r) /* zeros may stand for weights: nobody sees these logits, and the cache keeps none of these positions */
         r = engine_check_whole(step->engine, err);
-    for (size_t i = 0; i < step->n_spans && !r; i++)
-        if (!step->spans[i].is_cancelled)
-            step->spans[i].sequence->n_tokens += step->spans[i].n_kept;
+    if (!r)
+        engine_step_commit(step);
     engine_step_drop(step);
     return r;
 }

@@ -87,6 +87,15 @@ static size_t rows_that_fit(size_t position, size_t left, size_t room, size_t bl
     return (position + room) / block * block > position ? (position + room) / block * block - position : 0;
 }
 
+/* How many of a sequence's rows from its row `at` on a group with room for so many takes. A tree is not cut: a row may
+ * attend to any before it. */
+static size_t rows_to_take(const EngineStep *step, const BatchSequence *sequence, size_t at, size_t room) {
+    if (sequence->side)
+        return sequence->n_rows <= room ? sequence->n_rows : 0;
+    return rows_that_fit(step->batch.rows[sequence->first + at].position, sequence->n_rows - at, room,
+                         step->engine->backend->ops->kv_block_positions);
+}
+
 /* Behind the rows that the last group has; NULL: no room for one more. */
 static RowGroup *add_group(RowGroups *groups, size_t first) {
     if (groups->n == WAVEFRONT_GROUPS_MAX)
@@ -95,17 +104,17 @@ static RowGroup *add_group(RowGroups *groups, size_t first) {
     return &groups->groups[groups->n++];
 }
 
-/* Fills groups one after the other; false: there would be too many. */
+/* Fills groups one after the other; false: there would be too many, or a tree is larger than one. */
 static bool cut(const EngineStep *step, RowGroups *groups, size_t group_rows) {
-    const size_t block = step->engine->backend->ops->kv_block_positions;
     RowGroup *group = add_group(groups, 0);
 
     for (size_t i = 0; i < step->batch.n_sequences; i++) {
         const BatchSequence *sequence = &step->batch.sequences[i];
 
+        if (sequence->side && sequence->n_rows > group_rows)
+            return false;
         for (size_t at = 0, n; at < sequence->n_rows; at += n) {
-            n = rows_that_fit(step->batch.rows[sequence->first + at].position, sequence->n_rows - at,
-                              group_rows - group->rows, block);
+            n = rows_to_take(step, sequence, at, group_rows - group->rows);
             if (!n) {
                 group = add_group(groups, sequence->first + at);
                 if (!group)
@@ -120,20 +129,21 @@ static bool cut(const EngineStep *step, RowGroups *groups, size_t group_rows) {
 }
 
 /**
- * row_groups_cut() - groups of as many rows as the devices have room for
+ * row_groups_cut() - groups of as many rows as the devices have room for, on their way to layer `end`
  *
  * A step that has not at least one group for each thread goes through the layers as a whole.
  */
-void row_groups_cut(EngineStep *step) {
+void row_groups_cut(EngineStep *step, uint32_t end) {
     const RowGroupDevices *devices = &step->engine->group_devices;
     const Hparams *hparams = &step->engine->hparams;
     RowGroups *groups = &step->groups;
 
     groups->n = 0;
+    groups->first_layer = step->layer;
     if (!devices->n_threads || step->batch.n_rows / devices->group_rows < devices->n_threads)
         return;
     if (cut(step, groups, devices->group_rows))
-        wavefront_begin(&groups->front, groups->n, (uint32_t)(hparams->n_layers * hparams->arch->n_ops));
+        wavefront_begin(&groups->front, groups->n, (uint32_t)((end - step->layer) * hparams->arch->n_ops));
     else
         groups->n = 0;
 }
@@ -193,7 +203,7 @@ static int run_operator(void *arg, size_t index, uint32_t at, unsigned int worke
     EngineStep *step = run->step;
     Engine *engine = step->engine;
     const Arch *arch = engine->hparams.arch;
-    const uint32_t layer = at / (uint32_t)arch->n_ops;
+    const uint32_t layer = step->groups.first_layer + at / (uint32_t)arch->n_ops;
     const size_t op = at % arch->n_ops;
     const WeightsLayer *weights = &engine->weights->layers[layer];
     const RowGroup *group = &step->groups.groups[index];

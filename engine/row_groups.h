@@ -29,16 +29,17 @@ typedef struct RowGroup {
 typedef struct RowGroups {
     size_t n; /* 0: the step goes through the layers as a whole */
     RowGroup groups[WAVEFRONT_GROUPS_MAX];
-    Wavefront front; /* where they are; operator `op` of `layer` is layer * n_ops + op */
+    uint32_t first_layer; /* where they begin */
+    Wavefront front;      /* where they are; operator `op` of `layer` is (layer - first_layer) * n_ops + op */
 } RowGroups;
 
 /* Devices for steps of shape->rows, after the engine's own was reserved; none where the device, the pool, the options,
  * the memory or so few rows allow no groups. 0, -ENOMEM. */
 int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err);
 void row_groups_release(Engine *engine);
-/* Cuts the rows of a step, whose batch is there, when that gives every thread a group. */
-void row_groups_cut(EngineStep *step);
-/* From where the groups are to the end of the last layer: as the part of engine_step_run() that it is. */
+/* Cuts the rows of a step, whose batch is there, when that gives every thread a group: from its layer to `end`. */
+void row_groups_cut(EngineStep *step, uint32_t end);
+/* From where the groups are to the end of their last layer: as the part of engine_step_run() that it is. */
 int row_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err);
 
 #endif

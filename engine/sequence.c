@@ -185,6 +185,8 @@ Sequence *sequence_free(Sequence *sequence) {
     for (size_t i = 0; i < sequence->n_pages; i++)
         if (sequence->pages[i])
             kv_page_unuse(sequence->pages[i]);
+    if (sequence->side)
+        kv_page_unuse(sequence->side);
     sequence->engine->n_sequences--;
     free(sequence->pages);
     free(sequence->blocks);
@@ -210,6 +212,17 @@ int sequence_make_writable(Sequence *sequence, size_t n, ErrText *err) {
         set_page(sequence, i, page);
     }
     return 0;
+}
+
+int sequence_make_side(Sequence *sequence, ErrText *err) {
+    Engine *engine = sequence->engine;
+    int r;
+
+    if (sequence->side)
+        return 0;
+    engine_make_room(engine, ACCOUNT_KV, kv_page_charge_bytes(engine->kv_page_bytes));
+    r = kv_page_new(&sequence->side, engine->accounts, engine->kv_page_bytes);
+    return r ? no_memory(engine, r, 1, err) : 0;
 }
 
 size_t sequence_n_tokens(const Sequence *sequence) {

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The rows of a step: what spans may ask for, the batch that is made of them, fewer of them from a layer on, and which
+ * become positions of their sequences. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "engine/engine_private.h"
+
+/* --- spans -------------------------------------------------------------------------------------------------------- */
+
+/* Positions from the sequence's end on that the rows take; 0: the parents are bad. */
+static size_t positions_of(const EngineSpan *span) {
+    uint8_t depths[ENGINE_TREE_ROWS_MAX];
+    size_t deepest = 1;
+
+    if (!span->parents)
+        return span->n;
+    if (span->n > ENGINE_TREE_ROWS_MAX || span->parents[0] != -1)
+        return 0;
+    depths[0] = 1;
+    for (size_t i = 1; i < span->n; i++) {
+        if (span->parents[i] < 0 || span->parents[i] >= (int)i)
+            return 0;
+        depths[i] = depths[span->parents[i]] + 1;
+        deepest = depths[i] > deepest ? depths[i] : deepest;
+    }
+    return deepest;
+}
+
+/* Rows in the sequence's pages at their positions; those behind them have slots beside. */
+static size_t in_place(const EngineSpan *span) {
+    return span->parents ? batch_tree_in_place(span->parents, span->n) : span->n;
+}
+
+static int check_span(const Engine *engine, const EngineSpan *span, size_t room) {
+    const Sequence *sequence = span->sequence;
+    size_t n_positions;
+
+    if (!span->n || span->n > room || span->n_logit_rows > span->n || sequence->in_step)
+        return -EINVAL;
+    n_positions = positions_of(span);
+    if (!n_positions)
+        return -EINVAL;
+    if (n_positions > sequence->capacity_tokens - sequence->n_tokens)
+        return ENGINE_E_CONTEXT;
+    for (size_t i = 0; i < span->n; i++)
+        if (span->tokens[i] >= engine->hparams.n_vocab)
+            return -EINVAL;
+    return 0;
+}
+
+int step_rows_check(const Engine *engine, const EngineSpan *spans, size_t n_spans) {
+    size_t rows = 0;
+
+    if (!n_spans || n_spans > ENGINE_SPANS_MAX)
+        return -EINVAL;
+    for (size_t i = 0; i < n_spans; i++) {
+        int r = check_span(engine, &spans[i], engine->chunk_tokens - rows);
+
+        if (r)
+            return r;
+        rows += spans[i].n;
+        for (size_t j = 0; j < i; j++)
+            if (spans[j].sequence == spans[i].sequence)
+                return -EINVAL;
+    }
+    return 0;
+}
+
+int step_rows_reserve(const EngineSpan *spans, size_t n_spans, ErrText *err) {
+    for (size_t i = 0; i < n_spans; i++) {
+        int r = sequence_make_writable(spans[i].sequence, positions_of(&spans[i]), err);
+
+        if (!r && in_place(&spans[i]) < spans[i].n)
+            r = sequence_make_side(spans[i].sequence, err);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+/* --- batch -------------------------------------------------------------------------------------------------------- */
+
+static void add_span(EngineStep *step, const EngineSpan *span) {
+    Batch *batch = &step->batch;
+    const Sequence *sequence = span->sequence;
+    const size_t first = batch->n_rows;
+
+    if (span->parents)
+        batch_add_tree(batch, sequence->blocks, sequence->side ? sequence->side->memory.data : NULL, sequence->n_tokens,
+                       span->parents, span->n);
+    else
+        batch_add_chain(batch, sequence->blocks, sequence->n_tokens, span->n);
+    memcpy(batch->tokens + first, span->tokens, span->n * sizeof(*span->tokens));
+    for (size_t i = 0; i < span->n; i++) {
+        batch->rows[first + i].wants_logits = i >= span->n - span->n_logit_rows;
+        step->span_rows[first + i] = (uint32_t)i;
+    }
+}
+
+void step_rows_fill(EngineStep *step) {
+    step->batch.n_rows = step->batch.n_sequences = 0;
+    for (size_t i = 0; i < step->n_spans; i++) {
+        EngineSpan *span = &step->spans[i];
+
+        add_span(step, span);
+        span->sequence->in_step = true;
+        span->is_cancelled = false;
+        span->n_kept = in_place(span);
+        span->kept = NULL;
+    }
+}
+
+/* --- fewer rows --------------------------------------------------------------------------------------------------- */
+
+/* What a step has of row `from` goes to row `to`, an earlier one. */
+static void move_row(EngineStep *step, size_t to, size_t from) {
+    const Hparams *hparams = &step->engine->hparams;
+    const RopeRows *const ropes[] = { &step->rope, &step->rope_local };
+    const size_t half = hparams->n_rot / 2;
+
+    if (to == from)
+        return;
+    memcpy(step->slots[SLOT_X] + to * hparams->n_embd, step->slots[SLOT_X] + from * hparams->n_embd,
+           hparams->n_embd * sizeof(float));
+    for (size_t i = 0; i < ARRAY_LEN(ropes); i++) {
+        memcpy(ropes[i]->cos + to * half, ropes[i]->cos + from * half, half * sizeof(float));
+        memcpy(ropes[i]->sin + to * half, ropes[i]->sin + from * half, half * sizeof(float));
+    }
+    step->batch.tokens[to] = step->batch.tokens[from];
+    step->batch.rows[to] = step->batch.rows[from];
+    step->span_rows[to] = step->span_rows[from];
+}
+
+/* Where the row of a span is among rows [at, end) of the step, which rise; or end. */
+static size_t find_row(const EngineStep *step, size_t at, size_t end, uint32_t row) {
+    while (at < end && step->span_rows[at] != row)
+        at++;
+    return at;
+}
+
+/* Whether the rows are among those that the step still has of the span, rising, each behind the one that it follows. */
+static bool can_keep(const EngineStep *step, size_t index, const uint16_t *rows, size_t n) {
+    const EngineSpan *span = &step->spans[index];
+    const BatchSequence *sequence = &step->batch.sequences[index];
+    const size_t end = sequence->first + sequence->n_rows;
+    bool is_kept[ENGINE_TREE_ROWS_MAX] = { false };
+    size_t at = sequence->first;
+
+    if (!n || rows[0])
+        return false;
+    for (size_t i = 0; i < n; i++, at++) {
+        at = find_row(step, at, end, rows[i]);
+        if (at == end || (span->parents ? i && !is_kept[span->parents[rows[i]]] : rows[i] != i))
+            return false;
+        if (span->parents)
+            is_kept[rows[i]] = true;
+    }
+    return true;
+}
+
+/**
+ * engine_step_keep() - go on with some rows of a span only
+ * @rows: [n] of the span's as the caller gave it, rising, from row 0 on, each with the one that it follows
+ *
+ * Between layers. What comes out for the rows that stay does not change: none of them attends to one that goes. Where
+ * nobody has said yet what the step appends, it is the leading chain, as far as it stays.
+ *
+ * Return: 0; -EINVAL: the rows are not such, and nothing has changed.
+ */
+int engine_step_keep(EngineStep *step, size_t index, const uint16_t *rows, size_t n) {
+    Batch *batch = &step->batch;
+    BatchSequence *sequence = &batch->sequences[index];
+    EngineSpan *span = &step->spans[index];
+    const size_t first = sequence->first, end = first + sequence->n_rows, n_gone = sequence->n_rows - n;
+    size_t n_chain = 0;
+
+    assert(!step->in_layers && !step->op);
+    if (!can_keep(step, index, rows, n))
+        return -EINVAL;
+    for (size_t i = 0, from = first; i < n; i++, from++) {
+        from = find_row(step, from, end, rows[i]);
+        move_row(step, first + i, from);
+        if (i && span->parents)
+            batch->rows[first + i].parent =
+                (uint32_t)find_row(step, first, first + i, (uint32_t)span->parents[rows[i]]);
+    }
+    for (size_t row = end; row < batch->n_rows; row++) {
+        move_row(step, row - n_gone, row);
+        if (batch->rows[row - n_gone].parent != BATCH_NO_PARENT)
+            batch->rows[row - n_gone].parent -= (uint32_t)n_gone;
+    }
+    batch->n_rows -= n_gone;
+    sequence->n_rows = n;
+    for (size_t i = index + 1; i < batch->n_sequences; i++)
+        batch->sequences[i].first -= n_gone;
+    while (n_chain < n && n_chain < in_place(span) && rows[n_chain] == n_chain)
+        n_chain++;
+    span->n_kept = span->n_kept < n_chain ? span->n_kept : n_chain;
+    return 0;
+}
+
+/* --- what stays --------------------------------------------------------------------------------------------------- */
+
+static bool is_path(const EngineSpan *span) {
+    if (!span->kept)
+        return span->n_kept <= in_place(span);
+    for (size_t i = 0; i < span->n_kept; i++)
+        if (span->kept[i] >= span->n ||
+            (i && span->parents ? span->parents[span->kept[i]] != (int)span->kept[i - 1] : span->kept[i] != i))
+            return false;
+    return true;
+}
+
+/* Rows that have a slot go to their positions, which nobody else reads. */
+static void move_kept(const Engine *engine, const EngineSpan *span) {
+    const BackendOps *ops = engine->backend->ops;
+    const Sequence *sequence = span->sequence;
+    const size_t n_in_place = in_place(span), positions = ops->kv_block_positions;
+    KvMove moves[ENGINE_TREE_ROWS_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; span->kept && i < span->n_kept; i++)
+        if (span->kept[i] >= n_in_place)
+            moves[n++] = (KvMove){ .from = sequence->side->memory.data,
+                                   .from_position = span->kept[i] - n_in_place,
+                                   .to = sequence->blocks[(sequence->n_tokens + i) / positions],
+                                   .to_position = (sequence->n_tokens + i) % positions };
+    for (uint32_t layer = 0; n && layer < engine->hparams.n_layers; layer++) {
+        LayerRows at;
+
+        layer_rows_at(&at, layer, engine->kv_plane_bytes);
+        ops->kv_move(engine->backend,
+                     &(KvLayer){ .k_offset_bytes = at.k_offset_bytes,
+                                 .v_offset_bytes = at.v_offset_bytes,
+                                 .n_kv_heads = engine->hparams.n_kv_heads,
+                                 .head_size = engine->hparams.head_size },
+                     moves, n);
+    }
+}
+
+void engine_step_commit(EngineStep *step) {
+    for (size_t i = 0; i < step->n_spans; i++) {
+        const EngineSpan *span = &step->spans[i];
+
+        if (span->is_cancelled)
+            continue;
+        assert(is_path(span));
+        move_kept(step->engine, span);
+        span->sequence->n_tokens += span->n_kept;
+    }
+}

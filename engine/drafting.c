@@ -13,8 +13,6 @@
 
 #define TABLE_SOURCES (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION)
 
-static const bool engine_takes_trees = false;
-
 /* For trees that are not weighed against their time: every row takes the same. */
 static const float free_rows[DRAFT_ROWS_MAX] = { [0 ... DRAFT_ROWS_MAX - 1] = 1 };
 
@@ -157,7 +155,7 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
     drafting->n_path = 1;
     drafting->has_ended = false;
     speculator_draft(drafting->speculator, draft_limits, costs, &drafting->tree);
-    if (!engine_takes_trees || options->chains)
+    if (options->chains)
         draft_share_chain(&drafting->tree);
     drafting->report.draft_ns += clock_now_ns() - start_ns;
 }

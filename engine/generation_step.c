@@ -36,6 +36,7 @@ static void verify_row(EngineSpan *span, size_t row, const float *logits) {
         generation->tokens.ids[at] = token; /* what the next one is sampled behind */
         return;
     }
+    span->kept = drafting->path;
     span->n_kept = drafting->n_path;
     if (logits != generation->logits)
         memcpy(generation->logits, logits, n_vocab * sizeof(*logits));
@@ -233,20 +234,20 @@ static void share_drafts(GenerationStep *step, uint32_t nodes_max, StepCompany c
         draft_share_cut(trees, weights, n, nodes_max, costs);
 }
 
-/* The rows of the trees become those of the spans. */
-static void place_drafts(GenerationStep *step, RowsLeft *left) {
+/* The rows of the trees become those of the spans; decode_rows counts them. */
+static void place_drafts(GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++) {
         Drafting *drafting = step->turns[i]->generation->drafting;
         EngineSpan *span = &step->spans[i];
 
-        if (!drafting)
+        if (!drafting || step->prefill[i])
             continue;
+        step->decode_rows += drafting->tree.n_rows - (uint32_t)span->n;
         span->tokens = drafting->tree.tokens;
+        span->parents = drafting->tree.parents;
         span->n = span->n_logit_rows = drafting->tree.n_rows;
         span->take = verify_row;
         span->arg = step->turns[i]->generation;
-        left->all -= span->n - 1;
-        step->decode_rows += (uint32_t)span->n - 1;
     }
 }
 
@@ -263,8 +264,23 @@ static void add_drafts(GenerationStep *step, const GenerationTurn *turns, size_t
             drafting_grow(generation->drafting, generation->tokens.ids, generation->tokens.n,
                           (DraftingLimits){ 1 + nodes_max, tokens_left(generation) }, company);
     }
+    left->all += step->decode_rows;
     share_drafts(step, nodes_max, company);
-    place_drafts(step, left);
+    place_drafts(step);
+    left->all -= step->decode_rows;
+}
+
+/* Where there is no memory for rows beside a cache, generations go on with chains. */
+static void cut_to_chains(GenerationStep *step) {
+    for (size_t i = 0; i < step->n; i++) {
+        Drafting *drafting = step->turns[i]->generation->drafting;
+
+        if (!drafting || step->prefill[i])
+            continue;
+        drafting->options.chains = true;
+        draft_share_chain(&drafting->tree);
+    }
+    place_drafts(step);
 }
 
 /* What each of them has beside it, now that all rows are given away. */
@@ -307,8 +323,14 @@ int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n,
     if (step->n)
         add_drafts(step, turns, n, &left);
     add_turns(step, turns, n, true, &left);
+    if (!step->n)
+        return 0;
+    r = engine_step_begin(&step->step, engine, step->spans, step->n, err);
+    if (r == ENGINE_E_MEMORY) {
+        cut_to_chains(step);
+        r = engine_step_begin(&step->step, engine, step->spans, step->n, err);
+    }
     tell_company(step);
-    r = step->n ? engine_step_begin(&step->step, engine, step->spans, step->n, err) : 0;
     return r > 0 ? err_fold(r) : r;
 }
 

@@ -57,6 +57,10 @@ static void peak_raise(AccountTable *table, AccountId id) {
         ;
 }
 
+void account_restart_peak(AccountTable *table, AccountId id) {
+    atomic_store(&table->peak_bytes[id], atomic_load(&table->used_bytes[id]));
+}
+
 /* On the counters that the account shares with others. 0, or ACCOUNT_E_LIMIT with nothing changed. */
 static int shared_add(AccountTable *table, AccountId id, uint64_t bytes) {
     int r = counter_add(&table->total_bytes, bytes, table->total_limit_bytes);

@@ -43,6 +43,8 @@ typedef struct Bill {
 
 void account_table_init(AccountTable *table);
 const char *account_name(AccountId id);
+/* The peak is what is used now. Others that charge meanwhile may be missed. */
+void account_restart_peak(AccountTable *table, AccountId id);
 /* How much more the account's own limit allows, and the limits that it shares with others. */
 uint64_t account_own_room_bytes(const AccountTable *table, AccountId id);
 uint64_t account_shared_room_bytes(const AccountTable *table, AccountId id);

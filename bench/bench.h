@@ -9,6 +9,7 @@
 
 #include "bench/floor.h"
 #include "bench/report.h"
+#include "bench/spec_mode.h"
 #include "engine/engine.h"
 
 #define BENCH_LIST_MAX 16
@@ -32,6 +33,13 @@ typedef struct BenchOptions {
     const char *trace; /* file for what the last turns did; NULL: none */
     bool image;        /* ttft: with an image of the weights, too */
     bool operators;    /* the time of every operator in the last turn */
+    /* spec */
+    const char *data[BENCH_LIST_MAX];
+    size_t n_data;
+    size_t per_task; /* requests; 0: all */
+    SpecSettings spec;
+    SamplerOptions sampler;
+    const char *plot; /* SVG; NULL: none */
 } BenchOptions;
 
 /* The model as a verb works with it. */
@@ -45,12 +53,22 @@ typedef struct BenchRun {
     BenchReport *report;
 } BenchRun;
 
+typedef enum BenchForm {
+    BENCH_FORM_TABLE,
+    BENCH_FORM_CSV,
+    BENCH_FORM_JSON,
+} BenchForm;
+
+/* An exit code. json_flags: of jansson. */
+int bench_print(const BenchRun *run, BenchForm form, size_t json_flags, unsigned int n_threads);
+
 /* Each adds its results to the report: 0, or -errno or a condition of the engine with a text. */
 int bench_prefill(const BenchRun *run, ErrText *err);
 int bench_decode(const BenchRun *run, ErrText *err);
 int bench_mixed(const BenchRun *run, ErrText *err);
 int bench_latency(const BenchRun *run, ErrText *err);
 int bench_first_token(const BenchRun *run, ErrText *err);
+int bench_spec(const BenchRun *run, ErrText *err);
 
 /* What neighbours take from the machine changes from one second to the next: every repetition is set beside what the
  * machine could do about then, the mean of what was measured before and after it. */
@@ -76,6 +94,8 @@ void bench_trace(const BenchRun *run, bool on);
 /* When that is on: the span that was measured, beside what ran in it. The name outlives the trace. */
 void bench_trace_measured(const BenchRun *run, bool on, const char *name, uint64_t start_ns, uint64_t end_ns,
                           size_t rows);
+/* On standard error: where the time of a trace went, the longest first. */
+void bench_trace_print(const Trace *trace);
 /* Whether n_tokens after n_before fit into the model's context: 0 or -EINVAL. */
 int bench_check_context(const BenchRun *run, size_t n_before, size_t n_tokens, ErrText *err);
 

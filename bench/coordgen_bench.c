@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/decimal.h"
@@ -18,7 +17,6 @@
 #include "engine/generation.h"
 #include "eval/eval.h"
 #include "quant/recipe_spec.h"
-#include "model/json_text.h"
 
 static const char help_head[] =
     "coordgen-bench VERB --model MODEL [OPTION...]\n"
@@ -38,6 +36,8 @@ static const char help_head[] =
     "  latency                an interactive request of -p tokens that comes while a background prompt of -b tokens is\n"
     "                         computed: its first token, when it waits for the step that runs and when that makes way,\n"
     "                         and its next ones; floor: alone, and the longest operator of the background prompt\n"
+    "  spec                   several tokens a step from drafts: answers to the requests of --data in several modes of\n"
+    "                         speculation beside plain decoding, in turns, with all tokens and logits compared\n"
     "  floor                  the machine: peaks of all instruction sets and memory, by one thread and by all; with\n"
     "                         -m, whose file is read for it, the disk\n"
     "\n"
@@ -47,7 +47,8 @@ static const char help_foot[] = "\n"
                                 "The report is a table in Markdown otherwise. Exit code: 0, 1 failed, 2 wrong usage.\n";
 
 enum {
-    HELP_COLUMN = 24
+    HELP_COLUMN = 24,
+    SPEC_OUTPUT = 128 /* two windows of the control's bound */
 };
 
 enum { /* indices into option_table */
@@ -57,6 +58,15 @@ enum { /* indices into option_table */
     OPT_BACKGROUND,
     OPT_REQUESTS,
     OPT_REPEAT,
+    OPT_DATA,
+    OPT_MODES,
+    OPT_ROWS,
+    OPT_CHAINS,
+    OPT_ALWAYS,
+    OPT_CONTROLLED,
+    OPT_TEMPERATURE,
+    OPT_SEED,
+    OPT_PLOT,
     OPT_THREADS,
     OPT_CHUNK,
     OPT_NO_PIPELINE,
@@ -77,11 +87,25 @@ enum { /* indices into option_table */
 static const Option option_table[] = {
     [OPT_MODEL] = { "model", 'm', "FILE", "a .gguf, or a .cgm package; a .gguf is imported on first use" },
     [OPT_PROMPT] = { "prompt", 'p', "N,...", "tokens of the prompt (default: pp 128,512,1024; tg 0; others 128)" },
-    [OPT_OUTPUT] = { "output", 'n', "N", "tg, mixed, latency: tokens of the output (default 64)" },
+    [OPT_OUTPUT] = { "output", 'n', "N", "tg, mixed, latency, spec: tokens of the output (default 64; spec 128)" },
     [OPT_BACKGROUND] = { "background", 'b', "N", "latency: tokens of the background prompt (default 4096)" },
-    [OPT_REQUESTS] = { "requests", 'c', "N,...", "mixed: how many at once, up to 64 (default 1,2,4,8,16)" },
+    [OPT_REQUESTS] = { "requests", 'c', "N,...",
+                       "mixed: how many at once, up to 64 (default 1,2,4,8,16)\n"
+                       "spec: N, the first ones of each task (default: all)" },
     [OPT_REPEAT] = { "repeat", 'r', "N",
                      "repetitions; their median counts, their least and most are shown (default 5)" },
+    [OPT_DATA] = { "data", 'd', "FILE",
+                   "spec: requests, a JSON object a line with prompt, task and id; more than once for more" },
+    [OPT_MODES] = { "modes", 0, "NAME,...",
+                    "spec: plain, pld, sam, calibration, table, reuse, history, auto (default: all)" },
+    [OPT_ROWS] = { "rows", 0, "N",
+                   "spec: rows of a step at most, drafts and the last token (default: each mode's own)" },
+    [OPT_CHAINS] = { "chains", 0, NULL, "spec: every mode drafts one chain, no tree" },
+    [OPT_ALWAYS] = { "always", 0, NULL, "spec: every mode drafts as much as it can, whether or not that pays" },
+    [OPT_CONTROLLED] = { "controlled", 0, NULL, "spec: pld and sam, too, draft only what pays, as the other modes do" },
+    [OPT_TEMPERATURE] = { "temperature", 0, "T", "spec: 0 (default) is greedy" },
+    [OPT_SEED] = { "seed", 0, "N", "spec: of sampling (default 0)" },
+    [OPT_PLOT] = { "plot", 0, "FILE", "spec: tokens a step and speeds as SVG" },
     [OPT_THREADS] = { "threads", 't', "N", "threads that compute (default: the processors)" },
     [OPT_CHUNK] = { "chunk", 0, "N", "tokens of a prefill step (default: as the machine does best)" },
     [OPT_NO_PIPELINE] = { "no-pipeline", 0, NULL, "each operator of a step is split over all threads" },
@@ -116,36 +140,39 @@ static const struct Verb {
     size_t least;        /* tokens of a prompt */
     bool opens_itself, preempts;
 } verbs[] = {
-    { "pp", bench_prefill, "128,512,1024", 1, false, false }, { "tg", bench_decode, "0", 0, false, false },
-    { "ttft", bench_first_token, "128", 1, true, false },     { "mixed", bench_mixed, "128", 1, false, false },
-    { "latency", bench_latency, "128", 1, false, true },      { "floor", NULL, "0", 0, false, false },
+    { "pp", bench_prefill, "128,512,1024", 1, false, false },
+    { "tg", bench_decode, "0", 0, false, false },
+    { "ttft", bench_first_token, "128", 1, true, false },
+    { "mixed", bench_mixed, "128", 1, false, false },
+    { "latency", bench_latency, "128", 1, false, true },
+    { "spec", bench_spec, "0", 0, false, false },
+    { "floor", NULL, "0", 0, false, false },
 };
 
-#define OF_MODELS "pp, tg, ttft, mixed, latency"
+#define OF_MADE_UP "pp, tg, ttft, mixed, latency" /* prompts */
+#define OF_MODELS OF_MADE_UP ", spec"
 
 /* Options that mean nothing to some verbs, which refuse them: no figure that was not measured as asked. NULL: to none. */
 static const char *const verbs_of[ARRAY_LEN(option_table)] = {
-    [OPT_PROMPT] = OF_MODELS,      [OPT_OUTPUT] = "tg, mixed, latency",
-    [OPT_BACKGROUND] = "latency",  [OPT_REQUESTS] = "mixed",
-    [OPT_REPEAT] = OF_MODELS,      [OPT_CHUNK] = OF_MODELS,
-    [OPT_NO_PIPELINE] = OF_MODELS, [OPT_GROUP_ROWS] = OF_MODELS,
-    [OPT_ISA] = OF_MODELS,         [OPT_RECIPE] = OF_MODELS,
-    [OPT_IMAGE] = "ttft",          [OPT_OPERATORS] = "pp, tg",
-    [OPT_TRACE] = OF_MODELS,
+    [OPT_PROMPT] = OF_MADE_UP,    [OPT_OUTPUT] = "tg, mixed, latency, spec",
+    [OPT_BACKGROUND] = "latency", [OPT_REQUESTS] = "mixed, spec",
+    [OPT_REPEAT] = OF_MADE_UP,    [OPT_DATA] = "spec",
+    [OPT_MODES] = "spec",         [OPT_ROWS] = "spec",
+    [OPT_CHAINS] = "spec",        [OPT_ALWAYS] = "spec",
+    [OPT_CONTROLLED] = "spec",    [OPT_TEMPERATURE] = "spec",
+    [OPT_SEED] = "spec",          [OPT_PLOT] = "spec",
+    [OPT_CHUNK] = OF_MODELS,      [OPT_NO_PIPELINE] = OF_MODELS,
+    [OPT_GROUP_ROWS] = OF_MODELS, [OPT_ISA] = OF_MODELS,
+    [OPT_RECIPE] = OF_MODELS,     [OPT_IMAGE] = "ttft",
+    [OPT_OPERATORS] = "pp, tg",   [OPT_TRACE] = OF_MADE_UP,
 };
-
-typedef enum Form {
-    FORM_TABLE,
-    FORM_CSV,
-    FORM_JSON,
-} Form;
 
 typedef struct Command {
     BenchOptions bench;
     EvalOptions model; /* how it is opened */
     const struct Verb *verb;
     const char *prompts, *requests;
-    Form form;
+    BenchForm form;
     size_t json_flags;
     bool is_given[ARRAY_LEN(option_table)]; /* on the command line */
 } Command;
@@ -192,15 +219,54 @@ static bool parse_list(const char *text, size_t least, size_t most, size_t *valu
 }
 
 static bool parse_json(const char *how, Command *command) {
-    command->form = FORM_JSON;
+    command->form = BENCH_FORM_JSON;
     command->json_flags = JSON_INDENT(2) | JSON_REAL_PRECISION(6);
     if (!how || !strcmp(how, "pretty"))
         return true;
     command->json_flags = JSON_COMPACT | JSON_REAL_PRECISION(6);
     if (!strcmp(how, "short"))
         return true;
-    command->form = FORM_TABLE;
+    command->form = BENCH_FORM_TABLE;
     return !strcmp(how, "off");
+}
+
+/* Those of `spec`; as take_option(). */
+static const char *take_spec_option(int option, const char *value, BenchOptions *bench, ErrText *err) {
+    size_t number = 0;
+
+    switch (option) {
+    case OPT_DATA:
+        if (bench->n_data == BENCH_LIST_MAX)
+            return "--data: more than 16 files, from '%s' on";
+        bench->data[bench->n_data++] = value;
+        return NULL;
+    case OPT_MODES:
+        return spec_modes_parse(value, &bench->spec.modes, err) ? err->text : NULL;
+    case OPT_ROWS:
+        if (!parse_number(value, 2, DRAFT_ROWS_MAX, &number))
+            return "--rows is 2..64, not '%s'";
+        bench->spec.rows_max = (uint32_t)number;
+        return NULL;
+    case OPT_CHAINS:
+        bench->spec.chains = true;
+        return NULL;
+    case OPT_ALWAYS:
+        bench->spec.always = true;
+        return NULL;
+    case OPT_CONTROLLED:
+        bench->spec.controlled = true;
+        return NULL;
+    case OPT_TEMPERATURE:
+        return decimal_parse_float(value, &bench->sampler.temperature) && !sampler_options_check(&bench->sampler, err)
+                   ? NULL
+                   : "--temperature is 0, or above 0 and at most 100, not '%s'";
+    case OPT_SEED:
+        return decimal_parse_u64(value, &bench->sampler.seed) ? NULL : "--seed is a whole number, not '%s'";
+    case OPT_PLOT:
+        bench->plot = value;
+        return *value ? NULL : "--plot is the name of a file, not '%s'";
+    }
+    return NULL;
 }
 
 /* One option; NULL when it is fine, else what is wrong with its value. */
@@ -224,6 +290,16 @@ static const char *take_option(int option, const char *value, Command *command, 
         return parse_number(value, 1, 1u << 20, &command->bench.background_tokens)
                    ? NULL
                    : "--background is 1..1048576, not '%s'";
+    case OPT_DATA:
+    case OPT_MODES:
+    case OPT_ROWS:
+    case OPT_CHAINS:
+    case OPT_ALWAYS:
+    case OPT_CONTROLLED:
+    case OPT_TEMPERATURE:
+    case OPT_SEED:
+    case OPT_PLOT:
+        return take_spec_option(option, value, &command->bench, err);
     case OPT_REPEAT:
         return parse_number(value, 1, 1000, &command->bench.repeats) ? NULL : "--repeat is 1..1000, not '%s'";
     case OPT_THREADS:
@@ -265,7 +341,7 @@ static const char *take_option(int option, const char *value, Command *command, 
     case OPT_JSON:
         return parse_json(value, command) ? NULL : "--json is pretty, short or off, not '%s'";
     case OPT_CSV:
-        command->form = FORM_CSV;
+        command->form = BENCH_FORM_CSV;
         return NULL;
     case OPT_VERBOSE:
         log_set_level(LOG_LEVEL_DEBUG);
@@ -292,72 +368,13 @@ static int check_options(const Command *command) {
                 option_table[i].name, verbs_of[i], command->verb->name);
         return BENCH_USAGE;
     }
+    if (command->bench.spec.always && command->bench.spec.controlled)
+        return usage("%s", "--always and --controlled contradict each other: choose one");
+    if (command->verb->fn == bench_spec && !command->bench.n_data)
+        return usage("%s", "--data is missing: a file of requests");
     return command->is_given[OPT_JSON] && command->is_given[OPT_CSV]
                ? usage("%s", "--json and --csv are two forms of one report: choose one")
                : BENCH_OK;
-}
-
-/* What the JSON says beside the results. */
-static json_t *machine_json(const BenchRun *run, unsigned int n_threads) {
-    char name[256], date[16];
-    time_t now = time(NULL);
-    struct tm utc;
-    json_t *machine;
-
-    machine_name(name, sizeof(name));
-    strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &utc));
-    machine = json_pack("{s:s, s:i, s:s, s:s}", "name", name, "threads", (int)n_threads, "date", date, "version",
-                        COORDGEN_VERSION);
-    if (machine && run->floors->disk_gbytes_per_s)
-        json_object_set_new(machine, "disk_gbytes_per_s", json_real(run->floors->disk_gbytes_per_s));
-    if (machine && run->engine) {
-        const EngineInfo *info = engine_info(run->engine);
-
-        json_object_set_new(machine, "gops_per_s", json_real(run->floors->gops_per_s));
-        if (run->floors->fed_gops_per_s)
-            json_object_set_new(machine, "fed_gops_per_s", json_real(run->floors->fed_gops_per_s));
-        json_object_set_new(machine, "gbytes_per_s", json_real(run->floors->gbytes_per_s));
-        json_object_set_new(machine, "model",
-                            json_pack("{s:o, s:o, s:s, s:I, s:I}", "name", json_text(info->name), "file",
-                                      json_text(run->options->model), "kernel", info->kernel, "weights_bytes",
-                                      (json_int_t)info->weights_bytes, "products_per_token",
-                                      (json_int_t)(info->layer_products + info->head_products)));
-    }
-    return machine;
-}
-
-static int print_report(const Command *command, const BenchRun *run, unsigned int n_threads) {
-    json_t *json;
-    char name[256];
-
-    run->report->machine = machine_json(run, n_threads);
-    if (command->form == FORM_CSV) {
-        bench_report_csv(run->report, stdout);
-        return BENCH_OK;
-    }
-    if (command->form == FORM_TABLE) {
-        machine_name(name, sizeof(name));
-        printf("%s; %u threads", name, n_threads);
-        if (run->engine)
-            printf("; %s, %.1f MB of weights, %s; int8 peak %.0f Gop/s, memory %.1f GB/s",
-                   engine_info(run->engine)->name, (double)engine_info(run->engine)->weights_bytes / 1e6,
-                   engine_info(run->engine)->kernel, run->floors->gops_per_s, run->floors->gbytes_per_s);
-        if (run->engine && run->floors->fed_gops_per_s)
-            printf("; with operands from the cache %.0f Gop/s by median", run->floors->fed_gops_per_s);
-        if (run->floors->disk_gbytes_per_s)
-            printf("; disk %.2f GB/s with O_DIRECT by median", run->floors->disk_gbytes_per_s);
-        printf("\n\n");
-        bench_report_table(run->report, stdout);
-        return BENCH_OK;
-    }
-    json = bench_report_json(run->report);
-    if (!json || json_dumpf(json, stdout, command->json_flags)) {
-        fprintf(stderr, "coordgen-bench: out of memory\n");
-        return BENCH_FAILED;
-    }
-    putchar('\n');
-    json_decref(json);
-    return BENCH_OK;
 }
 
 /* The engine of most verbs, and the machine's floors. */
@@ -395,47 +412,9 @@ static int open_pool(BenchRun *run, EvalModel *model, EngineOptions *engine, con
     return 0;
 }
 
-/* Where the time of the last turn went, the longest first. */
-static void print_operators(const Trace *trace) {
-    struct {
-        const char *name;
-        uint64_t time_ns;
-        size_t n;
-    } sums[64];
-    uint64_t total_ns = 0;
-    size_t n = 0;
-
-    for (size_t i = 0; i < trace_n(trace); i++) {
-        const TraceEvent *event = trace_at(trace, i);
-        size_t at = 0;
-
-        while (at < n && sums[at].name != event->name)
-            at++;
-        if (at == n && n < ARRAY_LEN(sums)) {
-            sums[n].name = event->name;
-            sums[n].n = sums[n].time_ns = 0;
-            n++;
-        }
-        if (at == n)
-            continue;
-        sums[at].n++;
-        sums[at].time_ns += event->end_ns - event->start_ns;
-        total_ns += event->end_ns - event->start_ns;
-    }
-    for (; n; n--) {
-        size_t longest = 0;
-
-        for (size_t i = 1; i < n; i++)
-            longest = sums[i].time_ns > sums[longest].time_ns ? i : longest;
-        fprintf(stderr, "%-20s %7zu times %10.2f ms %6.1f %%\n", sums[longest].name, sums[longest].n,
-                (double)sums[longest].time_ns / 1e6, 100 * (double)sums[longest].time_ns / (double)total_ns);
-        sums[longest] = sums[n - 1];
-    }
-}
-
 static int finish_trace(const Command *command, const Trace *trace, ErrText *err) {
     if (command->bench.operators)
-        print_operators(trace);
+        bench_trace_print(trace);
     if (trace_n_lost(trace))
         fprintf(stderr, "coordgen-bench: the trace had no room for the last %" PRIu64 " operators\n",
                 trace_n_lost(trace));
@@ -484,7 +463,7 @@ static int run_verb(Command *command) {
     if (r)
         fprintf(stderr, "coordgen-bench: %s\n", *err.text ? err.text : strerror(r < 0 ? -r : EINVAL));
     else
-        r = print_report(command, &run, n_threads);
+        r = bench_print(&run, command->form, command->json_flags, n_threads);
     eval_model_close(&model);
     return r ? BENCH_FAILED : BENCH_OK;
 }
@@ -542,7 +521,11 @@ static bool read_words(int argc, char **argv, Command *command, const char *argu
 int main(int argc, char **argv) {
     Command command = {
         .requests = "1,2,4,8,16",
-        .bench = { .output_tokens = 64, .background_tokens = 4096, .repeats = 5 },
+        .bench = { .output_tokens = 64,
+                   .background_tokens = 4096,
+                   .repeats = 5,
+                   .spec = { .modes = (1u << SPEC_MODES_MAX) - 1 },
+                   .sampler = SAMPLER_OPTIONS_GREEDY },
         .model = { .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST },
     };
     const char *isa = getenv("COORDGEN_ISA"), *arguments[ARGUMENTS_MAX] = { NULL };
@@ -576,8 +559,14 @@ int main(int argc, char **argv) {
     if (!parse_list(command.prompts, command.verb->least, 1u << 20, command.bench.prompt_tokens,
                     &command.bench.n_prompts))
         return usage("--prompt is up to 16 numbers of tokens with commas between, not '%s'", command.prompts);
-    if (!parse_list(command.requests, 1, GENERATION_TURNS_MAX, command.bench.requests, &command.bench.n_requests))
+    if (command.verb->fn == bench_spec) {
+        if (command.is_given[OPT_REQUESTS] && !parse_number(command.requests, 1, 1u << 20, &command.bench.per_task))
+            return usage("--requests is 1..1048576 of each task, not '%s'", command.requests);
+    } else if (!parse_list(command.requests, 1, GENERATION_TURNS_MAX, command.bench.requests,
+                           &command.bench.n_requests))
         return usage("--requests is up to 16 numbers from 1 to 64 with commas between, not '%s'", command.requests);
+    if (command.verb->fn == bench_spec && !command.is_given[OPT_OUTPUT])
+        command.bench.output_tokens = SPEC_OUTPUT;
     command.bench.model = command.model.model;
     command.model.preemption = command.verb->preempts;
     return standard_output_end("coordgen-bench", run_verb(&command), BENCH_FAILED);

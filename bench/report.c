@@ -44,11 +44,16 @@ int bench_report_add(BenchReport *report, const BenchResult *result) {
 
 void bench_report_deinit(BenchReport *report) {
     free(report->results);
+    spec_report_deinit(&report->spec);
     json_decref(report->machine);
     *report = (BenchReport){ 0 };
 }
 
 void bench_report_table(const BenchReport *report, FILE *file) {
+    if (report->spec.n) {
+        spec_report_table(&report->spec, file);
+        return;
+    }
     fprintf(file, "| test | tokens | after | threads | median | least | most | unit | floor | of floor |\n"
                   "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for (size_t i = 0; i < report->n; i++) {
@@ -79,6 +84,10 @@ static void csv_text(const char *text, FILE *file) {
 void bench_report_csv(const BenchReport *report, FILE *file) {
     const char *machine = json_string_value(json_object_get(report->machine, "name"));
 
+    if (report->spec.n) {
+        spec_report_csv(&report->spec, machine ? machine : "", file);
+        return;
+    }
     fprintf(file, "test,name,rows,depth,threads,repeats,median,least,most,unit,floor,of_floor,machine\n");
     for (size_t i = 0; i < report->n; i++) {
         const BenchResult *result = &report->results[i];
@@ -111,7 +120,7 @@ static json_t *result_json(const BenchResult *result) {
 }
 
 json_t *bench_report_json(const BenchReport *report) {
-    json_t *results = json_array();
+    json_t *results = report->spec.n ? spec_report_json(&report->spec) : json_array();
 
     for (size_t i = 0; i < report->n && results; i++)
         json_array_append_new(results, result_json(&report->results[i]));

@@ -173,6 +173,72 @@ class Bench(unittest.TestCase):
                 self.assertEqual({event["args"]["rows"] for event in events
                                   if event.get("cat") == "product" and "layer" in event["args"]}, rows)
 
+    def requests(self, *rows):
+        """A file of requests; the folder goes with the test."""
+        folder = tempfile.TemporaryDirectory(prefix="coordgen-bench-")
+        self.addCleanup(folder.cleanup)
+        path = Path(folder.name) / "requests.jsonl"
+        path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+        return path
+
+    ECHO = "Say it again, word for word: the ferry leaves at nine, the ferry returns at noon, the ferry leaves at nine."
+
+    def test_spec(self):
+        """Every mode beside plain decoding on the first rows of each task; the same answers, or it would have failed."""
+        data = self.requests({"task": "echo", "id": "e1", "prompt": self.ECHO}, {"task": "hello", "prompt": "Hello!"},
+                             {"task": "echo", "id": "e2", "prompt": self.ECHO + " Thank you."},
+                             {"task": "echo", "id": "e3", "prompt": "This one is one too many."})
+        plot = data.with_suffix(".svg")
+        report = self.report("spec", "--model", MODEL, "--data", data, "--requests", "2", "-n", "70", "--plot", plot)
+        results = report["results"]
+        modes = ["plain", "pld", "sam", "calibration", "table", "reuse", "history", "auto"]
+        self.assertEqual([(result["task"], result["mode"]) for result in results],
+                         [(task, mode) for task in ("echo", "hello") for mode in modes])
+        for result in results:
+            with self.subTest(task=result["task"], mode=result["mode"]):
+                self.assertIs(result["identical"], True)
+                self.assertEqual(result["test"], "spec")
+                self.assertEqual(result["requests"], 2 if result["task"] == "echo" else 1)
+                self.assertEqual(result["tokens"], results[0 if result["task"] == "echo" else len(modes)]["tokens"])
+                self.assertTrue(1 <= result["accept_length"] <= result["rows_per_step"] + 1e-6, result)
+                self.assertTrue(result["tokens_per_s"] > 0 and result["ratio_to_plain"] > 0 and result["end_to_end_ratio"] > 0)
+                self.assertAlmostEqual(result["valid_share"] + result["wasted_share"] + result["idle_share"], 1, places=4)
+        for plain in (result for result in results if result["mode"] == "plain"):
+            self.assertEqual((plain["accept_length"], plain["ratio_to_plain"], plain["end_to_end_ratio"], plain["sources"],
+                              plain["draft_bytes"]), (1, 1, 1, {}, 0))
+        lookup = next(result for result in results if (result["task"], result["mode"]) == ("echo", "pld"))
+        self.assertGreater(lookup["accept_length"], 1)  # the prompt asks for its own words
+        self.assertGreater(lookup["draft_bytes"], 0)
+        self.assertEqual(list(lookup["sources"]), ["lookup"])
+        self.assertTrue(plot.read_text().endswith("</svg>\n"))
+
+    def test_spec_settings(self):
+        data = self.requests({"task": "echo", "prompt": self.ECHO})
+        args = ("spec", "--model", MODEL, "--data", data, "--modes", "pld", "-n", "20", "--rows", "3")
+        report = self.report(*args, "--temperature=0.7", "--seed=5")
+        self.assertEqual([result["mode"] for result in report["results"]], ["plain", "pld"])
+        self.assertLessEqual(report["results"][1]["rows_per_step"], 3)
+        rows = list(csv.DictReader(io.StringIO(run_bench(*args, "--csv").stdout)))
+        self.assertEqual([(row["task"], row["mode"]) for row in rows], [("echo", "plain"), ("echo", "pld")])
+        table = run_bench(*args).stdout.splitlines()
+        self.assertEqual([line.split("|")[2].strip() for line in table[4:]], ["plain", "pld"])
+
+    def test_spec_refusals(self):
+        good = {"task": "t", "prompt": "Hello"}
+        for row, text in (({"task": "t"}, "requests.jsonl:2: 'prompt' is missing"),
+                          ({"prompt": "Hello"}, "requests.jsonl:2: 'task' is missing"), ("[1]", "requests.jsonl:2: not a JSON")):
+            with self.subTest(row=row):
+                run = run_bench("spec", "-m", MODEL, "--data", self.requests(good, row))
+                self.assertEqual(run.returncode, 1)
+                self.assertIn(text, run.stderr)
+        run = run_bench("spec", "-m", MODEL, "--data", self.requests(good), "-n", "100000")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("no row that leaves room for 100000 tokens", run.stderr)
+        long = {"task": "t", "prompt": "water " * 9000}
+        run = run_bench("spec", "-m", MODEL, "--data", self.requests(good, long), "-n", "2", "--modes=plain", "--json=short")
+        self.assertIn("1 rows are left out", run.stderr)
+        self.assertEqual([result["requests"] for result in json.loads(run.stdout)["results"]], [1])
+
     def test_full_output(self):
         for form in ("--json=short", "--csv", "--json=off"):
             with open("/dev/full", "w") as full:
@@ -187,7 +253,12 @@ class Bench(unittest.TestCase):
                            (["mixed", "-m", "x", "-c", "65"], "'65'"), (["tg", "-m", "x", "-n", "-1"], "'-1'"),
                            (["pp", "-m", "x", "-r", "0"], "'0'"), (["pp", "--json=yes", "-m", "x"], "'yes'"),
                            (["pp", "-m", "x", "--group-rows=0"], "'0'"),
-                           (["pp", "-m", "x", "--json", "--csv"], "choose one")):
+                           (["pp", "-m", "x", "--json", "--csv"], "choose one"), (["spec", "-m", "x"], "--data is missing"),
+                           (["spec", "-m", "x", "-d", "y", "--modes", "pld,fast"], "no mode 'fast'"),
+                           (["spec", "-m", "x", "-d", "y", "--rows", "65"], "'65'"),
+                           (["spec", "-m", "x", "-d", "y", "--requests", "1,2"], "'1,2'"),
+                           (["spec", "-m", "x", "-d", "y", "--temperature=-1"], "'-1'"),
+                           (["spec", "-m", "x", "-d", "y", "--always", "--controlled"], "choose one")):
             with self.subTest(args=args):
                 run = run_bench(*args)
                 self.assertEqual(run.returncode, 2)
@@ -201,6 +272,7 @@ class Bench(unittest.TestCase):
                              (["floor", "--group-rows", "64"], "--group-rows"), (["floor", "--recipe", "int8"], "--recipe"),
                              (["floor", "-r", "2"], "--repeat"), (["tg", "-c", "3"], "--requests"),
                              (["tg", "-b", "5"], "--background"), (["pp", "-n", "3"], "--output"),
+                             (["spec", "-p", "5"], "--prompt"), (["pp", "--data", "x"], "--data"), (["tg", "--always"], "--always"),
                              (["mixed", "--image"], "--image"), (["latency", "--operators"], "--operators")):
             with self.subTest(args=args):
                 run = run_bench(*args, "-m", "x")

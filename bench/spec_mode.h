@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The ways of speculation that `spec` compares: what papers take as baselines, one source more at a time, and the
+ * service's own choice. */
+#ifndef COORDGEN_BENCH_SPEC_MODE_H
+#define COORDGEN_BENCH_SPEC_MODE_H
+
+#include "engine/generation.h"
+
+enum {
+    SPEC_MODES_MAX = 8,
+    SPEC_SAM_ROWS = 41, /* SAM-Decoding drafts 40 tokens at most */
+    SPEC_PLAIN = 0      /* the mode that all others are compared with */
+};
+
+typedef struct SpecMode {
+    const char *name;
+    uint32_t sources;  /* bits 1 << SpeculationSource */
+    uint32_t rows_max; /* 0: as many as there are */
+    bool is_baseline;  /* runs as published: one chain, no control */
+} SpecMode;
+
+extern const SpecMode spec_modes[SPEC_MODES_MAX];
+
+/* What the command line says of all modes. */
+typedef struct SpecSettings {
+    uint32_t modes;    /* bits 1 << index; plain is always one */
+    uint32_t rows_max; /* 0: each mode's own */
+    bool chains, always, controlled;
+} SpecSettings;
+
+/* Names with commas between. 0, or -EINVAL with a text. */
+int spec_modes_parse(const char *text, uint32_t *modesp, ErrText *err);
+GenerationSpeculation spec_mode_speculation(const SpecMode *mode, const SpecSettings *settings);
+
+#endif

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/spec_report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/svg_plot.h"
+#include "model/json_text.h"
+
+void spec_report_deinit(SpecReport *report) {
+    free(report->scores);
+    spec_data_deinit(&report->data);
+    *report = (SpecReport){ 0 };
+}
+
+/* A task's name comes from a file. */
+static void put_cell(const char *text, FILE *file) {
+    for (; *text; text++)
+        putc(*text == '|' || (unsigned char)*text < 0x20 ? '?' : *text, file);
+}
+
+void spec_report_table(const SpecReport *report, FILE *file) {
+    fprintf(file, "| task | mode | requests | tokens |");
+    for (size_t i = 0; i < SPEC_FIGURES; i++)
+        fprintf(file, " %s |", spec_figures[i].title);
+    fprintf(file, "\n| --- | --- | --- | --- |");
+    for (size_t i = 0; i < SPEC_FIGURES; i++)
+        fprintf(file, " --- |");
+    putc('\n', file);
+    for (size_t i = 0; i < report->n; i++) {
+        const SpecScore *score = &report->scores[i];
+
+        fprintf(file, "| ");
+        put_cell(score->task, file);
+        fprintf(file, " | %s | %zu | %" PRIu64 " |", score->mode, score->n_requests, score->n_output);
+        for (size_t j = 0; j < SPEC_FIGURES; j++) {
+            const double value = spec_figures[j].value(score);
+
+            if (isfinite(value))
+                fprintf(file, " %.*f |", spec_figures[j].digits, value);
+            else
+                fprintf(file, " |");
+        }
+        putc('\n', file);
+    }
+}
+
+static void put_field(const char *text, FILE *file) {
+    putc('"', file);
+    for (; *text; text++) {
+        if (*text == '"')
+            putc('"', file);
+        putc(*text, file);
+    }
+    putc('"', file);
+}
+
+void spec_report_csv(const SpecReport *report, const char *machine, FILE *file) {
+    fprintf(file, "test,task,mode,requests,tokens");
+    for (size_t i = 0; i < SPEC_FIGURES; i++)
+        fprintf(file, ",%s", spec_figures[i].key);
+    fprintf(file, ",machine\n");
+    for (size_t i = 0; i < report->n; i++) {
+        const SpecScore *score = &report->scores[i];
+
+        fprintf(file, "spec,");
+        put_field(score->task, file);
+        fprintf(file, ",%s,%zu,%" PRIu64, score->mode, score->n_requests, score->n_output);
+        for (size_t j = 0; j < SPEC_FIGURES; j++) {
+            const double value = spec_figures[j].value(score);
+
+            if (isfinite(value))
+                fprintf(file, ",%.6g", value);
+            else
+                putc(',', file);
+        }
+        putc(',', file);
+        put_field(machine, file);
+        putc('\n', file);
+    }
+}
+
+/* Drafts of each source that were verified, and those that became output. */
+static json_t *sources_json(const SpecScore *score) {
+    json_t *object = json_object();
+
+    for (size_t i = 0; i < _SPECULATION_N && object; i++)
+        if (score->drafted[i])
+            json_object_set_new(object, speculation_source_name((SpeculationSource)i),
+                                json_pack("{s:I, s:I}", "drafted", (json_int_t)score->drafted[i], "accepted",
+                                          (json_int_t)score->accepted[i]));
+    return object;
+}
+
+/* A run in which an answer was not plain decoding's has no report: what is in one is identical. */
+static json_t *score_json(const SpecScore *score) {
+    json_t *object = json_pack("{s:s, s:s, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "test", "spec", "mode",
+                               score->mode, "task", json_text(score->task), "identical", 1, "requests",
+                               (json_int_t)score->n_requests, "tokens", (json_int_t)score->n_output, "prompt_tokens",
+                               (json_int_t)score->n_prompt, "steps", (json_int_t)score->n_steps, "draft_bytes",
+                               (json_int_t)score->draft_bytes, "sources", sources_json(score));
+
+    for (size_t i = 0; i < SPEC_FIGURES && object; i++) {
+        const double value = spec_figures[i].value(score);
+
+        if (isfinite(value))
+            json_object_set_new(object, spec_figures[i].key, json_real(value));
+    }
+    return object;
+}
+
+json_t *spec_report_json(const SpecReport *report) {
+    json_t *results = json_array();
+
+    for (size_t i = 0; i < report->n && results; i++)
+        json_array_append_new(results, score_json(&report->scores[i]));
+    return results;
+}
+
+/* A line for each task from plain decoding to the last mode. */
+int spec_report_plot(const SpecReport *report, const char *title, const char *path, ErrText *err) {
+    _cleanup_(freep) SvgPoint *points = calloc(report->n, sizeof(*points));
+    _cleanup_(freep) SvgSeries *series = calloc(report->n, sizeof(*series));
+    _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+    SvgPlot plot = { .title = title,
+                     .x_title = "tokens a decoding step",
+                     .y_title = "speed of decoding over plain",
+                     .series = series,
+                     .level = 1,
+                     .level_name = "plain" };
+
+    if (!points || !series)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < report->n; i++) {
+        const SpecScore *score = &report->scores[i];
+        SvgSeries *last = plot.n_series ? &series[plot.n_series - 1] : NULL;
+
+        if (!last || strcmp(last->name, score->task) != 0) {
+            last = &series[plot.n_series++];
+            *last = (SvgSeries){ .name = score->task, .points = points + i };
+        }
+        points[i] = (SvgPoint){ spec_accept_length(score), spec_ratio_to_plain(score), score->mode };
+        if (!isfinite(points[i].x) || !isfinite(points[i].y)) /* answers of one token */
+            points[i] = (SvgPoint){ 1, 1, score->mode };
+        last->n++;
+    }
+    svg_plot(&text, &plot);
+    return svg_write(&text, path, err);
+}

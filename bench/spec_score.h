@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What one mode brought in one task: sums over its requests, and the figures that follow from them. */
+#ifndef COORDGEN_BENCH_SPEC_SCORE_H
+#define COORDGEN_BENCH_SPEC_SCORE_H
+
+#include "bench/spec_answer.h"
+
+enum {
+    SPEC_WINDOW = 64 /* tokens over which the service's control bounds what drafts may lose */
+};
+
+/* Embedded; begins as zero. Sums of plain decoding are of the same requests. */
+typedef struct SpecScore {
+    const char *mode, *task;
+    size_t n_requests;
+    uint64_t n_prompt, n_output, n_decoded; /* tokens; decoded: by decoding steps, end tokens among them */
+    uint64_t prefill_ns, decode_ns, plain_prefill_ns, plain_decode_ns;
+    uint64_t n_steps, n_verifications, n_rows, n_rows_idle;
+    uint64_t draft_ns, head_ns, n_prompt_rows, prompt_head_ns;
+    uint64_t draft_bytes; /* the most of any request */
+    double lowest_window; /* see spec_lowest_window(); 0: no answer was long enough */
+    uint64_t drafted[_SPECULATION_N], accepted[_SPECULATION_N];
+} SpecScore;
+
+/* An answer, and plain decoding's to the same request. */
+void spec_score_add(SpecScore *score, const SpecAnswer *answer, const SpecAnswer *plain);
+/* The lowest ratio of speeds over SPEC_WINDOW tokens, answer over plain; 0: there are not so many. */
+double spec_lowest_window(const SpecAnswer *answer, const SpecAnswer *plain);
+
+/* What is shown of a score; NaN: there is nothing to divide by. */
+typedef struct SpecFigure {
+    const char *key, *title; /* in JSON and CSV, in the table */
+    int digits;              /* in the table */
+    double (*value)(const SpecScore *score);
+} SpecFigure;
+
+enum {
+    SPEC_FIGURES = 14
+};
+
+extern const SpecFigure spec_figures[SPEC_FIGURES]; /* in the order of the columns */
+
+double spec_accept_length(const SpecScore *score);  /* tokens a decoding step; plain: 1 */
+double spec_ratio_to_plain(const SpecScore *score); /* of decoding */
+
+#endif

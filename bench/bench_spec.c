@@ -44,10 +44,16 @@ static int spec_bench_init(SpecBench *bench, const BenchRun *run, ErrText *err) 
     return 0;
 }
 
+/* What generations leave to later ones of their user, a mode finds in a task by itself: each pair is a user's. */
+static uint64_t user_of(const SpecRequest *request, size_t mode) {
+    return 1 + request->task * SPEC_MODES_MAX + mode;
+}
+
 static int answer_in_mode(SpecBench *bench, const SpecRequest *request, size_t mode, size_t max_tokens, ErrText *err) {
     const BenchOptions *options = bench->run->options;
     const GenerationOptions generation = {
         .max_tokens = (uint32_t)max_tokens,
+        .user = user_of(request, mode),
         .no_reuse = true,
         .sampler = options->sampler,
         .speculation = spec_mode_speculation(bench->modes[mode], &options->spec),

@@ -89,7 +89,8 @@ demo: install-deps
 	@tools/demo $(if $(MODEL),--model '$(MODEL)') $(if $(PROMPT),--prompt '$(PROMPT)')
 
 # The machine's floors, kernels beside them, the fetched models, the service end to end, the layouts of weights; see
-# test/README.md. MODELS=a,b; MODEL=FILE for the disk and the service; PLOTS=DIR: plots of the models.
+# test/README.md. MODELS=a,b; MODEL=FILE for the disk and the service; PLOTS=DIR: plots of the models; COORDGEN_DATA=DIR of
+# requests: what drafts bring on them, hours for the larger models.
 bench-programs: $(BENCH_BIN)
 bench: all bench-programs
 	@$(BUILD)/bin/coordgen-bench floor --model "$(or $(MODEL),$$(tools/fetch-model --quiet smollm2-135m))"
@@ -97,6 +98,8 @@ bench: all bench-programs
 	@tools/bench-models --build $(BUILD) $(if $(MODELS),--models '$(MODELS)') $(if $(PLOTS),--plot-dir '$(PLOTS)')
 	@tools/bench --build $(BUILD) $(if $(MODEL),--model '$(MODEL)')
 	@$(BUILD)/bin/bench-layouts --csv
+	$(if $(COORDGEN_DATA),@tools/bench-spec --build $(BUILD) --data '$(COORDGEN_DATA)' $(if $(MODELS),--models '$(MODELS)') \
+		$(if $(PLOTS),--plot-dir '$(PLOTS)'))
 
 # The ablation table of docs/quantization.md, hours for the larger models; goes on after what is done. COORDGEN_DATA=DIR MODELS=a,b.
 .PHONY: quant-table

@@ -394,6 +394,10 @@ class BenchModels(unittest.TestCase):
             "tools/bench --build", "bin/bench-layouts --csv"))
         self.assertTrue(floor < kernels < models < service < layouts)
         self.assertIn("--plot-dir 'some/folder'", run.stdout[models:service])
+        self.assertNotIn("bench-spec", run.stdout)
+        run = subprocess.run(["make", "-n", "bench", "COORDGEN_DATA=some/data", "MODELS=a,b"], cwd=TOP, capture_output=True,
+                             text=True, timeout=60 * SLOW)
+        self.assertRegex(run.stdout, "tools/bench-spec --build .* --data 'some/data' --models 'a,b'")
 
     def test_the_real_one(self):
         if MODEL.name != "smollm2-135m.gguf" or MODEL.parent.name != "fetched":
@@ -419,6 +423,71 @@ class BenchService(unittest.TestCase):
         for row in rows:
             self.assertGreater(float(row["prefill_tokens_per_s"]), 0)
             self.assertGreater(float(row["decode_tokens_per_s"]), 0)
+
+
+DAEMON_STUB = """#!/bin/sh
+exec sleep 100
+"""
+# Answers in time, and with another text where speculation is on and the request is the second one.
+CTL_STUB = """#!/bin/sh
+[ "$1" = generate ] || exit 0
+text=$(cat)
+case "$COORDGEN_SOCKET $text" in
+*/1/api.sock*two*) text=other ;;
+esac
+echo '{"text": "'"$text"'", "usage": {"output_tokens": 3}}'
+"""
+
+
+class BenchSpec(unittest.TestCase):
+    """tools/bench-spec on requests of our own."""
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="coordgen-bench-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def run_tool(self, build, *prompts, more=()):
+        rows = [{"task": "t", "id": f"row-{i}", "prompt": prompt} for i, prompt in enumerate(prompts)]
+        (self.folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return subprocess.run([TOP / "tools/bench-spec", "--build", build, "--data", self.folder, "--files", "rows.jsonl",
+                               "--models", MODEL, "--json", self.folder / "results.json", *more],
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600 * SLOW)
+
+    def test_both_parts(self):
+        """A setting that is plain in both would not be told apart by the texts: the second daemon must have drafted."""
+        prompt = "Say it again, word for word: the ferry leaves at nine, the ferry returns at noon, the ferry leaves."
+        run = self.run_tool(BUILD, prompt, prompt + " Thank you.", "one too many",
+                            more=("--output", "24", "--requests", "2", "--plot-dir", self.folder / "plots"))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        results = json.loads((self.folder / "results.json").read_text())["results"]
+        self.assertEqual([result["test"] for result in results], 8 * ["spec"] + ["socket"])
+        self.assertEqual({result["requests"] for result in results}, {2})
+        socket = results[-1]
+        self.assertAlmostEqual(socket["end_to_end_ratio"], socket["off_s"] / socket["on_s"])
+        self.assertLessEqual(socket["lowest_ratio"], socket["end_to_end_ratio"])
+        self.assertIs(socket["identical"], True)
+        self.assertEqual(socket["tokens"], results[0]["tokens"])
+        self.assertGreater(socket["drafted_tokens"], 0)
+        self.assertTrue((self.folder / "plots" / f"speculation-{MODEL.stem}.svg").exists())
+
+    def stubs(self):
+        (self.folder / "bin").mkdir()
+        for name, text in (("coordgend", DAEMON_STUB), ("coordgenctl", CTL_STUB)):
+            (self.folder / "bin" / name).write_text(text)
+            (self.folder / "bin" / name).chmod(0o755)
+
+    def test_another_answer_fails(self):
+        self.stubs()
+        run = self.run_tool(self.folder, "one", "two", more=("--part", "socket"))
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("task 't', request 'row-1': the answer with speculation is another one", run.stderr)
+        run = self.run_tool(self.folder, "one", "one", more=("--part", "socket"))
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+    def test_wrong_usage(self):
+        run = self.run_tool(BUILD, "one", more=("--files", "rows.jsonl,nosuch.jsonl"))
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("nosuch.jsonl", run.stderr)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@
 #include "bench/machine.h"
 #include "bench/spec_answer.h"
 #include "bench/spec_data.h"
+#include "spec/history.h"
+
+#define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
 
 typedef struct SpecBench {
     const BenchRun *run;
@@ -15,11 +18,15 @@ typedef struct SpecBench {
     const SpecMode *modes[SPEC_MODES_MAX]; /* plain first */
     size_t n_modes;
     SpecAnswer answers[SPEC_MODES_MAX]; /* to the request at hand, by mode */
+    AccountTable accounts;              /* of histories, beside the engine's: other modes do not pay for them */
+    History *histories[SPEC_TASKS_MAX]; /* by task: answers to the requests before */
 } SpecBench;
 
 static void spec_bench_deinit(SpecBench *bench) {
     for (size_t i = 0; i < SPEC_MODES_MAX; i++)
         spec_answer_deinit(&bench->answers[i]);
+    for (size_t i = 0; i < SPEC_TASKS_MAX; i++)
+        history_free(bench->histories[i]);
 }
 
 static int spec_bench_init(SpecBench *bench, const BenchRun *run, ErrText *err) {
@@ -28,11 +35,14 @@ static int spec_bench_init(SpecBench *bench, const BenchRun *run, ErrText *err) 
     bool is_whole = true;
 
     *bench = (SpecBench){ .run = run, .report = report };
+    account_table_init(&bench->accounts);
     for (size_t i = 0; i < SPEC_MODES_MAX; i++)
         if (run->options->spec.modes >> i & 1)
             bench->modes[bench->n_modes++] = &spec_modes[i];
     for (size_t i = 0; i < bench->n_modes; i++)
         is_whole = !spec_answer_init(&bench->answers[i], run->options->output_tokens) && is_whole;
+    for (size_t i = 0; i < data->n_tasks; i++)
+        is_whole = !history_new(&bench->accounts, HISTORY_BYTES_MAX, &bench->histories[i]) && is_whole;
     report->scores = calloc(data->n_tasks * bench->n_modes, sizeof(*report->scores));
     if (!is_whole || !report->scores)
         return err_set(err, -ENOMEM, "out of memory");
@@ -51,15 +61,29 @@ static uint64_t user_of(const SpecRequest *request, size_t mode) {
 
 static int answer_in_mode(SpecBench *bench, const SpecRequest *request, size_t mode, size_t max_tokens, ErrText *err) {
     const BenchOptions *options = bench->run->options;
-    const GenerationOptions generation = {
+    History *history = bench->modes[mode]->sources >> SPECULATION_HISTORY & 1 ? bench->histories[request->task] : NULL;
+    GenerationOptions generation = {
         .max_tokens = (uint32_t)max_tokens,
         .user = user_of(request, mode),
         .no_reuse = true,
         .sampler = options->sampler,
         .speculation = spec_mode_speculation(bench->modes[mode], &options->spec),
     };
+    int r;
 
-    return spec_answer_run(&bench->answers[mode], bench->run->engine, &request->prompt, &generation, err);
+    generation.speculation.history = history;
+    r = spec_answer_run(&bench->answers[mode], bench->run->engine, &request->prompt, &generation, err);
+    if (history)
+        bench->answers[mode].draft_bytes += history_stats(history).bytes;
+    return r;
+}
+
+/* What the service keeps of a finished generation: the answer. All modes have given the same. */
+static int remember(SpecBench *bench, const SpecRequest *request, ErrText *err) {
+    int r =
+        history_add(bench->histories[request->task], bench->answers[SPEC_PLAIN].tokens, bench->answers[SPEC_PLAIN].n);
+
+    return r < 0 ? err_set(err, r, "no memory for the history") : 0;
 }
 
 /* In all modes, beginning with another one for each request: what the machine does meanwhile, and what it has in its
@@ -72,13 +96,13 @@ static int answer_request(SpecBench *bench, size_t index, ErrText *err) {
     for (size_t i = 0; i < bench->n_modes && !r; i++)
         r = answer_in_mode(bench, request, (index + i) % bench->n_modes, bench->run->options->output_tokens, err);
     for (size_t i = 0; i < bench->n_modes && !r; i++) {
-        r = spec_answer_compare(&bench->answers[i], &bench->answers[0], err);
+        r = spec_answer_compare(&bench->answers[i], &bench->answers[SPEC_PLAIN], err);
         if (r)
             err_prefix(err, "task '%s', request '%s', mode '%s'", scores[i].task, request->id, scores[i].mode);
         else
-            spec_score_add(&scores[i], &bench->answers[i], &bench->answers[0]);
+            spec_score_add(&scores[i], &bench->answers[i], &bench->answers[SPEC_PLAIN]);
     }
-    return r;
+    return r ? r : remember(bench, request, err);
 }
 
 static int draw(const SpecBench *bench, ErrText *err) {

@@ -212,6 +212,19 @@ class Bench(unittest.TestCase):
         self.assertEqual(list(lookup["sources"]), ["lookup"])
         self.assertTrue(plot.read_text().endswith("</svg>\n"))
 
+    def test_spec_history(self):
+        """The same request again: what was answered before is drafted, by the modes that have a history and within the task."""
+        said = {"task": "a", "prompt": "Tell me about the sea in five sentences."}
+        data = self.requests(said, dict(said, task="b"), said)
+        results = self.report("spec", "--model", MODEL, "--data", data, "-n", "48", "--modes", "sam,history", "--always",
+                              "--chains")["results"]
+        accepted = {(result["task"], result["mode"]): result["sources"].get("history", {}).get("accepted", 0)
+                    for result in results}
+        self.assertGreater(accepted["a", "history"], 20)
+        self.assertEqual({key: n for key, n in accepted.items() if n}, {("a", "history"): accepted["a", "history"]})
+        sizes = {(result["task"], result["mode"]): result["draft_bytes"] for result in results}
+        self.assertGreater(sizes["a", "history"], sizes["b", "history"])
+
     def test_spec_settings(self):
         data = self.requests({"task": "echo", "prompt": self.ECHO})
         args = ("spec", "--model", MODEL, "--data", data, "--modes", "pld", "-n", "20", "--rows", "3")

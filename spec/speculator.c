@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "spec/calibration.h"
 #include "spec/continuation_table.h"
 #include "spec/draft_reuse.h"
@@ -49,7 +50,7 @@ static int parse_name(const char *name, size_t len, uint32_t *sources, ErrText *
         err, SPECULATOR_E_SOURCES,
         "speculation: no source \"%.*s\"; say auto, off, or some of lookup, sam, history, calibration, table, "
         "reuse with commas between",
-        (int)(len < 64 ? len : 64), name);
+        UTF8_PREFIX(name, len < 64 ? len : 64));
 }
 
 int speculation_parse(const char *text, uint32_t *sourcesp, ErrText *err) {

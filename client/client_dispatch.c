@@ -164,6 +164,8 @@ static const Coordgen__V1__Response__OpCase end_ops[_REQUEST_KIND_N] = {
     [REQUEST_SESSION_OPEN] = COORDGEN__V1__RESPONSE__OP_SESSION_OPEN,
     [REQUEST_SESSION_FORK] = COORDGEN__V1__RESPONSE__OP_SESSION_FORK,
     [REQUEST_SESSION_CLOSE] = COORDGEN__V1__RESPONSE__OP_SESSION_CLOSE,
+    [REQUEST_LIST] = COORDGEN__V1__RESPONSE__OP_REQUEST_LIST,
+    [REQUEST_EXPLAIN] = COORDGEN__V1__RESPONSE__OP_EXPLAIN,
 };
 
 static int done_take(CoordgenClient *client, ClientRequest *request, Coordgen__V1__Response **responsep) {

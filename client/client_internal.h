@@ -36,6 +36,8 @@ typedef enum RequestKind {
     REQUEST_SESSION_OPEN,
     REQUEST_SESSION_FORK,
     REQUEST_SESSION_CLOSE,
+    REQUEST_LIST,
+    REQUEST_EXPLAIN,
     _REQUEST_KIND_N,
 } RequestKind;
 
@@ -83,6 +85,12 @@ struct CoordgenClient {
     char service_version[64];
 };
 
+typedef struct ClientExplanation {
+    CoordgenExplanation explanation;
+    CoordgenDraftSource *sources;
+    const CoordgenDraftSource **source_list;
+} ClientExplanation;
+
 struct CoordgenReply {
     _Atomic unsigned n_refs;
     ClientFailure failure;
@@ -95,6 +103,10 @@ struct CoordgenReply {
     size_t n_models;
     CoordgenMemory *memory;
     size_t n_memory;
+    CoordgenRequestInfo *requests;
+    size_t n_requests;
+    ClientExplanation *explanations; /* of the requests, or of the generation */
+    size_t n_explanations;
 };
 
 DEFINE_CLEANUP(CoordgenReply, coordgen_reply_unref)
@@ -126,6 +138,11 @@ int client_start_file(CoordgenClient *client, RequestKind kind, Coordgen__V1__Re
 /* client_reply.c: takes text and response over; the reply has one reference. NULL: no memory. */
 CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, Coordgen__V1__Response **responsep,
                                 StrBuf *text);
+/* client_reply_requests.c: false: no memory; what is there is given back with the reply. */
+bool client_requests_fill(CoordgenReply *reply, Coordgen__V1__RequestInfo *const *requests, size_t n);
+bool client_explanation_fill(CoordgenReply *reply, const Coordgen__V1__Explanation *explanation); /* the only one */
+void client_requests_deinit(CoordgenReply *reply);
+bool client_reply_holds(const CoordgenReply *reply, Coordgen__V1__Response__OpCase op);
 void client_failure_from_wire(ClientFailure *failure, const Coordgen__V1__Error *error);
 
 #endif

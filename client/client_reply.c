@@ -36,6 +36,7 @@ static void generate_fill(CoordgenGenerateResult *result, const Coordgen__V1__Ge
         result->decode_steps = done->usage->decode_steps;
         result->drafted_tokens = done->usage->drafted_tokens;
         result->accepted_tokens = done->usage->accepted_tokens;
+        result->request_number = done->usage->request_number;
     }
     if (done->timings) {
         result->queue_us = done->timings->queue_us;
@@ -140,7 +141,12 @@ static bool reply_fill(CoordgenReply *reply) {
     switch (response->op_case) {
     case COORDGEN__V1__RESPONSE__OP_GENERATE_DONE:
         generate_fill(&reply->generate, response->generate_done);
-        return true;
+        return !response->generate_done->explanation ||
+               client_explanation_fill(reply, response->generate_done->explanation);
+    case COORDGEN__V1__RESPONSE__OP_REQUEST_LIST:
+        return client_requests_fill(reply, response->request_list->requests, response->request_list->n_requests);
+    case COORDGEN__V1__RESPONSE__OP_EXPLAIN:
+        return client_requests_fill(reply, &response->explain->request, response->explain->request ? 1 : 0);
     case COORDGEN__V1__RESPONSE__OP_STATUS:
         return status_fill(reply, response->status);
     case COORDGEN__V1__RESPONSE__OP_MODEL_LIST:
@@ -190,6 +196,7 @@ CoordgenReply *coordgen_reply_unref(CoordgenReply *reply) {
     str_buf_deinit(&reply->text);
     free(reply->models);
     free(reply->memory);
+    client_requests_deinit(reply);
     free(reply);
     return NULL;
 }
@@ -216,18 +223,18 @@ const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply
     return reply && reply->kind == REQUEST_GENERATE ? &reply->generate : NULL;
 }
 
-static bool holds(const CoordgenReply *reply, Coordgen__V1__Response__OpCase op) {
+bool client_reply_holds(const CoordgenReply *reply, Coordgen__V1__Response__OpCase op) {
     return reply && reply->response && reply->response->op_case == op;
 }
 
 uint64_t coordgen_reply_session(const CoordgenReply *reply) {
-    return holds(reply, COORDGEN__V1__RESPONSE__OP_SESSION_OPEN)   ? reply->response->session_open->session
-           : holds(reply, COORDGEN__V1__RESPONSE__OP_SESSION_FORK) ? reply->response->session_fork->session
-                                                                   : 0;
+    return client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_SESSION_OPEN)   ? reply->response->session_open->session
+           : client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_SESSION_FORK) ? reply->response->session_fork->session
+                                                                                : 0;
 }
 
 const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply, size_t *n_tokensp) {
-    bool here = holds(reply, COORDGEN__V1__RESPONSE__OP_TOKENIZE);
+    bool here = client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_TOKENIZE);
 
     if (n_tokensp)
         *n_tokensp = here ? reply->response->tokenize->n_tokens : 0;
@@ -235,9 +242,9 @@ const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply, size_t *n_toke
 }
 
 size_t coordgen_reply_n_tokens(const CoordgenReply *reply) {
-    return !holds(reply, COORDGEN__V1__RESPONSE__OP_TOKENIZE) ? 0
-           : reply->response->tokenize->has_count             ? reply->response->tokenize->count
-                                                              : reply->response->tokenize->n_tokens;
+    return !client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_TOKENIZE) ? 0
+           : reply->response->tokenize->has_count                          ? reply->response->tokenize->count
+                                                                           : reply->response->tokenize->n_tokens;
 }
 
 static void length_set(size_t *len_bytesp, size_t len_bytes) {
@@ -249,7 +256,7 @@ const char *coordgen_reply_piece(const CoordgenReply *reply, size_t index, size_
     const ProtobufCBinaryData *piece;
 
     length_set(len_bytesp, 0);
-    if (!holds(reply, COORDGEN__V1__RESPONSE__OP_TOKENIZE) || index >= reply->response->tokenize->n_pieces)
+    if (!client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_TOKENIZE) || index >= reply->response->tokenize->n_pieces)
         return NULL;
     piece = &reply->response->tokenize->pieces[index];
     length_set(len_bytesp, piece->len);
@@ -260,7 +267,7 @@ const char *coordgen_reply_text(const CoordgenReply *reply, size_t *len_bytesp) 
     const ProtobufCBinaryData *text;
 
     length_set(len_bytesp, 0);
-    if (!holds(reply, COORDGEN__V1__RESPONSE__OP_DETOKENIZE))
+    if (!client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_DETOKENIZE))
         return NULL;
     text = &reply->response->detokenize->text;
     length_set(len_bytesp, text->len);
@@ -268,7 +275,7 @@ const char *coordgen_reply_text(const CoordgenReply *reply, size_t *len_bytesp) 
 }
 
 const CoordgenStatus *coordgen_reply_status(const CoordgenReply *reply) {
-    return holds(reply, COORDGEN__V1__RESPONSE__OP_STATUS) ? &reply->status : NULL;
+    return client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_STATUS) ? &reply->status : NULL;
 }
 
 size_t coordgen_reply_n_memory(const CoordgenReply *reply) {

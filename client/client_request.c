@@ -282,6 +282,9 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.session = options.session;
     generate.has_no_reuse = options.no_reuse;
     generate.no_reuse = options.no_reuse;
+    generate.speculation = unconst(options.speculation);
+    generate.has_explain = options.explain;
+    generate.explain = options.explain;
     generate.has_priority = options.priority != COORDGEN_PRIORITY_DEFAULT;
     generate.priority = (Coordgen__V1__Priority)options.priority;
     message.op_case = COORDGEN__V1__REQUEST__OP_GENERATE;
@@ -413,6 +416,28 @@ int coordgen_status_start(CoordgenClient *client, int timeout_ms, CoordgenEventF
     message.op_case = COORDGEN__V1__REQUEST__OP_STATUS;
     message.status = &status;
     return client_start(client, REQUEST_STATUS, &message, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_request_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                                uint64_t *request_idp) {
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+    Coordgen__V1__RequestListRequest list = COORDGEN__V1__REQUEST_LIST_REQUEST__INIT;
+
+    message.op_case = COORDGEN__V1__REQUEST__OP_REQUEST_LIST;
+    message.request_list = &list;
+    return client_start(client, REQUEST_LIST, &message, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_explain_start(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                           uint64_t *request_idp) {
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+    Coordgen__V1__ExplainRequest explain = COORDGEN__V1__EXPLAIN_REQUEST__INIT;
+
+    explain.has_number = true;
+    explain.number = number;
+    message.op_case = COORDGEN__V1__REQUEST__OP_EXPLAIN;
+    message.explain = &explain;
+    return client_start(client, REQUEST_EXPLAIN, &message, timeout_ms, fn, arg, request_idp);
 }
 
 int coordgen_model_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,

@@ -135,6 +135,24 @@ int coordgen_status(CoordgenClient *client, int timeout_ms, CoordgenReply **repl
                         replyp);
 }
 
+int coordgen_request_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter, coordgen_request_list_start(client, timeout_ms, waiter_event, &waiter, NULL),
+                        replyp);
+}
+
+int coordgen_explain(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter,
+                        coordgen_explain_start(client, number, timeout_ms, waiter_event, &waiter, NULL), replyp);
+}
+
 int coordgen_ping(CoordgenClient *client, int timeout_ms, uint64_t *round_trip_usp) {
     uint64_t start_ns = clock_now_ns();
     int r;

@@ -214,6 +214,10 @@ typedef struct CoordgenGenerateOptions {
     CoordgenPriority priority;
     bool no_reuse;    /* compute the whole prompt, and keep nothing of it for later requests */
     uint64_t session; /* 0: none. Else messages or prompt go on with what the session holds, and model is NULL */
+    /* Where drafts come from that give several tokens a step: "auto", "off", or sources with commas. NULL: as the service
+     * is set. The text does not depend on it. */
+    const char *speculation;
+    bool explain; /* the reply says what drafts have brought: coordgen_reply_explanation() */
 } CoordgenGenerateOptions;
 
 /* A session: the service remembers what was said, so that each request sends only what is new, and holds on to what it
@@ -278,6 +282,10 @@ COORDGEN_PUBLIC int coordgen_tokenize_start(CoordgenClient *client, const Coordg
                                             CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_detokenize_start(CoordgenClient *client, const CoordgenDetokenizeOptions *options,
                                               CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+COORDGEN_PUBLIC int coordgen_request_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                                                uint64_t *request_idp);
+COORDGEN_PUBLIC int coordgen_explain_start(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenEventFn *fn,
+                                           void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_status_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
                                           uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_model_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
@@ -307,6 +315,11 @@ COORDGEN_PUBLIC int coordgen_tokenize(CoordgenClient *client, const CoordgenToke
 COORDGEN_PUBLIC int coordgen_detokenize(CoordgenClient *client, const CoordgenDetokenizeOptions *options,
                                         CoordgenReply **replyp);
 COORDGEN_PUBLIC int coordgen_status(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
+/* The generations of this user that run or wait; an administrator's client sees all. */
+COORDGEN_PUBLIC int coordgen_request_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
+/* What drafts have brought a generation, by its request_number: one that runs or waits, or one of this user's last 64; for
+ * an administrator anybody's. COORDGEN_E_NOT_FOUND: none of those. */
+COORDGEN_PUBLIC int coordgen_explain(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenReply **replyp);
 /* A status request whose answer is only measured. round_trip_usp may be NULL. */
 COORDGEN_PUBLIC int coordgen_ping(CoordgenClient *client, int timeout_ms, uint64_t *round_trip_usp);
 COORDGEN_PUBLIC int coordgen_model_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
@@ -386,7 +399,80 @@ typedef struct CoordgenGenerateResult {
     uint32_t decode_steps;     /* passes over the weights behind the prompt's; each gives a token or more */
     uint32_t drafted_tokens;   /* that these computed beside the next token (speculation) */
     uint32_t accepted_tokens;  /* of them, those that became output */
+    uint64_t request_number;   /* the service's, for coordgen_explain(); 0: the request failed */
 } CoordgenGenerateResult;
+
+/* Why a request goes without drafts. */
+typedef enum CoordgenSpeculationOff {
+    COORDGEN_SPECULATION_ON = 0,        /* it does not, or it has not begun */
+    COORDGEN_SPECULATION_SETTING = 1,   /* the service's setting, and the request says nothing else */
+    COORDGEN_SPECULATION_REQUEST = 2,   /* the request wants none */
+    COORDGEN_SPECULATION_NO_SOURCE = 3, /* none of the sources that it asked for is there, or found memory */
+} CoordgenSpeculationOff;
+
+/* "on", "setting", "request", "no-source". */
+COORDGEN_PUBLIC const char *coordgen_speculation_off_name(int off);
+
+typedef struct CoordgenDraftSource {
+    size_t struct_bytes;
+    const char *name; /* "sam", "table", ...; never NULL */
+    bool is_on;       /* false: the service does not have it, or it found no memory */
+    uint64_t drafted_tokens;
+    uint64_t accepted_tokens; /* of them */
+} CoordgenDraftSource;
+
+/* What drafts have brought a generation. A row is what the model computes for one token in a decoding step: the last one's
+ * or a draft's. */
+typedef struct CoordgenExplanation {
+    size_t struct_bytes;
+    CoordgenSpeculationOff off;
+    size_t n_sources;
+    const CoordgenDraftSource *const *sources; /* those that were asked for */
+    size_t n_accept_lengths;
+    const uint64_t *accept_lengths; /* [i]: verifications that accepted i drafts; of requests in a list: none */
+    uint64_t decode_steps;
+    uint64_t verifications;  /* of them, those with drafts */
+    uint64_t valid_rows;     /* that gave a token */
+    uint64_t wasted_rows;    /* of drafts that were wrong, or behind one that was */
+    uint64_t idle_rows;      /* that the device computes beside these, up to whole tiles */
+    uint64_t draft_us;       /* making drafts and learning from them */
+    uint64_t head_us;        /* of steps_us: logits of the rows, and picking tokens */
+    uint64_t steps_us;       /* decoding steps as a whole */
+    uint64_t prompt_rows;    /* of the prompt, from whose logits the sources have learned */
+    uint64_t prompt_head_us; /* that these have taken */
+} CoordgenExplanation;
+
+typedef enum CoordgenRequestState {
+    COORDGEN_REQUEST_QUEUED = 1,
+    COORDGEN_REQUEST_LOADING = 2, /* waits for its model */
+    COORDGEN_REQUEST_PREFILL = 3, /* its prompt is being computed */
+    COORDGEN_REQUEST_DECODE = 4,
+    COORDGEN_REQUEST_PAUSED = 5,  /* its client reads too slowly */
+    COORDGEN_REQUEST_RESTING = 6, /* has given its place up to another user's */
+    COORDGEN_REQUEST_ENDED = 7,
+} CoordgenRequestState;
+
+/* "queued", "loading", "prefill", "decode", "paused", "resting", "ended". */
+COORDGEN_PUBLIC const char *coordgen_request_state_name(int state);
+
+/* A generation, of this client or another one, without any of its text. */
+typedef struct CoordgenRequestInfo { /* texts are never NULL */
+    size_t struct_bytes;
+    uint64_t number;
+    uint32_t uid;
+    const char *model;
+    CoordgenPriority priority;
+    CoordgenRequestState state;
+    const char *outcome;     /* where it has ended: how */
+    uint32_t queue_position; /* where it is queued; 1: the next; 0: not known */
+    uint32_t prompt_tokens;  /* 0: not known yet */
+    uint32_t read_tokens;    /* of them, those that were cached or are computed */
+    uint32_t output_tokens;
+    uint64_t age_us; /* since it came; of one that has ended: until then */
+    uint64_t prefill_us;
+    uint64_t decode_us;
+    const CoordgenExplanation *explanation; /* never NULL */
+} CoordgenRequestInfo;
 
 typedef enum CoordgenModelState {
     COORDGEN_MODEL_AVAILABLE = 1, /* on disk */
@@ -454,6 +540,12 @@ typedef struct CoordgenStatus {
 /* Each returns what the reply holds, or NULL / 0 when it is of another kind or NULL. All live as long as the reply.
  * n_tokensp and len_bytesp may be NULL. */
 COORDGEN_PUBLIC const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply);
+/* Of a generation with explain, and of coordgen_explain(). */
+COORDGEN_PUBLIC const CoordgenExplanation *coordgen_reply_explanation(const CoordgenReply *reply);
+COORDGEN_PUBLIC size_t coordgen_reply_n_requests(const CoordgenReply *reply); /* list, explain (1) */
+COORDGEN_PUBLIC const CoordgenRequestInfo *coordgen_reply_request(const CoordgenReply *reply, size_t index);
+/* How many there are beside those in the list. */
+COORDGEN_PUBLIC uint32_t coordgen_reply_more_requests(const CoordgenReply *reply);
 COORDGEN_PUBLIC uint64_t coordgen_reply_session(const CoordgenReply *reply); /* of an open or fork */
 COORDGEN_PUBLIC const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply, size_t *n_tokensp);
 COORDGEN_PUBLIC size_t coordgen_reply_n_tokens(const CoordgenReply *reply); /* tokenize, also with count_only */

@@ -143,6 +143,9 @@ static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
         return refuse(fault, "generate.priority",
                       "%d is none of interactive (1), normal (2), background (3): leave it out for normal",
                       (int)generate->priority);
+    if (generate->speculation && strlen(generate->speculation) > PROTO_SPECULATION_BYTES_MAX)
+        return refuse(fault, "generate.speculation", "%zu bytes: at most %d", strlen(generate->speculation),
+                      PROTO_SPECULATION_BYTES_MAX);
     return generate->sampling ? proto_check_sampling(generate->sampling, fault) : 0;
 }
 
@@ -207,12 +210,17 @@ int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault)
     case COORDGEN__V1__REQUEST__OP_DETOKENIZE:
         return detokenize_check(request->detokenize, fault);
     case COORDGEN__V1__REQUEST__OP_STATUS:
+    case COORDGEN__V1__REQUEST__OP_REQUEST_LIST:
     case COORDGEN__V1__REQUEST__OP_MODEL_LIST:
         return 0;
     case COORDGEN__V1__REQUEST__OP_MODEL_SHOW:
         return model_name_check("model_show", request->model_show->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
     case COORDGEN__V1__REQUEST__OP_MODEL_LOAD:
         return model_load_check(request->model_load, fault);
+    case COORDGEN__V1__REQUEST__OP_EXPLAIN:
+        if (!request->explain->has_number || !request->explain->number)
+            return refuse(fault, "explain.number", "missing or 0: the request_number of a usage");
+        return 0;
     case COORDGEN__V1__REQUEST__OP_SESSION_OPEN:
         return session_open_check(request->session_open, fault);
     case COORDGEN__V1__REQUEST__OP_SESSION_FORK:

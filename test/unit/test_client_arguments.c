@@ -58,6 +58,10 @@ static void test_client_arguments_no_client(void **state) {
     assert_int_equal(coordgen_detokenize(NULL, NULL, NULL), INVALID);
     assert_int_equal(coordgen_status_start(NULL, 1, NULL, NULL, NULL), INVALID);
     assert_int_equal(coordgen_status(NULL, 1, NULL), INVALID);
+    assert_int_equal(coordgen_request_list_start(NULL, 1, NULL, NULL, NULL), INVALID);
+    assert_int_equal(coordgen_request_list(NULL, 1, NULL), INVALID);
+    assert_int_equal(coordgen_explain_start(NULL, 1, 1, NULL, NULL, NULL), INVALID);
+    assert_int_equal(coordgen_explain(NULL, 1, 1, NULL), INVALID);
     assert_int_equal(coordgen_ping(NULL, 1, NULL), INVALID);
     assert_int_equal(coordgen_model_list_start(NULL, 1, NULL, NULL, NULL), INVALID);
     assert_int_equal(coordgen_model_list(NULL, 1, NULL), INVALID);
@@ -91,6 +95,10 @@ static void test_client_arguments_no_reply(void **state) {
     assert_null(coordgen_reply_status(NULL));
     assert_int_equal(coordgen_reply_n_memory(NULL), 0);
     assert_null(coordgen_reply_memory(NULL, 0));
+    assert_null(coordgen_reply_explanation(NULL));
+    assert_int_equal(coordgen_reply_n_requests(NULL), 0);
+    assert_null(coordgen_reply_request(NULL, 0));
+    assert_int_equal(coordgen_reply_more_requests(NULL), 0);
     assert_int_equal(coordgen_reply_n_models(NULL), 0);
     assert_null(coordgen_reply_model(NULL, 0));
 }

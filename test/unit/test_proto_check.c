@@ -117,6 +117,32 @@ static void test_proto_check_sampling_ranges(void **state) {
     }
 }
 
+static void test_proto_check_speculation_and_explain(void **state) {
+    Coordgen__V1__ExplainRequest explain = COORDGEN__V1__EXPLAIN_REQUEST__INIT;
+    Coordgen__V1__RequestListRequest list = COORDGEN__V1__REQUEST_LIST_REQUEST__INIT;
+    char longest[PROTO_SPECULATION_BYTES_MAX + 2];
+    Good good;
+
+    good_init(&good);
+    memset(longest, 'x', sizeof(longest));
+    longest[PROTO_SPECULATION_BYTES_MAX] = 0;
+    good.generate.speculation = longest; /* what it says is the service's to know */
+    expect(&good, 0, "");
+    longest[PROTO_SPECULATION_BYTES_MAX] = 'x';
+    longest[PROTO_SPECULATION_BYTES_MAX + 1] = 0;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.speculation");
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_EXPLAIN;
+    good.request.explain = &explain;
+    expect(&good, PROTO_CHECK_E_VALUE, "explain.number");
+    explain.has_number = true;
+    expect(&good, PROTO_CHECK_E_VALUE, "explain.number");
+    explain.number = 1;
+    expect(&good, 0, "");
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_REQUEST_LIST;
+    good.request.request_list = &list;
+    expect(&good, 0, "");
+}
+
 static void test_proto_check_priority(void **state) {
     Good good;
 
@@ -283,10 +309,15 @@ static void test_proto_check_hello_and_version(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_proto_check_envelope),       cmocka_unit_test(test_proto_check_sampling_ranges),
-        cmocka_unit_test(test_proto_check_priority),       cmocka_unit_test(test_proto_check_sessions),
-        cmocka_unit_test(test_proto_check_input),          cmocka_unit_test(test_proto_check_lengths),
-        cmocka_unit_test(test_proto_check_other_requests), cmocka_unit_test(test_proto_check_hello_and_version),
+        cmocka_unit_test(test_proto_check_envelope),
+        cmocka_unit_test(test_proto_check_sampling_ranges),
+        cmocka_unit_test(test_proto_check_speculation_and_explain),
+        cmocka_unit_test(test_proto_check_priority),
+        cmocka_unit_test(test_proto_check_sessions),
+        cmocka_unit_test(test_proto_check_input),
+        cmocka_unit_test(test_proto_check_lengths),
+        cmocka_unit_test(test_proto_check_other_requests),
+        cmocka_unit_test(test_proto_check_hello_and_version),
     };
 
     return cmocka_run_group_tests_name("proto_check", tests, NULL, NULL);

@@ -33,6 +33,7 @@ Config *config_free(Config *config) {
     free(config->model);
     free(config->model_dir);
     free(config->cache_dir);
+    free(config->speculation);
     free(config);
     return NULL;
 }

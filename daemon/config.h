@@ -28,7 +28,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t chunk_tokens;
     bool pipeline;
     uint32_t context_tokens;
-    uint32_t speculation; /* sources, as bits */
+    char *speculation; /* as speculation_parse() has it */
     uint32_t max_active;
     uint32_t max_active_interactive;
     uint32_t priority_ageing_ms;

@@ -12,6 +12,7 @@
 #include "daemon/journal.h"
 #include "engine/generation.h"
 #include "proto/frame.h"
+#include "spec/speculator.h"
 
 static const SettingChoice device_choices[] = {
     { "cpu", ENGINE_DEVICE_CPU },
@@ -29,13 +30,6 @@ static const SettingChoice verify_choices[] = {
     { "auto", WEIGHTS_CHECKING_NEW },
     { "on", WEIGHTS_CHECKING_ALL },
     { "off", WEIGHTS_CHECKING_NOTHING },
-    { NULL, 0 },
-};
-
-static const SettingChoice speculation_choices[] = {
-    { "auto", SPECULATION_AUTO },
-    { "off", 0 },
-    { "lookup", 1u << SPECULATION_LOOKUP },
     { NULL, 0 },
 };
 
@@ -72,6 +66,8 @@ static const SettingChoice target_choices[] = {
     { name_, SETTING_DURATION, AT(field_), min_, max_, false, live_, initial_, NULL, help_ }
 #define CHOICE(name_, field_, live_, initial_, choices_, help_)                                                        \
     { name_, SETTING_CHOICE, AT(field_), 0, 0, false, live_, initial_, choices_, help_ }
+#define SOURCES(name_, field_, live_, initial_, help_)                                                                 \
+    { name_, SETTING_SOURCES, AT(field_), 0, 0, false, live_, initial_, NULL, help_ }
 #define SWITCH(name_, field_, live_, initial_, help_)                                                                  \
     { name_, SETTING_BOOL, AT(field_), 0, 0, false, live_, initial_, NULL, help_ }
 
@@ -101,10 +97,10 @@ const Setting config_settings[] = {
         "parts of a prefill step go through the layers each at its own pace, in steps with enough tokens for each thread"),
     NUMBER("context-tokens", context_tokens, 16, 1u << 20, false, LIVE, "4096",
            "cap on prompt and output of one request"),
-    CHOICE(
-        "speculation", speculation, LIVE, "off", speculation_choices,
-        "several tokens a step, from drafts that are verified: off, or lookup (what followed in the text before); the "
-        "output is the same"),
+    SOURCES(
+        "speculation", speculation, LIVE, "off",
+        "several tokens a step, from drafts that are verified; where they come from: auto, off, or some of lookup, sam, "
+        "history, calibration, table, reuse with commas between; requests may ask for others, and the output is the same"),
     NUMBER("max-active", max_active, 1, 64, false, LIVE, "4", "normal and background generations that take turns"),
     NUMBER("max-active-interactive", max_active_interactive, 1, 64, false, LIVE, "2",
            "interactive generations that take turns, beside those"),
@@ -297,11 +293,20 @@ static int parse_text(const Setting *setting, Config *config, const char *value,
     return 0;
 }
 
+static int parse_sources(const Setting *setting, Config *config, const char *value, ErrText *err) {
+    uint32_t sources;
+
+    /* Its texts begin with the setting's name. */
+    return speculation_parse(value, &sources, err) ? CONFIG_E_SETTING : parse_text(setting, config, value, err);
+}
+
 int setting_parse(const Setting *setting, Config *config, const char *value, ErrText *err) {
     switch (setting->type) {
     case SETTING_TEXT:
     case SETTING_PATH:
         return parse_text(setting, config, value, err);
+    case SETTING_SOURCES:
+        return parse_sources(setting, config, value, err);
     case SETTING_U32:
     case SETTING_BYTES:
     case SETTING_DURATION:
@@ -320,6 +325,7 @@ void setting_format(const Setting *setting, const Config *config, char *text, si
     switch (setting->type) {
     case SETTING_TEXT:
     case SETTING_PATH:
+    case SETTING_SOURCES:
         snprintf(text, room_bytes, "%s", *(char *const *)field);
         return;
     case SETTING_BYTES:

@@ -14,7 +14,8 @@ typedef enum SettingType {
     SETTING_BYTES,    /* uint64_t; suffix K, M, G (binary) */
     SETTING_DURATION, /* uint32_t of milliseconds; suffix ms, s (default), min */
     SETTING_BOOL,
-    SETTING_CHOICE, /* uint32_t; one of .choices */
+    SETTING_CHOICE,  /* uint32_t; one of .choices */
+    SETTING_SOURCES, /* a text that speculation_parse() takes */
 } SettingType;
 
 typedef struct SettingChoice {

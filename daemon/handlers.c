@@ -13,7 +13,8 @@
 #include "proto/proto_check.h"
 
 static void handle_hello(Peer *peer, uint64_t request_id, const Coordgen__V1__HelloRequest *hello) {
-    static char *features[] = { (char *)"generate", (char *)"tokenize", (char *)"models", (char *)"sessions" };
+    static char *features[] = { (char *)"generate", (char *)"tokenize", (char *)"models", (char *)"sessions",
+                                (char *)"explain" };
     Coordgen__V1__Response response;
     Coordgen__V1__HelloReply reply = COORDGEN__V1__HELLO_REPLY__INIT;
     ErrText err;
@@ -115,6 +116,12 @@ static void serve(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes
         return;
     case COORDGEN__V1__REQUEST__OP_STATUS:
         handle_status(peer, message->request_id);
+        return;
+    case COORDGEN__V1__REQUEST__OP_REQUEST_LIST:
+        handle_request_list(peer, message->request_id);
+        return;
+    case COORDGEN__V1__REQUEST__OP_EXPLAIN:
+        handle_explain(peer, message->request_id, message->explain);
         return;
     case COORDGEN__V1__REQUEST__OP_SESSION_OPEN:
         handle_session_open(peer, message->request_id, message->session_open);

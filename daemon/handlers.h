@@ -25,6 +25,10 @@ Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, con
 /* handlers_status.c */
 void handle_status(Peer *peer, uint64_t request_id);
 
+/* handlers_explain.c */
+void handle_request_list(Peer *peer, uint64_t request_id);
+void handle_explain(Peer *peer, uint64_t request_id, const Coordgen__V1__ExplainRequest *explain);
+
 /* handlers_session.c */
 void handle_session_open(Peer *peer, uint64_t request_id, const Coordgen__V1__SessionOpenRequest *open);
 void handle_session_fork(Peer *peer, uint64_t request_id, const Coordgen__V1__SessionForkRequest *fork);

@@ -11,6 +11,7 @@
 #include "daemon/request.h"
 #include "daemon/session.h"
 #include "proto/proto_check.h"
+#include "spec/speculator.h"
 
 /* What every request that takes time must pass. Return: its model, or NULL and the error is sent. */
 static Model *admit(Peer *peer, uint64_t request_id, const char *name, const char *field) {
@@ -187,6 +188,20 @@ static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
     return generate->has_priority ? priorities[generate->priority] : PRIORITY_NORMAL;
 }
 
+/* Where drafts come from: what the request says, whatever the setting is, else what that says. false: the error is
+ * sent. */
+static bool choose_speculation(Peer *peer, uint64_t request_id, const Coordgen__V1__GenerateRequest *generate,
+                               uint32_t *sourcesp) {
+    const char *text = generate->speculation ? generate->speculation : peer->service->config->speculation;
+    ErrText err;
+
+    if (!speculation_parse(text, sourcesp, &err))
+        return true;
+    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
+                          "generate.speculation", "generate.%s", err.text);
+    return false;
+}
+
 /* The session that a generation asks for, if it fits: one answer at a time, one kind of input, its own model. NULL: the
  * error is sent. */
 static Session *usable_session(Peer *peer, uint64_t request_id, const Coordgen__V1__GenerateRequest *generate,
@@ -233,9 +248,12 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     Session *session = NULL;
     Model *model;
     Request *request;
+    uint32_t sources;
     Job *job;
     int r;
 
+    if (!choose_speculation(peer, (*messagep)->request_id, generate, &sources))
+        return;
     if (generate->has_session) {
         session = usable_session(peer, (*messagep)->request_id, generate, is_chat);
         if (!session)
@@ -251,6 +269,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     request = new_request(peer, messagep, len_bytes, model);
     if (!request)
         return;
+    request->chose_speculation = generate->speculation != NULL;
     job = &request->job;
     job->kind = JOB_GENERATE;
     job->want_tokens = generate->want_tokens;
@@ -260,7 +279,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->generation_options = (GenerationOptions){
         .max_tokens = generate->max_tokens,
         .context_tokens = config->context_tokens,
-        .speculation = { .sources = config->speculation },
+        .speculation = { .sources = sources },
         .ignore_end = generate->ignore_end,
         .user = peer->user->uid,
         .no_reuse = generate->no_reuse,

@@ -46,6 +46,7 @@ typedef struct JobNews {
     uint64_t started_ns;
     uint32_t context_tokens; /* cap that took effect */
     GenerationUsage usage;
+    GenerationReport report;
     StrBuf text;
     TokenList tokens;
     JobMark *marks;

@@ -120,6 +120,12 @@ uint32_t request_n_read_tokens(const Request *request) {
 }
 
 void request_record(Request *request, const char *outcome, TallyOutcome tally) {
+    if (request_is_generation(request) && request->started_ns) {
+        Explanation explanation;
+
+        explanation_of(&explanation, request, outcome);
+        explanation_keep(&request->table->explanations, &explanation);
+    }
     tally_note(&request->table->tallies, request->user->uid, tally, request_n_read_tokens(request),
                request->usage.n_cached_tokens, request->usage.n_output_tokens);
     journal_request(LOG_LEVEL_INFO,
@@ -366,6 +372,7 @@ void request_table_init(RequestTable *table, Loop *loop, const Config *config) {
 void request_table_deinit(RequestTable *table) {
     assert(request_table_is_empty(table));
     tally_table_deinit(&table->tallies);
+    explanation_table_deinit(&table->explanations);
 }
 
 bool request_table_is_empty(const RequestTable *table) {

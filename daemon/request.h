@@ -6,6 +6,7 @@
 
 #include "daemon/admission.h"
 #include "daemon/engine_thread.h"
+#include "daemon/explanation.h"
 #include "daemon/request_state.h"
 #include "daemon/tally.h"
 
@@ -15,7 +16,8 @@ struct RequestTable { /* all loop */
     EngineThread *engine_thread;
     Admission admission;
     TallyTable tallies;
-    RequestList loads; /* ModelLoad and ModelUnload requests that wait for their model; by queue_link */
+    ExplanationTable explanations; /* of generations that have begun and ended */
+    RequestList loads;             /* ModelLoad and ModelUnload requests that wait for their model; by queue_link */
     unsigned int n_loads;
     bool models_changed; /* and those have not heard of it yet */
     uint64_t last_serial;

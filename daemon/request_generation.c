@@ -137,12 +137,6 @@ static uint32_t effective_max_tokens(const Request *request) {
     return asked && asked < left ? asked : left;
 }
 
-static Coordgen__V1__Priority wire_priority(Priority priority) {
-    return priority > PRIORITY_NORMAL   ? COORDGEN__V1__PRIORITY__PRIORITY_INTERACTIVE
-           : priority < PRIORITY_NORMAL ? COORDGEN__V1__PRIORITY__PRIORITY_BACKGROUND
-                                        : COORDGEN__V1__PRIORITY__PRIORITY_NORMAL;
-}
-
 /* Keeps what was written, for the session. */
 static void keep_answer(Request *request, const JobNews *news) {
     /* What cannot be counted is not kept: the request then ends with an error (see remember_turn()). */
@@ -184,6 +178,8 @@ void request_generation_finish(Request *request, GenerationEnd end) {
     Coordgen__V1__Usage usage = COORDGEN__V1__USAGE__INIT;
     Coordgen__V1__Timings timings;
     Coordgen__V1__SamplingOptions sampling;
+    ExplanationMessage message;
+    Explanation explanation;
     uint64_t now_ns = clock_now_ns();
 
     if (request->peer && request->session && request->session->peer && remember_turn(request)) {
@@ -206,6 +202,8 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         usage.decode_steps = request->usage.n_steps;
         usage.drafted_tokens = request->usage.n_drafted_tokens;
         usage.accepted_tokens = request->usage.n_accepted_tokens;
+        usage.has_request_number = true;
+        usage.request_number = request->serial;
         usage.has_reuse = true;
         usage.reuse = reuse_of(request->usage.outcome);
         done.has_end_reason = done.has_seed = done.has_max_tokens = done.has_deltas = true;
@@ -218,7 +216,12 @@ void request_generation_finish(Request *request, GenerationEnd end) {
         done.model = request->model->name;
         done.deltas = request->n_deltas;
         done.has_priority = true;
-        done.priority = wire_priority(request->job.priority);
+        done.priority = explanation_priority(request->job.priority);
+        if (request->message->generate->explain) {
+            explanation_of(&explanation, request, generation_end_name(end));
+            explanation_message(&message, &explanation, true);
+            done.explanation = &message.explanation;
+        }
         done.has_incomplete_bytes = request->usage.n_incomplete_bytes > 0;
         done.incomplete_bytes = request->usage.n_incomplete_bytes;
         response.op_case = COORDGEN__V1__RESPONSE__OP_GENERATE_DONE;
@@ -236,6 +239,7 @@ void request_generation_on_news(Request *request, const JobNews *news) {
         request->context_tokens = news->context_tokens;
     }
     request->usage = news->usage;
+    request->report = news->report;
     if (request->peer) {
         if (request->session)
             keep_answer(request, news);

@@ -86,6 +86,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     _cleanup_(token_list_deinit) TokenList prompt = { 0 };
     Generation *generation = NULL;
     uint32_t n_context = engine_info(job->engine)->n_context;
+    GenerationReport report;
     GenerationOptions options;
     int r;
 
@@ -110,9 +111,11 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
     if (r)
         return generation_code(r);
+    generation_report(generation, &report);
     outbox_lock(turns->outbox);
     job->running = generation;
     job->news.usage = *generation_usage(generation);
+    job->news.report = report;
     /* A cancel that came before the generation was there would be lost on it. */
     if (atomic_load(&job->cancelled))
         generation_cancel(generation);
@@ -162,6 +165,7 @@ static bool first_turn(Turns *turns, Job *job) {
 
 /* What a step has given a job. Return: whether it goes on; if not, the job is the loop's already. */
 static bool took_turn(Turns *turns, Job *job, int r, ErrText *err) {
+    GenerationReport report;
     GenerationEnd end;
 
     if (r == GENERATION_E_READ) {
@@ -178,8 +182,10 @@ static bool took_turn(Turns *turns, Job *job, int r, ErrText *err) {
         outbox_finish(turns->outbox, job, end, 0, NULL);
         return false;
     }
+    generation_report(job->running, &report);
     outbox_lock(turns->outbox);
     job->news.usage = *generation_usage(job->running);
+    job->news.report = report;
     outbox_post_locked(turns->outbox, job);
     outbox_unlock(turns->outbox);
     return true;

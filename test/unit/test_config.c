@@ -364,6 +364,24 @@ static void test_config_reload(void **state) {
     config_free(to);
 }
 
+/* Sources of drafts are a text that is kept as it is given, when it names some; a reload takes it over. */
+static void test_config_sources_of_drafts(void **state) {
+    ErrText err;
+    Config *from = LOAD(*state, 0, &err), *to = LOAD(*state, 0, &err, "--speculation=sam,table");
+
+    assert_string_equal(to->speculation, "sam,table");
+    assert_int_equal(config_set(to, "speculation", "sam,bogus", &err), CONFIG_E_SETTING);
+    assert_string_equal(err.text, "speculation: no source \"bogus\"; say auto, off, or some of lookup, sam, history, "
+                                  "calibration, table, reuse with commas between");
+    assert_int_equal(config_set(to, "speculation", "", &err), CONFIG_E_SETTING);
+    assert_string_equal(to->speculation, "sam,table");
+    assert_int_equal(config_take_live(from, to), 0);
+    assert_string_equal(from->speculation, "sam,table");
+    assert_ptr_not_equal(from->speculation, to->speculation);
+    config_free(from);
+    config_free(to);
+}
+
 /* The table is right about itself: built-in values are in range, names are unique and have a help. */
 static void test_config_table(void **state) {
     for (size_t i = 0; i < n_config_settings; i++) {
@@ -436,6 +454,7 @@ int main(void) {
         TEST(test_config_no_cache_folder),
         TEST(test_config_print_round_trip),
         TEST(test_config_reload),
+        TEST(test_config_sources_of_drafts),
         TEST(test_config_table),
         TEST(test_config_isa_of_environment),
         TEST(test_config_manual_page),

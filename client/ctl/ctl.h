@@ -65,9 +65,9 @@ struct Ctl {
     int signal_fd; /* SIGINT arrives here once ctl_interrupts_open() was called; -1 */
 };
 
-extern const CtlVerb ctl_verb_generate, ctl_verb_chat, ctl_verb_tokenize, ctl_verb_status, ctl_verb_ping,
-    ctl_verb_wait_ready, ctl_verb_model_list, ctl_verb_model_show, ctl_verb_model_import, ctl_verb_model_load,
-    ctl_verb_model_unload, ctl_verb_model_verify;
+extern const CtlVerb ctl_verb_generate, ctl_verb_chat, ctl_verb_tokenize, ctl_verb_status, ctl_verb_top,
+    ctl_verb_explain, ctl_verb_ping, ctl_verb_wait_ready, ctl_verb_model_list, ctl_verb_model_show,
+    ctl_verb_model_import, ctl_verb_model_load, ctl_verb_model_unload, ctl_verb_model_verify;
 
 /* ctl_options.c */
 extern const Option ctl_common_options[];
@@ -155,9 +155,15 @@ void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);
         { "seed", 0, "N", "the same seed gives the same text (default: drawn, and told)" },                            \
         { "stop", 0, "TEXT", "end before this text; up to 8 times" },                                                  \
         { "no-reuse", 0, NULL, "compute all of the prompt, keep nothing of it for later" },                            \
+        { "speculation", 0, "SOURCES",                                                                                 \
+          "drafts for several tokens a step: auto, off or sources (default: the service's)" },                         \
         { "priority", 'p', "CLASS", "interactive (default of chat), normal (of generate) or background" }, {           \
         "timings", 0, NULL, "print timings on standard error, also when that is no terminal"                           \
     }
+
+/* ctl_explain.c */
+double ctl_accept_length(const CoordgenExplanation *explanation); /* tokens a decoding step; 0: there was none */
+void ctl_print_explanation(FILE *out, const CoordgenExplanation *explanation);
 
 /* ctl_gguf.c: the files themselves, without the service */
 int ctl_show_file(Ctl *ctl, const char *path);

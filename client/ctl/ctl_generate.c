@@ -45,11 +45,14 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
 
 static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
     const CoordgenGenerateResult *result = coordgen_reply_generate(wait->reply);
+    const CoordgenExplanation *explanation = coordgen_reply_explanation(wait->reply);
     bool cancelled = result->end_reason == COORDGEN_END_CANCELLED;
     json_t *object;
 
     if (ctl->json) {
         object = ctl_json_result(result);
+        if (explanation)
+            ctl_json_set(object, "explanation", ctl_json_explanation(explanation));
         if (ctl->json == CTL_JSON_SHORT)
             ctl_json_set(object, "event", json_string("end"));
         if (ctl_json_print(ctl, object))
@@ -62,6 +65,8 @@ static int print_end(Ctl *ctl, const Stream *stream, const CtlWait *wait) {
     if (result->end_reason == COORDGEN_END_CONTEXT_FULL)
         fputs("coordgenctl: the context is full: the text ends here\n", stderr);
     ctl_print_timings(ctl, result);
+    if (explanation && !ctl->json && !ctl->quiet)
+        ctl_print_explanation(stderr, explanation);
     if (cancelled)
         fputs("coordgenctl: cancelled\n", stderr);
     if (wait->interrupted)
@@ -94,6 +99,7 @@ static int generate_run(Ctl *ctl) {
         options.messages = messages;
     }
     options.ignore_end = ctl_has(ctl, "ignore-end");
+    options.explain = ctl_has(ctl, "explain");
     r = ctl_connect(ctl);
     if (r)
         return r;
@@ -117,6 +123,7 @@ static const Option generate_options[] = {
     { "raw", 'r', NULL, "no chat template: the model goes on with this very text" },
     CTL_SAMPLING_OPTIONS,
     { "ignore-end", 0, NULL, "go on past the model's end of the text (for measuring)" },
+    { "explain", 0, NULL, "what drafts have brought, on standard error (in JSON: explanation)" },
 };
 
 const CtlVerb ctl_verb_generate = {
@@ -130,6 +137,7 @@ const CtlVerb ctl_verb_generate = {
             "  coordgenctl generate 'Name three rivers.'\n"
             "  coordgenctl generate 'Summarise this text.' --file notes.txt --max-tokens 200\n"
             "  git diff | coordgenctl generate --system 'Write a commit message for this change.'\n"
+            "  coordgenctl generate --explain --speculation=auto 'Summarise this.' --file notes.txt\n"
             "  coordgenctl generate --raw 'Once upon a time' --temperature 0.8 --seed 7\n"
             "  coordgenctl generate --json=short 'Hello' | jq -r 'select(.event == \"delta\").text'\n",
     .options = generate_options,

@@ -74,6 +74,7 @@ json_t *ctl_json_result(const CoordgenGenerateResult *result) {
     ctl_json_set(usage, "decode_steps", json_integer(result->decode_steps));
     ctl_json_set(usage, "drafted_tokens", json_integer(result->drafted_tokens));
     ctl_json_set(usage, "accepted_tokens", json_integer(result->accepted_tokens));
+    ctl_json_set(usage, "request_number", json_integer((json_int_t)result->request_number));
     ctl_json_set(usage, "reuse", json_string(coordgen_reuse_name(result->reuse)));
     ctl_json_set(timings, "queue_us", json_integer((json_int_t)result->queue_us));
     ctl_json_set(timings, "load_us", json_integer((json_int_t)result->load_us));

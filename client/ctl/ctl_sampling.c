@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
 #include <string.h>
 
 #include "client/ctl/ctl.h"
@@ -48,6 +49,7 @@ bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPrio
     options->seed = seed;
     options->stops = stops;
     options->no_reuse = ctl_has(ctl, "no-reuse");
+    options->speculation = ctl_text(ctl, "speculation", NULL);
     return true;
 }
 
@@ -67,11 +69,12 @@ void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result) {
                  1 + (double)result->accepted_tokens / (result->decode_steps ? result->decode_steps : 1));
     fprintf(stderr,
             "[%s] prompt %u tokens (%u cached: %s) in %s, %.1f/s; output %u tokens in %s, %.1f/s%s; queue %s, load %s; "
-            "%s\n",
+            "%s; request %" PRIu64 "\n",
             result->model, result->prompt_tokens, result->cached_tokens, coordgen_reuse_name(result->reuse),
             ctl_duration_text(prefill, sizeof(prefill), result->prefill_us), per_second(n_computed, result->prefill_us),
             result->output_tokens, ctl_duration_text(decode, sizeof(decode), result->decode_us),
             per_second(result->output_tokens, result->decode_us), accepted,
             ctl_duration_text(queue, sizeof(queue), result->queue_us),
-            ctl_duration_text(load, sizeof(load), result->load_us), coordgen_end_reason_name(result->end_reason));
+            ctl_duration_text(load, sizeof(load), result->load_us), coordgen_end_reason_name(result->end_reason),
+            result->request_number);
 }

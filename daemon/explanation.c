@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/explanation.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/utf8.h"
+
+static_assert(sizeof(Explanation) * EXPLANATIONS_A_USER * EXPLANATION_USERS_MAX <= 4 << 20, "what all take is bounded");
 
 /* What a generation that has not ended is at. */
 static Coordgen__V1__RequestState state_of(const Request *request) {

@@ -7,8 +7,6 @@
 
 #include "base/clock.h"
 #include "engine/engine_private.h"
-#include "numeric/exp_row.h"
-#include "numeric/top_row.h"
 #include "spec/draft_share.h"
 
 #define TABLE_SOURCES (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION)
@@ -96,36 +94,14 @@ void drafting_free(Drafting *drafting) {
     free(drafting);
 }
 
-/* --- likely tokens ------------------------------------------------------------------------------------------------ */
-
-/* The most probable tokens of a row; how many. */
-static size_t find_top(const Drafting *drafting, const float *logits, ContextTop *top) {
-    const TopRow *row = top_row_select(cpu_features());
-    const size_t n_vocab = drafting->engine->hparams.n_vocab;
-    uint32_t tokens[DRAFT_CHOICES_MAX];
-    float values[DRAFT_CHOICES_MAX], mass;
-    const size_t n = row->top(logits, n_vocab, DRAFT_CHOICES_MAX, tokens, values);
-
-    if (!n)
-        return 0;
-    mass = row->mass(logits, n_vocab, values[0]);
-    for (size_t i = 0; i < n; i++)
-        values[i] -= values[0];
-    exp_row_select(cpu_features())->exp(values, n, values);
-    for (size_t i = 0; i < n; i++)
-        top[i] = (ContextTop){ tokens[i], values[i] / mass };
-    return n;
-}
+/* --- the prompt --------------------------------------------------------------------------------------------------- */
 
 bool drafting_wants_prompt(const Drafting *drafting) {
     return prompt_rule_learns(drafting->prompt);
 }
 
-void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const float *logits) {
-    ContextTop top[DRAFT_CHOICES_MAX];
-    const size_t n = find_top(drafting, logits, top);
-
-    speculator_observe(drafting->speculator, before, token, top, n, true);
+void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const EngineTops *tops) {
+    speculator_observe(drafting->speculator, before, token, tops->tops, tops->n, true);
     drafting->report.n_prompt_rows++;
 }
 
@@ -160,12 +136,15 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
     drafting->report.draft_ns += clock_now_ns() - start_ns;
 }
 
-bool drafting_row(Drafting *drafting, uint32_t row, const float *logits) {
-    const uint32_t wanted = TABLE_SOURCES | 1u << SPECULATION_REUSE;
+bool drafting_wants_tops(const Drafting *drafting) {
+    return speculator_sources(drafting->speculator) & (TABLE_SOURCES | 1u << SPECULATION_REUSE);
+}
 
-    drafting->n_tops[row] = 0;
-    if (speculator_sources(drafting->speculator) & wanted)
-        drafting->n_tops[row] = (uint8_t)find_top(drafting, logits, drafting->tops[row]);
+bool drafting_row(Drafting *drafting, uint32_t row, const EngineTops *tops) {
+    if (tops)
+        drafting->tops[row] = *tops;
+    else
+        drafting->tops[row].n = 0;
     return !drafting->has_ended && drafting->path[drafting->n_path - 1] == row;
 }
 
@@ -185,7 +164,7 @@ static void observe_rows(Drafting *drafting, uint32_t before) {
 
     for (uint32_t row = 0; row < tree->n_rows; row++)
         speculator_observe(drafting->speculator, row ? tree->tokens[tree->parents[row]] : before, tree->tokens[row],
-                           drafting->tops[row], drafting->n_tops[row], false);
+                           drafting->tops[row].tops, drafting->tops[row].n, false);
 }
 
 void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
@@ -197,8 +176,8 @@ void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
 
     assert(drafting->has_ended && n_tokens <= drafting->n_path);
     for (uint32_t row = 0; row < tree->n_rows; row++) {
-        has_tops = has_tops && drafting->n_tops[row];
-        tops[row] = has_tops ? drafting->tops[row][0].token : 0;
+        has_tops = has_tops && drafting->tops[row].n;
+        tops[row] = has_tops ? drafting->tops[row].tops[0].token : 0;
     }
     for (uint32_t i = 1; i < drafting->n_path; i++)
         accepted[i - 1] = drafting->path[i];

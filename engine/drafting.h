@@ -14,17 +14,16 @@ typedef struct Drafting {
     Speculator *speculator;
     SpeculationControl control;
     uint64_t user;
-    PromptRuleChoice prompt;                            /* whether it learns from its prompt, and why */
-    size_t n_text;                                      /* tokens that the speculator has of the text */
-    DraftTree tree;                                     /* of the step; the root alone: a plain one */
-    StepCompany company;                                /* beside it */
-    uint16_t path[DRAFT_ROWS_MAX];                      /* rows of the tree where the text goes, the root first */
-    uint32_t picked[DRAFT_ROWS_MAX];                    /* the token behind each of them */
-    uint32_t n_path, n_emitted;                         /* of the step's tokens, those that came out */
-    bool has_ended;                                     /* behind the last of them comes a token that is no row's */
-    ContextTop tops[DRAFT_ROWS_MAX][DRAFT_CHOICES_MAX]; /* of each row, most probable first */
-    uint8_t n_tops[DRAFT_ROWS_MAX];                     /* 0: nobody wants them */
-    uint64_t took_ns;                                   /* by steps that gave n_output tokens */
+    PromptRuleChoice prompt;         /* whether it learns from its prompt, and why */
+    size_t n_text;                   /* tokens that the speculator has of the text */
+    DraftTree tree;                  /* of the step; the root alone: a plain one */
+    StepCompany company;             /* beside it */
+    uint16_t path[DRAFT_ROWS_MAX];   /* rows of the tree where the text goes, the root first */
+    uint32_t picked[DRAFT_ROWS_MAX]; /* the token behind each of them */
+    uint32_t n_path, n_emitted;      /* of the step's tokens, those that came out */
+    bool has_ended;                  /* behind the last of them comes a token that is no row's */
+    EngineTops tops[DRAFT_ROWS_MAX]; /* of each row; none where nobody wants them */
+    uint64_t took_ns;                /* by steps that gave n_output tokens */
     uint32_t n_output;
     GenerationReport report;
 } Drafting;
@@ -45,12 +44,14 @@ DEFINE_CLEANUP(Drafting, drafting_free)
 /* Whether the likely tokens at every row of a prompt are wanted: drafting_learn_prompt(). */
 bool drafting_wants_prompt(const Drafting *drafting);
 /* before: the token before this row's, or CONTEXT_NO_TOKEN. */
-void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const float *logits);
+void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const EngineTops *tops);
 /* Grows the tree behind the text, tokens[n]. */
 void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company);
-/* A row of the tree has its logits; rows come in rising order. Whether the text comes through here: then the caller
+/* Whether the most probable tokens of the tree's rows are wanted. */
+bool drafting_wants_tops(const Drafting *drafting);
+/* A row of the tree has its logits, and tops, or NULL where they were not wanted; rows come in rising order. Whether the text comes through here: then the caller
  * picks the token and tells it to drafting_pick(). */
-bool drafting_row(Drafting *drafting, uint32_t row, const float *logits);
+bool drafting_row(Drafting *drafting, uint32_t row, const EngineTops *tops);
 /* is_end: the answer ends with the token, whether or not it was drafted. */
 void drafting_pick(Drafting *drafting, uint32_t token, bool is_end);
 /* The step is over; n_tokens of those that were picked came out. before: the token before the root's, or

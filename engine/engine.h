@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/worker_pool.h"
 #include "engine/prefix_cache.h"
+#include "spec/context_map.h"
 #include "scheduler/trace.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -152,9 +153,18 @@ void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled);
 
 typedef struct EngineSpan EngineSpan;
 
-/* The logits of one row of a span, f32[n_vocab], valid during the call; row: of the span's. Rows come in rising order.
- * It may lower span->n_kept; for a tree it may set that and span->kept. Thread: the one that computes. */
-typedef void EngineLogitsFn(EngineSpan *span, size_t row, const float *logits);
+#define ENGINE_TOPS DRAFT_CHOICES_MAX
+
+/* The most probable tokens of a row, most probable first; of equal ones the lower id. */
+typedef struct EngineTops {
+    uint32_t n;
+    ContextTop tops[ENGINE_TOPS];
+} EngineTops;
+
+/* The logits of one row of a span, f32[n_vocab], and what is most probable of them, NULL unless the span wants that;
+ * valid during the call. Rows come in rising order. It may lower span->n_kept and set span->kept. Thread: the one that
+ * computes. */
+typedef void EngineLogitsFn(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops);
 
 /* Tokens of one sequence in a step that it may share with others: consecutive ones, or a tree of them, whose every way
  * down from the first row has the logits that it would have alone. */
@@ -170,6 +180,8 @@ struct EngineSpan {
     bool is_cancelled;    /* out: its sequence's flag was seen, and the sequence is as it was before the step */
     EngineLogitsFn *take; /* NULL: logits are left in `logits`; else it gets them row by row */
     void *arg;            /* of take */
+    bool wants_tops;      /* take() gets the most probable tokens, too */
+    uint64_t head_ns;     /* out: of the output head with all its take(), the share of these rows */
     /* How many rows the step appends, and which, a way down from row 0; kept NULL: the first ones. All rows, or of a tree
      * the leading ones that each follow the one before, unless take() says otherwise. */
     size_t n_kept;

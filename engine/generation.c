@@ -185,6 +185,7 @@ void generation_report(const Generation *generation, GenerationReport *report) {
         report->n_steps = report->n_rows = generation->usage.n_steps;
     } else {
         report->sources = speculator_sources(drafting->speculator);
+        report->prompt = drafting->prompt;
         report->counts = *speculator_counts(drafting->speculator);
     }
     report->step_ns = generation->usage.decode_ns;

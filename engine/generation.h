@@ -7,6 +7,7 @@
 #include "engine/sampler.h"
 #include "scheduler/priority.h"
 #include "spec/history.h"
+#include "spec/prompt_rule.h"
 #include "spec/speculator.h"
 
 enum {
@@ -91,6 +92,7 @@ typedef struct GenerationReport {
     uint64_t draft_ns;        /* growing trees and learning from them */
     uint64_t head_ns;         /* output projection of these rows, in a shared step their share of it, and sampling */
     uint64_t step_ns;         /* these steps as a whole */
+    PromptRuleChoice prompt;  /* whether it learned from its prompt, and why */
     uint64_t n_prompt_rows;   /* of the prompt, whose logits were computed to learn from */
     uint64_t prompt_head_ns;  /* for them */
 } GenerationReport;

@@ -17,14 +17,14 @@ static uint32_t token_before(const Generation *generation, size_t index) {
 
 /* A row's token is what plain decoding samples there, as long as all drafts before it were right: sampling depends on the
  * logits, the position and the tokens before. */
-static void verify_row(EngineSpan *span, size_t row, const float *logits) {
+static void verify_row(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
     Generation *generation = span->arg;
     Drafting *drafting = generation->drafting;
     const size_t n_vocab = engine_info(generation->engine)->n_vocab;
     const size_t at = generation->tokens.n + drafting->n_path - 1;
     uint32_t token;
 
-    if (!drafting_row(drafting, (uint32_t)row, logits))
+    if (!drafting_row(drafting, (uint32_t)row, tops))
         return;
     token = sampler_pick(&generation->options.sampler, logits, n_vocab, generation->tokens.ids, at, at,
                          generation->candidates);
@@ -43,11 +43,11 @@ static void verify_row(EngineSpan *span, size_t row, const float *logits) {
 }
 
 /* A row of the prompt, from which the drafts to come are learned; the last one has the logits of the first token. */
-static void learn_prompt_row(EngineSpan *span, size_t row, const float *logits) {
+static void learn_prompt_row(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
     Generation *generation = span->arg;
     const size_t at = (size_t)(span->tokens - generation->tokens.ids) + row;
 
-    drafting_learn_prompt(generation->drafting, token_before(generation, at), span->tokens[row], logits);
+    drafting_learn_prompt(generation->drafting, token_before(generation, at), span->tokens[row], tops);
     if (at + 1 == generation->n_prompt && logits != generation->logits)
         memcpy(generation->logits, logits, engine_info(generation->engine)->n_vocab * sizeof(*logits));
 }
@@ -57,6 +57,7 @@ static void learn_from_prompt(Generation *generation, EngineSpan *span) {
         return;
     span->n_logit_rows = span->n;
     span->take = learn_prompt_row;
+    span->wants_tops = true;
     span->arg = generation;
 }
 
@@ -104,6 +105,7 @@ static int take_picked(const GenerationTurn *turn, const EngineSpan *span) {
     generation->usage.n_accepted_tokens += n - 1;
     if (n < span->n_kept)
         sequence_rewind(generation->sequence, before + n);
+    drafting->report.head_ns += span->head_ns;
     drafting_learn(drafting, token_before(generation, n_text - 1), n);
     return r;
 }
@@ -117,6 +119,8 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span, bool pre
         return generation_finish(generation, GENERATION_END_CANCELLED, NULL, turn->fn, turn->arg);
     if (prefill) {
         generation->usage.n_prefilled_tokens += (uint32_t)span->n;
+        if (span->take)
+            generation->drafting->report.prompt_head_ns += span->head_ns;
         if (sequence_n_tokens(generation->sequence) == generation->n_prompt)
             generation_keep(generation,
                             true); /* others with the same beginning need not wait for the end of this one */
@@ -247,6 +251,7 @@ static void place_drafts(GenerationStep *step) {
         span->parents = drafting->tree.parents;
         span->n = span->n_logit_rows = drafting->tree.n_rows;
         span->take = verify_row;
+        span->wants_tops = drafting_wants_tops(drafting);
         span->arg = step->turns[i]->generation;
     }
 }

@@ -2,7 +2,10 @@
 /* The output head of a step: logits of the rows that want them, in blocks that sequences share. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "engine/engine_private.h"
+#include "numeric/exp_row.h"
+#include "numeric/top_row.h"
 
 /* Rows of the head that are computed at once; its weights are read once for them. So many where a step wants no more, or
  * where there is no memory for a larger block; a larger one has a multiple of it. */
@@ -66,31 +69,73 @@ static size_t block_rows(Engine *engine, size_t n_rows) {
     return has_block(engine, most) ? most : has_block(engine, HEAD_ROWS) ? HEAD_ROWS : 0;
 }
 
-/* A row of the step to whoever wants its logits, which are at `logits`. */
-static void hand_out(EngineStep *step, uint32_t row, const float *logits) {
-    EngineSpan *span = &step->spans[step->batch.rows[row].sequence];
-    const size_t n_vocab = step->engine->hparams.n_vocab, span_row = step->span_rows[row],
-                 index = span_row - (span->n - span->n_logit_rows);
+/* --- the most probable tokens ------------------------------------------------------------------------------------- */
 
-    if (span->take)
-        span->take(span, span_row, logits);
-    else if (logits != span->logits + index * n_vocab)
-        memcpy(span->logits + index * n_vocab, logits, n_vocab * sizeof(*logits));
+/* Rows of the step whose logits lie one behind the other. */
+typedef struct HeadBlock {
+    EngineStep *step;
+    const uint32_t *rows;
+    const float *logits;
+    EngineTops tops[HEAD_ROWS_MAX];
+} HeadBlock;
+
+static EngineSpan *span_of(const EngineStep *step, uint32_t row) {
+    return &step->spans[step->batch.rows[row].sequence];
 }
+
+static void find_tops(const float *logits, size_t n_vocab, EngineTops *tops) {
+    const TopRow *row = top_row_select(cpu_features());
+    uint32_t tokens[ENGINE_TOPS];
+    float values[ENGINE_TOPS], mass;
+
+    tops->n = (uint32_t)row->top(logits, n_vocab, ENGINE_TOPS, tokens, values);
+    if (!tops->n)
+        return;
+    mass = row->mass(logits, n_vocab, values[0]);
+    for (uint32_t i = tops->n; i--;)
+        values[i] -= values[0];
+    exp_row_select(cpu_features())->exp(values, tops->n, values);
+    for (uint32_t i = 0; i < tops->n; i++)
+        tops->tops[i] = (ContextTop){ tokens[i], values[i] / mass };
+}
+
+static void find_block_tops(void *arg, size_t begin, size_t end, unsigned int worker) {
+    HeadBlock *block = arg;
+    const size_t n_vocab = block->step->engine->hparams.n_vocab;
+
+    for (size_t i = begin; i < end; i++)
+        if (span_of(block->step, block->rows[i])->wants_tops)
+            find_tops(block->logits + i * n_vocab, n_vocab, &block->tops[i]);
+}
+
+/* n rows of a step (at most HEAD_ROWS_MAX) to whoever wants their logits. */
+static void hand_out(EngineStep *step, const uint32_t *rows, size_t n, const float *logits) {
+    const size_t n_vocab = step->engine->hparams.n_vocab;
+    HeadBlock block = { .step = step, .rows = rows, .logits = logits };
+
+    worker_pool_run(step->engine->backend->pool, find_block_tops, &block, n, 1);
+    for (size_t i = 0; i < n; i++) {
+        EngineSpan *span = span_of(step, rows[i]);
+        const size_t span_row = step->span_rows[rows[i]], index = span_row - (span->n - span->n_logit_rows);
+
+        if (span->take)
+            span->take(span, span_row, logits + i * n_vocab, span->wants_tops ? &block.tops[i] : NULL);
+        else if (logits + i * n_vocab != span->logits + index * n_vocab)
+            memcpy(span->logits + index * n_vocab, logits + i * n_vocab, n_vocab * sizeof(*logits));
+    }
+}
+
+/* --- logits ------------------------------------------------------------------------------------------------------- */
 
 /* So many rows at a time, whichever sequences they are of. */
 static int run_together(EngineStep *step, size_t n_rows, size_t at_once, ErrText *err) {
-    const size_t n_vocab = step->engine->hparams.n_vocab;
-
     for (size_t first = 0; first < n_rows; first += at_once) {
         const size_t n = n_rows - first < at_once ? n_rows - first : at_once;
-        const float *logits = step->engine->head_rows.data;
         int r = engine_step_logits(step, step->outputs + first, n, step->engine->head_rows.data, err);
 
         if (r)
             return r;
-        for (size_t i = 0; i < n; i++)
-            hand_out(step, step->outputs[first + i], logits + i * n_vocab);
+        hand_out(step, step->outputs + first, n, step->engine->head_rows.data);
     }
     return 0;
 }
@@ -120,7 +165,7 @@ static int run_apart(EngineStep *step, size_t n_rows, ErrText *err) {
         if (r)
             return r;
         if (span->take)
-            hand_out(step, rows[0], logits);
+            hand_out(step, rows, 1, logits);
     }
     return 0;
 }
@@ -143,13 +188,18 @@ static size_t find_outputs(EngineStep *step) {
 int engine_step_heads(EngineStep *step, ErrText *err) {
     Engine *engine = step->engine;
     const size_t n_rows = find_outputs(step), at_once = shares_block(step, n_rows) ? block_rows(engine, n_rows) : 0;
-    uint64_t start_ns;
+    uint64_t start_ns, ns;
     int r = engine_step_take_in(step, 1 + engine->hparams.n_layers, -1, err);
 
+    for (size_t i = 0; i < step->n_spans; i++)
+        step->spans[i].head_ns = 0;
     if (r || !n_rows)
         return r;
-    start_ns = engine_trace_begin(engine);
+    start_ns = clock_now_ns();
     r = at_once ? run_together(step, n_rows, at_once, err) : run_apart(step, n_rows, err);
     engine_trace_part(engine, tensor_role_name(ROLE_OUTPUT), "product", start_ns, -1, n_rows);
+    ns = clock_now_ns() - start_ns;
+    for (size_t i = 0; i < n_rows; i++)
+        span_of(step, step->outputs[i])->head_ns += ns / n_rows;
     return r;
 }

@@ -501,7 +501,7 @@ typedef struct Kept {
     bool is_taken[ROWS_MAX];
 } Kept;
 
-static void take_kept(EngineSpan *span, size_t row, const float *logits) {
+static void take_kept(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
     Kept *kept = span->arg;
     const size_t n_vocab = engine_info(kept->tree->engine)->n_vocab;
 

@@ -123,7 +123,7 @@ void tree_case_decode(TreeCase *tree, Sequence *sequence) {
     sequence_rewind(sequence, before);
 }
 
-static void take(EngineSpan *span, size_t row, const float *logits) {
+static void take(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
     TreeCase *tree = span->arg;
 
     assert_int_equal(row, tree->n_taken);

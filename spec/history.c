@@ -122,6 +122,16 @@ static int add_piece(History *history, const uint32_t *text, size_t at, size_t n
     return r == DRAFTER_E_MEMORY ? append_shifted(history, text, at, n) : r;
 }
 
+/* It ends among the old ones where there was no memory for young ones. */
+static void end_text(History *history) {
+    Age *young = &history->ages[YOUNG];
+    bool is_young = young->automaton && suffix_automaton_n_tokens(young->automaton);
+
+    history->ages[is_young ? YOUNG : OLD].n_texts++;
+    if (is_young)
+        suffix_automaton_border(young->automaton);
+}
+
 /**
  * history_add() - take in a text that is finished
  * @tokens: prompt and answer, or as much of them as is to be drafted from
@@ -137,10 +147,8 @@ int history_add(History *history, const uint32_t *tokens, size_t n) {
         n_piece = n - at < PIECE ? n - at : PIECE;
         r = add_piece(history, tokens, at, n_piece);
     }
-    if (history->ages[YOUNG].automaton) {
-        suffix_automaton_border(history->ages[YOUNG].automaton);
-        history->ages[YOUNG].n_texts += history->n_taken > n_before;
-    }
+    if (history->n_taken > n_before)
+        end_text(history);
     return r;
 }
 

@@ -34,7 +34,7 @@ typedef struct SpeculatorOptions {
     uint32_t sources; /* bits 1 << SpeculationSource */
     uint32_t nodes_max;
     const SourceStats *stats; /* of the user's generations before, or NULL; copied */
-    Drafter history; /* without ops: there is none. Outlives the speculator; its append() is called like the others' */
+    Drafter history; /* a HistoryReader (spec/history.h), which outlives the speculator; without ops: there is none */
 } SpeculatorOptions;
 
 typedef struct SpeculatorCounts {

@@ -146,6 +146,7 @@ static void edge_add(SuffixAutomaton *a, uint32_t from, uint32_t token, uint32_t
         state->to = to;
         return;
     }
+    assert(a->n_edges + 1 < a->edges.n_items);
     edge = edge_at(a, a->n_edges++);
     split_bucket(a);
     head = bucket_of(a, edge_hash(a, from, token));
@@ -167,8 +168,13 @@ static Needs needs_for(const SuffixAutomaton *a, size_t n) {
                     .text = a->n + (uint64_t)n };
 }
 
+static uint32_t state_add(SuffixAutomaton *a) {
+    assert(a->n_states < a->states.n_items);
+    return a->n_states++;
+}
+
 static uint32_t clone(SuffixAutomaton *a, uint32_t of, uint32_t len) {
-    uint32_t copy = a->n_states++;
+    uint32_t copy = state_add(a);
     State from = *state_at(a, of), *to = state_at(a, copy);
 
     *to = from;
@@ -200,7 +206,7 @@ static uint32_t exact_next(SuffixAutomaton *a, uint32_t p, uint32_t token) {
 }
 
 static uint32_t new_state(SuffixAutomaton *a, uint32_t token) {
-    uint32_t p = a->last, new = a->n_states++, link;
+    uint32_t p = a->last, new = state_add(a), link;
 
     *state_at(a, new) = (State){ .len = state_at(a, p)->len + 1, .first_end = a->n };
     for (; p != NOWHERE && !edge_find(a, p, token); p = state_at(a, p)->link, a->steps++)

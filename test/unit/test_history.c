@@ -210,6 +210,36 @@ static void test_history_borders(void **state) {
     assert_int_equal(choices[0].token, 6);
 }
 
+static void check_order(History *history, const uint32_t *tokens, uint32_t n) {
+    _cleanup_(history_reader_freep) HistoryReader *reader = NULL;
+    DraftChoice choices[DRAFT_CHOICES_MAX];
+
+    assert_int_equal(history_reader_new(history, &reader), 0);
+    assert_int_equal(ops->append(reader, &(uint32_t){ 1 }, 1), 0);
+    assert_int_equal(ops->choices(reader, ops->root(reader), choices, DRAFT_CHOICES_MAX), n);
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(choices[i].token, tokens[i]);
+    assert_int_equal(ops->choices(reader, ops->root(reader), choices, 1), 1);
+    assert_int_equal(choices[0].token, tokens[0]);
+}
+
+/* Of those that came as often, the latest first; young before old. */
+static void test_history_latest(void **state) {
+    _cleanup_(history_freep) History *history = NULL;
+
+    assert_int_equal(history_new(&table, BYTES_SMALL, &history), 0);
+    for (uint32_t token = 2; token < 6; token++)
+        assert_int_equal(history_add(history, (uint32_t[]){ 1, token }, 2), 0);
+    check_order(history, (uint32_t[]){ 5, 4, 3, 2 }, 4);
+    assert_int_equal(history_add(history, (uint32_t[]){ 1, 3 }, 2), 0);
+    check_order(history, (uint32_t[]){ 3, 5, 4, 2 }, 4);
+    make_old(history, 1);
+    assert_int_equal(history_add(history, (uint32_t[]){ 1, 9 }, 2), 0);
+    check_order(history, (uint32_t[]){ 3, 9, 5, 4, 2 }, 5);
+    assert_int_equal(history_add(history, (uint32_t[]){ 1, 4 }, 2), 0);
+    check_order(history, (uint32_t[]){ 4, 3, 9, 5, 2 }, 5);
+}
+
 /* Text i of a long row of them: its own first token, then as random as they come. */
 static void numbered_text(uint32_t i, uint32_t *text, uint32_t n) {
     hard_text(HARD_TEXT_RANDOM_MANY, i, text, n);
@@ -441,10 +471,10 @@ static void test_history_prior(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_history_naive),     TEST(test_history_ages),        TEST(test_history_borders),
-        TEST(test_history_makes_way), TEST(test_history_readers),     TEST(test_history_long_match),
-        TEST(test_history_memory),    TEST(test_history_handed_over), TEST(test_history_speculator),
-        TEST(test_history_prior),
+        TEST(test_history_naive),      TEST(test_history_ages),      TEST(test_history_borders),
+        TEST(test_history_latest),     TEST(test_history_makes_way), TEST(test_history_readers),
+        TEST(test_history_long_match), TEST(test_history_memory),    TEST(test_history_handed_over),
+        TEST(test_history_speculator), TEST(test_history_prior),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

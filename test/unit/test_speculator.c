@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "spec/drafter_sam.h"
+#include "spec/history.h"
 #include "spec/speculator.h"
 
 enum {
@@ -147,16 +147,18 @@ static void test_speculator_greedy(void **state) {
     plain_run(plain);
     for (uint32_t sources = 0; sources < 1u << _SPECULATION_N; sources++) {
         _cleanup_(speculator_freep) Speculator *speculator = NULL;
-        _cleanup_(drafter_sam_freep) DrafterSam *history = NULL;
+        _cleanup_(history_freep) History *history = NULL;
+        _cleanup_(history_reader_freep) HistoryReader *reader = NULL;
         SpeculatorOptions options = { .sources = sources, .nodes_max = 1 + sources * 5 % DRAFT_NODES_MAX };
         AccountTable accounts;
         uint32_t n_steps, digests[2];
 
         account_table_init(&accounts);
         for (int round = 0; round < 2; round++) {
-            assert_int_equal(drafter_sam_new(&accounts, &history), 0);
-            assert_int_equal(drafter_sam_ops.append(history, plain + N_TEXT / 2, N_TEXT / 2), 0);
-            options.history = (Drafter){ &drafter_sam_ops, history };
+            assert_int_equal(history_new(&accounts, 1 << 20, &history), 0);
+            assert_int_equal(history_add(history, plain + N_TEXT / 2, N_TEXT / 2), 0);
+            assert_int_equal(history_reader_new(history, &reader), 0);
+            options.history = (Drafter){ &history_drafter_ops, reader };
             assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
             assert_int_equal(speculator_sources(speculator), sources);
             memcpy(text, plain, N_PROMPT * sizeof(*text));
@@ -167,7 +169,8 @@ static void test_speculator_greedy(void **state) {
             assert_int_equal(n_steps < N_NEW, (sources & ~(1u << SPECULATION_REUSE)) != 0);
             n_least = n_steps < n_least ? n_steps : n_least;
             speculator_free(steal(&speculator));
-            drafter_sam_free(steal(&history));
+            history_reader_free(steal(&reader));
+            history_free(steal(&history));
         }
         assert_int_equal(digests[0], digests[1]); /* the hashes had other secrets */
         assert_int_equal(accounts.total_bytes, 0);

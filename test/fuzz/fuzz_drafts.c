@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Drafts: bytes are a program of what generations do one after the other (texts, observations, drafts, verifications),
+ * while a history of theirs fills, makes way and is forgotten, and memory is refused. Whatever comes, trees are whole
+ * and within their limits, sources propose what they may, counters add up, and all memory comes back. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "spec/calibration.h"
+#include "spec/continuation_table.h"
+#include "spec/draft_reuse.h"
+#include "spec/drafter_lookup.h"
+#include "spec/drafter_sam.h"
+#include "spec/history.h"
+#include "spec/speculation_control.h"
+#include "spec/speculator.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
+
+enum {
+    INPUT_MAX = 1 << 14,
+    KINDS = 256,        /* of tokens: a byte each */
+    TEXT_MAX = 1 << 13, /* tokens of a generation */
+    COST = 1 << 17,     /* tokens of all texts that a program may make */
+    NODES_MAX = 40
+};
+
+#define CHECK(true_) ((true_) ? (void)0 : abort())
+
+/* What one generation has, and the sources once more, to be asked alone. */
+typedef struct Generation {
+    Speculator *speculator;
+    HistoryReader *reader;
+    bool has_history; /* the reader's history is not forgotten */
+    DrafterSam *sam;
+    DrafterLookup *lookup;
+    Calibration *calibration;
+    ContinuationTable *table;
+    Drafter drafters[5]; /* without ops: refused memory */
+    SpeculationControl control;
+    uint64_t n_verified;
+    DraftTree tree;
+    bool has_tree; /* behind the text as it is */
+    uint8_t text[TEXT_MAX];
+    uint32_t n;
+} Generation;
+
+typedef struct Run {
+    const uint8_t *data;
+    size_t len_bytes, at;
+    uint32_t cost;
+    uint8_t sources;
+    AccountTable accounts;
+    History *history;
+    uint64_t bytes_max;
+    bool pairs[KINDS][KINDS]; /* that stand in a text of the history side by side */
+    Generation generation;
+} Run;
+
+static uint8_t next_byte(Run *run) {
+    return run->at < run->len_bytes ? run->data[run->at++] : 0;
+}
+
+/* Small and large ones. */
+static uint32_t token_of(uint8_t byte) {
+    return byte * 16000003u;
+}
+
+static uint8_t byte_of(uint32_t token) {
+    CHECK(token % 16000003u == 0 && token / 16000003u < KINDS);
+    return (uint8_t)(token / 16000003u);
+}
+
+static void new_history(Run *run) {
+    static const uint64_t sizes[] = { 0, HISTORY_BYTES_MIN, 300000, 1 << 20 };
+
+    memset(run->pairs, 0, sizeof(run->pairs));
+    run->bytes_max = sizes[next_byte(run) % ARRAY_LEN(sizes)];
+    CHECK(!history_new(&run->accounts, run->bytes_max, &run->history));
+}
+
+static void end_generation(Generation *generation) {
+    speculator_free(generation->speculator);
+    history_reader_free(generation->reader);
+    drafter_sam_free(generation->sam);
+    drafter_lookup_free(generation->lookup);
+    calibration_free(generation->calibration);
+    continuation_table_free(generation->table);
+    memset(generation, 0, sizeof(*generation));
+}
+
+static void begin_generation(Run *run) {
+    Generation *generation = &run->generation;
+    SpeculatorOptions options = { .sources = run->sources, .nodes_max = NODES_MAX };
+
+    CHECK(!history_reader_new(run->history, &generation->reader));
+    generation->has_history = true;
+    options.history = (Drafter){ &history_drafter_ops, generation->reader };
+    CHECK(!speculator_new(&run->accounts, &options, &generation->speculator));
+    if (!drafter_sam_new(&run->accounts, &generation->sam))
+        generation->drafters[0] = (Drafter){ &drafter_sam_ops, generation->sam };
+    if (!drafter_lookup_new(&run->accounts, &generation->lookup))
+        generation->drafters[1] = (Drafter){ &drafter_lookup_ops, generation->lookup };
+    if (!calibration_new(&run->accounts, &generation->calibration))
+        generation->drafters[2] = (Drafter){ &calibration_ops, generation->calibration };
+    if (!continuation_table_new(&run->accounts, &generation->table))
+        generation->drafters[3] = (Drafter){ &continuation_table_ops, generation->table };
+    generation->drafters[4] = options.history;
+    speculation_control_init(&generation->control);
+}
+
+/* The speculator's reader is the one that is asked alone too: one of them tells it the text. */
+static void append(Run *run, const uint32_t *tokens, uint32_t n) {
+    Generation *generation = &run->generation;
+    bool in_speculator = speculator_sources(generation->speculator) >> SPECULATION_HISTORY & 1;
+
+    if (generation->n + n > TEXT_MAX) {
+        end_generation(generation);
+        begin_generation(run);
+    }
+    speculator_append(generation->speculator, tokens, n);
+    for (uint32_t i = 0; i < ARRAY_LEN(generation->drafters); i++) {
+        Drafter *drafter = &generation->drafters[i];
+        int r;
+
+        if (!drafter->ops || (drafter->self == generation->reader && in_speculator))
+            continue;
+        r = drafter->ops->append(drafter->self, tokens, n);
+        CHECK(!r || r == DRAFTER_E_MEMORY || r == -ENOMEM);
+        if (r)
+            drafter->ops = NULL; /* it may be asked no more */
+    }
+    for (uint32_t i = 0; i < n; i++)
+        generation->text[generation->n++] = byte_of(tokens[i]);
+    generation->has_tree = false;
+}
+
+static void op_append(Run *run) {
+    uint32_t tokens[32], n = next_byte(run) % 32;
+
+    for (uint32_t i = 0; i < n; i++)
+        tokens[i] = token_of(next_byte(run));
+    append(run, tokens, n);
+}
+
+static void op_observe(Run *run) {
+    Generation *generation = &run->generation;
+    uint8_t how = next_byte(run), token = next_byte(run), n = next_byte(run) % 12;
+    uint32_t before = how & 1 ? CONTEXT_NO_TOKEN : token_of(next_byte(run));
+    ContextTop top[12];
+
+    for (uint32_t i = 0; i < n; i++)
+        top[i] = (ContextTop){ token_of((uint8_t)(how + i * 5)), 1.0F / (float)(1 + i + token) };
+    speculator_observe(generation->speculator, before, token_of(token), top, n, how & 2);
+    if (generation->drafters[2].ops && calibration_observe(generation->calibration, before, token_of(token), top, n))
+        generation->drafters[2].ops = NULL;
+    if (generation->drafters[3].ops && continuation_table_observe(generation->table, before, token_of(token), top, n))
+        generation->drafters[3].ops = NULL;
+}
+
+static void check_node(const Generation *generation, const DraftTree *tree, uint32_t i, DraftLimits limits) {
+    const DraftNode *node = &tree->nodes[i], *parent = node->parent < 0 ? NULL : &tree->nodes[node->parent];
+    uint32_t seen = 0;
+
+    CHECK(node->parent >= DRAFT_ROOT && node->parent < (int)i);
+    CHECK(node->depth == (parent ? parent->depth + 1 : 1));
+    CHECK(node->depth <= limits.depth_max && node->depth < limits.tokens_left);
+    CHECK(isfinite(node->reach) && node->reach > 0 && node->reach <= (parent ? parent->reach : 1));
+    CHECK(node->n_credits >= 1 && node->n_credits <= DRAFT_SOURCES_MAX);
+    for (uint32_t j = 0; j < node->n_credits; j++) {
+        DraftCredit credit = node->credits[j];
+
+        CHECK(credit.source < _SPECULATION_N && credit.bucket < DRAFT_BUCKETS && credit.rank < DRAFT_RANKS);
+        CHECK(!(seen >> credit.source & 1) && speculator_sources(generation->speculator) >> credit.source & 1);
+        seen |= 1u << credit.source;
+    }
+    for (uint32_t j = 0; j < i; j++)
+        CHECK(tree->nodes[j].parent != node->parent || tree->nodes[j].token != node->token);
+}
+
+static void check_tree(const Generation *generation, const DraftTree *tree, DraftLimits limits) {
+    float sums[DRAFT_ROWS_MAX] = { 0 };
+
+    CHECK(tree->n_nodes <= limits.nodes_max && tree->n_nodes <= NODES_MAX && tree->n_rows == tree->n_nodes + 1);
+    CHECK(generation->n || !tree->n_nodes);
+    CHECK(tree->parents[0] == -1 && tree->node_of[0] == DRAFT_ROOT);
+    CHECK(!generation->n || tree->tokens[0] == token_of(generation->text[generation->n - 1]));
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
+        check_node(generation, tree, i, limits);
+        sums[tree->nodes[i].parent + 1] += tree->nodes[i].reach;
+    }
+    for (uint32_t i = 0; i <= tree->n_nodes; i++)
+        CHECK(sums[i] <= 1.0001F * (i ? tree->nodes[i - 1].reach : 1));
+    for (uint32_t row = 1; row < tree->n_rows; row++) {
+        const DraftNode *node = &tree->nodes[tree->node_of[row]];
+
+        CHECK(tree->parents[row] >= 0 && tree->parents[row] < (int)row);
+        CHECK(tree->tokens[row] == node->token && tree->row_of[tree->node_of[row]] == row);
+        CHECK(tree->node_of[tree->parents[row]] == node->parent);
+    }
+}
+
+static void op_draft(Run *run) {
+    Generation *generation = &run->generation;
+    uint8_t how = next_byte(run);
+    DraftLimits limits = { next_byte(run) % 70, next_byte(run) % 40, next_byte(run) };
+    DraftCosts costs = speculation_control_costs(&generation->control);
+    float ms[DRAFT_ROWS_MAX];
+
+    if (how & 1) {
+        for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
+            ms[i] = how & 2 ? 1 + (float)(i * (how / 4u)) / 16 : 1 + (float)(i * how % 13);
+        costs = (DraftCosts){ ms, how & 4 ? DRAFT_ROWS_MAX : how % (DRAFT_ROWS_MAX + 1) };
+    }
+    for (uint32_t i = 0; i < costs.n_rows; i++)
+        CHECK(costs.ms[i] > 0 && isfinite(costs.ms[i]));
+    speculator_draft(generation->speculator, limits, costs, &generation->tree);
+    check_tree(generation, &generation->tree, limits);
+    CHECK(generation->tree.n_rows <= (costs.n_rows ? costs.n_rows : 1));
+    generation->has_tree = limits.tokens_left > 0;
+}
+
+static void check_counts(const Generation *generation) {
+    const SpeculatorCounts *counts = speculator_counts(generation->speculator);
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
+        n += counts->lengths[i];
+    CHECK(n == generation->n_verified);
+    for (uint32_t i = 0; i < _SPECULATION_N; i++)
+        CHECK(counts->accepted[i] <= counts->drafted[i]);
+}
+
+/* Down a path as the bytes have it, then a token that no child has. */
+static void op_verify(Run *run) {
+    Generation *generation = &run->generation;
+    const DraftTree *tree = &generation->tree;
+    uint32_t accepted[DRAFT_ROWS_MAX], emitted[DRAFT_ROWS_MAX], tops[DRAFT_ROWS_MAX], n = 0, row = 0;
+    uint8_t how = next_byte(run), next = next_byte(run);
+
+    if (!generation->has_tree || !generation->n)
+        return;
+    for (uint32_t i = 0; i < tree->n_rows; i++)
+        tops[i] = how & 1 && i + 1 < tree->n_rows ? tree->tokens[i + 1] : token_of(next);
+    for (uint32_t i = row + 1; i < tree->n_rows; i++)
+        if (tree->parents[i] == (int)row && next_byte(run) % 4) {
+            emitted[n] = tree->tokens[i];
+            accepted[n++] = row = i;
+        }
+    while (draft_tree_child(tree, row, token_of(next)) >= 0)
+        next++;
+    emitted[n] = token_of(next);
+    speculator_verified(generation->speculator, tree, accepted, n, emitted[n], how & 2 ? tops : NULL);
+    generation->n_verified++;
+    check_counts(generation);
+    speculation_control_took(&generation->control, tree->n_rows, n + 1, 0.01F * (float)(1 + how));
+    CHECK(speculation_control_rows(&generation->control) >= 1);
+    CHECK(speculation_control_rows(&generation->control) <= DRAFT_ROWS_MAX);
+    append(run, emitted, n + 1);
+}
+
+/* What a source says along a path that the bytes choose. */
+static void ask(Run *run, const Drafter *drafter) {
+    const Generation *generation = &run->generation;
+    bool is_history = drafter->self == generation->reader;
+    uint8_t last = generation->n ? generation->text[generation->n - 1] : 0;
+    DraftCursor at = drafter->ops->root(drafter->self);
+
+    for (uint32_t depth = 0; depth < 6; depth++) {
+        size_t max = next_byte(run) % (DRAFT_CHOICES_MAX + 1), n;
+        DraftChoice choices[DRAFT_CHOICES_MAX];
+        uint8_t token = next_byte(run);
+
+        n = drafter->ops->choices(drafter->self, at, choices, max);
+        CHECK(n <= max);
+        for (size_t i = 0; i < n; i++) {
+            CHECK(choices[i].bucket < DRAFT_BUCKETS && choices[i].rank < DRAFT_RANKS);
+            CHECK(!is_history || (choices[i].rank == i && run->pairs[last][byte_of(choices[i].token)]));
+            for (size_t j = 0; j < i; j++)
+                CHECK(choices[i].token != choices[j].token);
+        }
+        CHECK(!is_history || (generation->has_history && (generation->n || depth)) || !n);
+        if (n && token % 4) {
+            at = choices[token % n].next;
+            last = byte_of(choices[token % n].token);
+        } else {
+            at = drafter->ops->follow(drafter->self, at, token_of(token));
+            last = token;
+        }
+    }
+}
+
+static void op_ask(Run *run) {
+    const Drafter *drafter = &run->generation.drafters[next_byte(run) % ARRAY_LEN(run->generation.drafters)];
+
+    if (drafter->ops)
+        ask(run, drafter);
+}
+
+static void check_history(const Run *run, const uint8_t *text, uint32_t n, int r) {
+    HistoryStats stats = history_stats(run->history);
+    HistoryReader *reader;
+
+    CHECK(!r || r == DRAFTER_E_MEMORY || r == -ENOMEM);
+    CHECK(stats.bytes <= run->bytes_max && stats.bytes <= run->accounts.used_bytes[ACCOUNT_DRAFTDB]);
+    CHECK(stats.n_texts <= stats.n_tokens && !stats.n_tokens == !stats.n_texts);
+    if (r || !n || !stats.n_texts)
+        return;
+    /* What was taken in is found. */
+    CHECK(!history_reader_new(run->history, &reader));
+    for (uint32_t i = n < 100 ? 0 : n - 100; i < n; i++) {
+        uint32_t token = token_of(text[i]);
+
+        CHECK(!history_drafter_ops.append(reader, &token, 1));
+    }
+    CHECK((history_drafter_ops.root(reader).c >> 16) >= (n < 100 ? n : 100));
+    history_reader_free(reader);
+}
+
+static void add_text(Run *run, const uint8_t *text, uint32_t n) {
+    uint32_t tokens[TEXT_MAX];
+
+    for (uint32_t i = 0; i < n; i++) {
+        tokens[i] = token_of(text[i]);
+        if (i)
+            run->pairs[text[i - 1]][text[i]] = true;
+    }
+    check_history(run, text, n, history_add(run->history, tokens, n));
+}
+
+static void op_finish(Run *run) {
+    add_text(run, run->generation.text, run->generation.n);
+    if (next_byte(run) % 2) {
+        end_generation(&run->generation);
+        begin_generation(run);
+    }
+}
+
+/* A pattern over and over, with a token of its own now and then: long ones, so that texts make way. */
+static void op_add(Run *run) {
+    uint32_t len = 1 + next_byte(run) % 16, n = 16 * (1u + next_byte(run)), every = 1 + next_byte(run);
+    uint8_t text[TEXT_MAX], pattern[16];
+
+    if (n > run->cost)
+        return;
+    run->cost -= n;
+    for (uint32_t i = 0; i < len; i++)
+        pattern[i] = next_byte(run);
+    for (uint32_t i = 0; i < n; i++)
+        text[i] = i % every ? pattern[i % len] : (uint8_t)(i * every >> 3);
+    add_text(run, text, n);
+}
+
+/* Its readers live on. */
+static void op_forget(Run *run) {
+    history_free(run->history);
+    run->generation.has_history = false;
+    new_history(run);
+}
+
+static void op_limit(Run *run) {
+    uint8_t how = next_byte(run);
+
+    run->accounts.limit_bytes[ACCOUNT_DRAFTDB] = how < 128 ? (uint64_t)how << 12 : UINT64_MAX;
+}
+
+static void op_restart(Run *run) {
+    run->sources = next_byte(run);
+    end_generation(&run->generation);
+    begin_generation(run);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
+    static void (*const operations[])(Run * run) = { op_append, op_observe, op_draft, op_verify,  op_ask,
+                                                     op_finish, op_add,     op_limit, op_restart, op_forget };
+    Run *run;
+
+    if (!len_bytes || len_bytes > INPUT_MAX)
+        return 0;
+    run = calloc(1, sizeof(*run));
+    if (!run)
+        return 0;
+    run->data = data;
+    run->len_bytes = len_bytes;
+    run->cost = COST;
+    run->sources = next_byte(run);
+    account_table_init(&run->accounts);
+    new_history(run);
+    begin_generation(run);
+    while (run->at < run->len_bytes)
+        operations[next_byte(run) % ARRAY_LEN(operations)](run);
+    end_generation(&run->generation);
+    history_free(run->history);
+    CHECK(!run->accounts.total_bytes);
+    free(run);
+    return 0;
+}

@@ -10,6 +10,7 @@
 #include "spec/calibration.h"
 #include "spec/continuation_table.h"
 #include "spec/draft_reuse.h"
+#include "spec/draft_share.h"
 #include "spec/drafter_lookup.h"
 #include "spec/drafter_sam.h"
 #include "spec/history.h"
@@ -107,7 +108,7 @@ static void begin_generation(Run *run) {
     if (!continuation_table_new(&run->accounts, &generation->table))
         generation->drafters[3] = (Drafter){ &continuation_table_ops, generation->table };
     generation->drafters[4] = options.history;
-    speculation_control_init(&generation->control);
+    speculation_control_init(&generation->control, NULL);
 }
 
 /* The speculator's reader is the one that is asked alone too: one of them tells it the text. */
@@ -155,7 +156,8 @@ static void op_observe(Run *run) {
     speculator_observe(generation->speculator, before, token_of(token), top, n, how & 2);
     if (generation->drafters[2].ops && calibration_observe(generation->calibration, before, token_of(token), top, n))
         generation->drafters[2].ops = NULL;
-    if (generation->drafters[3].ops && continuation_table_observe(generation->table, before, token_of(token), top, n))
+    if (generation->drafters[3].ops &&
+        continuation_table_observe(generation->table, before, token_of(token), top, n, how & 2))
         generation->drafters[3].ops = NULL;
 }
 
@@ -204,19 +206,31 @@ static void check_tree(const Generation *generation, const DraftTree *tree, Draf
 static void op_draft(Run *run) {
     Generation *generation = &run->generation;
     uint8_t how = next_byte(run);
+    const StepCompany company = { how / 2u, how & 8 ? how : 0 };
     DraftLimits limits = { next_byte(run) % 70, next_byte(run) % 40, next_byte(run) };
-    DraftCosts costs = speculation_control_costs(&generation->control);
+    DraftCosts costs = speculation_control_costs(&generation->control, company);
     float ms[DRAFT_ROWS_MAX];
 
     if (how & 1) {
         for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
             ms[i] = how & 2 ? 1 + (float)(i * (how / 4u)) / 16 : 1 + (float)(i * how % 13);
-        costs = (DraftCosts){ ms, how & 4 ? DRAFT_ROWS_MAX : how % (DRAFT_ROWS_MAX + 1) };
+        costs = (DraftCosts){ .ms = ms, .n_rows = how & 4 ? DRAFT_ROWS_MAX : how % (DRAFT_ROWS_MAX + 1) };
     }
     for (uint32_t i = 0; i < costs.n_rows; i++)
         CHECK(costs.ms[i] > 0 && isfinite(costs.ms[i]));
     speculator_draft(generation->speculator, limits, costs, &generation->tree);
     check_tree(generation, &generation->tree, limits);
+    if (how & 16) {
+        draft_share_chain(&generation->tree);
+        check_tree(generation, &generation->tree, limits);
+    }
+    if ((how & 32) && costs.n_rows) {
+        DraftTree *tree = &generation->tree;
+
+        draft_share_cut(&tree, &(float){ 1 }, 1, how / 4u, costs);
+        check_tree(generation, &generation->tree, limits);
+        CHECK(tree->n_nodes <= how / 4u);
+    }
     CHECK(generation->tree.n_rows <= (costs.n_rows ? costs.n_rows : 1));
     generation->has_tree = limits.tokens_left > 0;
 }
@@ -238,6 +252,7 @@ static void op_verify(Run *run) {
     const DraftTree *tree = &generation->tree;
     uint32_t accepted[DRAFT_ROWS_MAX], emitted[DRAFT_ROWS_MAX], tops[DRAFT_ROWS_MAX], n = 0, row = 0;
     uint8_t how = next_byte(run), next = next_byte(run);
+    const StepCompany company = { how / 4u, how & 16 ? how : 0 };
 
     if (!generation->has_tree || !generation->n)
         return;
@@ -254,9 +269,9 @@ static void op_verify(Run *run) {
     speculator_verified(generation->speculator, tree, accepted, n, emitted[n], how & 2 ? tops : NULL);
     generation->n_verified++;
     check_counts(generation);
-    speculation_control_took(&generation->control, tree->n_rows, n + 1, 0.01F * (float)(1 + how));
-    CHECK(speculation_control_rows(&generation->control) >= 1);
-    CHECK(speculation_control_rows(&generation->control) <= DRAFT_ROWS_MAX);
+    speculation_control_took(&generation->control, tree->n_rows, company, n + 1, 0.01F * (float)how);
+    CHECK(speculation_control_rows(&generation->control, company) >= 1);
+    CHECK(speculation_control_rows(&generation->control, company) <= DRAFT_ROWS_MAX);
     append(run, emitted, n + 1);
 }
 

@@ -441,8 +441,8 @@ static void test_history_speculator(void **state) {
         DraftTree tree;
         int row = 0;
 
-        speculator_draft(speculator, (DraftLimits){ 31, 31, ARRAY_LEN(text) - n }, (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX },
-                         &tree);
+        speculator_draft(speculator, (DraftLimits){ 31, 31, ARRAY_LEN(text) - n },
+                         (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &tree);
         while ((row = draft_tree_child(&tree, (uint32_t)row, text[n + n_accepted])) > 0)
             accepted[n_accepted++] = (uint32_t)row;
         speculator_verified(speculator, &tree, accepted, n_accepted, text[n + n_accepted], NULL);

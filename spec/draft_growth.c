@@ -52,10 +52,9 @@ static Candidate *merged_for(Candidate *merged, uint32_t *np, uint32_t token) {
     return &merged[(*np)++];
 }
 
-/* What all sources propose behind a node (-1: the root), each token once, with its chance in `reach`: the highest that a
- * source gives it. */
+/* What all sources propose behind a node (-1: the root), each token once, with its chance in `reach`. */
 static uint32_t gather(const Growth *g, int at, Candidate *merged) {
-    uint32_t n = 0;
+    uint32_t n = 0, proposing = 0;
 
     for (uint32_t s = 0; s < g->sources.n; s++) {
         const Drafter *drafter = &g->sources.drafters[s];
@@ -65,39 +64,57 @@ static uint32_t gather(const Growth *g, int at, Candidate *merged) {
         if (!drafter->ops)
             continue;
         n_choices = drafter->ops->choices(drafter->self, g->cursors[at + 1][s], choices, DRAFT_CHOICES_MAX);
+        proposing |= n_choices ? 1u << s : 0;
         for (size_t i = 0; i < n_choices; i++) {
-            DraftCredit credit = { (uint8_t)s, (uint8_t)choices[i].bucket, (uint8_t)choices[i].rank,
-                                   choices[i].of_prompt };
-            float chance = source_stats_chance(g->sources.stats, credit);
             Candidate *candidate = merged_for(merged, &n, choices[i].token);
 
             candidate->nexts[candidate->node.n_credits] = choices[i].next;
-            candidate->node.credits[candidate->node.n_credits++] = credit;
-            if (chance > candidate->node.reach)
-                candidate->node.reach = chance;
+            candidate->node.credits[candidate->node.n_credits++] =
+                (DraftCredit){ (uint8_t)s, (uint8_t)choices[i].bucket, (uint8_t)choices[i].rank, choices[i].of_prompt };
         }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        DraftNode *node = &merged[i].node;
+
+        node->others = (uint8_t)proposing;
+        for (uint32_t j = 0; j < node->n_credits; j++)
+            node->others &= (uint8_t) ~(1u << node->credits[j].source);
+        node->reach = source_stats_joint_chance(g->sources.stats, node);
     }
     return n;
 }
 
-/* Everything that can come next behind a node becomes a candidate, all at once: siblings that together would be more
- * than certain are scaled down before any of them is weighed against others. */
+/* Siblings exclude each other: the most probable one keeps its chance, and the others share what it leaves where they
+ * have more. Scaling all of them instead would let a crowd of unlikely ones take from the one that is all but certain,
+ * and no chain would be long. */
+static void share_chance(Candidate *merged, uint32_t n) {
+    uint32_t best = 0;
+    float rest = 0, left;
+
+    for (uint32_t i = 1; i < n; i++)
+        best = merged[i].node.reach > merged[best].node.reach ? i : best;
+    for (uint32_t i = 0; i < n; i++)
+        rest += i == best ? 0 : merged[i].node.reach;
+    left = n ? 1 - merged[best].node.reach : 0;
+    for (uint32_t i = 0; rest > left && i < n; i++)
+        merged[i].node.reach *= i == best ? 1 : left / rest;
+}
+
+/* Everything that can come next behind a node becomes a candidate, all at once. */
 static void expand(Growth *g, int at) {
     const DraftNode *parent = at == DRAFT_ROOT ? NULL : &g->tree->nodes[at];
     uint8_t depth = parent ? parent->depth : 0;
     Candidate merged[MERGED_MAX];
-    float sum = 0;
     uint32_t n;
 
     if (depth >= g->depth_max)
         return;
     n = gather(g, at, merged);
-    for (uint32_t i = 0; i < n; i++)
-        sum += merged[i].node.reach;
+    share_chance(merged, n);
     for (uint32_t i = 0; i < n; i++) {
         DraftNode *node = &merged[i].node;
 
-        node->reach = (parent ? parent->reach : 1) * (sum > 1 ? node->reach / sum : node->reach);
+        node->reach *= parent ? parent->reach : 1;
         node->parent = (int16_t)at;
         node->depth = (uint8_t)(depth + 1);
         open_candidate(g, &merged[i]);

@@ -25,6 +25,7 @@ typedef struct DraftNode {
     int16_t parent; /* an earlier node, or DRAFT_ROOT */
     uint8_t depth;  /* 1: behind the root */
     uint8_t n_credits;
+    uint8_t others;                         /* sources that propose nothing but other tokens in its place, as bits */
     DraftCredit credits[DRAFT_SOURCES_MAX]; /* one a source at most */
 } DraftNode;
 

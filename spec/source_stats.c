@@ -29,8 +29,32 @@ float source_stats_chance(const SourceStats *stats, DraftCredit credit) {
     return trials > 0 ? clamped(stats->hits[credit.source][credit.bucket][credit.rank] / trials) : chance_min;
 }
 
+void source_stats_begin(SourceStats *stats, const SourceStats *before) {
+    *stats = (SourceStats){ 0 };
+    if (before)
+        stats->mixer = before->mixer;
+    else
+        chance_mixer_init(&stats->mixer);
+}
+
+static ChanceCase case_of(const SourceStats *stats, const DraftNode *node) {
+    ChanceCase it = { .n = node->n_credits, .others = node->others };
+
+    for (uint32_t i = 0; i < it.n; i++) {
+        it.sources[i] = node->credits[i].source;
+        it.chances[i] = source_stats_chance(stats, node->credits[i]);
+    }
+    return it;
+}
+
+float source_stats_joint_chance(const SourceStats *stats, const DraftNode *node) {
+    const ChanceCase it = case_of(stats, node);
+
+    return clamped(chance_mixer_chance(&stats->mixer, &it));
+}
+
 /* Halving keeps the ratio: only the weight of what was seen so far falls. */
-void source_stats_count(SourceStats *stats, DraftCredit credit, bool hit) {
+static void count_credit(SourceStats *stats, DraftCredit credit, bool hit) {
     float *hits = &stats->hits[credit.source][credit.bucket][credit.rank];
     float *trials = &stats->trials[credit.source][credit.bucket][credit.rank];
 
@@ -40,4 +64,12 @@ void source_stats_count(SourceStats *stats, DraftCredit credit, bool hit) {
         *hits /= 2;
         *trials /= 2;
     }
+}
+
+void source_stats_count(SourceStats *stats, const DraftNode *node, bool hit) {
+    const ChanceCase it = case_of(stats, node);
+
+    chance_mixer_learn(&stats->mixer, &it, hit);
+    for (uint32_t i = 0; i < node->n_credits; i++)
+        count_credit(stats, node->credits[i], hit);
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How often the proposals of each source are right, by the bucket and rank they came with. It starts from the source's
- * prior, learns from every verification and slowly forgets, so that it follows a text whose nature changes. */
+/* How often the proposals of each source are right, by the bucket and rank they came with, and what they say together. It
+ * starts from the source's prior, learns from every verification and slowly forgets, so that it follows a text whose
+ * nature changes. */
 #ifndef COORDGEN_SPEC_SOURCE_STATS_H
 #define COORDGEN_SPEC_SOURCE_STATS_H
 
 #include <stdbool.h>
 
+#include "spec/chance_mixer.h"
 #include "spec/draft_tree.h"
 #include "spec/drafter.h"
 
@@ -13,12 +15,19 @@
 typedef struct SourceStats {
     float hits[DRAFT_SOURCES_MAX][DRAFT_BUCKETS][DRAFT_RANKS];
     float trials[DRAFT_SOURCES_MAX][DRAFT_BUCKETS][DRAFT_RANKS];
+    ChanceMixer mixer;
 } SourceStats;
+
+/* Before its sources. before: what is known from other texts, or NULL. */
+void source_stats_begin(SourceStats *stats, const SourceStats *before);
 
 /* before: what is known from other texts, or NULL. */
 void source_stats_init(SourceStats *stats, uint32_t source, const DrafterOps *ops, const SourceStats *before);
 /* Within [0.001, 0.999]. */
 float source_stats_chance(const SourceStats *stats, DraftCredit credit);
-void source_stats_count(SourceStats *stats, DraftCredit credit, bool hit);
+/* Of a token that some sources propose: node's credits and others say which. */
+float source_stats_joint_chance(const SourceStats *stats, const DraftNode *node);
+/* Whether the node's token came, where it was tried. */
+void source_stats_count(SourceStats *stats, const DraftNode *node, bool hit);
 
 #endif

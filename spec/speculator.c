@@ -146,6 +146,7 @@ int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Spe
     if (!speculator)
         return -ENOMEM;
     speculator->nodes_max = options->nodes_max;
+    source_stats_begin(&speculator->stats, options->stats);
     for (SpeculationSource source = 0; source < _SPECULATION_N; source++)
         if (options->sources >> source & 1)
             turn_on(speculator, source, accounts, options->history, options->stats);
@@ -208,13 +209,11 @@ static bool is_of_prompt(const DraftNode *node) {
 }
 
 static void count_node(Speculator *speculator, const DraftNode *node, bool was_tried, bool hit, bool accepted) {
+    if (was_tried)
+        source_stats_count(&speculator->stats, node, hit);
     for (uint32_t i = 0; i < node->n_credits; i++) {
-        DraftCredit credit = node->credits[i];
-
-        speculator->counts.drafted[credit.source]++;
-        speculator->counts.accepted[credit.source] += accepted;
-        if (was_tried)
-            source_stats_count(&speculator->stats, credit, hit);
+        speculator->counts.drafted[node->credits[i].source]++;
+        speculator->counts.accepted[node->credits[i].source] += accepted;
     }
     speculator->counts.accepted_of_prompt += accepted && is_of_prompt(node);
 }

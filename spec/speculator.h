@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Speculation of one generation: its sources of drafts, their statistics and counters. A source for which there is no
- * memory is off from then on; the generation goes on without it. Same calls, same trees, on every machine. */
+ * memory is off from then on; the generation goes on without it. Same calls, same trees, with the same C library. */
 #ifndef COORDGEN_SPEC_SPECULATOR_H
 #define COORDGEN_SPEC_SPECULATOR_H
 

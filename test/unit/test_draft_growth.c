@@ -75,6 +75,7 @@ typedef struct Case {
 
 static void case_init(Case *c, uint32_t seed, uint32_t n_sources, uint32_t n_choices) {
     memset(c, 0, sizeof(*c));
+    source_stats_begin(&c->stats, NULL);
     for (uint32_t s = 0; s < n_sources; s++) {
         c->dice[s] = (Dice){ mix(seed, s), 1 + mix(seed, 100 + s) % n_choices };
         c->drafters[s] = (Drafter){ &dice_ops, &c->dice[s] };
@@ -92,37 +93,60 @@ typedef struct All {
 
 static All all;
 
+/* Tokens that may come next, in the order in which they are proposed, each with its chance as reach. */
+static uint32_t proposals(const Case *c, const DraftCursor *cursors, DraftNode *nodes) {
+    uint32_t n = 0, proposing = 0;
+
+    for (uint32_t s = 0; s < c->sources.n; s++) {
+        DraftChoice choices[DRAFT_CHOICES_MAX];
+        size_t n_choices = dice_choices(&c->dice[s], cursors[s], choices, DRAFT_CHOICES_MAX);
+
+        proposing |= n_choices ? 1u << s : 0;
+        for (size_t i = 0; i < n_choices; i++) {
+            uint32_t at = 0;
+
+            while (at < n && nodes[at].token != choices[i].token)
+                at++;
+            if (at == n)
+                nodes[n++] = (DraftNode){ .token = choices[i].token };
+            nodes[at].credits[nodes[at].n_credits++] =
+                (DraftCredit){ (uint8_t)s, (uint8_t)choices[i].bucket, (uint8_t)choices[i].rank, false };
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        nodes[i].others = (uint8_t)proposing;
+        for (uint32_t k = 0; k < nodes[i].n_credits; k++)
+            nodes[i].others &= (uint8_t) ~(1u << nodes[i].credits[k].source);
+        nodes[i].reach = source_stats_joint_chance(&c->stats, &nodes[i]);
+    }
+    return n;
+}
+
 static void enumerate(const Case *c, const DraftCursor *cursors, uint32_t path, float reach, uint32_t depth) {
-    float chances[5] = { 0 }, sum = 0;
+    DraftNode nodes[5];
+    float sum = 0, most = 0;
+    uint32_t n, best = 0;
 
     if (!depth)
         return;
-    for (uint32_t s = 0; s < c->sources.n; s++) {
-        DraftChoice choices[DRAFT_CHOICES_MAX];
-        size_t n = dice_choices(&c->dice[s], cursors[s], choices, DRAFT_CHOICES_MAX);
-
-        for (size_t i = 0; i < n; i++) {
-            float chance = source_stats_chance(
-                &c->stats, (DraftCredit){ (uint8_t)s, (uint8_t)choices[i].bucket, (uint8_t)choices[i].rank, false });
-
-            if (chance > chances[choices[i].token])
-                chances[choices[i].token] = chance;
+    n = proposals(c, cursors, nodes);
+    for (uint32_t i = 0; i < n; i++) {
+        sum += nodes[i].reach;
+        if (nodes[i].reach > most) {
+            most = nodes[i].reach;
+            best = i;
         }
     }
-    for (int t = 0; t < 5; t++)
-        sum += chances[t];
-    for (uint32_t t = 0; t < 5; t++) {
+    for (uint32_t i = 0; i < n; i++) {
         DraftCursor nexts[3];
-        float below = reach * (sum > 1 ? chances[t] / sum : chances[t]);
+        float below = reach * nodes[i].reach * (i == best || sum <= 1 ? 1 : (1 - most) / (sum - most));
 
-        if (chances[t] <= 0)
-            continue;
         assert_true(all.n < ALL_MAX);
         all.reach[all.n] = below;
-        all.path[all.n++] = path * 6 + t + 1;
+        all.path[all.n++] = path * 6 + nodes[i].token + 1;
         for (uint32_t s = 0; s < c->sources.n; s++)
-            nexts[s] = dice_follow(&c->dice[s], cursors[s], t);
-        enumerate(c, nexts, path * 6 + t + 1, below, depth - 1);
+            nexts[s] = dice_follow(&c->dice[s], cursors[s], nodes[i].token);
+        enumerate(c, nexts, path * 6 + nodes[i].token + 1, below, depth - 1);
     }
 }
 

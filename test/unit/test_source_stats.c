@@ -21,8 +21,12 @@ static float chance(const SourceStats *stats, uint8_t source, uint8_t bucket, ui
     return source_stats_chance(stats, (DraftCredit){ source, bucket, rank, false });
 }
 
+static DraftNode node_of(uint8_t source, uint8_t bucket, uint8_t rank) {
+    return (DraftNode){ .n_credits = 1, .credits = { { source, bucket, rank, false } } };
+}
+
 static void test_source_stats_counts(void **state) {
-    const DraftCredit credit = { 2, 3, 1, false };
+    const DraftNode node = node_of(2, 3, 1);
     SourceStats stats = { 0 };
 
     assert_true(chance(&stats, 2, 3, 1) == 0.001F);
@@ -30,24 +34,24 @@ static void test_source_stats_counts(void **state) {
     assert_true(chance(&stats, 1, 3, 1) == 0.001F);
     assert_true(chance(&stats, 2, 3, 1) == 0.25F);
     assert_true(chance(&stats, 2, 15, 0) == 0.999F);
-    source_stats_count(&stats, credit, true);
+    source_stats_count(&stats, &node, true);
     assert_true(chance(&stats, 2, 3, 1) == 2.0F / 5);
-    source_stats_count(&stats, credit, false);
+    source_stats_count(&stats, &node, false);
     assert_true(chance(&stats, 2, 3, 1) == 2.0F / 6);
     assert_true(chance(&stats, 2, 3, 0) == 0.5F && chance(&stats, 2, 4, 1) == 0.25F);
 }
 
 /* What came 1,000 trials ago hardly counts; without forgetting the chance would be one half. */
 static void test_source_stats_forgets(void **state) {
-    const DraftCredit credit = { 0, 0, 0, false };
+    const DraftNode node = node_of(0, 0, 0);
     SourceStats stats = { 0 };
 
     source_stats_init(&stats, 0, &ops, NULL);
     for (int i = 0; i < 1000; i++)
-        source_stats_count(&stats, credit, false);
+        source_stats_count(&stats, &node, false);
     assert_true(chance(&stats, 0, 0, 0) < 0.01F);
     for (int i = 0; i < 1000; i++) {
-        source_stats_count(&stats, credit, true);
+        source_stats_count(&stats, &node, true);
         assert_true(stats.trials[0][0][0] < 256 && stats.hits[0][0][0] <= stats.trials[0][0][0]);
     }
     assert_true(chance(&stats, 0, 0, 0) > 0.98F && chance(&stats, 0, 0, 0) <= 0.999F);
@@ -56,18 +60,18 @@ static void test_source_stats_forgets(void **state) {
 /* What other texts have taught stands for the prior, and is outweighed by some observations. */
 static void test_source_stats_before(void **state) {
     static SourceStats before, stats;
-    const DraftCredit credit = { .source = 2, .bucket = 3, .rank = 1 };
+    const DraftNode node = node_of(2, 3, 1);
 
     source_stats_init(&before, 2, &ops, NULL);
     for (int i = 0; i < 100; i++)
-        source_stats_count(&before, credit, true);
+        source_stats_count(&before, &node, true);
     source_stats_init(&stats, 2, &ops, &before);
     assert_true(chance(&stats, 2, 3, 1) > 0.9F);
     assert_true(stats.trials[2][3][1] < 20);
     source_stats_init(&stats, 1, &ops, &before); /* of that source it knows nothing */
     assert_true(chance(&stats, 1, 3, 1) == 0.25F);
     for (int i = 0; i < 60; i++)
-        source_stats_count(&stats, credit, false);
+        source_stats_count(&stats, &node, false);
     assert_true(chance(&stats, 2, 3, 1) < 0.3F);
 }
 

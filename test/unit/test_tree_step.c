@@ -323,11 +323,32 @@ static void company_check(const Company *company, size_t i, const char *what) {
     tree_case_go_on(&company->trees[i], company->sequences[i], company->plain[i], 9, BEHIND);
 }
 
+/* Of the operators on the step's rows: whether rows went through the layers in groups, none of which begins or ends
+ * within a tree. */
+static bool check_groups(const Trace *trace, const Batch *batch) {
+    bool is_grouped = false;
+
+    for (size_t i = 0; i < trace_n(trace); i++) {
+        const TraceEvent *event = trace_at(trace, i);
+
+        for (size_t s = 0; event->layer >= 0 && s < batch->n_sequences; s++) {
+            const BatchSequence *sequence = &batch->sequences[s];
+
+            if (sequence->side && event->row > sequence->first && event->row < sequence->first + sequence->n_rows)
+                fail_msg("a group begins with row %u, in the tree of rows %zu to %zu", event->row, sequence->first,
+                         sequence->first + sequence->n_rows - 1);
+        }
+        is_grouped = is_grouped || event->row;
+    }
+    return is_grouped;
+}
+
 /* Sixteen trees in one step, and trees beside a prompt, whose rows go through the layers in groups where there are two
  * threads; all of it again with the same sequences. */
 static void test_tree_step_together(void **state) {
     static const char *const archs[] = { "llama", "gemma3" };
     uint64_t random = 5;
+    size_t n_grouped = 0;
 
     for (size_t a = 0; a < ARRAY_LEN(archs); a++)
         for (unsigned int threads = 1; threads <= 2; threads++)
@@ -335,6 +356,7 @@ static void test_tree_step_together(void **state) {
                 static Company company;
                 uint32_t prompt[CHUNK];
                 Sequence *reads;
+                Trace *trace;
 
                 company_init(&company, make_package(*state, archs[a], 8, false), ISA_BEST, threads, n);
                 for (size_t round = 0; round < 4; round++) {
@@ -356,15 +378,63 @@ static void test_tree_step_together(void **state) {
                             company.spans[i] = company.spans[i - 1];
                             company.spans[i - 1] = span;
                         }
+                    assert_int_equal(trace_new(&trace, 10000), 0);
+                    engine_set_trace(company.model.engine, trace);
                     assert_int_equal(engine_forward_spans(company.model.engine, company.spans,
                                                           n + (n_prompt && rows < CHUNK ? 1 : 0), NULL),
                                      0);
+                    engine_set_trace(company.model.engine, NULL);
+                    n_grouped += check_groups(trace, &company.model.engine->steps[0].batch);
+                    trace_free(trace);
                     for (size_t i = 0; i < n; i++)
                         company_check(&company, i, archs[a]);
                     sequence_free(reads);
                 }
                 company_deinit(&company);
             }
+    assert_true(n_grouped > 5);
+}
+
+/* A tree whose first rows would still fit into a group, up to a border of the cache's blocks. */
+static void test_tree_step_in_one_group(void **state) {
+    static uint32_t prompt[CHUNK];
+    uint64_t random = 15;
+    Model model;
+    TreeCase tree;
+    Sequence *reads[2], *sequence, *plain;
+    Trace *trace;
+
+    model_init(&model, make_package(*state, "llama", 8, false), ENGINE_DEVICE_CPU, ISA_BEST, 2);
+    tree_case_init(&tree, model.engine);
+    assert_int_equal(trace_new(&trace, 10000), 0);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(sequence_new(&reads[i], model.engine, CAPACITY, NULL), 0);
+    sequence = fork_at(&model, 50);
+    plain = fork_at(&model, 50);
+    for (TreeShape shape = 0; shape < TREE_CHAIN; shape++) {
+        EngineSpan spans[] = { { .sequence = reads[0], .tokens = prompt, .n = 40 },
+                               { .sequence = NULL },
+                               { .sequence = reads[1], .tokens = prompt, .n = CHUNK - 40 - ROWS_MAX } };
+
+        tree_case_fill(&tree, &random, shape, ROWS_MAX);
+        tree_case_decode(&tree, plain);
+        spans[1] = tree_case_span(&tree, sequence);
+        engine_set_trace(model.engine, trace);
+        assert_int_equal(engine_forward_spans(model.engine, spans, 3, NULL), 0);
+        engine_set_trace(model.engine, NULL);
+        assert_true(check_groups(trace, &model.engine->steps[0].batch));
+        tree_case_compare(&tree, "in one group");
+        tree_case_go_on(&tree, sequence, plain, 9, BEHIND);
+        for (size_t i = 0; i < 2; i++)
+            sequence_rewind(reads[i], 0);
+    }
+    for (size_t i = 0; i < 2; i++)
+        sequence_free(reads[i]);
+    sequence_free(sequence);
+    sequence_free(plain);
+    trace_free(trace);
+    tree_case_deinit(&tree);
+    model_deinit(&model);
 }
 
 /* At every border between operators, and all of another step runs at each; some are cancelled on the way. */
@@ -458,15 +528,15 @@ static void test_tree_step_shared_pages(void **state) {
 
     model_init(&model, make_package(*state, "llama", 8, false), ENGINE_DEVICE_CPU, ISA_BEST, 2);
     tree_case_init(&tree, model.engine);
-    for (size_t i = 0; i < ARRAY_LEN(to); i++) {
-        Sequence *sequence = fork_at(&model, BASE), *plain = fork_at(&model, to[i]);
+    for (size_t i = 0; i < 2 * ARRAY_LEN(to); i++) {
+        Sequence *sequence = fork_at(&model, BASE), *plain = fork_at(&model, to[i / 2]);
         const size_t n_bytes = model.engine->kv_page_bytes * model.base->n_pages;
         uint8_t *was = malloc(n_bytes);
 
         assert_non_null(was);
         for (size_t p = 0; p < model.base->n_pages; p++)
             memcpy(was + p * model.engine->kv_page_bytes, model.base->blocks[p], model.engine->kv_page_bytes);
-        sequence_rewind(sequence, to[i]);
+        sequence_rewind(sequence, to[i / 2]);
         tree_case_fill(&tree, &random, i % 2 ? TREE_TWO_WAYS : TREE_ORDERED, ROWS_MAX);
         tree_case_choose(&tree, ROWS_MAX - 1);
         check_alone(&tree, sequence, plain, "in shared pages");
@@ -659,9 +729,10 @@ int main(void) {
         WITH_FOLDER(test_tree_step_bits),         WITH_FOLDER(test_tree_step_reference),
         WITH_FOLDER(test_tree_step_without_take), WITH_FOLDER(test_tree_step_refuses),
         WITH_FOLDER(test_tree_step_memory),       WITH_FOLDER(test_tree_step_together),
-        WITH_FOLDER(test_tree_step_makes_way),    WITH_FOLDER(test_tree_step_arriving),
-        WITH_FOLDER(test_tree_step_shared_pages), WITH_FOLDER(test_tree_step_keep),
-        WITH_FOLDER(test_tree_step_keep_refuses), WITH_FOLDER(test_tree_step_head),
+        WITH_FOLDER(test_tree_step_in_one_group), WITH_FOLDER(test_tree_step_makes_way),
+        WITH_FOLDER(test_tree_step_arriving),     WITH_FOLDER(test_tree_step_shared_pages),
+        WITH_FOLDER(test_tree_step_keep),         WITH_FOLDER(test_tree_step_keep_refuses),
+        WITH_FOLDER(test_tree_step_head),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,7 +100,7 @@ typedef struct AttentionCall {
     /* In every block of a cache the keys of this layer begin at one offset and the values at another, both multiples of
      * 64; each are kv_block_positions * n_kv_heads * head_size of the device's KV type, as the device lays them out.
      * When a row attends, its sequence's cache holds all positions up to its own, but for those that its parents with a
-     * slot have, and itself: these are in the side block (batch_side_path()). */
+     * slot have, and itself: these are in the side block (batch_side_rows()). */
     size_t k_offset_bytes, v_offset_bytes;
     size_t n_heads, n_kv_heads, head_size;
     size_t window; /* positions seen, the own included; 0: all */

@@ -98,15 +98,13 @@ static inline void batch_add_tree(Batch *batch, void *const *blocks, void *side,
         batch->sequences[batch->n_sequences - 1].side = side;
 }
 
-/* The rows with slots on the way to a row, itself included, from the first one on, at positions that follow each other;
- * what is before them is in place. How many there are: none for a row in place. */
-static inline size_t batch_side_path(const Batch *batch, size_t row, uint32_t path[BATCH_SLOTS_MAX]) {
+/* How many rows on the way to a row have slots, itself included: the last ones, at positions that follow each other. None
+ * for a row in place. */
+static inline size_t batch_side_rows(const Batch *batch, size_t row) {
     size_t n = 0;
 
-    for (size_t at = row; batch->rows[at].slot != BATCH_IN_PLACE; at = batch->rows[at].parent)
+    for (; batch->rows[row].slot != BATCH_IN_PLACE; row = batch->rows[row].parent)
         n++;
-    for (size_t at = row, i = n; i; at = batch->rows[at].parent)
-        path[--i] = (uint32_t)at;
     return n;
 }
 

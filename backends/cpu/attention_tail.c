@@ -24,11 +24,13 @@ void attention_tail_init(AttentionTail *tail, const Batch *batch, const KvHead *
         tail->blocks[i] = (uint16_t *)memory + i * block_values(hd);
 }
 
-size_t attention_tail_first(const Batch *batch, size_t row) {
-    uint32_t path[BATCH_SLOTS_MAX];
+/* Where the way to the row leaves the cache. */
+static size_t first_position(const Batch *batch, size_t row) {
+    return batch->rows[row].position + (size_t)1 - batch_side_rows(batch, row);
+}
 
-    batch_side_path(batch, row, path);
-    return batch->rows[path[0]].position / KV_BLOCK;
+size_t attention_tail_first(const Batch *batch, size_t row) {
+    return first_position(batch, row) / KV_BLOCK;
 }
 
 /* The cache's block in which the way leaves it. */
@@ -66,13 +68,12 @@ static void put(AttentionTail *tail, size_t position, int16_t slot) {
  */
 void attention_tail_set(AttentionTail *tail, size_t row) {
     const BatchRow *rows = tail->batch->rows;
-    uint32_t path[BATCH_SLOTS_MAX];
-    const size_t n = batch_side_path(tail->batch, row, path), begin = rows[path[0]].position, block = begin / KV_BLOCK;
+    const size_t begin = first_position(tail->batch, row), block = begin / KV_BLOCK;
 
-    assert(n && rows[row].position < (block + ATTENTION_TAIL_BLOCKS) * KV_BLOCK);
+    assert(rows[row].slot != BATCH_IN_PLACE && rows[row].position < (block + ATTENTION_TAIL_BLOCKS) * KV_BLOCK);
     begin_at(tail, block);
     for (size_t position = block * KV_BLOCK; position < begin; position++)
         put(tail, position, BATCH_IN_PLACE);
-    for (size_t i = 0; i < n; i++)
-        put(tail, begin + i, rows[path[i]].slot);
+    for (; rows[row].slot != BATCH_IN_PLACE; row = rows[row].parent)
+        put(tail, rows[row].position, rows[row].slot);
 }

@@ -259,15 +259,15 @@ typedef struct RowPath {
 } RowPath;
 
 static RowPath row_path(const AttentionCall *call, size_t index) {
-    const BatchRow *rows = call->batch->rows, *row = &rows[index];
-    const size_t last = row->position;
-    uint32_t rows_of_path[BATCH_SLOTS_MAX];
-    const size_t n = batch_side_path(call->batch, index, rows_of_path);
-    RowPath path = { .sequence = &call->batch->sequences[row->sequence], .last = last, .side = last + 1 - n };
+    const BatchRow *rows = call->batch->rows;
+    const size_t last = rows[index].position;
+    RowPath path = { .sequence = &call->batch->sequences[rows[index].sequence],
+                     .first = call->window && last >= call->window ? last + 1 - call->window : 0,
+                     .last = last,
+                     .side = last + 1 - batch_side_rows(call->batch, index) };
 
-    path.first = call->window && last >= call->window ? last + 1 - call->window : 0;
-    for (size_t i = 0; i < n; i++)
-        path.slots[i] = rows[rows_of_path[i]].slot;
+    for (size_t at = index; rows[at].slot != BATCH_IN_PLACE; at = rows[at].parent)
+        path.slots[rows[at].position - path.side] = rows[at].slot;
     return path;
 }
 

@@ -6,9 +6,6 @@
 #include "backends/cpu/attention_tail.h"
 #include "backends/cpu/cpu_private.h"
 
-/* Rows x heads of a KV head that attention takes together: enough to make up for expanding a block of keys and values
- * to float32, and what it holds of them stays in the second-level cache. */
-#define ATTENTION_ROW_HEADS 192
 /* Pieces of work for each thread, so that uneven ones end together; more would make them too small. */
 #define ATTENTION_ITEMS_A_THREAD 4
 /* Products below which attention is not worth waking a worker for. */

@@ -59,6 +59,10 @@ void cpu_run_rows(Backend *backend, WorkerFn *fn, void *arg, size_t rows, size_t
 /* gate = activation(gate) * up, for the device's table (cpu_backend.c). */
 void cpu_gated(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu);
 
+/* Rows x heads of a KV head that attention takes together: enough to make up for expanding a block of keys and values
+ * to float32, and what it holds of them stays in the second-level cache. */
+#define ATTENTION_ROW_HEADS 192
+
 /* Rows of a batch against their caches, for the device's table (cpu_attention.c). */
 void cpu_kv_store(Backend *backend, const AttentionCall *call);
 void cpu_attention(Backend *backend, const AttentionCall *call);

@@ -97,12 +97,12 @@ static void check_alone(TreeCase *tree, Sequence *sequence, Sequence *plain, con
     tree_case_go_on(tree, sequence, plain, 7, BEHIND);
 }
 
-/* Trees of all shapes and sizes at all positions, with one sequence for all trees of a position. */
-static void check_model(Model *model, const char *what, uint64_t *random) {
+/* Trees of all shapes and sizes at every `each`th position, with one sequence for all trees of a position. */
+static void check_model(Model *model, const char *what, size_t each, uint64_t *random) {
     TreeCase tree;
 
     tree_case_init(&tree, model->engine);
-    for (size_t b = 0; b < ARRAY_LEN(befores); b++) {
+    for (size_t b = test_random(random) % each; b < ARRAY_LEN(befores); b += each) {
         Sequence *sequence = fork_at(model, befores[b]), *plain = fork_at(model, befores[b]);
 
         for (TreeShape shape = 0; shape < _TREE_SHAPE_N; shape++) {
@@ -131,17 +131,20 @@ static void test_tree_step_bits(void **state) {
 
     for (size_t i = 0; i < ARRAY_LEN(models); i++) {
         const char *package = make_package(*state, models[i].arch, models[i].bits, models[i].static_activations);
+        Model model;
 
         for (int isa = ISA_SCALAR; isa < _ISA_N; isa++)
             for (unsigned int threads = 1; threads <= 2 && isa_present((Isa)isa); threads++) {
                 char what[100];
-                Model model;
 
                 snprintf(what, sizeof(what), "%s, %s, %u threads", models[i].arch, isa_name((Isa)isa), threads);
                 model_init(&model, package, ENGINE_DEVICE_CPU, (Isa)isa, threads);
-                check_model(&model, what, &random);
+                check_model(&model, what, 3, &random);
                 model_deinit(&model);
             }
+        model_init(&model, package, ENGINE_DEVICE_CPU, ISA_BEST, 2);
+        check_model(&model, models[i].arch, 1, &random);
+        model_deinit(&model);
     }
 }
 
@@ -155,7 +158,7 @@ static void test_tree_step_reference(void **state) {
 
         import_fixture_source(*state, &maker);
         model_init(&model, ((ImportFixture *)*state)->source, ENGINE_DEVICE_REFERENCE, ISA_BEST, 2);
-        check_model(&model, archs[i], &random);
+        check_model(&model, archs[i], 1, &random);
         model_deinit(&model);
     }
 }
@@ -270,6 +273,9 @@ static void test_tree_step_memory(void **state) {
 enum {
     TREES_MAX = 16,
 };
+
+static const _Atomic bool wanted = true;
+static const EngineYield at_once = { .wanted = &wanted };
 
 typedef struct Company {
     Model model;
@@ -439,8 +445,6 @@ static void test_tree_step_in_one_group(void **state) {
 
 /* At every border between operators, and all of another step runs at each; some are cancelled on the way. */
 static void test_tree_step_makes_way(void **state) {
-    static const _Atomic bool wanted = true;
-    static const EngineYield at_once = { .wanted = &wanted };
     static const char *const archs[] = { "llama", "gemma3" };
     uint64_t random = 6;
 
@@ -582,21 +586,36 @@ static void take_kept(EngineSpan *span, size_t row, const float *logits, const E
     span->n_kept = kept->tree->n_path;
 }
 
-/* Of some trees rows go between layers: what is left has the same logits, and what is kept of it is the same. */
+/* Through layers up to `end`, at once or making way before every operator. */
+static void run_layers(EngineStep *step, uint32_t end, bool makes_way) {
+    size_t n_borders = 0;
+    int r;
+
+    while ((r = engine_step_layers(step, end, makes_way ? &at_once : NULL, NULL)) == ENGINE_E_YIELDED)
+        n_borders++;
+    assert_int_equal(r, 0);
+    assert_int_equal(n_borders > 3, makes_way);
+}
+
+/* Of some trees rows go between layers: what is left has the same logits, and what is kept of it is the same. Beside a
+ * prompt, so that there are groups before. */
 static void test_tree_step_keep(void **state) {
     enum {
         N = 3
     };
+    static uint32_t prompt[CHUNK];
     uint64_t random = 11;
 
     for (unsigned int threads = 1; threads <= 2; threads++) {
         static Company company;
+        Sequence *reads;
 
         company_init(&company, make_package(*state, "gemma3", 8, false), ISA_BEST, threads, N);
+        assert_int_equal(sequence_new(&reads, company.model.engine, CAPACITY, NULL), 0);
         for (size_t round = 0; round < 60; round++) {
             Kept kept[N] = { 0 };
             uint16_t rows[N][ROWS_MAX];
-            size_t n_rows[N];
+            size_t n_rows[N], room = CHUNK;
             EngineStep *step;
 
             company_fill(&company, &random, CHUNK);
@@ -607,19 +626,21 @@ static void test_tree_step_keep(void **state) {
                 company.spans[i].arg = &kept[i];
                 n_rows[i] = choose_rows(&company.trees[i], &random, rows[i]);
                 tree_case_choose(&company.trees[i], rows[i][test_random(&random) % n_rows[i]]);
+                room -= company.trees[i].n;
             }
-            assert_int_equal(engine_step_begin(&step, company.model.engine, company.spans, N, NULL), 0);
-            assert_int_equal(engine_step_layers(step, 1, NULL, NULL), 0);
+            company.spans[N] = (EngineSpan){ .sequence = reads, .tokens = prompt, .n = room };
+            assert_int_equal(
+                engine_step_begin(&step, company.model.engine, company.spans, N + (round % 4 && room ? 1 : 0), NULL),
+                0);
+            run_layers(step, 1, round % 2);
             for (size_t i = 0; i < N; i++)
                 if (i != round % N)
                     assert_int_equal(engine_step_keep(step, i, rows[i], n_rows[i]), 0);
-            assert_int_equal(engine_step_layers(step, 2, NULL, NULL), 0);
+            run_layers(step, 2, round % 2);
             assert_int_equal(engine_step_heads(step, NULL), 0);
             engine_step_commit(step);
             engine_step_drop(step);
             for (size_t i = 0; i < N; i++) {
-                for (size_t at = 0; at < n_rows[i]; at++)
-                    assert_true(kept[i].is_taken[rows[i][at]]);
                 for (size_t row = 0, at = 0; row < company.trees[i].n; row++) {
                     const bool is_left = at < n_rows[i] && rows[i][at] == row;
 
@@ -628,7 +649,9 @@ static void test_tree_step_keep(void **state) {
                 }
                 tree_case_go_on(&company.trees[i], company.sequences[i], company.plain[i], 9, BEHIND);
             }
+            sequence_rewind(reads, 0);
         }
+        sequence_free(reads);
         company_deinit(&company);
     }
 }

@@ -140,8 +140,8 @@ typedef struct BackendOps {
     const char *name;    /* "cpu" */
     const char *kv_type; /* "f16" */
     size_t kv_element_bytes;
-    /* Positions of a block of the cache, more than BATCH_SLOTS_MAX. Nothing but attention() and kv_move() reads what is in
-     * a block; blocks may be copied whole, and what is behind the last position that was written is never read. */
+    /* Positions of a block of the cache, more than BATCH_SLOTS_MAX. Nothing but attention() and kv_move() reads what is
+     * in a block; blocks may be copied whole, and what is behind the last position that was written is never read. */
     size_t kv_block_positions;
 
     Backend *(*free)(Backend *backend);
@@ -188,8 +188,8 @@ typedef struct BackendOps {
     /* cos, sin f32[rows][n_rot / 2]; x f32[rows][n_heads * head_size] */
     void (*rope)(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
                  size_t head_size, size_t n_rot, bool neox);
-    /* Keys and values of the rows go into the caches of their sequences, or beside them; then their queries attend: each
-     * gets the bits that it would get if the way to it were the only one. */
+    /* Keys and values of the rows go into the caches of their sequences, or beside them; then their queries attend:
+     * each gets the bits that it would get if the way to it were the only one. */
     void (*kv_store)(Backend *backend, const AttentionCall *call);
     void (*attention)(Backend *backend, const AttentionCall *call);
     /* Keys and values of rows that had a slot go to where their positions are, byte for byte, in this layer. */

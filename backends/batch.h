@@ -16,8 +16,8 @@ typedef struct BatchRow {
     uint32_t position; /* logical, in its sequence */
     uint32_t parent;   /* the row of the batch at the position before; BATCH_NO_PARENT: the sequence has that already */
     uint32_t sequence; /* index of it */
-    /* Where its keys and values are: BATCH_IN_PLACE: in the cache at its position, and so are its parent's; else at this
-     * position of the sequence's side block: in the cache another row may have the row's position. */
+    /* Where its keys and values are: BATCH_IN_PLACE: in the cache at its position, and so are its parent's; else at
+     * this position of the sequence's side block: in the cache another row may have the row's position. */
     int16_t slot;
     bool wants_logits;
 } BatchRow;
@@ -98,8 +98,8 @@ static inline void batch_add_tree(Batch *batch, void *const *blocks, void *side,
         batch->sequences[batch->n_sequences - 1].side = side;
 }
 
-/* How many rows on the way to a row have slots, itself included: the last ones, at positions that follow each other. None
- * for a row in place. */
+/* How many rows on the way to a row have slots, itself included: the last ones, at positions that follow each other.
+ * None for a row in place. */
 static inline size_t batch_side_rows(const Batch *batch, size_t row) {
     size_t n = 0;
 

@@ -171,8 +171,8 @@ typedef void EngineLogitsFn(EngineSpan *span, size_t row, const float *logits, c
 struct EngineSpan {
     Sequence *sequence;     /* in one span of a step only */
     const uint32_t *tokens; /* [n], below n_vocab; they continue the sequence */
-    /* [n] of a tree, n at most ENGINE_TREE_ROWS_MAX: the row of the span that each follows, an earlier one; -1 for row 0.
-     * The sequence must have room for the deepest row. NULL: each follows the one before. */
+    /* [n] of a tree, n at most ENGINE_TREE_ROWS_MAX: the row of the span that each follows, an earlier one; -1 for row
+     * 0. The sequence must have room for the deepest row. NULL: each follows the one before. */
     const int16_t *parents;
     size_t n;             /* 1 or more; those of all spans together at most the chunk */
     size_t n_logit_rows;  /* 0..n: the last ones, whose logits are wanted */
@@ -182,8 +182,8 @@ struct EngineSpan {
     void *arg;            /* of take */
     bool wants_tops;      /* take() gets the most probable tokens, too */
     uint64_t head_ns;     /* out: of the output head with all its take(), the share of these rows */
-    /* How many rows the step appends, and which, a way down from row 0; kept NULL: the first ones. All rows, or of a tree
-     * the leading ones that each follow the one before, unless take() says otherwise. */
+    /* How many rows the step appends, and which, a way down from row 0; kept NULL: the first ones. All rows, or of a
+     * tree the leading ones that each follow the one before, unless take() says otherwise. */
     size_t n_kept;
     const uint16_t *kept; /* [n_kept], until the step's end */
 };
@@ -210,8 +210,8 @@ EngineStep *engine_step_drop(EngineStep *step);
 
 /* Appends the tokens of n_spans (1..ENGINE_SPANS_MAX) sequences and computes them in one pass over the weights. Thread:
  * the one that computes. 0; ENGINE_E_CANCELLED: all of them; ENGINE_E_CONTEXT, ENGINE_E_READ (with a text), -EINVAL
- * (bad token id, bad count, bad parents); with a tree, or after a rewind into positions that a fork shares, ENGINE_E_MEMORY:
- * none was appended. */
+ * (bad token id, bad count, bad parents); with a tree, or after a rewind into positions that a fork shares,
+ * ENGINE_E_MEMORY: none was appended. */
 int engine_forward_spans(Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err);
 /* The same for one sequence. */
 int engine_forward(Engine *engine, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_logit_rows,

@@ -91,7 +91,7 @@ int engine_step_look_up(EngineStep *step, const EngineYield *yield);
 /* The weights of a stage, as engine_take_in() has it, for a step in this layer. */
 int engine_step_take_in(EngineStep *step, uint32_t stage, int32_t layer, ErrText *err);
 
-/* --- a step in parts: engine_step_run() is all of them, one after the other ---------------------------------------- */
+/* --- a step in parts: engine_step_run() is all of them, one after the other --------------------------------------- */
 
 int engine_step_layers(EngineStep *step, uint32_t end, const EngineYield *yield, ErrText *err);
 /* From here on the step has only these rows of span `index`. */

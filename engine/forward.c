@@ -254,8 +254,8 @@ EngineStep *engine_step_drop(EngineStep *step) {
  * @yield: when to stop before an operator; NULL: never. At least one operator runs before
  *
  * What comes out does not depend on where it stopped, nor on what ran meanwhile: everything that goes from one operator
- * to the next lies in the step's own rows and in the sequences' caches, past their n_tokens and beside. Thread: the one that
- * computes. Return: ENGINE_E_YIELDED; else the step has ended, with the answer of engine_forward_spans().
+ * to the next lies in the step's own rows and in the sequences' caches, past their n_tokens and beside. Thread: the one
+ * that computes. Return: ENGINE_E_YIELDED; else the step has ended, with the answer of engine_forward_spans().
  */
 int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     int r = engine_check_whole(step->engine, err);

@@ -7,8 +7,8 @@
 #include "numeric/exp_row.h"
 #include "numeric/top_row.h"
 
-/* Rows of the head that are computed at once; its weights are read once for them. So many where a step wants no more, or
- * where there is no memory for a larger block; a larger one has a multiple of it. */
+/* Rows of the head that are computed at once; its weights are read once for them. So many where a step wants no more,
+ * or where there is no memory for a larger block; a larger one has a multiple of it. */
 #define HEAD_ROWS 16
 #define HEAD_ROWS_MAX 64
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The last blocks that a row beside the cache attends to: copies, in which the rows on its way stand at their positions.
- * So attention reads blocks in logical order, as for any other row. */
+/* The last blocks that a row beside the cache attends to: copies, in which the rows on its way stand at their
+ * positions. So attention reads blocks in logical order, as for any other row. */
 #ifndef COORDGEN_BACKENDS_CPU_ATTENTION_TAIL_H
 #define COORDGEN_BACKENDS_CPU_ATTENTION_TAIL_H
 

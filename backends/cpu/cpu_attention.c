@@ -85,8 +85,8 @@ static size_t shared_blocks(const Batch *batch, size_t row, size_t n) {
     return end;
 }
 
-/* Rows of which some are beside the cache: what they all have there is read together, then come those in place, and then
- * way after way. A row's blocks come in rising order. */
+/* Rows of which some are beside the cache: what they all have there is read together, then come those in place, and
+ * then way after way. A row's blocks come in rising order. */
 static void attend_beside(const RowOps *ops, const Batch *batch, const Attending *attending, size_t row, size_t n,
                           const KvHead *kv, AttentionTail *tail) {
     const size_t shared = shared_blocks(batch, row, n), all = SIZE_MAX / KV_BLOCK;

@@ -483,8 +483,8 @@ static void attention_end(const Attending *a) {
  *   out[d] = out[d] x shrink, then out[d] = fma(weight[j], v[j][d], out[d]) for rising j
  * and at the end out[d] = out[d] x (1 / s), s being the sums added in the fixed tree (lanes_sum()). An empty range
  * gives zeros. So nothing depends on which rows and heads are taken together, nor on what a block holds outside the
- * range, nor on which calls of attention_blocks() it comes in, as long as each row gets its blocks in rising order. Keys,
- * values and queries that are not finite give an unspecified result, never undefined behaviour.
+ * range, nor on which calls of attention_blocks() it comes in, as long as each row gets its blocks in rising order.
+ * Keys, values and queries that are not finite give an unspecified result, never undefined behaviour.
  */
 static void attention(const KvHead *kv, const AttentionRow *rows, size_t n_rows, size_t n_group, float scale,
                       float *scratch) {

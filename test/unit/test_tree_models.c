@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Token trees on real models: logits of plain decoding for every row, and the same bytes behind the path that is kept. */
+/* Token trees on real models: logits of plain decoding for every row, and the same bytes behind the path that is
+ * kept. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>

@@ -43,8 +43,8 @@ void tree_case_decode(TreeCase *tree, Sequence *sequence);
 EngineSpan tree_case_span(TreeCase *tree, Sequence *sequence);
 /* All rows have the bytes of plain decoding. */
 void tree_case_compare(const TreeCase *tree, const char *what);
-/* The sequence, which has kept the path, and a plain one, which then has it too, give the same bytes for `n` more tokens
- * of the text; then both are as before the tree. */
+/* The sequence, which has kept the path, and a plain one, which then has it too, give the same bytes for `n` more
+ * tokens of the text; then both are as before the tree. */
 void tree_case_go_on(const TreeCase *tree, Sequence *sequence, Sequence *plain, uint32_t text, size_t n);
 
 #endif

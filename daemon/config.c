@@ -34,6 +34,8 @@ Config *config_free(Config *config) {
     free(config->model_dir);
     free(config->cache_dir);
     free(config->speculation);
+    free(config->draft_db_dir);
+    free(config->no_history);
     free(config);
     return NULL;
 }
@@ -61,6 +63,22 @@ static void default_cache_dir(char *path, size_t room_bytes) {
         *path = 0; /* none: a place that everybody can write to may be somebody else's already */
 }
 
+/* $STATE_DIRECTORY is systemd's (StateDirectory=). A folder of its own in it, or "": none. */
+static void default_draft_db_dir(char *path, size_t room_bytes) {
+    const char *given = getenv("STATE_DIRECTORY"), *home = getenv("HOME");
+
+    if (given && *given == '/')
+        snprintf(path, room_bytes, "%.*s/draftdb", (int)strcspn(given, ":"), given);
+    else if (geteuid() == 0)
+        snprintf(path, room_bytes, "/var/lib/coordgen/draftdb");
+    else if ((given = getenv("XDG_STATE_HOME")) && *given == '/')
+        snprintf(path, room_bytes, "%s/coordgen/draftdb", given);
+    else if (home && *home == '/')
+        snprintf(path, room_bytes, "%s/.local/state/coordgen/draftdb", home);
+    else
+        *path = 0;
+}
+
 /* 0, no limit, where nobody knows how much memory there is. */
 static uint64_t memory_share(const MachineLimits *limits, unsigned int percent) {
     static const uint64_t unit = UINT64_C(1) << 20;
@@ -80,7 +98,7 @@ static uint64_t memory_share(const MachineLimits *limits, unsigned int percent) 
 int config_new(Config **configp, ErrText *err) {
     _cleanup_(config_freep) Config *config = calloc(1, sizeof(*config));
     const char *isa = getenv("COORDGEN_ISA");
-    char cache_dir[PATH_MAX], model_dir[PATH_MAX];
+    char cache_dir[PATH_MAX], model_dir[PATH_MAX], draft_db_dir[PATH_MAX];
     MachineLimits limits;
     int r;
 
@@ -94,7 +112,10 @@ int config_new(Config **configp, ErrText *err) {
             return err_fold(r);
     }
     default_cache_dir(cache_dir, sizeof(cache_dir));
+    default_draft_db_dir(draft_db_dir, sizeof(draft_db_dir));
     r = config_set(config, "cache-dir", cache_dir, err);
+    if (!r)
+        r = config_set(config, "draftdb-dir", draft_db_dir, err);
     if (!r && !model_dir_default(model_dir, sizeof(model_dir)))
         r = config_set(config, "model-dir", model_dir, err);
     if (r)

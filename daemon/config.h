@@ -22,13 +22,19 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     char *model;
     char *model_dir;
     char *cache_dir;
-    uint32_t device;  /* EngineDevice */
-    uint32_t isa;     /* Isa */
-    uint32_t threads; /* 0: one for every processor this process may use */
+    char *draft_db_dir; /* "": there is none */
+    char *no_history;   /* as no_history_set() takes it */
+    uint32_t device;    /* EngineDevice */
+    uint32_t isa;       /* Isa */
+    uint32_t threads;   /* 0: one for every processor this process may use */
     uint32_t chunk_tokens;
     bool pipeline;
     uint32_t context_tokens;
     char *speculation; /* as speculation_parse() has it */
+    bool draft_db;
+    uint64_t draft_db_bytes; /* 0: no limit; likewise the next two */
+    uint32_t draft_db_documents;
+    uint64_t draft_db_age_s;
     uint32_t max_active;
     uint32_t max_active_interactive;
     uint32_t priority_ageing_ms;

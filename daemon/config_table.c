@@ -48,6 +48,7 @@ static const SettingChoice target_choices[] = {
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
 #define TIB (UINT64_C(1) << 40)
+#define DAY_S (UINT64_C(24) * 3600)
 #define DAY_MS (UINT64_C(24) * 3600 * 1000)
 #define LIVE true
 #define RESTART false
@@ -56,6 +57,8 @@ static const SettingChoice target_choices[] = {
 #define AT(field) offsetof(Config, field)
 #define TEXT(name_, field_, initial_, help_)                                                                           \
     { name_, SETTING_TEXT, AT(field_), 0, 0, false, RESTART, initial_, NULL, help_ }
+#define TEXT_LIVE(name_, field_, initial_, help_)                                                                      \
+    { name_, SETTING_TEXT, AT(field_), 0, 0, false, LIVE, initial_, NULL, help_ }
 #define PATH(name_, field_, initial_, help_)                                                                           \
     { name_, SETTING_PATH, AT(field_), 0, 0, false, RESTART, initial_, NULL, help_ }
 #define NUMBER(name_, field_, min_, max_, zero_, live_, initial_, help_)                                               \
@@ -64,6 +67,8 @@ static const SettingChoice target_choices[] = {
     { name_, SETTING_BYTES, AT(field_), min_, max_, zero_, live_, initial_, NULL, help_ }
 #define DURATION(name_, field_, min_, max_, live_, initial_, help_)                                                    \
     { name_, SETTING_DURATION, AT(field_), min_, max_, false, live_, initial_, NULL, help_ }
+#define AGE(name_, field_, min_, max_, zero_, live_, initial_, help_)                                                  \
+    { name_, SETTING_AGE, AT(field_), min_, max_, zero_, live_, initial_, NULL, help_ }
 #define CHOICE(name_, field_, live_, initial_, choices_, help_)                                                        \
     { name_, SETTING_CHOICE, AT(field_), 0, 0, false, live_, initial_, choices_, help_ }
 #define SOURCES(name_, field_, live_, initial_, help_)                                                                 \
@@ -101,6 +106,17 @@ const Setting config_settings[] = {
         "speculation", speculation, LIVE, "off",
         "several tokens a step, from drafts that are verified; where they come from: auto, off, or some of lookup, sam, "
         "history, calibration, table, reuse with commas between; requests may ask for others, and the output is the same"),
+    SWITCH("draftdb", draft_db, RESTART, "yes",
+           "keep what finished requests have answered, on disk, for drafts of the same user's later ones"),
+    PATH("draftdb-dir", draft_db_dir, NULL, "folder of that database, its own"),
+    BYTES("draftdb-bytes", draft_db_bytes, 64 * KIB, TIB, OR_ZERO, RESTART, "64M",
+          "that all users' answers may take there; 0: no limit"),
+    NUMBER("draftdb-documents", draft_db_documents, 1, 1u << 30, OR_ZERO, RESTART, "0",
+           "answers that may be there, of all users; 0: no limit"),
+    AGE("draftdb-age", draft_db_age_s, 1, 36500 * DAY_S, OR_ZERO, RESTART, "90d",
+        "an answer that is older is deleted; 0: none is"),
+    TEXT_LIVE("no-history", no_history, "",
+              "users and apps, with commas, whose answers are not kept there, and who get no drafts from it"),
     NUMBER("max-active", max_active, 1, 64, false, LIVE, "4", "normal and background generations that take turns"),
     NUMBER("max-active-interactive", max_active_interactive, 1, 64, false, LIVE, "2",
            "interactive generations that take turns, beside those"),
@@ -192,6 +208,11 @@ static bool scale_of(const Setting *setting, const char *suffix, uint64_t *scale
         { SETTING_DURATION, "ms", 1 },
         { SETTING_DURATION, "min", 60000 },
         { SETTING_DURATION, "h", 3600000 },
+        { SETTING_AGE, "", 1 },
+        { SETTING_AGE, "s", 1 },
+        { SETTING_AGE, "min", 60 },
+        { SETTING_AGE, "h", 3600 },
+        { SETTING_AGE, "d", DAY_S },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(scales); i++)
@@ -206,7 +227,8 @@ static void format_number(const Setting *setting, uint64_t number, char *text, s
     static const struct {
         uint64_t scale;
         const char *suffix;
-    } bytes[] = { { TIB, "T" }, { KIB * MIB, "G" }, { MIB, "M" }, { KIB, "K" } };
+    } bytes[] = { { TIB, "T" }, { KIB * MIB, "G" }, { MIB, "M" }, { KIB, "K" } },
+      ages[] = { { DAY_S, "d" }, { 3600, "h" }, { 60, "min" }, { 1, "s" } };
 
     if (setting->type == SETTING_DURATION) {
         if (number % 60000 == 0 && number)
@@ -223,6 +245,12 @@ static void format_number(const Setting *setting, uint64_t number, char *text, s
                 snprintf(text, room_bytes, "%" PRIu64 "%s", number / bytes[i].scale, bytes[i].suffix);
                 return;
             }
+    if (setting->type == SETTING_AGE && number)
+        for (size_t i = 0; i < ARRAY_LEN(ages); i++)
+            if (number % ages[i].scale == 0) {
+                snprintf(text, room_bytes, "%" PRIu64 "%s", number / ages[i].scale, ages[i].suffix);
+                return;
+            }
     snprintf(text, room_bytes, "%" PRIu64, number);
 }
 
@@ -231,6 +259,7 @@ static int parse_quantity(const Setting *setting, Config *config, const char *va
         [SETTING_U32] = "a whole number",
         [SETTING_BYTES] = "bytes, with or without K, M, G or T",
         [SETTING_DURATION] = "a time such as 500ms, 10s or 5min",
+        [SETTING_AGE] = "an age such as 12h or 90d",
     };
     uint64_t number, scale;
     const char *suffix = decimal_read_u64(value, &number);
@@ -245,7 +274,7 @@ static int parse_quantity(const Setting *setting, Config *config, const char *va
         return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is out of range: %s%s to %s", setting->name,
                        UTF8_PREFIX(value, 64), setting->zero_is_off ? "0, or " : "", low, high);
     }
-    if (setting->type == SETTING_BYTES)
+    if (setting->type == SETTING_BYTES || setting->type == SETTING_AGE)
         *(uint64_t *)field_of(setting, config) = number;
     else
         *(uint32_t *)field_of(setting, config) = (uint32_t)number;
@@ -310,6 +339,7 @@ int setting_parse(const Setting *setting, Config *config, const char *value, Err
     case SETTING_U32:
     case SETTING_BYTES:
     case SETTING_DURATION:
+    case SETTING_AGE:
         return parse_quantity(setting, config, value, err);
     case SETTING_BOOL:
         return parse_bool(setting, config, value, err);
@@ -329,6 +359,7 @@ void setting_format(const Setting *setting, const Config *config, char *text, si
         snprintf(text, room_bytes, "%s", *(char *const *)field);
         return;
     case SETTING_BYTES:
+    case SETTING_AGE:
         format_number(setting, *(const uint64_t *)field, text, room_bytes);
         return;
     case SETTING_U32:

@@ -13,6 +13,7 @@ typedef enum SettingType {
     SETTING_U32,
     SETTING_BYTES,    /* uint64_t; suffix K, M, G (binary) */
     SETTING_DURATION, /* uint32_t of milliseconds; suffix ms, s (default), min */
+    SETTING_AGE,      /* uint64_t of seconds; suffix s (default), min, h, d */
     SETTING_BOOL,
     SETTING_CHOICE,  /* uint32_t; one of .choices */
     SETTING_SOURCES, /* a text that speculation_parse() takes */

@@ -24,9 +24,10 @@ struct EngineThread {
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    JobList small;   /* lock: all but generations */
-    JobList arrived; /* lock: generations that have not had a turn */
-    bool stopping;   /* lock */
+    JobList small;        /* lock: all but generations */
+    JobList arrived;      /* lock: generations that have not had a turn */
+    bool stopping;        /* lock */
+    Histories *histories; /* engine thread, once it is there (lock); NULL: none */
 
     Turns *turns;     /* engine thread, but what turns.h says */
     uint64_t owed_ns; /* engine thread: what the last small job took, until interactive steps have had as much */
@@ -97,7 +98,7 @@ static int load_code(int r) {
     return r == ENGINE_E_MODEL ? JOB_E_MODEL : r == ENGINE_E_MEMORY ? JOB_E_MEMORY : err_fold(r);
 }
 
-/* What is kept of prompts never keeps a model out. */
+/* What is kept of prompts and answers never keeps a model out. */
 static int engine_thread_load(EngineThread *thread, Job *job, JobNews *news, ErrText *err) {
     PrefixCache *cache = job->engine_options.prefix_cache;
     int r;
@@ -105,6 +106,8 @@ static int engine_thread_load(EngineThread *thread, Job *job, JobNews *news, Err
     job->engine_options.pool = thread->pool;
     job->engine_options.heartbeat = &thread->n_beats;
     r = engine_new(&news->engine, &job->engine_options, err);
+    if (r == ENGINE_E_MEMORY && thread->histories && histories_drop(thread->histories))
+        r = engine_new(&news->engine, &job->engine_options, err);
     if (r == ENGINE_E_MEMORY && cache && prefix_cache_kept_bytes(cache)) {
         prefix_cache_drop_all(cache);
         r = engine_new(&news->engine, &job->engine_options, err);
@@ -208,6 +211,23 @@ static void busy(EngineThread *thread, bool is_busy) {
     atomic_store(&thread->busy_since_ns, is_busy ? clock_now_ns() : 0);
 }
 
+/* Sleeps until something happens, or histories that nobody uses can go. The lock is held. */
+static void sleep_on(EngineThread *thread) {
+    const uint64_t wake_ns = thread->histories ? histories_wake_ns(thread->histories) : UINT64_MAX;
+    const struct timespec until = { .tv_sec = (time_t)(wake_ns / 1000000000), .tv_nsec = (long)(wake_ns % 1000000000) };
+
+    busy(thread, false);
+    if (wake_ns == UINT64_MAX)
+        pthread_cond_wait(&thread->wake, &thread->lock);
+    else
+        (void)pthread_cond_timedwait(&thread->wake, &thread->lock, &until);
+}
+
+static bool has_history_work(const EngineThread *thread) {
+    return thread->histories &&
+           (histories_have_news(thread->histories) || histories_wake_ns(thread->histories) <= clock_now_ns());
+}
+
 /* Sleeps until there is work. Return: false when the thread must end. */
 static bool wait_for_work(EngineThread *thread, Job **smallp) {
     Job *job;
@@ -215,10 +235,8 @@ static bool wait_for_work(EngineThread *thread, Job **smallp) {
 
     pthread_mutex_lock(&thread->lock);
     while (!thread->stopping && TAILQ_EMPTY(&thread->small) && TAILQ_EMPTY(&thread->arrived) &&
-           TAILQ_EMPTY(&thread->arriving) && !turns_have_work(thread->turns)) {
-        busy(thread, false);
-        pthread_cond_wait(&thread->wake, &thread->lock);
-    }
+           TAILQ_EMPTY(&thread->arriving) && !turns_have_work(thread->turns) && !has_history_work(thread))
+        sleep_on(thread);
     turns_resume(thread->turns);
     while ((job = TAILQ_FIRST(&thread->arrived))) {
         TAILQ_REMOVE(&thread->arrived, job, link);
@@ -266,6 +284,8 @@ static void *engine_thread_run(void *arg) {
     while (wait_for_work(thread, &small)) {
         uint64_t until_ns = 0;
 
+        if (thread->histories)
+            histories_settle(thread->histories, clock_now_ns());
         if (small) {
             const uint64_t start_ns = clock_now_ns();
 
@@ -316,6 +336,7 @@ int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_thr
     TAILQ_INIT(&thread->arriving);
     pthread_mutex_init(&thread->lock, NULL);
     pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&thread->wake, &attr);
     pthread_condattr_destroy(&attr);
     r = worker_pool_new(&thread->pool, n_threads);
@@ -330,6 +351,19 @@ int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_thr
         return err_set(err, r < 0 ? r : err_fold(r), "cannot start %u threads: %s", n_threads, strerror(-r));
     *threadp = steal(&thread);
     return 0;
+}
+
+void engine_thread_use_histories(EngineThread *thread, Histories *histories) {
+    pthread_mutex_lock(&thread->lock);
+    thread->histories = histories;
+    turns_use_histories(thread->turns, histories);
+    pthread_mutex_unlock(&thread->lock);
+}
+
+void engine_thread_wake(EngineThread *thread) {
+    pthread_mutex_lock(&thread->lock);
+    pthread_cond_signal(&thread->wake);
+    pthread_mutex_unlock(&thread->lock);
 }
 
 int engine_thread_stop(EngineThread *thread, uint64_t timeout_ms) {

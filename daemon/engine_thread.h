@@ -4,11 +4,15 @@
 #ifndef COORDGEN_DAEMON_ENGINE_THREAD_H
 #define COORDGEN_DAEMON_ENGINE_THREAD_H
 
+#include "daemon/histories.h"
 #include "daemon/outbox.h"
 
 typedef struct EngineThread EngineThread;
 
 int engine_thread_new(EngineThread **threadp, Outbox *outbox, unsigned int n_threads, ErrText *err);
+/* Before the first job: see turns.h. */
+void engine_thread_use_histories(EngineThread *thread, Histories *histories);
+void engine_thread_wake(EngineThread *thread); /* any thread: there are news in the histories */
 /* Loop. Everything is cancelled; the thread ends after the step it is in. 0, or -ETIMEDOUT: it still runs. */
 int engine_thread_stop(EngineThread *thread, uint64_t timeout_ms);
 EngineThread *engine_thread_free(EngineThread *thread); /* stopped before, all engines freed before */

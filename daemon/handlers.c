@@ -13,8 +13,8 @@
 #include "proto/proto_check.h"
 
 static void handle_hello(Peer *peer, uint64_t request_id, const Coordgen__V1__HelloRequest *hello) {
-    static char *features[] = { (char *)"generate", (char *)"tokenize", (char *)"models", (char *)"sessions",
-                                (char *)"explain" };
+    static char *features[] = { (char *)"generate", (char *)"tokenize", (char *)"models",
+                                (char *)"sessions", (char *)"explain",  (char *)"draft_db" };
     Coordgen__V1__Response response;
     Coordgen__V1__HelloReply reply = COORDGEN__V1__HELLO_REPLY__INIT;
     ErrText err;
@@ -61,7 +61,8 @@ static void handle_cancel(Peer *peer, uint64_t request_id, const Coordgen__V1__C
 static bool in_order(Peer *peer, const Coordgen__V1__Request *message) {
     bool is_hello = message->op_case == COORDGEN__V1__REQUEST__OP_HELLO;
 
-    if (is_hello == (peer->connection->state == CONNECTION_HELLO) && !request_find(peer, message->request_id))
+    if (is_hello == (peer->connection->state == CONNECTION_HELLO) && !request_find(peer, message->request_id) &&
+        !handler_has_draft_call(peer, message->request_id))
         return true;
     if (!is_hello && peer->connection->state == CONNECTION_HELLO)
         connection_fail(peer->connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0,
@@ -144,6 +145,13 @@ static void serve(Peer *peer, Coordgen__V1__Request **messagep, size_t len_bytes
     case COORDGEN__V1__REQUEST__OP_MODEL_UNLOAD:
         handle_model_unload(peer, messagep, len_bytes);
         return;
+    case COORDGEN__V1__REQUEST__OP_DRAFT_DB_STATS:
+    case COORDGEN__V1__REQUEST__OP_DRAFT_DB_FORGET:
+    case COORDGEN__V1__REQUEST__OP_DRAFT_DB_FREEZE:
+    case COORDGEN__V1__REQUEST__OP_DRAFT_DB_EXPORT:
+    case COORDGEN__V1__REQUEST__OP_DRAFT_DB_IMPORT:
+        handle_draft_db(peer, message);
+        return;
     default:
         connection_fail(peer->connection, COORDGEN__V1__ERROR_CODE__ERROR_CODE_PROTOCOL, 0,
                         "the request names no operation");
@@ -212,6 +220,7 @@ static void on_end(void *arg) {
         request_abandon(request);
     while ((session = TAILQ_FIRST(&peer->sessions)))
         session_close(session);
+    handler_end_draft_calls(peer);
 }
 
 static void on_closed(void *arg) {

@@ -28,6 +28,11 @@ void handle_status(Peer *peer, uint64_t request_id);
 /* handlers_explain.c */
 void handle_request_list(Peer *peer, uint64_t request_id);
 void handle_explain(Peer *peer, uint64_t request_id, const Coordgen__V1__ExplainRequest *explain);
+/* handlers_draftdb.c */
+void handle_draft_db(Peer *peer, const Coordgen__V1__Request *message);   /* all five */
+void handler_on_draft_answers(evutil_socket_t fd, short what, void *arg); /* of the draft store; arg: the service */
+bool handler_has_draft_call(const Peer *peer, uint64_t request_id);
+void handler_end_draft_calls(Peer *peer); /* it is gone */
 
 /* handlers_session.c */
 void handle_session_open(Peer *peer, uint64_t request_id, const Coordgen__V1__SessionOpenRequest *open);

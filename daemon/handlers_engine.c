@@ -273,6 +273,8 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job = &request->job;
     job->kind = JOB_GENERATE;
     job->want_tokens = generate->want_tokens;
+    job->keeps_history =
+        !generate->no_history && !no_history_has(&peer->service->no_history, peer->user->uid, peer->name);
     job->prompt_max_tokens = config->prompt_max_tokens;
     job->priority = priority_of(generate);
     job->ageing_ns = (uint64_t)config->priority_ageing_ms * 1000000;

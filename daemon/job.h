@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "daemon/draft_errand.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
 #include "scheduler/priority.h"
@@ -79,6 +80,7 @@ struct Job {
     GenerationOptions generation_options; /* stops point into the owner's memory */
     uint32_t prompt_max_tokens;           /* 0: no limit but the context */
     bool want_tokens;
+    bool keeps_history; /* JOB_GENERATE: drafts may come from the user's earlier answers, and this one is stored */
     Priority priority;
     uint64_t ageing_ns;        /* JOB_GENERATE: of waiting make it count as one class more */
     PrefixCache *prefix_cache; /* JOB_SESSION_*: of the pins */
@@ -91,6 +93,7 @@ struct Job {
 
     uint32_t told_permille;  /* engine thread: of a load */
     uint64_t waits_since_ns; /* engine thread: since when it has had no rows in a step */
+    DraftErrand *answer;     /* engine thread: what it has said, which is stored if it ends well; NULL: nothing is */
     Generation *running;     /* engine thread; loop under the outbox's lock, to cancel it */
     TAILQ_ENTRY(Job) link;   /* inbox: its lock; active list: engine thread */
 

@@ -72,6 +72,7 @@ void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, cons
     outbox_lock(outbox);
     generation = steal(&job->running);
     outbox_unlock(outbox);
+    job->answer = draft_errand_free(job->answer);
     /* Memory first: a client that has read the end finds its pages free. */
     if (generation) {
         GenerationUsage usage = *generation_usage(generation);

@@ -20,7 +20,8 @@ typedef struct Peer {       /* all loop */
     char name[65];       /* as its Hello says */
     RequestList requests;
     unsigned int n_requests;
-    SessionList sessions;  /* that it has opened */
+    SessionList sessions;               /* that it has opened */
+    struct DraftErrand *draft_transfer; /* an export that it reads or an import that comes; owned; NULL: none */
     uint64_t awaited_scan; /* of the models' folder: its first frame is served after that; 0: it waits for none */
     Bill bill;             /* the object, its connection and that one's output buffer */
     TAILQ_ENTRY(Peer) user_link;

@@ -247,6 +247,8 @@ static void reload(Server *server) {
         if (config_take_live(server->service.config, config))
             log_error(TOPIC_DAEMON, "out of memory: only a part of the settings was taken over");
         log_set_level((LogLevel)server->service.config->log_level);
+        if (service_take_settings(&server->service))
+            log_error(TOPIC_DAEMON, "out of memory: no-history stays as it was");
         if (check_descriptors(server->service.config, &err))
             log_error(TOPIC_DAEMON, "%s", err.text);
         log_notice(TOPIC_DAEMON, "the configuration is reloaded");
@@ -280,6 +282,12 @@ static int make_events(Server *server) {
     struct event_base *base = server->service.loop.base;
 
     server->outbox_event = event_new(base, outbox_fd(server->service.outbox), EV_READ | EV_PERSIST, on_news, server);
+    if (server->service.draft_store) {
+        server->draft_event = event_new(base, draft_store_fd(server->service.draft_store), EV_READ | EV_PERSIST,
+                                        handler_on_draft_answers, &server->service);
+        if (!server->draft_event || event_add(server->draft_event, NULL))
+            return err_raise(-ENOMEM);
+    }
     server->service.loop.settle = event_new(base, -1, 0, on_settle, server);
     server->service.scan = evtimer_new(base, handler_on_scan, &server->service);
     server->tick = evtimer_new(base, on_tick, server);
@@ -323,6 +331,8 @@ int server_new(Server **serverp, Config **configp, ListenerSet *listeners, int a
     if (r)
         return err_set(err, r, "out of memory");
     r = service_add_models(&server->service, err);
+    if (!r)
+        r = service_start_draft_store(&server->service, err);
     if (r)
         return r;
     *serverp = steal(&server);
@@ -340,6 +350,8 @@ Server *server_free(Server *server) {
             event_free(server->signal_events[i]);
     if (server->outbox_event)
         event_free(server->outbox_event);
+    if (server->draft_event)
+        event_free(server->draft_event);
     if (server->tick)
         event_free(server->tick);
     if (server->deadline)
@@ -370,7 +382,7 @@ int server_run(Server *server) {
         return err_raise(-EIO);
     r = service_stop(&server->service);
     if (r)
-        log_warn(TOPIC_DAEMON, "the engine thread is in a long step: leaving without it");
+        log_warn(TOPIC_DAEMON, "a thread is in a long step, or waits for the disk: leaving without it");
     else
         log_notice(TOPIC_DAEMON, "ended");
     return r;

@@ -12,6 +12,7 @@ typedef struct Server { /* all loop */
     char *const *argv;
     ListenerSet listeners;
 
+    struct event *draft_event; /* NULL: there is no draft store */
     struct event *outbox_event;
     struct event *signal_events[3];
     struct event *tick;     /* progress of waiting requests, status text */

@@ -2,9 +2,11 @@
 #define _GNU_SOURCE
 #include "daemon/service.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/thread.h"
 
 enum {
@@ -68,6 +70,44 @@ static int make_prefix_cache(Service *service, ErrText *err) {
     return 0;
 }
 
+static void on_draft_news(void *arg) {
+    const Service *service = arg;
+
+    engine_thread_wake(service->engine_thread);
+}
+
+static int make_draft_store(Service *service, ErrText *err) {
+    const Config *config = service->config;
+    const DraftDbLimits limits = { config->draft_db_bytes, config->draft_db_documents, config->draft_db_age_s };
+    _cleanup_(freep) char *path = NULL;
+
+    if (!config->draft_db)
+        return 0;
+    if (!*config->draft_db_dir) {
+        log_warn(TOPIC_DAEMON, "nothing is stored for later drafts: set draftdb-dir, or XDG_STATE_HOME or HOME");
+        return 0;
+    }
+    if (asprintf(&path, "%s/drafts.db", config->draft_db_dir) < 0) {
+        path = NULL;
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    if (draft_store_new(&service->draft_store, path, &limits, &service->accounts) ||
+        histories_new(&service->histories, service->draft_store))
+        return err_set(err, -ENOMEM, "out of memory");
+    engine_thread_use_histories(service->engine_thread, service->histories);
+    return 0;
+}
+
+int service_start_draft_store(Service *service, ErrText *err) {
+    int r = service->draft_store ? draft_store_start(service->draft_store, on_draft_news, service) : 0;
+
+    return r ? err_set(err, r, "cannot start the draft database's thread: %s", strerror(-r)) : 0;
+}
+
+int service_take_settings(Service *service) {
+    return no_history_set(&service->no_history, service->config->no_history);
+}
+
 int service_init(Service *service, Config **configp, ErrText *err) {
     int r;
 
@@ -83,7 +123,12 @@ int service_init(Service *service, Config **configp, ErrText *err) {
     service->loop.base = event_base_new();
     if (!service->loop.base)
         return err_set(err, -ENOMEM, "cannot make an event loop");
+    TAILQ_INIT(&service->draft_calls);
+    if (service_take_settings(service))
+        return err_set(err, -ENOMEM, "out of memory");
     r = make_engine_thread(service, err);
+    if (!r)
+        r = make_draft_store(service, err);
     return r ? r : make_prefix_cache(service, err);
 }
 
@@ -122,6 +167,9 @@ void service_deinit(Service *service) {
     model_folder_deinit(&service->folder);
     model_registry_deinit(&service->models);
     engine_thread_free(service->engine_thread);
+    histories_free(service->histories);
+    draft_store_free(service->draft_store);
+    no_history_deinit(&service->no_history);
     prefix_cache_free(service->prefix_cache);
     outbox_free(service->outbox);
     request_table_deinit(&service->requests);
@@ -168,7 +216,7 @@ static bool has_unsent(const User *user) {
 bool service_is_drained(const Service *service) {
     const User *user = NULL;
 
-    if (!request_table_is_empty(&service->requests))
+    if (!request_table_is_empty(&service->requests) || !TAILQ_EMPTY(&service->draft_calls))
         return false;
     while ((user = user_next(&service->users, user)))
         if (has_unsent(user))
@@ -188,5 +236,8 @@ int service_stop(Service *service) {
     service->sessions.engine_ended = true;
     while (service_take_news(service))
         ;
-    return 0;
+    if (!service->draft_store)
+        return 0;
+    TAILQ_INIT(&service->draft_calls); /* nobody is left to be answered; the store's lists own them */
+    return draft_store_stop(service->draft_store, SERVICE_STORE_MS);
 }

@@ -4,14 +4,20 @@
 #ifndef COORDGEN_DAEMON_SERVICE_H
 #define COORDGEN_DAEMON_SERVICE_H
 
+#include "daemon/histories.h"
 #include "daemon/model_folder.h"
+#include "daemon/no_history.h"
 #include "daemon/outbox.h"
 #include "daemon/request.h"
 #include "daemon/session.h"
 
 enum {
-    SERVICE_STOP_MS = 2000, /* for the engine thread to end after its last step */
+    SERVICE_STORE_MS = 5000, /* for what was answered to be stored */
+    SERVICE_STOP_MS = 2000,  /* for the engine thread to end after its last step */
 };
+
+TAILQ_HEAD(DraftCallList, DraftErrand);
+typedef struct DraftCallList DraftCallList;
 
 struct Service { /* all loop */
     Loop loop;
@@ -20,6 +26,10 @@ struct Service { /* all loop */
     unsigned int n_threads;
     Outbox *outbox;
     EngineThread *engine_thread;
+    DraftStore *draft_store; /* NULL: no answer is kept for later drafts */
+    Histories *histories;    /* engine thread; NULL: likewise */
+    NoHistory no_history;
+    DraftCallList draft_calls; /* of clients, with the draft store */
     PrefixCache *prefix_cache; /* engine thread; NULL: nothing is kept */
     ModelRegistry models;
     ModelFolder folder;
@@ -35,8 +45,12 @@ struct Service { /* all loop */
  * -errno with a text; service_deinit() in any case. */
 int service_init(Service *service, Config **configp, ErrText *err);
 void service_deinit(Service *service); /* stopped before; with loop.settle and scan */
+/* Settings that are read once and used often: at the start, and after a reload. 0 or -ENOMEM: they are as before. */
+int service_take_settings(Service *service);
 /* The configuration's model, and those of the folder. 0 or -errno with a text. */
 int service_add_models(Service *service, ErrText *err);
+/* Opens the draft database behind everything else; news of it are on the loop from here on. */
+int service_start_draft_store(Service *service, ErrText *err);
 bool service_take_news(Service *service);        /* of the engine thread; whether there may be more */
 bool service_is_drained(const Service *service); /* nobody waits for an answer or has one to read */
 /* Ends all requests and the engine thread: only then may what it uses be freed. 0, or -ETIMEDOUT: it still runs. */

@@ -21,6 +21,7 @@ typedef struct Company Company;
 
 struct Turns {
     Outbox *outbox;               /* const */
+    Histories *histories;         /* NULL: nothing is kept of answers */
     JobList active;               /* in the order of their turns; without those whose step has begun */
     Company *companies;           /* [2]: one runs, the other may have made way */
     Company *parked;              /* the one that has; NULL: none */
@@ -82,6 +83,25 @@ static GenerationOptions options_within_share(const Turns *turns, const Job *job
     return options;
 }
 
+/* What its user's earlier answers give the generation, and where its own is gathered. Without memory for that it goes
+ * without. */
+static void begin_history(Turns *turns, Job *job, GenerationOptions *options) {
+    const uint8_t *tokenizer = tokenizer_hash(engine_tokenizer(job->engine));
+    const uint32_t uid = (uint32_t)options->user;
+
+    if (!turns->histories || !job->keeps_history)
+        return;
+    if (options->speculation.sources & 1u << SPECULATION_HISTORY)
+        (void)histories_find(turns->histories, uid, tokenizer, clock_now_ns());
+    job->answer = draft_errand_new(DRAFT_ADD, uid, tokenizer);
+}
+
+/* The answer is whole, and not one that its client has given up. Its client need not wait for the disk. */
+static void end_history(Turns *turns, Job *job, GenerationEnd end) {
+    if (end != GENERATION_END_CANCELLED && job->answer && job->answer->n_tokens)
+        draft_store_submit(histories_store(turns->histories), &job->answer);
+}
+
 static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     _cleanup_(token_list_deinit) TokenList prompt = { 0 };
     Generation *generation = NULL;
@@ -108,6 +128,7 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     if (atomic_load(&job->cancelled))
         return JOB_E_CANCELLED;
     options = options_within_share(turns, job);
+    begin_history(turns, job, &options);
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
     if (r)
         return generation_code(r);
@@ -141,6 +162,8 @@ static void on_delta(void *arg, const char *text, size_t len_bytes, const uint32
     JobNews *news = &target->job->news;
     int r = 0;
 
+    for (size_t i = 0; target->job->answer && i < n_tokens; i++)
+        draft_errand_add_token(target->job->answer, engine_accounts(target->job->engine), tokens[i]);
     if (!len_bytes && !(n_tokens && target->job->want_tokens))
         return;
     outbox_lock(target->turns->outbox);
@@ -179,6 +202,7 @@ static bool took_turn(Turns *turns, Job *job, int r, ErrText *err) {
     }
     end = generation_end(job->running);
     if (end != GENERATION_RUNNING) {
+        end_history(turns, job, end);
         outbox_finish(turns->outbox, job, end, 0, NULL);
         return false;
     }
@@ -461,6 +485,10 @@ Turns *turns_free(Turns *turns) {
     free(turns->companies);
     free(turns);
     return NULL;
+}
+
+void turns_use_histories(Turns *turns, Histories *histories) {
+    turns->histories = histories;
 }
 
 void turns_add(Turns *turns, Job *job) {

@@ -3,6 +3,7 @@
 #ifndef COORDGEN_DAEMON_TURNS_H
 #define COORDGEN_DAEMON_TURNS_H
 
+#include "daemon/histories.h"
 #include "daemon/outbox.h"
 
 typedef struct Turns Turns; /* all engine thread, but what is marked */
@@ -10,6 +11,9 @@ typedef struct Turns Turns; /* all engine thread, but what is marked */
 int turns_new(Turns **turnsp, Outbox *outbox);
 Turns *turns_free(Turns *turns); /* nothing is in them any more */
 DEFINE_CLEANUP(Turns, turns_free)
+
+/* Before the first job: where drafts from earlier answers come from, and answers go to. Outlives the turns. */
+void turns_use_histories(Turns *turns, Histories *histories);
 
 void turns_add(Turns *turns, Job *job); /* a generation that has just arrived */
 bool turns_have_work(const Turns *turns);

@@ -229,6 +229,17 @@ int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault)
     case COORDGEN__V1__REQUEST__OP_SESSION_CLOSE:
         return session_id_check("session_close.session", request->session_close->has_session,
                                 request->session_close->session, fault);
+    case COORDGEN__V1__REQUEST__OP_DRAFT_DB_STATS:
+    case COORDGEN__V1__REQUEST__OP_DRAFT_DB_EXPORT:
+    case COORDGEN__V1__REQUEST__OP_DRAFT_DB_IMPORT:
+        return 0;
+    case COORDGEN__V1__REQUEST__OP_DRAFT_DB_FORGET:
+        return model_name_check("draft_db_forget", request->draft_db_forget->model, false, PROTO_MODEL_NAME_BYTES_MAX,
+                                fault);
+    case COORDGEN__V1__REQUEST__OP_DRAFT_DB_FREEZE:
+        return request->draft_db_freeze->has_frozen
+                   ? 0
+                   : refuse(fault, "draft_db_freeze.frozen", "missing: true to freeze, false to thaw");
     case COORDGEN__V1__REQUEST__OP_MODEL_UNLOAD:
         return model_name_check("model_unload", request->model_unload->model, true, PROTO_MODEL_NAME_BYTES_MAX, fault);
     default:

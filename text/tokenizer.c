@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <nettle/sha2.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -207,6 +208,30 @@ static int tokenizer_read(Tokenizer *tokenizer, const GgufFile *file, ErrText *e
     return r > 0 ? TOKENIZER_E_CORRUPT : r;
 }
 
+/* Numbers little-endian: the hash outlives this process. */
+static void hash_number(struct sha256_ctx *sum, uint32_t number) {
+    const uint8_t bytes[] = { (uint8_t)number, (uint8_t)(number >> 8), (uint8_t)(number >> 16),
+                              (uint8_t)(number >> 24) };
+
+    sha256_update(sum, sizeof(bytes), bytes);
+}
+
+static void hash_tokens(const Vocab *vocab, uint8_t hash[TOKENIZER_HASH_BYTES]) {
+    struct sha256_ctx sum;
+
+    sha256_init(&sum);
+    hash_number(&sum, vocab->n_tokens);
+    for (uint32_t id = 0; id < vocab->n_tokens; id++) {
+        uint32_t len_bytes;
+        const char *text = vocab_text(vocab, id, &len_bytes);
+
+        hash_number(&sum, len_bytes);
+        sha256_update(&sum, len_bytes, (const uint8_t *)text);
+    }
+    sha256_update(&sum, vocab->n_tokens, vocab->types);
+    sha256_digest(&sum, TOKENIZER_HASH_BYTES, hash);
+}
+
 int tokenizer_new(Tokenizer **tokenizerp, const GgufFile *file, ErrText *err) {
     _cleanup_(tokenizer_freep) Tokenizer *tokenizer = calloc(1, sizeof(*tokenizer));
     int r;
@@ -218,6 +243,7 @@ int tokenizer_new(Tokenizer **tokenizerp, const GgufFile *file, ErrText *err) {
     r = tokenizer_read(tokenizer, file, err);
     if (r)
         return r;
+    hash_tokens(&tokenizer->vocab, tokenizer->hash);
     *tokenizerp = steal(&tokenizer);
     return 0;
 }
@@ -383,6 +409,10 @@ uint32_t tokenizer_find(const Tokenizer *tokenizer, const char *text) {
 
 const char *tokenizer_model_name(const Tokenizer *tokenizer) {
     return tokenizer->name;
+}
+
+const uint8_t *tokenizer_hash(const Tokenizer *tokenizer) {
+    return tokenizer->hash;
 }
 
 uint64_t tokenizer_memory_bytes(const Tokenizer *tokenizer) {

@@ -63,6 +63,10 @@ bool tokenizer_is_mark(const Tokenizer *tokenizer, uint32_t id); /* recognised a
 uint32_t tokenizer_find(const Tokenizer *tokenizer, const char *text);
 const char *tokenizer_model_name(const Tokenizer *tokenizer); /* "gpt2/smollm", "llama" */
 uint64_t tokenizer_memory_bytes(const Tokenizer *tokenizer);
+/* Of the token table: whoever has the same means the same by the same ids. [TOKENIZER_HASH_BYTES], as long as the
+ * tokenizer lives. */
+#define TOKENIZER_HASH_BYTES 32
+const uint8_t *tokenizer_hash(const Tokenizer *tokenizer);
 
 /* The bytes that a token stands for (control tokens: none unless with_special, then their name); appended to text. */
 int tokenizer_piece(const Tokenizer *tokenizer, uint32_t id, bool with_special, StrBuf *text);

@@ -19,6 +19,7 @@ struct Tokenizer {
     bool adds_eos;
     bool space_prefix; /* SentencePiece-style: a space is put before each fragment */
     char name[32];
+    uint8_t hash[TOKENIZER_HASH_BYTES];
 };
 
 #endif

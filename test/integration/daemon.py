@@ -53,7 +53,8 @@ class Daemon:
         cache.mkdir(parents=True, exist_ok=True)
         self.config = self.folder / "coordgend.conf"
         self.config.write_text(config or "")
-        self.args = [f"--config={self.config}", f"--cache-dir={cache}", "--model-dir=", "--log-target=stderr", "--log-level=debug"]
+        self.args = [f"--config={self.config}", f"--cache-dir={cache}", "--model-dir=", "--log-target=stderr", "--log-level=debug",
+                     f"--draftdb-dir={self.folder}/draftdb"]
         if not command:
             self.args += [f"--listen={self.api}", f"--admin-listen={self.admin}"]
         if model:

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whose texts are kept out of the draft database: the setting no-history. */
+#ifndef COORDGEN_DAEMON_NO_HISTORY_H
+#define COORDGEN_DAEMON_NO_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+typedef struct NoHistory {
+    char *text;  /* apps' names, each with a NUL behind it, and an empty one at the end; NULL: none */
+    uid_t *uids; /* [n_uids] */
+    size_t n_uids;
+} NoHistory;
+
+/* Takes over a list with commas of users (numbers or names) and apps (names of their Hello). A name may be both. Names of
+ * users are looked up here, once. 0 or -ENOMEM; then it is as it was. */
+int no_history_set(NoHistory *list, const char *text);
+void no_history_deinit(NoHistory *list);
+bool no_history_has(const NoHistory *list, uid_t uid, const char *app);
+
+#endif

@@ -38,6 +38,11 @@ typedef enum RequestKind {
     REQUEST_SESSION_CLOSE,
     REQUEST_LIST,
     REQUEST_EXPLAIN,
+    REQUEST_DRAFT_DB_STATS,
+    REQUEST_DRAFT_DB_FORGET,
+    REQUEST_DRAFT_DB_FREEZE,
+    REQUEST_DRAFT_DB_EXPORT,
+    REQUEST_DRAFT_DB_IMPORT,
     _REQUEST_KIND_N,
 } RequestKind;
 
@@ -107,6 +112,9 @@ struct CoordgenReply {
     size_t n_requests;
     ClientExplanation *explanations; /* of the requests, or of the generation */
     size_t n_explanations;
+    CoordgenDraftDb draft_db;
+    CoordgenDraftDbUser *draft_db_users;
+    size_t n_draft_db_users;
 };
 
 DEFINE_CLEANUP(CoordgenReply, coordgen_reply_unref)
@@ -134,6 +142,13 @@ int client_start(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request
                  CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 int client_start_file(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int fd, int timeout_ms,
                       CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+
+/* client_request.c: copies what the caller's version of a structure of options has; first_bytes: of the first version. 0
+ * or a CoordgenError. */
+int client_options_copy(CoordgenClient *client, void *to, size_t to_bytes, const void *from, size_t first_bytes);
+
+/* client_draftdb.c: what a reply of the draft database holds; false: no memory. */
+bool client_draft_db_fill(CoordgenReply *reply);
 
 /* client_reply.c: takes text and response over; the reply has one reference. NULL: no memory. */
 CoordgenReply *client_reply_new(RequestKind kind, const ClientFailure *failure, Coordgen__V1__Response **responsep,

@@ -155,6 +155,12 @@ static bool reply_fill(CoordgenReply *reply) {
         return model_fill_one(reply, response->model_show->model);
     case COORDGEN__V1__RESPONSE__OP_MODEL_LOAD:
         return model_fill_one(reply, response->model_load->model);
+    case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_STATS:
+    case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_FORGET:
+    case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_FREEZE:
+    case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_EXPORT:
+    case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_IMPORT:
+        return client_draft_db_fill(reply);
     default:
         return true;
     }
@@ -197,6 +203,7 @@ CoordgenReply *coordgen_reply_unref(CoordgenReply *reply) {
     free(reply->models);
     free(reply->memory);
     client_requests_deinit(reply);
+    free(reply->draft_db_users);
     free(reply);
     return NULL;
 }

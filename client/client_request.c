@@ -55,7 +55,7 @@ void coordgen_detokenize_options_init_sized(CoordgenDetokenizeOptions *options, 
 
 /* Copies what the caller's version of the structure has. What only a newer version has must be zero: an option that
  * this library does not know is refused, never ignored. first_bytes: of the first version. */
-static int options_copy(CoordgenClient *client, void *to, size_t to_bytes, const void *from, size_t first_bytes) {
+int client_options_copy(CoordgenClient *client, void *to, size_t to_bytes, const void *from, size_t first_bytes) {
     size_t from_bytes;
 
     if (!from)
@@ -249,7 +249,7 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     int r;
 
     coordgen_generate_options_init(&options);
-    r = options_copy(client, &options, sizeof(options), given, offsetof(CoordgenGenerateOptions, priority));
+    r = client_options_copy(client, &options, sizeof(options), given, offsetof(CoordgenGenerateOptions, priority));
     if (!r)
         r = messages_fill(client, &room, options.messages, options.n_messages);
     if (r)
@@ -285,6 +285,8 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.speculation = unconst(options.speculation);
     generate.has_explain = options.explain;
     generate.explain = options.explain;
+    generate.has_no_history = options.no_history;
+    generate.no_history = options.no_history;
     generate.has_priority = options.priority != COORDGEN_PRIORITY_DEFAULT;
     generate.priority = (Coordgen__V1__Priority)options.priority;
     message.op_case = COORDGEN__V1__REQUEST__OP_GENERATE;
@@ -301,7 +303,7 @@ int coordgen_session_open_start(CoordgenClient *client, const CoordgenSessionOpt
     int r;
 
     coordgen_session_options_init(&options);
-    r = options_copy(client, &options, sizeof(options), given, sizeof(options));
+    r = client_options_copy(client, &options, sizeof(options), given, sizeof(options));
     if (!r)
         r = messages_fill(client, &room, options.messages, options.n_messages);
     if (r)
@@ -357,7 +359,7 @@ int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOption
     int r;
 
     coordgen_tokenize_options_init(&options);
-    r = options_copy(client, &options, sizeof(options), given, offsetof(CoordgenTokenizeOptions, count_only));
+    r = client_options_copy(client, &options, sizeof(options), given, offsetof(CoordgenTokenizeOptions, count_only));
     if (!r)
         r = messages_fill(client, &room, options.messages, options.n_messages);
     if (r)
@@ -392,7 +394,7 @@ int coordgen_detokenize_start(CoordgenClient *client, const CoordgenDetokenizeOp
     int r;
 
     coordgen_detokenize_options_init(&options);
-    r = options_copy(client, &options, sizeof(options), given, sizeof(options));
+    r = client_options_copy(client, &options, sizeof(options), given, sizeof(options));
     if (r)
         return r;
     if (options.n_tokens && !options.tokens)

@@ -217,7 +217,8 @@ typedef struct CoordgenGenerateOptions {
     /* Where drafts come from that give several tokens a step: "auto", "off", or sources with commas. NULL: as the service
      * is set. The text does not depend on it. */
     const char *speculation;
-    bool explain; /* the reply says what drafts have brought: coordgen_reply_explanation() */
+    bool explain;    /* the reply says what drafts have brought: coordgen_reply_explanation() */
+    bool no_history; /* no drafts from the user's earlier answers, and this one is not stored for later ones */
 } CoordgenGenerateOptions;
 
 /* A session: the service remembers what was said, so that each request sends only what is new, and holds on to what it
@@ -256,6 +257,21 @@ typedef struct CoordgenDetokenizeOptions {
     size_t n_tokens;
     bool with_special; /* print control tokens too */
 } CoordgenDetokenizeOptions;
+
+/* Whose part of the draft database, which has what finished generations have answered: see docs/privacy.md. */
+typedef struct CoordgenDraftDbOptions {
+    size_t struct_bytes;
+    int timeout_ms;
+    bool has_uid;    /* administrators: another user's part than one's own */
+    bool all_users;  /* administrators, stats and forget: everybody's */
+    bool has_before; /* forget: documents that were stored before before_s, seconds since 1970 */
+    uint32_t uid;
+    uint64_t before_s;
+    const char *model; /* forget: documents of its tokens; it must be loaded. NULL: of any */
+} CoordgenDraftDbOptions;
+
+#define coordgen_draft_db_options_init(options) coordgen_draft_db_options_init_sized((options), sizeof(*(options)))
+COORDGEN_PUBLIC void coordgen_draft_db_options_init_sized(CoordgenDraftDbOptions *options, size_t struct_bytes);
 
 #define coordgen_generate_options_init(options) coordgen_generate_options_init_sized((options), sizeof(*(options)))
 #define coordgen_session_options_init(options) coordgen_session_options_init_sized((options), sizeof(*(options)))
@@ -299,6 +315,26 @@ COORDGEN_PUBLIC int coordgen_model_load_file_start(CoordgenClient *client, const
                                                    CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_model_unload_start(CoordgenClient *client, const char *model, int timeout_ms,
                                                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* The reply has coordgen_reply_draft_db_user(), of whom it is about, and coordgen_reply_draft_db(). */
+COORDGEN_PUBLIC int coordgen_draft_db_stats_start(CoordgenClient *client, const CoordgenDraftDbOptions *options,
+                                                  CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* Documents for which all conditions of the options hold; without one all. When the reply is there, nothing is drafted
+ * from them any more. */
+COORDGEN_PUBLIC int coordgen_draft_db_forget_start(CoordgenClient *client, const CoordgenDraftDbOptions *options,
+                                                   CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* Nothing is added to the part and nothing evicted, until it is thawed (false). */
+COORDGEN_PUBLIC int coordgen_draft_db_freeze_start(CoordgenClient *client, const CoordgenDraftDbOptions *options,
+                                                   bool freeze, CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* A part of an export, from offset on (0: a new export): coordgen_reply_data(). The next offset is that plus its length,
+ * until coordgen_reply_draft_db() says that it is the total. */
+COORDGEN_PUBLIC int coordgen_draft_db_export_start(CoordgenClient *client, const CoordgenDraftDbOptions *options,
+                                                   uint64_t offset, CoordgenEventFn *fn, void *arg,
+                                                   uint64_t *request_idp);
+/* The parts of an export one by one, each when the one before is answered; with the last they are added, all or none. A
+ * part of 64 KiB fits whatever the service's limit on messages usually is. */
+COORDGEN_PUBLIC int coordgen_draft_db_import_start(CoordgenClient *client, const CoordgenDraftDbOptions *options,
+                                                   const void *data, size_t data_bytes, bool first, bool last,
+                                                   CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 
 /* The same, waiting for the end. fn (may be NULL) gets PROGRESS and DELTA only. replyp (may be NULL) is set when
  * the request was sent, whatever its end; unref it. Returns the code of the reply. */
@@ -537,6 +573,31 @@ typedef struct CoordgenStatus {
     uint32_t sessions;               /* open */
 } CoordgenStatus;
 
+typedef struct CoordgenDraftDbUser {
+    size_t struct_bytes;
+    uint32_t uid;
+    bool frozen;
+    uint64_t documents; /* answers; each is on the disk as a whole */
+    uint64_t tokens;
+    uint64_t bytes;    /* that count for the limit */
+    uint64_t oldest_s; /* seconds since 1970; 0: no documents */
+    uint64_t newest_s;
+} CoordgenDraftDbUser;
+
+typedef struct CoordgenDraftDb {
+    size_t struct_bytes;
+    uint64_t documents;   /* that were forgotten, are in the export, or were added */
+    uint64_t expired;     /* import: left out, for they are older than the service keeps any */
+    uint64_t total_bytes; /* export */
+    /* stats: limits on all users together, 0: none */
+    uint64_t bytes_max;
+    uint64_t documents_max;
+    uint64_t age_max_s;
+    /* stats, for administrators: answers since the start of the service, of all users */
+    uint64_t stored;
+    uint64_t dropped; /* for which there was no room */
+} CoordgenDraftDb;
+
 /* Each returns what the reply holds, or NULL / 0 when it is of another kind or NULL. All live as long as the reply.
  * n_tokensp and len_bytesp may be NULL. */
 COORDGEN_PUBLIC const CoordgenGenerateResult *coordgen_reply_generate(const CoordgenReply *reply);
@@ -551,6 +612,10 @@ COORDGEN_PUBLIC const uint32_t *coordgen_reply_tokens(const CoordgenReply *reply
 COORDGEN_PUBLIC size_t coordgen_reply_n_tokens(const CoordgenReply *reply); /* tokenize, also with count_only */
 COORDGEN_PUBLIC const char *coordgen_reply_piece(const CoordgenReply *reply, size_t index, size_t *len_bytesp);
 COORDGEN_PUBLIC const char *coordgen_reply_text(const CoordgenReply *reply, size_t *len_bytesp); /* detokenize */
+COORDGEN_PUBLIC const CoordgenDraftDb *coordgen_reply_draft_db(const CoordgenReply *reply);
+COORDGEN_PUBLIC size_t coordgen_reply_n_draft_db_users(const CoordgenReply *reply);
+COORDGEN_PUBLIC const CoordgenDraftDbUser *coordgen_reply_draft_db_user(const CoordgenReply *reply, size_t index);
+COORDGEN_PUBLIC const void *coordgen_reply_data(const CoordgenReply *reply, size_t *len_bytesp); /* export */
 COORDGEN_PUBLIC const CoordgenStatus *coordgen_reply_status(const CoordgenReply *reply);
 COORDGEN_PUBLIC size_t coordgen_reply_n_memory(const CoordgenReply *reply);
 COORDGEN_PUBLIC const CoordgenMemory *coordgen_reply_memory(const CoordgenReply *reply, size_t index);

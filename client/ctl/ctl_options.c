@@ -49,8 +49,10 @@ static int verb_unknown(const Ctl *ctl, const CtlVerb *const *verbs, size_t n_ve
     for (size_t i = 0; i < n_verbs; i++)
         if (group ? verbs[i]->group && !strcmp(verbs[i]->group, group) : !verbs[i]->group)
             names[n++] = verbs[i]->name;
-    if (!group)
+    if (!group) {
         names[n++] = "model";
+        names[n++] = "draftdb";
+    }
     near = nearest_word(word, names, n);
     return ctl_usage_error(ctl,
                            near ? "unknown command '%s%s%.64s': did you mean '%s'?"

@@ -50,6 +50,7 @@ bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPrio
     options->stops = stops;
     options->no_reuse = ctl_has(ctl, "no-reuse");
     options->speculation = ctl_text(ctl, "speculation", NULL);
+    options->no_history = ctl_has(ctl, "no-history");
     return true;
 }
 

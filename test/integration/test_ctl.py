@@ -339,7 +339,7 @@ class Help(unittest.TestCase):
 
     def verbs(self):
         """The words of every verb and of every short name of one."""
-        lines = re.findall(r"^  ((?:model )?[a-z-]+)(.*)$", self.help().split("\nOptions")[0], re.M)
+        lines = re.findall(r"^  ((?:model |draftdb )?[a-z-]+)(.*)$", self.help().split("\nOptions")[0], re.M)
         verbs = [verb.split() for verb, _ in lines]
         self.assertGreater(len(verbs), 10)
         return verbs + [alias for _, rest in lines for alias in map(str.split, re.findall(r"\(also: (.*)\)", rest))]
@@ -375,7 +375,9 @@ class Help(unittest.TestCase):
     def test_completion_has_the_verbs(self):
         verbs = self.verbs()
         self.assertEqual(sorted(complete("coordgenctl", "")), sorted({words[0] for words in verbs}))
-        self.assertEqual(sorted(complete("coordgenctl", "model", "")), sorted(words[1] for words in verbs if words[1:]))
+        for group in ("model", "draftdb"):
+            self.assertEqual(sorted(complete("coordgenctl", group, "")),
+                             sorted(words[1] for words in verbs if words[1:] and words[0] == group))
 
     def test_completion_has_the_values(self):
         """Those of a list are the ones that the program names when it gets another; a file is offered for a file."""

@@ -90,7 +90,7 @@ class ClosedDaemon(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
             path = Path(folder, "api.sock")
             daemon = subprocess.Popen([BIN / "coordgend", "--config=/dev/null", f"--listen={path}", f"--cache-dir={folder}",
-                                       "--log-target=stderr", "--log-level=debug"],
+                                       "--draftdb=no", "--log-target=stderr", "--log-level=debug"],
                                       preexec_fn=lambda: os.closerange(0, 3))
             self.addCleanup(daemon.kill)
             deadline = time.monotonic() + 60 * SLOW

@@ -2,6 +2,7 @@
 """The draft database in the service: whose answers are stored and whose are not, what is forgotten, and what is there
 after a kill, on a full disk, and when the file is damaged."""
 
+import json
 import os
 import random
 import shutil
@@ -15,8 +16,9 @@ from pathlib import Path
 
 import coordgen_pb2 as pb
 
+import test_ctl
 from daemon import Daemon, DaemonCase
-from settings import LONG, SLOW
+from settings import BIN, LONG, SLOW
 from wire import Closed, Connection, Refused, prompt
 
 N = 6  # tokens of an answer
@@ -212,6 +214,106 @@ class Stored(DaemonCase):
         self.assertEqual(folder.stat().st_mode & 0o777, 0o700)
         for path in folder.iterdir():
             self.assertEqual(path.stat().st_mode & 0o077, 0, path)
+
+
+class Ctl(DaemonCase):
+    """coordgenctl draftdb."""
+
+    def ctl(self, *words, admin=False, **options):
+        options = {"stdin": subprocess.DEVNULL, **options}
+        socket = ["--socket", self.daemon.api] + ["--admin-socket"] * admin
+        return subprocess.run([BIN / "coordgenctl", *socket, *words], capture_output=True, timeout=60 * SLOW, **options)
+
+    def answer(self, *words, **options):
+        """What --json gives of a command that succeeds."""
+        run = self.ctl(*words, "--json=short", **options)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return json.loads(run.stdout)
+
+    def stats(self):
+        (user,) = self.answer("draftdb", "stats")["users"]
+        return user
+
+    def generate(self, *words):
+        run = self.ctl("generate", "-n4", "--ignore-end", "The ferry had left", *words)
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+    def setUp(self):
+        super().setUp()
+        self.answer("draftdb", "forget", "--all", "--yes")
+        self.folder = Path(tempfile.mkdtemp(prefix="coordgen-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def test_stats(self):
+        self.generate()
+        self.generate("--no-history")
+        user = self.stats()
+        self.assertEqual((user["documents"], user["tokens"], user["frozen"]), (1, 4, False))
+        self.assertEqual(user["uid"], os.geteuid())
+        run = self.ctl("draftdb", "stats", "--all-users", text=True)
+        self.assertRegex(run.stdout, rf"(?m)^ +USER +ANSWERS.*\n +{os.geteuid()} +1 +4 ")
+        self.assertGreater(self.answer("draftdb", "stats", admin=True)["stored"], 0)
+
+    def test_forget_asks(self):
+        self.generate()
+        for words, status in (((), 2), (("--all", "--before=1d", "--yes"), 2), (("--before=soon", "--yes"), 2),
+                              (("--all",), 2), (("--model=no-such", "--yes"), 1)):
+            with self.subTest(words=words):
+                self.assertEqual(self.ctl("draftdb", "forget", *words).returncode, status)
+        self.assertEqual(self.stats()["documents"], 1)
+        self.assertEqual(self.answer("draftdb", "forget", "--before=1d", "--yes")["forgotten"], 0)
+        self.assertEqual(self.answer("draftdb", "forget", "--all", "--yes")["forgotten"], 1)
+
+    def test_forget_on_a_terminal(self):
+        self.generate()
+        for typed, status, left in (("n\n", 1, 1), ("y\n", 0, 0)):
+            terminal = test_ctl.Terminal([BIN / "coordgenctl", "--socket", str(self.daemon.api), "draftdb", "forget", "--all"], {})
+            terminal.read_until(r"Forget them\?")
+            terminal.write(typed)
+            self.assertEqual(terminal.wait(60), status)
+            self.assertEqual(self.stats()["documents"], left)
+
+    def test_export_and_import(self):
+        for _ in range(3):
+            self.generate()
+        path = self.folder / "answers"
+        self.assertEqual(self.answer("draftdb", "export", path)["exported"], 3)
+        self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+        run = self.ctl("draftdb", "export", "-")
+        self.assertEqual((run.returncode, run.stdout), (0, path.read_bytes()))
+        self.assertEqual(self.ctl("draftdb", "export", "-", "--json=short").returncode, 2)
+        self.answer("draftdb", "forget", "--all", "--yes")
+        self.assertEqual(self.answer("draftdb", "import", path), {"format": 1, "imported": 3, "expired": 0})
+        self.assertEqual(self.answer("draftdb", "import", "-", stdin=path.open("rb"))["imported"], 3)
+        self.assertEqual(self.stats()["documents"], 6)
+        path.write_bytes(path.read_bytes()[:-1])
+        run = self.ctl("draftdb", "import", path)
+        self.assertEqual(run.returncode, 2, run.stderr)
+        self.assertIn(b"damaged or cut short", run.stderr)
+        self.assertEqual(self.ctl("draftdb", "import", self.folder / "none").returncode, 1)
+        self.assertEqual(self.stats()["documents"], 6)
+
+    def test_freeze(self):
+        self.answer("draftdb", "freeze")
+        self.addCleanup(self.answer, "draftdb", "thaw")
+        self.generate()
+        self.assertEqual((self.stats()["documents"], self.stats()["frozen"]), (0, True))
+        self.assertEqual(self.answer("draftdb", "thaw"), {"format": 1, "frozen": False})
+        self.generate()
+        self.assertEqual((self.stats()["documents"], self.stats()["frozen"]), (1, False))
+
+    @root_only
+    def test_other_users(self):
+        self.generate()
+        nobody(self.daemon).close()  # opens the socket for everybody
+        as_nobody = dict(user=65534, group=65534, extra_groups=[])
+        for words in (("stats", "--user=0"), ("stats", "--all-users"), ("forget", "--user=root", "--all", "--yes"),
+                      ("freeze", "--user=0")):
+            with self.subTest(words=words):
+                self.assertEqual(self.ctl("draftdb", *words, **as_nobody).returncode, 77)
+        self.assertEqual(self.ctl("draftdb", "stats", "--user=no-such-user").returncode, 2)
+        self.assertEqual(self.stats()["documents"], 1)
+        self.assertEqual(self.answer("draftdb", "forget", "--user=root", "--all", "--yes", admin=True)["forgotten"], 1)
 
 
 class Settings(unittest.TestCase):

@@ -416,7 +416,8 @@ class Pinning(unittest.TestCase):
         """It is tried where there is a thread for every processor, and no more than a note when the system forbids it."""
         with tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
             daemon = subprocess.Popen([BIN / "coordgend", f"--config={os.devnull}", f"--listen={folder}/api",
-                                       f"--cache-dir={folder}", "--log-level=info", "--threads=0", "--log-target=stderr"],
+                                       f"--cache-dir={folder}", "--draftdb=no", "--log-level=info", "--threads=0",
+                                       "--log-target=stderr"],
                                       preexec_fn=deny_affinity, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             patience = threading.Timer(30 * SLOW, daemon.kill)
             patience.start()

@@ -96,6 +96,7 @@ static int setup(void **state) {
     assert_int_equal(config_set(config, "threads", "1", &err), 0);
     assert_int_equal(config_set(config, "listen", fixture->path, &err), 0);
     assert_int_equal(config_set(config, "model-dir", fixture->folder, &err), 0);
+    assert_int_equal(config_set(config, "draftdb", "no", &err), 0);
     assert_int_equal(listener_set_open(&listeners, config, &err), 0);
     assert_int_equal(server_new(&fixture->server, &config, &listeners, 1, argv, &err), 0);
     *state = fixture;

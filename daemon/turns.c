@@ -92,7 +92,7 @@ static void begin_history(Turns *turns, Job *job, GenerationOptions *options) {
     if (!turns->histories || !job->keeps_history)
         return;
     if (options->speculation.sources & 1u << SPECULATION_HISTORY)
-        (void)histories_find(turns->histories, uid, tokenizer, clock_now_ns());
+        options->speculation.history = histories_find(turns->histories, uid, tokenizer, clock_now_ns());
     job->answer = draft_errand_new(DRAFT_ADD, uid, tokenizer);
 }
 
@@ -130,6 +130,11 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     options = options_within_share(turns, job);
     begin_history(turns, job, &options);
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
+    /* Drafts never keep a request out. */
+    if (r == GENERATION_E_MEMORY && turns->histories && histories_drop(turns->histories)) {
+        options.speculation.history = NULL;
+        r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
+    }
     if (r)
         return generation_code(r);
     generation_report(generation, &report);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "daemon/turns.h"
+#include "test/unit/draft_db_fixture.h"
 #include "test/unit/real_model.h"
 
 enum {
@@ -304,6 +305,141 @@ static void test_turns_by_class(void **state) {
     assert_true(background->order < normal->order);
 }
 
+/* ---- earlier answers --------------------------------------------------------------------------------------------- */
+
+enum {
+    ADA = 1000,
+    BOB = 1001,
+    SAID = 40, /* tokens */
+};
+
+typedef struct Past {
+    DraftDbFixture files;
+    AccountTable accounts;
+    DraftStore *store;
+    Histories *histories;
+} Past;
+
+static void nobody_waits(void *arg) {
+}
+
+static void past_init(Past *past, Fixture *fixture) {
+    draft_db_fixture_init(&past->files);
+    account_table_init(&past->accounts);
+    assert_int_equal(draft_store_new(&past->store, past->files.path, &(DraftDbLimits){ 0 }, &past->accounts), 0);
+    assert_int_equal(histories_new(&past->histories, past->store), 0);
+    turns_use_histories(fixture->turns, past->histories);
+    assert_int_equal(draft_store_start(past->store, nobody_waits, NULL), 0);
+}
+
+static void past_deinit(Past *past) {
+    assert_int_equal(draft_store_stop(past->store, 60000), 0);
+    histories_free(past->histories);
+    draft_store_free(past->store);
+    draft_db_fixture_deinit(&past->files);
+}
+
+/* The errand, when the store has answered it. */
+static DraftErrand *past_call(Past *past, DraftErrandKind kind, uint32_t uid) {
+    DraftErrand *errand = draft_errand_new(kind, uid, NULL);
+
+    draft_store_submit(past->store, &errand);
+    while (!(errand = draft_store_take_answer(past->store)))
+        histories_settle(past->histories, clock_now_ns());
+    assert_int_equal(errand->r, 0);
+    return errand;
+}
+
+static uint64_t past_stored(Past *past, uint32_t uid) {
+    _cleanup_(draft_errand_freep) DraftErrand *errand = past_call(past, DRAFT_STATS, uid);
+
+    histories_settle(past->histories, clock_now_ns());
+    return errand->stats[0].n_documents;
+}
+
+static Got *ask_past(Fixture *fixture, uint32_t uid, bool keeps_history) {
+    Got *got = add(fixture, model.engine, PRIORITY_NORMAL, brief_text, SAID);
+
+    got->job.keeps_history = keeps_history;
+    got->job.generation_options.user = uid;
+    got->job.generation_options.speculation =
+        (GenerationSpeculation){ .sources = 1u << SPECULATION_HISTORY, .always = true };
+    return got;
+}
+
+/* Who has asked before is drafted for, with the same tokens; nobody else is, nor who wants no history, and nothing of
+ * what was forgotten. */
+static void test_turns_draft_from_earlier_answers(void **state) {
+    Fixture *fixture = *state;
+    _cleanup_(past_deinit) Past past = { 0 };
+    Got *first, *second, *other, *without, *after;
+
+    past_init(&past, fixture);
+    first = ask_past(fixture, ADA, true);
+    run_all(fixture);
+    assert_int_equal(first->usage.n_drafted_tokens, 0);
+    assert_int_equal(past_stored(&past, ADA), 1);
+
+    second = ask_past(fixture, ADA, true);
+    run_all(fixture);
+    assert_true(second->usage.n_accepted_tokens > SAID / 2);
+    assert_true(second->usage.n_steps < SAID / 2);
+    same_tokens(second, first);
+    assert_int_equal(past_stored(&past, ADA), 2);
+
+    other = ask_past(fixture, BOB, true);
+    run_all(fixture);
+    assert_int_equal(past_stored(&past, BOB), 1);
+    without = ask_past(fixture, ADA, false);
+    run_all(fixture);
+    assert_int_equal(other->usage.n_drafted_tokens + without->usage.n_drafted_tokens, 0);
+    same_tokens(without, first);
+    assert_int_equal(past_stored(&past, ADA), 2);
+
+    draft_errand_free(past_call(&past, DRAFT_FORGET, ADA));
+    after = ask_past(fixture, ADA, true);
+    run_all(fixture);
+    assert_int_equal(after->usage.n_drafted_tokens, 0);
+    same_tokens(after, first);
+}
+
+/* It goes on while its history is forgotten, without more drafts from there. */
+static void test_turns_forget_while_it_runs(void **state) {
+    Fixture *fixture = *state;
+    _cleanup_(past_deinit) Past past = { 0 };
+    Got *first, *second;
+    uint32_t n_drafted;
+
+    past_init(&past, fixture);
+    first = ask_past(fixture, ADA, true);
+    run_all(fixture);
+    assert_int_equal(past_stored(&past, ADA), 1);
+    second = ask_past(fixture, ADA, true);
+    while (!second->usage.n_drafted_tokens)
+        take_turn(fixture);
+    assert_false(second->is_done);
+    draft_errand_free(past_call(&past, DRAFT_FORGET, ADA));
+    n_drafted = second->usage.n_drafted_tokens;
+    run_all(fixture);
+    assert_int_equal(second->usage.n_drafted_tokens, n_drafted);
+    same_tokens(second, first);
+}
+
+static void test_turns_store_nothing_of_what_is_cancelled(void **state) {
+    Fixture *fixture = *state;
+    _cleanup_(past_deinit) Past past = { 0 };
+    Got *got;
+
+    past_init(&past, fixture);
+    got = ask_past(fixture, ADA, true);
+    while (got->tokens.n < 3)
+        take_turn(fixture);
+    atomic_store(&got->job.cancelled, true);
+    run_all(fixture);
+    assert_int_equal(got->end, GENERATION_END_CANCELLED);
+    assert_int_equal(past_stored(&past, ADA), 0);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -314,6 +450,9 @@ int main(void) {
         TEST(test_turns_cancel_all_with_a_parked_step),
         TEST(test_turns_of_two_models),
         TEST(test_turns_by_class),
+        TEST(test_turns_draft_from_earlier_answers),
+        TEST(test_turns_forget_while_it_runs),
+        TEST(test_turns_store_nothing_of_what_is_cancelled),
     };
 
     return cmocka_run_group_tests_name("turns", tests, open_model, close_model);

@@ -382,6 +382,58 @@ static void test_config_sources_of_drafts(void **state) {
     config_free(to);
 }
 
+/* Ages: seconds, or a number with a unit; each comes back as it would stand in a file. */
+static void test_config_age(void **state) {
+    static const struct {
+        const char *given, *shown;
+        uint64_t seconds;
+    } ages[] = {
+        { "90d", "90d", 90 * 86400 },
+        { "36h", "36h", 36 * 3600 },
+        { "48h", "2d", 2 * 86400 },
+        { "90min", "90min", 5400 },
+        { "61", "61s", 61 },
+        { "7s", "7s", 7 },
+        { "0", "0", 0 },
+    };
+    const Setting *setting = setting_find("draftdb-age");
+    ErrText err;
+    Config *config = LOAD(*state, 0, &err);
+    char shown[32];
+
+    assert_int_equal(config->draft_db_age_s, 90 * 86400);
+    for (size_t i = 0; i < ARRAY_LEN(ages); i++) {
+        assert_int_equal(config_set(config, "draftdb-age", ages[i].given, &err), 0);
+        assert_int_equal(config->draft_db_age_s, ages[i].seconds);
+        setting_format(setting, config, shown, sizeof(shown));
+        assert_string_equal(shown, ages[i].shown);
+    }
+    for (size_t i = 0; i < 5; i++) {
+        const char *wrong = (const char *[]){ "", "d", "1w", "-1", "100000d" }[i];
+
+        assert_int_equal(config_set(config, "draftdb-age", wrong, &err), CONFIG_E_SETTING);
+        assert_non_null(strstr(err.text, "draftdb-age"));
+    }
+    config_free(config);
+}
+
+/* The folder of the draft database, where nobody says which. */
+static void test_config_draftdb_dir(void **state) {
+    ErrText err;
+    Config *config;
+
+    setenv("STATE_DIRECTORY", "/state/a:/state/b", 1);
+    config = LOAD(*state, 0, &err);
+    assert_string_equal(config->draft_db_dir, "/state/a/draftdb");
+    assert_true(config->draft_db);
+    config_free(config);
+    unsetenv("STATE_DIRECTORY");
+    config = LOAD(*state, 0, &err, "--draftdb=no", "--draftdb-dir=/mine");
+    assert_string_equal(config->draft_db_dir, "/mine");
+    assert_false(config->draft_db);
+    config_free(config);
+}
+
 /* The table is right about itself: built-in values are in range, names are unique and have a help. */
 static void test_config_table(void **state) {
     for (size_t i = 0; i < n_config_settings; i++) {
@@ -457,6 +509,8 @@ int main(void) {
         TEST(test_config_sources_of_drafts),
         TEST(test_config_table),
         TEST(test_config_isa_of_environment),
+        TEST(test_config_age),
+        TEST(test_config_draftdb_dir),
         TEST(test_config_manual_page),
     };
 

@@ -89,6 +89,12 @@ static void test_tokenizer_golden_gemma(void **state) {
     golden_each("gemma3-270m", "tokens", 77, check_line);
 }
 
+/* SHA-256 of the number of tokens, each text with its length, and the types: on disk it outlives the program. */
+static const uint8_t smollm2_hash[TOKENIZER_HASH_BYTES] = { 0x4a, 0x5a, 0x46, 0x64, 0xa2, 0xeb, 0xed, 0x29,
+                                                            0x48, 0x6e, 0x89, 0xd3, 0x06, 0x44, 0xcb, 0x4d,
+                                                            0x99, 0x6c, 0xae, 0x1a, 0xf7, 0x8b, 0x6a, 0x0f,
+                                                            0xa6, 0x91, 0x17, 0xc3, 0x50, 0xbe, 0xea, 0x53 };
+
 static void test_tokenizer_real_tables(void **state) {
     GoldenModel golden;
 
@@ -111,6 +117,7 @@ static void test_tokenizer_real_tables(void **state) {
     assert_true(tokenizer_is_control(golden.tokenizer, 1));
     assert_false(tokenizer_is_control(golden.tokenizer, 253));
     assert_false(tokenizer_is_control(golden.tokenizer, UINT32_MAX));
+    assert_memory_equal(tokenizer_hash(golden.tokenizer), smollm2_hash, sizeof(smollm2_hash));
     assert_in_range(tokenizer_memory_bytes(golden.tokenizer), 1 << 20, 8 << 20);
     golden_model_deinit(&golden);
 }

@@ -50,6 +50,7 @@ typedef struct DraftErrand {
 
     void *owner; /* loop: who waits for it; NULL: nobody any more */
     uint64_t owner_id;
+    uint32_t owner_uid;                  /* const: who has asked, whether or not it waits */
     TAILQ_ENTRY(DraftErrand) owner_link; /* loop */
     STAILQ_ENTRY(DraftErrand) link;      /* of the list it is in: that list's lock */
 } DraftErrand;

@@ -45,14 +45,13 @@ void handler_end_draft_calls(Peer *peer) {
     peer->draft_transfer = draft_errand_free(peer->draft_transfer);
 }
 
-static unsigned int calls_of(const User *user, DraftErrandKind kind, bool any_kind) {
+/* That the store has not answered, whether or not the client still waits: a user who comes again and again has no more. */
+static unsigned int calls_of(const Service *service, uid_t uid, DraftErrandKind kind, bool any_kind) {
     const DraftErrand *errand;
-    const Peer *peer;
     unsigned int n = 0;
 
-    TAILQ_FOREACH(peer, &user->peers, user_link)
-    TAILQ_FOREACH(errand, &peer->service->draft_calls, owner_link)
-    n += errand->owner == peer && (any_kind || errand->kind == kind);
+    TAILQ_FOREACH(errand, &service->draft_calls, owner_link)
+    n += errand->owner_uid == uid && (any_kind || errand->kind == kind);
     return n;
 }
 
@@ -77,7 +76,7 @@ static DraftErrand *new_call(Peer *peer, uint64_t request_id, DraftErrandKind ki
                "other users' part of the draft database is for administrators: use the administrators' socket");
         return NULL;
     }
-    if (calls_of(peer->user, kind, true) >= CALLS_MAX) {
+    if (calls_of(service, peer->user->uid, kind, true) >= CALLS_MAX) {
         refuse(peer, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_QUOTA_EXCEEDED, RETRY_MS, "",
                "this user's other requests to the draft database are not answered yet: try again later");
         return NULL;
@@ -90,11 +89,13 @@ static DraftErrand *new_call(Peer *peer, uint64_t request_id, DraftErrandKind ki
     errand->of_all_users = all_users;
     errand->owner = peer;
     errand->owner_id = request_id;
+    errand->owner_uid = peer->user->uid;
     return errand;
 }
 
 static void submit(Peer *peer, DraftErrand *errand) {
     TAILQ_INSERT_TAIL(&peer->service->draft_calls, errand, owner_link);
+    peer->n_draft_calls++;
     draft_store_submit(peer->service->draft_store, &errand);
 }
 
@@ -274,8 +275,10 @@ void handler_on_draft_answers(evutil_socket_t fd, short what, void *arg) {
         if (!errand)
             break;
         TAILQ_REMOVE(&service->draft_calls, errand, owner_link);
-        if (errand->owner)
+        if (errand->owner) {
+            ((Peer *)errand->owner)->n_draft_calls--;
             answer(&errand);
+        }
     }
     loop_pump(&service->loop);
 }
@@ -329,7 +332,9 @@ static void handle_freeze(Peer *peer, uint64_t request_id, const Coordgen__V1__D
 /* Of all a user's connections one has an export or import at a time: they are in memory. */
 static bool may_transfer(Peer *peer, uint64_t request_id) {
     const Peer *other;
-    unsigned int n = calls_of(peer->user, DRAFT_EXPORT, false) + calls_of(peer->user, DRAFT_IMPORT, false);
+    const uid_t uid = peer->user->uid;
+    unsigned int n =
+        calls_of(peer->service, uid, DRAFT_EXPORT, false) + calls_of(peer->service, uid, DRAFT_IMPORT, false);
 
     TAILQ_FOREACH(other, &peer->user->peers, user_link)
     n += other != peer && other->draft_transfer;

@@ -81,5 +81,6 @@ Peer *peer_free(Peer *peer) {
 }
 
 bool peer_is_idle(const Peer *peer) {
-    return TAILQ_EMPTY(&peer->requests) && TAILQ_EMPTY(&peer->sessions) && connection_is_quiet(peer->connection);
+    return TAILQ_EMPTY(&peer->requests) && TAILQ_EMPTY(&peer->sessions) && !peer->n_draft_calls &&
+           !peer->draft_transfer && connection_is_quiet(peer->connection);
 }

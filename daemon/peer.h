@@ -21,6 +21,7 @@ typedef struct Peer {       /* all loop */
     RequestList requests;
     unsigned int n_requests;
     SessionList sessions;               /* that it has opened */
+    unsigned int n_draft_calls;         /* that the draft store has not answered */
     struct DraftErrand *draft_transfer; /* an export that it reads or an import that comes; owned; NULL: none */
     uint64_t awaited_scan; /* of the models' folder: its first frame is served after that; 0: it waits for none */
     Bill bill;             /* the object, its connection and that one's output buffer */

@@ -202,6 +202,32 @@ class Stored(DaemonCase):
                            draft_db_export=pb.DraftDbExportRequest(offset=7))
         self.assertEqual(stats(self.connection).documents, n)
 
+    def test_many_at_once(self):
+        """Some are answered, the others refused at once; what a client has left behind counts as its user's."""
+        def flood(connection):
+            return [connection.send(draft_db_forget=pb.DraftDbForgetRequest(before_s=1)) for _ in range(50)]
+
+        outcomes = []
+        for request in flood(self.connection):
+            try:
+                self.connection.next(request)
+                outcomes.append("served")
+            except Refused as refused:
+                self.assertEqual(refused.code, pb.ERROR_CODE_QUOTA_EXCEEDED)
+                self.assertGreater(refused.error.retry_after_ms, 0)
+                outcomes.append("refused")
+        self.assertEqual(set(outcomes), {"served", "refused"})
+        with Connection(self.daemon.api) as connection:
+            flood(connection)
+        deadline = time.monotonic() + 20 * SLOW
+        while time.monotonic() < deadline:
+            try:
+                self.assertAdded(0)
+                return
+            except Refused:
+                time.sleep(0.01)
+        self.fail("what a client left behind was never done")
+
     def test_what_a_message_lacks(self):
         error = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, self.connection.call,
                                    draft_db_freeze=pb.DraftDbFreezeRequest())

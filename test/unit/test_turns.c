@@ -425,19 +425,25 @@ static void test_turns_forget_while_it_runs(void **state) {
     same_tokens(second, first);
 }
 
+/* Between two steps, and within one. */
 static void test_turns_store_nothing_of_what_is_cancelled(void **state) {
     Fixture *fixture = *state;
     _cleanup_(past_deinit) Past past = { 0 };
-    Got *got;
 
     past_init(&past, fixture);
-    got = ask_past(fixture, ADA, true);
-    while (got->tokens.n < 3)
-        take_turn(fixture);
-    atomic_store(&got->job.cancelled, true);
-    run_all(fixture);
-    assert_int_equal(got->end, GENERATION_END_CANCELLED);
-    assert_int_equal(past_stored(&past, ADA), 0);
+    for (int i = 0; i < 2; i++) {
+        Got *got = ask_past(fixture, ADA, true);
+
+        while (got->tokens.n < 3)
+            take_turn(fixture);
+        if (i)
+            generation_cancel(got->job.running);
+        else
+            atomic_store(&got->job.cancelled, true);
+        run_all(fixture);
+        assert_int_equal(got->end, GENERATION_END_CANCELLED);
+        assert_int_equal(past_stored(&past, ADA), 0);
+    }
 }
 
 int main(void) {

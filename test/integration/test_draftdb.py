@@ -242,6 +242,43 @@ class Stored(DaemonCase):
             self.assertEqual(path.stat().st_mode & 0o077, 0, path)
 
 
+class Drafted(DaemonCase):
+    """Later answers are drafted from earlier ones of the same user, with the same text, until they are forgotten."""
+
+    def ask(self, connection, **options):
+        generation = connection.generate(ask(n=60, speculation="history", no_reuse=True, **options))
+        return generation.tokens, generation.text, generation.done.usage.drafted_tokens
+
+    def asked_again(self, connection):
+        """An answer that is the same as the one before, and with drafts; the history is made in the background."""
+        deadline = time.monotonic() + 20 * SLOW
+        while True:
+            tokens, text, n_drafted = self.ask(connection)
+            if n_drafted or time.monotonic() > deadline:
+                return tokens, text, n_drafted
+
+    def test_from_earlier_answers(self):
+        connection = self.connect()
+        plain = connection.generate(ask(n=60, speculation="off", no_history=True))
+        self.assertEqual(self.ask(connection), (plain.tokens, plain.text, 0))
+        tokens, text, n_drafted = self.asked_again(connection)
+        self.assertEqual((tokens, text), (plain.tokens, plain.text))
+        self.assertGreater(n_drafted, 0)
+        self.assertEqual(self.ask(connection, no_history=True)[2], 0)
+        forget(connection)
+        self.assertEqual(self.ask(connection), (plain.tokens, plain.text, 0))
+
+    @root_only
+    def test_not_from_other_users(self):
+        connection, other = self.connect(), nobody(self.daemon)
+        self.ask(connection)
+        self.assertGreater(self.asked_again(connection)[2], 0)
+        for _ in range(2):
+            forget(other)
+            self.assertEqual(self.ask(other)[2], 0)
+            self.assertEqual(self.ask(other, no_history=True)[2], 0)
+
+
 class Ctl(DaemonCase):
     """coordgenctl draftdb."""
 

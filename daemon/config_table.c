@@ -103,7 +103,7 @@ const Setting config_settings[] = {
     NUMBER("context-tokens", context_tokens, 16, 1u << 20, false, LIVE, "4096",
            "cap on prompt and output of one request"),
     SOURCES(
-        "speculation", speculation, LIVE, "off",
+        "speculation", speculation, LIVE, "auto",
         "several tokens a step, from drafts that are verified; where they come from: auto, off, or some of lookup, sam, "
         "history, calibration, table, reuse with commas between; requests may ask for others, and the output is the same"),
     SWITCH("draftdb", draft_db, RESTART, "yes",

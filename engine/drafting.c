@@ -66,16 +66,20 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
     return 0;
 }
 
+/* Steps of a generation that always drafts are not those that the control would have chosen: it may have had none
+ * without drafts to weigh the others against. */
 static void remember(const Drafting *drafting) {
     SpeculationMemory *memory = &drafting->engine->speculation;
     SpeculationUser *user = speculation_memory_user(memory, drafting->user);
     const GenerationReport *report = &drafting->report;
 
-    memory->times = drafting->control;
+    if (!drafting->options.always) {
+        memory->times = drafting->control;
+        speculation_memory_measure(&memory->token_ms, (float)drafting->took_ns / 1e6F / (float)drafting->n_output);
+    }
     if (report->prompt_head_ns)
         speculation_memory_measure(&memory->prompt_row_ms,
                                    (float)report->prompt_head_ns / 1e6F / (float)report->n_prompt_rows);
-    speculation_memory_measure(&memory->token_ms, (float)drafting->took_ns / 1e6F / (float)drafting->n_output);
     if (!user)
         return;
     user->stats = *speculator_stats(drafting->speculator);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "engine/engine_private.h"
 #include "engine/generation.h"
 #include "test/unit/golden_hash.h"
 #include "test/unit/model_maker.h"
@@ -345,11 +346,30 @@ static void test_drafts_history(void **state) {
     generation_free(generation);
 }
 
+/* Whoever drafts without asking what it costs leaves no times to those that ask. */
+static void test_drafts_times(void **state) {
+    const SpeculationMemory *memory = &tiny.engine->speculation;
+    const SpeculationControl before = memory->times;
+    const float token_ms = memory->token_ms;
+    Given given;
+    GenerationOptions options = options_of(0, 1, OUTPUT, &given);
+
+    options.speculation = (GenerationSpeculation){ .sources = SPECULATION_AUTO, .always = true };
+    run(&options, &given);
+    assert_memory_equal(&memory->times, &before, sizeof(before));
+    assert_true(memory->token_ms == token_ms);
+    options.speculation.always = false;
+    run(&options, &given);
+    assert_memory_not_equal(&memory->times, &before, sizeof(before));
+    assert_true(memory->token_ms != token_ms);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_drafts_alone),    cmocka_unit_test(test_drafts_limits),
         cmocka_unit_test(test_drafts_together), cmocka_unit_test(test_drafts_kept),
         cmocka_unit_test(test_drafts_memory),   cmocka_unit_test(test_drafts_history),
+        cmocka_unit_test(test_drafts_times),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "engine/engine_private.h"
-#include "spec/draft_share.h"
 
 #define TABLE_SOURCES (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION)
 
@@ -41,6 +40,7 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
     SpeculatorOptions speculator = {
         .sources = options->speculation.sources,
         .nodes_max = (rows_max && rows_max < DRAFT_ROWS_MAX ? rows_max : DRAFT_ROWS_MAX) - 1,
+        .chains = options->speculation.chains,
         .stats = user && user->has_stats ? &user->stats : NULL,
     };
     _cleanup_(drafting_freep) Drafting *drafting = calloc(1, sizeof(*drafting));
@@ -135,8 +135,6 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
     drafting->n_path = 1;
     drafting->has_ended = false;
     speculator_draft(drafting->speculator, draft_limits, costs, &drafting->tree);
-    if (options->chains)
-        draft_share_chain(&drafting->tree);
     drafting->report.draft_ns += clock_now_ns() - start_ns;
 }
 

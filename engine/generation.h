@@ -34,7 +34,7 @@ typedef enum GenerationEnd {
 typedef struct GenerationSpeculation {
     uint32_t sources;  /* bits 1 << SpeculationSource */
     uint32_t rows_max; /* of its own in a step, the last token's among them; 0: DRAFT_ROWS_MAX */
-    bool chains;       /* of every tree its most probable chain alone (tests, benchmarks) */
+    bool chains;       /* chains instead of trees: the most probable token behind each (tests, benchmarks) */
     bool always;       /* as many drafts as there are rows for, whether or not they pay (tests, benchmarks) */
     bool no_prompt;    /* the head does not run at rows of the prompt, for table and calibration */
     History *history;  /* of the user's earlier texts, for the source of that name; may go before the generation. NULL:

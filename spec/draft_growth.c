@@ -2,6 +2,7 @@
 #include "spec/draft_growth.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum {
@@ -19,6 +20,7 @@ typedef struct Growth {
     DraftTree *tree;
     DraftSources sources;
     uint32_t nodes_max, depth_max;
+    bool chain;                                             /* no siblings */
     DraftCursor cursors[DRAFT_ROWS_MAX][DRAFT_SOURCES_MAX]; /* [0]: of the root, then by node + 1 */
     Candidate pool[POOL];
     uint8_t order[POOL]; /* of the pool: the first n_open are candidates by falling reach, the others are free */
@@ -140,6 +142,8 @@ static void take_best(Growth *g) {
     g->n_open--;
     memmove(&g->order[0], &g->order[1], g->n_open);
     g->order[g->n_open] = slot;
+    if (g->chain)
+        g->n_open = 0;
     expand(g, (int)at);
 }
 
@@ -162,16 +166,9 @@ static uint32_t best_n(const DraftTree *tree, DraftCosts costs) {
     return best;
 }
 
-/**
- * draft_growth() - the tree that is worth most for its time behind the sources' text
- * @tree: overwritten, rows in order; the root alone means plain decoding
- *
- * G(n), what a step with the best n nodes emits on average, is 1 + the sum of their reach; the tree has the smallest n
- * with the highest G(n) / ms of n + 1 rows. Nodes come by falling reach, so the best n nodes are closed under parents.
- * Allocates nothing; about 20 KiB of stack.
- */
-void draft_growth(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs) {
-    Growth g = { .tree = tree, .sources = sources };
+static void grow(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs,
+                 bool chain) {
+    Growth g = { .tree = tree, .sources = sources, .chain = chain };
 
     assert(sources.n <= DRAFT_SOURCES_MAX);
     draft_tree_init(tree, root_token);
@@ -192,4 +189,21 @@ void draft_growth(DraftTree *tree, uint32_t root_token, DraftSources sources, Dr
         take_best(&g);
     tree->n_nodes = best_n(tree, costs);
     draft_tree_order(tree);
+}
+
+/**
+ * draft_growth() - the tree that is worth most for its time behind the sources' text
+ * @tree: overwritten, rows in order; the root alone means plain decoding
+ *
+ * G(n), what a step with the best n nodes emits on average, is 1 + the sum of their reach; the tree has the smallest n
+ * with the highest G(n) / ms of n + 1 rows. Nodes come by falling reach, so the best n nodes are closed under parents.
+ * Allocates nothing; about 20 KiB of stack.
+ */
+void draft_growth(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs) {
+    grow(tree, root_token, sources, limits, costs, false);
+}
+
+void draft_growth_chain(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits,
+                        DraftCosts costs) {
+    grow(tree, root_token, sources, limits, costs, true);
 }

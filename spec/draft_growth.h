@@ -29,5 +29,8 @@ typedef struct DraftSources {
 } DraftSources;
 
 void draft_growth(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs);
+/* The same with the best one behind each node alone. */
+void draft_growth_chain(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits,
+                        DraftCosts costs);
 
 #endif

@@ -21,6 +21,7 @@ struct Speculator {
     ContinuationTable *table;
     DraftReuse *reuse;
     uint32_t nodes_max;
+    bool chains;
     bool has_text;
     uint32_t last; /* token of the text */
     SourceStats stats;
@@ -147,6 +148,7 @@ int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Spe
         return -ENOMEM;
     speculator->nodes_max = options->nodes_max;
     source_stats_begin(&speculator->stats, options->stats);
+    speculator->chains = options->chains;
     for (SpeculationSource source = 0; source < _SPECULATION_N; source++)
         if (options->sources >> source & 1)
             turn_on(speculator, source, accounts, options->history, options->stats);
@@ -197,7 +199,7 @@ void speculator_draft(const Speculator *speculator, DraftLimits limits, DraftCos
         limits.nodes_max = speculator->nodes_max;
     if (!speculator->has_text)
         limits.nodes_max = 0;
-    draft_growth(tree, speculator->last, sources, limits, costs);
+    (speculator->chains ? draft_growth_chain : draft_growth)(tree, speculator->last, sources, limits, costs);
 }
 
 /* Whether nothing but what was learned from rows of the prompt has proposed it. */

@@ -33,6 +33,7 @@ enum {
 typedef struct SpeculatorOptions {
     uint32_t sources; /* bits 1 << SpeculationSource */
     uint32_t nodes_max;
+    bool chains;              /* no trees */
     const SourceStats *stats; /* of the user's generations before, or NULL; copied */
     Drafter history; /* a HistoryReader (spec/history.h), which outlives the speculator; without ops: there is none */
 } SpeculatorOptions;

@@ -329,12 +329,76 @@ static void test_draft_growth_limits(void **state) {
     assert_int_equal(tree.n_rows, 1);
 }
 
+static float sure_prior(uint16_t bucket, uint16_t rank) {
+    return rank ? 0.3F : 0.97F;
+}
+
+static size_t sure_choices(const void *drafter, DraftCursor at, DraftChoice *choices, size_t max) {
+    for (uint32_t i = 0; i < max; i++)
+        choices[i] = (DraftChoice){ .token = i, .rank = (uint16_t)i };
+    return max;
+}
+
+static DraftCursor sure_follow(const void *drafter, DraftCursor at, uint32_t token) {
+    return at;
+}
+
+/* Seven choices of which nothing is known beside one that is nearly always right: it stays so, and the tree is a long
+ * chain where rows have a price. */
+static void test_draft_growth_sure(void **state) {
+    static const DrafterOps ops = {
+        .name = "sure", .prior = sure_prior, .root = dice_root, .choices = sure_choices, .follow = sure_follow
+    };
+    Dice dice = { 0 };
+    const Drafter drafter = { &ops, &dice };
+    static SourceStats stats;
+    float ms[DRAFT_ROWS_MAX], left = 1;
+    DraftTree tree;
+
+    source_stats_begin(&stats, NULL);
+    source_stats_init(&stats, 0, &ops, NULL);
+    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
+        ms[i] = 10 + 0.6F * (float)i;
+    draft_growth(&tree, ROOT_TOKEN, (DraftSources){ &drafter, 1, &stats }, (DraftLimits){ 63, 63, 1000 },
+                 (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX });
+    assert_true(tree.n_nodes >= 12);
+    for (uint32_t i = 0; i < 12; i++) {
+        assert_int_equal(tree.nodes[i].depth, i + 1);
+        assert_true(tree.nodes[i].reach > 0.9F * left);
+        left = tree.nodes[i].reach;
+    }
+}
+
+/* All nodes that there are, one behind the other, each the best of its siblings. */
+static void test_draft_growth_chain(void **state) {
+    float ms[DRAFT_ROWS_MAX];
+
+    for (int i = 0; i < DRAFT_ROWS_MAX; i++)
+        ms[i] = 1;
+    for (uint32_t seed = 0; seed < N_SEEDS; seed++) {
+        const DraftLimits limits = { 1 + seed % DEPTH, DEPTH, 1000 };
+        Case c;
+        DraftTree tree;
+
+        case_init(&c, seed, 1 + seed % 3, 4);
+        enumerate_all(&c, DEPTH);
+        draft_growth_chain(&tree, ROOT_TOKEN, c.sources, limits, (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX });
+        assert_int_equal(tree.n_nodes, limits.nodes_max);
+        for (uint32_t i = 0; i < tree.n_nodes; i++) {
+            const uint32_t before = path_of(&tree, (int)i - 1);
+
+            assert_int_equal(tree.nodes[i].parent, (int)i - 1);
+            for (uint32_t j = 0; j < all.n; j++)
+                assert_true(all.path[j] / 6 != before || all.reach[j] <= tree.nodes[i].reach * 1.0001F);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_draft_growth_best_first),
-        cmocka_unit_test(test_draft_growth_merge),
-        cmocka_unit_test(test_draft_growth_optimum),
-        cmocka_unit_test(test_draft_growth_limits),
+        cmocka_unit_test(test_draft_growth_best_first), cmocka_unit_test(test_draft_growth_merge),
+        cmocka_unit_test(test_draft_growth_optimum),    cmocka_unit_test(test_draft_growth_limits),
+        cmocka_unit_test(test_draft_growth_sure),       cmocka_unit_test(test_draft_growth_chain),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,11 +8,11 @@
 
 #define SOURCE(name) (1u << SPECULATION_##name)
 
-/* Prompt lookup ends by itself after LOOKUP_TOKENS. */
+/* The baselines' chains end where the published ones do: after LOOKUP_TOKENS, and drafter_sam_draft_tokens(). */
 const SpecMode spec_modes[SPEC_MODES_MAX] = {
     [SPEC_PLAIN] = { .name = "plain" },
     { .name = "pld", .sources = SOURCE(LOOKUP), .is_baseline = true },
-    { .name = "sam", .sources = SOURCE(SAM), .rows_max = SPEC_SAM_ROWS, .is_baseline = true },
+    { .name = "sam", .sources = SOURCE(SAM), .is_baseline = true },
     { .name = "calibration", .sources = SOURCE(SAM) | SOURCE(CALIBRATION) },
     { .name = "table", .sources = SOURCE(SAM) | SOURCE(CALIBRATION) | SOURCE(TABLE) },
     { .name = "reuse", .sources = SOURCE(SAM) | SOURCE(CALIBRATION) | SOURCE(TABLE) | SOURCE(REUSE) },
@@ -53,7 +53,7 @@ int spec_modes_parse(const char *text, uint32_t *modesp, ErrText *err) {
 GenerationSpeculation spec_mode_speculation(const SpecMode *mode, const SpecSettings *settings) {
     return (GenerationSpeculation){
         .sources = mode->sources,
-        .rows_max = settings->rows_max ? settings->rows_max : mode->rows_max,
+        .rows_max = settings->rows_max,
         .chains = settings->chains || mode->is_baseline,
         .always = !settings->controlled && (settings->always || mode->is_baseline),
     };

@@ -8,15 +8,13 @@
 
 enum {
     SPEC_MODES_MAX = 8,
-    SPEC_SAM_ROWS = 41, /* SAM-Decoding drafts 40 tokens at most */
-    SPEC_PLAIN = 0      /* the mode that all others are compared with */
+    SPEC_PLAIN = 0 /* the mode that all others are compared with */
 };
 
 typedef struct SpecMode {
     const char *name;
-    uint32_t sources;  /* bits 1 << SpeculationSource */
-    uint32_t rows_max; /* 0: as many as there are */
-    bool is_baseline;  /* runs as published: one chain, no control */
+    uint32_t sources; /* bits 1 << SpeculationSource */
+    bool is_baseline; /* runs as published: one chain, no control */
 } SpecMode;
 
 extern const SpecMode spec_modes[SPEC_MODES_MAX];
@@ -24,7 +22,7 @@ extern const SpecMode spec_modes[SPEC_MODES_MAX];
 /* What the command line says of all modes. */
 typedef struct SpecSettings {
     uint32_t modes;    /* bits 1 << index; plain is always one */
-    uint32_t rows_max; /* 0: each mode's own */
+    uint32_t rows_max; /* 0: as many as there are */
     bool chains, always, controlled;
 } SpecSettings;
 

@@ -32,6 +32,10 @@ void drafter_sam_free(DrafterSam *sam) {
     free(sam);
 }
 
+uint32_t drafter_sam_draft_tokens(const DrafterSam *sam) {
+    return sam->match.len < SAM_DRAFT_MAX / SAM_DRAFT_FACTOR ? 1 + SAM_DRAFT_FACTOR * sam->match.len : SAM_DRAFT_MAX;
+}
+
 static float sam_prior(uint16_t bucket, uint16_t rank) {
     float wrong = 0.75F;
 

@@ -8,6 +8,11 @@
 #include "base/cleanup.h"
 #include "spec/drafter.h"
 
+enum {
+    SAM_DRAFT_MAX = 40,  /* tokens of a draft as SAM-Decoding has it (Hu et al. 2024) */
+    SAM_DRAFT_FACTOR = 4 /* for each token of the match */
+};
+
 extern const DrafterOps drafter_sam_ops;
 
 typedef struct DrafterSam DrafterSam;
@@ -16,5 +21,7 @@ typedef struct DrafterSam DrafterSam;
 int drafter_sam_new(AccountTable *accounts, DrafterSam **samp);
 void drafter_sam_free(DrafterSam *sam);
 DEFINE_CLEANUP(DrafterSam, drafter_sam_free)
+/* How long SAM-Decoding's draft is behind the text: 1 and a factor of the match's length, up to the most. */
+uint32_t drafter_sam_draft_tokens(const DrafterSam *sam);
 
 #endif

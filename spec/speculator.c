@@ -191,12 +191,23 @@ void speculator_observe(Speculator *speculator, uint32_t before, uint32_t token,
         turn_off(speculator, SPECULATION_CALIBRATION);
 }
 
+/* The suffix automaton's chains, alone, are a baseline: as long as they were published. */
+static uint32_t nodes_max_of(const Speculator *speculator) {
+    uint32_t most;
+
+    if (!speculator->chains || speculator_sources(speculator) != 1u << SPECULATION_SAM)
+        return speculator->nodes_max;
+    most = drafter_sam_draft_tokens(speculator->sam);
+    return most < speculator->nodes_max ? most : speculator->nodes_max;
+}
+
 /* Allocates nothing. Before there is text the tree is one row that nobody should verify. */
 void speculator_draft(const Speculator *speculator, DraftLimits limits, DraftCosts costs, DraftTree *tree) {
     DraftSources sources = { speculator->drafters, _SPECULATION_N, &speculator->stats };
+    const uint32_t most = nodes_max_of(speculator);
 
-    if (limits.nodes_max > speculator->nodes_max)
-        limits.nodes_max = speculator->nodes_max;
+    if (limits.nodes_max > most)
+        limits.nodes_max = most;
     if (!speculator->has_text)
         limits.nodes_max = 0;
     (speculator->chains ? draft_growth_chain : draft_growth)(tree, speculator->last, sources, limits, costs);

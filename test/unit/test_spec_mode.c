@@ -45,7 +45,7 @@ static void test_spec_mode_speculation(void **state) {
 
     assert_int_equal(speculation.sources, 0);
     speculation = spec_mode_speculation(mode_of("sam"), &none);
-    assert_true(speculation.always && speculation.chains && speculation.rows_max == SPEC_SAM_ROWS);
+    assert_true(speculation.always && speculation.chains && !speculation.rows_max);
     speculation = spec_mode_speculation(mode_of("pld"), &controlled);
     assert_true(!speculation.always && speculation.chains);
     assert_int_equal(speculation.sources, 1u << SPECULATION_LOOKUP);

@@ -287,6 +287,39 @@ static void test_speculator_learns(void **state) {
     }
 }
 
+/* Chains of the suffix automaton alone are as long as SAM-Decoding's, those of more sources as long as they may be. */
+static void test_speculator_chains(void **state) {
+    float ms[DRAFT_ROWS_MAX];
+    uint32_t text[120];
+
+    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
+        ms[i] = 1;
+    for (uint32_t match = 1; match <= 14; match++)
+        for (uint32_t more = 0; more < 2; more++) {
+            const SpeculatorOptions options = { .sources = 1u << SPECULATION_SAM | more << SPECULATION_REUSE,
+                                                .nodes_max = 50,
+                                                .chains = true };
+            const uint32_t published = 1 + 4 * match < 40 ? 1 + 4 * match : 40;
+            _cleanup_(speculator_freep) Speculator *speculator = NULL;
+            AccountTable accounts;
+            DraftTree tree;
+
+            for (uint32_t i = 0; i < 100; i++)
+                text[i] = i;
+            text[100] = 1000; /* then tokens from the beginning: the match */
+            for (uint32_t i = 0; i < match; i++)
+                text[101 + i] = i;
+            account_table_init(&accounts);
+            assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
+            speculator_append(speculator, text, 101 + match);
+            speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, DRAFT_NODES_MAX, 1000 },
+                             (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &tree);
+            assert_int_equal(tree.n_nodes, more ? 50 : published);
+            for (uint32_t i = 0; i < tree.n_nodes; i++)
+                assert_true(tree.nodes[i].token == match + i && tree.nodes[i].parent == (int)i - 1);
+        }
+}
+
 /* A speculator with too little memory makes shorter drafts, then none; never an error. */
 static void test_speculator_memory(void **state) {
     static uint32_t plain[N_TEXT + DRAFT_ROWS_MAX], text[N_TEXT + DRAFT_ROWS_MAX];
@@ -342,8 +375,8 @@ static void test_speculator_parse(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_speculator_greedy), cmocka_unit_test(test_speculator_sampled),
-        cmocka_unit_test(test_speculator_learns), cmocka_unit_test(test_speculator_memory),
-        cmocka_unit_test(test_speculator_parse),
+        cmocka_unit_test(test_speculator_learns), cmocka_unit_test(test_speculator_chains),
+        cmocka_unit_test(test_speculator_memory), cmocka_unit_test(test_speculator_parse),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -190,6 +190,27 @@ class Stored(DaemonCase):
         self.assertEqual((stats(self.connection).documents, stats(self.connection).tokens), (n, before.tokens))
         self.assertEqual(export(self.connection), (data, n))
 
+    def test_an_export_of_several_parts(self):
+        self.connection.generate(ask())
+        data, n = export(self.connection)
+        while len(data) < 600_000:  # twice as many each time
+            self.assertEqual(bring_in(self.connection, data, 100_000).documents, n)
+            data, n = export(self.connection)
+        self.assertEqual(n, stats(self.connection).documents)
+        admin = self.connect(admin=True)
+        before = admin.account("draftdb")
+        with Connection(self.daemon.api) as connection:
+            part = connection.call(draft_db_export=pb.DraftDbExportRequest()).draft_db_export
+            self.assertLess(len(part.data), part.total_bytes)
+            self.assertGreater(admin.account("draftdb"), before + 500_000)
+            self.assertRefused(pb.ERROR_CODE_QUOTA_EXCEEDED, export, self.connection)  # one at a time
+            self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, connection.call,
+                               draft_db_export=pb.DraftDbExportRequest(offset=part.total_bytes))
+        self.daemon.wait_until(lambda status: {a.name: a.used_bytes for a in status.memory}["draftdb"] == before,
+                               "the memory of an export that nobody reads is given back", through=admin)
+        self.assertEqual(export(self.connection), (data, n))
+        forget(self.connection)
+
     def test_imports_that_are_none(self):
         self.connection.generate(ask())
         data, _ = export(self.connection)
@@ -410,11 +431,15 @@ class Settings(unittest.TestCase):
         daemon.stop()
 
     def test_limits_evict(self):
-        daemon = self.start("--draftdb-documents=3")
+        daemon = self.start("--draftdb-documents=3", "--draftdb-bytes=64K")
         connection = daemon.connect()
         for _ in range(5):
             connection.generate(ask())
         self.assertEqual(stats(connection).documents, 3)
+        with self.assertRaises(Refused) as caught:  # while it comes, before it is looked at
+            bring_in(connection, b"x" * 80_000, 40_000)
+        self.assertEqual(caught.exception.code, pb.ERROR_CODE_INVALID_ARGUMENT)
+        self.assertIn("more than the draft database may hold", caught.exception.error.message)
         daemon.stop()
 
     def test_a_restart_finds_it(self):

@@ -180,6 +180,35 @@ void histories_settle(Histories *histories, uint64_t now_ns) {
             remove_at(histories, i);
 }
 
+static uint64_t bytes_of(const Histories *histories, uint32_t uid) {
+    uint64_t sum_bytes = 0;
+
+    for (size_t i = 0; i < histories->n; i++)
+        if (histories->entries[i].uid == uid && histories->entries[i].history)
+            sum_bytes += history_stats(histories->entries[i].history).bytes;
+    return sum_bytes;
+}
+
+bool histories_drop_one(Histories *histories) {
+    size_t victim = HISTORIES_MAX;
+    uint64_t most_bytes = 0;
+
+    for (size_t i = 0; i < histories->n; i++) {
+        const Entry *entry = &histories->entries[i];
+        const uint64_t sum_bytes = entry->history ? bytes_of(histories, entry->uid) : 0;
+
+        if (entry->history && (victim == HISTORIES_MAX || sum_bytes > most_bytes ||
+                               (sum_bytes == most_bytes && entry->used_ns < histories->entries[victim].used_ns))) {
+            victim = i;
+            most_bytes = sum_bytes;
+        }
+    }
+    if (victim == HISTORIES_MAX)
+        return false;
+    remove_at(histories, victim);
+    return true;
+}
+
 bool histories_drop(Histories *histories) {
     bool any = false;
 

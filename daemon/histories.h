@@ -28,7 +28,9 @@ History *histories_find(Histories *histories, uint32_t uid, const uint8_t *token
 bool histories_have_news(const Histories *histories);
 void histories_settle(Histories *histories, uint64_t now_ns);
 uint64_t histories_wake_ns(const Histories *histories); /* when to settle without news; UINT64_MAX: never */
-bool histories_drop(Histories *histories);              /* all; false: there was none. For whom memory is short */
+/* For whom memory is short: all, or one of the user who has the most. False: there was none. */
+bool histories_drop(Histories *histories);
+bool histories_drop_one(Histories *histories);
 DraftStore *histories_store(const Histories *histories);
 
 #endif

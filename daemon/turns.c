@@ -96,6 +96,15 @@ static void begin_history(Turns *turns, Job *job, GenerationOptions *options) {
     job->answer = draft_errand_new(DRAFT_ADD, uid, tokenizer);
 }
 
+/* Earlier answers never keep a request out; where the limit on keys and values does, they are not to blame. */
+static bool histories_make_way(Turns *turns, const Job *job) {
+    const AccountTable *accounts = engine_accounts(job->engine);
+
+    return turns->histories &&
+           account_shared_room_bytes(accounts, ACCOUNT_KV) < account_own_room_bytes(accounts, ACCOUNT_KV) &&
+           histories_drop_one(turns->histories);
+}
+
 /* The answer is whole, and not one that its client has given up. Its client need not wait for the disk. */
 static void end_history(Turns *turns, Job *job, GenerationEnd end) {
     if (end != GENERATION_END_CANCELLED && job->answer && job->answer->n_tokens)
@@ -130,9 +139,8 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
     options = options_within_share(turns, job);
     begin_history(turns, job, &options);
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
-    /* Drafts never keep a request out. */
-    if (r == GENERATION_E_MEMORY && turns->histories && histories_drop(turns->histories)) {
-        options.speculation.history = NULL;
+    while (r == GENERATION_E_MEMORY && histories_make_way(turns, job)) {
+        options.speculation.history = NULL; /* it may have been that one */
         r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
     }
     if (r)

@@ -112,6 +112,17 @@ static const char *date_text(char *room, size_t room_bytes, uint64_t time_s) {
     return room;
 }
 
+static void limits_print(const CoordgenDraftDb *draft_db) {
+    char bytes[32], age[32];
+
+    printf("\nAll users together: ");
+    if (draft_db->documents_max)
+        printf("%" PRIu64 " answers, ", draft_db->documents_max);
+    printf("%s%s, %s%s\n", draft_db->bytes_max ? ctl_bytes_text(bytes, sizeof(bytes), draft_db->bytes_max) : "any size",
+           draft_db->bytes_max ? " at most" : "", draft_db->age_max_s ? "for " : "for ever",
+           draft_db->age_max_s ? ctl_duration_text(age, sizeof(age), draft_db->age_max_s * 1000000) : "");
+}
+
 static int stats_print(Ctl *ctl, const CoordgenReply *reply) {
     char bytes[32], oldest[32], newest[32];
 
@@ -126,6 +137,8 @@ static int stats_print(Ctl *ctl, const CoordgenReply *reply) {
                date_text(oldest, sizeof(oldest), user->oldest_s), date_text(newest, sizeof(newest), user->newest_s),
                user->frozen ? "  frozen" : "");
     }
+    if (!ctl->quiet)
+        limits_print(coordgen_reply_draft_db(reply));
     return CTL_EXIT_OK;
 }
 

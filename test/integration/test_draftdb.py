@@ -336,6 +336,7 @@ class Ctl(DaemonCase):
         self.assertEqual(user["uid"], os.geteuid())
         run = self.ctl("draftdb", "stats", "--all-users", text=True)
         self.assertRegex(run.stdout, rf"(?m)^ +USER +ANSWERS.*\n +{os.geteuid()} +1 +4 ")
+        self.assertRegex(run.stdout, r"(?m)^All users together: 64\.0 MiB at most, for 90 days 0 h$")
         self.assertGreater(self.answer("draftdb", "stats", admin=True)["stored"], 0)
 
     def test_forget_asks(self):

@@ -313,6 +313,22 @@ static void test_histories_go(void **state) {
     assert_false(histories_drop(fixture->histories));
 }
 
+/* Where memory is short, one at a time: of the user who has the most, the one that was asked for least recently. */
+static void test_histories_make_way_one_by_one(void **state) {
+    Fixture *fixture = *state;
+
+    start(fixture);
+    submit_text(fixture, ADA, 1, TEXT);
+    for (uint32_t i = 0; i < 100; i++)
+        submit_text(fixture, BOB, i, 10 * TEXT);
+    (void)made(fixture, ADA);
+    (void)made(fixture, BOB);
+    assert_true(histories_drop_one(fixture->histories));
+    assert_non_null(histories_find(fixture->histories, ADA, tokenizer, 1));
+    assert_true(histories_drop_one(fixture->histories));
+    assert_false(histories_drop_one(fixture->histories));
+}
+
 /* One user's many leave other users theirs. */
 static void test_histories_share_the_room(void **state) {
     Fixture *fixture = *state;
@@ -348,6 +364,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_histories_forget, setup, teardown),
         cmocka_unit_test_setup_teardown(test_histories_frozen, setup, teardown),
         cmocka_unit_test_setup_teardown(test_histories_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_histories_make_way_one_by_one, setup, teardown),
         cmocka_unit_test_setup_teardown(test_histories_share_the_room, setup, teardown),
     };
 

@@ -315,7 +315,6 @@ enum {
 
 typedef struct Past {
     DraftDbFixture files;
-    AccountTable accounts;
     DraftStore *store;
     Histories *histories;
 } Past;
@@ -325,8 +324,7 @@ static void nobody_waits(void *arg) {
 
 static void past_init(Past *past, Fixture *fixture) {
     draft_db_fixture_init(&past->files);
-    account_table_init(&past->accounts);
-    assert_int_equal(draft_store_new(&past->store, past->files.path, &(DraftDbLimits){ 0 }, &past->accounts), 0);
+    assert_int_equal(draft_store_new(&past->store, past->files.path, &(DraftDbLimits){ 0 }, &model.accounts), 0);
     assert_int_equal(histories_new(&past->histories, past->store), 0);
     turns_use_histories(fixture->turns, past->histories);
     assert_int_equal(draft_store_start(past->store, nobody_waits, NULL), 0);
@@ -425,6 +423,28 @@ static void test_turns_forget_while_it_runs(void **state) {
     same_tokens(second, first);
 }
 
+/* The memory that they take is another user's when there is no other. */
+static void test_turns_earlier_answers_make_way(void **state) {
+    Fixture *fixture = *state;
+    _cleanup_(past_deinit) Past past = { 0 };
+    const uint8_t *tokenizer = tokenizer_hash(engine_tokenizer(model.engine));
+    DraftErrand *answer = draft_errand_new(DRAFT_ADD, ADA, tokenizer);
+    uint64_t room_bytes;
+
+    past_init(&past, fixture);
+    for (uint32_t i = 0; i < 60000; i++)
+        draft_errand_add_token(answer, &model.accounts, i * 2654435761u % 49152);
+    draft_store_submit(past.store, &answer);
+    while (!histories_find(past.histories, ADA, tokenizer, clock_now_ns()))
+        histories_settle(past.histories, clock_now_ns());
+    room_bytes = model.accounts.total_bytes + (500 << 10); /* a tenth of what they take, and too little for a request */
+    model.accounts.total_limit_bytes = model.accounts.others_limit_bytes = room_bytes;
+    (void)ask_past(fixture, BOB, false);
+    run_all(fixture);
+    assert_null(histories_find(past.histories, ADA, tokenizer, clock_now_ns()));
+    model.accounts.total_limit_bytes = model.accounts.others_limit_bytes = UINT64_MAX;
+}
+
 /* Between two steps, and within one. */
 static void test_turns_store_nothing_of_what_is_cancelled(void **state) {
     Fixture *fixture = *state;
@@ -458,6 +478,7 @@ int main(void) {
         TEST(test_turns_by_class),
         TEST(test_turns_draft_from_earlier_answers),
         TEST(test_turns_forget_while_it_runs),
+        TEST(test_turns_earlier_answers_make_way),
         TEST(test_turns_store_nothing_of_what_is_cancelled),
     };
 

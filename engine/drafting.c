@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "engine/engine_private.h"
+#include "spec/draft_share.h"
 
 #define TABLE_SOURCES (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION)
 
@@ -135,6 +136,8 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
     drafting->n_path = 1;
     drafting->has_ended = false;
     speculator_draft(drafting->speculator, draft_limits, costs, &drafting->tree);
+    if (options->chains) /* from now on, where there was no memory for a tree */
+        draft_share_chain(&drafting->tree);
     drafting->report.draft_ns += clock_now_ns() - start_ns;
 }
 

@@ -104,8 +104,7 @@ class Explain(ExplainCase):
                 self.assertEqual(given.done.explanation.off, pb.SPECULATION_OFF_UNSPECIFIED)
 
     def test_no_source_that_is_there(self):
-        done = self.connect().generate(prompt("A text that nobody has written before.", 3, speculation="history",
-                                              explain=True)).done
+        done = self.connect().generate(prompt(TEXT, 3, speculation="history", no_history=True, explain=True)).done
         self.assertEqual(done.explanation.off, pb.SPECULATION_OFF_NO_SOURCE)
         self.assertFalse(done.explanation.sources[0].is_on)
 

@@ -44,6 +44,9 @@ static bool fill(ClientExplanation *to, const Coordgen__V1__Explanation *given) 
         .steps_us = from->steps_us,
         .prompt_rows = from->prompt_rows,
         .prompt_head_us = from->prompt_head_us,
+        .prompt_learning = (CoordgenPromptLearning)from->prompt_learning,
+        .prompt_cost_us = from->prompt_cost_us,
+        .prompt_gain_us = from->prompt_gain_us,
     };
     return true;
 }
@@ -140,4 +143,14 @@ const char *coordgen_speculation_off_name(int off) {
     };
 
     return off >= 0 && (size_t)off < ARRAY_LEN(names) ? names[off] : "unknown";
+}
+
+const char *coordgen_prompt_learning_name(int learning) {
+    static const char *const names[] = {
+        [COORDGEN_PROMPT_LEARNING_NONE] = "none",   [COORDGEN_PROMPT_LEARNING_DECLINED] = "declined",
+        [COORDGEN_PROMPT_LEARNING_PAYS] = "pays",   [COORDGEN_PROMPT_LEARNING_LOSES] = "loses",
+        [COORDGEN_PROMPT_LEARNING_TRIAL] = "trial",
+    };
+
+    return learning >= 0 && (size_t)learning < ARRAY_LEN(names) ? names[learning] : "unknown";
 }

@@ -449,6 +449,18 @@ typedef enum CoordgenSpeculationOff {
 /* "on", "setting", "request", "no-source". */
 COORDGEN_PUBLIC const char *coordgen_speculation_off_name(int off);
 
+/* Whether the output head ran at the rows of the prompt, for sources that learn from them, and why. */
+typedef enum CoordgenPromptLearning {
+    COORDGEN_PROMPT_LEARNING_NONE = 0,     /* no source does, or the request has not begun */
+    COORDGEN_PROMPT_LEARNING_DECLINED = 1, /* nobody wanted it */
+    COORDGEN_PROMPT_LEARNING_PAYS = 2,     /* it did: prompt_gain_us is more than prompt_cost_us */
+    COORDGEN_PROMPT_LEARNING_LOSES = 3,    /* it did not */
+    COORDGEN_PROMPT_LEARNING_TRIAL = 4,    /* it did: not enough is known, or it is tried again */
+} CoordgenPromptLearning;
+
+/* "none", "declined", "pays", "loses", "trial". */
+COORDGEN_PUBLIC const char *coordgen_prompt_learning_name(int learning);
+
 typedef struct CoordgenDraftSource {
     size_t struct_bytes;
     const char *name; /* "sam", "table", ...; never NULL */
@@ -476,6 +488,9 @@ typedef struct CoordgenExplanation {
     uint64_t steps_us;       /* decoding steps as a whole */
     uint64_t prompt_rows;    /* of the prompt, from whose logits the sources have learned */
     uint64_t prompt_head_us; /* that these have taken */
+    CoordgenPromptLearning prompt_learning;
+    uint64_t prompt_cost_us; /* what it was expected to take, and to bring; 0: not known */
+    uint64_t prompt_gain_us;
 } CoordgenExplanation;
 
 typedef enum CoordgenRequestState {

@@ -36,6 +36,22 @@ static size_t fill_sources(ExplanationMessage *message, const Explanation *expla
     return n;
 }
 
+static Coordgen__V1__PromptLearning prompt_learning(PromptRuleReason reason) {
+    switch (reason) {
+    case PROMPT_RULE_NO_SOURCE:
+        break;
+    case PROMPT_RULE_DECLINED:
+        return COORDGEN__V1__PROMPT_LEARNING__PROMPT_LEARNING_DECLINED;
+    case PROMPT_RULE_PAYS:
+        return COORDGEN__V1__PROMPT_LEARNING__PROMPT_LEARNING_PAYS;
+    case PROMPT_RULE_LOSES:
+        return COORDGEN__V1__PROMPT_LEARNING__PROMPT_LEARNING_LOSES;
+    case PROMPT_RULE_TRIAL:
+        return COORDGEN__V1__PROMPT_LEARNING__PROMPT_LEARNING_TRIAL;
+    }
+    return COORDGEN__V1__PROMPT_LEARNING__PROMPT_LEARNING_UNSPECIFIED;
+}
+
 static void fill_explanation(ExplanationMessage *message, const Explanation *explanation, bool with_lengths) {
     const GenerationReport *report = &explanation->report;
     Coordgen__V1__Explanation *to = &message->explanation;
@@ -63,6 +79,10 @@ static void fill_explanation(ExplanationMessage *message, const Explanation *exp
     to->steps_us = report->step_ns / 1000;
     to->prompt_rows = report->n_prompt_rows;
     to->prompt_head_us = report->prompt_head_ns / 1000;
+    to->has_prompt_learning = to->has_prompt_cost_us = to->has_prompt_gain_us = true;
+    to->prompt_learning = prompt_learning(report->prompt.reason);
+    to->prompt_cost_us = (uint64_t)(report->prompt.cost_ms * 1000);
+    to->prompt_gain_us = (uint64_t)(report->prompt.gain_ms * 1000);
 }
 
 void explanation_message(ExplanationMessage *message, const Explanation *explanation, bool with_lengths) {

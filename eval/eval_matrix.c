@@ -21,7 +21,6 @@ extern char **environ;
 #define N_RUNS 2 /* greedy, seeded */
 /* Answers of so many tokens have drafts: the prompt repeats itself. */
 #define DRAFTED_TOKENS_MIN 16
-#define DRAFT_ROWS 16
 /* Tokens of the prompt. Both leave 18 rows over in chunks of 32; the brief one is for kernels that take minutes. */
 #define PROMPT_WHOLE 530
 #define PROMPT_BRIEF 114
@@ -44,8 +43,35 @@ typedef struct Cell {
     uint32_t chunk_tokens;
     const char *company; /* "alone", "between others", "sharing steps", "making way", "prefix reuse", "fork", ... */
     size_t n_prompt;
-    bool drafts; /* several tokens a step, from drafts */
+    size_t way; /* of drafting */
 } Cell;
+
+/* How many tokens a step computes, and from which drafts; always as many as there are rows for. */
+typedef struct Way {
+    const char *name;
+    GenerationSpeculation speculation;
+} Way;
+
+#define ALL_SOURCES ((1u << _SPECULATION_N) - 1)
+
+enum {
+    PLAIN,
+    TREE /* what cells have that are about something else */
+};
+
+static const Way ways[] = {
+    [PLAIN] = { "plain", { 0 } },
+    [TREE] = { "auto 16", { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true } },
+    { "auto 4", { .sources = SPECULATION_AUTO, .rows_max = 4, .always = true } },
+    { "auto 64", { .sources = SPECULATION_AUTO, .rows_max = 64, .always = true } },
+    { "all 32", { .sources = ALL_SOURCES, .rows_max = 32, .always = true } },
+    { "chain 16", { .sources = ALL_SOURCES, .rows_max = 16, .always = true, .chains = true } },
+    { "lookup 16", { .sources = 1u << SPECULATION_LOOKUP, .rows_max = 16, .always = true } },
+    { "sam 16", { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true } },
+    { "table 16", { .sources = 1u << SPECULATION_TABLE, .rows_max = 16, .always = true } },
+    { "calibr. 16", { .sources = 1u << SPECULATION_CALIBRATION, .rows_max = 16, .always = true } },
+    { "controlled", { .sources = SPECULATION_AUTO } },
+};
 
 /* What one run gave: tokens, then for each the logits it was sampled from. */
 typedef struct Output {
@@ -286,9 +312,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
     if (!r && reuse)
         r = run_before(matrix, cell, fork ? &parent : NULL, err);
     options.no_reuse = !reuse;
-    options.speculation = (GenerationSpeculation){ .sources = cell->drafts ? SPECULATION_AUTO : 0,
-                                                   .rows_max = DRAFT_ROWS,
-                                                   .always = true };
+    options.speculation = ways[cell->way].speculation;
     options.on_logits = collect_logits;
     options.on_logits_arg = output;
     if (!r)
@@ -302,7 +326,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
             : making_way ? step_making_way(&company, generation, output, err)
             : fork       ? step_beside(parent, generation, output, err)
                          : generation_step(generation, collect, output, err);
-    if (!r && cell->drafts && !run && options.max_tokens >= DRAFTED_TOKENS_MIN &&
+    if (!r && options.speculation.always && !run && options.max_tokens >= DRAFTED_TOKENS_MIN &&
         !generation_usage(generation)->n_drafted_tokens)
         r = err_set(err, -EPROTO, "there was no draft");
     return r;
@@ -491,13 +515,13 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     matrix->n_different += different;
     if (matrix->options->json)
         json_array_append_new(matrix->rows,
-                              json_pack("{s:s, s:i, s:i, s:i, s:s, s:b, s:b, s:s}", "isa", isa_name(cell->isa),
+                              json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:b, s:s}", "isa", isa_name(cell->isa),
                                         "threads", (int)cell->threads, "chunk", (int)cell->chunk_tokens, "prompt",
-                                        (int)cell->n_prompt, "company", cell->company, "drafts", cell->drafts, "same",
-                                        !different, "where", where));
+                                        (int)cell->n_prompt, "company", cell->company, "drafts", ways[cell->way].name,
+                                        "same", !different, "where", where));
     else
-        printf("%-11s %7u %6" PRIu32 " %6zu  %-16s %-6s  %s %6.1f s%s%s\n", isa_name(cell->isa), cell->threads,
-               cell->chunk_tokens, cell->n_prompt, cell->company, cell->drafts ? "drafts" : "plain",
+        printf("%-11s %7u %6" PRIu32 " %6zu  %-16s %-10s  %s %6.1f s%s%s\n", isa_name(cell->isa), cell->threads,
+               cell->chunk_tokens, cell->n_prompt, cell->company, ways[cell->way].name,
                different ? "DIFFERENT" : "same     ", (double)(clock_now_ns() - start_ns) / 1e9, different ? "  " : "",
                where);
     fflush(stdout);
@@ -518,36 +542,38 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
         if (isa_present(isa))
             best = isa;
-    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, false }, true, err);
+    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, PLAIN }, true, err);
     for (size_t i = 0; i < ARRAY_LEN(companies) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE, false }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE, PLAIN }, false, err);
     for (size_t i = 0; i < ARRAY_LEN(drafting) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, true }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, TREE }, false, err);
+    for (size_t way = TREE + 1; way < ARRAY_LEN(ways) && !r; way++)
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, way }, false, err);
     if (!r) /* room for few drafts */
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_WHOLE, true }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_WHOLE, TREE }, false, err);
     for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && !full; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, chunks[i], "alone", PROMPT_WHOLE, false }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, chunks[i], "alone", PROMPT_WHOLE, PLAIN }, false, err);
     /* As many groups in the pipeline as threads; more; none. */
     for (unsigned int threads = 4; threads >= 2 && !r; threads--)
         r = run_cell(matrix,
                      &(Cell){ best, threads, ENGINE_CHUNK_DEFAULT, threads > 2 ? "alone" : "not pipelined",
-                              PROMPT_WHOLE, false },
+                              PROMPT_WHOLE, PLAIN },
                      true, err);
     if (!r)
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, false }, true, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, PLAIN }, true, err);
     if (!r)
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF, false }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF, PLAIN }, false, err);
     for (int isa = (int)best; isa >= ISA_SCALAR && !r; isa--) {
         if (!isa_present((Isa)isa))
             continue;
         for (unsigned int threads = 2; threads >= 1 && !r; threads--) {
             if (!full) /* one chunk size that cuts the prompt unevenly */
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, false },
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, PLAIN },
                              isa != (int)best || threads != 2, err);
             if (!full && !r && threads == 2)
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, true }, false, err);
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, TREE }, false, err);
             for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && full; i++)
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE, false }, !i, err);
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE, PLAIN }, !i, err);
         }
     }
     return r;
@@ -561,7 +587,7 @@ static int run_dump(Matrix *matrix, ErrText *err) {
                   options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT,
                   "alone",
                   options->brief ? PROMPT_BRIEF : PROMPT_WHOLE,
-                  false };
+                  PLAIN };
     int r = open_for(matrix, &cell, err);
 
     for (size_t run = 0; run < N_RUNS && !r; run++) {
@@ -598,8 +624,8 @@ int eval_matrix(const EvalOptions *options) {
         return eval_fail(options, "out of memory");
     matrix.rows = json_array();
     if (!options->json)
-        printf("%-11s %7s %6s %6s  %-16s %-6s  %zu greedy and %zu seeded tokens, with their logits\n", "isa", "threads",
-               "chunk", "prompt", "company", "tokens", options->n_tokens, options->n_tokens);
+        printf("%-11s %7s %6s %6s  %-16s %-10s  %zu greedy and %zu seeded tokens, with their logits\n", "isa",
+               "threads", "chunk", "prompt", "company", "tokens", options->n_tokens, options->n_tokens);
     if (run_cells(&matrix, &err))
         return eval_fail(options, "%s", err.text);
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)

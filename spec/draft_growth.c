@@ -147,14 +147,18 @@ static void take_best(Growth *g) {
     expand(g, (int)at);
 }
 
+static double step_ms(DraftCosts costs, uint32_t n_nodes) {
+    return (double)(costs.ms[n_nodes] + costs.more_ms);
+}
+
 /* The n with the most tokens a time, the smallest of several. Every n is looked at: costs have plateaus and cliffs, on
  * which a greedy walk stops too early. */
 static uint32_t best_n(const DraftTree *tree, DraftCosts costs) {
-    double gain = 1, best_gain = 1, best_ms = (double)(costs.ms[0] + costs.more_ms);
+    double gain = 1, best_gain = 1, best_ms = step_ms(costs, 0);
     uint32_t best = 0;
 
     for (uint32_t n = 1; n <= tree->n_nodes; n++) {
-        const double ms = (double)(costs.ms[n] + costs.more_ms);
+        const double ms = step_ms(costs, n);
 
         gain += (double)tree->nodes[n - 1].reach;
         if (gain * best_ms > best_gain * ms) {
@@ -164,6 +168,30 @@ static uint32_t best_n(const DraftTree *tree, DraftCosts costs) {
         }
     }
     return best;
+}
+
+/* Whether a tree with more nodes can have a better ratio than the best so far, if all that are added are as likely as the
+ * first of them. None is more so: looking further where this says no would be for nothing. */
+static bool can_pay(const Growth *g, DraftCosts costs, double gain, double best_ratio) {
+    const double reach = (double)g->pool[g->order[0]].node.reach;
+
+    for (uint32_t n = g->tree->n_nodes + 1; n <= g->nodes_max; n++) {
+        gain += reach;
+        if (gain > best_ratio * step_ms(costs, n))
+            return true;
+    }
+    return false;
+}
+
+static void grow_nodes(Growth *g, DraftCosts costs) {
+    double gain = 1, best_ratio = 1 / step_ms(costs, 0), ratio;
+
+    while (g->n_open && g->tree->n_nodes < g->nodes_max && can_pay(g, costs, gain, best_ratio)) {
+        take_best(g);
+        gain += (double)g->tree->nodes[g->tree->n_nodes - 1].reach;
+        ratio = gain / step_ms(costs, g->tree->n_nodes);
+        best_ratio = ratio > best_ratio ? ratio : best_ratio;
+    }
 }
 
 static void grow(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs,
@@ -185,8 +213,7 @@ static void grow(DraftTree *tree, uint32_t root_token, DraftSources sources, Dra
         if (sources.drafters[s].ops)
             g.cursors[0][s] = sources.drafters[s].ops->root(sources.drafters[s].self);
     expand(&g, DRAFT_ROOT);
-    while (g.n_open && tree->n_nodes < g.nodes_max)
-        take_best(&g);
+    grow_nodes(&g, costs);
     tree->n_nodes = best_n(tree, costs);
     draft_tree_order(tree);
 }

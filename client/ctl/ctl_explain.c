@@ -54,6 +54,22 @@ static void print_lengths(FILE *out, const CoordgenExplanation *explanation) {
     fputs(" as drafts a verification: how often\n", out);
 }
 
+static void print_prompt(FILE *out, const CoordgenExplanation *explanation) {
+    char head[32], cost[32], gain[32];
+
+    ctl_duration_text(cost, sizeof(cost), explanation->prompt_cost_us);
+    ctl_duration_text(gain, sizeof(gain), explanation->prompt_gain_us);
+    if (explanation->prompt_rows)
+        fprintf(out, "Prompt       %" PRIu64 " rows learned from, head %s\n", explanation->prompt_rows,
+                ctl_duration_text(head, sizeof(head), explanation->prompt_head_us));
+    if (explanation->prompt_learning == COORDGEN_PROMPT_LEARNING_PAYS)
+        fprintf(out, "             because it brings about %s for %s\n", gain, cost);
+    if (explanation->prompt_learning == COORDGEN_PROMPT_LEARNING_LOSES)
+        fprintf(out, "Prompt       not learned from: it would bring about %s for %s\n", gain, cost);
+    if (explanation->prompt_learning == COORDGEN_PROMPT_LEARNING_TRIAL && explanation->prompt_rows)
+        fputs("             on trial: what it brings is not known yet, or it did not pay and is tried again\n", out);
+}
+
 /* Nothing more where nothing was decoded yet. */
 void ctl_print_explanation(FILE *out, const CoordgenExplanation *explanation) {
     const uint64_t n_rows = explanation->valid_rows + explanation->wasted_rows,
@@ -64,9 +80,7 @@ void ctl_print_explanation(FILE *out, const CoordgenExplanation *explanation) {
         fprintf(out, "Drafts       %s\n", off_text((int)explanation->off));
     else if (explanation->n_sources)
         print_sources(out, explanation);
-    if (explanation->prompt_rows)
-        fprintf(out, "Prompt       %" PRIu64 " rows learned from, head %s\n", explanation->prompt_rows,
-                ctl_duration_text(head, sizeof(head), explanation->prompt_head_us));
+    print_prompt(out, explanation);
     if (!explanation->decode_steps)
         return;
     print_lengths(out, explanation);
@@ -117,6 +131,10 @@ json_t *ctl_json_explanation(const CoordgenExplanation *explanation) {
     ctl_json_set(object, "steps_us", json_count(explanation->steps_us));
     ctl_json_set(object, "prompt_rows", json_count(explanation->prompt_rows));
     ctl_json_set(object, "prompt_head_us", json_count(explanation->prompt_head_us));
+    ctl_json_set(object, "prompt_learning",
+                 json_string(coordgen_prompt_learning_name((int)explanation->prompt_learning)));
+    ctl_json_set(object, "prompt_cost_us", json_count(explanation->prompt_cost_us));
+    ctl_json_set(object, "prompt_gain_us", json_count(explanation->prompt_gain_us));
     return object;
 }
 

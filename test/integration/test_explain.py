@@ -93,7 +93,7 @@ class Explain(ExplainCase):
 
     def test_several_sources(self):
         connection = self.connect()
-        plain = connection.generate(prompt(TEXT, N, ignore_end=True))
+        plain = connection.generate(prompt(TEXT, N, ignore_end=True, speculation="off"))
         for asked, names in (("auto", {"sam", "history", "table", "reuse"}), ("sam,table", {"sam", "table"}),
                              ("reuse,calibration,lookup", {"lookup", "calibration", "reuse"})):
             with self.subTest(asked=asked):
@@ -103,6 +103,26 @@ class Explain(ExplainCase):
                 self.assertSums(given.done.explanation, given.done.usage)
                 self.assertEqual(given.done.explanation.off, pb.SPECULATION_OFF_UNSPECIFIED)
 
+    def test_what_is_learned_from_the_prompt(self):
+        connection = self.connect()
+        for i in range(3):
+            text = f"{TEXT} Nobody has said this before: {i}."
+            done = connection.generate(prompt(text, 8, ignore_end=True, speculation="table", explain=True,
+                                              no_reuse=True)).done
+            explanation = done.explanation
+            learning = explanation.prompt_learning
+            self.assertIn(learning, (pb.PROMPT_LEARNING_PAYS, pb.PROMPT_LEARNING_LOSES, pb.PROMPT_LEARNING_TRIAL))
+            learned = done.usage.prompt_tokens if learning != pb.PROMPT_LEARNING_LOSES else 0
+            self.assertEqual(explanation.prompt_rows, learned)
+            self.assertEqual(explanation.prompt_head_us > 0, learned > 0)
+            if learning == pb.PROMPT_LEARNING_PAYS:
+                self.assertGreaterEqual(explanation.prompt_gain_us, explanation.prompt_cost_us)
+            if learning == pb.PROMPT_LEARNING_LOSES:
+                self.assertLessEqual(explanation.prompt_gain_us, explanation.prompt_cost_us)
+        done = connection.generate(prompt(TEXT, 8, ignore_end=True, speculation="sam", explain=True)).done
+        self.assertEqual(done.explanation.prompt_learning, pb.PROMPT_LEARNING_UNSPECIFIED)
+        self.assertEqual(done.explanation.prompt_rows, 0)
+
     def test_no_source_that_is_there(self):
         done = self.connect().generate(prompt(TEXT, 3, speculation="history", no_history=True, explain=True)).done
         self.assertEqual(done.explanation.off, pb.SPECULATION_OFF_NO_SOURCE)
@@ -110,8 +130,11 @@ class Explain(ExplainCase):
 
     def test_the_request_decides(self):
         """Against the setting, which is off here, and on there; the tokens are the same."""
-        connection, there = self.connect(), Daemon("--speculation=lookup")
+        here, there = Daemon("--speculation=off"), Daemon("--speculation=lookup")
+        self.addCleanup(here.stop)
         self.addCleanup(there.stop)
+        connection = here.connect()
+        self.addCleanup(connection.close)
         plain = connection.generate(prompt(TEXT, N, ignore_end=True, explain=True))
         self.assertEqual(plain.done.usage.drafted_tokens, 0)
         self.assertEqual(plain.done.explanation.off, pb.SPECULATION_OFF_SETTING)
@@ -191,7 +214,7 @@ class Explain(ExplainCase):
         self.assertRefused(pb.ERROR_CODE_NOT_FOUND, self.explain, nobody, ended)
 
     def test_generate_explains_behind_the_answer(self):
-        plain = self.ctl("generate", "--raw", "-n", N, "--ignore-end", TEXT)
+        plain = self.ctl("generate", "--raw", "-n", N, "--ignore-end", "--speculation=off", TEXT)
         words = ("--raw", "-n", N, "--ignore-end", "--speculation=lookup", "--explain", "--timings", TEXT)
         run = self.until(lambda: self.ctl("generate", *words), lambda run: "Accepted" in run.stderr)
         self.assertEqual(run.stdout, plain.stdout)
@@ -206,8 +229,8 @@ class Explain(ExplainCase):
         one = json.loads(self.ctl("explain", number, "--json=short").stdout)
         self.assertEqual((one["number"], one["explanation"]["off_by"]), (number, None))
         self.assertEqual(sum(one["explanation"]["accept_lengths"]), one["explanation"]["verifications"])
-        end = json.loads(self.ctl("generate", "--raw", "-n", 4, "--explain", "-j", TEXT).stdout.splitlines()[-1])
-        self.assertEqual(end["explanation"]["off_by"], "setting")
+        end = json.loads(self.ctl("generate", "--raw", "-n", 4, "--speculation=off", "--explain", "-j", TEXT).stdout.splitlines()[-1])
+        self.assertEqual(end["explanation"]["off_by"], "request")
         self.assertGreater(end["usage"]["request_number"], number)
 
     def test_explain_of_what_is_not_there(self):

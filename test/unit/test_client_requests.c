@@ -178,6 +178,9 @@ static void test_client_requests_names(void **state) {
     assert_string_equal(coordgen_speculation_off_name(COORDGEN_SPECULATION_ON), "on");
     assert_string_equal(coordgen_speculation_off_name(COORDGEN_SPECULATION_NO_SOURCE), "no-source");
     assert_string_equal(coordgen_speculation_off_name(4), "unknown");
+    assert_string_equal(coordgen_prompt_learning_name(COORDGEN_PROMPT_LEARNING_NONE), "none");
+    assert_string_equal(coordgen_prompt_learning_name(COORDGEN_PROMPT_LEARNING_TRIAL), "trial");
+    assert_string_equal(coordgen_prompt_learning_name(5), "unknown");
 }
 
 int main(void) {

@@ -534,18 +534,22 @@ int draft_store_stop(DraftStore *store, uint64_t timeout_ms) {
     return 0;
 }
 
-DraftStore *draft_store_free(DraftStore *store) {
-    DraftErrandList *const lists[] = { &store->queue, &store->news, &store->answers };
+static void free_list(DraftErrandList *list) {
     DraftErrand *errand;
 
+    while ((errand = STAILQ_FIRST(list))) {
+        STAILQ_REMOVE_HEAD(list, link);
+        draft_errand_free(errand);
+    }
+}
+
+DraftStore *draft_store_free(DraftStore *store) {
     if (!store)
         return NULL;
     assert(!store->is_started || store->is_joined);
-    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-        while ((errand = STAILQ_FIRST(lists[i]))) {
-            STAILQ_REMOVE_HEAD(lists[i], link);
-            draft_errand_free(errand);
-        }
+    free_list(&store->queue);
+    free_list(&store->news);
+    free_list(&store->answers);
     if (store->fd >= 0)
         close(store->fd);
     pthread_cond_destroy(&store->wake);

@@ -18,7 +18,7 @@ import coordgen_pb2 as pb
 
 import test_ctl
 from daemon import Daemon, DaemonCase
-from settings import BIN, LONG, SLOW
+from settings import BIN, LONG, SANITIZED, SLOW
 from wire import Closed, Connection, Refused, prompt
 
 N = 6  # tokens of an answer
@@ -526,7 +526,7 @@ class Killed(unittest.TestCase):
     """kill -9 at a random moment under load: what was reported as stored is there afterwards, and nothing is half there.
     Reported: a count of `stats`, which the service gives when these documents are on the disk."""
 
-    KILLS = 300 if LONG else 10
+    KILLS = 300 if LONG and not SANITIZED else 10
 
     def run_until_killed(self, flags, rng):
         """What two clients last heard of documents and tokens before the end."""

@@ -63,8 +63,8 @@ if [ ! -f "$model" ]; then
     exit 0
 fi
 [ -x "$build/bin/coordgend" ] || fail "$build/bin/coordgend is not built"
-"$build/bin/coordgend" --listen="$COORDGEN_SOCKET" --model="$model" --cache-dir="$work/cache" --log-target=stderr \
-    2>"$work/log" &
+"$build/bin/coordgend" --listen="$COORDGEN_SOCKET" --model="$model" --cache-dir="$work/cache" \
+    --draftdb-dir="$work/draftdb" --log-target=stderr 2>"$work/log" &
 daemon=$!
 "$work/root/usr/bin/coordgenctl" wait-ready --timeout 120
 "$work/summarise" "$work/text" >"$work/out" 2>"$work/err" || fail "summarise: $(cat "$work/err")"

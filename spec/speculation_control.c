@@ -15,8 +15,9 @@ enum {
 };
 
 static const float budget = 0.03F * CONTROL_WINDOW; /* plain steps that a window may take longer than without drafts */
+static const float outlier = 1.5F; /* of what was expected: a step that took longer had to wait for something else */
 static const StepCompany alone = { 0, 0 };
-static const float row_share = 0.06F; /* of a plain step, for a row more, where nothing better is known */
+static const float row_share = 0.02F; /* of a plain step, for a row more, where nothing better is known */
 
 void speculation_control_init(SpeculationControl *control, const SpeculationControl *like) {
     *control = (SpeculationControl){ .pause_tokens = PAUSE_MIN, .forget_after = FORGET_MIN };
@@ -125,10 +126,13 @@ static void stretch(SpeculationControl *control, uint32_t rows, float ms) {
 
 static void measure(SpeculationControl *control, uint32_t rows, float ms) {
     uint32_t i = rows - 1;
+    float most;
 
     if (control->is_guess)
         stretch(control, rows, ms);
     control->is_guess = false;
+    most = outlier * (control->n_seen[i] ? control->seen_ms[i] : control->ms[i]);
+    ms = most > 0 && ms > most ? most : ms;
     if (control->n_seen[i] < AVERAGED)
         control->n_seen[i]++;
     control->seen_ms[i] += (ms - control->seen_ms[i]) / (float)control->n_seen[i];
@@ -153,12 +157,17 @@ static float worst_run(const SpeculationControl *control) {
     return worst;
 }
 
-/* When not even two rows fit into what is left, drafts rest: twice as long each time, until they have paid again. */
+/* Whether a step with that many rows may be in vain: it takes half of what is left of the budget at most, so that one large
+ * tree does not end all drafts for a window. */
+static bool can_afford(const SpeculationControl *control, uint32_t rows, StepCompany company) {
+    return control->loss + 2 * loss_of(control, rows, company, 1) <= budget;
+}
+
+/* When not even two rows can be afforded, drafts rest: twice as long each time, until they have paid again. */
 static void pace(SpeculationControl *control, bool gained) {
     if (gained && control->loss <= 0)
         control->pause_tokens = PAUSE_MIN;
-    if (!(control->ms[0] > 0) || control->n_tokens < control->pause_until ||
-        control->loss + loss_of(control, 2, alone, 1) <= budget)
+    if (!(control->ms[0] > 0) || control->n_tokens < control->pause_until || can_afford(control, 2, alone))
         return;
     control->pause_until = control->n_tokens + control->pause_tokens;
     control->pause_tokens = 2 * control->pause_tokens < PAUSE_MAX ? 2 * control->pause_tokens : PAUSE_MAX;
@@ -194,8 +203,8 @@ static bool has_base(const SpeculationControl *control, StepCompany company) {
 /**
  * speculation_control_rows() - rows that the generation may have in the next step
  *
- * As many as could all be in vain without the last 64 tokens having taken more than 1.03 times as long as plain steps,
- * and no step with more than twice as many rows as were ever measured: what more would take is a guess.
+ * As many as could all be in vain, and as many again, without the last 64 tokens having taken more than 1.03 times as long
+ * as plain steps; and no step with more than twice as many rows as were ever measured: what more would take is a guess.
  */
 uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company) {
     uint32_t most = company.rows + 1, rows = 1;
@@ -207,7 +216,7 @@ uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany
         most = control->n_seen[i] && 2 * (i + 1) > most ? 2 * (i + 1) : most;
     most -= company.rows;
     most = most < DRAFT_ROWS_MAX ? most : DRAFT_ROWS_MAX;
-    while (rows < most && control->loss + loss_of(control, rows + 1, company, 1) <= budget)
+    while (rows < most && can_afford(control, rows + 1, company))
         rows++;
     return rows;
 }

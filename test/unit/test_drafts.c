@@ -364,11 +364,36 @@ static void test_drafts_times(void **state) {
     assert_true(memory->token_ms != token_ms);
 }
 
+/* Keys and values of branches have no memory of their own: a tree becomes a chain, and the answer is the same. */
+static void test_drafts_memory_for_trees(void **state) {
+    AccountTable *accounts = engine_accounts(tiny.engine);
+    const uint64_t limit = accounts->limit_bytes[ACCOUNT_KV];
+    uint64_t used;
+    Given plain, given;
+    GenerationOptions options = options_of(0, 0, OUTPUT, &plain);
+
+    run(&options, &plain);
+    options = options_of(0, 1, OUTPUT, &given);
+    run(&options, &given);
+    used = accounts->peak_bytes[ACCOUNT_KV];
+    accounts->limit_bytes[ACCOUNT_KV] = engine_kv_bytes(tiny.engine, N_PROMPT + OUTPUT);
+    assert_true(used > accounts->limit_bytes[ACCOUNT_KV]); /* with trees it was more */
+    options = options_of(0, 1, OUTPUT, &given);
+    run(&options, &given);
+    accounts->limit_bytes[ACCOUNT_KV] = limit;
+    check_same(&given, &plain);
+    assert_true(given.usage.n_accepted_tokens > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_drafts_alone),    cmocka_unit_test(test_drafts_limits),
-        cmocka_unit_test(test_drafts_together), cmocka_unit_test(test_drafts_kept),
-        cmocka_unit_test(test_drafts_memory),   cmocka_unit_test(test_drafts_history),
+        cmocka_unit_test(test_drafts_alone),
+        cmocka_unit_test(test_drafts_limits),
+        cmocka_unit_test(test_drafts_together),
+        cmocka_unit_test(test_drafts_kept),
+        cmocka_unit_test(test_drafts_memory),
+        cmocka_unit_test(test_drafts_history),
+        cmocka_unit_test(test_drafts_memory_for_trees),
         cmocka_unit_test(test_drafts_times),
     };
 

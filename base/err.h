@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* Text of an error that the caller can show to a user: what, where, which value, what to do. Whole UTF-8 without control
- * characters, whatever the values are: it goes into replies (base/printable.h). */
+/* Text of an error that the caller can show to a user: what, where, which value, what to do. Whole UTF-8 without
+ * control characters, whatever the values are: it goes into replies (base/printable.h). */
 typedef struct ErrText {
     char text[768];
 } ErrText;

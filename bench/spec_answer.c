@@ -24,8 +24,8 @@ void spec_answer_deinit(SpecAnswer *answer) {
     *answer = (SpecAnswer){ 0 };
 }
 
-/* Four sums side by side, so that it takes a hundredth of a step. Any other bit anywhere gives another hash, but for one
- * chance in 2^64: each step of a sum is a bijection. */
+/* Four sums side by side, so that it takes a hundredth of a step. Any other bit anywhere gives another hash, but for
+ * one chance in 2^64: each step of a sum is a bijection. */
 uint64_t spec_logits_hash(const float *logits, size_t n) {
     const uint64_t factor = 0x9e3779b97f4a7c15u;
     uint64_t sums[4] = { 1, 2, 3, 4 }, hash = n;

@@ -143,8 +143,8 @@ int client_start(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request
 int client_start_file(CoordgenClient *client, RequestKind kind, Coordgen__V1__Request *message, int fd, int timeout_ms,
                       CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 
-/* client_request.c: copies what the caller's version of a structure of options has; first_bytes: of the first version. 0
- * or a CoordgenError. */
+/* client_request.c: copies what the caller's version of a structure of options has; first_bytes: of the first version.
+ * 0 or a CoordgenError. */
 int client_options_copy(CoordgenClient *client, void *to, size_t to_bytes, const void *from, size_t first_bytes);
 
 /* client_draftdb.c: what a reply of the draft database holds; false: no memory. */

@@ -214,8 +214,8 @@ typedef struct CoordgenGenerateOptions {
     CoordgenPriority priority;
     bool no_reuse;    /* compute the whole prompt, and keep nothing of it for later requests */
     uint64_t session; /* 0: none. Else messages or prompt go on with what the session holds, and model is NULL */
-    /* Where drafts come from that give several tokens a step: "auto", "off", or sources with commas. NULL: as the service
-     * is set. The text does not depend on it. */
+    /* Where drafts come from that give several tokens a step: "auto", "off", or sources with commas. NULL: as the
+     * service is set. The text does not depend on it. */
     const char *speculation;
     bool explain;    /* the reply says what drafts have brought: coordgen_reply_explanation() */
     bool no_history; /* no drafts from the user's earlier answers, and this one is not stored for later ones */
@@ -325,8 +325,8 @@ COORDGEN_PUBLIC int coordgen_draft_db_forget_start(CoordgenClient *client, const
 /* Nothing is added to the part and nothing evicted, until it is thawed (false). */
 COORDGEN_PUBLIC int coordgen_draft_db_freeze_start(CoordgenClient *client, const CoordgenDraftDbOptions *options,
                                                    bool freeze, CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
-/* A part of an export, from offset on (0: a new export): coordgen_reply_data(). The next offset is that plus its length,
- * until coordgen_reply_draft_db() says that it is the total. */
+/* A part of an export, from offset on (0: a new export): coordgen_reply_data(). The next offset is that plus its
+ * length, until coordgen_reply_draft_db() says that it is the total. */
 COORDGEN_PUBLIC int coordgen_draft_db_export_start(CoordgenClient *client, const CoordgenDraftDbOptions *options,
                                                    uint64_t offset, CoordgenEventFn *fn, void *arg,
                                                    uint64_t *request_idp);
@@ -353,8 +353,8 @@ COORDGEN_PUBLIC int coordgen_detokenize(CoordgenClient *client, const CoordgenDe
 COORDGEN_PUBLIC int coordgen_status(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
 /* The generations of this user that run or wait; an administrator's client sees all. */
 COORDGEN_PUBLIC int coordgen_request_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
-/* What drafts have brought a generation, by its request_number: one that runs or waits, or one of this user's last 64; for
- * an administrator anybody's. COORDGEN_E_NOT_FOUND: none of those. */
+/* What drafts have brought a generation, by its request_number: one that runs or waits, or one of this user's last 64;
+ * for an administrator anybody's. COORDGEN_E_NOT_FOUND: none of those. */
 COORDGEN_PUBLIC int coordgen_explain(CoordgenClient *client, uint64_t number, int timeout_ms, CoordgenReply **replyp);
 /* A status request whose answer is only measured. round_trip_usp may be NULL. */
 COORDGEN_PUBLIC int coordgen_ping(CoordgenClient *client, int timeout_ms, uint64_t *round_trip_usp);
@@ -469,8 +469,8 @@ typedef struct CoordgenDraftSource {
     uint64_t accepted_tokens; /* of them */
 } CoordgenDraftSource;
 
-/* What drafts have brought a generation. A row is what the model computes for one token in a decoding step: the last one's
- * or a draft's. */
+/* What drafts have brought a generation. A row is what the model computes for one token in a decoding step: the last
+ * one's or a draft's. */
 typedef struct CoordgenExplanation {
     size_t struct_bytes;
     CoordgenSpeculationOff off;

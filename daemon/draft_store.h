@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The thread that owns the draft database: what others want of it comes as errands and goes back as news. Neither the loop
- * nor the thread that computes ever waits for the disk. */
+/* The thread that owns the draft database: what others want of it comes as errands and goes back as news. Neither the
+ * loop nor the thread that computes ever waits for the disk. */
 #ifndef COORDGEN_DAEMON_DRAFT_STORE_H
 #define COORDGEN_DAEMON_DRAFT_STORE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a generation has come to, and what drafts have brought it: of one that runs as it is now, of each user's last ones
- * as they ended. Numbers only, no text. Owned by the loop. */
+/* What a generation has come to, and what drafts have brought it: of one that runs as it is now, of each user's last
+ * ones as they ended. Numbers only, no text. Owned by the loop. */
 #ifndef COORDGEN_DAEMON_EXPLANATION_H
 #define COORDGEN_DAEMON_EXPLANATION_H
 

@@ -20,7 +20,7 @@ enum {
     IMPORT_BESIDE_BYTES = 4096 /* of an export, beside what its documents count for the limit */
 };
 
-/* ---- calls and their answers --------------------------------------------------------------------------------------- */
+/* ---- calls and their answers ------------------------------------------------------------------------------------- */
 
 static void refuse(Peer *peer, uint64_t request_id, Coordgen__V1__ErrorCode code, uint32_t retry_ms, const char *field,
                    const char *text) {
@@ -283,7 +283,7 @@ void handler_on_draft_answers(evutil_socket_t fd, short what, void *arg) {
     loop_pump(&service->loop);
 }
 
-/* ---- each of them -------------------------------------------------------------------------------------------------- */
+/* ---- each of them ------------------------------------------------------------------------------------------------ */
 
 static void handle_stats(Peer *peer, uint64_t request_id, const Coordgen__V1__DraftDbStatsRequest *stats) {
     DraftErrand *errand = new_call(peer, request_id, DRAFT_STATS, stats->has_uid, stats->uid, stats->all_users);

@@ -35,8 +35,8 @@ static Model *admit(Peer *peer, uint64_t request_id, const char *name, const cha
     model = handler_find_model(peer, request_id, name, field);
     if (!model)
         return NULL;
-    /* A model of the folder loads on demand where the administrator lets apps load, and one that is the default by being
-     * the only one for everybody: nothing else could be served. */
+    /* A model of the folder loads on demand where the administrator lets apps load, and one that is the default by
+     * being the only one for everybody: nothing else could be served. */
     if (model->stage == MODEL_AVAILABLE && (peer->is_admin || service->config->api_may_load ||
                                             (model_is_default(model) && !model->is_default && !model->was_unloaded)))
         (void)model_load(model, &err);

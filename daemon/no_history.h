@@ -15,8 +15,8 @@ typedef struct NoHistory {
     size_t n_uids;
 } NoHistory;
 
-/* Takes over a list with commas of users (numbers or names) and apps (names of their Hello). A name may be both. Names of
- * users are looked up here, once. 0 or -ENOMEM; then it is as it was. */
+/* Takes over a list with commas of users (numbers or names) and apps (names of their Hello). A name may be both. Names
+ * of users are looked up here, once. 0 or -ENOMEM; then it is as it was. */
 int no_history_set(NoHistory *list, const char *text);
 void no_history_deinit(NoHistory *list);
 bool no_history_has(const NoHistory *list, uid_t uid, const char *app);

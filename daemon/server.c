@@ -102,8 +102,8 @@ static void on_accept(void *arg, int fd, bool is_admin) {
                  r > 0 ? "no memory within session-memory-limit or memory-limit" : strerror(-r));
 }
 
-/* A client is a descriptor: a limit that does not allow max-connections is found out now, not under load. 0, or -EMFILE:
- * it allows next to none. */
+/* A client is a descriptor: a limit that does not allow max-connections is found out now, not under load. 0, or
+ * -EMFILE: it allows next to none. */
 static int check_descriptors(Config *config, ErrText *err) {
     const rlim_t beside = ADMIN_CONNECTIONS_MAX + DESCRIPTORS_BESIDE_CLIENTS,
                  wanted = (rlim_t)config->max_connections + beside;

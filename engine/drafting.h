@@ -49,8 +49,8 @@ void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, 
 void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company);
 /* Whether the most probable tokens of the tree's rows are wanted. */
 bool drafting_wants_tops(const Drafting *drafting);
-/* A row of the tree has its logits, and tops, or NULL where they were not wanted; rows come in rising order. Whether the text comes through here: then the caller
- * picks the token and tells it to drafting_pick(). */
+/* A row of the tree has its logits, and tops, or NULL where they were not wanted; rows come in rising order. Whether
+ * the text comes through here: then the caller picks the token and tells it to drafting_pick(). */
 bool drafting_row(Drafting *drafting, uint32_t row, const EngineTops *tops);
 /* is_end: the answer ends with the token, whether or not it was drafted. */
 void drafting_pick(Drafting *drafting, uint32_t token, bool is_end);

@@ -15,8 +15,8 @@ static uint32_t token_before(const Generation *generation, size_t index) {
     return index ? generation->tokens.ids[index - 1] : CONTEXT_NO_TOKEN;
 }
 
-/* A row's token is what plain decoding samples there, as long as all drafts before it were right: sampling depends on the
- * logits, the position and the tokens before. */
+/* A row's token is what plain decoding samples there, as long as all drafts before it were right: sampling depends on
+ * the logits, the position and the tokens before. */
 static void verify_row(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
     Generation *generation = span->arg;
     Drafting *drafting = generation->drafting;

@@ -16,8 +16,8 @@ uint32_t rotate_block_size(size_t k);
 bool rotate_block_fits(uint32_t block, uint64_t k);
 /* float32 of 1 / sqrt(n) for n values that are mixed. */
 float rotate_factor(uint32_t n);
-/* x[n] = H x[n] by blocks, in natural (Hadamard) order, its own inverse up to rounding. n is a multiple of block, a power
- * of two up to 512; 0 changes nothing. */
+/* x[n] = H x[n] by blocks, in natural (Hadamard) order, its own inverse up to rounding. n is a multiple of block, a
+ * power of two up to 512; 0 changes nothing. */
 void rotate_row(float *x, size_t n, uint32_t block);
 
 #endif

@@ -145,7 +145,7 @@ int draft_db_each(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t 
     return draft_db_file_judge(&db->file, r, err);
 }
 
-/* --- a row is added ------------------------------------------------------------------------------------------------- */
+/* --- a row is added ----------------------------------------------------------------------------------------------- */
 
 int draft_db_may_add(DraftDb *db, uint32_t uid, ErrText *err) {
     _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
@@ -202,7 +202,7 @@ int draft_db_insert(DraftDb *db, const DraftDbDocument *document, int64_t *idp, 
     return r;
 }
 
-/* --- limits ----------------------------------------------------------------------------------------------------------- */
+/* --- limits ------------------------------------------------------------------------------------------------------- */
 
 /* Which limit is passed: the column of app by which users are compared; NULL: none. */
 static int limit_passed(DraftDb *db, const char **columnp, ErrText *err) {
@@ -345,7 +345,7 @@ int draft_db_expire(DraftDb *db, uint64_t now_s, ErrText *err) {
     return draft_db_file_judge(&db->file, r, err);
 }
 
-/* --- who has what --------------------------------------------------------------------------------------------------- */
+/* --- who has what ------------------------------------------------------------------------------------------------- */
 
 static int db_stats(DraftDb *db, const uint32_t *uid, DraftDbVisitStats *visit, void *arg, ErrText *err) {
     static const char *const columns =
@@ -405,7 +405,7 @@ int draft_db_stats_each(DraftDb *db, DraftDbVisitStats *visit, void *arg, ErrTex
     return draft_db_file_judge(&db->file, r, err);
 }
 
-/* --- forget, freeze --------------------------------------------------------------------------------------------------- */
+/* --- forget, freeze ----------------------------------------------------------------------------------------------- */
 
 static int db_forget(DraftDb *db, const DraftDbForget *what, uint64_t *n_documentsp, ErrText *err) {
     _cleanup_(draft_db_file_undo) DraftDbFile *open = NULL;
@@ -488,7 +488,7 @@ int draft_db_freeze(DraftDb *db, uint32_t uid, bool frozen, ErrText *err) {
     return draft_db_file_judge(&db->file, r, err);
 }
 
-/* --- opened ------------------------------------------------------------------------------------------------------------ */
+/* --- opened ------------------------------------------------------------------------------------------------------- */
 
 static int db_new(DraftDb **dbp, const char *path, bool reader, ErrText *err) {
     _cleanup_(draft_db_freep) DraftDb *db = calloc(1, sizeof(*db));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The draft database: what finished generations said, kept for each user's apps, so that later requests can be drafted
- * from it. Token sequences in an SQLite file; what it tells is told of one uid alone. A connection belongs to one thread;
- * a file has one writer, whichever process it is in, and any number of readers. No token ever reaches an error's text. */
+ * from it. Token sequences in an SQLite file; what it tells is told of one uid alone. A connection belongs to one
+ * thread; a file has one writer, whichever process it is in, and any number of readers. No token ever reaches an
+ * error's text. */
 #ifndef COORDGEN_SPEC_DRAFT_DB_H
 #define COORDGEN_SPEC_DRAFT_DB_H
 

@@ -10,8 +10,8 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 
-/* Byte 0: the form, 1; byte 1: the method; u32 tokens and u32 bytes of varints, little-endian; the first 16 bytes of the
- * SHA-256 of the owner, of the head before it and of the payload; then the payload. */
+/* Byte 0: the form, 1; byte 1: the method; u32 tokens and u32 bytes of varints, little-endian; the first 16 bytes of
+ * the SHA-256 of the owner, of the head before it and of the payload; then the payload. */
 enum {
     BLOB_FORM = 1,
     BLOB_PLAIN = 0, /* the payload is the varints */

@@ -317,8 +317,8 @@ static void file_close(DraftDbFile *file) {
     file->sql = NULL;
 }
 
-/* With its log, as it is: SQLite must not write what it makes of a damaged log into the file. Killed in between, the next
- * start finds the database damaged still, or none. */
+/* With its log, as it is: SQLite must not write what it makes of a damaged log into the file. Killed in between, the
+ * next start finds the database damaged still, or none. */
 static int file_set_aside(DraftDbFile *file, ErrText *err) {
     int r = 0;
 
@@ -339,7 +339,7 @@ static int file_set_aside(DraftDbFile *file, ErrText *err) {
     return r;
 }
 
-/* --- opened --------------------------------------------------------------------------------------------------------- */
+/* --- opened ------------------------------------------------------------------------------------------------------- */
 
 static int file_check_folder(const DraftDbFile *file, ErrText *err) {
     char folder[PATH_MAX];
@@ -387,8 +387,8 @@ static int file_lock(DraftDbFile *file, ErrText *err) {
     return err_set(err, -r, "%s: %s", name, strerror(r));
 }
 
-/* An empty file that only its owner may read; SQLite gives the log beside it the same permissions, and deletes one that an
- * earlier file has left. Never opened here while SQLite has it open: closing would drop its locks. */
+/* An empty file that only its owner may read; SQLite gives the log beside it the same permissions, and deletes one that
+ * an earlier file has left. Never opened here while SQLite has it open: closing would drop its locks. */
 static int file_make(DraftDbFile *file, ErrText *err) {
     _cleanup_(closep) int fd = -1;
     struct stat status;

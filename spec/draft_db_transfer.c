@@ -53,7 +53,7 @@ static int transfer_check_file(int fd, ErrText *err) {
                                    : err_set(err, -EINVAL, "a draft database's export is a regular file, not a pipe");
 }
 
-/* --- export --------------------------------------------------------------------------------------------------------- */
+/* --- export ------------------------------------------------------------------------------------------------------- */
 
 typedef struct ExportFile {
     int fd;
@@ -153,7 +153,7 @@ int draft_db_export(DraftDb *db, uint32_t uid, int fd, uint64_t *n_documentsp, E
     return r;
 }
 
-/* --- import ----------------------------------------------------------------------------------------------------------- */
+/* --- import ------------------------------------------------------------------------------------------------------- */
 
 /* The whole form before the first document: what is read after this is as somebody has written it. */
 static int import_check(const uint8_t *data, size_t len_bytes, ErrText *err) {

@@ -27,8 +27,8 @@ typedef struct Growth {
     uint32_t n_open;
 } Growth;
 
-/* Candidates that could not become nodes even if nothing came in between are let go: as many are kept as nodes may still
- * be added. On equal reach the earlier one stays ahead. */
+/* Candidates that could not become nodes even if nothing came in between are let go: as many are kept as nodes may
+ * still be added. On equal reach the earlier one stays ahead. */
 static void open_candidate(Growth *g, const Candidate *candidate) {
     uint32_t keep = g->nodes_max - g->tree->n_nodes, at = g->n_open;
     uint8_t slot;
@@ -170,8 +170,8 @@ static uint32_t best_n(const DraftTree *tree, DraftCosts costs) {
     return best;
 }
 
-/* Whether a tree with more nodes can have a better ratio than the best so far, if all that are added are as likely as the
- * first of them. None is more so: looking further where this says no would be for nothing. */
+/* Whether a tree with more nodes can have a better ratio than the best so far, if all that are added are as likely as
+ * the first of them. None is more so: looking further where this says no would be for nothing. */
 static bool can_pay(const Growth *g, DraftCosts costs, double gain, double best_ratio) {
     const double reach = (double)g->pool[g->order[0]].node.reach;
 

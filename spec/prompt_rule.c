@@ -8,14 +8,17 @@ static const float expected_first = 128;   /* tokens of an answer, before any ha
 static const float expected_weight = 0.2F; /* of the last one */
 
 enum {
-    REFUSED_MAX = 16 /* generations without, then one with */
+    REFUSED_MAX = 16,     /* generations without, then one with */
+    TRIAL_ROWS = 10,      /* of the prompt, for a token of output that is expected: a longer one is no trial */
+    TRIAL_COST_FACTOR = 8 /* of the expected gain: nor is one that costs more */
 };
 
 /**
  * prompt_rule_choose() - what it costs against what it is going to bring
  *
  * Gain: tokens that a token of output has brought so far, times the tokens that are expected, times what a token takes.
- * What is not known yet is learned by doing it.
+ * What is not known yet is learned by doing it, if the prompt is not long: on all machines that were looked at a token of
+ * output takes as long as the head takes for a hundred rows, and one in ten is brought.
  */
 PromptRuleChoice prompt_rule_choose(const PromptRule *rule, const PromptRuleCase *it) {
     const float rate = (rule->brought + prior_brought) / (rule->output + prior_output);
@@ -25,9 +28,10 @@ PromptRuleChoice prompt_rule_choose(const PromptRule *rule, const PromptRuleCase
     expected = expected < (float)it->output_max ? expected : (float)it->output_max;
     choice.cost_ms = it->row_ms * (float)it->prompt_rows;
     choice.gain_ms = rate * expected * it->token_ms;
-    if (!(it->row_ms > 0) || !(it->token_ms > 0) || rule->n_refused >= REFUSED_MAX)
-        return choice;
-    choice.reason = choice.gain_ms >= choice.cost_ms ? PROMPT_RULE_PAYS : PROMPT_RULE_LOSES;
+    if (!(it->row_ms > 0) || !(it->token_ms > 0))
+        choice.reason = (float)it->prompt_rows <= TRIAL_ROWS * expected ? PROMPT_RULE_TRIAL : PROMPT_RULE_LOSES;
+    else if (rule->n_refused < REFUSED_MAX || choice.cost_ms > TRIAL_COST_FACTOR * choice.gain_ms)
+        choice.reason = choice.gain_ms >= choice.cost_ms ? PROMPT_RULE_PAYS : PROMPT_RULE_LOSES;
     return choice;
 }
 

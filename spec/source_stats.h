@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How often the proposals of each source are right, by the bucket and rank they came with, and what they say together. It
- * starts from the source's prior, learns from every verification and slowly forgets, so that it follows a text whose
+/* How often the proposals of each source are right, by the bucket and rank they came with, and what they say together.
+ * It starts from the source's prior, learns from every verification and slowly forgets, so that it follows a text whose
  * nature changes. */
 #ifndef COORDGEN_SPEC_SOURCE_STATS_H
 #define COORDGEN_SPEC_SOURCE_STATS_H

@@ -30,8 +30,8 @@ void speculation_control_init(SpeculationControl *control, const SpeculationCont
     control->is_guess = true;
 }
 
-/* More rows never take less time: where averages say so, neighbours share one (pool adjacent violators). Returns how many
- * row counts are measured; levels and rows of those by rising rows. */
+/* More rows never take less time: where averages say so, neighbours share one (pool adjacent violators). Returns how
+ * many row counts are measured; levels and rows of those by rising rows. */
 static uint32_t isotonic(const SpeculationControl *control, float *levels, uint32_t *rows) {
     float weights[CONTROL_ROWS];
     uint32_t pooled[CONTROL_ROWS], n_pools = 0, n = 0, at = 0;
@@ -59,8 +59,8 @@ static uint32_t isotonic(const SpeculationControl *control, float *levels, uint3
     return n;
 }
 
-/* Between measured row counts a line, below the first its own time, above the last the steeper of the line from the first
- * to it and a guess. */
+/* Between measured row counts a line, below the first its own time, above the last the steeper of the line from the
+ * first to it and a guess. */
 static void fill(SpeculationControl *control) {
     float levels[CONTROL_ROWS], slope;
     uint32_t rows[CONTROL_ROWS], n = isotonic(control, levels, rows), last;
@@ -116,7 +116,8 @@ static void forget_old(SpeculationControl *control) {
         control->forget_after *= 2;
 }
 
-/* Another generation's steps had fewer positions to look back on, or more: its times are stretched to the first own one. */
+/* Another generation's steps had fewer positions to look back on, or more: its times are stretched to the first own
+ * one. */
 static void stretch(SpeculationControl *control, uint32_t rows, float ms) {
     float factor = ms / step_ms(control, rows, 0);
 
@@ -139,8 +140,8 @@ static void measure(SpeculationControl *control, uint32_t rows, float ms) {
     control->seen_at[i] = control->n_tokens;
 }
 
-/* The worst run of steps that ends now, not the sum over the window: a gain would leave the window before the losses that
- * it paid for. */
+/* The worst run of steps that ends now, not the sum over the window: a gain would leave the window before the losses
+ * that it paid for. */
 static float worst_run(const SpeculationControl *control) {
     float sum = 0, worst = 0;
     uint32_t n_tokens = 0;
@@ -157,8 +158,8 @@ static float worst_run(const SpeculationControl *control) {
     return worst;
 }
 
-/* Whether a step with that many rows may be in vain: it takes half of what is left of the budget at most, so that one large
- * tree does not end all drafts for a window. */
+/* Whether a step with that many rows may be in vain: it takes half of what is left of the budget at most, so that one
+ * large tree does not end all drafts for a window. */
 static bool can_afford(const SpeculationControl *control, uint32_t rows, StepCompany company) {
     return control->loss + 2 * loss_of(control, rows, company, 1) <= budget;
 }

@@ -42,8 +42,8 @@ void speculation_control_init(SpeculationControl *control, const SpeculationCont
 uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company);
 /* By rows of the generation, for draft_growth(); valid until the next step is told. */
 DraftCosts speculation_control_costs(const SpeculationControl *control, StepCompany company);
-/* A step in which the generation had that many rows took ms (above 0) and gave it n_tokens. ms is 0 where something else
- * has delayed the step: nothing is learned of times then. */
+/* A step in which the generation had that many rows took ms (above 0) and gave it n_tokens. ms is 0 where something
+ * else has delayed the step: nothing is learned of times then. */
 void speculation_control_took(SpeculationControl *control, uint32_t rows, StepCompany company, uint32_t n_tokens,
                               float ms);
 

@@ -155,9 +155,9 @@ static void edge_add(SuffixAutomaton *a, uint32_t from, uint32_t token, uint32_t
 }
 
 /* Room that n tokens more take at the worst: 2 states each. A state has its first edge within itself; further edges are
- * never more than tokens and borders: an edge that is not in a spanning tree belongs to a suffix of its own (the longest
- * string to its state, the edge, and on to the end of a text), and each text ends in one state without an edge. Texts
- * that are substrings of others are not needed for that. */
+ * never more than tokens and borders: an edge that is not in a spanning tree belongs to a suffix of its own (the
+ * longest string to its state, the edge, and on to the end of a text), and each text ends in one state without an edge.
+ * Texts that are substrings of others are not needed for that. */
 typedef struct Needs {
     uint64_t states, edges, text;
 } Needs;

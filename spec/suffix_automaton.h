@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* All substrings of one or several texts of tokens, in flat arrays: a state for each set of substrings that end at the
- * same places. Appending costs O(1) amortised, and no single append costs much more: nothing is copied or hashed anew as
- * it grows. It takes at most SUFFIX_AUTOMATON_TOKEN_BYTES a token, as many as states and edges need, in chunks; a chunk
- * of each array is there in part at most, the smallest are a page. There is no way back to a shorter text: free it and
- * build it anew. */
+ * same places. Appending costs O(1) amortised, and no single append costs much more: nothing is copied or hashed anew
+ * as it grows. It takes at most SUFFIX_AUTOMATON_TOKEN_BYTES a token, as many as states and edges need, in chunks; a
+ * chunk of each array is there in part at most, the smallest are a page. There is no way back to a shorter text: free
+ * it and build it anew. */
 #ifndef COORDGEN_SPEC_SUFFIX_AUTOMATON_H
 #define COORDGEN_SPEC_SUFFIX_AUTOMATON_H
 

@@ -67,8 +67,8 @@ static const float *stream_row(const QuantizeLoop *loop, size_t r) {
     return stream;
 }
 
-/* Row r as the product takes it, in `own` when that is not the row of memory itself. Its greatest |value| too, where its
- * scale comes from that. */
+/* Row r as the product takes it, in `own` when that is not the row of memory itself. Its greatest |value| too, where
+ * its scale comes from that. */
 static const float *input_row(const QuantizeLoop *loop, size_t r, float *own, float *amaxp) {
     const LinearInput *in = loop->in;
     const RowOps *row_ops = loop->self->row_ops;

@@ -186,8 +186,8 @@ static inline void hand_over(const TileProduct *product, Finishing *finishing, s
 
 /* --- rounds ------------------------------------------------------------------------------------------------------- */
 
-/* What is fetched into the second level meanwhile, with each round so many lines of each: weights of the next slice, and
- * rows. */
+/* What is fetched into the second level meanwhile, with each round so many lines of each: weights of the next slice,
+ * and rows. */
 typedef struct Fetches {
     const int8_t *first, *second, *upper, *lower;
     size_t weight_lines, row_lines;

@@ -12,8 +12,8 @@
 #include "base/worker_pool.h"
 
 /* Up to how many rows the kernel for few of them is faster on a coding than panels that are expanded: 0, or up to
- * SIZE_MAX. Memory for the measurement comes from the account activations; where there is none, and with the portable kernels,
- * which are not measured: KERNEL_RATES_FEW_ROWS. */
+ * SIZE_MAX. Memory for the measurement comes from the account activations; where there is none, and with the portable
+ * kernels, which are not measured: KERNEL_RATES_FEW_ROWS. */
 size_t kernel_rates_few_rows(const PackedKernels *kernels, Grid grid, int bits, AccountTable *accounts);
 #define KERNEL_RATES_FEW_ROWS 8
 

@@ -7,8 +7,8 @@
 #include "base/cpu.h"
 #include "quant/pack.h"
 
-/* Blocks that are expanded together: what the int8 kernels multiply at once; for those that take tiles of rows as many as
- * fit the second-level cache beside what the kernel has there. */
+/* Blocks that are expanded together: what the int8 kernels multiply at once; for those that take tiles of rows as many
+ * as fit the second-level cache beside what the kernel has there. */
 #define PANEL_BLOCKS 4
 #define PANEL_BLOCKS_MAX 16
 #define PANEL_BYTES (512 << 10)

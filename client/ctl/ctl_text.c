@@ -8,8 +8,8 @@
 #include "client/ctl/ctl.h"
 
 /* Of a sequence that a terminal must not see, how many bytes go: C0 but newline and tab, DEL, C1 (U+0080 to U+009F, two
- * bytes in UTF-8), and whatever is no UTF-8 at all (a terminal may read a lone 0x9b as the start of a command). 0: it may
- * see *safe_bytesp bytes. */
+ * bytes in UTF-8), and whatever is no UTF-8 at all (a terminal may read a lone 0x9b as the start of a command). 0: it
+ * may see *safe_bytesp bytes. */
 static size_t unsafe_len(const unsigned char *text, size_t left_bytes, size_t *safe_bytesp) {
     size_t n = utf8_sequence(text, left_bytes);
     bool is_unsafe = n == 1 ? (text[0] < 0x20 && text[0] != '\n' && text[0] != '\t') || text[0] == 0x7f

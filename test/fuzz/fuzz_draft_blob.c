@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The draft database's token sequences. The first byte chooses: bytes as they are, bytes under a head and a sum that are
- * right, so that what is behind them is reached too, or tokens that must come back. */
+/* The draft database's token sequences. The first byte chooses: bytes as they are, bytes under a head and a sum that
+ * are right, so that what is behind them is reached too, or tokens that must come back. */
 #include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>

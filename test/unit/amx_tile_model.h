@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The AMX-INT8 tile instructions in portable C, under the names of the compiler's intrinsics, so that a kernel written
- * with them runs and is tested on a machine that lacks them. Where immintrin.h has them as macros, these take their place:
- * what includes it comes before this header. What the hardware answers with a fault is an assertion here: bad
- * configurations, tiles that are not configured, shapes that do not fit each other. Source: Intel 64 and IA-32 SDM, volume 1, chapter 18, and the pages of the instructions. */
+ * with them runs and is tested on a machine that lacks them. Where immintrin.h has them as macros, these take their
+ * place: what includes it comes before this header. What the hardware answers with a fault is an assertion here: bad
+ * configurations, tiles that are not configured, shapes that do not fit each other. Source: Intel 64 and IA-32 SDM,
+ * volume 1, chapter 18, and the pages of the instructions. */
 #ifndef COORDGEN_TEST_UNIT_AMX_TILE_MODEL_H
 #define COORDGEN_TEST_UNIT_AMX_TILE_MODEL_H
 

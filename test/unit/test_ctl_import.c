@@ -63,8 +63,8 @@ static int run(const char *const *words, size_t n, char **textp) {
     return status;
 }
 
-/* Imports with one more option, and expects an error; --calibration comes with a recipe that looks at it. Of two recipes
- * the last counts. */
+/* Imports with one more option, and expects an error; --calibration comes with a recipe that looks at it. Of two
+ * recipes the last counts. */
 static void expect(const char *source, const char *out, const char *option, int exit_status, const char *code,
                    const char *field) {
     const bool is_calibrated = option && !strncmp(option, "--calibration", strlen("--calibration"));

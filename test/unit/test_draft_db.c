@@ -169,7 +169,7 @@ static void test_draft_db_stats(void **state) {
     assert_int_equal(stats.n_documents + stats.n_tokens + stats.bytes + stats.oldest_s + stats.frozen, 0);
 }
 
-/* --- limits --------------------------------------------------------------------------------------------------------- */
+/* --- limits ------------------------------------------------------------------------------------------------------- */
 
 static void test_draft_db_count(void **state) {
     DraftDbFixture *fixture = *state;
@@ -278,7 +278,7 @@ static void test_draft_db_freeze(void **state) {
     assert_true(stats.frozen);
 }
 
-/* --- forget --------------------------------------------------------------------------------------------------------- */
+/* --- forget ------------------------------------------------------------------------------------------------------- */
 
 static void test_draft_db_forget_which(void **state) {
     static const uint8_t other[DRAFT_DB_TOKENIZER_BYTES] = "another";

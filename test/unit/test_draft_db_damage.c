@@ -55,10 +55,10 @@ static void write_file(const char *path, const void *data, size_t len_bytes) {
     assert_int_equal(file_write_all(fd, data, len_bytes), 0);
 }
 
-/* --- damage --------------------------------------------------------------------------------------------------------- */
+/* --- damage ------------------------------------------------------------------------------------------------------- */
 
-/* Whatever a page has become: what is told is whole and the user's own, or the file is set aside. Damage comes while it is
- * closed, and in every other round also while it is open, where only reading meets it. */
+/* Whatever a page has become: what is told is whole and the user's own, or the file is set aside. Damage comes while it
+ * is closed, and in every other round also while it is open, where only reading meets it. */
 static void test_draft_db_damage_pages(void **state) {
     enum {
         N = 120,
@@ -221,7 +221,7 @@ static void test_draft_db_damage_rows(void **state) {
     assert_int_equal(seeds[1], 0);
 }
 
-/* --- readers -------------------------------------------------------------------------------------------------------- */
+/* --- readers ------------------------------------------------------------------------------------------------------ */
 
 static void test_draft_db_damage_reader(void **state) {
     DraftDbFixture *fixture = *state, reader = { 0 };
@@ -277,7 +277,7 @@ static void test_draft_db_damage_forget_again(void **state) {
     assert_int_equal(n, 0);
 }
 
-/* --- a full disk ---------------------------------------------------------------------------------------------------- */
+/* --- a full disk -------------------------------------------------------------------------------------------------- */
 
 /* Adds until there is no room, then goes on as soon as there is: what was stored is there, and nothing else. */
 static void fill(DraftDbFixture *fixture, uint32_t *n_storedp) {
@@ -330,7 +330,7 @@ static void test_draft_db_damage_full_disk(void **state) {
     assert_int_equal(umount(fixture->folder), 0);
 }
 
-/* --- kill -9 -------------------------------------------------------------------------------------------------------- */
+/* --- kill -9 ------------------------------------------------------------------------------------------------------ */
 
 /* A process of its own: adds from `first` on for ever and reports what is stored; some of it is forgotten or evicted. */
 static void child_adds(DraftDbFixture *fixture, uint32_t first, int report) {

@@ -19,8 +19,8 @@ enum {
     ROOT_TOKEN = 77
 };
 
-/* A source whose choices follow from its seed and the path, with few distinct tokens, so that sources meet. Cursor: a is
- * a hash of the path, b the depth. */
+/* A source whose choices follow from its seed and the path, with few distinct tokens, so that sources meet. Cursor: a
+ * is a hash of the path, b the depth. */
 typedef struct Dice {
     uint32_t seed, n_choices;
 } Dice;

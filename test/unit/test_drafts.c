@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Generations with drafts: the tokens and logits of plain decoding, alone and together, whatever the chunk, the sampling
- * and the limits; some drafts right and some wrong; without memory for drafts as without drafts. */
+/* Generations with drafts: the tokens and logits of plain decoding, alone and together, whatever the chunk, the
+ * sampling and the limits; some drafts right and some wrong; without memory for drafts as without drafts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* History: matches and choices as a naive search over all texts has them, no text runs into the next, what makes way for
- * what, readers meanwhile, memory that is refused, drafts through a speculator. */
+/* History: matches and choices as a naive search over all texts has them, no text runs into the next, what makes way
+ * for what, readers meanwhile, memory that is refused, drafts through a speculator. */
 #undef NDEBUG
 #include <pthread.h>
 #include <setjmp.h>

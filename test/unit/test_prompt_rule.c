@@ -23,6 +23,8 @@ static void test_prompt_rule_unknown(void **state) {
     choice = prompt_rule_choose(&rule, &it);
     assert_int_equal(choice.reason, PROMPT_RULE_TRIAL);
     assert_true(prompt_rule_learns(choice));
+    it.prompt_rows = 5000; /* too long for a trial */
+    assert_int_equal(prompt_rule_choose(&rule, &it).reason, PROMPT_RULE_LOSES);
     it = known;
     choice = prompt_rule_choose(&rule, &it);
     assert_int_equal(choice.reason, PROMPT_RULE_PAYS); /* 100 ms against a tenth of 128 tokens of 20 ms */
@@ -49,6 +51,7 @@ static uint32_t run(PromptRule *rule, uint32_t n, uint32_t brought) {
 
 static void test_prompt_rule_follows(void **state) {
     PromptRule rule = { 0 };
+    PromptRuleCase dear = known;
     uint32_t n;
 
     assert_int_equal(run(&rule, 50, 20), 50);
@@ -56,6 +59,10 @@ static void test_prompt_rule_follows(void **state) {
     assert_true(n >= 10 && n < 30);
     n = run(&rule, 100, 20);
     assert_true(n > 80);
+    rule.n_refused = 100;
+    assert_int_equal(prompt_rule_choose(&rule, &known).reason, PROMPT_RULE_TRIAL);
+    dear.prompt_rows *= 100;
+    assert_int_equal(prompt_rule_choose(&rule, &dear).reason, PROMPT_RULE_LOSES);
 }
 
 static void test_speculation_memory_users(void **state) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Scores of `coordgen-bench spec`: figures from hand-made answers, windows of whole steps, and the forms they are shown in. */
+/* Scores of `coordgen-bench spec`: figures from hand-made answers, windows of whole steps, and the forms they are shown
+ * in. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
-#include "base/file_io.h"
 #include "engine/generation.h"
 #include "eval/eval.h"
+#include "eval/matrix_output.h"
 
 extern char **environ;
 
@@ -73,44 +73,21 @@ static const Way ways[] = {
     { "controlled", { .sources = SPECULATION_AUTO } },
 };
 
-/* What one run gave: tokens, then for each the logits it was sampled from. */
-typedef struct Output {
-    uint32_t *tokens; /* [n] */
-    float *logits;    /* [n][n_vocab] */
-    size_t n, n_logits, room, n_vocab;
-} Output;
-
 typedef struct Matrix {
     const EvalOptions *options;
     EvalModel model;
     bool is_open;
     PrefixCache *prefix_cache;
     TokenList prompt;
-    Output golden[N_RUNS], brief_golden[N_RUNS]; /* by the cell's prompt */
+    MatrixOutput golden[N_RUNS], brief_golden[N_RUNS]; /* by the cell's prompt */
     size_t n_cells, n_different;
     json_t *rows;
 } Matrix;
 
-static void output_deinit(Output *output) {
-    free(output->tokens);
-    free(output->logits);
-    *output = (Output){ 0 };
-}
-
-static int output_init(Output *output, size_t room, size_t n_vocab) {
-    *output = (Output){ .room = room, .n_vocab = n_vocab };
-    output->tokens = calloc(room, sizeof(*output->tokens));
-    output->logits = malloc(room * n_vocab * sizeof(*output->logits));
-    if (output->tokens && output->logits)
-        return 0;
-    output_deinit(output);
-    return -ENOMEM;
-}
-
 static void matrix_deinit(Matrix *matrix) {
     for (size_t i = 0; i < N_RUNS; i++) {
-        output_deinit(&matrix->golden[i]);
-        output_deinit(&matrix->brief_golden[i]);
+        matrix_output_deinit(&matrix->golden[i]);
+        matrix_output_deinit(&matrix->brief_golden[i]);
     }
     token_list_deinit(&matrix->prompt);
     if (matrix->is_open)
@@ -138,27 +115,14 @@ static GenerationOptions run_options(const Matrix *matrix, size_t run) {
     return options;
 }
 
-static void collect_logits(void *arg, const float *logits) {
-    Output *output = arg;
-
-    if (output->n_logits < output->room)
-        memcpy(output->logits + output->n_logits++ * output->n_vocab, logits, output->n_vocab * sizeof(*logits));
-}
-
-static void collect(void *arg, const char *text, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
-    Output *output = arg;
-
-    for (size_t i = 0; i < n_tokens && output->n < output->room; i++)
-        output->tokens[output->n++] = tokens[i];
-}
-
 /* Two other requests that take turns or share steps with the one under test; each begins again when it ends. */
 typedef struct Company {
     Generation *others[2];
     Engine *engine;
     const TokenList *prompt;
-    size_t n_steps;   /* shared ones */
-    size_t n_borders; /* between operators, where the steps under test made way */
+    GenerationSpeculation speculation; /* as the one under test has it */
+    size_t n_steps;                    /* shared ones */
+    size_t n_borders;                  /* between operators, where the steps under test made way */
 } Company;
 
 static void company_leave(Company *company) {
@@ -169,7 +133,11 @@ static void company_leave(Company *company) {
 static int company_arrive(Company *company, ErrText *err) {
     for (size_t i = 0; i < ARRAY_LEN(company->others); i++) {
         GenerationOptions options = {
-            .max_tokens = (uint32_t)(5 + 8 * i), .ignore_end = true, .no_reuse = true, .sampler = SAMPLER_OPTIONS_GREEDY
+            .max_tokens = (uint32_t)(5 + 8 * i),
+            .ignore_end = true,
+            .no_reuse = true,
+            .sampler = SAMPLER_OPTIONS_GREEDY,
+            .speculation = company->speculation,
         };
         size_t n_prompt = company->prompt->n / (2 + i);
         int r = 0;
@@ -185,16 +153,16 @@ static int company_arrive(Company *company, ErrText *err) {
     return 0;
 }
 
-static int step_between(Company *company, Generation *generation, Output *output, ErrText *err) {
+static int step_between(Company *company, Generation *generation, MatrixOutput *output, ErrText *err) {
     int r = company_arrive(company, err);
 
     for (size_t i = 0; i < ARRAY_LEN(company->others) && !r; i++)
         r = generation_step(company->others[i], NULL, NULL, err);
-    return r ? r : generation_step(generation, collect, output, err);
+    return r ? r : generation_step(generation, matrix_output_take, output, err);
 }
 
 /* Each of them comes first in turn, so that none waits for ever where the prompts of the others fill the chunk. */
-static int step_together(Company *company, Generation *generation, Output *output, ErrText *err) {
+static int step_together(Company *company, Generation *generation, MatrixOutput *output, ErrText *err) {
     enum {
         TURNS = ARRAY_LEN(company->others) + 1
     };
@@ -207,7 +175,7 @@ static int step_together(Company *company, Generation *generation, Output *outpu
         GenerationTurn *turn = &turns[(i + company->n_steps) % TURNS];
 
         *turn = i + 1 < TURNS ? (GenerationTurn){ .generation = company->others[i] }
-                              : (GenerationTurn){ .generation = generation, .fn = collect, .arg = output };
+                              : (GenerationTurn){ .generation = generation, .fn = matrix_output_take, .arg = output };
     }
     company->n_steps++;
     r = generation_step_together(turns, TURNS, err);
@@ -220,9 +188,9 @@ static int step_together(Company *company, Generation *generation, Output *outpu
 #define BORDERS_APART 101
 
 /* The step under test stops before every operator; now and then the others run a whole step there. */
-static int step_making_way(Company *company, Generation *generation, Output *output, ErrText *err) {
+static int step_making_way(Company *company, Generation *generation, MatrixOutput *output, ErrText *err) {
     static const _Atomic bool wanted = true;
-    GenerationTurn turn = { .generation = generation, .fn = collect, .arg = output };
+    GenerationTurn turn = { .generation = generation, .fn = matrix_output_take, .arg = output };
     GenerationStep step;
     int r = generation_step_begin(&step, &turn, 1, err);
 
@@ -291,15 +259,16 @@ static int run_before(Matrix *matrix, const Cell *cell, Generation **parentp, Er
 }
 
 /* The one that it came from goes on meanwhile, and must not disturb. */
-static int step_beside(Generation *parent, Generation *generation, Output *output, ErrText *err) {
+static int step_beside(Generation *parent, Generation *generation, MatrixOutput *output, ErrText *err) {
     int r = generation_end(parent) == GENERATION_RUNNING ? generation_step(parent, NULL, NULL, err) : 0;
 
-    return r ? r : generation_step(generation, collect, output, err);
+    return r ? r : generation_step(generation, matrix_output_take, output, err);
 }
 
-static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output, ErrText *err) {
+static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *output, ErrText *err) {
     Engine *engine = matrix->model.engine;
-    _cleanup_(company_leave) Company company = { .engine = engine, .prompt = &matrix->prompt };
+    _cleanup_(company_leave)
+        Company company = { .engine = engine, .prompt = &matrix->prompt, .speculation = ways[cell->way].speculation };
     _cleanup_(generation_freep) Generation *generation = NULL, *parent = NULL;
     GenerationOptions options = run_options(matrix, run);
     bool between = !strcmp(cell->company, "between others"), together = !strcmp(cell->company, "sharing steps"),
@@ -313,7 +282,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
         r = run_before(matrix, cell, fork ? &parent : NULL, err);
     options.no_reuse = !reuse;
     options.speculation = ways[cell->way].speculation;
-    options.on_logits = collect_logits;
+    options.on_logits = matrix_output_take_logits;
     options.on_logits_arg = output;
     if (!r)
         r = generation_new(&generation, engine, matrix->prompt.ids, cell->n_prompt, &options, err);
@@ -325,7 +294,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, Output *output,
             : together   ? step_together(&company, generation, output, err)
             : making_way ? step_making_way(&company, generation, output, err)
             : fork       ? step_beside(parent, generation, output, err)
-                         : generation_step(generation, collect, output, err);
+                         : generation_step(generation, matrix_output_take, output, err);
     if (!r && options.speculation.always && !run && options.max_tokens >= DRAFTED_TOKENS_MIN &&
         !generation_usage(generation)->n_drafted_tokens)
         r = err_set(err, -EPROTO, "there was no draft");
@@ -377,43 +346,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
 
 /* --- after a restart: the same run in a process of its own, handed over in a file --------------------------------- */
 
-static int dump_outputs(const char *path, const Output *outputs, ErrText *err) {
-    _cleanup_(atomic_file_freep) AtomicFile *file = NULL;
-    int r = atomic_file_new(&file, path, err);
-
-    for (size_t i = 0; i < N_RUNS && !r; i++) {
-        r = file_write_all(atomic_file_fd(file), outputs[i].tokens, outputs[i].n * sizeof(uint32_t));
-        if (!r)
-            r = file_write_all(atomic_file_fd(file), outputs[i].logits,
-                               outputs[i].n * outputs[i].n_vocab * sizeof(float));
-        if (r)
-            err_set(err, r, "%s: %s", path, strerror(-r));
-    }
-    return r ? r : atomic_file_commit(file, err);
-}
-
-static int load_outputs(const char *path, Output *outputs, ErrText *err) {
-    _cleanup_(mapped_file_deinit) MappedFile file = { 0 };
-    const uint8_t *at;
-    int r = mapped_file_open(&file, path, err);
-
-    if (r)
-        return r;
-    at = file.data;
-    for (size_t i = 0; i < N_RUNS; i++) {
-        size_t tokens_bytes = outputs[i].room * sizeof(uint32_t), row_bytes = outputs[i].n_vocab * sizeof(float);
-
-        if ((size_t)(file.data + file.len_bytes - at) < tokens_bytes + outputs[i].room * row_bytes)
-            return err_set(err, -EPROTO, "%s: the other process gave fewer tokens", path);
-        memcpy(outputs[i].tokens, at, tokens_bytes);
-        memcpy(outputs[i].logits, at + tokens_bytes, outputs[i].room * row_bytes);
-        outputs[i].n = outputs[i].n_logits = outputs[i].room;
-        at += tokens_bytes + outputs[i].room * row_bytes;
-    }
-    return 0;
-}
-
-static int run_restarted(Matrix *matrix, const Cell *cell, Output *outputs, ErrText *err) {
+static int run_restarted(Matrix *matrix, const Cell *cell, MatrixOutput *outputs, ErrText *err) {
     char path[] = "/tmp/coordgen-matrix-XXXXXX", threads[16], chunk[16], n_tokens[24];
     const char *const argv[] = { "coordgen-eval",
                                  "matrix",
@@ -445,31 +378,17 @@ static int run_restarted(Matrix *matrix, const Cell *cell, Output *outputs, ErrT
     if (!r && status)
         r = err_set(err, -EPROTO, "the restarted process failed");
     if (!r)
-        r = load_outputs(path, outputs, err);
+        r = matrix_outputs_load(path, outputs, N_RUNS, err);
     unlink(path);
     return r;
 }
 
 /* --- cells -------------------------------------------------------------------------------------------------------- */
 
-/* Where a run differs from the golden one; false when nowhere. */
-static bool differs(const Output *output, const Output *golden, char *where, size_t where_bytes) {
-    size_t row_bytes = golden->n_vocab * sizeof(float);
-
-    for (size_t i = 0; i < golden->n || i < output->n; i++) {
-        if (i >= output->n || i >= golden->n || i >= output->n_logits || output->tokens[i] != golden->tokens[i] ||
-            memcmp(output->logits + i * golden->n_vocab, golden->logits + i * golden->n_vocab, row_bytes)) {
-            snprintf(where, where_bytes, "step %zu of %zu: token %" PRIu32 ", first cell %" PRIu32, i, golden->n,
-                     i < output->n ? output->tokens[i] : UINT32_MAX, i < golden->n ? golden->tokens[i] : UINT32_MAX);
-            return true;
-        }
-    }
-    return false;
-}
-
 static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err) {
     static const char *const run_names[N_RUNS] = { "greedy", "seeded" };
-    Output outputs[N_RUNS] = { 0 }, *golden = cell->n_prompt == PROMPT_BRIEF ? matrix->brief_golden : matrix->golden;
+    MatrixOutput outputs[N_RUNS] = { 0 },
+                 *golden = cell->n_prompt == PROMPT_BRIEF ? matrix->brief_golden : matrix->golden;
     char where[160] = "";
     bool different = false;
     uint64_t start_ns;
@@ -485,7 +404,7 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     n_vocab = engine_info(matrix->model.engine)->n_vocab;
     start_ns = clock_now_ns();
     for (size_t run = 0; run < N_RUNS && !r; run++)
-        r = output_init(&outputs[run], matrix->options->n_tokens, n_vocab);
+        r = matrix_output_init(&outputs[run], matrix->options->n_tokens, n_vocab);
     if (!r && !strcmp(cell->company, "after a restart"))
         r = run_restarted(matrix, cell, outputs, err);
     else
@@ -500,15 +419,15 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     for (size_t run = 0; run < N_RUNS && !r; run++) {
         if (!golden[run].n) {
             golden[run] = outputs[run];
-            outputs[run] = (Output){ 0 };
-        } else if (!different && differs(&outputs[run], &golden[run], where, sizeof(where))) {
+            outputs[run] = (MatrixOutput){ 0 };
+        } else if (!different && matrix_output_differs(&outputs[run], &golden[run], where, sizeof(where))) {
             different = true;
             err_set(err, 0, "%s, %s", run_names[run], where);
             snprintf(where, sizeof(where), "%.159s", err->text);
         }
     }
     for (size_t run = 0; run < N_RUNS; run++)
-        output_deinit(&outputs[run]);
+        matrix_output_deinit(&outputs[run]);
     if (r)
         return r;
     matrix->n_cells++;
@@ -591,11 +510,11 @@ static int run_dump(Matrix *matrix, ErrText *err) {
     int r = open_for(matrix, &cell, err);
 
     for (size_t run = 0; run < N_RUNS && !r; run++) {
-        r = output_init(&matrix->golden[run], options->n_tokens, engine_info(matrix->model.engine)->n_vocab);
+        r = matrix_output_init(&matrix->golden[run], options->n_tokens, engine_info(matrix->model.engine)->n_vocab);
         if (!r)
             r = run_one(matrix, &cell, run, &matrix->golden[run], err);
     }
-    return r ? r : dump_outputs(options->dump, matrix->golden, err);
+    return r ? r : matrix_outputs_dump(options->dump, matrix->golden, N_RUNS, err);
 }
 
 int eval_matrix(const EvalOptions *options) {

@@ -56,13 +56,14 @@ typedef struct Way {
 
 enum {
     PLAIN,
-    TREE /* what cells have that are about something else */
+    TREE,      /* what cells have that are about something else */
+    SMALL_TREE /* and for kernels that take long */
 };
 
 static const Way ways[] = {
     [PLAIN] = { "plain", { 0 } },
     [TREE] = { "auto 16", { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true } },
-    { "auto 4", { .sources = SPECULATION_AUTO, .rows_max = 4, .always = true } },
+    [SMALL_TREE] = { "auto 4", { .sources = SPECULATION_AUTO, .rows_max = 4, .always = true } },
     { "auto 64", { .sources = SPECULATION_AUTO, .rows_max = 64, .always = true } },
     { "all 32", { .sources = ALL_SOURCES, .rows_max = 32, .always = true } },
     { "chain 16", { .sources = ALL_SOURCES, .rows_max = 16, .always = true, .chains = true } },
@@ -490,7 +491,10 @@ static int run_cells(Matrix *matrix, ErrText *err) {
                 r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, PLAIN },
                              isa != (int)best || threads != 2, err);
             if (!full && !r && threads == 2)
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, TREE }, false, err);
+                r = run_cell(
+                    matrix,
+                    &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, isa == ISA_SCALAR ? SMALL_TREE : TREE },
+                    false, err);
             for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && full; i++)
                 r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE, PLAIN }, !i, err);
         }

@@ -81,6 +81,7 @@ static void take(void *arg, const char *delta, size_t len_bytes, const uint32_t 
     assert_true(n_tokens <= 1);
     if (!n_tokens)
         return;
+    assert_true(given->n_tokens < OUTPUT);
     given->tokens = hash_of(given->tokens, tokens, n_tokens * sizeof(*tokens));
     given->ids[given->n_tokens] = *tokens;
     assert_true(len_bytes < sizeof(given->texts[0]));
@@ -354,11 +355,10 @@ static void test_drafts_times(void **state) {
     Given given;
     GenerationOptions options = options_of(0, 1, OUTPUT, &given);
 
-    options.speculation = (GenerationSpeculation){ .sources = SPECULATION_AUTO, .always = true };
     run(&options, &given);
     assert_memory_equal(&memory->times, &before, sizeof(before));
     assert_true(memory->token_ms == token_ms);
-    options.speculation.always = false;
+    options = options_of(0, CONTROLLED, OUTPUT, &given);
     run(&options, &given);
     assert_memory_not_equal(&memory->times, &before, sizeof(before));
     assert_true(memory->token_ms != token_ms);

@@ -102,7 +102,7 @@ void drafting_free(Drafting *drafting) {
 /* --- the prompt --------------------------------------------------------------------------------------------------- */
 
 bool drafting_wants_prompt(const Drafting *drafting) {
-    return prompt_rule_learns(drafting->prompt);
+    return prompt_rule_learns(drafting->prompt) && (speculator_sources(drafting->speculator) & TABLE_SOURCES);
 }
 
 void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const EngineTops *tops) {

@@ -108,12 +108,20 @@ static void find_block_tops(void *arg, size_t begin, size_t end, unsigned int wo
             find_tops(block->logits + i * n_vocab, n_vocab, &block->tops[i]);
 }
 
+static bool wants_tops(const EngineStep *step) {
+    for (size_t i = 0; i < step->n_spans; i++)
+        if (step->spans[i].wants_tops)
+            return true;
+    return false;
+}
+
 /* n rows of a step (at most HEAD_ROWS_MAX) to whoever wants their logits. */
 static void hand_out(EngineStep *step, const uint32_t *rows, size_t n, const float *logits) {
     const size_t n_vocab = step->engine->hparams.n_vocab;
     HeadBlock block = { .step = step, .rows = rows, .logits = logits };
 
-    worker_pool_run(step->engine->backend->pool, find_block_tops, &block, n, 1);
+    if (wants_tops(step))
+        worker_pool_run(step->engine->backend->pool, find_block_tops, &block, n, 1);
     for (size_t i = 0; i < n; i++) {
         EngineSpan *span = span_of(step, rows[i]);
         const size_t span_row = step->span_rows[rows[i]], index = span_row - (span->n - span->n_logit_rows);

@@ -67,6 +67,7 @@ typedef struct Given {
     char texts[OUTPUT][32]; /* of each delta */
     GenerationEnd end;
     GenerationUsage usage;
+    GenerationReport report;
 } Given;
 
 static void take_logits(void *arg, const float *logits) {
@@ -133,6 +134,7 @@ static void run(const GenerationOptions *options, Given *given) {
         assert_int_equal(generation_step(generation, take, given, NULL), 0);
     given->end = generation_end(generation);
     given->usage = *generation_usage(generation);
+    generation_report(generation, &given->report);
     generation_free(generation);
 }
 
@@ -297,6 +299,7 @@ static void test_drafts_memory(void **state) {
     accounts->limit_bytes[ACCOUNT_DRAFTDB] = limit;
     check_same(&given, &plain);
     assert_int_equal(given.usage.n_drafted_tokens, 0);
+    assert_true(given.report.n_prompt_rows <= CHUNK); /* the rest of the prompt has nobody to learn from it */
     assert_int_equal(accounts->used_bytes[ACCOUNT_DRAFTDB], 0);
     options = options_of(0, 1, OUTPUT, &given);
     run(&options, &given);

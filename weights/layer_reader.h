@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/extent_reader.h"
+#include "base/read_limiter.h"
 
 enum {
     LAYER_READER_E_WAITING = 1, /* it is on its way */
@@ -26,12 +27,6 @@ typedef struct LayerExtent {
     uint32_t number; /* of the layer, for messages */
 } LayerExtent;
 
-/* How fast it reads at most, to behave like a slower disk. Zero: as fast as it is. */
-typedef struct ReadLimit {
-    uint64_t bytes_per_s;
-    uint32_t latency_us; /* of every read */
-} ReadLimit;
-
 typedef struct LayerReaderOptions {
     int fd;                    /* stays the caller's */
     const char *path;          /* for messages; copied */
@@ -41,7 +36,7 @@ typedef struct LayerReaderOptions {
     size_t slot_bytes; /* a multiple of EXTENT_ALIGNMENT, extent_room_bytes() of the largest layer */
     size_t n_slots;    /* 2..LAYER_SLOTS_MAX; with as many as layers, or more, each is read once */
     ExtentWay way;     /* EXTENT_WAY_ANY but in tests */
-    ReadLimit limit;
+    ReadLimit limit;   /* to behave like a slower disk */
 } LayerReaderOptions;
 
 typedef struct LayerReader LayerReader;

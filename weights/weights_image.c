@@ -239,6 +239,18 @@ WeightsImagePart weights_image_part(const WeightsImage *image, size_t index) {
                                (size_t)image->places[index].len_bytes };
 }
 
+int weights_image_fd(const WeightsImage *image) {
+    return image->fd;
+}
+
+uint64_t weights_image_offset_bytes(const WeightsImage *image, size_t index) {
+    return image->places[index].offset_bytes;
+}
+
+const char *weights_image_name(const WeightsImage *image) {
+    return image->path;
+}
+
 uint64_t weights_image_cached_bytes(const WeightsImage *image) {
     return atomic_load(&image->cached_bytes);
 }
@@ -247,8 +259,7 @@ uint64_t weights_image_read_bytes(const WeightsImage *image) {
     return atomic_load(&image->read_bytes);
 }
 
-/* The next load is not to meet it again; another image that has its name by now stays. */
-static void discard(WeightsImage *image) {
+void weights_image_discard(WeightsImage *image) {
     struct stat own, named;
 
     if (!atomic_exchange(&image->is_discarded, true) && !fstat(image->fd, &own) && !lstat(image->path, &named) &&
@@ -259,7 +270,7 @@ static void discard(WeightsImage *image) {
 int weights_image_check(WeightsImage *image, ErrText *err) {
     if (!mapped_file_check(&image->map, image->path, NULL))
         return 0;
-    discard(image);
+    weights_image_discard(image);
     return err_set(err, -EIO,
                    "%s: this image of the weights was cut short while it was in use, or its disk fails: it is removed, "
                    "and the next load reads the package",
@@ -289,7 +300,7 @@ static void publish(WeightsImage *image, uint64_t ready_bytes, int r) {
     image->ready_bytes = ready_bytes;
     image->result = r == FILE_E_SHORT ? -EIO : r;
     if (r && r != -ENOMEM)
-        discard(image); /* the package has it all */
+        weights_image_discard(image); /* the package has it all */
     if (r == FILE_E_SHORT)
         err_set(&image->failure, 0, "%s: it was cut short; load the model again", image->path);
     else if (r)

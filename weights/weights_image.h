@@ -45,6 +45,12 @@ DEFINE_CLEANUP(WeightsImage, weights_image_free)
 
 /* Mapped until weights_image_free(); to be read when it has come. */
 WeightsImagePart weights_image_part(const WeightsImage *image, size_t index);
+/* Its file, where the part begins in it, and the file's name; until weights_image_free(). */
+int weights_image_fd(const WeightsImage *image);
+uint64_t weights_image_offset_bytes(const WeightsImage *image, size_t index);
+const char *weights_image_name(const WeightsImage *image);
+/* It is of no use: the next load is not to meet it. Another image that has its name by now stays. */
+void weights_image_discard(WeightsImage *image);
 /* What is not in memory is read in the order of the parts, by a thread of its own; where none can be started, at
  * once. */
 void weights_image_read_ahead(WeightsImage *image);

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "weights/weights_image_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum {
+    STEPS_UNDER_WAY = 8,
+    DIGITS = 8, /* of a temporary name */
+};
+
+/* --- the folder --------------------------------------------------------------------------------------------------- */
+
+/* Whether an image is of no use to anybody: its package is gone, or it is another version's. What is no image is left
+ * alone. */
+static bool is_orphan(int folder_fd, const char *name) {
+    _cleanup_(closep) int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ImageHead head;
+    char path[PATH_MAX + 1] = "";
+
+    if (fd < 0 || file_read_exact(fd, &head, sizeof(head), 0) || memcmp(head.magic, IMAGE_MAGIC, sizeof(head.magic)))
+        return false;
+    if (head.version != IMAGE_VERSION || strncmp(head.program, COORDGEN_VERSION, sizeof(head.program)))
+        return true;
+    if (!head.path_bytes || head.path_bytes > PATH_MAX || head.head_bytes < sizeof(head) + head.path_bytes ||
+        file_read_exact(fd, path, head.path_bytes, head.head_bytes - head.path_bytes))
+        return false;
+    return access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+/* Whether a temporary file is one of a writer that was killed: who writes holds a lock on it. */
+static bool is_left_over(int folder_fd, const char *name) {
+    const char *digits = strstr(name, IMAGE_SUFFIX ATOMIC_FILE_INFIX);
+    _cleanup_(closep) int fd = -1;
+    char magic[8];
+    int r;
+
+    digits += digits ? strlen(IMAGE_SUFFIX ATOMIC_FILE_INFIX) : 0;
+    if (!digits || strlen(digits) != DIGITS || strspn(digits, "0123456789abcdef") != DIGITS)
+        return false;
+    fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return false;
+    r = file_read_exact(fd, magic, sizeof(magic), 0); /* short: its writer may not have the lock yet */
+    return !r && !memcmp(magic, IMAGE_MAGIC, sizeof(magic));
+}
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t text_bytes = strlen(text), end_bytes = strlen(end);
+
+    return text_bytes > end_bytes && !strcmp(text + text_bytes - end_bytes, end);
+}
+
+void weights_image_tidy(const char *image_path) {
+    _cleanup_(freep) char *path = strdup(image_path);
+    const struct dirent *entry;
+    DIR *folder;
+
+    if (!path)
+        return;
+    *strrchr(path, '/') = 0;
+    folder = opendir(path);
+    while (folder && (entry = readdir(folder)))
+        if ((ends_with(entry->d_name, IMAGE_SUFFIX) && is_orphan(dirfd(folder), entry->d_name)) ||
+            is_left_over(dirfd(folder), entry->d_name))
+            (void)unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder)
+        closedir(folder);
+}
+
+/* --- the file ----------------------------------------------------------------------------------------------------- */
+
+static int write_error(const ImageFile *file, int r, ErrText *err) {
+    return err_set(err, r, "%s: cannot write the %.1f MB of the weights' image: %s", file->path,
+                   (double)file->len_bytes / 1e6, strerror(-r));
+}
+
+void image_file_deinit(ImageFile *file) {
+    atomic_file_free(file->file);
+    free(file->head);
+    free(file->path);
+    *file = (ImageFile){ 0 };
+}
+
+const ImagePlace *image_file_places(const ImageFile *file) {
+    return (const ImagePlace *)((const ImageHead *)file->head + 1);
+}
+
+/* Head, places and path in one piece, as the file begins. */
+static int make_head(ImageFile *file, const WeightsImageKey *key, const size_t *part_bytes, ErrText *err) {
+    const size_t path_bytes = strlen(key->package_path) + 1;
+    ImagePlace *places;
+    ImageHead *head;
+    uint64_t at;
+
+    file->head_bytes = sizeof(*head) + file->n_parts * sizeof(*places) + path_bytes;
+    head = file->head = calloc(1, (size_t)file->head_bytes);
+    if (!head)
+        return err_set(err, -ENOMEM, "out of memory");
+    image_head_init(head, key);
+    head->n_parts = (uint32_t)file->n_parts;
+    head->head_bytes = file->head_bytes;
+    head->path_bytes = (uint32_t)path_bytes;
+    places = (ImagePlace *)(head + 1);
+    memcpy(places + file->n_parts, key->package_path, path_bytes);
+    at = (file->head_bytes + IMAGE_PAGE - 1) / IMAGE_PAGE * IMAGE_PAGE;
+    for (size_t i = 0; i < file->n_parts; i++) {
+        places[i] = (ImagePlace){ at, part_bytes[i] };
+        head->len_bytes = at + places[i].len_bytes;
+        at = (head->len_bytes + IMAGE_ALIGNMENT - 1) / IMAGE_ALIGNMENT * IMAGE_ALIGNMENT;
+    }
+    file->len_bytes = head->len_bytes;
+    image_digest(head, (size_t)file->head_bytes, head->sha256);
+    return 0;
+}
+
+int image_file_init(ImageFile *file, const char *path, const WeightsImageKey *key, const size_t *part_bytes,
+                    size_t n_parts, ErrText *err) {
+    int r;
+
+    *file = (ImageFile){ .n_parts = n_parts };
+    if (!n_parts || n_parts > IMAGE_PARTS_MAX || path[0] != '/' || strlen(key->package_path) >= PATH_MAX)
+        return err_set(err, -EINVAL, "%s: no image of %zu matrices there", path, n_parts);
+    file->path = strdup(path);
+    r = file->path ? make_head(file, key, part_bytes, err) : err_set(err, -ENOMEM, "out of memory");
+    if (r)
+        image_file_deinit(file);
+    return r;
+}
+
+/* A cache takes at most half of what is free. */
+static int check_space(const ImageFile *file, int fd, ErrText *err) {
+    struct statvfs vfs;
+    uint64_t free_bytes;
+
+    if (fstatvfs(fd, &vfs) < 0 || !vfs.f_blocks)
+        return 0; /* the file system does not say: writing will */
+    free_bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+    if (free_bytes / 2 >= file->len_bytes)
+        return 0;
+    return err_set(err, -ENOSPC,
+                   "%s: the weights' image would take %.1f MB, more than half of the %.1f MB that are free there",
+                   file->path, (double)file->len_bytes / 1e6, (double)free_bytes / 1e6);
+}
+
+int image_file_begin(ImageFile *file, ErrText *err) {
+    _cleanup_(freep) char *folder = strdup(file->path);
+    int r, fd;
+
+    if (!folder)
+        return err_set(err, -ENOMEM, "out of memory");
+    *strrchr(folder, '/') = 0;
+    r = file_make_dirs(folder, err);
+    if (r)
+        return r;
+    weights_image_tidy(file->path);
+    (void)unlink(file->path); /* of no use, or nobody would write another one; who has mapped it keeps it */
+    r = atomic_file_new(&file->file, file->path, err);
+    if (r)
+        return r;
+    fd = atomic_file_fd(file->file);
+    (void)flock(fd, LOCK_EX | LOCK_NB);
+    (void)fchmod(fd, 0600); /* whatever the umask: one that others may write to would not be used */
+    r = check_space(file, fd, err);
+    if (!r && (r = file_write_at(fd, file->head, (size_t)file->head_bytes, 0)))
+        write_error(file, r, err);
+    return r;
+}
+
+/* Begins the way of [at, at + len) to the disk, and waits for what was written some steps before. */
+static void pace(int fd, uint64_t at_bytes, size_t len_bytes) {
+    const uint64_t behind_bytes = (uint64_t)STEPS_UNDER_WAY * IMAGE_STEP_BYTES;
+
+    (void)sync_file_range(fd, (off_t)at_bytes, (off_t)len_bytes, SYNC_FILE_RANGE_WRITE);
+    if (at_bytes < behind_bytes)
+        return;
+    (void)sync_file_range(fd, (off_t)(at_bytes - behind_bytes), IMAGE_STEP_BYTES,
+                          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    (void)posix_fadvise(fd, (off_t)(at_bytes - behind_bytes), IMAGE_STEP_BYTES, POSIX_FADV_DONTNEED);
+}
+
+int image_file_write(ImageFile *file, size_t part, size_t at_bytes, const void *data, size_t len_bytes, ErrText *err) {
+    const uint64_t offset_bytes = image_file_places(file)[part].offset_bytes + at_bytes;
+    const int fd = atomic_file_fd(file->file);
+    int r = file_write_at(fd, data, len_bytes, offset_bytes);
+
+    if (r)
+        return write_error(file, r, err);
+    pace(fd, offset_bytes, len_bytes);
+    return 0;
+}
+
+int image_file_commit(ImageFile *file, ErrText *err) {
+    const int fd = atomic_file_fd(file->file);
+    int r;
+
+    if (ftruncate(fd, (off_t)file->len_bytes) < 0) /* the last part may be empty */
+        return write_error(file, -errno, err);
+    r = atomic_file_commit(file->file, err);
+    if (!r)
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    return r;
+}

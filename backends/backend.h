@@ -66,6 +66,9 @@ typedef struct LinearSource {
     const float *bias;  /* [n] or NULL; copied */
     const void *image;  /* linear_begin(): bytes that linear_image() gave, which outlive the matrix; or NULL */
     size_t image_bytes;
+    /* linear_begin(): linear_at() says where the integers, image_bytes of them, are, and says it again where others take
+     * their place meanwhile. Whoever has that memory has charged it. */
+    bool streamed;
     LinearActivations activations;
 } LinearSource;
 
@@ -174,6 +177,12 @@ typedef struct BackendOps {
      * device has none. */
     const void *(*linear_image)(const BackendLinear *linear, size_t *len_bytesp);
     const char *image_layout; /* "cpu 1": changes with every change of the layout */
+    /* With linear_image: how many bytes it will give for a matrix of n, k, bits and grid. 0, BACKEND_E_WEIGHTS,
+     * -ENOMEM. */
+    int (*linear_image_bytes)(const LinearSource *source, size_t *len_bytesp, ErrText *err);
+    /* Where the integers of a streamed matrix are from now on: products read them there, and until it is finished fill
+     * writes them there. Aligned to 64. Not while anything uses the matrix. */
+    void (*linear_at)(BackendLinear *linear, void *integers);
 
     /* y[i] = x W[i]^T + bias[i] for n matrices that share their input, its rotation and its activations. 0;
      * BACKEND_E_READ or -errno: y is undefined. */

@@ -44,11 +44,12 @@ struct BackendLinear {
      * rising. */
     size_t run_ends[GRID_BITS_MAX + 2];
     uint32_t rotation_block;
-    float static_scale;   /* of the inputs; 0: dynamic-row */
-    Shadow *shadow;       /* NULL: inputs past static_scale are clipped */
-    ArenaBlock memory;    /* all arrays of int8 or packed; with an image, those that it does not have */
-    const void *integers; /* with their sums: the first of the memory, or the image */
+    float static_scale; /* of the inputs; 0: dynamic-row */
+    Shadow *shadow;     /* NULL: inputs past static_scale are clipped */
+    ArenaBlock memory;  /* all arrays of int8 or packed; with an image, those that it does not have */
+    void *integers;     /* with their sums: the first of the memory, or the image, or where linear_at() says */
     size_t integers_bytes;
+    size_t sums_offset_bytes; /* within the integers */
     Bill image_bill;
     LinearFilling *filling; /* between begin and finish; else NULL */
 };
@@ -79,6 +80,8 @@ int cpu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource
 BackendLinear *cpu_linear_free(BackendLinear *linear);
 #define CPU_IMAGE_LAYOUT "cpu 1" /* of BackendLinear.integers */
 const void *cpu_linear_image(const BackendLinear *linear, size_t *len_bytesp);
+int cpu_linear_image_bytes(const LinearSource *source, size_t *len_bytesp, ErrText *err);
+void cpu_linear_at(BackendLinear *linear, void *integers);
 
 /* The operators on matrices, for the device's table (cpu_linear.c). */
 int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,

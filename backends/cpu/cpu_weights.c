@@ -21,9 +21,8 @@
 /* What only the time between begin and finish needs. */
 struct LinearFilling {
     _Atomic bool is_below_range; /* -128 was among the weights */
-    int8_t *tiles;               /* int8: out */
-    uint8_t *packed;             /* packed: out */
-    int32_t *sums;               /* both: out */
+    uint8_t *integers;           /* out: tiles, or packed bytes */
+    int32_t *sums;               /* out */
     float *scales, *bias;        /* out */
     /* packed: the same weights with scales of 1, in order, and a row of ones. */
     PackedWeights ones;
@@ -56,41 +55,76 @@ DEFINE_CLEANUP(BackendLinear, cpu_linear_free)
  * parts are multiples of 64 bytes. */
 static int linear_memory(Backend *backend, BackendLinear *linear, const LinearSource *source, size_t integers_bytes,
                          size_t others_bytes, uint8_t **othersp, ErrText *err) {
+    const bool is_elsewhere = source->image || source->streamed;
     int r = 0;
 
-    if (source->image && source->image_bytes != integers_bytes)
+    if (is_elsewhere && source->image_bytes != integers_bytes)
         return err_set(err, BACKEND_E_IMAGE, "tensor '%s': its image has %zu bytes, not %zu", source->name,
                        source->image_bytes, integers_bytes);
     if (source->image)
         r = account_charge(backend->accounts, ACCOUNT_WEIGHTS, &linear->image_bill, integers_bytes);
     if (!r)
         r = arena_take(((CpuBackend *)backend)->weights, &linear->memory,
-                       source->image ? others_bytes : integers_bytes + others_bytes);
+                       is_elsewhere ? others_bytes : integers_bytes + others_bytes);
     if (r)
         return err_set(err, r < 0 ? r : BACKEND_E_MEMORY, "no memory for the %zu bytes of tensor '%s'",
                        integers_bytes + others_bytes, source->name);
-    linear->integers = source->image ? source->image : linear->memory.data;
     linear->integers_bytes = integers_bytes;
-    *othersp = (uint8_t *)linear->memory.data + (source->image ? 0 : integers_bytes);
+    *othersp = (uint8_t *)linear->memory.data + (is_elsewhere ? 0 : integers_bytes);
     return 0;
+}
+
+static bool is_packed(const BackendLinear *linear) {
+    return linear->packed.offsets;
+}
+
+/* Where tiles or packed bytes and their sums are; of a matrix that is being filled, where they go. */
+void cpu_linear_at(BackendLinear *linear, void *integers) {
+    LinearFilling *filling = linear->filling;
+    int32_t *sums = (int32_t *)((uint8_t *)integers + linear->sums_offset_bytes);
+
+    linear->integers = integers;
+    if (is_packed(linear)) {
+        linear->packed.packed = integers;
+        linear->packed.sums = sums;
+    } else {
+        linear->int8.tiles = integers;
+        linear->int8.sums = sums;
+    }
+    if (!filling)
+        return;
+    filling->ones.packed = integers;
+    filling->integers = integers;
+    filling->sums = sums;
+}
+
+/* Those of a streamed matrix have no place yet. */
+static void place_integers(BackendLinear *linear, const LinearSource *source) {
+    if (!source->streamed)
+        cpu_linear_at(linear, source->image ? (void *)source->image : linear->memory.data);
 }
 
 /* --- int8 --------------------------------------------------------------------------------------------------------- */
 
+/* Of the integers, where the sums are, and all of them. */
+static size_t int8_bytes(size_t n, size_t k, size_t *sums_offsetp) {
+    const size_t n_blocks = int8_blocks_for(n);
+
+    *sums_offsetp = n_blocks * int8_tiles_for(k) * INT8_TILE_BYTES;
+    return *sums_offsetp + n_blocks * INT8_TILE_OUTPUTS * sizeof(int32_t);
+}
+
 /* Tiles, then sums, scales and bias, each [n_blocks * 16]. */
 static int begin_int8(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
     LinearFilling *filling = linear->filling;
-    size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS;
-    size_t tiles_bytes = linear->n_blocks * linear->k_tiles * INT8_TILE_BYTES;
+    const size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS,
+                 integers_bytes = int8_bytes(linear->n, linear->k, &linear->sums_offset_bytes);
     uint8_t *others;
     int r;
 
-    r = linear_memory(backend, linear, source, tiles_bytes + n_padded * sizeof(int32_t), 2 * n_padded * sizeof(float),
-                      &others, err);
+    r = linear_memory(backend, linear, source, integers_bytes, 2 * n_padded * sizeof(float), &others, err);
     if (r)
         return r;
-    filling->tiles = (int8_t *)linear->integers;
-    filling->sums = (int32_t *)(filling->tiles + tiles_bytes);
     filling->scales = (float *)others;
     filling->bias = filling->scales + n_padded;
     linear->int8 = (Int8Weights){
@@ -98,11 +132,10 @@ static int begin_int8(Backend *backend, BackendLinear *linear, const LinearSourc
         .k = linear->k,
         .k_tiles = linear->k_tiles,
         .n_blocks = linear->n_blocks,
-        .tiles = filling->tiles,
-        .sums = filling->sums,
         .scales = filling->scales,
         .bias = source->bias ? filling->bias : NULL,
     };
+    place_integers(linear, source);
     return 0;
 }
 
@@ -122,25 +155,31 @@ static size_t place(size_t *at, size_t len_bytes) {
     return here;
 }
 
+static size_t packed_bytes(const PackPlan *plan, size_t *sums_offsetp) {
+    size_t len_bytes = 0;
+
+    place(&len_bytes, plan->offsets[plan->n_blocks]);
+    *sums_offsetp = place(&len_bytes, plan->n_blocks * INT8_TILE_OUTPUTS * sizeof(int32_t));
+    return len_bytes;
+}
+
 /* The packed bytes as they are and sums, then offsets, scales, bias, channels and widths. */
 static int place_packed(Backend *backend, BackendLinear *linear, const LinearSource *source, const PackPlan *plan,
                         ErrText *err) {
     LinearFilling *filling = linear->filling;
     const size_t n_padded = plan->n_blocks * INT8_TILE_OUTPUTS, n_arrays = n_padded * sizeof(float);
-    size_t integers_bytes = 0, others_bytes = 0;
-    const size_t packed = place(&integers_bytes, plan->offsets[plan->n_blocks]),
-                 sums = place(&integers_bytes, n_arrays),
+    size_t others_bytes = 0;
+    const size_t integers_bytes = packed_bytes(plan, &linear->sums_offset_bytes),
                  offsets = place(&others_bytes, (plan->n_blocks + 1) * sizeof(*plan->offsets)),
                  scales = place(&others_bytes, n_arrays), bias = place(&others_bytes, n_arrays),
                  channels = place(&others_bytes, plan->in_order ? 0 : n_padded * sizeof(*plan->channels)),
                  bits = place(&others_bytes, plan->n_blocks);
-    uint8_t *integers, *others;
+    uint8_t *others;
     int r;
 
     r = linear_memory(backend, linear, source, integers_bytes, others_bytes, &others, err);
     if (r)
         return r;
-    integers = (uint8_t *)linear->integers;
     memcpy(others + offsets, plan->offsets, (plan->n_blocks + 1) * sizeof(*plan->offsets));
     memcpy(others + bits, plan->bits, plan->n_blocks);
     if (!plan->in_order)
@@ -149,8 +188,6 @@ static int place_packed(Backend *backend, BackendLinear *linear, const LinearSou
         linear->run_ends[source->bits[i]]++;
     for (int width = GRID_BITS_MAX - 1; width > 0; width--)
         linear->run_ends[width] += linear->run_ends[width + 1];
-    filling->packed = integers + packed;
-    filling->sums = (int32_t *)(integers + sums);
     filling->scales = (float *)(others + scales);
     filling->bias = (float *)(others + bias);
     linear->packed = (PackedWeights){
@@ -158,15 +195,14 @@ static int place_packed(Backend *backend, BackendLinear *linear, const LinearSou
         .k = linear->k,
         .k_tiles = linear->k_tiles,
         .n_blocks = linear->n_blocks,
-        .packed = filling->packed,
         .offsets = (const uint64_t *)(others + offsets),
         .bits = others + bits,
         .grid = plan->grid,
         .channels = plan->in_order ? NULL : (const uint32_t *)(others + channels),
-        .sums = filling->sums,
         .scales = filling->scales,
         .bias = source->bias ? filling->bias : NULL,
     };
+    place_integers(linear, source);
     return 0;
 }
 
@@ -210,8 +246,7 @@ static void take_codings(CpuBackend *self, const PackPlan *plan) {
     }
 }
 
-static int begin_packed(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
-    _cleanup_(pack_plan_deinit) PackPlan plan = { 0 };
+static int plan_packed(PackPlan *plan, const LinearSource *source, ErrText *err) {
     int r;
 
     for (size_t i = 0; i < source->n; i++)
@@ -220,9 +255,19 @@ static int begin_packed(Backend *backend, BackendLinear *linear, const LinearSou
                            "tensor '%s': channel %zu is %d bits wide, packed weights have %d..%d: import the model "
                            "again",
                            source->name, i, source->bits ? source->bits[i] : 0, GRID_BITS_MIN, GRID_BITS_MAX);
-    r = pack_plan_init(&plan, source->grid, source->bits, source->n, source->k);
+    r = pack_plan_init(plan, source->grid, source->bits, source->n, source->k);
     if (r)
         return err_set(err, r, r == -ENOMEM ? "out of memory" : "tensor '%s': its widths have no layout", source->name);
+    return 0;
+}
+
+static int begin_packed(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
+    _cleanup_(pack_plan_deinit) PackPlan plan = { 0 };
+    int r;
+
+    r = plan_packed(&plan, source, err);
+    if (r)
+        return r;
     take_codings((CpuBackend *)backend, &plan);
     r = place_packed(backend, linear, source, &plan, err);
     return r || source->image ? r : prepare_ones(linear, err);
@@ -255,7 +300,7 @@ static void fill_packed(const PackedKernels *kernels, BackendLinear *linear, siz
     const uint64_t *offsets = linear->packed.offsets;
 
     for (size_t block = block_begin; block < block_end; block++) {
-        memcpy(filling->packed + offsets[block], bytes + offsets[block] - offsets[block_begin],
+        memcpy(filling->integers + offsets[block], bytes + offsets[block] - offsets[block_begin],
                offsets[block + 1] - offsets[block]);
         kernels->few->fn(&filling->ones, &filling->ones_row, block, block + 1, filling->bias, filling->ones.n);
         for (size_t p = block * INT8_TILE_OUTPUTS; p < (block + 1) * INT8_TILE_OUTPUTS; p++)
@@ -355,9 +400,10 @@ void cpu_linear_fill(const Backend *backend, BackendLinear *linear, size_t block
     LinearFilling *filling = linear->filling;
 
     assert(filling && block_begin <= block_end && block_end <= linear->n_blocks);
-    if (filling->packed)
+    if (is_packed(linear))
         fill_packed(&((const CpuBackend *)backend)->kernels, linear, block_begin, block_end, bytes);
-    else if (int8_weights_layout(bytes, linear->n, linear->k, block_begin, block_end, filling->tiles, filling->sums))
+    else if (int8_weights_layout(bytes, linear->n, linear->k, block_begin, block_end, (int8_t *)filling->integers,
+                                 filling->sums))
         filling->is_below_range = true;
 }
 
@@ -371,7 +417,7 @@ int cpu_linear_finish(Backend *backend, BackendLinear *linear, const LinearSourc
         return err_set(err, BACKEND_E_WEIGHTS,
                        "tensor '%s' holds the value -128; int8 weights are -127..127: import the model again",
                        source->name);
-    if (linear->filling->packed)
+    if (is_packed(linear))
         finish_packed(linear, source);
     else
         finish_int8(linear, source);
@@ -390,9 +436,24 @@ static void fill_blocks(void *arg, size_t begin, size_t end, unsigned int worker
     const FillLoop *loop = arg;
     const BackendLinear *linear = loop->linear;
     const size_t offset_bytes =
-        linear->filling->packed ? linear->packed.offsets[begin] : begin * INT8_TILE_OUTPUTS * linear->k;
+        is_packed(linear) ? linear->packed.offsets[begin] : begin * INT8_TILE_OUTPUTS * linear->k;
 
     cpu_linear_fill(loop->backend, loop->linear, begin, end, loop->bytes + offset_bytes);
+}
+
+int cpu_linear_image_bytes(const LinearSource *source, size_t *len_bytesp, ErrText *err) {
+    _cleanup_(pack_plan_deinit) PackPlan plan = { 0 };
+    size_t sums_offset_bytes;
+    int r = 0;
+
+    if (!source->bits) {
+        *len_bytesp = int8_bytes(source->n, source->k, &sums_offset_bytes);
+        return 0;
+    }
+    r = plan_packed(&plan, source, err);
+    if (!r)
+        *len_bytesp = packed_bytes(&plan, &sums_offset_bytes);
+    return r;
 }
 
 const void *cpu_linear_image(const BackendLinear *linear, size_t *len_bytesp) {

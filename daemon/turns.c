@@ -25,6 +25,7 @@ struct Turns {
     JobList active;               /* in the order of their turns; without those whose step has begun */
     Company *companies;           /* [2]: one runs, the other may have made way */
     Company *parked;              /* the one that has; NULL: none */
+    bool parked_waits;            /* for weights that are on their way */
     _Atomic bool wanted;          /* any thread: the step that runs is to make way */
     _Atomic uint64_t n_preempted; /* any thread */
 };
@@ -244,8 +245,8 @@ static Priority rank_of(const Job *job, uint64_t now_ns) {
 /* Whether the job's prompt stays out of steps for now: beside the parked step no other one takes time from interactive
  * generations. */
 static bool stands_back(const Turns *turns, const Job *job, Priority rank) {
-    return turns->parked && job->priority != PRIORITY_INTERACTIVE && rank != PRIORITY_INTERACTIVE &&
-           !generation_usage(job->running)->n_output_tokens;
+    return turns->parked && !turns->parked_waits && job->priority != PRIORITY_INTERACTIVE &&
+           rank != PRIORITY_INTERACTIVE && !generation_usage(job->running)->n_output_tokens;
 }
 
 /* Those of one rank that have had their first turn and run on this engine, in the order of their turns. */
@@ -318,10 +319,11 @@ static void run_step(Turns *turns, Company *company, const EngineYield *yield) {
     ErrText err = { "" };
     int r = generation_step_run(&company->step, yield, &err);
 
-    if (r == GENERATION_E_YIELDED) {
-        if (turns->parked != company)
+    if (r == GENERATION_E_YIELDED || r == GENERATION_E_WAITING) {
+        if (turns->parked != company && r == GENERATION_E_YIELDED)
             atomic_fetch_add(&turns->n_preempted, 1);
         turns->parked = company;
+        turns->parked_waits = r == GENERATION_E_WAITING;
         return;
     }
     if (turns->parked == company)
@@ -419,7 +421,7 @@ static void give_first_turns(Turns *turns, uint64_t now_ns) {
  * begins. */
 static void share_time(Turns *turns, const Engine *engine, uint64_t until_ns) {
     const uint64_t now_ns = clock_now_ns();
-    const EngineYield yield = { &turns->wanted, until_ns };
+    const EngineYield yield = { .wanted = &turns->wanted, .until_ns = until_ns };
     const Job *job = turns->parked ? NULL : next_other(turns, engine, now_ns);
     Company *company = turns->parked;
     Priority rank;
@@ -448,12 +450,38 @@ static uint64_t interactive_turn(Turns *turns, const Engine *engine) {
     return end_ns - start_ns;
 }
 
+/* A step that can make way. Where it waits for weights that are on their way, others have a step of their own engine
+ * meanwhile. */
+static void run_beside_others(Turns *turns, Company *company, const Engine *engine, uint64_t now_ns) {
+    const Job *other = next_other(turns, engine, now_ns);
+    const EngineYield yield = { .wanted = &turns->wanted, .no_waiting = other };
+    Company *beside;
+
+    run_step(turns, company, &yield);
+    if (!other || turns->parked != company || turns_are_wanted(turns))
+        return;
+    beside = begin_step(turns, other->engine, now_ns);
+    if (beside)
+        run_step(turns, beside, NULL);
+}
+
 static void plain_turn(Turns *turns, const Engine *engine, uint64_t now_ns) {
-    const EngineYield yield = { &turns->wanted, 0 };
     Company *company = begin_step(turns, engine, now_ns);
 
-    if (company)
-        run_step(turns, company, company->is_interactive || !engine_has_preemption(engine) ? NULL : &yield);
+    if (!company)
+        return;
+    if (company->is_interactive || !engine_has_preemption(engine))
+        run_step(turns, company, NULL);
+    else
+        run_beside_others(turns, company, engine, now_ns);
+}
+
+/* Of whose jobs at least one is there. */
+static const Engine *engine_of(const Company *company) {
+    for (size_t i = 0; i < company->n; i++)
+        if (company->jobs[i])
+            return company->jobs[i]->engine;
+    return NULL;
 }
 
 uint64_t turns_take(Turns *turns) {
@@ -466,7 +494,7 @@ uint64_t turns_take(Turns *turns) {
     if (job)
         return interactive_turn(turns, job->engine);
     if (turns->parked) {
-        run_step(turns, turns->parked, &(EngineYield){ &turns->wanted, 0 });
+        run_beside_others(turns, turns->parked, engine_of(turns->parked), now_ns);
     } else {
         job = next_other(turns, NULL, now_ns);
         if (job)

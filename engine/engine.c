@@ -110,6 +110,14 @@ int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err)
 static void fill_weight_bytes(Engine *engine) {
     engine->info.weights_bytes = engine->weights->resident_bytes;
     engine->info.step_read_bytes = engine->weights->resident_bytes - engine->weights->embedding_bytes;
+    if (engine->weights->ring) {
+        const WeightsRingCounts ring = weights_ring_counts(engine->weights->ring);
+
+        engine->info.n_streamed_layers = engine->hparams.n_layers - weights_ring_first_layer(engine->weights->ring);
+        engine->info.sweep_bytes = ring.sweep_bytes;
+        engine->info.ring_bytes = ring.slots_bytes;
+        engine->info.step_read_bytes += ring.sweep_bytes - ring.slots_bytes;
+    }
     engine->info.is_mapped = engine->weights->image;
     if (engine->check)
         engine->info.compared_bytes = weights_check_compared_bytes(engine->check);
@@ -185,7 +193,12 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
                         .reading = options->reading,
                         .heartbeat = options->heartbeat,
                         .check = engine->check,
-                        .image_path = options->checking == WEIGHTS_CHECKING_ALL ? NULL : options->image_path,
+                        .image_path = options->checking == WEIGHTS_CHECKING_ALL && !options->weights_memory.is_set
+                                          ? NULL
+                                          : options->image_path,
+                        .new_image = options->checking == WEIGHTS_CHECKING_ALL,
+                        .memory = options->weights_memory,
+                        .flash_limit = options->flash_limit,
                         .tracep = &engine->trace,
                     },
                     err);
@@ -330,7 +343,7 @@ static void arrived(Engine *engine) {
     const EngineInfo *info = &engine->info;
 
     fill_weight_bytes(engine);
-    if (weights_check_layers(engine->check) && !weights->image)
+    if (weights->was_compared)
         weights_check_passed(engine->check);
     engine->check = weights_check_free(engine->check);
     engine->package = package_free(engine->package);
@@ -443,12 +456,13 @@ int engine_arrive(Engine *engine, ErrText *err) {
     return r;
 }
 
-int engine_take_in(Engine *engine, uint32_t stage, ErrText *err) {
-    int r = 0;
+int engine_acquire(Engine *engine, uint32_t stage, uint64_t wait_ns, ErrText *err) {
+    const bool was_arriving = engine->weights->arrival;
+    int r = weights_acquire(engine->weights, stage, wait_ns, err);
 
-    while (!r && !weights_have(engine->weights, stage))
-        r = engine_arrive(engine, err);
-    return r;
+    if (was_arriving && !engine->weights->arrival)
+        arrived(engine);
+    return r == WEIGHTS_E_WAITING ? ENGINE_E_WAITING : weights_error(r);
 }
 
 int engine_check_whole(const Engine *engine, ErrText *err) {
@@ -504,6 +518,22 @@ ShadowCounts engine_shadow_counts(const Engine *engine) {
 
     engine->backend->ops->shadow_counts(engine->backend, &counts);
     return counts;
+}
+
+EngineFlashCounts engine_flash_counts(const Engine *engine) {
+    const WeightsRing *ring = engine->weights->ring;
+    const WeightsRingCounts counts = ring ? weights_ring_counts(ring) : (WeightsRingCounts){ 0 };
+
+    return (EngineFlashCounts){ counts.read_bytes, counts.reading_ns };
+}
+
+const char *engine_flash_way(const Engine *engine) {
+    return engine->weights->ring ? weights_ring_way(engine->weights->ring) : "";
+}
+
+void engine_set_flash_limit(Engine *engine, ReadLimit limit) {
+    if (engine->weights->ring)
+        weights_ring_set_limit(engine->weights->ring, limit);
 }
 
 /**

@@ -18,8 +18,10 @@
 #include "scheduler/trace.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
+#include "weights/layer_reader.h"
 #include "weights/weight_stream.h"
 #include "weights/weights_check.h"
+#include "weights/weights_memory.h"
 
 enum {
     ENGINE_E_MODEL = 1,     /* the file is corrupt or holds something not supported; the text says what */
@@ -28,6 +30,7 @@ enum {
     ENGINE_E_CANCELLED = 4, /* the sequence's cancel flag was seen; it is as it was before the call */
     ENGINE_E_READ = 5,      /* weights that are read from a file on demand could not be; the same */
     ENGINE_E_YIELDED = 6,   /* the step has made way before an operator; it goes on where it is */
+    ENGINE_E_WAITING = 7,   /* the same: weights that it needs are on their way */
 };
 
 typedef enum EngineDevice {
@@ -60,7 +63,11 @@ typedef struct EngineOptions {
     bool arriving;          /* the engine is there before its weights: see engine_arrive() */
     const char *image_path; /* of a package: where the image of its weights is, or is made behind the load; NULL:
                                   * neither (weights/weights_image) */
-    Trace *trace;           /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
+    WeightsMemory
+        weights_memory;    /* of a package: how much of the weights is in memory; the rest is read from the image,
+                                   * layer by layer, in every step, and image_path must not be NULL. Zero: all */
+    ReadLimit flash_limit; /* how fast these are read at most, to behave like a slower disk */
+    Trace *trace;          /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
 } EngineOptions;
 
 typedef struct EngineInfo {
@@ -80,9 +87,12 @@ typedef struct EngineInfo {
     uint64_t
         step_read_bytes; /* weights that a step reads at least, whatever its rows: with logits, without the embedding */
     bool is_mapped;      /* the weights are those of an image */
-    uint64_t compared_bytes; /* of the package, with its checksums, by now */
-    const char *kv_type;     /* "f16" */
-    char source_sha256[65];  /* "" when not known */
+    uint32_t n_streamed_layers; /* that are not in memory */
+    uint64_t sweep_bytes;       /* what a step reads of them, whatever its rows */
+    uint64_t ring_bytes;        /* memory that they come through; of weights_bytes */
+    uint64_t compared_bytes;    /* of the package, with its checksums, by now */
+    const char *kv_type;        /* "f16" */
+    char source_sha256[65];     /* "" when not known */
 } EngineInfo;
 
 typedef struct Engine Engine;
@@ -129,6 +139,14 @@ ShadowCounts engine_shadow_counts(const Engine *engine);
 /* Every operator of the steps to come goes into the trace, which outlives them, and the weights that still arrive, with
  * their reads; NULL: into none. Thread: the one that computes, which alone adds to it. */
 void engine_set_trace(Engine *engine, Trace *trace);
+/* What was read of layers that are not in memory, and while reads were under way; all zero where all are. */
+typedef struct EngineFlashCounts {
+    uint64_t read_bytes, reading_ns;
+} EngineFlashCounts;
+EngineFlashCounts engine_flash_counts(const Engine *engine);
+const char *engine_flash_way(const Engine *engine); /* "io_uring, direct"; "" where all weights are in memory */
+/* How fast they are read from now on, at most. */
+void engine_set_flash_limit(Engine *engine, ReadLimit limit);
 /* Takes effect at the next step (tests: the bits do not depend on it); -EBUSY while one has made way. */
 int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err);
 
@@ -182,6 +200,7 @@ struct EngineSpan {
     void *arg;            /* of take */
     bool wants_tops;      /* take() gets the most probable tokens, too */
     uint64_t head_ns;     /* out: of the output head with all its take(), the share of these rows */
+    uint64_t wait_ns;     /* out: that the step waited for weights */
     /* How many rows the step appends, and which, a way down from row 0; kept NULL: the first ones. All rows, or of a
      * tree the leading ones that each follow the one before, unless take() says otherwise. */
     size_t n_kept;
@@ -192,6 +211,7 @@ struct EngineSpan {
 typedef struct EngineYield {
     const _Atomic bool *wanted; /* NULL: nobody asks */
     uint64_t until_ns;          /* of clock_now_ns(); 0: no end */
+    bool no_waiting;            /* nor does it wait for weights: ENGINE_E_WAITING */
 } EngineYield;
 
 /* A step that can stop before an operator and go on there, while another one runs. */
@@ -202,8 +222,8 @@ bool engine_has_preemption(const Engine *engine);
 /* Prepares a step of n_spans (1..ENGINE_SPANS_MAX) sequences; spans and what they point to stay until its end. 0,
  * -EBUSY (as many steps as there is memory for have begun), else as engine_forward_spans(). */
 int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, size_t n_spans, ErrText *err);
-/* Runs one operator at least, then on to the end or until it must make way: ENGINE_E_YIELDED. Any other answer is the
- * step's end, as engine_forward_spans() has it. yield may be NULL. */
+/* Runs one operator at least, then on to the end or until it must make way: ENGINE_E_YIELDED, ENGINE_E_WAITING. Any
+ * other answer is the step's end, as engine_forward_spans() has it. yield may be NULL. */
 int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err);
 /* Ends it early: its sequences are as they were before. */
 EngineStep *engine_step_drop(EngineStep *step);

@@ -31,8 +31,9 @@ struct EngineStep {
     BatchSequence sequences[ENGINE_SPANS_MAX];
     uint32_t layer; /* where it goes on: the operator at `op` of this layer; n_layers: the head */
     size_t op;
-    bool has_rows;  /* the embeddings are there */
-    bool in_layers; /* stopped within engine_step_layers() */
+    bool has_rows;    /* the embeddings are there */
+    bool in_layers;   /* within a run of layers, to run_end */
+    uint32_t run_end; /* of layers whose weights were there together */
     RowGroups groups;
 };
 
@@ -88,8 +89,9 @@ bool engine_step_stops(const EngineStep *step, const EngineYield *yield);
 /* The same, noting which sequences are cancelled: 0, ENGINE_E_YIELDED, ENGINE_E_CANCELLED. Thread: the one that
  * computes. */
 int engine_step_look_up(EngineStep *step, const EngineYield *yield);
-/* The weights of a stage, as engine_take_in() has it, for a step in this layer. */
-int engine_step_take_in(EngineStep *step, uint32_t stage, int32_t layer, ErrText *err);
+/* The weights of a stage (weights/weights.h) for a step in this layer, and when it has computed with them. */
+int engine_step_hold(EngineStep *step, uint32_t stage, int32_t layer, const EngineYield *yield, ErrText *err);
+void engine_step_let_go(EngineStep *step, uint32_t stage);
 
 /* --- a step in parts: engine_step_run() is all of them, one after the other --------------------------------------- */
 
@@ -111,8 +113,8 @@ void step_rows_fill(EngineStep *step);
 
 /* Carves slots and rotary rows for chunk_tokens rows out of a new block for each step. */
 int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err);
-/* The weights of a stage (weights/weights.h) are there when it answers 0; else as engine_arrive(). */
-int engine_take_in(Engine *engine, uint32_t stage, ErrText *err);
+/* The weights of a stage, as weights_acquire(): 0, ENGINE_E_WAITING, else as engine_arrive(). */
+int engine_acquire(Engine *engine, uint32_t stage, uint64_t wait_ns, ErrText *err);
 /* Evicts kept prefixes when that lets so many bytes be charged to the account. */
 void engine_make_room(Engine *engine, AccountId id, uint64_t len_bytes);
 /* The pages of the next n positions become the sequence's own. 0, ENGINE_E_MEMORY, -ENOMEM. */

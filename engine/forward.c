@@ -7,7 +7,8 @@
 #include "base/clock.h"
 #include "engine/engine_private.h"
 
-#define ROPE_ROWS 16 /* of a thread at least: 20 us */
+#define ROPE_ROWS 16     /* of a thread at least: 20 us */
+#define WAIT_NS 20000000 /* for weights, until somebody looks whether the step is still wanted */
 
 typedef struct RopeFill {
     const RopeRows *rope;
@@ -104,28 +105,55 @@ int engine_step_look_up(EngineStep *step, const EngineYield *yield) {
     return all_cancelled(step) ? ENGINE_E_CANCELLED : must_yield(yield) ? ENGINE_E_YIELDED : 0;
 }
 
-/* The weights of a stage, which may still be on their way. */
-int engine_step_take_in(EngineStep *step, uint32_t stage, int32_t layer, ErrText *err) {
+/**
+ * engine_step_hold() - the weights of a stage, which may still be on their way
+ * @yield: when not to wait for them; NULL: always
+ *
+ * They are there until engine_step_let_go(). A cancel is seen when a piece of them has come, and so is a step that this
+ * one makes way for, whether or not it has run an operator: the weights go on coming. Return: 0,
+ * ENGINE_E_CANCELLED, ENGINE_E_YIELDED, ENGINE_E_WAITING, ENGINE_E_READ with a text, -errno.
+ */
+int engine_step_hold(EngineStep *step, uint32_t stage, int32_t layer, const EngineYield *yield, ErrText *err) {
     Engine *engine = step->engine;
-    uint64_t start_ns;
-    int r;
+    uint64_t start_ns, ns;
+    int r = engine_acquire(engine, stage, 0, err);
 
-    if (weights_have(engine->weights, stage))
-        return 0;
-    start_ns = engine_trace_begin(engine);
-    r = engine_take_in(engine, stage, err);
-    engine_trace_part(engine, "arrival", "load", start_ns, layer, step->batch.n_rows);
-    return r > 0 ? ENGINE_E_READ : r;
+    if (r != ENGINE_E_WAITING)
+        return r > 0 ? ENGINE_E_READ : r;
+    start_ns = clock_now_ns();
+    do {
+        const bool no_waiting = yield && yield->no_waiting;
+
+        r = engine_step_look_up(step, no_waiting ? NULL : yield);
+        if (!r && no_waiting)
+            r = ENGINE_E_WAITING;
+        if (r)
+            break;
+        r = engine_acquire(engine, stage, WAIT_NS, err);
+        if (engine->heartbeat)
+            atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
+        if (r > 0 && r != ENGINE_E_WAITING)
+            r = ENGINE_E_READ;
+    } while (r == ENGINE_E_WAITING);
+    ns = clock_now_ns() - start_ns;
+    for (size_t i = 0; i < step->n_spans; i++)
+        step->spans[i].wait_ns += ns;
+    engine_trace_part(engine, "arrival", "load", engine->trace ? start_ns : 0, layer, step->batch.n_rows);
+    return r;
+}
+
+void engine_step_let_go(EngineStep *step, uint32_t stage) {
+    weights_release(step->engine->weights, stage);
 }
 
 /* Embeddings and rotary tables, unless they are there from an earlier part of the step. */
-static int run_embedding(EngineStep *step, ErrText *err) {
+static int run_embedding(EngineStep *step, const EngineYield *yield, ErrText *err) {
     uint64_t start_ns;
     int r;
 
     if (step->has_rows)
         return 0;
-    r = engine_step_take_in(step, 0, -1, err);
+    r = engine_step_hold(step, 0, -1, yield, err);
     if (r)
         return r;
     start_ns = engine_trace_begin(step->engine);
@@ -133,72 +161,90 @@ static int run_embedding(EngineStep *step, ErrText *err) {
     step->has_rows = true;
     engine_trace_part(step->engine, tensor_role_name(ROLE_TOKEN_EMBD), "element-wise", start_ns, -1,
                       step->batch.n_rows);
+    engine_step_let_go(step, 0);
     return 0;
 }
 
-/* From the operator where the step is to the last one before layer `end`, all rows in each. */
-static int run_layers(EngineStep *step, uint32_t end, const EngineYield *yield, ErrText *err) {
+/* From the operator where the step is to the last one of its run, all rows in each. */
+static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp, ErrText *err) {
     Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
     LayerRows rows = {
         .hparams = hparams, .backend = engine->backend, .rows = step->batch.n_rows, .batch = &step->batch
     };
-    bool has_run = false;
     size_t n_ran;
     int r;
 
     memcpy(rows.slots, step->slots, sizeof(rows.slots));
-    for (; step->layer < end; step->layer++, step->op = 0) {
+    for (; step->layer < step->run_end; step->layer++, step->op = 0) {
         const WeightsLayer *weights = &engine->weights->layers[step->layer];
 
-        r = step->op ? 0 : engine_step_take_in(step, 1 + step->layer, (int32_t)step->layer, err);
-        if (r)
-            return r;
         layer_rows_at(&rows, step->layer, engine->kv_plane_bytes);
         rows.rope = hparams_layer_is_local(hparams, step->layer) ? &step->rope_local : &step->rope;
         for (; step->op < hparams->arch->n_ops; step->op += n_ran) {
             uint64_t start_ns = engine_trace_begin(engine);
 
-            r = engine_step_look_up(step, has_run ? yield : NULL);
+            r = engine_step_look_up(step, *has_runp ? yield : NULL);
             if (r)
                 return r;
             r = layer_run_ops(&rows, step->op, weights->linears, weights->vectors, &n_ran, err);
             if (r)
                 return r < 0 ? r : ENGINE_E_READ;
-            has_run = true;
+            *has_runp = true;
             engine_trace_op(engine, layer_ops_main(hparams->arch, step->op, n_ran), start_ns, step->layer, 0,
                             step->batch.n_rows, 0);
             if (engine->heartbeat)
                 atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
         }
     }
-    return engine_step_look_up(step, has_run ? yield : NULL);
+    return 0;
+}
+
+static bool run_has_ended(const EngineStep *step) {
+    return step->groups.n ? wavefront_has_ended(&step->groups.front) : step->layer == step->run_end;
+}
+
+/* The layers from where the step is whose weights are there now, `end` at most, or the rest of them. Of layers whose
+ * weights make way for those of others there is one in a run, and they are held as long as it runs: where the step has
+ * stopped, others may need their place. */
+static int run_next_layers(EngineStep *step, uint32_t end, const EngineYield *yield, bool *has_runp, ErrText *err) {
+    const uint32_t last = step->in_layers ? step->run_end - 1 : step->layer, stage = 1 + last;
+    int r = engine_step_hold(step, stage, (int32_t)last, yield, err);
+
+    if (r)
+        return r;
+    if (!step->in_layers) {
+        const uint32_t run_end = weights_run_end(step->engine->weights, stage) - 1;
+
+        step->run_end = run_end < end ? run_end : end;
+        step->in_layers = true;
+        row_groups_cut(step, step->run_end);
+    }
+    r = step->groups.n ? row_groups_run(step, yield, err) : run_layers(step, yield, has_runp, err);
+    *has_runp = true;
+    engine_step_let_go(step, stage);
+    if (run_has_ended(step)) {
+        step->layer = step->run_end;
+        step->op = 0;
+        step->in_layers = false;
+    }
+    return r;
 }
 
 /**
  * engine_step_layers() - from where the step is to the end of layer `end` - 1
  * @end: at most n_layers; the same again when it has stopped
  *
- * Embeddings come before the first one. Return: 0; ENGINE_E_YIELDED, and other answers, as engine_step_run().
+ * Embeddings come before the first one. Return: 0; ENGINE_E_YIELDED, ENGINE_E_WAITING, and other answers, as
+ * engine_step_run().
  */
 int engine_step_layers(EngineStep *step, uint32_t end, const EngineYield *yield, ErrText *err) {
-    int r = run_embedding(step, err);
+    bool has_run = false;
+    int r = run_embedding(step, yield, err);
 
-    if (r)
-        return r;
-    if (!step->in_layers) {
-        step->in_layers = true;
-        if (engine_is_arriving(step->engine))
-            step->groups.n = 0; /* weights are taken in between operators, by the whole pool */
-        else
-            row_groups_cut(step, end);
-    }
-    r = step->groups.n ? row_groups_run(step, yield, err) : run_layers(step, end, yield, err);
-    if (r)
-        return r;
-    step->layer = end;
-    step->in_layers = false;
-    return 0;
+    while (!r && step->layer < end)
+        r = run_next_layers(step, end, yield, &has_run, err);
+    return r ? r : engine_step_look_up(step, has_run ? yield : NULL);
 }
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
@@ -255,14 +301,15 @@ EngineStep *engine_step_drop(EngineStep *step) {
  *
  * What comes out does not depend on where it stopped, nor on what ran meanwhile: everything that goes from one operator
  * to the next lies in the step's own rows and in the sequences' caches, past their n_tokens and beside. Thread: the one
- * that computes. Return: ENGINE_E_YIELDED; else the step has ended, with the answer of engine_forward_spans().
+ * that computes. Return: ENGINE_E_YIELDED, ENGINE_E_WAITING; else the step has ended, with the answer of
+ * engine_forward_spans().
  */
 int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     int r = engine_check_whole(step->engine, err);
 
     if (!r)
         r = engine_step_layers(step, step->engine->hparams.n_layers, yield, err);
-    if (r == ENGINE_E_YIELDED)
+    if (r == ENGINE_E_YIELDED || r == ENGINE_E_WAITING)
         return r;
     if (!r)
         r = engine_step_heads(step, err);

@@ -18,6 +18,7 @@ enum {
     GENERATION_E_READ = 5,     /* weights that are read from the package on demand could not be; the text names them */
     GENERATION_E_YIELDED = 6,  /* the step has made way; generation_step_run() goes on with it */
     GENERATION_E_SHARE = 7,    /* it would take more than kv_max_bytes; the text has both numbers */
+    GENERATION_E_WAITING = 8,  /* as GENERATION_E_YIELDED: weights that it needs are on their way */
 };
 
 typedef enum GenerationEnd {
@@ -151,7 +152,7 @@ typedef struct GenerationStep {
 
 /* Who gets which rows; turns[].ran says so. 0, -EBUSY, -errno: fatal for all that ran. */
 int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n, ErrText *err);
-/* GENERATION_E_YIELDED, or its end, as generation_step_together() has it. yield may be NULL. */
+/* GENERATION_E_YIELDED, GENERATION_E_WAITING, or its end, as generation_step_together() has it. yield may be NULL. */
 int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText *err);
 /* Ends it early: its generations are as they were before. */
 void generation_step_drop(GenerationStep *step);

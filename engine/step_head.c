@@ -36,7 +36,7 @@ static void gather(EngineStep *step, const uint32_t *rows, size_t n) {
 int engine_step_logits(EngineStep *step, const uint32_t *rows, size_t n, float *logits, ErrText *err) {
     const Engine *engine = step->engine;
     const BackendLinear *head;
-    int r = engine_step_take_in(step, 1 + engine->hparams.n_layers, -1, err);
+    int r = engine_step_hold(step, 1 + engine->hparams.n_layers, -1, NULL, err);
 
     if (r)
         return r;
@@ -197,7 +197,7 @@ int engine_step_heads(EngineStep *step, ErrText *err) {
     Engine *engine = step->engine;
     const size_t n_rows = find_outputs(step), at_once = shares_block(step, n_rows) ? block_rows(engine, n_rows) : 0;
     uint64_t start_ns, ns;
-    int r = engine_step_take_in(step, 1 + engine->hparams.n_layers, -1, err);
+    int r = engine_step_hold(step, 1 + engine->hparams.n_layers, -1, NULL, err);
 
     for (size_t i = 0; i < step->n_spans; i++)
         step->spans[i].head_ns = 0;

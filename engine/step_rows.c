@@ -107,6 +107,7 @@ void step_rows_fill(EngineStep *step) {
         add_span(step, span);
         span->sequence->in_step = true;
         span->is_cancelled = false;
+        span->wait_ns = 0;
         span->n_kept = in_place(span);
         span->kept = NULL;
     }

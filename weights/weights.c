@@ -1,29 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weights/weights.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
-
-typedef struct WeightsLoader {
-    Weights *weights;
-    const GgufFile *file;
-    Package *package; /* NULL for a source GGUF */
-    const WeightsOptions *options;
-    StreamMatrix *matrices; /* of the package, while they are listed */
-    size_t n_matrices;
-    bool without_image;
-    bool past_layers; /* a layer has come: what lies outside of them comes behind them now */
-    ErrText *err;
-} WeightsLoader;
-
-static WeightsLayer *layer_of(Weights *weights, int layer) {
-    return layer < 0 ? &weights->outside : &weights->layers[layer];
-}
 
 static void layer_deinit(Weights *weights, WeightsLayer *layer) {
     for (size_t role = 0; role < _ROLE_N; role++) {
@@ -37,6 +18,11 @@ Weights *weights_free(Weights *weights) {
         return NULL;
     weights_arrival_free(weights->arrival);
     weights_image_writer_free(weights->image_writer); /* it reads the matrices */
+    if (weights->image_file)
+        image_file_deinit(weights->image_file);
+    free(weights->image_file);
+    weights_ring_free(weights->ring);
+    weights_image_free(weights->ring_image);
     layer_deinit(weights, &weights->outside);
     for (uint32_t i = 0; weights->layers && i < weights->hparams->n_layers; i++)
         layer_deinit(weights, &weights->layers[i]);
@@ -52,263 +38,6 @@ Weights *weights_free(Weights *weights) {
     return NULL;
 }
 
-/* Norms, biases and rotary divisors: copied as float32. */
-static int load_vector(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
-    Weights *weights = loader->weights;
-    size_t n = (size_t)tensor->ne[0], len_bytes = n * sizeof(float);
-    float *values;
-
-    if (account_charge(loader->options->accounts, ACCOUNT_WEIGHTS, &weights->vectors_bill, len_bytes))
-        return err_set(loader->err, BACKEND_E_MEMORY, "no memory for tensor '%s'", tensor->name);
-    values = malloc(len_bytes);
-    if (!values)
-        return err_set(loader->err, -ENOMEM, "out of memory");
-    ggml_dequantize(tensor->type, tensor->data, values, n);
-    layer_of(weights, layer)->vectors[expected->role] = values;
-    weights->n_parameters += n;
-    return 0;
-}
-
-/* The descriptor of the file that was checked: another one may have taken its name since. */
-static int open_columns(WeightsLoader *loader) {
-    const char *path = gguf_path(loader->file);
-    ColumnFile *columns = &loader->weights->columns;
-
-    columns->path = strdup(path);
-    if (!columns->path)
-        return err_set(loader->err, -ENOMEM, "out of memory");
-    columns->fd = fcntl(package_fd(loader->package), F_DUPFD_CLOEXEC, 0);
-    if (columns->fd < 0)
-        return err_set(loader->err, -errno, "%s: cannot keep it open: %s", path, strerror(errno));
-    return 0;
-}
-
-static int load_activations(WeightsLoader *loader, const PackageLinear *linear, LinearActivations *activations) {
-    const PackageActivations *from = &linear->activations;
-    int r = 0;
-
-    *activations = (LinearActivations){
-        .scale = from->scale,
-        .shadow = from->shadow,
-        .hot = from->hot,
-        .n_hot = from->n_hot,
-        .file_offset_bytes = from->columns_offset_bytes,
-    };
-    if (from->shadow && loader->weights->columns.fd < 0)
-        r = open_columns(loader);
-    if (r || !from->shadow)
-        return r;
-    activations->file = &loader->weights->columns;
-    /* They are read when the integers are there; until then they can come by themselves. */
-    for (size_t i = 0; i < from->n_hot; i++)
-        (void)posix_fadvise(loader->weights->columns.fd, (off_t)(from->columns_offset_bytes + from->hot[i] * linear->n),
-                            (off_t)linear->n, POSIX_FADV_WILLNEED);
-    return 0;
-}
-
-/* The bias of a matrix with n outputs, where it has one; else NULL. The caller frees it. */
-static int load_bias(const WeightsLoader *loader, const ArchTensor *expected, int layer, size_t n, float **valuesp) {
-    TensorRole bias = tensor_role_bias(expected->role);
-    const GgufTensor *tensor = NULL;
-    char name[GGUF_TENSOR_NAME_MAX];
-    float *values;
-
-    if (bias != ROLE_NONE)
-        tensor = gguf_tensor(loader->file, tensor_name(bias, layer, name, sizeof(name)));
-    if (!tensor || tensor->ne[0] != n)
-        return 0;
-    values = malloc(n * sizeof(float));
-    if (!values)
-        return err_set(loader->err, -ENOMEM, "out of memory");
-    ggml_dequantize(tensor->type, tensor->data, values, n);
-    *valuesp = values;
-    return 0;
-}
-
-/* When a matrix is used: before the layers, in one of them, behind them. */
-static uint32_t stage_of(const WeightsLoader *loader, int layer) {
-    return layer >= 0 ? 1 + (uint32_t)layer : loader->past_layers ? 1 + loader->weights->hparams->n_layers : 0;
-}
-
-/* A matrix of the package, whose integers come later. */
-static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
-    Weights *weights = loader->weights;
-    Backend *backend = weights->backend;
-    BackendLinear **linearp = &layer_of(weights, layer)->linears[expected->role];
-    _cleanup_(freep) float *bias = NULL;
-    const WeightsImagePart image = weights_arrival_next_part(weights->arrival);
-    PackageLinear linear;
-    LinearSource source;
-    int r;
-
-    r = package_linear(loader->package, tensor->name, &linear, loader->err);
-    if (!r)
-        r = load_bias(loader, expected, layer, linear.n, &bias);
-    if (r)
-        return r;
-    source = (LinearSource){
-        .name = tensor->name,
-        .n = linear.n,
-        .k = linear.k,
-        .type = GGML_I8,
-        .scales = linear.scales,
-        .bits = linear.packed ? linear.bits : NULL,
-        .grid = linear.grid,
-        .rotation_block = linear.rotation_block,
-        .bias = bias,
-        .image = image.data,
-        .image_bytes = image.len_bytes,
-    };
-    r = load_activations(loader, &linear, &source.activations);
-    if (r)
-        return r;
-    weights->n_parameters += (uint64_t)source.n * source.k;
-    r = backend->ops->linear_begin(backend, linearp, &source, loader->err);
-    if (!r && (r = weights_arrival_place(weights->arrival, stage_of(loader, layer), *linearp, &source)))
-        err_set(loader->err, r, "out of memory");
-    return r;
-}
-
-/* A matrix of a source GGUF. */
-static int load_linear(WeightsLoader *loader, const ArchTensor *expected, const GgufTensor *tensor, int layer) {
-    Weights *weights = loader->weights;
-    _cleanup_(freep) float *bias = NULL;
-    LinearSource source = {
-        .name = tensor->name,
-        .n = (size_t)tensor->ne[1],
-        .k = (size_t)tensor->ne[0],
-        .type = tensor->type,
-        .data = tensor->data,
-    };
-    int r;
-
-    r = load_bias(loader, expected, layer, source.n, &bias);
-    if (r)
-        return r;
-    source.bias = bias;
-    weights->n_parameters += (uint64_t)source.n * source.k;
-    return weights->backend->ops->linear_new(weights->backend, &layer_of(weights, layer)->linears[expected->role],
-                                             &source, loader->err);
-}
-
-/* What a step multiplies and reads; used_bytes: of the account before this matrix came. */
-static void count_products(const WeightsLoader *loader, const ArchTensor *expected, int layer, uint64_t used_bytes) {
-    Weights *weights = loader->weights;
-    const uint64_t products =
-        (uint64_t)hparams_dim(weights->hparams, expected->out) * hparams_dim(weights->hparams, expected->in);
-
-    if (layer >= 0)
-        weights->layer_products += products;
-    else if (expected->role == ROLE_OUTPUT || weights->hparams->tied)
-        weights->head_products = products;
-    else
-        weights->embedding_bytes = atomic_load(&loader->options->accounts->used_bytes[ACCOUNT_WEIGHTS]) - used_bytes;
-}
-
-static int load_tensor(void *arg, const ArchTensor *expected, int layer) {
-    WeightsLoader *loader = arg;
-    const GgufTensor *tensor;
-    char name[GGUF_TENSOR_NAME_MAX];
-    uint64_t used_bytes;
-    int r;
-
-    tensor = gguf_tensor(loader->file, tensor_name(expected->role, layer, name, sizeof(name)));
-    if (!tensor) {
-        if (expected->optional)
-            return 0;
-        return err_set(loader->err, BACKEND_E_WEIGHTS, "%s: tensor '%s' is missing", gguf_path(loader->file), name);
-    }
-    if (!tensor_role_is_linear(expected->role))
-        return load_vector(loader, expected, tensor, layer);
-    used_bytes = atomic_load(&loader->options->accounts->used_bytes[ACCOUNT_WEIGHTS]);
-    loader->past_layers = loader->past_layers || layer >= 0;
-    r = loader->package ? place_linear(loader, expected, tensor, layer) : load_linear(loader, expected, tensor, layer);
-    if (!r)
-        count_products(loader, expected, layer, used_bytes);
-    return r;
-}
-
-/* The package's matrices in the order in which they are loaded, which is that of the file. */
-static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
-    WeightsLoader *loader = arg;
-    const GgufTensor *tensor;
-    char name[GGUF_TENSOR_NAME_MAX];
-    PackageLinear linear;
-    int r;
-
-    if (!tensor_role_is_linear(expected->role))
-        return 0;
-    tensor = gguf_tensor(loader->file, tensor_name(expected->role, layer, name, sizeof(name)));
-    if (!tensor) /* optional, or load_tensor() will say so */
-        return 0;
-    r = package_linear(loader->package, name, &linear, loader->err);
-    if (r)
-        return r;
-    loader->matrices[loader->n_matrices++] = (StreamMatrix){
-        .offset_bytes = tensor->offset_bytes,
-        .n = linear.n,
-        .k = linear.k,
-        .bits = linear.packed ? linear.bits : NULL,
-        .grid = linear.grid,
-    };
-    return 0;
-}
-
-/* Where an image belongs and what it must be of. Without either there is none: a load does not fail by it. */
-static bool place_image(WeightsLoader *loader) {
-    Weights *weights = loader->weights;
-    int r;
-
-    if (!loader->options->image_path || !weights->backend->ops->linear_image)
-        return false;
-    weights->package_path = realpath(gguf_path(loader->file), NULL);
-    r = weights->package_path ? weights_image_key(&weights->image_key, package_fd(loader->package),
-                                                  weights->package_path, weights->backend->ops->image_layout)
-                              : -errno;
-    if (!r)
-        weights->image_path = strdup(loader->options->image_path);
-    if (!weights->image_path)
-        log_warn(TOPIC_ENGINE, "no image of the weights: %s: %s", gguf_path(loader->file), strerror(r ? -r : ENOMEM));
-    return weights->image_path;
-}
-
-/* An image that is not there, or is of no use, is no error: the package is. */
-static void open_image(WeightsLoader *loader) {
-    Weights *weights = loader->weights;
-    ErrText why = { "" };
-
-    if (place_image(loader) && !loader->without_image &&
-        weights_image_open(&weights->image, weights->image_path, &weights->image_key, loader->n_matrices, &why))
-        log_info(TOPIC_ENGINE, "no image of the weights: %s", why.text);
-}
-
-static int begin_arrival(WeightsLoader *loader) {
-    Weights *weights = loader->weights;
-    const WeightStreamOptions options = {
-        .fd = package_fd(loader->package),
-        .path = gguf_path(loader->file),
-        .reading = loader->options->reading,
-        .pool = weights->backend->pool,
-        .accounts = loader->options->accounts,
-        .checksum = weights_check_layers(loader->options->check),
-        .heartbeat = loader->options->heartbeat,
-        .tracep = loader->options->tracep,
-    };
-    int r;
-
-    loader->matrices = calloc(package_n_linears(loader->package) + 1, sizeof(*loader->matrices));
-    if (!loader->matrices)
-        return err_set(loader->err, -ENOMEM, "out of memory");
-    r = hparams_each_tensor(weights->hparams, list_matrix, loader);
-    if (!r) {
-        open_image(loader);
-        r = weights_arrival_new(&weights->arrival, weights->backend, &options, loader->matrices, loader->n_matrices,
-                                weights->image, loader->err);
-    }
-    free(loader->matrices);
-    return r;
-}
-
 /* An image of what has come without one, for the next time; a load that has gone well does not fail by it. */
 static void begin_image(Weights *weights) {
     ErrText why = { "" };
@@ -322,16 +51,47 @@ static void begin_image(Weights *weights) {
         log_warn(TOPIC_ENGINE, "no image of the weights: %s", why.text);
 }
 
+/* The image that the ring will read is whole. */
+static int end_image_file(Weights *weights, ErrText *err) {
+    const size_t n_parts = weights->image_file->n_parts;
+    int r = image_file_commit(weights->image_file, err);
+
+    if (!r)
+        r = weights_image_open(&weights->ring_image, weights->image_path, &weights->image_key, n_parts, err);
+    image_file_deinit(weights->image_file);
+    free(steal(&weights->image_file));
+    return r > 0 ? BACKEND_E_WEIGHTS : r;
+}
+
+int weights_start_ring(Weights *weights, ErrText *err) {
+    return weights_ring_start(weights->ring, steal(&weights->ring_image), weights->flash_limit, err);
+}
+
 /* Everything is there: how it came is noted, and what it came through goes. */
-static void end_arrival(Weights *weights) {
+static int end_arrival(Weights *weights, ErrText *err) {
+    ErrText why = { "" };
+    int r = 0;
+
     weights->way = weights_arrival_way(weights->arrival);
-    if (weights->image_path && !weights->image)
+    if (weights->image_file) {
+        r = end_image_file(weights, &why);
+        if (!r)
+            r = weights_start_ring(weights, &why);
+    } else if (weights->image_path && !weights->image && !weights->ring) {
         begin_image(weights);
+    }
+    if (r)
+        return weights_arrival_fail(weights->arrival, r, &why, err);
     weights->arrival = weights_arrival_free(weights->arrival);
+    return 0;
+}
+
+static bool streams(const Weights *weights, uint32_t stage) {
+    return weights->ring && stage > weights_ring_first_layer(weights->ring) && stage <= weights->hparams->n_layers;
 }
 
 bool weights_have(const Weights *weights, uint32_t stage) {
-    return !weights->arrival || weights_arrival_stage(weights->arrival) > stage;
+    return !streams(weights, stage) && (!weights->arrival || weights_arrival_stage(weights->arrival) > stage);
 }
 
 int weights_advance(Weights *weights, ErrText *err) {
@@ -341,63 +101,41 @@ int weights_advance(Weights *weights, ErrText *err) {
 
     weights->resident_bytes += atomic_load(used_bytes) - before_bytes;
     if (!r && weights_arrival_stage(weights->arrival) == UINT32_MAX)
-        end_arrival(weights);
+        r = end_arrival(weights, err);
     return r;
 }
 
-static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *backend, Weights **weightsp) {
-    _cleanup_(weights_freep) Weights *weights = calloc(1, sizeof(*weights));
-    AccountTable *accounts = loader->options->accounts;
-    uint64_t before_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]);
+int weights_acquire(Weights *weights, uint32_t stage, uint64_t wait_ns, ErrText *err) {
     int r = 0;
 
-    if (!weights)
-        return err_set(loader->err, -ENOMEM, "out of memory");
-    loader->weights = weights;
-    weights->hparams = hparams;
-    weights->backend = backend;
-    weights->accounts = accounts;
-    weights->columns.fd = -1;
-    weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
-    if (!weights->layers)
-        return err_set(loader->err, -ENOMEM, "out of memory");
-    if (loader->package)
-        r = begin_arrival(loader);
-    if (!r)
-        r = hparams_each_tensor(hparams, load_tensor, loader);
-    if (r)
-        return r;
-    weights->resident_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_WEIGHTS]) - before_bytes;
-    *weightsp = steal(&weights);
-    return 0;
+    if (weights_have(weights, stage))
+        return 0;
+    if (weights->arrival)
+        r = weights_advance(weights, err);
+    if (r || weights->arrival)
+        return r ? r : weights_have(weights, stage) ? 0 : WEIGHTS_E_WAITING;
+    if (!streams(weights, stage))
+        return 0;
+    r = weights_ring_hold(weights->ring, stage - 1, wait_ns, err);
+    return r == WEIGHTS_RING_E_WAITING ? WEIGHTS_E_WAITING : r == WEIGHTS_RING_E_READ ? BACKEND_E_READ : r;
 }
 
-/**
- * weights_new() - a place on a device for every tensor of the architecture
- * @file, @package: checked against hparams by the caller
- *
- * All memory is taken here, and vectors and what comes from a source GGUF are there at once. The integers of a package
- * are on their way: weights_advance() takes them in, in the order of use, as they are read ahead of it
- * (weights/weight_stream, or weights/weights_image where there is an image), and hot columns with them.
- *
- * Return: 0, BACKEND_E_MEMORY, BACKEND_E_WEIGHTS, another condition of the package, or -errno; the text names the
- * tensor or the file.
- */
-int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, const GgufFile *file, Package *package,
-                const WeightsOptions *options, ErrText *err) {
-    WeightsLoader loader = { .file = file, .package = package, .options = options, .err = err };
-    int r = weights_load(&loader, hparams, backend, weightsp);
+void weights_release(Weights *weights, uint32_t stage) {
+    if (streams(weights, stage))
+        weights_ring_release(weights->ring, stage - 1);
+}
 
-    if (r == BACKEND_E_IMAGE) {
-        log_warn(TOPIC_ENGINE, "%s: not used: %s", options->image_path, err ? err->text : "");
-        loader =
-            (WeightsLoader){ .file = file, .package = package, .options = options, .without_image = true, .err = err };
-        r = weights_load(&loader, hparams, backend, weightsp);
-    }
-    return r;
+uint32_t weights_run_end(const Weights *weights, uint32_t stage) {
+    uint32_t end = stage + 1;
+
+    while (end <= weights->hparams->n_layers && weights_have(weights, end))
+        end++;
+    return end;
 }
 
 int weights_check_whole(const Weights *weights, ErrText *err) {
+    if (weights->ring)
+        return weights_ring_check(weights->ring, err);
     return weights->image ? weights_image_check(weights->image, err) : 0;
 }
 

@@ -9,6 +9,8 @@
 #include "model/package.h"
 #include "weights/weights_arrival.h"
 #include "weights/weights_check.h"
+#include "weights/weights_memory.h"
+#include "weights/weights_ring.h"
 
 /* Tensors of one layer, or of the parts outside the layers, by role; NULL where there is none. */
 typedef struct WeightsLayer {
@@ -30,12 +32,21 @@ typedef struct Weights {
     WeightsImageKey image_key;
     WeightsImage *image; /* that they are in; or NULL */
     WeightsImageWriter *image_writer;
-    uint64_t resident_bytes; /* on the account of the weights */
+    WeightsRing *ring;        /* of the layers that are not in memory; NULL: all are */
+    WeightsImage *ring_image; /* until the ring starts, of which it is then; or NULL */
+    ImageFile *image_file;    /* of the image that is made for it while the weights arrive; or NULL */
+    ReadLimit flash_limit;    /* of the ring */
+    bool was_compared;        /* all that the file has for it, with checksums */
+    uint64_t resident_bytes;  /* on the account of the weights */
     uint64_t n_parameters;
     uint64_t layer_products, head_products; /* multiplications by one row */
     uint64_t embedding_bytes;               /* of an embedding that is not the head too */
     WeightsArrivalWay way;                  /* of a package */
 } Weights;
+
+enum {
+    WEIGHTS_E_WAITING = 16, /* beside BACKEND_E_* */
+};
 
 typedef struct WeightsOptions {
     AccountTable *accounts;
@@ -43,6 +54,9 @@ typedef struct WeightsOptions {
     _Atomic uint64_t *heartbeat; /* goes up as tensors come; may be NULL */
     const WeightsCheck *check;   /* of a package; until its weights have arrived; NULL: nothing is compared */
     const char *image_path;      /* of a package: its image, used and made (weights/weights_image); NULL: none */
+    bool new_image;              /* one that is there is not used, but made anew */
+    WeightsMemory memory;        /* of a package; where that is not all, image_path must say where an image may be */
+    ReadLimit flash_limit;       /* how fast layers that are not in memory are read at most */
     Trace *const *tracep;        /* where a trace stands when there is one; may be NULL */
 } WeightsOptions;
 
@@ -53,14 +67,27 @@ int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, co
 Weights *weights_free(Weights *weights);
 DEFINE_CLEANUP(Weights, weights_free)
 
-/* Whether what a stage multiplies with is there: 0 is what comes before the layers, 1 + i layer i, 1 + n_layers the
- * rest. */
+/* The ring begins to read. 0 or -errno. Private to weights/. */
+int weights_start_ring(Weights *weights, ErrText *err);
+
+/* --- stages: 0 is what comes before the layers, 1 + i layer i, 1 + n_layers the rest ------------------------------- */
+
+/* Whether what a stage multiplies with has come to stay. */
 bool weights_have(const Weights *weights, uint32_t stage);
+/* What a stage multiplies with stays where it is until weights_release(): 0; WEIGHTS_E_WAITING: it is on its way; a piece
+ * has come, or none within wait_ns, and whoever still wants it asks again. Else as weights_advance(). Thread: the one
+ * that computes, for all of these. */
+int weights_acquire(Weights *weights, uint32_t stage, uint64_t wait_ns, ErrText *err);
+void weights_release(Weights *weights, uint32_t stage);
+/* The stages from this one on, which is held, up to the one that is returned can be used at once: they have come to stay,
+ * or it is this one alone. */
+uint32_t weights_run_end(const Weights *weights, uint32_t stage);
 /* Takes in the next few MiB of a package, in the order of the stages. Not all must be there. 0, BACKEND_E_MEMORY,
  * BACKEND_E_WEIGHTS, -errno: the same again in every later call, with its text. Thread: the one that computes. */
 int weights_advance(Weights *weights, ErrText *err);
 
-/* Whether all that was read of the image so far was the file's, if there is one: as weights_image_check(). Any thread. */
+/* Whether all that was read of an image so far was the file's, if there is one: as weights_image_check(),
+ * weights_ring_check(). Any thread. */
 int weights_check_whole(const Weights *weights, ErrText *err);
 
 /* Waits for the image that is being written, if one is. 0 or -errno, with a text. */

@@ -21,6 +21,9 @@ struct WeightsArrival {
     WeightStream *stream;   /* NULL with an image */
     WeightsImage *image;    /* the weights'; or NULL */
     size_t n_there;         /* of the image's parts */
+    ImageFile *image_file;  /* the weights'; or NULL */
+    bool is_finished;       /* the matrix at `at`: its image is being written */
+    size_t written_bytes;   /* of that */
     StreamMatrix *matrices; /* [n], of the stream */
     PlacedMatrix *placed;   /* [n] */
     size_t n, n_placed;
@@ -47,7 +50,8 @@ static int stream_error(int r) {
 }
 
 int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const WeightStreamOptions *options,
-                        const StreamMatrix *matrices, size_t n, WeightsImage *image, ErrText *err) {
+                        const StreamMatrix *matrices, size_t n, WeightsImage *image, ImageFile *image_file,
+                        ErrText *err) {
     _cleanup_(weights_arrival_freep) WeightsArrival *arrival = calloc(1, sizeof(*arrival));
     int r = 0;
 
@@ -57,6 +61,7 @@ int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const Weigh
     arrival->path = options->path;
     arrival->heartbeat = options->heartbeat;
     arrival->image = image;
+    arrival->image_file = image_file;
     arrival->n = n;
     arrival->matrices = calloc(n + 1, sizeof(*arrival->matrices));
     arrival->placed = calloc(n + 1, sizeof(*arrival->placed));
@@ -174,7 +179,7 @@ static int bring(WeightsArrival *arrival, bool *is_wholep, ErrText *err) {
     return *is_wholep ? 0 : r;
 }
 
-static int advance(WeightsArrival *arrival, ErrText *err) {
+static int finish(WeightsArrival *arrival, ErrText *err) {
     const PlacedMatrix *placed = &arrival->placed[arrival->at];
     bool is_whole;
     int r = bring(arrival, &is_whole, err);
@@ -186,12 +191,49 @@ static int advance(WeightsArrival *arrival, ErrText *err) {
         return BACKEND_E_WEIGHTS;
     if (r)
         err_prefix(err, "%.*s", UTF8_PREFIX(arrival->path, 200));
-    arrival->at += !r;
+    arrival->is_finished = !r;
+    return r;
+}
+
+/* The next bytes of the matrix that has come go into the image: its integers may lie in memory that the next ones
+ * need. */
+static int write_on(WeightsArrival *arrival, bool *is_wholep, ErrText *err) {
+    size_t len_bytes, n;
+    const uint8_t *data = arrival->backend->ops->linear_image(arrival->placed[arrival->at].linear, &len_bytes);
+    int r;
+
+    n = len_bytes - arrival->written_bytes < IMAGE_STEP_BYTES ? len_bytes - arrival->written_bytes : IMAGE_STEP_BYTES;
+    r = image_file_write(arrival->image_file, arrival->at, arrival->written_bytes, data + arrival->written_bytes, n,
+                         err);
+    arrival->written_bytes += n;
+    *is_wholep = arrival->written_bytes == len_bytes;
+    if (arrival->heartbeat)
+        atomic_fetch_add_explicit(arrival->heartbeat, 1, memory_order_relaxed);
+    return r;
+}
+
+static int advance(WeightsArrival *arrival, ErrText *err) {
+    bool is_whole = !arrival->image_file;
+    int r = arrival->is_finished ? write_on(arrival, &is_whole, err) : finish(arrival, err);
+
+    if (r || !arrival->is_finished || !is_whole)
+        return r;
+    arrival->at++;
+    arrival->is_finished = false;
+    arrival->written_bytes = 0;
+    return 0;
+}
+
+int weights_arrival_fail(WeightsArrival *arrival, int r, const ErrText *why, ErrText *err) {
+    arrival->result = r;
+    arrival->failure = *why;
+    if (err)
+        *err = *why;
     return r;
 }
 
 int weights_arrival_advance(WeightsArrival *arrival, ErrText *err) {
-    assert(arrival->at < arrival->n); /* it stays before a matrix that has failed */
+    assert(arrival->result || arrival->at < arrival->n); /* it stays before a matrix that has failed */
     if (!arrival->result)
         arrival->result = advance(arrival, &arrival->failure);
     if (arrival->result && err)

@@ -7,13 +7,16 @@
 #include "backends/backend.h"
 #include "weights/weight_stream.h"
 #include "weights/weights_image.h"
+#include "weights/weights_image_file.h"
 
 typedef struct WeightsArrival WeightsArrival; /* one thread, the one that owns the pool */
 
-/* For matrices that lie in this order in the file; [n], copied. Reads begin at once. image: theirs, which outlives the
- * arrival, or NULL. 0, BACKEND_E_*, -errno. */
+/* For matrices that lie in this order in the file; [n], copied. Reads begin at once. image: theirs, or NULL; image_file:
+ * where their images are written to as they come, its parts are theirs, or NULL; both outlive the arrival. 0,
+ * BACKEND_E_*, -errno. */
 int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const WeightStreamOptions *options,
-                        const StreamMatrix *matrices, size_t n, WeightsImage *image, ErrText *err);
+                        const StreamMatrix *matrices, size_t n, WeightsImage *image, ImageFile *image_file,
+                        ErrText *err);
 WeightsArrival *weights_arrival_free(WeightsArrival *arrival);
 DEFINE_CLEANUP(WeightsArrival, weights_arrival_free)
 
@@ -29,6 +32,10 @@ uint32_t weights_arrival_permille(const WeightsArrival *arrival);
 /* Takes in the next few MiB. 0, BACKEND_E_WEIGHTS (the file was cut short, values that the device does not take),
  * BACKEND_E_MEMORY, -errno. After an error every later call answers it again, with its text. */
 int weights_arrival_advance(WeightsArrival *arrival, ErrText *err);
+
+/* What follows on all of them has failed with r, which is not 0: every later call of weights_arrival_advance() answers
+ * that, and this one does. */
+int weights_arrival_fail(WeightsArrival *arrival, int r, const ErrText *why, ErrText *err);
 
 /* How they came: bytes from the page cache, bytes from the disk, and the way, such as "io_uring, direct". */
 typedef struct WeightsArrivalWay {

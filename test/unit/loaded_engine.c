@@ -31,6 +31,8 @@ EngineOptions loaded_options(const Loaded *loaded, const char *package, LoadedFl
         .reading = WEIGHT_READING_CACHED, /* nothing is read ahead of its use */
         .arriving = flags & LOADED_ARRIVING,
         .image_path = loaded->image_path,
+        .weights_memory = loaded->weights_memory,
+        .flash_limit = loaded->flash_limit,
     };
 }
 
@@ -38,7 +40,12 @@ void loaded_init(Loaded *loaded, const char *package, LoadedFlags flags) {
     EngineOptions options;
     ErrText err = { "" };
 
-    *loaded = (Loaded){ .image_path = loaded->image_path, .isa = loaded->isa };
+    *loaded = (Loaded){
+        .image_path = loaded->image_path,
+        .isa = loaded->isa,
+        .weights_memory = loaded->weights_memory,
+        .flash_limit = loaded->flash_limit,
+    };
     account_table_init(&loaded->accounts);
     assert_int_equal(worker_pool_new(&loaded->pool, 2), 0);
     options = loaded_options(loaded, package, flags);

@@ -20,7 +20,9 @@ typedef enum LoadedFlags {
 
 typedef struct Loaded {
     const char *image_path; /* the caller's, before it is loaded; may be NULL */
-    Isa isa;                /* likewise */
+    Isa isa;                /* likewise, as the next two */
+    WeightsMemory weights_memory;
+    ReadLimit flash_limit;
     AccountTable accounts;
     WorkerPool *pool;
     Engine *engine;

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the parts of a load share: weights_plan.c says where every matrix will be, weights_load.c makes them. Private to
+ * weights/. */
+#ifndef COORDGEN_WEIGHTS_WEIGHTS_LOAD_PRIVATE_H
+#define COORDGEN_WEIGHTS_WEIGHTS_LOAD_PRIVATE_H
+
+#include "weights/weights.h"
+
+/* A matrix of the package. */
+typedef struct PlannedMatrix {
+    StreamMatrix matrix;
+    int layer;          /* -1: outside */
+    size_t image_bytes; /* of its integers, where not all weights are to be in memory; else 0 */
+} PlannedMatrix;
+
+typedef struct WeightsLoader {
+    Weights *weights;
+    const GgufFile *file;
+    Package *package; /* NULL for a source GGUF */
+    const WeightsOptions *options;
+    PlannedMatrix *matrices; /* of the package, in the order in which they are loaded, which is that of the file */
+    size_t n_matrices;
+    size_t n_placed; /* of them */
+    size_t n_pinned; /* layers that stay in memory */
+    bool without_image;
+    bool past_layers; /* a layer has come: what lies outside of them comes behind them now */
+    ErrText *err;
+} WeightsLoader;
+
+/* Lists the package's matrices, and begins what their integers come through. 0, BACKEND_E_*, -errno. */
+int weights_plan(WeightsLoader *loader);
+/* Whether a layer (-1: what is outside) goes through the ring. */
+bool weights_plan_streams(const WeightsLoader *loader, int layer);
+
+#endif

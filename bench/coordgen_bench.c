@@ -71,6 +71,9 @@ enum { /* indices into option_table */
     OPT_CHUNK,
     OPT_NO_PIPELINE,
     OPT_GROUP_ROWS,
+    OPT_WEIGHTS_MEMORY,
+    OPT_FLASH_RATE,
+    OPT_FLASH_LATENCY,
     OPT_ISA,
     OPT_RECIPE,
     OPT_IMAGE,
@@ -110,6 +113,11 @@ static const Option option_table[] = {
     [OPT_NO_PIPELINE] = { "no-pipeline", 0, NULL, "each operator of a step is split over all threads" },
     [OPT_GROUP_ROWS] = { "group-rows", 0, "N",
                          "tokens of a step that go through the layers together, one thread at a time" },
+    [OPT_WEIGHTS_MEMORY] = { "weights-memory", 0, "SIZE|N%",
+                             "how much of the weights is in memory; the rest is read in every step, from an image in\n"
+                             "'images' beside the package (default: all)" },
+    [OPT_FLASH_RATE] = { "flash-rate", 0, "MB/s", "how fast that is read at most (default 0: as fast as the disk is)" },
+    [OPT_FLASH_LATENCY] = { "flash-latency", 0, "US", "how long each such read takes at least (default 0)" },
     [OPT_ISA] = { "isa", 0, "NAME",
                   "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
     [OPT_RECIPE] = { "recipe", 0, "SPEC",
@@ -150,20 +158,35 @@ static const struct Verb {
 
 #define OF_MADE_UP "pp, tg, ttft, mixed, latency" /* prompts */
 #define OF_MODELS OF_MADE_UP ", spec"
+#define OF_OPENED "pp, tg, mixed, latency, spec"
 
 /* Options that mean nothing to some verbs, which refuse them: no figure that was not measured as asked. NULL: to none. */
 static const char *const verbs_of[ARRAY_LEN(option_table)] = {
-    [OPT_PROMPT] = OF_MADE_UP,    [OPT_OUTPUT] = "tg, mixed, latency, spec",
-    [OPT_BACKGROUND] = "latency", [OPT_REQUESTS] = "mixed, spec",
-    [OPT_REPEAT] = OF_MADE_UP,    [OPT_DATA] = "spec",
-    [OPT_MODES] = "spec",         [OPT_ROWS] = "spec",
-    [OPT_CHAINS] = "spec",        [OPT_ALWAYS] = "spec",
-    [OPT_CONTROLLED] = "spec",    [OPT_TEMPERATURE] = "spec",
-    [OPT_SEED] = "spec",          [OPT_PLOT] = "spec",
-    [OPT_CHUNK] = OF_MODELS,      [OPT_NO_PIPELINE] = OF_MODELS,
-    [OPT_GROUP_ROWS] = OF_MODELS, [OPT_ISA] = OF_MODELS,
-    [OPT_RECIPE] = OF_MODELS,     [OPT_IMAGE] = "ttft",
-    [OPT_OPERATORS] = "pp, tg",   [OPT_TRACE] = OF_MADE_UP,
+    [OPT_PROMPT] = OF_MADE_UP,
+    [OPT_OUTPUT] = "tg, mixed, latency, spec",
+    [OPT_BACKGROUND] = "latency",
+    [OPT_REQUESTS] = "mixed, spec",
+    [OPT_REPEAT] = OF_MADE_UP,
+    [OPT_DATA] = "spec",
+    [OPT_MODES] = "spec",
+    [OPT_ROWS] = "spec",
+    [OPT_CHAINS] = "spec",
+    [OPT_ALWAYS] = "spec",
+    [OPT_CONTROLLED] = "spec",
+    [OPT_TEMPERATURE] = "spec",
+    [OPT_SEED] = "spec",
+    [OPT_PLOT] = "spec",
+    [OPT_CHUNK] = OF_MODELS,
+    [OPT_NO_PIPELINE] = OF_MODELS,
+    [OPT_GROUP_ROWS] = OF_MODELS,
+    [OPT_ISA] = OF_MODELS,
+    [OPT_WEIGHTS_MEMORY] = OF_OPENED,
+    [OPT_FLASH_RATE] = OF_OPENED,
+    [OPT_FLASH_LATENCY] = OF_OPENED,
+    [OPT_RECIPE] = OF_MODELS,
+    [OPT_IMAGE] = "ttft",
+    [OPT_OPERATORS] = "pp, tg",
+    [OPT_TRACE] = OF_MADE_UP,
 };
 
 typedef struct Command {
@@ -318,6 +341,18 @@ static const char *take_option(int option, const char *value, Command *command, 
         if (!parse_number(value, 1, ENGINE_CHUNK_MAX, &number))
             return "--group-rows is 1..4096, not '%s'";
         command->model.group_rows = (uint32_t)number;
+        return NULL;
+    case OPT_WEIGHTS_MEMORY:
+        return weights_memory_parse(&command->model.weights_memory, value, err) ? err->text : NULL;
+    case OPT_FLASH_RATE:
+        if (!parse_number(value, 0, 1000000, &number))
+            return "--flash-rate is 0..1000000 MB/s, not '%s'";
+        command->model.flash_limit.bytes_per_s = (uint64_t)number * 1000000;
+        return NULL;
+    case OPT_FLASH_LATENCY:
+        if (!parse_number(value, 0, 10000000, &number))
+            return "--flash-latency is 0..10000000 microseconds, not '%s'";
+        command->model.flash_limit.latency_us = (uint32_t)number;
         return NULL;
     case OPT_ISA:
         return isa_parse(value, &command->model.isa, err)

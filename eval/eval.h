@@ -26,15 +26,17 @@ typedef struct EvalOptions {
     Isa isa;
     unsigned int threads;
     uint32_t chunk_tokens;
-    bool preemption;           /* memory for a second step */
-    bool no_pipeline;          /* as EngineOptions has it */
-    uint32_t group_rows;       /* likewise */
-    bool arriving;             /* the first steps run while weights are on their way */
-    PrefixCache *prefix_cache; /* outlives the model; NULL: none */
-    QuantRecipe recipe;        /* of the import that --device=cpu does for a .gguf */
-    const char *recipe_option; /* that said something of it; NULL: nobody did */
-    const char *calibration;   /* of recipes that need one: a text; NULL: the project's own */
-    size_t json_flags;         /* of jansson */
+    bool preemption;              /* memory for a second step */
+    bool no_pipeline;             /* as EngineOptions has it */
+    uint32_t group_rows;          /* likewise */
+    bool arriving;                /* the first steps run while weights are on their way */
+    PrefixCache *prefix_cache;    /* outlives the model; NULL: none */
+    WeightsMemory weights_memory; /* as EngineOptions has it; the image is in `images` beside the package */
+    ReadLimit flash_limit;        /* likewise */
+    QuantRecipe recipe;           /* of the import that --device=cpu does for a .gguf */
+    const char *recipe_option;    /* that said something of it; NULL: nobody did */
+    const char *calibration;      /* of recipes that need one: a text; NULL: the project's own */
+    size_t json_flags;            /* of jansson */
     bool json;
     double tolerance;     /* logits: share of the rms; below 0: the device's default */
     double greedy_margin; /* below 0: the device's default */

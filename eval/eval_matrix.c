@@ -43,7 +43,8 @@ typedef struct Cell {
     uint32_t chunk_tokens;
     const char *company; /* "alone", "between others", "sharing steps", "making way", "prefix reuse", "fork", ... */
     size_t n_prompt;
-    size_t way; /* of drafting */
+    size_t way;            /* of drafting */
+    uint32_t with_percent; /* of the layers in memory, and 1; 0: all */
 } Cell;
 
 /* How many tokens a step computes, and from which drafts; always as many as there are rows for. */
@@ -312,6 +313,10 @@ static bool is_pipelined(const Cell *cell) {
     return strcmp(cell->company, "not pipelined");
 }
 
+static uint32_t memory_percent(const Cell *cell) {
+    return cell->with_percent ? cell->with_percent - 1 : 100;
+}
+
 /* Opens the model for a cell, unless the one that is open fits. */
 static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     EvalOptions options = *matrix->options;
@@ -329,10 +334,15 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     options.group_rows = 1; /* as small as they may be, whatever is fastest here */
     options.arriving = is_arriving(cell);
     options.prefix_cache = matrix->prefix_cache;
+    if (cell->with_percent)
+        options.weights_memory =
+            (WeightsMemory){ .is_set = true, .is_percent = true, .percent = cell->with_percent - 1 };
     r = eval_model_open(&matrix->model, &options, err);
     if (r)
         return r;
     matrix->is_open = true;
+    if (cell->with_percent && !engine_info(matrix->model.engine)->n_streamed_layers)
+        return err_set(err, -EPROTO, "all layers are in memory");
     if (matrix->prompt.n)
         return 0;
     /* The passage, over and over, until the largest chunk is passed. */
@@ -434,18 +444,38 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     matrix->n_cells++;
     matrix->n_different += different;
     if (matrix->options->json)
-        json_array_append_new(matrix->rows,
-                              json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:b, s:s}", "isa", isa_name(cell->isa),
-                                        "threads", (int)cell->threads, "chunk", (int)cell->chunk_tokens, "prompt",
-                                        (int)cell->n_prompt, "company", cell->company, "drafts", ways[cell->way].name,
-                                        "same", !different, "where", where));
+        json_array_append_new(matrix->rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:b, s:s, s:i}", "isa",
+                                                      isa_name(cell->isa), "threads", (int)cell->threads, "chunk",
+                                                      (int)cell->chunk_tokens, "prompt", (int)cell->n_prompt, "company",
+                                                      cell->company, "drafts", ways[cell->way].name, "same", !different,
+                                                      "where", where, "memory_percent", (int)memory_percent(cell)));
     else
-        printf("%-11s %7u %6" PRIu32 " %6zu  %-16s %-10s  %s %6.1f s%s%s\n", isa_name(cell->isa), cell->threads,
-               cell->chunk_tokens, cell->n_prompt, cell->company, ways[cell->way].name,
-               different ? "DIFFERENT" : "same     ", (double)(clock_now_ns() - start_ns) / 1e9, different ? "  " : "",
-               where);
+        printf("%-11s %7u %6" PRIu32 " %6zu %5" PRIu32 "%%  %-16s %-10s  %s %6.1f s%s%s\n", isa_name(cell->isa),
+               cell->threads, cell->chunk_tokens, cell->n_prompt, memory_percent(cell), cell->company,
+               ways[cell->way].name, different ? "DIFFERENT" : "same     ", (double)(clock_now_ns() - start_ns) / 1e9,
+               different ? "  " : "", where);
     fflush(stdout);
     return 0;
+}
+
+/* Layers that are read in every step, none or some in memory. */
+static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
+    static const struct StreamedCell {
+        uint32_t percent;
+        const char *company;
+        size_t way;
+    } cells[] = {
+        { 0, "alone", PLAIN },          { 0, "sharing steps", TREE }, { 0, "making way", PLAIN },
+        { 0, "while arriving", PLAIN }, { 40, "alone", TREE },        { 40, "making way", TREE },
+    };
+    int r = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(cells) && !r; i++)
+        r = run_cell(
+            matrix,
+            &(Cell){ isa, 2, ENGINE_CHUNK_DEFAULT, cells[i].company, PROMPT_WHOLE, cells[i].way, cells[i].percent + 1 },
+            true, err);
+    return r;
 }
 
 /* The first cell is the best ISA at the default chunk, alone: the one that users run. Then each axis on its own, and
@@ -462,41 +492,44 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
         if (isa_present(isa))
             best = isa;
-    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, PLAIN }, true, err);
+    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, PLAIN, 0 }, true, err);
     for (size_t i = 0; i < ARRAY_LEN(companies) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE, PLAIN }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE, PLAIN, 0 }, false,
+                     err);
     for (size_t i = 0; i < ARRAY_LEN(drafting) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, TREE }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, TREE, 0 }, false, err);
     for (size_t way = TREE + 1; way < ARRAY_LEN(ways) && !r; way++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, way }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, way, 0 }, false, err);
+    if (!r)
+        r = run_streamed(matrix, best, err);
     if (!r) /* room for few drafts */
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_WHOLE, TREE }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_WHOLE, TREE, 0 }, true, err);
     for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && !full; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, chunks[i], "alone", PROMPT_WHOLE, PLAIN }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, chunks[i], "alone", PROMPT_WHOLE, PLAIN, 0 }, false, err);
     /* As many groups in the pipeline as threads; more; none. */
     for (unsigned int threads = 4; threads >= 2 && !r; threads--)
         r = run_cell(matrix,
                      &(Cell){ best, threads, ENGINE_CHUNK_DEFAULT, threads > 2 ? "alone" : "not pipelined",
-                              PROMPT_WHOLE, PLAIN },
+                              PROMPT_WHOLE, PLAIN, 0 },
                      true, err);
     if (!r)
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, PLAIN }, true, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, PLAIN, 0 }, true, err);
     if (!r)
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF, PLAIN }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF, PLAIN, 0 }, false, err);
     for (int isa = (int)best; isa >= ISA_SCALAR && !r; isa--) {
         if (!isa_present((Isa)isa))
             continue;
         for (unsigned int threads = 2; threads >= 1 && !r; threads--) {
             if (!full) /* one chunk size that cuts the prompt unevenly */
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, PLAIN },
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, PLAIN, 0 },
                              isa != (int)best || threads != 2, err);
             if (!full && !r && threads == 2)
                 r = run_cell(
                     matrix,
-                    &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, isa == ISA_SCALAR ? SMALL_TREE : TREE },
+                    &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, isa == ISA_SCALAR ? SMALL_TREE : TREE, 0 },
                     false, err);
             for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && full; i++)
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE, PLAIN }, !i, err);
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE, PLAIN, 0 }, !i, err);
         }
     }
     return r;
@@ -510,7 +543,8 @@ static int run_dump(Matrix *matrix, ErrText *err) {
                   options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT,
                   "alone",
                   options->brief ? PROMPT_BRIEF : PROMPT_WHOLE,
-                  PLAIN };
+                  PLAIN,
+                  0 };
     int r = open_for(matrix, &cell, err);
 
     for (size_t run = 0; run < N_RUNS && !r; run++) {
@@ -547,8 +581,8 @@ int eval_matrix(const EvalOptions *options) {
         return eval_fail(options, "out of memory");
     matrix.rows = json_array();
     if (!options->json)
-        printf("%-11s %7s %6s %6s  %-16s %-10s  %zu greedy and %zu seeded tokens, with their logits\n", "isa",
-               "threads", "chunk", "prompt", "company", "tokens", options->n_tokens, options->n_tokens);
+        printf("%-11s %7s %6s %6s %6s  %-16s %-10s  %zu greedy and %zu seeded tokens, with their logits\n", "isa",
+               "threads", "chunk", "prompt", "memory", "company", "tokens", options->n_tokens, options->n_tokens);
     if (run_cells(&matrix, &err))
         return eval_fail(options, "%s", err.text);
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file_io.h"
@@ -9,6 +11,7 @@
 #include "eval/eval.h"
 #include "importer/import_method.h"
 #include "model/package.h"
+#include "weights/weights_image.h"
 
 /* Whether the file is a package already. */
 static int is_package(const char *path, bool *yesp, ErrText *err) {
@@ -67,6 +70,19 @@ int eval_package_path(const EvalOptions *options, char **pathp, ErrText *err) {
     return 0;
 }
 
+/* Where coordgend would have it, if the package is one that an import has made. */
+static int place_image(const char *package, char image[PATH_MAX], ErrText *err) {
+    _cleanup_(freep) char *path = realpath(package, NULL), *folder = path ? strdup(path) : NULL;
+    char *slash = folder ? strrchr(folder, '/') : NULL;
+
+    if (!slash)
+        return err_set(err, -errno, "%s: %s", package, strerror(errno));
+    *slash = 0;
+    if (weights_image_path(image, PATH_MAX, folder, path))
+        return err_set(err, -ENAMETOOLONG, "%s: no room for an image beside it: its path is too long", package);
+    return 0;
+}
+
 int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) {
     _cleanup_(freep) char *package = NULL;
     EngineOptions engine = {
@@ -79,8 +95,11 @@ int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) 
         .group_rows = options->group_rows,
         .arriving = options->arriving,
         .prefix_cache = options->prefix_cache,
+        .weights_memory = options->weights_memory,
+        .flash_limit = options->flash_limit,
         .accounts = &model->accounts,
     };
+    char image[PATH_MAX];
     int r;
 
     account_table_init(&model->accounts);
@@ -89,6 +108,9 @@ int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) 
         if (r)
             return r;
         engine.path = package;
+        if (options->weights_memory.is_set && (r = place_image(package, image, err)))
+            return r;
+        engine.image_path = options->weights_memory.is_set ? image : NULL;
     }
     r = worker_pool_new(&model->pool, options->threads ? options->threads : thread_n_processors());
     if (r)

@@ -14,7 +14,9 @@
 
 typedef struct BatchRow {
     uint32_t position; /* logical, in its sequence */
-    uint32_t parent;   /* the row of the batch at the position before; BATCH_NO_PARENT: the sequence has that already */
+    /* The row of the batch at the position before, or a row that an earlier step has computed; BATCH_NO_PARENT: the
+     * sequence has that already. */
+    uint32_t parent;
     uint32_t sequence; /* index of it */
     /* Where its keys and values are: BATCH_IN_PLACE: in the cache at its position, and so are its parent's; else at
      * this position of the sequence's side block: in the cache another row may have the row's position. */
@@ -36,6 +38,9 @@ typedef struct Batch {
     uint32_t *tokens; /* [n_rows] */
     BatchRow *rows;   /* [n_rows] */
     size_t n_rows;
+    /* Rows that earlier steps have computed, of trees that stay open: rows[first_earlier + i], behind all others.
+     * Nobody computes them; they are passed on a way along `parent`. */
+    size_t first_earlier, n_earlier;
     BatchSequence *sequences; /* [n_sequences], by their first row; each has rows */
     size_t n_sequences;
 } Batch;
@@ -96,6 +101,33 @@ static inline void batch_add_tree(Batch *batch, void *const *blocks, void *side,
     }
     if (n_in_place < n_rows)
         batch->sequences[batch->n_sequences - 1].side = side;
+}
+
+/* The same for rows [n_before, n_before + n_rows) of a tree that stays open: those before them were computed by earlier
+ * steps. parents: of the whole tree. Row 0 is in place, where no other row of the tree can be; all others have slots:
+ * the next step may have another row at any position. */
+static inline void batch_add_open_tree(Batch *batch, void *const *blocks, void *side, size_t position,
+                                       const int16_t *parents, size_t n_before, size_t n_rows) {
+    const size_t earlier = batch->first_earlier + batch->n_earlier, first = batch->n_rows;
+
+    for (size_t i = 0; i < n_before + n_rows; i++) {
+        BatchRow *row = &batch->rows[i < n_before ? earlier + i : first + i - n_before];
+
+        *row = (BatchRow){ .position = (uint32_t)position,
+                           .parent = BATCH_NO_PARENT,
+                           .sequence = (uint32_t)batch->n_sequences,
+                           .slot = BATCH_IN_PLACE };
+        if (!i)
+            continue;
+        row->parent = (uint32_t)((size_t)parents[i] < n_before ? earlier + (size_t)parents[i]
+                                                               : first + (size_t)parents[i] - n_before);
+        row->position = batch->rows[row->parent].position + 1;
+        row->slot = (int16_t)(i - 1);
+    }
+    batch->sequences[batch->n_sequences++] =
+        (BatchSequence){ .blocks = blocks, .side = side, .first = first, .n_rows = n_rows };
+    batch->n_rows += n_rows;
+    batch->n_earlier += n_before;
 }
 
 /* How many rows on the way to a row have slots, itself included: the last ones, at positions that follow each other.

@@ -37,7 +37,8 @@ static size_t carve_rows(EngineStep *step, const Hparams *hparams, uint8_t *bloc
     }
     step->batch = (Batch){
         .tokens = carve(block, &at_bytes, rows * sizeof(uint32_t)),
-        .rows = carve(block, &at_bytes, rows * sizeof(BatchRow)),
+        .rows = carve(block, &at_bytes, (rows + ENGINE_SPANS_MAX * ENGINE_TREE_ROWS_MAX) * sizeof(BatchRow)),
+        .first_earlier = rows,
         .sequences = step->sequences,
     };
     step->span_rows = carve(block, &at_bytes, rows * sizeof(*step->span_rows));

@@ -154,20 +154,27 @@ int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err)
 uint64_t engine_kv_bytes(const Engine *engine, size_t capacity_tokens);
 /* A timeline with room for capacity_tokens positions (at most n_context), reserved from the kv account. */
 int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err);
-/* Begins with the first n_tokens positions of another one (not more than it has), and shares their memory. */
+/* Begins with the first n_tokens positions of another one (not more than it has), and shares their memory; a tree that
+ * is open there stays there alone. */
 int sequence_fork(Sequence **sequencep, const Sequence *source, size_t n_tokens, size_t capacity_tokens, ErrText *err);
 /* Begins with what is kept of the prompt for this user; why not with more. */
 int sequence_new_for(Sequence **sequencep, Engine *engine, const uint32_t *prompt, size_t n_prompt, uint64_t user,
                      bool of_session, size_t capacity_tokens, PrefixOutcome *outcomep, ErrText *err);
-/* Keeps its positions, whose tokens these are, for later prompts of the user. */
+/* Keeps its positions, whose tokens these are, for later prompts of the user. Unless it grows, a tree that is open is
+ * over. */
 void sequence_keep(Sequence *sequence, const uint32_t *tokens, uint64_t user, bool grows, PrefixPin *pin);
 Sequence *sequence_free(Sequence *sequence);
 DEFINE_CLEANUP(Sequence, sequence_free)
 size_t sequence_n_tokens(const Sequence *sequence);
-/* Back to its first n_tokens positions (not more than it has). */
+/* Back to its first n_tokens positions (not more than it has); a tree that is open is over, and none of it stays. */
 void sequence_rewind(Sequence *sequence, size_t n_tokens);
 /* Looked at before every operator of engine_forward(); NULL: none. Outlives the sequence. */
 void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled);
+/* Rows of the tree that is open (EngineSpan.grows_tree); 0: none is. */
+size_t sequence_tree_rows(const Sequence *sequence);
+/* The tree that is open is over: rows[n], a way down from row 0, become the next positions; n is 0: none of it stays.
+ * 0; -EINVAL: there is no such way, and nothing has changed. Thread: the one that computes. */
+int sequence_close_tree(Sequence *sequence, const uint16_t *rows, size_t n);
 
 typedef struct EngineSpan EngineSpan;
 
@@ -192,6 +199,11 @@ struct EngineSpan {
     /* [n] of a tree, n at most ENGINE_TREE_ROWS_MAX: the row of the span that each follows, an earlier one; -1 for row
      * 0. The sequence must have room for the deepest row. NULL: each follows the one before. */
     const int16_t *parents;
+    /* The step appends nothing: its rows are the next ones of the sequence's open tree (where none is open one begins),
+     * and stay beside the sequence until sequence_close_tree(). `parents` has rows of the whole tree, those of earlier
+     * steps first; all together are ENGINE_TREE_ROWS_MAX at most. Until then steps of the sequence must have this, too.
+     * A step that is cancelled, dropped or fails leaves the tree as it was before. */
+    bool grows_tree;
     size_t n;             /* 1 or more; those of all spans together at most the chunk */
     size_t n_logit_rows;  /* 0..n: the last ones, whose logits are wanted */
     float *logits;        /* out: f32[n_logit_rows][n_vocab]; with `take` f32[n_vocab], anything */

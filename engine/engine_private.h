@@ -25,7 +25,7 @@ struct EngineStep {
     bool is_taken;     /* from begin to its end */
     EngineSpan *spans; /* [n_spans], the caller's; the sequences of the batch are theirs, in their order */
     size_t n_spans;
-    Batch batch;         /* at most chunk_tokens rows */
+    Batch batch;         /* at most chunk_tokens rows, and behind them those of earlier steps */
     uint32_t *span_rows; /* [rows of the batch]: which of its span's a row is */
     uint32_t *outputs;   /* [rows of the batch]: those whose logits are wanted, for the head */
     BatchSequence sequences[ENGINE_SPANS_MAX];
@@ -67,6 +67,13 @@ struct Engine {
     PrefixCache *prefix_cache;     /* may be NULL */
 };
 
+/* A tree that steps grow behind a sequence's positions: row 0 is at the next one, row i + 1 in slot i of the side
+ * block. */
+typedef struct OpenTree {
+    size_t n; /* 0: none is open */
+    int16_t parents[ENGINE_TREE_ROWS_MAX];
+} OpenTree;
+
 struct Sequence {
     Engine *engine;
     size_t n_tokens, capacity_tokens;
@@ -74,6 +81,7 @@ struct Sequence {
     KvPage **pages;                /* [n_pages] */
     void **blocks;                 /* [n_pages] their memory, as BatchSequence has it */
     KvPage *side;                  /* of a tree's rows with slots; NULL: there was none yet */
+    OpenTree tree;                 /* behind its positions */
     const _Atomic bool *cancelled; /* may be NULL */
     bool in_step;                  /* one that has begun */
 };
@@ -110,6 +118,13 @@ int step_rows_check(const Engine *engine, const EngineSpan *spans, size_t n_span
 int step_rows_reserve(const EngineSpan *spans, size_t n_spans, ErrText *err);
 /* The batch of a step's spans, one after the other; their sequences are in the step. */
 void step_rows_fill(EngineStep *step);
+
+/* Keys and values of rows that had a slot go to their positions, in all layers. */
+void engine_move_rows(const Engine *engine, const KvMove *moves, size_t n);
+/* The whole tree that has n rows more: parents[returned]; 0: those are too many. */
+size_t open_tree_with(const OpenTree *tree, const int16_t *more, size_t n, int16_t parents[ENGINE_TREE_ROWS_MAX]);
+/* It has them now. */
+void open_tree_grow(OpenTree *tree, const int16_t *more, size_t n);
 
 /* Carves slots and rotary rows for chunk_tokens rows out of a new block for each step. */
 int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err);

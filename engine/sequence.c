@@ -165,12 +165,15 @@ int sequence_new_for(Sequence **sequencep, Engine *engine, const uint32_t *promp
 /**
  * sequence_keep() - keep what the sequence has for later requests of the user
  * @tokens: of its positions
- * @grows:  more will be appended: only whole pages are kept. Otherwise nothing may be appended any more
+ * @grows:  more will be appended: only whole pages are kept, and a tree that is open stays so. Otherwise nothing may be
+ *          appended any more
  * @pin:    of a session, or NULL
  */
 void sequence_keep(Sequence *sequence, const uint32_t *tokens, uint64_t user, bool grows, PrefixPin *pin) {
     const PrefixOwner owner = owner_of(sequence->engine, user);
 
+    if (!grows) /* the page that the tree's way would go into may be read by others now */
+        sequence->tree.n = 0;
     if (sequence->engine->prefix_cache)
         prefix_cache_put(sequence->engine->prefix_cache, &owner, tokens, sequence->n_tokens, sequence->pages, grows,
                          pin);
@@ -239,6 +242,7 @@ size_t sequence_n_tokens(const Sequence *sequence) {
 void sequence_rewind(Sequence *sequence, size_t n_tokens) {
     assert(n_tokens <= sequence->n_tokens && !sequence->in_step);
     sequence->n_tokens = n_tokens;
+    sequence->tree.n = 0;
 }
 
 void sequence_set_cancel(Sequence *sequence, const _Atomic bool *cancelled) {

@@ -9,27 +9,39 @@
 
 /* --- spans -------------------------------------------------------------------------------------------------------- */
 
-/* Positions from the sequence's end on that the rows take; 0: the parents are bad. */
-static size_t positions_of(const EngineSpan *span) {
+/* Of the deepest row of a tree, 1 for row 0; 0: the parents are bad. */
+static size_t tree_depth(const int16_t *parents, size_t n) {
     uint8_t depths[ENGINE_TREE_ROWS_MAX];
     size_t deepest = 1;
 
-    if (!span->parents)
-        return span->n;
-    if (span->n > ENGINE_TREE_ROWS_MAX || span->parents[0] != -1)
+    if (!n || n > ENGINE_TREE_ROWS_MAX || parents[0] != -1)
         return 0;
     depths[0] = 1;
-    for (size_t i = 1; i < span->n; i++) {
-        if (span->parents[i] < 0 || span->parents[i] >= (int)i)
+    for (size_t i = 1; i < n; i++) {
+        if (parents[i] < 0 || parents[i] >= (int)i)
             return 0;
-        depths[i] = depths[span->parents[i]] + 1;
+        depths[i] = depths[parents[i]] + 1;
         deepest = depths[i] > deepest ? depths[i] : deepest;
     }
     return deepest;
 }
 
+/* Positions from the sequence's end on that the rows take, with those of the tree that they grow; 0: the parents are
+ * bad. */
+static size_t positions_of(const EngineSpan *span) {
+    int16_t parents[ENGINE_TREE_ROWS_MAX];
+
+    if (!span->parents)
+        return span->grows_tree ? 0 : span->n;
+    if (span->grows_tree)
+        return tree_depth(parents, open_tree_with(&span->sequence->tree, span->parents, span->n, parents));
+    return tree_depth(span->parents, span->n);
+}
+
 /* Rows in the sequence's pages at their positions; those behind them have slots beside. */
 static size_t in_place(const EngineSpan *span) {
+    if (span->grows_tree)
+        return span->sequence->tree.n ? 0 : 1;
     return span->parents ? batch_tree_in_place(span->parents, span->n) : span->n;
 }
 
@@ -37,7 +49,8 @@ static int check_span(const Engine *engine, const EngineSpan *span, size_t room)
     const Sequence *sequence = span->sequence;
     size_t n_positions;
 
-    if (!span->n || span->n > room || span->n_logit_rows > span->n || sequence->in_step)
+    if (!span->n || span->n > room || span->n_logit_rows > span->n || sequence->in_step ||
+        (sequence->tree.n && !span->grows_tree))
         return -EINVAL;
     n_positions = positions_of(span);
     if (!n_positions)
@@ -72,7 +85,7 @@ int step_rows_reserve(const EngineSpan *spans, size_t n_spans, ErrText *err) {
     for (size_t i = 0; i < n_spans; i++) {
         int r = sequence_make_writable(spans[i].sequence, positions_of(&spans[i]), err);
 
-        if (!r && in_place(&spans[i]) < spans[i].n)
+        if (!r && (spans[i].grows_tree || in_place(&spans[i]) < spans[i].n))
             r = sequence_make_side(spans[i].sequence, err);
         if (r)
             return r;
@@ -86,10 +99,14 @@ static void add_span(EngineStep *step, const EngineSpan *span) {
     Batch *batch = &step->batch;
     const Sequence *sequence = span->sequence;
     const size_t first = batch->n_rows;
+    void *side = sequence->side ? sequence->side->memory.data : NULL;
+    int16_t parents[ENGINE_TREE_ROWS_MAX];
 
-    if (span->parents)
-        batch_add_tree(batch, sequence->blocks, sequence->side ? sequence->side->memory.data : NULL, sequence->n_tokens,
-                       span->parents, span->n);
+    if (span->grows_tree) {
+        open_tree_with(&sequence->tree, span->parents, span->n, parents);
+        batch_add_open_tree(batch, sequence->blocks, side, sequence->n_tokens, parents, sequence->tree.n, span->n);
+    } else if (span->parents)
+        batch_add_tree(batch, sequence->blocks, side, sequence->n_tokens, span->parents, span->n);
     else
         batch_add_chain(batch, sequence->blocks, sequence->n_tokens, span->n);
     memcpy(batch->tokens + first, span->tokens, span->n * sizeof(*span->tokens));
@@ -100,7 +117,7 @@ static void add_span(EngineStep *step, const EngineSpan *span) {
 }
 
 void step_rows_fill(EngineStep *step) {
-    step->batch.n_rows = step->batch.n_sequences = 0;
+    step->batch.n_rows = step->batch.n_sequences = step->batch.n_earlier = 0;
     for (size_t i = 0; i < step->n_spans; i++) {
         EngineSpan *span = &step->spans[i];
 
@@ -108,7 +125,7 @@ void step_rows_fill(EngineStep *step) {
         span->sequence->in_step = true;
         span->is_cancelled = false;
         span->wait_ns = 0;
-        span->n_kept = in_place(span);
+        span->n_kept = span->grows_tree ? 0 : in_place(span);
         span->kept = NULL;
     }
 }
@@ -149,7 +166,7 @@ static bool can_keep(const EngineStep *step, size_t index, const uint16_t *rows,
     bool is_kept[ENGINE_TREE_ROWS_MAX] = { false };
     size_t at = sequence->first;
 
-    if (!n || rows[0])
+    if (!n || rows[0] || span->grows_tree) /* whose rows have numbers that later steps know them by */
         return false;
     for (size_t i = 0; i < n; i++, at++) {
         at = find_row(step, at, end, rows[i]);
@@ -168,7 +185,7 @@ static bool can_keep(const EngineStep *step, size_t index, const uint16_t *rows,
  * Between layers. What comes out for the rows that stay does not change: none of them attends to one that goes. Where
  * nobody has said yet what the step appends, it is the leading chain, as far as it stays.
  *
- * Return: 0; -EINVAL: the rows are not such, and nothing has changed.
+ * Return: 0; -EINVAL: the rows are not such, or of a tree that stays open, and nothing has changed.
  */
 int engine_step_keep(EngineStep *step, size_t index, const uint16_t *rows, size_t n) {
     Batch *batch = &step->batch;
@@ -189,7 +206,7 @@ int engine_step_keep(EngineStep *step, size_t index, const uint16_t *rows, size_
     }
     for (size_t row = end; row < batch->n_rows; row++) {
         move_row(step, row - n_gone, row);
-        if (batch->rows[row - n_gone].parent != BATCH_NO_PARENT)
+        if (batch->rows[row - n_gone].parent < batch->n_rows) /* else it stays where it is */
             batch->rows[row - n_gone].parent -= (uint32_t)n_gone;
     }
     batch->n_rows -= n_gone;
@@ -205,6 +222,8 @@ int engine_step_keep(EngineStep *step, size_t index, const uint16_t *rows, size_
 /* --- what stays --------------------------------------------------------------------------------------------------- */
 
 static bool is_path(const EngineSpan *span) {
+    if (span->grows_tree)
+        return !span->n_kept;
     if (!span->kept)
         return span->n_kept <= in_place(span);
     for (size_t i = 0; i < span->n_kept; i++)
@@ -214,11 +233,24 @@ static bool is_path(const EngineSpan *span) {
     return true;
 }
 
+void engine_move_rows(const Engine *engine, const KvMove *moves, size_t n) {
+    for (uint32_t layer = 0; layer < engine->hparams.n_layers; layer++) {
+        LayerRows at;
+
+        layer_rows_at(&at, layer, engine->kv_plane_bytes);
+        engine->backend->ops->kv_move(engine->backend,
+                                      &(KvLayer){ .k_offset_bytes = at.k_offset_bytes,
+                                                  .v_offset_bytes = at.v_offset_bytes,
+                                                  .n_kv_heads = engine->hparams.n_kv_heads,
+                                                  .head_size = engine->hparams.head_size },
+                                      moves, n);
+    }
+}
+
 /* Rows that have a slot go to their positions, which nobody else reads. */
 static void move_kept(const Engine *engine, const EngineSpan *span) {
-    const BackendOps *ops = engine->backend->ops;
     const Sequence *sequence = span->sequence;
-    const size_t n_in_place = in_place(span), positions = ops->kv_block_positions;
+    const size_t n_in_place = in_place(span), positions = engine->backend->ops->kv_block_positions;
     KvMove moves[ENGINE_TREE_ROWS_MAX];
     size_t n = 0;
 
@@ -228,17 +260,8 @@ static void move_kept(const Engine *engine, const EngineSpan *span) {
                                    .from_position = span->kept[i] - n_in_place,
                                    .to = sequence->blocks[(sequence->n_tokens + i) / positions],
                                    .to_position = (sequence->n_tokens + i) % positions };
-    for (uint32_t layer = 0; n && layer < engine->hparams.n_layers; layer++) {
-        LayerRows at;
-
-        layer_rows_at(&at, layer, engine->kv_plane_bytes);
-        ops->kv_move(engine->backend,
-                     &(KvLayer){ .k_offset_bytes = at.k_offset_bytes,
-                                 .v_offset_bytes = at.v_offset_bytes,
-                                 .n_kv_heads = engine->hparams.n_kv_heads,
-                                 .head_size = engine->hparams.head_size },
-                     moves, n);
-    }
+    if (n)
+        engine_move_rows(engine, moves, n);
 }
 
 void engine_step_commit(EngineStep *step) {
@@ -248,6 +271,10 @@ void engine_step_commit(EngineStep *step) {
         if (span->is_cancelled)
             continue;
         assert(is_path(span));
+        if (span->grows_tree) {
+            open_tree_grow(&span->sequence->tree, span->parents, span->n);
+            continue;
+        }
         move_kept(step->engine, span);
         span->sequence->n_tokens += span->n_kept;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Token trees on real models: logits of plain decoding for every row, and the same bytes behind the path that is
- * kept. */
+/* Token trees on real models, in one step and in several passes: logits of plain decoding for every row, and the same
+ * bytes behind the path that is kept. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,6 +70,9 @@ static void check_cases(Engine *engine, const char *what, size_t from, size_t ea
         tree_case_decode(&tree, plain);
         span = tree_case_span(&tree, sequence);
         assert_int_equal(engine_forward_spans(engine, &span, 1, NULL), 0);
+        tree_case_compare(&tree, which);
+        tree_case_go_on(&tree, sequence, plain, 5, BEHIND);
+        tree_case_run_passes(&tree, sequence, random, ENGINE_TREE_ROWS_MAX, i % 2);
         tree_case_compare(&tree, which);
         tree_case_go_on(&tree, sequence, plain, 5, BEHIND);
         sequence_free(sequence);

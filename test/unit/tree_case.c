@@ -126,15 +126,17 @@ void tree_case_decode(TreeCase *tree, Sequence *sequence) {
 static void take(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops) {
     TreeCase *tree = span->arg;
 
-    assert_int_equal(row, tree->n_taken);
-    memcpy(row_of(tree, tree->logits, row), logits, row_bytes(tree->engine));
+    assert_int_equal(tree->n_before + row, tree->n_taken);
+    memcpy(row_of(tree, tree->logits, tree->n_taken), logits, row_bytes(tree->engine));
     tree->n_taken++;
+    if (span->grows_tree)
+        return;
     span->kept = tree->path;
     span->n_kept = tree->n_path;
 }
 
 EngineSpan tree_case_span(TreeCase *tree, Sequence *sequence) {
-    tree->n_taken = 0;
+    tree->n_taken = tree->n_before = 0;
     memset(tree->logits, 0, tree->n * row_bytes(tree->engine));
     return (EngineSpan){
         .sequence = sequence,
@@ -146,6 +148,62 @@ EngineSpan tree_case_span(TreeCase *tree, Sequence *sequence) {
         .take = take,
         .arg = tree,
     };
+}
+
+void tree_case_sort(TreeCase *tree) {
+    const TreeCase was = *tree;
+    size_t to[ENGINE_TREE_ROWS_MAX], n = 0;
+
+    for (size_t depth = 0; n < was.n; depth++)
+        for (size_t row = 0; row < was.n; row++) {
+            if (was.depths[row] != depth)
+                continue;
+            to[row] = n;
+            tree->parents[n] = depth ? (int16_t)to[was.parents[row]] : -1;
+            tree->tokens[n] = was.tokens[row];
+            tree->depths[n++] = depth;
+        }
+    for (size_t i = 0; i < tree->n_path; i++)
+        tree->path[i] = (uint16_t)to[was.path[i]];
+}
+
+EngineSpan tree_case_pass(TreeCase *tree, Sequence *sequence, size_t n) {
+    tree->n_before = tree->n_taken;
+    return (EngineSpan){
+        .sequence = sequence,
+        .tokens = tree->tokens + tree->n_before,
+        .parents = tree->parents + tree->n_before,
+        .grows_tree = true,
+        .n = n,
+        .n_logit_rows = n,
+        .logits = row_of(tree, tree->logits, tree->n_before + n - 1),
+        .take = take,
+        .arg = tree,
+    };
+}
+
+static size_t rows_of_pass(const TreeCase *tree, uint64_t *random, size_t most, bool by_depth) {
+    const size_t left = tree->n - tree->n_taken;
+    size_t n = 1;
+
+    if (!by_depth)
+        return 1 + test_random(random) % (left < most ? left : most);
+    while (n < left && tree->depths[tree->n_taken + n] == tree->depths[tree->n_taken])
+        n++;
+    return n;
+}
+
+void tree_case_run_passes(TreeCase *tree, Sequence *sequence, uint64_t *random, size_t most, bool by_depth) {
+    tree->n_taken = 0;
+    memset(tree->logits, 0, tree->n * row_bytes(tree->engine));
+    while (tree->n_taken < tree->n) {
+        EngineSpan span = tree_case_pass(tree, sequence, rows_of_pass(tree, random, most, by_depth));
+
+        assert_int_equal(sequence_tree_rows(sequence), tree->n_taken);
+        assert_int_equal(engine_forward_spans(tree->engine, &span, 1, NULL), 0);
+    }
+    assert_int_equal(sequence_close_tree(sequence, tree->path, tree->n_path), 0);
+    assert_int_equal(sequence_tree_rows(sequence), 0);
 }
 
 void tree_case_compare(const TreeCase *tree, const char *what) {

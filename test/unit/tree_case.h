@@ -23,6 +23,7 @@ typedef struct TreeCase {
     size_t depths[ENGINE_TREE_ROWS_MAX]; /* 0: the root */
     float *plain, *logits;               /* f32[ENGINE_TREE_ROWS_MAX][n_vocab] */
     size_t n_taken;                      /* rows whose logits came */
+    size_t n_before;                     /* rows that earlier passes have computed */
     uint16_t path[ENGINE_TREE_ROWS_MAX]; /* what is kept */
     size_t n_path;
 } TreeCase;
@@ -41,6 +42,12 @@ void tree_case_append(Engine *engine, Sequence *sequence, uint32_t text, size_t 
 void tree_case_decode(TreeCase *tree, Sequence *sequence);
 /* A span that takes all logits and keeps the path. */
 EngineSpan tree_case_span(TreeCase *tree, Sequence *sequence);
+/* Rows come by rising depth; the path is the same one. */
+void tree_case_sort(TreeCase *tree);
+/* A span that computes the next n rows, n_taken of which are there, and leaves the tree open. */
+EngineSpan tree_case_pass(TreeCase *tree, Sequence *sequence, size_t n);
+/* All passes, each alone in its step, of at most `most` rows at random, or of one depth each; then the path is kept. */
+void tree_case_run_passes(TreeCase *tree, Sequence *sequence, uint64_t *random, size_t most, bool by_depth);
 /* All rows have the bytes of plain decoding. */
 void tree_case_compare(const TreeCase *tree, const char *what);
 /* The sequence, which has kept the path, and a plain one, which then has it too, give the same bytes for `n` more

@@ -135,6 +135,8 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
     drafting->path[0] = 0;
     drafting->n_path = 1;
     drafting->has_ended = false;
+    for (uint32_t row = 0; row < DRAFT_ROWS_MAX; row++) /* where no logits will be wanted */
+        drafting->tops[row].n = 0;
     speculator_draft(drafting->speculator, draft_limits, costs, &drafting->tree);
     if (options->chains) /* from now on, where there was no memory for a tree */
         draft_share_chain(&drafting->tree);

@@ -179,6 +179,7 @@ int sequence_close_tree(Sequence *sequence, const uint16_t *rows, size_t n);
 typedef struct EngineSpan EngineSpan;
 
 #define ENGINE_TOPS DRAFT_CHOICES_MAX
+#define ENGINE_NO_ROW SIZE_MAX
 
 /* The most probable tokens of a row, most probable first; of equal ones the lower id. */
 typedef struct EngineTops {
@@ -211,8 +212,12 @@ struct EngineSpan {
     EngineLogitsFn *take; /* NULL: logits are left in `logits`; else it gets them row by row */
     void *arg;            /* of take */
     bool wants_tops;      /* take() gets the most probable tokens, too */
-    uint64_t head_ns;     /* out: of the output head with all its take(), the share of these rows */
-    uint64_t wait_ns;     /* out: that the step waited for weights */
+    /* With take: logits of row 0, then of the row that take() puts into next_row, a later one than it got, and so on,
+     * until it puts none there. Rows of several spans share the head's passes. n_logit_rows does not matter. */
+    bool on_demand;
+    size_t next_row;  /* ENGINE_NO_ROW before every take() */
+    uint64_t head_ns; /* out: of the output head with all its take(), the share of these rows */
+    uint64_t wait_ns; /* out: that the step waited for weights */
     /* How many rows the step appends, and which, a way down from row 0; kept NULL: the first ones. All rows, or of a
      * tree the leading ones that each follow the one before, unless take() says otherwise. */
     size_t n_kept;

@@ -118,6 +118,8 @@ int step_rows_check(const Engine *engine, const EngineSpan *spans, size_t n_span
 int step_rows_reserve(const EngineSpan *spans, size_t n_spans, ErrText *err);
 /* The batch of a step's spans, one after the other; their sequences are in the step. */
 void step_rows_fill(EngineStep *step);
+/* Where the row of a span is among rows [at, end) of the batch, which rise; or end. */
+size_t step_rows_find(const EngineStep *step, size_t at, size_t end, uint32_t row);
 
 /* Keys and values of rows that had a slot go to their positions, in all layers. */
 void engine_move_rows(const Engine *engine, const KvMove *moves, size_t n);

@@ -33,12 +33,14 @@ typedef enum GenerationEnd {
 /* How a generation speculates: several tokens are computed a step, from drafts; what comes out is the same to the bit.
  * All zero: not at all. */
 typedef struct GenerationSpeculation {
-    uint32_t sources;  /* bits 1 << SpeculationSource */
-    uint32_t rows_max; /* of its own in a step, the last token's among them; 0: DRAFT_ROWS_MAX */
-    bool chains;       /* chains instead of trees: the most probable token behind each (tests, benchmarks) */
-    bool always;       /* as many drafts as there are rows for, whether or not they pay (tests, benchmarks) */
-    bool no_prompt;    /* the head does not run at rows of the prompt, for table and calibration */
-    History *history;  /* of the user's earlier texts, for the source of that name; may go before the generation. NULL:
+    uint32_t sources;    /* bits 1 << SpeculationSource */
+    uint32_t rows_max;   /* of its own in a step, the last token's among them; 0: DRAFT_ROWS_MAX */
+    bool chains;         /* chains instead of trees: the most probable token behind each (tests, benchmarks) */
+    bool always;         /* as many drafts as there are rows for, whether or not they pay (tests, benchmarks) */
+    bool no_prompt;      /* the head does not run at rows of the prompt, for table and calibration */
+    bool head_on_demand; /* the head runs at rows where the text goes, one after the other, not at all drafts, unless a
+                          * source wants to know what is likely at all of them */
+    History *history; /* of the user's earlier texts, for the source of that name; may go before the generation. NULL:
                         * none. Thread: the one that computes */
 } GenerationSpeculation;
 

@@ -34,6 +34,8 @@ static void verify_row(EngineSpan *span, size_t row, const float *logits, const 
                   !generation->options.ignore_end && tokenizer_is_end(engine_tokenizer(generation->engine), token));
     if (!drafting->has_ended) {
         generation->tokens.ids[at] = token; /* what the next one is sampled behind */
+        if (span->on_demand)
+            span->next_row = drafting->path[drafting->n_path - 1];
         return;
     }
     span->kept = drafting->path;
@@ -252,6 +254,7 @@ static void place_drafts(GenerationStep *step) {
         span->n = span->n_logit_rows = drafting->tree.n_rows;
         span->take = verify_row;
         span->wants_tops = drafting_wants_tops(drafting);
+        span->on_demand = drafting->options.head_on_demand && !span->wants_tops;
         span->arg = step->turns[i]->generation;
     }
 }

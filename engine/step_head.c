@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The output head of a step: logits of the rows that want them, in blocks that sequences share. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -126,10 +127,12 @@ static void hand_out(EngineStep *step, const uint32_t *rows, size_t n, const flo
         EngineSpan *span = span_of(step, rows[i]);
         const size_t span_row = step->span_rows[rows[i]], index = span_row - (span->n - span->n_logit_rows);
 
+        span->next_row = ENGINE_NO_ROW;
         if (span->take)
             span->take(span, span_row, logits + i * n_vocab, span->wants_tops ? &block.tops[i] : NULL);
         else if (logits + i * n_vocab != span->logits + index * n_vocab)
             memcpy(span->logits + index * n_vocab, logits + i * n_vocab, n_vocab * sizeof(*logits));
+        assert(span->next_row == ENGINE_NO_ROW || (span->on_demand && span->next_row > span_row));
     }
 }
 
@@ -192,22 +195,52 @@ static size_t find_outputs(EngineStep *step) {
     return n;
 }
 
-/* Most chunks of a prompt have no row whose logits are wanted: no head runs then, and the trace has none. */
-int engine_step_heads(EngineStep *step, ErrText *err) {
-    Engine *engine = step->engine;
-    const size_t n_rows = find_outputs(step), at_once = shares_block(step, n_rows) ? block_rows(engine, n_rows) : 0;
-    uint64_t start_ns, ns;
-    int r = engine_step_hold(step, 1 + engine->hparams.n_layers, -1, NULL, err);
+/* The rows that take() has chosen of those whose spans say one by one: one of each at most. A row that has gone ends
+ * the way. */
+static size_t find_next_outputs(EngineStep *step) {
+    size_t n = 0;
 
-    for (size_t i = 0; i < step->n_spans; i++)
-        step->spans[i].head_ns = 0;
-    if (r || !n_rows)
-        return r;
-    start_ns = clock_now_ns();
-    r = at_once ? run_together(step, n_rows, at_once, err) : run_apart(step, n_rows, err);
+    for (size_t i = 0; i < step->n_spans; i++) {
+        const EngineSpan *span = &step->spans[i];
+        const BatchSequence *sequence = &step->batch.sequences[i];
+        const size_t end = sequence->first + sequence->n_rows;
+        size_t row;
+
+        if (!span->on_demand || span->next_row == ENGINE_NO_ROW)
+            continue;
+        row = step_rows_find(step, sequence->first, end, (uint32_t)span->next_row);
+        if (row < end)
+            step->outputs[n++] = (uint32_t)row;
+    }
+    return n;
+}
+
+/* Logits of the rows in step->outputs, to whoever wants them. */
+static int run_head(EngineStep *step, size_t n_rows, ErrText *err) {
+    Engine *engine = step->engine;
+    const size_t at_once = shares_block(step, n_rows) ? block_rows(engine, n_rows) : 0;
+    const uint64_t start_ns = clock_now_ns();
+    int r = at_once ? run_together(step, n_rows, at_once, err) : run_apart(step, n_rows, err);
+    uint64_t ns;
+
     engine_trace_part(engine, tensor_role_name(ROLE_OUTPUT), "product", start_ns, -1, n_rows);
     ns = clock_now_ns() - start_ns;
     for (size_t i = 0; i < n_rows; i++)
         span_of(step, step->outputs[i])->head_ns += ns / n_rows;
+    return r;
+}
+
+/* Most chunks of a prompt have no row whose logits are wanted: no head runs then, and the trace has none. Where spans
+ * say one by one which rows those are, rows at one depth of their ways go through the head together. */
+int engine_step_heads(EngineStep *step, ErrText *err) {
+    size_t n_rows = find_outputs(step);
+    int r = engine_step_hold(step, 1 + step->engine->hparams.n_layers, -1, NULL, err);
+
+    for (size_t i = 0; i < step->n_spans; i++) {
+        step->spans[i].head_ns = 0;
+        step->spans[i].next_row = ENGINE_NO_ROW;
+    }
+    for (; !r && n_rows; n_rows = find_next_outputs(step))
+        r = run_head(step, n_rows, err);
     return r;
 }

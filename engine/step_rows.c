@@ -50,7 +50,7 @@ static int check_span(const Engine *engine, const EngineSpan *span, size_t room)
     size_t n_positions;
 
     if (!span->n || span->n > room || span->n_logit_rows > span->n || sequence->in_step ||
-        (sequence->tree.n && !span->grows_tree))
+        (sequence->tree.n && !span->grows_tree) || (span->on_demand && !span->take))
         return -EINVAL;
     n_positions = positions_of(span);
     if (!n_positions)
@@ -111,7 +111,7 @@ static void add_span(EngineStep *step, const EngineSpan *span) {
         batch_add_chain(batch, sequence->blocks, sequence->n_tokens, span->n);
     memcpy(batch->tokens + first, span->tokens, span->n * sizeof(*span->tokens));
     for (size_t i = 0; i < span->n; i++) {
-        batch->rows[first + i].wants_logits = i >= span->n - span->n_logit_rows;
+        batch->rows[first + i].wants_logits = span->on_demand ? !i : i >= span->n - span->n_logit_rows;
         step->span_rows[first + i] = (uint32_t)i;
     }
 }
@@ -151,8 +151,7 @@ static void move_row(EngineStep *step, size_t to, size_t from) {
     step->span_rows[to] = step->span_rows[from];
 }
 
-/* Where the row of a span is among rows [at, end) of the step, which rise; or end. */
-static size_t find_row(const EngineStep *step, size_t at, size_t end, uint32_t row) {
+size_t step_rows_find(const EngineStep *step, size_t at, size_t end, uint32_t row) {
     while (at < end && step->span_rows[at] != row)
         at++;
     return at;
@@ -169,7 +168,7 @@ static bool can_keep(const EngineStep *step, size_t index, const uint16_t *rows,
     if (!n || rows[0] || span->grows_tree) /* whose rows have numbers that later steps know them by */
         return false;
     for (size_t i = 0; i < n; i++, at++) {
-        at = find_row(step, at, end, rows[i]);
+        at = step_rows_find(step, at, end, rows[i]);
         if (at == end || (span->parents ? i && !is_kept[span->parents[rows[i]]] : rows[i] != i))
             return false;
         if (span->parents)
@@ -198,11 +197,11 @@ int engine_step_keep(EngineStep *step, size_t index, const uint16_t *rows, size_
     if (!can_keep(step, index, rows, n))
         return -EINVAL;
     for (size_t i = 0, from = first; i < n; i++, from++) {
-        from = find_row(step, from, end, rows[i]);
+        from = step_rows_find(step, from, end, rows[i]);
         move_row(step, first + i, from);
         if (i && span->parents)
             batch->rows[first + i].parent =
-                (uint32_t)find_row(step, first, first + i, (uint32_t)span->parents[rows[i]]);
+                (uint32_t)step_rows_find(step, first, first + i, (uint32_t)span->parents[rows[i]]);
     }
     for (size_t row = end; row < batch->n_rows; row++) {
         move_row(step, row - n_gone, row);

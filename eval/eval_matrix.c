@@ -70,6 +70,7 @@ static const Way ways[] = {
     { "chain 16", { .sources = ALL_SOURCES, .rows_max = 16, .always = true, .chains = true } },
     { "lookup 16", { .sources = 1u << SPECULATION_LOOKUP, .rows_max = 16, .always = true } },
     { "sam 16", { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true } },
+    { "on demand", { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true, .head_on_demand = true } },
     { "table 16", { .sources = 1u << SPECULATION_TABLE, .rows_max = 16, .always = true } },
     { "calibr. 16", { .sources = 1u << SPECULATION_CALIBRATION, .rows_max = 16, .always = true } },
     { "controlled", { .sources = SPECULATION_AUTO } },

@@ -35,6 +35,8 @@ static const GenerationSpeculation ways[] = {
     { .sources = 1u << SPECULATION_SAM, .always = true, .rows_max = 4 },
     { .sources = LEARNED, .always = true, .rows_max = 16 },
     { .sources = LEARNED, .always = true, .no_prompt = true },
+    { .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP, .always = true, .head_on_demand = true },
+    { .sources = SPECULATION_AUTO, .always = true, .head_on_demand = true }, /* which wants all rows' */
     { .sources = SPECULATION_AUTO, .always = true, .chains = true },
     { .sources = SPECULATION_AUTO, .always = true, .rows_max = 1 },
     { .sources = SPECULATION_AUTO },
@@ -388,6 +390,43 @@ static void test_drafts_memory_for_trees(void **state) {
     assert_true(given.usage.n_accepted_tokens > 0);
 }
 
+static BackendOps counting_ops;
+static const BackendOps *real_ops;
+static size_t n_head_rows;
+
+static int count_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
+                        size_t rows, const LinearOutput *out, ErrText *err) {
+    if (linears[0] == weights_head(tiny.engine->weights))
+        n_head_rows += rows;
+    return real_ops->linear(backend, linears, n, in, rows, out, err);
+}
+
+/* Logits of as many rows as tokens come out, but where a source learns from all rows. */
+static void test_drafts_head_on_demand(void **state) {
+    real_ops = tiny.engine->backend->ops;
+    counting_ops = *real_ops;
+    counting_ops.linear = count_linear;
+    tiny.engine->backend->ops = &counting_ops;
+    for (int learns = 0; learns < 2; learns++)
+        for (int on_demand = 0; on_demand < 2; on_demand++) {
+            Given given;
+            GenerationOptions options = options_of(2, 1, OUTPUT, &given);
+
+            options.speculation = (GenerationSpeculation){
+                .sources = learns ? LEARNED : 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP,
+                .always = true,
+                .no_prompt = true,
+                .head_on_demand = on_demand,
+            };
+            n_head_rows = 0;
+            run(&options, &given);
+            assert_int_equal(given.n_tokens, OUTPUT);
+            assert_true(given.report.n_rows > 2 * OUTPUT);
+            assert_int_equal(n_head_rows, on_demand && !learns ? OUTPUT : 1 + given.report.n_rows);
+        }
+    tiny.engine->backend->ops = real_ops;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_drafts_alone),
@@ -398,6 +437,7 @@ int main(void) {
         cmocka_unit_test(test_drafts_history),
         cmocka_unit_test(test_drafts_memory_for_trees),
         cmocka_unit_test(test_drafts_times),
+        cmocka_unit_test(test_drafts_head_on_demand),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

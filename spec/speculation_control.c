@@ -5,8 +5,7 @@
 #include <string.h>
 
 enum {
-    AVERAGED = 8, /* observations that an average has the weight of, at most */
-    WARM = 2,     /* plain steps before any draft: the first one reads what is not in memory yet */
+    WARM = 2, /* plain steps before any draft: the first one reads what is not in memory yet */
     PAUSE_MIN = CONTROL_WINDOW,
     PAUSE_MAX = 1024,
     PLAIN_EVERY = 64,  /* steps: what drafts are weighed against must not grow old */
@@ -17,7 +16,6 @@ enum {
 static const float budget = 0.03F * CONTROL_WINDOW; /* plain steps that a window may take longer than without drafts */
 static const float outlier = 1.5F; /* of what was expected: a step that took longer had to wait for something else */
 static const StepCompany alone = { 0, 0 };
-static const float row_share = 0.02F; /* of a plain step, for a row more, where nothing better is known */
 
 void speculation_control_init(SpeculationControl *control, const SpeculationControl *like) {
     *control = (SpeculationControl){ .pause_tokens = PAUSE_MIN, .forget_after = FORGET_MIN };
@@ -30,56 +28,13 @@ void speculation_control_init(SpeculationControl *control, const SpeculationCont
     control->is_guess = true;
 }
 
-/* More rows never take less time: where averages say so, neighbours share one (pool adjacent violators). Returns how
- * many row counts are measured; levels and rows of those by rising rows. */
-static uint32_t isotonic(const SpeculationControl *control, float *levels, uint32_t *rows) {
-    float weights[CONTROL_ROWS];
-    uint32_t pooled[CONTROL_ROWS], n_pools = 0, n = 0, at = 0;
-    float pools[CONTROL_ROWS];
-
-    for (uint32_t i = 0; i < CONTROL_ROWS; i++) {
-        if (!control->n_seen[i])
-            continue;
-        rows[n++] = i + 1;
-        pools[n_pools] = control->seen_ms[i];
-        weights[n_pools] = (float)control->n_seen[i];
-        pooled[n_pools++] = 1;
-        for (; n_pools > 1 && pools[n_pools - 2] > pools[n_pools - 1]; n_pools--) {
-            float sum = weights[n_pools - 2] + weights[n_pools - 1];
-
-            pools[n_pools - 2] =
-                (pools[n_pools - 2] * weights[n_pools - 2] + pools[n_pools - 1] * weights[n_pools - 1]) / sum;
-            weights[n_pools - 2] = sum;
-            pooled[n_pools - 2] += pooled[n_pools - 1];
-        }
-    }
-    for (uint32_t pool = 0; pool < n_pools; pool++)
-        for (uint32_t i = 0; i < pooled[pool]; i++)
-            levels[at++] = pools[pool];
-    return n;
-}
-
-/* Between measured row counts a line, below the first its own time, above the last the steeper of the line from the
- * first to it and a guess. */
 static void fill(SpeculationControl *control) {
-    float levels[CONTROL_ROWS], slope;
-    uint32_t rows[CONTROL_ROWS], n = isotonic(control, levels, rows), last;
+    uint32_t first = 0;
 
-    if (!n || control->n_seen[rows[0] - 1] < WARM)
-        return;
-    last = rows[n - 1];
-    for (uint32_t row = 1; row <= rows[0]; row++)
-        control->ms[row - 1] = levels[0];
-    for (uint32_t i = 1; i < n; i++)
-        for (uint32_t row = rows[i - 1] + 1; row <= rows[i]; row++)
-            control->ms[row - 1] = row == rows[i]
-                                       ? levels[i]
-                                       : levels[i - 1] + (levels[i] - levels[i - 1]) * (float)(row - rows[i - 1]) /
-                                                             (float)(rows[i] - rows[i - 1]);
-    slope = n > 1 ? (levels[n - 1] - levels[0]) / (float)(last - rows[0]) : 0;
-    slope = slope > row_share * levels[0] ? slope : row_share * levels[0];
-    for (uint32_t row = last + 1; row <= CONTROL_ROWS; row++)
-        control->ms[row - 1] = levels[n - 1] + slope * (float)(row - last);
+    while (first < CONTROL_ROWS && !control->n_seen[first])
+        first++;
+    if (first < CONTROL_ROWS && control->n_seen[first] >= WARM)
+        row_times_fill(control->seen_ms, control->n_seen, CONTROL_ROWS, control->ms);
 }
 
 /* For rows past the table, and for those of prompts. */
@@ -134,7 +89,7 @@ static void measure(SpeculationControl *control, uint32_t rows, float ms) {
     control->is_guess = false;
     most = outlier * (control->n_seen[i] ? control->seen_ms[i] : control->ms[i]);
     ms = most > 0 && ms > most ? most : ms;
-    if (control->n_seen[i] < AVERAGED)
+    if (control->n_seen[i] < ROW_TIMES_AVERAGED)
         control->n_seen[i]++;
     control->seen_ms[i] += (ms - control->seen_ms[i]) / (float)control->n_seen[i];
     control->seen_at[i] = control->n_tokens;

@@ -8,10 +8,11 @@
 #include <stdint.h>
 
 #include "spec/draft_growth.h"
+#include "spec/row_times.h"
 
 enum {
-    CONTROL_WINDOW = 64, /* tokens over which the loss is bounded */
-    CONTROL_ROWS = 128   /* of a step, all generations' together, whose time is known */
+    CONTROL_WINDOW = 64,         /* tokens over which the loss is bounded */
+    CONTROL_ROWS = ROW_TIMES_MAX /* of a step, all generations' together, whose time is known */
 };
 
 /* What a step computes beside the generation's own rows. */

@@ -16,6 +16,7 @@ enum {
     TOKENIZER_E_UNSUPPORTED = 1, /* a tokenizer model or pre-tokenizer that is not known; the text names it */
     TOKENIZER_E_CORRUPT = 2,     /* tables that contradict themselves */
     TOKENIZER_E_TOO_LONG = 3,    /* a text of more than 64 MiB */
+    TOKENIZER_E_DIFFERENT = 4,   /* two tables that mean different things by an id; the text has it and both tokens */
 };
 
 #define TOKEN_NONE UINT32_MAX
@@ -67,6 +68,11 @@ uint64_t tokenizer_memory_bytes(const Tokenizer *tokenizer);
  * tokenizer lives. */
 #define TOKENIZER_HASH_BYTES 32
 const uint8_t *tokenizer_hash(const Tokenizer *tokenizer);
+
+/* Whether both mean the same by the same ids, of which there are *n_tokensp; the names are for the text. 0,
+ * TOKENIZER_E_DIFFERENT. */
+int tokenizer_compare(const Tokenizer *a, const char *a_name, const Tokenizer *b, const char *b_name,
+                      uint32_t *n_tokensp, ErrText *err);
 
 /* The bytes that a token stands for (control tokens: none unless with_special, then their name); appended to text. */
 int tokenizer_piece(const Tokenizer *tokenizer, uint32_t id, bool with_special, StrBuf *text);

@@ -47,7 +47,7 @@ static void window_keys(const ModelMaker *maker, GgufWriter *writer) {
 }
 
 static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
-    const uint32_t n_tokens = maker->n_vocab + maker->n_more_tokens;
+    const uint32_t n_tokens = maker->n_vocab + maker->n_more_tokens - maker->n_padding;
     const struct {
         const char *suffix;
         uint32_t value;

@@ -15,6 +15,7 @@ typedef struct ModelMaker {
                       * none */
     uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_size, n_vocab;
     uint32_t n_more_tokens; /* in the tokenizer than the embedding has rows */
+    uint32_t n_padding;     /* rows of the embedding without a token, the last ones */
     uint32_t type;          /* of the matrices: GGML_F32 F16 BF16 Q8_0 Q4_0 */
     bool tied;
     bool bad_value;           /* a NaN in the last matrix */

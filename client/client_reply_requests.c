@@ -47,6 +47,9 @@ static bool fill(ClientExplanation *to, const Coordgen__V1__Explanation *given) 
         .prompt_learning = (CoordgenPromptLearning)from->prompt_learning,
         .prompt_cost_us = from->prompt_cost_us,
         .prompt_gain_us = from->prompt_gain_us,
+        .model_passes = from->model_passes,
+        .model_rows = from->model_rows,
+        .model_us = from->model_us,
     };
     return true;
 }

@@ -214,8 +214,8 @@ typedef struct CoordgenGenerateOptions {
     CoordgenPriority priority;
     bool no_reuse;    /* compute the whole prompt, and keep nothing of it for later requests */
     uint64_t session; /* 0: none. Else messages or prompt go on with what the session holds, and model is NULL */
-    /* Where drafts come from that give several tokens a step: "auto", "off", or sources with commas. NULL: as the
-     * service is set. The text does not depend on it. */
+    /* Where drafts come from that give several tokens a step: "auto", "off", sources with commas, or a policy. NULL: as
+     * the service is set. The text does not depend on it. */
     const char *speculation;
     bool explain;    /* the reply says what drafts have brought: coordgen_reply_explanation() */
     bool no_history; /* no drafts from the user's earlier answers, and this one is not stored for later ones */
@@ -491,6 +491,9 @@ typedef struct CoordgenExplanation {
     CoordgenPromptLearning prompt_learning;
     uint64_t prompt_cost_us; /* what it was expected to take, and to bring; 0: not known */
     uint64_t prompt_gain_us;
+    uint64_t model_passes; /* of the draft model, behind the text */
+    uint64_t model_rows;   /* that these computed */
+    uint64_t model_us;     /* they, and reading the text and its prompt; no part of draft_us */
 } CoordgenExplanation;
 
 typedef enum CoordgenRequestState {

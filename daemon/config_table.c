@@ -104,8 +104,9 @@ const Setting config_settings[] = {
            "cap on prompt and output of one request"),
     SOURCES(
         "speculation", speculation, LIVE, "auto",
-        "several tokens a step, from drafts that are verified; where they come from: auto, off, or some of lookup, sam, "
-        "history, calibration, table, reuse with commas between; requests may ask for others, and the output is the same"),
+        "several tokens a step, from drafts that are verified; where they come from: auto, off, some of lookup, sam, "
+        "history, calibration, table, reuse, model with commas between, or one of ours, flash-ar, chain-sd, edgellm, "
+        "specinfer, opt-tree, lever; requests may ask for others, and the output is the same"),
     SWITCH("draftdb", draft_db, RESTART, "yes",
            "keep what finished requests have answered, on disk, for drafts of the same user's later ones"),
     PATH("draftdb-dir", draft_db_dir, NULL, "folder of that database, its own"),
@@ -323,10 +324,10 @@ static int parse_text(const Setting *setting, Config *config, const char *value,
 }
 
 static int parse_sources(const Setting *setting, Config *config, const char *value, ErrText *err) {
-    uint32_t sources;
+    SpeculationChoice choice;
 
     /* Its texts begin with the setting's name. */
-    return speculation_parse(value, &sources, err) ? CONFIG_E_SETTING : parse_text(setting, config, value, err);
+    return speculation_parse(value, &choice, err) ? CONFIG_E_SETTING : parse_text(setting, config, value, err);
 }
 
 int setting_parse(const Setting *setting, Config *config, const char *value, ErrText *err) {

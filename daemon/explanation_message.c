@@ -16,6 +16,12 @@ static Coordgen__V1__SpeculationOff why_off(const Explanation *explanation) {
     return COORDGEN__V1__SPECULATION_OFF__SPECULATION_OFF_UNSPECIFIED;
 }
 
+/* Most models have no draft model: that `auto` would have taken one is no news. */
+static bool is_beside_the_point(const Explanation *explanation, SpeculationSource source) {
+    return source == SPECULATION_MODEL && explanation->sources == SPECULATION_AUTO &&
+           !(explanation->has_begun && explanation->report.sources >> source & 1);
+}
+
 static size_t fill_sources(ExplanationMessage *message, const Explanation *explanation) {
     const GenerationReport *report = &explanation->report;
     size_t n = 0;
@@ -23,7 +29,7 @@ static size_t fill_sources(ExplanationMessage *message, const Explanation *expla
     for (uint32_t i = 0; i < _SPECULATION_N; i++) {
         Coordgen__V1__DraftSource *source = &message->sources[n];
 
-        if (!(explanation->sources >> i & 1))
+        if (!(explanation->sources >> i & 1) || is_beside_the_point(explanation, (SpeculationSource)i))
             continue;
         coordgen__v1__draft_source__init(source);
         source->name = (char *)speculation_source_name((SpeculationSource)i);
@@ -77,6 +83,10 @@ static void fill_explanation(ExplanationMessage *message, const Explanation *exp
     to->draft_us = report->draft_ns / 1000;
     to->head_us = report->head_ns / 1000;
     to->steps_us = report->step_ns / 1000;
+    to->has_model_passes = to->has_model_rows = to->has_model_us = true;
+    to->model_passes = report->n_model_passes;
+    to->model_rows = report->n_model_rows;
+    to->model_us = report->model_ns / 1000;
     to->prompt_rows = report->n_prompt_rows;
     to->prompt_head_us = report->prompt_head_ns / 1000;
     to->has_prompt_learning = to->has_prompt_cost_us = to->has_prompt_gain_us = true;

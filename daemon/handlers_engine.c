@@ -191,11 +191,11 @@ static Priority priority_of(const Coordgen__V1__GenerateRequest *generate) {
 /* Where drafts come from: what the request says, whatever the setting is, else what that says. false: the error is
  * sent. */
 static bool choose_speculation(Peer *peer, uint64_t request_id, const Coordgen__V1__GenerateRequest *generate,
-                               uint32_t *sourcesp) {
+                               SpeculationChoice *choicep) {
     const char *text = generate->speculation ? generate->speculation : peer->service->config->speculation;
     ErrText err;
 
-    if (!speculation_parse(text, sourcesp, &err))
+    if (!speculation_parse(text, choicep, &err))
         return true;
     connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
                           "generate.speculation", "generate.%s", err.text);
@@ -248,11 +248,11 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     Session *session = NULL;
     Model *model;
     Request *request;
-    uint32_t sources;
+    SpeculationChoice speculation;
     Job *job;
     int r;
 
-    if (!choose_speculation(peer, (*messagep)->request_id, generate, &sources))
+    if (!choose_speculation(peer, (*messagep)->request_id, generate, &speculation))
         return;
     if (generate->has_session) {
         session = usable_session(peer, (*messagep)->request_id, generate, is_chat);
@@ -281,7 +281,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->generation_options = (GenerationOptions){
         .max_tokens = generate->max_tokens,
         .context_tokens = config->context_tokens,
-        .speculation = { .sources = sources },
+        .speculation = { .sources = speculation.sources, .policy = speculation.policy },
         .ignore_end = generate->ignore_end,
         .user = peer->user->uid,
         .no_reuse = generate->no_reuse,

@@ -34,12 +34,69 @@ static PromptRuleChoice choose_prompt(const Drafting *drafting, const Speculatio
     return prompt_rule_choose(user ? &user->prompt : &nothing_known, &it);
 }
 
+/* Whether the model reads the prompt, without which it is not there: by the same rule. A baseline has nothing else. */
+static PromptRuleChoice choose_model(const Drafting *drafting, const SpeculationUser *user, uint32_t prompt_rows,
+                                     uint32_t output_max) {
+    static const PromptRule nothing_known;
+    const SpeculationMemory *memory = &drafting->engine->speculation;
+    const PromptRuleCase it = {
+        .prompt_rows = prompt_rows,
+        .output_max = output_max,
+        .row_ms = memory->model_row_ms,
+        .token_ms = memory->token_ms,
+    };
+
+    if (!(speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1))
+        return (PromptRuleChoice){ .reason = PROMPT_RULE_NO_SOURCE };
+    if (drafting->options.always || drafting->options.policy != POLICY_OURS)
+        return (PromptRuleChoice){ .reason = PROMPT_RULE_TRIAL };
+    return prompt_rule_choose(user ? &user->model : &nothing_known, &it);
+}
+
+/* --- the draft model, with a clock -------------------------------------------------------------------------------- */
+
+static int timed_follow(void *self, const uint32_t *text, size_t n) {
+    Drafting *drafting = self;
+    const uint64_t start_ns = clock_now_ns();
+    const int r = drafting->options.model.ops->follow(drafting->options.model.self, text, n);
+
+    drafting->report.model_ns += clock_now_ns() - start_ns;
+    return r;
+}
+
+static int timed_expand(void *self, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
+    Drafting *drafting = self;
+    const uint64_t start_ns = clock_now_ns();
+    const int r = drafting->options.model.ops->expand(drafting->options.model.self, rows, n, tops);
+
+    drafting->report.model_ns += clock_now_ns() - start_ns;
+    drafting->report.n_model_passes++;
+    drafting->report.n_model_rows += n;
+    return r;
+}
+
+static float timed_cost_ms(const void *self, uint32_t n_rows) {
+    const Drafting *drafting = self;
+
+    return drafting->options.model.ops->cost_ms(drafting->options.model.self, n_rows);
+}
+
+static DraftModel timed_model(Drafting *drafting) {
+    const DraftModelOps *ops = drafting->options.model.ops;
+
+    if (!ops)
+        return (DraftModel){ 0 };
+    drafting->timed_ops = (DraftModelOps){ timed_follow, timed_expand, timed_cost_ms, ops->rows_max };
+    return (DraftModel){ &drafting->timed_ops, drafting };
+}
+
 int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, uint32_t prompt_rows,
                  uint32_t output_max) {
     const uint32_t rows_max = options->speculation.rows_max;
     const SpeculationUser *user = speculation_memory_user(&engine->speculation, options->user);
     SpeculatorOptions speculator = {
         .sources = options->speculation.sources,
+        .policy = options->speculation.policy,
         .nodes_max = (rows_max && rows_max < DRAFT_ROWS_MAX ? rows_max : DRAFT_ROWS_MAX) - 1,
         .chains = options->speculation.chains,
         .stats = user && user->has_stats ? &user->stats : NULL,
@@ -52,6 +109,7 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
     drafting->engine = engine;
     drafting->options = options->speculation;
     drafting->user = options->user;
+    speculator.model = timed_model(drafting);
     if (options->speculation.history) {
         r = history_reader_new(options->speculation.history, &drafting->reader);
         if (r)
@@ -62,7 +120,9 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
     if (r)
         return r;
     speculation_control_init(&drafting->control, &engine->speculation.times);
+    model_control_init(&drafting->model_control);
     drafting->prompt = choose_prompt(drafting, user, prompt_rows, output_max);
+    drafting->report.model = choose_model(drafting, user, prompt_rows, output_max);
     *draftingp = steal(&drafting);
     return 0;
 }
@@ -81,8 +141,14 @@ static void remember(const Drafting *drafting) {
     if (report->prompt_head_ns)
         speculation_memory_measure(&memory->prompt_row_ms,
                                    (float)report->prompt_head_ns / 1e6F / (float)report->n_prompt_rows);
+    if (drafting->n_model_prompt)
+        speculation_memory_measure(&memory->model_row_ms,
+                                   (float)drafting->model_prompt_ns / 1e6F / (float)drafting->n_model_prompt);
     if (!user)
         return;
+    if (report->model.reason != PROMPT_RULE_NO_SOURCE && drafting->options.policy == POLICY_OURS)
+        prompt_rule_ended(&user->model, report->model, drafting->n_output,
+                          drafting->model_control.gained > 0 ? (uint32_t)drafting->model_control.gained : 0);
     user->stats = *speculator_stats(drafting->speculator);
     user->has_stats = true;
     prompt_rule_ended(&user->prompt, drafting->prompt, drafting->n_output,
@@ -110,6 +176,29 @@ void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, 
     drafting->report.n_prompt_rows++;
 }
 
+static bool has_model(const Drafting *drafting) {
+    return prompt_rule_learns(drafting->report.model) &&
+           (speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1);
+}
+
+static void append_text(Drafting *drafting, const uint32_t *tokens, size_t n) {
+    speculator_append(drafting->speculator, tokens + drafting->n_text, n - drafting->n_text);
+    drafting->n_text = n;
+}
+
+void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n) {
+    const uint64_t before_ns = drafting->report.model_ns;
+    const size_t n_before = drafting->n_text;
+
+    if (!has_model(drafting))
+        return;
+    append_text(drafting, tokens, n);
+    speculator_follow(drafting->speculator);
+    drafting->model_step_ns = drafting->report.model_ns - before_ns;
+    drafting->model_prompt_ns += drafting->model_step_ns;
+    drafting->n_model_prompt += n - n_before;
+}
+
 DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
     if (drafting->options.always)
         return (DraftCosts){ .ms = free_rows, .n_rows = DRAFT_ROWS_MAX };
@@ -118,10 +207,24 @@ DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
 
 /* --- a step ------------------------------------------------------------------------------------------------------- */
 
+/* What the model may take of a step; 0: it is not asked. */
+static float model_ms(const Drafting *drafting, StepCompany company) {
+    if (!has_model(drafting) || !model_control_is_on(&drafting->model_control))
+        return 0;
+    return drafting->options.always ? 1 : speculation_control_model_ms(&drafting->control, company);
+}
+
 void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company) {
     const GenerationSpeculation *options = &drafting->options;
-    const uint64_t start_ns = clock_now_ns();
-    const uint32_t rows = options->always ? limits.rows : speculation_control_rows(&drafting->control, company);
+    const uint64_t start_ns = clock_now_ns(), model_before_ns = drafting->report.model_ns;
+    const ModelBudget budget = {
+        .ms = model_ms(drafting, company),
+        .is_free = options->always,
+        .stops = limits.stops,
+        .stops_arg = limits.stops_arg,
+    };
+    const uint32_t rows =
+        options->always ? limits.rows : speculation_control_rows(&drafting->control, company, budget.ms);
     const DraftCosts costs = drafting_costs(drafting, company);
     const DraftLimits draft_limits = {
         .nodes_max = (rows < limits.rows ? rows : limits.rows) - 1,
@@ -129,18 +232,19 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
         .tokens_left = limits.tokens_left,
     };
 
-    speculator_append(drafting->speculator, tokens + drafting->n_text, n - drafting->n_text);
-    drafting->n_text = n;
+    append_text(drafting, tokens, n);
     drafting->company = company;
     drafting->path[0] = 0;
     drafting->n_path = 1;
     drafting->has_ended = false;
     for (uint32_t row = 0; row < DRAFT_ROWS_MAX; row++) /* where no logits will be wanted */
         drafting->tops[row].n = 0;
-    speculator_draft(drafting->speculator, draft_limits, costs, &drafting->tree);
+    speculator_draft(drafting->speculator, draft_limits, costs,
+                     budget.ms > 0 && draft_limits.nodes_max ? &budget : NULL, &drafting->tree);
     if (options->chains) /* from now on, where there was no memory for a tree */
         draft_share_chain(&drafting->tree);
-    drafting->report.draft_ns += clock_now_ns() - start_ns;
+    drafting->model_step_ns = drafting->report.model_ns - model_before_ns;
+    drafting->report.draft_ns += clock_now_ns() - start_ns - drafting->model_step_ns;
 }
 
 bool drafting_wants_tops(const Drafting *drafting) {
@@ -200,11 +304,35 @@ void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
     report->draft_ns += clock_now_ns() - start_ns;
 }
 
+/* Whether the model pays, by what rows take as far as it is known: one step's own time says little. */
+static void judge_model(Drafting *drafting) {
+    const SpeculatorModelStep *step = speculator_model_step(drafting->speculator);
+    const DraftCosts costs = drafting_costs(drafting, drafting->company);
+    const uint32_t n_rows = drafting->tree.n_rows;
+    const bool is_cut = drafting->n_emitted < drafting->n_path; /* the generation ended within */
+
+    if (step->n_behind)
+        model_control_behind(&drafting->model_control, step->n_behind);
+    if (n_rows > costs.n_rows || step->rows_without > costs.n_rows)
+        return;
+    model_control_took(&drafting->model_control,
+                       &(ModelControlStep){
+                           .has_drafted = step->has_drafted && !is_cut,
+                           .n_tokens = drafting->n_emitted,
+                           .tokens_without = step->has_drafted ? step->tokens_without : drafting->n_emitted,
+                           .ms = costs.ms[n_rows - 1] + costs.more_ms + (float)drafting->model_step_ns / 1e6F,
+                           .ms_without = costs.ms[step->rows_without - 1] + costs.more_ms,
+                           .plain_ms = costs.ms[0] + costs.more_ms,
+                       });
+}
+
 void drafting_took(Drafting *drafting, uint64_t ns) {
     if (ns) {
         drafting->n_output += drafting->n_emitted;
-        drafting->took_ns += ns;
+        drafting->took_ns += ns + drafting->model_step_ns;
     }
+    if (!drafting->options.always && has_model(drafting))
+        judge_model(drafting);
     speculation_control_took(&drafting->control, drafting->tree.n_rows, drafting->company, drafting->n_emitted,
-                             (float)ns / 1e6f);
+                             (float)ns / 1e6F, (float)drafting->model_step_ns / 1e6F);
 }

@@ -4,6 +4,7 @@
 #define COORDGEN_ENGINE_DRAFTING_H
 
 #include "engine/generation.h"
+#include "spec/model_control.h"
 #include "spec/prompt_rule.h"
 #include "spec/speculation_control.h"
 
@@ -13,6 +14,11 @@ typedef struct Drafting {
     HistoryReader *reader; /* NULL: there is no history */
     Speculator *speculator;
     SpeculationControl control;
+    ModelControl model_control;
+    DraftModelOps timed_ops; /* of options.model, with a clock */
+    uint64_t model_step_ns;  /* of the step; its caller sets it back */
+    uint64_t model_prompt_ns;
+    size_t n_model_prompt; /* rows of the prompt that it read in that time */
     uint64_t user;
     PromptRuleChoice prompt;         /* whether it learns from its prompt, and why */
     size_t n_text;                   /* tokens that the speculator has of the text */
@@ -30,8 +36,10 @@ typedef struct Drafting {
 
 /* What the next step may have of a generation's drafts. */
 typedef struct DraftingLimits {
-    uint32_t rows;        /* the root's among them */
-    uint32_t tokens_left; /* that the text may still get, 1 at least */
+    uint32_t rows;            /* the root's among them */
+    uint32_t tokens_left;     /* that the text may still get, 1 at least */
+    bool (*stops)(void *arg); /* ModelBudget has it */
+    void *stops_arg;
 } DraftingLimits;
 
 /* For a prompt of which prompt_rows are still to be computed, and output_max tokens at most. 0, -ENOMEM. */
@@ -45,6 +53,8 @@ DEFINE_CLEANUP(Drafting, drafting_free)
 bool drafting_wants_prompt(const Drafting *drafting);
 /* before: the token before this row's, or CONTEXT_NO_TOKEN. */
 void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const EngineTops *tops);
+/* The first n tokens of the prompt are computed: a draft model reads them as well, where that pays. */
+void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n);
 /* Grows the tree behind the text, tokens[n]. */
 void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company);
 /* Whether the most probable tokens of the tree's rows are wanted. */
@@ -57,7 +67,7 @@ void drafting_pick(Drafting *drafting, uint32_t token, bool is_end);
 /* The step is over; n_tokens of those that were picked came out. before: the token before the root's, or
  * CONTEXT_NO_TOKEN. */
 void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens);
-/* And took so long; 0: something else has delayed it. */
+/* And took so long, without the time of draft models; 0: something else has delayed it. */
 void drafting_took(Drafting *drafting, uint64_t ns);
 /* Times of steps by drafts in all, in such company. */
 DraftCosts drafting_costs(const Drafting *drafting, StepCompany company);

@@ -33,7 +33,8 @@ typedef enum GenerationEnd {
 /* How a generation speculates: several tokens are computed a step, from drafts; what comes out is the same to the bit.
  * All zero: not at all. */
 typedef struct GenerationSpeculation {
-    uint32_t sources;    /* bits 1 << SpeculationSource */
+    uint32_t sources; /* bits 1 << SpeculationSource */
+    SpeculationPolicy policy;
     uint32_t rows_max;   /* of its own in a step, the last token's among them; 0: DRAFT_ROWS_MAX */
     bool chains;         /* chains instead of trees: the most probable token behind each (tests, benchmarks) */
     bool always;         /* as many drafts as there are rows for, whether or not they pay (tests, benchmarks) */
@@ -42,6 +43,8 @@ typedef struct GenerationSpeculation {
                           * source wants to know what is likely at all of them */
     History *history; /* of the user's earlier texts, for the source of that name; may go before the generation. NULL:
                         * none. Thread: the one that computes */
+    DraftModel model; /* for the source of that name, of this generation alone: outlives it. Without ops: none. Thread:
+                        * likewise */
 } GenerationSpeculation;
 
 #define GENERATION_STOPS_MAX 8
@@ -92,10 +95,14 @@ typedef struct GenerationReport {
     uint64_t n_verifications; /* of them, with drafts */
     uint64_t n_rows;          /* of all of them: what they computed for this generation */
     uint64_t n_rows_idle;     /* what the device computed beside these, up to whole tiles */
-    uint64_t draft_ns;        /* growing trees and learning from them */
+    uint64_t draft_ns;        /* growing trees and learning from them, without the draft model's time */
+    uint64_t n_model_passes;  /* of the draft model, behind the text */
+    uint64_t n_model_rows;    /* that these computed */
+    uint64_t model_ns;        /* they, and reading the text and its prompt */
     uint64_t head_ns;         /* output projection of these rows, in a shared step their share of it, and sampling */
     uint64_t step_ns;         /* these steps as a whole */
     PromptRuleChoice prompt;  /* whether it learned from its prompt, and why */
+    PromptRuleChoice model;   /* whether its draft model read the prompt, likewise */
     uint64_t n_prompt_rows;   /* of the prompt, whose logits were computed to learn from */
     uint64_t prompt_head_ns;  /* for them */
 } GenerationReport;

@@ -123,6 +123,8 @@ static int end_turn(const GenerationTurn *turn, const EngineSpan *span, bool pre
         generation->usage.n_prefilled_tokens += (uint32_t)span->n;
         if (span->take)
             generation->drafting->report.prompt_head_ns += span->head_ns;
+        if (generation->drafting)
+            drafting_read_prompt(generation->drafting, generation->tokens.ids, sequence_n_tokens(generation->sequence));
         if (sequence_n_tokens(generation->sequence) == generation->n_prompt)
             generation_keep(generation,
                             true); /* others with the same beginning need not wait for the end of this one */
@@ -259,6 +261,13 @@ static void place_drafts(GenerationStep *step) {
     }
 }
 
+/* A draft model need not go on for somebody who has gone. */
+static bool is_cancelled(void *arg) {
+    const Generation *generation = arg;
+
+    return atomic_load_explicit(&generation->cancelled, memory_order_relaxed);
+}
+
 /* Drafts for all that decode: half of what is left of the chunk stays for prompts. */
 static void add_drafts(GenerationStep *step, const GenerationTurn *turns, size_t n, RowsLeft *left) {
     const size_t half = (left->all + 1) / 2;
@@ -270,7 +279,8 @@ static void add_drafts(GenerationStep *step, const GenerationTurn *turns, size_t
 
         if (generation->drafting)
             drafting_grow(generation->drafting, generation->tokens.ids, generation->tokens.n,
-                          (DraftingLimits){ 1 + nodes_max, tokens_left(generation) }, company);
+                          (DraftingLimits){ 1 + nodes_max, tokens_left(generation), is_cancelled, generation },
+                          company);
     }
     left->all += step->decode_rows;
     share_drafts(step, nodes_max, company);
@@ -346,16 +356,27 @@ void generation_step_drop(GenerationStep *step) {
     step->step = engine_step_drop(step->step);
 }
 
+/* That draft models took of the step, all generations' together. */
+static uint64_t models_ns(const GenerationStep *step) {
+    uint64_t ns = 0;
+
+    for (size_t i = 0; i < step->n; i++)
+        ns += step->turns[i]->generation->drafting ? step->turns[i]->generation->drafting->model_step_ns : 0;
+    return ns;
+}
+
 /* Of all that ran; a generation with drafts learns from it what rows take. */
 static void count_time(const GenerationStep *step) {
-    const uint64_t ns = clock_now_ns() - step->start_ns;
+    const uint64_t ns = clock_now_ns() - step->start_ns, rows_ns = ns - models_ns(step);
 
     for (size_t i = 0; i < step->n; i++) {
         Generation *generation = step->turns[i]->generation;
 
         *(step->prefill[i] ? &generation->usage.prefill_ns : &generation->usage.decode_ns) += ns;
         if (!step->prefill[i] && generation->drafting && !step->spans[i].is_cancelled)
-            drafting_took(generation->drafting, step->has_yielded ? 0 : ns);
+            drafting_took(generation->drafting, step->has_yielded ? 0 : rows_ns);
+        if (generation->drafting)
+            generation->drafting->model_step_ns = 0;
     }
 }
 

@@ -194,19 +194,27 @@ static void grow_nodes(Growth *g, DraftCosts costs) {
     }
 }
 
-static void grow(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs,
-                 bool chain) {
+/**
+ * draft_growth_uncut() - all nodes that were worth looking at
+ * @tree: overwritten, rows in order
+ * @chain: no siblings
+ *
+ * Nodes come by falling reach, so the first n are the best n, and closed under parents.
+ * Allocates nothing; about 20 KiB of stack. Return: how many of them are worth most for their time: draft_growth_cut().
+ */
+uint32_t draft_growth_uncut(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits,
+                            DraftCosts costs, bool chain) {
     Growth g = { .tree = tree, .sources = sources, .chain = chain };
 
     assert(sources.n <= DRAFT_SOURCES_MAX);
     draft_tree_init(tree, root_token);
     if (!costs.n_rows || !limits.tokens_left)
-        return;
+        return 0;
     g.nodes_max = limits.nodes_max < DRAFT_NODES_MAX ? limits.nodes_max : DRAFT_NODES_MAX;
     g.nodes_max = g.nodes_max < costs.n_rows - 1 ? g.nodes_max : costs.n_rows - 1;
     g.depth_max = limits.depth_max < limits.tokens_left - 1 ? limits.depth_max : limits.tokens_left - 1;
     if (!g.nodes_max)
-        return;
+        return 0;
     for (uint32_t i = 0; i < POOL; i++)
         g.order[i] = (uint8_t)i;
     for (uint32_t s = 0; s < sources.n; s++)
@@ -214,7 +222,14 @@ static void grow(DraftTree *tree, uint32_t root_token, DraftSources sources, Dra
             g.cursors[0][s] = sources.drafters[s].ops->root(sources.drafters[s].self);
     expand(&g, DRAFT_ROOT);
     grow_nodes(&g, costs);
-    tree->n_nodes = best_n(tree, costs);
+    draft_tree_order(tree);
+    return best_n(tree, costs);
+}
+
+void draft_growth_cut(DraftTree *tree, uint32_t n) {
+    if (tree->n_nodes == n)
+        return;
+    tree->n_nodes = n;
     draft_tree_order(tree);
 }
 
@@ -223,14 +238,13 @@ static void grow(DraftTree *tree, uint32_t root_token, DraftSources sources, Dra
  * @tree: overwritten, rows in order; the root alone means plain decoding
  *
  * G(n), what a step with the best n nodes emits on average, is 1 + the sum of their reach; the tree has the smallest n
- * with the highest G(n) / ms of n + 1 rows. Nodes come by falling reach, so the best n nodes are closed under parents.
- * Allocates nothing; about 20 KiB of stack.
+ * with the highest G(n) / ms of n + 1 rows.
  */
 void draft_growth(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits, DraftCosts costs) {
-    grow(tree, root_token, sources, limits, costs, false);
+    draft_growth_cut(tree, draft_growth_uncut(tree, root_token, sources, limits, costs, false));
 }
 
 void draft_growth_chain(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits,
                         DraftCosts costs) {
-    grow(tree, root_token, sources, limits, costs, true);
+    draft_growth_cut(tree, draft_growth_uncut(tree, root_token, sources, limits, costs, true));
 }

@@ -4,6 +4,8 @@
 #ifndef COORDGEN_SPEC_DRAFT_GROWTH_H
 #define COORDGEN_SPEC_DRAFT_GROWTH_H
 
+#include <stdbool.h>
+
 #include "spec/draft_tree.h"
 #include "spec/drafter.h"
 #include "spec/source_stats.h"
@@ -32,5 +34,10 @@ void draft_growth(DraftTree *tree, uint32_t root_token, DraftSources sources, Dr
 /* The same with the best one behind each node alone. */
 void draft_growth_chain(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits,
                         DraftCosts costs);
+/* Before it is cut: which nodes would come if the tree could be larger. */
+uint32_t draft_growth_uncut(DraftTree *tree, uint32_t root_token, DraftSources sources, DraftLimits limits,
+                            DraftCosts costs, bool chain);
+/* Leaves the first n nodes. */
+void draft_growth_cut(DraftTree *tree, uint32_t n);
 
 #endif

@@ -16,6 +16,7 @@ enum {
 static const float budget = 0.03F * CONTROL_WINDOW; /* plain steps that a window may take longer than without drafts */
 static const float outlier = 1.5F; /* of what was expected: a step that took longer had to wait for something else */
 static const StepCompany alone = { 0, 0 };
+static const float model_share = 0.67F; /* of what a step may lose, for a draft model: the rest is for rows */
 
 void speculation_control_init(SpeculationControl *control, const SpeculationControl *like) {
     *control = (SpeculationControl){ .pause_tokens = PAUSE_MIN, .forget_after = FORGET_MIN };
@@ -48,13 +49,15 @@ static float step_ms(const SpeculationControl *control, uint32_t rows, uint32_t 
     return control->ms[known - 1] + row_ms(control) * (float)(rows - known + prompt_rows);
 }
 
-/* What a step loses in which the generation has that many rows, if it gets that many tokens. */
-static float loss_of(const SpeculationControl *control, uint32_t rows, StepCompany company, uint32_t n_tokens) {
+/* What a step loses in which the generation has that many rows and drafts for that long with a model, if it gets that
+ * many tokens. */
+static float loss_of(const SpeculationControl *control, uint32_t rows, StepCompany company, uint32_t n_tokens,
+                     float model_ms) {
     float plain = step_ms(control, company.rows + 1, company.prompt_rows);
 
     if (!(control->ms[0] > 0))
         return 0;
-    return step_ms(control, company.rows + rows, company.prompt_rows) / plain - (float)n_tokens;
+    return (step_ms(control, company.rows + rows, company.prompt_rows) + model_ms) / plain - (float)n_tokens;
 }
 
 /* Rows that are no longer chosen may have got cheaper. Those that the budget cannot pay are tried ever more seldom. */
@@ -64,7 +67,7 @@ static void forget_old(SpeculationControl *control) {
     for (uint32_t i = 1; i < CONTROL_ROWS; i++) {
         if (!control->n_seen[i] || control->n_tokens - control->seen_at[i] < control->forget_after)
             continue;
-        dear = dear || loss_of(control, i + 1, alone, 1) > budget;
+        dear = dear || loss_of(control, i + 1, alone, 1, 0) > budget;
         control->n_seen[i] = 0;
     }
     if (dear && control->forget_after < FORGET_MAX)
@@ -115,22 +118,22 @@ static float worst_run(const SpeculationControl *control) {
 
 /* Whether a step with that many rows may be in vain: it takes half of what is left of the budget at most, so that one
  * large tree does not end all drafts for a window. */
-static bool can_afford(const SpeculationControl *control, uint32_t rows, StepCompany company) {
-    return control->loss + 2 * loss_of(control, rows, company, 1) <= budget;
+static bool can_afford(const SpeculationControl *control, uint32_t rows, StepCompany company, float model_ms) {
+    return control->loss + 2 * loss_of(control, rows, company, 1, model_ms) <= budget;
 }
 
 /* When not even two rows can be afforded, drafts rest: twice as long each time, until they have paid again. */
 static void pace(SpeculationControl *control, bool gained) {
     if (gained && control->loss <= 0)
         control->pause_tokens = PAUSE_MIN;
-    if (!(control->ms[0] > 0) || control->n_tokens < control->pause_until || can_afford(control, 2, alone))
+    if (!(control->ms[0] > 0) || control->n_tokens < control->pause_until || can_afford(control, 2, alone, 0))
         return;
     control->pause_until = control->n_tokens + control->pause_tokens;
     control->pause_tokens = 2 * control->pause_tokens < PAUSE_MAX ? 2 * control->pause_tokens : PAUSE_MAX;
 }
 
 void speculation_control_took(SpeculationControl *control, uint32_t rows, StepCompany company, uint32_t n_tokens,
-                              float ms) {
+                              float ms, float model_ms) {
     float loss;
 
     assert(rows >= 1 && rows <= DRAFT_ROWS_MAX && n_tokens >= 1 && n_tokens <= rows);
@@ -140,7 +143,7 @@ void speculation_control_took(SpeculationControl *control, uint32_t rows, StepCo
         measure(control, company.rows + rows, ms);
     forget_old(control);
     fill(control);
-    loss = rows > 1 ? loss_of(control, rows, company, n_tokens) : 0;
+    loss = rows > 1 || model_ms > 0 ? loss_of(control, rows, company, n_tokens, model_ms) : 0;
     control->losses[control->at] = loss;
     control->emitted[control->at] = n_tokens;
     control->at = (control->at + 1) % CONTROL_WINDOW;
@@ -156,23 +159,37 @@ static bool has_base(const SpeculationControl *control, StepCompany company) {
     return false;
 }
 
+/* Whether the next step may have drafts at all. */
+static bool may_draft(const SpeculationControl *control, StepCompany company) {
+    return has_base(control, company) && control->n_tokens >= control->pause_until &&
+           control->n_since_plain < PLAIN_EVERY;
+}
+
+float speculation_control_model_ms(const SpeculationControl *control, StepCompany company) {
+    const float plain = step_ms(control, company.rows + 1, company.prompt_rows);
+
+    if (!may_draft(control, company) || control->loss >= budget)
+        return 0;
+    return model_share * (budget - control->loss) / 2 * plain;
+}
+
 /**
  * speculation_control_rows() - rows that the generation may have in the next step
+ * @model_ms: that a draft model may take in it, speculation_control_model_ms() at most
  *
  * As many as could all be in vain, and as many again, without the last 64 tokens having taken more than 1.03 times as long
  * as plain steps; and no step with more than twice as many rows as were ever measured: what more would take is a guess.
  */
-uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company) {
+uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company, float model_ms) {
     uint32_t most = company.rows + 1, rows = 1;
 
-    if (!has_base(control, company) || control->n_tokens < control->pause_until ||
-        control->n_since_plain >= PLAIN_EVERY)
+    if (!may_draft(control, company))
         return 1;
     for (uint32_t i = 0; i < CONTROL_ROWS; i++)
         most = control->n_seen[i] && 2 * (i + 1) > most ? 2 * (i + 1) : most;
     most -= company.rows;
     most = most < DRAFT_ROWS_MAX ? most : DRAFT_ROWS_MAX;
-    while (rows < most && can_afford(control, rows + 1, company))
+    while (rows < most && can_afford(control, rows + 1, company, model_ms))
         rows++;
     return rows;
 }

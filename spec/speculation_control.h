@@ -39,13 +39,15 @@ typedef struct SpeculationControl {
 
 /* like: what another generation has learned of the same model's steps, or NULL. */
 void speculation_control_init(SpeculationControl *control, const SpeculationControl *like);
+/* That a draft model may take in the next step; 0: it may not draft. */
+float speculation_control_model_ms(const SpeculationControl *control, StepCompany company);
 /* That the generation may have in the next step at most, the root's among them; 1: a plain step. */
-uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company);
+uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company, float model_ms);
 /* By rows of the generation, for draft_growth(); valid until the next step is told. */
 DraftCosts speculation_control_costs(const SpeculationControl *control, StepCompany company);
-/* A step in which the generation had that many rows took ms (above 0) and gave it n_tokens. ms is 0 where something
- * else has delayed the step: nothing is learned of times then. */
+/* A step in which the generation had that many rows took ms (above 0) and gave it n_tokens; before it a draft model took
+ * model_ms. ms is 0 where something else has delayed the step: nothing is learned of times then. */
 void speculation_control_took(SpeculationControl *control, uint32_t rows, StepCompany company, uint32_t n_tokens,
-                              float ms);
+                              float ms, float model_ms);
 
 #endif

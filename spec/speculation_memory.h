@@ -18,12 +18,14 @@ typedef struct SpeculationUser {
     bool has_stats;
     SourceStats stats;
     PromptRule prompt;
+    PromptRule model; /* whether a draft model reads the prompt: what it brings, in tokens, and its rows */
 } SpeculationUser;
 
 /* Embedded; zero: nothing is known. Thread: the one that computes. */
 typedef struct SpeculationMemory {
     SpeculationControl times;
     float prompt_row_ms; /* of the head, at rows of a prompt; 0: not known */
+    float model_row_ms;  /* of a draft model, for a row of a prompt; 0: not known */
     float token_ms;      /* of a token of output, with its drafts; 0: not known */
     uint64_t n_uses;
     SpeculationUser *users[SPECULATION_USERS_MAX];

@@ -2,9 +2,8 @@
 #include "spec/speculator.h"
 
 #include <assert.h>
-#include <string.h>
+#include <math.h>
 
-#include "base/utf8.h"
 #include "spec/calibration.h"
 #include "spec/continuation_table.h"
 #include "spec/draft_reuse.h"
@@ -20,6 +19,12 @@ struct Speculator {
     Calibration *calibration;
     ContinuationTable *table;
     DraftReuse *reuse;
+    ModelDrafter *model;
+    SpeculationPolicy policy;
+    DraftPolicyState policy_state;
+    DraftValue value;
+    DraftTree without; /* what the last tree would have been without the model */
+    SpeculatorModelStep model_step;
     uint32_t nodes_max;
     bool chains;
     bool has_text;
@@ -27,58 +32,6 @@ struct Speculator {
     SourceStats stats;
     SpeculatorCounts counts;
 };
-
-static const char *const source_names[_SPECULATION_N] = {
-    [SPECULATION_LOOKUP] = "lookup",           [SPECULATION_SAM] = "sam",     [SPECULATION_HISTORY] = "history",
-    [SPECULATION_CALIBRATION] = "calibration", [SPECULATION_TABLE] = "table", [SPECULATION_REUSE] = "reuse",
-};
-
-const char *speculation_source_name(SpeculationSource source) {
-    return source_names[source];
-}
-
-static int parse_name(const char *name, size_t len, uint32_t *sources, ErrText *err) {
-    for (uint32_t i = 0; i < _SPECULATION_N; i++) {
-        if (strlen(source_names[i]) != len || memcmp(source_names[i], name, len) != 0)
-            continue;
-        if (*sources >> i & 1)
-            return err_set(err, SPECULATOR_E_SOURCES, "speculation: source \"%s\" is named twice; name it once",
-                           source_names[i]);
-        *sources |= 1u << i;
-        return 0;
-    }
-    return err_set(
-        err, SPECULATOR_E_SOURCES,
-        "speculation: no source \"%.*s\"; say auto, off, or some of lookup, sam, history, calibration, table, "
-        "reuse with commas between",
-        UTF8_PREFIX(name, len < 64 ? len : 64));
-}
-
-int speculation_parse(const char *text, uint32_t *sourcesp, ErrText *err) {
-    uint32_t sources = 0;
-    int r;
-
-    if (!strcmp(text, "auto")) {
-        *sourcesp = SPECULATION_AUTO;
-        return 0;
-    }
-    if (!strcmp(text, "off")) {
-        *sourcesp = 0;
-        return 0;
-    }
-    for (;;) {
-        size_t len = strcspn(text, ",");
-
-        r = parse_name(text, len, &sources, err);
-        if (r)
-            return r;
-        if (!text[len])
-            break;
-        text += len + 1;
-    }
-    *sourcesp = sources;
-    return 0;
-}
 
 /* Its memory is given back at once: it may be what others lack. */
 static void turn_off(Speculator *speculator, SpeculationSource source) {
@@ -99,14 +52,17 @@ static void turn_off(Speculator *speculator, SpeculationSource source) {
     case SPECULATION_REUSE:
         draft_reuse_free(steal(&speculator->reuse));
         break;
+    case SPECULATION_MODEL:
+        model_drafter_free(steal(&speculator->model));
+        break;
     case SPECULATION_HISTORY:
     case _SPECULATION_N:
         break;
     }
 }
 
-static void turn_on(Speculator *speculator, SpeculationSource source, AccountTable *accounts, Drafter history,
-                    const SourceStats *stats) {
+static void turn_on(Speculator *speculator, SpeculationSource source, AccountTable *accounts,
+                    const SpeculatorOptions *options) {
     Drafter drafter = { 0 };
 
     switch (source) {
@@ -130,15 +86,19 @@ static void turn_on(Speculator *speculator, SpeculationSource source, AccountTab
         if (!draft_reuse_new(&speculator->reuse))
             drafter = (Drafter){ &draft_reuse_ops, speculator->reuse };
         break;
+    case SPECULATION_MODEL:
+        if (options->model.ops && !model_drafter_new(accounts, options->model, &speculator->model))
+            drafter = (Drafter){ &model_drafter_ops, speculator->model };
+        break;
     case SPECULATION_HISTORY:
-        drafter = history;
+        drafter = options->history;
         break;
     case _SPECULATION_N:
         break;
     }
     speculator->drafters[source] = drafter;
     if (drafter.ops)
-        source_stats_init(&speculator->stats, source, drafter.ops, stats);
+        source_stats_init(&speculator->stats, source, drafter.ops, options->stats);
 }
 
 int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Speculator **speculatorp) {
@@ -149,9 +109,12 @@ int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Spe
     speculator->nodes_max = options->nodes_max;
     source_stats_begin(&speculator->stats, options->stats);
     speculator->chains = options->chains;
+    speculator->policy = options->policy;
+    draft_policy_init(&speculator->policy_state);
+    draft_value_init(&speculator->value);
     for (SpeculationSource source = 0; source < _SPECULATION_N; source++)
         if (options->sources >> source & 1)
-            turn_on(speculator, source, accounts, options->history, options->stats);
+            turn_on(speculator, source, accounts, options);
     *speculatorp = speculator;
     return 0;
 }
@@ -201,17 +164,95 @@ static uint32_t nodes_max_of(const Speculator *speculator) {
     return most < speculator->nodes_max ? most : speculator->nodes_max;
 }
 
-/* Allocates nothing. Before there is text the tree is one row that nobody should verify. */
-void speculator_draft(const Speculator *speculator, DraftLimits limits, DraftCosts costs, DraftTree *tree) {
+/* --- the model ---------------------------------------------------------------------------------------------------- */
+
+void speculator_follow(Speculator *speculator) {
+    float ms;
+
+    if (speculator->model && speculator->has_text && model_drafter_follow(speculator->model, INFINITY, &ms))
+        turn_off(speculator, SPECULATION_MODEL);
+}
+
+/* Whether the model is with the text, so that it can draft. */
+static bool follow_within(Speculator *speculator, const ModelBudget *budget) {
+    SpeculatorModelStep *step = &speculator->model_step;
+    int r;
+
+    if (!speculator->model || !speculator->has_text || !budget || (budget->stops && budget->stops(budget->stops_arg)))
+        return false;
+    r = model_drafter_follow(speculator->model, budget->is_free ? INFINITY : budget->ms, &step->report.spent_ms);
+    if (r && r != MODEL_DRAFTER_E_BEHIND)
+        turn_off(speculator, SPECULATION_MODEL);
+    step->n_behind = speculator->model ? model_drafter_n_behind(speculator->model) : 0;
+    return !r;
+}
+
+/* 0, or an error of the model. */
+static int draft_with_model(Speculator *speculator, DraftSources sources, DraftLimits limits, DraftCosts costs,
+                            const ModelBudget *budget, DraftTree *tree) {
+    DraftRoundsReport *report = &speculator->model_step.report;
+    const DraftRounds rounds = {
+        .sources = sources,
+        .model = speculator->model,
+        .value = &speculator->value,
+        .limits = limits,
+        .costs = costs,
+        .budget = *budget,
+        .chain = speculator->chains,
+    };
+    const DraftPolicyStep policy = {
+        .policy = speculator->policy,
+        .model = speculator->model,
+        .state = &speculator->policy_state,
+        .limits = limits,
+        .costs = costs,
+        .budget = *budget,
+    };
+
+    if (speculator->policy == POLICY_OURS)
+        return draft_rounds(tree, &speculator->without, speculator->last, &rounds, report);
+    draft_tree_init(&speculator->without, speculator->last);
+    return draft_policy_grow(tree, speculator->last, &policy, report);
+}
+
+/* Before there is text the tree is one row that nobody should verify. */
+void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts costs, const ModelBudget *model,
+                      DraftTree *tree) {
     DraftSources sources = { speculator->drafters, _SPECULATION_N, &speculator->stats };
+    SpeculatorModelStep *step = &speculator->model_step;
     const uint32_t most = nodes_max_of(speculator);
 
     if (limits.nodes_max > most)
         limits.nodes_max = most;
     if (!speculator->has_text)
         limits.nodes_max = 0;
-    (speculator->chains ? draft_growth_chain : draft_growth)(tree, speculator->last, sources, limits, costs);
+    *step = (SpeculatorModelStep){ 0 };
+    step->has_drafted = follow_within(speculator, model);
+    if (step->has_drafted && draft_with_model(speculator, sources, limits, costs, model, tree)) {
+        turn_off(speculator, SPECULATION_MODEL);
+        step->has_drafted = false;
+    }
+    if (!step->has_drafted)
+        (speculator->chains ? draft_growth_chain : draft_growth)(tree, speculator->last, sources, limits, costs);
+    step->rows_without = step->has_drafted ? speculator->without.n_rows : tree->n_rows;
 }
+
+/* Tokens that the tree without the model would have given, where the text goes like that. */
+static uint32_t tokens_without(const Speculator *speculator, const DraftTree *tree, const uint32_t *accepted,
+                               uint32_t n_accepted, uint32_t next) {
+    uint32_t n = 0;
+    int row = 0;
+
+    if (!speculator->model_step.has_drafted)
+        return n_accepted + 1;
+    while (row >= 0 && n <= n_accepted) {
+        row = draft_tree_child(&speculator->without, (uint32_t)row, n < n_accepted ? tree->tokens[accepted[n]] : next);
+        n++;
+    }
+    return n;
+}
+
+/* --- verification ------------------------------------------------------------------------------------------------- */
 
 /* Whether nothing but what was learned from rows of the prompt has proposed it. */
 static bool is_of_prompt(const DraftNode *node) {
@@ -261,6 +302,9 @@ void speculator_verified(Speculator *speculator, const DraftTree *tree, const ui
         count_node(speculator, &tree->nodes[tree->node_of[row]], came >= 0, came == tree->tokens[row], taken[row]);
     }
     speculator->counts.lengths[n_accepted]++;
+    speculator->model_step.tokens_without = tokens_without(speculator, tree, accepted, n_accepted, next);
+    if (speculator->policy != POLICY_OURS && speculator->model_step.has_drafted)
+        draft_policy_learn(&speculator->policy_state, speculator->model, tree, accepted, n_accepted, next);
     if (speculator->reuse)
         draft_reuse_learn(speculator->reuse, tree, accepted, n_accepted, top_of_rows);
 }
@@ -271,6 +315,14 @@ const SpeculatorCounts *speculator_counts(const Speculator *speculator) {
 
 const SourceStats *speculator_stats(const Speculator *speculator) {
     return &speculator->stats;
+}
+
+const SpeculatorModelStep *speculator_model_step(const Speculator *speculator) {
+    return &speculator->model_step;
+}
+
+const DraftPolicyState *speculator_policy_state(const Speculator *speculator) {
+    return &speculator->policy_state;
 }
 
 uint32_t speculator_sources(const Speculator *speculator) {

@@ -8,34 +8,19 @@
 
 #include "base/account.h"
 #include "base/cleanup.h"
-#include "base/err.h"
 #include "spec/context_map.h"
 #include "spec/draft_growth.h"
-
-typedef enum SpeculationSource {
-    SPECULATION_LOOKUP,
-    SPECULATION_SAM,
-    SPECULATION_HISTORY,
-    SPECULATION_CALIBRATION,
-    SPECULATION_TABLE,
-    SPECULATION_REUSE,
-    _SPECULATION_N
-} SpeculationSource;
-
-/* Of `auto`: lookup finds nothing that sam does not, calibration little that the table has not. */
-#define SPECULATION_AUTO                                                                                               \
-    (1u << SPECULATION_SAM | 1u << SPECULATION_HISTORY | 1u << SPECULATION_TABLE | 1u << SPECULATION_REUSE)
-
-enum {
-    SPECULATOR_E_SOURCES = 1 /* text that names no set of sources */
-};
+#include "spec/draft_policy.h"
+#include "spec/speculation_choice.h"
 
 typedef struct SpeculatorOptions {
     uint32_t sources; /* bits 1 << SpeculationSource */
+    SpeculationPolicy policy;
     uint32_t nodes_max;
     bool chains;              /* no trees */
     const SourceStats *stats; /* of the user's generations before, or NULL; copied */
-    Drafter history; /* a HistoryReader (spec/history.h), which outlives the speculator; without ops: there is none */
+    Drafter history;  /* a HistoryReader (spec/history.h), which outlives the speculator; without ops: there is none */
+    DraftModel model; /* likewise */
 } SpeculatorOptions;
 
 typedef struct SpeculatorCounts {
@@ -45,9 +30,14 @@ typedef struct SpeculatorCounts {
     uint64_t lengths[DRAFT_ROWS_MAX]; /* [i]: verifications that accepted i nodes */
 } SpeculatorCounts;
 
-/* "auto", "off" or names with commas between. 0, or SPECULATOR_E_SOURCES with the text. */
-int speculation_parse(const char *text, uint32_t *sourcesp, ErrText *err);
-const char *speculation_source_name(SpeculationSource source);
+/* What the model did for the last tree. */
+typedef struct SpeculatorModelStep {
+    bool has_drafted;        /* else it was not asked, or is not with the text yet */
+    size_t n_behind;         /* tokens of the text that it has still to read */
+    uint32_t rows_without;   /* that the tree would have had without it */
+    uint32_t tokens_without; /* that this tree would have given, once the verification is told */
+    DraftRoundsReport report;
+} SpeculatorModelStep;
 
 typedef struct Speculator Speculator;
 
@@ -58,12 +48,18 @@ DEFINE_CLEANUP(Speculator, speculator_free)
 void speculator_append(Speculator *speculator, const uint32_t *tokens, size_t n);
 void speculator_observe(Speculator *speculator, uint32_t before, uint32_t token, const ContextTop *top, size_t n,
                         bool is_prompt);
-/* Behind the last token of the text, which is the tree's root. */
-void speculator_draft(const Speculator *speculator, DraftLimits limits, DraftCosts costs, DraftTree *tree);
+/* Brings the model, where it is a source, to the text as it is, however long that takes. */
+void speculator_follow(Speculator *speculator);
+/* Behind the last token of the text, which is the tree's root. model: what drafting with the model may take; NULL: without
+ * it. */
+void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts costs, const ModelBudget *model,
+                      DraftTree *tree);
 void speculator_verified(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted, uint32_t n_accepted,
                          uint32_t next, const uint32_t *top_of_rows);
 const SpeculatorCounts *speculator_counts(const Speculator *speculator);
 const SourceStats *speculator_stats(const Speculator *speculator);
+const SpeculatorModelStep *speculator_model_step(const Speculator *speculator);
+const DraftPolicyState *speculator_policy_state(const Speculator *speculator);
 /* Those that are on, as bits. */
 uint32_t speculator_sources(const Speculator *speculator);
 

@@ -74,7 +74,7 @@ static void print_prompt(FILE *out, const CoordgenExplanation *explanation) {
 void ctl_print_explanation(FILE *out, const CoordgenExplanation *explanation) {
     const uint64_t n_rows = explanation->valid_rows + explanation->wasted_rows,
                    n_computed = n_rows + explanation->idle_rows;
-    char steps[32], drafts[32], head[32];
+    char steps[32], drafts[32], head[32], model[32];
 
     if (explanation->off)
         fprintf(out, "Drafts       %s\n", off_text((int)explanation->off));
@@ -95,6 +95,10 @@ void ctl_print_explanation(FILE *out, const CoordgenExplanation *explanation) {
             ctl_duration_text(steps, sizeof(steps), explanation->steps_us),
             ctl_duration_text(head, sizeof(head), explanation->head_us),
             ctl_duration_text(drafts, sizeof(drafts), explanation->draft_us));
+    if (explanation->model_us)
+        fprintf(out, "Draft model  %" PRIu64 " passes, %" PRIu64 " rows, %s with its reading of the text\n",
+                explanation->model_passes, explanation->model_rows,
+                ctl_duration_text(model, sizeof(model), explanation->model_us));
 }
 
 static json_t *json_count(uint64_t count) {
@@ -135,6 +139,9 @@ json_t *ctl_json_explanation(const CoordgenExplanation *explanation) {
                  json_string(coordgen_prompt_learning_name((int)explanation->prompt_learning)));
     ctl_json_set(object, "prompt_cost_us", json_count(explanation->prompt_cost_us));
     ctl_json_set(object, "prompt_gain_us", json_count(explanation->prompt_gain_us));
+    ctl_json_set(object, "model_passes", json_count(explanation->model_passes));
+    ctl_json_set(object, "model_rows", json_count(explanation->model_rows));
+    ctl_json_set(object, "model_us", json_count(explanation->model_us));
     return object;
 }
 

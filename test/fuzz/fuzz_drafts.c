@@ -2,6 +2,7 @@
 /* Drafts: bytes are a program of what generations do one after the other (texts, observations, drafts, verifications),
  * while a history of theirs fills, makes way and is forgotten, and memory is refused. Whatever comes, trees are whole
  * and within their limits, sources propose what they may, counters add up, and all memory comes back. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,13 @@ enum {
 
 #define CHECK(true_) ((true_) ? (void)0 : abort())
 
+/* A draft model that says anything, wants to be asked as it may be, and fails now and then. */
+typedef struct FuzzModel {
+    DraftModelOps ops;
+    uint32_t n_text, n_rows, n_asked;
+    uint8_t how;
+} FuzzModel;
+
 /* What one generation has, and the sources once more, to be asked alone. */
 typedef struct Generation {
     Speculator *speculator;
@@ -40,6 +48,8 @@ typedef struct Generation {
     ContinuationTable *table;
     Drafter drafters[5]; /* without ops: refused memory */
     SpeculationControl control;
+    FuzzModel model;
+    SpeculationPolicy policy;
     uint64_t n_verified;
     DraftTree tree;
     bool has_tree; /* behind the text as it is */
@@ -51,7 +61,8 @@ typedef struct Run {
     const uint8_t *data;
     size_t len_bytes, at;
     uint32_t cost;
-    uint8_t sources;
+    uint8_t sources, how; /* the latter: the model's ways */
+    SpeculationPolicy policy;
     AccountTable accounts;
     History *history;
     uint64_t bytes_max;
@@ -91,6 +102,40 @@ static void end_generation(Generation *generation) {
     memset(generation, 0, sizeof(*generation));
 }
 
+static int model_follow(void *self, const uint32_t *text, size_t n) {
+    FuzzModel *model = self;
+
+    CHECK(n && n >= model->n_text && n <= TEXT_MAX + DRAFT_ROWS_MAX && text[n - 1] % 16000003u == 0);
+    model->n_text = (uint32_t)n;
+    model->n_rows = 0;
+    return ++model->n_asked % 64 == 63 ? DRAFTER_E_MEMORY : 0;
+}
+
+static int model_expand(void *self, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
+    FuzzModel *model = self;
+
+    CHECK(n && model->n_text && model->n_rows + n <= model->ops.rows_max);
+    if (++model->n_asked % 64 == 63)
+        return -EIO;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t token = byte_of(rows[i].token);
+
+        CHECK(model->n_rows ? rows[i].parent >= 0 && rows[i].parent < (int)model->n_rows : rows[i].parent == -1);
+        model->n_rows++;
+        tops[i].n = (token + model->how) % (DRAFT_CHOICES_MAX + 3u);
+        for (uint32_t k = 0; k < DRAFT_CHOICES_MAX; k++)
+            tops[i].tops[k] = (ContextTop){ token_of((uint8_t)(token * 3 + k * (1 + model->how % 5))),
+                                            k && token % 16 == 3 ? NAN : (float)model->how / 100 / (float)(1 + k) };
+    }
+    return 0;
+}
+
+static float model_cost_ms(const void *self, uint32_t n_rows) {
+    const FuzzModel *model = self;
+
+    return n_rows % (1 + model->how % 4u) ? 0 : 1 + (float)(n_rows * (model->how / 16u)) / 8;
+}
+
 static void begin_generation(Run *run) {
     Generation *generation = &run->generation;
     SpeculatorOptions options = { .sources = run->sources, .nodes_max = NODES_MAX };
@@ -98,6 +143,10 @@ static void begin_generation(Run *run) {
     CHECK(!history_reader_new(run->history, &generation->reader));
     generation->has_history = true;
     options.history = (Drafter){ &history_drafter_ops, generation->reader };
+    options.policy = generation->policy = run->policy;
+    generation->model.how = run->how;
+    generation->model.ops = (DraftModelOps){ model_follow, model_expand, model_cost_ms, 1 + run->how % 128u };
+    options.model = (DraftModel){ &generation->model.ops, &generation->model };
     CHECK(!speculator_new(&run->accounts, &options, &generation->speculator));
     if (!drafter_sam_new(&run->accounts, &generation->sam))
         generation->drafters[0] = (Drafter){ &drafter_sam_ops, generation->sam };
@@ -192,7 +241,8 @@ static void check_tree(const Generation *generation, const DraftTree *tree, Draf
         check_node(generation, tree, i, limits);
         sums[tree->nodes[i].parent + 1] += tree->nodes[i].reach;
     }
-    for (uint32_t i = 0; i <= tree->n_nodes; i++)
+    /* A policy believes the model's chances as they are. */
+    for (uint32_t i = 0; generation->policy == POLICY_OURS && i <= tree->n_nodes; i++)
         CHECK(sums[i] <= 1.0001F * (i ? tree->nodes[i - 1].reach : 1));
     for (uint32_t row = 1; row < tree->n_rows; row++) {
         const DraftNode *node = &tree->nodes[tree->node_of[row]];
@@ -209,6 +259,7 @@ static void op_draft(Run *run) {
     const StepCompany company = { how / 2u, how & 8 ? how : 0 };
     DraftLimits limits = { next_byte(run) % 70, next_byte(run) % 40, next_byte(run) };
     DraftCosts costs = speculation_control_costs(&generation->control, company);
+    const ModelBudget budget = { .ms = how, .is_free = how & 128 };
     float ms[DRAFT_ROWS_MAX];
 
     if (how & 1) {
@@ -218,7 +269,8 @@ static void op_draft(Run *run) {
     }
     for (uint32_t i = 0; i < costs.n_rows; i++)
         CHECK(costs.ms[i] > 0 && isfinite(costs.ms[i]));
-    speculator_draft(generation->speculator, limits, costs, &generation->tree);
+    speculator_draft(generation->speculator, limits, costs, how & 64 ? NULL : &budget, &generation->tree);
+    CHECK(speculator_model_step(generation->speculator)->rows_without <= limits.nodes_max + 1);
     check_tree(generation, &generation->tree, limits);
     if (how & 16) {
         draft_share_chain(&generation->tree);
@@ -269,9 +321,9 @@ static void op_verify(Run *run) {
     speculator_verified(generation->speculator, tree, accepted, n, emitted[n], how & 2 ? tops : NULL);
     generation->n_verified++;
     check_counts(generation);
-    speculation_control_took(&generation->control, tree->n_rows, company, n + 1, 0.01F * (float)how);
-    CHECK(speculation_control_rows(&generation->control, company) >= 1);
-    CHECK(speculation_control_rows(&generation->control, company) <= DRAFT_ROWS_MAX);
+    speculation_control_took(&generation->control, tree->n_rows, company, n + 1, 0.01F * (float)how, 0);
+    CHECK(speculation_control_rows(&generation->control, company, 0) >= 1);
+    CHECK(speculation_control_rows(&generation->control, company, 0) <= DRAFT_ROWS_MAX);
     append(run, emitted, n + 1);
 }
 
@@ -382,6 +434,8 @@ static void op_limit(Run *run) {
 
 static void op_restart(Run *run) {
     run->sources = next_byte(run);
+    run->policy = (SpeculationPolicy)(next_byte(run) % _POLICY_N);
+    run->how = next_byte(run);
     end_generation(&run->generation);
     begin_generation(run);
 }

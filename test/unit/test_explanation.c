@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -71,6 +72,9 @@ static Explanation begun(void) {
             .n_rows = 30,
             .n_rows_idle = 11,
             .draft_ns = 1999,
+            .n_model_passes = 5,
+            .n_model_rows = 9,
+            .model_ns = 7999,
             .step_ns = 5000000,
         },
     };
@@ -100,9 +104,31 @@ static void test_explanation_message_of_one_with_drafts(void **state) {
     assert_int_equal(made->idle_rows, 11);
     assert_int_equal(made->draft_us, 1);
     assert_int_equal(made->steps_us, 5000);
+    assert_int_equal(made->model_passes, 5);
+    assert_int_equal(made->model_rows, 9);
+    assert_int_equal(made->model_us, 7);
     explanation_message(&message, &explanation, false);
     assert_int_equal(made->n_accept_lengths, 0);
     assert_int_equal(made->verifications, 7);
+}
+
+/* That auto has found no draft model is not told, but that one who asked for it has none. */
+static void test_explanation_message_of_one_without_model(void **state) {
+    static const uint32_t asked[] = { SPECULATION_AUTO, SPECULATION_AUTO | 1u << SPECULATION_LOOKUP };
+
+    for (size_t i = 0; i < 2; i++)
+        for (uint32_t is_on = 0; is_on < 2; is_on++) {
+            Explanation explanation = begun();
+            ExplanationMessage message;
+            const Coordgen__V1__DraftSource *last;
+
+            explanation.sources = asked[i];
+            explanation.report.sources |= is_on << SPECULATION_MODEL;
+            explanation_message(&message, &explanation, true);
+            last = message.explanation.sources[message.explanation.n_sources - 1];
+            assert_int_equal(!strcmp(last->name, "model"), i || is_on);
+            assert_true(is_on || strcmp(last->name, "model") || !last->is_on);
+        }
 }
 
 /* Counts that do not fit each other never make a number out of nothing. */
@@ -147,6 +173,7 @@ int main(void) {
         cmocka_unit_test(test_explanation_the_last_of_each_user),
         cmocka_unit_test(test_explanation_users_are_bounded),
         cmocka_unit_test(test_explanation_message_of_one_with_drafts),
+        cmocka_unit_test(test_explanation_message_of_one_without_model),
         cmocka_unit_test(test_explanation_message_rows_never_wrap),
         cmocka_unit_test(test_explanation_message_says_why_there_are_no_drafts),
     };

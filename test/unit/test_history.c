@@ -442,7 +442,7 @@ static void test_history_speculator(void **state) {
         int row = 0;
 
         speculator_draft(speculator, (DraftLimits){ 31, 31, ARRAY_LEN(text) - n },
-                         (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &tree);
+                         (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, NULL, &tree);
         while ((row = draft_tree_child(&tree, (uint32_t)row, text[n + n_accepted])) > 0)
             accepted[n_accepted++] = (uint32_t)row;
         speculator_verified(speculator, &tree, accepted, n_accepted, text[n + n_accepted], NULL);

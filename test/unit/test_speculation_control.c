@@ -82,21 +82,24 @@ static void check_windows(uint32_t n) {
 static void test_speculation_control_adversary(void **state) {
     for (uint32_t machine = 0; machine < N_MACHINES; machine++)
         for (uint32_t kind = 0; kind < 4; kind++)
-            for (uint32_t greed = 0; greed < 2; greed++) {
+            for (uint32_t way = 0; way < 4; way++) {
+                const bool greed = way & 1, with_model = way & 2;
                 SpeculationControl control;
                 double ms = 0, plain_ms = 0;
-                uint32_t n_drafts = 0;
+                uint32_t n_drafts = 0, n_models = 0;
 
                 speculation_control_init(&control, NULL);
                 for (uint32_t i = 0; i < N_STEPS; i++) {
-                    uint32_t most = speculation_control_rows(&control, alone), rows = greed ? most : 1 + draw(most);
-                    uint32_t n_tokens = emitted(kind, i, rows);
+                    float model_ms = with_model ? speculation_control_model_ms(&control, alone) : 0;
+                    uint32_t most = speculation_control_rows(&control, alone, model_ms),
+                             rows = greed ? most : 1 + draw(most), n_tokens = emitted(kind, i, rows);
                     bool measured = control.n_seen[rows - 1] > 0;
-                    float took = machine_ms(machine, rows), plain = machine_ms(machine, 1);
+                    float took = machine_ms(machine, rows) + model_ms, plain = machine_ms(machine, 1);
 
                     assert_true(most >= 1 && most <= DRAFT_ROWS_MAX);
                     n_drafts += rows > 1;
-                    speculation_control_took(&control, rows, alone, n_tokens, took);
+                    n_models += model_ms > 0;
+                    speculation_control_took(&control, rows, alone, n_tokens, took - model_ms, model_ms);
                     steps[i] = (Step){ took / plain - (float)n_tokens, n_tokens };
                     if (!measured && steps[i].loss > 0)
                         steps[i].loss = 0;
@@ -106,7 +109,37 @@ static void test_speculation_control_adversary(void **state) {
                 check_windows(N_STEPS);
                 assert_true(ms <= 1.03 * plain_ms + 64 * (double)machine_ms(machine, 1));
                 assert_true(n_drafts > 5);
+                assert_true(with_model ? n_models > 5 : !n_models);
             }
+}
+
+/* A draft model and rows share what a step may lose; where no drafts are due there is none. */
+static void test_speculation_control_model(void **state) {
+    SpeculationControl control;
+    float model_ms;
+
+    speculation_control_init(&control, NULL);
+    assert_true(speculation_control_model_ms(&control, alone) == 0);
+    for (uint32_t i = 0; i < 60; i++)
+        speculation_control_took(&control, 1 + i % 16, alone, 1 + i % 16, machine_ms(1, 1 + i % 16), 0);
+    model_ms = speculation_control_model_ms(&control, alone);
+    assert_true(model_ms > 30 && model_ms < 34); /* two thirds of 0.96 plain steps of 50 ms */
+    assert_true(speculation_control_model_ms(&control, (StepCompany){ 16, 0 }) >
+                1.9F * model_ms); /* theirs are longer */
+    assert_int_equal(speculation_control_rows(&control, alone, 0), 16);
+    assert_int_equal(speculation_control_rows(&control, alone, model_ms), 6);
+    speculation_control_took(&control, 1, alone, 1, 50, model_ms); /* in vain, and half of it next time */
+    assert_true(speculation_control_model_ms(&control, alone) < 0.7F * model_ms);
+    assert_true(speculation_control_costs(&control, alone).ms[0] == 50); /* it is no part of what rows take */
+    for (uint32_t i = 0; i < 20; i++)
+        speculation_control_took(&control, 1, alone, 1, 50, speculation_control_model_ms(&control, alone));
+    assert_true(speculation_control_model_ms(&control, alone) < 2);
+    for (uint32_t i = 0; i < 64; i++)
+        speculation_control_took(&control, 1, alone, 1, 50, 0);
+    assert_true(speculation_control_model_ms(&control, alone) > 30);
+    speculation_control_took(&control, 4, alone, 1, machine_ms(1, 4), 100); /* far more than it may: all drafts rest */
+    assert_true(speculation_control_model_ms(&control, alone) == 0);
+    assert_int_equal(speculation_control_rows(&control, alone, 0), 1);
 }
 
 /* Where drafts never pay they get rare; when they begin to, they come back within a pause. */
@@ -117,25 +150,25 @@ static void test_speculation_control_back_off(void **state) {
 
     speculation_control_init(&control, NULL);
     for (uint32_t i = 0; i < 20000; i++) {
-        uint32_t rows = speculation_control_rows(&control, alone);
+        uint32_t rows = speculation_control_rows(&control, alone, 0);
 
         early += i < 2000 ? machine_ms(1, rows) / machine_ms(1, 1) - 1 : 0;
         late += i >= 18000 ? machine_ms(1, rows) / machine_ms(1, 1) - 1 : 0;
-        speculation_control_took(&control, rows, alone, 1, machine_ms(1, rows));
+        speculation_control_took(&control, rows, alone, 1, machine_ms(1, rows), 0);
     }
     assert_true(early > 2 * late && late > 0);
     for (; back < 4000 && !n_good; back++) {
-        uint32_t rows = speculation_control_rows(&control, alone);
+        uint32_t rows = speculation_control_rows(&control, alone, 0);
 
-        speculation_control_took(&control, rows, alone, rows, machine_ms(1, rows));
+        speculation_control_took(&control, rows, alone, rows, machine_ms(1, rows), 0);
         n_good += rows > 1;
     }
     assert_true(n_good && back <= 1024 + 64);
     n_good = 0;
     for (uint32_t i = 0; i < 100; i++) {
-        uint32_t rows = speculation_control_rows(&control, alone);
+        uint32_t rows = speculation_control_rows(&control, alone, 0);
 
-        speculation_control_took(&control, rows, alone, rows, machine_ms(1, rows));
+        speculation_control_took(&control, rows, alone, rows, machine_ms(1, rows), 0);
         n_good += rows > 1;
     }
     assert_true(n_good > 80);
@@ -146,18 +179,18 @@ static void test_speculation_control_costs(void **state) {
     DraftCosts costs;
 
     speculation_control_init(&control, NULL);
-    assert_int_equal(speculation_control_rows(&control, alone), 1);
+    assert_int_equal(speculation_control_rows(&control, alone, 0), 1);
     assert_int_equal(speculation_control_costs(&control, alone).n_rows, 0);
-    speculation_control_took(&control, 1, alone, 1, 500);
-    assert_int_equal(speculation_control_rows(&control, alone), 1);
+    speculation_control_took(&control, 1, alone, 1, 500, 0);
+    assert_int_equal(speculation_control_rows(&control, alone, 0), 1);
     for (int i = 0; i < 60; i++)
-        speculation_control_took(&control, 1, alone, 1, 10);
-    assert_int_equal(speculation_control_rows(&control, alone), 2);
+        speculation_control_took(&control, 1, alone, 1, 10, 0);
+    assert_int_equal(speculation_control_rows(&control, alone, 0), 2);
     for (int i = 0; i < 60; i++) {
-        speculation_control_took(&control, 5, alone, 5, 18);
-        speculation_control_took(&control, 9, alone, 9, 16);
-        speculation_control_took(&control, 3, alone, 3, 10.5F);
-        speculation_control_took(&control, 1, alone, 1, 10);
+        speculation_control_took(&control, 5, alone, 5, 18, 0);
+        speculation_control_took(&control, 9, alone, 9, 16, 0);
+        speculation_control_took(&control, 3, alone, 3, 10.5F, 0);
+        speculation_control_took(&control, 1, alone, 1, 10, 0);
     }
     costs = speculation_control_costs(&control, alone);
     assert_int_equal(costs.n_rows, DRAFT_ROWS_MAX);
@@ -167,7 +200,7 @@ static void test_speculation_control_costs(void **state) {
     assert_true(costs.ms[1] > 10.2F && costs.ms[1] < 10.3F);
     assert_true(costs.ms[4] > 16.9F && costs.ms[4] < 17.1F && costs.ms[8] == costs.ms[4]);
     assert_true(costs.ms[9] > costs.ms[8] + 0.5F);
-    assert_int_equal(speculation_control_rows(&control, alone), 11); /* half of 1.92 plain steps */
+    assert_int_equal(speculation_control_rows(&control, alone, 0), 11); /* half of 1.92 plain steps */
 }
 
 /* Dear rows that turn cheap are noticed, since what was measured long ago is forgotten. */
@@ -177,11 +210,11 @@ static void test_speculation_control_change(void **state) {
 
     speculation_control_init(&control, NULL);
     for (uint32_t i = 0; i < 8000; i++) {
-        uint32_t rows = speculation_control_rows(&control, alone);
+        uint32_t rows = speculation_control_rows(&control, alone, 0);
 
         n_drafts += i >= 7900 && rows > 4;
-        speculation_control_took(&control, rows, alone, rows,
-                                 i < 500 ? machine_ms(3, rows) * (float)(rows * rows) : 50);
+        speculation_control_took(&control, rows, alone, rows, i < 500 ? machine_ms(3, rows) * (float)(rows * rows) : 50,
+                                 0);
     }
     assert_true(n_drafts > 80);
 }
@@ -193,13 +226,13 @@ static void test_speculation_control_company(void **state) {
     DraftCosts costs;
 
     speculation_control_init(&control, NULL);
-    assert_int_equal(speculation_control_rows(&control, others), 1);
+    assert_int_equal(speculation_control_rows(&control, others, 0), 1);
     for (uint32_t i = 0; i < 60; i++)
-        speculation_control_took(&control, 1, others, 1, machine_ms(1, 16));
-    assert_int_equal(speculation_control_rows(&control, alone), 1); /* nothing is known of less rows than 16 */
-    assert_true(speculation_control_rows(&control, others) > 8);
+        speculation_control_took(&control, 1, others, 1, machine_ms(1, 16), 0);
+    assert_int_equal(speculation_control_rows(&control, alone, 0), 1); /* nothing is known of less rows than 16 */
+    assert_true(speculation_control_rows(&control, others, 0) > 8);
     for (uint32_t i = 0; i < 60; i++)
-        speculation_control_took(&control, 9, others, 3, machine_ms(1, 24));
+        speculation_control_took(&control, 9, others, 3, machine_ms(1, 24), 0);
     costs = speculation_control_costs(&control, others);
     assert_int_equal(costs.n_rows, DRAFT_ROWS_MAX);
     for (uint32_t i = 0; i < 9; i++)
@@ -208,7 +241,7 @@ static void test_speculation_control_company(void **state) {
     costs = speculation_control_costs(&control, with_prompt);
     assert_true(costs.more_ms > 300); /* 3 ms a row */
     for (uint32_t i = 0; i < 60; i++) /* no time of a step with a prompt counts */
-        speculation_control_took(&control, 9, with_prompt, 3, 5000);
+        speculation_control_took(&control, 9, with_prompt, 3, 5000, 0);
     costs = speculation_control_costs(&control, others);
     assert_true(costs.ms[8] < machine_ms(1, 24) + 1);
     costs = speculation_control_costs(&control, (StepCompany){ .rows = 300 });
@@ -222,10 +255,10 @@ static void test_speculation_control_like(void **state) {
 
     speculation_control_init(&before, NULL);
     for (uint32_t i = 0; i < 400; i++)
-        speculation_control_took(&before, 1 + i % 20, alone, 1 + i % 20, machine_ms(1, 1 + i % 20));
+        speculation_control_took(&before, 1 + i % 20, alone, 1 + i % 20, machine_ms(1, 1 + i % 20), 0);
     speculation_control_init(&control, &before);
-    assert_true(speculation_control_rows(&control, alone) > 12);
-    speculation_control_took(&control, 10, alone, 5, 1.5F * machine_ms(1, 10));
+    assert_true(speculation_control_rows(&control, alone, 0) > 12);
+    speculation_control_took(&control, 10, alone, 5, 1.5F * machine_ms(1, 10), 0);
     costs = speculation_control_costs(&control, alone);
     for (uint32_t i = 0; i < 20; i++)
         assert_true(costs.ms[i] > 1.4F * machine_ms(1, i + 1) && costs.ms[i] < 1.6F * machine_ms(1, i + 1));
@@ -240,7 +273,7 @@ static void test_speculation_control_outliers(void **state) {
     for (uint32_t i = 0; i < 2000; i++) {
         uint32_t rows = 1 + draw(12);
 
-        speculation_control_took(&control, rows, alone, rows, machine_ms(1, rows) * (i % 10 == 9 ? 5 : 1));
+        speculation_control_took(&control, rows, alone, rows, machine_ms(1, rows) * (i % 10 == 9 ? 5 : 1), 0);
     }
     costs = speculation_control_costs(&control, alone);
     for (uint32_t i = 0; i < 12; i++)
@@ -253,16 +286,17 @@ static void test_speculation_control_delayed(void **state) {
 
     speculation_control_init(&control, NULL);
     for (uint32_t i = 0; i < 60; i++)
-        speculation_control_took(&control, 1, alone, 1, i % 2 ? 0 : 10);
+        speculation_control_took(&control, 1, alone, 1, i % 2 ? 0 : 10, 0);
     assert_true(speculation_control_costs(&control, alone).ms[0] == 10);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_speculation_control_adversary), cmocka_unit_test(test_speculation_control_back_off),
-        cmocka_unit_test(test_speculation_control_costs),     cmocka_unit_test(test_speculation_control_change),
-        cmocka_unit_test(test_speculation_control_company),   cmocka_unit_test(test_speculation_control_like),
-        cmocka_unit_test(test_speculation_control_delayed),   cmocka_unit_test(test_speculation_control_outliers),
+        cmocka_unit_test(test_speculation_control_adversary), cmocka_unit_test(test_speculation_control_model),
+        cmocka_unit_test(test_speculation_control_back_off),  cmocka_unit_test(test_speculation_control_costs),
+        cmocka_unit_test(test_speculation_control_change),    cmocka_unit_test(test_speculation_control_company),
+        cmocka_unit_test(test_speculation_control_like),      cmocka_unit_test(test_speculation_control_delayed),
+        cmocka_unit_test(test_speculation_control_outliers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

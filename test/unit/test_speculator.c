@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A speculator at work on a made-up target: the tokens of a greedy run with every set of sources are those of a plain
- * run, sampled ones have the target's distribution, counters add up; missing memory turns sources off; names. */
+ * run, sampled ones have the target's distribution, counters add up; missing memory turns sources off. */
 #undef NDEBUG
+#include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,9 +16,10 @@
 
 #include "spec/history.h"
 #include "spec/speculator.h"
+#include "test/unit/sim_model.h"
 
 enum {
-    KINDS = 40,
+    KINDS = SIM_KINDS,
     N_PROMPT = 200,
     N_NEW = 300,
     N_TEXT = N_PROMPT + N_NEW,
@@ -47,6 +50,63 @@ static void target_top(const uint32_t *text, uint32_t n, ContextTop *top) {
     for (uint32_t i = 0; i < DRAFT_CHOICES_MAX; i++)
         top[i] = (ContextTop){ (first + i * 7) % KINDS, 0.6F / (float)(1 + i) };
 }
+
+/* A draft model that often says what the target does, with chances that are not its own. */
+typedef struct Peek {
+    DraftModelOps ops;
+    uint32_t percent, n_passes, fails_at; /* right; the pass that fails, from 1, or 0 */
+    uint32_t n, n_rows;
+    uint32_t paths[MODEL_ROWS_MAX][64], depths[MODEL_ROWS_MAX]; /* behind the text */
+    uint32_t text[N_TEXT + DRAFT_ROWS_MAX + 64];
+} Peek;
+
+static int peek_follow(void *self, const uint32_t *text, size_t n) {
+    Peek *peek = self;
+
+    assert_true(n >= peek->n && n <= N_TEXT);
+    assert_memory_equal(text, peek->text, peek->n * sizeof(*text));
+    memcpy(peek->text, text, n * sizeof(*text));
+    peek->n = (uint32_t)n;
+    peek->n_rows = 0;
+    return 0;
+}
+
+static int peek_expand(void *self, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
+    Peek *peek = self;
+
+    if (++peek->n_passes == peek->fails_at)
+        return -EIO;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t row = peek->n_rows++;
+        uint32_t first, dice, depth = 0;
+
+        if (row) {
+            depth = peek->depths[rows[i].parent];
+            memcpy(peek->paths[row], peek->paths[rows[i].parent], depth * sizeof(**peek->paths));
+            peek->paths[row][depth++] = rows[i].token;
+        }
+        peek->depths[row] = depth;
+        memcpy(peek->text + peek->n, peek->paths[row], depth * sizeof(**peek->paths));
+        first = target(peek->text, peek->n + depth);
+        dice = mix(peek->n + depth, rows[i].token);
+        first = dice % 100 < peek->percent ? first : (first + dice) % KINDS;
+        tops[i].n = DRAFT_CHOICES_MAX;
+        for (uint32_t k = 0; k < DRAFT_CHOICES_MAX; k++)
+            tops[i].tops[k] = (ContextTop){ (first + k * 5) % KINDS, 0.7F / (float)(1 << (2 * k)) };
+    }
+    return 0;
+}
+
+static float peek_cost_ms(const void *self, uint32_t n_rows) {
+    return 1 + (float)n_rows / 16;
+}
+
+static DraftModel peek_model(Peek *peek, uint32_t percent) {
+    *peek = (Peek){ .ops = { peek_follow, peek_expand, peek_cost_ms, 300 }, .percent = percent };
+    return (DraftModel){ &peek->ops, peek };
+}
+
+static const ModelBudget all_the_time = { .ms = INFINITY };
 
 static void plain_run(uint32_t *text) {
     for (uint32_t i = 0; i < N_PROMPT; i++)
@@ -108,7 +168,7 @@ static uint32_t speculative_run(Speculator *speculator, uint32_t *text, uint32_t
         uint32_t n_accepted, next;
 
         speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 24, N_TEXT - n },
-                         (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &tree);
+                         (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &all_the_time, &tree);
         for (uint32_t i = 0; i < tree.n_rows; i++)
             digest = mix(mix(digest, tree.tokens[i]), (uint32_t)tree.parents[i]);
         n_accepted = verify_step(speculator, &tree, text, n, &next);
@@ -142,6 +202,7 @@ static void check_counts(const Speculator *speculator, uint32_t n_steps) {
 
 static void test_speculator_greedy(void **state) {
     static uint32_t plain[N_TEXT + DRAFT_ROWS_MAX], text[N_TEXT + DRAFT_ROWS_MAX];
+    static Peek peek;
     uint32_t n_least = N_NEW;
 
     plain_run(plain);
@@ -159,14 +220,17 @@ static void test_speculator_greedy(void **state) {
             assert_int_equal(history_add(history, plain + N_TEXT / 2, N_TEXT / 2), 0);
             assert_int_equal(history_reader_new(history, &reader), 0);
             options.history = (Drafter){ &history_drafter_ops, reader };
+            options.model = peek_model(&peek, sources & 1 ? 80 : 0);
             assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
             assert_int_equal(speculator_sources(speculator), sources);
             memcpy(text, plain, N_PROMPT * sizeof(*text));
             n_steps = speculative_run(speculator, text, &digests[round]);
             assert_memory_equal(text, plain, N_TEXT * sizeof(*text));
             check_counts(speculator, n_steps);
-            /* Nothing is rejected that could be reused where there is no other source. */
-            assert_int_equal(n_steps < N_NEW, (sources & ~(1u << SPECULATION_REUSE)) != 0);
+            /* Nothing is rejected that could be reused where there is no other source, and a bad model is none. */
+            assert_true(n_steps < N_NEW || !(sources & ~(1u << SPECULATION_REUSE | 1u << SPECULATION_MODEL)));
+            assert_true(sources || n_steps == N_NEW);
+            assert_int_equal(peek.n_passes > 0, sources >> SPECULATION_MODEL);
             n_least = n_steps < n_least ? n_steps : n_least;
             speculator_free(steal(&speculator));
             history_reader_free(steal(&reader));
@@ -176,6 +240,169 @@ static void test_speculator_greedy(void **state) {
         assert_int_equal(accounts.total_bytes, 0);
     }
     assert_true(n_least < N_NEW / 3);
+}
+
+/* Whatever rule the trees are grown by, and however good the model is, the text is the target's. */
+static void test_speculator_policies(void **state) {
+    static uint32_t plain[N_TEXT + DRAFT_ROWS_MAX], text[N_TEXT + DRAFT_ROWS_MAX];
+    static Peek peek;
+
+    plain_run(plain);
+    for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++)
+        for (uint32_t percent = 0; percent <= 100; percent += 20) {
+            _cleanup_(speculator_freep) Speculator *speculator = NULL;
+            SpeculationChoice choice;
+            SpeculatorOptions options = { .nodes_max = DRAFT_NODES_MAX };
+            AccountTable accounts;
+            uint32_t n_steps, digest;
+            ErrText err;
+
+            assert_int_equal(speculation_parse(speculation_policy_name(policy), &choice, &err), 0);
+            options.sources = choice.sources;
+            options.policy = choice.policy;
+            options.model = peek_model(&peek, percent);
+            account_table_init(&accounts);
+            assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
+            memcpy(text, plain, N_PROMPT * sizeof(*text));
+            n_steps = speculative_run(speculator, text, &digest);
+            assert_memory_equal(text, plain, N_TEXT * sizeof(*text));
+            check_counts(speculator, n_steps);
+            assert_int_equal(peek.n_passes > 0, policy != POLICY_FLASH_AR);
+            assert_int_equal(n_steps == N_NEW, policy == POLICY_FLASH_AR);
+            assert_true(percent < 100 || policy == POLICY_FLASH_AR || n_steps <= N_NEW / 5);
+        }
+}
+
+/* A model that fails is off, and the generation goes on with what else there is. */
+static void test_speculator_model_fails(void **state) {
+    static uint32_t plain[N_TEXT + DRAFT_ROWS_MAX], text[N_TEXT + DRAFT_ROWS_MAX];
+    static Peek peek;
+
+    plain_run(plain);
+    for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++)
+        for (uint32_t fails_at = 1; policy != POLICY_FLASH_AR && fails_at < 30; fails_at += 7) {
+            _cleanup_(speculator_freep) Speculator *speculator = NULL;
+            SpeculatorOptions options = { .sources = 1u << SPECULATION_MODEL | 1u << SPECULATION_SAM,
+                                          .policy = policy,
+                                          .nodes_max = 20,
+                                          .model = peek_model(&peek, 60) };
+            AccountTable accounts;
+            uint32_t digest;
+
+            peek.fails_at = fails_at;
+            account_table_init(&accounts);
+            assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
+            memcpy(text, plain, N_PROMPT * sizeof(*text));
+            assert_true(speculative_run(speculator, text, &digest) < N_NEW);
+            assert_memory_equal(text, plain, N_TEXT * sizeof(*text));
+            assert_int_equal(peek.n_passes, fails_at);
+            assert_int_equal(speculator_sources(speculator), 1u << SPECULATION_SAM);
+        }
+}
+
+typedef struct Rates {
+    double chance[DRAFT_BUCKETS][DRAFT_RANKS], n[DRAFT_BUCKETS][DRAFT_RANKS];
+} Rates;
+
+/* What the target really gives the nodes that it came to, by what the model said of them. */
+static void count_rates(Rates *rates, const SimModel *sim, const DraftTree *tree, const uint32_t *accepted,
+                        uint32_t n_accepted, uint32_t before) {
+    for (uint32_t i = 0; i <= n_accepted; i++) {
+        const uint32_t at = i ? accepted[i - 1] : 0;
+        float chances[SIM_KINDS];
+
+        sim_target(sim, i ? tree->tokens[tree->parents[at]] : before, tree->tokens[at], chances);
+        for (uint32_t row = at + 1; row < tree->n_rows; row++) {
+            const DraftNode *node = &tree->nodes[tree->node_of[row]];
+
+            if (tree->parents[row] != (int)at)
+                continue;
+            for (uint32_t k = 0; k < node->n_credits; k++)
+                if (node->credits[k].source == SPECULATION_MODEL) {
+                    const DraftCredit credit = node->credits[k];
+
+                    rates->chance[credit.bucket][credit.rank] += (double)chances[node->token];
+                    rates->n[credit.bucket][credit.rank]++;
+                }
+        }
+    }
+}
+
+/* A text by samples, each by a number of its position: with any tree they are those of plain sampling. Of a model that is
+ * surer than it should be, the statistics come to know how often it is right. */
+static void test_speculator_sampled_text(void **state) {
+    enum {
+        N = 12000
+    };
+
+    static uint32_t plain[N + DRAFT_ROWS_MAX], text[N + DRAFT_ROWS_MAX];
+    static SimModel sim;
+    float ms[DRAFT_ROWS_MAX];
+
+    for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
+        ms[i] = 60 + (float)i;
+    for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++) {
+        _cleanup_(speculator_freep) Speculator *speculator = NULL;
+        SpeculatorOptions options = { .sources = 1u << SPECULATION_MODEL | (policy ? 0 : SPECULATION_AUTO),
+                                      .policy = policy,
+                                      .nodes_max = DRAFT_NODES_MAX };
+        static Rates rates;
+        AccountTable accounts;
+        uint32_t n_seen = 0, n_steps = 0, n = 2;
+
+        if (policy == POLICY_FLASH_AR)
+            continue;
+        sim_model_init(&sim, 5, SIM_ROWS_MAX);
+        sim.sureness = 1.5F;
+        sim.noise = 1.5F;
+        sim.pass_ms = 4;
+        rates = (Rates){ 0 };
+        for (uint32_t i = 2; i < N; i++)
+            plain[i] = sim_sample(&sim, plain[i - 2], plain[i - 1], (double)mix(99, i) / 4294967296.0);
+        memcpy(text, plain, 2 * sizeof(*text));
+        options.model = sim_model(&sim);
+        account_table_init(&accounts);
+        assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
+        speculator_append(speculator, text, 2);
+        for (; n < N; n_steps++) {
+            uint32_t accepted[DRAFT_ROWS_MAX], n_accepted = 0;
+            DraftTree tree;
+            int row = 0;
+
+            speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 20, N - n },
+                             (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &all_the_time, &tree);
+            for (;;) {
+                const uint32_t before = row ? tree.tokens[tree.parents[row]] : text[n - 2], at = n + n_accepted;
+
+                text[at] = sim_sample(&sim, before, tree.tokens[row], (double)mix(99, at) / 4294967296.0);
+                row = draft_tree_child(&tree, (uint32_t)row, text[at]);
+                if (row < 0)
+                    break;
+                accepted[n_accepted++] = (uint32_t)row;
+            }
+            count_rates(&rates, &sim, &tree, accepted, n_accepted, text[n - 2]);
+            speculator_verified(speculator, &tree, accepted, n_accepted, text[n + n_accepted], NULL);
+            assert_true(speculator_model_step(speculator)->tokens_without >= 1);
+            assert_true(speculator_model_step(speculator)->tokens_without <= n_accepted + 1 || !policy);
+            speculator_append(speculator, text + n, n_accepted + 1);
+            n += n_accepted + 1;
+        }
+        assert_memory_equal(text, plain, N * sizeof(*text));
+        assert_true(n_steps < N * 9 / 10);
+        for (uint16_t bucket = 0; bucket < DRAFT_BUCKETS; bucket++)
+            for (uint16_t rank = 0; rank < DRAFT_RANKS; rank++) {
+                const double rate = rates.chance[bucket][rank] / rates.n[bucket][rank];
+                const DraftCredit credit = { SPECULATION_MODEL, (uint8_t)bucket, (uint8_t)rank, false };
+
+                if (rates.n[bucket][rank] < 400)
+                    continue;
+                n_seen++;
+                assert_true(fabs((double)source_stats_chance(speculator_stats(speculator), credit) - rate) < 0.13);
+            }
+        assert_true(n_seen >= 5);
+        if (policy == POLICY_LEVER)
+            assert_true(speculator_policy_state(speculator)->reliability < 0.95F);
+    }
 }
 
 /* Behind each token of six another distribution, far from even. */
@@ -213,7 +440,7 @@ static void test_speculator_sampled(void **state) {
         uint32_t accepted[DRAFT_ROWS_MAX], emitted[DRAFT_ROWS_MAX], n_accepted = 0, n_emitted = 0;
 
         speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 8, 1000 },
-                         (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &tree);
+                         (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, NULL, &tree);
         for (int row = 0; row >= 0;) {
             ContextTop top[N_SAMPLED_KINDS];
             uint32_t before = tree.tokens[row], token = sample(before, n + n_accepted);
@@ -274,7 +501,7 @@ static void test_speculator_learns(void **state) {
             uint32_t accepted[DRAFT_ROWS_MAX], n_accepted = 0;
 
             speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, 24, 1000 },
-                             (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &tree);
+                             (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, NULL, &tree);
             first_n = i ? first_n : tree.n_nodes;
             last_n = tree.n_nodes;
             while (right && n_accepted < tree.n_nodes) {
@@ -313,7 +540,7 @@ static void test_speculator_chains(void **state) {
             assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
             speculator_append(speculator, text, 101 + match);
             speculator_draft(speculator, (DraftLimits){ DRAFT_NODES_MAX, DRAFT_NODES_MAX, 1000 },
-                             (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, &tree);
+                             (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX }, NULL, &tree);
             assert_int_equal(tree.n_nodes, more ? 50 : published);
             for (uint32_t i = 0; i < tree.n_nodes; i++)
                 assert_true(tree.nodes[i].token == match + i && tree.nodes[i].parent == (int)i - 1);
@@ -345,38 +572,12 @@ static void test_speculator_memory(void **state) {
     assert_true(n_ons[1] && n_ons[2] + n_ons[3] + n_ons[4] && n_ons[5]);
 }
 
-static void test_speculator_parse(void **state) {
-    uint32_t sources = 99;
-    ErrText err = { 0 };
-
-    assert_int_equal(speculation_parse("auto", &sources, &err), 0);
-    assert_int_equal(sources, SPECULATION_AUTO);
-    assert_int_equal(speculation_parse("off", &sources, &err), 0);
-    assert_int_equal(sources, 0);
-    assert_int_equal(speculation_parse("lookup,sam,history,calibration,table,reuse", &sources, &err), 0);
-    assert_int_equal(sources, (1u << _SPECULATION_N) - 1);
-    assert_int_equal(speculation_parse("table", &sources, &err), 0);
-    assert_int_equal(sources, 1u << SPECULATION_TABLE);
-    for (uint32_t i = 0; i < _SPECULATION_N; i++) {
-        assert_int_equal(speculation_parse(speculation_source_name(i), &sources, &err), 0);
-        assert_int_equal(sources, 1u << i);
-    }
-    assert_int_equal(speculation_parse("", &sources, &err), SPECULATOR_E_SOURCES);
-    assert_int_equal(speculation_parse("sam,", &sources, &err), SPECULATOR_E_SOURCES);
-    assert_int_equal(speculation_parse("sam,off", &sources, &err), SPECULATOR_E_SOURCES);
-    assert_int_equal(speculation_parse("sam,table,sam", &sources, &err), SPECULATOR_E_SOURCES);
-    assert_non_null(strstr(err.text, "\"sam\" is named twice"));
-    assert_int_equal(speculation_parse("Sam", &sources, &err), SPECULATOR_E_SOURCES);
-    assert_non_null(strstr(err.text, "\"Sam\""));
-    assert_non_null(strstr(err.text, "calibration, table, reuse"));
-    assert_int_equal(sources, 1u << SPECULATION_REUSE);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_speculator_greedy), cmocka_unit_test(test_speculator_sampled),
-        cmocka_unit_test(test_speculator_learns), cmocka_unit_test(test_speculator_chains),
-        cmocka_unit_test(test_speculator_memory), cmocka_unit_test(test_speculator_parse),
+        cmocka_unit_test(test_speculator_greedy),      cmocka_unit_test(test_speculator_sampled),
+        cmocka_unit_test(test_speculator_learns),      cmocka_unit_test(test_speculator_chains),
+        cmocka_unit_test(test_speculator_memory),      cmocka_unit_test(test_speculator_policies),
+        cmocka_unit_test(test_speculator_model_fails), cmocka_unit_test(test_speculator_sampled_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,8 @@ Config *config_free(Config *config) {
     free(config->model_dir);
     free(config->cache_dir);
     free(config->speculation);
+    free(config->draft_model);
+    free(config->state_dir);
     free(config->draft_db_dir);
     free(config->no_history);
     free(config);
@@ -63,18 +65,18 @@ static void default_cache_dir(char *path, size_t room_bytes) {
         *path = 0; /* none: a place that everybody can write to may be somebody else's already */
 }
 
-/* $STATE_DIRECTORY is systemd's (StateDirectory=). A folder of its own in it, or "": none. */
-static void default_draft_db_dir(char *path, size_t room_bytes) {
+/* $STATE_DIRECTORY is systemd's (StateDirectory=). "": none. */
+static void default_state_dir(char *path, size_t room_bytes) {
     const char *given = getenv("STATE_DIRECTORY"), *home = getenv("HOME");
 
     if (given && *given == '/')
-        snprintf(path, room_bytes, "%.*s/draftdb", (int)strcspn(given, ":"), given);
+        snprintf(path, room_bytes, "%.*s", (int)strcspn(given, ":"), given);
     else if (geteuid() == 0)
-        snprintf(path, room_bytes, "/var/lib/coordgen/draftdb");
+        snprintf(path, room_bytes, "/var/lib/coordgen");
     else if ((given = getenv("XDG_STATE_HOME")) && *given == '/')
-        snprintf(path, room_bytes, "%s/coordgen/draftdb", given);
+        snprintf(path, room_bytes, "%s/coordgen", given);
     else if (home && *home == '/')
-        snprintf(path, room_bytes, "%s/.local/state/coordgen/draftdb", home);
+        snprintf(path, room_bytes, "%s/.local/state/coordgen", home);
     else
         *path = 0;
 }
@@ -98,7 +100,7 @@ static uint64_t memory_share(const MachineLimits *limits, unsigned int percent) 
 int config_new(Config **configp, ErrText *err) {
     _cleanup_(config_freep) Config *config = calloc(1, sizeof(*config));
     const char *isa = getenv("COORDGEN_ISA");
-    char cache_dir[PATH_MAX], model_dir[PATH_MAX], draft_db_dir[PATH_MAX];
+    char cache_dir[PATH_MAX], model_dir[PATH_MAX], state_dir[PATH_MAX], draft_db_dir[PATH_MAX + 16];
     MachineLimits limits;
     int r;
 
@@ -112,8 +114,11 @@ int config_new(Config **configp, ErrText *err) {
             return err_fold(r);
     }
     default_cache_dir(cache_dir, sizeof(cache_dir));
-    default_draft_db_dir(draft_db_dir, sizeof(draft_db_dir));
+    default_state_dir(state_dir, sizeof(state_dir));
+    snprintf(draft_db_dir, sizeof(draft_db_dir), "%s%s", state_dir, *state_dir ? "/draftdb" : "");
     r = config_set(config, "cache-dir", cache_dir, err);
+    if (!r)
+        r = config_set(config, "state-dir", state_dir, err);
     if (!r)
         r = config_set(config, "draftdb-dir", draft_db_dir, err);
     if (!r && !model_dir_default(model_dir, sizeof(model_dir)))

@@ -16,12 +16,20 @@ enum {
     CONFIG_E_SETTING = 3, /* config_set(): no such setting or a wrong value; the text names both */
 };
 
+/* Memory: bytes, or a part of what there is to hold; both 0: none. */
+typedef struct ConfigMemory {
+    bool is_set; /* else there is no limit */
+    uint64_t bytes;
+    uint32_t percent;
+} ConfigMemory;
+
 typedef struct Config { /* strings are owned and never NULL; "": not set */
     char *listen;
     char *admin_listen;
     char *model;
     char *model_dir;
     char *cache_dir;
+    char *state_dir;    /* "": there is none */
     char *draft_db_dir; /* "": there is none */
     char *no_history;   /* as no_history_set() takes it */
     uint32_t device;    /* EngineDevice */
@@ -31,6 +39,10 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     bool pipeline;
     uint32_t context_tokens;
     char *speculation; /* as speculation_parse() has it */
+    char *draft_model; /* as pair_list_parse() has it */
+    ConfigMemory weights_memory;
+    uint32_t flash_rate_mb;    /* 10^6 bytes a second; 0: as fast as it is */
+    uint32_t flash_latency_us; /* of each read; 0: none beside its own */
     bool draft_db;
     uint64_t draft_db_bytes; /* 0: no limit; likewise the next two */
     uint32_t draft_db_documents;

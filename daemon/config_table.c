@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "daemon/journal.h"
+#include "daemon/pair_list.h"
 #include "engine/generation.h"
 #include "proto/frame.h"
 #include "spec/speculator.h"
@@ -73,6 +74,10 @@ static const SettingChoice target_choices[] = {
     { name_, SETTING_CHOICE, AT(field_), 0, 0, false, live_, initial_, choices_, help_ }
 #define SOURCES(name_, field_, live_, initial_, help_)                                                                 \
     { name_, SETTING_SOURCES, AT(field_), 0, 0, false, live_, initial_, NULL, help_ }
+#define PAIRS(name_, field_, live_, initial_, help_)                                                                   \
+    { name_, SETTING_PAIRS, AT(field_), 0, 0, false, live_, initial_, NULL, help_ }
+#define MEMORY(name_, field_, max_, live_, initial_, help_)                                                            \
+    { name_, SETTING_MEMORY, AT(field_), 0, max_, false, live_, initial_, NULL, help_ }
 #define SWITCH(name_, field_, live_, initial_, help_)                                                                  \
     { name_, SETTING_BOOL, AT(field_), 0, 0, false, live_, initial_, NULL, help_ }
 
@@ -85,6 +90,18 @@ const Setting config_settings[] = {
          "the default model: a .gguf (imported on first use) or a .cgm; without it a sole model is the default"),
     PATH("model-dir", model_dir, "", "folder of models that can be loaded by name"),
     PATH("cache-dir", cache_dir, NULL, "folder of imported models and of images of weights"),
+    PATH("state-dir", state_dir, NULL, "folder of what administrators have said: which model drafts for which"),
+    MEMORY(
+        "weights-memory", weights_memory, 1024 * TIB, RESTART, "",
+        "for the weights of each model, in bytes or as a part of them (0% to 100%): the first layers stay in memory, "
+        "the others are read from the disk in each step; empty: all are in memory"),
+    NUMBER("flash-rate", flash_rate_mb, 1, 1000000, OR_ZERO, RESTART, "0",
+           "reads those as from a disk of so many MB/s (10^6 bytes), for tests and benches; 0: as fast as it is"),
+    NUMBER("flash-latency", flash_latency_us, 1, 1000000, OR_ZERO, RESTART, "0",
+           "and of so many us for each read; 0: none beside its own"),
+    PAIRS("draft-model", draft_model, LIVE, "",
+          "which models draft for which: TARGET=DRAFT, several with commas; a DRAFT is loaded with its TARGET, whose "
+          "output stays the same (coordgenctl model pair goes before it)"),
     SWITCH("weights-image", weights_image, RESTART, "no",
            "keep the weights on disk once more as they are in memory, and map them: later loads take less time"),
     CHOICE(
@@ -192,7 +209,7 @@ static const void *field_of_const(const Setting *setting, const Config *config) 
     return (const char *)config + setting->offset;
 }
 
-static bool scale_of(const Setting *setting, const char *suffix, uint64_t *scalep) {
+static bool scale_of(SettingType type, const char *suffix, uint64_t *scalep) {
     static const struct {
         SettingType type;
         const char *suffix;
@@ -217,7 +234,7 @@ static bool scale_of(const Setting *setting, const char *suffix, uint64_t *scale
     };
 
     for (size_t i = 0; i < ARRAY_LEN(scales); i++)
-        if (scales[i].type == setting->type && !strcmp(scales[i].suffix, suffix)) {
+        if (scales[i].type == type && !strcmp(scales[i].suffix, suffix)) {
             *scalep = scales[i].scale;
             return true;
         }
@@ -266,7 +283,7 @@ static int parse_quantity(const Setting *setting, Config *config, const char *va
     const char *suffix = decimal_read_u64(value, &number);
     char low[32], high[32];
 
-    if (!suffix || !scale_of(setting, suffix, &scale) || __builtin_mul_overflow(number, scale, &number))
+    if (!suffix || !scale_of(setting->type, suffix, &scale) || __builtin_mul_overflow(number, scale, &number))
         return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not %s", setting->name, UTF8_PREFIX(value, 64),
                        forms[setting->type]);
     if ((number < setting->min || number > setting->max) && !(number == 0 && setting->zero_is_off)) {
@@ -280,6 +297,40 @@ static int parse_quantity(const Setting *setting, Config *config, const char *va
     else
         *(uint32_t *)field_of(setting, config) = (uint32_t)number;
     return 0;
+}
+
+/* One of the two, or nothing. */
+static int parse_memory(const Setting *setting, Config *config, const char *value, ErrText *err) {
+    ConfigMemory memory = { .is_set = *value };
+    uint64_t number, scale;
+    const char *suffix = decimal_read_u64(value, &number);
+    const bool is_percent = suffix && !strcmp(suffix, "%");
+
+    if (memory.is_set && !is_percent &&
+        (!suffix || !scale_of(SETTING_BYTES, suffix, &scale) || __builtin_mul_overflow(number, scale, &number)))
+        return err_set(err, CONFIG_E_SETTING,
+                       "%s: '%.*s' is not bytes, with or without K, M, G or T, or a percentage such as 50%%",
+                       setting->name, UTF8_PREFIX(value, 64));
+    if (memory.is_set && number > (is_percent ? 100 : setting->max))
+        return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is out of range: %s", setting->name, UTF8_PREFIX(value, 64),
+                       is_percent ? "0% to 100%" : "at most 1024T");
+    if (is_percent)
+        memory.percent = (uint32_t)number;
+    else if (memory.is_set)
+        memory.bytes = number;
+    *(ConfigMemory *)field_of(setting, config) = memory;
+    return 0;
+}
+
+static void format_memory(const Setting *setting, const ConfigMemory *memory, char *text, size_t room_bytes) {
+    const Setting bytes = { .name = setting->name, .type = SETTING_BYTES };
+
+    if (!memory->is_set)
+        snprintf(text, room_bytes, "%s", "");
+    else if (memory->percent)
+        snprintf(text, room_bytes, "%" PRIu32 "%%", memory->percent);
+    else
+        format_number(&bytes, memory->bytes, text, room_bytes);
 }
 
 static int parse_choice(const Setting *setting, Config *config, const char *value, ErrText *err) {
@@ -330,6 +381,16 @@ static int parse_sources(const Setting *setting, Config *config, const char *val
     return speculation_parse(value, &choice, err) ? CONFIG_E_SETTING : parse_text(setting, config, value, err);
 }
 
+static int parse_pairs(const Setting *setting, Config *config, const char *value, ErrText *err) {
+    _cleanup_(pair_list_deinit) PairList list = { 0 };
+    int r = pair_list_parse(&list, value, err);
+
+    if (r <= 0)
+        return r ? r : parse_text(setting, config, value, err);
+    err_prefix(err, "%s", setting->name);
+    return CONFIG_E_SETTING;
+}
+
 int setting_parse(const Setting *setting, Config *config, const char *value, ErrText *err) {
     switch (setting->type) {
     case SETTING_TEXT:
@@ -337,6 +398,10 @@ int setting_parse(const Setting *setting, Config *config, const char *value, Err
         return parse_text(setting, config, value, err);
     case SETTING_SOURCES:
         return parse_sources(setting, config, value, err);
+    case SETTING_PAIRS:
+        return parse_pairs(setting, config, value, err);
+    case SETTING_MEMORY:
+        return parse_memory(setting, config, value, err);
     case SETTING_U32:
     case SETTING_BYTES:
     case SETTING_DURATION:
@@ -357,7 +422,11 @@ void setting_format(const Setting *setting, const Config *config, char *text, si
     case SETTING_TEXT:
     case SETTING_PATH:
     case SETTING_SOURCES:
+    case SETTING_PAIRS:
         snprintf(text, room_bytes, "%s", *(char *const *)field);
+        return;
+    case SETTING_MEMORY:
+        format_memory(setting, field, text, room_bytes);
         return;
     case SETTING_BYTES:
     case SETTING_AGE:

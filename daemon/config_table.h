@@ -17,6 +17,8 @@ typedef enum SettingType {
     SETTING_BOOL,
     SETTING_CHOICE,  /* uint32_t; one of .choices */
     SETTING_SOURCES, /* a text that speculation_parse() takes */
+    SETTING_PAIRS,   /* one that pair_list_parse() takes */
+    SETTING_MEMORY,  /* ConfigMemory: as BYTES, or 0% to 100%; "": not set */
 } SettingType;
 
 typedef struct SettingChoice {

@@ -54,7 +54,7 @@ class Daemon:
         self.config = self.folder / "coordgend.conf"
         self.config.write_text(config or "")
         self.args = [f"--config={self.config}", f"--cache-dir={cache}", "--model-dir=", "--log-target=stderr", "--log-level=debug",
-                     f"--draftdb-dir={self.folder}/draftdb"]
+                     f"--draftdb-dir={self.folder}/draftdb", f"--state-dir={self.folder}/state"]
         if not command:
             self.args += [f"--listen={self.api}", f"--admin-listen={self.admin}"]
         if model:

@@ -64,7 +64,7 @@ if [ ! -f "$model" ]; then
 fi
 [ -x "$build/bin/coordgend" ] || fail "$build/bin/coordgend is not built"
 "$build/bin/coordgend" --listen="$COORDGEN_SOCKET" --model="$model" --cache-dir="$work/cache" \
-    --draftdb-dir="$work/draftdb" --log-target=stderr 2>"$work/log" &
+    --draftdb-dir="$work/draftdb" --state-dir="$work/state" --log-target=stderr 2>"$work/log" &
 daemon=$!
 "$work/root/usr/bin/coordgenctl" wait-ready --timeout 120
 "$work/summarise" "$work/text" >"$work/out" 2>"$work/err" || fail "summarise: $(cat "$work/err")"

@@ -434,6 +434,113 @@ static void test_config_draftdb_dir(void **state) {
     config_free(config);
 }
 
+/* Bytes, a part, or nothing; what is printed is taken again. */
+static void test_config_weights_memory(void **state) {
+    static const struct {
+        const char *flag, *printed;
+        ConfigMemory memory;
+    } right[] = {
+        { "--weights-memory=", "", { .is_set = false } },
+        { "--weights-memory=0", "0", { .is_set = true } },
+        { "--weights-memory=0%", "0", { .is_set = true } },
+        { "--weights-memory=50%", "50%", { .is_set = true, .percent = 50 } },
+        { "--weights-memory=100%", "100%", { .is_set = true, .percent = 100 } },
+        { "--weights-memory=4096", "4K", { .is_set = true, .bytes = 4096 } },
+        { "--weights-memory=300M", "300M", { .is_set = true, .bytes = UINT64_C(300) << 20 } },
+        { "--weights-memory=2G", "2G", { .is_set = true, .bytes = UINT64_C(2) << 30 } },
+        { "--weights-memory=1024T", "1024T", { .is_set = true, .bytes = UINT64_C(1) << 50 } },
+    };
+    static const char *const wrong[] = {
+        "--weights-memory=101%", "--weights-memory=1025T",     "--weights-memory=-1",
+        "--weights-memory=50 %", "--weights-memory=1.5G",      "--weights-memory=half",
+        "--weights-memory=%",    "--weights-memory=50%%",      "--weights-memory=99999999999999999999%",
+        "--weights-memory=2g",   "--weights-memory=20000000T",
+    };
+    const Setting *setting = setting_find("weights-memory");
+    char text[64];
+    ErrText err;
+
+    for (size_t i = 0; i < ARRAY_LEN(right); i++) {
+        Config *config = LOAD(*state, 0, &err, right[i].flag);
+
+        for (int again = 0; again < 2; again++) {
+            assert_int_equal(config->weights_memory.is_set, right[i].memory.is_set);
+            assert_int_equal(config->weights_memory.bytes, right[i].memory.bytes);
+            assert_int_equal(config->weights_memory.percent, right[i].memory.percent);
+            setting_format(setting, config, text, sizeof(text));
+            assert_string_equal(text, right[i].printed);
+            assert_int_equal(setting_parse(setting, config, text, &err), 0);
+        }
+        config_free(config);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+        LOAD(*state, CONFIG_E_FLAG, &err, wrong[i]);
+        if (!strstr(err.text, "weights-memory: '") ||
+            !(strstr(err.text, "or a percentage") || strstr(err.text, "range")))
+            fail_msg("%s says '%s'", wrong[i], err.text);
+    }
+}
+
+static void test_config_flash(void **state) {
+    ErrText err;
+    Config *config = LOAD(*state, 0, &err);
+
+    assert_false(config->weights_memory.is_set);
+    assert_int_equal(config->flash_rate_mb, 0);
+    assert_int_equal(config->flash_latency_us, 0);
+    config_free(config);
+    config = LOAD(*state, 0, &err, "--flash-rate=250", "--flash-latency=80");
+    assert_int_equal(config->flash_rate_mb, 250);
+    assert_int_equal(config->flash_latency_us, 80);
+    config_free(config);
+    LOAD(*state, CONFIG_E_FLAG, &err, "--flash-rate=1000001");
+    assert_non_null(strstr(err.text, "out of range"));
+    LOAD(*state, CONFIG_E_FLAG, &err, "--flash-rate=250MB");
+    assert_non_null(strstr(err.text, "whole number"));
+    LOAD(*state, CONFIG_E_FLAG, &err, "--flash-latency=1000001");
+    assert_non_null(strstr(err.text, "flash-latency"));
+}
+
+static void test_config_draft_model(void **state) {
+    ErrText err;
+    Config *config, *other;
+
+    write_file(*state, "/etc/coordgen/coordgend.conf", "draft-model = big = small, mid=small\n");
+    config = LOAD(*state, 0, &err);
+    assert_string_equal(config->draft_model, "big = small, mid=small");
+    other = LOAD(*state, 0, &err, "--draft-model=");
+    assert_string_equal(other->draft_model, "");
+    assert_int_equal(config_take_live(config, other), 0);
+    assert_string_equal(config->draft_model, "");
+    config_free(other);
+    config_free(config);
+    LOAD(*state, CONFIG_E_FLAG, &err, "--draft-model=big");
+    assert_non_null(strstr(err.text, "draft-model: 'big' is not TARGET=DRAFT"));
+    LOAD(*state, CONFIG_E_FLAG, &err, "--draft-model=big=big");
+    assert_non_null(strstr(err.text, "would draft for itself"));
+    write_file(*state, "/etc/coordgen/coordgend.conf", "draft-model = a=b, b=a\n");
+    LOAD(*state, CONFIG_E_FILE, &err);
+    assert_non_null(strstr(err.text, "coordgend.conf:1: draft-model: 'b=a'"));
+}
+
+/* The folder of what administrators say. */
+static void test_config_state_dir(void **state) {
+    ErrText err;
+    Config *config;
+
+    setenv("STATE_DIRECTORY", "/state/a:/state/b", 1);
+    config = LOAD(*state, 0, &err);
+    assert_string_equal(config->state_dir, "/state/a");
+    config_free(config);
+    unsetenv("STATE_DIRECTORY");
+    config = LOAD(*state, 0, &err, "--state-dir=/mine");
+    assert_string_equal(config->state_dir, "/mine");
+    config_free(config);
+    config = LOAD(*state, 0, &err, "--state-dir=");
+    assert_string_equal(config->state_dir, "");
+    config_free(config);
+}
+
 /* The table is right about itself: built-in values are in range, names are unique and have a help. */
 static void test_config_table(void **state) {
     for (size_t i = 0; i < n_config_settings; i++) {
@@ -511,6 +618,10 @@ int main(void) {
         TEST(test_config_isa_of_environment),
         TEST(test_config_age),
         TEST(test_config_draftdb_dir),
+        TEST(test_config_state_dir),
+        TEST(test_config_weights_memory),
+        TEST(test_config_flash),
+        TEST(test_config_draft_model),
         TEST(test_config_manual_page),
     };
 

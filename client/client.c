@@ -29,6 +29,7 @@ static const struct {
     { COORDGEN_E_NOT_FOUND, "not-found" },
     { COORDGEN_E_INTERNAL, "internal" },
     { COORDGEN_E_NO_TEMPLATE, "no-template" },
+    { COORDGEN_E_VOCAB_MISMATCH, "vocab-mismatch" },
     { COORDGEN_E_UNREACHABLE, "unreachable" },
     { COORDGEN_E_TIMEOUT, "timeout" },
     { COORDGEN_E_DISCONNECTED, "disconnected" },

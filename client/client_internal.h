@@ -33,6 +33,8 @@ typedef enum RequestKind {
     REQUEST_MODEL_SHOW,
     REQUEST_MODEL_LOAD,
     REQUEST_MODEL_UNLOAD,
+    REQUEST_MODEL_PAIR,
+    REQUEST_MODEL_PAIR_LIST,
     REQUEST_SESSION_OPEN,
     REQUEST_SESSION_FORK,
     REQUEST_SESSION_CLOSE,
@@ -106,6 +108,8 @@ struct CoordgenReply {
     CoordgenStatus status;
     CoordgenModel *models;
     size_t n_models;
+    CoordgenModelPair *model_pairs; /* what the reply is about, or behind each other those of the models */
+    size_t n_model_pairs;           /* that it is about */
     CoordgenMemory *memory;
     size_t n_memory;
     CoordgenRequestInfo *requests;
@@ -146,6 +150,10 @@ int client_start_file(CoordgenClient *client, RequestKind kind, Coordgen__V1__Re
 /* client_request.c: copies what the caller's version of a structure of options has; first_bytes: of the first version.
  * 0 or a CoordgenError. */
 int client_options_copy(CoordgenClient *client, void *to, size_t to_bytes, const void *from, size_t first_bytes);
+
+/* client_pair.c: what it holds of a pair; from NULL: nothing. false: no memory. */
+void client_pair_fill(CoordgenModelPair *to, const Coordgen__V1__ModelPair *from);
+bool client_pairs_fill(CoordgenReply *reply, Coordgen__V1__ModelPair *const *pairs, size_t n);
 
 /* client_draftdb.c: what a reply of the draft database holds; false: no memory. */
 bool client_draft_db_fill(CoordgenReply *reply);

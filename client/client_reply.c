@@ -55,7 +55,10 @@ static void generate_fill(CoordgenGenerateResult *result, const Coordgen__V1__Ge
     }
 }
 
-static void model_fill(CoordgenModel *to, const Coordgen__V1__Model *from) {
+/* pair: room for the one that it is the target of */
+static void model_fill(CoordgenModel *to, CoordgenModelPair *pair, const Coordgen__V1__Model *from) {
+    if (from->draft)
+        client_pair_fill(pair, from->draft);
     *to = (CoordgenModel){
         .struct_bytes = sizeof(*to),
         .name = or_empty(from->name),
@@ -74,15 +77,24 @@ static void model_fill(CoordgenModel *to, const Coordgen__V1__Model *from) {
         .weights_bytes = from->weights_bytes,
         .kv_bytes_per_token = from->kv_bytes_per_token,
         .file_bytes = from->file_bytes,
+        .draft = from->draft ? pair : NULL,
+        .n_draft_of = from->n_draft_of,
+        .draft_of = (const char *const *)from->draft_of,
+        .layers = from->layers,
+        .streamed_layers = from->streamed_layers,
+        .pinned_bytes = from->pinned_bytes,
+        .sweep_bytes = from->sweep_bytes,
+        .read_bytes_per_s = from->read_bytes_per_s,
     };
 }
 
 static bool models_fill(CoordgenReply *reply, Coordgen__V1__Model *const *models, size_t n) {
     reply->models = calloc(n ? n : 1, sizeof(*reply->models));
-    if (!reply->models)
+    reply->model_pairs = calloc(n ? n : 1, sizeof(*reply->model_pairs));
+    if (!reply->models || !reply->model_pairs)
         return false;
     for (size_t i = 0; i < n; i++)
-        model_fill(&reply->models[i], models[i]);
+        model_fill(&reply->models[i], &reply->model_pairs[i], models[i]);
     reply->n_models = n;
     return true;
 }
@@ -155,6 +167,10 @@ static bool reply_fill(CoordgenReply *reply) {
         return model_fill_one(reply, response->model_show->model);
     case COORDGEN__V1__RESPONSE__OP_MODEL_LOAD:
         return model_fill_one(reply, response->model_load->model);
+    case COORDGEN__V1__RESPONSE__OP_MODEL_PAIR:
+        return client_pairs_fill(reply, &response->model_pair->pair, response->model_pair->pair ? 1 : 0);
+    case COORDGEN__V1__RESPONSE__OP_MODEL_PAIR_LIST:
+        return client_pairs_fill(reply, response->model_pair_list->pairs, response->model_pair_list->n_pairs);
     case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_STATS:
     case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_FORGET:
     case COORDGEN__V1__RESPONSE__OP_DRAFT_DB_FREEZE:
@@ -201,6 +217,7 @@ CoordgenReply *coordgen_reply_unref(CoordgenReply *reply) {
         frame_response_free(reply->response);
     str_buf_deinit(&reply->text);
     free(reply->models);
+    free(reply->model_pairs);
     free(reply->memory);
     client_requests_deinit(reply);
     free(reply->draft_db_users);

@@ -50,6 +50,8 @@ static bool fill(ClientExplanation *to, const Coordgen__V1__Explanation *given) 
         .model_passes = from->model_passes,
         .model_rows = from->model_rows,
         .model_us = from->model_us,
+        .read_bytes = from->read_bytes,
+        .read_wait_us = from->read_wait_us,
     };
     return true;
 }

@@ -209,3 +209,23 @@ int coordgen_model_unload(CoordgenClient *client, const char *model, int timeout
              : wait_for(client, &waiter,
                         coordgen_model_unload_start(client, model, timeout_ms, waiter_event, &waiter, NULL), replyp);
 }
+
+int coordgen_model_pair(CoordgenClient *client, const char *target, const char *draft, int timeout_ms,
+                        CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter,
+                        coordgen_model_pair_start(client, target, draft, timeout_ms, waiter_event, &waiter, NULL),
+                        replyp);
+}
+
+int coordgen_model_pair_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp) {
+    Waiter waiter = { 0 };
+    int r = client_check_usable(client, true);
+
+    return r ? r
+             : wait_for(client, &waiter,
+                        coordgen_model_pair_list_start(client, timeout_ms, waiter_event, &waiter, NULL), replyp);
+}

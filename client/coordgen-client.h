@@ -69,7 +69,8 @@ typedef enum CoordgenError {
     COORDGEN_E_SHUTTING_DOWN = 14,
     COORDGEN_E_NOT_FOUND = 15,
     COORDGEN_E_INTERNAL = 16,
-    COORDGEN_E_NO_TEMPLATE = 17, /* the model has no chat template: send a raw prompt */
+    COORDGEN_E_NO_TEMPLATE = 17,    /* the model has no chat template: send a raw prompt */
+    COORDGEN_E_VOCAB_MISMATCH = 18, /* two models whose tokens differ: neither can draft for the other */
 
     COORDGEN_E_UNREACHABLE = 100, /* no service at the socket */
     COORDGEN_E_TIMEOUT = 101,     /* the time that the caller gave is over; the request was cancelled */
@@ -315,6 +316,13 @@ COORDGEN_PUBLIC int coordgen_model_load_file_start(CoordgenClient *client, const
                                                    CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
 COORDGEN_PUBLIC int coordgen_model_unload_start(CoordgenClient *client, const char *model, int timeout_ms,
                                                 CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+/* From now on, and after restarts, draft ("" or NULL: none any more) drafts for the model target: it is loaded with it,
+ * and the target's output stays the same. Administrators. The reply has coordgen_reply_model_pair() (none where it was
+ * undone) and coordgen_reply_warning(). */
+COORDGEN_PUBLIC int coordgen_model_pair_start(CoordgenClient *client, const char *target, const char *draft,
+                                              int timeout_ms, CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
+COORDGEN_PUBLIC int coordgen_model_pair_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn,
+                                                   void *arg, uint64_t *request_idp);
 /* The reply has coordgen_reply_draft_db_user(), of whom it is about, and coordgen_reply_draft_db(). */
 COORDGEN_PUBLIC int coordgen_draft_db_stats_start(CoordgenClient *client, const CoordgenDraftDbOptions *options,
                                                   CoordgenEventFn *fn, void *arg, uint64_t *request_idp);
@@ -367,6 +375,9 @@ COORDGEN_PUBLIC int coordgen_model_load_file(CoordgenClient *client, const char 
                                              CoordgenEventFn *fn, void *arg, CoordgenReply **replyp);
 COORDGEN_PUBLIC int coordgen_model_unload(CoordgenClient *client, const char *model, int timeout_ms,
                                           CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_model_pair(CoordgenClient *client, const char *target, const char *draft, int timeout_ms,
+                                        CoordgenReply **replyp);
+COORDGEN_PUBLIC int coordgen_model_pair_list(CoordgenClient *client, int timeout_ms, CoordgenReply **replyp);
 
 /* ---- replies ----------------------------------------------------------------------------------------------------- */
 
@@ -494,6 +505,9 @@ typedef struct CoordgenExplanation {
     uint64_t model_passes; /* of the draft model, behind the text */
     uint64_t model_rows;   /* that these computed */
     uint64_t model_us;     /* they, and reading the text and its prompt; no part of draft_us */
+    /* Of a model whose layers are read from the disk. */
+    uint64_t read_bytes;   /* for the request's steps, which may share a read with other requests' */
+    uint64_t read_wait_us; /* that its steps waited for them */
 } CoordgenExplanation;
 
 typedef enum CoordgenRequestState {
@@ -538,6 +552,27 @@ typedef enum CoordgenModelState {
 
 COORDGEN_PUBLIC const char *coordgen_model_state_name(int state);
 
+typedef enum CoordgenModelPairState {
+    COORDGEN_MODEL_PAIR_IDLE = 1, /* the target is not loaded */
+    COORDGEN_MODEL_PAIR_LOADING = 2,
+    COORDGEN_MODEL_PAIR_READY = 3,    /* one drafts for the other */
+    COORDGEN_MODEL_PAIR_ABSENT = 4,   /* there is no model of one of the names */
+    COORDGEN_MODEL_PAIR_MISMATCH = 5, /* their tokens differ: the target goes without */
+    COORDGEN_MODEL_PAIR_FAILED = 6,   /* the draft model could not be loaded: the target goes without */
+} CoordgenModelPairState;
+
+/* "idle", "loading", "ready", "absent", "mismatch", "failed". */
+COORDGEN_PUBLIC const char *coordgen_model_pair_state_name(int state);
+
+typedef struct CoordgenModelPair { /* texts are never NULL */
+    size_t struct_bytes;
+    const char *target;
+    const char *draft; /* "": none, whatever the service's setting says */
+    bool is_stored;    /* by coordgen_model_pair(); false: by the setting */
+    CoordgenModelPairState state;
+    const char *detail; /* why the target goes without */
+} CoordgenModelPair;
+
 typedef struct CoordgenModel { /* texts are never NULL */
     size_t struct_bytes;
     const char *name;
@@ -556,6 +591,15 @@ typedef struct CoordgenModel { /* texts are never NULL */
     uint64_t weights_bytes;
     uint64_t kv_bytes_per_token;
     uint64_t file_bytes;
+    const CoordgenModelPair *draft; /* what drafts for it; NULL: nothing */
+    size_t n_draft_of;
+    const char *const *draft_of; /* names of the models that it drafts for */
+    /* 0 where all weights are in memory, or it is not loaded: */
+    uint32_t layers;
+    uint32_t streamed_layers;  /* of them, those that are read from the disk in each step */
+    uint64_t pinned_bytes;     /* of weights that stay in memory */
+    uint64_t sweep_bytes;      /* that a step reads */
+    uint64_t read_bytes_per_s; /* of the reads so far, while there were any */
 } CoordgenModel;
 
 typedef struct CoordgenMemory {
@@ -639,6 +683,10 @@ COORDGEN_PUBLIC size_t coordgen_reply_n_memory(const CoordgenReply *reply);
 COORDGEN_PUBLIC const CoordgenMemory *coordgen_reply_memory(const CoordgenReply *reply, size_t index);
 COORDGEN_PUBLIC size_t coordgen_reply_n_models(const CoordgenReply *reply); /* list, show, load, status */
 COORDGEN_PUBLIC const CoordgenModel *coordgen_reply_model(const CoordgenReply *reply, size_t index);
+COORDGEN_PUBLIC size_t coordgen_reply_n_model_pairs(const CoordgenReply *reply); /* pair (1, undone 0), pair list */
+COORDGEN_PUBLIC const CoordgenModelPair *coordgen_reply_model_pair(const CoordgenReply *reply, size_t index);
+/* Pair: what will hardly be wanted of it; "": nothing, and of other replies. Never NULL. */
+COORDGEN_PUBLIC const char *coordgen_reply_warning(const CoordgenReply *reply);
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,10 @@ void handler_on_scan(evutil_socket_t fd, short what, void *arg); /* of Service.s
 /* The model of that name, or NULL: the error is sent, or the message comes again when the folder has been read. */
 Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, const char *field);
 
+/* handlers_pair.c */
+void handle_model_pair_list(Peer *peer, uint64_t request_id);
+void handle_model_pair(Peer *peer, uint64_t request_id, const Coordgen__V1__ModelPairRequest *pair);
+
 /* handlers_status.c */
 void handle_status(Peer *peer, uint64_t request_id);
 

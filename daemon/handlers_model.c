@@ -7,15 +7,11 @@
 
 #include "base/printable.h"
 #include "daemon/handlers.h"
+#include "daemon/model_drafts.h"
 #include "daemon/reply.h"
 #include "daemon/request.h"
 
 #define MODEL_FILE_BYTES_MAX (INT64_C(1) << 40) /* it is mapped whole */
-
-typedef struct ModelEntry {
-    Coordgen__V1__Model message;
-    char detail[sizeof(ErrText)];
-} ModelEntry;
 
 /* The next part of a scan, when the loop is back at its top. 0 or -ENOMEM. */
 static int go_on_reading(Service *service) {
@@ -86,7 +82,7 @@ Model *handler_find_model(Peer *peer, uint64_t request_id, const char *name, con
 
 void handle_model_list(Peer *peer, uint64_t request_id) {
     ModelRegistry *registry = &peer->service->models;
-    _cleanup_(freep) ModelEntry *entries = NULL;
+    _cleanup_(freep) ModelMessage *entries = NULL;
     _cleanup_(freep) Coordgen__V1__Model **list = NULL;
     Coordgen__V1__ModelListReply reply = COORDGEN__V1__MODEL_LIST_REPLY__INIT;
     Coordgen__V1__Response response;
@@ -104,8 +100,8 @@ void handle_model_list(Peer *peer, uint64_t request_id) {
         return;
     }
     TAILQ_FOREACH(model, &registry->models, link) {
-        model_describe(model, peer->may_administer, &entries[n].message, entries[n].detail, sizeof(entries[n].detail));
-        list[n] = &entries[n].message;
+        model_describe(&entries[n], model, peer->may_administer);
+        list[n] = &entries[n].model;
         n++;
     }
     reply_init(&response, request_id);
@@ -120,14 +116,14 @@ void handle_model_show(Peer *peer, uint64_t request_id, const char *name) {
     Model *model = handler_find_model(peer, request_id, name, "model_show.model");
     Coordgen__V1__ModelShowReply reply = COORDGEN__V1__MODEL_SHOW_REPLY__INIT;
     Coordgen__V1__Response response;
-    ModelEntry entry;
+    ModelMessage entry;
 
     if (!model)
         return;
     model_measure(model);
-    model_describe(model, peer->may_administer, &entry.message, entry.detail, sizeof(entry.detail));
+    model_describe(&entry, model, peer->may_administer);
     reply_init(&response, request_id);
-    reply.model = &entry.message;
+    reply.model = &entry.model;
     response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_SHOW;
     response.model_show = &reply;
     connection_send(peer->connection, &response);
@@ -263,6 +259,7 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
                               "api-may-load = yes");
         return;
     }
+    model->is_loaded_as_draft = false; /* somebody wants it for itself */
     /* First: who is told BUSY must find neither a load under way nor a model in the list. */
     if (request_new(&request, &service->requests, peer, messagep, len_bytes, model)) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
@@ -286,6 +283,7 @@ void handle_model_unload(Peer *peer, Coordgen__V1__Request **messagep, size_t le
     Service *service = peer->service;
     uint64_t request_id = (*messagep)->request_id;
     ErrText err = { "out of memory" };
+    const Model *target;
     Request *request;
     Model *model;
     int r;
@@ -299,6 +297,15 @@ void handle_model_unload(Peer *peer, Coordgen__V1__Request **messagep, size_t le
     model = handler_find_model(peer, request_id, (*messagep)->model_unload->model, "model_unload.model");
     if (!model)
         return;
+    target = model_drafts_target_of(&service->models, model);
+    if (target) {
+        connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE, 0, "",
+                              "model %.*s drafts for %.*s, which is loaded: unload that, or undo the pair (coordgenctl "
+                              "model pair %.*s --draft none)",
+                              UTF8_PREFIX(model->name, 64), UTF8_PREFIX(target->name, 64),
+                              UTF8_PREFIX(target->name, 64));
+        return;
+    }
     if (model->n_users) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
                               admission_retry_ms(&service->requests.admission), "",

@@ -6,11 +6,6 @@
 #include "daemon/request.h"
 #include "daemon/session.h"
 
-typedef struct ModelEntry {
-    Coordgen__V1__Model message;
-    char detail[sizeof(ErrText)];
-} ModelEntry;
-
 static void fill_memory(const Service *service, Coordgen__V1__MemoryAccount accounts[_ACCOUNT_N]) {
     for (size_t i = 0; i < _ACCOUNT_N; i++) {
         uint64_t limit_bytes = service->accounts.limit_bytes[i];
@@ -96,7 +91,7 @@ static void fill_all(const Service *service, Coordgen__V1__StatusReply *reply) {
 void handle_status(Peer *peer, uint64_t request_id) {
     const Service *service = peer->service;
     size_t n_models = service->models.n_models, n = 0;
-    _cleanup_(freep) ModelEntry *models = calloc(n_models + 1, sizeof(*models));
+    _cleanup_(freep) ModelMessage *models = calloc(n_models + 1, sizeof(*models));
     _cleanup_(freep) Coordgen__V1__Model **list = calloc(n_models + 1, sizeof(*list));
     Coordgen__V1__MemoryAccount accounts[_ACCOUNT_N], *account_list[_ACCOUNT_N];
     Coordgen__V1__StatusReply reply = COORDGEN__V1__STATUS_REPLY__INIT;
@@ -111,8 +106,8 @@ void handle_status(Peer *peer, uint64_t request_id) {
     TAILQ_FOREACH(model, &service->models.models, link) {
         if (model->stage == MODEL_AVAILABLE && !model_is_default(model))
             continue; /* ModelList has those */
-        model_describe(model, peer->may_administer, &models[n].message, models[n].detail, sizeof(models[n].detail));
-        list[n] = &models[n].message;
+        model_describe(&models[n], model, peer->may_administer);
+        list[n] = &models[n].model;
         n++;
     }
     connection_spend(peer->connection, n / MODELS_A_UNIT);

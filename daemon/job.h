@@ -68,6 +68,7 @@ struct Job {
 
     /* Input: prepared by the loop, const until done. */
     Engine *engine;
+    Engine *draft_engine; /* JOB_GENERATE: of the model that drafts for engine's, compared with it; NULL: none does */
     const ChatMessage *messages; /* n_messages > 0, or text */
     size_t n_messages;
     const char *text;

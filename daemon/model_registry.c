@@ -33,6 +33,7 @@ static Model *model_free(Model *model) {
     free(model->name);
     free(model->path);
     free(model->shown_path);
+    free(model->draft_failure);
     free(model->package_path);
     free(model->image_path);
     free(model);
@@ -138,6 +139,7 @@ const char *model_stage_name(ModelStage stage) {
 
 static void set_stage(Model *model, ModelStage stage) {
     model->stage = stage;
+    model->registry->is_unsettled = true;
     if (stage == MODEL_AVAILABLE) { /* whoever wants it again hands over the file that there is then */
         closep(&model->fd);
         model->fd = -1;
@@ -336,6 +338,7 @@ static void submit_load(Model *model) {
         .cache_dir = config->cache_dir,
         .arriving = true,
         .image_path = model->image_path,
+        /* weights_memory and flash_limit: config->weights_memory, flash_rate_mb, flash_latency_us */
     };
     set_stage(model, MODEL_LOADING);
     engine_thread_submit(model->registry->thread, model->job);
@@ -418,10 +421,24 @@ int model_load(Model *model, ErrText *err) {
     return 0;
 }
 
+void model_set_draft(Model *target, Model *draft) {
+    Model *before = target->draft;
+
+    assert_on_loop(target->registry->loop);
+    assert(!target->n_drafted);
+    target->draft = draft;
+    target->draft_leaves = false;
+    if (draft)
+        draft->n_users++;
+    if (before)
+        model_leave(before);
+}
+
 static int submit_unload(Model *model) {
     model->job = calloc(1, sizeof(*model->job));
     if (!model->job)
         return err_raise(-ENOMEM);
+    model_set_draft(model, NULL);
     model->job->kind = JOB_UNLOAD;
     model->job->owner = model;
     model->job->engine = model->engine;
@@ -447,6 +464,10 @@ void model_leave(Model *model) {
     assert_on_loop(model->registry->loop);
     assert(model->n_users);
     model->n_users--;
+    if (model->draft_leaves || model->is_loaded_as_draft) {
+        model->registry->is_unsettled = true;
+        loop_pump(model->registry->loop);
+    }
     check_engine(model);
     drop_failed(model);
     model_forget_unused(model);
@@ -566,53 +587,4 @@ void model_on_news(Model *model, Job *job, JobNews *news) {
 
 const char *model_failure(const Model *model, bool with_paths) {
     return with_paths ? model->failure.text : "administrators see why";
-}
-
-void model_describe(const Model *model, bool with_paths, Coordgen__V1__Model *message, char *detail,
-                    size_t detail_room_bytes) {
-    static const Coordgen__V1__ModelState states[] = {
-        [MODEL_AVAILABLE] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_AVAILABLE,
-        [MODEL_IMPORTING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_IMPORTING,
-        [MODEL_LOADING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_LOADING,
-        [MODEL_READY] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_READY,
-        [MODEL_UNLOADING] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_READY,
-        [MODEL_FAILED] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_FAILED,
-    };
-
-    assert_on_loop(model->registry->loop);
-    coordgen__v1__model__init(message);
-    message->name = model->name;
-    message->path = with_paths ? model->shown_path : NULL;
-    message->has_state = true;
-    message->state = states[model->stage];
-    message->has_is_default = true;
-    message->is_default = model_is_default(model);
-    *detail = 0;
-    if (model->stage == MODEL_FAILED)
-        snprintf(detail, detail_room_bytes, "%s", model_failure(model, with_paths));
-    else if (model->stage == MODEL_IMPORTING)
-        snprintf(detail, detail_room_bytes, "import %u.%u %%", model->permille / 10, model->permille % 10);
-    else if (model->stage == MODEL_LOADING && model->engine)
-        snprintf(detail, detail_room_bytes, "weights %u.%u %%", model->permille / 10, model->permille % 10);
-    else if (model->stage == MODEL_UNLOADING)
-        snprintf(detail, detail_room_bytes, "being unloaded");
-    message->detail = detail;
-    message->has_file_bytes = model->file_bytes > 0;
-    message->file_bytes = model->file_bytes;
-    if (model->stage == MODEL_READY) {
-        const EngineInfo *engine = engine_info(model->engine);
-
-        message->architecture = (char *)engine->architecture;
-        message->has_context_tokens = message->has_vocabulary = message->has_parameters = true;
-        message->context_tokens = engine->n_context;
-        message->vocabulary = engine->n_vocab;
-        message->parameters = engine->n_parameters;
-        message->has_weights_bytes = message->has_kv_bytes_per_token = true;
-        message->weights_bytes = engine->weights_bytes;
-        message->kv_bytes_per_token = engine->kv_bytes_per_token;
-        message->kv_type = (char *)engine->kv_type;
-        message->kernel = (char *)engine->kernel;
-        message->source_sha256 = (char *)engine->source_sha256;
-        message->chat_format = (char *)chat_format_name(engine_chat_template(model->engine)->format);
-    }
 }

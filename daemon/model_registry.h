@@ -7,6 +7,7 @@
 #include "daemon/engine_thread.h"
 #include "daemon/loop.h"
 #include "daemon/model_import.h"
+#include "daemon/model_pairs.h"
 #include "proto/coordgen.pb-c.h"
 
 enum {
@@ -17,6 +18,7 @@ enum {
 };
 
 #define MODELS_MAX 1024
+#define MODEL_DRAFT_OF_MAX 4 /* targets that are named with their draft model, of more the first ones */
 
 typedef enum ModelStage {
     MODEL_AVAILABLE,
@@ -54,7 +56,15 @@ typedef struct Model { /* all loop */
     Engine *engine;
     ModelImport *import;
     Job *job;             /* load or unload */
-    unsigned int n_users; /* requests that hold it */
+    unsigned int n_users; /* requests that hold it, and models that it drafts for */
+    /* As a target: who drafts for its generations, loaded and compared; NULL: nobody. model_drafts.h decides. */
+    struct Model *draft;
+    unsigned int n_drafted;  /* generations that may use it, which outlast their pair */
+    bool draft_leaves;       /* no more of them shall */
+    bool draft_was_tried;    /* since it was loaded itself, or its pair has changed */
+    bool is_mismatch;        /* why there is none: their tokens differ */
+    char *draft_failure;     /* why there is none; NULL: there is, or may be */
+    bool is_loaded_as_draft; /* for targets alone: it goes when the last of them has gone */
     uint64_t load_began_ns;
     TAILQ_ENTRY(Model) link;
 } Model;
@@ -76,6 +86,8 @@ struct ModelRegistry {
     size_t n_models;
     void *by_name, *by_path; /* the same, in trees of tsearch(3) */
     Model *default_model;    /* of the configuration; NULL: none */
+    const ModelPairs *pairs; /* who drafts for whom, by name */
+    bool is_unsettled;       /* stages or users have changed: see model_drafts_settle() */
     ModelImportList abandoned;
 };
 
@@ -105,6 +117,8 @@ void model_on_news(Model *model, Job *job, JobNews *news); /* of a load or unloa
 bool model_is_coming(const Model *model);
 bool model_can_serve(const Model *model); /* its engine takes jobs: it is ready, or its weights are on their way */
 void model_leave(Model *model);           /* a user less; it may be forgotten */
+/* Who drafts for a target's later generations; NULL: nobody. It is held like by a request. None may be drafted for. */
+void model_set_draft(Model *target, Model *draft);
 /* What is not of the folder is known as long as it is loaded or used: whoever named its file can name it again. */
 void model_forget_unused(Model *model);
 const char *model_stage_name(ModelStage stage);
@@ -113,8 +127,16 @@ bool model_is_file_name(const char *name); /* whether it ends as those of model 
 void model_measure(Model *model);          /* file_bytes, anew */
 /* Why it failed, or, for those who are not to know paths, that it did. */
 const char *model_failure(const Model *model, bool with_paths);
-/* Fills in a message whose strings belong to the model; valid until the next change. */
-void model_describe(const Model *model, bool with_paths, Coordgen__V1__Model *message, char *detail,
-                    size_t detail_room_bytes);
+
+/* model_registry_message.c: messages whose strings belong to models and pairs; valid until the next change. */
+typedef struct ModelMessage {
+    Coordgen__V1__Model model;
+    char detail[sizeof(ErrText)];
+    Coordgen__V1__ModelPair draft;
+    const char *draft_of[MODEL_DRAFT_OF_MAX];
+} ModelMessage;
+void model_describe(ModelMessage *message, const Model *model, bool with_paths);
+void model_describe_pair(Coordgen__V1__ModelPair *message, ModelRegistry *registry, const ModelPairEntry *pair,
+                         bool with_paths);
 
 #endif

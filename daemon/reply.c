@@ -43,6 +43,7 @@ const char *reply_code_name(Coordgen__V1__ErrorCode code) {
         [COORDGEN__V1__ERROR_CODE__ERROR_CODE_NOT_FOUND] = "not-found",
         [COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL] = "internal",
         [COORDGEN__V1__ERROR_CODE__ERROR_CODE_NO_TEMPLATE] = "no-template",
+        [COORDGEN__V1__ERROR_CODE__ERROR_CODE_VOCAB_MISMATCH] = "vocab-mismatch",
     };
 
     return (size_t)code < ARRAY_LEN(names) ? names[code] : "unknown";

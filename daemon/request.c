@@ -85,6 +85,8 @@ void request_end(Request *request) {
     }
     leave_connection(request);
     TAILQ_REMOVE(&request->user->requests, request, user_link);
+    if (request->has_draft)
+        request->model->n_drafted--;
     model_leave(request->model);
     request_free(request);
     if (session)

@@ -33,12 +33,11 @@ static void send_load_progress(Request *request) {
 static void finish_load(Request *request) {
     Coordgen__V1__Response response;
     Coordgen__V1__ModelLoadReply reply = COORDGEN__V1__MODEL_LOAD_REPLY__INIT;
-    Coordgen__V1__Model model;
-    char detail[sizeof(ErrText)];
+    ModelMessage model;
 
     reply_init(&response, request->id);
-    model_describe(request->model, request->peer->may_administer, &model, detail, sizeof(detail));
-    reply.model = &model;
+    model_describe(&model, request->model, request->peer->may_administer);
+    reply.model = &model.model;
     response.op_case = COORDGEN__V1__RESPONSE__OP_MODEL_LOAD;
     response.model_load = &reply;
     connection_send(request->peer->connection, &response);

@@ -10,7 +10,14 @@
 
 /* The queue has started it: the engine thread's from here on. */
 static void submit(Request *request) {
-    request->job.engine = request->model->engine;
+    Model *model = request->model;
+
+    request->job.engine = model->engine;
+    if (request_is_generation(request) && !request->has_draft && model->draft && !model->draft_leaves) {
+        request->has_draft = true;
+        model->n_drafted++;
+        request->job.draft_engine = model->draft->engine;
+    }
     engine_thread_submit(request->table->engine_thread, &request->job);
 }
 

@@ -32,6 +32,7 @@ typedef struct Request { /* all loop; the job as job.h says */
     bool is_resting;   /* has given its place up for another user's, and waits to get one again */
     bool has_place;
     bool was_stalled;  /* ended for that; the engine thread has not let go of it yet */
+    bool has_draft;    /* counts as one of the model's n_drafted */
     bool needs_memory; /* found none, and starts again when who was ended for it has gone */
     Job job;
     ChatMessage *messages; /* what the session held before, then the message's */

@@ -145,7 +145,7 @@ static void on_settle(evutil_socket_t fd, short what, void *arg) {
     Server *server = arg;
 
     assert_on_loop(&server->service.loop);
-    request_table_settle(&server->service.requests);
+    service_settle(&server->service);
     show_status(server);
     arm_tick(server);
     if (server->service.draining && service_is_drained(&server->service))
@@ -248,7 +248,7 @@ static void reload(Server *server) {
             log_error(TOPIC_DAEMON, "out of memory: only a part of the settings was taken over");
         log_set_level((LogLevel)server->service.config->log_level);
         if (service_take_settings(&server->service))
-            log_error(TOPIC_DAEMON, "out of memory: no-history stays as it was");
+            log_error(TOPIC_DAEMON, "out of memory: no-history or draft-model stays as it was");
         if (check_descriptors(server->service.config, &err))
             log_error(TOPIC_DAEMON, "%s", err.text);
         log_notice(TOPIC_DAEMON, "the configuration is reloaded");

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "daemon/model_drafts.h"
 
 enum {
     NEWS_AT_A_TIME = 64, /* of jobs; then connections have their turn */
@@ -105,7 +106,12 @@ int service_start_draft_store(Service *service, ErrText *err) {
 }
 
 int service_take_settings(Service *service) {
-    return no_history_set(&service->no_history, service->config->no_history);
+    int r = no_history_set(&service->no_history, service->config->no_history);
+
+    if (r)
+        return r;
+    model_drafts_renew_all(&service->models);
+    return model_pairs_take_setting(&service->pairs, service->config->draft_model);
 }
 
 int service_init(Service *service, Config **configp, ErrText *err) {
@@ -124,7 +130,8 @@ int service_init(Service *service, Config **configp, ErrText *err) {
     if (!service->loop.base)
         return err_set(err, -ENOMEM, "cannot make an event loop");
     TAILQ_INIT(&service->draft_calls);
-    if (service_take_settings(service))
+    service->models.pairs = &service->pairs;
+    if (model_pairs_init(&service->pairs, service->config->state_dir) || service_take_settings(service))
         return err_set(err, -ENOMEM, "out of memory");
     r = make_engine_thread(service, err);
     if (!r)
@@ -166,6 +173,7 @@ void service_deinit(Service *service) {
     free_peers(&service->users);
     model_folder_deinit(&service->folder);
     model_registry_deinit(&service->models);
+    model_pairs_deinit(&service->pairs);
     engine_thread_free(service->engine_thread);
     histories_free(service->histories);
     draft_store_free(service->draft_store);
@@ -183,6 +191,12 @@ void service_deinit(Service *service) {
 }
 
 /* ---- work -------------------------------------------------------------------------------------------------------- */
+
+void service_settle(Service *service) {
+    if (!service->draining)
+        model_drafts_settle(&service->models);
+    request_table_settle(&service->requests);
+}
 
 bool service_take_news(Service *service) {
     JobNews news;

@@ -31,6 +31,7 @@ struct Service { /* all loop */
     NoHistory no_history;
     DraftCallList draft_calls; /* of clients, with the draft store */
     PrefixCache *prefix_cache; /* engine thread; NULL: nothing is kept */
+    ModelPairs pairs;
     ModelRegistry models;
     ModelFolder folder;
     struct event *scan; /* of the models' folder, the next part of it */
@@ -51,6 +52,7 @@ int service_take_settings(Service *service);
 int service_add_models(Service *service, ErrText *err);
 /* Opens the draft database behind everything else; news of it are on the loop from here on. */
 int service_start_draft_store(Service *service, ErrText *err);
+void service_settle(Service *service);           /* at the top of the loop, when something has ended or changed */
 bool service_take_news(Service *service);        /* of the engine thread; whether there may be more */
 bool service_is_drained(const Service *service); /* nobody waits for an answer or has one to read */
 /* Ends all requests and the engine thread: only then may what it uses be freed. 0, or -ETIMEDOUT: it still runs. */

@@ -185,6 +185,21 @@ static int detokenize_check(const Coordgen__V1__DetokenizeRequest *detokenize, F
     return model_name_check("detokenize", detokenize->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
 }
 
+/* draft may be "": none. */
+static int model_pair_check(const Coordgen__V1__ModelPairRequest *pair, FrameFault *fault) {
+    if (!pair->target || !*pair->target)
+        return refuse(fault, "model_pair.target", "a model must be named");
+    if (strlen(pair->target) > PROTO_MODEL_NAME_BYTES_MAX)
+        return refuse(fault, "model_pair.target", "a name of %zu bytes: at most %d", strlen(pair->target),
+                      PROTO_MODEL_NAME_BYTES_MAX);
+    if (!pair->draft)
+        return refuse(fault, "model_pair.draft", "missing: a model, or \"\" for none");
+    if (strlen(pair->draft) > PROTO_MODEL_NAME_BYTES_MAX)
+        return refuse(fault, "model_pair.draft", "a name of %zu bytes: at most %d", strlen(pair->draft),
+                      PROTO_MODEL_NAME_BYTES_MAX);
+    return 0;
+}
+
 /**
  * proto_check_request() - check what the types of the wire cannot say: ranges, lengths, counts, presence
  * @request: decoded by frame_decode_request(), or built by a client before it is sent
@@ -212,7 +227,10 @@ int proto_check_request(const Coordgen__V1__Request *request, FrameFault *fault)
     case COORDGEN__V1__REQUEST__OP_STATUS:
     case COORDGEN__V1__REQUEST__OP_REQUEST_LIST:
     case COORDGEN__V1__REQUEST__OP_MODEL_LIST:
+    case COORDGEN__V1__REQUEST__OP_MODEL_PAIR_LIST:
         return 0;
+    case COORDGEN__V1__REQUEST__OP_MODEL_PAIR:
+        return model_pair_check(request->model_pair, fault);
     case COORDGEN__V1__REQUEST__OP_MODEL_SHOW:
         return model_name_check("model_show", request->model_show->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
     case COORDGEN__V1__REQUEST__OP_MODEL_LOAD:

@@ -70,11 +70,29 @@ static void print_prompt(FILE *out, const CoordgenExplanation *explanation) {
         fputs("             on trial: what it brings is not known yet, or it did not pay and is tried again\n", out);
 }
 
+static void print_model(FILE *out, const CoordgenExplanation *explanation) {
+    char time[32];
+
+    if (explanation->model_us)
+        fprintf(out, "Draft model  %" PRIu64 " passes, %" PRIu64 " rows, %s with its reading of the text\n",
+                explanation->model_passes, explanation->model_rows,
+                ctl_duration_text(time, sizeof(time), explanation->model_us));
+}
+
+static void print_reads(FILE *out, const CoordgenExplanation *explanation) {
+    char bytes[32], time[32];
+
+    if (explanation->read_bytes)
+        fprintf(out, "Disk         %s read, steps waited %s for it\n",
+                ctl_bytes_text(bytes, sizeof(bytes), explanation->read_bytes),
+                ctl_duration_text(time, sizeof(time), explanation->read_wait_us));
+}
+
 /* Nothing more where nothing was decoded yet. */
 void ctl_print_explanation(FILE *out, const CoordgenExplanation *explanation) {
     const uint64_t n_rows = explanation->valid_rows + explanation->wasted_rows,
                    n_computed = n_rows + explanation->idle_rows;
-    char steps[32], drafts[32], head[32], model[32];
+    char steps[32], drafts[32], head[32];
 
     if (explanation->off)
         fprintf(out, "Drafts       %s\n", off_text((int)explanation->off));
@@ -95,10 +113,8 @@ void ctl_print_explanation(FILE *out, const CoordgenExplanation *explanation) {
             ctl_duration_text(steps, sizeof(steps), explanation->steps_us),
             ctl_duration_text(head, sizeof(head), explanation->head_us),
             ctl_duration_text(drafts, sizeof(drafts), explanation->draft_us));
-    if (explanation->model_us)
-        fprintf(out, "Draft model  %" PRIu64 " passes, %" PRIu64 " rows, %s with its reading of the text\n",
-                explanation->model_passes, explanation->model_rows,
-                ctl_duration_text(model, sizeof(model), explanation->model_us));
+    print_model(out, explanation);
+    print_reads(out, explanation);
 }
 
 static json_t *json_count(uint64_t count) {
@@ -142,6 +158,8 @@ json_t *ctl_json_explanation(const CoordgenExplanation *explanation) {
     ctl_json_set(object, "model_passes", json_count(explanation->model_passes));
     ctl_json_set(object, "model_rows", json_count(explanation->model_rows));
     ctl_json_set(object, "model_us", json_count(explanation->model_us));
+    ctl_json_set(object, "read_bytes", json_count(explanation->read_bytes));
+    ctl_json_set(object, "read_wait_us", json_count(explanation->read_wait_us));
     return object;
 }
 

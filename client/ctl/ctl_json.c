@@ -43,7 +43,7 @@ static json_t *text_of(const char *text) {
 }
 
 json_t *ctl_json_model(const CoordgenModel *model) {
-    json_t *object = json_object();
+    json_t *object = json_object(), *draft_of = json_array();
 
     ctl_json_set(object, "name", text_of(model->name));
     ctl_json_set(object, "state", json_string(coordgen_model_state_name(model->state)));
@@ -61,6 +61,15 @@ json_t *ctl_json_model(const CoordgenModel *model) {
     ctl_json_set(object, "kv_type", text_of(model->kv_type));
     ctl_json_set(object, "kernel", text_of(model->kernel));
     ctl_json_set(object, "source_sha256", text_of(model->source_sha256));
+    for (size_t i = 0; i < model->n_draft_of; i++)
+        json_array_append_new(draft_of, text_of(model->draft_of[i]));
+    ctl_json_set(object, "draft", model->draft ? ctl_json_pair(model->draft) : json_null());
+    ctl_json_set(object, "draft_of", draft_of);
+    ctl_json_set(object, "layers", json_integer(model->layers));
+    ctl_json_set(object, "streamed_layers", json_integer(model->streamed_layers));
+    ctl_json_set(object, "pinned_bytes", json_integer((json_int_t)model->pinned_bytes));
+    ctl_json_set(object, "sweep_bytes", json_integer((json_int_t)model->sweep_bytes));
+    ctl_json_set(object, "read_bytes_per_s", json_integer((json_int_t)model->read_bytes_per_s));
     return object;
 }
 

@@ -10,6 +10,17 @@ enum {
     MODEL_TIMEOUT_MS = 10000
 };
 
+/* Behind a line of the list. */
+static void put_draft(const Ctl *ctl, const CoordgenModel *model) {
+    if (model->draft) {
+        fputs("  drafted for by ", stdout);
+        ctl_put_text(stdout, model->draft->draft, ctl->out_tty);
+        printf(" (%s)", coordgen_model_pair_state_name((int)model->draft->state));
+    }
+    if (model->streamed_layers)
+        printf("  %" PRIu32 " of %" PRIu32 " layers from the disk", model->streamed_layers, model->layers);
+}
+
 static int list_print(Ctl *ctl, CoordgenReply *reply) {
     size_t n = coordgen_reply_n_models(reply), name_columns = 5;
     char size[32], parameters[32];
@@ -41,6 +52,7 @@ static int list_print(Ctl *ctl, CoordgenReply *reply) {
         if (*model->detail)
             fputs("  ", stdout);
         ctl_put_text(stdout, model->detail, ctl->out_tty);
+        put_draft(ctl, model);
         putchar('\n');
     }
     if (!n && !ctl_has(ctl, "no-legend"))
@@ -66,6 +78,34 @@ static void row(Ctl *ctl, const char *name, const char *value) {
     printf("%-16s ", name);
     ctl_put_text(stdout, value, ctl->out_tty);
     putchar('\n');
+}
+
+static void show_draft(Ctl *ctl, const CoordgenModel *model) {
+    char text[640];
+
+    if (model->draft) {
+        snprintf(text, sizeof(text), "%.255s (%s%s%.255s)", model->draft->draft,
+                 coordgen_model_pair_state_name((int)model->draft->state), *model->draft->detail ? ": " : "",
+                 model->draft->detail);
+        row(ctl, "Draft model", text);
+    }
+    for (size_t i = 0; i < model->n_draft_of; i++)
+        row(ctl, "Drafts for", model->draft_of[i]);
+}
+
+static void show_streaming(Ctl *ctl, const CoordgenModel *model) {
+    char text[96], bytes[32];
+
+    if (!model->streamed_layers)
+        return;
+    snprintf(text, sizeof(text), "%" PRIu32 " of %" PRIu32 ", %s a step", model->streamed_layers, model->layers,
+             ctl_bytes_text(bytes, sizeof(bytes), model->sweep_bytes));
+    row(ctl, "From the disk", text);
+    row(ctl, "In memory", ctl_bytes_text(bytes, sizeof(bytes), model->pinned_bytes));
+    if (!model->read_bytes_per_s)
+        return;
+    snprintf(text, sizeof(text), "%.0f MB/s", (double)model->read_bytes_per_s / 1e6);
+    row(ctl, "Read at", text);
 }
 
 static int show_print(Ctl *ctl, CoordgenReply *reply) {
@@ -99,6 +139,8 @@ static int show_print(Ctl *ctl, CoordgenReply *reply) {
         snprintf(number, sizeof(number), "%" PRIu64 " bytes", model->kv_bytes_per_token);
         row(ctl, "Cache a token", number);
     }
+    show_draft(ctl, model);
+    show_streaming(ctl, model);
     row(ctl, "Cache type", model->kv_type);
     row(ctl, "Kernel", model->kernel);
     row(ctl, "Source SHA-256", model->source_sha256);

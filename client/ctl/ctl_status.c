@@ -89,6 +89,15 @@ static void status_print(Ctl *ctl, CoordgenReply *reply) {
         if (model->state == COORDGEN_MODEL_READY)
             printf(", %s, context %" PRIu32 ", %s", model->kernel, model->context_tokens,
                    ctl_bytes_text(one, sizeof(one), model->weights_bytes));
+        if (model->streamed_layers)
+            printf(", %" PRIu32 " of %" PRIu32 " layers from the disk (%s a step, %.0f MB/s)", model->streamed_layers,
+                   model->layers, ctl_bytes_text(two, sizeof(two), model->sweep_bytes),
+                   (double)model->read_bytes_per_s / 1e6);
+        if (model->draft) {
+            fputs(", drafted for by ", stdout);
+            ctl_put_text(stdout, model->draft->draft, ctl->out_tty);
+            printf(" (%s)", coordgen_model_pair_state_name((int)model->draft->state));
+        }
         putchar('\n');
     }
     if (coordgen_reply_n_memory(reply))

@@ -17,6 +17,7 @@ enum {
 /* What a generation has done since the last look, or, seen for the first time, since it began. */
 typedef struct Pace {
     double tokens_per_s, accept_length, rows_a_step;
+    double read_bytes_per_s; /* of layers that are read from the disk */
     bool has_steps;
     bool drafts_rest; /* steps without any */
 } Pace;
@@ -41,6 +42,9 @@ static Pace pace_of(const CoordgenRequestInfo *now, const CoordgenRequestInfo *b
         pace.tokens_per_s = (double)now->output_tokens * 1e6 / (double)now->decode_us;
     if (before && before->explanation->decode_steps < to->decode_steps)
         from = before->explanation;
+    if (before && now->age_us > before->age_us && to->read_bytes > before->explanation->read_bytes)
+        pace.read_bytes_per_s =
+            (double)(to->read_bytes - before->explanation->read_bytes) * 1e6 / (double)(now->age_us - before->age_us);
     n_steps = to->decode_steps - from->decode_steps;
     if (!n_steps)
         return pace;
@@ -104,6 +108,8 @@ static void put_request(const Ctl *ctl, const CoordgenRequestInfo *request, cons
     else
         printf(" %6s %6s  ", "-", "-");
     put_sources(request->explanation, &pace);
+    if (pace.read_bytes_per_s > 0)
+        printf("  %.0f MB/s read", pace.read_bytes_per_s / 1e6);
     fputs("  ", stdout);
     ctl_put_text(stdout, request->model, ctl->out_tty);
     putchar('\n');

@@ -73,6 +73,10 @@ static void test_client_arguments_no_client(void **state) {
     assert_int_equal(coordgen_model_load_file(NULL, NULL, 1, NULL, NULL, NULL), INVALID);
     assert_int_equal(coordgen_model_unload_start(NULL, NULL, 1, NULL, NULL, NULL), INVALID);
     assert_int_equal(coordgen_model_unload(NULL, NULL, 1, NULL), INVALID);
+    assert_int_equal(coordgen_model_pair_start(NULL, NULL, NULL, 1, NULL, NULL, NULL), INVALID);
+    assert_int_equal(coordgen_model_pair(NULL, NULL, NULL, 1, NULL), INVALID);
+    assert_int_equal(coordgen_model_pair_list_start(NULL, 1, NULL, NULL, NULL), INVALID);
+    assert_int_equal(coordgen_model_pair_list(NULL, 1, NULL), INVALID);
 }
 
 static void test_client_arguments_no_reply(void **state) {
@@ -101,6 +105,9 @@ static void test_client_arguments_no_reply(void **state) {
     assert_int_equal(coordgen_reply_more_requests(NULL), 0);
     assert_int_equal(coordgen_reply_n_models(NULL), 0);
     assert_null(coordgen_reply_model(NULL, 0));
+    assert_int_equal(coordgen_reply_n_model_pairs(NULL), 0);
+    assert_null(coordgen_reply_model_pair(NULL, 0));
+    assert_string_equal(coordgen_reply_warning(NULL), "");
 }
 
 static void script_greeting(Peer *peer) {

@@ -32,6 +32,13 @@ static Coordgen__V1__Explanation explanation_with(Coordgen__V1__DraftSource *sou
     explanation.has_off = explanation.has_valid_rows = true;
     explanation.off = COORDGEN__V1__SPECULATION_OFF__SPECULATION_OFF_NO_SOURCE;
     explanation.valid_rows = 16;
+    explanation.has_model_passes = explanation.has_model_rows = explanation.has_model_us = true;
+    explanation.model_passes = 21;
+    explanation.model_rows = 22;
+    explanation.model_us = 23;
+    explanation.has_read_bytes = explanation.has_read_wait_us = true;
+    explanation.read_bytes = UINT64_C(24) << 32;
+    explanation.read_wait_us = 25;
     return explanation;
 }
 
@@ -113,6 +120,11 @@ static void test_client_requests_are_read(void **state) {
     assert_int_equal(explanation->accept_lengths[2], 2);
     assert_int_equal(explanation->valid_rows, 16);
     assert_int_equal(explanation->wasted_rows, 0);
+    assert_int_equal(explanation->model_passes, 21);
+    assert_int_equal(explanation->model_rows, 22);
+    assert_int_equal(explanation->model_us, 23);
+    assert_true(explanation->read_bytes == UINT64_C(24) << 32);
+    assert_int_equal(explanation->read_wait_us, 25);
     coordgen_reply_unref(reply);
 
     assert_int_equal(coordgen_explain(client, 78, 5000, &reply), 0);

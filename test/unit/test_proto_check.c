@@ -238,6 +238,36 @@ static void test_proto_check_other_requests(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "model_load.with_file");
 }
 
+static void test_proto_check_pairs(void **state) {
+    static char name[PROTO_MODEL_NAME_BYTES_MAX + 2];
+    Coordgen__V1__ModelPairRequest pair = COORDGEN__V1__MODEL_PAIR_REQUEST__INIT;
+    Coordgen__V1__ModelPairListRequest list = COORDGEN__V1__MODEL_PAIR_LIST_REQUEST__INIT;
+    Good good;
+
+    good_init(&good);
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_MODEL_PAIR;
+    good.request.model_pair = &pair;
+    expect(&good, PROTO_CHECK_E_VALUE, "model_pair.target");
+    pair.target = (char *)"";
+    expect(&good, PROTO_CHECK_E_VALUE, "model_pair.target");
+    pair.target = (char *)"big";
+    expect(&good, PROTO_CHECK_E_VALUE, "model_pair.draft");
+    pair.draft = (char *)""; /* none any more */
+    expect(&good, 0, "");
+    memset(name, 'x', PROTO_MODEL_NAME_BYTES_MAX);
+    pair.draft = name;
+    expect(&good, 0, "");
+    pair.target = name;
+    expect(&good, 0, "");
+    name[PROTO_MODEL_NAME_BYTES_MAX] = 'x';
+    expect(&good, PROTO_CHECK_E_VALUE, "model_pair.target");
+    pair.target = (char *)"big";
+    expect(&good, PROTO_CHECK_E_VALUE, "model_pair.draft");
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_MODEL_PAIR_LIST;
+    good.request.model_pair_list = &list;
+    expect(&good, 0, "");
+}
+
 static void test_proto_check_sessions(void **state) {
     Coordgen__V1__SessionOpenRequest open = COORDGEN__V1__SESSION_OPEN_REQUEST__INIT;
     Coordgen__V1__SessionForkRequest fork = COORDGEN__V1__SESSION_FORK_REQUEST__INIT;
@@ -314,6 +344,7 @@ int main(void) {
         cmocka_unit_test(test_proto_check_speculation_and_explain),
         cmocka_unit_test(test_proto_check_priority),
         cmocka_unit_test(test_proto_check_sessions),
+        cmocka_unit_test(test_proto_check_pairs),
         cmocka_unit_test(test_proto_check_input),
         cmocka_unit_test(test_proto_check_lengths),
         cmocka_unit_test(test_proto_check_other_requests),

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Pairs of models, one of which drafts for the other: requests about them, and what replies tell of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client_internal.h"
+
+int coordgen_model_pair_start(CoordgenClient *client, const char *target, const char *draft, int timeout_ms,
+                              CoordgenEventFn *fn, void *arg, uint64_t *request_idp) {
+    Coordgen__V1__ModelPairRequest pair = COORDGEN__V1__MODEL_PAIR_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+
+    pair.target = (char *)(uintptr_t)target;
+    pair.draft = (char *)(uintptr_t)(draft ? draft : "");
+    message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_PAIR;
+    message.model_pair = &pair;
+    return client_start(client, REQUEST_MODEL_PAIR, &message, timeout_ms, fn, arg, request_idp);
+}
+
+int coordgen_model_pair_list_start(CoordgenClient *client, int timeout_ms, CoordgenEventFn *fn, void *arg,
+                                   uint64_t *request_idp) {
+    Coordgen__V1__ModelPairListRequest list = COORDGEN__V1__MODEL_PAIR_LIST_REQUEST__INIT;
+    Coordgen__V1__Request message = COORDGEN__V1__REQUEST__INIT;
+
+    message.op_case = COORDGEN__V1__REQUEST__OP_MODEL_PAIR_LIST;
+    message.model_pair_list = &list;
+    return client_start(client, REQUEST_MODEL_PAIR_LIST, &message, timeout_ms, fn, arg, request_idp);
+}
+
+/* ---- replies ----------------------------------------------------------------------------------------------------- */
+
+void client_pair_fill(CoordgenModelPair *to, const Coordgen__V1__ModelPair *from) {
+    *to = (CoordgenModelPair){
+        .struct_bytes = sizeof(*to),
+        .target = from->target ? from->target : "",
+        .draft = from->draft ? from->draft : "",
+        .is_stored = from->is_stored,
+        .state = (CoordgenModelPairState)from->state,
+        .detail = from->detail ? from->detail : "",
+    };
+}
+
+bool client_pairs_fill(CoordgenReply *reply, Coordgen__V1__ModelPair *const *pairs, size_t n) {
+    reply->model_pairs = calloc(n ? n : 1, sizeof(*reply->model_pairs));
+    if (!reply->model_pairs)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        client_pair_fill(&reply->model_pairs[i], pairs[i]);
+    reply->n_model_pairs = n;
+    return true;
+}
+
+size_t coordgen_reply_n_model_pairs(const CoordgenReply *reply) {
+    return reply ? reply->n_model_pairs : 0;
+}
+
+const CoordgenModelPair *coordgen_reply_model_pair(const CoordgenReply *reply, size_t index) {
+    return reply && index < reply->n_model_pairs ? &reply->model_pairs[index] : NULL;
+}
+
+const char *coordgen_reply_warning(const CoordgenReply *reply) {
+    const bool is_pair = client_reply_holds(reply, COORDGEN__V1__RESPONSE__OP_MODEL_PAIR);
+
+    return is_pair && reply->response->model_pair->warning ? reply->response->model_pair->warning : "";
+}
+
+const char *coordgen_model_pair_state_name(int state) {
+    static const char *const names[] = {
+        [0] = "unknown",
+        [COORDGEN_MODEL_PAIR_IDLE] = "idle",
+        [COORDGEN_MODEL_PAIR_LOADING] = "loading",
+        [COORDGEN_MODEL_PAIR_READY] = "ready",
+        [COORDGEN_MODEL_PAIR_ABSENT] = "absent",
+        [COORDGEN_MODEL_PAIR_MISMATCH] = "mismatch",
+        [COORDGEN_MODEL_PAIR_FAILED] = "failed",
+    };
+
+    return state >= 0 && (size_t)state < ARRAY_LEN(names) ? names[state] : "unknown";
+}

@@ -59,6 +59,13 @@ static int check_model_dir(const Config *config, ErrText *err) {
     return 0;
 }
 
+/* The reference device computes in the file as it is, and has no layers to take in one by one. */
+static int check_weights_memory(const Config *config, ErrText *err) {
+    if (!config->weights_memory.is_set || config->device == ENGINE_DEVICE_CPU)
+        return 0;
+    return err_set(err, CONFIG_E_SETTING, "weights-memory: only with device = cpu: leave one of the two out");
+}
+
 /* It is made when it is needed: the first folder on the way to it that is there decides. */
 static int check_cache_dir(const Config *config, ErrText *err) {
     char path[PATH_MAX], *slash;
@@ -91,6 +98,8 @@ int config_check(const Config *config, ErrText *err) {
                     config->admin_listen);
     if (!r && isa_select((Isa)config->isa, &features, err))
         r = named(err, "isa");
+    if (!r)
+        r = check_weights_memory(config, err);
     if (!r)
         r = check_model(config, err);
     if (!r)

@@ -2,13 +2,18 @@
 """Pairs of models, one of which drafts for the other: what is said of them is kept, who may say it, what is loaded and
 unloaded with what, and what is told; settings of pairs and of weights that are not all in memory."""
 
+import contextlib
+import json
 import os
 import random
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -409,6 +414,91 @@ class Loaded(Case):
         self.assertIn("memory", show(admin, "big").draft.detail)
         self.assertTrue(admin.generate(prompt("The harbour was", 4, model="big", ignore_end=True)).tokens)
         daemon.stop()
+
+
+class Service(threading.Thread):
+    """The service's side of a socket, which answers each operation with one reply: what there is to tell of streamed layers
+    and draft models, without a model that has them."""
+
+    def __init__(self, folder, **replies):
+        super().__init__(daemon=True)
+        self.replies, self.path = replies, f"{folder}/fake.sock"
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        self.start()
+
+    def run(self):
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                self.serve(self.listener.accept()[0])
+
+    def serve(self, client):
+        with client, client.makefile("rwb") as stream:
+            while head := stream.read(4):
+                request = pb.Request.FromString(stream.read(*struct.unpack("<I", head)))
+                op = request.WhichOneof("op")
+                reply = pb.Response(request_id=request.request_id)
+                said = pb.HelloReply(version=1, frame_max_bytes=1 << 22, requests_max=8) if op == "hello" else self.replies[op]
+                getattr(reply, op).CopyFrom(said() if callable(said) else said)
+                body = reply.SerializeToString()
+                stream.write(struct.pack("<I", len(body)) + body)
+                stream.flush()
+
+
+class Told(unittest.TestCase):
+    """What coordgenctl makes of it."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="coordgen-told-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.looks = 0
+        big = pb.Model(name="big", state=pb.MODEL_STATE_READY, kernel="k", layers=28, streamed_layers=20, pinned_bytes=3 << 20,
+                       sweep_bytes=5 << 20, read_bytes_per_s=250000000,
+                       draft=pb.ModelPair(draft="small", state=FAILED, detail="it is damaged"))
+        self.service = Service(self.folder, model_show=pb.ModelShowReply(model=big), model_list=pb.ModelListReply(models=[big]),
+                               status=pb.StatusReply(models=[big]), explain=pb.ExplainReply(request=self.request(100)),
+                               request_list=self.list)
+        self.addCleanup(self.service.listener.close)
+
+    def request(self, read_mb):
+        explanation = pb.Explanation(decode_steps=10, verifications=5, valid_rows=20, wasted_rows=4, draft_us=9000,
+                                     model_passes=8, model_rows=20, model_us=7000, read_bytes=read_mb * 1000000,
+                                     read_wait_us=40000)
+        return pb.RequestInfo(number=7, model="big", state=pb.REQUEST_STATE_DECODE, output_tokens=20, age_us=read_mb * 10000,
+                              explanation=explanation)
+
+    def list(self):
+        self.looks += 1
+        return pb.RequestListReply(requests=[self.request(100 * self.looks)])
+
+    def ctl(self, *words):
+        run = run_ctl(f"--socket={self.service.path}", *words)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run.stdout
+
+    def test_models(self):
+        shown = self.ctl("model", "show", "big")
+        for line in (r"Draft model +small \(failed: it is damaged\)", r"From the disk +20 of 28, 5\.0 MiB a step",
+                     r"In memory +3\.0 MiB", r"Read at +250 MB/s"):
+            self.assertRegex(shown, rf"(?m)^{line}$")
+        self.assertIn("drafted for by small (failed)  20 of 28 layers from the disk\n", self.ctl("model", "list"))
+        self.assertIn("20 of 28 layers from the disk (5.0 MiB a step, 250 MB/s), drafted for by small (failed)\n",
+                      self.ctl("status"))
+        told = json.loads(self.ctl("--json=short", "model", "show", "big"))
+        self.assertEqual([told[key] for key in ("layers", "streamed_layers", "pinned_bytes", "sweep_bytes", "read_bytes_per_s")],
+                         [28, 20, 3 << 20, 5 << 20, 250000000])
+        self.assertEqual((told["draft"]["draft"], told["draft"]["state"], told["draft_of"]), ("small", "failed", []))
+
+    def test_requests(self):
+        told = self.ctl("explain", "7")
+        self.assertRegex(told, r"(?m)^Draft model  8 passes, 2\.5 rows each, 7\.0 ms$")
+        self.assertRegex(told, r"(?m)^Disk         95\.4 MiB read, steps waited 40\.0 ms for it$")
+        told = json.loads(self.ctl("--json=short", "explain", "7"))["explanation"]
+        self.assertEqual([told[key] for key in ("model_passes", "model_rows", "model_us", "read_bytes", "read_wait_us")],
+                         [8, 20, 7000, 100000000, 40000])
+        # 100 MB more a second of the request's age.
+        self.assertEqual(re.findall(r"(\d+) MB/s read", self.ctl("top", "--count=2")), ["100"])
 
 
 class Settings(Case):

@@ -133,6 +133,7 @@ class Check(unittest.TestCase):
                 ([f"model-dir = {self.folder}/none"], "No such file or directory"),
                 ([f"model-dir = {self.folder}/file"], "not a folder|Not a directory"),
                 ([f"cache-dir = {self.folder}/file/cache"], "not a folder|Not a directory"),
+                (["device = reference", "weights-memory = 50%"], "only with device = cpu"),
                 (["cache-dir ="], "XDG_CACHE_HOME or HOME")):
             with self.subTest(lines=lines):
                 run = self.check(*lines)

@@ -259,7 +259,6 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
                               "api-may-load = yes");
         return;
     }
-    model->is_loaded_as_draft = false; /* somebody wants it for itself */
     /* First: who is told BUSY must find neither a load under way nor a model in the list. */
     if (request_new(&request, &service->requests, peer, messagep, len_bytes, model)) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
@@ -269,6 +268,8 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
         model_forget_unused(model);
         return;
     }
+    if (peer->may_administer || service->config->api_may_load)
+        model->is_loaded_as_draft = false; /* somebody wants it for itself, who may have it so */
     if (must_load)
         model_take_file(model, &peer->connection->frame_fd);
     if (must_load && model_load(model, &err)) {

@@ -138,6 +138,7 @@ void handle_model_pair(Peer *peer, uint64_t request_id, const Coordgen__V1__Mode
         log_notice(TOPIC_DAEMON, "model %s: has no draft model any more", pair->target);
     if (target)
         model_drafts_renew(target);
-    model_drafts_settle(registry);
+    if (!peer->service->draining)
+        model_drafts_settle(registry);
     send_pair(peer, request_id, pair->target, &warning);
 }

@@ -89,12 +89,13 @@ static Model *wanted_draft(ModelRegistry *registry, const Model *target) {
     return name ? model_registry_find(registry, name) : NULL;
 }
 
-/* It takes its place in the engine thread's queue behind the target. Once, until the target is loaded again. */
+/* It takes its place in the engine thread's queue behind the target, which finds memory first. Once, until the target is
+ * loaded again. */
 static void bring(Model *target, Model *draft) {
     ErrText err;
 
-    if (target->draft_was_tried || is_loaded(draft) || draft->stage == MODEL_UNLOADING ||
-        (draft->stage == MODEL_FAILED && draft->engine))
+    if (target->draft_was_tried || target->stage == MODEL_IMPORTING || is_loaded(draft) ||
+        draft->stage == MODEL_UNLOADING || (draft->stage == MODEL_FAILED && draft->engine))
         return;
     target->draft_was_tried = true;
     draft->is_loaded_as_draft = !model_is_default(draft);

@@ -415,6 +415,32 @@ class Loaded(Case):
         self.assertTrue(admin.generate(prompt("The harbour was", 4, model="big", ignore_end=True)).tokens)
         daemon.stop()
 
+    def test_target_finds_memory_first(self):
+        """Also where it has to be imported, and the draft model has not."""
+        (self.models / "raw.gguf").symlink_to(MODEL)
+        daemon = self.start("--memory-limit=250M", "--prefix-cache-max=0", cache=self.folder / "cache")
+        admin = daemon.connect(admin=True)
+        pair(admin, "raw", "small")
+        self.assertEqual(admin.load("raw", timeout=300 * SLOW).state, pb.MODEL_STATE_READY)
+        self.wait(daemon, admin, FAILED, "raw")
+        self.assertIn("memory", show(admin, "raw").draft.detail)
+        daemon.stop()
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can connect as another user")
+    def test_an_app_does_not_keep_it(self):
+        """Who may not load models may wait for one, which does not make it theirs."""
+        daemon = self.start()
+        admin = daemon.connect(admin=True)
+        pair(admin, "big", "small")
+        admin.load("big")
+        self.wait(daemon, admin, READY)
+        nobody = Connection.as_nobody(daemon.api)
+        self.addCleanup(nobody.close)
+        self.assertEqual(nobody.load("small").state, pb.MODEL_STATE_READY)
+        self.unload(admin, "big")
+        self.wait_available(daemon, admin, "big", "small")
+        daemon.stop()
+
 
 class Service(threading.Thread):
     """The service's side of a socket, which answers each operation with one reply: what there is to tell of streamed layers

@@ -197,12 +197,16 @@ static int step_making_way(Company *company, Generation *generation, MatrixOutpu
     GenerationStep step;
     int r = generation_step_begin(&step, &turn, 1, err);
 
-    while (!r && (r = generation_step_run(&step, &(EngineYield){ .wanted = &wanted }, err)) == GENERATION_E_YIELDED) {
+    while (!r) {
         GenerationTurn others[ARRAY_LEN(company->others)] = { 0 };
 
-        r = 0;
-        if (company->n_borders++ % BORDERS_APART)
+        r = generation_step_run(&step, &(EngineYield){ .wanted = &wanted, .no_waiting = true }, err);
+        if (r != GENERATION_E_YIELDED && r != GENERATION_E_WAITING)
+            break;
+        if (r == GENERATION_E_WAITING || company->n_borders++ % BORDERS_APART) {
+            r = 0;
             continue;
+        }
         r = company_arrive(company, err);
         for (size_t i = 0; i < ARRAY_LEN(others); i++)
             others[i].generation = company->others[i];

@@ -281,6 +281,20 @@ static int reserve_beside_arrival(Engine *engine, uint32_t chunk_tokens, ErrText
     return r ? r : engine_reserve_rows(engine, chunk_tokens, err);
 }
 
+/* A sweep over layers that are not in memory takes as long for one row as for many, until computing takes longer than
+ * reading: so many rows that the memory for them is that of the ring, if these are more than the device's own choice. */
+static uint32_t chunk_of_sweep(Engine *engine, uint32_t chunk_tokens) {
+    const size_t rows = ENGINE_CHUNK_DEFAULT,
+                 rows_bytes = engine->n_steps * carve_rows(&engine->steps[0], &engine->hparams, NULL, rows);
+    uint64_t n;
+
+    if (!engine->weights->ring)
+        return chunk_tokens;
+    n = weights_ring_counts(engine->weights->ring).slots_bytes / rows_bytes * rows;
+    n = n < ENGINE_CHUNK_MAX ? n : ENGINE_CHUNK_MAX;
+    return n > chunk_tokens ? (uint32_t)n : chunk_tokens;
+}
+
 /* Rows for the chunk of the options, or for as many tokens as the device does best with: half as many, and again, where
  * the memory for that is not there, down to the default. */
 static int reserve_chunk(Engine *engine, const EngineOptions *options, ErrText *err) {
@@ -290,7 +304,8 @@ static int reserve_chunk(Engine *engine, const EngineOptions *options, ErrText *
 
     engine->chunk_is_chosen = !chunk;
     if (!chunk)
-        chunk = ops->step_rows ? (uint32_t)ops->step_rows(engine->backend) : ENGINE_CHUNK_DEFAULT;
+        chunk =
+            chunk_of_sweep(engine, ops->step_rows ? (uint32_t)ops->step_rows(engine->backend) : ENGINE_CHUNK_DEFAULT);
     while (engine->chunk_is_chosen && chunk > ENGINE_CHUNK_DEFAULT) {
         r = engine_reserve_rows(engine, chunk, NULL);
         if (r != ENGINE_E_MEMORY)

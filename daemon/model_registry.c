@@ -281,41 +281,7 @@ static void model_fail(Model *model, bool is_corrupt, const char *text) {
     set_stage(model, MODEL_FAILED);
 }
 
-/* The package itself was handed over: it is not one that an import has made. */
-static const int *package_fd_of(const Model *model) {
-    return model->fd >= 0 && !strcmp(model->path, model->package_path) ? &model->fd : NULL;
-}
-
-/* Without one the load is as good, only slower. */
-static void choose_image_path(Model *model) {
-    const Config *config = model->registry->config;
-    char path[PATH_MAX];
-
-    free(model->image_path);
-    model->image_path = NULL;
-    if (!config->weights_image || config->device != ENGINE_DEVICE_CPU || model->without_image)
-        return;
-    if (config->verify_packages == WEIGHTS_CHECKING_ALL) {
-        log_info(TOPIC_DAEMON, "model %s: no image of the weights: verify-packages is on", model->name);
-        return;
-    }
-    if (package_fd_of(model)) {
-        log_info(TOPIC_DAEMON,
-                 "model %s: no image of the weights: an open file was handed over, which may have no path "
-                 "here",
-                 model->name);
-        return;
-    }
-    if (!weights_image_path(path, sizeof(path), config->cache_dir, model->package_path))
-        model->image_path = strdup(path);
-    if (!model->image_path)
-        log_warn(TOPIC_DAEMON, "model %s: no image of the weights: the path of cache-dir is too long", model->name);
-}
-
 static void submit_load(Model *model) {
-    const Config *config = model->registry->config;
-
-    choose_image_path(model);
     model->job = calloc(1, sizeof(*model->job));
     if (!model->job) {
         model_fail(model, false, "out of memory");
@@ -324,22 +290,7 @@ static void submit_load(Model *model) {
     model->permille = 0;
     model->job->kind = JOB_LOAD;
     model->job->owner = model;
-    model->job->engine_options = (EngineOptions){
-        .preemption = model->registry->config->preemption,
-        .path = model->package_path,
-        .fd = package_fd_of(model),
-        .device = (EngineDevice)config->device,
-        .isa = (Isa)config->isa,
-        .chunk_tokens = config->chunk_tokens,
-        .no_pipeline = !config->pipeline,
-        .accounts = model->registry->accounts,
-        .prefix_cache = model->registry->prefix_cache,
-        .checking = (WeightsChecking)config->verify_packages,
-        .cache_dir = config->cache_dir,
-        .arriving = true,
-        .image_path = model->image_path,
-        /* weights_memory and flash_limit: config->weights_memory, flash_rate_mb, flash_latency_us */
-    };
+    model_choose_options(model, &model->job->engine_options);
     set_stage(model, MODEL_LOADING);
     engine_thread_submit(model->registry->thread, model->job);
 }
@@ -554,6 +505,8 @@ static void on_loaded(Model *model, JobNews *news) {
         return;
     }
     info = engine_info(model->engine);
+    if (info->n_streamed_layers) /* its image is one that this load has made, or a good one */
+        model->without_image = false;
     log_notice(TOPIC_DAEMON,
                "model %s: ready after %" PRIu64 " ms: %s, %" PRIu64 " parameters, %" PRIu64 " MiB of weights, %s",
                model->name, (clock_now_ns() - model->load_began_ns) / 1000000, info->architecture, info->n_parameters,

@@ -139,4 +139,7 @@ void model_describe(ModelMessage *message, const Model *model, bool with_paths);
 void model_describe_pair(Coordgen__V1__ModelPair *message, ModelRegistry *registry, const ModelPairEntry *pair,
                          bool with_paths);
 
+/* Private to the module. */
+void model_choose_options(Model *model, EngineOptions *options);
+
 #endif

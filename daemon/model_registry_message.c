@@ -69,6 +69,23 @@ static void describe_detail(const Model *model, bool with_paths, char *detail, s
         snprintf(detail, detail_room_bytes, "being unloaded");
 }
 
+/* Of a model whose layers are not all in memory. */
+static void describe_streaming(Coordgen__V1__Model *message, const Engine *engine) {
+    const EngineInfo *info = engine_info(engine);
+    const EngineFlashCounts counts = engine_flash_counts(engine);
+
+    if (!info->n_streamed_layers)
+        return;
+    message->has_layers = message->has_streamed_layers = message->has_pinned_bytes = message->has_sweep_bytes = true;
+    message->layers = info->n_layers;
+    message->streamed_layers = info->n_streamed_layers;
+    message->pinned_bytes = info->weights_bytes - info->ring_bytes;
+    message->sweep_bytes = info->sweep_bytes;
+    message->has_read_bytes_per_s = counts.reading_ns > 0;
+    if (counts.reading_ns)
+        message->read_bytes_per_s = (uint64_t)((double)counts.read_bytes * 1e9 / (double)counts.reading_ns);
+}
+
 void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
     static const Coordgen__V1__ModelState states[] = {
         [MODEL_AVAILABLE] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_AVAILABLE,
@@ -107,6 +124,7 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
         message->kv_type = (char *)engine->kv_type;
         message->kernel = (char *)engine->kernel;
         message->source_sha256 = (char *)engine->source_sha256;
+        describe_streaming(message, model->engine);
         message->chat_format = (char *)chat_format_name(engine_chat_template(model->engine)->format);
     }
 }

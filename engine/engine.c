@@ -197,7 +197,7 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
                         .image_path = options->checking == WEIGHTS_CHECKING_ALL && !options->weights_memory.is_set
                                           ? NULL
                                           : options->image_path,
-                        .new_image = options->checking == WEIGHTS_CHECKING_ALL,
+                        .new_image = options->new_image || options->checking == WEIGHTS_CHECKING_ALL,
                         .memory = options->weights_memory,
                         .flash_limit = options->flash_limit,
                         .tracep = &engine->trace,

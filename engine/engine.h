@@ -63,11 +63,13 @@ typedef struct EngineOptions {
     bool arriving;          /* the engine is there before its weights: see engine_arrive() */
     const char *image_path; /* of a package: where the image of its weights is, or is made behind the load; NULL:
                                   * neither (weights/weights_image) */
-    WeightsMemory
-        weights_memory;    /* of a package: how much of the weights is in memory; the rest is read from the image,
-                                   * layer by layer, in every step, and image_path must not be NULL. Zero: all */
-    ReadLimit flash_limit; /* how fast these are read at most, to behave like a slower disk */
-    Trace *trace;          /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
+    /* Of a package: how much of the weights is in memory; zero: all. The rest is read from an image, layer by layer, in
+     * every step, and image_path must not be NULL. new_image: one that is there is not used but made anew. flash_limit:
+     * how fast it is read at most, to behave like a slower disk. */
+    WeightsMemory weights_memory;
+    bool new_image;
+    ReadLimit flash_limit;
+    Trace *trace; /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
 } EngineOptions;
 
 typedef struct EngineInfo {

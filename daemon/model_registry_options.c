@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How a model is loaded: what the settings say of it, and where an image of its weights belongs. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "daemon/model_registry.h"
+#include "weights/weights_image.h"
+
+/* The package itself was handed over: it is not one that an import has made. */
+static const int *package_fd_of(const Model *model) {
+    return model->fd >= 0 && !strcmp(model->path, model->package_path) ? &model->fd : NULL;
+}
+
+/* Whether not all of its weights may be in memory. What drafts for others is to be fast before all else. */
+static bool may_stream(const Model *model) {
+    const Config *config = model->registry->config;
+    const char *targets[1];
+
+    return config->weights_memory.is_set && config->device == ENGINE_DEVICE_CPU &&
+           !model_pairs_targets_of(model->registry->pairs, model->name, targets, ARRAY_LEN(targets));
+}
+
+/* Without one the load is as good, only slower, where all weights are in memory. */
+static void choose_image_path(Model *model) {
+    const Config *config = model->registry->config;
+    const bool streams = may_stream(model);
+    char path[PATH_MAX];
+
+    free(model->image_path);
+    model->image_path = NULL;
+    if (!streams && (!config->weights_image || config->device != ENGINE_DEVICE_CPU || model->without_image))
+        return;
+    if (!streams && config->verify_packages == WEIGHTS_CHECKING_ALL) {
+        log_info(TOPIC_DAEMON, "model %s: no image of the weights: verify-packages is on", model->name);
+        return;
+    }
+    if (!streams && package_fd_of(model)) {
+        log_info(TOPIC_DAEMON,
+                 "model %s: no image of the weights: an open file was handed over, which may have no path "
+                 "here",
+                 model->name);
+        return;
+    }
+    if (!weights_image_path(path, sizeof(path), config->cache_dir, model->package_path))
+        model->image_path = strdup(path);
+    if (!model->image_path)
+        log_warn(TOPIC_DAEMON, "model %s: no image of the weights: the path of cache-dir is too long", model->name);
+}
+
+/* For the load that comes next. */
+void model_choose_options(Model *model, EngineOptions *options) {
+    const Config *config = model->registry->config;
+
+    choose_image_path(model);
+    *options = (EngineOptions){
+        .preemption = config->preemption,
+        .path = model->package_path,
+        .fd = package_fd_of(model),
+        .device = (EngineDevice)config->device,
+        .isa = (Isa)config->isa,
+        .chunk_tokens = config->chunk_tokens,
+        .no_pipeline = !config->pipeline,
+        .accounts = model->registry->accounts,
+        .prefix_cache = model->registry->prefix_cache,
+        .checking = (WeightsChecking)config->verify_packages,
+        .cache_dir = config->cache_dir,
+        .arriving = true,
+        .image_path = model->image_path,
+        .new_image = model->without_image,
+        .flash_limit = { .bytes_per_s = config->flash_rate_mb * UINT64_C(1000000),
+                         .latency_us = config->flash_latency_us },
+    };
+    if (may_stream(model))
+        options->weights_memory = (WeightsMemory){
+            .is_set = true,
+            .is_percent = !config->weights_memory.bytes,
+            .percent = config->weights_memory.percent,
+            .bytes = config->weights_memory.bytes,
+        };
+}

@@ -236,10 +236,8 @@ int engine_step_heads(EngineStep *step, ErrText *err) {
     size_t n_rows = find_outputs(step);
     int r = engine_step_hold(step, 1 + step->engine->hparams.n_layers, -1, NULL, err);
 
-    for (size_t i = 0; i < step->n_spans; i++) {
+    for (size_t i = 0; i < step->n_spans; i++)
         step->spans[i].head_ns = 0;
-        step->spans[i].next_row = ENGINE_NO_ROW;
-    }
     for (; !r && n_rows; n_rows = find_next_outputs(step))
         r = run_head(step, n_rows, err);
     return r;

@@ -55,7 +55,8 @@ static int cancel_linear(Backend *backend, const BackendLinear *const *linears, 
 }
 
 static void count_begin(Engine *engine) {
-    real_ops = engine->backend->ops;
+    if (engine->backend->ops != &counting_ops) /* a test before has failed */
+        real_ops = engine->backend->ops;
     counting_ops = *real_ops;
     counting_ops.embed = count_embed;
     counting_ops.linear = cancel_linear;
@@ -546,7 +547,7 @@ static void test_draft_timeline_other_tokens(void **state) {
     static ImportReport report;
     ImportOptions options = IMPORT_OPTIONS_DEFAULT;
     RealModel model;
-    Engine *other;
+    Engine *other = NULL;
     DraftPair *pair = NULL;
     char path[1024];
     ErrText err = { "" };

@@ -11,8 +11,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine_private.h"
-#include "engine/generation.h"
+#include "engine/generation_private.h"
 #include "test/unit/golden_hash.h"
 #include "test/unit/model_maker.h"
 #include "test/unit/tiny_engine.h"
@@ -427,6 +426,25 @@ static void test_drafts_head_on_demand(void **state) {
     tiny.engine->backend->ops = real_ops;
 }
 
+/* What a source that has gone was told of rows does not stay for those that get no logits from then on. */
+static void test_drafts_head_on_demand_leaves_nothing(void **state) {
+    Given given;
+    GenerationOptions options = options_of(0, 1, OUTPUT, &given);
+    Generation *generation;
+
+    options.speculation =
+        (GenerationSpeculation){ .sources = 1u << SPECULATION_SAM, .always = true, .head_on_demand = true };
+    generation = generation_of(&options);
+    while (generation_end(generation) == GENERATION_RUNNING) {
+        for (size_t row = 0; row < DRAFT_ROWS_MAX; row++)
+            generation->drafting->tops[row].n = ENGINE_TOPS;
+        assert_int_equal(generation_step(generation, take, &given, NULL), 0);
+        for (size_t row = 0; given.n_tokens > 1 && row < DRAFT_ROWS_MAX; row++)
+            assert_int_equal(generation->drafting->tops[row].n, 0);
+    }
+    generation_free(generation);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_drafts_alone),
@@ -438,6 +456,7 @@ int main(void) {
         cmocka_unit_test(test_drafts_memory_for_trees),
         cmocka_unit_test(test_drafts_times),
         cmocka_unit_test(test_drafts_head_on_demand),
+        cmocka_unit_test(test_drafts_head_on_demand_leaves_nothing),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

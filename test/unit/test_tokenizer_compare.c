@@ -40,7 +40,7 @@ static void table_add(Table *table, const char *text, int32_t type) {
 
 static Tokenizer *tokenizer_of(const TokenizerSpec *spec) {
     TokenizerFixture fixture;
-    Tokenizer *tokenizer;
+    Tokenizer *tokenizer = NULL;
 
     if (fixture_init(&fixture, spec) || tokenizer_new(&tokenizer, fixture.file, &fixture.err))
         fail_msg("%s", fixture.err.text);

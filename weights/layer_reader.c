@@ -2,7 +2,7 @@
 /*
  * A thread reads, piece by piece, what `layer_slots` says is next. Several pieces are under way at a time, of one layer
  * or of the next ones, so that the disk has work as long as a slot has room: neither the end of a layer nor that of a
- * sweep is a gap. They are waited for in the order in which they were asked for, and count as come in that order.
+ * sweep is a gap. Pieces are waited for in the order in which they were asked for, and count as come in that order.
  *
  * The mutex is of the slots and the counts. The extent reader and the pieces under way are the thread's alone; the bytes
  * of a slot are written to without the mutex, and read by whoever holds the layer, when all its pieces have come.
@@ -27,7 +27,8 @@
 
 enum {
     PIECE_BYTES = 2 << 20,
-    DEPTH = 8,             /* pieces under way */
+    DEPTH = 8,   /* pieces that the disk has */
+    WINDOW = 16, /* with those behind them: the disk ends them in its own order, and must not run out meanwhile */
     REPEAT_NS = 1000000,   /* of wait_for_piece() */
     RESULT_CHANGED = 1000, /* of a piece, beside those of the extent reader: the file is another one by now */
 };
@@ -52,7 +53,7 @@ struct LayerReader {
     ExtentReader *extents; /* the thread's, but for its way */
     char ways[2][32];      /* const: [is_direct] */
     /* The thread's. */
-    LayerPiece pieces[DEPTH]; /* a ring */
+    LayerPiece pieces[WINDOW]; /* a ring */
     size_t first, n_under_way;
     struct stat known; /* the file as it was */
     pthread_t thread;
@@ -110,9 +111,14 @@ static int check_file(LayerReader *reader) {
                : RESULT_CHANGED;
 }
 
+/* A disk that is slower than it could be has less to be taken back when another layer is wanted. */
+static size_t window_of(const LayerReader *reader) {
+    return reader->limiter.limit.bytes_per_s ? DEPTH : WINDOW;
+}
+
 /* Asks the disk for the next piece, if there is one. Under the mutex, but for the call itself. */
 static bool begin_piece(LayerReader *reader) {
-    LayerPiece *piece = &reader->pieces[(reader->first + reader->n_under_way) % DEPTH];
+    LayerPiece *piece = &reader->pieces[(reader->first + reader->n_under_way) % WINDOW];
     const LayerExtent *layer;
     size_t index;
     LayerSlot *slot = layer_slots_begin(&reader->slots, &index);
@@ -146,7 +152,7 @@ static void read_piece(LayerReader *reader, LayerPiece *piece) {
 }
 
 static void end_piece(LayerReader *reader, const LayerPiece *piece) {
-    reader->first = (reader->first + 1) % DEPTH;
+    reader->first = (reader->first + 1) % WINDOW;
     if (!--reader->n_under_way) {
         reader->counts.reading_ns += clock_now_ns() - reader->busy_ns;
         reader->busy_ns = 0;
@@ -170,7 +176,7 @@ static void *read_main(void *arg) {
     while (!reader->is_stopping) {
         LayerPiece *piece = &reader->pieces[reader->first];
 
-        if (reader->n_under_way < DEPTH && begin_piece(reader))
+        if (reader->n_under_way < window_of(reader) && begin_piece(reader))
             continue;
         if (!reader->n_under_way) {
             pthread_cond_wait(&reader->work, &reader->mutex);

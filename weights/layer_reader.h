@@ -32,7 +32,8 @@ typedef struct LayerReaderOptions {
     const char *path;          /* for messages; copied */
     const LayerExtent *layers; /* [n_layers] in the order of use; copied */
     size_t n_layers;
-    void *slots;       /* [n_slots][slot_bytes], aligned to EXTENT_ALIGNMENT; the caller's */
+    void *slots;       /* [n_slots][slot_bytes], aligned to EXTENT_ALIGNMENT; the caller's. On huge pages (as an
+                        * AccountedBlock is) a disk of 2 GB/s is read almost twice as fast */
     size_t slot_bytes; /* a multiple of EXTENT_ALIGNMENT, extent_room_bytes() of the largest layer */
     size_t n_slots;    /* 2..LAYER_SLOTS_MAX; with as many as layers, or more, each is read once */
     ExtentWay way;     /* EXTENT_WAY_ANY but in tests */

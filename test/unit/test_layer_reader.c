@@ -466,6 +466,7 @@ static void test_layer_reader_turns(void **state) {
 
         assert_int_equal(pieces_of(5) + pieces_of(6) + pieces_of(7), DEPTH);
         options.layers = layers;
+        options.limit.bytes_per_s = UINT64_C(1) << 50; /* with a limit no more pieces are asked for than DEPTH */
         gate_stop_from(0);
         reader = open_reader(&options);
         if (!reader)

@@ -193,6 +193,13 @@ static void test_layer_slots_two_users(void **state) {
     reads(&slots, 9, 0, 4);
     reads(&slots, 3, 0, 4);
     layer_slots_deinit(&slots);
+    make(&slots, 10, 3, 2); /* with a slot to read ahead into, which comes last */
+    waits(&slots, 2);
+    waits(&slots, 7);
+    reads(&slots, 7, 0, 2);
+    reads(&slots, 2, 0, 2);
+    reads(&slots, 8, 0, 2);
+    layer_slots_deinit(&slots);
 }
 
 /* More of them than slots: those without one get it in the order in which they have asked first. */

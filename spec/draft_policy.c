@@ -64,7 +64,6 @@ static bool can_pass(const Policy *p, uint32_t n_rows) {
 static int compute(Policy *p, const int *nodes, uint32_t n) {
     DraftModelRow rows[MODEL_ROWS_MAX];
     const uint32_t first = model_drafter_n_rows(p->step->model);
-    const float ms = pass_ms(p, n);
     int r;
 
     if (!n || !can_pass(p, n))
@@ -85,7 +84,7 @@ static int compute(Policy *p, const int *nodes, uint32_t n) {
         return r;
     p->report->n_passes++;
     p->report->n_rows += n;
-    p->report->spent_ms += ms;
+    p->report->spent_ms += pass_ms(p, n); /* as known now */
     return 0;
 }
 
@@ -126,7 +125,7 @@ static uint32_t by_reach(const Policy *p, uint32_t from, int *order) {
     return n;
 }
 
-/* The best nodes that are in become the tree's. */
+/* The best nodes that are in become the tree's; what cannot come is worth no row. */
 static void emit(const Policy *p, DraftTree *tree) {
     int order[POLICY_NODES_MAX];
     int16_t places[POLICY_NODES_MAX];
@@ -136,7 +135,7 @@ static void emit(const Policy *p, DraftTree *tree) {
         const PolicyNode *from = &p->nodes[order[i]];
         DraftNode node = from->node;
 
-        if (!from->is_in)
+        if (!from->is_in || !(node.reach > 0))
             continue;
         node.parent = node.parent == DRAFT_ROOT ? DRAFT_ROOT : places[node.parent];
         places[order[i]] = (int16_t)tree->n_nodes;

@@ -234,7 +234,6 @@ static uint32_t choose(Round *r, uint8_t *picked) {
 
 static int compute(Round *r, const uint8_t *picked, uint32_t n) {
     const DraftTree *tree = r->tree;
-    const float ms = pass_ms(r, n);
     int result;
 
     r->n_batch = n;
@@ -254,7 +253,7 @@ static int compute(Round *r, const uint8_t *picked, uint32_t n) {
         return result;
     r->report->n_passes++;
     r->report->n_rows += n;
-    r->report->spent_ms += ms;
+    r->report->spent_ms += pass_ms(r, n); /* as known now */
     return 0;
 }
 

@@ -42,10 +42,11 @@ static uint32_t isotonic(const float *seen_ms, const uint32_t *n_seen, uint32_t 
  * row_times_fill() - times of all row counts from those that were measured
  *
  * Between measured row counts a line, below the first its own time, above the last the steeper of the line from the
- * first to it and a guess.
+ * first to it and a guess, which is believed the less the more is measured: beside the reading of weights from flash,
+ * rows cost next to nothing.
  */
 void row_times_fill(const float *seen_ms, const uint32_t *n_seen, uint32_t n, float *ms) {
-    float levels[ROW_TIMES_MAX], slope;
+    float levels[ROW_TIMES_MAX], slope, guess;
     uint32_t rows[ROW_TIMES_MAX], n_levels, last;
 
     assert(n <= ROW_TIMES_MAX);
@@ -60,7 +61,8 @@ void row_times_fill(const float *seen_ms, const uint32_t *n_seen, uint32_t n, fl
                                          : levels[i - 1] + (levels[i] - levels[i - 1]) * (float)(row - rows[i - 1]) /
                                                                (float)(rows[i] - rows[i - 1]);
     slope = n_levels > 1 ? (levels[n_levels - 1] - levels[0]) / (float)(last - rows[0]) : 0;
-    slope = slope > row_share * levels[0] ? slope : row_share * levels[0];
+    guess = row_share * levels[0] / (float)(n_levels > 1 ? n_levels - 1 : 1);
+    slope = slope > guess ? slope : guess;
     for (uint32_t row = last + 1; row <= n; row++)
         ms[row - 1] = levels[n_levels - 1] + slope * (float)(row - last);
 }

@@ -123,12 +123,12 @@ static void test_speculation_control_model(void **state) {
     for (uint32_t i = 0; i < 60; i++)
         speculation_control_took(&control, 1 + i % 16, alone, 1 + i % 16, machine_ms(1, 1 + i % 16), 0);
     model_ms = speculation_control_model_ms(&control, alone);
-    assert_true(model_ms > 30 && model_ms < 34); /* two thirds of 0.96 plain steps of 50 ms */
+    assert_true(model_ms > 51 && model_ms < 51.5F); /* 0.8 of 1.92 / 1.5 plain steps of 50 ms */
     assert_true(speculation_control_model_ms(&control, (StepCompany){ 16, 0 }) >
                 1.9F * model_ms); /* theirs are longer */
     assert_int_equal(speculation_control_rows(&control, alone, 0), 16);
-    assert_int_equal(speculation_control_rows(&control, alone, model_ms), 6);
-    speculation_control_took(&control, 1, alone, 1, 50, model_ms); /* in vain, and half of it next time */
+    assert_int_equal(speculation_control_rows(&control, alone, model_ms), 5);
+    speculation_control_took(&control, 1, alone, 1, 50, model_ms); /* in vain, and less next time */
     assert_true(speculation_control_model_ms(&control, alone) < 0.7F * model_ms);
     assert_true(speculation_control_costs(&control, alone).ms[0] == 50); /* it is no part of what rows take */
     for (uint32_t i = 0; i < 20; i++)

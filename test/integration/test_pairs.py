@@ -341,8 +341,11 @@ class Loaded(Case):
         generation = admin.start(prompt("Count: 1 2 3", 7000, model="big", ignore_end=True)).until("generate_delta")
         pair(admin, "big", "tiny")
         self.assertIn(show(admin, "big").draft.state, (LOADING, READY))
-        self.assertEqual(show(admin, "small").state, pb.MODEL_STATE_READY)
-        self.assertRefused(pb.ERROR_CODE_MODEL_IN_USE, self.unload, admin, "small")
+        for _ in range(20):
+            generation.step()
+        held = show(admin, "small")
+        self.assertEqual((held.state, held.detail), (pb.MODEL_STATE_READY, ""))
+        self.assertIn("drafts for big", self.assertRefused(pb.ERROR_CODE_MODEL_IN_USE, self.unload, admin, "small").message)
         admin.cancel(generation.id)
         generation.finish()
         self.wait_available(daemon, admin, "small")

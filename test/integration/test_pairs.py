@@ -521,7 +521,7 @@ class Told(unittest.TestCase):
 
     def test_requests(self):
         told = self.ctl("explain", "7")
-        self.assertRegex(told, r"(?m)^Draft model  8 passes, 2\.5 rows each, 7\.0 ms$")
+        self.assertRegex(told, r"(?m)^Draft model  8 passes, 20 rows, 7\.0 ms with its reading of the text$")
         self.assertRegex(told, r"(?m)^Disk         95\.4 MiB read, steps waited 40\.0 ms for it$")
         told = json.loads(self.ctl("--json=short", "explain", "7"))["explanation"]
         self.assertEqual([told[key] for key in ("model_passes", "model_rows", "model_us", "read_bytes", "read_wait_us")],

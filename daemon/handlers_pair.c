@@ -53,8 +53,7 @@ static void warn_if_large(Model *target, Model *draft, ErrText *warning) {
 
 /* Whether it can draft for the target, as far as that shows now; if not, the error is sent. */
 static bool check_pair(Peer *peer, uint64_t request_id, Model *target, Model *draft) {
-    ErrText err = { "out of memory" };
-    int r;
+    ErrText err;
 
     if (target == draft) {
         connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT, 0,
@@ -64,13 +63,10 @@ static bool check_pair(Peer *peer, uint64_t request_id, Model *target, Model *dr
     }
     if (target->stage != MODEL_READY || draft->stage != MODEL_READY)
         return true;
-    r = model_drafts_compare(target, draft, &err);
-    if (!r)
+    if (!model_drafts_compare(target, draft, &err))
         return true;
-    connection_send_error(peer->connection, request_id,
-                          r > 0 ? COORDGEN__V1__ERROR_CODE__ERROR_CODE_VOCAB_MISMATCH
-                                : COORDGEN__V1__ERROR_CODE__ERROR_CODE_INTERNAL,
-                          0, "model_pair.draft", "%.*s cannot draft for %.*s: %s", UTF8_PREFIX(draft->name, 64),
+    connection_send_error(peer->connection, request_id, COORDGEN__V1__ERROR_CODE__ERROR_CODE_VOCAB_MISMATCH, 0,
+                          "model_pair.draft", "%.*s cannot draft for %.*s: %s", UTF8_PREFIX(draft->name, 64),
                           UTF8_PREFIX(target->name, 64), err.text);
     return false;
 }

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
+
 int job_news_mark(JobNews *news) {
     if (news->n_marks == news->marks_room) {
         size_t room = news->marks_room ? 2 * news->marks_room : 8;
@@ -47,4 +49,32 @@ int job_encode(const Job *job, TokenList *list, ErrText *err) {
     }
     r = tokenizer_encode(tokenizer, job->text, job->text_bytes, job->tokenize_flags, list, err);
     return r > 0 ? JOB_E_TOO_LONG : r;
+}
+
+/* Of keys and values the draft model has less than its target: they count for the account, and not for the user's share
+ * of it. */
+void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
+    const size_t context_tokens = options->context_tokens;
+    size_t capacity_tokens = context_tokens;
+    ErrText err = { "" };
+    int r = 0;
+
+    if (!job->draft_engine || !(options->speculation.sources >> SPECULATION_MODEL & 1))
+        return;
+    if (options->max_tokens && n_prompt < context_tokens && options->max_tokens < context_tokens - n_prompt)
+        capacity_tokens = n_prompt + options->max_tokens;
+    if (!*job->draft_pairp)
+        r = draft_pair_new(job->draft_pairp, job->draft_engine, job->engine, &err);
+    if (!r)
+        r = draft_timeline_new(&job->draft_model, *job->draft_pairp, capacity_tokens, &err);
+    if (r) {
+        log_info(TOPIC_DAEMON, "a generation goes without its draft model: %s", err.text);
+        return;
+    }
+    draft_timeline_set_cancel(&job->draft_model, &job->cancelled);
+    options->speculation.model = job->draft_model;
+}
+
+void job_end_draft(Job *job) {
+    draft_timeline_free(&job->draft_model);
 }

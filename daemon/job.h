@@ -7,6 +7,7 @@
 #include <sys/queue.h>
 
 #include "daemon/draft_errand.h"
+#include "engine/draft_timeline.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
 #include "scheduler/priority.h"
@@ -69,6 +70,7 @@ struct Job {
     /* Input: prepared by the loop, const until done. */
     Engine *engine;
     Engine *draft_engine; /* JOB_GENERATE: of the model that drafts for engine's, compared with it; NULL: none does */
+    DraftPair **draft_pairp;     /* with it: of the two, which generations share; the first one makes it */
     const ChatMessage *messages; /* n_messages > 0, or text */
     size_t n_messages;
     const char *text;
@@ -95,6 +97,7 @@ struct Job {
     uint32_t told_permille;  /* engine thread: of a load */
     uint64_t waits_since_ns; /* engine thread: since when it has had no rows in a step */
     DraftErrand *answer;     /* engine thread: what it has said, which is stored if it ends well; NULL: nothing is */
+    DraftModel draft_model;  /* engine thread: of draft_engine, of this generation alone */
     Generation *running;     /* engine thread; loop under the outbox's lock, to cancel it */
     TAILQ_ENTRY(Job) link;   /* inbox: its lock; active list: engine thread */
 
@@ -109,6 +112,10 @@ typedef struct JobList JobList;
 
 /* Engine thread: the prompt's or the text's tokens. 0, JOB_E_*, -errno. */
 int job_encode(const Job *job, TokenList *list, ErrText *err);
+/* Engine thread: a draft model of its own for the generation that is to begin, in its options; without memory it goes
+ * without. */
+void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options);
+void job_end_draft(Job *job); /* its generation is freed; there may be none */
 /* Adds a mark after what text and tokens hold now. 0 or -ENOMEM. */
 int job_news_mark(JobNews *news);
 void job_news_deinit(JobNews *news); /* not the engine */

@@ -1,65 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/model_drafts.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "base/printable.h"
 
-/* ---- comparison -------------------------------------------------------------------------------------------------- */
-
-/* What a token stands for, as its file has it. */
-static int put_piece(const Model *model, uint32_t id, StrBuf *text) {
-    str_buf_truncate(text, 0);
-    return tokenizer_piece(engine_tokenizer(model->engine), id, true, text);
-}
-
-static bool is_same(const StrBuf *a, const StrBuf *b) {
-    return a->len_bytes == b->len_bytes && (!a->len_bytes || !memcmp(a->data, b->data, a->len_bytes));
-}
-
-/* The first token that the two do not have alike. 0: there is none; MODEL_DRAFTS_E_VOCAB, -ENOMEM. */
-static int find_difference(const Model *target, const Model *draft, ErrText *err) {
-    const uint32_t n_target = tokenizer_n_tokens(engine_tokenizer(target->engine)),
-                   n_draft = tokenizer_n_tokens(engine_tokenizer(draft->engine));
-    _cleanup_(str_buf_deinit) StrBuf one = STR_BUF_NULL;
-    _cleanup_(str_buf_deinit) StrBuf other = STR_BUF_NULL;
-    Printable shown, other_shown;
-    int r;
-
-    for (uint32_t id = 0; id < n_target && id < n_draft; id++) {
-        r = put_piece(target, id, &one);
-        if (!r)
-            r = put_piece(draft, id, &other);
-        if (r)
-            return r;
-        if (!is_same(&one, &other))
-            return err_set(
-                err, MODEL_DRAFTS_E_VOCAB, "their tokens differ: token %" PRIu32 " is '%s' in %.*s, and '%s' in %.*s",
-                id, printable(&shown, one.data ? one.data : "", one.len_bytes), UTF8_PREFIX(target->name, 64),
-                printable(&other_shown, other.data ? other.data : "", other.len_bytes), UTF8_PREFIX(draft->name, 64));
-    }
-    if (n_target != n_draft)
-        return err_set(err, MODEL_DRAFTS_E_VOCAB,
-                       "their tokens differ: %.*s has %" PRIu32 " of them, and %.*s %" PRIu32,
-                       UTF8_PREFIX(target->name, 64), n_target, UTF8_PREFIX(draft->name, 64), n_draft);
-    return 0;
-}
-
-/* The hash is of all tokens and of their kinds: only where it differs are they gone through. */
+/* Some milliseconds, as often as an administrator pairs models that are loaded, or one of a pair is. */
 int model_drafts_compare(const Model *target, const Model *draft, ErrText *err) {
-    int r;
+    uint32_t n_tokens;
+    int r = tokenizer_compare(engine_tokenizer(target->engine), target->name, engine_tokenizer(draft->engine),
+                              draft->name, &n_tokens, err);
 
-    if (!memcmp(tokenizer_hash(engine_tokenizer(target->engine)), tokenizer_hash(engine_tokenizer(draft->engine)),
-                TOKENIZER_HASH_BYTES))
+    if (!r)
         return 0;
-    r = find_difference(target, draft, err);
-    return r ? r
-             : err_set(err, MODEL_DRAFTS_E_VOCAB,
-                       "their tokens differ: %.*s and %.*s have the same texts, but control tokens where the other has "
-                       "none",
-                       UTF8_PREFIX(target->name, 64), UTF8_PREFIX(draft->name, 64));
+    err_prefix(err, "their tokens differ");
+    return MODEL_DRAFTS_E_VOCAB;
 }
 
 /* ---- targets and their draft models ------------------------------------------------------------------------------ */
@@ -104,19 +59,17 @@ static void bring(Model *target, Model *draft) {
 }
 
 static void join(Model *target, Model *draft) {
-    ErrText err = { "out of memory" };
-    int r;
+    ErrText err;
 
     if (target->draft_failure || target->stage != MODEL_READY || draft->stage != MODEL_READY)
         return;
-    r = model_drafts_compare(target, draft, &err);
-    if (!r) {
+    if (!model_drafts_compare(target, draft, &err)) {
         log_notice(TOPIC_DAEMON, "model %s: %s drafts for it", target->name, draft->name);
         model_set_draft(target, draft);
         return;
     }
     log_error(TOPIC_DAEMON, "model %s: %s cannot draft for it: %s", target->name, draft->name, err.text);
-    target->is_mismatch = r == MODEL_DRAFTS_E_VOCAB;
+    target->is_mismatch = true;
     target->draft_failure = strdup(err.text); /* without memory it is compared again at the next change */
 }
 

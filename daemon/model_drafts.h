@@ -9,7 +9,7 @@ enum {
     MODEL_DRAFTS_E_VOCAB = 1, /* other tokens; the text names the first difference */
 };
 
-/* Whether a model that is ready can draft for another one that is. 0, MODEL_DRAFTS_E_VOCAB, -ENOMEM. */
+/* Whether a model that is ready can draft for another one that is. 0, MODEL_DRAFTS_E_VOCAB. */
 int model_drafts_compare(const Model *target, const Model *draft, ErrText *err);
 /* At the top of the loop, after changes of models or pairs: what is to be loaded is, what fits drafts, what nobody needs
  * any more goes. */

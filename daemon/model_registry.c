@@ -34,6 +34,7 @@ static Model *model_free(Model *model) {
     free(model->path);
     free(model->shown_path);
     free(model->draft_failure);
+    draft_pair_free(model->draft_pair);
     free(model->package_path);
     free(model->image_path);
     free(model);
@@ -377,6 +378,7 @@ void model_set_draft(Model *target, Model *draft) {
 
     assert_on_loop(target->registry->loop);
     assert(!target->n_drafted);
+    target->draft_pair = draft_pair_free(target->draft_pair);
     target->draft = draft;
     target->draft_leaves = false;
     if (draft)

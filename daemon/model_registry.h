@@ -59,6 +59,7 @@ typedef struct Model { /* all loop */
     unsigned int n_users; /* requests that hold it, and models that it drafts for */
     /* As a target: who drafts for its generations, loaded and compared; NULL: nobody. model_drafts.h decides. */
     struct Model *draft;
+    DraftPair *draft_pair;   /* engine thread, which makes it for the first one, while n_drafted; else loop */
     unsigned int n_drafted;  /* generations that may use it, which outlast their pair */
     bool draft_leaves;       /* no more of them shall */
     bool draft_was_tried;    /* since it was loaded itself, or its pair has changed */

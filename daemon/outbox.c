@@ -80,6 +80,7 @@ void outbox_finish(Outbox *outbox, Job *job, GenerationEnd end, int result, cons
 
         generation_report(generation, &report);
         generation_free(generation);
+        job_end_draft(job);
         outbox_lock(outbox);
         job->news.usage = usage;
         job->news.report = report;

@@ -17,6 +17,7 @@ static void submit(Request *request) {
         request->has_draft = true;
         model->n_drafted++;
         request->job.draft_engine = model->draft->engine;
+        request->job.draft_pairp = &model->draft_pair;
     }
     engine_thread_submit(request->table->engine_thread, &request->job);
 }

@@ -139,13 +139,21 @@ static int generate_begin_inner(Turns *turns, Job *job, ErrText *err) {
         return JOB_E_CANCELLED;
     options = options_within_share(turns, job);
     begin_history(turns, job, &options);
+    job_begin_draft(job, prompt.n, &options);
     r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
+    if (r == GENERATION_E_MEMORY && options.speculation.model.ops) { /* a draft model never keeps a request out */
+        job_end_draft(job);
+        options.speculation.model = (DraftModel){ 0 };
+        r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
+    }
     while (r == GENERATION_E_MEMORY && histories_make_way(turns, job)) {
         options.speculation.history = NULL; /* it may have been that one */
         r = generation_new(&generation, job->engine, prompt.ids, prompt.n, &options, err);
     }
-    if (r)
+    if (r) {
+        job_end_draft(job);
         return generation_code(r);
+    }
     generation_report(generation, &report);
     outbox_lock(turns->outbox);
     job->running = generation;

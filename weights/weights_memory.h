@@ -21,7 +21,7 @@ typedef struct WeightsMemory {
 enum {
     WEIGHTS_MEMORY_E_TEXT = 2,   /* neither a percentage nor a size */
     WEIGHTS_MEMORY_E_LITTLE = 1, /* less than it takes without any layer in memory; the text has both numbers */
-    WEIGHTS_RING_SLOTS = 2,      /* a layer is computed with while the next one is read */
+    WEIGHTS_RING_SLOTS = 3,      /* one is computed with, one is read, and one is there already when that is late */
 };
 
 /* "50%", or bytes with or without K, M, G or T. 0, WEIGHTS_MEMORY_E_TEXT with a text. */

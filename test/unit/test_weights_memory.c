@@ -38,9 +38,9 @@ static void test_memory_percent(void **state) {
     assert_int_equal(percent(9, even), 0);
     assert_int_equal(percent(10, even), 1);
     assert_int_equal(percent(55, even), 5);
-    assert_int_equal(percent(79, even), 7);
-    /* Two layers would have a slot each: that is no ring. */
-    assert_int_equal(percent(80, even), 10);
+    assert_int_equal(percent(69, even), 6);
+    /* Three layers would have a slot each: that is no ring. */
+    assert_int_equal(percent(70, even), 10);
     assert_int_equal(percent(100, even), 10);
     /* Whole layers from the first one on: 50, 200, 210, 610, ... of 1000. */
     assert_int_equal(percent(4, uneven), 0);
@@ -56,25 +56,25 @@ static void test_memory_percent_of_much(void **state) {
 }
 
 static void test_memory_bytes(void **state) {
-    assert_int_equal(bytes(1200, even, 100), 0);
-    assert_int_equal(bytes(1299, even, 100), 0);
-    assert_int_equal(bytes(1300, even, 100), 1);
-    assert_int_equal(bytes(1950, even, 100), 7);
+    assert_int_equal(bytes(1300, even, 100), 0);
+    assert_int_equal(bytes(1399, even, 100), 0);
+    assert_int_equal(bytes(1400, even, 100), 1);
+    assert_int_equal(bytes(1950, even, 100), 6);
     assert_int_equal(bytes(2000, even, 100), 10); /* all */
-    assert_int_equal(bytes(1999, even, 100), 7);
-    assert_int_equal(bytes(1800, uneven, 400), 0);
-    assert_int_equal(bytes(1850, uneven, 400), 1);
+    assert_int_equal(bytes(1999, even, 100), 6);
+    assert_int_equal(bytes(1500, uneven, 150), 1);
+    assert_int_equal(bytes(1650, uneven, 150), 2);
 }
 
 static void test_memory_too_little(void **state) {
     const WeightsSizes sizes = { .layer_bytes = even, .n_layers = 10, .others_bytes = 1000 };
-    const WeightsMemory memory = { .is_set = true, .bytes = 1199 };
+    const WeightsMemory memory = { .is_set = true, .bytes = 1299 };
     ErrText err = { "" };
     size_t n;
 
     assert_int_equal(weights_memory_plan(&memory, &sizes, 100, &n, &err), WEIGHTS_MEMORY_E_LITTLE);
-    assert_non_null(strstr(err.text, "1199"));
-    assert_non_null(strstr(err.text, "1200"));
+    assert_non_null(strstr(err.text, "1299"));
+    assert_non_null(strstr(err.text, "1300"));
 }
 
 int main(void) {

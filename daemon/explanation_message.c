@@ -87,6 +87,9 @@ static void fill_explanation(ExplanationMessage *message, const Explanation *exp
     to->model_passes = report->n_model_passes;
     to->model_rows = report->n_model_rows;
     to->model_us = report->model_ns / 1000;
+    to->has_read_bytes = to->has_read_wait_us = true;
+    to->read_bytes = explanation->usage.read_bytes;
+    to->read_wait_us = explanation->usage.read_wait_ns / 1000;
     to->prompt_rows = report->n_prompt_rows;
     to->prompt_head_us = report->prompt_head_ns / 1000;
     to->has_prompt_learning = to->has_prompt_cost_us = to->has_prompt_gain_us = true;

@@ -81,6 +81,8 @@ typedef struct GenerationUsage {
     uint32_t n_accepted_tokens;  /* of them, those that became output */
     uint64_t prefill_ns;
     uint64_t decode_ns;
+    uint64_t read_bytes;   /* of layers that are not in memory, for its steps, which others may have shared */
+    uint64_t read_wait_ns; /* that these waited for weights */
 } GenerationUsage;
 
 /* New text (whole UTF-8 sequences, not NUL-terminated, may be empty) and the token it came with (0 or 1). Called from

@@ -62,7 +62,8 @@ static Explanation begun(void) {
         .number = 5,
         .sources = 1u << SPECULATION_SAM | 1u << SPECULATION_TABLE,
         .has_begun = true,
-        .usage = { .n_steps = 10, .n_accepted_tokens = 6, .n_cached_tokens = 3, .n_prefilled_tokens = 4 },
+        .usage = { .n_steps = 10, .n_accepted_tokens = 6, .n_cached_tokens = 3, .n_prefilled_tokens = 4,
+                   .read_bytes = 12345, .read_wait_ns = 8999 },
         .report = {
             .sources = 1u << SPECULATION_TABLE,
             .counts = { .drafted = { [SPECULATION_TABLE] = 20 }, .accepted = { [SPECULATION_TABLE] = 6 },
@@ -107,6 +108,8 @@ static void test_explanation_message_of_one_with_drafts(void **state) {
     assert_int_equal(made->model_passes, 5);
     assert_int_equal(made->model_rows, 9);
     assert_int_equal(made->model_us, 7);
+    assert_int_equal(made->read_bytes, 12345);
+    assert_int_equal(made->read_wait_us, 8);
     explanation_message(&message, &explanation, false);
     assert_int_equal(made->n_accept_lengths, 0);
     assert_int_equal(made->verifications, 7);

@@ -509,6 +509,7 @@ static void test_speculator_learns(void **state) {
                 n_accepted++;
             }
             speculator_verified(speculator, &tree, accepted, n_accepted, 999, NULL);
+            assert_int_equal(speculator_model_step(speculator)->tokens_without, n_accepted + 1); /* there is none */
         }
         assert_true(first_n > 0 && (right ? last_n > first_n : last_n == 0));
     }

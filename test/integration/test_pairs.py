@@ -281,6 +281,7 @@ class Loaded(Case):
         """The draft model is the target's equal: most of what it says is accepted, and nothing comes out differently."""
         daemon = self.start("--context-tokens=8000")
         admin = daemon.connect(admin=True)
+        nothing = admin.account("activations")
         admin.load("big")
         ask = lambda **options: prompt("The harbour was quiet, and", 24, model="big", ignore_end=True, explain=True,
                                        no_history=True, **options)
@@ -289,7 +290,6 @@ class Loaded(Case):
         pair(admin, "big", "small")
         self.wait(daemon, admin, READY)
         passes = accepted = 0
-        kept = admin.account("activations")
         for way, expected in zip(ways, plain):
             for speculation in ("model", "auto", "chain-sd", "off"):
                 with self.subTest(way=way, speculation=speculation):
@@ -317,8 +317,10 @@ class Loaded(Case):
         daemon.wait_idle()
         pair(admin, "big", "")
         self.wait_available(daemon, admin, "small")
-        self.assertLessEqual(admin.account("activations"), kept)
         self.assertEqual(admin.generate(ask(speculation="model")).tokens, plain[0])
+        self.unload(admin, "big")
+        self.wait_available(daemon, admin, "big")
+        self.assertEqual(admin.account("activations"), nothing)
         daemon.stop()
 
     def test_at_the_start(self):

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "engine/draft_timeline.h"
 #include "engine/generation.h"
 #include "eval/eval.h"
 #include "eval/matrix_output.h"
@@ -51,9 +52,11 @@ typedef struct Cell {
 typedef struct Way {
     const char *name;
     GenerationSpeculation speculation;
+    bool with_model; /* that drafts: the target itself, whose drafts are right where it is greedy */
 } Way;
 
 #define ALL_SOURCES ((1u << _SPECULATION_N) - 1)
+#define MODEL (1u << SPECULATION_MODEL)
 
 enum {
     PLAIN,
@@ -62,25 +65,38 @@ enum {
 };
 
 static const Way ways[] = {
-    [PLAIN] = { "plain", { 0 } },
-    [TREE] = { "auto 16", { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true } },
-    [SMALL_TREE] = { "auto 4", { .sources = SPECULATION_AUTO, .rows_max = 4, .always = true } },
-    { "auto 64", { .sources = SPECULATION_AUTO, .rows_max = 64, .always = true } },
-    { "all 32", { .sources = ALL_SOURCES, .rows_max = 32, .always = true } },
-    { "chain 16", { .sources = ALL_SOURCES, .rows_max = 16, .always = true, .chains = true } },
-    { "lookup 16", { .sources = 1u << SPECULATION_LOOKUP, .rows_max = 16, .always = true } },
-    { "sam 16", { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true } },
+    [PLAIN] = { "plain", { 0 }, false },
+    [TREE] = { "auto 16", { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true }, false },
+    [SMALL_TREE] = { "auto 4", { .sources = SPECULATION_AUTO, .rows_max = 4, .always = true }, false },
+    { "auto 64", { .sources = SPECULATION_AUTO, .rows_max = 64, .always = true }, false },
+    { "all 32", { .sources = ALL_SOURCES, .rows_max = 32, .always = true }, false },
+    { "chain 16", { .sources = ALL_SOURCES, .rows_max = 16, .always = true, .chains = true }, false },
+    { "lookup 16", { .sources = 1u << SPECULATION_LOOKUP, .rows_max = 16, .always = true }, false },
+    { "sam 16", { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true }, false },
     { "on demand", { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true, .head_on_demand = true } },
-    { "table 16", { .sources = 1u << SPECULATION_TABLE, .rows_max = 16, .always = true } },
-    { "calibr. 16", { .sources = 1u << SPECULATION_CALIBRATION, .rows_max = 16, .always = true } },
-    { "controlled", { .sources = SPECULATION_AUTO } },
+    { "table 16", { .sources = 1u << SPECULATION_TABLE, .rows_max = 16, .always = true }, false },
+    { "calibr. 16", { .sources = 1u << SPECULATION_CALIBRATION, .rows_max = 16, .always = true }, false },
+    { "controlled", { .sources = SPECULATION_AUTO }, false },
+    { "ours 16", { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true }, true },
+    { "on demand", { .sources = MODEL, .rows_max = 16, .always = true, .head_on_demand = true }, true },
+    { "chain-sd", { .sources = MODEL, .policy = POLICY_CHAIN_SD, .always = true }, true },
+    { "edgellm", { .sources = MODEL, .policy = POLICY_EDGELLM, .always = true }, true },
+    { "specinfer", { .sources = MODEL, .policy = POLICY_SPECINFER, .always = true }, true },
+    { "opt-tree", { .sources = MODEL, .policy = POLICY_OPT_TREE, .always = true }, true },
+    { "lever", { .sources = MODEL, .policy = POLICY_LEVER, .always = true }, true },
 };
+
+/* The first way with a draft model, and the last one. */
+#define OURS (ARRAY_LEN(ways) - 7)
+#define LEVER (ARRAY_LEN(ways) - 1)
 
 typedef struct Matrix {
     const EvalOptions *options;
     EvalModel model;
     bool is_open;
     PrefixCache *prefix_cache;
+    EvalModel draft; /* and the model once more, from the first cell on that drafts with it */
+    DraftPair *pair;
     TokenList prompt;
     MatrixOutput golden[N_RUNS], brief_golden[N_RUNS]; /* by the cell's prompt */
     size_t n_cells, n_different;
@@ -95,6 +111,8 @@ static void matrix_deinit(Matrix *matrix) {
     token_list_deinit(&matrix->prompt);
     if (matrix->is_open)
         eval_model_close(&matrix->model);
+    draft_pair_free(matrix->pair);
+    eval_model_close(&matrix->draft);
     prefix_cache_free(matrix->prefix_cache);
     json_decref(matrix->rows);
 }
@@ -272,8 +290,20 @@ static int step_beside(Generation *parent, Generation *generation, MatrixOutput 
     return r ? r : generation_step(generation, matrix_output_take, output, err);
 }
 
+static int open_draft(Matrix *matrix, ErrText *err) {
+    EvalOptions options = *matrix->options;
+    int r;
+
+    if (matrix->pair)
+        return 0;
+    options.threads = 2;
+    r = eval_model_open(&matrix->draft, &options, err);
+    return r ? r : draft_pair_new(&matrix->pair, matrix->draft.engine, matrix->model.engine, err);
+}
+
 static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *output, ErrText *err) {
     Engine *engine = matrix->model.engine;
+    _cleanup_(draft_timeline_free) DraftModel model = { 0 };
     _cleanup_(company_leave)
         Company company = { .engine = engine, .prompt = &matrix->prompt, .speculation = ways[cell->way].speculation };
     _cleanup_(generation_freep) Generation *generation = NULL, *parent = NULL;
@@ -291,6 +321,11 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
     options.speculation = ways[cell->way].speculation;
     options.on_logits = matrix_output_take_logits;
     options.on_logits_arg = output;
+    if (!r && ways[cell->way].with_model)
+        r = open_draft(matrix, err);
+    if (!r && ways[cell->way].with_model)
+        r = draft_timeline_new(&model, matrix->pair, cell->n_prompt + options.max_tokens, err);
+    options.speculation.model = model;
     if (!r)
         r = generation_new(&generation, engine, matrix->prompt.ids, cell->n_prompt, &options, err);
     if (!r && reuse && generation_usage(generation)->n_cached_tokens != N_SHARED(cell->n_prompt))
@@ -472,6 +507,7 @@ static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
     } cells[] = {
         { 0, "alone", PLAIN },          { 0, "sharing steps", TREE }, { 0, "making way", PLAIN },
         { 0, "while arriving", PLAIN }, { 40, "alone", TREE },        { 40, "making way", TREE },
+        { 0, "alone", OURS },           { 0, "alone", LEVER },        { 40, "sharing steps", OURS },
     };
     int r = 0;
 
@@ -503,6 +539,8 @@ static int run_cells(Matrix *matrix, ErrText *err) {
                      err);
     for (size_t i = 0; i < ARRAY_LEN(drafting) && !r; i++)
         r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, TREE, 0 }, false, err);
+    for (size_t i = 1; i < ARRAY_LEN(drafting) && !r; i++)
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, OURS, 0 }, false, err);
     for (size_t way = TREE + 1; way < ARRAY_LEN(ways) && !r; way++)
         r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, way, 0 }, false, err);
     if (!r)

@@ -128,6 +128,22 @@ class Explain(ExplainCase):
         self.assertEqual(done.explanation.off, pb.SPECULATION_OFF_NO_SOURCE)
         self.assertFalse(done.explanation.sources[0].is_on)
 
+    def test_policies_without_a_draft_model(self):
+        """Those of the papers have nothing else to draft from, and one has nothing at all; ours has its other sources."""
+        connection = self.connect()
+        plain = connection.generate(prompt(TEXT, N, ignore_end=True, speculation="off"))
+        for asked in ("chain-sd", "edgellm", "specinfer", "opt-tree", "lever", "model", "flash-ar", "ours"):
+            with self.subTest(asked=asked):
+                given = connection.generate(prompt(TEXT, N, ignore_end=True, speculation=asked, explain=True))
+                self.assertEqual(given.tokens, plain.tokens)
+                explanation = given.done.explanation
+                self.assertEqual((explanation.model_passes, explanation.model_rows, explanation.model_us), (0, 0, 0))
+                self.assertEqual(explanation.off, {"flash-ar": pb.SPECULATION_OFF_REQUEST,
+                                                   "ours": pb.SPECULATION_OFF_UNSPECIFIED}.get(
+                                                       asked, pb.SPECULATION_OFF_NO_SOURCE))
+                self.assertEqual("model" in {source.name for source in explanation.sources},
+                                 asked not in ("flash-ar", "ours"))
+
     def test_the_request_decides(self):
         """Against the setting, which is off here, and on there; the tokens are the same."""
         here, there = Daemon("--speculation=off"), Daemon("--speculation=lookup")

@@ -308,6 +308,34 @@ static void test_ctl_exit_status_in_the_manual_page(void **state) {
     }
 }
 
+/* A draft model is told of where one was asked, and always in JSON. */
+static void test_ctl_explanation_of_a_draft_model(void **state) {
+    CoordgenExplanation explanation = { .struct_bytes = sizeof(explanation), .decode_steps = 2, .valid_rows = 2 };
+
+    for (int asked = 0; asked < 2; asked++) {
+        char *text = NULL;
+        size_t len_bytes;
+        FILE *out = open_memstream(&text, &len_bytes);
+        json_t *object;
+
+        explanation.model_passes = asked ? 31 : 0;
+        explanation.model_rows = asked ? 52 : 0;
+        explanation.model_us = asked ? 402100 : 0;
+        assert_non_null(out);
+        ctl_print_explanation(out, &explanation);
+        fclose(out);
+        assert_int_equal(
+            strstr(text, "Draft model  31 passes, 52 rows, 402.1 ms with its reading of the text\n") != NULL, asked);
+        assert_int_equal(strstr(text, "Draft model") != NULL, asked);
+        free(text);
+        object = ctl_json_explanation(&explanation);
+        assert_int_equal(json_integer_value(json_object_get(object, "model_passes")), asked ? 31 : 0);
+        assert_int_equal(json_integer_value(json_object_get(object, "model_rows")), asked ? 52 : 0);
+        assert_int_equal(json_integer_value(json_object_get(object, "model_us")), asked ? 402100 : 0);
+        json_decref(object);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ctl_parse_finds_verb_options_and_arguments),
@@ -320,6 +348,7 @@ int main(void) {
         cmocka_unit_test(test_ctl_put_escaped),
         cmocka_unit_test(test_ctl_json_text_is_always_text),
         cmocka_unit_test(test_ctl_amounts),
+        cmocka_unit_test(test_ctl_explanation_of_a_draft_model),
         cmocka_unit_test(test_ctl_exit_status),
         cmocka_unit_test(test_ctl_exit_status_in_the_manual_page),
     };

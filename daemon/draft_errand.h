@@ -13,14 +13,19 @@
 #include "spec/history.h"
 
 typedef enum DraftErrandKind {
-    DRAFT_ADD,   /* the engine thread's: a finished answer is stored, and then added to what is in memory */
-    DRAFT_BUILD, /* the engine thread's: a History of what is stored */
-    DRAFT_STATS, /* from here on the loop's */
+    DRAFT_ADD,    /* the engine thread's: a finished answer is stored, and then added to what is in memory */
+    DRAFT_BUILD,  /* the engine thread's: a History of what is stored */
+    DRAFT_RECENT, /* likewise: who has said something lately */
+    DRAFT_STATS,  /* from here on the loop's */
     DRAFT_FORGET,
     DRAFT_FREEZE,
     DRAFT_EXPORT,
     DRAFT_IMPORT,
 } DraftErrandKind;
+
+enum {
+    DRAFT_RECENT_MAX = 8
+};
 
 typedef struct DraftErrand {
     DraftErrandKind kind;
@@ -32,7 +37,9 @@ typedef struct DraftErrand {
     bool is_incomplete; /* there was no memory for all of them: it is not stored */
     Bill bill;          /* of tokens, or of what is behind fd */
 
-    History *history; /* DRAFT_BUILD, out */
+    History *history;                  /* DRAFT_BUILD, out */
+    uint32_t recent[DRAFT_RECENT_MAX]; /* RECENT: out, uids */
+    size_t n_recent;
 
     bool of_all_users;  /* STATS, FORGET: not of uid alone */
     bool has_tokenizer; /* FORGET: documents of this one alone */

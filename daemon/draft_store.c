@@ -65,6 +65,10 @@ static void serve(DraftStore *store, DraftErrand *next) {
         draft_store_build(store, errand);
         post_news(store, &errand);
         return;
+    case DRAFT_RECENT:
+        draft_store_recent(store, errand);
+        post_news(store, &errand);
+        return;
     case DRAFT_FORGET:
     case DRAFT_IMPORT:
         errand->r = draft_store_call(store, errand);

@@ -219,6 +219,21 @@ void draft_store_build(DraftStore *store, DraftErrand *errand) {
     errand->history = steal(&history);
 }
 
+/* Nobody, where there is no database. */
+void draft_store_recent(DraftStore *store, DraftErrand *errand) {
+    ErrText err = { "" };
+    int r;
+
+    if (!draft_store_ready(store))
+        return;
+    r = taken_as_empty(
+        draft_db_recent(store->db, errand->tokenizer, errand->recent, DRAFT_RECENT_MAX, &errand->n_recent, &err), &err);
+    if (r) {
+        errand->n_recent = 0;
+        log_warn(TOPIC_DAEMON, "draft database %s", err.text);
+    }
+}
+
 /* ---- errands of the loop ----------------------------------------------------------------------------------------- */
 
 static int take_stats(void *arg, const DraftDbStats *stats) {
@@ -308,6 +323,7 @@ int draft_store_call(DraftStore *store, DraftErrand *errand) {
         return serve_import(store, errand);
     case DRAFT_ADD:
     case DRAFT_BUILD:
+    case DRAFT_RECENT:
         break;
     }
     return -EINVAL;

@@ -60,6 +60,7 @@ void draft_store_expire(DraftStore *store);
 /* The errand of that kind: 0 where somebody is to hear of it. */
 int draft_store_add(DraftStore *store, DraftErrand *errand);
 void draft_store_build(DraftStore *store, DraftErrand *errand);
+void draft_store_recent(DraftStore *store, DraftErrand *errand);
 /* What a client asks for: the errand's answer. */
 int draft_store_call(DraftStore *store, DraftErrand *errand);
 

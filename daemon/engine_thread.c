@@ -147,6 +147,8 @@ static int serve_small(EngineThread *thread, Job *job) {
         break;
     case JOB_LOAD:
         r = engine_thread_load(thread, job, &news, &err);
+        if (!r && thread->histories)
+            histories_warm(thread->histories, tokenizer_hash(engine_tokenizer(news.engine)));
         if (!r && engine_is_arriving(news.engine))
             return begin_arrival(thread, job, &news);
         break;

@@ -261,6 +261,7 @@ static void answer(DraftErrand **errandp) {
         return;
     case DRAFT_ADD:
     case DRAFT_BUILD:
+    case DRAFT_RECENT:
         return;
     }
 }

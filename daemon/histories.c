@@ -111,6 +111,13 @@ History *histories_find(Histories *histories, uint32_t uid, const uint8_t *token
     return NULL;
 }
 
+void histories_warm(Histories *histories, const uint8_t *tokenizer) {
+    DraftErrand *errand = draft_errand_new(DRAFT_RECENT, 0, tokenizer);
+
+    if (errand) /* else they are made when somebody asks */
+        draft_store_submit(histories->store, &errand);
+}
+
 /* ---- news -------------------------------------------------------------------------------------------------------- */
 
 /* Without a history in it there is no database: who asks later asks anew. */
@@ -123,6 +130,13 @@ static void take_built(Histories *histories, DraftErrand *errand, uint64_t now_n
     entry->made_ns = now_ns;
     if (!entry->history)
         remove_at(histories, (size_t)(entry - histories->entries));
+}
+
+/* Nobody's makes room for one that is not asked for yet. */
+static void take_recent(Histories *histories, const DraftErrand *errand, uint64_t now_ns) {
+    for (size_t i = 0; i < errand->n_recent && histories->n < HISTORIES_MAX; i++)
+        if (!find(histories, errand->recent[i], errand->tokenizer))
+            (void)histories_find(histories, errand->recent[i], errand->tokenizer, now_ns);
 }
 
 /* An entry whose history is still being made has the answer in that one: errands are done in order. */
@@ -168,6 +182,8 @@ void histories_settle(Histories *histories, uint64_t now_ns) {
             break;
         if (errand->kind == DRAFT_BUILD) {
             take_built(histories, errand, now_ns);
+        } else if (errand->kind == DRAFT_RECENT) {
+            take_recent(histories, errand, now_ns);
         } else if (errand->kind == DRAFT_ADD) {
             take_stored(histories, errand);
         } else {

@@ -79,7 +79,7 @@ static const Way ways[] = {
     { "calibr. 16", { .sources = 1u << SPECULATION_CALIBRATION, .rows_max = 16, .always = true }, false },
     { "controlled", { .sources = SPECULATION_AUTO }, false },
     { "ours 16", { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true }, true },
-    { "on demand", { .sources = MODEL, .rows_max = 16, .always = true, .head_on_demand = true }, true },
+    { "model 16", { .sources = MODEL, .rows_max = 16, .always = true, .head_on_demand = true }, true },
     { "chain-sd", { .sources = MODEL, .policy = POLICY_CHAIN_SD, .always = true }, true },
     { "edgellm", { .sources = MODEL, .policy = POLICY_EDGELLM, .always = true }, true },
     { "specinfer", { .sources = MODEL, .policy = POLICY_SPECINFER, .always = true }, true },

@@ -405,6 +405,31 @@ int draft_db_stats_each(DraftDb *db, DraftDbVisitStats *visit, void *arg, ErrTex
     return draft_db_file_judge(&db->file, r, err);
 }
 
+static int db_recent(DraftDb *db, const uint8_t *tokenizer, uint32_t *uids, size_t max, size_t *np, ErrText *err) {
+    _cleanup_(sqlite3_finalizep) sqlite3_stmt *query = NULL;
+    bool row = false;
+    int r = draft_db_file_prepare(
+        &db->file, &query, "SELECT uid FROM document WHERE tokenizer = ? GROUP BY uid ORDER BY max(id) DESC LIMIT ?",
+        err);
+
+    *np = 0;
+    if (r)
+        return r;
+    sqlite3_bind_blob(query, 1, tokenizer, DRAFT_DB_TOKENIZER_BYTES, SQLITE_STATIC);
+    sqlite3_bind_int64(query, 2, (int64_t)max);
+    while (!(r = draft_db_file_step(&db->file, query, &row, err)) && row && *np < max)
+        uids[(*np)++] = (uint32_t)sqlite3_column_int64(query, 0);
+    return r;
+}
+
+int draft_db_recent(DraftDb *db, const uint8_t *tokenizer, uint32_t *uids, size_t max, size_t *np, ErrText *err) {
+    int r = draft_db_file_ready(&db->file, err);
+
+    if (!r)
+        r = db_recent(db, tokenizer, uids, max, np, err);
+    return draft_db_file_judge(&db->file, r, err);
+}
+
 /* --- forget, freeze ----------------------------------------------------------------------------------------------- */
 
 static int db_forget(DraftDb *db, const DraftDbForget *what, uint64_t *n_documentsp, ErrText *err) {

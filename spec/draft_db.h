@@ -78,6 +78,8 @@ DEFINE_CLEANUP(DraftDb, draft_db_free)
 int draft_db_add(DraftDb *db, const DraftDbDocument *document, ErrText *err);
 int draft_db_each(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t n_tokens_max, DraftDbVisit *visit,
                   void *arg, DraftDbRead *readp, ErrText *err);
+/* Who has documents of the tokenizer: up to max uids, who was given the newest one first. */
+int draft_db_recent(DraftDb *db, const uint8_t *tokenizer, uint32_t *uids, size_t max, size_t *np, ErrText *err);
 int draft_db_stats(DraftDb *db, uint32_t uid, DraftDbStats *statsp, ErrText *err);
 int draft_db_stats_each(DraftDb *db, DraftDbVisitStats *visit, void *arg, ErrText *err);
 int draft_db_forget(DraftDb *db, const DraftDbForget *what, uint64_t *n_documentsp, ErrText *err);

@@ -257,6 +257,30 @@ static void test_histories_have_each_once(void **state) {
     assert_int_equal(history_stats(history).n_texts, 2);
 }
 
+/* When a model is loaded, the last ones who were answered by it are there before anybody asks. */
+static void test_histories_warm(void **state) {
+    Fixture *fixture = *state;
+    History *history;
+
+    start(fixture);
+    submit_text(fixture, ADA, 1, TEXT);
+    for (uint32_t uid = 2000; uid < 2000 + DRAFT_RECENT_MAX - 1; uid++)
+        submit_text(fixture, uid, uid, TEXT);
+    submit_text(fixture, BOB, 2, TEXT);
+    assert_int_equal(stored(fixture, BOB), 1);
+    histories_settle(fixture->histories, 1);
+    histories_warm(fixture->histories, tokenizer);
+    for (int turn = 0; turn < 2; turn++) { /* who they are, and what they said: errands are done in order */
+        assert_int_equal(stored(fixture, BOB), 1);
+        histories_settle(fixture->histories, 1);
+    }
+    history = histories_find(fixture->histories, BOB, tokenizer, 1);
+    assert_non_null(history);
+    assert_int_equal(history_stats(history).n_texts, 1);
+    assert_non_null(histories_find(fixture->histories, 2000, tokenizer, 1));
+    assert_null(histories_find(fixture->histories, ADA, tokenizer, 1)); /* one too many */
+}
+
 static void test_histories_forget(void **state) {
     Fixture *fixture = *state;
     _cleanup_(draft_errand_freep) DraftErrand *forgot = NULL;
@@ -361,6 +385,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_draft_store_unusable, setup, teardown),
         cmocka_unit_test_setup_teardown(test_histories_have_what_is_stored, setup, teardown),
         cmocka_unit_test_setup_teardown(test_histories_have_each_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_histories_warm, setup, teardown),
         cmocka_unit_test_setup_teardown(test_histories_forget, setup, teardown),
         cmocka_unit_test_setup_teardown(test_histories_frozen, setup, teardown),
         cmocka_unit_test_setup_teardown(test_histories_go, setup, teardown),

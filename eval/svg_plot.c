@@ -110,7 +110,9 @@ static void axis_settle(Axis *axis, bool may_be_logarithmic) {
         axis->high *= 1.1;
         return;
     }
-    margin = axis->high > axis->low ? 0.05 * (axis->high - axis->low) : 0.05 * fabs(axis->high) + 1e-6;
+    /* Values that differ by rounding alone are one: steps between them would be lost in it, and never end. */
+    margin = axis->high - axis->low > 1e-9 * fabs(axis->high) ? 0.05 * (axis->high - axis->low)
+                                                              : 0.05 * fabs(axis->high) + 1e-6;
     step = axis_step(axis->high - axis->low + 2 * margin);
     axis->low = floor((axis->low - margin) / step) * step;
     axis->high = ceil((axis->high + margin) / step) * step;

@@ -2,6 +2,7 @@
 #include "engine/drafting.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +49,7 @@ static PromptRuleChoice choose_model(const Drafting *drafting, const Speculation
 
     if (!(speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1))
         return (PromptRuleChoice){ .reason = PROMPT_RULE_NO_SOURCE };
-    if (drafting->options.always || drafting->options.policy != POLICY_OURS)
+    if (drafting->options.always || drafting->options.no_bounds || drafting->options.policy != POLICY_OURS)
         return (PromptRuleChoice){ .reason = PROMPT_RULE_TRIAL };
     return prompt_rule_choose(user ? &user->model : &nothing_known, &it);
 }
@@ -209,9 +210,26 @@ DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
 
 /* What the model may take of a step; 0: it is not asked. */
 static float model_ms(const Drafting *drafting, StepCompany company) {
-    if (!has_model(drafting) || !model_control_is_on(&drafting->model_control))
+    if (!has_model(drafting))
         return 0;
-    return drafting->options.always ? 1 : speculation_control_model_ms(&drafting->control, company);
+    if (drafting->options.always)
+        return 1;
+    if (drafting->options.no_bounds)
+        return drafting_costs(drafting, company).n_rows ? INFINITY : 0;
+    return model_control_is_on(&drafting->model_control) ? speculation_control_model_ms(&drafting->control, company)
+                                                         : 0;
+}
+
+/* Of the generation, at most; what nobody has measured yet is not bounded either. */
+static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, StepCompany company, float model_ms) {
+    uint32_t rows;
+
+    if (drafting->options.always)
+        return limits.rows;
+    if (drafting->options.no_bounds)
+        return drafting_costs(drafting, company).n_rows ? limits.rows : 1;
+    rows = speculation_control_rows(&drafting->control, company, model_ms);
+    return rows < limits.rows ? rows : limits.rows;
 }
 
 void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company) {
@@ -223,11 +241,9 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
         .stops = limits.stops,
         .stops_arg = limits.stops_arg,
     };
-    const uint32_t rows =
-        options->always ? limits.rows : speculation_control_rows(&drafting->control, company, budget.ms);
     const DraftCosts costs = drafting_costs(drafting, company);
     const DraftLimits draft_limits = {
-        .nodes_max = (rows < limits.rows ? rows : limits.rows) - 1,
+        .nodes_max = rows_of_step(drafting, limits, company, budget.ms) - 1,
         .depth_max = DRAFT_NODES_MAX,
         .tokens_left = limits.tokens_left,
     };

@@ -38,6 +38,8 @@ typedef struct GenerationSpeculation {
     uint32_t rows_max;   /* of its own in a step, the last token's among them; 0: DRAFT_ROWS_MAX */
     bool chains;         /* chains instead of trees: the most probable token behind each (tests, benchmarks) */
     bool always;         /* as many drafts as there are rows for, whether or not they pay (tests, benchmarks) */
+    bool no_bounds;      /* what pays by the times measured, however much it may lose: for the controls of losses to be
+                          * measured against (tests, benchmarks) */
     bool no_prompt;      /* the head does not run at rows of the prompt, for table and calibration */
     bool head_on_demand; /* the head runs at rows where the text goes, one after the other, not at all drafts, unless a
                           * source wants to know what is likely at all of them */

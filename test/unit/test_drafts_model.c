@@ -295,6 +295,57 @@ static void test_drafts_model_controlled(void **state) {
     assert_int_equal(given.report.model.reason, PROMPT_RULE_NO_SOURCE);
 }
 
+/* Rows of the first step that decodes. */
+static uint64_t first_rows(const GenerationSpeculation *speculation, Given *given) {
+    const GenerationOptions options = options_of(false, speculation, given);
+    Generation *generation = generation_of(&options);
+
+    do
+        assert_int_equal(generation_step(generation, take, given, NULL), 0);
+    while (!generation_usage(generation)->n_steps);
+    end(generation, given);
+    return given->report.n_rows;
+}
+
+/* Without bounds what pays is drafted at once, by times that are guesses; where none is known, nothing. */
+static void test_drafts_model_no_bounds(void **state) {
+    static const SpeculationPolicy policies[] = { POLICY_LEVER, POLICY_OURS };
+    const GenerationSpeculation none = { 0 };
+    SpeculationControl *times = &tiny.engine->speculation.times;
+    Given plain, given;
+    Parrot parrot;
+
+    run(false, &none, &plain);
+    for (size_t i = 0; i < 2; i++)
+        for (int no_bounds = 0; no_bounds < 2; no_bounds++)
+            for (uint32_t n_known = 0; n_known < 4; n_known += 3) {
+                GenerationSpeculation speculation = speculation_of(policies[i], false);
+                uint64_t rows;
+
+                speculation.no_bounds = no_bounds;
+                speculation.model = parrot_model(&parrot, plain.ids, 0);
+                speculation_control_init(times, NULL);
+                for (uint32_t j = 0; j < n_known; j++)
+                    speculation_control_took(times, 1, (StepCompany){ 0, 0 }, 1, 100, 0);
+                rows = first_rows(&speculation, &given);
+                if (!n_known)
+                    assert_int_equal(rows, 1);
+                else if (no_bounds)
+                    assert_true(rows > 4);
+                else
+                    assert_int_equal(rows, 2);
+                assert_true(prompt_rule_learns(given.report.model));
+            }
+    for (size_t i = 0; i < 2; i++) {
+        GenerationSpeculation speculation = speculation_of(policies[i], false);
+
+        speculation.no_bounds = true;
+        speculation.model = parrot_model(&parrot, plain.ids, 5);
+        run(false, &speculation, &given);
+        check_same(&given, &plain);
+    }
+}
+
 static void test_drafts_model_fails(void **state) {
     AccountTable *accounts = engine_accounts(tiny.engine);
     const uint64_t limit = accounts->limit_bytes[ACCOUNT_DRAFTDB];
@@ -387,9 +438,10 @@ static void test_drafts_model_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_drafts_model_policies),   cmocka_unit_test(test_drafts_model_together),
-        cmocka_unit_test(test_drafts_model_controlled), cmocka_unit_test(test_drafts_model_fails),
-        cmocka_unit_test(test_drafts_model_cancel),     cmocka_unit_test(test_drafts_model_memory),
+        cmocka_unit_test(test_drafts_model_policies),  cmocka_unit_test(test_drafts_model_together),
+        cmocka_unit_test(test_drafts_model_no_bounds), cmocka_unit_test(test_drafts_model_controlled),
+        cmocka_unit_test(test_drafts_model_fails),     cmocka_unit_test(test_drafts_model_cancel),
+        cmocka_unit_test(test_drafts_model_memory),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -67,6 +67,9 @@ typedef struct EvalModel {
     Engine *engine;
 } EvalModel;
 
+/* The engine alone, with somebody's workers and accounts, which outlive it. */
+int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *pool, AccountTable *accounts,
+                     ErrText *err);
 int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err);
 void eval_model_close(EvalModel *model);
 /* options->model with a recipe as a package in cache_dir (NULL: the user's cache); progress on a terminal. */

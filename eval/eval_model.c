@@ -83,7 +83,8 @@ static int place_image(const char *package, char image[PATH_MAX], ErrText *err) 
     return 0;
 }
 
-int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) {
+int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *pool, AccountTable *accounts,
+                     ErrText *err) {
     _cleanup_(freep) char *package = NULL;
     EngineOptions engine = {
         .path = options->model,
@@ -97,12 +98,12 @@ int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) 
         .prefix_cache = options->prefix_cache,
         .weights_memory = options->weights_memory,
         .flash_limit = options->flash_limit,
-        .accounts = &model->accounts,
+        .pool = pool,
+        .accounts = accounts,
     };
     char image[PATH_MAX];
     int r;
 
-    account_table_init(&model->accounts);
     if (options->device == ENGINE_DEVICE_CPU) {
         r = eval_package_path(options, &package, err);
         if (r)
@@ -112,11 +113,17 @@ int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) 
             return r;
         engine.image_path = options->weights_memory.is_set ? image : NULL;
     }
+    return engine_new(enginep, &engine, err);
+}
+
+int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) {
+    int r;
+
+    account_table_init(&model->accounts);
     r = worker_pool_new(&model->pool, options->threads ? options->threads : thread_n_processors());
     if (r)
         return err_set(err, r, "cannot start the worker threads: %s", strerror(-r));
-    engine.pool = model->pool;
-    r = engine_new(&model->engine, &engine, err);
+    r = eval_engine_open(&model->engine, options, model->pool, &model->accounts, err);
     if (r)
         eval_model_close(model);
     return r;

@@ -7,12 +7,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "bench/flash_policy.h"
 #include "bench/floor.h"
+#include "bench/number_list.h"
 #include "bench/report.h"
 #include "bench/spec_mode.h"
 #include "engine/engine.h"
+#include "eval/eval.h"
 
-#define BENCH_LIST_MAX 16
+#define BENCH_LIST_MAX NUMBER_LIST_MAX
 
 /* Exit codes. */
 enum {
@@ -33,20 +36,28 @@ typedef struct BenchOptions {
     const char *trace; /* file for what the last turns did; NULL: none */
     bool image;        /* ttft: with an image of the weights, too */
     bool operators;    /* the time of every operator in the last turn */
-    /* spec */
+    /* spec, flash */
     const char *data[BENCH_LIST_MAX];
     size_t n_data;
     size_t per_task; /* requests; 0: all */
     SpecSettings spec;
     SamplerOptions sampler;
     const char *plot; /* SVG; NULL: none */
+    /* flash */
+    const char *draft;
+    size_t budgets[BENCH_LIST_MAX]; /* per cent */
+    size_t n_budgets;
+    size_t rates[BENCH_LIST_MAX]; /* MB/s; 0: the disk's */
+    size_t n_rates;
+    uint32_t policies; /* bits 1 << index; flash-ar is always one */
 } BenchOptions;
 
 /* The model as a verb works with it. */
 typedef struct BenchRun {
     const BenchOptions *options;
-    Engine *engine; /* NULL for verbs that open it themselves */
-    const EngineOptions *engine_options;
+    Engine *engine;                      /* NULL for verbs that open it themselves */
+    const EngineOptions *engine_options; /* for these: the package, and how it is opened */
+    const EvalOptions *model;            /* as the command line has it */
     WorkerPool *pool;
     Floors *floors;
     Trace *trace; /* of the last turns, or NULL */
@@ -69,6 +80,7 @@ int bench_mixed(const BenchRun *run, ErrText *err);
 int bench_latency(const BenchRun *run, ErrText *err);
 int bench_first_token(const BenchRun *run, ErrText *err);
 int bench_spec(const BenchRun *run, ErrText *err);
+int bench_flash(const BenchRun *run, ErrText *err);
 
 /* What neighbours take from the machine changes from one second to the next: every repetition is set beside what the
  * machine could do about then, the mean of what was measured before and after it. */

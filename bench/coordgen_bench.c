@@ -7,13 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/decimal.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/standard_io.h"
 #include "base/thread.h"
 #include "bench/bench.h"
 #include "bench/machine.h"
+#include "bench/spec_options.h"
 #include "engine/generation.h"
 #include "eval/eval.h"
 #include "quant/recipe_spec.h"
@@ -38,6 +38,9 @@ static const char help_head[] =
     "                         and its next ones; floor: alone, and the longest operator of the background prompt\n"
     "  spec                   several tokens a step from drafts: answers to the requests of --data in several modes of\n"
     "                         speculation beside plain decoding, in turns, with all tokens and logits compared\n"
+    "  flash                  a model whose layers are read from the disk, drafted for by a smaller one in memory:\n"
+    "                         answers to the requests of --data under several policies beside plain decoding, by\n"
+    "                         --budgets of memory and --rates of the flash, with all tokens and logits compared\n"
     "  floor                  the machine: peaks of all instruction sets and memory, by one thread and by all; with\n"
     "                         -m, whose file is read for it, the disk\n"
     "\n"
@@ -48,7 +51,8 @@ static const char help_foot[] = "\n"
 
 enum {
     HELP_COLUMN = 24,
-    SPEC_OUTPUT = 128 /* two windows of the control's bound */
+    SPEC_OUTPUT = 128, /* two windows of the control's bound */
+    FLASH_OUTPUT = 32  /* a token may take seconds */
 };
 
 enum { /* indices into option_table */
@@ -58,15 +62,6 @@ enum { /* indices into option_table */
     OPT_BACKGROUND,
     OPT_REQUESTS,
     OPT_REPEAT,
-    OPT_DATA,
-    OPT_MODES,
-    OPT_ROWS,
-    OPT_CHAINS,
-    OPT_ALWAYS,
-    OPT_CONTROLLED,
-    OPT_TEMPERATURE,
-    OPT_SEED,
-    OPT_PLOT,
     OPT_THREADS,
     OPT_CHUNK,
     OPT_NO_PIPELINE,
@@ -90,24 +85,14 @@ enum { /* indices into option_table */
 static const Option option_table[] = {
     [OPT_MODEL] = { "model", 'm', "FILE", "a .gguf, or a .cgm package; a .gguf is imported on first use" },
     [OPT_PROMPT] = { "prompt", 'p', "N,...", "tokens of the prompt (default: pp 128,512,1024; tg 0; others 128)" },
-    [OPT_OUTPUT] = { "output", 'n', "N", "tg, mixed, latency, spec: tokens of the output (default 64; spec 128)" },
+    [OPT_OUTPUT] = { "output", 'n', "N",
+                     "tg, mixed, latency, spec, flash: tokens of the output (default 64; spec 128; flash 32)" },
     [OPT_BACKGROUND] = { "background", 'b', "N", "latency: tokens of the background prompt (default 4096)" },
     [OPT_REQUESTS] = { "requests", 'c', "N,...",
                        "mixed: how many at once, up to 64 (default 1,2,4,8,16)\n"
-                       "spec: N, the first ones of each task (default: all)" },
+                       "spec, flash: N, the first ones of each task (default: all; flash 1)" },
     [OPT_REPEAT] = { "repeat", 'r', "N",
                      "repetitions; their median counts, their least and most are shown (default 5)" },
-    [OPT_DATA] = { "data", 'd', "FILE",
-                   "spec: requests, a JSON object a line with prompt, task and id; more than once for more" },
-    [OPT_MODES] = { "modes", 0, "NAME,...",
-                    "spec: plain, pld, sam, calibration, table, reuse, history, auto (default: all)" },
-    [OPT_ROWS] = { "rows", 0, "N", "spec: rows of a step at most, drafts and the last token (default 64)" },
-    [OPT_CHAINS] = { "chains", 0, NULL, "spec: every mode drafts one chain, no tree" },
-    [OPT_ALWAYS] = { "always", 0, NULL, "spec: every mode drafts as much as it can, whether or not that pays" },
-    [OPT_CONTROLLED] = { "controlled", 0, NULL, "spec: pld and sam, too, draft only what pays, as the other modes do" },
-    [OPT_TEMPERATURE] = { "temperature", 0, "T", "spec: 0 (default) is greedy" },
-    [OPT_SEED] = { "seed", 0, "N", "spec: of sampling (default 0)" },
-    [OPT_PLOT] = { "plot", 0, "FILE", "spec: tokens a step and speeds as SVG" },
     [OPT_THREADS] = { "threads", 't', "N", "threads that compute (default: the processors)" },
     [OPT_CHUNK] = { "chunk", 0, "N", "tokens of a prefill step (default: as the machine does best)" },
     [OPT_NO_PIPELINE] = { "no-pipeline", 0, NULL, "each operator of a step is split over all threads" },
@@ -153,40 +138,24 @@ static const struct Verb {
     { "mixed", bench_mixed, "128", 1, false, false },
     { "latency", bench_latency, "128", 1, false, true },
     { "spec", bench_spec, "0", 0, false, false },
+    { "flash", bench_flash, "0", 0, true, false },
     { "floor", NULL, "0", 0, false, false },
 };
 
 #define OF_MADE_UP "pp, tg, ttft, mixed, latency" /* prompts */
-#define OF_MODELS OF_MADE_UP ", spec"
+#define OF_MODELS OF_MADE_UP ", spec, flash"
 #define OF_OPENED "pp, tg, mixed, latency, spec"
 
 /* Options that mean nothing to some verbs, which refuse them: no figure that was not measured as asked. NULL: to none. */
 static const char *const verbs_of[ARRAY_LEN(option_table)] = {
-    [OPT_PROMPT] = OF_MADE_UP,
-    [OPT_OUTPUT] = "tg, mixed, latency, spec",
-    [OPT_BACKGROUND] = "latency",
-    [OPT_REQUESTS] = "mixed, spec",
-    [OPT_REPEAT] = OF_MADE_UP,
-    [OPT_DATA] = "spec",
-    [OPT_MODES] = "spec",
-    [OPT_ROWS] = "spec",
-    [OPT_CHAINS] = "spec",
-    [OPT_ALWAYS] = "spec",
-    [OPT_CONTROLLED] = "spec",
-    [OPT_TEMPERATURE] = "spec",
-    [OPT_SEED] = "spec",
-    [OPT_PLOT] = "spec",
-    [OPT_CHUNK] = OF_MODELS,
-    [OPT_NO_PIPELINE] = OF_MODELS,
-    [OPT_GROUP_ROWS] = OF_MODELS,
-    [OPT_ISA] = OF_MODELS,
-    [OPT_WEIGHTS_MEMORY] = OF_OPENED,
-    [OPT_FLASH_RATE] = OF_OPENED,
-    [OPT_FLASH_LATENCY] = OF_OPENED,
-    [OPT_RECIPE] = OF_MODELS,
-    [OPT_IMAGE] = "ttft",
-    [OPT_OPERATORS] = "pp, tg",
-    [OPT_TRACE] = OF_MADE_UP,
+    [OPT_PROMPT] = OF_MADE_UP,     [OPT_OUTPUT] = "tg, mixed, latency, spec, flash",
+    [OPT_BACKGROUND] = "latency",  [OPT_REQUESTS] = "mixed, spec, flash",
+    [OPT_REPEAT] = OF_MADE_UP,     [OPT_CHUNK] = OF_MODELS,
+    [OPT_NO_PIPELINE] = OF_MODELS, [OPT_GROUP_ROWS] = OF_MODELS,
+    [OPT_ISA] = OF_MODELS,         [OPT_WEIGHTS_MEMORY] = OF_OPENED,
+    [OPT_FLASH_RATE] = OF_OPENED,  [OPT_FLASH_LATENCY] = OF_OPENED ", flash",
+    [OPT_RECIPE] = OF_MODELS,      [OPT_IMAGE] = "ttft",
+    [OPT_OPERATORS] = "pp, tg",    [OPT_TRACE] = OF_MADE_UP,
 };
 
 typedef struct Command {
@@ -196,7 +165,7 @@ typedef struct Command {
     const char *prompts, *requests;
     BenchForm form;
     size_t json_flags;
-    bool is_given[ARRAY_LEN(option_table)]; /* on the command line */
+    bool is_given[ARRAY_LEN(option_table)], is_spec_given[SPEC_OPTIONS]; /* on the command line */
 } Command;
 
 /* Some minutes of decode; 48 bytes each. */
@@ -207,37 +176,6 @@ static int usage(const char *format, const char *value) {
     fprintf(stderr, format, value);
     fprintf(stderr, "; see coordgen-bench --help\n");
     return BENCH_USAGE;
-}
-
-/* A whole number in [least, most]; where it ends. NULL: not one. */
-static const char *take_number(const char *text, size_t least, size_t most, size_t *valuep) {
-    uint64_t value;
-    const char *end = decimal_read_u64(text, &value);
-
-    if (!end || value < least || value > most)
-        return NULL;
-    *valuep = (size_t)value;
-    return end;
-}
-
-static bool parse_number(const char *text, size_t least, size_t most, size_t *valuep) {
-    const char *end = take_number(text, least, most, valuep);
-
-    return end && !*end;
-}
-
-/* N,N,...: up to BENCH_LIST_MAX. */
-static bool parse_list(const char *text, size_t least, size_t most, size_t *values, size_t *np) {
-    const char *at = text;
-
-    for (*np = 0; *np < BENCH_LIST_MAX; at++) {
-        at = take_number(at, least, most, &values[(*np)++]);
-        if (!at || (*at && *at != ','))
-            return false;
-        if (!*at)
-            return true;
-    }
-    return false;
 }
 
 static bool parse_json(const char *how, Command *command) {
@@ -252,45 +190,6 @@ static bool parse_json(const char *how, Command *command) {
     return !strcmp(how, "off");
 }
 
-/* Those of `spec`; as take_option(). */
-static const char *take_spec_option(int option, const char *value, BenchOptions *bench, ErrText *err) {
-    size_t number = 0;
-
-    switch (option) {
-    case OPT_DATA:
-        if (bench->n_data == BENCH_LIST_MAX)
-            return "--data: more than 16 files, from '%s' on";
-        bench->data[bench->n_data++] = value;
-        return NULL;
-    case OPT_MODES:
-        return spec_modes_parse(value, &bench->spec.modes, err) ? err->text : NULL;
-    case OPT_ROWS:
-        if (!parse_number(value, 2, DRAFT_ROWS_MAX, &number))
-            return "--rows is 2..64, not '%s'";
-        bench->spec.rows_max = (uint32_t)number;
-        return NULL;
-    case OPT_CHAINS:
-        bench->spec.chains = true;
-        return NULL;
-    case OPT_ALWAYS:
-        bench->spec.always = true;
-        return NULL;
-    case OPT_CONTROLLED:
-        bench->spec.controlled = true;
-        return NULL;
-    case OPT_TEMPERATURE:
-        return decimal_parse_float(value, &bench->sampler.temperature) && !sampler_options_check(&bench->sampler, err)
-                   ? NULL
-                   : "--temperature is 0, or above 0 and at most 100, not '%s'";
-    case OPT_SEED:
-        return decimal_parse_u64(value, &bench->sampler.seed) ? NULL : "--seed is a whole number, not '%s'";
-    case OPT_PLOT:
-        bench->plot = value;
-        return *value ? NULL : "--plot is the name of a file, not '%s'";
-    }
-    return NULL;
-}
-
 /* One option; NULL when it is fine, else what is wrong with its value. */
 static const char *take_option(int option, const char *value, Command *command, ErrText *err) {
     size_t number = 0;
@@ -303,34 +202,24 @@ static const char *take_option(int option, const char *value, Command *command, 
         command->prompts = value;
         return NULL;
     case OPT_OUTPUT:
-        return parse_number(value, 1, 1u << 20, &command->bench.output_tokens) ? NULL
+        return number_parse(value, 1, 1u << 20, &command->bench.output_tokens) ? NULL
                                                                                : "--output is 1..1048576, not '%s'";
     case OPT_REQUESTS:
         command->requests = value;
         return NULL;
     case OPT_BACKGROUND:
-        return parse_number(value, 1, 1u << 20, &command->bench.background_tokens)
+        return number_parse(value, 1, 1u << 20, &command->bench.background_tokens)
                    ? NULL
                    : "--background is 1..1048576, not '%s'";
-    case OPT_DATA:
-    case OPT_MODES:
-    case OPT_ROWS:
-    case OPT_CHAINS:
-    case OPT_ALWAYS:
-    case OPT_CONTROLLED:
-    case OPT_TEMPERATURE:
-    case OPT_SEED:
-    case OPT_PLOT:
-        return take_spec_option(option, value, &command->bench, err);
     case OPT_REPEAT:
-        return parse_number(value, 1, 1000, &command->bench.repeats) ? NULL : "--repeat is 1..1000, not '%s'";
+        return number_parse(value, 1, 1000, &command->bench.repeats) ? NULL : "--repeat is 1..1000, not '%s'";
     case OPT_THREADS:
-        if (!parse_number(value, 1, 1024, &number))
+        if (!number_parse(value, 1, 1024, &number))
             return "--threads is 1..1024, not '%s'";
         command->model.threads = (unsigned int)number;
         return NULL;
     case OPT_CHUNK:
-        if (!parse_number(value, 1, ENGINE_CHUNK_MAX, &number))
+        if (!number_parse(value, 1, ENGINE_CHUNK_MAX, &number))
             return "--chunk is 1..4096, not '%s'";
         command->model.chunk_tokens = (uint32_t)number;
         return NULL;
@@ -338,19 +227,19 @@ static const char *take_option(int option, const char *value, Command *command, 
         command->model.no_pipeline = true;
         return NULL;
     case OPT_GROUP_ROWS:
-        if (!parse_number(value, 1, ENGINE_CHUNK_MAX, &number))
+        if (!number_parse(value, 1, ENGINE_CHUNK_MAX, &number))
             return "--group-rows is 1..4096, not '%s'";
         command->model.group_rows = (uint32_t)number;
         return NULL;
     case OPT_WEIGHTS_MEMORY:
         return weights_memory_parse(&command->model.weights_memory, value, err) ? err->text : NULL;
     case OPT_FLASH_RATE:
-        if (!parse_number(value, 0, 1000000, &number))
+        if (!number_parse(value, 0, 1000000, &number))
             return "--flash-rate is 0..1000000 MB/s, not '%s'";
         command->model.flash_limit.bytes_per_s = (uint64_t)number * 1000000;
         return NULL;
     case OPT_FLASH_LATENCY:
-        if (!parse_number(value, 0, 10000000, &number))
+        if (!number_parse(value, 0, 10000000, &number))
             return "--flash-latency is 0..10000000 microseconds, not '%s'";
         command->model.flash_limit.latency_us = (uint32_t)number;
         return NULL;
@@ -393,19 +282,34 @@ static bool is_in_list(const char *list, const char *word) {
     return false;
 }
 
-/* Whether the verb makes use of all options that were given. */
-static int check_options(const Command *command) {
-    for (size_t i = 0; i < ARRAY_LEN(option_table); i++) {
-        if (!command->is_given[i] || !verbs_of[i] || is_in_list(verbs_of[i], command->verb->name))
+/* Whether the verb makes use of all options of a table that were given. */
+static int check_table(const Command *command, const Option *options, const char *const *verbs_of_options,
+                       const bool *is_given, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (!is_given[i] || !verbs_of_options[i] || is_in_list(verbs_of_options[i], command->verb->name))
             continue;
-        fprintf(stderr, "coordgen-bench: --%s is for %s, not for '%s'; see coordgen-bench --help\n",
-                option_table[i].name, verbs_of[i], command->verb->name);
+        fprintf(stderr, "coordgen-bench: --%s is for %s, not for '%s'; see coordgen-bench --help\n", options[i].name,
+                verbs_of_options[i], command->verb->name);
         return BENCH_USAGE;
     }
+    return BENCH_OK;
+}
+
+static bool answers_requests(const struct Verb *verb) {
+    return verb->fn == bench_spec || verb->fn == bench_flash;
+}
+
+/* Whether all that the verb needs was given, and nothing else. */
+static int check_options(const Command *command) {
+    if (check_table(command, option_table, verbs_of, command->is_given, ARRAY_LEN(option_table)) ||
+        check_table(command, spec_options, spec_options_verbs, command->is_spec_given, SPEC_OPTIONS))
+        return BENCH_USAGE;
     if (command->bench.spec.always && command->bench.spec.controlled)
         return usage("%s", "--always and --controlled contradict each other: choose one");
-    if (command->verb->fn == bench_spec && !command->bench.n_data)
+    if (answers_requests(command->verb) && !command->bench.n_data)
         return usage("%s", "--data is missing: a file of requests");
+    if (command->verb->fn == bench_flash && !command->bench.draft)
+        return usage("%s", "--draft is missing: the model that drafts");
     return command->is_given[OPT_JSON] && command->is_given[OPT_CSV]
                ? usage("%s", "--json and --csv are two forms of one report: choose one")
                : BENCH_OK;
@@ -473,7 +377,7 @@ static int run_verb(Command *command) {
     EvalModel model = { 0 };
     EngineOptions engine;
     _cleanup_(floors_deinit) Floors floors = { 0 };
-    BenchRun run = { .options = &command->bench, .floors = &floors, .report = &report };
+    BenchRun run = { .options = &command->bench, .model = &command->model, .floors = &floors, .report = &report };
     unsigned int n_threads = command->model.threads ? command->model.threads : thread_n_processors();
     ErrText err = { 0 };
     int r;
@@ -505,6 +409,8 @@ static int run_verb(Command *command) {
 static int help(void) {
     fputs(help_head, stdout);
     options_print(stdout, option_table, ARRAY_LEN(option_table), HELP_COLUMN);
+    fputs("\nOptions of real requests\n", stdout);
+    options_print(stdout, spec_options, SPEC_OPTIONS, HELP_COLUMN);
     fputs(help_foot, stdout);
     return standard_output_end("coordgen-bench", BENCH_OK, BENCH_FAILED);
 }
@@ -515,6 +421,18 @@ static int version(void) {
 }
 
 #define ARGUMENTS_MAX 2 /* the verb, and one too many */
+
+/* One option of whichever table; as take_option(). */
+static const char *take_word(const OptionWord *word, Command *command, ErrText *err) {
+    if (word->option >= spec_options && word->option < spec_options + SPEC_OPTIONS) {
+        const int option = (int)(word->option - spec_options);
+
+        command->is_spec_given[option] = true;
+        return spec_options_take(option, word->text, &command->bench, err);
+    }
+    command->is_given[word->option - option_table] = true;
+    return take_option((int)(word->option - option_table), word->text, command, err);
+}
 
 /* The command line; false: the program ends with *statusp. */
 static bool read_words(int argc, char **argv, Command *command, const char *arguments[ARGUMENTS_MAX], int *statusp) {
@@ -527,20 +445,18 @@ static bool read_words(int argc, char **argv, Command *command, const char *argu
 
     option_reader_init(&reader, argc, argv);
     option_reader_add(&reader, option_table, ARRAY_LEN(option_table));
+    option_reader_add(&reader, spec_options, SPEC_OPTIONS);
     while (!(r = option_reader_next(&reader, &word, &err))) {
-        const int option = word.option ? (int)(word.option - option_table) : -1;
-
-        if (option < 0) {
+        if (!word.option) {
             arguments[n] = word.text;
             n += n + 1 < ARGUMENTS_MAX;
             continue;
         }
-        if (option == OPT_HELP || option == OPT_VERSION) {
-            *statusp = option == OPT_HELP ? help() : version();
+        if (word.option == &option_table[OPT_HELP] || word.option == &option_table[OPT_VERSION]) {
+            *statusp = word.option == &option_table[OPT_HELP] ? help() : version();
             return false;
         }
-        command->is_given[option] = true;
-        wrong = take_option(option, word.text, command, &err);
+        wrong = take_word(&word, command, &err);
         if (!wrong)
             continue;
         *statusp = wrong == err.text ? usage("%s", err.text) : usage(wrong, word.text);
@@ -555,11 +471,7 @@ static bool read_words(int argc, char **argv, Command *command, const char *argu
 int main(int argc, char **argv) {
     Command command = {
         .requests = "1,2,4,8,16",
-        .bench = { .output_tokens = 64,
-                   .background_tokens = 4096,
-                   .repeats = 5,
-                   .spec = { .modes = (1u << SPEC_MODES_MAX) - 1 },
-                   .sampler = SAMPLER_OPTIONS_GREEDY },
+        .bench = { .output_tokens = 64, .background_tokens = 4096, .repeats = 5 },
         .model = { .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST },
     };
     const char *isa = getenv("COORDGEN_ISA"), *arguments[ARGUMENTS_MAX] = { NULL };
@@ -570,6 +482,7 @@ int main(int argc, char **argv) {
         fputs("coordgen-bench: /dev/null cannot be opened in place of a closed standard descriptor\n", stderr);
         return BENCH_FAILED;
     }
+    spec_options_init(&command.bench);
     (void)quant_recipe_named(&command.model.recipe, NULL);
     if (isa && *isa && isa_parse(isa, &command.model.isa, &err))
         return usage("COORDGEN_ISA: %s", err.text);
@@ -590,17 +503,17 @@ int main(int argc, char **argv) {
         return BENCH_USAGE;
     if (!command.prompts)
         command.prompts = command.verb->prompts;
-    if (!parse_list(command.prompts, command.verb->least, 1u << 20, command.bench.prompt_tokens,
-                    &command.bench.n_prompts))
+    if (!number_list_parse(command.prompts, command.verb->least, 1u << 20, command.bench.prompt_tokens,
+                           &command.bench.n_prompts))
         return usage("--prompt is up to 16 numbers of tokens with commas between, not '%s'", command.prompts);
-    if (command.verb->fn == bench_spec) {
-        if (command.is_given[OPT_REQUESTS] && !parse_number(command.requests, 1, 1u << 20, &command.bench.per_task))
+    if (answers_requests(command.verb)) {
+        if (command.is_given[OPT_REQUESTS] && !number_parse(command.requests, 1, 1u << 20, &command.bench.per_task))
             return usage("--requests is 1..1048576 of each task, not '%s'", command.requests);
-    } else if (!parse_list(command.requests, 1, GENERATION_TURNS_MAX, command.bench.requests,
-                           &command.bench.n_requests))
+    } else if (!number_list_parse(command.requests, 1, GENERATION_TURNS_MAX, command.bench.requests,
+                                  &command.bench.n_requests))
         return usage("--requests is up to 16 numbers from 1 to 64 with commas between, not '%s'", command.requests);
-    if (command.verb->fn == bench_spec && !command.is_given[OPT_OUTPUT])
-        command.bench.output_tokens = SPEC_OUTPUT;
+    if (answers_requests(command.verb) && !command.is_given[OPT_OUTPUT])
+        command.bench.output_tokens = command.verb->fn == bench_spec ? SPEC_OUTPUT : FLASH_OUTPUT;
     command.bench.model = command.model.model;
     command.model.preemption = command.verb->preempts;
     return standard_output_end("coordgen-bench", run_verb(&command), BENCH_FAILED);

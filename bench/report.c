@@ -46,10 +46,15 @@ void bench_report_deinit(BenchReport *report) {
     free(report->results);
     spec_report_deinit(&report->spec);
     json_decref(report->machine);
+    flash_report_deinit(&report->flash);
     *report = (BenchReport){ 0 };
 }
 
 void bench_report_table(const BenchReport *report, FILE *file) {
+    if (report->flash.n_cells) {
+        flash_report_table(&report->flash, file);
+        return;
+    }
     if (report->spec.n) {
         spec_report_table(&report->spec, file);
         return;
@@ -84,6 +89,10 @@ static void csv_text(const char *text, FILE *file) {
 void bench_report_csv(const BenchReport *report, FILE *file) {
     const char *machine = json_string_value(json_object_get(report->machine, "name"));
 
+    if (report->flash.n_cells) {
+        flash_report_csv(&report->flash, machine ? machine : "", file);
+        return;
+    }
     if (report->spec.n) {
         spec_report_csv(&report->spec, machine ? machine : "", file);
         return;
@@ -121,6 +130,11 @@ static json_t *result_json(const BenchResult *result) {
 
 json_t *bench_report_json(const BenchReport *report) {
     json_t *results = report->spec.n ? spec_report_json(&report->spec) : json_array();
+
+    if (report->flash.n_cells) {
+        json_decref(results);
+        return flash_report_json(&report->flash, report->machine);
+    }
 
     for (size_t i = 0; i < report->n && results; i++)
         json_array_append_new(results, result_json(&report->results[i]));

@@ -55,6 +55,7 @@ uint64_t spec_logits_hash(const float *logits, size_t n) {
 
 typedef struct Run {
     SpecAnswer *answer;
+    const Engine *engine;
     size_t n_vocab, max_tokens;
     uint64_t hash_ns; /* is no time of the mode's */
 } Run;
@@ -76,6 +77,23 @@ static void take_tokens(void *arg, const char *text, size_t len_bytes, const uin
         answer->tokens[answer->n++] = tokens[i];
 }
 
+/* The prompt is over; what was counted up to here is not decoding's. */
+static void begin_decoding(Run *run, const Generation *generation) {
+    GenerationReport report;
+
+    run->answer->prefill_ns = run->answer->total_ns;
+    generation_report(generation, &report);
+    run->answer->prompt_model_ns = report.model_ns;
+    run->answer->flash = engine_flash_counts(run->engine);
+}
+
+static void end_decoding(Run *run, const Generation *generation) {
+    const EngineFlashCounts now = engine_flash_counts(run->engine), before = run->answer->flash;
+
+    generation_report(generation, &run->answer->report);
+    run->answer->flash = (EngineFlashCounts){ now.read_bytes - before.read_bytes, now.reading_ns - before.reading_ns };
+}
+
 /* To its end. Tokens of one step have one time. */
 static int run_steps(Run *run, Generation *generation, uint64_t start_ns, ErrText *err) {
     SpecAnswer *answer = run->answer;
@@ -89,7 +107,7 @@ static int run_steps(Run *run, Generation *generation, uint64_t start_ns, ErrTex
         for (size_t i = before; i < answer->n; i++)
             answer->ends_ns[i] = answer->total_ns;
         if (!answer->prefill_ns && answer->n_hashes)
-            answer->prefill_ns = answer->total_ns;
+            begin_decoding(run, generation);
     }
     return r;
 }
@@ -107,7 +125,12 @@ int spec_answer_run(SpecAnswer *answer, Engine *engine, const TokenList *prompt,
     _cleanup_(generation_freep) Generation *generation = NULL;
     AccountTable *accounts = engine_accounts(engine);
     GenerationOptions with_logits = *options;
-    Run run = { .answer = answer, .n_vocab = engine_info(engine)->n_vocab, .max_tokens = options->max_tokens };
+    Run run = {
+        .answer = answer,
+        .engine = engine,
+        .n_vocab = engine_info(engine)->n_vocab,
+        .max_tokens = options->max_tokens,
+    };
     uint64_t start_ns;
     int r;
 
@@ -123,7 +146,7 @@ int spec_answer_run(SpecAnswer *answer, Engine *engine, const TokenList *prompt,
         r = run_steps(&run, generation, start_ns, err);
     if (r)
         return r;
-    generation_report(generation, &answer->report);
+    end_decoding(&run, generation);
     answer->n_decoded = answer->n + (generation_end(generation) == GENERATION_END_TOKEN) - 1;
     answer->draft_bytes = atomic_load(&accounts->peak_bytes[ACCOUNT_DRAFTDB]);
     return 0;

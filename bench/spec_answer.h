@@ -21,6 +21,8 @@ typedef struct SpecAnswer {
     uint64_t total_ns;
     uint64_t draft_bytes; /* of the account draftdb, at most */
     GenerationReport report;
+    uint64_t prompt_model_ns; /* of the report's model_ns: reading the prompt */
+    EngineFlashCounts flash;  /* while it decoded */
 } SpecAnswer;
 
 /* 0 or -ENOMEM; deinit either way. */

@@ -56,6 +56,10 @@ void spec_score_add(SpecScore *score, const SpecAnswer *answer, const SpecAnswer
     score->head_ns += report->head_ns;
     score->n_prompt_rows += report->n_prompt_rows;
     score->prompt_head_ns += report->prompt_head_ns;
+    score->model_ns += report->model_ns - answer->prompt_model_ns;
+    score->step_ns += report->step_ns;
+    score->flash_bytes += answer->flash.read_bytes;
+    score->flash_ns += answer->flash.reading_ns;
     if (answer->draft_bytes > score->draft_bytes)
         score->draft_bytes = answer->draft_bytes;
     if (lowest > 0 && !(score->lowest_window > 0 && score->lowest_window < lowest))
@@ -74,7 +78,7 @@ double spec_accept_length(const SpecScore *score) {
     return part((double)score->n_decoded, (double)score->n_steps);
 }
 
-static double tokens_per_s(const SpecScore *score) {
+double spec_tokens_per_s(const SpecScore *score) {
     return part(1e9 * (double)score->n_decoded, (double)score->decode_ns);
 }
 
@@ -82,7 +86,7 @@ double spec_ratio_to_plain(const SpecScore *score) {
     return part((double)score->plain_decode_ns, (double)score->decode_ns);
 }
 
-static double lowest_window(const SpecScore *score) {
+double spec_lowest_ratio(const SpecScore *score) {
     return score->lowest_window > 0 ? score->lowest_window : NAN;
 }
 
@@ -91,7 +95,7 @@ static double end_to_end_ratio(const SpecScore *score) {
                 (double)(score->prefill_ns + score->decode_ns));
 }
 
-static double rows_per_step(const SpecScore *score) {
+double spec_rows_per_step(const SpecScore *score) {
     return part((double)score->n_rows, (double)score->n_steps);
 }
 
@@ -132,11 +136,11 @@ static double draft_mb(const SpecScore *score) {
 
 const SpecFigure spec_figures[SPEC_FIGURES] = {
     { "accept_length", "tokens a step", 2, spec_accept_length },
-    { "tokens_per_s", "tokens/s", 1, tokens_per_s },
+    { "tokens_per_s", "tokens/s", 1, spec_tokens_per_s },
     { "ratio_to_plain", "of plain", 2, spec_ratio_to_plain },
-    { "lowest_window_ratio", "at least", 2, lowest_window },
+    { "lowest_window_ratio", "at least", 2, spec_lowest_ratio },
     { "end_to_end_ratio", "end to end", 2, end_to_end_ratio },
-    { "rows_per_step", "rows a step", 1, rows_per_step },
+    { "rows_per_step", "rows a step", 1, spec_rows_per_step },
     { "valid_share", "valid", 2, valid_share },
     { "wasted_share", "wasted", 2, wasted_share },
     { "idle_share", "idle", 2, idle_share },

@@ -17,8 +17,10 @@ typedef struct SpecScore {
     uint64_t prefill_ns, decode_ns, plain_prefill_ns, plain_decode_ns;
     uint64_t n_steps, n_verifications, n_rows, n_rows_idle;
     uint64_t draft_ns, head_ns, n_prompt_rows, prompt_head_ns;
-    uint64_t draft_bytes; /* the most of any request */
-    double lowest_window; /* see spec_lowest_window(); 0: no answer was long enough */
+    uint64_t model_ns, step_ns;     /* of decoding: a draft model's, and of its steps with all drafting */
+    uint64_t flash_bytes, flash_ns; /* read of streamed layers while decoding, and while reads were under way */
+    uint64_t draft_bytes;           /* the most of any request */
+    double lowest_window;           /* see spec_lowest_window(); 0: no answer was long enough */
     uint64_t drafted[_SPECULATION_N], accepted[_SPECULATION_N];
 } SpecScore;
 
@@ -41,6 +43,9 @@ enum {
 extern const SpecFigure spec_figures[SPEC_FIGURES]; /* in the order of the columns */
 
 double spec_accept_length(const SpecScore *score);  /* tokens a decoding step; plain: 1 */
-double spec_ratio_to_plain(const SpecScore *score); /* of decoding */
+double spec_tokens_per_s(const SpecScore *score);   /* of decoding */
+double spec_ratio_to_plain(const SpecScore *score); /* likewise */
+double spec_rows_per_step(const SpecScore *score);
+double spec_lowest_ratio(const SpecScore *score); /* of windows; NaN: there is none */
 
 #endif

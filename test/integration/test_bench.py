@@ -12,8 +12,10 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from completion import complete
 from settings import BIN, BUILD, MODEL, SLOW, TOP
 
+OTHER = MODEL.parent / "gemma3-270m.gguf"  # another vocabulary
 VERBS = {
     "pp": (["-p", "3,40"], "tokens_per_s", 2),
     "tg": (["-p", "0,20", "-n", "3"], "tokens_per_s", 2),
@@ -30,6 +32,35 @@ CACHE = tempfile.TemporaryDirectory()
 def run_bench(*args):
     return subprocess.run([BIN / "coordgen-bench", *map(str, args)], env=dict(os.environ, XDG_CACHE_HOME=CACHE.name),
                           capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600 * SLOW)
+
+
+class Help(unittest.TestCase):
+    """What --help lists, the man page and the completion of bash have."""
+
+    def setUp(self):
+        help_ = run_bench("--help").stdout
+        self.verbs = re.findall(r"^  ([a-z-]+)", help_.split("\nVerbs\n")[1].split("\n\n")[0], re.M)
+        self.options = re.findall(r"^  (?:(-\w), |    )(--[a-z-]+)(?:(=[A-Z]\S*)|(\[=[A-Z]+\]))?", help_, re.M)
+        self.assertGreater(len(self.verbs), 7)
+        self.assertGreater(len(self.options), 35)
+
+    def test_man_page(self):
+        page = (TOP / "packaging/man/coordgen-bench.1").read_text().replace("\\-", "-")
+        options = page.split(".SH OPTIONS")[1]
+        self.assertEqual([names[1] for names in self.options if not re.search(rf"{names[1]}\b(?!-)", options)], [])
+        verbs = page.split(".SH VERBS")[1].split(".SH OPTIONS")[0]
+        self.assertEqual(re.findall(r"^\.TP\n\.B ([a-z]+)$", verbs, re.M), self.verbs)
+
+    def test_completion(self):
+        self.assertEqual(complete("coordgen-bench", ""), self.verbs)
+        offered = [word.rstrip("=") for word in complete("coordgen-bench", "-")]
+        self.assertEqual(sorted(offered), sorted(name for names in self.options for name in names[:2] if name))
+        for _, option, value, _ in self.options:
+            with self.subTest(option=option):
+                if option != "--isa" and value:
+                    self.assertEqual(complete("coordgen-bench", option, ""), ["<file>"] if value == "=FILE" else [])
+        isa = complete("coordgen-bench", "--isa=")
+        self.assertIn(", ".join(isa[:-1]) + " or " + isa[-1], run_bench("pp", "-m", "x", "--isa=?").stderr)
 
 
 class Bench(unittest.TestCase):
@@ -252,6 +283,59 @@ class Bench(unittest.TestCase):
         self.assertIn("1 rows are left out", run.stderr)
         self.assertEqual([result["requests"] for result in json.loads(run.stdout)["results"]], [1])
 
+    def test_flash(self):
+        """A model as the draft of itself, by budgets and rates: the same answers everywhere, or it would have failed."""
+        data = self.requests({"task": "echo", "id": "e1", "prompt": self.ECHO}, {"task": "hello", "prompt": "Hello!"},
+                             {"task": "echo", "prompt": "This one is one too many."})
+        plot = data.with_suffix(".svg")
+        args = ("flash", "--model", MODEL, "--draft", MODEL, "--data", data, "-n", "12", "--budgets", "0,100")
+        report = self.report(*args, "--rates", "2000,0", "--plot", plot)
+        policies = ["flash-ar", "chain-sd", "edgellm", "specinfer", "opt-tree", "lever", "ours", "auto"]
+        cells = [(0, 2000), (0, 0), (100, 0)]
+        self.assertEqual([(result["budget"], result["rate"], result["task"], result["policy"]) for result in report["results"]],
+                         [(*cell, task, policy) for cell in cells for task in ("echo", "hello") for policy in policies])
+        tokens = {}
+        for result in report["results"]:
+            with self.subTest(**{key: result[key] for key in ("budget", "rate", "task", "policy")}):
+                self.assertIs(result["identical"], True)
+                self.assertEqual((result["test"], result["requests"]), ("flash", 1))
+                self.assertEqual(result["tokens"], tokens.setdefault(result["task"], result["tokens"]))
+                self.assertTrue(1 <= result["accept_length"] <= result["rows_per_step"] + 1e-6, result)
+                self.assertTrue(result["tokens_per_s"] > 0 and result["ratio_to_flash_ar"] > 0)
+                self.assertTrue(0 <= result["draft_share"] <= 1 and 0 < result["verification_share"] < 1.1, result)
+                self.assertEqual(result["streamed_layers"] > 0, result["budget"] == 0)
+                self.assertEqual("read_mb_per_token" in result, result["budget"] == 0)
+                self.assertLessEqual(result.get("read_mb_per_s", 0), 2100 if result["rate"] else 1e6)
+                if result["policy"] == "flash-ar":
+                    self.assertEqual((result["accept_length"], result["ratio_to_flash_ar"], result["draft_share"]), (1, 1, 0))
+                if result["policy"] in ("chain-sd", "edgellm"):  # itself: nothing that it drafts first is wrong
+                    self.assertGreater(result["accept_length"], 2)
+        self.assertEqual([(mean["budget"], mean["rate"], mean["policy"]) for mean in report["means"]],
+                         [(*cell, policy) for cell in cells for policy in policies])
+        self.assertEqual(report["models"]["target"], report["models"]["draft"])
+        self.assertTrue(plot.read_text().endswith("</svg>\n"))
+        self.assertEqual([path.suffix for path in Path(CACHE.name).glob("coordgen/models/images/*")], [".weights"])
+        short = args[:-1] + ("0", "--rates", "0", "--policies", "ours")
+        rows = list(csv.DictReader(io.StringIO(run_bench(*short, "--csv").stdout)))
+        self.assertEqual([(row["task"], row["policy"]) for row in rows],
+                         [(task, policy) for task in ("echo", "hello") for policy in ("flash-ar", "ours")])
+        table = run_bench(*short).stdout
+        self.assertIn("\n| workload | 0% |\n", table)
+        self.assertIn("\n| ours / echo | ", table)
+
+    def test_flash_refusals(self):
+        data = self.requests({"task": "t", "prompt": "Hello"})
+        run = run_bench("flash", "-m", MODEL, "--draft", "/nonexistent.gguf", "-d", data)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("/nonexistent.gguf", run.stderr)
+
+    @unittest.skipUnless(OTHER.exists(), f"{OTHER} is not there: tools/fetch-model gemma3-270m")
+    def test_flash_other_tokens(self):
+        data = self.requests({"task": "t", "prompt": "Hello"})
+        run = run_bench("flash", "-m", MODEL, "--draft", OTHER, "-d", data, "--budgets", "0", "--rates", "0")
+        self.assertEqual(run.returncode, 1)
+        self.assertRegex(run.stderr, "cannot draft for .*: token 0 is ")
+
     def test_full_output(self):
         for form in ("--json=short", "--csv", "--json=off"):
             with open("/dev/full", "w") as full:
@@ -271,7 +355,13 @@ class Bench(unittest.TestCase):
                            (["spec", "-m", "x", "-d", "y", "--rows", "65"], "'65'"),
                            (["spec", "-m", "x", "-d", "y", "--requests", "1,2"], "'1,2'"),
                            (["spec", "-m", "x", "-d", "y", "--temperature=-1"], "'-1'"),
-                           (["spec", "-m", "x", "-d", "y", "--always", "--controlled"], "choose one")):
+                           (["spec", "-m", "x", "-d", "y", "--always", "--controlled"], "choose one"),
+                           (["flash", "-m", "x", "-d", "y"], "--draft is missing"),
+                           (["flash", "-m", "x", "--draft", "y"], "--data is missing"),
+                           (["flash", "-m", "x", "--draft", "y", "-d", "z", "--budgets", "0,101"], "'0,101'"),
+                           (["flash", "-m", "x", "--draft", "y", "-d", "z", "--rates", "250;0"], "'250;0'"),
+                           (["flash", "-m", "x", "--draft", "y", "-d", "z", "--policies", "our"], "no policy 'our'"),
+                           (["flash", "-m", "x", "--draft", "y", "-d", "z", "--requests", "0"], "'0'")):
             with self.subTest(args=args):
                 run = run_bench(*args)
                 self.assertEqual(run.returncode, 2)
@@ -286,6 +376,8 @@ class Bench(unittest.TestCase):
                              (["floor", "-r", "2"], "--repeat"), (["tg", "-c", "3"], "--requests"),
                              (["tg", "-b", "5"], "--background"), (["pp", "-n", "3"], "--output"),
                              (["spec", "-p", "5"], "--prompt"), (["pp", "--data", "x"], "--data"), (["tg", "--always"], "--always"),
+                             (["spec", "--draft", "y"], "--draft"), (["flash", "--modes", "sam"], "--modes"),
+                             (["flash", "--weights-memory", "0%"], "--weights-memory"), (["flash", "-r", "2"], "--repeat"),
                              (["mixed", "--image"], "--image"), (["latency", "--operators"], "--operators")):
             with self.subTest(args=args):
                 run = run_bench(*args, "-m", "x")

@@ -90,6 +90,10 @@ static void test_spec_score_figures(void **state) {
     answer.draft_bytes = 3000000;
     answer.report.draft_ns = 25000;
     answer.report.prompt_head_ns = 100000;
+    answer.report.model_ns = 900;
+    answer.prompt_model_ns = 200;
+    answer.report.step_ns = 4400;
+    answer.flash = (EngineFlashCounts){ 70000, 3000 };
     answer.report.counts.drafted[SPECULATION_SAM] = 75;
     answer.report.counts.accepted[SPECULATION_SAM] = 70;
     assert_true(isnan(figure(&score, "accept_length")));
@@ -99,6 +103,8 @@ static void test_spec_score_figures(void **state) {
     spec_score_add(&score, &one, &one);
     assert_int_equal(score.n_requests, 2);
     assert_int_equal(score.n_output, 102);
+    assert_true(score.model_ns == 700 && score.step_ns == 4400); /* the prompt's time is not decoding's */
+    assert_true(score.flash_bytes == 70000 && score.flash_ns == 3000);
     expect_near(figure(&score, "accept_length"), 4);
     expect_near(figure(&score, "ratio_to_plain"), 10000.0 / 4500);
     expect_near(figure(&score, "tokens_per_s"), 100 / 4500e-9);

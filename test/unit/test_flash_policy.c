@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Policies of `coordgen-bench flash`: their names, and what they ask of a generation. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench/flash_policy.h"
+
+static uint32_t bit_of(const char *name) {
+    for (uint32_t i = 0; i < FLASH_POLICIES_MAX; i++)
+        if (!strcmp(flash_policies[i].name, name))
+            return 1u << i;
+    fail_msg("%s", name);
+    return 0;
+}
+
+/* Plain decoding is in every run, or there is nothing to compare with. */
+static void test_flash_policy_parse(void **state) {
+    static const char *const wrong[] = { "", "ours,", "our", "oursx" };
+    uint32_t policies = 77;
+    ErrText err;
+
+    assert_int_equal(flash_policies_parse("ours", &policies, &err), 0);
+    assert_int_equal(policies, 1u << FLASH_AR | bit_of("ours"));
+    assert_int_equal(flash_policies_parse("lever,flash-ar,chain-sd", &policies, &err), 0);
+    assert_int_equal(policies, 1u << FLASH_AR | bit_of("lever") | bit_of("chain-sd"));
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(flash_policies_parse(wrong[i], &policies, &err), -EINVAL);
+        assert_non_null(strstr(err.text, "flash-ar, chain-sd, edgellm, specinfer, opt-tree, lever, ours, auto"));
+    }
+}
+
+/* A policy's name is the service's. What weighs no times runs as published; only auto is bounded. */
+static void test_flash_policy_speculation(void **state) {
+    for (size_t i = 0; i < FLASH_POLICIES_MAX; i++) {
+        const FlashPolicy *policy = &flash_policies[i];
+        const GenerationSpeculation speculation = flash_policy_speculation(policy);
+        const bool weighs = !strcmp(policy->name, "lever") || !strcmp(policy->name, "ours"),
+                   is_auto = !strcmp(policy->name, "auto");
+
+        assert_string_equal(is_auto ? "ours" : policy->name, speculation_policy_name(speculation.policy));
+        assert_int_equal(speculation.no_bounds, weighs);
+        assert_int_equal(speculation.always, i != FLASH_AR && !weighs && !is_auto);
+        if (i == FLASH_AR)
+            assert_int_equal(speculation.sources, 0);
+        else if (speculation.policy == POLICY_OURS)
+            assert_int_equal(speculation.sources, SPECULATION_AUTO);
+        else
+            assert_int_equal(speculation.sources, 1u << SPECULATION_MODEL);
+        assert_true(!speculation.chains && !speculation.rows_max && !speculation.model.ops && !speculation.history);
+    }
+    assert_string_equal(flash_policies[FLASH_OURS].name, "ours");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flash_policy_parse),
+        cmocka_unit_test(test_flash_policy_speculation),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

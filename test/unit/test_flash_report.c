@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reports of `coordgen-bench flash`: figures from made-up sums, means over tasks, a column for each budget, and the forms
+ * they are shown in. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bench/flash_report.h"
+
+enum {
+    N_POLICIES = 2,
+    N_CELLS = 4
+};
+
+static const FlashCell cells[N_CELLS] = {
+    { .budget = 0, .rate = 250, .n_streamed = 28, .sweep_bytes = 1500000000, .way = "io_uring, direct" },
+    { .budget = 0, .rate = 0, .n_streamed = 28, .sweep_bytes = 1500000000, .way = "io_uring, direct" },
+    { .budget = 50, .rate = 250, .n_streamed = 14, .sweep_bytes = 750000000, .way = "io_uring, direct" },
+    { .budget = 100 },
+};
+
+/* 20 tokens in 10 s where all is read at that rate, in half of it by the second policy, of which a tenth is drafting. */
+static void make_report(FlashReport *report) {
+    static const char *const policies[N_POLICIES] = { "flash-ar", "ours" };
+
+    *report = (FlashReport){ 0 };
+    report->data.tasks[0] = strdup("a|\n\"b\"");
+    report->data.tasks[1] = strdup("code");
+    report->data.n_tasks = 2;
+    report->target = strdup("large");
+    report->draft = strdup("small");
+    report->target_bytes = 1700000000;
+    report->draft_bytes = 500000000;
+    assert_int_equal(flash_report_init(report, N_CELLS, policies, N_POLICIES), 0);
+    memcpy(report->cells, cells, sizeof(cells));
+    for (size_t cell = 0; cell < N_CELLS; cell++)
+        for (size_t task = 0; task < 2; task++)
+            for (size_t i = 0; i < N_POLICIES; i++) {
+                SpecScore *score = &flash_report_scores(report, cell, task)[i];
+                const uint64_t decode_ns = (uint64_t)10e9 / (cell + 1) / (task ? 4 : 1) / (i ? 2 : 1);
+
+                assert_string_equal(score->mode, policies[i]);
+                assert_string_equal(score->task, report->data.tasks[task]);
+                score->n_requests = 1;
+                score->n_output = 21;
+                score->n_decoded = 20;
+                score->n_steps = i ? 5 : 20;
+                score->n_rows = i ? 50 : 20;
+                score->decode_ns = decode_ns;
+                score->step_ns = decode_ns / 20 * 19;
+                score->plain_decode_ns = i ? 2 * decode_ns : decode_ns;
+                score->model_ns = i ? decode_ns / 20 : 0;
+                score->draft_ns = i ? decode_ns / 20 : 0;
+                score->flash_bytes = cell < 3 ? 5000000000 / (i ? 4 : 1) : 0;
+                score->flash_ns = cell < 3 ? 20000000000 / (i ? 4 : 1) : 0;
+            }
+}
+
+static char *written(const FlashReport *report, bool csv) {
+    char *text = NULL;
+    size_t len_bytes;
+    FILE *file = open_memstream(&text, &len_bytes);
+
+    assert_non_null(file);
+    if (csv)
+        flash_report_csv(report, "this \"one\"", file);
+    else
+        flash_report_table(report, file);
+    assert_int_equal(fclose(file), 0);
+    return text;
+}
+
+static void expect(const char *text, const char *part) {
+    if (!strstr(text, part))
+        fail_msg("no '%s' in\n%s", part, text);
+}
+
+static void test_flash_report_table(void **state) {
+    FlashReport report;
+    char *text;
+
+    make_report(&report);
+    text = written(&report, false);
+    expect(text, "target large, 1700.0 MB of weights; draft small, 500.0 MB; a sweep reads 1500.0 MB at 0 %, by "
+                 "io_uring, direct\n");
+    expect(text,
+           "\n| 0 | 250 | a??\"b\" | flash-ar | 21 | 2.000 | 1.00 | | 1.00 | 1.0 | 250 | 250.0 | 0.000 | 0.950 |\n");
+    expect(text, "\n| 0 | 250 | a??\"b\" | ours | 21 | 4.000 | 2.00 | | 4.00 | 10.0 | 250 | 62.5 | 0.100 | 0.850 |\n");
+    expect(text, "\n| 0 | the disk's | code | ours | 21 | 32.000 | 2.00 |");
+    expect(text, "\n| 100 | in memory | code | flash-ar | 21 | 32.000 | 1.00 | | 1.00 | 1.0 | | | 0.000 | 0.950 |\n");
+    expect(text, "\n| 0 | 250 | ours | 8.000 | 2.00 | 4.00 |\n"); /* sqrt(4 x 16) */
+    expect(text, "flash of 250 MB/s:\n\n| workload | 0% | 50% | 100% |\n| --- | --- | --- | --- |\n"
+                 "| flash-ar / a??\"b\" | 2.000 | 6.000 | 8.000 |\n| ours / a??\"b\" | 4.000 | 12.000 | 16.000 |\n"
+                 "| flash-ar / code | 8.000 | 24.000 | 32.000 |\n");
+    free(text);
+    flash_report_deinit(&report);
+}
+
+/* A budget that was not measured at a rate has no figure there: its column stays. */
+static void test_flash_report_gaps(void **state) {
+    FlashReport report;
+    char *text;
+
+    make_report(&report);
+    text = written(&report, false);
+    expect(text, "the disk's own speed:\n\n| workload | 0% | 50% | 100% |\n| --- | --- | --- | --- |\n"
+                 "| flash-ar / a??\"b\" | 4.000 | | 8.000 |\n");
+    free(text);
+    flash_report_deinit(&report);
+}
+
+static void test_flash_report_forms(void **state) {
+    json_t *machine = json_object(), *json, *result, *means;
+    FlashReport report;
+    char *text;
+
+    make_report(&report);
+    text = written(&report, true);
+    expect(text, "test,policy,task,budget,rate,requests,tokens,tokens_per_s,ratio_to_flash_ar,");
+    expect(text, "\nflash,ours,\"a|\n\"\"b\"\"\",0,250,1,21,4,2,,4,10,250,62.5,0.1,0.85,\"this \"\"one\"\"\"\n");
+    free(text);
+    json = flash_report_json(&report, machine);
+    result = json_array_get(json_object_get(json, "results"), 9); /* of the third cell, the first task */
+    assert_int_equal(json_array_size(json_object_get(json, "results")), N_CELLS * 2 * N_POLICIES);
+    assert_string_equal(json_string_value(json_object_get(result, "policy")), "ours");
+    assert_string_equal(json_string_value(json_object_get(result, "task")), "a|\n\"b\"");
+    assert_int_equal(json_integer_value(json_object_get(result, "budget")), 50);
+    assert_int_equal(json_integer_value(json_object_get(result, "rate")), 250);
+    assert_true(json_real_value(json_object_get(result, "ratio_to_flash_ar")) == 2);
+    assert_true(json_is_true(json_object_get(result, "identical")));
+    assert_null(json_object_get(result, "lowest_window_ratio"));
+    means = json_array_get(json_object_get(json, "means"), 1);
+    assert_string_equal(json_string_value(json_object_get(means, "policy")), "ours");
+    assert_true(fabs(json_real_value(json_object_get(means, "tokens_per_s")) - 8) < 1e-9);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(json, "models"), "draft")), "small");
+    json_decref(json);
+    json_decref(machine);
+    flash_report_deinit(&report);
+}
+
+/* Of the first budget that leaves something to read; the disk's own speed is where flash-ar has read at it. */
+static void test_flash_report_plot(void **state) {
+    char path[] = "/tmp/coordgen-plot-XXXXXX", text[1 << 16];
+    FlashReport report;
+    FILE *file;
+    ErrText err;
+
+    close(mkstemp(path));
+    make_report(&report);
+    assert_int_equal(flash_report_plot(&report, "large with small", path, &err), 0);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = 0;
+    fclose(file);
+    expect(text, ">ours<");
+    expect(text, ">MB/s of the flash<");
+    expect(text, "</svg>");
+    unlink(path);
+    flash_report_deinit(&report);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flash_report_table),
+        cmocka_unit_test(test_flash_report_gaps),
+        cmocka_unit_test(test_flash_report_forms),
+        cmocka_unit_test(test_flash_report_plot),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

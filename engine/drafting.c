@@ -122,6 +122,7 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
         return r;
     speculation_control_init(&drafting->control, &engine->speculation.times);
     model_control_init(&drafting->model_control);
+    draft_pruning_init(&drafting->pruning);
     drafting->prompt = choose_prompt(drafting, user, prompt_rows, output_max);
     drafting->report.model = choose_model(drafting, user, prompt_rows, output_max);
     *draftingp = steal(&drafting);
@@ -280,7 +281,7 @@ void drafting_pick(Drafting *drafting, uint32_t token, bool is_end) {
     const int child = is_end ? -1 : draft_tree_child(&drafting->tree, row, token);
 
     drafting->picked[drafting->n_path - 1] = token;
-    if (child < 0)
+    if (child < 0 || draft_pruning_has_gone(&drafting->pruning, (uint32_t)child))
         drafting->has_ended = true;
     else
         drafting->path[drafting->n_path++] = (uint16_t)child;
@@ -302,6 +303,8 @@ void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
     bool has_tops = true;
 
     assert(drafting->has_ended && n_tokens <= drafting->n_path);
+    report->n_rows += tree->n_rows;
+    draft_pruning_end(drafting);
     for (uint32_t row = 0; row < tree->n_rows; row++) {
         has_tops = has_tops && drafting->tops[row].n;
         tops[row] = has_tops ? drafting->tops[row].tops[0].token : 0;
@@ -316,15 +319,18 @@ void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens) {
     }
     drafting->n_emitted = n_tokens;
     report->n_steps++;
-    report->n_rows += tree->n_rows;
     report->draft_ns += clock_now_ns() - start_ns;
+}
+
+uint32_t drafting_n_pruned(const Drafting *drafting) {
+    return drafting->pruning.n_drafted ? drafting->pruning.n_drafted - drafting->pruning.n_kept : 0;
 }
 
 /* Whether the model pays, by what rows take as far as it is known: one step's own time says little. */
 static void judge_model(Drafting *drafting) {
     const SpeculatorModelStep *step = speculator_model_step(drafting->speculator);
     const DraftCosts costs = drafting_costs(drafting, drafting->company);
-    const uint32_t n_rows = drafting->tree.n_rows;
+    const uint32_t n_rows = draft_pruning_rows_worth(drafting);
     const bool is_cut = drafting->n_emitted < drafting->n_path; /* the generation ended within */
 
     if (step->n_behind)
@@ -349,6 +355,7 @@ void drafting_took(Drafting *drafting, uint64_t ns) {
     }
     if (!drafting->options.always && has_model(drafting))
         judge_model(drafting);
-    speculation_control_took(&drafting->control, drafting->tree.n_rows, drafting->company, drafting->n_emitted,
-                             (float)ns / 1e6F, (float)drafting->model_step_ns / 1e6F);
+    draft_pruning_learn(drafting);
+    speculation_control_took(&drafting->control, draft_pruning_rows_worth(drafting), drafting->company,
+                             drafting->n_emitted, (float)ns / 1e6F, (float)drafting->model_step_ns / 1e6F);
 }

@@ -3,12 +3,13 @@
 #ifndef COORDGEN_ENGINE_DRAFTING_H
 #define COORDGEN_ENGINE_DRAFTING_H
 
+#include "engine/draft_pruning.h"
 #include "engine/generation.h"
 #include "spec/model_control.h"
 #include "spec/prompt_rule.h"
 #include "spec/speculation_control.h"
 
-typedef struct Drafting {
+struct Drafting {
     Engine *engine;
     GenerationSpeculation options;
     HistoryReader *reader; /* NULL: there is no history */
@@ -31,8 +32,9 @@ typedef struct Drafting {
     EngineTops tops[DRAFT_ROWS_MAX]; /* of each row; none where nobody wants them */
     uint64_t took_ns;                /* by steps that gave n_output tokens */
     uint32_t n_output;
+    DraftPruning pruning;
     GenerationReport report;
-} Drafting;
+};
 
 /* What the next step may have of a generation's drafts. */
 typedef struct DraftingLimits {
@@ -67,6 +69,8 @@ void drafting_pick(Drafting *drafting, uint32_t token, bool is_end);
 /* The step is over; n_tokens of those that were picked came out. before: the token before the root's, or
  * CONTEXT_NO_TOKEN. */
 void drafting_learn(Drafting *drafting, uint32_t before, uint32_t n_tokens);
+/* Of the step's tree, those that ended at the predictor's layer. */
+uint32_t drafting_n_pruned(const Drafting *drafting);
 /* And took so long, without the time of draft models; 0: something else has delayed it. */
 void drafting_took(Drafting *drafting, uint64_t ns);
 /* Times of steps by drafts in all, in such company. */

@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file_io.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "engine/engine_private.h"
 #include "model/hparams_keys.h"
+#include "model/package_checksum.h"
 #include "text/tokenizer_load.h"
 
 /* --- rows: the buffers of one step -------------------------------------------------------------------------------- */
@@ -127,6 +129,7 @@ static void fill_weight_bytes(Engine *engine) {
 static void fill_info(Engine *engine, const GgufFile *file) {
     const Hparams *hparams = &engine->hparams;
     const Backend *backend = engine->backend;
+    const GgufArray *checksums;
     GgufString sha256;
 
     engine->kv_plane_bytes =
@@ -151,6 +154,8 @@ static void fill_info(Engine *engine, const GgufFile *file) {
     if (!gguf_get_string(file, PACKAGE_KEY_SOURCE_SHA256, &sha256, NULL) &&
         sha256.len_bytes < sizeof(engine->info.source_sha256))
         printable_put(engine->info.source_sha256, sizeof(engine->info.source_sha256), sha256.data, sha256.len_bytes);
+    if (!gguf_get_array(file, PACKAGE_KEY_CHECKSUMS, GGUF_U8, &checksums, NULL))
+        sha256_hex(checksums->data, (size_t)checksums->n, engine->info.package_sha256);
 }
 
 uint64_t engine_kv_read_bytes(const Engine *engine, uint64_t n_positions) {
@@ -433,6 +438,7 @@ Engine *engine_free(Engine *engine) {
     if (engine->prefix_cache)
         prefix_cache_drop_model(engine->prefix_cache, engine);
     row_groups_release(engine);
+    early_exit_deinit(&engine->early_exit);
     weights_free(engine->weights);
     backend_free(engine->backend);
     tokenizer_free(engine->tokenizer);

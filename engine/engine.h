@@ -95,6 +95,7 @@ typedef struct EngineInfo {
     uint64_t compared_bytes;    /* of the package, with its checksums, by now */
     const char *kv_type;        /* "f16" */
     char source_sha256[65];     /* "" when not known */
+    char package_sha256[65];    /* of the checksums that a package has; "" without */
 } EngineInfo;
 
 typedef struct Engine Engine;
@@ -180,6 +181,26 @@ int sequence_close_tree(Sequence *sequence, const uint16_t *rows, size_t n);
 
 typedef struct EngineSpan EngineSpan;
 
+/* A predictor of what comes behind the rows of trees, at a middle layer of their steps: the logit lens, behind the first
+ * `layer` layers (0: none), or what lies trained beside a package. Thread: the one that computes, between steps. 0,
+ * -EINVAL, -EBUSY, ENGINE_E_MEMORY; ENGINE_E_MODEL (no such file, or refused: nothing has changed), with a text. */
+int engine_set_lens(Engine *engine, uint32_t layer, ErrText *err);
+int engine_load_exit(Engine *engine, const char *path, ErrText *err);
+uint32_t engine_exit_layer(const Engine *engine); /* 0: there is none */
+float engine_exit_weight(const Engine *engine);   /* of log s beside log q (spec/tree_pruning.h) */
+
+/* Candidates behind rows of a span, of which the predictor tells shares before the step goes on. */
+typedef struct EngineExit {
+    const uint32_t *rows;   /* [n], never falling; candidates of a row share what there is */
+    const uint32_t *tokens; /* [n] */
+    float *log_shares;      /* out: f32[n] */
+    size_t n;
+    uint64_t ns; /* out: that this took; 0: the step has not asked */
+    /* Then: rows[returned] that the span goes on with, as engine_step_keep() wants them; 0: all. Thread: the one that
+     * computes. */
+    size_t (*choose)(EngineSpan *span, uint16_t *rows);
+} EngineExit;
+
 #define ENGINE_TOPS DRAFT_CHOICES_MAX
 #define ENGINE_NO_ROW SIZE_MAX
 
@@ -220,6 +241,8 @@ struct EngineSpan {
     size_t next_row;  /* ENGINE_NO_ROW before every take() */
     uint64_t head_ns; /* out: of the output head with all its take(), the share of these rows */
     uint64_t wait_ns; /* out: that the step waited for weights */
+    EngineExit
+        *exit; /* of a tree that does not stay open; NULL: all rows go through all layers. Until the step's end */
     /* How many rows the step appends, and which, a way down from row 0; kept NULL: the first ones. All rows, or of a
      * tree the leading ones that each follow the one before, unless take() says otherwise. */
     size_t n_kept;

@@ -4,6 +4,7 @@
 #define COORDGEN_ENGINE_ENGINE_PRIVATE_H
 
 #include "backends/backend.h"
+#include "engine/early_exit.h"
 #include "engine/engine.h"
 #include "engine/kv_page.h"
 #include "engine/layer_ops.h"
@@ -32,6 +33,7 @@ struct EngineStep {
     uint32_t layer; /* where it goes on: the operator at `op` of this layer; n_layers: the head */
     size_t op;
     bool has_rows;    /* the embeddings are there */
+    bool has_exited;  /* early_exit_run() has run */
     bool in_layers;   /* within a run of layers, to run_end */
     uint32_t run_end; /* of layers whose weights were there together */
     RowGroups groups;
@@ -60,7 +62,8 @@ struct Engine {
     bool no_pipeline;    /* as EngineOptions has it */
     uint32_t group_rows; /* likewise */
     RowGroupDevices group_devices;
-    AccountedBlock head_rows;      /* f32[16 to 64][n_vocab]: of steps that want several rows, from the first one on */
+    AccountedBlock head_rows; /* f32[16 to 64][n_vocab]: of steps that want several rows, from the first one on */
+    EarlyExit early_exit;
     SpeculationMemory speculation; /* what generations leave to later ones */
     _Atomic uint64_t *heartbeat;   /* may be NULL */
     Trace *trace;                  /* may be NULL */

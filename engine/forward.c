@@ -280,7 +280,7 @@ int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, siz
     step->n_spans = n_spans;
     step->layer = 0;
     step->op = 0;
-    step->has_rows = step->in_layers = false;
+    step->has_rows = step->in_layers = step->has_exited = false;
     step_rows_fill(step);
     *stepp = step;
     return 0;
@@ -293,6 +293,30 @@ EngineStep *engine_step_drop(EngineStep *step) {
         step->spans[i].sequence->in_step = false;
     step->is_taken = false;
     return NULL;
+}
+
+static bool wants_exit(const EngineStep *step) {
+    for (size_t i = 0; i < step->n_spans; i++)
+        if (step->spans[i].exit)
+            return !step->has_exited;
+    return false;
+}
+
+/* All layers, with a look at the rows in between where a span asks for it. */
+static int run_all_layers(EngineStep *step, const EngineYield *yield, ErrText *err) {
+    Engine *engine = step->engine;
+    const uint32_t layer = engine->early_exit.layer;
+    int r;
+
+    if (layer && wants_exit(step)) {
+        r = engine_step_layers(step, layer, yield, err);
+        if (!r)
+            r = early_exit_run(step, err);
+        if (r)
+            return r;
+        step->has_exited = true;
+    }
+    return engine_step_layers(step, engine->hparams.n_layers, yield, err);
 }
 
 /**
@@ -308,7 +332,7 @@ int engine_step_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     int r = engine_check_whole(step->engine, err);
 
     if (!r)
-        r = engine_step_layers(step, step->engine->hparams.n_layers, yield, err);
+        r = run_all_layers(step, yield, err);
     if (r == ENGINE_E_YIELDED || r == ENGINE_E_WAITING)
         return r;
     if (!r)

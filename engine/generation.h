@@ -30,6 +30,14 @@ typedef enum GenerationEnd {
     GENERATION_END_CANCELLED,
 } GenerationEnd;
 
+/* Whether rows of a tree that the engine's predictor (engine_set_lens(), engine_load_exit()) holds for wrong end at a
+ * middle layer. What comes out is the same. */
+typedef enum GenerationPruning {
+    GENERATION_PRUNING_OFF,
+    GENERATION_PRUNING_CONTROLLED, /* where that is seen to pay */
+    GENERATION_PRUNING_ALWAYS,     /* as much as can be, whether or not it pays (tests, benchmarks) */
+} GenerationPruning;
+
 /* How a generation speculates: several tokens are computed a step, from drafts; what comes out is the same to the bit.
  * All zero: not at all. */
 typedef struct GenerationSpeculation {
@@ -43,6 +51,7 @@ typedef struct GenerationSpeculation {
     bool no_prompt;      /* the head does not run at rows of the prompt, for table and calibration */
     bool head_on_demand; /* the head runs at rows where the text goes, one after the other, not at all drafts, unless a
                           * source wants to know what is likely at all of them */
+    GenerationPruning pruning;
     History *history; /* of the user's earlier texts, for the source of that name; may go before the generation. NULL:
                         * none. Thread: the one that computes */
     DraftModel model; /* for the source of that name, of this generation alone: outlives it. Without ops: none. Thread:
@@ -107,6 +116,10 @@ typedef struct GenerationReport {
     uint64_t step_ns;         /* these steps as a whole */
     PromptRuleChoice prompt;  /* whether it learned from its prompt, and why */
     PromptRuleChoice model;   /* whether its draft model read the prompt, likewise */
+    uint64_t n_exit_trials;   /* steps in which the predictor was asked, and all rows went on */
+    uint64_t n_exit_steps;    /* in which rows ended at its layer */
+    uint64_t n_exit_rows;     /* that did; of n_rows */
+    uint64_t exit_ns;         /* that asking it took */
     uint64_t n_prompt_rows;   /* of the prompt, whose logits were computed to learn from */
     uint64_t prompt_head_ns;  /* for them */
 } GenerationReport;

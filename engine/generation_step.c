@@ -101,7 +101,7 @@ static int take_picked(const GenerationTurn *turn, const EngineSpan *span) {
     uint32_t n = 0;
     int r = 0;
 
-    generation->usage.n_drafted_tokens += (uint32_t)(span->n - 1);
+    generation->usage.n_drafted_tokens += (uint32_t)(span->n - 1) - drafting_n_pruned(drafting);
     while (n < span->n_kept && !r && generation->end == GENERATION_RUNNING)
         r = generation_take_token(generation, drafting->picked[n++], turn->fn, turn->arg);
     generation->usage.n_accepted_tokens += n - 1;
@@ -301,13 +301,15 @@ static void cut_to_chains(GenerationStep *step) {
     place_drafts(step);
 }
 
-/* What each of them has beside it, now that all rows are given away. */
+/* What each of them has beside it, now that all rows are given away; and whether some of its own end early. */
 static void tell_company(GenerationStep *step) {
     for (size_t i = 0; i < step->n; i++) {
         Drafting *drafting = step->turns[i]->generation->drafting;
 
-        if (drafting && !step->prefill[i])
-            drafting->company = (StepCompany){ step->decode_rows - (uint32_t)step->spans[i].n, step->prompt_rows };
+        if (!drafting || step->prefill[i])
+            continue;
+        drafting->company = (StepCompany){ step->decode_rows - (uint32_t)step->spans[i].n, step->prompt_rows };
+        draft_pruning_begin(drafting, &step->spans[i]);
     }
 }
 
@@ -365,6 +367,15 @@ static uint64_t models_ns(const GenerationStep *step) {
     return ns;
 }
 
+/* Whether rows of any generation ended early: the step's time is no row count's then. */
+static bool has_pruned(const GenerationStep *step) {
+    for (size_t i = 0; i < step->n; i++)
+        if (!step->prefill[i] && step->turns[i]->generation->drafting &&
+            drafting_n_pruned(step->turns[i]->generation->drafting))
+            return true;
+    return false;
+}
+
 /* Of all that ran; a generation with drafts learns from it what rows take. */
 static void count_time(const GenerationStep *step) {
     const uint64_t ns = clock_now_ns() - step->start_ns, rows_ns = ns - models_ns(step);
@@ -376,7 +387,7 @@ static void count_time(const GenerationStep *step) {
         generation->usage.read_bytes += engine_info(generation->engine)->sweep_bytes;
         generation->usage.read_wait_ns += step->spans[i].wait_ns;
         if (!step->prefill[i] && generation->drafting && !step->spans[i].is_cancelled)
-            drafting_took(generation->drafting, step->has_yielded ? 0 : rows_ns);
+            drafting_took(generation->drafting, step->has_yielded || has_pruned(step) ? 0 : rows_ns);
         if (generation->drafting)
             generation->drafting->model_step_ns = 0;
     }

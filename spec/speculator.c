@@ -237,6 +237,10 @@ void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts cos
     step->rows_without = step->has_drafted ? speculator->without.n_rows : tree->n_rows;
 }
 
+size_t speculator_edges(const Speculator *speculator, const DraftTree *tree, DraftEdge edges[SHADOW_EDGES_MAX]) {
+    return draft_shadows(tree, (DraftSources){ speculator->drafters, _SPECULATION_N, &speculator->stats }, edges);
+}
+
 /* Tokens that the tree without the model would have given, where the text goes like that. */
 static uint32_t tokens_without(const Speculator *speculator, const DraftTree *tree, const uint32_t *accepted,
                                uint32_t n_accepted, uint32_t next) {

@@ -11,6 +11,7 @@
 #include "spec/context_map.h"
 #include "spec/draft_growth.h"
 #include "spec/draft_policy.h"
+#include "spec/draft_shadows.h"
 #include "spec/speculation_choice.h"
 
 typedef struct SpeculatorOptions {
@@ -54,6 +55,8 @@ void speculator_follow(Speculator *speculator);
  * it. */
 void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts costs, const ModelBudget *model,
                       DraftTree *tree);
+/* The candidates behind the rows of the tree that was drafted last, or a part of it. */
+size_t speculator_edges(const Speculator *speculator, const DraftTree *tree, DraftEdge edges[SHADOW_EDGES_MAX]);
 void speculator_verified(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted, uint32_t n_accepted,
                          uint32_t next, const uint32_t *top_of_rows);
 const SpeculatorCounts *speculator_counts(const Speculator *speculator);

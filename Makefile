@@ -89,6 +89,7 @@ PROTO_SRC := $(call src,proto)
 CLIENT_SRC := $(call src,client)
 CTL_SRC := $(filter-out client/ctl/coordgenctl.c,$(call src,client/ctl))
 DAEMON_SRC := $(filter-out daemon/coordgend.c,$(call src,daemon))
+TRAIN_SRC := $(filter-out train/coordgen_train_exit.c,$(call src,train))
 EVAL_SRC := $(filter-out eval/coordgen_eval.c,$(call src,eval))
 BENCH_SRC := $(filter-out bench/coordgen_bench.c,$(call src,bench))
 
@@ -98,6 +99,7 @@ LIB_PROTO := $(OBJ)/libproto.a
 LIB_CLIENT := $(OBJ)/libclient.a
 LIB_CTL := $(OBJ)/libctl.a
 LIB_DAEMON := $(OBJ)/libdaemon.a
+LIB_TRAIN := $(OBJ)/libtrain.a
 LIB_EVAL := $(OBJ)/libeval.a
 LIB_BENCH := $(OBJ)/libbench.a
 
@@ -151,6 +153,7 @@ $(LIB_PROTO): $(call objs,$(PROTO_SRC)) $(OBJ)/gen/proto/coordgen.pb-c.o ; $(arc
 $(LIB_CLIENT): $(call objs,$(CLIENT_SRC)) ; $(archive)
 $(LIB_CTL): $(call objs,$(CTL_SRC)) ; $(archive)
 $(LIB_DAEMON): $(call objs,$(DAEMON_SRC)) ; $(archive)
+$(LIB_TRAIN): $(call objs,$(TRAIN_SRC)) ; $(archive)
 $(LIB_EVAL): $(call objs,$(EVAL_SRC)) ; $(archive)
 $(LIB_BENCH): $(call objs,$(BENCH_SRC)) ; $(archive)
 
@@ -167,12 +170,15 @@ $(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIEN
 	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-eval: $(OBJ)/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
+$(BUILD)/bin/coordgen-train-exit: $(OBJ)/train/coordgen_train_exit.o $(LIB_TRAIN) $(LIB_CORE) $(LIB_BASE)
+	$(call link,$(CORE_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-bench: $(OBJ)/bench/coordgen_bench.o $(LIB_BENCH) $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))
 
 PROGRAMS := $(patsubst %,$(BUILD)/bin/%,$(if $(wildcard daemon/coordgend.c),coordgend) \
             $(if $(wildcard client/ctl/coordgenctl.c),coordgenctl) $(if $(wildcard eval/coordgen_eval.c),coordgen-eval) \
-            $(if $(wildcard bench/coordgen_bench.c),coordgen-bench))
+            $(if $(wildcard bench/coordgen_bench.c),coordgen-bench) \
+            $(if $(wildcard train/coordgen_train_exit.c),coordgen-train-exit))
 
 # --- client library --------------------------------------------------------------------------------------------------
 # One relocatable object of the client and what it uses below it; in the static library only the public names stay

@@ -5,7 +5,7 @@
 UNIT_SRC := $(call src,test/unit)
 UNIT_BIN := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(filter test/unit/test_%,$(UNIT_SRC)))
 UNIT_HELP := $(call objs,$(filter-out test/unit/test_%,$(UNIT_SRC)))
-ALL_LIBS := $(LIB_BENCH) $(LIB_EVAL) $(LIB_DAEMON) $(LIB_CTL) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
+ALL_LIBS := $(LIB_TRAIN) $(LIB_BENCH) $(LIB_EVAL) $(LIB_DAEMON) $(LIB_CTL) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
 ALL_SYS := $(DAEMON_LIBS) $(EDIT_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(JANSSON_LIBS) $(BASE_LIBS)
 
 # test/bench/bench_X.c is a program of its own; the other files there, baselines of the benches, are tested like any module.

@@ -86,6 +86,13 @@ void blas_solve_lower(const float *l, size_t l_stride, float *b, size_t m, size_
     blas_end();
 }
 
+void blas_solve_lower_back(const float *l, size_t l_stride, float *b, size_t m, size_t n, size_t b_stride) {
+    blas_begin();
+    strsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (blasint)m, (blasint)n, 1, l,
+          (blasint)l_stride, b, (blasint)b_stride);
+    blas_end();
+}
+
 bool blas_cholesky(float *a, size_t n, size_t stride) {
     char upper[] = "U"; /* LAPACK counts columns first: its upper triangle is our lower one */
     blasint side = (blasint)n, leading = (blasint)stride, info = 0;

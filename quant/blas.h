@@ -26,6 +26,8 @@ typedef struct BlasProduct {
 void blas_product(const BlasProduct *product);
 /* b[m][n] = b l^-T with the lower triangle l[n][n]. */
 void blas_solve_lower(const float *l, size_t l_stride, float *b, size_t m, size_t n, size_t b_stride);
+/* b[m][n] = b l^-1, likewise. */
+void blas_solve_lower_back(const float *l, size_t l_stride, float *b, size_t m, size_t n, size_t b_stride);
 /* The lower triangle of a[n][n] becomes its Cholesky factor; false when it is not positive definite. */
 bool blas_cholesky(float *a, size_t n, size_t stride);
 

@@ -71,6 +71,7 @@ declare -A sees=(
     [importer]="base quant model numeric text backends scheduler weights engine importer"
     [client/ctl]="base proto client client/ctl quant model importer"
     [daemon]="base quant model numeric text backends scheduler weights spec engine importer proto daemon"
+    [train]="base quant model numeric text backends scheduler weights spec engine importer train"
     [eval]="base quant model numeric text backends scheduler weights spec engine importer eval"
     [bench]="base quant model numeric text backends scheduler weights spec engine importer eval bench"
 )
@@ -143,7 +144,7 @@ for file in "${licensed[@]}"; do
 done
 
 # --- calls ----------------------------------------------------------------------------------------------------------
-mains='^(daemon/coordgend|client/ctl/coordgenctl|eval/coordgen_eval|bench/coordgen_bench)\.c$'
+mains='^(daemon/coordgend|client/ctl/coordgenctl|eval/coordgen_eval|bench/coordgen_bench|train/coordgen_train_exit)\.c$'
 mapfile -t no_mains < <(printf '%s\n' "${library[@]}" | grep -vE "$mains")
 search exit '\b(exit|_exit|_Exit|quick_exit|abort)\s*\(' 'library code reports an error, it never ends the process' "${no_mains[@]}"
 search unbounded '\b(strcpy|stpcpy|strcat|sprintf|vsprintf|gets|strncpy|strncat|sscanf|scanf|alloca)\s*\(' \

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/exit_loss.h"
+
+#include <math.h>
+#include <string.h>
+
+/* 1 / sqrt(mean square + eps) */
+static double scale_of(const ExitHead *head, const float *y) {
+    double squares = 0;
+
+    for (size_t i = 0; i < head->n_embd; i++)
+        squares += (double)y[i] * (double)y[i];
+    return 1 / sqrt(squares / (double)head->n_embd + (double)head->eps);
+}
+
+void exit_logits(const ExitHead *head, const float *y, const ExitSample *sample, const float *rows, float *logits) {
+    const float scale = (float)scale_of(head, y);
+
+    for (uint32_t c = 0; c < sample->n; c++) {
+        const float *row = rows + c * head->n_embd;
+        float sums[16] = { 0 }, sum = 0;
+        size_t i = 0;
+
+        for (; i + 16 <= head->n_embd; i += 16)
+            for (size_t lane = 0; lane < 16; lane++)
+                sums[lane] += y[i + lane] * head->norm[i + lane] * row[i + lane];
+        for (; i < head->n_embd; i++)
+            sums[0] += y[i] * head->norm[i] * row[i];
+        for (size_t lane = 0; lane < 16; lane++)
+            sum += sums[lane];
+        logits[c] = scale * sum;
+    }
+}
+
+/**
+ * exit_loss() - see the header
+ *
+ * With z = scale y norm, scale = 1 / sqrt(mean(y^2) + eps), and g = dL/dz norm: dL/dy = scale g - scale^3 y (g y) /
+ * n_embd.
+ */
+double exit_loss(const ExitHead *head, const float *y, const ExitSample *sample, const float *rows, float *gradient) {
+    const size_t n_embd = head->n_embd;
+    const double scale = scale_of(head, y);
+    float logits[EXIT_CHOICES];
+    double weights[EXIT_CHOICES], slopes[EXIT_CHOICES], most, sum = 0, total = 0, loss = 0, along = 0;
+
+    if (gradient)
+        memset(gradient, 0, n_embd * sizeof(*gradient));
+    if (sample->n < 2)
+        return 0;
+    exit_logits(head, y, sample, rows, logits);
+    most = (double)logits[0];
+    for (uint32_t c = 0; c < sample->n; c++) {
+        most = (double)logits[c] > most ? (double)logits[c] : most;
+        weights[c] = (double)sample->p[c] + (sample->tokens[c] == sample->best);
+        total += weights[c];
+    }
+    for (uint32_t c = 0; c < sample->n; c++)
+        sum += exp((double)logits[c] - most);
+    for (uint32_t c = 0; c < sample->n; c++) {
+        const double log_share = (double)logits[c] - most - log(sum);
+
+        loss -= weights[c] * log_share;
+        slopes[c] = total * exp(log_share) - weights[c];
+    }
+    if (!gradient)
+        return loss;
+    for (uint32_t c = 0; c < sample->n; c++)
+        for (size_t i = 0; i < n_embd; i++)
+            gradient[i] += (float)slopes[c] * rows[c * n_embd + i] * head->norm[i];
+    for (size_t i = 0; i < n_embd; i++)
+        along += (double)gradient[i] * (double)y[i];
+    along *= scale * scale * scale / (double)n_embd;
+    for (size_t i = 0; i < n_embd; i++)
+        gradient[i] = (float)(scale * (double)gradient[i] - along * (double)y[i]);
+    return loss;
+}

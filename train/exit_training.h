@@ -41,7 +41,7 @@ typedef struct ExitFigures {
     float quality[_EXIT_QUALITY_N];
     float kept_95_without_shadows; /* by q and the map among the candidates of a tree alone */
     float weight;                  /* that the mixture has */
-    float worth;        /* share of rows times layers that pruning saves beyond what q alone does, tiles aside */
+    float worth;        /* of rows times layers, what it saves beyond what q does; tiles aside */
     float threshold_95; /* of the mixture */
 } ExitFigures;
 

@@ -96,13 +96,13 @@ static void test_svg_plot_empty(void **state) {
     static const SvgPoint single[] = { { 5, 0, "z" } },
                           rounded[] = { { 250, 3, NULL }, { 250.00000000000003, 3, NULL } };
     static const SvgSeries almost[] = { { "almost one", rounded, 2, false } };
-    _cleanup_(freep) char *one = draw(almost, 1, 0, NULL);
+    _cleanup_(freep) char *merged = draw(almost, 1, 0, NULL);
     static const SvgSeries series[] = { { "none", NULL, 0, false }, { "single", single, 1, false } };
     _cleanup_(freep) char *empty = draw(NULL, 0, 0, NULL), *few = draw(series, 2, 0, NULL);
     _cleanup_(freep) char *again = draw(series, 2, 0, NULL);
 
-    assert_int_equal(count(one, "<circle"), 3);
-    assert_null(strstr(one, "nan"));
+    assert_int_equal(count(merged, "<circle"), 3);
+    assert_null(strstr(merged, "nan"));
     assert_null(strstr(empty, "nan"));
     assert_null(strstr(empty, "inf"));
     assert_null(strstr(few, "nan"));

@@ -6,41 +6,67 @@
 
 /* Sources read the same text, so two that agree are not two witnesses; more of them are still less so. */
 static const float weight_alone = 1, weight_of_two = 0.6F, weight_of_more = 0.45F, weight_other = -0.4F;
+/* What a leader says is believed, whoever agrees or not, until verifications show that it should not be; and a token that
+ * is not among all that it holds for likely hardly ever comes. */
+static const float weight_leader = 1, weight_led = 0.2F, weight_other_leader = -2;
 static const float rate = 0.02F, limit = 12; /* of what the logistic function gets: a chance of 6e-6 */
 
-void chance_mixer_init(ChanceMixer *mixer) {
+static void weights_init(ChanceWeights *weights, uint32_t leaders, bool led) {
     for (uint32_t n = 0; n < DRAFT_SOURCES_MAX; n++) {
-        mixer->biases[n] = 0;
-        mixer->others[n] = weight_other;
+        const float equal = n == 0 ? weight_alone : n == 1 ? weight_of_two : weight_of_more;
+
+        weights->biases[n] = 0;
+        weights->others[n] = leaders >> n & 1 ? weight_other_leader : led ? 0 : weight_other;
         for (uint32_t source = 0; source < DRAFT_SOURCES_MAX; source++)
-            mixer->weights[n][source] = n == 0 ? weight_alone : n == 1 ? weight_of_two : weight_of_more;
+            weights->weights[n][source] = !led ? equal : leaders >> source & 1 ? weight_leader : weight_led;
     }
 }
 
-static float stretched(float chance) {
-    return logf(chance / (1 - chance));
+void chance_mixer_init(ChanceMixer *mixer, uint32_t leaders) {
+    mixer->leaders = leaders;
+    weights_init(&mixer->alone, leaders, false);
+    weights_init(&mixer->led, leaders, true);
+}
+
+static bool is_led(const ChanceMixer *mixer, const ChanceCase *it) {
+    for (uint32_t i = 0; i < it->n; i++)
+        if (mixer->leaders >> it->sources[i] & 1)
+            return true;
+    return false;
+}
+
+/* What a source puts into the mixture. Beside a leader, one that proposes the token without being sure of it says nothing
+ * against it. */
+static float input(const ChanceMixer *mixer, const ChanceCase *it, uint32_t i, bool led) {
+    const float chance = it->chances[i];
+
+    return led && !(mixer->leaders >> it->sources[i] & 1) && chance < 0.5F ? 0 : logf(chance / (1 - chance));
 }
 
 float chance_mixer_chance(const ChanceMixer *mixer, const ChanceCase *it) {
+    const bool led = is_led(mixer, it);
+    const ChanceWeights *weights = led ? &mixer->led : &mixer->alone;
     float sum;
 
     assert(it->n >= 1 && it->n <= DRAFT_SOURCES_MAX);
-    sum = mixer->biases[it->n - 1];
+    sum = weights->biases[it->n - 1];
     for (uint32_t i = 0; i < it->n; i++)
-        sum += mixer->weights[it->n - 1][it->sources[i]] * stretched(it->chances[i]);
+        sum += weights->weights[it->n - 1][it->sources[i]] * input(mixer, it, i, led);
     for (uint32_t source = 0; source < DRAFT_SOURCES_MAX; source++)
-        sum += it->others >> source & 1 ? mixer->others[source] : 0;
+        sum += it->others >> source & 1 ? weights->others[source] : 0;
     sum = sum > limit ? limit : sum < -limit ? -limit : sum;
     return 1 / (1 + expf(-sum));
 }
 
 /* A step down the gradient of the coding cost, which for a logistic mixture is the error times what went in. */
 void chance_mixer_learn(ChanceMixer *mixer, const ChanceCase *it, bool hit) {
+    const bool led = is_led(mixer, it);
+    ChanceWeights *weights = led ? &mixer->led : &mixer->alone;
     const float step = rate * ((hit ? 1.0F : 0.0F) - chance_mixer_chance(mixer, it));
 
-    mixer->biases[it->n - 1] += step;
+    weights->biases[it->n - 1] += step;
     for (uint32_t i = 0; i < it->n; i++)
-        mixer->weights[it->n - 1][it->sources[i]] += step * stretched(it->chances[i]);
+        weights->weights[it->n - 1][it->sources[i]] += step * input(mixer, it, i, led);
     for (uint32_t source = 0; source < DRAFT_SOURCES_MAX; source++)
-        mixer->others[source] += it->others >> source & 1 ? step : 0;
+        weights->others[source] += it->others >> source & 1 ? step : 0;
 }

@@ -12,10 +12,16 @@
 
 /* Weights by how many sources propose the token (from 1), then by source: what agreement is worth depends on how many
  * agree. */
-typedef struct ChanceMixer {
+typedef struct ChanceWeights {
     float weights[DRAFT_SOURCES_MAX][DRAFT_SOURCES_MAX];
     float biases[DRAFT_SOURCES_MAX];
     float others[DRAFT_SOURCES_MAX]; /* of a source that proposes other tokens */
+} ChanceWeights;
+
+/* Some sources lead: they have read all that the others know pieces of (a draft model). */
+typedef struct ChanceMixer {
+    uint32_t leaders;         /* as bits */
+    ChanceWeights alone, led; /* of tokens that no leader proposes, and that one does */
 } ChanceMixer;
 
 /* What is said of a token. */
@@ -26,7 +32,7 @@ typedef struct ChanceCase {
     uint32_t others;                  /* sources that propose other tokens alone, as bits */
 } ChanceCase;
 
-void chance_mixer_init(ChanceMixer *mixer);
+void chance_mixer_init(ChanceMixer *mixer, uint32_t leaders);
 /* Above 0 and below 1; for one source without others it begins as that one's chance. */
 float chance_mixer_chance(const ChanceMixer *mixer, const ChanceCase *it);
 void chance_mixer_learn(ChanceMixer *mixer, const ChanceCase *it, bool hit);

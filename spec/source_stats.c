@@ -29,12 +29,12 @@ float source_stats_chance(const SourceStats *stats, DraftCredit credit) {
     return trials > 0 ? clamped(stats->hits[credit.source][credit.bucket][credit.rank] / trials) : chance_min;
 }
 
-void source_stats_begin(SourceStats *stats, const SourceStats *before) {
+void source_stats_begin(SourceStats *stats, uint32_t leaders, const SourceStats *before) {
     *stats = (SourceStats){ 0 };
     if (before)
         stats->mixer = before->mixer;
     else
-        chance_mixer_init(&stats->mixer);
+        chance_mixer_init(&stats->mixer, leaders);
 }
 
 static ChanceCase case_of(const SourceStats *stats, const DraftNode *node) {

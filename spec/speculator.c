@@ -107,7 +107,7 @@ int speculator_new(AccountTable *accounts, const SpeculatorOptions *options, Spe
     if (!speculator)
         return -ENOMEM;
     speculator->nodes_max = options->nodes_max;
-    source_stats_begin(&speculator->stats, options->stats);
+    source_stats_begin(&speculator->stats, 1u << SPECULATION_MODEL, options->stats);
     speculator->chains = options->chains;
     speculator->policy = options->policy;
     draft_policy_init(&speculator->policy_state);

@@ -27,7 +27,7 @@ static float chance_of(const ChanceMixer *mixer, uint32_t n, float first, float 
 static void test_chance_mixer_begins(void **state) {
     ChanceMixer mixer;
 
-    chance_mixer_init(&mixer);
+    chance_mixer_init(&mixer, 1u << 5);
     for (int i = 1; i < 100; i++) {
         const float chance = (float)i / 100, alone = chance_of(&mixer, 1, chance, 0, 0);
 
@@ -43,7 +43,7 @@ static void test_chance_mixer_begins(void **state) {
 static void test_chance_mixer_learns(void **state) {
     ChanceMixer mixer;
 
-    chance_mixer_init(&mixer);
+    chance_mixer_init(&mixer, 1u << 5);
     for (int i = 0; i < 20000; i++) {
         const float second = (float)(5 + draw(90)) / 100;
         const ChanceCase it = { .n = 2, .sources = { 1, 4 }, .chances = { draw(2) ? 0.1F : 0.9F, second } };
@@ -64,7 +64,7 @@ static void test_chance_mixer_others(void **state) {
         ChanceMixer mixer;
         float with, without;
 
-        chance_mixer_init(&mixer);
+        chance_mixer_init(&mixer, 1u << 5);
         for (int i = 0; i < 20000; i++) {
             const ChanceCase it = { .n = 1, .sources = { 1 }, .chances = { 0.5F }, .others = draw(2) ? 1u << 2 : 0 };
 
@@ -79,11 +79,43 @@ static void test_chance_mixer_others(void **state) {
     }
 }
 
+static float led_chance(const ChanceMixer *mixer, float leader, float other, uint32_t others) {
+    return chance_mixer_chance(
+        mixer, &(ChanceCase){ .n = 2, .sources = { 5, 1 }, .chances = { leader, other }, .others = others });
+}
+
+/* A leader is believed whoever agrees, half-heartedly or not, and whoever has something else to say; what it does not
+ * propose is unlikely. All of it is learned otherwise. */
+static void test_chance_mixer_leader(void **state) {
+    const ChanceCase against = { .n = 1, .sources = { 1 }, .chances = { 0.6F }, .others = 1u << 5 };
+    ChanceMixer mixer;
+    float sure;
+
+    chance_mixer_init(&mixer, 1u << 5);
+    for (int i = 1; i < 50; i++) {
+        const float chance = (float)i / 50;
+
+        assert_true(led_chance(&mixer, chance, 0.01F, 1u << 2 | 1u << 3) > chance - 1e-5F);
+        assert_true(led_chance(&mixer, chance, 0.01F, 0) < chance + 1e-5F);
+        sure = led_chance(&mixer, chance, 0.9F, 0);
+        assert_true(sure > chance && sure < chance + 0.15F);
+    }
+    assert_true(chance_mixer_chance(&mixer, &against) < 0.2F);
+    for (int i = 0; i < 5000; i++)
+        chance_mixer_learn(&mixer, &against, true);
+    assert_true(chance_mixer_chance(&mixer, &against) > 0.9F);
+    sure = led_chance(&mixer, 0.9F, 0.01F, 0);
+    for (int i = 0; i < 5000; i++)
+        chance_mixer_learn(&mixer, &(ChanceCase){ .n = 2, .sources = { 5, 1 }, .chances = { 0.9F, 0.01F } }, draw(2));
+    assert_true(led_chance(&mixer, 0.9F, 0.01F, 0) < sure - 0.2F);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chance_mixer_begins),
         cmocka_unit_test(test_chance_mixer_learns),
         cmocka_unit_test(test_chance_mixer_others),
+        cmocka_unit_test(test_chance_mixer_leader),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

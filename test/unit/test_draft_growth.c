@@ -75,7 +75,7 @@ typedef struct Case {
 
 static void case_init(Case *c, uint32_t seed, uint32_t n_sources, uint32_t n_choices) {
     memset(c, 0, sizeof(*c));
-    source_stats_begin(&c->stats, NULL);
+    source_stats_begin(&c->stats, 0, NULL);
     for (uint32_t s = 0; s < n_sources; s++) {
         c->dice[s] = (Dice){ mix(seed, s), 1 + mix(seed, 100 + s) % n_choices };
         c->drafters[s] = (Drafter){ &dice_ops, &c->dice[s] };
@@ -355,7 +355,7 @@ static void test_draft_growth_sure(void **state) {
     float ms[DRAFT_ROWS_MAX], left = 1;
     DraftTree tree;
 
-    source_stats_begin(&stats, NULL);
+    source_stats_begin(&stats, 0, NULL);
     source_stats_init(&stats, 0, &ops, NULL);
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         ms[i] = 10 + 0.6F * (float)i;

@@ -94,7 +94,7 @@ static void case_init(Case *c, uint32_t seed) {
     memset(c, 0, sizeof(*c));
     sim_model_init(&c->sim, seed, 200);
     account_table_init(&c->accounts);
-    source_stats_begin(&c->stats, NULL);
+    source_stats_begin(&c->stats, 0, NULL);
     draft_value_init(&c->value);
     assert_int_equal(model_drafter_new(&c->accounts, sim_model(&c->sim), &c->rounds.model), 0);
     c->drafters[SPECULATION_MODEL] = (Drafter){ &model_drafter_ops, c->rounds.model };

@@ -40,11 +40,14 @@ static PromptRuleChoice choose_model(const Drafting *drafting, const Speculation
                                      uint32_t output_max) {
     static const PromptRule nothing_known;
     const SpeculationMemory *memory = &drafting->engine->speculation;
+    const DraftModel *model = &drafting->options.model;
     const PromptRuleCase it = {
         .prompt_rows = prompt_rows,
         .output_max = output_max,
         .row_ms = memory->model_row_ms,
         .token_ms = memory->token_ms,
+        .prior = prompt_rule_model_prior(model->ops ? model->ops->cost_ms(model->self, 1) : 0, memory->token_ms,
+                                         engine_info(drafting->engine)->n_streamed_layers),
     };
 
     if (!(speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1))

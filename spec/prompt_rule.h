@@ -4,6 +4,7 @@
 #ifndef COORDGEN_SPEC_PROMPT_RULE_H
 #define COORDGEN_SPEC_PROMPT_RULE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum PromptRuleReason {
@@ -28,6 +29,7 @@ typedef struct PromptRuleCase {
     uint32_t output_max;
     float row_ms;   /* of the head, for one of them; 0: not known */
     float token_ms; /* of decoding; 0: not known */
+    float prior;    /* tokens that one of output brings, as long as nothing is known; 0: a tenth */
 } PromptRuleCase;
 
 typedef struct PromptRuleChoice {
@@ -36,6 +38,9 @@ typedef struct PromptRuleChoice {
 } PromptRuleChoice;
 
 PromptRuleChoice prompt_rule_choose(const PromptRule *rule, const PromptRuleCase *it);
+/* The prior of a draft model, which reads the prompt by the same rule: by what its passes take (0: not known), beside a
+ * token of the target, or where that reads its layers in every step. */
+float prompt_rule_model_prior(float pass_ms, float token_ms, bool is_streamed);
 /* Whether the head runs. */
 static inline int prompt_rule_learns(PromptRuleChoice choice) {
     return choice.reason >= PROMPT_RULE_PAYS && choice.reason != PROMPT_RULE_LOSES;

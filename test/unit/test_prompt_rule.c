@@ -35,6 +35,30 @@ static void test_prompt_rule_unknown(void **state) {
     assert_false(prompt_rule_learns(choice));
 }
 
+/* A draft model has more to bring the less its passes take beside the target's tokens; where the target reads its layers
+ * in every step that is so before any time is known. What it has brought counts for more in the end. */
+static void test_prompt_rule_model(void **state) {
+    const float free = prompt_rule_model_prior(1, 1000, false), third = prompt_rule_model_prior(20, 60, false),
+                dear = prompt_rule_model_prior(60, 60, true);
+    PromptRuleCase it = { .prompt_rows = 1000, .output_max = 48, .row_ms = 10, .token_ms = 500, .prior = free };
+    PromptRule rule = { 0 };
+
+    assert_true(free > 0.55F && free <= 0.6F);
+    assert_true(third > dear && third < free);
+    assert_true(dear > 0.09F && dear < 0.11F);
+    assert_true(prompt_rule_model_prior(0, 0, true) > 0.5F && prompt_rule_model_prior(0, 60, false) < 0.11F);
+    assert_int_equal(prompt_rule_choose(&rule, &it).reason, PROMPT_RULE_PAYS);
+    rule = (PromptRule){ .output = 300, .brought = 10, .expected = 48 };
+    assert_int_equal(prompt_rule_choose(&rule, &it).reason, PROMPT_RULE_LOSES);
+    rule = (PromptRule){ 0 };
+    it.prior = dear;
+    assert_int_equal(prompt_rule_choose(&rule, &it).reason, PROMPT_RULE_LOSES);
+    it.row_ms = 0; /* twenty rows for a token of output */
+    assert_int_equal(prompt_rule_choose(&rule, &it).reason, PROMPT_RULE_LOSES);
+    it.prior = free;
+    assert_int_equal(prompt_rule_choose(&rule, &it).reason, PROMPT_RULE_TRIAL);
+}
+
 /* Brings `brought` of 100 tokens each time. How many of n generations learned. */
 static uint32_t run(PromptRule *rule, uint32_t n, uint32_t brought) {
     uint32_t n_learned = 0;
@@ -90,6 +114,7 @@ static void test_speculation_memory_users(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prompt_rule_unknown),
+        cmocka_unit_test(test_prompt_rule_model),
         cmocka_unit_test(test_prompt_rule_follows),
         cmocka_unit_test(test_speculation_memory_users),
     };

@@ -7,6 +7,7 @@
 #include "spec/draft_batch.h"
 
 enum {
+    TRIED = 2,      /* passes of a step: then a model has times (spec/row_times.h), if they are measured */
     OPEN_MAX = 64,  /* of a sum of reach: then what is older counts half */
     AHEAD_ROWS = 8, /* of a chain that could fill the rows behind a cliff of the costs */
 };
@@ -64,6 +65,13 @@ static float spent_ms(const Round *r) {
 
 static float pass_ms(const Round *r, uint32_t n_rows) {
     return r->it->budget.is_free ? 0 : model_drafter_cost_ms(r->it->model, n_rows, guess_share * r->it->costs.ms[0]);
+}
+
+/* What it counts for: where nobody has measured any, some are worth trying whatever they take, within the budget. */
+static float weighed_ms(const Round *r, uint32_t n_rows) {
+    const float ms = pass_ms(r, n_rows);
+
+    return r->report->n_passes < TRIED && ms > 0 && !(model_drafter_cost_ms(r->it->model, n_rows, 0) > 0) ? 0 : ms;
 }
 
 /* --- a tree from what the model has computed ---------------------------------------------------------------------- */
@@ -208,11 +216,11 @@ static uint32_t choose(Round *r, uint8_t *picked) {
     draft_batch_table(&r->table, &r->rows, k_max);
     for (uint32_t k = 1; k <= k_max; k++) {
         const uint32_t n = draft_batch_pick(&r->table, &r->rows, k, picked);
-        const float ms = n ? pass_ms(r, n) : 0, alone_ms = (float)k * pass_ms(r, 1);
+        const float ms = n ? weighed_ms(r, n) : 0, alone_ms = (float)k * weighed_ms(r, 1);
         float values[DRAFT_ROWS_MAX];
         double over;
 
-        if (!it->budget.is_free && spent_ms(r) + ms > it->budget.ms)
+        if (n && !it->budget.is_free && spent_ms(r) + pass_ms(r, n) > it->budget.ms)
             break;
         if (n < k) /* what is worth it may have more rows between that are not */
             continue;

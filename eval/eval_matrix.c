@@ -61,20 +61,27 @@ typedef struct Way {
 
 enum {
     PLAIN,
-    TREE,      /* what cells have that are about something else */
-    SMALL_TREE /* and for kernels that take long */
+    TREE,       /* what cells have that are about something else */
+    SMALL_TREE, /* and for kernels that take long */
+    PRUNED      /* rows end at a middle layer */
 };
 
 static const Way ways[] = {
     [PLAIN] = { "plain", { 0 }, false },
     [TREE] = { "auto 16", { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true }, false },
     [SMALL_TREE] = { "auto 4", { .sources = SPECULATION_AUTO, .rows_max = 4, .always = true }, false },
+    [PRUNED] = { "pruned 32",
+                 { .sources = SPECULATION_AUTO, .rows_max = 32, .always = true, .pruning = GENERATION_PRUNING_ALWAYS },
+                 false },
+    { "pruned", { .sources = SPECULATION_AUTO, .pruning = GENERATION_PRUNING_CONTROLLED }, false },
     { "auto 64", { .sources = SPECULATION_AUTO, .rows_max = 64, .always = true }, false },
     { "all 32", { .sources = ALL_SOURCES, .rows_max = 32, .always = true }, false },
     { "chain 16", { .sources = ALL_SOURCES, .rows_max = 16, .always = true, .chains = true }, false },
     { "lookup 16", { .sources = 1u << SPECULATION_LOOKUP, .rows_max = 16, .always = true }, false },
     { "sam 16", { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true }, false },
-    { "on demand", { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true, .head_on_demand = true } },
+    { "on demand",
+      { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true, .head_on_demand = true },
+      false },
     { "table 16", { .sources = 1u << SPECULATION_TABLE, .rows_max = 16, .always = true }, false },
     { "calibr. 16", { .sources = 1u << SPECULATION_CALIBRATION, .rows_max = 16, .always = true }, false },
     { "controlled", { .sources = SPECULATION_AUTO }, false },
@@ -203,6 +210,17 @@ static int open_draft(Matrix *matrix, ErrText *err) {
     return r ? r : draft_pair_new(&matrix->pair, matrix->draft.engine, matrix->model.engine, err);
 }
 
+/* A cell about pruned rows is about none where there were none. */
+static int check_pruned(const Generation *generation, const GenerationOptions *options, size_t run, ErrText *err) {
+    GenerationReport report;
+
+    generation_report(generation, &report);
+    if (!run && options->speculation.pruning == GENERATION_PRUNING_ALWAYS &&
+        options->max_tokens >= 4 * DRAFTED_TOKENS_MIN && !report.n_exit_rows)
+        return err_set(err, -EPROTO, "no row was pruned");
+    return 0;
+}
+
 static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *output, ErrText *err) {
     Engine *engine = matrix->model.engine;
     _cleanup_(draft_timeline_free) DraftModel model = { 0 };
@@ -229,6 +247,8 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
         r = draft_timeline_new(&model, matrix->pair, cell->n_prompt + options.max_tokens, err);
     options.speculation.model = model;
     if (!r)
+        r = engine_set_lens(engine, options.speculation.pruning ? engine_info(engine)->n_layers / 2 : 0, err);
+    if (!r)
         r = generation_new(&generation, engine, matrix->prompt.ids, cell->n_prompt, &options, err);
     if (!r && reuse && generation_usage(generation)->n_cached_tokens != N_SHARED(cell->n_prompt))
         r = err_set(err, -EPROTO, "%" PRIu32 " tokens were taken over instead of %zu",
@@ -242,7 +262,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
     if (!r && options.speculation.always && !run && options.max_tokens >= DRAFTED_TOKENS_MIN &&
         !generation_usage(generation)->n_drafted_tokens)
         r = err_set(err, -EPROTO, "there was no draft");
-    return r;
+    return r ? r : check_pruned(generation, &options, run, err);
 }
 
 /* A model that is loaded anew for each run, whose first steps take the weights in. */
@@ -410,6 +430,7 @@ static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
         { 0, "alone", PLAIN },          { 0, "sharing steps", TREE }, { 0, "making way", PLAIN },
         { 0, "while arriving", PLAIN }, { 40, "alone", TREE },        { 40, "making way", TREE },
         { 0, "alone", OURS },           { 0, "alone", LEVER },        { 40, "sharing steps", OURS },
+        { 0, "sharing steps", PRUNED }, { 40, "making way", PRUNED },
     };
     int r = 0;
 
@@ -443,6 +464,9 @@ static int run_cells(Matrix *matrix, ErrText *err) {
         r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, TREE, 0 }, false, err);
     for (size_t i = 1; i < ARRAY_LEN(drafting) && !r; i++)
         r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, OURS, 0 }, false, err);
+    for (size_t i = 1; i < ARRAY_LEN(drafting) && !r; i++)
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, PRUNED, 0 }, false,
+                     err);
     for (size_t way = TREE + 1; way < ARRAY_LEN(ways) && !r; way++)
         r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, way, 0 }, false, err);
     if (!r)

@@ -59,7 +59,8 @@ class Output(DaemonCase):
     def test_other_programs(self):
         for program, words in (("coordgend", ["--help"]), ("coordgend", ["--version"]), ("coordgend", ["--print-config"]),
                                ("coordgen-eval", ["--help"]), ("coordgen-eval", ["--version"]),
-                               ("coordgen-bench", ["--help"]), ("coordgen-bench", ["--version"])):
+                               ("coordgen-bench", ["--help"]), ("coordgen-bench", ["--version"]),
+                               ("coordgen-train-exit", ["--help"]), ("coordgen-train-exit", ["--version"])):
             with self.subTest(program, words=words):
                 done = run(program, *words, closed=[1])
                 self.assertEqual(done.returncode, 1, done.err)

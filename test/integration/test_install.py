@@ -49,6 +49,8 @@ class Install(DaemonCase):
 
     def test_everything_is_there(self):
         for pattern in (r"usr/sbin/coordgend", r"usr/bin/coordgenctl", r"usr/bin/coordgen-eval", r"usr/bin/coordgen-bench",
+                        r"usr/bin/coordgen-train-exit", r"usr/share/man/man1/coordgen-train-exit\.1",
+                        r"usr/share/bash-completion/completions/coordgen-train-exit",
                         r"usr/include/coordgen-client\.h",
                         r"usr/lib/.*/libcoordgen-client\.so\.0", r"usr/lib/.*/libcoordgen-client\.so",
                         r"usr/lib/.*/libcoordgen-client\.a", r"usr/lib/.*/pkgconfig/libcoordgen-client\.pc",

@@ -36,8 +36,10 @@ static float share_behind(const Drafting *drafting) {
 }
 
 static PruningRule rule_of(const Drafting *drafting, uint32_t threshold) {
+    const float chosen = drafting->options.pruning_threshold;
+
     return (PruningRule){ .weight = engine_exit_weight(drafting->engine),
-                          .threshold = exit_thresholds[threshold],
+                          .threshold = chosen < 0 ? chosen : exit_thresholds[threshold],
                           .rows_min = ROWS_MIN,
                           .siblings = SIBLINGS };
 }

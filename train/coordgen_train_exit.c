@@ -26,6 +26,7 @@ enum {
     OPT_WINDOWS,
     OPT_WINDOW,
     OPT_SAY,
+    OPT_ANSWERS,
     OPT_OUTPUT,
     OPT_THREADS,
     OPT_KEEP_WORK,
@@ -44,6 +45,7 @@ static const Option option_table[] = {
     [OPT_WINDOWS] = { "windows", 0, "N", "pieces of the text, at most (default 60); every fifth is held out" },
     [OPT_WINDOW] = { "window", 0, "N", "tokens of a piece, 32..1024 (default 256)" },
     [OPT_SAY] = { "say", 0, "N", "of them, those that the model says behind the text (default: a quarter)" },
+    [OPT_ANSWERS] = { "answers", 0, "N", "then answer so many of the held out pieces with and without it (default 0)" },
     [OPT_OUTPUT] = { "output", 'o', "FILE",
                      "where the predictor goes (default: PACKAGE.exit, where it is looked for)" },
     [OPT_THREADS] = { "threads", 0, "N", "threads that compute (default: the processors)" },
@@ -101,6 +103,8 @@ static const char *take_option(int option, const char *value, ExitTrainingOption
                    : "--window is 32..1024, not '%s'";
     case OPT_SAY:
         return parse_number(value, 0, EXIT_WINDOW_MAX, &options->say) ? NULL : "--say is 0..1024, not '%s'";
+    case OPT_ANSWERS:
+        return parse_number(value, 0, 1000, &options->answers) ? NULL : "--answers is 0..1000, not '%s'";
     case OPT_OUTPUT:
         options->output = value;
         return NULL;
@@ -137,6 +141,18 @@ static void print_figures(const char *name, const ExitFigures *figures) {
            (double)figures->worth);
 }
 
+/* Of one policy, with the predictor beside without. */
+static void print_trees(const ExitTrainingReport *report, uint32_t i) {
+    const ExitTreesRun *without = &report->without[i], *with = &report->with[i];
+
+    printf("%-10s %6.1f  %6.1f  %5.2f  %5.2f  %8.1f  %8.1f  %5.1f\n", speculation_policy_name(report->policies[i]),
+           (double)without->n_rows / (double)without->n_steps, 100 - 100 * (double)with->n_gone / (double)with->n_rows,
+           (double)without->n_tokens / (double)without->n_steps, (double)with->n_tokens / (double)with->n_steps,
+           (double)without->verify_ns / 1e6 / (double)without->n_tokens,
+           (double)with->verify_ns / 1e6 / (double)with->n_tokens,
+           (double)with->exit_ns / 1e6 / (double)with->n_tokens);
+}
+
 static void print_report(const ExitTrainingReport *report) {
     const ExitFigures *refined = &report->refined;
 
@@ -151,6 +167,11 @@ static void print_report(const ExitTrainingReport *report) {
     printf("beside the draft's own share the predictor saves %.1f %% of the edges at 95 %%, behind layer %u of %u\n",
            100 * (double)(refined->quality[EXIT_KEPT_95_Q] - refined->quality[EXIT_KEPT_95_MIXTURE]), refined->layer,
            report->n_layers);
+    if (report->n_trees)
+        printf("%-10s %6s  %6s  %12s  %18s  %5s\n%-10s %6s  %6s  %5s  %5s  %8s  %8s\n", "trees", "rows", "kept %",
+               "tokens a step", "verifying, ms/token", "asked", "", "", "", "all", "kept", "all", "kept");
+    for (uint32_t i = 0; i < report->n_trees; i++)
+        print_trees(report, i);
     printf("%s\n", report->path);
 }
 

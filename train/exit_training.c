@@ -408,9 +408,8 @@ static int refine(Training *training, uint32_t index, const char *path, ErrText 
                          training->maps[index], training->maps[index] + n_embd * n_embd, path, err);
     if (r)
         return r;
-    while (!r && refine_.epoch < refine_.epochs) {
+    while (!r && refine_.epoch < refine_.epochs)
         r = exit_refine_epoch(&refine_, told, training, err);
-    }
     if (!r)
         memcpy(training->maps[index], refine_.best, (n_embd + 1) * n_embd * sizeof(float));
     exit_refine_deinit(&refine_);
@@ -454,6 +453,35 @@ static int finish(Training *training, uint32_t index, ErrText *err) {
     return exit_map_write(&file, report->path, err);
 }
 
+/* Trees as wide as the published policies make them, and ours. */
+static int try_trees(Training *training, ErrText *err) {
+    static const SpeculationPolicy policies[EXIT_POLICIES] = { POLICY_SPECINFER, POLICY_OPT_TREE, POLICY_OURS };
+    const ExitTrainingOptions *options = training->options;
+    _cleanup_(freep) uint32_t *tokens = NULL;
+    ExitTrainingReport *report = training->report;
+    ExitTreesWork work = { .target = training->target,
+                           .pair = training->pair,
+                           .prompt_stride = EXIT_HELD_OUT * (size_t)options->window,
+                           .n_prompt = options->window - options->say,
+                           .n_output = options->window / 2,
+                           .threshold = report->refined.threshold_95 };
+    uint32_t n;
+    int r = options->answers ? cut_windows(training, &tokens, &n, err) : 0;
+
+    if (r || !options->answers)
+        return r;
+    work.prompts = tokens + (EXIT_HELD_OUT - 1) * (size_t)options->window;
+    work.n_prompts = options->answers < n / EXIT_HELD_OUT ? options->answers : n / EXIT_HELD_OUT;
+    r = engine_load_exit(training->target, report->path, err);
+    for (uint32_t i = 0; !r && i < EXIT_POLICIES; i++) {
+        tell(training, "try", i, EXIT_POLICIES);
+        report->policies[i] = policies[i];
+        r = exit_trees_run(&work, policies[i], &report->without[i], &report->with[i], err);
+        report->n_trees += !r;
+    }
+    return r;
+}
+
 static int name_files(Training *training, char set[PATH_MAX], char checkpoint[PATH_MAX], ErrText *err) {
     ExitTrainingReport *report = training->report;
     const char *output = training->options->output;
@@ -488,6 +516,8 @@ int exit_training_run(const ExitTrainingOptions *options, ExitTrainingReport *re
         r = refine(&training, best, checkpoint, err);
     if (!r)
         r = finish(&training, best, err);
+    if (!r)
+        r = try_trees(&training, err);
     if (r)
         return r;
     report->n_windows = training.shape.n_windows;

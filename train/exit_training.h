@@ -12,11 +12,13 @@
 #include "base/err.h"
 #include "model/exit_map.h"
 #include "train/exit_set.h"
+#include "train/exit_trees.h"
 
 enum {
     EXIT_TEXTS_MAX = 16,
     EXIT_WINDOW_MIN = 32,
     EXIT_WINDOW_MAX = 1024,
+    EXIT_POLICIES = 3,
     EXIT_WINDOWS_MIN = 10, /* so that two are held out */
 };
 
@@ -31,6 +33,7 @@ typedef struct ExitTrainingOptions {
     uint32_t window;      /* tokens of each, */
     uint32_t say;         /* of which the last ones are what the model says behind the others */
     unsigned int threads; /* 0: the processors */
+    uint32_t answers;     /* that the predictor is tried on in the end, of windows that are held out */
     bool keeps_work;      /* the work files stay */
     int progress_fd;      /* of a line of progress; -1: none */
 } ExitTrainingOptions;
@@ -41,8 +44,8 @@ typedef struct ExitFigures {
     float quality[_EXIT_QUALITY_N];
     float kept_95_without_shadows; /* by q and the map among the candidates of a tree alone */
     float weight;                  /* that the mixture has */
-    float worth;        /* of rows times layers, what it saves beyond what q does; tiles aside */
-    float threshold_95; /* of the mixture */
+    float worth;                   /* of rows times layers, what it saves beyond what q does; tiles aside */
+    float threshold_95;            /* of the mixture */
 } ExitFigures;
 
 typedef struct ExitTrainingReport {
@@ -52,7 +55,9 @@ typedef struct ExitTrainingReport {
     ExitFigures layers[EXIT_LAYERS_MAX];
     uint32_t n_measured;
     ExitFigures refined; /* the layer that was chosen; what is in the file */
-    double loss_before, loss_after;
+    uint32_t n_trees;    /* policies that answers were tried with */
+    SpeculationPolicy policies[EXIT_POLICIES];
+    ExitTreesRun without[EXIT_POLICIES], with[EXIT_POLICIES];
 } ExitTrainingReport;
 
 /* 0, -errno or another code, with a text. */

@@ -25,13 +25,16 @@ class Training(unittest.TestCase):
         self.output = self.folder / "model.exit"
 
     def test_figures_and_file(self):
-        run = train(MODEL, "--draft", MODEL, "-o", self.output, "--windows=10", "--window=32", "--epochs=1", "--layer=20")
+        run = train(MODEL, "--draft", MODEL, "-o", self.output, "--windows=10", "--window=32", "--epochs=1", "--layer=20",
+                    "--answers=1")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual(run.stderr, "")
         lines = run.stdout.splitlines()
         self.assertRegex(lines[0], r"^10 windows of 32 tokens, 2 held out; ")
         self.assertRegex(lines[2], r"^ridge +20( +[01]\.\d\d / [01]\.\d\d){4} +\d\.\d\d +-?\d\.\d{3}$")
         self.assertRegex(lines[3], r"^in file +20 ")
+        for name in ("specinfer", "opt-tree", "ours"):
+            self.assertRegex(run.stdout, rf"(?m)^{name} +\d+\.\d( +\d+\.\d+){{6}}$")
         self.assertEqual(lines[-1], str(self.output))
         self.assertEqual(self.output.read_bytes()[:8], b"CGMEXIT\0")
         self.assertEqual([path.name for path in self.folder.iterdir()], ["model.exit"])

@@ -231,7 +231,7 @@ static ExitSetShape shape_of(uint32_t n_embd) {
     ExitSetShape shape;
 
     memset(&shape, 0, sizeof(shape));
-    strcpy(shape.fingerprint, "of a test");
+    snprintf(shape.fingerprint, sizeof(shape.fingerprint), "of a test");
     shape.n_embd = n_embd;
     shape.window_tokens = SET_TOKENS;
     shape.n_windows = SET_WINDOWS;
@@ -370,8 +370,8 @@ static void test_exit_training_refine(void **state) {
     ExitSet *set;
     size_t n, len_bytes;
 
-    strcpy(set_path, path_of("refine.part"));
-    strcpy(path, path_of("checkpoint"));
+    snprintf(set_path, sizeof(set_path), "%s", path_of("refine.part"));
+    snprintf(path, sizeof(path), "%s", path_of("checkpoint"));
     tiny_engine_open(&tiny, ENGINE_DEVICE_CPU, 16);
     shape = shape_of(engine_info(tiny.engine)->n_embd);
     n = shape.n_embd;

@@ -59,7 +59,8 @@ class Install(DaemonCase):
                         r"usr/lib/tmpfiles\.d/coordgen\.conf", r"usr/share/man/man1/coordgenctl\.1",
                         r"usr/share/man/man1/coordgen-eval\.1", r"usr/share/man/man1/coordgen-bench\.1",
                         r"usr/share/man/man8/coordgend\.8", r"usr/share/bash-completion/completions/coordgenctl",
-                        r"usr/share/bash-completion/completions/coordgen-eval", r"usr/share/coordgen/coordgen\.proto",
+                        r"usr/share/bash-completion/completions/coordgen-eval",
+                        r"usr/share/bash-completion/completions/coordgen-bench", r"usr/share/coordgen/coordgen\.proto",
                         r"usr/share/doc/coordgen/protocol\.md", r"usr/share/doc/coordgen/LICENSE"):
             self.path(pattern)
 

@@ -4,14 +4,18 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "daemon/turns.h"
+#include "model/exit_map.h"
 #include "proto/frame.h"
 
 struct EngineThread {
@@ -98,6 +102,21 @@ static int load_code(int r) {
     return r == ENGINE_E_MODEL ? JOB_E_MODEL : r == ENGINE_E_MEMORY ? JOB_E_MEMORY : err_fold(r);
 }
 
+/* The predictor that lies beside the package, if there is one; without one, or with one that is refused, all goes on as
+ * before. Not beside a file that a client has handed over, whose path here may be somebody else's. */
+static void load_exit(Engine *engine, const EngineOptions *options) {
+    char path[PATH_MAX];
+    ErrText err = { "" };
+
+    if (options->device != ENGINE_DEVICE_CPU || options->fd ||
+        snprintf(path, sizeof(path), "%s" EXIT_MAP_SUFFIX, options->path) >= (int)sizeof(path) || access(path, F_OK))
+        return;
+    if (engine_load_exit(engine, path, &err))
+        log_warn(TOPIC_DAEMON, "no early exit: %s", err.text);
+    else
+        log_info(TOPIC_DAEMON, "early exit behind layer %u: %s", engine_exit_layer(engine), path);
+}
+
 /* What is kept of prompts and answers never keeps a model out. */
 static int engine_thread_load(EngineThread *thread, Job *job, JobNews *news, ErrText *err) {
     PrefixCache *cache = job->engine_options.prefix_cache;
@@ -112,6 +131,8 @@ static int engine_thread_load(EngineThread *thread, Job *job, JobNews *news, Err
         prefix_cache_drop_all(cache);
         r = engine_new(&news->engine, &job->engine_options, err);
     }
+    if (!r)
+        load_exit(news->engine, &job->engine_options);
     return load_code(r);
 }
 

@@ -281,7 +281,9 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job->generation_options = (GenerationOptions){
         .max_tokens = generate->max_tokens,
         .context_tokens = config->context_tokens,
-        .speculation = { .sources = speculation.sources, .policy = speculation.policy },
+        .speculation = { .sources = speculation.sources,
+                         .policy = speculation.policy,
+                         .pruning = GENERATION_PRUNING_CONTROLLED }, /* where the model has a predictor */
         .ignore_end = generate->ignore_end,
         .user = peer->user->uid,
         .no_reuse = generate->no_reuse,

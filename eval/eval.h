@@ -30,6 +30,7 @@ typedef struct EvalOptions {
     bool no_pipeline;             /* as EngineOptions has it */
     uint32_t group_rows;          /* likewise */
     bool arriving;                /* the first steps run while weights are on their way */
+    bool new_image;               /* of streamed weights: one that is there is made anew, and so all weights arrive */
     PrefixCache *prefix_cache;    /* outlives the model; NULL: none */
     WeightsMemory weights_memory; /* as EngineOptions has it; the image is in `images` beside the package */
     ReadLimit flash_limit;        /* likewise */

@@ -294,7 +294,7 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     options.preemption = true;
     options.no_pipeline = !is_pipelined(cell);
     options.group_rows = 1; /* as small as they may be, whatever is fastest here */
-    options.arriving = is_arriving(cell);
+    options.arriving = options.new_image = is_arriving(cell);
     options.prefix_cache = matrix->prefix_cache;
     if (cell->with_percent)
         options.weights_memory =

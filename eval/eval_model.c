@@ -95,6 +95,7 @@ int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *p
         .no_pipeline = options->no_pipeline,
         .group_rows = options->group_rows,
         .arriving = options->arriving,
+        .new_image = options->new_image,
         .prefix_cache = options->prefix_cache,
         .weights_memory = options->weights_memory,
         .flash_limit = options->flash_limit,

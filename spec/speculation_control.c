@@ -27,8 +27,10 @@ void speculation_control_init(SpeculationControl *control, const SpeculationCont
         return;
     memcpy(control->seen_ms, like->seen_ms, sizeof(control->seen_ms));
     memcpy(control->ms, like->ms, sizeof(control->ms));
-    for (uint32_t i = 0; i < CONTROL_ROWS; i++)
+    for (uint32_t i = 0; i < CONTROL_ROWS; i++) {
         control->n_seen[i] = like->n_seen[i] < WARM ? like->n_seen[i] : WARM;
+        control->seen_at[i] = like->seen_at[i] - like->n_tokens; /* before this one's first token: as old as it was */
+    }
     control->is_guess = true;
 }
 

@@ -70,14 +70,13 @@ class ExplainCase(DaemonCase):
         self.assertLessEqual(explanation.verifications, explanation.decode_steps)
         self.assertLessEqual(explanation.head_us, explanation.steps_us)
 
-
     def until(self, ask, condition):
         """What is asked for until it is so: whether drafts are tried is decided by the clock, on a busy machine too."""
-        for _ in range(20):
+        for _ in range(60):  # more tokens than the times of steps are believed for
             given = ask()
             if condition(given):
                 return given
-        self.fail(f"not in 20 tries: {given}")
+        self.fail(f"not in 60 tries: {given}")
 
 
 class Explain(ExplainCase):

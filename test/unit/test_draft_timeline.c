@@ -525,7 +525,8 @@ static void test_draft_timeline_cost(void **state) {
         assert_true(ms > 0 && ms <= draft.model.ops->cost_ms(draft.model.self, rows + 1) * 1.00001F);
     }
     assert_int_equal(draft.pair->times.n_seen[0], 1);
-    assert_int_equal(draft.pair->times.n_seen[4], 3);
+    assert_int_equal(draft.pair->times.n_steps, 5);
+    assert_in_range(draft.pair->times.n_seen[4], 2, 3); /* a first pass that had to wait is forgotten */
     assert_int_equal(draft_timeline_new(&next, draft.pair, 10, NULL), 0);
     assert_true(next.ops->cost_ms(next.self, 7) == draft.model.ops->cost_ms(draft.model.self, 7));
     draft_timeline_free(&next);

@@ -264,6 +264,30 @@ static void test_speculation_control_like(void **state) {
         assert_true(costs.ms[i] > 1.4F * machine_ms(1, i + 1) && costs.ms[i] < 1.6F * machine_ms(1, i + 1));
 }
 
+/* Rows that were dear while the machine had other work are tried again, however short the generations are. */
+static void test_speculation_control_like_ages(void **state) {
+    SpeculationControl before, control;
+    uint32_t rows = 0, tokens = 0;
+
+    speculation_control_init(&before, NULL);
+    for (uint32_t i = 0; i < 8; i++) {
+        speculation_control_took(&before, 1, alone, 1, 50, 0);
+        speculation_control_took(&before, 2, alone, 1, 200, 0);
+    }
+    for (; rows < 2 && tokens < 2000; tokens += 20) {
+        speculation_control_init(&control, &before);
+        assert_true(tokens || speculation_control_rows(&control, alone, 0) == 1);
+        for (uint32_t i = 0; i < 20; i++) {
+            rows = speculation_control_rows(&control, alone, 0);
+            if (rows > 1)
+                break;
+            speculation_control_took(&control, 1, alone, 1, 50, 0);
+        }
+        before = control;
+    }
+    assert_true(rows > 1 && tokens > 900);
+}
+
 /* One step in ten has to wait for something else: what rows take is still believed to be about what they take. */
 static void test_speculation_control_outliers(void **state) {
     SpeculationControl control;
@@ -295,8 +319,8 @@ int main(void) {
         cmocka_unit_test(test_speculation_control_adversary), cmocka_unit_test(test_speculation_control_model),
         cmocka_unit_test(test_speculation_control_back_off),  cmocka_unit_test(test_speculation_control_costs),
         cmocka_unit_test(test_speculation_control_change),    cmocka_unit_test(test_speculation_control_company),
-        cmocka_unit_test(test_speculation_control_like),      cmocka_unit_test(test_speculation_control_delayed),
-        cmocka_unit_test(test_speculation_control_outliers),
+        cmocka_unit_test(test_speculation_control_like),      cmocka_unit_test(test_speculation_control_like_ages),
+        cmocka_unit_test(test_speculation_control_delayed),   cmocka_unit_test(test_speculation_control_outliers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

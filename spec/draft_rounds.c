@@ -31,7 +31,7 @@ typedef struct Round {
     DraftModelRow batch[DRAFT_ROWS_MAX]; /* of the last pass, and what was thought of it */
     uint32_t n_batch, first_of_batch;    /* the latter: the model's row */
     uint8_t classes[DRAFT_ROWS_MAX];
-    float open[DRAFT_ROWS_MAX], before[DRAFT_ROWS_MAX];
+    float open[DRAFT_ROWS_MAX], reach[DRAFT_ROWS_MAX], before[DRAFT_ROWS_MAX];
 } Round;
 
 void draft_value_init(DraftValue *value) {
@@ -57,6 +57,17 @@ static uint32_t class_of(const DraftTree *tree, uint32_t row) {
     const float chance = row ? reach_of(tree, row) / reach_of(tree, (uint32_t)tree->parents[row]) : 0;
 
     return !row ? 0 : chance < 0.5F ? 1 : chance < 0.9F ? 2 : 3;
+}
+
+/* Of any row. */
+static float mean_of_all(const DraftValue *value) {
+    float brought = 0, open = 0;
+
+    for (uint32_t i = 0; i < DRAFT_VALUE_CLASSES; i++) {
+        brought += mean_of(value, i) * value->open[i];
+        open += value->open[i];
+    }
+    return brought / open;
 }
 
 static float spent_ms(const Round *r) {
@@ -99,14 +110,15 @@ static void regrow(Round *r) {
 static void learn(Round *r) {
     DraftValue *value = r->it->value;
 
-    for (uint32_t i = 0; i < r->n_batch; i++) {
-        const uint32_t class = r->classes[i];
-        float children = 0;
+    for (uint32_t row = 0; row < r->tree->n_rows; row++) {
+        const int i = r->model_rows[row] - (int)r->first_of_batch;
+        const float reach = reach_of(r->tree, row);
+        uint32_t class;
 
-        for (uint32_t row = 0; row < r->tree->n_rows; row++)
-            if (r->model_rows[row] == (int)(r->first_of_batch + i))
-                children = r->children[row];
-        value->brought[class] += children - r->before[i];
+        if (i < 0 || !(reach > 0)) /* one that has gone says nothing: something above it was wrong */
+            continue;
+        class = r->classes[i];
+        value->brought[class] += r->children[row] / reach * r->reach[i] - r->before[i];
         value->open[class] += r->open[i];
         if (value->open[class] < OPEN_MAX)
             continue;
@@ -124,14 +136,40 @@ static float open_of(const Round *r, uint32_t row) {
     return open > 0 ? open : 0;
 }
 
-static void set_values(Round *r) {
+/* What the passes behind a first one bring, above what they take, if a node that is reached by that chance comes of it:
+ * one token each, as long as that is worth a pass. */
+static float brought_ahead(float reach, float mean, float pass_tokens, uint32_t n_max) {
+    float sum = 0;
+
+    for (uint32_t i = 0; i < n_max; i++) {
+        reach *= mean;
+        if (reach <= pass_tokens)
+            break;
+        sum += reach - pass_tokens;
+    }
+    return sum;
+}
+
+/* A pass through what other sources have drafted decides between its rows: afterwards the reach of all of them lies where
+ * they turn out to be wrong, or behind the last. So a row's value is the chance that it is the one, times what the model
+ * brings then; not what it brings at a place that is seldom come to. */
+static void set_values(Round *r, double rate) {
     const DraftTree *tree = r->tree;
+    const float mean = mean_of_all(r->it->value), pass_tokens = (float)rate * pass_ms(r, 1);
+    float decided[DRAFT_ROWS_MAX]; /* reach, but for the rows above that the model has not computed */
 
     r->rows.n = tree->n_rows;
     for (uint32_t row = 0; row < tree->n_rows; row++) {
         const uint32_t depth = row ? tree->nodes[tree->node_of[row]].depth : 0;
-        const float value = open_of(r, row) * mean_of(r->it->value, class_of(tree, row));
+        const uint32_t n_left = r->depth_max - (depth < r->depth_max ? depth : r->depth_max);
+        const int parent = row ? tree->parents[row] : 0;
+        const float own = mean_of(r->it->value, class_of(tree, row)), open = open_of(r, row);
+        float value;
 
+        decided[row] = !row ? 1 : r->model_rows[parent] != MODEL_NOWHERE ? reach_of(tree, row) : decided[parent];
+        value = open * own;
+        if (decided[row] > 0)
+            value += open / decided[row] * brought_ahead(decided[row] * own, mean, pass_tokens, n_left);
         r->rows.sizes[row] = 1;
         r->rows.is_computed[row] = r->model_rows[row] != MODEL_NOWHERE;
         r->rows.values[row] = depth < r->depth_max && value > value_min ? value : 0;
@@ -169,16 +207,32 @@ static double rate_of(const Round *r) {
     return draft_tree_gain(r->tree, r->kept) / step_ms(r, r->kept);
 }
 
-/* What the picked rows bring, each a node behind it; by falling value. */
-static void values_of(const Round *r, const uint8_t *picked, uint32_t n, float *values) {
-    for (uint32_t i = 0; i < n; i++) {
-        const float value = r->rows.values[picked[i]];
-        uint32_t at = i;
+/* What the picked rows bring, by falling value; returns how many nodes that is. Of a row and those below it one alone can
+ * be where the model brings something, so they have one between them. */
+static uint32_t values_of(const Round *r, const uint8_t *picked, uint32_t n, float *values) {
+    float sums[DRAFT_ROWS_MAX];
+    uint8_t tops[DRAFT_ROWS_MAX]; /* of a row's kin: the one whose parent is not picked */
+    uint32_t n_values = 0;
 
-        for (; at && values[at - 1] < value; at--)
+    for (uint32_t i = 0; i < n; i++) {
+        const uint8_t row = picked[i];
+        const bool is_top = !row || r->rows.is_computed[r->tree->parents[row]];
+
+        tops[row] = is_top ? row : tops[r->tree->parents[row]];
+        sums[row] = 0;
+        sums[tops[row]] += r->rows.values[row];
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const float value = sums[picked[i]];
+        uint32_t at = n_values;
+
+        if (tops[picked[i]] != picked[i])
+            continue;
+        for (n_values++; at && values[at - 1] < value; at--)
             values[at] = values[at - 1];
         values[at] = value;
     }
+    return n_values;
 }
 
 /* Where one node more is beyond a cliff of the costs, a chain of passes can still pay for all the rows behind it. */
@@ -210,7 +264,7 @@ static uint32_t choose(Round *r, uint8_t *picked) {
     double most = 0;
     bool is_first = true;
 
-    set_values(r);
+    set_values(r, usual);
     k_max = k_max < model_drafter_pass_rows(it->model) ? k_max : model_drafter_pass_rows(it->model);
     k_max = k_max < r->tree->n_rows ? k_max : r->tree->n_rows;
     draft_batch_table(&r->table, &r->rows, k_max);
@@ -218,6 +272,7 @@ static uint32_t choose(Round *r, uint8_t *picked) {
         const uint32_t n = draft_batch_pick(&r->table, &r->rows, k, picked);
         const float ms = n ? weighed_ms(r, n) : 0, alone_ms = (float)k * weighed_ms(r, 1);
         float values[DRAFT_ROWS_MAX];
+        uint32_t n_values;
         double over;
 
         if (n && !it->budget.is_free && spent_ms(r) + pass_ms(r, n) > it->budget.ms)
@@ -226,9 +281,9 @@ static uint32_t choose(Round *r, uint8_t *picked) {
             continue;
         if (k > 1 && !it->budget.is_free && ms > together_max * alone_ms)
             continue;
-        values_of(r, picked, n, values);
-        over = surplus(r, values, n, ms, usual);
-        if (surplus(r, values, n, ms, own) > 1e-9 && (!best || over > most)) {
+        n_values = values_of(r, picked, n, values);
+        over = surplus(r, values, n_values, ms, usual);
+        if (surplus(r, values, n_values, ms, own) > 1e-9 && (!best || over > most)) {
             best = k;
             most = over;
         } else if (is_first && pays_ahead(r, picked[n - 1], ms, own)) {
@@ -254,6 +309,7 @@ static int compute(Round *r, const uint8_t *picked, uint32_t n) {
         r->model_rows[row] = (int)(r->first_of_batch + i);
         r->classes[i] = (uint8_t)class_of(tree, row);
         r->open[i] = open_of(r, row);
+        r->reach[i] = reach_of(tree, row);
         r->before[i] = r->children[row];
     }
     result = model_drafter_expand(r->it->model, r->batch, n);
@@ -278,8 +334,8 @@ static bool stops(const DraftRounds *it) {
  * Each round grows the tree of all sources anew from what the model has computed so far, which takes far less than a pass
  * of the model, and then has those rows computed that are expected to bring most: alone while the tree is narrow, together
  * where a pass of more rows costs little more, with whatever rows lie between. A row brings its reach, as far as no node
- * behind it accounts for it, times what such rows have brought. Costs are all in: the passes, and the rows of the
- * verification, in which new nodes may also take the place of worse ones. Allocates nothing; about 60 KiB of stack.
+ * behind it accounts for it, times what such rows have brought, and what passes behind it will bring. Costs are all in: the
+ * passes, and the rows of the verification, in which new nodes may also take the place of worse ones. Allocates nothing; about 60 KiB of stack.
  */
 int draft_rounds(DraftTree *tree, DraftTree *without, uint32_t root_token, const DraftRounds *rounds,
                  DraftRoundsReport *report) {

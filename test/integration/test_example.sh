@@ -73,11 +73,12 @@ for program in event_loop event_loop_static; do
     "$work/$program" 'Name a river.' 'Name a mountain.' >"$work/out"
     [ "$(grep -cE '^Name a (river|mountain)\.$' "$work/out")" = 2 ] || fail "$program: $(cat "$work/out")"
 done
-# Ctrl-C: the service ends the request, and the program says so. (What is in the files now is an earlier program's.)
+# Ctrl-C: the service ends the request, and the program says so. A text of some length that was not there before: drafts
+# from the first answer would have a second one ready in a moment. (What is in the files now is an earlier program's.)
 rm -f "$work/out" "$work/err"
-"$work/summarise" "$work/text" >"$work/out" 2>"$work/err" &
+"$work/summarise" packaging/examples/article.txt >"$work/out" 2>"$work/err" &
 summarise=$!
-while [ ! -s "$work/out" ] && kill -0 $summarise 2>/dev/null; do sleep 0.05; done
+while [ ! -s "$work/out" ] && kill -0 $summarise 2>/dev/null; do sleep 0.01; done
 kill -INT $summarise 2>/dev/null || :
 status=0
 wait $summarise || status=$?

@@ -2,6 +2,7 @@
 #include "engine/drafting.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,7 +225,8 @@ static float model_ms(const Drafting *drafting, StepCompany company) {
                                                          : 0;
 }
 
-/* Of the generation, at most; what nobody has measured yet is not bounded either. */
+/* Of the generation, at most; what nobody has measured yet is not bounded either. Our own trees see to it themselves that
+ * the model and they keep within the step's time together; others have what the model leaves if it takes all of its. */
 static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, StepCompany company, float model_ms) {
     uint32_t rows;
 
@@ -232,6 +234,8 @@ static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, St
         return limits.rows;
     if (drafting->options.no_bounds)
         return drafting_costs(drafting, company).n_rows ? limits.rows : 1;
+    if (model_ms > 0 && drafting->options.policy == POLICY_OURS)
+        model_ms = FLT_MIN;
     rows = speculation_control_rows(&drafting->control, company, model_ms);
     return rows < limits.rows ? rows : limits.rows;
 }
@@ -241,6 +245,8 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
     const uint64_t start_ns = clock_now_ns(), model_before_ns = drafting->report.model_ns;
     const ModelBudget budget = {
         .ms = model_ms(drafting, company),
+        .step_ms =
+            options->always || options->no_bounds ? 0 : speculation_control_longer_ms(&drafting->control, company),
         .is_free = options->always,
         .stops = limits.stops,
         .stops_arg = limits.stops_arg,

@@ -87,13 +87,27 @@ static float weighed_ms(const Round *r, uint32_t n_rows) {
 
 /* --- a tree from what the model has computed ---------------------------------------------------------------------- */
 
+/* That the step has time for, beside what the model has taken. */
+static uint32_t nodes_max(const Round *r) {
+    const DraftCosts *costs = &r->it->costs;
+    const float ms = r->it->budget.step_ms - spent_ms(r);
+    uint32_t n = r->it->limits.nodes_max < DRAFT_NODES_MAX ? r->it->limits.nodes_max : DRAFT_NODES_MAX;
+
+    n = costs->n_rows && n > costs->n_rows - 1 ? costs->n_rows - 1 : n;
+    while (n && r->it->budget.step_ms > 0 && costs->n_rows && costs->ms[n] - costs->ms[0] > ms)
+        n--;
+    return n;
+}
+
 static void regrow(Round *r) {
     const DraftRounds *it = r->it;
     DraftTree *tree = r->tree;
     DraftCosts costs = it->costs;
+    DraftLimits limits = it->limits;
 
     costs.more_ms += spent_ms(r);
-    r->kept = draft_growth_uncut(tree, r->root_token, it->sources, it->limits, costs, it->chain);
+    r->nodes_max = limits.nodes_max = nodes_max(r);
+    r->kept = draft_growth_uncut(tree, r->root_token, it->sources, limits, costs, it->chain);
     for (uint32_t row = 0; row < tree->n_rows; row++) {
         r->children[row] = 0;
         if (!row) {
@@ -351,9 +365,6 @@ int draft_rounds(DraftTree *tree, DraftTree *without, uint32_t root_token, const
     report->n_kept_without = round.kept;
     round.depth_max = limits.tokens_left ? limits.tokens_left - 1 : 0;
     round.depth_max = limits.depth_max < round.depth_max ? limits.depth_max : round.depth_max;
-    round.nodes_max = limits.nodes_max < DRAFT_NODES_MAX ? limits.nodes_max : DRAFT_NODES_MAX;
-    if (rounds->costs.n_rows && round.nodes_max > rounds->costs.n_rows - 1)
-        round.nodes_max = rounds->costs.n_rows - 1;
     if (!rounds->costs.n_rows || !round.nodes_max || !round.depth_max) {
         draft_growth_cut(tree, round.kept);
         return 0;

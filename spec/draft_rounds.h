@@ -10,6 +10,7 @@
 /* What drafting with the model may take in a step. */
 typedef struct ModelBudget {
     float ms;                 /* as far as passes are measured */
+    float step_ms;            /* that and the rows of the tree together, above a step with one row; 0: no limit */
     bool is_free;             /* passes cost nothing, and ms is no limit (tests, benchmarks) */
     bool (*stops)(void *arg); /* asked before every pass: others wait, or nobody does any more. NULL: never */
     void *stops_arg;

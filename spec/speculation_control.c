@@ -171,12 +171,16 @@ static bool may_draft(const SpeculationControl *control, StepCompany company) {
            control->n_since_plain < PLAIN_EVERY;
 }
 
-float speculation_control_model_ms(const SpeculationControl *control, StepCompany company) {
+float speculation_control_longer_ms(const SpeculationControl *control, StepCompany company) {
     const float plain = step_ms(control, company.rows + 1, company.prompt_rows);
 
     if (!may_draft(control, company) || control->loss >= budget)
         return 0;
-    return model_share * (budget - control->loss) / times_model * plain;
+    return (budget - control->loss) / times_model * plain;
+}
+
+float speculation_control_model_ms(const SpeculationControl *control, StepCompany company) {
+    return model_share * speculation_control_longer_ms(control, company);
 }
 
 /**

@@ -39,7 +39,10 @@ typedef struct SpeculationControl {
 
 /* like: what another generation has learned of the same model's steps, or NULL. */
 void speculation_control_init(SpeculationControl *control, const SpeculationControl *like);
-/* That a draft model may take in the next step; 0: it may not draft. */
+/* That the next step may take longer than a plain one for a draft model and the rows of its tree together; 0: the model may
+ * not draft. */
+float speculation_control_longer_ms(const SpeculationControl *control, StepCompany company);
+/* Of that, for the model. */
 float speculation_control_model_ms(const SpeculationControl *control, StepCompany company);
 /* That the generation may have in the next step at most, the root's among them; 1: a plain step. */
 uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company, float model_ms);

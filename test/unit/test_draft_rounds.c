@@ -193,17 +193,19 @@ static void test_draft_rounds_unknown(void **state) {
 }
 
 static void test_draft_rounds_whole(void **state) {
-    uint32_t n_passes = 0, n_limited = 0;
+    uint32_t n_passes = 0, n_limited = 0, n_short = 0;
 
     for (uint32_t seed = 0; seed < N_SEEDS; seed++) {
         static Case c;
         DraftTree again;
         DraftCosts costs;
+        DraftLimits limits;
 
         case_init(&c, seed);
         c.sim.ops.rows_max = 1 + seed % 30;
         c.rounds.limits = (DraftLimits){ sim_mix(seed, 1) % 70, sim_mix(seed, 2) % 20, sim_mix(seed, 3) % 20 };
         c.rounds.budget.ms = (float)(sim_mix(seed, 4) % 300);
+        c.rounds.budget.step_ms = seed % 4 == 1 ? 1 + (float)(sim_mix(seed, 5) % 40) : 0;
         c.rounds.chain = seed % 5 == 4;
         c.rounds.budget.is_free = seed % 7 == 6;
         if (seed % 3)
@@ -222,21 +224,34 @@ static void test_draft_rounds_whole(void **state) {
         assert_int_equal(c.report.n_rows, c.sim.n_computed);
         assert_true(c.report.n_rows <= c.sim.ops.rows_max);
         assert_true(c.rounds.budget.is_free || c.report.spent_ms <= c.rounds.budget.ms);
+        limits = c.rounds.limits;
+        limits.nodes_max = limits.nodes_max < DRAFT_NODES_MAX ? limits.nodes_max : DRAFT_NODES_MAX;
+        if (c.rounds.budget.step_ms > 0) { /* the tree and the model share it */
+            const float left = c.rounds.budget.step_ms - (c.rounds.budget.is_free ? 0 : c.report.spent_ms);
+
+            assert_true(!c.tree.n_nodes || c.ms[c.tree.n_nodes] - c.ms[0] <= left);
+            n_short += c.tree.n_nodes && c.ms[c.tree.n_nodes + 1] - c.ms[0] > left;
+            while (limits.nodes_max && c.ms[limits.nodes_max] - c.ms[0] > left)
+                limits.nodes_max--;
+        }
         /* Of what the model has computed it is the best tree, its time counted in full. */
         costs = c.rounds.costs;
         costs.more_ms = c.rounds.budget.is_free ? 0 : c.report.spent_ms;
-        (c.rounds.chain ? draft_growth_chain : draft_growth)(&again, c.last, c.rounds.sources, c.rounds.limits, costs);
+        (c.rounds.chain ? draft_growth_chain : draft_growth)(&again, c.last, c.rounds.sources, limits, costs);
         check_same(&c.tree, &again);
         c.drafters[SPECULATION_MODEL].ops = NULL;
-        (c.rounds.chain ? draft_growth_chain : draft_growth)(&again, c.last, c.rounds.sources, c.rounds.limits,
-                                                             c.rounds.costs);
+        limits.nodes_max = c.rounds.limits.nodes_max;
+        for (uint32_t i = 0; c.rounds.budget.step_ms > 0 && i < DRAFT_ROWS_MAX; i++)
+            if (c.ms[i] - c.ms[0] <= c.rounds.budget.step_ms)
+                limits.nodes_max = i < c.rounds.limits.nodes_max ? i : c.rounds.limits.nodes_max;
+        (c.rounds.chain ? draft_growth_chain : draft_growth)(&again, c.last, c.rounds.sources, limits, c.rounds.costs);
         check_same(&c.without, &again);
         assert_int_equal(c.report.n_kept_without, again.n_nodes);
         n_passes += c.report.n_passes;
         n_limited += c.report.n_rows == c.sim.ops.rows_max;
         case_deinit(&c);
     }
-    assert_true(n_passes > N_SEEDS && n_limited > 10);
+    assert_true(n_passes > N_SEEDS && n_limited > 10 && n_short > 3);
 }
 
 /* --- the rows of a pass, against all there are -------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  * verification takes. Ours is no worse than the best of the others anywhere, also together with retrieval; under the
  * control a useful model stays, and one that is useless or too slow costs next to nothing. No clock is read. */
 #undef NDEBUG
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,6 +81,7 @@ static uint32_t step(Run *run, Speculator *speculator, SpeculationControl *contr
     const bool is_on = !run->is_controlled || model_control_is_on(model);
     const ModelBudget budget = {
         .ms = run->is_controlled && is_on ? speculation_control_model_ms(control, alone) : 0,
+        .step_ms = speculation_control_longer_ms(control, alone),
     };
     DraftLimits limits = { DRAFT_NODES_MAX, DRAFT_NODES_MAX, N_NEW };
     DraftCosts costs = { .ms = all_ms, .n_rows = DRAFT_ROWS_MAX };
@@ -90,7 +92,7 @@ static uint32_t step(Run *run, Speculator *speculator, SpeculationControl *contr
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         all_ms[i] = run->plain_ms + rows_ms(i + 1);
     if (run->is_controlled) {
-        limits.nodes_max = speculation_control_rows(control, alone, budget.ms) - 1;
+        limits.nodes_max = speculation_control_rows(control, alone, budget.ms > 0 ? FLT_MIN : 0) - 1;
         costs = speculation_control_costs(control, alone);
     }
     speculator_draft(speculator, limits, costs,

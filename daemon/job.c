@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "engine/self_draft.h"
 
 int job_news_mark(JobNews *news) {
     if (news->n_marks == news->marks_room) {
@@ -51,7 +52,10 @@ int job_encode(const Job *job, TokenList *list, ErrText *err) {
     return r > 0 ? JOB_E_TOO_LONG : r;
 }
 
-/* Of keys and values the draft model has less than its target: they count for the account, and not for the user's share
+/* Without a draft model, and with layers that every step reads from the disk, those in memory draft where nothing else is
+ * to: beside other sources they have not been seen to pay.
+ *
+ * Of keys and values the draft model has less than its target: they count for the account, and not for the user's share
  * of it. */
 void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
     const size_t context_tokens = options->context_tokens;
@@ -59,8 +63,13 @@ void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
     ErrText err = { "" };
     int r = 0;
 
-    if (!job->draft_engine || !(options->speculation.sources >> SPECULATION_MODEL & 1))
+    if (!(options->speculation.sources >> SPECULATION_MODEL & 1))
         return;
+    if (!job->draft_engine) {
+        if (options->speculation.sources == 1u << SPECULATION_MODEL)
+            options->speculation.self_layers = self_draft_layers(job->engine);
+        return;
+    }
     if (options->max_tokens && n_prompt < context_tokens && options->max_tokens < context_tokens - n_prompt)
         capacity_tokens = n_prompt + options->max_tokens;
     if (!*job->draft_pairp)

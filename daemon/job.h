@@ -112,8 +112,8 @@ typedef struct JobList JobList;
 
 /* Engine thread: the prompt's or the text's tokens. 0, JOB_E_*, -errno. */
 int job_encode(const Job *job, TokenList *list, ErrText *err);
-/* Engine thread: a draft model of its own for the generation that is to begin, in its options; without memory it goes
- * without. */
+/* Engine thread: what drafts for the generation that is to begin, in its options: a draft model of its own, or its own
+ * model's layers in memory; without memory it goes without. */
 void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options);
 void job_end_draft(Job *job); /* its generation is freed; there may be none */
 /* Adds a mark after what text and tokens hold now. 0 or -ENOMEM. */

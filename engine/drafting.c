@@ -36,19 +36,22 @@ static PromptRuleChoice choose_prompt(const Drafting *drafting, const Speculatio
     return prompt_rule_choose(user ? &user->prompt : &nothing_known, &it);
 }
 
-/* Whether the model reads the prompt, without which it is not there: by the same rule. A baseline has nothing else. */
+/* Whether the model reads the prompt, without which it is not there: by the same rule. A baseline has nothing else. A
+ * model that has the text without reading it still costs what trying it may lose. */
 static PromptRuleChoice choose_model(const Drafting *drafting, const SpeculationUser *user, uint32_t prompt_rows,
                                      uint32_t output_max) {
     static const PromptRule nothing_known;
     const SpeculationMemory *memory = &drafting->engine->speculation;
     const DraftModel *model = &drafting->options.model;
+    const bool has_text = model->ops && model->ops->has_text; /* then it has nothing to read, and passes to lose */
     const PromptRuleCase it = {
-        .prompt_rows = prompt_rows,
+        .prompt_rows = has_text ? MODEL_LOSS_STEPS : prompt_rows,
         .output_max = output_max,
-        .row_ms = memory->model_row_ms,
+        .row_ms = has_text ? memory->token_ms : memory->model_row_ms,
         .token_ms = memory->token_ms,
-        .prior = prompt_rule_model_prior(model->ops ? model->ops->cost_ms(model->self, 1) : 0, memory->token_ms,
-                                         engine_info(drafting->engine)->n_streamed_layers),
+        .prior = has_text ? 0
+                          : prompt_rule_model_prior(model->ops ? model->ops->cost_ms(model->self, 1) : 0,
+                                                    memory->token_ms, engine_info(drafting->engine)->n_streamed_layers),
     };
 
     if (!(speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1))
@@ -91,7 +94,7 @@ static DraftModel timed_model(Drafting *drafting) {
 
     if (!ops)
         return (DraftModel){ 0 };
-    drafting->timed_ops = (DraftModelOps){ timed_follow, timed_expand, timed_cost_ms, ops->rows_max };
+    drafting->timed_ops = (DraftModelOps){ timed_follow, timed_expand, timed_cost_ms, ops->rows_max, ops->has_text };
     return (DraftModel){ &drafting->timed_ops, drafting };
 }
 
@@ -196,7 +199,7 @@ void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n) 
     const uint64_t before_ns = drafting->report.model_ns;
     const size_t n_before = drafting->n_text;
 
-    if (!has_model(drafting))
+    if (!has_model(drafting) || drafting->options.model.ops->has_text)
         return;
     append_text(drafting, tokens, n);
     speculator_follow(drafting->speculator);

@@ -19,6 +19,8 @@ Generation *generation_free(Generation *generation) {
         return NULL;
     if (generation->sequence)
         generation_keep(generation, false);
+    drafting_free(generation->drafting);
+    self_draft_free(&generation->self_draft);
     sequence_free(generation->sequence);
     token_list_deinit(&generation->tokens);
     str_buf_deinit(&generation->pending);
@@ -26,7 +28,6 @@ Generation *generation_free(Generation *generation) {
     free(generation->stop_texts);
     free(generation->logits);
     free(generation->candidates);
-    drafting_free(generation->drafting);
     free(generation);
     return NULL;
 }
@@ -87,6 +88,26 @@ static int new_sequence(Generation *generation, const uint32_t *prompt, ErrText 
     return r;
 }
 
+/* Drafts, where they are wanted. */
+static int begin_drafts(Generation *generation, ErrText *err) {
+    GenerationSpeculation *speculation = &generation->options.speculation;
+    int r;
+
+    if (!speculation->sources)
+        return 0;
+    if ((speculation->sources >> SPECULATION_MODEL & 1) && !speculation->model.ops && speculation->self_layers) {
+        r = self_draft_new(&generation->self_draft, generation->sequence, speculation->self_layers, generation->logits,
+                           err);
+        if (r)
+            return r;
+        speculation->model = generation->self_draft;
+    }
+    r = drafting_new(&generation->drafting, generation->engine, &generation->options,
+                     (uint32_t)(generation->n_prompt - sequence_n_tokens(generation->sequence)),
+                     (uint32_t)(generation->capacity_tokens - generation->n_prompt));
+    return r ? err_set(err, r, "no drafts: %s", strerror(-r)) : 0;
+}
+
 /**
  * generation_new() - prepare a generation and reserve its KV cache
  * @prompt:  ids below n_vocab; copied
@@ -143,13 +164,9 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     generation->tokens.ids = malloc(generation->capacity_tokens * sizeof(uint32_t));
     if (!generation->logits || !generation->candidates || !generation->tokens.ids || copy_stops(generation))
         return err_set(err, -ENOMEM, "out of memory");
-    if (options->speculation.sources) {
-        r = drafting_new(&generation->drafting, engine, options,
-                         (uint32_t)(n_prompt - sequence_n_tokens(generation->sequence)),
-                         (uint32_t)(generation->capacity_tokens - n_prompt));
-        if (r)
-            return err_set(err, r, "no drafts: %s", strerror(-r));
-    }
+    r = begin_drafts(generation, err);
+    if (r)
+        return r;
     generation->tokens.room = generation->capacity_tokens;
     generation->tokens.n = n_prompt;
     memcpy(generation->tokens.ids, prompt, n_prompt * sizeof(*prompt));

@@ -59,6 +59,8 @@ typedef struct GenerationSpeculation {
                         * none. Thread: the one that computes */
     DraftModel model; /* for the source of that name, of this generation alone: outlives it. Without ops: none. Thread:
                         * likewise */
+    uint32_t self_layers; /* where there is no such model: the first layers of the model itself draft, so many; 0: none
+                           * (engine/self_draft.h) */
 } GenerationSpeculation;
 
 #define GENERATION_STOPS_MAX 8

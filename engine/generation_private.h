@@ -6,6 +6,7 @@
 
 #include "engine/drafting.h"
 #include "engine/engine_private.h"
+#include "engine/self_draft.h"
 
 struct Generation {
     Engine *engine;
@@ -18,7 +19,8 @@ struct Generation {
     size_t capacity_tokens; /* prompt and output together */
     float *logits;          /* f32[n_vocab] */
     SamplerCandidate *candidates;
-    Drafting *drafting; /* NULL: no drafts */
+    DraftModel self_draft; /* of the sequence; without ops: none */
+    Drafting *drafting;    /* NULL: no drafts */
     Detokenizer detokenizer;
     StrBuf pending; /* output text that may still turn out to begin a stop string */
     GenerationUsage usage;

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "engine/draft_timeline.h"
 #include "engine/generation.h"
+#include "engine/self_draft.h"
 #include "eval/eval.h"
 #include "eval/matrix_company.h"
 #include "eval/matrix_output.h"
@@ -54,6 +55,7 @@ typedef struct Way {
     const char *name;
     GenerationSpeculation speculation;
     bool with_model; /* that drafts: the target itself, whose drafts are right where it is greedy */
+    bool by_itself;  /* its layers in memory draft; where all are, half of them */
 } Way;
 
 #define ALL_SOURCES ((1u << _SPECULATION_N) - 1)
@@ -63,35 +65,55 @@ enum {
     PLAIN,
     TREE,       /* what cells have that are about something else */
     SMALL_TREE, /* and for kernels that take long */
-    PRUNED      /* rows end at a middle layer */
+    PRUNED,     /* rows end at a middle layer */
+    SELF        /* the first layers draft for all of them */
 };
 
 static const Way ways[] = {
-    [PLAIN] = { "plain", { 0 }, false },
-    [TREE] = { "auto 16", { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true }, false },
-    [SMALL_TREE] = { "auto 4", { .sources = SPECULATION_AUTO, .rows_max = 4, .always = true }, false },
-    [PRUNED] = { "pruned 32",
-                 { .sources = SPECULATION_AUTO, .rows_max = 32, .always = true, .pruning = GENERATION_PRUNING_ALWAYS },
-                 false },
-    { "pruned", { .sources = SPECULATION_AUTO, .pruning = GENERATION_PRUNING_CONTROLLED }, false },
-    { "auto 64", { .sources = SPECULATION_AUTO, .rows_max = 64, .always = true }, false },
-    { "all 32", { .sources = ALL_SOURCES, .rows_max = 32, .always = true }, false },
-    { "chain 16", { .sources = ALL_SOURCES, .rows_max = 16, .always = true, .chains = true }, false },
-    { "lookup 16", { .sources = 1u << SPECULATION_LOOKUP, .rows_max = 16, .always = true }, false },
-    { "sam 16", { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true }, false },
-    { "on demand",
-      { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true, .head_on_demand = true },
-      false },
-    { "table 16", { .sources = 1u << SPECULATION_TABLE, .rows_max = 16, .always = true }, false },
-    { "calibr. 16", { .sources = 1u << SPECULATION_CALIBRATION, .rows_max = 16, .always = true }, false },
-    { "controlled", { .sources = SPECULATION_AUTO }, false },
-    { "ours 16", { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true }, true },
-    { "model 16", { .sources = MODEL, .rows_max = 16, .always = true, .head_on_demand = true }, true },
-    { "chain-sd", { .sources = MODEL, .policy = POLICY_CHAIN_SD, .always = true }, true },
-    { "edgellm", { .sources = MODEL, .policy = POLICY_EDGELLM, .always = true }, true },
-    { "specinfer", { .sources = MODEL, .policy = POLICY_SPECINFER, .always = true }, true },
-    { "opt-tree", { .sources = MODEL, .policy = POLICY_OPT_TREE, .always = true }, true },
-    { "lever", { .sources = MODEL, .policy = POLICY_LEVER, .always = true }, true },
+    [PLAIN] = { .name = "plain" },
+    [TREE] = { .name = "auto 16", .speculation = { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true } },
+    [SMALL_TREE] = { .name = "auto 4", .speculation = { .sources = SPECULATION_AUTO, .rows_max = 4, .always = true } },
+    [PRUNED] = { .name = "pruned 32",
+                 .speculation = { .sources = SPECULATION_AUTO,
+                                  .rows_max = 32,
+                                  .always = true,
+                                  .pruning = GENERATION_PRUNING_ALWAYS } },
+    [SELF] = { .name = "self 16",
+               .speculation = { .sources = MODEL, .rows_max = 16, .always = true },
+               .by_itself = true },
+    { .name = "pruned", .speculation = { .sources = SPECULATION_AUTO, .pruning = GENERATION_PRUNING_CONTROLLED } },
+    { .name = "auto 64", .speculation = { .sources = SPECULATION_AUTO, .rows_max = 64, .always = true } },
+    { .name = "all 32", .speculation = { .sources = ALL_SOURCES, .rows_max = 32, .always = true } },
+    { .name = "chain 16", .speculation = { .sources = ALL_SOURCES, .rows_max = 16, .always = true, .chains = true } },
+    { .name = "lookup 16", .speculation = { .sources = 1u << SPECULATION_LOOKUP, .rows_max = 16, .always = true } },
+    { .name = "sam 16", .speculation = { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true } },
+    { .name = "on demand",
+      .speculation = { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true, .head_on_demand = true } },
+    { .name = "table 16", .speculation = { .sources = 1u << SPECULATION_TABLE, .rows_max = 16, .always = true } },
+    { .name = "calibr. 16",
+      .speculation = { .sources = 1u << SPECULATION_CALIBRATION, .rows_max = 16, .always = true } },
+    { .name = "controlled", .speculation = { .sources = SPECULATION_AUTO } },
+    { .name = "ours 16",
+      .speculation = { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true },
+      .with_model = true },
+    { .name = "model 16",
+      .speculation = { .sources = MODEL, .rows_max = 16, .always = true, .head_on_demand = true },
+      .with_model = true },
+    { .name = "chain-sd",
+      .speculation = { .sources = MODEL, .policy = POLICY_CHAIN_SD, .always = true },
+      .with_model = true },
+    { .name = "edgellm",
+      .speculation = { .sources = MODEL, .policy = POLICY_EDGELLM, .always = true },
+      .with_model = true },
+    { .name = "specinfer",
+      .speculation = { .sources = MODEL, .policy = POLICY_SPECINFER, .always = true },
+      .with_model = true },
+    { .name = "opt-tree",
+      .speculation = { .sources = MODEL, .policy = POLICY_OPT_TREE, .always = true },
+      .with_model = true },
+    { .name = "lever",
+      .speculation = { .sources = MODEL, .policy = POLICY_LEVER, .always = true },
+      .with_model = true },
 };
 
 /* The first way with a draft model, and the last one. */
@@ -221,11 +243,22 @@ static int check_pruned(const Generation *generation, const GenerationOptions *o
     return 0;
 }
 
+static GenerationSpeculation speculation_of(const Matrix *matrix, const Way *way) {
+    const Engine *engine = matrix->model.engine;
+    GenerationSpeculation speculation = way->speculation;
+
+    if (way->by_itself)
+        speculation.self_layers =
+            self_draft_layers(engine) ? self_draft_layers(engine) : (engine_info(engine)->n_layers + 1) / 2;
+    return speculation;
+}
+
 static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *output, ErrText *err) {
     Engine *engine = matrix->model.engine;
     _cleanup_(draft_timeline_free) DraftModel model = { 0 };
-    _cleanup_(company_leave)
-        Company company = { .engine = engine, .prompt = &matrix->prompt, .speculation = ways[cell->way].speculation };
+    _cleanup_(company_leave) Company company = { .engine = engine,
+                                                 .prompt = &matrix->prompt,
+                                                 .speculation = speculation_of(matrix, &ways[cell->way]) };
     _cleanup_(generation_freep) Generation *generation = NULL, *parent = NULL;
     GenerationOptions options = run_options(matrix, run);
     bool between = !strcmp(cell->company, "between others"), together = !strcmp(cell->company, "sharing steps"),
@@ -238,7 +271,7 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
     if (!r && reuse)
         r = run_before(matrix, cell, fork ? &parent : NULL, err);
     options.no_reuse = !reuse;
-    options.speculation = ways[cell->way].speculation;
+    options.speculation = company.speculation;
     options.on_logits = matrix_output_take_logits;
     options.on_logits_arg = output;
     if (!r && ways[cell->way].with_model)
@@ -427,10 +460,10 @@ static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
         const char *company;
         size_t way;
     } cells[] = {
-        { 0, "alone", PLAIN },          { 0, "sharing steps", TREE }, { 0, "making way", PLAIN },
-        { 0, "while arriving", PLAIN }, { 40, "alone", TREE },        { 40, "making way", TREE },
-        { 0, "alone", OURS },           { 0, "alone", LEVER },        { 40, "sharing steps", OURS },
-        { 0, "sharing steps", PRUNED }, { 40, "making way", PRUNED },
+        { 0, "alone", PLAIN },        { 0, "sharing steps", TREE },  { 0, "while arriving", PLAIN },
+        { 40, "alone", TREE },        { 40, "making way", TREE },    { 0, "alone", OURS },
+        { 0, "alone", LEVER },        { 40, "sharing steps", OURS }, { 0, "sharing steps", PRUNED },
+        { 40, "making way", PRUNED }, { 40, "alone", SELF },         { 40, "sharing steps", SELF },
     };
     int r = 0;
 

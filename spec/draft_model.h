@@ -4,6 +4,7 @@
 #ifndef COORDGEN_SPEC_DRAFT_MODEL_H
 #define COORDGEN_SPEC_DRAFT_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,7 @@ typedef struct DraftModelOps {
     /* What a pass of so many rows takes, as measured; 0: not known yet. */
     float (*cost_ms)(const void *self, uint32_t n_rows);
     uint32_t rows_max; /* of a tree, all passes together */
+    bool has_text;     /* by itself, as it comes: following computes nothing */
 } DraftModelOps;
 
 typedef struct DraftModel {

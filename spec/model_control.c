@@ -8,7 +8,6 @@ enum {
     PAUSE_MAX = 1024
 };
 
-static const float budget = 2; /* plain steps that it may lose against going without, from the best that it has been */
 static const float kept = 0.95F; /* of the sums, at each step */
 
 void model_control_init(ModelControl *control) {
@@ -47,11 +46,11 @@ void model_control_took(ModelControl *control, const ModelControlStep *step) {
     gain = more * control->ms_without / control->tokens_without - (step->ms - step->ms_without);
     control->gained += more - (step->ms - step->ms_without) * control->tokens_without / control->ms_without;
     control->balance += gain / step->plain_ms;
-    if (control->balance >= budget) {
-        control->balance = budget;
+    if (control->balance >= MODEL_LOSS_STEPS) {
+        control->balance = MODEL_LOSS_STEPS;
         control->pause_tokens = PAUSE_MIN;
     }
-    if (control->balance <= -budget)
+    if (control->balance <= -MODEL_LOSS_STEPS)
         rest(control);
 }
 

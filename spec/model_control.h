@@ -7,6 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum {
+    MODEL_LOSS_STEPS = 2 /* plain steps that it may lose against going without, from the best that it has been */
+};
+
 /* Embedded; begins with model_control_init(). */
 typedef struct ModelControl {
     float balance; /* plain steps that it has gained lately, at most what it may lose */

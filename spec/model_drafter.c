@@ -98,6 +98,8 @@ size_t model_drafter_n_behind(const ModelDrafter *drafter) {
     size_t known = drafter->n_followed ? drafter->n_followed - 1 : 0;
     int row = drafter->n_rows ? 0 : MODEL_NOWHERE;
 
+    if (drafter->model.ops->has_text)
+        return 0;
     while (row != MODEL_NOWHERE && known + 1 < drafter->n) {
         known++;
         row = model_drafter_child(drafter, row, drafter->text[known]);

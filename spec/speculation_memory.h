@@ -5,6 +5,7 @@
 #define COORDGEN_SPEC_SPECULATION_MEMORY_H
 
 #include "spec/prompt_rule.h"
+#include "spec/row_times.h"
 #include "spec/source_stats.h"
 #include "spec/speculation_control.h"
 
@@ -27,6 +28,7 @@ typedef struct SpeculationMemory {
     float prompt_row_ms; /* of the head, at rows of a prompt; 0: not known */
     float model_row_ms;  /* of a draft model, for a row of a prompt; 0: not known */
     float token_ms;      /* of a token of output, with its drafts; 0: not known */
+    RowTimes self_times; /* of passes of the model's first layers, that draft for it */
     uint64_t n_uses;
     SpeculationUser *users[SPECULATION_USERS_MAX];
 } SpeculationMemory;

@@ -145,7 +145,8 @@ static void begin_generation(Run *run) {
     options.history = (Drafter){ &history_drafter_ops, generation->reader };
     options.policy = generation->policy = run->policy;
     generation->model.how = run->how;
-    generation->model.ops = (DraftModelOps){ model_follow, model_expand, model_cost_ms, 1 + run->how % 128u };
+    generation->model.ops =
+        (DraftModelOps){ model_follow, model_expand, model_cost_ms, 1 + run->how % 128u, run->how & 1 };
     options.model = (DraftModel){ &generation->model.ops, &generation->model };
     CHECK(!speculator_new(&run->accounts, &options, &generation->speculator));
     if (!drafter_sam_new(&run->accounts, &generation->sam))

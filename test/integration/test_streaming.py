@@ -81,6 +81,26 @@ class Streaming(unittest.TestCase):
                     self.assertLessEqual(peak_bytes(daemon), whole_peak - model.sweep_bytes + ring_bytes + 24 * MIB)
                 daemon.stop()
 
+    def test_layers_in_memory_draft(self):
+        """Without a draft model they are tried, seldom; where none is in memory there is nothing to try."""
+        text = "One clock and two temperatures. One clock and two"
+        plain = self.start()
+        expected = plain.connect().generate(prompt(text, 40, ignore_end=True, speculation="off")).tokens
+        plain.stop()
+        for percent, has_any in ((60, True), (0, False)):
+            daemon = self.start(f"--weights-memory={percent}%")
+            app = daemon.connect()
+            n_passes = 0
+            for _ in range(3):
+                given = app.generate(prompt(text, 40, ignore_end=True, speculation="model", explain=True))
+                explanation = given.done.explanation
+                n_passes += explanation.model_passes
+                self.assertEqual(given.tokens, expected)
+                if not has_any:
+                    self.assertEqual(explanation.off, pb.SPECULATION_OFF_NO_SOURCE)
+            self.assertEqual(n_passes > 0, has_any)
+            daemon.stop()
+
     def test_cancel_while_reading(self):
         daemon = self.start("--weights-memory=0%")
         daemon.stop()

@@ -136,7 +136,7 @@ static float sim_cost_ms(const void *self, uint32_t n_rows) {
 void sim_model_init(SimModel *sim, uint32_t seed, uint32_t rows_max) {
     memset(sim, 0, sizeof(*sim));
     *sim = (SimModel){ .seed = seed, .noise = 0.5F, .sureness = 4, .pass_ms = 10, .row_ms = 0.2F };
-    sim->ops = (DraftModelOps){ sim_follow, sim_expand, sim_cost_ms, rows_max };
+    sim->ops = (DraftModelOps){ sim_follow, sim_expand, sim_cost_ms, rows_max, false };
 }
 
 DraftModel sim_model(SimModel *sim) {

@@ -98,7 +98,7 @@ static float parrot_cost_ms(const void *self, uint32_t n_rows) {
 }
 
 static DraftModel parrot_model(Parrot *parrot, const uint32_t *answer, uint32_t wrong) {
-    *parrot = (Parrot){ .ops = { parrot_follow, parrot_expand, parrot_cost_ms, ROWS_MAX },
+    *parrot = (Parrot){ .ops = { parrot_follow, parrot_expand, parrot_cost_ms, ROWS_MAX, false },
                         .answer = answer,
                         .wrong = wrong,
                         .pass_ms = 1e-6F };

@@ -102,7 +102,7 @@ static float peek_cost_ms(const void *self, uint32_t n_rows) {
 }
 
 static DraftModel peek_model(Peek *peek, uint32_t percent) {
-    *peek = (Peek){ .ops = { peek_follow, peek_expand, peek_cost_ms, 300 }, .percent = percent };
+    *peek = (Peek){ .ops = { peek_follow, peek_expand, peek_cost_ms, 300, false }, .percent = percent };
     return (DraftModel){ &peek->ops, peek };
 }
 

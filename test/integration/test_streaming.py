@@ -82,12 +82,13 @@ class Streaming(unittest.TestCase):
                 daemon.stop()
 
     def test_layers_in_memory_draft(self):
-        """Without a draft model they are tried, seldom; where none is in memory there is nothing to try."""
+        """Without a draft model they are tried, seldom, where nothing else is to draft; where none is in memory, or all
+        are, there is nothing to try."""
         text = "One clock and two temperatures. One clock and two"
         plain = self.start()
         expected = plain.connect().generate(prompt(text, 40, ignore_end=True, speculation="off")).tokens
         plain.stop()
-        for percent, has_any in ((60, True), (0, False)):
+        for percent, has_any in ((60, True), (0, False), (100, False)):
             daemon = self.start(f"--weights-memory={percent}%")
             app = daemon.connect()
             n_passes = 0
@@ -99,6 +100,9 @@ class Streaming(unittest.TestCase):
                 if not has_any:
                     self.assertEqual(explanation.off, pb.SPECULATION_OFF_NO_SOURCE)
             self.assertEqual(n_passes > 0, has_any)
+            given = app.generate(prompt(text, 40, ignore_end=True, speculation="auto", explain=True))
+            self.assertEqual(given.tokens, expected)
+            self.assertEqual(given.done.explanation.model_passes, 0)
             daemon.stop()
 
     def test_cancel_while_reading(self):

@@ -16,6 +16,7 @@
 #include "engine/draft_timeline.h"
 #include "engine/engine_private.h"
 #include "importer/importer.h"
+#include "test/unit/draft_walk.h"
 #include "test/unit/loaded_engine.h"
 #include "test/unit/real_model.h"
 #include "test/unit/tiny_engine.h"
@@ -25,7 +26,6 @@ enum {
     CHUNK = 32,
     TEXT = 300,
     CAPACITY = 400,
-    ROWS_MAX = ENGINE_TREE_ROWS_MAX,
 };
 
 static TinyEngine tiny;
@@ -108,13 +108,8 @@ static EngineTops plain_tops(Engine *engine, Sequence *sequence, const uint32_t 
 typedef struct Draft {
     Engine *engine;
     DraftPair *pair;
-    DraftModel model;
     Sequence *plain;
-    uint32_t text[CAPACITY];
-    size_t n_text;
-    size_t n_rows;
-    DraftModelRow rows[ROWS_MAX];
-    DraftModelTops tops[ROWS_MAX];
+    DraftWalk walk;
 } Draft;
 
 static void draft_init(Draft *draft, Engine *engine, size_t capacity) {
@@ -122,52 +117,17 @@ static void draft_init(Draft *draft, Engine *engine, size_t capacity) {
 
     *draft = (Draft){ .engine = engine };
     if (draft_pair_new(&draft->pair, engine, engine, &err) ||
-        draft_timeline_new(&draft->model, draft->pair, capacity, &err) ||
+        draft_timeline_new(&draft->walk.model, draft->pair, capacity, &err) ||
         sequence_new(&draft->plain, engine, CAPACITY, &err))
         fail_msg("%s", err.text);
 }
 
 static void draft_deinit(Draft *draft) {
-    draft_timeline_free(&draft->model);
-    assert_null(draft->model.ops);
-    draft_timeline_free(&draft->model); /* there may be none */
+    draft_timeline_free(&draft->walk.model);
+    assert_null(draft->walk.model.ops);
+    draft_timeline_free(&draft->walk.model); /* there may be none */
     sequence_free(draft->plain);
     draft_pair_free(draft->pair);
-}
-
-static int follow(Draft *draft) {
-    draft->n_rows = 0;
-    return draft->model.ops->follow(draft->model.self, draft->text, draft->n_text);
-}
-
-static int expand(Draft *draft, size_t n) {
-    int r = draft->model.ops->expand(draft->model.self, draft->rows + draft->n_rows, n, draft->tops + draft->n_rows);
-
-    draft->n_rows += r ? 0 : n;
-    return r;
-}
-
-static void add(Draft *draft, size_t at, int parent, uint32_t token) {
-    draft->rows[at] = (DraftModelRow){ .parent = (int16_t)parent, .token = token };
-}
-
-/* The root, then passes of up to `width` rows behind those of the pass before, the most probable ones of each. */
-static void grow(Draft *draft, size_t width, size_t n_passes) {
-    size_t first = 0;
-
-    add(draft, 0, -1, draft->text[draft->n_text - 1]);
-    assert_int_equal(expand(draft, 1), 0);
-    for (size_t pass = 0; pass < n_passes; pass++) {
-        const size_t end = draft->n_rows;
-        size_t n = 0;
-
-        for (size_t rank = 0; rank < 3 && n < width; rank++)
-            for (size_t row = first; row < end && n < width; row++)
-                if (rank < draft->tops[row].n)
-                    add(draft, end + n++, (int)row, draft->tops[row].tops[rank].token);
-        first = end;
-        assert_int_equal(expand(draft, n), 0);
-    }
 }
 
 /* All rows have what plain decoding of the way to them says. */
@@ -175,39 +135,35 @@ static void check_tops(Draft *draft) {
     const size_t chunk = engine_chunk_tokens(draft->engine);
 
     sequence_rewind(draft->plain, 0);
-    for (size_t at = 0, n; at + 1 < draft->n_text; at += n) {
-        n = draft->n_text - 1 - at < chunk ? draft->n_text - 1 - at : chunk;
-        assert_int_equal(engine_forward(draft->engine, draft->plain, draft->text + at, n, 0, NULL, NULL), 0);
+    for (size_t at = 0, n; at + 1 < draft->walk.n_text; at += n) {
+        n = draft->walk.n_text - 1 - at < chunk ? draft->walk.n_text - 1 - at : chunk;
+        assert_int_equal(engine_forward(draft->engine, draft->plain, draft->walk.text + at, n, 0, NULL, NULL), 0);
     }
-    for (size_t row = 0; row < draft->n_rows; row++) {
-        uint32_t way[ROWS_MAX];
-        size_t n = 0;
+    for (size_t row = 0; row < draft->walk.n_rows; row++) {
+        uint32_t way[WALK_ROWS_MAX];
+        const size_t n = walk_way(&draft->walk, row, way);
         EngineTops tops;
 
-        for (int at = (int)row; at >= 0; at = draft->rows[at].parent)
-            n++;
-        for (size_t i = n, at = row; i--; at = (size_t)draft->rows[at].parent)
-            way[i] = draft->rows[at].token;
         tops = plain_tops(draft->engine, draft->plain, way, n);
-        assert_int_equal(draft->tops[row].n, tops.n);
+        assert_int_equal(draft->walk.tops[row].n, tops.n);
         for (uint32_t i = 0; i < tops.n; i++) {
-            assert_int_equal(draft->tops[row].tops[i].token, tops.tops[i].token);
-            assert_true(draft->tops[row].tops[i].probability == tops.tops[i].probability);
+            assert_int_equal(draft->walk.tops[row].tops[i].token, tops.tops[i].token);
+            assert_true(draft->walk.tops[row].tops[i].probability == tops.tops[i].probability);
         }
     }
 }
 
 static void fill_text(Draft *draft, size_t n, uint64_t seed) {
-    for (draft->n_text = 0; draft->n_text < n; draft->n_text++)
-        draft->text[draft->n_text] = (uint32_t)(test_random(&seed) % engine_info(draft->engine)->n_vocab);
+    for (draft->walk.n_text = 0; draft->walk.n_text < n; draft->walk.n_text++)
+        draft->walk.text[draft->walk.n_text] = (uint32_t)(test_random(&seed) % engine_info(draft->engine)->n_vocab);
 }
 
 /* A token that no row behind this one has. */
 static uint32_t token_behind(const Draft *draft, int row) {
     uint32_t token = 0;
 
-    for (size_t i = 0; i < draft->n_rows; i++)
-        if (draft->rows[i].parent == row && draft->rows[i].token == token) {
+    for (size_t i = 0; i < draft->walk.n_rows; i++)
+        if (draft->walk.rows[i].parent == row && draft->walk.rows[i].token == token) {
             token++;
             i = 0; /* row 0 is nobody's child */
         }
@@ -225,64 +181,65 @@ static void check_generation(Engine *engine) {
     draft_init(&draft, engine, CAPACITY);
     fill_text(&draft, TEXT, 1);
     count_begin(engine);
-    assert_int_equal(follow(&draft), 0);
+    assert_int_equal(walk_follow(&draft.walk), 0);
     check_computed(TEXT - 1);
-    grow(&draft, 5, 4);
-    check_computed(draft.n_rows);
+    walk_grow(&draft.walk, 5, 4);
+    check_computed(draft.walk.n_rows);
     check_tops(&draft);
     for (size_t round = 0; round < 6; round++) {
-        size_t n_way = 0, n_before = draft.n_text;
+        size_t n_way = 0, n_before = draft.walk.n_text;
         int row = 0;
 
         /* down to a row at random, and a token that it has not */
-        for (size_t i = 0; i < draft.n_rows; i++)
-            if (draft.rows[i].parent == row && test_random(&random) % 3) {
+        for (size_t i = 0; i < draft.walk.n_rows; i++)
+            if (draft.walk.rows[i].parent == row && test_random(&random) % 3) {
                 row = (int)i;
-                draft.text[draft.n_text++] = draft.rows[i].token;
+                draft.walk.text[draft.walk.n_text++] = draft.walk.rows[i].token;
                 n_way++;
             }
-        draft.text[draft.n_text++] = token_behind(&draft, row);
+        draft.walk.text[draft.walk.n_text++] = token_behind(&draft, row);
         n_computed = 0;
-        assert_int_equal(follow(&draft), 0);
+        assert_int_equal(walk_follow(&draft.walk), 0);
         check_computed(0); /* the root and n_way rows are there */
-        assert_int_equal(draft.n_text, n_before + n_way + 1);
-        assert_int_equal(follow(&draft), 0); /* the same again */
-        grow(&draft, 1 + round, 3);
-        check_computed(draft.n_rows);
+        assert_int_equal(draft.walk.n_text, n_before + n_way + 1);
+        assert_int_equal(walk_follow(&draft.walk), 0); /* the same again */
+        walk_grow(&draft.walk, 1 + round, 3);
+        check_computed(draft.walk.n_rows);
         check_tops(&draft);
     }
     n_computed = 0;
-    draft.n_text -= 10; /* back, and the tree is gone */
-    assert_int_equal(follow(&draft), 0);
+    draft.walk.n_text -= 10; /* back, and the tree is gone */
+    assert_int_equal(walk_follow(&draft.walk), 0);
     check_computed(0);
-    grow(&draft, 3, 2);
-    check_computed(draft.n_rows);
+    walk_grow(&draft.walk, 3, 2);
+    check_computed(draft.walk.n_rows);
     check_tops(&draft);
-    draft.text[100] ^= 1; /* another text from there */
+    draft.walk.text[100] ^= 1; /* another text from there */
     n_computed = 0;
-    assert_int_equal(follow(&draft), 0);
-    check_computed(draft.n_text - 1 - 100);
-    grow(&draft, 3, 2);
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    check_computed(draft.walk.n_text - 1 - 100);
+    walk_grow(&draft.walk, 3, 2);
     n_computed = 0;
-    draft.text[draft.n_text] = draft.text[draft.n_text + 1] = draft.text[draft.n_text + 2] = 1;
-    draft.n_text += 3; /* past the tree: its root is there, if nothing more */
+    draft.walk.text[draft.walk.n_text] = draft.walk.text[draft.walk.n_text + 1] =
+        draft.walk.text[draft.walk.n_text + 2] = 1;
+    draft.walk.n_text += 3; /* past the tree: its root is there, if nothing more */
     {
         size_t in_tree = 1;
         int at = 0;
 
-        for (size_t i = 1; i < draft.n_rows && in_tree < 3; i++)
-            if (draft.rows[i].parent == at && draft.rows[i].token == 1) {
+        for (size_t i = 1; i < draft.walk.n_rows && in_tree < 3; i++)
+            if (draft.walk.rows[i].parent == at && draft.walk.rows[i].token == 1) {
                 at = (int)i;
                 in_tree++;
             }
-        assert_int_equal(follow(&draft), 0);
+        assert_int_equal(walk_follow(&draft.walk), 0);
         check_computed(3 - in_tree);
     }
-    grow(&draft, 3, 2);
+    walk_grow(&draft.walk, 3, 2);
     check_tops(&draft);
-    draft.n_text = 1; /* nothing but a root */
-    assert_int_equal(follow(&draft), 0);
-    grow(&draft, 20, 3);
+    draft.walk.n_text = 1; /* nothing but a root */
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    walk_grow(&draft.walk, 20, 3);
     check_tops(&draft);
     count_end(engine);
     draft_deinit(&draft);
@@ -309,9 +266,9 @@ static void test_draft_timeline_small_chunk(void **state) {
     assert_int_equal(engine_set_chunk_tokens(tiny.engine, 5, NULL), 0);
     draft_init(&draft, tiny.engine, CAPACITY);
     fill_text(&draft, 50, 1);
-    assert_int_equal(follow(&draft), 0);
-    grow(&draft, 17, 3);
-    assert_int_equal(draft.n_rows, 1 + 3 + 9 + 17);
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    walk_grow(&draft.walk, 17, 3);
+    assert_int_equal(draft.walk.n_rows, 1 + 3 + 9 + 17);
     check_tops(&draft);
     draft_deinit(&draft);
     assert_int_equal(engine_set_chunk_tokens(tiny.engine, CHUNK, NULL), 0);
@@ -324,27 +281,28 @@ static void test_draft_timeline_rows(void **state) {
 
         draft_init(&draft, tiny.engine, CAPACITY);
         fill_text(&draft, 20, 1);
-        assert_int_equal(follow(&draft), 0);
-        add(&draft, 0, -1, draft.text[19]);
-        for (size_t i = 1; i < ROWS_MAX; i++)
-            add(&draft, i, (int)(i - 1) / 2, (uint32_t)(i % 2));
-        assert_int_equal(expand(&draft, CHUNK), 0);
-        assert_int_equal(draft.model.ops->rows_max, ROWS_MAX);
+        assert_int_equal(walk_follow(&draft.walk), 0);
+        walk_add(&draft.walk, 0, -1, draft.walk.text[19]);
+        for (size_t i = 1; i < WALK_ROWS_MAX; i++)
+            walk_add(&draft.walk, i, (int)(i - 1) / 2, (uint32_t)(i % 2));
+        assert_int_equal(walk_expand(&draft.walk, CHUNK), 0);
+        assert_int_equal(draft.walk.model.ops->rows_max, WALK_ROWS_MAX);
         if (!what) {
-            assert_int_equal(expand(&draft, ROWS_MAX - CHUNK), 0);
+            assert_int_equal(walk_expand(&draft.walk, WALK_ROWS_MAX - CHUNK), 0);
             check_tops(&draft);
-            assert_int_equal(expand(&draft, 1), -EINVAL);
+            assert_int_equal(walk_expand(&draft.walk, 1), -EINVAL);
         } else {
             if (what == 1)
-                draft.rows[CHUNK].parent = CHUNK;
+                draft.walk.rows[CHUNK].parent = CHUNK;
             if (what == 2)
-                draft.rows[CHUNK].token = TINY_VOCAB;
+                draft.walk.rows[CHUNK].token = TINY_VOCAB;
             if (what == 3)
-                draft.text[4] = TINY_VOCAB;
-            assert_int_equal(what == 3 ? follow(&draft) : expand(&draft, what == 4 ? 0 : 1), -EINVAL);
+                draft.walk.text[4] = TINY_VOCAB;
+            assert_int_equal(what == 3 ? walk_follow(&draft.walk) : walk_expand(&draft.walk, what == 4 ? 0 : 1),
+                             -EINVAL);
         }
-        assert_int_equal(follow(&draft), -EINVAL); /* off from now on */
-        assert_int_equal(expand(&draft, 1), -EINVAL);
+        assert_int_equal(walk_follow(&draft.walk), -EINVAL); /* off from now on */
+        assert_int_equal(walk_expand(&draft.walk, 1), -EINVAL);
         draft_deinit(&draft);
     }
 }
@@ -435,13 +393,13 @@ static void test_draft_timeline_memory(void **state) {
     /* What a tree needs beside the text: without it the model is off, and gives back what it has. */
     draft_init(&draft, tiny.engine, CAPACITY);
     fill_text(&draft, 20, 1);
-    assert_int_equal(follow(&draft), 0);
+    assert_int_equal(walk_follow(&draft.walk), 0);
     accounts->limit_bytes[ACCOUNT_KV] = accounts->used_bytes[ACCOUNT_KV];
-    add(&draft, 0, -1, draft.text[19]);
-    assert_int_equal(expand(&draft, 1), DRAFTER_E_MEMORY);
+    walk_add(&draft.walk, 0, -1, draft.walk.text[19]);
+    assert_int_equal(walk_expand(&draft.walk, 1), DRAFTER_E_MEMORY);
     accounts->limit_bytes[ACCOUNT_KV] = UINT64_MAX;
-    assert_int_equal(follow(&draft), DRAFTER_E_MEMORY);
-    assert_int_equal(expand(&draft, 1), DRAFTER_E_MEMORY);
+    assert_int_equal(walk_follow(&draft.walk), DRAFTER_E_MEMORY);
+    assert_int_equal(walk_expand(&draft.walk, 1), DRAFTER_E_MEMORY);
     assert_int_equal(accounts->used_bytes[ACCOUNT_KV], engine_kv_bytes(tiny.engine, CAPACITY)); /* the plain one's */
     draft_deinit(&draft);
 }
@@ -451,24 +409,24 @@ static void test_draft_timeline_context(void **state) {
 
     draft_init(&draft, tiny.engine, 100);
     fill_text(&draft, 99, 1);
-    assert_int_equal(follow(&draft), 0);
-    grow(&draft, 2, 1);
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    walk_grow(&draft.walk, 2, 1);
     check_tops(&draft);
-    add(&draft, draft.n_rows, (int)draft.n_rows - 1, 1); /* past the capacity */
-    assert_int_equal(expand(&draft, 1), DRAFTER_E_MEMORY);
-    assert_int_equal(follow(&draft), DRAFTER_E_MEMORY);
+    walk_add(&draft.walk, draft.walk.n_rows, (int)draft.walk.n_rows - 1, 1); /* past the capacity */
+    assert_int_equal(walk_expand(&draft.walk, 1), DRAFTER_E_MEMORY);
+    assert_int_equal(walk_follow(&draft.walk), DRAFTER_E_MEMORY);
     draft_deinit(&draft);
     draft_init(&draft, tiny.engine, 100);
     fill_text(&draft, 100, 1);
-    assert_int_equal(follow(&draft), 0);
-    grow(&draft, 2, 0);
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    walk_grow(&draft.walk, 2, 0);
     check_tops(&draft);
-    draft.text[draft.n_text++] = 1;
-    assert_int_equal(follow(&draft), DRAFTER_E_MEMORY);
+    draft.walk.text[draft.walk.n_text++] = 1;
+    assert_int_equal(walk_follow(&draft.walk), DRAFTER_E_MEMORY);
     draft_deinit(&draft);
     draft_init(&draft, tiny.engine, 2 * TINY_CONTEXT); /* as many as the model has */
     fill_text(&draft, 300, 1);
-    assert_int_equal(follow(&draft), 0);
+    assert_int_equal(walk_follow(&draft.walk), 0);
     draft_deinit(&draft);
 }
 
@@ -481,25 +439,25 @@ static void test_draft_timeline_cancel(void **state) {
         int r;
 
         draft_init(&draft, tiny.engine, CAPACITY);
-        draft_timeline_set_cancel(&draft.model, &cancelled);
+        draft_timeline_set_cancel(&draft.walk.model, &cancelled);
         fill_text(&draft, 3 * CHUNK + 5, after);
         count_begin(tiny.engine);
         cancel_after = after;
-        r = follow(&draft);
+        r = walk_follow(&draft.walk);
         assert_int_equal(r, cancelled ? -ECANCELED : 0);
         n_cancelled += r != 0;
         cancelled = false;
         cancel_after = 0;
-        assert_int_equal(follow(&draft), 0);
-        grow(&draft, 3, 2);
+        assert_int_equal(walk_follow(&draft.walk), 0);
+        walk_grow(&draft.walk, 3, 2);
         cancel_after = after;
-        add(&draft, draft.n_rows, 2, 5);
-        r = expand(&draft, 1);
+        walk_add(&draft.walk, draft.walk.n_rows, 2, 5);
+        r = walk_expand(&draft.walk, 1);
         assert_true(r ? r == -ECANCELED && cancelled : !cancelled || cancelled_in_head);
         cancelled = false;
         if (r) {
             n_cancelled++;
-            assert_int_equal(expand(&draft, 1), 0);
+            assert_int_equal(walk_expand(&draft.walk, 1), 0);
         }
         cancel_after = 0;
         count_end(tiny.engine);
@@ -516,19 +474,19 @@ static void test_draft_timeline_cost(void **state) {
 
     draft_init(&draft, tiny.engine, CAPACITY);
     fill_text(&draft, 100, 1);
-    assert_int_equal(follow(&draft), 0);
-    assert_true(draft.model.ops->cost_ms(draft.model.self, 1) == 0);
-    grow(&draft, 5, 4);
-    for (uint32_t rows = 1; rows < ROWS_MAX; rows++) {
-        const float ms = draft.model.ops->cost_ms(draft.model.self, rows);
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    assert_true(draft.walk.model.ops->cost_ms(draft.walk.model.self, 1) == 0);
+    walk_grow(&draft.walk, 5, 4);
+    for (uint32_t rows = 1; rows < WALK_ROWS_MAX; rows++) {
+        const float ms = draft.walk.model.ops->cost_ms(draft.walk.model.self, rows);
 
-        assert_true(ms > 0 && ms <= draft.model.ops->cost_ms(draft.model.self, rows + 1) * 1.00001F);
+        assert_true(ms > 0 && ms <= draft.walk.model.ops->cost_ms(draft.walk.model.self, rows + 1) * 1.00001F);
     }
     assert_int_equal(draft.pair->times.n_seen[0], 1);
     assert_int_equal(draft.pair->times.n_steps, 5);
     assert_in_range(draft.pair->times.n_seen[4], 2, 3); /* a first pass that had to wait is forgotten */
     assert_int_equal(draft_timeline_new(&next, draft.pair, 10, NULL), 0);
-    assert_true(next.ops->cost_ms(next.self, 7) == draft.model.ops->cost_ms(draft.model.self, 7));
+    assert_true(next.ops->cost_ms(next.self, 7) == draft.walk.model.ops->cost_ms(draft.walk.model.self, 7));
     draft_timeline_free(&next);
     draft_deinit(&draft);
 }

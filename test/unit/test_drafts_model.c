@@ -14,7 +14,7 @@
 
 #include "engine/engine_private.h"
 #include "engine/generation.h"
-#include "test/unit/golden_hash.h"
+#include "test/unit/drafted_run.h"
 #include "test/unit/tiny_engine.h"
 
 enum {
@@ -49,16 +49,11 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void fill_prompt(uint32_t *prompt) {
-    for (uint32_t i = 0; i < N_PROMPT; i++)
-        prompt[i] = (i % 9) * (i % 9) * 7 % TINY_VOCAB;
-}
-
 static int parrot_follow(void *self, const uint32_t *text, size_t n) {
     Parrot *parrot = self;
     uint32_t prompt[N_PROMPT];
 
-    fill_prompt(prompt);
+    given_prompt(prompt, N_PROMPT, TINY_VOCAB);
     assert_true(n >= parrot->n_text && n <= N_PROMPT + OUTPUT);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(text[i], i < N_PROMPT ? prompt[i] : parrot->answer[i - N_PROMPT]);
@@ -105,82 +100,10 @@ static DraftModel parrot_model(Parrot *parrot, const uint32_t *answer, uint32_t 
     return (DraftModel){ &parrot->ops, parrot };
 }
 
-typedef struct Given {
-    uint64_t logits; /* a hash */
-    size_t n;
-    uint32_t ids[OUTPUT];
-    GenerationEnd end;
-    GenerationUsage usage;
-    GenerationReport report;
-} Given;
-
-static void take_logits(void *arg, const float *logits) {
-    Given *given = arg;
-
-    given->logits = hash_of(given->logits, logits, TINY_VOCAB * sizeof(*logits));
-}
-
-static void take(void *arg, const char *delta, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
-    Given *given = arg;
-
-    for (size_t i = 0; i < n_tokens; i++)
-        given->ids[given->n++] = tokens[i];
-}
-
-static GenerationOptions options_of(bool sampled, const GenerationSpeculation *speculation, Given *given) {
-    static uint64_t user = 1000;
-    GenerationOptions options = {
-        .max_tokens = OUTPUT,
-        .ignore_end = true,
-        .no_reuse = true,
-        .user = user++, /* of whom nothing is known */
-        .sampler = SAMPLER_OPTIONS_GREEDY,
-        .speculation = *speculation,
-        .on_logits = take_logits,
-        .on_logits_arg = given,
-    };
-
-    if (sampled) {
-        options.sampler.temperature = 0.7F;
-        options.sampler.seed = 43;
-    }
-    *given = (Given){ .logits = HASH_START };
-    return options;
-}
-
-static Generation *generation_of(const GenerationOptions *options) {
-    uint32_t prompt[N_PROMPT];
-    Generation *generation;
-    ErrText err = { 0 };
-
-    fill_prompt(prompt);
-    if (generation_new(&generation, tiny.engine, prompt, N_PROMPT, options, &err))
-        fail_msg("%s", err.text);
-    return generation;
-}
-
-static void end(Generation *generation, Given *given) {
-    given->end = generation_end(generation);
-    given->usage = *generation_usage(generation);
-    generation_report(generation, &given->report);
-    generation_free(generation);
-}
-
 static void run(bool sampled, const GenerationSpeculation *speculation, Given *given) {
-    const GenerationOptions options = options_of(sampled, speculation, given);
-    Generation *generation = generation_of(&options);
+    const GenerationOptions options = given_options(given, tiny.engine, OUTPUT, sampled, speculation);
 
-    while (generation_end(generation) == GENERATION_RUNNING)
-        assert_int_equal(generation_step(generation, take, given, NULL), 0);
-    end(generation, given);
-}
-
-static void check_same(const Given *given, const Given *plain) {
-    assert_int_equal(given->n, plain->n);
-    assert_memory_equal(given->ids, plain->ids, plain->n * sizeof(*plain->ids));
-    assert_int_equal(given->logits, plain->logits);
-    assert_int_equal(given->end, plain->end);
-    assert_int_equal(given->usage.n_steps + given->usage.n_accepted_tokens, plain->usage.n_steps);
+    given_run(given, given_begin(tiny.engine, N_PROMPT, &options));
 }
 
 static GenerationSpeculation speculation_of(SpeculationPolicy policy, bool always) {
@@ -206,7 +129,7 @@ static void test_drafts_model_policies(void **state) {
 
                 speculation.model = parrot_model(&parrot, plain.ids, wrong);
                 run(sampled, &speculation, &given);
-                check_same(&given, &plain);
+                given_check_same(&given, &plain);
                 assert_int_equal(given.report.n_model_passes, parrot.n_passes);
                 assert_int_equal(given.report.n_model_rows, parrot.n_computed);
                 assert_int_equal(given.report.model_ns > 0, policy != POLICY_FLASH_AR);
@@ -239,22 +162,22 @@ static void test_drafts_model_together(void **state) {
         GenerationOptions options;
 
         speculation.model = parrot_model(&parrots[i], plain.ids, (uint32_t)i);
-        options = options_of(false, &speculation, &given[i]);
-        generations[i] = generation_of(&options);
+        options = given_options(&given[i], tiny.engine, OUTPUT, false, &speculation);
+        generations[i] = given_begin(tiny.engine, N_PROMPT, &options);
     }
     while (running) {
         GenerationTurn turns[MOST];
 
         running = false;
         for (size_t i = 0; i < MOST; i++)
-            turns[i] = (GenerationTurn){ .generation = generations[i], .fn = take, .arg = &given[i] };
+            turns[i] = (GenerationTurn){ .generation = generations[i], .fn = given_take, .arg = &given[i] };
         assert_int_equal(generation_step_together(turns, MOST, NULL), 0);
         for (size_t i = 0; i < MOST; i++)
             running = running || generation_end(generations[i]) == GENERATION_RUNNING;
     }
     for (size_t i = 0; i < MOST; i++) {
-        end(generations[i], &given[i]);
-        check_same(&given[i], &plain);
+        given_end(&given[i], generations[i]);
+        given_check_same(&given[i], &plain);
         assert_int_equal(given[i].report.n_model_passes, parrots[i].n_passes);
     }
 }
@@ -284,26 +207,26 @@ static void test_drafts_model_controlled(void **state) {
             parrot.pass_ms = dear ? 1e6F : 1e-6F;
             know_times();
             run(false, &speculation, &given);
-            check_same(&given, &plain);
+            given_check_same(&given, &plain);
             assert_true(prompt_rule_learns(given.report.model));
             assert_true(parrot.n_follows >= (N_PROMPT + CHUNK - 1) / CHUNK);
             assert_int_equal(parrot.n_passes > 0, !dear);
         }
     run(false, &(GenerationSpeculation){ .sources = 1u << SPECULATION_MODEL }, &given); /* there is none */
-    check_same(&given, &plain);
+    given_check_same(&given, &plain);
     assert_int_equal(given.report.sources, 0);
     assert_int_equal(given.report.model.reason, PROMPT_RULE_NO_SOURCE);
 }
 
 /* Rows of the first step that decodes. */
 static uint64_t first_rows(const GenerationSpeculation *speculation, Given *given) {
-    const GenerationOptions options = options_of(false, speculation, given);
-    Generation *generation = generation_of(&options);
+    const GenerationOptions options = given_options(given, tiny.engine, OUTPUT, false, speculation);
+    Generation *generation = given_begin(tiny.engine, N_PROMPT, &options);
 
     do
-        assert_int_equal(generation_step(generation, take, given, NULL), 0);
+        assert_int_equal(generation_step(generation, given_take, given, NULL), 0);
     while (!generation_usage(generation)->n_steps);
-    end(generation, given);
+    given_end(given, generation);
     return given->report.n_rows;
 }
 
@@ -342,7 +265,7 @@ static void test_drafts_model_no_bounds(void **state) {
         speculation.no_bounds = true;
         speculation.model = parrot_model(&parrot, plain.ids, 5);
         run(false, &speculation, &given);
-        check_same(&given, &plain);
+        given_check_same(&given, &plain);
     }
 }
 
@@ -362,14 +285,14 @@ static void test_drafts_model_fails(void **state) {
         speculation.model = parrot_model(&parrot, plain.ids, 5);
         parrot.fails_at = 4;
         run(false, &speculation, &given);
-        check_same(&given, &plain);
+        given_check_same(&given, &plain);
         assert_int_equal(parrot.n_passes, 4);
         assert_false(given.report.sources >> SPECULATION_MODEL & 1);
         speculation.model = parrot_model(&parrot, plain.ids, 5);
         accounts->limit_bytes[ACCOUNT_DRAFTDB] = 0;
         run(false, &speculation, &given);
         accounts->limit_bytes[ACCOUNT_DRAFTDB] = limit;
-        check_same(&given, &plain);
+        given_check_same(&given, &plain);
         assert_int_equal(parrot.n_passes, 0);
     }
     assert_int_equal(accounts->used_bytes[ACCOUNT_DRAFTDB], 0);
@@ -390,11 +313,9 @@ static void test_drafts_model_cancel(void **state) {
         if (policy == POLICY_FLASH_AR)
             continue;
         speculation.model = parrot_model(&parrot, plain.ids, 0);
-        options = options_of(false, &speculation, &given);
-        generation = parrot.cancels = generation_of(&options);
-        while (generation_end(generation) == GENERATION_RUNNING)
-            assert_int_equal(generation_step(generation, take, &given, NULL), 0);
-        end(generation, &given);
+        options = given_options(&given, tiny.engine, OUTPUT, false, &speculation);
+        generation = parrot.cancels = given_begin(tiny.engine, N_PROMPT, &options);
+        given_run(&given, generation);
         assert_int_equal(given.end, GENERATION_END_CANCELLED);
         assert_int_equal(parrot.n_passes, 3);
         assert_memory_equal(given.ids, plain.ids, given.n * sizeof(*given.ids));
@@ -413,24 +334,20 @@ static void test_drafts_model_memory(void **state) {
 
     run(false, &none, &plain);
     speculation.model = parrot_model(&parrot, plain.ids, 0);
-    options = options_of(false, &speculation, &given);
+    options = given_options(&given, tiny.engine, OUTPUT, false, &speculation);
     options.user = 77;
-    generation = generation_of(&options);
-    while (generation_end(generation) == GENERATION_RUNNING)
-        assert_int_equal(generation_step(generation, take, &given, NULL), 0);
-    end(generation, &given);
+    generation = given_begin(tiny.engine, N_PROMPT, &options);
+    given_run(&given, generation);
     assert_true(memory->model_row_ms > 0);
     assert_true(speculation_memory_user(memory, 77)->model.output > 0);
     assert_true(speculation_memory_user(memory, 77)->model.expected == OUTPUT - 1);
     speculation_memory_user(memory, 78)->model =
         (PromptRule){ .output = 1e6F, .expected = OUTPUT }; /* brought nothing */
     speculation.model = parrot_model(&parrot, plain.ids, 0);
-    options = options_of(false, &speculation, &given);
+    options = given_options(&given, tiny.engine, OUTPUT, false, &speculation);
     options.user = 78;
-    generation = generation_of(&options);
-    while (generation_end(generation) == GENERATION_RUNNING)
-        assert_int_equal(generation_step(generation, take, &given, NULL), 0);
-    end(generation, &given);
+    generation = given_begin(tiny.engine, N_PROMPT, &options);
+    given_run(&given, generation);
     assert_int_equal(given.report.model.reason, PROMPT_RULE_LOSES);
     assert_int_equal(parrot.n_follows, 0);
     assert_int_equal(speculation_memory_user(memory, 78)->model.n_refused, 1);

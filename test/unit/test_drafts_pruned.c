@@ -17,7 +17,7 @@
 #include "base/cleanup.h"
 #include "engine/engine_private.h"
 #include "engine/generation.h"
-#include "test/unit/golden_hash.h"
+#include "test/unit/drafted_run.h"
 #include "test/unit/model_maker.h"
 #include "test/unit/tiny_engine.h"
 
@@ -46,80 +46,21 @@ enum {
 
 static TinyEngine tiny;
 
-typedef struct Given {
-    uint64_t logits; /* a hash */
-    size_t n;
-    uint32_t ids[OUTPUT];
-    GenerationUsage usage;
-    GenerationReport report;
-} Given;
-
 static void open_tiny(EngineDevice device, uint32_t lens) {
     tiny = (TinyEngine){ .preempts = true };
     tiny_engine_open(&tiny, device, CHUNK);
     assert_int_equal(engine_set_lens(tiny.engine, lens, NULL), 0);
 }
 
-static void take_logits(void *arg, const float *logits) {
-    Given *given = arg;
-
-    given->logits = hash_of(given->logits, logits, TINY_VOCAB * sizeof(*logits));
-}
-
-static void take(void *arg, const char *delta, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
-    Given *given = arg;
-
-    for (size_t i = 0; i < n_tokens; i++)
-        given->ids[given->n++] = tokens[i];
-}
-
 static Generation *generation_of(bool sampled, const GenerationSpeculation *speculation, Given *given) {
-    static uint64_t user = 1000;
-    GenerationOptions options = {
-        .max_tokens = OUTPUT,
-        .ignore_end = true,
-        .no_reuse = true,
-        .user = user++, /* of whom nothing is known */
-        .sampler = SAMPLER_OPTIONS_GREEDY,
-        .speculation = *speculation,
-        .on_logits = take_logits,
-        .on_logits_arg = given,
-    };
-    uint32_t prompt[N_PROMPT];
-    Generation *generation;
-    ErrText err = { 0 };
+    const GenerationOptions options = given_options(given, tiny.engine, OUTPUT, sampled, speculation);
 
-    if (sampled) {
-        options.sampler.temperature = 0.7F;
-        options.sampler.seed = 43;
-    }
-    for (uint32_t i = 0; i < N_PROMPT; i++) /* a text that repeats itself */
-        prompt[i] = (i % 9) * (i % 9) * 7 % TINY_VOCAB;
-    *given = (Given){ .logits = HASH_START };
-    if (generation_new(&generation, tiny.engine, prompt, N_PROMPT, &options, &err))
-        fail_msg("%s", err.text);
-    return generation;
-}
-
-static void end(Generation *generation, Given *given) {
-    given->usage = *generation_usage(generation);
-    generation_report(generation, &given->report);
-    generation_free(generation);
+    return given_begin(tiny.engine, N_PROMPT, &options);
 }
 
 static void run(bool sampled, const GenerationSpeculation *speculation, Given *given) {
-    Generation *generation = generation_of(sampled, speculation, given);
-
-    while (generation_end(generation) == GENERATION_RUNNING)
-        assert_int_equal(generation_step(generation, take, given, NULL), 0);
-    end(generation, given);
-}
-
-static void check_same(const Given *given, const Given *plain) {
+    given_run(given, generation_of(sampled, speculation, given));
     assert_int_equal(given->n, OUTPUT);
-    assert_memory_equal(given->ids, plain->ids, sizeof(plain->ids));
-    assert_int_equal(given->logits, plain->logits);
-    assert_int_equal(given->usage.n_steps + given->usage.n_accepted_tokens, plain->usage.n_steps);
 }
 
 static void check_report(const Given *given, const GenerationSpeculation *way) {
@@ -149,7 +90,7 @@ static void check_alone(EngineDevice device) {
             run(sampled, &none, &plain);
             for (size_t way = 0; way < WAYS; way++) {
                 run(sampled, &ways[way], &given);
-                check_same(&given, &plain);
+                given_check_same(&given, &plain);
                 check_report(&given, &ways[way]);
                 if (!lens)
                     assert_int_equal(given.report.exit_ns, 0);
@@ -194,11 +135,11 @@ static void check_together(bool stops) {
 
         running = false;
         for (size_t i = 0; i < WAYS; i++)
-            turns[i] = (GenerationTurn){ .generation = generations[i], .fn = take, .arg = &given[i] };
+            turns[i] = (GenerationTurn){ .generation = generations[i], .fn = given_take, .arg = &given[i] };
         assert_int_equal(generation_step_begin(&step, turns, WAYS, NULL), 0);
         while ((r = generation_step_run(&step, stops ? &yield : NULL, NULL)) == GENERATION_E_YIELDED) {
             if (n_stops++ % 3 == 0 && generation_end(beside) == GENERATION_RUNNING)
-                assert_int_equal(generation_step(beside, take, &besides, NULL), 0);
+                assert_int_equal(generation_step(beside, given_take, &besides, NULL), 0);
         }
         assert_int_equal(r, 0);
         for (size_t i = 0; i < WAYS; i++)
@@ -206,14 +147,14 @@ static void check_together(bool stops) {
     }
     assert_int_equal(n_stops > 0, stops);
     for (size_t i = 0; i < WAYS; i++) {
-        end(generations[i], &given[i]);
-        check_same(&given[i], &plain);
+        given_end(&given[i], generations[i]);
+        given_check_same(&given[i], &plain);
         check_report(&given[i], &ways[i]);
     }
     assert_true(given[0].report.n_exit_rows > 0);
     if (stops) {
-        end(beside, &besides);
-        check_same(&besides, &plain);
+        given_end(&besides, beside);
+        given_check_same(&besides, &plain);
         assert_true(besides.report.n_exit_rows > 0);
     } else {
         generation_free(beside);

@@ -15,9 +15,10 @@
 #include <cmocka.h>
 
 #include "engine/engine_private.h"
-#include "engine/self_draft.h"
 #include "engine/generation.h"
-#include "test/unit/golden_hash.h"
+#include "engine/self_draft.h"
+#include "test/unit/draft_walk.h"
+#include "test/unit/drafted_run.h"
 #include "test/unit/loaded_engine.h"
 #include "weights/weights_image.h"
 
@@ -27,7 +28,6 @@ enum {
     CAPACITY = 200,
     N_PROMPT = 21,
     OUTPUT = 40,
-    ROWS_MAX = ENGINE_TREE_ROWS_MAX,
     DROPPED_MAX = 500
 };
 
@@ -65,72 +65,33 @@ static int teardown(void **state) {
 typedef struct Draft {
     Engine *engine;
     uint32_t n_layers;
-    DraftModel model;
     Sequence *sequence, *plain;
     float logits[LOADED_N_VOCAB];
-    uint32_t text[CAPACITY];
-    size_t n_text;
-    size_t n_rows;
-    DraftModelRow rows[ROWS_MAX];
-    DraftModelTops tops[ROWS_MAX];
+    DraftWalk walk;
 } Draft;
 
 static void compute(Draft *draft, Sequence *sequence, size_t n) {
     for (size_t at = sequence_n_tokens(sequence); at < n; at++)
-        assert_int_equal(engine_forward(draft->engine, sequence, draft->text + at, 1, 0, NULL, NULL), 0);
+        assert_int_equal(engine_forward(draft->engine, sequence, draft->walk.text + at, 1, 0, NULL, NULL), 0);
 }
 
 static void draft_init(Draft *draft, Engine *engine, uint32_t n_layers, size_t n_text) {
-    *draft = (Draft){ .engine = engine, .n_layers = n_layers, .n_text = n_text };
+    *draft = (Draft){ .engine = engine, .n_layers = n_layers, .walk = { .n_text = n_text } };
     for (size_t i = 0; i < CAPACITY; i++)
-        draft->text[i] = (uint32_t)(i * i * 7 + i) % LOADED_N_VOCAB;
+        draft->walk.text[i] = (uint32_t)(i * i * 7 + i) % LOADED_N_VOCAB;
     assert_int_equal(sequence_new(&draft->sequence, engine, CAPACITY, NULL), 0);
     assert_int_equal(sequence_new(&draft->plain, engine, CAPACITY, NULL), 0);
-    assert_int_equal(self_draft_new(&draft->model, draft->sequence, n_layers, draft->logits, NULL), 0);
+    assert_int_equal(self_draft_new(&draft->walk.model, draft->sequence, n_layers, draft->logits, NULL), 0);
     compute(draft, draft->sequence, n_text - 1);
 }
 
 static void draft_deinit(Draft *draft) {
-    self_draft_free(&draft->model);
-    assert_null(draft->model.ops);
-    self_draft_free(&draft->model); /* there may be none */
+    assert_int_equal(sequence_tree_rows(draft->sequence), 0); /* nobody has seen the tree */
+    self_draft_free(&draft->walk.model);
+    assert_null(draft->walk.model.ops);
+    self_draft_free(&draft->walk.model); /* there may be none */
     sequence_free(draft->sequence);
     sequence_free(draft->plain);
-}
-
-static int follow(Draft *draft) {
-    draft->n_rows = 0;
-    return draft->model.ops->follow(draft->model.self, draft->text, draft->n_text);
-}
-
-static int expand(Draft *draft, size_t n) {
-    int r = draft->model.ops->expand(draft->model.self, draft->rows + draft->n_rows, n, draft->tops + draft->n_rows);
-
-    draft->n_rows += r ? 0 : n;
-    assert_int_equal(sequence_tree_rows(draft->sequence), 0); /* nobody sees it */
-    return r;
-}
-
-static void add(Draft *draft, size_t at, int parent, uint32_t token) {
-    draft->rows[at] = (DraftModelRow){ .parent = (int16_t)parent, .token = token };
-}
-
-/* The root, then passes of up to `width` rows behind those of the pass before, of the most probable tokens. */
-static void grow(Draft *draft, size_t width, size_t n_passes) {
-    size_t first = 0;
-
-    add(draft, 0, -1, draft->text[draft->n_text - 1]);
-    assert_int_equal(expand(draft, 1), 0);
-    for (size_t pass = 0; pass < n_passes; pass++) {
-        const size_t end = draft->n_rows;
-        size_t n = 0;
-
-        for (size_t rank = 0; rank < 3 && n < width; rank++)
-            for (size_t row = first; row < end && n < width; row++)
-                add(draft, end + n++, (int)row, draft->tops[row].tops[rank].token);
-        first = end;
-        assert_int_equal(expand(draft, n), 0);
-    }
 }
 
 /* A token through the first layers and the head, alone: as decoding does it that stops there. */
@@ -166,20 +127,17 @@ static void check_row(const DraftModelTops *tops, const float *logits) {
 }
 
 static void check_tops(Draft *draft) {
-    for (size_t row = 0; row < draft->n_rows; row++) {
-        uint32_t way[ROWS_MAX];
+    assert_int_equal(sequence_tree_rows(draft->sequence), 0); /* nobody sees the tree */
+    for (size_t row = 0; row < draft->walk.n_rows; row++) {
+        uint32_t way[WALK_ROWS_MAX];
+        const size_t n = walk_way(&draft->walk, row, way);
         float logits[LOADED_N_VOCAB];
-        size_t n = 0;
 
-        for (int at = (int)row; at >= 0; at = draft->rows[at].parent)
-            n++;
-        for (size_t i = n, at = row; i--; at = (size_t)draft->rows[at].parent)
-            way[i] = draft->rows[at].token;
         sequence_rewind(draft->plain, 0);
-        compute(draft, draft->plain, draft->n_text - 1);
+        compute(draft, draft->plain, draft->walk.n_text - 1);
         for (size_t i = 0; i < n; i++)
             lens(draft, way[i], logits);
-        check_row(&draft->tops[row], logits);
+        check_row(&draft->walk.tops[row], logits);
     }
 }
 
@@ -187,23 +145,23 @@ static void check_text(Engine *engine, uint32_t n_layers) {
     Draft draft;
 
     draft_init(&draft, engine, n_layers, 30);
-    assert_int_equal(follow(&draft), 0);
-    grow(&draft, 5, 4);
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    walk_grow(&draft.walk, 5, 4);
     check_tops(&draft);
     compute(&draft, draft.sequence, 33); /* the text goes on */
-    draft.n_text = 34;
-    assert_int_equal(follow(&draft), 0);
-    grow(&draft, 12, 3); /* more rows than a step has */
+    draft.walk.n_text = 34;
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    walk_grow(&draft.walk, 12, 3); /* more rows than a step has */
     check_tops(&draft);
     sequence_rewind(draft.sequence, 9); /* and back */
-    draft.n_text = 10;
-    assert_int_equal(follow(&draft), 0);
-    grow(&draft, 2, 2);
+    draft.walk.n_text = 10;
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    walk_grow(&draft.walk, 2, 2);
     check_tops(&draft);
     sequence_rewind(draft.sequence, 0);
-    draft.n_text = 1;
-    assert_int_equal(follow(&draft), 0);
-    grow(&draft, 2, 2);
+    draft.walk.n_text = 1;
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    walk_grow(&draft.walk, 2, 2);
     check_tops(&draft);
     draft_deinit(&draft);
 }
@@ -225,8 +183,8 @@ static void test_self_draft_layers(void **state) {
     assert_int_equal(self_draft_layers(models.whole.engine), 0);
     assert_int_equal(self_draft_layers(models.streamed.engine), N_PINNED);
     draft_init(&draft, models.whole.engine, 1, 1);
-    assert_true(draft.model.ops->has_text);
-    assert_int_equal(draft.model.ops->rows_max, ROWS_MAX);
+    assert_true(draft.walk.model.ops->has_text);
+    assert_int_equal(draft.walk.model.ops->rows_max, WALK_ROWS_MAX);
     assert_int_equal(self_draft_new(&none, draft.sequence, 0, draft.logits, &err), -EINVAL);
     assert_int_equal(self_draft_new(&none, draft.sequence, N_LAYERS + 1, draft.logits, &err), -EINVAL);
     assert_string_equal(err.text, "21 layers cannot draft for their model, which has 20");
@@ -241,10 +199,10 @@ static void test_self_draft_reads_nothing(void **state) {
     Draft draft;
 
     draft_init(&draft, engine, N_PINNED, 20);
-    assert_int_equal(follow(&draft), 0);
+    assert_int_equal(walk_follow(&draft.walk), 0);
     before = engine_flash_counts(engine);
-    assert_int_equal(follow(&draft), 0);
-    grow(&draft, 8, 7);
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    walk_grow(&draft.walk, 8, 7);
     assert_true(engine_flash_counts(engine).read_bytes - before.read_bytes <= engine_info(engine)->ring_bytes);
     draft_deinit(&draft);
 }
@@ -255,28 +213,28 @@ static void test_self_draft_rows(void **state) {
         Draft draft;
 
         draft_init(&draft, models.whole.engine, 3, 20);
-        assert_int_equal(follow(&draft), 0);
-        add(&draft, 0, -1, draft.text[19]);
-        for (size_t i = 1; i < ROWS_MAX; i++)
-            add(&draft, i, (int)(i - 1) / 2, (uint32_t)(i % 2));
-        assert_int_equal(expand(&draft, 8), 0);
+        assert_int_equal(walk_follow(&draft.walk), 0);
+        walk_add(&draft.walk, 0, -1, draft.walk.text[19]);
+        for (size_t i = 1; i < WALK_ROWS_MAX; i++)
+            walk_add(&draft.walk, i, (int)(i - 1) / 2, (uint32_t)(i % 2));
+        assert_int_equal(walk_expand(&draft.walk, 8), 0);
         if (!what) {
-            assert_int_equal(expand(&draft, ROWS_MAX - 8), 0);
+            assert_int_equal(walk_expand(&draft.walk, WALK_ROWS_MAX - 8), 0);
             check_tops(&draft);
-            assert_int_equal(expand(&draft, 1), -EINVAL);
+            assert_int_equal(walk_expand(&draft.walk, 1), -EINVAL);
         } else if (what < 4) {
             if (what == 1)
-                draft.rows[8].parent = 8;
+                draft.walk.rows[8].parent = 8;
             if (what == 2)
-                draft.rows[8].token = LOADED_N_VOCAB;
-            assert_int_equal(expand(&draft, what == 3 ? 0 : 1), -EINVAL);
+                draft.walk.rows[8].token = LOADED_N_VOCAB;
+            assert_int_equal(walk_expand(&draft.walk, what == 3 ? 0 : 1), -EINVAL);
         } else {
-            draft.n_text += what == 4 ? 1 : (size_t)-1; /* not what the sequence has */
-            assert_int_equal(follow(&draft), -EINVAL);
-            draft.n_text = 20;
+            draft.walk.n_text += what == 4 ? 1 : (size_t)-1; /* not what the sequence has */
+            assert_int_equal(walk_follow(&draft.walk), -EINVAL);
+            draft.walk.n_text = 20;
         }
-        assert_int_equal(follow(&draft), -EINVAL); /* off from now on */
-        assert_int_equal(expand(&draft, 1), -EINVAL);
+        assert_int_equal(walk_follow(&draft.walk), -EINVAL); /* off from now on */
+        assert_int_equal(walk_expand(&draft.walk, 1), -EINVAL);
         draft_deinit(&draft);
     }
 }
@@ -286,12 +244,12 @@ static void test_self_draft_context(void **state) {
     Draft draft;
 
     draft_init(&draft, models.whole.engine, 3, CAPACITY - 2);
-    assert_int_equal(follow(&draft), 0);
+    assert_int_equal(walk_follow(&draft.walk), 0);
     for (size_t i = 0; i < 4; i++)
-        add(&draft, i, (int)i - 1, i ? 1 : draft.text[CAPACITY - 3]);
-    assert_int_equal(expand(&draft, 3), 0);
-    assert_int_equal(expand(&draft, 1), DRAFTER_E_MEMORY);
-    assert_int_equal(follow(&draft), DRAFTER_E_MEMORY);
+        walk_add(&draft.walk, i, (int)i - 1, i ? 1 : draft.walk.text[CAPACITY - 3]);
+    assert_int_equal(walk_expand(&draft.walk, 3), 0);
+    assert_int_equal(walk_expand(&draft.walk, 1), DRAFTER_E_MEMORY);
+    assert_int_equal(walk_follow(&draft.walk), DRAFTER_E_MEMORY);
     draft_deinit(&draft);
 }
 
@@ -301,12 +259,12 @@ static void test_self_draft_memory(void **state) {
     Draft draft;
 
     draft_init(&draft, models.whole.engine, 3, 10);
-    assert_int_equal(follow(&draft), 0);
+    assert_int_equal(walk_follow(&draft.walk), 0);
     accounts->limit_bytes[ACCOUNT_KV] = accounts->used_bytes[ACCOUNT_KV]; /* none for the block beside */
-    add(&draft, 0, -1, draft.text[9]);
-    assert_int_equal(expand(&draft, 1), DRAFTER_E_MEMORY);
+    walk_add(&draft.walk, 0, -1, draft.walk.text[9]);
+    assert_int_equal(walk_expand(&draft.walk, 1), DRAFTER_E_MEMORY);
     accounts->limit_bytes[ACCOUNT_KV] = limit;
-    assert_int_equal(expand(&draft, 1), DRAFTER_E_MEMORY); /* it stays off */
+    assert_int_equal(walk_expand(&draft.walk, 1), DRAFTER_E_MEMORY); /* it stays off */
     draft_deinit(&draft);
 }
 
@@ -338,13 +296,13 @@ static void test_self_draft_cancel(void **state) {
 
         draft_init(&draft, engine, 3, 10);
         sequence_set_cancel(draft.sequence, &cancelled);
-        assert_int_equal(follow(&draft), 0);
-        grow(&draft, 2, 2);
-        add(&draft, 5, 3, 7);
-        add(&draft, 6, 4, 8);
+        assert_int_equal(walk_follow(&draft.walk), 0);
+        walk_grow(&draft.walk, 2, 2);
+        walk_add(&draft.walk, 5, 3, 7);
+        walk_add(&draft.walk, 6, 4, 8);
         cancel_after = after;
         engine->backend->ops = &cancelling_ops;
-        r = expand(&draft, 2);
+        r = walk_expand(&draft.walk, 2);
         engine->backend->ops = real_ops;
         was_cancelled = cancelled && r;
         assert_int_equal(r, was_cancelled ? -ECANCELED : 0);
@@ -352,34 +310,13 @@ static void test_self_draft_cancel(void **state) {
         cancelled = false;
         cancel_after = 0;
         if (was_cancelled)
-            assert_int_equal(expand(&draft, 2), 0);
+            assert_int_equal(walk_expand(&draft.walk, 2), 0);
         check_tops(&draft);
         draft_deinit(&draft);
     }
 }
 
 /* --- generations -------------------------------------------------------------------------------------------------- */
-
-typedef struct Given {
-    uint64_t logits; /* a hash */
-    size_t n;
-    uint32_t ids[OUTPUT];
-    GenerationUsage usage;
-    GenerationReport report;
-} Given;
-
-static void take_logits(void *arg, const float *logits) {
-    Given *given = arg;
-
-    given->logits = hash_of(given->logits, logits, LOADED_N_VOCAB * sizeof(*logits));
-}
-
-static void take(void *arg, const char *delta, size_t len_bytes, const uint32_t *tokens, size_t n_tokens) {
-    Given *given = arg;
-
-    for (size_t i = 0; i < n_tokens; i++)
-        given->ids[given->n++] = tokens[i];
-}
 
 static GenerationSpeculation self_speculation(SpeculationPolicy policy, uint32_t n_layers) {
     return (GenerationSpeculation){
@@ -389,55 +326,20 @@ static GenerationSpeculation self_speculation(SpeculationPolicy policy, uint32_t
 
 static Generation *begin(Engine *engine, bool sampled, const GenerationSpeculation *speculation, uint64_t user,
                          Given *given) {
-    GenerationOptions options = {
-        .max_tokens = OUTPUT,
-        .ignore_end = true,
-        .no_reuse = true,
-        .user = user,
-        .sampler = SAMPLER_OPTIONS_GREEDY,
-        .speculation = *speculation,
-        .on_logits = take_logits,
-        .on_logits_arg = given,
-    };
-    Generation *generation;
-    uint32_t prompt[N_PROMPT];
+    GenerationOptions options = given_options(given, engine, OUTPUT, sampled, speculation);
 
-    for (uint32_t i = 0; i < N_PROMPT; i++)
-        prompt[i] = (i % 9) * (i % 9) * 7 % LOADED_N_VOCAB;
-    if (sampled) {
-        options.sampler.temperature = 0.7F;
-        options.sampler.seed = 43;
-    }
-    *given = (Given){ .logits = HASH_START };
-    assert_int_equal(generation_new(&generation, engine, prompt, N_PROMPT, &options, NULL), 0);
-    return generation;
-}
-
-static void end(Generation *generation, Given *given) {
-    assert_int_equal(generation_end(generation), GENERATION_END_MAX);
-    given->usage = *generation_usage(generation);
-    generation_report(generation, &given->report);
-    generation_free(generation);
+    options.user = user;
+    return given_begin(engine, N_PROMPT, &options);
 }
 
 static void run(Engine *engine, bool sampled, const GenerationSpeculation *speculation, uint64_t user, Given *given) {
-    Generation *generation = begin(engine, sampled, speculation, user, given);
-
-    while (generation_end(generation) == GENERATION_RUNNING)
-        assert_int_equal(generation_step(generation, take, given, NULL), 0);
-    end(generation, given);
+    given_run(given, begin(engine, sampled, speculation, user, given));
+    assert_int_equal(given->end, GENERATION_END_MAX);
 }
 
 static void run_plain(bool sampled, Given *given) {
     run(models.whole.engine, sampled, &(GenerationSpeculation){ 0 }, 1, given);
     assert_int_equal(given->n, OUTPUT);
-}
-
-static void check_same(const Given *given, const Given *plain) {
-    assert_int_equal(given->n, plain->n);
-    assert_memory_equal(given->ids, plain->ids, plain->n * sizeof(*plain->ids));
-    assert_int_equal(given->logits, plain->logits);
-    assert_int_equal(given->usage.n_steps + given->usage.n_accepted_tokens, plain->usage.n_steps);
 }
 
 /* Drafts of all layers are the text where it is greedy; those of fewer are mostly wrong. */
@@ -470,14 +372,14 @@ static void test_self_draft_generations(void **state) {
                     if (policy == POLICY_FLASH_AR)
                         continue;
                     run(engines[e], sampled, &speculation, 1, &given);
-                    check_same(&given, &plain);
+                    given_check_same(&given, &plain);
                     check_drafts(&given, policy, sampled, layers[i]);
                     n_accepted += layers[i] == N_PINNED ? given.usage.n_accepted_tokens : 0;
                     speculation.chains = true;
                     speculation.head_on_demand = true;
                     speculation.sources |= 1u << SPECULATION_SAM | 1u << SPECULATION_LOOKUP;
                     run(engines[e], sampled, &speculation, 1, &given);
-                    check_same(&given, &plain);
+                    given_check_same(&given, &plain);
                 }
     }
     assert_true(n_accepted > 0);
@@ -499,8 +401,8 @@ static void begin_all(Engine *engine, Generation *generations[MOST], Given given
 
 static void end_all(Generation *generations[MOST], Given given[MOST], const Given *plain) {
     for (size_t i = 0; i < MOST; i++) {
-        end(generations[i], &given[i]);
-        check_same(&given[i], plain);
+        given_end(&given[i], generations[i]);
+        given_check_same(&given[i], plain);
         assert_int_equal(given[i].report.n_model_passes > 0, i != 3);
     }
 }
@@ -521,7 +423,7 @@ static void test_self_draft_together(void **state) {
 
             running = false;
             for (size_t i = 0; i < MOST; i++)
-                turns[i] = (GenerationTurn){ .generation = generations[i], .fn = take, .arg = &given[i] };
+                turns[i] = (GenerationTurn){ .generation = generations[i], .fn = given_take, .arg = &given[i] };
             assert_int_equal(generation_step_together(turns, MOST, NULL), 0);
             for (size_t i = 0; i < MOST; i++)
                 running = running || generation_end(generations[i]) == GENERATION_RUNNING;
@@ -547,7 +449,7 @@ static void test_self_draft_making_way(void **state) {
         begin_all(engines[e], generations, given);
         for (size_t i = 0; i < MOST; i++)
             while (generation_end(generations[i]) == GENERATION_RUNNING) {
-                GenerationTurn turn = { .generation = generations[i], .fn = take, .arg = &given[i] };
+                GenerationTurn turn = { .generation = generations[i], .fn = given_take, .arg = &given[i] };
                 GenerationStep step;
                 int r = GENERATION_E_YIELDED;
 
@@ -559,7 +461,7 @@ static void test_self_draft_making_way(void **state) {
                     if (r != GENERATION_E_YIELDED || ++n_borders % 61)
                         continue;
                     if (generation_end(generations[other]) == GENERATION_RUNNING)
-                        assert_int_equal(generation_step(generations[other], take, &given[other], NULL), 0);
+                        assert_int_equal(generation_step(generations[other], given_take, &given[other], NULL), 0);
                     /* Not for ever: a step that waits for the disk makes way again and again, and if it is dropped each
                      * time before the layer is there, it never ends. */
                     if (++n_dropped % 13 || n_dropped > DROPPED_MAX)
@@ -585,11 +487,10 @@ static void test_self_draft_goes_without(void **state) {
     run_plain(false, &plain);
     generation = begin(models.whole.engine, false, &speculation, 1, &given);
     accounts->limit_bytes[ACCOUNT_KV] = accounts->used_bytes[ACCOUNT_KV];
-    while (generation_end(generation) == GENERATION_RUNNING)
-        assert_int_equal(generation_step(generation, take, &given, NULL), 0);
+    given_run(&given, generation);
     accounts->limit_bytes[ACCOUNT_KV] = limit;
-    end(generation, &given);
-    check_same(&given, &plain);
+
+    given_check_same(&given, &plain);
     assert_false(given.report.sources >> SPECULATION_MODEL & 1);
     assert_int_equal(given.usage.n_drafted_tokens, 0);
 }
@@ -605,7 +506,7 @@ static void test_self_draft_is_tried_seldom(void **state) {
     speculation.always = false;
     memory->token_ms = 0;
     run(models.whole.engine, false, &speculation, 50, &given); /* nothing is known */
-    check_same(&given, &plain);
+    given_check_same(&given, &plain);
     assert_int_equal(given.report.model.reason, PROMPT_RULE_TRIAL);
     assert_true(memory->token_ms > 0);
     assert_true(memory->model_row_ms == 0);
@@ -615,13 +516,13 @@ static void test_self_draft_is_tried_seldom(void **state) {
     assert_true(given.report.model.cost_ms == 2 * token_ms);
     speculation_memory_user(memory, 52)->model = (PromptRule){ .output = 1e6F, .expected = OUTPUT };
     run(models.whole.engine, false, &speculation, 52, &given); /* it has brought nothing */
-    check_same(&given, &plain);
+    given_check_same(&given, &plain);
     assert_int_equal(given.report.model.reason, PROMPT_RULE_LOSES);
     assert_int_equal(given.report.n_model_passes, 0);
     assert_int_equal(speculation_memory_user(memory, 52)->model.n_refused, 1);
 }
 
-/* A draft model that is given is taken, and none without the source. */
+/* Without the source there is none. */
 static void test_self_draft_source(void **state) {
     GenerationSpeculation speculation = self_speculation(POLICY_OURS, 5);
     Given plain, given;
@@ -629,7 +530,7 @@ static void test_self_draft_source(void **state) {
     run_plain(false, &plain);
     speculation.sources = 1u << SPECULATION_SAM;
     run(models.whole.engine, false, &speculation, 1, &given);
-    check_same(&given, &plain);
+    given_check_same(&given, &plain);
     assert_int_equal(given.report.n_model_passes, 0);
     assert_int_equal(given.report.model.reason, PROMPT_RULE_NO_SOURCE);
 }
@@ -639,12 +540,13 @@ static void test_self_draft_cost(void **state) {
 
     memset(&models.whole.engine->speculation.self_times, 0, sizeof(RowTimes));
     draft_init(&draft, models.whole.engine, 5, 20);
-    assert_true(draft.model.ops->cost_ms(draft.model.self, 1) == 0);
-    assert_int_equal(follow(&draft), 0);
-    grow(&draft, 2, 1);
-    assert_true(draft.model.ops->cost_ms(draft.model.self, 1) > 0);
+    assert_true(draft.walk.model.ops->cost_ms(draft.walk.model.self, 1) == 0);
+    assert_int_equal(walk_follow(&draft.walk), 0);
+    walk_grow(&draft.walk, 2, 1);
+    assert_true(draft.walk.model.ops->cost_ms(draft.walk.model.self, 1) > 0);
     draft_init(&next, models.whole.engine, 5, 20); /* the next one knows it */
-    assert_true(next.model.ops->cost_ms(next.model.self, 2) == draft.model.ops->cost_ms(draft.model.self, 2));
+    assert_true(next.walk.model.ops->cost_ms(next.walk.model.self, 2) ==
+                draft.walk.model.ops->cost_ms(draft.walk.model.self, 2));
     draft_deinit(&next);
     draft_deinit(&draft);
 }

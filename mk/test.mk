@@ -25,7 +25,7 @@ $(BUILD)/test/test_forward: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,ma
 # A file is cut short at an allocation of its load.
 $(BUILD)/test/test_cut_file: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc mmap)
 # Reads fail, come short or wait where the extent reader takes them in.
-$(BUILD)/test/test_layer_reader: private LDFLAGS += -Wl,--wrap=extent_finish_piece
+$(BUILD)/test/test_layer_reader $(BUILD)/test/test_layer_reader_faults: private LDFLAGS += -Wl,--wrap=extent_finish_piece
 # Its allocations fail one by one, libevent's too, which it is told of.
 $(BUILD)/test/test_server: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc strdup)
 

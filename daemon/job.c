@@ -52,10 +52,7 @@ int job_encode(const Job *job, TokenList *list, ErrText *err) {
     return r > 0 ? JOB_E_TOO_LONG : r;
 }
 
-/* Without a draft model, and with layers that every step reads from the disk, those in memory draft where nothing else is
- * to: beside other sources they have not been seen to pay.
- *
- * Of keys and values the draft model has less than its target: they count for the account, and not for the user's share
+/* Of keys and values the draft model has less than its target: they count for the account, and not for the user's share
  * of it. */
 void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
     const size_t context_tokens = options->context_tokens;
@@ -65,7 +62,7 @@ void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
 
     if (!(options->speculation.sources >> SPECULATION_MODEL & 1))
         return;
-    if (!job->draft_engine) {
+    if (!job->draft_engine) { /* beside other sources a model's own layers have not been seen to pay */
         if (options->speculation.sources == 1u << SPECULATION_MODEL)
             options->speculation.self_layers = self_draft_layers(job->engine);
         return;

@@ -2,7 +2,6 @@
 #include "engine/drafting.h"
 
 #include <assert.h>
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,15 +230,14 @@ static float model_ms(const Drafting *drafting, StepCompany company) {
 /* Of the generation, at most; what nobody has measured yet is not bounded either. Our own trees see to it themselves that
  * the model and they keep within the step's time together; others have what the model leaves if it takes all of its. */
 static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, StepCompany company, float model_ms) {
+    const ModelShare model = { model_ms > 0, drafting->options.policy == POLICY_OURS ? 0 : model_ms };
     uint32_t rows;
 
     if (drafting->options.always)
         return limits.rows;
     if (drafting->options.no_bounds)
         return drafting_costs(drafting, company).n_rows ? limits.rows : 1;
-    if (model_ms > 0 && drafting->options.policy == POLICY_OURS)
-        model_ms = FLT_MIN;
-    rows = speculation_control_rows(&drafting->control, company, model_ms);
+    rows = speculation_control_rows(&drafting->control, company, model);
     return rows < limits.rows ? rows : limits.rows;
 }
 

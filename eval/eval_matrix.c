@@ -66,7 +66,9 @@ enum {
     TREE,       /* what cells have that are about something else */
     SMALL_TREE, /* and for kernels that take long */
     PRUNED,     /* rows end at a middle layer */
-    SELF        /* the first layers draft for all of them */
+    SELF,       /* the first layers draft for all of them */
+    OURS,       /* with a draft model */
+    LEVER
 };
 
 static const Way ways[] = {
@@ -81,6 +83,12 @@ static const Way ways[] = {
     [SELF] = { .name = "self 16",
                .speculation = { .sources = MODEL, .rows_max = 16, .always = true },
                .by_itself = true },
+    [OURS] = { .name = "ours 16",
+               .speculation = { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true },
+               .with_model = true },
+    [LEVER] = { .name = "lever",
+                .speculation = { .sources = MODEL, .policy = POLICY_LEVER, .always = true },
+                .with_model = true },
     { .name = "pruned", .speculation = { .sources = SPECULATION_AUTO, .pruning = GENERATION_PRUNING_CONTROLLED } },
     { .name = "auto 64", .speculation = { .sources = SPECULATION_AUTO, .rows_max = 64, .always = true } },
     { .name = "all 32", .speculation = { .sources = ALL_SOURCES, .rows_max = 32, .always = true } },
@@ -93,9 +101,6 @@ static const Way ways[] = {
     { .name = "calibr. 16",
       .speculation = { .sources = 1u << SPECULATION_CALIBRATION, .rows_max = 16, .always = true } },
     { .name = "controlled", .speculation = { .sources = SPECULATION_AUTO } },
-    { .name = "ours 16",
-      .speculation = { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true },
-      .with_model = true },
     { .name = "model 16",
       .speculation = { .sources = MODEL, .rows_max = 16, .always = true, .head_on_demand = true },
       .with_model = true },
@@ -111,14 +116,7 @@ static const Way ways[] = {
     { .name = "opt-tree",
       .speculation = { .sources = MODEL, .policy = POLICY_OPT_TREE, .always = true },
       .with_model = true },
-    { .name = "lever",
-      .speculation = { .sources = MODEL, .policy = POLICY_LEVER, .always = true },
-      .with_model = true },
 };
-
-/* The first way with a draft model, and the last one. */
-#define OURS (ARRAY_LEN(ways) - 7)
-#define LEVER (ARRAY_LEN(ways) - 1)
 
 typedef struct Matrix {
     const EvalOptions *options;

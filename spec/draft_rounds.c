@@ -29,7 +29,7 @@ typedef struct Round {
     DraftBatchRows rows;
     DraftBatchTable table;
     DraftModelRow batch[DRAFT_ROWS_MAX]; /* of the last pass, and what was thought of it */
-    uint32_t n_batch, first_of_batch;    /* the latter: the model's row */
+    uint32_t first_of_batch;             /* the model's row */
     uint8_t classes[DRAFT_ROWS_MAX];
     float open[DRAFT_ROWS_MAX], reach[DRAFT_ROWS_MAX], before[DRAFT_ROWS_MAX];
 } Round;
@@ -87,14 +87,16 @@ static float weighed_ms(const Round *r, uint32_t n_rows) {
 
 /* --- a tree from what the model has computed ---------------------------------------------------------------------- */
 
-/* That the step has time for, beside what the model has taken. */
-static uint32_t nodes_max(const Round *r) {
+/* Nodes that the step has time for, beside what the model has taken; none where its time is not known. */
+static uint32_t affordable_nodes(const Round *r) {
     const DraftCosts *costs = &r->it->costs;
-    const float ms = r->it->budget.step_ms - spent_ms(r);
+    const float step_ms = r->it->budget.step_ms, left_ms = step_ms - spent_ms(r);
     uint32_t n = r->it->limits.nodes_max < DRAFT_NODES_MAX ? r->it->limits.nodes_max : DRAFT_NODES_MAX;
 
-    n = costs->n_rows && n > costs->n_rows - 1 ? costs->n_rows - 1 : n;
-    while (n && r->it->budget.step_ms > 0 && costs->n_rows && costs->ms[n] - costs->ms[0] > ms)
+    if (!costs->n_rows)
+        return 0;
+    n = n < costs->n_rows - 1 ? n : costs->n_rows - 1;
+    while (n && step_ms > 0 && costs->ms[n] - costs->ms[0] > left_ms)
         n--;
     return n;
 }
@@ -106,7 +108,7 @@ static void regrow(Round *r) {
     DraftLimits limits = it->limits;
 
     costs.more_ms += spent_ms(r);
-    r->nodes_max = limits.nodes_max = nodes_max(r);
+    r->nodes_max = limits.nodes_max = affordable_nodes(r);
     r->kept = draft_growth_uncut(tree, r->root_token, it->sources, limits, costs, it->chain);
     for (uint32_t row = 0; row < tree->n_rows; row++) {
         r->children[row] = 0;
@@ -313,7 +315,6 @@ static int compute(Round *r, const uint8_t *picked, uint32_t n) {
     const DraftTree *tree = r->tree;
     int result;
 
-    r->n_batch = n;
     r->first_of_batch = model_drafter_n_rows(r->it->model);
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t row = picked[i];
@@ -365,7 +366,7 @@ int draft_rounds(DraftTree *tree, DraftTree *without, uint32_t root_token, const
     report->n_kept_without = round.kept;
     round.depth_max = limits.tokens_left ? limits.tokens_left - 1 : 0;
     round.depth_max = limits.depth_max < round.depth_max ? limits.depth_max : round.depth_max;
-    if (!rounds->costs.n_rows || !round.nodes_max || !round.depth_max) {
+    if (!round.nodes_max || !round.depth_max) {
         draft_growth_cut(tree, round.kept);
         return 0;
     }

@@ -123,16 +123,18 @@ static float worst_run(const SpeculationControl *control) {
 
 /* Whether a step with that many rows may be in vain: it takes a part of what is left of the budget at most, so that one
  * large tree does not end all drafts for a window. */
-static bool can_afford(const SpeculationControl *control, uint32_t rows, StepCompany company, float model_ms) {
-    return control->loss + (model_ms > 0 ? times_model : times_rows) * loss_of(control, rows, company, 1, model_ms) <=
-           budget;
+static bool can_afford(const SpeculationControl *control, uint32_t rows, StepCompany company, ModelShare model) {
+    const float times = model.is_on ? times_model : times_rows;
+
+    return control->loss + times * loss_of(control, rows, company, 1, model.ms) <= budget;
 }
 
 /* When not even two rows can be afforded, drafts rest: twice as long each time, until they have paid again. */
 static void pace(SpeculationControl *control, bool gained) {
     if (gained && control->loss <= 0)
         control->pause_tokens = PAUSE_MIN;
-    if (!(control->ms[0] > 0) || control->n_tokens < control->pause_until || can_afford(control, 2, alone, 0))
+    if (!(control->ms[0] > 0) || control->n_tokens < control->pause_until ||
+        can_afford(control, 2, alone, (ModelShare){ 0 }))
         return;
     control->pause_until = control->n_tokens + control->pause_tokens;
     control->pause_tokens = 2 * control->pause_tokens < PAUSE_MAX ? 2 * control->pause_tokens : PAUSE_MAX;
@@ -185,12 +187,11 @@ float speculation_control_model_ms(const SpeculationControl *control, StepCompan
 
 /**
  * speculation_control_rows() - rows that the generation may have in the next step
- * @model_ms: that a draft model may take in it, speculation_control_model_ms() at most
  *
  * As many as could all be in vain, and as many again, without the last 64 tokens having taken more than 1.03 times as long
  * as plain steps; and no step with more than twice as many rows as were ever measured: what more would take is a guess.
  */
-uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company, float model_ms) {
+uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company, ModelShare model) {
     uint32_t most = company.rows + 1, rows = 1;
 
     if (!may_draft(control, company))
@@ -199,7 +200,7 @@ uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany
         most = control->n_seen[i] && 2 * (i + 1) > most ? 2 * (i + 1) : most;
     most -= company.rows;
     most = most < DRAFT_ROWS_MAX ? most : DRAFT_ROWS_MAX;
-    while (rows < most && can_afford(control, rows + 1, company, model_ms))
+    while (rows < most && can_afford(control, rows + 1, company, model))
         rows++;
     return rows;
 }

@@ -21,6 +21,12 @@ typedef struct StepCompany {
     uint32_t prompt_rows; /* of others' prompts */
 } StepCompany;
 
+/* A draft model's part of a step; all zero: there is none. */
+typedef struct ModelShare {
+    bool is_on;
+    float ms; /* taken for sure, speculation_control_model_ms() at most; 0: whoever grows the tree has an eye on it */
+} ModelShare;
+
 /* Embedded; begins with speculation_control_init(). Losses are in plain steps. */
 typedef struct SpeculationControl {
     float seen_ms[CONTROL_ROWS];    /* average of steps with i + 1 rows */
@@ -45,7 +51,7 @@ float speculation_control_longer_ms(const SpeculationControl *control, StepCompa
 /* Of that, for the model. */
 float speculation_control_model_ms(const SpeculationControl *control, StepCompany company);
 /* That the generation may have in the next step at most, the root's among them; 1: a plain step. */
-uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company, float model_ms);
+uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company, ModelShare model);
 /* By rows of the generation, for draft_growth(); valid until the next step is told. */
 DraftCosts speculation_control_costs(const SpeculationControl *control, StepCompany company);
 /* A step in which the generation had that many rows took ms (above 0) and gave it n_tokens; before it a draft model took

@@ -306,6 +306,7 @@ static void op_verify(Run *run) {
     uint32_t accepted[DRAFT_ROWS_MAX], emitted[DRAFT_ROWS_MAX], tops[DRAFT_ROWS_MAX], n = 0, row = 0;
     uint8_t how = next_byte(run), next = next_byte(run);
     const StepCompany company = { how / 4u, how & 16 ? how : 0 };
+    const ModelShare model = { .is_on = how & 8 };
 
     if (!generation->has_tree || !generation->n)
         return;
@@ -323,8 +324,8 @@ static void op_verify(Run *run) {
     generation->n_verified++;
     check_counts(generation);
     speculation_control_took(&generation->control, tree->n_rows, company, n + 1, 0.01F * (float)how, 0);
-    CHECK(speculation_control_rows(&generation->control, company, 0) >= 1);
-    CHECK(speculation_control_rows(&generation->control, company, 0) <= DRAFT_ROWS_MAX);
+    CHECK(speculation_control_rows(&generation->control, company, model) >= 1);
+    CHECK(speculation_control_rows(&generation->control, company, model) <= DRAFT_ROWS_MAX);
     append(run, emitted, n + 1);
 }
 

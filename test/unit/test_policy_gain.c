@@ -3,7 +3,6 @@
  * verification takes. Ours is no worse than the best of the others anywhere, also together with retrieval; under the
  * control a useful model stays, and one that is useless or too slow costs next to nothing. No clock is read. */
 #undef NDEBUG
-#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,7 +91,7 @@ static uint32_t step(Run *run, Speculator *speculator, SpeculationControl *contr
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         all_ms[i] = run->plain_ms + rows_ms(i + 1);
     if (run->is_controlled) {
-        limits.nodes_max = speculation_control_rows(control, alone, budget.ms > 0 ? FLT_MIN : 0) - 1;
+        limits.nodes_max = speculation_control_rows(control, alone, (ModelShare){ .is_on = budget.ms > 0 }) - 1;
         costs = speculation_control_costs(control, alone);
     }
     speculator_draft(speculator, limits, costs,

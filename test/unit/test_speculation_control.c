@@ -19,6 +19,7 @@ enum {
 };
 
 static const StepCompany alone = { 0, 0 };
+static const ModelShare no_model;
 static uint32_t seed = 1;
 
 static uint32_t draw(uint32_t n) {
@@ -91,7 +92,7 @@ static void test_speculation_control_adversary(void **state) {
                 speculation_control_init(&control, NULL);
                 for (uint32_t i = 0; i < N_STEPS; i++) {
                     float model_ms = with_model ? speculation_control_model_ms(&control, alone) : 0;
-                    uint32_t most = speculation_control_rows(&control, alone, model_ms),
+                    uint32_t most = speculation_control_rows(&control, alone, (ModelShare){ model_ms > 0, model_ms }),
                              rows = greed ? most : 1 + draw(most), n_tokens = emitted(kind, i, rows);
                     bool measured = control.n_seen[rows - 1] > 0;
                     float took = machine_ms(machine, rows) + model_ms, plain = machine_ms(machine, 1);
@@ -126,8 +127,8 @@ static void test_speculation_control_model(void **state) {
     assert_true(model_ms > 51 && model_ms < 51.5F); /* 0.8 of 1.92 / 1.5 plain steps of 50 ms */
     assert_true(speculation_control_model_ms(&control, (StepCompany){ 16, 0 }) >
                 1.9F * model_ms); /* theirs are longer */
-    assert_int_equal(speculation_control_rows(&control, alone, 0), 16);
-    assert_int_equal(speculation_control_rows(&control, alone, model_ms), 5);
+    assert_int_equal(speculation_control_rows(&control, alone, no_model), 16);
+    assert_int_equal(speculation_control_rows(&control, alone, (ModelShare){ model_ms > 0, model_ms }), 5);
     speculation_control_took(&control, 1, alone, 1, 50, model_ms); /* in vain, and less next time */
     assert_true(speculation_control_model_ms(&control, alone) < 0.7F * model_ms);
     assert_true(speculation_control_costs(&control, alone).ms[0] == 50); /* it is no part of what rows take */
@@ -139,7 +140,7 @@ static void test_speculation_control_model(void **state) {
     assert_true(speculation_control_model_ms(&control, alone) > 30);
     speculation_control_took(&control, 4, alone, 1, machine_ms(1, 4), 100); /* far more than it may: all drafts rest */
     assert_true(speculation_control_model_ms(&control, alone) == 0);
-    assert_int_equal(speculation_control_rows(&control, alone, 0), 1);
+    assert_int_equal(speculation_control_rows(&control, alone, no_model), 1);
 }
 
 /* Where drafts never pay they get rare; when they begin to, they come back within a pause. */
@@ -150,7 +151,7 @@ static void test_speculation_control_back_off(void **state) {
 
     speculation_control_init(&control, NULL);
     for (uint32_t i = 0; i < 20000; i++) {
-        uint32_t rows = speculation_control_rows(&control, alone, 0);
+        uint32_t rows = speculation_control_rows(&control, alone, no_model);
 
         early += i < 2000 ? machine_ms(1, rows) / machine_ms(1, 1) - 1 : 0;
         late += i >= 18000 ? machine_ms(1, rows) / machine_ms(1, 1) - 1 : 0;
@@ -158,7 +159,7 @@ static void test_speculation_control_back_off(void **state) {
     }
     assert_true(early > 2 * late && late > 0);
     for (; back < 4000 && !n_good; back++) {
-        uint32_t rows = speculation_control_rows(&control, alone, 0);
+        uint32_t rows = speculation_control_rows(&control, alone, no_model);
 
         speculation_control_took(&control, rows, alone, rows, machine_ms(1, rows), 0);
         n_good += rows > 1;
@@ -166,7 +167,7 @@ static void test_speculation_control_back_off(void **state) {
     assert_true(n_good && back <= 1024 + 64);
     n_good = 0;
     for (uint32_t i = 0; i < 100; i++) {
-        uint32_t rows = speculation_control_rows(&control, alone, 0);
+        uint32_t rows = speculation_control_rows(&control, alone, no_model);
 
         speculation_control_took(&control, rows, alone, rows, machine_ms(1, rows), 0);
         n_good += rows > 1;
@@ -179,13 +180,13 @@ static void test_speculation_control_costs(void **state) {
     DraftCosts costs;
 
     speculation_control_init(&control, NULL);
-    assert_int_equal(speculation_control_rows(&control, alone, 0), 1);
+    assert_int_equal(speculation_control_rows(&control, alone, no_model), 1);
     assert_int_equal(speculation_control_costs(&control, alone).n_rows, 0);
     speculation_control_took(&control, 1, alone, 1, 500, 0);
-    assert_int_equal(speculation_control_rows(&control, alone, 0), 1);
+    assert_int_equal(speculation_control_rows(&control, alone, no_model), 1);
     for (int i = 0; i < 60; i++)
         speculation_control_took(&control, 1, alone, 1, 10, 0);
-    assert_int_equal(speculation_control_rows(&control, alone, 0), 2);
+    assert_int_equal(speculation_control_rows(&control, alone, no_model), 2);
     for (int i = 0; i < 60; i++) {
         speculation_control_took(&control, 5, alone, 5, 18, 0);
         speculation_control_took(&control, 9, alone, 9, 16, 0);
@@ -200,7 +201,7 @@ static void test_speculation_control_costs(void **state) {
     assert_true(costs.ms[1] > 10.2F && costs.ms[1] < 10.3F);
     assert_true(costs.ms[4] > 16.9F && costs.ms[4] < 17.1F && costs.ms[8] == costs.ms[4]);
     assert_true(costs.ms[9] > costs.ms[8] + 0.5F);
-    assert_int_equal(speculation_control_rows(&control, alone, 0), 11); /* half of 1.92 plain steps */
+    assert_int_equal(speculation_control_rows(&control, alone, no_model), 11); /* half of 1.92 plain steps */
 }
 
 /* Dear rows that turn cheap are noticed, since what was measured long ago is forgotten. */
@@ -210,7 +211,7 @@ static void test_speculation_control_change(void **state) {
 
     speculation_control_init(&control, NULL);
     for (uint32_t i = 0; i < 8000; i++) {
-        uint32_t rows = speculation_control_rows(&control, alone, 0);
+        uint32_t rows = speculation_control_rows(&control, alone, no_model);
 
         n_drafts += i >= 7900 && rows > 4;
         speculation_control_took(&control, rows, alone, rows, i < 500 ? machine_ms(3, rows) * (float)(rows * rows) : 50,
@@ -226,11 +227,12 @@ static void test_speculation_control_company(void **state) {
     DraftCosts costs;
 
     speculation_control_init(&control, NULL);
-    assert_int_equal(speculation_control_rows(&control, others, 0), 1);
+    assert_int_equal(speculation_control_rows(&control, others, no_model), 1);
     for (uint32_t i = 0; i < 60; i++)
         speculation_control_took(&control, 1, others, 1, machine_ms(1, 16), 0);
-    assert_int_equal(speculation_control_rows(&control, alone, 0), 1); /* nothing is known of less rows than 16 */
-    assert_true(speculation_control_rows(&control, others, 0) > 8);
+    assert_int_equal(speculation_control_rows(&control, alone, no_model),
+                     1); /* nothing is known of less rows than 16 */
+    assert_true(speculation_control_rows(&control, others, no_model) > 8);
     for (uint32_t i = 0; i < 60; i++)
         speculation_control_took(&control, 9, others, 3, machine_ms(1, 24), 0);
     costs = speculation_control_costs(&control, others);
@@ -257,7 +259,7 @@ static void test_speculation_control_like(void **state) {
     for (uint32_t i = 0; i < 400; i++)
         speculation_control_took(&before, 1 + i % 20, alone, 1 + i % 20, machine_ms(1, 1 + i % 20), 0);
     speculation_control_init(&control, &before);
-    assert_true(speculation_control_rows(&control, alone, 0) > 12);
+    assert_true(speculation_control_rows(&control, alone, no_model) > 12);
     speculation_control_took(&control, 10, alone, 5, 1.5F * machine_ms(1, 10), 0);
     costs = speculation_control_costs(&control, alone);
     for (uint32_t i = 0; i < 20; i++)
@@ -276,9 +278,9 @@ static void test_speculation_control_like_ages(void **state) {
     }
     for (; rows < 2 && tokens < 2000; tokens += 20) {
         speculation_control_init(&control, &before);
-        assert_true(tokens || speculation_control_rows(&control, alone, 0) == 1);
+        assert_true(tokens || speculation_control_rows(&control, alone, no_model) == 1);
         for (uint32_t i = 0; i < 20; i++) {
-            rows = speculation_control_rows(&control, alone, 0);
+            rows = speculation_control_rows(&control, alone, no_model);
             if (rows > 1)
                 break;
             speculation_control_took(&control, 1, alone, 1, 50, 0);

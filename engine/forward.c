@@ -98,11 +98,16 @@ bool engine_step_stops(const EngineStep *step, const EngineYield *yield) {
     return must_yield(yield) || all_cancelled(step);
 }
 
-/* And why. A sequence that was cancelled stays in the step until none is left, and nobody looks at what comes out. */
+/* And why. A sequence that was cancelled stays in the step until none is left, and nobody looks at what comes out. Each
+ * flag is read once: one that is raised meanwhile would end the step as cancelled and its span as computed. */
 int engine_step_look_up(EngineStep *step, const EngineYield *yield) {
-    for (size_t i = 0; i < step->n_spans; i++)
+    bool is_wanted = false;
+
+    for (size_t i = 0; i < step->n_spans; i++) {
         step->spans[i].is_cancelled = is_cancelled(&step->spans[i]);
-    return all_cancelled(step) ? ENGINE_E_CANCELLED : must_yield(yield) ? ENGINE_E_YIELDED : 0;
+        is_wanted = is_wanted || !step->spans[i].is_cancelled;
+    }
+    return !is_wanted ? ENGINE_E_CANCELLED : must_yield(yield) ? ENGINE_E_YIELDED : 0;
 }
 
 /**

@@ -2,6 +2,8 @@
 /* Generations that share their steps answer as each of them does alone: the same tokens from the same bytes of logits.
  * On a small model, and on the real one unless COORDGEN_SMALL is set: under an emulator that takes many minutes. */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "engine/generation.h"
 #include "test/unit/golden_hash.h"
 #include "test/unit/model_maker.h"
@@ -367,12 +370,83 @@ static void test_cancelled_span_stays_as_it_was(void **state) {
     free(logits);
 }
 
+enum {
+    LEAVERS = 16,
+    LEAVE_TRIES = 4000,
+};
+
+/* Raises `cancelled` at `at_ns`; again and again, until `is_over`. */
+typedef struct Leaver {
+    _Atomic bool cancelled, is_over;
+    _Atomic uint64_t at_ns; /* 0: raised, or not asked for */
+} Leaver;
+
+static void *leave(void *arg) {
+    Leaver *leaver = arg;
+
+    while (!atomic_load(&leaver->is_over)) {
+        const uint64_t at_ns = atomic_load(&leaver->at_ns);
+
+        if (!at_ns)
+            sched_yield();
+        else if (clock_now_ns() >= at_ns) {
+            atomic_store(&leaver->cancelled, true);
+            atomic_store(&leaver->at_ns, 0);
+        }
+    }
+    return NULL;
+}
+
+/* The last of many leaves at any moment of the step: a step that ends as cancelled says so of every span, for then
+ * nobody has computed what the others would take for theirs. */
+static void test_last_one_leaves_at_any_moment(void **state) {
+    size_t n_vocab = engine_info(model.engine)->n_vocab, n_cancelled = 0;
+    float *logits = malloc(LEAVERS * n_vocab * sizeof(float));
+    uint32_t token = 1;
+    _Atomic bool has_left = true;
+    Leaver leaver = { 0 };
+    EngineSpan spans[LEAVERS];
+    uint64_t random = 1, step_ns = 0;
+    pthread_t thread;
+    ErrText err;
+
+    assert_non_null(logits);
+    for (size_t i = 0; i < LEAVERS; i++) {
+        spans[i] = (EngineSpan){ .tokens = &token, .n = 1, .n_logit_rows = 1, .logits = logits + i * n_vocab };
+        assert_int_equal(sequence_new(&spans[i].sequence, model.engine, 16, &err), 0);
+        sequence_set_cancel(spans[i].sequence, i ? &has_left : &leaver.cancelled);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, leave, &leaver), 0);
+    for (int try = 0; try < LEAVE_TRIES; try++) {
+        const uint64_t start_ns = clock_now_ns();
+        int r;
+
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        if (try)
+            atomic_store(&leaver.at_ns, start_ns + (random >> 33) % step_ns);
+        r = engine_forward_spans(model.engine, spans, LEAVERS, NULL);
+        step_ns = try ? step_ns : clock_now_ns() - start_ns;
+        while (atomic_load(&leaver.at_ns))
+            sched_yield();
+        assert_int_equal(r, spans[0].is_cancelled ? ENGINE_E_CANCELLED : 0);
+        assert_int_equal(sequence_n_tokens(spans[0].sequence), r ? 0 : 1);
+        n_cancelled += r != 0;
+        sequence_rewind(spans[0].sequence, 0);
+        atomic_store(&leaver.cancelled, false);
+    }
+    atomic_store(&leaver.is_over, true);
+    pthread_join(thread, NULL);
+    assert_in_range(n_cancelled, 1, LEAVE_TRIES - 1); /* some were in time */
+    for (size_t i = 0; i < LEAVERS; i++)
+        sequence_free(spans[i].sequence);
+    free(logits);
+}
+
 int main(void) {
     const struct CMUnitTest small[] = {
-        cmocka_unit_test(test_together_is_as_alone),
-        cmocka_unit_test(test_together_rows_by_class),
-        cmocka_unit_test(test_together_with_preemption),
-        cmocka_unit_test(test_spans_are_checked),
+        cmocka_unit_test(test_together_is_as_alone),          cmocka_unit_test(test_together_rows_by_class),
+        cmocka_unit_test(test_together_with_preemption),      cmocka_unit_test(test_spans_are_checked),
+        cmocka_unit_test(test_last_one_leaves_at_any_moment),
     };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_together_is_as_alone),     cmocka_unit_test(test_together_rows_by_class),

@@ -184,6 +184,10 @@ void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, 
     drafting->report.n_prompt_rows++;
 }
 
+void drafting_prompt_took(Drafting *drafting, uint32_t rows, uint64_t ns) {
+    speculation_control_prompt(&drafting->control, rows, (float)ns / 1e6F);
+}
+
 static bool has_model(const Drafting *drafting) {
     return prompt_rule_learns(drafting->report.model) &&
            (speculator_sources(drafting->speculator) >> SPECULATION_MODEL & 1);

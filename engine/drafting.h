@@ -55,6 +55,8 @@ DEFINE_CLEANUP(Drafting, drafting_free)
 bool drafting_wants_prompt(const Drafting *drafting);
 /* before: the token before this row's, or CONTEXT_NO_TOKEN. */
 void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const EngineTops *tops);
+/* A step with rows of prompts alone, so many, was computed in ns. */
+void drafting_prompt_took(Drafting *drafting, uint32_t rows, uint64_t ns);
 /* The first n tokens of the prompt are computed: a draft model reads them as well, where that pays. */
 void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n);
 /* Grows the tree behind the text, tokens[n]. */

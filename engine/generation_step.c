@@ -379,6 +379,7 @@ static bool has_pruned(const GenerationStep *step) {
 /* Of all that ran; a generation with drafts learns from it what rows take. */
 static void count_time(const GenerationStep *step) {
     const uint64_t ns = clock_now_ns() - step->start_ns, rows_ns = ns - models_ns(step);
+    const uint64_t waited_ns = step->spans[0].wait_ns + models_ns(step); /* all spans of a step wait together */
 
     for (size_t i = 0; i < step->n; i++) {
         Generation *generation = step->turns[i]->generation;
@@ -386,6 +387,8 @@ static void count_time(const GenerationStep *step) {
         *(step->prefill[i] ? &generation->usage.prefill_ns : &generation->usage.decode_ns) += ns;
         generation->usage.read_bytes += engine_info(generation->engine)->sweep_bytes;
         generation->usage.read_wait_ns += step->spans[i].wait_ns;
+        if (step->prefill[i] && generation->drafting && !step->decode_rows && !step->has_yielded && ns > waited_ns)
+            drafting_prompt_took(generation->drafting, step->prompt_rows, ns - waited_ns);
         if (!step->prefill[i] && generation->drafting && !step->spans[i].is_cancelled)
             drafting_took(generation->drafting, step->has_yielded || has_pruned(step) ? 0 : rows_ns);
         if (generation->drafting)

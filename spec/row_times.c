@@ -45,7 +45,7 @@ static uint32_t isotonic(const float *seen_ms, const uint32_t *n_seen, uint32_t 
  * first to it and a guess, which is believed the less the more is measured: beside the reading of weights from flash,
  * rows cost next to nothing.
  */
-void row_times_fill(const float *seen_ms, const uint32_t *n_seen, uint32_t n, float *ms) {
+void row_times_fill(const float *seen_ms, const uint32_t *n_seen, uint32_t n, float row_ms, float *ms) {
     float levels[ROW_TIMES_MAX], slope, guess;
     uint32_t rows[ROW_TIMES_MAX], n_levels, last;
 
@@ -61,7 +61,8 @@ void row_times_fill(const float *seen_ms, const uint32_t *n_seen, uint32_t n, fl
                                          : levels[i - 1] + (levels[i] - levels[i - 1]) * (float)(row - rows[i - 1]) /
                                                                (float)(rows[i] - rows[i - 1]);
     slope = n_levels > 1 ? (levels[n_levels - 1] - levels[0]) / (float)(last - rows[0]) : 0;
-    guess = row_share * levels[0] / (float)(n_levels > 1 ? n_levels - 1 : 1);
+    guess = row_share * levels[0];
+    guess = (row_ms > 0 && row_ms < guess ? row_ms : guess) / (float)(n_levels > 1 ? n_levels - 1 : 1);
     slope = slope > guess ? slope : guess;
     for (uint32_t row = last + 1; row <= n; row++)
         ms[row - 1] = levels[n_levels - 1] + slope * (float)(row - last);
@@ -88,7 +89,7 @@ void row_times_measure(RowTimes *times, uint32_t rows, float ms) {
         times->n_seen[i]++;
     times->seen_ms[i] += (ms - times->seen_ms[i]) / (float)times->n_seen[i];
     if (times->n_steps >= WARM)
-        row_times_fill(times->seen_ms, times->n_seen, ROW_TIMES_MAX, times->ms);
+        row_times_fill(times->seen_ms, times->n_seen, ROW_TIMES_MAX, 0, times->ms);
 }
 
 float row_times_ms(const RowTimes *times, uint32_t rows) {

@@ -19,8 +19,9 @@ typedef struct RowTimes {
     float ms[ROW_TIMES_MAX]; /* never falling; 0 until steps are measured */
 } RowTimes;
 
-/* ms f32[n], n at most ROW_TIMES_MAX, from averages of so many measurements (0: none) by rows, at least one of them. */
-void row_times_fill(const float *seen_ms, const uint32_t *n_seen, uint32_t n, float *ms);
+/* ms f32[n], n at most ROW_TIMES_MAX, from averages of so many measurements (0: none) by rows, at least one of them.
+ * row_ms: what a row more takes at most, where nobody has measured it; 0: not known. */
+void row_times_fill(const float *seen_ms, const uint32_t *n_seen, uint32_t n, float row_ms, float *ms);
 /* A step of so many rows, 1 or more, took ms. */
 void row_times_measure(RowTimes *times, uint32_t rows, float ms);
 /* 0: not known yet. */

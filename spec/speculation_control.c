@@ -14,7 +14,8 @@ enum {
 };
 
 static const float budget = 0.03F * CONTROL_WINDOW; /* plain steps that a window may take longer than without drafts */
-static const float outlier = 1.5F; /* of what was expected: a step that took longer had to wait for something else */
+static const float outlier = 1.5F;    /* of what was expected: a step that took longer had to wait for something else */
+static const float prompt_factor = 2; /* a step's rows are few for the device's tiles, and all go through the head */
 static const StepCompany alone = { 0, 0 };
 /* With a draft model a step may lose two thirds of what is left, as one pass of it already takes its share; of that the
  * model has four fifths, and rows the rest. (Tried in test_policy_gain: with half, or less for the model, a good model's
@@ -23,7 +24,10 @@ static const float times_rows = 2, times_model = 1.5F, model_share = 0.8F;
 
 void speculation_control_init(SpeculationControl *control, const SpeculationControl *like) {
     *control = (SpeculationControl){ .pause_tokens = PAUSE_MIN, .forget_after = FORGET_MIN };
-    if (!like || !(like->ms[0] > 0))
+    if (!like)
+        return;
+    control->row_ms = like->row_ms;
+    if (!(like->ms[0] > 0))
         return;
     memcpy(control->seen_ms, like->seen_ms, sizeof(control->seen_ms));
     memcpy(control->ms, like->ms, sizeof(control->ms));
@@ -40,7 +44,15 @@ static void fill(SpeculationControl *control) {
     while (first < CONTROL_ROWS && !control->n_seen[first])
         first++;
     if (first < CONTROL_ROWS && control->n_seen[first] >= WARM)
-        row_times_fill(control->seen_ms, control->n_seen, CONTROL_ROWS, control->ms);
+        row_times_fill(control->seen_ms, control->n_seen, CONTROL_ROWS, control->row_ms, control->ms);
+}
+
+void speculation_control_prompt(SpeculationControl *control, uint32_t rows, float ms) {
+    const float row_ms = prompt_factor * ms / (float)rows;
+
+    assert(rows);
+    if (row_ms > 0 && (!(control->row_ms > 0) || row_ms < control->row_ms))
+        control->row_ms = row_ms;
 }
 
 /* For rows past the table, and for those of prompts. */
@@ -80,10 +92,16 @@ static void forget_old(SpeculationControl *control) {
 }
 
 /* Another generation's steps had fewer positions to look back on, or more: its times are stretched to the first own
- * one. */
+ * one. Past the rows that it had measured they are a guess, which a step that took less only corrects. */
 static void stretch(SpeculationControl *control, uint32_t rows, float ms) {
-    float factor = ms / step_ms(control, rows, 0);
+    const float most = step_ms(control, rows, 0);
+    uint32_t measured = CONTROL_ROWS;
+    float least, factor;
 
+    while (measured > 1 && !control->n_seen[measured - 1])
+        measured--;
+    least = step_ms(control, rows < measured ? rows : measured, 0);
+    factor = ms < least ? ms / least : ms > most ? ms / most : 1;
     for (uint32_t i = 0; i < CONTROL_ROWS; i++)
         control->seen_ms[i] *= factor;
 }

@@ -34,6 +34,7 @@ typedef struct SpeculationControl {
     uint64_t seen_at[CONTROL_ROWS]; /* token count then */
     bool is_guess;                  /* all of it is another generation's, until the first step says how they differ */
     float ms[CONTROL_ROWS];         /* never falling; 0 until steps are measured */
+    float row_ms;                   /* that a row more takes at most, as prompts have shown; 0: not known */
     uint64_t n_tokens;              /* emitted so far */
     uint32_t n_since_plain;         /* steps with drafts since the last one without */
     uint64_t pause_until, pause_tokens, forget_after;
@@ -45,6 +46,8 @@ typedef struct SpeculationControl {
 
 /* like: what another generation has learned of the same model's steps, or NULL. */
 void speculation_control_init(SpeculationControl *control, const SpeculationControl *like);
+/* Some rows of a prompt (1 or more) were computed in ms, without what the step waited for weights. */
+void speculation_control_prompt(SpeculationControl *control, uint32_t rows, float ms);
 /* That the next step may take longer than a plain one for a draft model and the rows of its tree together; 0: the model may
  * not draft. */
 float speculation_control_longer_ms(const SpeculationControl *control, StepCompany company);

@@ -366,6 +366,7 @@ static void test_drafts_times(void **state) {
     run(&options, &given);
     assert_memory_not_equal(&memory->times, &before, sizeof(before));
     assert_true(memory->token_ms != token_ms);
+    assert_true(memory->times.row_ms > 0); /* the prompt's rows were timed as well */
 }
 
 /* Keys and values of branches have no memory of their own: a tree becomes a chain, and the answer is the same. */

@@ -47,6 +47,24 @@ static void test_row_times_neighbours(void **state) {
     check_close(row_times_ms(&times, 9), 40.8F);
 }
 
+/* Behind what is measured a row takes what is guessed, or less where it is known to. */
+static void test_row_times_row_ms(void **state) {
+    static const float known[] = { 0, 2, 500 }, row_ms[] = { 20, 2, 20 };
+    float seen_ms[ROW_TIMES_MAX] = { 1000 }, ms[ROW_TIMES_MAX];
+    uint32_t n_seen[ROW_TIMES_MAX] = { 1 };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+        row_times_fill(seen_ms, n_seen, ROW_TIMES_MAX, known[i], ms);
+        for (uint32_t rows = 1; rows <= ROW_TIMES_MAX; rows++)
+            check_close(ms[rows - 1], 1000 + row_ms[i] * (float)(rows - 1));
+    }
+    seen_ms[4] = 1040; /* what was measured holds, even so */
+    n_seen[4] = 1;
+    row_times_fill(seen_ms, n_seen, ROW_TIMES_MAX, 2, ms);
+    for (uint32_t rows = 1; rows <= ROW_TIMES_MAX; rows++)
+        check_close(ms[rows - 1], 1000 + 10 * (float)(rows - 1));
+}
+
 static void test_row_times_never_fall(void **state) {
     for (size_t round = 0; round < 200; round++) {
         RowTimes times = { 0 };
@@ -82,6 +100,7 @@ static void test_row_times_outliers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_row_times_neighbours),
+        cmocka_unit_test(test_row_times_row_ms),
         cmocka_unit_test(test_row_times_never_fall),
         cmocka_unit_test(test_row_times_outliers),
     };

@@ -266,6 +266,51 @@ static void test_speculation_control_like(void **state) {
         assert_true(costs.ms[i] > 1.4F * machine_ms(1, i + 1) && costs.ms[i] < 1.6F * machine_ms(1, i + 1));
 }
 
+/* A first step of more rows than the other generation had measured: what was guessed of them is no measure of how the two
+ * differ. */
+static void test_speculation_control_like_past_measured(void **state) {
+    static const float first_ms[] = { 1260, 2500, 600 }; /* rows are nearly for nothing, or dear, or all is faster */
+    SpeculationControl before, control;
+
+    speculation_control_init(&before, NULL);
+    for (uint32_t i = 0; i < 40; i++)
+        speculation_control_took(&before, 1 + i % 2 * 4, alone, 1 + i % 2 * 4, 1200, 0);
+    assert_true(speculation_control_costs(&before, alone).ms[27] > 1700);
+    for (size_t i = 0; i < sizeof(first_ms) / sizeof(*first_ms); i++) {
+        DraftCosts costs;
+
+        speculation_control_init(&control, &before);
+        speculation_control_took(&control, 28, alone, 5, first_ms[i], 0);
+        costs = speculation_control_costs(&control, alone);
+        assert_true(i == 0 ? costs.ms[0] == 1200 : i == 1 ? costs.ms[0] > 1200 : costs.ms[0] == 600);
+        assert_true(costs.ms[27] > 0.99F * first_ms[i] && costs.ms[27] < 1.01F * first_ms[i]);
+    }
+}
+
+/* What rows of prompts took bounds what rows of drafts are feared to take; the next generation knows it as well. */
+static void test_speculation_control_prompt(void **state) {
+    SpeculationControl control, next;
+
+    for (uint32_t knows = 0; knows < 2; knows++) {
+        speculation_control_init(&control, NULL);
+        if (knows) {
+            speculation_control_prompt(&control, 100, 400);
+            speculation_control_prompt(&control, 200, 200); /* 1 ms a row */
+            speculation_control_prompt(&control, 10, 500);
+            speculation_control_prompt(&control, 10, 0); /* no time */
+        }
+        speculation_control_took(&control, 1, alone, 1, 1200, 0);
+        speculation_control_took(&control, 1, alone, 1, 1200, 0);
+        assert_true(speculation_control_costs(&control, alone).ms[10] == (knows ? 1220 : 1440));
+    }
+    speculation_control_init(&next, &control);
+    assert_true(next.row_ms == control.row_ms && next.row_ms == 2);
+    speculation_control_init(&control, NULL); /* before any step was measured it is handed on, too */
+    speculation_control_prompt(&control, 100, 100);
+    speculation_control_init(&next, &control);
+    assert_true(next.row_ms == 2);
+}
+
 /* Rows that were dear while the machine had other work are tried again, however short the generations are. */
 static void test_speculation_control_like_ages(void **state) {
     SpeculationControl before, control;
@@ -318,11 +363,18 @@ static void test_speculation_control_delayed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_speculation_control_adversary), cmocka_unit_test(test_speculation_control_model),
-        cmocka_unit_test(test_speculation_control_back_off),  cmocka_unit_test(test_speculation_control_costs),
-        cmocka_unit_test(test_speculation_control_change),    cmocka_unit_test(test_speculation_control_company),
-        cmocka_unit_test(test_speculation_control_like),      cmocka_unit_test(test_speculation_control_like_ages),
-        cmocka_unit_test(test_speculation_control_delayed),   cmocka_unit_test(test_speculation_control_outliers),
+        cmocka_unit_test(test_speculation_control_adversary),
+        cmocka_unit_test(test_speculation_control_model),
+        cmocka_unit_test(test_speculation_control_back_off),
+        cmocka_unit_test(test_speculation_control_costs),
+        cmocka_unit_test(test_speculation_control_change),
+        cmocka_unit_test(test_speculation_control_company),
+        cmocka_unit_test(test_speculation_control_like),
+        cmocka_unit_test(test_speculation_control_like_ages),
+        cmocka_unit_test(test_speculation_control_like_past_measured),
+        cmocka_unit_test(test_speculation_control_prompt),
+        cmocka_unit_test(test_speculation_control_delayed),
+        cmocka_unit_test(test_speculation_control_outliers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

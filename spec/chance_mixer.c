@@ -11,7 +11,9 @@ static const float weight_alone = 1, weight_of_two = 0.6F, weight_of_more = 0.45
 static const float weight_leader = 1, weight_led = 0.2F, weight_other_leader = -2;
 static const float rate = 0.02F, limit = 12; /* of what the logistic function gets: a chance of 6e-6 */
 
-static void weights_init(ChanceWeights *weights, uint32_t leaders, bool led) {
+static void weights_init(ChanceWeights *weights, uint32_t leaders, ChancePlace place) {
+    const bool led = place == CHANCE_LED;
+
     for (uint32_t n = 0; n < DRAFT_SOURCES_MAX; n++) {
         const float equal = n == 0 ? weight_alone : n == 1 ? weight_of_two : weight_of_more;
 
@@ -24,34 +26,35 @@ static void weights_init(ChanceWeights *weights, uint32_t leaders, bool led) {
 
 void chance_mixer_init(ChanceMixer *mixer, uint32_t leaders) {
     mixer->leaders = leaders;
-    weights_init(&mixer->alone, leaders, false);
-    weights_init(&mixer->led, leaders, true);
+    for (ChancePlace place = 0; place < _CHANCE_PLACES_N; place++)
+        weights_init(&mixer->places[place], leaders, place);
 }
 
-static bool is_led(const ChanceMixer *mixer, const ChanceCase *it) {
+ChancePlace chance_mixer_place(const ChanceMixer *mixer, const ChanceCase *it) {
     for (uint32_t i = 0; i < it->n; i++)
         if (mixer->leaders >> it->sources[i] & 1)
-            return true;
-    return false;
+            return CHANCE_LED;
+    return it->others & mixer->leaders ? CHANCE_AGAINST : CHANCE_ALONE;
 }
 
 /* What a source puts into the mixture. Beside a leader, one that proposes the token without being sure of it says nothing
  * against it. */
-static float input(const ChanceMixer *mixer, const ChanceCase *it, uint32_t i, bool led) {
+static float input(const ChanceMixer *mixer, const ChanceCase *it, uint32_t i, ChancePlace place) {
+    const bool is_led = place == CHANCE_LED && !(mixer->leaders >> it->sources[i] & 1);
     const float chance = it->chances[i];
 
-    return led && !(mixer->leaders >> it->sources[i] & 1) && chance < 0.5F ? 0 : logf(chance / (1 - chance));
+    return is_led && chance < 0.5F ? 0 : logf(chance / (1 - chance));
 }
 
 float chance_mixer_chance(const ChanceMixer *mixer, const ChanceCase *it) {
-    const bool led = is_led(mixer, it);
-    const ChanceWeights *weights = led ? &mixer->led : &mixer->alone;
+    const ChancePlace place = chance_mixer_place(mixer, it);
+    const ChanceWeights *weights = &mixer->places[place];
     float sum;
 
     assert(it->n >= 1 && it->n <= DRAFT_SOURCES_MAX);
     sum = weights->biases[it->n - 1];
     for (uint32_t i = 0; i < it->n; i++)
-        sum += weights->weights[it->n - 1][it->sources[i]] * input(mixer, it, i, led);
+        sum += weights->weights[it->n - 1][it->sources[i]] * input(mixer, it, i, place);
     for (uint32_t source = 0; source < DRAFT_SOURCES_MAX; source++)
         sum += it->others >> source & 1 ? weights->others[source] : 0;
     sum = sum > limit ? limit : sum < -limit ? -limit : sum;
@@ -60,13 +63,13 @@ float chance_mixer_chance(const ChanceMixer *mixer, const ChanceCase *it) {
 
 /* A step down the gradient of the coding cost, which for a logistic mixture is the error times what went in. */
 void chance_mixer_learn(ChanceMixer *mixer, const ChanceCase *it, bool hit) {
-    const bool led = is_led(mixer, it);
-    ChanceWeights *weights = led ? &mixer->led : &mixer->alone;
+    const ChancePlace place = chance_mixer_place(mixer, it);
+    ChanceWeights *weights = &mixer->places[place];
     const float step = rate * ((hit ? 1.0F : 0.0F) - chance_mixer_chance(mixer, it));
 
     weights->biases[it->n - 1] += step;
     for (uint32_t i = 0; i < it->n; i++)
-        weights->weights[it->n - 1][it->sources[i]] += step * input(mixer, it, i, led);
+        weights->weights[it->n - 1][it->sources[i]] += step * input(mixer, it, i, place);
     for (uint32_t source = 0; source < DRAFT_SOURCES_MAX; source++)
         weights->others[source] += it->others >> source & 1 ? step : 0;
 }

@@ -18,10 +18,17 @@ typedef struct ChanceWeights {
     float others[DRAFT_SOURCES_MAX]; /* of a source that proposes other tokens */
 } ChanceWeights;
 
-/* Some sources lead: they have read all that the others know pieces of (a draft model). */
+/* Some sources lead: they have read all that the others know pieces of (a draft model). What a token's sources are worth
+ * depends on what a leader has to say there. */
+typedef enum ChancePlace {
+    CHANCE_ALONE,   /* nothing */
+    CHANCE_LED,     /* the token */
+    CHANCE_AGAINST, /* other tokens alone */
+    _CHANCE_PLACES_N
+} ChancePlace;
 typedef struct ChanceMixer {
-    uint32_t leaders;         /* as bits */
-    ChanceWeights alone, led; /* of tokens that no leader proposes, and that one does */
+    uint32_t leaders; /* as bits */
+    ChanceWeights places[_CHANCE_PLACES_N];
 } ChanceMixer;
 
 /* What is said of a token. */
@@ -33,6 +40,7 @@ typedef struct ChanceCase {
 } ChanceCase;
 
 void chance_mixer_init(ChanceMixer *mixer, uint32_t leaders);
+ChancePlace chance_mixer_place(const ChanceMixer *mixer, const ChanceCase *it);
 /* Above 0 and below 1; for one source without others it begins as that one's chance. */
 float chance_mixer_chance(const ChanceMixer *mixer, const ChanceCase *it);
 void chance_mixer_learn(ChanceMixer *mixer, const ChanceCase *it, bool hit);

@@ -73,3 +73,14 @@ void source_stats_count(SourceStats *stats, const DraftNode *node, bool hit) {
     for (uint32_t i = 0; i < node->n_credits; i++)
         count_credit(stats, node->credits[i], hit);
 }
+
+void source_stats_count_led(SourceStats *stats, const DraftNode *node, bool hit) {
+    const ChanceCase it = case_of(stats, node);
+
+    if (chance_mixer_place(&stats->mixer, &it) == CHANCE_ALONE)
+        return;
+    chance_mixer_learn(&stats->mixer, &it, hit);
+    for (uint32_t i = 0; i < node->n_credits; i++)
+        if (stats->mixer.leaders >> node->credits[i].source & 1)
+            count_credit(stats, node->credits[i], hit);
+}

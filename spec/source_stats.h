@@ -29,5 +29,8 @@ float source_stats_chance(const SourceStats *stats, DraftCredit credit);
 float source_stats_joint_chance(const SourceStats *stats, const DraftNode *node);
 /* Whether the node's token came, where it was tried. */
 void source_stats_count(SourceStats *stats, const DraftNode *node, bool hit);
+/* The same, of a tree in which a leader had its say. What that holds for unlikely is not in it, so nothing is learned
+ * there of others by themselves: the tree that there would be without the leader says that. */
+void source_stats_count_led(SourceStats *stats, const DraftNode *node, bool hit);
 
 #endif

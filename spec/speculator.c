@@ -241,17 +241,24 @@ size_t speculator_edges(const Speculator *speculator, const DraftTree *tree, Dra
     return draft_shadows(tree, (DraftSources){ speculator->drafters, _SPECULATION_N, &speculator->stats }, edges);
 }
 
-/* Tokens that the tree without the model would have given, where the text goes like that. */
-static uint32_t tokens_without(const Speculator *speculator, const DraftTree *tree, const uint32_t *accepted,
+/* Tokens that the tree without the model would have given, where the text goes like that; what it shows of the other
+ * sources is learned. */
+static uint32_t tokens_without(Speculator *speculator, const DraftTree *tree, const uint32_t *accepted,
                                uint32_t n_accepted, uint32_t next) {
+    const DraftTree *without = &speculator->without;
     uint32_t n = 0;
-    int row = 0;
+    int at = 0;
 
     if (!speculator->model_step.has_drafted)
         return n_accepted + 1;
-    while (row >= 0 && n <= n_accepted) {
-        row = draft_tree_child(&speculator->without, (uint32_t)row, n < n_accepted ? tree->tokens[accepted[n]] : next);
-        n++;
+    for (; at >= 0 && n <= n_accepted; n++) {
+        const uint32_t came = n < n_accepted ? tree->tokens[accepted[n]] : next;
+
+        for (uint32_t row = 1; row < without->n_rows; row++)
+            if (without->parents[row] == at)
+                source_stats_count(&speculator->stats, &without->nodes[without->node_of[row]],
+                                   without->tokens[row] == came);
+        at = draft_tree_child(without, (uint32_t)at, came);
     }
     return n;
 }
@@ -268,7 +275,8 @@ static bool is_of_prompt(const DraftNode *node) {
 
 static void count_node(Speculator *speculator, const DraftNode *node, bool was_tried, bool hit, bool accepted) {
     if (was_tried)
-        source_stats_count(&speculator->stats, node, hit);
+        (speculator->model_step.has_drafted ? source_stats_count_led : source_stats_count)(&speculator->stats, node,
+                                                                                           hit);
     for (uint32_t i = 0; i < node->n_credits; i++) {
         speculator->counts.drafted[node->credits[i].source]++;
         speculator->counts.accepted[node->credits[i].source] += accepted;

@@ -75,11 +75,43 @@ static void test_source_stats_before(void **state) {
     assert_true(chance(&stats, 2, 3, 1) < 0.3F);
 }
 
+/* In a tree of a leader (here source 5) others' tokens by themselves teach nothing; against it, and with it, they teach
+ * what the mixture is to make of them, and of the sources the leader alone is counted. */
+static void test_source_stats_led(void **state) {
+    const DraftNode alone = node_of(2, 3, 0);
+    DraftNode against = alone, led = alone;
+    static SourceStats stats;
+    float before[3];
+
+    against.others = 1u << 5;
+    led.credits[led.n_credits++] = (DraftCredit){ 5, 7, 0, false };
+    source_stats_begin(&stats, 1u << 5, NULL);
+    source_stats_init(&stats, 2, &ops, NULL);
+    source_stats_init(&stats, 5, &ops, NULL);
+    before[0] = source_stats_joint_chance(&stats, &alone);
+    for (int i = 0; i < 100; i++)
+        source_stats_count_led(&stats, &alone, true);
+    assert_true(source_stats_joint_chance(&stats, &alone) == before[0]);
+    assert_true(chance(&stats, 2, 3, 0) == 0.5F);
+    before[1] = source_stats_joint_chance(&stats, &against);
+    before[2] = source_stats_joint_chance(&stats, &led);
+    for (int i = 0; i < 100; i++)
+        source_stats_count_led(&stats, &against, true);
+    assert_true(source_stats_joint_chance(&stats, &against) > before[1] + 0.2F);
+    assert_true(source_stats_joint_chance(&stats, &led) == before[2]);
+    for (int i = 0; i < 100; i++)
+        source_stats_count_led(&stats, &led, true);
+    assert_true(source_stats_joint_chance(&stats, &led) > before[2] + 0.2F);
+    assert_true(chance(&stats, 5, 7, 0) > 0.9F && chance(&stats, 2, 3, 0) == 0.5F);
+    assert_true(source_stats_joint_chance(&stats, &alone) == before[0]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_source_stats_counts),
         cmocka_unit_test(test_source_stats_forgets),
         cmocka_unit_test(test_source_stats_before),
+        cmocka_unit_test(test_source_stats_led),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,12 +148,12 @@ static uint32_t verify_step(Speculator *speculator, const DraftTree *tree, uint3
 }
 
 /* Returns the number of steps, and a digest of all trees. */
-static uint32_t speculative_run(Speculator *speculator, uint32_t *text, uint32_t *digestp) {
+static uint32_t speculative_run(Speculator *speculator, float row_ms, uint32_t *text, uint32_t *digestp) {
     uint32_t n = N_PROMPT, n_steps = 0, digest = 0;
     float ms[DRAFT_ROWS_MAX];
 
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
-        ms[i] = 10 + (float)(i / 8);
+        ms[i] = 10 + row_ms * (float)i;
     for (uint32_t i = 0; i < N_PROMPT; i++) {
         ContextTop top[DRAFT_CHOICES_MAX];
 
@@ -224,7 +224,7 @@ static void test_speculator_greedy(void **state) {
             assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
             assert_int_equal(speculator_sources(speculator), sources);
             memcpy(text, plain, N_PROMPT * sizeof(*text));
-            n_steps = speculative_run(speculator, text, &digests[round]);
+            n_steps = speculative_run(speculator, 0.125F, text, &digests[round]);
             assert_memory_equal(text, plain, N_TEXT * sizeof(*text));
             check_counts(speculator, n_steps);
             /* Nothing is rejected that could be reused where there is no other source, and a bad model is none. */
@@ -264,7 +264,7 @@ static void test_speculator_policies(void **state) {
             account_table_init(&accounts);
             assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
             memcpy(text, plain, N_PROMPT * sizeof(*text));
-            n_steps = speculative_run(speculator, text, &digest);
+            n_steps = speculative_run(speculator, 0.125F, text, &digest);
             assert_memory_equal(text, plain, N_TEXT * sizeof(*text));
             check_counts(speculator, n_steps);
             assert_int_equal(peek.n_passes > 0, policy != POLICY_FLASH_AR);
@@ -293,7 +293,7 @@ static void test_speculator_model_fails(void **state) {
             account_table_init(&accounts);
             assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
             memcpy(text, plain, N_PROMPT * sizeof(*text));
-            assert_true(speculative_run(speculator, text, &digest) < N_NEW);
+            assert_true(speculative_run(speculator, 0.125F, text, &digest) < N_NEW);
             assert_memory_equal(text, plain, N_TEXT * sizeof(*text));
             assert_int_equal(peek.n_passes, fails_at);
             assert_int_equal(speculator_sources(speculator), 1u << SPECULATION_SAM);
@@ -480,6 +480,47 @@ static void test_speculator_sampled(void **state) {
     assert_true(chi_square < 59.7); /* 30 degrees of freedom: 1 of 1,000 true ones is above */
 }
 
+/* Share of the trials of a source that were hits. */
+static double hit_rate(const SourceStats *stats, uint32_t source) {
+    double hits = 0, trials = 0;
+
+    for (uint32_t bucket = 0; bucket < DRAFT_BUCKETS; bucket++)
+        for (uint32_t rank = 0; rank < DRAFT_RANKS; rank++) {
+            hits += (double)stats->hits[source][bucket][rank];
+            trials += (double)stats->trials[source][bucket][rank];
+        }
+    return hits / trials;
+}
+
+/* A model that knows the text leaves of other sources' drafts those that are right. What is believed of a source is what
+ * it is worth without the model all the same. */
+static void test_speculator_model_flatters_nobody(void **state) {
+    static const SpeculationSource sources[] = { SPECULATION_SAM, SPECULATION_CALIBRATION, SPECULATION_TABLE };
+    static uint32_t plain[N_TEXT + DRAFT_ROWS_MAX], text[N_TEXT + DRAFT_ROWS_MAX];
+    static Peek peek;
+
+    plain_run(plain);
+    for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+        double rates[2];
+
+        for (uint32_t with_model = 0; with_model < 2; with_model++) {
+            _cleanup_(speculator_freep) Speculator *speculator = NULL;
+            SpeculatorOptions options = { .sources = 1u << sources[i] | with_model << SPECULATION_MODEL,
+                                          .nodes_max = DRAFT_NODES_MAX,
+                                          .model = peek_model(&peek, 95) };
+            AccountTable accounts;
+            uint32_t digest;
+
+            account_table_init(&accounts);
+            assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
+            memcpy(text, plain, N_PROMPT * sizeof(*text));
+            speculative_run(speculator, 1, text, &digest);
+            rates[with_model] = hit_rate(speculator_stats(speculator), sources[i]);
+        }
+        assert_true(rates[1] > 0 && rates[1] <= rates[0]);
+    }
+}
+
 /* Drafts that are never right end, those that always are get longer; what was not tried is not counted. */
 static void test_speculator_learns(void **state) {
     static const uint32_t text[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1 };
@@ -564,7 +605,7 @@ static void test_speculator_memory(void **state) {
         assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
         assert_false(speculator_sources(speculator) >> SPECULATION_HISTORY & 1);
         memcpy(text, plain, N_PROMPT * sizeof(*text));
-        assert_true(speculative_run(speculator, text, &digest) <= N_NEW);
+        assert_true(speculative_run(speculator, 0.125F, text, &digest) <= N_NEW);
         assert_memory_equal(text, plain, N_TEXT * sizeof(*text));
         n_ons[__builtin_popcount(speculator_sources(speculator))]++;
         speculator_free(steal(&speculator));
@@ -575,10 +616,15 @@ static void test_speculator_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_speculator_greedy),      cmocka_unit_test(test_speculator_sampled),
-        cmocka_unit_test(test_speculator_learns),      cmocka_unit_test(test_speculator_chains),
-        cmocka_unit_test(test_speculator_memory),      cmocka_unit_test(test_speculator_policies),
-        cmocka_unit_test(test_speculator_model_fails), cmocka_unit_test(test_speculator_sampled_text),
+        cmocka_unit_test(test_speculator_greedy),
+        cmocka_unit_test(test_speculator_sampled),
+        cmocka_unit_test(test_speculator_model_flatters_nobody),
+        cmocka_unit_test(test_speculator_learns),
+        cmocka_unit_test(test_speculator_chains),
+        cmocka_unit_test(test_speculator_memory),
+        cmocka_unit_test(test_speculator_policies),
+        cmocka_unit_test(test_speculator_model_fails),
+        cmocka_unit_test(test_speculator_sampled_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,6 +27,7 @@ typedef struct Round {
     int model_rows[DRAFT_ROWS_MAX]; /* of the tree's rows, or MODEL_NOWHERE */
     float children[DRAFT_ROWS_MAX]; /* reach of the kept nodes behind a row */
     DraftBatchRows rows;
+    uint32_t n_ahead; /* passes that are expected behind the next one */
     DraftBatchTable table;
     DraftModelRow batch[DRAFT_ROWS_MAX]; /* of the last pass, and what was thought of it */
     uint32_t first_of_batch;             /* the model's row */
@@ -153,11 +154,11 @@ static float open_of(const Round *r, uint32_t row) {
 }
 
 /* What the passes behind a first one bring, above what they take, if a node that is reached by that chance comes of it:
- * one token each, as long as that is worth a pass. */
-static float brought_ahead(float reach, float mean, float pass_tokens, uint32_t n_max) {
+ * one token each, as long as that is worth a pass. And how many those are. */
+static float brought_ahead(float reach, float mean, float pass_tokens, uint32_t n_max, uint32_t *np) {
     float sum = 0;
 
-    for (uint32_t i = 0; i < n_max; i++) {
+    for (*np = 0; *np < n_max; (*np)++) {
         reach *= mean;
         if (reach <= pass_tokens)
             break;
@@ -175,20 +176,24 @@ static void set_values(Round *r, double rate) {
     float decided[DRAFT_ROWS_MAX]; /* reach, but for the rows above that the model has not computed */
 
     r->rows.n = tree->n_rows;
+    r->n_ahead = 0;
     for (uint32_t row = 0; row < tree->n_rows; row++) {
         const uint32_t depth = row ? tree->nodes[tree->node_of[row]].depth : 0;
         const uint32_t n_left = r->depth_max - (depth < r->depth_max ? depth : r->depth_max);
         const int parent = row ? tree->parents[row] : 0;
         const float own = mean_of(r->it->value, class_of(tree, row)), open = open_of(r, row);
+        uint32_t n_ahead = 0;
         float value;
 
         decided[row] = !row ? 1 : r->model_rows[parent] != MODEL_NOWHERE ? reach_of(tree, row) : decided[parent];
         value = open * own;
         if (decided[row] > 0)
-            value += open / decided[row] * brought_ahead(decided[row] * own, mean, pass_tokens, n_left);
+            value += open / decided[row] * brought_ahead(decided[row] * own, mean, pass_tokens, n_left, &n_ahead);
         r->rows.sizes[row] = 1;
         r->rows.is_computed[row] = r->model_rows[row] != MODEL_NOWHERE;
-        r->rows.values[row] = depth < r->depth_max && value > value_min ? value : 0;
+        r->rows.values[row] = !r->rows.is_computed[row] && depth < r->depth_max && value > value_min ? value : 0;
+        if (r->rows.values[row] > 0 && n_ahead > r->n_ahead)
+            r->n_ahead = n_ahead;
     }
     for (uint32_t row = tree->n_rows - 1; row > 0; row--)
         r->rows.sizes[tree->parents[row]] += r->rows.sizes[row];
@@ -268,6 +273,30 @@ static bool pays_ahead(const Round *r, uint8_t row, float first_ms, double rate)
     return false;
 }
 
+/* Rows that the next pass has at least if it has the row, with those above it that the model has not computed. */
+static uint32_t rows_to(const Round *r, int row) {
+    uint32_t n = 0;
+
+    for (; row >= 0 && !r->rows.is_computed[row]; row = r->tree->parents[row])
+        n++;
+    return n;
+}
+
+/* Rows that the next pass may have. A step's are few, and those of a wide pass are gone for the passes behind it, which go
+ * on from its best row. */
+static uint32_t rows_max(const Round *r) {
+    const uint32_t n_left = model_drafter_n_left(r->it->model), most = model_drafter_pass_rows(r->it->model);
+    uint32_t best = 0, n, n_best;
+
+    for (uint32_t row = 1; row < r->rows.n; row++)
+        best = r->rows.values[row] > r->rows.values[best] ? row : best;
+    n = n_left > r->n_ahead ? n_left - r->n_ahead : 0;
+    n_best = rows_to(r, (int)best);
+    n = n > n_best ? n : n_best;
+    n = n < n_left ? n : n_left;
+    return n < most ? n : most;
+}
+
 /* Rows of the next pass, parents first; 0: none is worth it.
  *
  * Something pays if the tree's own rate of tokens would rise by it (Eq. 6). How many rows then share a pass is decided by
@@ -276,12 +305,12 @@ static bool pays_ahead(const Round *r, uint8_t row, float first_ms, double rate)
 static uint32_t choose(Round *r, uint8_t *picked) {
     const DraftRounds *it = r->it;
     const double own = rate_of(r), usual = (double)it->value->rate > own ? (double)it->value->rate : own;
-    uint32_t k_max = model_drafter_n_left(it->model), best = 0;
+    uint32_t k_max, best = 0;
     double most = 0;
     bool is_first = true;
 
     set_values(r, usual);
-    k_max = k_max < model_drafter_pass_rows(it->model) ? k_max : model_drafter_pass_rows(it->model);
+    k_max = rows_max(r);
     k_max = k_max < r->tree->n_rows ? k_max : r->tree->n_rows;
     draft_batch_table(&r->table, &r->rows, k_max);
     for (uint32_t k = 1; k <= k_max; k++) {

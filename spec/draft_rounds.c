@@ -282,15 +282,14 @@ static uint32_t rows_to(const Round *r, int row) {
     return n;
 }
 
-/* Rows that the next pass may have. A step's are few, and those of a wide pass are gone for the passes behind it, which go
- * on from its best row. */
+/* Rows that the next pass may have. A step's are few: the passes that are expected share them, and one has more only where
+ * its best row is deep in the draft of another source. */
 static uint32_t rows_max(const Round *r) {
     const uint32_t n_left = model_drafter_n_left(r->it->model), most = model_drafter_pass_rows(r->it->model);
-    uint32_t best = 0, n, n_best;
+    uint32_t best = 0, n = (n_left + r->n_ahead) / (r->n_ahead + 1), n_best;
 
     for (uint32_t row = 1; row < r->rows.n; row++)
         best = r->rows.values[row] > r->rows.values[best] ? row : best;
-    n = n_left > r->n_ahead ? n_left - r->n_ahead : 0;
     n_best = rows_to(r, (int)best);
     n = n > n_best ? n : n_best;
     n = n < n_left ? n : n_left;

@@ -529,8 +529,8 @@ static void test_draft_rounds_leaves_rows(void **state) {
         case_deinit(&c);
     }
     assert_true(n_cases > N_SEEDS / 4);
-    assert_true(n_passes > 4 * n_cases);
-    assert_true(depths > 9 * n_cases);
+    assert_true(n_passes > 8 * n_cases);
+    assert_true(depths > 13 * n_cases);
 }
 
 static void test_draft_rounds_ends(void **state) {

@@ -63,6 +63,7 @@ enum { /* indices into option_table */
     OPT_DROP_PACKAGES,
     OPT_TOKENS,
     OPT_FULL,
+    OPT_CELLS,
     OPT_DUMP,
     OPT_BRIEF,
     OPT_VERBOSE,
@@ -116,6 +117,9 @@ static const Option option_table[] = {
     [OPT_DROP_PACKAGES] = { "drop-packages", 0, NULL, "quant-table: remove a package when its row is done" },
     [OPT_TOKENS] = { "tokens", 0, "N", "matrix: output tokens of each run (default 200)" },
     [OPT_FULL] = { "full", 0, NULL, "matrix: every instruction set with every chunk size and thread count" },
+    [OPT_CELLS] = { "cells", 0, "WHICH",
+                    "matrix: all (default); few: those that a format of weights can differ in, beside a\n"
+                    "model that has them all; or a company (\"after a restart\"), and the first cell" },
     [OPT_DUMP] = { "dump", 0, "FILE",
                    "matrix: instead, the tokens and logits of one run (--isa, --threads, --chunk) into FILE,\n"
                    "which has the same bytes on every machine" },
@@ -262,6 +266,9 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
         return NULL;
     case OPT_FULL:
         options->full = true;
+        return NULL;
+    case OPT_CELLS:
+        options->cells = value;
         return NULL;
     case OPT_DUMP:
         options->dump = value;

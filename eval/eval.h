@@ -49,6 +49,7 @@ typedef struct EvalOptions {
     size_t limit;        /* mcq, cloze, quant-table: rows of questions; 0: all */
     McqNormalise normalise;
     bool full;                     /* matrix: every combination */
+    const char *cells;             /* matrix: "few", or a company; NULL, "all": all */
     size_t n_tokens;               /* matrix: output tokens */
     const char *rows;              /* quant-table: recipe specs with commas between; NULL: the default */
     const char *mcq[EVAL_MCQ_MAX]; /* quant-table: files of questions */

@@ -122,6 +122,7 @@ typedef struct Matrix {
     const EvalOptions *options;
     EvalModel model;
     bool is_open;
+    bool is_other; /* than the next cell wants it */
     PrefixCache *prefix_cache;
     EvalModel draft; /* and the model once more, from the first cell on that drafts with it */
     DraftPair *pair;
@@ -389,6 +390,21 @@ static int run_restarted(Matrix *matrix, const Cell *cell, MatrixOutput *outputs
 
 /* --- cells -------------------------------------------------------------------------------------------------------- */
 
+/* Which source or rule a draft comes from makes other tokens, in trees of other forms: all that those multiply is in a few
+ * cells as well. */
+static bool is_of_few(const Cell *cell) {
+    return cell->way <= SMALL_TREE || cell->with_percent || (cell->way <= LEVER && !strcmp(cell->company, "alone"));
+}
+
+/* The first cell is there always: all others are compared with it. */
+static bool is_chosen(const Matrix *matrix, const Cell *cell) {
+    const char *cells = matrix->options->cells;
+
+    if (!cells || !strcmp(cells, "all") || !matrix->n_cells)
+        return true;
+    return !strcmp(cells, "few") ? is_of_few(cell) : !strcmp(cells, cell->company);
+}
+
 static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err) {
     static const char *const run_names[N_RUNS] = { "greedy", "seeded" };
     MatrixOutput outputs[N_RUNS] = { 0 },
@@ -399,12 +415,16 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     size_t n_vocab;
     int r = 0;
 
-    if (reopen || !matrix->is_open)
+    matrix->is_other = matrix->is_other || reopen;
+    if (!is_chosen(matrix, cell))
+        return 0;
+    if (matrix->is_other || !matrix->is_open)
         r = open_for(matrix, cell, err);
     else
         r = engine_set_chunk_tokens(matrix->model.engine, cell->chunk_tokens, err);
     if (r)
         return r;
+    matrix->is_other = false;
     n_vocab = engine_info(matrix->model.engine)->n_vocab;
     start_ns = clock_now_ns();
     for (size_t run = 0; run < N_RUNS && !r; run++)
@@ -570,6 +590,8 @@ int eval_matrix(const EvalOptions *options) {
         return eval_fail(options, "--brief is for --dump: the matrix has both prompts");
     if (options->full && options->dump)
         return eval_fail(options, "--dump is one run, and --full all of them: choose one");
+    if (options->cells && options->dump)
+        return eval_fail(options, "--dump is one run, and --cells some of the matrix: choose one");
     /* One package for all cells, and the other process loads that too, whatever the recipe. */
     if (eval_package_path(options, &package, &err))
         return eval_fail(options, "%s", err.text);
@@ -585,6 +607,9 @@ int eval_matrix(const EvalOptions *options) {
                "threads", "chunk", "prompt", "memory", "company", "tokens", options->n_tokens, options->n_tokens);
     if (run_cells(&matrix, &err))
         return eval_fail(options, "%s", err.text);
+    if (options->cells && matrix.n_cells == 1)
+        return eval_fail(options, "--cells is all, few, or a company of the matrix, as 'sharing steps', not '%s'",
+                         options->cells);
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
         if (!isa_present(isa))
             snprintf(absent + strlen(absent), sizeof(absent) - strlen(absent), "%s%s", *absent ? ", " : "",

@@ -125,9 +125,9 @@ class Output(unittest.TestCase):
 class Matrix(unittest.TestCase):
     def test_recipe(self):
         """The cell after a restart is a process of its own, which knows no recipe."""
-        made = report("matrix", "--recipe=int8:4", "--tokens=2")
+        made = report("matrix", "--recipe=int8:4", "--tokens=2", "--cells=after a restart")
         self.assertTrue(made["ok"], made)
-        self.assertIn("after a restart", [row["company"] for row in made["rows"]])
+        self.assertEqual(["alone", "after a restart"], [row["company"] for row in made["rows"]])
 
     def test_dump(self):
         """One run: greedy and seeded, a token and its logits each step; the same whatever computes it, and not those of
@@ -144,7 +144,8 @@ class Matrix(unittest.TestCase):
             self.assertEqual(len(dumped[0]), 2 * 2 * 4 * (1 + n_vocab))
             self.assertTrue(all(token < n_vocab for token in struct.unpack_from("2I", dumped[0])))
         for words, text in ((("--brief",), "--dump"), (("--brief", "--dump=/none/run"), "/none/run"),
-                            (("--full", "--dump=/none/run"), "--full")):
+                            (("--full", "--dump=/none/run"), "--full"), (("--cells=some",), "'some'"),
+                            (("--cells=few", "--dump=/none/run"), "--cells")):
             run = run_eval("matrix", "--model", MODEL, "--tokens=2", *words)
             self.assertEqual(run.returncode, 1)
             self.assertIn(text, run.stderr)

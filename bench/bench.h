@@ -49,7 +49,8 @@ typedef struct BenchOptions {
     size_t n_budgets;
     size_t rates[BENCH_LIST_MAX]; /* MB/s; 0: the disk's */
     size_t n_rates;
-    uint32_t policies; /* bits 1 << index; flash-ar is always one */
+    size_t plain_tokens; /* of an answer that flash-ar gives; 0: all */
+    uint32_t policies;   /* bits 1 << index; flash-ar is always one */
 } BenchOptions;
 
 /* The model as a verb works with it. */

@@ -33,6 +33,8 @@ int spec_answer_run(SpecAnswer *answer, Engine *engine, const TokenList *prompt,
                     ErrText *err);
 /* 0, or SPEC_ANSWER_E_DIFFERS: in a token or in its logits. */
 int spec_answer_compare(const SpecAnswer *answer, const SpecAnswer *plain, ErrText *err);
+/* The same of an answer that fewer tokens were asked for. */
+int spec_answer_compare_start(const SpecAnswer *answer, const SpecAnswer *plain, ErrText *err);
 
 uint64_t spec_logits_hash(const float *logits, size_t n);
 

@@ -23,16 +23,19 @@ const Option spec_options[SPEC_OPTIONS] = {
                          "flash: how fast the others are read at most; 0: as fast as the disk is (default 250,500,1000,0)" },
     [SPEC_OPT_POLICIES] = { "policies", 0, "NAME,...",
                             "flash: flash-ar, chain-sd, edgellm, specinfer, opt-tree, lever, ours, auto (default: all)" },
+    [SPEC_OPT_PLAIN_TOKENS] = { "plain-tokens", 0, "N",
+                                "flash: tokens of an answer that flash-ar gives (default: all); the others' are then\n"
+                                "compared with plain decoding in memory, which the target must fit into" },
 };
 
 #define OF_BOTH "spec, flash"
 
 const char *const spec_options_verbs[SPEC_OPTIONS] = {
-    [SPEC_OPT_DATA] = OF_BOTH,     [SPEC_OPT_MODES] = "spec",        [SPEC_OPT_ROWS] = "spec",
-    [SPEC_OPT_CHAINS] = "spec",    [SPEC_OPT_ALWAYS] = "spec",       [SPEC_OPT_CONTROLLED] = "spec",
-    [SPEC_OPT_SEED] = OF_BOTH,     [SPEC_OPT_TEMPERATURE] = OF_BOTH, [SPEC_OPT_PLOT] = OF_BOTH,
-    [SPEC_OPT_DRAFT] = "flash",    [SPEC_OPT_BUDGETS] = "flash",     [SPEC_OPT_RATES] = "flash",
-    [SPEC_OPT_POLICIES] = "flash",
+    [SPEC_OPT_DATA] = OF_BOTH,     [SPEC_OPT_MODES] = "spec",         [SPEC_OPT_ROWS] = "spec",
+    [SPEC_OPT_CHAINS] = "spec",    [SPEC_OPT_ALWAYS] = "spec",        [SPEC_OPT_CONTROLLED] = "spec",
+    [SPEC_OPT_SEED] = OF_BOTH,     [SPEC_OPT_TEMPERATURE] = OF_BOTH,  [SPEC_OPT_PLOT] = OF_BOTH,
+    [SPEC_OPT_DRAFT] = "flash",    [SPEC_OPT_BUDGETS] = "flash",      [SPEC_OPT_RATES] = "flash",
+    [SPEC_OPT_POLICIES] = "flash", [SPEC_OPT_PLAIN_TOKENS] = "flash",
 };
 
 void spec_options_init(BenchOptions *bench) {
@@ -58,6 +61,10 @@ static const char *take_flash(int option, const char *value, BenchOptions *bench
                    : "--rates is up to 16 numbers from 0 to 1000000 MB/s with commas between, not '%s'";
     case SPEC_OPT_POLICIES:
         return flash_policies_parse(value, &bench->policies, err) ? err->text : NULL;
+    case SPEC_OPT_PLAIN_TOKENS:
+        return number_parse(value, 2, 1u << 20, &bench->plain_tokens)
+                   ? NULL
+                   : "--plain-tokens is 2..1048576, for the first token is the prompt's, not '%s'";
     }
     return NULL;
 }

@@ -20,6 +20,7 @@ enum { /* indices into the table */
     SPEC_OPT_BUDGETS,
     SPEC_OPT_RATES,
     SPEC_OPT_POLICIES,
+    SPEC_OPT_PLAIN_TOKENS,
     SPEC_OPTIONS
 };
 

@@ -14,6 +14,8 @@ static bool ends_step(const SpecAnswer *answer, size_t i) {
  * A window is of whole steps, for the tokens of one step have no times of their own: it begins where a step has ended,
  * and it is the shortest that has SPEC_WINDOW tokens. The first one begins behind the prompt's step.
  *
+ * Plain decoding's answer may be shorter; windows end with it.
+ *
  * Return: the lowest ratio of plain decoding's time to the answer's, above 1: faster everywhere; 0: no window.
  */
 double spec_lowest_window(const SpecAnswer *answer, const SpecAnswer *plain) {
@@ -27,6 +29,8 @@ double spec_lowest_window(const SpecAnswer *answer, const SpecAnswer *plain) {
             continue;
         while (!ends_step(answer, to))
             to++;
+        if (to >= plain->n)
+            break;
         time_ns = answer->ends_ns[to] - answer->ends_ns[from];
         if (!time_ns)
             continue;
@@ -46,6 +50,7 @@ void spec_score_add(SpecScore *score, const SpecAnswer *answer, const SpecAnswer
     score->n_decoded += answer->n_decoded;
     score->prefill_ns += answer->prefill_ns;
     score->decode_ns += answer->total_ns - answer->prefill_ns;
+    score->plain_n_decoded += plain->n_decoded;
     score->plain_prefill_ns += plain->prefill_ns;
     score->plain_decode_ns += plain->total_ns - plain->prefill_ns;
     score->n_steps += report->n_steps;
@@ -82,8 +87,10 @@ double spec_tokens_per_s(const SpecScore *score) {
     return part(1e9 * (double)score->n_decoded, (double)score->decode_ns);
 }
 
+/* Of speeds: plain decoding may have fewer tokens. */
 double spec_ratio_to_plain(const SpecScore *score) {
-    return part((double)score->plain_decode_ns, (double)score->decode_ns);
+    return part((double)score->plain_decode_ns * (double)score->n_decoded,
+                (double)score->decode_ns * (double)score->plain_n_decoded);
 }
 
 double spec_lowest_ratio(const SpecScore *score) {

@@ -13,7 +13,8 @@ enum {
 typedef struct SpecScore {
     const char *mode, *task;
     size_t n_requests;
-    uint64_t n_prompt, n_output, n_decoded; /* tokens; decoded: by decoding steps, end tokens among them */
+    /* Tokens; decoded: by decoding steps, end tokens among them. Plain decoding may have been asked for fewer. */
+    uint64_t n_prompt, n_output, n_decoded, plain_n_decoded;
     uint64_t prefill_ns, decode_ns, plain_prefill_ns, plain_decode_ns;
     uint64_t n_steps, n_verifications, n_rows, n_rows_idle;
     uint64_t draft_ns, head_ns, n_prompt_rows, prompt_head_ns;

@@ -323,6 +323,21 @@ class Bench(unittest.TestCase):
         self.assertIn("\n| workload | 0% |\n", table)
         self.assertIn("\n| ours / echo | ", table)
 
+    def test_flash_plain_tokens(self):
+        """Plain decoding of four tokens: the others' twelve are compared with an answer from memory, and so are those four."""
+        data = self.requests({"task": "echo", "prompt": self.ECHO}, {"task": "hello", "prompt": "Hello!"})
+        report = self.report("flash", "--model", MODEL, "--draft", MODEL, "--data", data, "-n", "12", "--budgets", "0",
+                             "--rates", "2000", "--policies", "ours", "--plain-tokens", "4")
+        self.assertEqual([(result["policy"], result["tokens"]) for result in report["results"] if result["task"] == "echo"],
+                         [("flash-ar", 4), ("ours", 12)])
+        for result in report["results"]:
+            self.assertIs(result["identical"], True)
+            if result["policy"] == "flash-ar":
+                self.assertEqual((result["accept_length"], result["ratio_to_flash_ar"]), (1, 1))
+                speed = result["tokens_per_s"]
+            else:
+                self.assertAlmostEqual(result["ratio_to_flash_ar"], result["tokens_per_s"] / speed, delta=1e-3)
+
     def test_flash_refusals(self):
         data = self.requests({"task": "t", "prompt": "Hello"})
         run = run_bench("flash", "-m", MODEL, "--draft", "/nonexistent.gguf", "-d", data)
@@ -361,6 +376,7 @@ class Bench(unittest.TestCase):
                            (["flash", "-m", "x", "--draft", "y", "-d", "z", "--budgets", "0,101"], "'0,101'"),
                            (["flash", "-m", "x", "--draft", "y", "-d", "z", "--rates", "250;0"], "'250;0'"),
                            (["flash", "-m", "x", "--draft", "y", "-d", "z", "--policies", "our"], "no policy 'our'"),
+                           (["flash", "-m", "x", "--draft", "y", "-d", "z", "--plain-tokens", "1"], "'1'"),
                            (["flash", "-m", "x", "--draft", "y", "-d", "z", "--requests", "0"], "'0'")):
             with self.subTest(args=args):
                 run = run_bench(*args)

@@ -50,7 +50,7 @@ static void make_report(FlashReport *report) {
                 assert_string_equal(score->task, report->data.tasks[task]);
                 score->n_requests = 1;
                 score->n_output = 21;
-                score->n_decoded = 20;
+                score->n_decoded = score->plain_n_decoded = 20;
                 score->n_steps = i ? 5 : 20;
                 score->n_rows = i ? 50 : 20;
                 score->decode_ns = decode_ns;

@@ -104,6 +104,17 @@ static void test_spec_answer_compare(void **state) {
     answer = plain;
     answer.n_hashes = 3; /* no end token behind it */
     expect_difference(&answer, &plain, "3 rows of logits; plain decoding has 4");
+    answer.n = 2; /* fewer tokens were asked for */
+    answer.n_hashes = 2;
+    assert_int_equal(spec_answer_compare_start(&answer, &plain, &err), 0);
+    assert_int_equal(spec_answer_compare_start(&plain, &answer, &err), SPEC_ANSWER_E_DIFFERS);
+    answer.tokens = other_tokens;
+    assert_int_equal(spec_answer_compare_start(&answer, &plain, &err), SPEC_ANSWER_E_DIFFERS);
+    answer.tokens = tokens;
+    answer.hashes = other_hashes;
+    assert_int_equal(spec_answer_compare_start(&answer, &plain, &err), 0);
+    answer.n = answer.n_hashes = 3;
+    assert_int_equal(spec_answer_compare_start(&answer, &plain, &err), SPEC_ANSWER_E_DIFFERS);
 }
 
 /* Any one bit, at every place of a row, also in what is left of a row behind eight at once; and places are not the

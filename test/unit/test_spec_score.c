@@ -120,6 +120,22 @@ static void test_spec_score_figures(void **state) {
     expect_near(figure(&score, "draft_mb"), 3);
 }
 
+/* Plain decoding of the first tokens alone: speeds are beside each other, windows where it has tokens. */
+static void test_spec_score_shorter_plain(void **state) {
+    uint64_t plain_ns[N], ends_ns[N];
+    SpecAnswer plain, answer;
+    SpecScore score = { .mode = "ours", .task = "code" };
+
+    make_answer(&plain, plain_ns, 11, 1, 100);
+    make_answer(&answer, ends_ns, 101, 4, 200);
+    spec_score_add(&score, &answer, &plain);
+    expect_near(figure(&score, "ratio_to_plain"), 2);
+    assert_true(isnan(figure(&score, "lowest_window_ratio")));
+    make_answer(&plain, plain_ns, 89, 1, 100);
+    make_answer(&answer, ends_ns, 101, 4, 200);
+    assert_true(spec_lowest_window(&answer, &plain) == 2);
+}
+
 static char *written(const SpecReport *report, bool csv) {
     char *text = NULL;
     size_t len_bytes;
@@ -169,9 +185,8 @@ static void test_spec_score_forms(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spec_score_window),
-        cmocka_unit_test(test_spec_score_window_of_whole_steps),
-        cmocka_unit_test(test_spec_score_figures),
+        cmocka_unit_test(test_spec_score_window),  cmocka_unit_test(test_spec_score_window_of_whole_steps),
+        cmocka_unit_test(test_spec_score_figures), cmocka_unit_test(test_spec_score_shorter_plain),
         cmocka_unit_test(test_spec_score_forms),
     };
 

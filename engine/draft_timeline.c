@@ -31,11 +31,13 @@ static void timeline_free(DraftTimeline *timeline) {
 }
 DEFINE_CLEANUP(DraftTimeline, timeline_free)
 
-/* An answer of the engine. A pass that was cancelled leaves everything as it was; after anything else the model is off,
- * and its memory is others'. */
+/* An answer of the engine. A pass that was cancelled, or had no step because those that have made way have all of them,
+ * leaves everything as it was; after anything else the model is off, and its memory is others'. */
 static int ended(DraftTimeline *timeline, int r) {
     if (r == ENGINE_E_CANCELLED)
         return -ECANCELED;
+    if (r == -EBUSY)
+        return r;
     timeline->off = r == ENGINE_E_MEMORY || r == ENGINE_E_CONTEXT ? DRAFTER_E_MEMORY : r > 0 ? -EIO : r;
     timeline->sequence = sequence_free(timeline->sequence);
     timeline->n_tree = 0;

@@ -37,14 +37,13 @@ static PromptRuleChoice choose_prompt(const Drafting *drafting, const Speculatio
 
 /* Whether the model reads the prompt, without which it is not there: by the same rule. A baseline has nothing else. A
  * model that has the text without reading it still costs what trying it may lose. */
-static PromptRuleChoice choose_model(const Drafting *drafting, const SpeculationUser *user, uint32_t prompt_rows,
-                                     uint32_t output_max) {
+static PromptRuleChoice choose_model(const Drafting *drafting, const SpeculationUser *user, uint32_t output_max) {
     static const PromptRule nothing_known;
     const SpeculationMemory *memory = &drafting->engine->speculation;
     const DraftModel *model = &drafting->options.model;
     const bool has_text = model->ops && model->ops->has_text; /* then it has nothing to read, and passes to lose */
     const PromptRuleCase it = {
-        .prompt_rows = has_text ? MODEL_LOSS_STEPS : prompt_rows,
+        .prompt_rows = has_text ? MODEL_LOSS_STEPS : (uint32_t)drafting->n_prompt,
         .output_max = output_max,
         .row_ms = has_text ? memory->token_ms : memory->model_row_ms,
         .token_ms = memory->token_ms,
@@ -97,8 +96,8 @@ static DraftModel timed_model(Drafting *drafting) {
     return (DraftModel){ &drafting->timed_ops, drafting };
 }
 
-int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, uint32_t prompt_rows,
-                 uint32_t output_max) {
+int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, size_t n_prompt,
+                 uint32_t prompt_rows, uint32_t output_max) {
     const uint32_t rows_max = options->speculation.rows_max;
     const SpeculationUser *user = speculation_memory_user(&engine->speculation, options->user);
     SpeculatorOptions speculator = {
@@ -116,6 +115,7 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
     drafting->engine = engine;
     drafting->options = options->speculation;
     drafting->user = options->user;
+    drafting->n_prompt = n_prompt;
     speculator.model = timed_model(drafting);
     if (options->speculation.history) {
         r = history_reader_new(options->speculation.history, &drafting->reader);
@@ -130,7 +130,7 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
     model_control_init(&drafting->model_control);
     draft_pruning_init(&drafting->pruning);
     drafting->prompt = choose_prompt(drafting, user, prompt_rows, output_max);
-    drafting->report.model = choose_model(drafting, user, prompt_rows, output_max);
+    drafting->report.model = choose_model(drafting, user, output_max);
     *draftingp = steal(&drafting);
     return 0;
 }
@@ -198,17 +198,34 @@ static void append_text(Drafting *drafting, const uint32_t *tokens, size_t n) {
     drafting->n_text = n;
 }
 
-void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n) {
+/* Of the prompt, as far as the speculator has it, what the model has still to read. */
+static size_t prompt_left(const Drafting *drafting) {
+    const size_t n_output = drafting->n_text > drafting->n_prompt ? drafting->n_text - drafting->n_prompt : 0;
+    const size_t n_behind = has_model(drafting) ? speculator_n_behind(drafting->speculator) : 0;
+
+    return n_behind > n_output ? n_behind - n_output : 0;
+}
+
+/* A chunk: others wait for the step. That reading it pays is decided, so it is no loss of the step's. */
+static void read_some(Drafting *drafting, size_t left) {
     const uint64_t before_ns = drafting->report.model_ns;
-    const size_t n_before = drafting->n_text;
+    const size_t chunk = engine_chunk_tokens(drafting->engine);
+
+    speculator_follow(drafting->speculator, left < chunk ? left : chunk);
+    drafting->model_read_ns += drafting->report.model_ns - before_ns;
+    drafting->model_prompt_ns += drafting->report.model_ns - before_ns;
+    drafting->n_model_prompt += left - prompt_left(drafting);
+}
+
+void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n) {
+    size_t left;
 
     if (!has_model(drafting) || drafting->options.model.ops->has_text)
         return;
     append_text(drafting, tokens, n);
-    speculator_follow(drafting->speculator);
-    drafting->model_step_ns = drafting->report.model_ns - before_ns;
-    drafting->model_prompt_ns += drafting->model_step_ns;
-    drafting->n_model_prompt += n - n_before;
+    left = prompt_left(drafting);
+    if (left)
+        read_some(drafting, left);
 }
 
 DraftCosts drafting_costs(const Drafting *drafting, StepCompany company) {
@@ -245,11 +262,11 @@ static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, St
     return rows < limits.rows ? rows : limits.rows;
 }
 
-void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company) {
+static void grow_tree(Drafting *drafting, DraftingLimits limits, StepCompany company) {
     const GenerationSpeculation *options = &drafting->options;
     const uint64_t start_ns = clock_now_ns(), model_before_ns = drafting->report.model_ns;
     const ModelBudget budget = {
-        .ms = model_ms(drafting, company),
+        .ms = prompt_left(drafting) ? 0 : model_ms(drafting, company),
         .step_ms =
             options->always || options->no_bounds ? 0 : speculation_control_longer_ms(&drafting->control, company),
         .is_free = options->always,
@@ -263,6 +280,17 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
         .tokens_left = limits.tokens_left,
     };
 
+    speculator_draft(drafting->speculator, draft_limits, costs,
+                     budget.ms > 0 && draft_limits.nodes_max ? &budget : NULL, &drafting->tree);
+    if (options->chains) /* from now on, where there was no memory for a tree */
+        draft_share_chain(&drafting->tree);
+    drafting->model_step_ns = drafting->report.model_ns - model_before_ns;
+    drafting->report.draft_ns += clock_now_ns() - start_ns - drafting->model_step_ns;
+}
+
+void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company) {
+    size_t left;
+
     append_text(drafting, tokens, n);
     drafting->company = company;
     drafting->path[0] = 0;
@@ -270,12 +298,10 @@ void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, Draftin
     drafting->has_ended = false;
     for (uint32_t row = 0; row < DRAFT_ROWS_MAX; row++) /* where no logits will be wanted */
         drafting->tops[row].n = 0;
-    speculator_draft(drafting->speculator, draft_limits, costs,
-                     budget.ms > 0 && draft_limits.nodes_max ? &budget : NULL, &drafting->tree);
-    if (options->chains) /* from now on, where there was no memory for a tree */
-        draft_share_chain(&drafting->tree);
-    drafting->model_step_ns = drafting->report.model_ns - model_before_ns;
-    drafting->report.draft_ns += clock_now_ns() - start_ns - drafting->model_step_ns;
+    left = prompt_left(drafting);
+    if (left && !(limits.stops && limits.stops(limits.stops_arg)))
+        read_some(drafting, left);
+    grow_tree(drafting, limits, company);
 }
 
 bool drafting_wants_tops(const Drafting *drafting) {

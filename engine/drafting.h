@@ -17,9 +17,11 @@ struct Drafting {
     SpeculationControl control;
     ModelControl model_control;
     DraftModelOps timed_ops; /* of options.model, with a clock */
-    uint64_t model_step_ns;  /* of the step; its caller sets it back */
+    uint64_t model_step_ns;  /* drafts of the step; its caller sets it back */
+    uint64_t model_read_ns;  /* its reading of the prompt in the step; likewise */
     uint64_t model_prompt_ns;
     size_t n_model_prompt; /* rows of the prompt that it read in that time */
+    size_t n_prompt;
     uint64_t user;
     PromptRuleChoice prompt;         /* whether it learns from its prompt, and why */
     size_t n_text;                   /* tokens that the speculator has of the text */
@@ -44,9 +46,10 @@ typedef struct DraftingLimits {
     void *stops_arg;
 } DraftingLimits;
 
-/* For a prompt of which prompt_rows are still to be computed, and output_max tokens at most. 0, -ENOMEM. */
-int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, uint32_t prompt_rows,
-                 uint32_t output_max);
+/* For a prompt of n_prompt tokens, of which prompt_rows are still to be computed, and output_max tokens at most. 0,
+ * -ENOMEM. */
+int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *options, size_t n_prompt,
+                 uint32_t prompt_rows, uint32_t output_max);
 /* The engine remembers what was learned, for later generations. */
 void drafting_free(Drafting *drafting);
 DEFINE_CLEANUP(Drafting, drafting_free)
@@ -57,7 +60,8 @@ bool drafting_wants_prompt(const Drafting *drafting);
 void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const EngineTops *tops);
 /* A step with rows of prompts alone, so many, was computed in ns. */
 void drafting_prompt_took(Drafting *drafting, uint32_t rows, uint64_t ns);
-/* The first n tokens of the prompt are computed: a draft model reads them as well, where that pays. */
+/* The first n tokens of the prompt are computed: a draft model reads them as well, where that pays, a chunk at a time.
+ * What was kept of an earlier request it reads in the steps to come, and does not draft before. */
 void drafting_read_prompt(Drafting *drafting, const uint32_t *tokens, size_t n);
 /* Grows the tree behind the text, tokens[n]. */
 void drafting_grow(Drafting *drafting, const uint32_t *tokens, size_t n, DraftingLimits limits, StepCompany company);

@@ -102,7 +102,7 @@ static int begin_drafts(Generation *generation, ErrText *err) {
             return r;
         speculation->model = generation->self_draft;
     }
-    r = drafting_new(&generation->drafting, generation->engine, &generation->options,
+    r = drafting_new(&generation->drafting, generation->engine, &generation->options, generation->n_prompt,
                      (uint32_t)(generation->n_prompt - sequence_n_tokens(generation->sequence)),
                      (uint32_t)(generation->capacity_tokens - generation->n_prompt));
     return r ? err_set(err, r, "no drafts: %s", strerror(-r)) : 0;

@@ -362,8 +362,11 @@ void generation_step_drop(GenerationStep *step) {
 static uint64_t models_ns(const GenerationStep *step) {
     uint64_t ns = 0;
 
-    for (size_t i = 0; i < step->n; i++)
-        ns += step->turns[i]->generation->drafting ? step->turns[i]->generation->drafting->model_step_ns : 0;
+    for (size_t i = 0; i < step->n; i++) {
+        const Drafting *drafting = step->turns[i]->generation->drafting;
+
+        ns += drafting ? drafting->model_step_ns + drafting->model_read_ns : 0;
+    }
     return ns;
 }
 
@@ -392,7 +395,7 @@ static void count_time(const GenerationStep *step) {
         if (!step->prefill[i] && generation->drafting && !step->spans[i].is_cancelled)
             drafting_took(generation->drafting, step->has_yielded || has_pruned(step) ? 0 : rows_ns);
         if (generation->drafting)
-            generation->drafting->model_step_ns = 0;
+            generation->drafting->model_step_ns = generation->drafting->model_read_ns = 0;
     }
 }
 

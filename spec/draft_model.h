@@ -25,8 +25,8 @@ typedef struct DraftModelTops {
 
 typedef struct DraftModelOps {
     /* Brings the model to the text, whose last token is row 0 of the tree that begins; the tree of before is gone. What
-     * the model had computed of the text, or of the old tree where the text went, is not computed again. 0; DRAFTER_E_MEMORY,
-     * -errno: it is off from now on. */
+     * the model had computed of the text, or of the old tree where the text went, is not computed again. 0; -EBUSY: it
+     * cannot compute now, and may be asked again; DRAFTER_E_MEMORY, -errno: it is off from now on. */
     int (*follow)(void *self, const uint32_t *text, size_t n);
     /* Computes n rows more of the tree, numbered behind those that are there, in one pass. Likewise. */
     int (*expand)(void *self, const DraftModelRow *rows, size_t n, DraftModelTops *tops);

@@ -44,8 +44,8 @@ typedef struct DraftRounds {
 } DraftRounds;
 
 void draft_value_init(DraftValue *value);
-/* The tree; without: what it would be without the model. 0; errors as DraftModelOps: the model's rows are no more to be
- * relied on, and the trees are those without it. */
+/* The tree; without: what it would be without the model. 0; errors as DraftModelOps: no more rows are to be asked for in this
+ * step, and the trees are those without it. */
 int draft_rounds(DraftTree *tree, DraftTree *without, uint32_t root_token, const DraftRounds *rounds,
                  DraftRoundsReport *report);
 

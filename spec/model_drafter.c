@@ -112,7 +112,8 @@ static int follow_to(ModelDrafter *drafter, size_t n) {
     int r = drafter->model.ops->follow(drafter->model.self, drafter->text, n);
 
     drafter->n_rows = 0;
-    drafter->n_followed = r ? 0 : n;
+    if (r != -EBUSY)
+        drafter->n_followed = r ? 0 : n;
     return r;
 }
 
@@ -124,15 +125,20 @@ static float catch_up_ms(const ModelDrafter *drafter, size_t n) {
     return whole * (float)(n / CATCH_UP_ROWS) + (rest ? model_drafter_cost_ms(drafter, rest, 0) : 0);
 }
 
-int model_drafter_follow(ModelDrafter *drafter, float ms, float *spent_msp) {
-    const size_t behind = model_drafter_n_behind(drafter);
-    size_t n = behind;
+size_t model_drafter_affords(const ModelDrafter *drafter, float ms, float *cost_msp) {
+    size_t n = model_drafter_n_behind(drafter);
+
+    while (n && catch_up_ms(drafter, n) > ms)
+        n = n > CATCH_UP_ROWS ? (n - 1) / CATCH_UP_ROWS * CATCH_UP_ROWS : n - 1;
+    *cost_msp = n ? catch_up_ms(drafter, n) : 0;
+    return n;
+}
+
+int model_drafter_follow(ModelDrafter *drafter, size_t most) {
+    const size_t behind = model_drafter_n_behind(drafter), n = behind < most ? behind : most;
     int r;
 
     assert(drafter->n);
-    while (n && catch_up_ms(drafter, n) > ms)
-        n = n > CATCH_UP_ROWS ? (n - 1) / CATCH_UP_ROWS * CATCH_UP_ROWS : n - 1;
-    *spent_msp = n ? catch_up_ms(drafter, n) : 0;
     if (n < behind && !n)
         return MODEL_DRAFTER_E_BEHIND;
     r = follow_to(drafter, drafter->n - behind + n);

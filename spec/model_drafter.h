@@ -22,15 +22,16 @@ int model_drafter_new(AccountTable *accounts, DraftModel model, ModelDrafter **d
 void model_drafter_free(ModelDrafter *drafter);
 DEFINE_CLEANUP(ModelDrafter, model_drafter_free)
 
-/* Brings the model to the text as it was appended, if that takes ms at most as far as is known, else as much nearer;
- * *spent_ms gets what it takes. 0: it is there, and the tree has no rows; MODEL_DRAFTER_E_BEHIND; errors as
- * DraftModelOps. */
+/* Tokens of the text that following it would compute. */
+size_t model_drafter_n_behind(const ModelDrafter *drafter);
+/* Of those, as many as take ms at most as far as is known; *cost_ms gets what they take. */
+size_t model_drafter_affords(const ModelDrafter *drafter, float ms, float *cost_msp);
+/* Brings the model to the text as it was appended, or so many tokens nearer. 0: it is there, and the tree has no rows;
+ * MODEL_DRAFTER_E_BEHIND; errors as DraftModelOps. */
 enum {
     MODEL_DRAFTER_E_BEHIND = 2
 };
-int model_drafter_follow(ModelDrafter *drafter, float ms, float *spent_msp);
-/* Tokens of the text that following it would compute. */
-size_t model_drafter_n_behind(const ModelDrafter *drafter);
+int model_drafter_follow(ModelDrafter *drafter, size_t most);
 /* Computes n rows more, numbered behind those that are there, in one pass; model_drafter_n_left() of them at most.
  * Errors as DraftModelOps; the rows are not there then. */
 int model_drafter_expand(ModelDrafter *drafter, const DraftModelRow *rows, size_t n);

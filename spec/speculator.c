@@ -2,6 +2,7 @@
 #include "spec/speculator.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 
 #include "spec/calibration.h"
@@ -166,25 +167,35 @@ static uint32_t nodes_max_of(const Speculator *speculator) {
 
 /* --- the model ---------------------------------------------------------------------------------------------------- */
 
-void speculator_follow(Speculator *speculator) {
-    float ms;
+size_t speculator_n_behind(const Speculator *speculator) {
+    return speculator->model && speculator->has_text ? model_drafter_n_behind(speculator->model) : 0;
+}
 
-    if (speculator->model && speculator->has_text && model_drafter_follow(speculator->model, INFINITY, &ms))
+/* An answer of the model. One that cannot compute now, or has still to read, may be asked again. */
+static bool has_answered(Speculator *speculator, int r) {
+    if (r && r != MODEL_DRAFTER_E_BEHIND && r != -EBUSY)
         turn_off(speculator, SPECULATION_MODEL);
+    return !r;
+}
+
+void speculator_follow(Speculator *speculator, size_t most) {
+    if (speculator->model && speculator->has_text)
+        (void)has_answered(speculator, model_drafter_follow(speculator->model, most));
 }
 
 /* Whether the model is with the text, so that it can draft. */
 static bool follow_within(Speculator *speculator, const ModelBudget *budget) {
     SpeculatorModelStep *step = &speculator->model_step;
-    int r;
+    const float ms = !budget ? 0 : budget->is_free ? INFINITY : budget->ms;
+    size_t most;
+    bool is_there;
 
     if (!speculator->model || !speculator->has_text || !budget || (budget->stops && budget->stops(budget->stops_arg)))
         return false;
-    r = model_drafter_follow(speculator->model, budget->is_free ? INFINITY : budget->ms, &step->report.spent_ms);
-    if (r && r != MODEL_DRAFTER_E_BEHIND)
-        turn_off(speculator, SPECULATION_MODEL);
-    step->n_behind = speculator->model ? model_drafter_n_behind(speculator->model) : 0;
-    return !r;
+    most = model_drafter_affords(speculator->model, ms, &step->report.spent_ms);
+    is_there = has_answered(speculator, model_drafter_follow(speculator->model, most));
+    step->n_behind = speculator_n_behind(speculator);
+    return is_there;
 }
 
 /* 0, or an error of the model. */
@@ -227,11 +238,8 @@ void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts cos
     if (!speculator->has_text)
         limits.nodes_max = 0;
     *step = (SpeculatorModelStep){ 0 };
-    step->has_drafted = follow_within(speculator, model);
-    if (step->has_drafted && draft_with_model(speculator, sources, limits, costs, model, tree)) {
-        turn_off(speculator, SPECULATION_MODEL);
-        step->has_drafted = false;
-    }
+    step->has_drafted = follow_within(speculator, model) &&
+                        has_answered(speculator, draft_with_model(speculator, sources, limits, costs, model, tree));
     if (!step->has_drafted)
         (speculator->chains ? draft_growth_chain : draft_growth)(tree, speculator->last, sources, limits, costs);
     step->rows_without = step->has_drafted ? speculator->without.n_rows : tree->n_rows;

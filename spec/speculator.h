@@ -49,8 +49,10 @@ DEFINE_CLEANUP(Speculator, speculator_free)
 void speculator_append(Speculator *speculator, const uint32_t *tokens, size_t n);
 void speculator_observe(Speculator *speculator, uint32_t before, uint32_t token, const ContextTop *top, size_t n,
                         bool is_prompt);
-/* Brings the model, where it is a source, to the text as it is, however long that takes. */
-void speculator_follow(Speculator *speculator);
+/* Tokens of the text that the model, where it is a source, has still to read. */
+size_t speculator_n_behind(const Speculator *speculator);
+/* Brings it so many tokens nearer, however long that takes. */
+void speculator_follow(Speculator *speculator, size_t most);
 /* Behind the last token of the text, which is the tree's root. model: what drafting with the model may take; NULL: without
  * it. */
 void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts costs, const ModelBudget *model,

@@ -36,7 +36,6 @@ typedef struct Case {
 
 static void case_init(Case *c, uint32_t seed, SpeculationPolicy policy) {
     uint32_t text[N_TEXT];
-    float ms;
 
     memset(c, 0, sizeof(*c));
     sim_model_init(&c->sim, seed, SIM_ROWS_MAX);
@@ -48,7 +47,7 @@ static void case_init(Case *c, uint32_t seed, SpeculationPolicy policy) {
     c->before = text[N_TEXT - 2];
     c->last = text[N_TEXT - 1];
     assert_int_equal(model_drafter_ops.append(c->model, text, N_TEXT), 0);
-    assert_int_equal(model_drafter_follow(c->model, INFINITY, &ms), 0);
+    assert_int_equal(model_drafter_follow(c->model, SIZE_MAX), 0);
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         c->ms[i] = 200 + 2 * (float)i;
     draft_policy_init(&c->policy_state);

@@ -96,7 +96,6 @@ static bool stops(void *arg) {
 /* A text, the model behind it, rows of a line. */
 static void case_init(Case *c, uint32_t seed) {
     uint32_t text[N_TEXT];
-    float ms;
 
     memset(c, 0, sizeof(*c));
     sim_model_init(&c->sim, seed, 200);
@@ -111,7 +110,7 @@ static void case_init(Case *c, uint32_t seed) {
     c->last = text[N_TEXT - 1];
     c->memory = (Memory){ &c->sim, seed, text[N_TEXT - 2], c->last, 2, 9, false };
     assert_int_equal(model_drafter_ops.append(c->rounds.model, text, N_TEXT), 0);
-    assert_int_equal(model_drafter_follow(c->rounds.model, INFINITY, &ms), 0);
+    assert_int_equal(model_drafter_follow(c->rounds.model, SIZE_MAX), 0);
     for (uint32_t i = 0; i < DRAFT_ROWS_MAX; i++)
         c->ms[i] = 60 + 1.5F * (float)i;
     c->stops_after = -1;

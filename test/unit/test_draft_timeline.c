@@ -274,6 +274,37 @@ static void test_draft_timeline_small_chunk(void **state) {
     assert_int_equal(engine_set_chunk_tokens(tiny.engine, CHUNK, NULL), 0);
 }
 
+/* While steps that have made way hold all of the engine's, the draft cannot compute; afterwards it goes on. */
+static void test_draft_timeline_busy(void **state) {
+    static const uint32_t token = 1;
+    Sequence *other;
+    Draft draft;
+
+    draft_init(&draft, tiny.engine, CAPACITY);
+    assert_int_equal(sequence_new(&other, tiny.engine, CAPACITY, NULL), 0);
+    fill_text(&draft, 50, 1);
+    for (size_t n_grown = 0; n_grown < 2; n_grown++) {
+        EngineSpan span = { .sequence = other, .tokens = &token, .n = 1 };
+        EngineStep *steps[ENGINE_STEPS_MAX];
+        size_t n = 0;
+
+        if (n_grown)
+            walk_grow(&draft.walk, 2, 2);
+        while (!engine_step_begin(&steps[n], tiny.engine, &span, 1, NULL))
+            n++;
+        assert_true(n >= 1);
+        walk_add(&draft.walk, draft.walk.n_rows, n_grown ? 0 : -1, draft.walk.text[49]);
+        assert_int_equal(n_grown ? walk_expand(&draft.walk, 1) : walk_follow(&draft.walk), -EBUSY);
+        while (n)
+            engine_step_drop(steps[--n]);
+        assert_int_equal(walk_follow(&draft.walk), 0);
+    }
+    walk_grow(&draft.walk, 5, 3);
+    check_tops(&draft);
+    sequence_free(other);
+    draft_deinit(&draft);
+}
+
 /* As many rows as there may be, and one more; rows that are none. */
 static void test_draft_timeline_rows(void **state) {
     for (size_t what = 0; what < 5; what++) {
@@ -537,11 +568,12 @@ static void test_draft_timeline_other_tokens(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_draft_timeline_generation), cmocka_unit_test(test_draft_timeline_small_chunk),
-        cmocka_unit_test(test_draft_timeline_rows),       WITH_FOLDER(test_draft_timeline_padding),
-        cmocka_unit_test(test_draft_timeline_memory),     cmocka_unit_test(test_draft_timeline_context),
-        cmocka_unit_test(test_draft_timeline_cancel),     cmocka_unit_test(test_draft_timeline_cost),
-        cmocka_unit_test(test_draft_timeline_real_model), cmocka_unit_test(test_draft_timeline_other_tokens),
+        cmocka_unit_test(test_draft_timeline_generation),   cmocka_unit_test(test_draft_timeline_small_chunk),
+        cmocka_unit_test(test_draft_timeline_busy),         cmocka_unit_test(test_draft_timeline_rows),
+        WITH_FOLDER(test_draft_timeline_padding),           cmocka_unit_test(test_draft_timeline_memory),
+        cmocka_unit_test(test_draft_timeline_context),      cmocka_unit_test(test_draft_timeline_cancel),
+        cmocka_unit_test(test_draft_timeline_cost),         cmocka_unit_test(test_draft_timeline_real_model),
+        cmocka_unit_test(test_draft_timeline_other_tokens),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Generations whose drafts come from a model, under every policy: the tokens and logits of plain decoding, alone and
- * together; the model reads the prompt as it is computed; what it did is counted; one that fails, is too dear or cannot
+ * together; the model reads the prompt as it is computed, and what is not computed again a chunk a step; what it did is counted; one that fails, is too dear or cannot
  * have memory is off; a cancelled generation asks it no more. */
 #include <errno.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 
 enum {
     CHUNK = 16,
-    N_PROMPT = 45,
+    N_PROMPT = 150,
     OUTPUT = 60,
     ROWS_MAX = 200
 };
@@ -34,6 +34,7 @@ typedef struct Parrot {
     size_t n_text;
     uint32_t n_rows, depths[ROWS_MAX];
     uint32_t n_follows, n_passes, n_computed;
+    size_t most_read;    /* of the prompt, at a time */
     Generation *cancels; /* in its third pass */
 } Parrot;
 
@@ -57,6 +58,8 @@ static int parrot_follow(void *self, const uint32_t *text, size_t n) {
     assert_true(n >= parrot->n_text && n <= N_PROMPT + OUTPUT);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(text[i], i < N_PROMPT ? prompt[i] : parrot->answer[i - N_PROMPT]);
+    if (parrot->n_text < N_PROMPT && n - parrot->n_text > parrot->most_read)
+        parrot->most_read = n - parrot->n_text;
     parrot->n_text = n;
     parrot->n_rows = 0;
     parrot->n_follows++;
@@ -322,6 +325,37 @@ static void test_drafts_model_cancel(void **state) {
     }
 }
 
+/* A prompt that is taken over from an earlier request: the first token does not wait until the model has read it. */
+static void test_drafts_model_reuse(void **state) {
+    GenerationSpeculation speculation = speculation_of(POLICY_OURS, true);
+    const GenerationSpeculation none = { 0 };
+    PrefixCache *cache;
+    Given plain, given;
+    GenerationOptions options = given_options(&plain, tiny.engine, OUTPUT, false, &none);
+    Generation *generation;
+    Parrot parrot;
+
+    assert_int_equal(prefix_cache_new(&cache, UINT64_MAX), 0);
+    tiny.engine->prefix_cache = cache;
+    options.no_reuse = false;
+    given_run(&plain, given_begin(tiny.engine, N_PROMPT, &options));
+    speculation.model = parrot_model(&parrot, plain.ids, 0);
+    options = given_options(&given, tiny.engine, OUTPUT, false, &speculation);
+    options.user--; /* the same */
+    options.no_reuse = false;
+    generation = given_begin(tiny.engine, N_PROMPT, &options);
+    while (!given.n)
+        assert_int_equal(generation_step(generation, given_take, &given, NULL), 0);
+    assert_true(generation_usage(generation)->n_cached_tokens >= N_PROMPT - 2 * CHUNK);
+    assert_true(parrot.n_text && parrot.n_text < N_PROMPT / 2);
+    given_run(&given, generation);
+    given_check_same(&given, &plain);
+    assert_int_equal(parrot.most_read, CHUNK + 1); /* with the root of the tree to be */
+    assert_true(parrot.n_passes > 0 && given.usage.n_steps < OUTPUT / 2);
+    tiny.engine->prefix_cache = NULL;
+    prefix_cache_free(cache);
+}
+
 /* What the model brought is remembered of its user, and nothing of it where it was always asked. */
 static void test_drafts_model_memory(void **state) {
     SpeculationMemory *memory = &tiny.engine->speculation;
@@ -358,7 +392,7 @@ int main(void) {
         cmocka_unit_test(test_drafts_model_policies),  cmocka_unit_test(test_drafts_model_together),
         cmocka_unit_test(test_drafts_model_no_bounds), cmocka_unit_test(test_drafts_model_controlled),
         cmocka_unit_test(test_drafts_model_fails),     cmocka_unit_test(test_drafts_model_cancel),
-        cmocka_unit_test(test_drafts_model_memory),
+        cmocka_unit_test(test_drafts_model_reuse),     cmocka_unit_test(test_drafts_model_memory),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -41,11 +41,10 @@ static void test_model_drafter_rows(void **state) {
     DraftChoice choices[DRAFT_CHOICES_MAX];
     DraftModelTops tops;
     DraftCursor at;
-    float ms;
 
     assert_int_equal(append(drafter, text, ARRAY_LEN(text)), 0);
     assert_int_equal(model_drafter_ops.choices(drafter, model_drafter_ops.root(drafter), choices, 8), 0);
-    assert_int_equal(model_drafter_follow(drafter, INFINITY, &ms), 0);
+    assert_int_equal(model_drafter_follow(drafter, SIZE_MAX), 0);
     assert_int_equal(model_drafter_n_left(drafter), 6);
     assert_int_equal(model_drafter_expand(drafter, batch, 1), 0);
     assert_int_equal(model_drafter_expand(drafter, batch + 1, 3), 0);
@@ -83,20 +82,19 @@ static void test_model_drafter_behind(void **state) {
     static const uint32_t text[] = { 3, 1, 4, 1, 5 }, on[] = { 2, 6, 8, 8 };
     static const DraftModelRow batch[] = { { -1, 5 }, { 0, 9 }, { 0, 2 }, { 2, 6 }, { 3, 7 } };
     ModelDrafter *drafter = begin(99);
-    float ms;
 
     assert_int_equal(model_drafter_n_behind(drafter), 0);
     assert_int_equal(append(drafter, text, ARRAY_LEN(text)), 0);
     assert_int_equal(model_drafter_n_behind(drafter), 4);
-    assert_int_equal(model_drafter_follow(drafter, INFINITY, &ms), 0);
+    assert_int_equal(model_drafter_follow(drafter, SIZE_MAX), 0);
     assert_int_equal(model_drafter_n_behind(drafter), 0);
     assert_int_equal(append(drafter, on, 1), 0);
     assert_int_equal(model_drafter_n_behind(drafter), 1); /* the root was not computed */
-    assert_int_equal(model_drafter_follow(drafter, INFINITY, &ms), 0);
+    assert_int_equal(model_drafter_follow(drafter, SIZE_MAX), 0);
     model_drafter_free(drafter);
     drafter = begin(99);
     assert_int_equal(append(drafter, text, ARRAY_LEN(text)), 0);
-    assert_int_equal(model_drafter_follow(drafter, INFINITY, &ms), 0);
+    assert_int_equal(model_drafter_follow(drafter, SIZE_MAX), 0);
     assert_int_equal(model_drafter_expand(drafter, batch, ARRAY_LEN(batch)), 0);
     assert_int_equal(append(drafter, on, 3), 0);
     assert_int_equal(model_drafter_n_behind(drafter), 0); /* 5, 2 and 6 are rows, 8 is the root to be */
@@ -115,13 +113,14 @@ static void test_model_drafter_in_parts(void **state) {
     for (uint32_t i = 0; i < ARRAY_LEN(text); i++)
         text[i] = i % SIM_KINDS;
     assert_int_equal(append(drafter, text, ARRAY_LEN(text)), 0);
-    assert_int_equal(model_drafter_follow(drafter, 9, &ms), MODEL_DRAFTER_E_BEHIND); /* a row takes 10 */
-    assert_int_equal(sim.n_follows, 0);
+    assert_int_equal(model_drafter_affords(drafter, 9, &ms), 0); /* a row takes 10 */
     assert_true(ms == 0);
+    assert_int_equal(model_drafter_follow(drafter, 0), MODEL_DRAFTER_E_BEHIND);
+    assert_int_equal(sim.n_follows, 0);
     do {
         const size_t behind = model_drafter_n_behind(drafter);
 
-        r = model_drafter_follow(drafter, 50, &ms);
+        r = model_drafter_follow(drafter, model_drafter_affords(drafter, 50, &ms));
         n_parts++;
         assert_true(ms > 0 && ms <= 50);
         assert_int_equal(behind - model_drafter_n_behind(drafter), r ? 128 : behind); /* 2 x (10 + 63 x 0.2) */
@@ -133,7 +132,8 @@ static void test_model_drafter_in_parts(void **state) {
     drafter = begin(99);
     sim.pass_ms = 0; /* not measured: it is tried */
     assert_int_equal(append(drafter, text, ARRAY_LEN(text)), 0);
-    assert_int_equal(model_drafter_follow(drafter, 9, &ms), 0);
+    assert_int_equal(model_drafter_affords(drafter, 9, &ms), ARRAY_LEN(text) - 1);
+    assert_int_equal(model_drafter_follow(drafter, SIZE_MAX), 0);
     model_drafter_free(drafter);
 }
 
@@ -170,10 +170,9 @@ static void test_model_drafter_bad(void **state) {
     ModelDrafter *drafter = begin(99);
     const DraftModelTops *tops;
     DraftChoice choices[DRAFT_CHOICES_MAX];
-    float ms;
 
     assert_int_equal(append(drafter, text, 2), 0);
-    assert_int_equal(model_drafter_follow(drafter, INFINITY, &ms), 0);
+    assert_int_equal(model_drafter_follow(drafter, SIZE_MAX), 0);
     sim.fails_at = 1;
     assert_int_equal(model_drafter_expand(drafter, &root, 1), -EIO);
     assert_int_equal(model_drafter_n_rows(drafter), 0);

@@ -300,6 +300,51 @@ static void test_speculator_model_fails(void **state) {
         }
 }
 
+static uint32_t n_busy; /* calls still that find the model taken */
+static const DraftModelOps *peek_ops;
+
+static int busy_follow(void *self, const uint32_t *text, size_t n) {
+    return n_busy && n_busy-- % 2 ? -EBUSY : peek_ops->follow(self, text, n);
+}
+
+static int busy_expand(void *self, const DraftModelRow *rows, size_t n, DraftModelTops *tops) {
+    return n_busy && n_busy-- % 3 ? -EBUSY : peek_ops->expand(self, rows, n, tops);
+}
+
+/* A model that cannot compute in some steps stays. */
+static void test_speculator_model_is_busy(void **state) {
+    static uint32_t plain[N_TEXT + DRAFT_ROWS_MAX], text[N_TEXT + DRAFT_ROWS_MAX];
+    static Peek peek;
+
+    plain_run(plain);
+    for (SpeculationPolicy policy = POLICY_OURS; policy < _POLICY_N; policy++) {
+        _cleanup_(speculator_freep) Speculator *speculator = NULL;
+        SpeculatorOptions options = { .sources = 1u << SPECULATION_MODEL | 1u << SPECULATION_SAM,
+                                      .policy = policy,
+                                      .nodes_max = 20,
+                                      .model = peek_model(&peek, 100) };
+        DraftModelOps ops = *options.model.ops;
+        AccountTable accounts;
+        uint32_t digest;
+
+        if (policy == POLICY_FLASH_AR)
+            continue;
+        n_busy = 9;
+        peek_ops = options.model.ops;
+        ops.follow = busy_follow;
+        ops.expand = busy_expand;
+        options.model.ops = &ops;
+        account_table_init(&accounts);
+        assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
+        memcpy(text, plain, N_PROMPT * sizeof(*text));
+        assert_true(speculative_run(speculator, 0.125F, text, &digest) < N_NEW);
+        assert_memory_equal(text, plain, N_TEXT * sizeof(*text));
+        assert_int_equal(n_busy, 0);
+        assert_true(peek.n_passes > 0);
+        assert_int_equal(speculator_sources(speculator), options.sources);
+    }
+}
+
 typedef struct Rates {
     double chance[DRAFT_BUCKETS][DRAFT_RANKS], n[DRAFT_BUCKETS][DRAFT_RANKS];
 } Rates;
@@ -624,6 +669,7 @@ int main(void) {
         cmocka_unit_test(test_speculator_memory),
         cmocka_unit_test(test_speculator_policies),
         cmocka_unit_test(test_speculator_model_fails),
+        cmocka_unit_test(test_speculator_model_is_busy),
         cmocka_unit_test(test_speculator_sampled_text),
     };
 

@@ -52,8 +52,14 @@ int job_encode(const Job *job, TokenList *list, ErrText *err) {
     return r > 0 ? JOB_E_TOO_LONG : r;
 }
 
-/* Of keys and values the draft model has less than its target: they count for the account, and not for the user's share
- * of it. */
+/* Whether its user's share has room for the draft's keys and values beside the target's. */
+static bool draft_is_within_share(const Job *job, size_t capacity_tokens, uint64_t kv_max_bytes) {
+    const uint64_t target_bytes = engine_kv_bytes(job->engine, capacity_tokens),
+                   draft_bytes = engine_kv_bytes(job->draft_engine, capacity_tokens);
+
+    return !kv_max_bytes || (target_bytes < kv_max_bytes && draft_bytes <= kv_max_bytes - target_bytes);
+}
+
 void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
     const size_t context_tokens = options->context_tokens;
     size_t capacity_tokens = context_tokens;
@@ -69,6 +75,12 @@ void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
     }
     if (options->max_tokens && n_prompt < context_tokens && options->max_tokens < context_tokens - n_prompt)
         capacity_tokens = n_prompt + options->max_tokens;
+    if (!draft_is_within_share(job, capacity_tokens, options->kv_max_bytes)) {
+        log_info(TOPIC_DAEMON,
+                 "a generation goes without its draft model: its user's share of KV memory (kv-user-share) "
+                 "has no room for both");
+        return;
+    }
     if (!*job->draft_pairp)
         r = draft_pair_new(job->draft_pairp, job->draft_engine, job->engine, &err);
     if (!r)

@@ -65,7 +65,9 @@ static int generation_code(int r) {
 }
 
 static uint64_t kv_bytes_of(const Job *job, uint64_t user) {
-    return job && job->running && job->generation_options.user == user ? generation_kv_bytes(job->running) : 0;
+    if (!job || !job->running || job->generation_options.user != user)
+        return 0;
+    return generation_kv_bytes(job->running) + draft_timeline_kv_bytes(&job->draft_model);
 }
 
 /* The job's options, with what its user's other generations leave of the user's share of KV memory. */

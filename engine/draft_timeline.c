@@ -244,6 +244,14 @@ void draft_timeline_free(DraftModel *model) {
     *model = (DraftModel){ 0 };
 }
 
+uint64_t draft_timeline_kv_bytes(const DraftModel *model) {
+    const DraftTimeline *timeline = model->self;
+
+    if (!model->ops || !timeline->sequence)
+        return 0;
+    return engine_kv_bytes(timeline->pair->engine, timeline->capacity_tokens);
+}
+
 void draft_timeline_set_cancel(const DraftModel *model, const _Atomic bool *cancelled) {
     const DraftTimeline *timeline = model->self;
 

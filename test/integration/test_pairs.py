@@ -454,6 +454,27 @@ class Loaded(Case):
         self.wait(daemon, admin, READY)
         daemon.stop()
 
+    def test_draft_model_beyond_the_share(self):
+        """What a draft model keeps of a text counts for its user's share of KV memory, and keeps no request out of it."""
+        daemon = self.start("--kv-memory-limit=24M", "--kv-user-share=50", "--prefix-cache-max=0", "--context-tokens=4000")
+        admin = daemon.connect(admin=True)
+        pair(admin, "big", "small")
+        admin.load("big")
+        self.wait(daemon, admin, READY)
+        share = (12 << 20) // show(admin, "big").kv_bytes_per_token
+        ask = lambda part: prompt("The harbour was quiet, and", int(part * share), model="big", ignore_end=True,
+                                  explain=True, speculation="model", no_history=True)
+        running = daemon.connect().start(ask(0.4))
+        running.until("generate_delta")
+        error = self.assertRefused(pb.ERROR_CODE_QUOTA_EXCEEDED, daemon.connect().generate, ask(0.3))
+        self.assertIn("kv-user-share", error.message)
+        running.finish()
+        self.assertGreater(running.done.explanation.model_passes, 0)
+        answer = daemon.connect().generate(ask(0.6))
+        self.assertEqual(answer.done.explanation.model_passes, 0)
+        self.assertIn("goes without its draft model: its user's share", daemon.log())
+        daemon.stop()
+
     def test_draft_model_that_finds_no_memory(self):
         daemon = self.start("--memory-limit=250M", "--prefix-cache-max=0")
         admin = daemon.connect(admin=True)

@@ -16,6 +16,7 @@
 #include "eval/eval.h"
 
 #define BENCH_LIST_MAX NUMBER_LIST_MAX
+#define BENCH_DRAFT_SELF "self"
 
 /* Exit codes. */
 enum {
@@ -44,7 +45,7 @@ typedef struct BenchOptions {
     SamplerOptions sampler;
     const char *plot; /* SVG; NULL: none */
     /* flash */
-    const char *draft;
+    const char *draft;              /* a file, or BENCH_DRAFT_SELF */
     size_t budgets[BENCH_LIST_MAX]; /* per cent */
     size_t n_budgets;
     size_t rates[BENCH_LIST_MAX]; /* MB/s; 0: the disk's */

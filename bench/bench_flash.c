@@ -11,6 +11,7 @@
 #include "bench/machine.h"
 #include "bench/spec_answer.h"
 #include "engine/draft_timeline.h"
+#include "engine/self_draft.h"
 #include "spec/history.h"
 
 #define HISTORY_BYTES_MAX ((uint64_t)32 << 20) /* as the service has it for a user and model */
@@ -25,7 +26,7 @@ typedef struct FlashBench {
     FlashReport *report;
     AccountTable accounts; /* of both models */
     Engine *draft, *target;
-    DraftPair *pair;
+    DraftPair *pair;                                 /* NULL: the target drafts for itself */
     const FlashPolicy *policies[FLASH_POLICIES_MAX]; /* flash-ar first */
     size_t n_policies;
     SpecAnswer answers[FLASH_POLICIES_MAX]; /* to the request at hand, by policy */
@@ -57,6 +58,10 @@ static int open_draft(FlashBench *bench, ErrText *err) {
     EvalOptions options = *bench->run->model;
     int r;
 
+    if (!strcmp(bench->run->options->draft, BENCH_DRAFT_SELF)) {
+        bench->report->draft = strdup("its own layers in memory");
+        return bench->report->draft ? 0 : err_set(err, -ENOMEM, "out of memory");
+    }
     options.model = bench->run->options->draft;
     options.recipe_option = NULL;
     (void)quant_recipe_named(&options.recipe, NULL);
@@ -102,7 +107,9 @@ static int answer_by(FlashBench *bench, const SpecRequest *request, const FlashP
 
     if (sources >> SPECULATION_HISTORY & 1)
         generation.speculation.history = history;
-    if (sources >> SPECULATION_MODEL & 1) {
+    if ((sources >> SPECULATION_MODEL & 1) && !bench->pair)
+        generation.speculation.self_layers = self_draft_layers(bench->target);
+    else if (sources >> SPECULATION_MODEL & 1) {
         r = draft_timeline_new(model, bench->pair, request->prompt.n + max_tokens + DRAFT_ROWS_MAX, err);
         if (r)
             return r;
@@ -278,7 +285,7 @@ static int begin(FlashBench *bench, ErrText *err) {
 
     if (!r)
         r = open_target(bench, options->plain_tokens ? 100 : (uint32_t)options->budgets[0], err);
-    if (!r)
+    if (!r && bench->draft)
         r = draft_pair_new(&bench->pair, bench->draft, bench->target, err);
     if (!r)
         r = read_data(bench, err);

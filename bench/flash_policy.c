@@ -8,7 +8,8 @@
 
 #define MODEL (1u << SPECULATION_MODEL)
 
-/* lever and ours weigh times, and may lose what they like; auto is ours as the service has it. */
+/* lever and ours weigh times, and may lose what they like; auto is ours as the service has it,
+ * retrieval what that is without a draft model. */
 const FlashPolicy flash_policies[FLASH_POLICIES_MAX] = {
     [FLASH_AR] = { .name = "flash-ar", .policy = POLICY_FLASH_AR },
     { .name = "chain-sd", .sources = MODEL, .policy = POLICY_CHAIN_SD, .always = true },
@@ -18,6 +19,7 @@ const FlashPolicy flash_policies[FLASH_POLICIES_MAX] = {
     { .name = "lever", .sources = MODEL, .policy = POLICY_LEVER, .no_bounds = true },
     [FLASH_OURS] = { .name = "ours", .sources = SPECULATION_AUTO, .policy = POLICY_OURS, .no_bounds = true },
     { .name = "auto", .sources = SPECULATION_AUTO, .policy = POLICY_OURS },
+    { .name = "retrieval", .sources = SPECULATION_AUTO & ~MODEL, .policy = POLICY_OURS },
 };
 
 static int unknown(const char *name, size_t len, ErrText *err) {

@@ -6,7 +6,7 @@
 #include "engine/generation.h"
 
 enum {
-    FLASH_POLICIES_MAX = 8,
+    FLASH_POLICIES_MAX = 9,
     FLASH_AR = 0, /* the policy that all others are compared with */
     FLASH_OURS = 6
 };

@@ -17,12 +17,15 @@ const Option spec_options[SPEC_OPTIONS] = {
     [SPEC_OPT_SEED] = { "seed", 0, "N", "spec, flash: of sampling (default 0)" },
     [SPEC_OPT_PLOT] = { "plot", 0, "FILE",
                         "spec: tokens a step and speeds as SVG; flash: tokens a second by the flash's speed" },
-    [SPEC_OPT_DRAFT] = { "draft", 0, "FILE", "flash: the model in memory that drafts, a .gguf or a .cgm package" },
+    [SPEC_OPT_DRAFT] = { "draft", 0, "FILE",
+                         "flash: the model in memory that drafts, a .gguf or a .cgm package; self: those of the\n"
+                         "target's layers that are in memory" },
     [SPEC_OPT_BUDGETS] = { "budgets", 0, "N,...", "flash: per cent of the layers in memory (default 0,25,50,75,100)" },
     [SPEC_OPT_RATES] = { "rates", 0, "MB/s,...",
                          "flash: how fast the others are read at most; 0: as fast as the disk is (default 250,500,1000,0)" },
     [SPEC_OPT_POLICIES] = { "policies", 0, "NAME,...",
-                            "flash: flash-ar, chain-sd, edgellm, specinfer, opt-tree, lever, ours, auto (default: all)" },
+                            "flash: flash-ar, chain-sd, edgellm, specinfer, opt-tree, lever, ours, auto, retrieval\n"
+                            "(default: all)" },
     [SPEC_OPT_PLAIN_TOKENS] = { "plain-tokens", 0, "N",
                                 "flash: tokens of an answer that flash-ar gives (default: all); the others' are then\n"
                                 "compared with plain decoding in memory, which the target must fit into" },

@@ -290,7 +290,7 @@ class Bench(unittest.TestCase):
         plot = data.with_suffix(".svg")
         args = ("flash", "--model", MODEL, "--draft", MODEL, "--data", data, "-n", "12", "--budgets", "0,100")
         report = self.report(*args, "--rates", "2000,0", "--plot", plot)
-        policies = ["flash-ar", "chain-sd", "edgellm", "specinfer", "opt-tree", "lever", "ours", "auto"]
+        policies = ["flash-ar", "chain-sd", "edgellm", "specinfer", "opt-tree", "lever", "ours", "auto", "retrieval"]
         cells = [(0, 2000), (0, 0), (100, 0)]
         self.assertEqual([(result["budget"], result["rate"], result["task"], result["policy"]) for result in report["results"]],
                          [(*cell, task, policy) for cell in cells for task in ("echo", "hello") for policy in policies])
@@ -337,6 +337,16 @@ class Bench(unittest.TestCase):
                 speed = result["tokens_per_s"]
             else:
                 self.assertAlmostEqual(result["ratio_to_flash_ar"], result["tokens_per_s"] / speed, delta=1e-3)
+
+    def test_flash_self(self):
+        """Without a draft model: of a target that has half of its layers in memory those draft."""
+        data = self.requests({"task": "echo", "prompt": self.ECHO})
+        report = self.report("flash", "--model", MODEL, "--draft=self", "--data", data, "-n", "12", "--budgets", "50",
+                             "--rates", "2000", "--policies", "chain-sd,ours")
+        self.assertEqual(report["models"]["draft"], "its own layers in memory")
+        shares = {result["policy"]: result["draft_share"] for result in report["results"]}
+        self.assertEqual(shares["flash-ar"], 0)
+        self.assertGreater(shares["chain-sd"], 0)
 
     def test_flash_refusals(self):
         data = self.requests({"task": "t", "prompt": "Hello"})

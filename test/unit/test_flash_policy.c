@@ -31,17 +31,19 @@ static void test_flash_policy_parse(void **state) {
     assert_int_equal(policies, 1u << FLASH_AR | bit_of("lever") | bit_of("chain-sd"));
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(flash_policies_parse(wrong[i], &policies, &err), -EINVAL);
-        assert_non_null(strstr(err.text, "flash-ar, chain-sd, edgellm, specinfer, opt-tree, lever, ours, auto"));
+        assert_non_null(strstr(err.text, "chain-sd, edgellm, specinfer, opt-tree, lever, ours, auto, retrieval"));
     }
 }
 
-/* A policy's name is the service's. What weighs no times runs as published; only auto is bounded. */
+/* A policy's name is the service's. What weighs no times runs as published; auto alone is
+ * bounded, and what it is without a model. */
 static void test_flash_policy_speculation(void **state) {
     for (size_t i = 0; i < FLASH_POLICIES_MAX; i++) {
         const FlashPolicy *policy = &flash_policies[i];
         const GenerationSpeculation speculation = flash_policy_speculation(policy);
         const bool weighs = !strcmp(policy->name, "lever") || !strcmp(policy->name, "ours"),
-                   is_auto = !strcmp(policy->name, "auto");
+                   is_retrieval = !strcmp(policy->name, "retrieval"),
+                   is_auto = is_retrieval || !strcmp(policy->name, "auto");
 
         assert_string_equal(is_auto ? "ours" : policy->name, speculation_policy_name(speculation.policy));
         assert_int_equal(speculation.no_bounds, weighs);
@@ -49,7 +51,8 @@ static void test_flash_policy_speculation(void **state) {
         if (i == FLASH_AR)
             assert_int_equal(speculation.sources, 0);
         else if (speculation.policy == POLICY_OURS)
-            assert_int_equal(speculation.sources, SPECULATION_AUTO);
+            assert_int_equal(speculation.sources,
+                             is_retrieval ? SPECULATION_AUTO & ~(1u << SPECULATION_MODEL) : SPECULATION_AUTO);
         else
             assert_int_equal(speculation.sources, 1u << SPECULATION_MODEL);
         assert_true(!speculation.chains && !speculation.rows_max && !speculation.model.ops && !speculation.history);

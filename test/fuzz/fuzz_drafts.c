@@ -30,11 +30,12 @@ enum {
 
 #define CHECK(true_) ((true_) ? (void)0 : abort())
 
-/* A draft model that says anything, wants to be asked as it may be, and fails now and then. */
+/* A draft model that says anything, wants to be asked as it may be, cannot answer now and then, and fails seldom. */
 typedef struct FuzzModel {
     DraftModelOps ops;
     uint32_t n_text, n_rows, n_asked;
     uint8_t how;
+    bool was_busy;
 } FuzzModel;
 
 /* What one generation has, and the sources once more, to be asked alone. */
@@ -106,6 +107,11 @@ static int model_follow(void *self, const uint32_t *text, size_t n) {
     FuzzModel *model = self;
 
     CHECK(n && n >= model->n_text && n <= TEXT_MAX + DRAFT_ROWS_MAX && text[n - 1] % 16000003u == 0);
+    if (model->n_asked % 16 == 9 && !model->was_busy) {
+        model->was_busy = true;
+        return -EBUSY;
+    }
+    model->was_busy = false;
     model->n_text = (uint32_t)n;
     model->n_rows = 0;
     return ++model->n_asked % 64 == 63 ? DRAFTER_E_MEMORY : 0;
@@ -115,6 +121,11 @@ static int model_expand(void *self, const DraftModelRow *rows, size_t n, DraftMo
     FuzzModel *model = self;
 
     CHECK(n && model->n_text && model->n_rows + n <= model->ops.rows_max);
+    if (model->n_asked % 16 == 11 && !model->was_busy) {
+        model->was_busy = true;
+        return -EBUSY;
+    }
+    model->was_busy = false;
     if (++model->n_asked % 64 == 63)
         return -EIO;
     for (size_t i = 0; i < n; i++) {
@@ -260,7 +271,7 @@ static void op_draft(Run *run) {
     const StepCompany company = { how / 2u, how & 8 ? how : 0 };
     DraftLimits limits = { next_byte(run) % 70, next_byte(run) % 40, next_byte(run) };
     DraftCosts costs = speculation_control_costs(&generation->control, company);
-    const ModelBudget budget = { .ms = how, .is_free = how & 128 };
+    const ModelBudget budget = { .ms = how, .step_ms = limits.tokens_left % 3 * how, .is_free = how & 128 };
     float ms[DRAFT_ROWS_MAX];
 
     if (how & 1) {
@@ -421,6 +432,18 @@ static void op_add(Run *run) {
     add_text(run, text, n);
 }
 
+/* Parts of the text, before anybody drafts. */
+static void op_follow(Run *run) {
+    const Speculator *speculator = run->generation.speculator;
+    const size_t most = next_byte(run), before = speculator_n_behind(speculator);
+    size_t behind;
+
+    speculator_follow(run->generation.speculator, most);
+    behind = speculator_n_behind(speculator);
+    CHECK(behind <= before);
+    CHECK(before - behind <= most || !(speculator_sources(speculator) >> SPECULATION_MODEL & 1));
+}
+
 /* Its readers live on. */
 static void op_forget(Run *run) {
     history_free(run->history);
@@ -443,8 +466,8 @@ static void op_restart(Run *run) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
-    static void (*const operations[])(Run * run) = { op_append, op_observe, op_draft, op_verify,  op_ask,
-                                                     op_finish, op_add,     op_limit, op_restart, op_forget };
+    static void (*const operations[])(Run * run) = { op_append, op_observe, op_draft,   op_verify, op_ask,   op_finish,
+                                                     op_add,    op_limit,   op_restart, op_forget, op_follow };
     Run *run;
 
     if (!len_bytes || len_bytes > INPUT_MAX)

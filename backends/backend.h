@@ -66,8 +66,8 @@ typedef struct LinearSource {
     const float *bias;  /* [n] or NULL; copied */
     const void *image;  /* linear_begin(): bytes that linear_image() gave, which outlive the matrix; or NULL */
     size_t image_bytes;
-    /* linear_begin(): linear_at() says where the integers, image_bytes of them, are, and says it again where others take
-     * their place meanwhile. Whoever has that memory has charged it. */
+    /* linear_begin(): linear_at() says where the integers, image_bytes of them, are, and says it again where others
+     * take their place meanwhile. Whoever has that memory has charged it. */
     bool streamed;
     LinearActivations activations;
 } LinearSource;

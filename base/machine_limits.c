@@ -144,7 +144,8 @@ static const char *path_below(const char *path, const char *top) {
     return !strcmp(path, "/") ? "" : !*path || *path == '/' ? path : NULL;
 }
 
-/* One line of mountinfo, which it takes apart; whether it is a mount of the controller (NULL: the unified hierarchy). */
+/* One line of mountinfo, which it takes apart; whether it is a mount of the controller (NULL: the unified
+ * hierarchy). */
 static bool take_mount(char *line, const char *controller, CgroupMount *mount) {
     char *fields[5] = { NULL }, *type;
 
@@ -164,7 +165,8 @@ static bool take_mount(char *line, const char *controller, CgroupMount *mount) {
            snprintf(mount->point, sizeof(mount->point), "%s", fields[4]) < (int)sizeof(mount->point);
 }
 
-/* A mount that shows the cgroup is best; where none does, the first one is still the top of what the process can see. */
+/* A mount that shows the cgroup is best; where none does, the first one is still the top of what the process can
+ * see. */
 static bool find_mount(const char *root, const char *controller, const char *path, CgroupMount *mount) {
     _cleanup_(fclosep) FILE *file = NULL;
     _cleanup_(freep) char *line = NULL;

@@ -112,8 +112,8 @@ static int refuse(const OptionReader *reader, bool is_value_missing, ErrText *er
  * option_reader_next() - the next word of the command line
  * @word: out, when 0 is returned
  *
- * Options may stand anywhere; a name may be cut where that leaves one option, letters may stand together, a value stands
- * behind "=" (or its letter) or is the next word, and after "--" everything is an argument.
+ * Options may stand anywhere; a name may be cut where that leaves one option, letters may stand together, a value
+ * stands behind "=" (or its letter) or is the next word, and after "--" everything is an argument.
  */
 int option_reader_next(OptionReader *reader, OptionWord *word, ErrText *err) {
     int code = -1;

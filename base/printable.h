@@ -15,8 +15,8 @@ typedef struct Printable {
 } Printable;
 
 /*
- * Whole UTF-8 without control characters, with a NUL: every other byte becomes \xHH, and what does not fit ends in "...".
- * room_bytes >= 4. Done twice it changes nothing. Return: bytes without the NUL.
+ * Whole UTF-8 without control characters, with a NUL: every other byte becomes \xHH, and what does not fit ends in
+ * "...". room_bytes >= 4. Done twice it changes nothing. Return: bytes without the NUL.
  */
 size_t printable_put(char *out, size_t room_bytes, const void *data, size_t len_bytes);
 /* The same of a format; out may be among the arguments. */

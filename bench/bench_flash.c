@@ -306,10 +306,10 @@ static int draw(const FlashBench *bench, ErrText *err) {
 /**
  * bench_flash() - speeds of policies of drafting for a target that is not in memory, on requests from files
  *
- * The target is opened anew for each budget, the draft stays. In each cell an answer of some tokens warms up and does not
- * count; histories and what is learned of drafts begin anew. Where all layers are in memory the rate does not matter, and
- * the budget has one cell. An answer that is not plain decoding's to the bit, in the first cell or in memory before it, ends
- * the run with an error that names task, request and policy.
+ * The target is opened anew for each budget, the draft stays. In each cell an answer of some tokens warms up and does
+ * not count; histories and what is learned of drafts begin anew. Where all layers are in memory the rate does not
+ * matter, and the budget has one cell. An answer that is not plain decoding's to the bit, in the first cell or in
+ * memory before it, ends the run with an error that names task, request and policy.
  */
 int bench_flash(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;

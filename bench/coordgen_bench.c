@@ -31,13 +31,15 @@ static const char help_head[] =
     "  ttft                   first token: the package loaded and a prompt of -p tokens computed, from the disk (its\n"
     "                         pages dropped) and from the page cache; floor: the file's bytes at the disk's own speed\n"
     "                         and the prefill, one after the other, though a load overlaps them\n"
-    "  mixed                  -c requests at once, sharing steps as in the service: output tokens a second of all, and\n"
-    "                         how long the median one waits for its first token\n"
-    "  latency                an interactive request of -p tokens that comes while a background prompt of -b tokens is\n"
-    "                         computed: its first token, when it waits for the step that runs and when that makes way,\n"
-    "                         and its next ones; floor: alone, and the longest operator of the background prompt\n"
-    "  spec                   several tokens a step from drafts: answers to the requests of --data in several modes of\n"
-    "                         speculation beside plain decoding, in turns, with all tokens and logits compared\n"
+    "  mixed                  -c requests at once, sharing steps as in the service: output tokens a second of\n"
+    "                         all, and how long the median one waits for its first token\n"
+    "  latency                an interactive request of -p tokens that comes while a background prompt of -b\n"
+    "                         tokens is computed: its first token, when it waits for the step that runs and when\n"
+    "                         that makes way, and its next ones; floor: alone, and the longest operator of the\n"
+    "                         background prompt\n"
+    "  spec                   several tokens a step from drafts: answers to the requests of --data in several\n"
+    "                         modes of speculation beside plain decoding, in turns, with all tokens and logits\n"
+    "                         compared\n"
     "  flash                  a model whose layers are read from the disk, drafted for by a smaller one in memory:\n"
     "                         answers to the requests of --data under several policies beside plain decoding, by\n"
     "                         --budgets of memory and --rates of the flash, with all tokens and logits compared\n"
@@ -146,7 +148,8 @@ static const struct Verb {
 #define OF_MODELS OF_MADE_UP ", spec, flash"
 #define OF_OPENED "pp, tg, mixed, latency, spec"
 
-/* Options that mean nothing to some verbs, which refuse them: no figure that was not measured as asked. NULL: to none. */
+/* Options that mean nothing to some verbs, which refuse them: no figure that was not measured as asked. NULL: to
+ * none. */
 static const char *const verbs_of[ARRAY_LEN(option_table)] = {
     [OPT_PROMPT] = OF_MADE_UP,     [OPT_OUTPUT] = "tg, mixed, latency, spec, flash",
     [OPT_BACKGROUND] = "latency",  [OPT_REQUESTS] = "mixed, spec, flash",

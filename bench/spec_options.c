@@ -5,7 +5,8 @@
 
 const Option spec_options[SPEC_OPTIONS] = {
     [SPEC_OPT_DATA] = { "data", 'd', "FILE",
-                        "spec, flash: requests, a JSON object a line with prompt, task and id; more than once for more" },
+                        "spec, flash: requests, a JSON object a line with prompt, task and id; more than once for "
+                        "more" },
     [SPEC_OPT_MODES] = { "modes", 0, "NAME,...",
                          "spec: plain, pld, sam, calibration, table, reuse, history, auto (default: all)" },
     [SPEC_OPT_ROWS] = { "rows", 0, "N", "spec: rows of a step at most, drafts and the last token (default 64)" },
@@ -22,7 +23,8 @@ const Option spec_options[SPEC_OPTIONS] = {
                          "target's layers that are in memory" },
     [SPEC_OPT_BUDGETS] = { "budgets", 0, "N,...", "flash: per cent of the layers in memory (default 0,25,50,75,100)" },
     [SPEC_OPT_RATES] = { "rates", 0, "MB/s,...",
-                         "flash: how fast the others are read at most; 0: as fast as the disk is (default 250,500,1000,0)" },
+                         "flash: how fast the others are read at most; 0: as fast as the disk is "
+                         "(default 250,500,1000,0)" },
     [SPEC_OPT_POLICIES] = { "policies", 0, "NAME,...",
                             "flash: flash-ar, chain-sd, edgellm, specinfer, opt-tree, lever, ours, auto, retrieval\n"
                             "(default: all)" },

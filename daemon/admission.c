@@ -287,8 +287,8 @@ static bool wants_turn(Admission *admission, const Request *request) {
 /**
  * must_yield() - whether a generation gives its place up for a request of another user, of its own or a higher class
  *
- * At once where its user has two places more than the other one, which so gets its share. Else when it has had the place
- * for a turn, and its user has been served more, or its class is lower.
+ * At once where its user has two places more than the other one, which so gets its share. Else when it has had the
+ * place for a turn, and its user has been served more, or its class is lower.
  */
 static bool must_yield(const Request *request, const Request *to, Priority to_rank, uint64_t now_ns) {
     const UserPlaces *user = user_places_of(request), *to_user = user_places_of(to);

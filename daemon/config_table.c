@@ -114,9 +114,9 @@ const Setting config_settings[] = {
     NUMBER("threads", threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),
     NUMBER("chunk-tokens", chunk_tokens, 1, ENGINE_CHUNK_MAX, OR_ZERO, RESTART, "0",
            "tokens of one prefill step; 0: as many as this machine does best with, 256 to 1024"),
-    SWITCH(
-        "pipeline", pipeline, RESTART, "yes",
-        "parts of a prefill step go through the layers each at its own pace, in steps with enough tokens for each thread"),
+    SWITCH("pipeline", pipeline, RESTART, "yes",
+           "parts of a prefill step go through the layers each at its own pace, in steps with enough tokens for each "
+           "thread"),
     NUMBER("context-tokens", context_tokens, 16, 1u << 20, false, LIVE, "4096",
            "cap on prompt and output of one request"),
     SOURCES(

@@ -342,7 +342,8 @@ static void wait_for_turn(Connection *connection) {
  * read_frames() - serve what has come, as much of it as one turn may cost
  *
  * A client may have sent thousands of requests at once: the rest of them waits until the loop has been with everybody
- * else, and meanwhile nothing more is read. Between two turns a connection waits, and no other callback takes its frames.
+ * else, and meanwhile nothing more is read. Between two turns a connection waits, and no other callback takes its
+ * frames.
  */
 static void read_frames(Connection *connection) {
     if (connection->waits)

@@ -19,7 +19,8 @@ typedef struct DraftStoreCounts {
     uint64_t n_dropped; /* that were finished and are not stored: no room in the queue, on the disk or in memory */
 } DraftStoreCounts;
 
-/* Nothing is opened before draft_store_start(). on_news: called by the store's thread when the engine thread has news. */
+/* Nothing is opened before draft_store_start(). on_news: called by the store's thread when the engine thread has
+ * news. */
 int draft_store_new(DraftStore **storep, const char *path, const DraftDbLimits *limits, AccountTable *accounts);
 int draft_store_start(DraftStore *store, void (*on_news)(void *arg), void *arg);
 /* Answers that wait are stored first; all else is left. 0, or -ETIMEDOUT: the thread still runs. */

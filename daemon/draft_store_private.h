@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside of the store of drafts: what draft_store.c (life, the thread, its lists) shares with draft_store_errands.c (what
- * the thread does with the database). */
+/* Inside of the store of drafts: what draft_store.c (life, the thread, its lists) shares with draft_store_errands.c
+ * (what the thread does with the database). */
 #ifndef COORDGEN_DAEMON_DRAFT_STORE_PRIVATE_H
 #define COORDGEN_DAEMON_DRAFT_STORE_PRIVATE_H
 

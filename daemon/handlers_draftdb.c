@@ -45,7 +45,8 @@ void handler_end_draft_calls(Peer *peer) {
     peer->draft_transfer = draft_errand_free(peer->draft_transfer);
 }
 
-/* That the store has not answered, whether or not the client still waits: a user who comes again and again has no more. */
+/* That the store has not answered, whether or not the client still waits: a user who comes again and again has no
+ * more. */
 static unsigned int calls_of(const Service *service, uid_t uid, DraftErrandKind kind, bool any_kind) {
     const DraftErrand *errand;
     unsigned int n = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What users' earlier answers are in memory, one History a user and tokenizer, for the thread that computes. Each is
- * made by the draft database's thread when a model is loaded, or when it is first asked for, and has what is stored since. All of it is the engine
- * thread's; nobody's is read for another user. */
+ * made by the draft database's thread when a model is loaded, or when it is first asked for, and has what is stored
+ * since. All of it is the engine thread's; nobody's is read for another user. */
 #ifndef COORDGEN_DAEMON_HISTORIES_H
 #define COORDGEN_DAEMON_HISTORIES_H
 
@@ -24,8 +24,8 @@ DEFINE_CLEANUP(Histories, histories_free)
 /* The user's, or NULL: it is not there yet, or there is no room for it. Good until the next call of histories_settle()
  * or histories_drop(); HistoryReaders live on. */
 History *histories_find(Histories *histories, uint32_t uid, const uint8_t *tokenizer, uint64_t now_ns);
-/* A model of the tokenizer has been loaded: who has lately been answered by it will find their answers in memory, as far
- * as there is room that nobody uses. */
+/* A model of the tokenizer has been loaded: who has lately been answered by it will find their answers in memory, as
+ * far as there is room that nobody uses. */
 void histories_warm(Histories *histories, const uint8_t *tokenizer);
 /* Takes in what the store has done, and lets go of what nobody uses. */
 bool histories_have_news(const Histories *histories);

@@ -65,7 +65,8 @@ static bool keep_descriptor(Inlet *inlet, struct msghdr *message) {
  * inlet_read() - take in what has come
  * @max_bytes:       at least 1
  * @take_descriptor: without it the kernel drops the files that come. To close one can take as long as its owner likes
- *                   (a file system of a user, a socket that lingers), so that only those who are trusted may hand us one
+ *                   (a file system of a user, a socket that lingers), so that only those who are trusted may hand us
+ *                   one
  *
  * Thread: loop.
  */

@@ -44,8 +44,8 @@ static Model *wanted_draft(ModelRegistry *registry, const Model *target) {
     return name ? model_registry_find(registry, name) : NULL;
 }
 
-/* It takes its place in the engine thread's queue behind the target, which finds memory first. Once, until the target is
- * loaded again. */
+/* It takes its place in the engine thread's queue behind the target, which finds memory first. Once, until the target
+ * is loaded again. */
 static void bring(Model *target, Model *draft) {
     ErrText err;
 

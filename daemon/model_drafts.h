@@ -11,8 +11,8 @@ enum {
 
 /* Whether a model that is ready can draft for another one that is. 0, MODEL_DRAFTS_E_VOCAB. */
 int model_drafts_compare(const Model *target, const Model *draft, ErrText *err);
-/* At the top of the loop, after changes of models or pairs: what is to be loaded is, what fits drafts, what nobody needs
- * any more goes. */
+/* At the top of the loop, after changes of models or pairs: what is to be loaded is, what fits drafts, what nobody
+ * needs any more goes. */
 void model_drafts_settle(ModelRegistry *registry);
 /* What is said of its draft model has changed: all is tried anew. */
 void model_drafts_renew(Model *target);

@@ -21,8 +21,8 @@ typedef struct ModelPairs { /* zero is empty, and keeps nothing */
     PairList set;           /* by the setting */
 } ModelPairs;
 
-/* Reads what is there. A file that is damaged is set aside, and one that cannot be read left alone; the log says so. dir
- * "": nothing is kept. 0 or -ENOMEM. */
+/* Reads what is there. A file that is damaged is set aside, and one that cannot be read left alone; the log says so.
+ * dir "": nothing is kept. 0 or -ENOMEM. */
 int model_pairs_init(ModelPairs *pairs, const char *dir);
 void model_pairs_deinit(ModelPairs *pairs);
 /* Takes the setting over, without what would make a circle with stored pairs; the log says so. 0 or -ENOMEM: it is as

@@ -102,7 +102,8 @@ Model *model_registry_find_path(ModelRegistry *registry, const char *path); /* t
 /* The model of a file, whatever path it is named by; NULL: none. Looks at the file of every model. fd: of the file when
  * it is open, else -1. */
 Model *model_registry_find_file(ModelRegistry *registry, const char *path, int fd);
-/* Its next load reads this open file, whatever is at its path. One that is loaded leaves the descriptor to the caller. */
+/* Its next load reads this open file, whatever is at its path. One that is loaded leaves the descriptor to the
+ * caller. */
 void model_take_file(Model *model, int *fdp);
 /* A file under the name in its path: the model of that path, or of that name and file, or a new one. 0, MODEL_E_*,
  * -ENOMEM. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pruning of a generation's trees within their verification: what the engine's early exit is asked, which rows go on, and
- * what that was worth. A part of engine/drafting.h. */
+/* Pruning of a generation's trees within their verification: what the engine's early exit is asked, which rows go on,
+ * and what that was worth. A part of engine/drafting.h. */
 #ifndef COORDGEN_ENGINE_DRAFT_PRUNING_H
 #define COORDGEN_ENGINE_DRAFT_PRUNING_H
 

@@ -248,8 +248,9 @@ static float model_ms(const Drafting *drafting, StepCompany company) {
                                                          : 0;
 }
 
-/* Of the generation, at most; what nobody has measured yet is not bounded either. Our own trees see to it themselves that
- * the model and they keep within the step's time together; others have what the model leaves if it takes all of its. */
+/* Of the generation, at most; what nobody has measured yet is not bounded either. Our own trees see to it themselves
+ * that the model and they keep within the step's time together; others have what the model leaves if it takes all of
+ * its. */
 static uint32_t rows_of_step(const Drafting *drafting, DraftingLimits limits, StepCompany company, float model_ms) {
     const ModelShare model = { model_ms > 0, drafting->options.policy == POLICY_OURS ? 0 : model_ms };
     uint32_t rows;

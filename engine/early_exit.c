@@ -28,7 +28,7 @@ void early_exit_deinit(EarlyExit *exit) {
     *exit = (EarlyExit){ 0 };
 }
 
-/* --- scratch: f32[n_embd] rows ------------------------------------------------------------------------------------- */
+/* --- scratch: f32[n_embd] rows ------------------------------------------------------------------------------------ */
 
 #define SCRATCH_ROWS (3 * EARLY_EXIT_ROWS + TOKENS_AT_ONCE)
 
@@ -66,7 +66,7 @@ static void take(Engine *engine, EarlyExit *exit) {
     *exit = (EarlyExit){ 0 };
 }
 
-/* --- which predictor ------------------------------------------------------------------------------------------------ */
+/* --- which predictor ---------------------------------------------------------------------------------------------- */
 
 /**
  * engine_set_lens() - predict from the hidden state behind a layer as it is
@@ -114,8 +114,8 @@ static int load_linear(Engine *engine, EarlyExit *exit, ErrText *err) {
  * @path: PACKAGE.exit
  *
  * One that is damaged or belongs to another package is refused, and all is as it was. Thread: as engine_set_lens().
- * Return: 0; ENGINE_E_MODEL: there is none, or it was refused, with a text that names the file; ENGINE_E_MEMORY, -EBUSY,
- * -errno.
+ * Return: 0; ENGINE_E_MODEL: there is none, or it was refused, with a text that names the file; ENGINE_E_MEMORY,
+ * -EBUSY, -errno.
  */
 int engine_load_exit(Engine *engine, const char *path, ErrText *err) {
     const ExitMapModel model = { engine->info.package_sha256, engine->hparams.n_embd, engine->hparams.n_layers };
@@ -147,7 +147,7 @@ float engine_exit_weight(const Engine *engine) {
     return engine->early_exit.weight;
 }
 
-/* --- shares --------------------------------------------------------------------------------------------------------- */
+/* --- shares ------------------------------------------------------------------------------------------------------- */
 
 static float dot(const float *a, const float *b, size_t n) {
     float sums[LANES] = { 0 }, sum = 0;
@@ -221,7 +221,7 @@ void early_exit_shares(const float *logits, size_t n, float tau, float *log_shar
         log_shares[i] = (float)(((double)logits[i] - (double)most) / (double)tau - log(sum));
 }
 
-/* --- a step --------------------------------------------------------------------------------------------------------- */
+/* --- a step ------------------------------------------------------------------------------------------------------- */
 
 /* Edges of one row from `first` on. */
 static size_t edges_of_row(const EngineExit *asked, size_t first) {

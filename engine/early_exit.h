@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a middle layer of a step already says of the tokens behind its rows: shares of candidates, by the model's own head
- * on the hidden state there, which a trained map has brought nearer to the last layer's where there is one. */
+/* What a middle layer of a step already says of the tokens behind its rows: shares of candidates, by the model's own
+ * head on the hidden state there, which a trained map has brought nearer to the last layer's where there is one. */
 #ifndef COORDGEN_ENGINE_EARLY_EXIT_H
 #define COORDGEN_ENGINE_EARLY_EXIT_H
 

@@ -287,7 +287,8 @@ static int reserve_beside_arrival(Engine *engine, uint32_t chunk_tokens, ErrText
 }
 
 /* A sweep over layers that are not in memory takes as long for one row as for many, until computing takes longer than
- * reading: so many rows that the memory for them is that of the ring, if these are more than the device's own choice. */
+ * reading: so many rows that the memory for them is that of the ring, if these are more than the device's own
+ * choice. */
 static uint32_t chunk_of_sweep(Engine *engine, uint32_t chunk_tokens) {
     const size_t rows = ENGINE_CHUNK_DEFAULT,
                  rows_bytes = engine->n_steps * carve_rows(&engine->steps[0], &engine->hparams, NULL, rows);

@@ -181,9 +181,9 @@ int sequence_close_tree(Sequence *sequence, const uint16_t *rows, size_t n);
 
 typedef struct EngineSpan EngineSpan;
 
-/* A predictor of what comes behind the rows of trees, at a middle layer of their steps: the logit lens, behind the first
- * `layer` layers (0: none), or what lies trained beside a package. Thread: the one that computes, between steps. 0,
- * -EINVAL, -EBUSY, ENGINE_E_MEMORY; ENGINE_E_MODEL (no such file, or refused: nothing has changed), with a text. */
+/* A predictor of what comes behind the rows of trees, at a middle layer of their steps: the logit lens, behind the
+ * first `layer` layers (0: none), or what lies trained beside a package. Thread: the one that computes, between steps.
+ * 0, -EINVAL, -EBUSY, ENGINE_E_MEMORY; ENGINE_E_MODEL (no such file, or refused: nothing has changed), with a text. */
 int engine_set_lens(Engine *engine, uint32_t layer, ErrText *err);
 int engine_load_exit(Engine *engine, const char *path, ErrText *err);
 uint32_t engine_exit_layer(const Engine *engine); /* 0: there is none */

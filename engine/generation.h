@@ -52,9 +52,8 @@ typedef struct GenerationSpeculation {
     bool head_on_demand; /* the head runs at rows where the text goes, one after the other, not at all drafts, unless a
                           * source wants to know what is likely at all of them */
     GenerationPruning pruning;
-    float
-        pruning_threshold; /* of GENERATION_PRUNING_ALWAYS (spec/tree_pruning.h), below 0; 0: the highest that the control
-                              * tries */
+    float pruning_threshold; /* of GENERATION_PRUNING_ALWAYS (spec/tree_pruning.h), below 0; 0: the highest that the
+                              * control tries */
     History *history; /* of the user's earlier texts, for the source of that name; may go before the generation. NULL:
                         * none. Thread: the one that computes */
     DraftModel model; /* for the source of that name, of this generation alone: outlives it. Without ops: none. Thread:

@@ -405,8 +405,8 @@ static void count_time(const GenerationStep *step) {
  *
  * Each generation is told the time of the whole step as its own, with the time in which it made way: that is how long
  * it waited. Thread: the one that computes.
- * Return: GENERATION_E_YIELDED, GENERATION_E_WAITING; else it is over: 0; GENERATION_E_READ with a text, or -errno: fatal
- * for all that ran.
+ * Return: GENERATION_E_YIELDED, GENERATION_E_WAITING; else it is over: 0; GENERATION_E_READ with a text, or -errno:
+ * fatal for all that ran.
  */
 int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText *err) {
     int r = step->step ? engine_step_run(step->step, yield, err) : 0;

@@ -30,15 +30,17 @@ extern char **environ;
 
 /* Own words; long enough that the largest chunk of the matrix cuts it. */
 static const char passage[] =
-    "The harbour office kept two clocks. One hung over the counter, where the captains could see it, and was wound every "
-    "morning by the clerk who came first; the other stood in the back room beside the tide tables and was never touched. "
-    "When the two disagreed, and they did so more often than anyone liked to say, the rule was simple: the ships went by "
-    "the clock in front and the ledger went by the clock behind. A stranger would have called it a mistake. The clerks "
-    "called it a boundary, because a ship wants to know how late it is, and a ledger wants to know what came first.\n\n"
-    "In the winter of the long fog a young engineer was sent to put an end to it. She measured both clocks for a month, "
-    "wrote down each difference, and found that neither was wrong by itself: the one in front was warmed by the stove, "
-    "the one behind was cooled by the river wall, and both kept excellent time for the room they stood in. \"You do not "
-    "have two clocks,\" she told them, \"you have one clock and two temperatures.\" So they moved the stove. ";
+    "The harbour office kept two clocks. One hung over the counter, where the captains could see it, and was wound "
+    "every morning by the clerk who came first; the other stood in the back room beside the tide tables and was never "
+    "touched. When the two disagreed, and they did so more often than anyone liked to say, the rule was simple: the "
+    "ships went by the clock in front and the ledger went by the clock behind. A stranger would have called it a "
+    "mistake. The clerks called it a boundary, because a ship wants to know how late it is, and a ledger wants to know "
+    "what came first.\n\n"
+    "In the winter of the long fog a young engineer was sent to put an end to it. She measured both clocks for a "
+    "month, wrote down each difference, and found that neither was wrong by itself: the one in front was warmed by the "
+    "stove, the one behind was cooled by the river wall, and both kept excellent time for the room they stood in. "
+    "\"You do not have two clocks,\" she told them, \"you have one clock and two temperatures.\" So they moved the "
+    "stove. ";
 
 typedef struct Cell {
     Isa isa;
@@ -390,8 +392,8 @@ static int run_restarted(Matrix *matrix, const Cell *cell, MatrixOutput *outputs
 
 /* --- cells -------------------------------------------------------------------------------------------------------- */
 
-/* Which source or rule a draft comes from makes other tokens, in trees of other forms: all that those multiply is in a few
- * cells as well. */
+/* Which source or rule a draft comes from makes other tokens, in trees of other forms: all that those multiply is in a
+ * few cells as well. */
 static bool is_of_few(const Cell *cell) {
     return cell->way <= SMALL_TREE || cell->with_percent || (cell->way <= LEVER && !strcmp(cell->company, "alone"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a run of `matrix` gives: tokens, and the logits that each was sampled from; compared, and handed from one process
- * to another in a file. */
+/* What a run of `matrix` gives: tokens, and the logits that each was sampled from; compared, and handed from one
+ * process to another in a file. */
 #ifndef COORDGEN_EVAL_MATRIX_OUTPUT_H
 #define COORDGEN_EVAL_MATRIX_OUTPUT_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An early-exit predictor of a package, in a file of its own beside it: a map that takes the hidden state behind a middle
- * layer to one like the last layer's, from which the model's own head tells shares of candidates.
+/* An early-exit predictor of a package, in a file of its own beside it: a map that takes the hidden state behind a
+ * middle layer to one like the last layer's, from which the model's own head tells shares of candidates.
  *
  * The file is PACKAGE.exit, little-endian: a head of EXIT_MAP_HEAD_BYTES (magic, version, sizes, how the predictor is
  * used, what it was measured to be worth, the package it belongs to), f32[n_embd] bias, f16[n_embd][n_embd] map, output

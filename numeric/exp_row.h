@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exp of a row of floats, error below 2 ulp, the same bits with every instruction set (part_exp() in numeric/lanes.h). */
+/* exp of a row of floats, error below 2 ulp, the same bits with every instruction set (part_exp() in
+ * numeric/lanes.h). */
 #ifndef COORDGEN_NUMERIC_EXP_ROW_H
 #define COORDGEN_NUMERIC_EXP_ROW_H
 

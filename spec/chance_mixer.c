@@ -6,8 +6,8 @@
 
 /* Sources read the same text, so two that agree are not two witnesses; more of them are still less so. */
 static const float weight_alone = 1, weight_of_two = 0.6F, weight_of_more = 0.45F, weight_other = -0.4F;
-/* What a leader says is believed, whoever agrees or not, until verifications show that it should not be; and a token that
- * is not among all that it holds for likely hardly ever comes. */
+/* What a leader says is believed, whoever agrees or not, until verifications show that it should not be; and a token
+ * that is not among all that it holds for likely hardly ever comes. */
 static const float weight_leader = 1, weight_led = 0.2F, weight_other_leader = -2;
 static const float rate = 0.02F, limit = 12; /* of what the logistic function gets: a chance of 6e-6 */
 
@@ -37,8 +37,8 @@ ChancePlace chance_mixer_place(const ChanceMixer *mixer, const ChanceCase *it) {
     return it->others & mixer->leaders ? CHANCE_AGAINST : CHANCE_ALONE;
 }
 
-/* What a source puts into the mixture. Beside a leader, one that proposes the token without being sure of it says nothing
- * against it. */
+/* What a source puts into the mixture. Beside a leader, one that proposes the token without being sure of it says
+ * nothing against it. */
 static float input(const ChanceMixer *mixer, const ChanceCase *it, uint32_t i, ChancePlace place) {
     const bool is_led = place == CHANCE_LED && !(mixer->leaders >> it->sources[i] & 1);
     const float chance = it->chances[i];

@@ -18,8 +18,8 @@ typedef struct ChanceWeights {
     float others[DRAFT_SOURCES_MAX]; /* of a source that proposes other tokens */
 } ChanceWeights;
 
-/* Some sources lead: they have read all that the others know pieces of (a draft model). What a token's sources are worth
- * depends on what a leader has to say there. */
+/* Some sources lead: they have read all that the others know pieces of (a draft model). What a token's sources are
+ * worth depends on what a leader has to say there. */
 typedef enum ChancePlace {
     CHANCE_ALONE,   /* nothing */
     CHANCE_LED,     /* the token */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which rows of a draft tree a draft model computes in its next pass: those that bring most, each with its ancestors. */
+/* Which rows of a draft tree a draft model computes in its next pass: those that bring most, each with its
+ * ancestors. */
 #ifndef COORDGEN_SPEC_DRAFT_BATCH_H
 #define COORDGEN_SPEC_DRAFT_BATCH_H
 

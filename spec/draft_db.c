@@ -130,8 +130,8 @@ static int db_read(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t
  * @readp:        out, whatever is returned: what was given to @visit, and how many damaged ones there were. The writer
  *                deletes those
  *
- * Each document is a query of its own, so that no transaction is open while @visit works, and nothing but the user's own
- * rows is looked at: how long it takes tells of no other user. Memory: one document.
+ * Each document is a query of its own, so that no transaction is open while @visit works, and nothing but the user's
+ * own rows is looked at: how long it takes tells of no other user. Memory: one document.
  * Return: 0, DRAFT_DB_E_SET_ASIDE, DRAFT_DB_E_DAMAGED (a reader), DRAFT_DB_E_FULL, DRAFT_DB_E_BUSY, or -errno.
  */
 int draft_db_each(DraftDb *db, uint32_t uid, const uint8_t *tokenizer, uint64_t n_tokens_max, DraftDbVisit *visit,
@@ -267,9 +267,9 @@ static int trim_age(DraftDb *db, uint64_t now_s, ErrText *err) {
  * @adder:     who has added to it; NULL: nobody
  * @first_new: the first document that was added in this transaction; INT64_MAX: none
  *
- * Who has the most gives first, so that one app's many documents take nothing from another's few. What was just added is
- * never the one that goes: where it would be, it has no room, and the transaction is to be undone. Frozen users' documents
- * stay, and count.
+ * Who has the most gives first, so that one app's many documents take nothing from another's few. What was just added
+ * is never the one that goes: where it would be, it has no room, and the transaction is to be undone. Frozen users'
+ * documents stay, and count.
  * Return: 0, DRAFT_DB_E_FULL, or as draft_db_file_step().
  */
 int draft_db_trim(DraftDb *db, uint64_t now_s, const uint32_t *adder, int64_t first_new, ErrText *err) {
@@ -478,8 +478,8 @@ static int db_rewrite(DraftDb *db, ErrText *err) {
  *
  * Copies that were set aside go too, all of them: nobody can tell what is in a damaged one. Takes memory for the whole
  * file while it is written anew, and seconds on a slow disk: not for a thread that others wait for.
- * Return: 0, or DRAFT_DB_E_SET_ASIDE (and what was set aside is deleted), DRAFT_DB_E_FULL, DRAFT_DB_E_BUSY, -errno. Where
- * *@n_documentsp is not 0 with an error, they are deleted but the files may still hold bytes of them: try again.
+ * Return: 0, or DRAFT_DB_E_SET_ASIDE (and what was set aside is deleted), DRAFT_DB_E_FULL, DRAFT_DB_E_BUSY, -errno.
+ * Where *@n_documentsp is not 0 with an error, they are deleted but the files may still hold bytes of them: try again.
  */
 int draft_db_forget(DraftDb *db, const DraftDbForget *what, uint64_t *n_documentsp, ErrText *err) {
     ErrText dropped = { "" };

@@ -139,8 +139,8 @@ static bool blob_unpack(const uint8_t *payload, size_t payload_bytes, uint8_t me
  * @blob:    any bytes
  * @tokensp: out: u32[n_tokens], the caller's; never NULL when 0 is returned
  *
- * Memory: 9 bytes a token, of which the head may promise DRAFT_DB_TOKENS_MAX, and zstd's fixed part. The sum comes first
- * and stops what was damaged by accident; the checks behind it hold for bytes that somebody has made.
+ * Memory: 9 bytes a token, of which the head may promise DRAFT_DB_TOKENS_MAX, and zstd's fixed part. The sum comes
+ * first and stops what was damaged by accident; the checks behind it hold for bytes that somebody has made.
  * Return: 0, -ENOMEM, or DRAFT_DB_BLOB_E_CORRUPT.
  */
 int draft_db_blob_decode(const uint8_t *blob, size_t blob_bytes, const void *owner, size_t owner_bytes,

@@ -21,8 +21,9 @@
 static const char *const file_schema[] = {
     "CREATE TABLE app(uid INTEGER PRIMARY KEY, frozen INTEGER NOT NULL DEFAULT 0, documents INTEGER NOT NULL DEFAULT 0,"
     " bytes INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0)",
-    "CREATE TABLE document(id INTEGER PRIMARY KEY, uid INTEGER NOT NULL, tokenizer BLOB NOT NULL, time INTEGER NOT NULL,"
-    " n_tokens INTEGER NOT NULL, n_prompt INTEGER NOT NULL, bytes INTEGER NOT NULL, blob BLOB NOT NULL)",
+    "CREATE TABLE document(id INTEGER PRIMARY KEY, uid INTEGER NOT NULL, tokenizer BLOB NOT NULL,"
+    " time INTEGER NOT NULL, n_tokens INTEGER NOT NULL, n_prompt INTEGER NOT NULL, bytes INTEGER NOT NULL,"
+    " blob BLOB NOT NULL)",
     "CREATE INDEX document_app ON document(uid)",
     "CREATE INDEX document_tokenizer ON document(uid, tokenizer)",
     "CREATE INDEX document_time ON document(time)",

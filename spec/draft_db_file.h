@@ -30,7 +30,8 @@ int draft_db_file_drop_set_aside(DraftDbFile *file, uint64_t before_s, ErrText *
 int draft_db_file_run(DraftDbFile *file, const char *statement, ErrText *err);
 int draft_db_file_prepare(DraftDbFile *file, sqlite3_stmt **statementp, const char *statement, ErrText *err);
 int draft_db_file_step(DraftDbFile *file, sqlite3_stmt *statement, bool *rowp, ErrText *err);
-/* A transaction that writes; *@openp is its owner's, and undoes it with draft_db_file_undo() if it is still open then. */
+/* A transaction that writes; *@openp is its owner's, and undoes it with draft_db_file_undo() if it is still open
+ * then. */
 int draft_db_file_begin(DraftDbFile **openp, DraftDbFile *file, ErrText *err);
 int draft_db_file_commit(DraftDbFile *file, ErrText *err);
 void draft_db_file_undo(DraftDbFile **openp);

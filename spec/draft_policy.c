@@ -198,7 +198,8 @@ static float expected(const Policy *p, uint32_t budget) {
     return sum;
 }
 
-/* The best nodes of a layer, out of what all nodes of the one before propose; others are forgotten. Returns how many. */
+/* The best nodes of a layer, out of what all nodes of the one before propose; others are forgotten. Returns how
+ * many. */
 static uint32_t next_layer(Policy *p, int *layer, uint32_t n, uint32_t budget) {
     static_assert(OPT_TREE_NODES * (DRAFT_CHOICES_MAX + OPT_TREE_DEPTH) <= POLICY_NODES_MAX,
                   "all layers and a new one");
@@ -441,7 +442,8 @@ static int grow_by(Policy *p) {
  * @tree: overwritten, rows in order; nodes lie by falling reach, as the policy estimates it
  * @report: spent_ms has what the model took of the step already
  *
- * Limits of the step hold for every policy: a tree ends where rows, tokens or the model's time do. About 100 KiB of stack.
+ * Limits of the step hold for every policy: a tree ends where rows, tokens or the model's time do. About 100 KiB of
+ * stack.
  */
 int draft_policy_grow(DraftTree *tree, uint32_t root_token, const DraftPolicyStep *step, DraftRoundsReport *report) {
     const DraftLimits limits = step->limits;

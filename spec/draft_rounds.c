@@ -167,9 +167,9 @@ static float brought_ahead(float reach, float mean, float pass_tokens, uint32_t 
     return sum;
 }
 
-/* A pass through what other sources have drafted decides between its rows: afterwards the reach of all of them lies where
- * they turn out to be wrong, or behind the last. So a row's value is the chance that it is the one, times what the model
- * brings then; not what it brings at a place that is seldom come to. */
+/* A pass through what other sources have drafted decides between its rows: afterwards the reach of all of them lies
+ * where they turn out to be wrong, or behind the last. So a row's value is the chance that it is the one, times what
+ * the model brings then; not what it brings at a place that is seldom come to. */
 static void set_values(Round *r, double rate) {
     const DraftTree *tree = r->tree;
     const float mean = mean_of_all(r->it->value), pass_tokens = (float)rate * pass_ms(r, 1);
@@ -228,8 +228,8 @@ static double rate_of(const Round *r) {
     return draft_tree_gain(r->tree, r->kept) / step_ms(r, r->kept);
 }
 
-/* What the picked rows bring, by falling value; returns how many nodes that is. Of a row and those below it one alone can
- * be where the model brings something, so they have one between them. */
+/* What the picked rows bring, by falling value; returns how many nodes that is. Of a row and those below it one alone
+ * can be where the model brings something, so they have one between them. */
 static uint32_t values_of(const Round *r, const uint8_t *picked, uint32_t n, float *values) {
     float sums[DRAFT_ROWS_MAX];
     uint8_t tops[DRAFT_ROWS_MAX]; /* of a row's kin: the one whose parent is not picked */
@@ -282,8 +282,8 @@ static uint32_t rows_to(const Round *r, int row) {
     return n;
 }
 
-/* Rows that the next pass may have. A step's are few: the passes that are expected share them, and one has more only where
- * its best row is deep in the draft of another source. */
+/* Rows that the next pass may have. A step's are few: the passes that are expected share them, and one has more only
+ * where its best row is deep in the draft of another source. */
 static uint32_t rows_max(const Round *r) {
     const uint32_t n_left = model_drafter_n_left(r->it->model), most = model_drafter_pass_rows(r->it->model);
     uint32_t best = 0, n = (n_left + r->n_ahead) / (r->n_ahead + 1), n_best;
@@ -298,9 +298,9 @@ static uint32_t rows_max(const Round *r) {
 
 /* Rows of the next pass, parents first; 0: none is worth it.
  *
- * Something pays if the tree's own rate of tokens would rise by it (Eq. 6). How many rows then share a pass is decided by
- * the rate that trees have come to in the end, for that of a tree which has just begun is too low: by it every row would
- * pay for its share of a pass. */
+ * Something pays if the tree's own rate of tokens would rise by it (Eq. 6). How many rows then share a pass is decided
+ * by the rate that trees have come to in the end, for that of a tree which has just begun is too low: by it every row
+ * would pay for its share of a pass. */
 static uint32_t choose(Round *r, uint8_t *picked) {
     const DraftRounds *it = r->it;
     const double own = rate_of(r), usual = (double)it->value->rate > own ? (double)it->value->rate : own;
@@ -374,11 +374,12 @@ static bool stops(const DraftRounds *it) {
  * draft_rounds() - the tree that is worth most for its time, the model's among it
  * @report: spent_ms has what the model took of the step already
  *
- * Each round grows the tree of all sources anew from what the model has computed so far, which takes far less than a pass
- * of the model, and then has those rows computed that are expected to bring most: alone while the tree is narrow, together
- * where a pass of more rows costs little more, with whatever rows lie between. A row brings its reach, as far as no node
- * behind it accounts for it, times what such rows have brought, and what passes behind it will bring. Costs are all in: the
- * passes, and the rows of the verification, in which new nodes may also take the place of worse ones. Allocates nothing; about 60 KiB of stack.
+ * Each round grows the tree of all sources anew from what the model has computed so far, which takes far less than a
+ * pass of the model, and then has those rows computed that are expected to bring most: alone while the tree is narrow,
+ * together where a pass of more rows costs little more, with whatever rows lie between. A row brings its reach, as far
+ * as no node behind it accounts for it, times what such rows have brought, and what passes behind it will bring. Costs
+ * are all in: the passes, and the rows of the verification, in which new nodes may also take the place of worse ones.
+ * Allocates nothing; about 60 KiB of stack.
  */
 int draft_rounds(DraftTree *tree, DraftTree *without, uint32_t root_token, const DraftRounds *rounds,
                  DraftRoundsReport *report) {

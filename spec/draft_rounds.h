@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Grows a draft tree of all sources where one of them is a model, whose every look ahead takes time: in rounds, as long as
- * what the model is expected to bring is worth its time ("gain-cost tree", Lever 4.2). */
+/* Grows a draft tree of all sources where one of them is a model, whose every look ahead takes time: in rounds, as long
+ * as what the model is expected to bring is worth its time ("gain-cost tree", Lever 4.2). */
 #ifndef COORDGEN_SPEC_DRAFT_ROUNDS_H
 #define COORDGEN_SPEC_DRAFT_ROUNDS_H
 
@@ -44,8 +44,8 @@ typedef struct DraftRounds {
 } DraftRounds;
 
 void draft_value_init(DraftValue *value);
-/* The tree; without: what it would be without the model. 0; errors as DraftModelOps: no more rows are to be asked for in this
- * step, and the trees are those without it. */
+/* The tree; without: what it would be without the model. 0; errors as DraftModelOps: no more rows are to be asked for
+ * in this step, and the trees are those without it. */
 int draft_rounds(DraftTree *tree, DraftTree *without, uint32_t root_token, const DraftRounds *rounds,
                  DraftRoundsReport *report);
 

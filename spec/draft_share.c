@@ -39,8 +39,8 @@ static size_t best_next(DraftTree *const *trees, const float *weights, size_t n,
  * draft_share_cut() - one choice for all trees of a step
  *
  * Nodes of a tree lie by falling reach, so the best ones of all trees are found by merging, and whatever number of them
- * is taken is closed under parents. Of all numbers the one with the most tokens a time is taken, the smallest of several
- * (spec/draft_growth.h has the same rule for one tree).
+ * is taken is closed under parents. Of all numbers the one with the most tokens a time is taken, the smallest of
+ * several (spec/draft_growth.h has the same rule for one tree).
  */
 void draft_share_cut(DraftTree *const *trees, const float *weights, size_t n, uint32_t nodes_max, DraftCosts costs) {
     uint32_t at[DRAFT_SHARE_MAX] = { 0 }, best[DRAFT_SHARE_MAX] = { 0 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Prompt lookup decoding (Saxena 2023), the baseline for others: one chain, what followed the earliest place where the
- * text's last three tokens stood before, or its last two, or the last one. Appending and searching cost O(1) a token. */
+ * text's last three tokens stood before, or its last two, or the last one. Appending and searching cost O(1) a
+ * token. */
 #ifndef COORDGEN_SPEC_DRAFTER_LOOKUP_H
 #define COORDGEN_SPEC_DRAFTER_LOOKUP_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether a generation prunes its trees at a middle layer, and how much: only where steps that were not pruned show that
- * the time saved is worth more than the tokens lost. It reads no clock. */
+/* Whether a generation prunes its trees at a middle layer, and how much: only where steps that were not pruned show
+ * that the time saved is worth more than the tokens lost. It reads no clock. */
 #ifndef COORDGEN_SPEC_EXIT_CONTROL_H
 #define COORDGEN_SPEC_EXIT_CONTROL_H
 

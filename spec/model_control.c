@@ -29,8 +29,9 @@ static void rest(ModelControl *control) {
 /**
  * model_control_took() - what the model has gained in a step
  *
- * What the same step had given without it is known, for the tree without it was grown first: so two ways through the same
- * text are compared, and luck with the text is in neither. A token more is worth what a token takes without the model.
+ * What the same step had given without it is known, for the tree without it was grown first: so two ways through the
+ * same text are compared, and luck with the text is in neither. A token more is worth what a token takes without the
+ * model.
  */
 void model_control_took(ModelControl *control, const ModelControlStep *step) {
     float more, gain;

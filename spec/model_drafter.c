@@ -231,8 +231,8 @@ float model_drafter_cost_ms(const ModelDrafter *drafter, uint32_t n_rows, float 
 
 /* --- a source ----------------------------------------------------------------------------------------------------- */
 
-/* Finer where it is nearly sure, for the length of a chain hangs on it: sixteen tokens of 0.97 come to 0.61, of 0.998 to
- * 0.97. */
+/* Finer where it is nearly sure, for the length of a chain hangs on it: sixteen tokens of 0.97 come to 0.61, of 0.998
+ * to 0.97. */
 static const float bucket_from[DRAFT_BUCKETS] = { 0,    0.01F, 0.03F, 0.07F, 0.13F, 0.2F,  0.3F,  0.4F,
                                                   0.5F, 0.6F,  0.7F,  0.8F,  0.9F,  0.96F, 0.99F, 0.998F };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Whether the output head runs at the rows of a prompt, from which table and calibration learn (CoordGen 3.3). It takes
- * time before the first token, and what it brings depends on the user's texts: so it is decided by what it has brought. */
+ * time before the first token, and what it brings depends on the user's texts: so it is decided by what it has
+ * brought. */
 #ifndef COORDGEN_SPEC_PROMPT_RULE_H
 #define COORDGEN_SPEC_PROMPT_RULE_H
 

@@ -18,7 +18,8 @@ typedef struct SourceStats {
     ChanceMixer mixer;
 } SourceStats;
 
-/* Before its sources. leaders: of them, as chance_mixer_init() has it; before: what is known from other texts, or NULL. */
+/* Before its sources. leaders: of them, as chance_mixer_init() has it; before: what is known from other texts, or
+ * NULL. */
 void source_stats_begin(SourceStats *stats, uint32_t leaders, const SourceStats *before);
 
 /* before: what is known from other texts, or NULL. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a generation's drafts are made of: its sources and, where a draft model is one of them, the policy by which trees
- * are grown; as users name it. */
+/* What a generation's drafts are made of: its sources and, where a draft model is one of them, the policy by which
+ * trees are grown; as users name it. */
 #ifndef COORDGEN_SPEC_SPECULATION_CHOICE_H
 #define COORDGEN_SPEC_SPECULATION_CHOICE_H
 
@@ -21,7 +21,8 @@ typedef enum SpeculationSource {
 
 /* How trees are grown. All but the first are baselines: they grow from the draft model's own probabilities alone. */
 typedef enum SpeculationPolicy {
-    POLICY_OURS, /* all sources in one tree, by learned chances (spec/draft_rounds.h); zero, so that it is the default */
+    POLICY_OURS,     /* all sources in one tree, by learned chances (spec/draft_rounds.h); zero, so that it is the
+                      * default */
     POLICY_FLASH_AR, /* no drafts */
     POLICY_CHAIN_SD, /* a chain of fixed length */
     POLICY_EDGELLM,
@@ -31,8 +32,8 @@ typedef enum SpeculationPolicy {
     _POLICY_N
 } SpeculationPolicy;
 
-/* Of `auto`: lookup finds nothing that sam does not, calibration little that the table has not. The model is one of them
- * where there is one. */
+/* Of `auto`: lookup finds nothing that sam does not, calibration little that the table has not. The model is one of
+ * them where there is one. */
 #define SPECULATION_AUTO                                                                                               \
     (1u << SPECULATION_SAM | 1u << SPECULATION_HISTORY | 1u << SPECULATION_TABLE | 1u << SPECULATION_REUSE |           \
      1u << SPECULATION_MODEL)
@@ -47,8 +48,8 @@ typedef struct SpeculationChoice {
     SpeculationPolicy policy;
 } SpeculationChoice;
 
-/* "auto", "off", the name of a policy, or names of sources with commas between. 0, or SPECULATION_CHOICE_E_TEXT with the
- * text. */
+/* "auto", "off", the name of a policy, or names of sources with commas between. 0, or SPECULATION_CHOICE_E_TEXT with
+ * the text. */
 int speculation_parse(const char *text, SpeculationChoice *choicep, ErrText *err);
 const char *speculation_source_name(SpeculationSource source);
 const char *speculation_policy_name(SpeculationPolicy policy);

@@ -18,8 +18,8 @@ static const float outlier = 1.5F;    /* of what was expected: a step that took 
 static const float prompt_factor = 2; /* a step's rows are few for the device's tiles, and all go through the head */
 static const StepCompany alone = { 0, 0 };
 /* With a draft model a step may lose two thirds of what is left, as one pass of it already takes its share; of that the
- * model has four fifths, and rows the rest. (Tried in test_policy_gain: with half, or less for the model, a good model's
- * chains are too short beside a target in memory; with more, one wrong draft ends all for too long.) */
+ * model has four fifths, and rows the rest. (Tried in test_policy_gain: with half, or less for the model, a good
+ * model's chains are too short beside a target in memory; with more, one wrong draft ends all for too long.) */
 static const float times_rows = 2, times_model = 1.5F, model_share = 0.8F;
 
 void speculation_control_init(SpeculationControl *control, const SpeculationControl *like) {
@@ -206,8 +206,9 @@ float speculation_control_model_ms(const SpeculationControl *control, StepCompan
 /**
  * speculation_control_rows() - rows that the generation may have in the next step
  *
- * As many as could all be in vain, and as many again, without the last 64 tokens having taken more than 1.03 times as long
- * as plain steps; and no step with more than twice as many rows as were ever measured: what more would take is a guess.
+ * As many as could all be in vain, and as many again, without the last 64 tokens having taken more than 1.03 times as
+ * long as plain steps; and no step with more than twice as many rows as were ever measured: what more would take is a
+ * guess.
  */
 uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company, ModelShare model) {
     uint32_t most = company.rows + 1, rows = 1;

@@ -48,8 +48,8 @@ typedef struct SpeculationControl {
 void speculation_control_init(SpeculationControl *control, const SpeculationControl *like);
 /* Some rows of a prompt (1 or more) were computed in ms, without what the step waited for weights. */
 void speculation_control_prompt(SpeculationControl *control, uint32_t rows, float ms);
-/* That the next step may take longer than a plain one for a draft model and the rows of its tree together; 0: the model may
- * not draft. */
+/* That the next step may take longer than a plain one for a draft model and the rows of its tree together; 0: the model
+ * may not draft. */
 float speculation_control_longer_ms(const SpeculationControl *control, StepCompany company);
 /* Of that, for the model. */
 float speculation_control_model_ms(const SpeculationControl *control, StepCompany company);
@@ -57,8 +57,8 @@ float speculation_control_model_ms(const SpeculationControl *control, StepCompan
 uint32_t speculation_control_rows(const SpeculationControl *control, StepCompany company, ModelShare model);
 /* By rows of the generation, for draft_growth(); valid until the next step is told. */
 DraftCosts speculation_control_costs(const SpeculationControl *control, StepCompany company);
-/* A step in which the generation had that many rows took ms (above 0) and gave it n_tokens; before it a draft model took
- * model_ms. ms is 0 where something else has delayed the step: nothing is learned of times then. */
+/* A step in which the generation had that many rows took ms (above 0) and gave it n_tokens; before it a draft model
+ * took model_ms. ms is 0 where something else has delayed the step: nothing is learned of times then. */
 void speculation_control_took(SpeculationControl *control, uint32_t rows, StepCompany company, uint32_t n_tokens,
                               float ms, float model_ms);
 

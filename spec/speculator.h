@@ -53,8 +53,8 @@ void speculator_observe(Speculator *speculator, uint32_t before, uint32_t token,
 size_t speculator_n_behind(const Speculator *speculator);
 /* Brings it so many tokens nearer, however long that takes. */
 void speculator_follow(Speculator *speculator, size_t most);
-/* Behind the last token of the text, which is the tree's root. model: what drafting with the model may take; NULL: without
- * it. */
+/* Behind the last token of the text, which is the tree's root. model: what drafting with the model may take; NULL:
+ * without it. */
 void speculator_draft(Speculator *speculator, DraftLimits limits, DraftCosts costs, const ModelBudget *model,
                       DraftTree *tree);
 /* The candidates behind the rows of the tree that was drafted last, or a part of it. */

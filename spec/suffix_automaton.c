@@ -25,7 +25,8 @@ typedef struct State {
 } State;
 
 /* Edges are found by linear hashing: there is a bucket more than there are edges, so that one edge more splits one
- * bucket and no edge waits for the whole table to double. The head of bucket i lies in edge i, whatever that edge is. */
+ * bucket and no edge waits for the whole table to double. The head of bucket i lies in edge i, whatever that edge
+ * is. */
 typedef struct Edge {
     uint32_t from, token, to;
     uint32_t next;  /* as spill */

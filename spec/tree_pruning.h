@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which rows of a draft tree go on from a middle layer of its verification, by what a predictor said there of its edges.
- * Whatever goes only shortens what is accepted. Pure functions: no model, no clock. */
+/* Which rows of a draft tree go on from a middle layer of its verification, by what a predictor said there of its
+ * edges. Whatever goes only shortens what is accepted. Pure functions: no model, no clock. */
 #ifndef COORDGEN_SPEC_TREE_PRUNING_H
 #define COORDGEN_SPEC_TREE_PRUNING_H
 
 #include "spec/draft_growth.h"
 #include "spec/draft_tree.h"
 
-/* The score of an edge is log q + weight log s: q is the share of its parent's reach that the draft gives it, s what the
- * predictor gives it among the candidates behind its parent. */
+/* The score of an edge is log q + weight log s: q is the share of its parent's reach that the draft gives it, s what
+ * the predictor gives it among the candidates behind its parent. */
 typedef struct PruningRule {
     float weight;      /* 0 or more */
     float threshold;   /* of the score: edges below it go */

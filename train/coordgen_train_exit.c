@@ -59,7 +59,8 @@ static const char help_head[] =
     "usage: coordgen-train-exit MODEL --draft DRAFT [--text FILE ...] [options]\n"
     "\n"
     "Trains the early-exit predictor of a model: at a middle layer of a verification it says which drafts will be\n"
-    "wrong, so that the layers behind need not compute them. What a model answers does not depend on it. It goes into a\n"
+    "wrong, so that the layers behind need not compute them. What a model answers does not depend on it. It goes into "
+    "a\n"
     "file beside the model's package. A run that was stopped goes on where it was.\n"
     "\n";
 

@@ -33,7 +33,7 @@ void exit_collect_deinit(ExitCollect *collect) {
     *collect = (ExitCollect){ 0 };
 }
 
-/* --- what the target says ------------------------------------------------------------------------------------------- */
+/* --- what the target says ----------------------------------------------------------------------------------------- */
 
 typedef struct Said {
     uint32_t *tokens;
@@ -69,7 +69,7 @@ int exit_collect_say(ExitCollect *collect, uint32_t *tokens, size_t n_text, size
     return said.n == n - n_text ? 0 : err_set(err, -EINVAL, "the model's context is too short for windows of %zu", n);
 }
 
-/* --- a window ------------------------------------------------------------------------------------------------------- */
+/* --- a window ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Taking {
     ExitCollect *collect;

@@ -15,9 +15,9 @@ typedef struct ExitHead {
 /* logits[sample->n] of y f32[n_embd], normed as the model does; rows f32[sample->n][n_embd]: the head's, of the
  * sample's tokens. */
 void exit_logits(const ExitHead *head, const float *y, const ExitSample *sample, const float *rows, float *logits);
-/* Cross entropy with the target's shares among the candidates (distillation), and with its first choice where that is one
- * of them, each with weight 1; a sample with less than two candidates has none. gradient f32[n_embd]: by y; NULL: not
- * wanted. */
+/* Cross entropy with the target's shares among the candidates (distillation), and with its first choice where that is
+ * one of them, each with weight 1; a sample with less than two candidates has none. gradient f32[n_embd]: by y; NULL:
+ * not wanted. */
 double exit_loss(const ExitHead *head, const float *y, const ExitSample *sample, const float *rows, float *gradient);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How well scores tell true edges from others: which share of all edges must be kept to keep a share of the true ones. */
+/* How well scores tell true edges from others: which share of all edges must be kept to keep a share of the true
+ * ones. */
 #ifndef COORDGEN_TRAIN_EXIT_QUALITY_H
 #define COORDGEN_TRAIN_EXIT_QUALITY_H
 
@@ -32,10 +33,11 @@ typedef struct ExitScore {
     float by_q, by_lens, by_map, by_map_alone;
 } ExitScore;
 
-/* Share of all edges of that half whose score is at least the lowest that keeps `share` of the true ones; 1 without true
- * ones. *thresholdp gets that score; may be NULL. */
+/* Share of all edges of that half whose score is at least the lowest that keeps `share` of the true ones; 1 without
+ * true ones. *thresholdp gets that score; may be NULL. */
 double exit_edges_kept(const ExitEdges *edges, bool tunes, ExitScore score, double share, float *thresholdp);
-/* The weight of log s beside log q that keeps fewest edges for 95 % and 98 % of the true ones, of the half that tunes. */
+/* The weight of log s beside log q that keeps fewest edges for 95 % and 98 % of the true ones, of the half that
+ * tunes. */
 float exit_edges_weight(const ExitEdges *edges, bool lens);
 
 #endif

@@ -24,7 +24,7 @@ static size_t n_values(const ExitRefine *refine) {
     return (refine->head.n_embd + 1) * refine->head.n_embd;
 }
 
-/* --- checkpoints ---------------------------------------------------------------------------------------------------- */
+/* --- checkpoints -------------------------------------------------------------------------------------------------- */
 
 typedef struct Checkpoint {
     char magic[8];
@@ -88,7 +88,7 @@ static bool read_checkpoint(ExitRefine *refine) {
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------------------------------------------------ */
 
 int exit_refine_init(ExitRefine *refine, Engine *engine, WorkerPool *pool, ExitSet *set, uint32_t layer,
                      uint32_t epochs, const float *map, const float *bias, const char *path, ErrText *err) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The map from hidden states of a middle layer to those of the last one that least squares gives: moments in one pass over
- * the states, then their normal equations, drawn to the identity as far as data is short. What comes out does not depend
- * on the number of threads. */
+/* The map from hidden states of a middle layer to those of the last one that least squares gives: moments in one pass
+ * over the states, then their normal equations, drawn to the identity as far as data is short. What comes out does not
+ * depend on the number of threads. */
 #ifndef COORDGEN_TRAIN_EXIT_RIDGE_H
 #define COORDGEN_TRAIN_EXIT_RIDGE_H
 

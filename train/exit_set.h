@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an early-exit predictor is trained on, in a work file: windows of text with hidden states of some layers and what
- * draft and target hold for likely behind each position. Windows are appended whole; a run that was killed goes on behind
- * the last one that is whole. */
+/* What an early-exit predictor is trained on, in a work file: windows of text with hidden states of some layers and
+ * what draft and target hold for likely behind each position. Windows are appended whole; a run that was killed goes on
+ * behind the last one that is whole. */
 #ifndef COORDGEN_TRAIN_EXIT_SET_H
 #define COORDGEN_TRAIN_EXIT_SET_H
 

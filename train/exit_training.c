@@ -62,7 +62,7 @@ static void tell(Training *training, const char *stage, uint64_t done, uint64_t 
         progress_update(&training->progress, stage, done, all);
 }
 
-/* --- models and texts ------------------------------------------------------------------------------------------------ */
+/* --- models and texts --------------------------------------------------------------------------------------------- */
 
 static void show_import(void *arg, const ImportProgress *progress) {
     tell(arg, import_stage_name(progress->stage), progress->done_bytes, progress->total_bytes);
@@ -142,9 +142,10 @@ static int load_texts(Training *training, ErrText *err) {
     return 0;
 }
 
-/* --- the set --------------------------------------------------------------------------------------------------------- */
+/* --- the set ------------------------------------------------------------------------------------------------------ */
 
-/* A few layers from the middle on: below it a model knows little of the next token, and near its end little is saved. */
+/* A few layers from the middle on: below it a model knows little of the next token, and near its end little is
+ * saved. */
 static int choose_layers(Training *training, ErrText *err) {
     const uint32_t n = engine_info(training->target)->n_layers, layer = training->options->layer;
     const uint32_t some[] = { n / 2, 2 * n / 3, 5 * n / 6 };
@@ -252,7 +253,7 @@ static int make_set(Training *training, const char *path, ErrText *err) {
     return r ? r : collect(training, tokens, err);
 }
 
-/* --- least squares ---------------------------------------------------------------------------------------------------- */
+/* --- least squares ------------------------------------------------------------------------------------------------ */
 
 static int solve_layer(Training *training, uint32_t index, ErrText *err) {
     const size_t n_embd = training->shape.n_embd;
@@ -281,7 +282,7 @@ static int solve_layer(Training *training, uint32_t index, ErrText *err) {
     return r;
 }
 
-/* --- figures ---------------------------------------------------------------------------------------------------------- */
+/* --- figures ------------------------------------------------------------------------------------------------------ */
 
 static void log_shares(const float *logits, const ExitSample *sample, bool of_tree, float *shares) {
     float some[EXIT_CHOICES];
@@ -372,7 +373,7 @@ static int measure(Training *training, uint32_t index, const float *map, ExitFig
     return 0;
 }
 
-/* --- all of it -------------------------------------------------------------------------------------------------------- */
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 static int solve_all(Training *training, uint32_t *bestp, ErrText *err) {
     ExitTrainingReport *report = training->report;

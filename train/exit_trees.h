@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a predictor does to the trees of real generations: rows that go on, tokens a step, the time of verifications, with
- * it and without. */
+/* What a predictor does to the trees of real generations: rows that go on, tokens a step, the time of verifications,
+ * with it and without. */
 #ifndef COORDGEN_TRAIN_EXIT_TREES_H
 #define COORDGEN_TRAIN_EXIT_TREES_H
 
@@ -22,8 +22,8 @@ typedef struct ExitTreesWork {
     float threshold;
 } ExitTreesWork;
 
-/* By the policy, as many rows as it wants: without the predictor, and with it, in turns. 0; -EPROTO: it has answered other
- * tokens; -errno. */
+/* By the policy, as many rows as it wants: without the predictor, and with it, in turns. 0; -EPROTO: it has answered
+ * other tokens; -errno. */
 int exit_trees_run(const ExitTreesWork *work, SpeculationPolicy policy, ExitTreesRun *without, ExitTreesRun *with,
                    ErrText *err);
 

@@ -4,8 +4,8 @@
  * or of the next ones, so that the disk has work as long as a slot has room: neither the end of a layer nor that of a
  * sweep is a gap. Pieces are waited for in the order in which they were asked for, and count as come in that order.
  *
- * The mutex is of the slots and the counts. The extent reader and the pieces under way are the thread's alone; the bytes
- * of a slot are written to without the mutex, and read by whoever holds the layer, when all its pieces have come.
+ * The mutex is of the slots and the counts. The extent reader and the pieces under way are the thread's alone; the
+ * bytes of a slot are written to without the mutex, and read by whoever holds the layer, when all its pieces have come.
  *
  * The file is looked at again when a layer's last piece was read, before the layer counts as read: what was read of one
  * that has another length or other times by then is not used. Without a name (removed, or replaced by another one as a
@@ -275,8 +275,8 @@ static int open_extents(LayerReader *reader, ExtentWay way, ErrText *err) {
  *
  * Memory: some 10 KB, a ring of 8 entries or 4 threads, and a thread that needs little stack. Nothing is locked in
  * memory but by the kernel, while it reads.
- * Return: 0; -EINVAL: options that cannot be, with a text; -EOPNOTSUPP: the way that was asked for by name is not there;
- * -errno.
+ * Return: 0; -EINVAL: options that cannot be, with a text; -EOPNOTSUPP: the way that was asked for by name is not
+ * there; -errno.
  */
 int layer_reader_new(LayerReader **readerp, const LayerReaderOptions *options, ErrText *err) {
     _cleanup_(layer_reader_freep) LayerReader *reader = NULL;
@@ -357,8 +357,8 @@ static int tell_failure(const LayerReader *reader, const LayerSlot *slot, ErrTex
 }
 
 /* Until a piece of the layer has come, or has failed. Where the layer is in no slot and nothing is under way, whatever
- * keeps the slots may be for users that have gone: a millisecond of waiting is as good as another call then, so that how
- * long they are kept does not depend on how long each call may last. */
+ * keeps the slots may be for users that have gone: a millisecond of waiting is as good as another call then, so that
+ * how long they are kept does not depend on how long each call may last. */
 static void wait_for_piece(LayerReader *reader, size_t index, uint64_t wait_ns) {
     const uint64_t now_ns = clock_now_ns(), until_ns = wait_ns < UINT64_MAX - now_ns ? now_ns + wait_ns : UINT64_MAX;
     const SlotLayer *layer = &reader->slots.layers[index];

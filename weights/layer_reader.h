@@ -47,11 +47,11 @@ int layer_reader_new(LayerReader **readerp, const LayerReaderOptions *options, E
 LayerReader *layer_reader_free(LayerReader *reader);
 DEFINE_CLEANUP(LayerReader, layer_reader_free)
 
-/* A layer (index into `layers`), held until layer_reader_release(): 0, and where its first byte is. Layers are asked for
- * in their order, round and round; any other one is read as soon as it can be, and what was read ahead in vain is read
- * again later. LAYER_READER_E_WAITING: not there within wait_ns, or a piece of it has come: ask again.
- * LAYER_READER_E_FILE, -errno, with a text: it could not be read, and nothing is held; the next call tries again. Thread:
- * one at a time, for all calls. */
+/* A layer (index into `layers`), held until layer_reader_release(): 0, and where its first byte is. Layers are asked
+ * for in their order, round and round; any other one is read as soon as it can be, and what was read ahead in vain is
+ * read again later. LAYER_READER_E_WAITING: not there within wait_ns, or a piece of it has come: ask again.
+ * LAYER_READER_E_FILE, -errno, with a text: it could not be read, and nothing is held; the next call tries again.
+ * Thread: one at a time, for all calls. */
 int layer_reader_hold(LayerReader *reader, size_t index, uint64_t wait_ns, const uint8_t **datap, ErrText *err);
 /* Its slot may have another layer now. */
 void layer_reader_release(LayerReader *reader, size_t index);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Layers are used in a circle. `next` is the one that is expected to be asked for, and how soon a layer is needed is how
- * far behind `next` it lies; the one that was used last is needed last. A layer that is in no slot gets one that is empty,
- * or that of a layer needed later. So a slot that is released gets the first layer of the circle that is in none, and
- * with a slot for every layer none ever gives way.
+ * Layers are used in a circle. `next` is the one that is expected to be asked for, and how soon a layer is needed is
+ * how far behind `next` it lies; the one that was used last is needed last. A layer that is in no slot gets one that is
+ * empty, or that of a layer needed later. So a slot that is released gets the first layer of the circle that is in
+ * none, and with a slot for every layer none ever gives way.
  *
  * Who asks for another layer than `next` turns the circle there. A step that made way for another asks where it had
- * stopped, and the other where it goes on: layers that somebody waits for are kept, else the two would take each other's
- * half-read layers away for ever. They are read before all that is read ahead, what was asked for last first, and get
- * slots in the order in which they were asked for first. When such a layer is whole, and others have asked
- * LAYER_SLOTS_STALE_ASKS times since but nobody for it, whoever wanted it has gone (cancelled) or makes way for long, and it is kept no longer.
+ * stopped, and the other where it goes on: layers that somebody waits for are kept, else the two would take each
+ * other's half-read layers away for ever. They are read before all that is read ahead, what was asked for last first,
+ * and get slots in the order in which they were asked for first. When such a layer is whole, and others have asked
+ * LAYER_SLOTS_STALE_ASKS times since but nobody for it, whoever wanted it has gone (cancelled) or makes way for long,
+ * and it is kept no longer.
  */
 #include "weights/layer_slots.h"
 

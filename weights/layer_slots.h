@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside of the layer reader: which layer is in which slot, and which piece of one is read next. Knows no file and no thread. */
+/* Inside of the layer reader: which layer is in which slot, and which piece of one is read next. Knows no file and no
+ * thread. */
 #ifndef COORDGEN_WEIGHTS_LAYER_SLOTS_H
 #define COORDGEN_WEIGHTS_LAYER_SLOTS_H
 
@@ -45,12 +46,13 @@ typedef struct LayerSlots {
     uint64_t n_in_vain;
 } LayerSlots;
 
-/* The pieces of each layer are the caller's to set, before all else. 0, -ENOMEM. deinit of a zero struct does nothing. */
+/* The pieces of each layer are the caller's to set, before all else. 0, -ENOMEM. deinit of a zero struct does
+ * nothing. */
 int layer_slots_init(LayerSlots *slots, size_t n_layers, size_t n_slots);
 void layer_slots_deinit(LayerSlots *slots);
 
-/* Somebody asks for a layer: its slot when it is whole or has failed, or NULL: who asks waits for it, and the circle goes
- * on from it. */
+/* Somebody asks for a layer: its slot when it is whole or has failed, or NULL: who asks waits for it, and the circle
+ * goes on from it. */
 LayerSlot *layer_slots_ask(LayerSlots *slots, size_t layer);
 /* The slot of a layer that is whole or has failed; NULL. */
 LayerSlot *layer_slots_ended(LayerSlots *slots, size_t layer);

@@ -70,17 +70,17 @@ DEFINE_CLEANUP(Weights, weights_free)
 /* The ring begins to read. 0 or -errno. Private to weights/. */
 int weights_start_ring(Weights *weights, ErrText *err);
 
-/* --- stages: 0 is what comes before the layers, 1 + i layer i, 1 + n_layers the rest ------------------------------- */
+/* --- stages: 0 is what comes before the layers, 1 + i layer i, 1 + n_layers the rest ------------------------------ */
 
 /* Whether what a stage multiplies with has come to stay. */
 bool weights_have(const Weights *weights, uint32_t stage);
-/* What a stage multiplies with stays where it is until weights_release(): 0; WEIGHTS_E_WAITING: it is on its way; a piece
- * has come, or none within wait_ns, and whoever still wants it asks again. Else as weights_advance(). Thread: the one
- * that computes, for all of these. */
+/* What a stage multiplies with stays where it is until weights_release(): 0; WEIGHTS_E_WAITING: it is on its way; a
+ * piece has come, or none within wait_ns, and whoever still wants it asks again. Else as weights_advance(). Thread: the
+ * one that computes, for all of these. */
 int weights_acquire(Weights *weights, uint32_t stage, uint64_t wait_ns, ErrText *err);
 void weights_release(Weights *weights, uint32_t stage);
-/* The stages from this one on, which is held, up to the one that is returned can be used at once: they have come to stay,
- * or it is this one alone. */
+/* The stages from this one on, which is held, up to the one that is returned can be used at once: they have come to
+ * stay, or it is this one alone. */
 uint32_t weights_run_end(const Weights *weights, uint32_t stage);
 /* Takes in the next few MiB of a package, in the order of the stages. Not all must be there. 0, BACKEND_E_MEMORY,
  * BACKEND_E_WEIGHTS, -errno: the same again in every later call, with its text. Thread: the one that computes. */

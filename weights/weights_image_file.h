@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The file of a weights image while it is written, part by part. Each step is sent on its way to the disk before the next
- * ones are written, so that little is left for the fsync() at the end and nobody else's writes stand behind gigabytes;
- * what has reached the disk leaves the page cache again. Private to weights/. */
+/* The file of a weights image while it is written, part by part. Each step is sent on its way to the disk before the
+ * next ones are written, so that little is left for the fsync() at the end and nobody else's writes stand behind
+ * gigabytes; what has reached the disk leaves the page cache again. Private to weights/. */
 #ifndef COORDGEN_WEIGHTS_WEIGHTS_IMAGE_FILE_H
 #define COORDGEN_WEIGHTS_WEIGHTS_IMAGE_FILE_H
 
@@ -22,8 +22,8 @@ int image_file_init(ImageFile *file, const char *path, const WeightsImageKey *ke
 /* What was not committed is gone. */
 void image_file_deinit(ImageFile *file);
 const ImagePlace *image_file_places(const ImageFile *file);
-/* Tidies the folder, removes what has the name, and writes the head. 0, -ENOSPC: of a disk it takes at most half of what
- * is free; -errno. */
+/* Tidies the folder, removes what has the name, and writes the head. 0, -ENOSPC: of a disk it takes at most half of
+ * what is free; -errno. */
 int image_file_begin(ImageFile *file, ErrText *err);
 /* Bytes of a part from at_bytes on, IMAGE_STEP_BYTES at most. It waits for the disk. 0, -errno. */
 int image_file_write(ImageFile *file, size_t part, size_t at_bytes, const void *data, size_t len_bytes, ErrText *err);

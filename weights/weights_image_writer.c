@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Writes an image behind a load: a thread at the lowest priorities, step by step. The process has the matrices in memory
- * once already, so the page cache need not; a process that comes later and maps the image brings it back.
+ * Writes an image behind a load: a thread at the lowest priorities, step by step. The process has the matrices in
+ * memory once already, so the page cache need not; a process that comes later and maps the image brings it back.
  */
 #define _GNU_SOURCE
 #include <errno.h>

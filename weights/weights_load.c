@@ -237,8 +237,8 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
  * All memory is taken here, and vectors and what comes from a source GGUF are there at once. The integers of a package
  * are on their way: weights_advance() takes them in, in the order of use, as they are read ahead of it
  * (weights/weight_stream, or weights/weights_image where there is an image), and hot columns with them. With
- * options->memory the first layers stay, and the others go through a ring (weights/weights_ring): from an image, which is
- * made when the weights come for the first time.
+ * options->memory the first layers stay, and the others go through a ring (weights/weights_ring): from an image, which
+ * is made when the weights come for the first time.
  *
  * Return: 0, BACKEND_E_MEMORY, BACKEND_E_WEIGHTS, another condition of the package, or -errno; the text names the
  * tensor or the file.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where the matrices of a package will be: in memory, in an image that is mapped, or, layer by layer, in a ring of slots.
- * A ring reads an image, so that nothing is laid out twice; where there is none the load makes it, every matrix being
- * written behind its arrival, and the layers of the ring are laid out in the ring's slots, one after the other. So a load
- * never has more in memory than the model that it has loaded.
+ * Where the matrices of a package will be: in memory, in an image that is mapped, or, layer by layer, in a ring of
+ * slots. A ring reads an image, so that nothing is laid out twice; where there is none the load makes it, every matrix
+ * being written behind its arrival, and the layers of the ring are laid out in the ring's slots, one after the other.
+ * So a load never has more in memory than the model that it has loaded.
  */
 #include <errno.h>
 #include <inttypes.h>

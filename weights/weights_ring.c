@@ -114,7 +114,8 @@ uint32_t weights_ring_first_layer(const WeightsRing *ring) {
     return ring->first_layer;
 }
 
-/* The matrices of a layer, or the one at `index`, have their integers behind `data`, where the layer's first byte is. */
+/* The matrices of a layer, or the one at `index`, have their integers behind `data`, where the layer's first byte
+ * is. */
 static void place(WeightsRing *ring, size_t index, uint64_t layer_offset_bytes, uint8_t *data) {
     const RingMatrix *matrix = &ring->matrices[index];
 

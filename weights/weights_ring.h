@@ -33,13 +33,13 @@ WeightsRing *weights_ring_free(WeightsRing *ring);
 DEFINE_CLEANUP(WeightsRing, weights_ring_free)
 
 uint32_t weights_ring_first_layer(const WeightsRing *ring);
-/* The next matrix has its object: they come in the order of weights_ring_new(). Until there is an image its integers are
- * laid out in a slot that others will have later: whoever makes the image writes them before. */
+/* The next matrix has its object: they come in the order of weights_ring_new(). Until there is an image its integers
+ * are laid out in a slot that others will have later: whoever makes the image writes them before. */
 void weights_ring_add(WeightsRing *ring, BackendLinear *linear);
 /* Reads begin, from an image, which is the ring's from now on. limit: how fast at most. 0, -errno. */
 int weights_ring_start(WeightsRing *ring, WeightsImage *image, ReadLimit limit, ErrText *err);
-/* The matrices of a layer have their integers until weights_ring_release(): 0, WEIGHTS_RING_E_WAITING, within wait_ns or
- * when a piece has come; WEIGHTS_RING_E_READ; -ENOMEM. */
+/* The matrices of a layer have their integers until weights_ring_release(): 0, WEIGHTS_RING_E_WAITING, within wait_ns
+ * or when a piece has come; WEIGHTS_RING_E_READ; -ENOMEM. */
 int weights_ring_hold(WeightsRing *ring, uint32_t layer, uint64_t wait_ns, ErrText *err);
 void weights_ring_release(WeightsRing *ring, uint32_t layer);
 /* Whether the image is still what it was: 0, -EIO with a text: it was cut short or changed, and no layer comes from it

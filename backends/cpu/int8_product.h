@@ -39,7 +39,8 @@ typedef struct Int8Weights {
 
 /* Rows of quantized activations, in groups of `tile_rows` (the layout; 1..INT8_TILE_ROWS): a group is a tile for every
  * 64 inputs, in rising k, a tile its rows of 64 bytes. With tile_rows 1 a row's bytes follow each other; with 16 a tile
- * is AMX's A tile. Rows of the last group past the last one may hold anything. int8_rows_piece() says where a piece is. */
+ * is AMX's A tile. Rows of the last group past the last one may hold anything. int8_rows_piece() says where a piece
+ * is. */
 #define INT8_TILE_ROWS 16
 
 typedef struct Int8Rows {

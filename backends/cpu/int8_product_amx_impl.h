@@ -5,10 +5,10 @@
  * A round is 32 rows (a panel) x 2 blocks of 16 outputs (a pair) x 64 inputs: 4 tiles of sums stay in registers, 4 are
  * loaded, 4 TDPBSSD multiply. Those take 20 ns where the first-level cache feeds them, and 44 ns where both operands
  * come from the second level. So products are made in slices of inputs: the panel's part of a slice stays in the first
- * level while the pairs of a pass go by, and sums wait in scratch, in the second level, for the next slice. While a pair
- * is multiplied, the vector units make outputs of the sums of the pair before, and the weights of the next slice are
- * fetched: neither takes time of its own. Few rows take as long as their weights are on their way from memory: for them
- * a pass is one pair, and a slice all inputs, so that memory is read as one stream. */
+ * level while the pairs of a pass go by, and sums wait in scratch, in the second level, for the next slice. While a
+ * pair is multiplied, the vector units make outputs of the sums of the pair before, and the weights of the next slice
+ * are fetched: neither takes time of its own. Few rows take as long as their weights are on their way from memory: for
+ * them a pass is one pair, and a slice all inputs, so that memory is read as one stream. */
 #ifndef COORDGEN_BACKENDS_CPU_INT8_PRODUCT_AMX_IMPL_H
 #define COORDGEN_BACKENDS_CPU_INT8_PRODUCT_AMX_IMPL_H
 

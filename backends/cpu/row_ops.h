@@ -97,8 +97,8 @@ typedef struct RowOps {
      * all-zero row gives scale 0. The levels of 64 inputs follow each other; the next ones are piece_bytes behind them
      * (Int8Rows). The last piece is padded with zeros. */
     float (*quantize)(const float *x, size_t n, float amax, size_t piece_bytes, int8_t *q);
-    /* Static-tensor: q = rint(x * (1 / scale)) within +-127, as quantize(). Returns how many of the n values are outliers:
-     * |x| > 127 * scale. */
+    /* Static-tensor: q = rint(x * (1 / scale)) within +-127, as quantize(). Returns how many of the n values are
+     * outliers: |x| > 127 * scale. */
     size_t (*quantize_static)(const float *x, size_t n, size_t piece_bytes, float scale, int8_t *q);
     /* The outliers of the row in rising order: their channels, and their rests x - scale * q. */
     void (*outliers)(const float *x, size_t n, float scale, uint32_t *channels, float *rests);

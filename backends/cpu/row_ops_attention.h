@@ -30,8 +30,8 @@ enum {
 /**
  * part_exp2() - 2^x for x <= 0; what is below -125 counts as -125, NaN too
  *
- * x = n + r, |r| <= 1/2, n to nearest even: by adding 1.5 x 2^23, or by an instruction, with the same exact r; 2^r = 1 +
- * r p(r), p of degree 4 (least relative error, 9.2e-8), by fused multiply-adds; n is added to the exponent. Not
+ * x = n + r, |r| <= 1/2, n to nearest even: by adding 1.5 x 2^23, or by an instruction, with the same exact r; 2^r = 1
+ * + r p(r), p of degree 4 (least relative error, 9.2e-8), by fused multiply-adds; n is added to the exponent. Not
  * part_exp(): arguments are never positive and results never subnormal, so that this takes a third of its instructions,
  * and there is one for every score.
  */

@@ -6,8 +6,8 @@
  *              the last-level cache of most machines holds)
  *   packed     products on packed weights by width and rows, beside the int8 product of the same instructions, with
  *              reading of the same bytes in between, because memory is shared with others
- *   attention  256 rows after 0, 768 and 7936 positions beside the peak of fused multiply-adds, and one row against 1024
- *              and 8192 beside reading of as many bytes; keys and values come from memory
+ *   attention  256 rows after 0, 768 and 7936 positions beside the peak of fused multiply-adds, and one row against
+ *              1024 and 8192 beside reading of as many bytes; keys and values come from memory
  * build/bin/bench-kernels [product] [packed] [attention] [rows] */
 #include <stdbool.h>
 #include <stdint.h>

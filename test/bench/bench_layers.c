@@ -3,9 +3,9 @@
  *   build/bin/bench-layers --file FILE [--rounds N] [--layer-bytes N] [--slots N] [--rate MB/S] [--latency US]
  *
  * The file is cut into layers that begin anywhere in a unit, and each is released as soon as it is held: what is
- * measured is the disk and the reader. Every round measures the disk (O_DIRECT, in order) and one sweep, whichever first
- * in turns; `of disk` is the median of each round's own ratio. With a rate the ratio is to that. CPU seconds are the
- * whole process's for a sweep. */
+ * measured is the disk and the reader. Every round measures the disk (O_DIRECT, in order) and one sweep, whichever
+ * first in turns; `of disk` is the median of each round's own ratio. With a rate the ratio is to that. CPU seconds are
+ * the whole process's for a sweep. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <getopt.h>

@@ -12,9 +12,12 @@
 /* The paper's number and what it can mean. */
 static const double edgeflow_printed = 0.48;
 static const char edgeflow_note[] =
-    "EdgeFlow (4.2) prints 0.48 SIMD instructions a weight \"on average\", on Arm CPUs, naming neither width nor register.\n"
-    "Its steps counted one by one (loads, masks, shifts, merges, cast, store) are (B + 8 (3 c + 1)) / R for B bits in c\n"
-    "components: 0.477 at 5 bits, its default, and 0.484 at 6 bits on Neon's R = 128, so 0.48 is taken as that: vector\n"
+    "EdgeFlow (4.2) prints 0.48 SIMD instructions a weight \"on average\", on Arm CPUs, naming neither width nor "
+    "register.\n"
+    "Its steps counted one by one (loads, masks, shifts, merges, cast, store) are (B + 8 (3 c + 1)) / R for B bits in "
+    "c\n"
+    "components: 0.477 at 5 bits, its default, and 0.484 at 6 bits on Neon's R = 128, so 0.48 is taken as that: "
+    "vector\n"
     "instructions only, from packed memory to int8 in memory. `steps` are the same steps on the registers of the row;\n"
     "`instr` is what the kernels take with loops and addresses, `vector` those of them on vector registers.";
 
@@ -67,7 +70,8 @@ void layout_report_table(const LayoutReport *report) {
         printf("\n");
     }
     printf(
-        "\ninstr: instructions a weight; added: more than the int8 tiles take on the same instruction set, which is what\n"
+        "\ninstr: instructions a weight; added: more than the int8 tiles take on the same instruction set, which is "
+        "what\n"
         "expanding in registers costs; of read: the product's bytes a second beside reading alone; speed: weights a\n"
         "second beside the int8 tiles on the best instruction set. Matrices of %d x %d, read from %zu MiB.\n",
         LAYOUT_N, LAYOUT_K, report->arena_bytes >> 20);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A file of layers and slots for them, and a hook where the extent reader takes in what came of a read: there reads fail,
- * stop, and are noted. For programs that are linked with --wrap=extent_finish_piece. */
+/* A file of layers and slots for them, and a hook where the extent reader takes in what came of a read: there reads
+ * fail, stop, and are noted. For programs that are linked with --wrap=extent_finish_piece. */
 #ifndef COORDGEN_TEST_UNIT_LAYER_FIXTURE_H
 #define COORDGEN_TEST_UNIT_LAYER_FIXTURE_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The client's side of pairs of models: what goes out, and what is read from replies, also from those that lack a part. */
+/* The client's side of pairs of models: what goes out, and what is read from replies, also from those that lack a
+ * part. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,8 @@
 
 static char big[] = "big", small[] = "small", tiny[] = "tiny", why[] = "their tokens differ", large[] = "it is large";
 
-/* A pair with a warning; one that is undone; one that does not fit; the list, whose second pair says next to nothing. */
+/* A pair with a warning; one that is undone; one that does not fit; the list, whose second pair says next to
+ * nothing. */
 static void script_pairs(Peer *peer) {
     _cleanup_(frame_request_freep) Coordgen__V1__Request *first = NULL;
     _cleanup_(frame_request_freep) Coordgen__V1__Request *second = NULL;

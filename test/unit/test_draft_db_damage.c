@@ -332,7 +332,8 @@ static void test_draft_db_damage_full_disk(void **state) {
 
 /* --- kill -9 ------------------------------------------------------------------------------------------------------ */
 
-/* A process of its own: adds from `first` on for ever and reports what is stored; some of it is forgotten or evicted. */
+/* A process of its own: adds from `first` on for ever and reports what is stored; some of it is forgotten or
+ * evicted. */
 static void child_adds(DraftDbFixture *fixture, uint32_t first, int report) {
     int r = draft_db_fixture_open(fixture);
 
@@ -344,7 +345,8 @@ static void child_adds(DraftDbFixture *fixture, uint32_t first, int report) {
     _exit(r < 0 ? 99 : 100 + r);
 }
 
-/* Every document that was reported is there, and whatever is there is whole; of those that were not, the last at most. */
+/* Every document that was reported is there, and whatever is there is whole; of those that were not, the last at
+ * most. */
 static uint32_t check_stored(DraftDbFixture *fixture, uint32_t n_reported) {
     static uint32_t seeds[65536];
     static bool stored[65536];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Growth of a draft tree: every node recomputed from all that could be, the optimum of tokens a time against all trees. */
+/* Growth of a draft tree: every node recomputed from all that could be, the optimum of tokens a time against all
+ * trees. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -169,7 +170,8 @@ static int falling(const void *a, const void *b) {
     return (*x < *y) - (*x > *y);
 }
 
-/* Nodes are those with the highest reach of all, within rounding of sums in another order; each once, with its credits. */
+/* Nodes are those with the highest reach of all, within rounding of sums in another order; each once, with its
+ * credits. */
 static void check_tree(const Case *c, const DraftTree *tree, uint32_t depth) {
     static float sorted[ALL_MAX];
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every policy against its published rule, which is written down here once more without the policy's own means: no passes,
- * no cache, no cost of its own. Limits of a step hold for all of them; what they learn from verifications. */
+/* Every policy against its published rule, which is written down here once more without the policy's own means: no
+ * passes, no cache, no cost of its own. Limits of a step hold for all of them; what they learn from verifications. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>

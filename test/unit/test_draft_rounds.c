@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trees of all sources with a draft model among them: whole and within their limits, what the cache gives and no more; the
- * rows of a pass are about the best choice there is; how many share one follows what rows cost; what passes bring is
- * learned; cliffs, ends, errors. */
+/* Trees of all sources with a draft model among them: whole and within their limits, what the cache gives and no more;
+ * the rows of a pass are about the best choice there is; how many share one follows what rows cost; what passes bring
+ * is learned; cliffs, ends, errors. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>
@@ -268,8 +268,8 @@ static int falling(const void *a, const void *b) {
     return (*x < *y) - (*x > *y);
 }
 
-/* Tokens above the rate's, of the best tree with what the set of rows is going to bring: behind one of them, for all hang
- * together. */
+/* Tokens above the rate's, of the best tree with what the set of rows is going to bring: behind one of them, for all
+ * hang together. */
 static double surplus_of(const Case *c, const Small *small, uint32_t set, double rate) {
     float all[2 * SMALL_ROWS];
     uint32_t n = 0, n_rows = (uint32_t)__builtin_popcount(set);
@@ -395,8 +395,8 @@ static void test_draft_rounds_optimum(void **state) {
 
 /* --- how many rows share a pass ----------------------------------------------------------------------------------- */
 
-/* Where a row costs what a pass does, each is alone; where rows are for nothing, the tree's width goes together, and so it
- * does where tokens are unsure more than where they are sure. */
+/* Where a row costs what a pass does, each is alone; where rows are for nothing, the tree's width goes together, and so
+ * it does where tokens are unsure more than where they are sure. */
 static void test_draft_rounds_batches(void **state) {
     uint32_t n_passes[2][2] = { { 0 } }, n_rows[2][2] = { { 0 } }, most[2][2] = { { 0 } };
 
@@ -495,8 +495,8 @@ static void test_draft_rounds_through(void **state) {
     }
 }
 
-/* A step's rows are few, and more of them in a pass cost nothing: other sources' wide drafts do not take them all, as the
- * model goes on behind the best of them. */
+/* A step's rows are few, and more of them in a pass cost nothing: other sources' wide drafts do not take them all, as
+ * the model goes on behind the best of them. */
 static void test_draft_rounds_leaves_rows(void **state) {
     enum {
         ROWS = 16

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Candidates behind the rows of a tree: all children first, then what sources would have proposed there, no token twice,
- * and none behind rows that have no children. */
+/* Candidates behind the rows of a tree: all children first, then what sources would have proposed there, no token
+ * twice, and none behind rows that have no children. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +55,8 @@ static void test_draft_shadows_candidates(void **state) {
     add(&tree, 1, 9);
     draft_tree_order(&tree);
     n = draft_shadows(&tree, (DraftSources){ drafters, 3, NULL }, edges);
-    /* behind the root 1001..1008 and 1010, 1012, 1014, 1016; behind 1002 its child, 2003..2010 and 2012, 2014, 2016, 2018 */
+    /* behind the root 1001..1008 and 1010, 1012, 1014, 1016; behind 1002 its child, 2003..2010 and 2012, 2014, 2016,
+     * 2018 */
     assert_int_equal(n, 12 + 13 + 13);
     assert_int_equal(edges[0].token, 1002);
     assert_int_equal(edges[0].child, 1);

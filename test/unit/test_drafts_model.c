@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Generations whose drafts come from a model, under every policy: the tokens and logits of plain decoding, alone and
- * together; the model reads the prompt as it is computed, and what is not computed again a chunk a step; what it did is counted; one that fails, is too dear or cannot
- * have memory is off; a cancelled generation asks it no more. */
+ * together; the model reads the prompt as it is computed, and what is not computed again a chunk a step; what it did is
+ * counted; one that fails, is too dear or cannot have memory is off; a cancelled generation asks it no more. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -185,8 +185,8 @@ static void test_drafts_model_together(void **state) {
     }
 }
 
-/* As if an earlier generation had found that rows take next to nothing: so the first step may have drafts, whatever this
- * machine's times are. */
+/* As if an earlier generation had found that rows take next to nothing: so the first step may have drafts, whatever
+ * this machine's times are. */
 static void know_times(void) {
     SpeculationControl *times = &tiny.engine->speculation.times;
 
@@ -195,7 +195,8 @@ static void know_times(void) {
         speculation_control_took(times, 1 + i % 16, (StepCompany){ 0, 0 }, 1 + i % 16, 100 + (float)(i % 16) / 10, 0);
 }
 
-/* Under the control: it is asked where it costs next to nothing, and never where a pass takes more than a step may lose. */
+/* Under the control: it is asked where it costs next to nothing, and never where a pass takes more than a step may
+ * lose. */
 static void test_drafts_model_controlled(void **state) {
     const GenerationSpeculation none = { 0 };
     Given plain, given;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Trees whose rows end at a middle layer: the tokens and logits of plain decoding, on both devices, alone and together,
- * stopped before every operator; what has gone counts as not drafted; shares are those of the head; the control asks, and
- * prunes only where it may; without a predictor nothing is asked. */
+ * stopped before every operator; what has gone counts as not drafted; shares are those of the head; the control asks,
+ * and prunes only where it may; without a predictor nothing is asked. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>

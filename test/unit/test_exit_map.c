@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The file of an early-exit predictor: what was written is read; one that is of another package, of another version, too
- * long, too short, or changed in any byte is refused by name, and nothing stays charged. */
+/* The file of an early-exit predictor: what was written is read; one that is of another package, of another version,
+ * too long, too short, or changed in any byte is refused by name, and nothing stays charged. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The default model's early-exit predictor, trained on a short text: the same file whether or not the run was killed on
- * its way; loaded beside its package, generations that it prunes have the tokens and logits of plain ones; a file that was
- * damaged is refused. */
+ * its way; loaded beside its package, generations that it prunes have the tokens and logits of plain ones; a file that
+ * was damaged is refused. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Training of an early-exit predictor, part by part: the loss's gradient is its difference quotient; least squares find
- * the map that made the data, whatever the number of threads; figures are those of a naive count; the work file gives back
- * what is whole, and nothing else; a refinement that was stopped gives the bytes of one that was not, and a lower loss. */
+ * the map that made the data, whatever the number of threads; figures are those of a naive count; the work file gives
+ * back what is whole, and nothing else; a refinement that was stopped gives the bytes of one that was not, and a lower
+ * loss. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,7 @@ static float draw(uint64_t *random) {
     return (float)(test_random(random) % 20001) / 10000 - 1;
 }
 
-/* --- loss ----------------------------------------------------------------------------------------------------------- */
+/* --- loss --------------------------------------------------------------------------------------------------------- */
 
 static void fill_sample(ExitSample *sample, uint64_t *random, uint32_t n_tokens) {
     float sum = 0;
@@ -124,7 +125,7 @@ static void test_exit_training_loss(void **state) {
                      (log(sum) - (0.5 * 1 + 0.25 * -2 + 0.25 * -1) + log(sum) + 2)) < 1e-5);
 }
 
-/* --- least squares ---------------------------------------------------------------------------------------------------- */
+/* --- least squares ------------------------------------------------------------------------------------------------ */
 
 static void test_exit_training_ridge(void **state) {
     enum {
@@ -190,7 +191,7 @@ static void test_exit_training_ridge(void **state) {
     free(found[1]);
 }
 
-/* --- figures ---------------------------------------------------------------------------------------------------------- */
+/* --- figures ------------------------------------------------------------------------------------------------------ */
 
 static void test_exit_training_kept(void **state) {
     _cleanup_(exit_edges_deinit) ExitEdges edges = { 0 };
@@ -220,7 +221,7 @@ static void test_exit_training_kept(void **state) {
     assert_true(exit_edges_weight(&edges, false) == 0); /* knows nothing */
 }
 
-/* --- the work file ---------------------------------------------------------------------------------------------------- */
+/* --- the work file ------------------------------------------------------------------------------------------------ */
 
 enum {
     SET_WINDOWS = 10,
@@ -320,7 +321,7 @@ static void test_exit_training_set(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
-/* --- the refinement --------------------------------------------------------------------------------------------------- */
+/* --- the refinement ----------------------------------------------------------------------------------------------- */
 
 /* A target whose shares follow from the states by a map that is not the identity. */
 static void make_set(Engine *engine, ExitSet *set) {

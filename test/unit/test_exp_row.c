@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exp of a row: its error against double, and every build that this machine can run against a plain loop, to the bit. */
+/* exp of a row: its error against double, and every build that this machine can run against a plain loop, to the
+ * bit. */
 #include "numeric/exp_row.h"
 #include "test/unit/row_ops_plain.h"
 

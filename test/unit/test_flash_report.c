@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reports of `coordgen-bench flash`: figures from made-up sums, means over tasks, a column for each budget, and the forms
- * they are shown in. */
+/* Reports of `coordgen-bench flash`: figures from made-up sums, means over tasks, a column for each budget, and the
+ * forms they are shown in. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,8 @@ static const FlashCell cells[N_CELLS] = {
     { .budget = 100 },
 };
 
-/* 20 tokens in 10 s where all is read at that rate, in half of it by the second policy, of which a tenth is drafting. */
+/* 20 tokens in 10 s where all is read at that rate, in half of it by the second policy, of which a tenth is
+ * drafting. */
 static void make_report(FlashReport *report) {
     static const char *const policies[N_POLICIES] = { "flash-ar", "ours" };
 

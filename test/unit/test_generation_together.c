@@ -55,9 +55,9 @@ static int teardown(void **state) {
 
 static const char text[] =
     "The ferry had left an hour before, and the keeper of the landing counted the coins by lamplight. There were fewer "
-    "than on other evenings, because the fair in the upper town drew the people over the bridge; but the river was low, "
-    "and whoever came late would have to wait for the morning. He wrote the sum into the book, as he had every night for "
-    "thirty years, and then he heard steps on the planks.";
+    "than on other evenings, because the fair in the upper town drew the people over the bridge; but the river was "
+    "low, and whoever came late would have to wait for the morning. He wrote the sum into the book, as he had every "
+    "night for thirty years, and then he heard steps on the planks.";
 
 /* Shorter and longer than a chunk. */
 static const size_t prompt_lengths[REQUESTS] = { 70, 1, 33, 8, 32, 80, 5 };

@@ -185,8 +185,8 @@ static void test_layer_reader_waits(void **state) {
     }
 }
 
-/* It returns with pieces of a layer that come while it waits, however long it might wait: whoever cancels is heard then. A
- * piece that comes between two calls is not seen, so that is tried until it is. */
+/* It returns with pieces of a layer that come while it waits, however long it might wait: whoever cancels is heard
+ * then. A piece that comes between two calls is not seen, so that is tried until it is. */
 static void test_layer_reader_returns_with_a_piece(void **state) {
     for (size_t w = 0; w < ARRAY_LEN(layer_ways); w++) {
         LayerReaderOptions options = layer_fixture_options(layer_ways[w], N_LAYERS, 2);
@@ -230,8 +230,8 @@ static void test_layer_reader_all_held(void **state) {
     layer_reader_free(reader);
 }
 
-/* Layers of 3, 2, 3 and 1 pieces have slots, 8 pieces are under way, and another layer is asked for: the last one, of which
- * nothing was begun, gives way; the others come soon behind it, and are not read twice. */
+/* Layers of 3, 2, 3 and 1 pieces have slots, 8 pieces are under way, and another layer is asked for: the last one, of
+ * which nothing was begun, gives way; the others come soon behind it, and are not read twice. */
 static void test_layer_reader_turns(void **state) {
     for (size_t w = 0; w < ARRAY_LEN(layer_ways); w++) {
         LayerReaderOptions options = layer_fixture_options(layer_ways[w], 7, 4);
@@ -265,8 +265,8 @@ static void test_layer_reader_turns(void **state) {
     }
 }
 
-/* Users that go round from different places, one call at a time, in turns; one goes away in the middle with a call that is
- * never repeated. Layers come in pieces, so that most are half read when another's turn comes. */
+/* Users that go round from different places, one call at a time, in turns; one goes away in the middle with a call that
+ * is never repeated. Layers come in pieces, so that most are half read when another's turn comes. */
 static void test_layer_reader_users_in_turns(void **state) {
     for (size_t w = 0; w < ARRAY_LEN(layer_ways); w++)
         for (size_t n_slots = 2; n_slots <= 4; n_slots++)
@@ -337,8 +337,8 @@ static void test_layer_reader_leaves_the_page_cache(void **state) {
     }
 }
 
-/* No faster than the limit says, whatever the machine; what is slower is the machine's business. A limit that is set later
- * holds for the reads from then on. */
+/* No faster than the limit says, whatever the machine; what is slower is the machine's business. A limit that is set
+ * later holds for the reads from then on. */
 static void test_layer_reader_limit(void **state) {
     for (size_t w = 0; w < ARRAY_LEN(layer_ways); w++) {
         LayerReaderOptions options = layer_fixture_options(layer_ways[w], N_LAYERS, 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers that are read ahead of use, and what can go wrong: reads that come short or fail; files that are cut, changed or
- * removed; ends at any moment. */
+/* Layers that are read ahead of use, and what can go wrong: reads that come short or fail; files that are cut, changed
+ * or removed; ends at any moment. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -180,8 +180,8 @@ static void test_layer_reader_failing_disk(void **state) {
     }
 }
 
-/* Thousands of reads of which every eighth has a fault: what is held is whole, what failed is told as what it was, and the
- * next calls bring it. */
+/* Thousands of reads of which every eighth has a fault: what is held is whole, what failed is told as what it was, and
+ * the next calls bring it. */
 static void test_layer_reader_many_faults(void **state) {
     /* Small layers that several fit into a unit, and some of several pieces. */
     enum {
@@ -268,7 +268,8 @@ static void test_layer_reader_freed(void **state) {
     }
 }
 
-/* The process is killed in the middle, at a moment that its layers have come to; whoever opens the file then has it all. */
+/* The process is killed in the middle, at a moment that its layers have come to; whoever opens the file then has it
+ * all. */
 static void test_layer_reader_killed(void **state) {
     uint64_t seed = 4;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which piece is read next, without a file: the circle, a turn to another layer, users that are at different layers, those
- * that have gone, failures; and random orders in which nobody waits for ever. */
+/* Which piece is read next, without a file: the circle, a turn to another layer, users that are at different layers,
+ * those that have gone, failures; and random orders in which nobody waits for ever. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -298,7 +298,8 @@ static void test_layer_slots_failure(void **state) {
 }
 
 /* Users with a place each in the circle, asked in turns at random, some of whom go away for ever in the middle; pieces
- * come in any order and fail at times. Each of those that stay gets all its layers, with a bound on how often it asks. */
+ * come in any order and fail at times. Each of those that stay gets all its layers, with a bound on how often it
+ * asks. */
 static void run_users(size_t n_slots, size_t n_users, uint64_t seed) {
     enum {
         N_LAYERS = 11,

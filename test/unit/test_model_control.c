@@ -20,8 +20,8 @@ static uint32_t draw(uint32_t n) {
     return (uint32_t)((uint64_t)seed * n >> 32);
 }
 
-/* The model's tree has up to `most` tokens more, each with a chance of percent behind the one before; it takes model_ms.
- * The other sources give 1 or 2 tokens. Returns the tokens. */
+/* The model's tree has up to `most` tokens more, each with a chance of percent behind the one before; it takes
+ * model_ms. The other sources give 1 or 2 tokens. Returns the tokens. */
 static uint32_t step(ModelControl *control, uint32_t percent, uint32_t most, float model_ms, uint32_t *n_drafted) {
     const bool is_on = model_control_is_on(control);
     ModelControlStep it = { .has_drafted = is_on, .tokens_without = 1 + draw(2), .plain_ms = plain_ms };

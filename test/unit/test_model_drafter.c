@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A draft model as a source: it answers from the rows that are computed, knows how far it is behind the text, reads it in
- * parts where that takes long, and believes no probability that cannot be. */
+/* A draft model as a source: it answers from the rows that are computed, knows how far it is behind the text, reads it
+ * in parts where that takes long, and believes no probability that cannot be. */
 #undef NDEBUG
 #include <errno.h>
 #include <math.h>

@@ -103,7 +103,8 @@ static void test_model_pairs_are_kept(void **state) {
     expect(place, "mid", "tiny");
 }
 
-/* What an administrator has said goes before the setting, also that there is to be none; and lists say which is which. */
+/* What an administrator has said goes before the setting, also that there is to be none; and lists say which is
+ * which. */
 static void test_model_pairs_setting(void **state) {
     ModelPairEntry entries[2 * PAIRS_MAX], entry;
     Place *place = *state;
@@ -178,7 +179,8 @@ static void count_told(LogLevel level, const char *topic, const char *line) {
     n_told += strstr(line, "damaged, and set aside as ") != NULL;
 }
 
-/* Every byte of the file counts; what is damaged is set aside, each under a name of its own, and pairs can be stored. */
+/* Every byte of the file counts; what is damaged is set aside, each under a name of its own, and pairs can be
+ * stored. */
 static void test_model_pairs_damage(void **state) {
     Place *place = *state;
     _cleanup_(freep) char *good = NULL;

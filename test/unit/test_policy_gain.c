@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What policies bring in a made-up world whose times are known: tokens a second by how good the draft model is and what a
- * verification takes. Ours is no worse than the best of the others anywhere, also together with retrieval; under the
+/* What policies bring in a made-up world whose times are known: tokens a second by how good the draft model is and what
+ * a verification takes. Ours is no worse than the best of the others anywhere, also together with retrieval; under the
  * control a useful model stays, and one that is useless or too slow costs next to nothing. No clock is read. */
 #undef NDEBUG
 #include <math.h>
@@ -25,8 +25,8 @@ enum {
 };
 
 static const float pass_ms = 12, pass_row_ms = 0.25F;
-/* Of the target's distributions, and of the draft's noise beside them: the draft's first choice is right in 0.5, 0.7, 0.8
- * and 0.9 of all places. */
+/* Of the target's distributions, and of the draft's noise beside them: the draft's first choice is right in 0.5, 0.7,
+ * 0.8 and 0.9 of all places. */
 static const struct {
     float sureness, noise;
 } worlds[N_WORLDS + 1] = { { 2, 0.8F }, { 4, 1 }, { 8, 1 }, { 20, 1 }, [USELESS] = { 3, 60 } };

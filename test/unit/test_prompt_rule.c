@@ -35,8 +35,8 @@ static void test_prompt_rule_unknown(void **state) {
     assert_false(prompt_rule_learns(choice));
 }
 
-/* A draft model has more to bring the less its passes take beside the target's tokens; where the target reads its layers
- * in every step that is so before any time is known. What it has brought counts for more in the end. */
+/* A draft model has more to bring the less its passes take beside the target's tokens; where the target reads its
+ * layers in every step that is so before any time is known. What it has brought counts for more in the end. */
 static void test_prompt_rule_model(void **state) {
     const float free = prompt_rule_model_prior(1, 1000, false), third = prompt_rule_model_prior(20, 60, false),
                 dear = prompt_rule_model_prior(60, 60, true);

@@ -121,8 +121,8 @@ static void test_read_limiter_ranges(void **state) {
     }
 }
 
-/* A reader with several reads under way that looks late, at random: within 1 % of the rate over a second, never more than
- * the rate and one read in any time, and no read before its latency. */
+/* A reader with several reads under way that looks late, at random: within 1 % of the rate over a second, never more
+ * than the rate and one read in any time, and no read before its latency. */
 static void run_reader(uint64_t bytes_per_s, uint32_t latency_us, uint64_t seed) {
     enum {
         N_MAX = 6000

@@ -266,8 +266,8 @@ static void test_speculation_control_like(void **state) {
         assert_true(costs.ms[i] > 1.4F * machine_ms(1, i + 1) && costs.ms[i] < 1.6F * machine_ms(1, i + 1));
 }
 
-/* A first step of more rows than the other generation had measured: what was guessed of them is no measure of how the two
- * differ. */
+/* A first step of more rows than the other generation had measured: what was guessed of them is no measure of how the
+ * two differ. */
 static void test_speculation_control_like_past_measured(void **state) {
     static const float first_ms[] = { 1260, 2500, 600 }; /* rows are nearly for nothing, or dear, or all is faster */
     SpeculationControl before, control;

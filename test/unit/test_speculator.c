@@ -373,8 +373,8 @@ static void count_rates(Rates *rates, const SimModel *sim, const DraftTree *tree
     }
 }
 
-/* A text by samples, each by a number of its position: with any tree they are those of plain sampling. Of a model that is
- * surer than it should be, the statistics come to know how often it is right. */
+/* A text by samples, each by a number of its position: with any tree they are those of plain sampling. Of a model that
+ * is surer than it should be, the statistics come to know how often it is right. */
 static void test_speculator_sampled_text(void **state) {
     enum {
         N = 12000
@@ -537,8 +537,8 @@ static double hit_rate(const SourceStats *stats, uint32_t source) {
     return hits / trials;
 }
 
-/* A model that knows the text leaves of other sources' drafts those that are right. What is believed of a source is what
- * it is worth without the model all the same. */
+/* A model that knows the text leaves of other sources' drafts those that are right. What is believed of a source is
+ * what it is worth without the model all the same. */
 static void test_speculator_model_flatters_nobody(void **state) {
     static const SpeculationSource sources[] = { SPECULATION_SAM, SPECULATION_CALIBRATION, SPECULATION_TABLE };
     static uint32_t plain[N_TEXT + DRAFT_ROWS_MAX], text[N_TEXT + DRAFT_ROWS_MAX];

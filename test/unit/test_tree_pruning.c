@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rows of a tree that stay: those of a naive version, closed under parents, with the backbone and the root's first
- * children, never fewer for a lower threshold; rows that a tile computes anyway; a tree that was cut is the one that would
- * have been drafted. */
+ * children, never fewer for a lower threshold; rows that a tile computes anyway; a tree that was cut is the one that
+ * would have been drafted. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>

@@ -25,9 +25,9 @@ enum {
 
 static const char long_text[] =
     "The ferry had left an hour before, and the keeper of the landing counted the coins by lamplight. There were fewer "
-    "than on other evenings, because the fair in the upper town drew the people over the bridge; but the river was low, "
-    "and whoever came late would have to wait for the morning. He wrote the sum into the book, as he had every night for "
-    "thirty years, and then he heard steps on the planks.";
+    "than on other evenings, because the fair in the upper town drew the people over the bridge; but the river was "
+    "low, and whoever came late would have to wait for the morning. He wrote the sum into the book, as he had every "
+    "night for thirty years, and then he heard steps on the planks.";
 static const char brief_text[] = "Water boils at";
 
 static RealModel model, other_model;

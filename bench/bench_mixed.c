@@ -111,7 +111,7 @@ static int run_turns(const BenchRun *run, size_t n, size_t n_prompt, BenchTurns 
     int r = 0;
 
     for (size_t turn = 0; turn <= run->options->repeats && !r; turn++, before = after) {
-        double output, first_ms;
+        double output = 0, first_ms = 0;
 
         r = run_crowd(run, n, n_prompt, turn == run->options->repeats, &output, &first_ms, err);
         if (!r)

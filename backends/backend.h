@@ -93,6 +93,13 @@ typedef struct LinearOutput {
     LinearGate gate;
 } LinearOutput;
 
+/* Outputs that a piece of a product has at most. */
+#define LINEAR_PIECE 512
+
+/* Outputs [first, first + n) of all rows: y f32[rows][LINEAR_PIECE], valid during the call. Thread: the pool's
+ * `worker`; pieces of one worker come in rising order. */
+typedef void LinearPieceFn(void *arg, size_t first, size_t n, const float *y, unsigned int worker);
+
 /* Rows [first, first + rows) of a batch in one layer: each against the cache of its sequence. */
 typedef struct AttentionCall {
     const Batch *batch;
@@ -159,6 +166,8 @@ typedef struct BackendOps {
     size_t (*thread_rows)(const Backend *backend);
     /* Rows of a step that are enough for its products to be about as fast as with any more. NULL: no matter. */
     size_t (*step_rows)(const Backend *backend);
+    /* Rows that products of so many compute beside these, because they work in whole tiles. NULL: none. */
+    size_t (*idle_rows)(const Backend *backend, size_t rows);
     /* Scratch of attention over n_positions; may grow. */
     int (*reserve_positions)(Backend *backend, size_t n_positions, ErrText *err);
 
@@ -188,6 +197,12 @@ typedef struct BackendOps {
      * BACKEND_E_READ or -errno: y is undefined. */
     int (*linear)(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,
                   const LinearOutput *out, ErrText *err);
+    /* With linear_pieces, which may be NULL: whether the device can give a matrix's outputs so. */
+    bool (*has_pieces)(const BackendLinear *linear);
+    /* The product of one matrix and x f32[rows][k], piece by piece while a piece is in the cache, the bits those of
+     * `linear`. scratch: f32[threads of the pool][rows][LINEAR_PIECE]. 0, else as `linear`. */
+    int (*linear_pieces)(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, float *scratch,
+                         LinearPieceFn *take, void *arg, ErrText *err);
     bool fuses; /* `linear` takes in norm, stream and gate; the bits are those of the operators apart */
     void (*shadow_counts)(const Backend *backend, ShadowCounts *counts);
     /* y[r] = row tokens[r] of the embedding, times factor. */

@@ -528,6 +528,12 @@ uint32_t engine_shared_chunk_tokens(const Engine *engine) {
                                                                                   : engine->chunk_tokens;
 }
 
+uint32_t engine_idle_rows(const Engine *engine, uint32_t rows) {
+    const BackendOps *ops = engine->backend->ops;
+
+    return ops->idle_rows ? (uint32_t)ops->idle_rows(engine->backend, rows) : 0;
+}
+
 bool engine_has_preemption(const Engine *engine) {
     return engine->n_steps > 1;
 }

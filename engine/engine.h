@@ -137,6 +137,8 @@ uint32_t engine_shared_chunk_tokens(const Engine *engine);
 /* Bytes of keys and values that a row reads which sees n_positions, its own included; less than n_positions times
  * kv_bytes_per_token in layers with a window. */
 uint64_t engine_kv_read_bytes(const Engine *engine, uint64_t n_positions);
+/* Rows that the device computes beside so many of a step, up to whole tiles. */
+uint32_t engine_idle_rows(const Engine *engine, uint32_t rows);
 /* What shadow outliers have cost so far; thread: the one that computes. */
 ShadowCounts engine_shadow_counts(const Engine *engine);
 /* Every operator of the steps to come goes into the trace, which outlives them, and the weights that still arrive, with
@@ -157,9 +159,6 @@ int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err)
 uint64_t engine_kv_bytes(const Engine *engine, size_t capacity_tokens);
 /* A timeline with room for capacity_tokens positions (at most n_context), reserved from the kv account. */
 int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err);
-/* Begins with the first n_tokens positions of another one (not more than it has), and shares their memory; a tree that
- * is open there stays there alone. */
-int sequence_fork(Sequence **sequencep, const Sequence *source, size_t n_tokens, size_t capacity_tokens, ErrText *err);
 /* Begins with what is kept of the prompt for this user; why not with more. */
 int sequence_new_for(Sequence **sequencep, Engine *engine, const uint32_t *prompt, size_t n_prompt, uint64_t user,
                      bool of_session, size_t capacity_tokens, PrefixOutcome *outcomep, ErrText *err);
@@ -210,9 +209,9 @@ typedef struct EngineTops {
     ContextTop tops[ENGINE_TOPS];
 } EngineTops;
 
-/* The logits of one row of a span, f32[n_vocab], and what is most probable of them, NULL unless the span wants that;
- * valid during the call. Rows come in rising order. It may lower span->n_kept and set span->kept. Thread: the one that
- * computes. */
+/* The logits of one row of a span, f32[n_vocab] (NULL: see n_tops_only), and what is most probable of them, NULL unless
+ * the span wants that; valid during the call. Rows come in rising order. It may lower span->n_kept and set span->kept.
+ * Thread: the one that computes. */
 typedef void EngineLogitsFn(EngineSpan *span, size_t row, const float *logits, const EngineTops *tops);
 
 /* Tokens of one sequence in a step that it may share with others: consecutive ones, or a tree of them, whose every way
@@ -235,6 +234,10 @@ struct EngineSpan {
     EngineLogitsFn *take; /* NULL: logits are left in `logits`; else it gets them row by row */
     void *arg;            /* of take */
     bool wants_tops;      /* take() gets the most probable tokens, too */
+    /* With wants_tops: of the rows whose logits are wanted the first ones, of which take() wants the most probable
+     * tokens alone. It may get them with logits NULL; the last bits of their shares may depend on the
+     * threads. */
+    size_t n_tops_only;
     /* With take: logits of row 0, then of the row that take() puts into next_row, a later one than it got, and so on,
      * until it puts none there. Rows of several spans share the head's passes. n_logit_rows does not matter. */
     bool on_demand;

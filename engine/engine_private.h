@@ -62,7 +62,7 @@ struct Engine {
     bool no_pipeline;    /* as EngineOptions has it */
     uint32_t group_rows; /* likewise */
     RowGroupDevices group_devices;
-    AccountedBlock head_rows; /* f32[16 to 64][n_vocab]: of steps that want several rows, from the first one on */
+    AccountedBlock head_rows; /* scratch of steps whose head runs at several rows, from the first one on */
     EarlyExit early_exit;
     SpeculationMemory speculation; /* what generations leave to later ones */
     _Atomic uint64_t *heartbeat;   /* may be NULL */
@@ -137,6 +137,22 @@ int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err);
 int engine_acquire(Engine *engine, uint32_t stage, uint64_t wait_ns, ErrText *err);
 /* Evicts kept prefixes when that lets so many bytes be charged to the account. */
 void engine_make_room(Engine *engine, AccountId id, uint64_t len_bytes);
+/* The most probable tokens of a row's logits. */
+void engine_tops(const float *logits, size_t n_vocab, EngineTops *tops);
+/* Rows that engine_step_tops() takes at once, at most. */
+#define TOPS_ROWS_MAX 256
+/* The same for rows[n] of the step, behind the last layer, whose logits go nowhere or to a place of their own: how many
+ * rows at a time, with room for them in `head_rows`; 0: not on this device or for this head, or no memory. */
+size_t engine_tops_rows(Engine *engine, size_t n);
+int engine_step_tops(EngineStep *step, const uint32_t *rows, size_t n, EngineTops *tops, float *const *places,
+                     ErrText *err);
+/* Rows, normalised, one behind the other in SLOT_NORM. */
+void engine_step_gather(EngineStep *step, const uint32_t *rows, size_t n);
+/* `head_rows` has so many bytes. */
+bool engine_has_head_rows(Engine *engine, size_t len_bytes);
+/* Begins with n_tokens positions that the pages hold, and shares their memory. */
+int sequence_new_after(Sequence **sequencep, Engine *engine, KvPage *const *pages, size_t n_tokens,
+                       size_t capacity_tokens, ErrText *err);
 /* The pages of the next n positions become the sequence's own. 0, ENGINE_E_MEMORY, -ENOMEM. */
 int sequence_make_writable(Sequence *sequence, size_t n, ErrText *err);
 /* It has a block beside its pages, until it is freed. Likewise. */

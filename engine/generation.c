@@ -205,6 +205,7 @@ void generation_report(const Generation *generation, GenerationReport *report) {
         report->prompt = drafting->prompt;
         report->counts = *speculator_counts(drafting->speculator);
     }
+    report->n_rows_idle = (uint64_t)(generation->idle_rows + 0.5);
     report->step_ns = generation->usage.decode_ns;
 }
 

@@ -24,6 +24,7 @@ struct Generation {
     Detokenizer detokenizer;
     StrBuf pending; /* output text that may still turn out to begin a stop string */
     GenerationUsage usage;
+    double idle_rows; /* of its decoding steps, its share of what the device computed beside their rows */
     GenerationEnd end;
     Bill bill;
     _Atomic bool cancelled;

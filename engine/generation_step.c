@@ -58,6 +58,7 @@ static void learn_from_prompt(Generation *generation, EngineSpan *span) {
     if (!generation->drafting || !drafting_wants_prompt(generation->drafting))
         return;
     span->n_logit_rows = span->n;
+    span->n_tops_only = span->n - (span->tokens + span->n == generation->tokens.ids + generation->n_prompt);
     span->take = learn_prompt_row;
     span->wants_tops = true;
     span->arg = generation;
@@ -383,10 +384,14 @@ static bool has_pruned(const GenerationStep *step) {
 static void count_time(const GenerationStep *step) {
     const uint64_t ns = clock_now_ns() - step->start_ns, rows_ns = ns - models_ns(step);
     const uint64_t waited_ns = step->spans[0].wait_ns + models_ns(step); /* all spans of a step wait together */
+    const uint32_t rows = step->decode_rows + step->prompt_rows;
+    const double idle_share = (double)engine_idle_rows(step->turns[0]->generation->engine, rows) / (double)rows;
 
     for (size_t i = 0; i < step->n; i++) {
         Generation *generation = step->turns[i]->generation;
 
+        if (!step->prefill[i])
+            generation->idle_rows += (double)step->spans[i].n * idle_share;
         *(step->prefill[i] ? &generation->usage.prefill_ns : &generation->usage.decode_ns) += ns;
         generation->usage.read_bytes += engine_info(generation->engine)->sweep_bytes;
         generation->usage.read_wait_ns += step->spans[i].wait_ns;

@@ -192,7 +192,7 @@ static uint32_t greatest(const float *logits, size_t n_vocab) {
     uint32_t id = 0;
     float logit;
 
-    top_row_select(cpu_features())->top(logits, n_vocab, 1, &id, &logit);
+    top_row_select(cpu_features())->top(logits, n_vocab, 0, 1, 0, &id, &logit);
     return id;
 }
 

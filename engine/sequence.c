@@ -108,8 +108,8 @@ static int begin_with(Sequence *sequence, KvPage *const *pages, size_t n_tokens,
  *
  * Return: 0, ENGINE_E_CONTEXT (0 or more than the model has), ENGINE_E_MEMORY, -ENOMEM.
  */
-static int sequence_new_after(Sequence **sequencep, Engine *engine, KvPage *const *pages, size_t n_tokens,
-                              size_t capacity_tokens, ErrText *err) {
+int sequence_new_after(Sequence **sequencep, Engine *engine, KvPage *const *pages, size_t n_tokens,
+                       size_t capacity_tokens, ErrText *err) {
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
     int r;
 
@@ -125,11 +125,6 @@ static int sequence_new_after(Sequence **sequencep, Engine *engine, KvPage *cons
 
 int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err) {
     return sequence_new_after(sequencep, engine, NULL, 0, capacity_tokens, err);
-}
-
-int sequence_fork(Sequence **sequencep, const Sequence *source, size_t n_tokens, size_t capacity_tokens, ErrText *err) {
-    assert(n_tokens <= source->n_tokens);
-    return sequence_new_after(sequencep, source->engine, source->pages, n_tokens, capacity_tokens, err);
 }
 
 /* --- kept prefixes ------------------------------------------------------------------------------------------------ */

@@ -5,16 +5,13 @@
 
 #include "base/clock.h"
 #include "engine/engine_private.h"
-#include "numeric/exp_row.h"
-#include "numeric/top_row.h"
 
 /* Rows of the head that are computed at once; its weights are read once for them. So many where a step wants no more,
  * or where there is no memory for a larger block; a larger one has a multiple of it. */
 #define HEAD_ROWS 16
 #define HEAD_ROWS_MAX 64
 
-/* Rows of the step, normalised, close together in SLOT_NORM. */
-static void gather(EngineStep *step, const uint32_t *rows, size_t n) {
+void engine_step_gather(EngineStep *step, const uint32_t *rows, size_t n) {
     const Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
 
@@ -42,15 +39,13 @@ int engine_step_logits(EngineStep *step, const uint32_t *rows, size_t n, float *
     if (r)
         return r;
     head = weights_head(engine->weights);
-    gather(step, rows, n);
+    engine_step_gather(step, rows, n);
     r = engine->backend->ops->linear(engine->backend, &head, 1, &(LinearInput){ .x = step->slots[SLOT_NORM] }, n,
                                      &(LinearOutput){ .y = &logits }, err);
     return r > 0 ? ENGINE_E_READ : r;
 }
 
-/* The shared block has room for so many rows. */
-static bool has_block(Engine *engine, size_t rows) {
-    const size_t len_bytes = rows * (size_t)engine->hparams.n_vocab * sizeof(float);
+bool engine_has_head_rows(Engine *engine, size_t len_bytes) {
     AccountedBlock block;
 
     if (engine->head_rows.len_bytes >= len_bytes)
@@ -60,6 +55,11 @@ static bool has_block(Engine *engine, size_t rows) {
     accounted_block_deinit(&engine->head_rows);
     engine->head_rows = block;
     return true;
+}
+
+/* The shared block has room for so many rows. */
+static bool has_block(Engine *engine, size_t rows) {
+    return engine_has_head_rows(engine, rows * (size_t)engine->hparams.n_vocab * sizeof(float));
 }
 
 /* Rows that go through the block at a time; 0: there is no memory for any. */
@@ -84,29 +84,13 @@ static EngineSpan *span_of(const EngineStep *step, uint32_t row) {
     return &step->spans[step->batch.rows[row].sequence];
 }
 
-static void find_tops(const float *logits, size_t n_vocab, EngineTops *tops) {
-    const TopRow *row = top_row_select(cpu_features());
-    uint32_t tokens[ENGINE_TOPS];
-    float values[ENGINE_TOPS], mass;
-
-    tops->n = (uint32_t)row->top(logits, n_vocab, ENGINE_TOPS, tokens, values);
-    if (!tops->n)
-        return;
-    mass = row->mass(logits, n_vocab, values[0]);
-    for (uint32_t i = tops->n; i--;)
-        values[i] -= values[0];
-    exp_row_select(cpu_features())->exp(values, tops->n, values);
-    for (uint32_t i = 0; i < tops->n; i++)
-        tops->tops[i] = (ContextTop){ tokens[i], values[i] / mass };
-}
-
 static void find_block_tops(void *arg, size_t begin, size_t end, unsigned int worker) {
     HeadBlock *block = arg;
     const size_t n_vocab = block->step->engine->hparams.n_vocab;
 
     for (size_t i = begin; i < end; i++)
         if (span_of(block->step, block->rows[i])->wants_tops)
-            find_tops(block->logits + i * n_vocab, n_vocab, &block->tops[i]);
+            engine_tops(block->logits + i * n_vocab, n_vocab, &block->tops[i]);
 }
 
 static bool wants_tops(const EngineStep *step) {
@@ -186,12 +170,45 @@ static bool shares_block(const EngineStep *step, size_t n_rows) {
     return n_rows > 1 && (step->n_spans > 1 || step->spans[0].take);
 }
 
-static size_t find_outputs(EngineStep *step) {
+/* Which of the rows of its span whose logits are wanted it is. */
+static size_t output_index(const EngineStep *step, uint32_t row) {
+    const EngineSpan *span = span_of(step, row);
+
+    return step->span_rows[row] - (span->n - span->n_logit_rows);
+}
+
+/* Whether nothing is wanted of the row but its most probable tokens. */
+static bool is_tops_only(const EngineStep *step, uint32_t row) {
+    return output_index(step, row) < span_of(step, row)->n_tops_only;
+}
+
+/* Where the logits of a row have a place of their own; NULL: nowhere. */
+static float *place_of(const EngineStep *step, uint32_t row) {
+    const EngineSpan *span = span_of(step, row);
+
+    if (!span->take)
+        return span->logits + output_index(step, row) * step->engine->hparams.n_vocab;
+    return span->n_tops_only && span->n_tops_only + 1 == span->n_logit_rows ? span->logits : NULL;
+}
+
+static bool has_tops_only(const EngineStep *step) {
+    for (size_t i = 0; i < step->n_spans; i++)
+        if (step->spans[i].n_tops_only)
+            return true;
+    return false;
+}
+
+/* Rows that the head runs at: first, where there are rows without logits, these and all that have a place, so that its
+ * weights are read once for them; then the others. */
+static size_t find_outputs(EngineStep *step, bool has_pieces, bool in_pieces) {
     size_t n = 0;
 
-    for (size_t row = 0; row < step->batch.n_rows; row++)
-        if (step->batch.rows[row].wants_logits)
-            step->outputs[n++] = (uint32_t)row;
+    for (uint32_t row = 0; row < step->batch.n_rows; row++) {
+        if (!step->batch.rows[row].wants_logits)
+            continue;
+        if ((has_pieces && (is_tops_only(step, row) || place_of(step, row))) == in_pieces)
+            step->outputs[n++] = row;
+    }
     return n;
 }
 
@@ -215,12 +232,43 @@ static size_t find_next_outputs(EngineStep *step) {
     return n;
 }
 
-/* Logits of the rows in step->outputs, to whoever wants them. */
-static int run_head(EngineStep *step, size_t n_rows, ErrText *err) {
+/* Rows of which tokens are wanted, or whose logits have a place, so many at a time. */
+static int run_tops(EngineStep *step, size_t n_rows, size_t at_once, ErrText *err) {
+    EngineTops tops[TOPS_ROWS_MAX];
+    float *places[TOPS_ROWS_MAX];
+
+    for (size_t first = 0; first < n_rows; first += at_once) {
+        const uint32_t *rows = step->outputs + first;
+        const size_t n = n_rows - first < at_once ? n_rows - first : at_once;
+        int r;
+
+        for (size_t i = 0; i < n; i++)
+            places[i] = is_tops_only(step, rows[i]) ? NULL : place_of(step, rows[i]);
+        r = engine_step_tops(step, rows, n, tops, places, err);
+        if (r)
+            return r;
+        for (size_t i = 0; i < n; i++) {
+            EngineSpan *span = span_of(step, rows[i]);
+
+            if (span->take)
+                span->take(span, step->span_rows[rows[i]], places[i], &tops[i]);
+        }
+    }
+    return 0;
+}
+
+static int run_logits(EngineStep *step, size_t n_rows, ErrText *err) {
+    const size_t at_once = shares_block(step, n_rows) ? block_rows(step->engine, n_rows) : 0;
+
+    return at_once ? run_together(step, n_rows, at_once, err) : run_apart(step, n_rows, err);
+}
+
+/* The head at the rows in step->outputs, for whoever wants them. */
+static int run_head(EngineStep *step, size_t n_rows, bool in_pieces, ErrText *err) {
     Engine *engine = step->engine;
-    const size_t at_once = shares_block(step, n_rows) ? block_rows(engine, n_rows) : 0;
     const uint64_t start_ns = clock_now_ns();
-    int r = at_once ? run_together(step, n_rows, at_once, err) : run_apart(step, n_rows, err);
+    const size_t tops_rows = in_pieces ? engine_tops_rows(engine, n_rows) : 0;
+    int r = tops_rows ? run_tops(step, n_rows, tops_rows, err) : run_logits(step, n_rows, err);
     uint64_t ns;
 
     engine_trace_part(engine, tensor_role_name(ROLE_OUTPUT), "product", start_ns, -1, n_rows);
@@ -233,12 +281,16 @@ static int run_head(EngineStep *step, size_t n_rows, ErrText *err) {
 /* Most chunks of a prompt have no row whose logits are wanted: no head runs then, and the trace has none. Where spans
  * say one by one which rows those are, rows at one depth of their ways go through the head together. */
 int engine_step_heads(EngineStep *step, ErrText *err) {
-    size_t n_rows = find_outputs(step);
     int r = engine_step_hold(step, 1 + step->engine->hparams.n_layers, -1, NULL, err);
+    const bool has_pieces = has_tops_only(step);
+    size_t n_rows;
 
     for (size_t i = 0; i < step->n_spans; i++)
         step->spans[i].head_ns = 0;
-    for (; !r && n_rows; n_rows = find_next_outputs(step))
-        r = run_head(step, n_rows, err);
+    n_rows = r ? 0 : find_outputs(step, has_pieces, true);
+    if (n_rows)
+        r = run_head(step, n_rows, true, err);
+    for (n_rows = find_outputs(step, has_pieces, false); !r && n_rows; n_rows = find_next_outputs(step))
+        r = run_head(step, n_rows, false, err);
     return r;
 }

@@ -11,9 +11,10 @@ typedef struct TopRow {
     const char *name;
     uint32_t need; /* CPU_* bits */
 
-    /* The k greatest of x[n], greatest first, of equals the one of the lower index: their indices and values. How many
-     * there are: fewer than k where n is smaller; NaN and -infinity are none. */
-    size_t (*top)(const float *x, size_t n, size_t k, uint32_t *indices, float *values);
+    /* The k greatest of x[n], whose indices count from `first`, and of the `found` ones before them, whose indices are
+     * lower and which `indices` and `values` have: greatest first, of equals the one of the lower index. How many there
+     * are: fewer than k where there were no more; NaN and -infinity are none. */
+    size_t (*top)(const float *x, size_t n, size_t first, size_t k, size_t found, uint32_t *indices, float *values);
     /* Sum of exp(x[i] - max), max being the greatest value: what the softmax divides by. Values so far below the
      * greatest that a million of them would not change it by a hundredth may be left out. */
     float (*mass)(const float *x, size_t n, float max);

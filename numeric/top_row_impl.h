@@ -36,12 +36,13 @@ static size_t top_row_insert(uint32_t index, float value, size_t n, size_t k, ui
     return n < k ? n + 1 : k;
 }
 
-static size_t top_row_top(const float *x, size_t n, size_t k, uint32_t *indices, float *values) {
-    float least = -INFINITY; /* that a value must exceed */
-    size_t found = 0;
+static size_t top_row_top(const float *x, size_t n, size_t first, size_t k, size_t found, uint32_t *indices,
+                          float *values) {
+    float least; /* that a value must exceed */
 
     if (!k)
         return 0;
+    least = found == k ? values[k - 1] : -INFINITY;
     for (size_t i = 0; i < n; i += TOP_ROW_BLOCK) {
         const size_t end = n - i < TOP_ROW_BLOCK ? n : i + TOP_ROW_BLOCK;
 
@@ -50,7 +51,7 @@ static size_t top_row_top(const float *x, size_t n, size_t k, uint32_t *indices,
         for (size_t j = i; j < end; j++) {
             if (!(x[j] > least))
                 continue;
-            found = top_row_insert((uint32_t)j, x[j], found, k, indices, values);
+            found = top_row_insert((uint32_t)(first + j), x[j], found, k, indices, values);
             least = found == k ? values[k - 1] : -INFINITY;
         }
     }

@@ -199,6 +199,7 @@ static void cpu_add(Backend *backend, float *x, const float *y, size_t rows, siz
 static int cpu_thread_new(const Backend *backend, Backend **threadp, WorkerPool *pool, ErrText *err);
 static size_t cpu_thread_rows(const Backend *backend);
 static size_t cpu_step_rows(const Backend *backend);
+static size_t cpu_idle_rows(const Backend *backend, size_t rows);
 
 static const BackendOps cpu_ops = {
     .name = "cpu",
@@ -211,6 +212,7 @@ static const BackendOps cpu_ops = {
     .thread_new = cpu_thread_new,
     .thread_rows = cpu_thread_rows,
     .step_rows = cpu_step_rows,
+    .idle_rows = cpu_idle_rows,
     .reserve_positions = cpu_reserve_positions,
     .linear_new = cpu_linear_new,
     .linear_begin = cpu_linear_begin,
@@ -222,6 +224,8 @@ static const BackendOps cpu_ops = {
     .image_layout = CPU_IMAGE_LAYOUT,
     .linear_free = cpu_linear_free,
     .linear = cpu_linear,
+    .has_pieces = cpu_has_pieces,
+    .linear_pieces = cpu_linear_pieces,
     .fuses = true,
     .shadow_counts = cpu_shadow_counts,
     .embed = cpu_embed,
@@ -281,4 +285,11 @@ static size_t cpu_step_rows(const Backend *backend) {
                  rows = groups * cpu_thread_rows(backend);
 
     return rows < STEP_ROWS_MIN ? STEP_ROWS_MIN : rows < STEP_ROWS_MAX ? rows : STEP_ROWS_MAX;
+}
+
+/* A tile is as high as the rows where these are fewer. */
+static size_t cpu_idle_rows(const Backend *backend, size_t rows) {
+    const size_t tile_rows = int8_tile_rows(((const CpuBackend *)backend)->kernels.product, rows);
+
+    return tile_rows ? (tile_rows - rows % tile_rows) % tile_rows : 0;
 }

@@ -292,6 +292,101 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
     return r;
 }
 
+/* --- outputs piece by piece --------------------------------------------------------------------------------------- */
+
+#define PIECE_BLOCKS (LINEAR_PIECE / INT8_TILE_OUTPUTS)
+
+typedef struct PieceLoop {
+    const CpuBackend *self;
+    const BackendLinear *linear;
+    const Int8Rows *rows;
+    float *scratch;
+    LinearPieceFn *take;
+    void *arg;
+} PieceLoop;
+
+/* Outputs of a matrix with a shadow are whole only behind it; those of channels out of order lie apart. */
+bool cpu_has_pieces(const BackendLinear *linear) {
+    return !linear->shadow && !linear->packed.channels;
+}
+
+/* Blocks [block, end) as if they were all. */
+static Int8Weights int8_part(const Int8Weights *weights, size_t block, size_t end) {
+    const size_t first = block * INT8_TILE_OUTPUTS, n = (end - block) * INT8_TILE_OUTPUTS;
+    Int8Weights part = *weights;
+
+    part.n = weights->n - first < n ? weights->n - first : n;
+    part.n_blocks = end - block;
+    part.tiles += block * weights->k_tiles * INT8_TILE_BYTES;
+    part.sums += first;
+    part.scales += first;
+    part.bias = weights->bias ? weights->bias + first : NULL;
+    return part;
+}
+
+static PackedWeights packed_part(const PackedWeights *weights, size_t block, size_t end) {
+    const size_t first = block * INT8_TILE_OUTPUTS, n = (end - block) * INT8_TILE_OUTPUTS;
+    PackedWeights part = *weights;
+
+    part.n = weights->n - first < n ? weights->n - first : n;
+    part.n_blocks = end - block;
+    part.offsets += block;
+    part.bits += block;
+    part.sums += first;
+    part.scales += first;
+    part.bias = weights->bias ? weights->bias + first : NULL;
+    return part;
+}
+
+static void run_piece(const PieceLoop *loop, size_t block, size_t end, float *y, unsigned int worker) {
+    const CpuBackend *self = loop->self;
+    void *scratch = scratch_of(self, worker);
+
+    if (loop->linear->packed.packed) {
+        const PackedWeights part = packed_part(&loop->linear->packed, block, end);
+
+        packed_kernels_run(&self->kernels, &part, loop->rows, 0, part.n_blocks, y, LINEAR_PIECE, scratch);
+        loop->take(loop->arg, block * INT8_TILE_OUTPUTS, part.n, y, worker);
+    } else {
+        const Int8Weights part = int8_part(&loop->linear->int8, block, end);
+
+        self->kernels.product->fn(&part, loop->rows, 0, part.n_blocks, y, LINEAR_PIECE, scratch);
+        loop->take(loop->arg, block * INT8_TILE_OUTPUTS, part.n, y, worker);
+    }
+}
+
+static void run_pieces(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const PieceLoop *loop = arg;
+    float *y = loop->scratch + worker * loop->rows->rows * LINEAR_PIECE;
+
+    for (size_t block = begin, last; block < end; block = last) {
+        last = end - block < PIECE_BLOCKS ? end : block + PIECE_BLOCKS;
+        run_piece(loop, block, last, y, worker);
+    }
+}
+
+int cpu_linear_pieces(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, float *scratch,
+                      LinearPieceFn *take, void *arg, ErrText *err) {
+    CpuBackend *self = (CpuBackend *)backend;
+    const LinearInput in = { .x = x };
+    QuantizeLoop quantize = {
+        .self = self,
+        .in = &in,
+        .k = linear->k,
+        .rotation_block = linear->rotation_block,
+        .static_scale = linear->static_scale,
+        .rows = rows_in_scratch(self, &linear, 1, rows),
+    };
+    PieceLoop loop = { self, linear, &quantize.rows, scratch, take, arg };
+
+    assert(cpu_has_pieces(linear));
+    cpu_run_rows(backend, quantize_rows, &quantize, rows, linear->k);
+    worker_pool_run(backend->pool, run_pieces, &loop, linear->n_blocks, PIECE_BLOCKS);
+    return 0;
+}
+
+/* --- embedding rows ----------------------------------------------------------------------------------------------- */
+
 typedef struct EmbedLoop {
     const CpuBackend *self;
     const BackendLinear *embedding;

@@ -86,6 +86,9 @@ void cpu_linear_at(BackendLinear *linear, void *integers);
 /* The operators on matrices, for the device's table (cpu_linear.c). */
 int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,
                const LinearOutput *out, ErrText *err);
+bool cpu_has_pieces(const BackendLinear *linear);
+int cpu_linear_pieces(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, float *scratch,
+                      LinearPieceFn *take, void *arg, ErrText *err);
 void cpu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
                float *y);
 

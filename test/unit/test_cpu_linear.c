@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "backends/backend.h"
+#include "backends/cpu/cpu_private.h"
 #include "base/cleanup.h"
 #include "base/cpu.h"
 #include "quant/ggml_type.h"
@@ -282,6 +282,89 @@ static void test_cpu_linear_gated(void **state) {
             check_gated(all, 2, row_list[i], way);
 }
 
+/* What pieces gave, row by row; each output comes once. */
+typedef struct Pieces {
+    float *y; /* f32[rows][n] */
+    size_t rows, n, n_outputs;
+    size_t ends[3]; /* of each worker's last one */
+} Pieces;
+
+static void take_piece(void *arg, size_t first, size_t n, const float *y, unsigned int worker) {
+    Pieces *pieces = arg;
+
+    assert_true(n && n <= LINEAR_PIECE && first + n <= pieces->n && first >= pieces->ends[worker]);
+    pieces->ends[worker] = first + n;
+    for (size_t r = 0; r < pieces->rows; r++)
+        memcpy(pieces->y + r * pieces->n + first, y + r * LINEAR_PIECE, n * sizeof(*y));
+    __atomic_add_fetch(&pieces->n_outputs, n, __ATOMIC_RELAXED);
+}
+
+static void check_pieces(uint32_t features, unsigned int n_threads, size_t rows, int widths, bool packed) {
+    const size_t n = 1 + draw(3000), k = 64 + draw(300);
+    _cleanup_(freep) float *x = malloc(rows * k * sizeof(float)), *whole = malloc(rows * n * sizeof(float)),
+                           *y = malloc(rows * n * sizeof(float)),
+                           *scratch = aligned_alloc(64, n_threads * rows * LINEAR_PIECE * sizeof(float));
+    Pieces pieces = { y, rows, n, 0, { 0 } };
+    BackendLinear *linear;
+    const BackendOps *ops;
+    Matrix matrix;
+    Device device;
+
+    assert_true(x && whole && y && scratch);
+    for (size_t i = 0; i < rows * k; i++)
+        x[i] = test_random_normal(&seed);
+    device_init(&device, features, n_threads, k);
+    ops = device.backend->ops;
+    matrix_init(&matrix, n, k, widths, 0);
+    linear = linear_of(&device, &matrix, packed, draw(2));
+    assert_int_equal(ops->linear(device.backend, (const BackendLinear *const *)&linear, 1, &(LinearInput){ .x = x },
+                                 rows, &(LinearOutput){ .y = (float *const[]){ whole } }, NULL),
+                     0);
+    if (!widths) /* channels out of order */
+        assert_int_equal(ops->has_pieces(linear), !linear->packed.channels);
+    if (ops->has_pieces(linear)) {
+        assert_int_equal(ops->linear_pieces(device.backend, linear, x, rows, scratch, take_piece, &pieces, NULL), 0);
+        assert_int_equal(pieces.n_outputs, n);
+        assert_memory_equal(y, whole, rows * n * sizeof(float));
+    } else {
+        assert_int_equal(widths, 0);
+    }
+    ops->linear_free(linear);
+    matrix_deinit(&matrix);
+    device_deinit(&device);
+}
+
+static void test_cpu_linear_pieces(void **state) {
+    static const size_t row_list[] = { 1, 6, 16, ROWS_MAX };
+    const uint32_t all = cpu_features();
+
+    for (uint32_t sub = 0;; sub = (sub - all) & all) {
+        for (size_t i = 0; i < ARRAY_LEN(row_list); i++) {
+            check_pieces(sub, 1 + (unsigned int)draw(3), row_list[i], 8, false);
+            check_pieces(sub, 1 + (unsigned int)draw(3), row_list[i], 1 + (int)draw(8), true);
+        }
+        if (sub == all)
+            break;
+    }
+    check_pieces(all, 2, ROWS_MAX, 0, true);
+}
+
+/* Kernels that take rows in tiles compute what fills the last one, where there is more than one. */
+static void test_cpu_linear_idle_rows(void **state) {
+    const uint32_t amx = cpu_features() & CPU_AMX_INT8;
+
+    for (size_t tiled = 0; tiled < 2; tiled++) {
+        const bool has_tiles = tiled && amx;
+        Device device;
+
+        device_init(&device, tiled ? cpu_features() : cpu_features() & ~(uint32_t)CPU_AMX_INT8, 1, 64);
+        for (size_t rows = 1; rows <= ROWS_MAX; rows++)
+            assert_int_equal(device.backend->ops->idle_rows(device.backend, rows),
+                             has_tiles && rows > 16 ? 15 - (rows - 1) % 16 : 0);
+        device_deinit(&device);
+    }
+}
+
 /* Every row of the embedding. */
 static void test_cpu_linear_embed(void **state) {
     for (int widths = 0; widths <= 8; widths++) {
@@ -427,7 +510,8 @@ static void test_cpu_linear_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu_linear_products),      cmocka_unit_test(test_cpu_linear_fused_inputs),
-        cmocka_unit_test(test_cpu_linear_gated),         cmocka_unit_test(test_cpu_linear_embed),
+        cmocka_unit_test(test_cpu_linear_gated),         cmocka_unit_test(test_cpu_linear_pieces),
+        cmocka_unit_test(test_cpu_linear_idle_rows),     cmocka_unit_test(test_cpu_linear_embed),
         cmocka_unit_test(test_cpu_linear_embed_threads), cmocka_unit_test(test_cpu_linear_account),
         cmocka_unit_test(test_cpu_linear_refusals),
     };

@@ -179,6 +179,28 @@ static void test_drafts_alone(void **state) {
     assert_int_equal(engine_set_chunk_tokens(tiny.engine, CHUNK, NULL), 0);
 }
 
+static size_t as_many_idle(const Backend *backend, size_t rows) {
+    return rows == 1 ? 1 : 0;
+}
+
+/* Idle rows are those of the steps, shared by the rows that a generation has in them. */
+static void test_drafts_idle(void **state) {
+    const BackendOps *real = tiny.engine->backend->ops;
+    BackendOps ops = *real;
+    Given plain, given;
+    GenerationOptions options = options_of(0, 0, OUTPUT, &plain);
+
+    ops.idle_rows = as_many_idle;
+    tiny.engine->backend->ops = &ops;
+    run(&options, &plain);
+    assert_int_equal(plain.report.n_rows_idle, plain.usage.n_steps);
+    options = options_of(0, 1, OUTPUT, &given);
+    run(&options, &given);
+    tiny.engine->backend->ops = real;
+    assert_int_equal(given.report.n_rows_idle, given.report.n_steps - given.report.n_verifications);
+    assert_true(given.report.n_verifications);
+}
+
 /* Every limit on the output, by tokens and by the context. */
 static void test_drafts_limits(void **state) {
     for (uint32_t n = 1; n <= 24; n++)
@@ -449,6 +471,7 @@ static void test_drafts_head_on_demand_leaves_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_drafts_alone),
+        cmocka_unit_test(test_drafts_idle),
         cmocka_unit_test(test_drafts_limits),
         cmocka_unit_test(test_drafts_together),
         cmocka_unit_test(test_drafts_kept),

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "engine/engine_private.h"
+#include "test/unit/fork.h"
 #include "test/unit/loaded_engine.h"
 #include "test/unit/tree_model.h"
 
@@ -350,7 +351,7 @@ static void test_open_tree_refuses(void **state) {
     EngineSpan chain = { .tokens = &token, .n = 1, .grows_tree = true };
 
     tree_model_init(&model, tree_model_package(*state, "llama", 8, false), ENGINE_DEVICE_CPU, ISA_BEST, 1);
-    assert_int_equal(sequence_fork(&sequence, model.base, 100, 103, NULL), 0);
+    assert_int_equal(fork_sequence(&sequence, model.base, 100, 103, NULL), 0);
     chain.sequence = sequence;
     assert_int_equal(engine_forward_spans(model.engine, &chain, 1, NULL), -EINVAL); /* without parents */
     assert_int_equal(sequence_close_tree(sequence, NULL, 0), 0);
@@ -469,7 +470,7 @@ static void test_open_tree_fork_and_rewind(void **state) {
         tree.n_taken = 0;
         span = tree_case_pass(&tree, sequence, 12);
         assert_int_equal(engine_forward_spans(model.engine, &span, 1, NULL), 0);
-        assert_int_equal(sequence_fork(&fork, sequence, befores[b], TREE_MODEL_CAPACITY, NULL), 0);
+        assert_int_equal(fork_sequence(&fork, sequence, befores[b], TREE_MODEL_CAPACITY, NULL), 0);
         assert_int_equal(sequence_tree_rows(fork), 0);
         { /* the fork has another tree, of which nothing is left */
             TreeCase same = tree;

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "test/unit/fork.h"
 #include "test/unit/tiny_engine.h"
 
 enum {
@@ -85,7 +86,7 @@ static void test_sequence_fork(void **state) {
         ErrText err = { "" };
 
         /* The branch goes on with another text. */
-        assert_int_equal(sequence_fork(&fork, sequence, at[i], N_MAX, &err), 0);
+        assert_int_equal(fork_sequence(&fork, sequence, at[i], N_MAX, &err), 0);
         assert_int_equal(sequence_n_tokens(fork), at[i]);
         append(fork, 2, 180, branch);
         make(&fresh, N_MAX);
@@ -110,11 +111,11 @@ static void test_sequence_fork_outlives(void **state) {
 
     make(&first, N_MAX);
     append(first, 1, N_MAX, whole);
-    assert_int_equal(sequence_fork(&second, first, 100, 120, &err), 0);
+    assert_int_equal(fork_sequence(&second, first, 100, 120, &err), 0);
     sequence_free(first);
     append(second, 1, 110, end);
     same(end, whole + (size_t)100 * TINY_VOCAB, 10);
-    assert_int_equal(sequence_fork(&third, second, 70, N_MAX, &err), 0);
+    assert_int_equal(fork_sequence(&third, second, 70, N_MAX, &err), 0);
     sequence_free(second);
     append(third, 1, N_MAX, end);
     same(end, whole + (size_t)70 * TINY_VOCAB, N_MAX - 70);
@@ -135,13 +136,13 @@ static void test_sequence_memory(void **state) {
     make(&sequence, 3 * PAGE);
     assert_int_equal(kv_bytes(), 3 * page_bytes);
     append(sequence, 1, 150, logits);
-    assert_int_equal(sequence_fork(&fork, sequence, 150, 4 * PAGE, &err), 0);
+    assert_int_equal(fork_sequence(&fork, sequence, 150, 4 * PAGE, &err), 0);
     assert_int_equal(kv_bytes(), 5 * page_bytes); /* two are shared, the third is a copy */
     tiny.accounts.limit_bytes[ACCOUNT_KV] = 6 * page_bytes;
-    assert_int_equal(sequence_fork(&other, sequence, 128, 4 * PAGE, &err), ENGINE_E_MEMORY);
+    assert_int_equal(fork_sequence(&other, sequence, 128, 4 * PAGE, &err), ENGINE_E_MEMORY);
     assert_non_null(strstr(err.text, "KV cache of 256 tokens"));
     assert_int_equal(kv_bytes(), 5 * page_bytes);
-    assert_int_equal(sequence_fork(&other, sequence, 128, 3 * PAGE, &err), 0);
+    assert_int_equal(fork_sequence(&other, sequence, 128, 3 * PAGE, &err), 0);
     assert_int_equal(kv_bytes(), 6 * page_bytes);
     sequence_free(sequence);
     assert_int_equal(kv_bytes(), 5 * page_bytes); /* shared ones stay */
@@ -162,7 +163,7 @@ static void test_sequence_rewind_shared(void **state) {
 
     make(&sequence, N_MAX);
     append(sequence, 1, N_MAX, whole);
-    assert_int_equal(sequence_fork(&fork, sequence, 130, N_MAX, &err), 0);
+    assert_int_equal(fork_sequence(&fork, sequence, 130, N_MAX, &err), 0);
     before = kv_bytes();
     sequence_rewind(sequence, 30);
     tiny.accounts.limit_bytes[ACCOUNT_KV] = before;

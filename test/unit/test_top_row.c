@@ -39,7 +39,13 @@ static void check_top(const float *x, size_t n, size_t k) {
     const size_t n_expected = plain_top(x, n, k, expected);
 
     EACH_BUILD_OF_TOP(build) {
-        assert_int_equal(build->top(x, n, k, indices, values), n_expected);
+        size_t found = 0;
+
+        for (size_t first = 0, part; first < n; first += part) {
+            part = draw() % 3 ? n - first : 1 + draw() % (n - first);
+            found = build->top(x + first, part, first, k, found, indices, values);
+        }
+        assert_int_equal(found, n_expected);
         for (size_t i = 0; i < n_expected; i++) {
             if (indices[i] != expected[i])
                 fail_msg("%s: value %zu of %zu is at %u, expected %u", build->name, i, n, indices[i], expected[i]);

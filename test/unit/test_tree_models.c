@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "importer/importer.h"
+#include "test/unit/fork.h"
 #include "test/unit/loaded_engine.h"
 #include "test/unit/model_maker.h"
 #include "test/unit/tokenizer_golden.h"
@@ -64,8 +65,8 @@ static void check_cases(Engine *engine, const char *what, size_t from, size_t ea
         char which[200];
 
         snprintf(which, sizeof(which), "%s, case %zu", what, i);
-        assert_int_equal(sequence_fork(&sequence, base, cases[i].before, CAPACITY, NULL), 0);
-        assert_int_equal(sequence_fork(&plain, base, cases[i].before, CAPACITY, NULL), 0);
+        assert_int_equal(fork_sequence(&sequence, base, cases[i].before, CAPACITY, NULL), 0);
+        assert_int_equal(fork_sequence(&plain, base, cases[i].before, CAPACITY, NULL), 0);
         tree_case_fill(&tree, random, cases[i].shape, cases[i].rows);
         tree_case_decode(&tree, plain);
         span = tree_case_span(&tree, sequence);

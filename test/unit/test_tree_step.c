@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "engine/engine_private.h"
+#include "test/unit/fork.h"
 #include "test/unit/loaded_engine.h"
 #include "test/unit/tree_model.h"
 
@@ -138,7 +139,7 @@ static void test_tree_step_refuses(void **state) {
     EngineSpan span = { .tokens = tokens };
 
     tree_model_init(&model, tree_model_package(*state, "llama", 8, false), ENGINE_DEVICE_CPU, ISA_BEST, 1);
-    assert_int_equal(sequence_fork(&sequence, model.base, 100, 103, NULL), 0);
+    assert_int_equal(fork_sequence(&sequence, model.base, 100, 103, NULL), 0);
     span.sequence = sequence;
     span.n = 4;
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {

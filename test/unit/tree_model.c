@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "test/unit/fork.h"
 #include "test/unit/loaded_engine.h"
 
 void tree_model_init(TreeModel *model, const char *path, EngineDevice device, Isa isa, unsigned int threads) {
@@ -56,7 +57,7 @@ const char *tree_model_package(ImportFixture *fixture, const char *arch, double 
 Sequence *tree_model_fork(TreeModel *model, size_t n_tokens) {
     Sequence *sequence;
 
-    assert_int_equal(sequence_fork(&sequence, model->base, n_tokens, TREE_MODEL_CAPACITY, NULL), 0);
+    assert_int_equal(fork_sequence(&sequence, model->base, n_tokens, TREE_MODEL_CAPACITY, NULL), 0);
     return sequence;
 }
 

@@ -380,18 +380,24 @@ static bool has_pruned(const GenerationStep *step) {
     return false;
 }
 
+/* That the device computes for each row of the step; 0 where nothing is computed. */
+static double idle_rows_a_row(const GenerationStep *step) {
+    const uint32_t rows = step->decode_rows + step->prompt_rows;
+
+    return rows ? (double)engine_idle_rows(step->turns[0]->generation->engine, rows) / (double)rows : 0;
+}
+
 /* Of all that ran; a generation with drafts learns from it what rows take. */
 static void count_time(const GenerationStep *step) {
     const uint64_t ns = clock_now_ns() - step->start_ns, rows_ns = ns - models_ns(step);
     const uint64_t waited_ns = step->spans[0].wait_ns + models_ns(step); /* all spans of a step wait together */
-    const uint32_t rows = step->decode_rows + step->prompt_rows;
-    const double idle_share = (double)engine_idle_rows(step->turns[0]->generation->engine, rows) / (double)rows;
+    const double idle = idle_rows_a_row(step);
 
     for (size_t i = 0; i < step->n; i++) {
         Generation *generation = step->turns[i]->generation;
 
         if (!step->prefill[i])
-            generation->idle_rows += (double)step->spans[i].n * idle_share;
+            generation->idle_rows += (double)step->spans[i].n * idle;
         *(step->prefill[i] ? &generation->usage.prefill_ns : &generation->usage.decode_ns) += ns;
         generation->usage.read_bytes += engine_info(generation->engine)->sweep_bytes;
         generation->usage.read_wait_ns += step->spans[i].wait_ns;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The most probable tokens of rows: of logits, or where nobody wants those, out of the head's product while its pieces
- * are in the cache. A vocabulary's logits of a row are up to a megabyte; written and read again they would cost as much
- * as the product. */
+ * are in the cache. A vocabulary's logits of a row are up to a megabyte; written and read again they would cost about
+ * as much as the product. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static float exp_of(const ExpRow *exp, float x) {
     return y;
 }
 
-/* The greatest value is before[0] no more. */
+/* The greatest value was `before` until now, and the mass is beside that. */
 static void lift(const ExpRow *exp, RowTops *row, float before) {
     if (row->mass > 0 && before < row->values[0])
         row->mass *= exp_of(exp, before - row->values[0]);

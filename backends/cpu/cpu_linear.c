@@ -310,13 +310,13 @@ bool cpu_has_pieces(const BackendLinear *linear) {
     return !linear->shadow && !linear->packed.channels;
 }
 
-/* Blocks [block, end) as if they were all. */
-static Int8Weights int8_part(const Int8Weights *weights, size_t block, size_t end) {
-    const size_t first = block * INT8_TILE_OUTPUTS, n = (end - block) * INT8_TILE_OUTPUTS;
+/* n outputs from a block on, as if they were all. */
+static Int8Weights int8_part(const Int8Weights *weights, size_t block, size_t n) {
+    const size_t first = block * INT8_TILE_OUTPUTS;
     Int8Weights part = *weights;
 
-    part.n = weights->n - first < n ? weights->n - first : n;
-    part.n_blocks = end - block;
+    part.n = n;
+    part.n_blocks = int8_blocks_for(n);
     part.tiles += block * weights->k_tiles * INT8_TILE_BYTES;
     part.sums += first;
     part.scales += first;
@@ -324,12 +324,12 @@ static Int8Weights int8_part(const Int8Weights *weights, size_t block, size_t en
     return part;
 }
 
-static PackedWeights packed_part(const PackedWeights *weights, size_t block, size_t end) {
-    const size_t first = block * INT8_TILE_OUTPUTS, n = (end - block) * INT8_TILE_OUTPUTS;
+static PackedWeights packed_part(const PackedWeights *weights, size_t block, size_t n) {
+    const size_t first = block * INT8_TILE_OUTPUTS;
     PackedWeights part = *weights;
 
-    part.n = weights->n - first < n ? weights->n - first : n;
-    part.n_blocks = end - block;
+    part.n = n;
+    part.n_blocks = int8_blocks_for(n);
     part.offsets += block;
     part.bits += block;
     part.sums += first;
@@ -340,19 +340,21 @@ static PackedWeights packed_part(const PackedWeights *weights, size_t block, siz
 
 static void run_piece(const PieceLoop *loop, size_t block, size_t end, float *y, unsigned int worker) {
     const CpuBackend *self = loop->self;
+    const BackendLinear *linear = loop->linear;
+    const size_t first = block * INT8_TILE_OUTPUTS, last = end * INT8_TILE_OUTPUTS,
+                 n = (last < linear->n ? last : linear->n) - first;
     void *scratch = scratch_of(self, worker);
 
-    if (loop->linear->packed.packed) {
-        const PackedWeights part = packed_part(&loop->linear->packed, block, end);
+    if (linear->packed.packed) {
+        const PackedWeights part = packed_part(&linear->packed, block, n);
 
         packed_kernels_run(&self->kernels, &part, loop->rows, 0, part.n_blocks, y, LINEAR_PIECE, scratch);
-        loop->take(loop->arg, block * INT8_TILE_OUTPUTS, part.n, y, worker);
     } else {
-        const Int8Weights part = int8_part(&loop->linear->int8, block, end);
+        const Int8Weights part = int8_part(&linear->int8, block, n);
 
         self->kernels.product->fn(&part, loop->rows, 0, part.n_blocks, y, LINEAR_PIECE, scratch);
-        loop->take(loop->arg, block * INT8_TILE_OUTPUTS, part.n, y, worker);
     }
+    loop->take(loop->arg, first, n, y, worker);
 }
 
 static void run_pieces(void *arg, size_t begin, size_t end, unsigned int worker) {

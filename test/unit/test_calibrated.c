@@ -19,6 +19,7 @@
 #include "quant/grid.h"
 #include "quant/rotate.h"
 #include "test/unit/import_fixture.h"
+#include "test/unit/patience.h"
 
 enum {
     N_VOCAB = 300,
@@ -42,16 +43,9 @@ static const Kind kinds[] = {
     { "compensated", QUANT_ALLOCATION_UNIFORM, 4, true, 100 },
 };
 
-/* Every method on every architecture; under a sanitizer, where that takes minutes, each on one unless COORDGEN_LONG is
- * set. */
+/* Every method on every architecture; under a sanitizer, where that takes minutes, each on one. */
 static bool is_taken(size_t arch, size_t kind) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    const char *is_long = getenv("COORDGEN_LONG");
-
-    return (is_long && *is_long) || kind % ARRAY_LEN(archs) == arch;
-#else
-    return true;
-#endif
+    return !patience_is_short() || kind % ARRAY_LEN(archs) == arch;
 }
 
 /* What LLaMA-Pro's added blocks have, and what is as good as nothing: rows without a scale. */

@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "importer/import_private.h"
 #include "test/unit/import_fixture.h"
+#include "test/unit/patience.h"
 
 static void test_importer_tiny(void **state) {
     static const uint32_t types[] = { GGML_F32, GGML_F16, GGML_BF16, GGML_Q8_0, GGML_Q4_0 };
@@ -52,7 +53,7 @@ static void check_widths(ImportFixture *fixture, Grid grid) {
     import_fixture_source(fixture, &maker);
     snprintf(out, sizeof(out), "%s/out.cgm", fixture->folder);
     for (int bits = 1; bits <= 8; bits++)
-        for (unsigned int n_threads = 1; n_threads <= 3; n_threads++) {
+        for (unsigned int n_threads = 1; n_threads <= (patience_is_short() ? 1 : 3); n_threads++) {
             QuantRecipe *recipe = &fixture->options.recipe;
             ImportReport report;
 
@@ -241,7 +242,7 @@ static void test_importer_real(void **state) {
     if (!source)
         skip();
     import_fixture_hash(source, source_hash);
-    for (unsigned int n_threads = 1; n_threads <= 3; n_threads++) {
+    for (unsigned int n_threads = 1; n_threads <= (patience_is_short() ? 1 : 3); n_threads++) {
         fixture->options.n_threads = n_threads;
         assert_int_equal(import_run(source, NULL, &fixture->options, &report, NULL), 0);
         assert_false(report.already_imported);

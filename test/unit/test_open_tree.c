@@ -17,6 +17,7 @@
 #include "engine/engine_private.h"
 #include "test/unit/fork.h"
 #include "test/unit/loaded_engine.h"
+#include "test/unit/patience.h"
 #include "test/unit/tree_model.h"
 
 enum {
@@ -78,7 +79,7 @@ static void test_open_tree_bits(void **state) {
         const char *package = tree_model_package(*state, models[i].arch, models[i].bits, models[i].static_activations);
 
         for (int isa = ISA_SCALAR; isa < _ISA_N; isa++)
-            for (unsigned int threads = 1; threads <= 2 && isa_present((Isa)isa); threads++) {
+            for (unsigned int threads = 1; threads <= 2 && patience_takes_isa((Isa)isa); threads++) {
                 TreeModel model;
                 char what[100];
 

@@ -13,6 +13,7 @@
 
 #include "engine/engine_private.h"
 #include "test/unit/import_fixture.h"
+#include "test/unit/patience.h"
 
 enum {
     N_VOCAB = 40,
@@ -215,7 +216,7 @@ static void test_pipeline_has_the_same_bits(void **state) {
 
         whole_steps(package, whole);
         for (int isa = ISA_SCALAR; isa < _ISA_N; isa++)
-            for (unsigned int threads = 1; threads <= 5 && isa_present((Isa)isa); threads++) {
+            for (unsigned int threads = 1; threads <= 5 && patience_takes_isa((Isa)isa); threads++) {
                 Loaded loaded;
 
                 loaded_init(&loaded, package, (Isa)isa, threads, false);
@@ -405,7 +406,7 @@ static void test_pipeline_rows_of_a_group(void **state) {
         for (int isa = ISA_SCALAR; isa < _ISA_N; isa++) {
             size_t rows;
 
-            if (!isa_present((Isa)isa))
+            if (!patience_takes_isa((Isa)isa))
                 continue;
             loaded_init(&loaded, package, (Isa)isa, 2, false);
             run_mix(&loaded, &mixes[0], &logits);

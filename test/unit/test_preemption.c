@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "engine/generation.h"
 #include "test/unit/import_fixture.h"
+#include "test/unit/patience.h"
 
 enum {
     N_VOCAB = 40,
@@ -178,7 +179,7 @@ static void test_preemption_at_every_border(void **state) {
         const char *package = make_package(*state, models[i].arch, models[i].bits, models[i].static_activations);
 
         for (int isa = ISA_SCALAR; isa < _ISA_N; isa++)
-            for (unsigned int threads = 1; threads <= 2 && isa_present((Isa)isa); threads++) {
+            for (unsigned int threads = 1; threads <= 2 && patience_takes_isa((Isa)isa); threads++) {
                 Loaded loaded;
 
                 loaded_init(&loaded, package, (Isa)isa, threads);

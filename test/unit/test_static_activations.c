@@ -28,6 +28,7 @@
 #include "quant/pack.h"
 #include "quant/rotate.h"
 #include "test/unit/model_maker.h"
+#include "test/unit/patience.h"
 
 enum {
     ROWS_MAX = 33,
@@ -337,7 +338,7 @@ static void test_static_bits(void **state) {
         Case c;
 
         case_init(&c, cases[i].k, cases[i].rows, cases[i].rotation_block, cases[i].shadow, cases[i].hot_share);
-        for (uint32_t sub = 0;; sub = (sub - all) & all) {
+        for (uint32_t sub = 0;; sub = patience_is_short() ? all : (sub - all) & all) {
             check_case(&c, sub);
             if (sub == all)
                 break;

@@ -17,6 +17,7 @@
 #include "engine/engine_private.h"
 #include "test/unit/fork.h"
 #include "test/unit/loaded_engine.h"
+#include "test/unit/patience.h"
 #include "test/unit/tree_model.h"
 
 enum {
@@ -63,7 +64,7 @@ static void test_tree_step_bits(void **state) {
         TreeModel model;
 
         for (int isa = ISA_SCALAR; isa < _ISA_N; isa++)
-            for (unsigned int threads = 1; threads <= 2 && isa_present((Isa)isa); threads++) {
+            for (unsigned int threads = 1; threads <= 2 && patience_takes_isa((Isa)isa); threads++) {
                 char what[100];
 
                 snprintf(what, sizeof(what), "%s, %s, %u threads", models[i].arch, isa_name((Isa)isa), threads);

@@ -399,6 +399,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
         return err_set(err, -ENOMEM, "out of memory");
     *engine = (Engine){ 0 };
     engine->accounts = options->accounts;
+    speculation_memory_init(&engine->speculation, options->accounts);
     engine->heartbeat = options->heartbeat;
     engine->n_steps = options->preemption ? ENGINE_STEPS_MAX : 1;
     engine->prefix_cache = options->prefix_cache;

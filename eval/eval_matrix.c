@@ -393,8 +393,10 @@ static int run_restarted(Matrix *matrix, const Cell *cell, MatrixOutput *outputs
 /* --- cells -------------------------------------------------------------------------------------------------------- */
 
 /* Which source or rule a draft comes from makes other tokens, in trees of other forms: all that those multiply is in a
- * few cells as well. */
+ * few cells as well. One thread does what two do. */
 static bool is_of_few(const Cell *cell) {
+    if (cell->threads == 1)
+        return false;
     return cell->way <= SMALL_TREE || cell->with_percent || (cell->way <= LEVER && !strcmp(cell->company, "alone"));
 }
 

@@ -3,10 +3,26 @@
 
 #include <stdlib.h>
 
+void speculation_memory_init(SpeculationMemory *memory, AccountTable *accounts) {
+    *memory = (SpeculationMemory){ .accounts = accounts };
+}
+
 void speculation_memory_deinit(SpeculationMemory *memory) {
     for (size_t i = 0; i < SPECULATION_USERS_MAX; i++)
-        free(memory->users[i]);
-    *memory = (SpeculationMemory){ 0 };
+        if (memory->users[i]) {
+            bill_settle(&memory->users[i]->bill);
+            free(memory->users[i]);
+        }
+}
+
+static SpeculationUser *user_new(AccountTable *accounts) {
+    SpeculationUser *user = calloc(1, sizeof(*user));
+
+    if (user && account_charge(accounts, ACCOUNT_DRAFTDB, &user->bill, sizeof(*user))) {
+        free(user);
+        return NULL;
+    }
+    return user;
 }
 
 SpeculationUser *speculation_memory_user(SpeculationMemory *memory, uint64_t user) {
@@ -23,9 +39,9 @@ SpeculationUser *speculation_memory_user(SpeculationMemory *memory, uint64_t use
             place = at;
     }
     if (!*place)
-        *place = malloc(sizeof(**place));
+        *place = user_new(memory->accounts);
     if (*place)
-        **place = (SpeculationUser){ .user = user, .used_at = ++memory->n_uses };
+        **place = (SpeculationUser){ .bill = (*place)->bill, .user = user, .used_at = ++memory->n_uses };
     return *place;
 }
 

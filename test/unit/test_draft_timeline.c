@@ -18,6 +18,7 @@
 #include "importer/importer.h"
 #include "test/unit/draft_walk.h"
 #include "test/unit/loaded_engine.h"
+#include "test/unit/patience.h"
 #include "test/unit/real_model.h"
 #include "test/unit/tiny_engine.h"
 #include "test/unit/tokenizer_golden.h"
@@ -527,6 +528,8 @@ static void test_draft_timeline_cost(void **state) {
 static void test_draft_timeline_real_model(void **state) {
     RealModel model;
 
+    if (patience_is_short())
+        skip();
     real_model_open(&model, ENGINE_DEVICE_CPU, ISA_BEST, 2, 64);
     check_generation(model.engine);
     real_model_close(&model);

@@ -90,9 +90,12 @@ static void test_prompt_rule_follows(void **state) {
 }
 
 static void test_speculation_memory_users(void **state) {
-    SpeculationMemory memory = { 0 };
+    AccountTable accounts;
+    SpeculationMemory memory;
     SpeculationUser *user;
 
+    account_table_init(&accounts);
+    speculation_memory_init(&memory, &accounts);
     for (uint64_t uid = 0; uid < 2 * SPECULATION_USERS_MAX; uid++) {
         user = speculation_memory_user(&memory, 1000 + uid);
         assert_int_equal(user->user, 1000 + uid);
@@ -108,15 +111,31 @@ static void test_speculation_memory_users(void **state) {
         assert_true(user->has_stats && user->prompt.expected == (float)uid);
     }
     assert_false(speculation_memory_user(&memory, 1001)->has_stats);
+    assert_int_equal(accounts.used_bytes[ACCOUNT_DRAFTDB], SPECULATION_USERS_MAX * sizeof(*user));
     speculation_memory_deinit(&memory);
+    assert_int_equal(accounts.used_bytes[ACCOUNT_DRAFTDB], 0);
+}
+
+/* A user that the account has no room for is not remembered; those that are there stay. */
+static void test_speculation_memory_limit(void **state) {
+    AccountTable accounts;
+    SpeculationMemory memory;
+
+    account_table_init(&accounts);
+    accounts.limit_bytes[ACCOUNT_DRAFTDB] = sizeof(SpeculationUser);
+    speculation_memory_init(&memory, &accounts);
+    assert_non_null(speculation_memory_user(&memory, 1000));
+    assert_null(speculation_memory_user(&memory, 1001));
+    assert_int_equal(speculation_memory_user(&memory, 1000)->user, 1000);
+    speculation_memory_deinit(&memory);
+    assert_int_equal(accounts.used_bytes[ACCOUNT_DRAFTDB], 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prompt_rule_unknown),
-        cmocka_unit_test(test_prompt_rule_model),
-        cmocka_unit_test(test_prompt_rule_follows),
-        cmocka_unit_test(test_speculation_memory_users),
+        cmocka_unit_test(test_prompt_rule_unknown),      cmocka_unit_test(test_prompt_rule_model),
+        cmocka_unit_test(test_prompt_rule_follows),      cmocka_unit_test(test_speculation_memory_users),
+        cmocka_unit_test(test_speculation_memory_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,9 +68,10 @@ void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
 
     if (!(options->speculation.sources >> SPECULATION_MODEL & 1))
         return;
-    if (!job->draft_engine) { /* beside other sources a model's own layers have not been seen to pay */
-        if (options->speculation.sources == 1u << SPECULATION_MODEL)
-            options->speculation.self_layers = self_draft_layers(job->engine);
+    if (!job->draft_engine) {
+        options->speculation.self_layers = options->speculation.sources == 1u << SPECULATION_MODEL
+                                               ? self_draft_layers(job->engine)
+                                               : self_draft_layers_beside(job->engine);
         return;
     }
     if (options->max_tokens && n_prompt < context_tokens && options->max_tokens < context_tokens - n_prompt)

@@ -25,6 +25,12 @@ uint32_t self_draft_layers(const Engine *engine) {
     return info->n_streamed_layers ? info->n_layers - info->n_streamed_layers : 0;
 }
 
+uint32_t self_draft_layers_beside(const Engine *engine) {
+    const uint32_t n_layers = self_draft_layers(engine);
+
+    return 3 * n_layers >= 2 * engine_info(engine)->n_layers ? n_layers : 0;
+}
+
 /* An answer of the engine. A pass that was cancelled leaves everything as it was; after anything else it is off. */
 static int ended(SelfDraft *draft, int r) {
     if (r == ENGINE_E_CANCELLED)

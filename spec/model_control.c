@@ -10,8 +10,8 @@ enum {
 
 static const float kept = 0.95F; /* of the sums, at each step */
 
-void model_control_init(ModelControl *control) {
-    *control = (ModelControl){ .pause_tokens = PAUSE_MIN };
+void model_control_init(ModelControl *control, float loss_steps) {
+    *control = (ModelControl){ .loss_steps = loss_steps, .pause_tokens = PAUSE_MIN };
 }
 
 bool model_control_is_on(const ModelControl *control) {
@@ -47,11 +47,11 @@ void model_control_took(ModelControl *control, const ModelControlStep *step) {
     gain = more * control->ms_without / control->tokens_without - (step->ms - step->ms_without);
     control->gained += more - (step->ms - step->ms_without) * control->tokens_without / control->ms_without;
     control->balance += gain / step->plain_ms;
-    if (control->balance >= MODEL_LOSS_STEPS) {
-        control->balance = MODEL_LOSS_STEPS;
+    if (control->balance >= control->loss_steps) {
+        control->balance = control->loss_steps;
         control->pause_tokens = PAUSE_MIN;
     }
-    if (control->balance <= -MODEL_LOSS_STEPS)
+    if (control->balance <= -control->loss_steps)
         rest(control);
 }
 

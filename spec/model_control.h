@@ -8,11 +8,15 @@
 #include <stdint.h>
 
 enum {
-    MODEL_LOSS_STEPS = 2 /* plain steps that it may lose against going without, from the best that it has been */
+    MODEL_LOSS_STEPS = 2, /* plain steps that it may lose against going without, and be ahead at most */
+    MODEL_LOSS_STEPS_SELF =
+        1 /* where a model's own layers draft beside other sources: so that what they lose is not all
+                               * that drafts may lose together (spec/speculation_control.h) */
 };
 
 /* Embedded; begins with model_control_init(). */
 typedef struct ModelControl {
+    float loss_steps;
     float balance; /* plain steps that it has gained lately, at most what it may lose */
     uint64_t n_tokens, pause_until, pause_tokens, behind_since;
     uint64_t n_behind;                /* tokens of the text, at behind_since; 0: it is with the text */
@@ -30,7 +34,8 @@ typedef struct ModelControlStep {
     float plain_ms;          /* of one without drafts; 0: not known, nothing is learned */
 } ModelControlStep;
 
-void model_control_init(ModelControl *control);
+/* loss_steps: MODEL_LOSS_STEPS*. */
+void model_control_init(ModelControl *control, float loss_steps);
 bool model_control_is_on(const ModelControl *control);
 void model_control_took(ModelControl *control, const ModelControlStep *step);
 /* The model is behind the text by so many tokens, and what it may take of a step brings it no nearer, or nearer: if 64

@@ -102,7 +102,7 @@ class Streaming(unittest.TestCase):
             self.assertEqual(n_passes > 0, has_any)
             given = app.generate(prompt(text, 40, ignore_end=True, speculation="auto", explain=True))
             self.assertEqual(given.tokens, expected)
-            self.assertEqual(given.done.explanation.model_passes, 0)
+            self.assertEqual(given.done.explanation.model_passes, 0)  # beside others only where two thirds are
             daemon.stop()
 
     def test_cancel_while_reading(self):

@@ -139,7 +139,7 @@ static double speed(Run *run, uint32_t world) {
     account_table_init(&accounts);
     assert_int_equal(speculator_new(&accounts, &options, &speculator), 0);
     speculation_control_init(&control, NULL);
-    model_control_init(&model);
+    model_control_init(&model, MODEL_LOSS_STEPS);
     run->text[0] = run->text[1] = 0;
     run->n_steps = run->n_with_model = 0;
     run->ms = run->worst = 0;

@@ -175,6 +175,26 @@ static void test_self_draft_tops(void **state) {
     }
 }
 
+/* Beside other sources from two thirds of the layers on: 13 of 20 are too few, and what a ring holds is in memory
+ * too. */
+static void test_self_draft_layers_beside(void **state) {
+    static const struct {
+        uint32_t percent;
+        uint32_t layers;
+    } cases[] = { { 0, 0 }, { 65, 0 }, { 75, 15 }, { 95, 0 }, { 100, 0 } };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        Loaded loaded = {
+            .image_path = models.image,
+            .weights_memory = { .is_set = true, .is_percent = true, .percent = cases[i].percent },
+        };
+
+        loaded_init(&loaded, models.package, 0);
+        assert_int_equal(self_draft_layers_beside(loaded.engine), cases[i].layers);
+        loaded_deinit(&loaded);
+    }
+}
+
 static void test_self_draft_layers(void **state) {
     Draft draft;
     ErrText err = { "" };
@@ -553,13 +573,21 @@ static void test_self_draft_cost(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_self_draft_tops),          cmocka_unit_test(test_self_draft_layers),
-        cmocka_unit_test(test_self_draft_reads_nothing), cmocka_unit_test(test_self_draft_rows),
-        cmocka_unit_test(test_self_draft_context),       cmocka_unit_test(test_self_draft_memory),
-        cmocka_unit_test(test_self_draft_cancel),        cmocka_unit_test(test_self_draft_generations),
-        cmocka_unit_test(test_self_draft_together),      cmocka_unit_test(test_self_draft_making_way),
-        cmocka_unit_test(test_self_draft_goes_without),  cmocka_unit_test(test_self_draft_is_tried_seldom),
-        cmocka_unit_test(test_self_draft_source),        cmocka_unit_test(test_self_draft_cost),
+        cmocka_unit_test(test_self_draft_layers_beside),
+        cmocka_unit_test(test_self_draft_tops),
+        cmocka_unit_test(test_self_draft_layers),
+        cmocka_unit_test(test_self_draft_reads_nothing),
+        cmocka_unit_test(test_self_draft_rows),
+        cmocka_unit_test(test_self_draft_context),
+        cmocka_unit_test(test_self_draft_memory),
+        cmocka_unit_test(test_self_draft_cancel),
+        cmocka_unit_test(test_self_draft_generations),
+        cmocka_unit_test(test_self_draft_together),
+        cmocka_unit_test(test_self_draft_making_way),
+        cmocka_unit_test(test_self_draft_goes_without),
+        cmocka_unit_test(test_self_draft_is_tried_seldom),
+        cmocka_unit_test(test_self_draft_source),
+        cmocka_unit_test(test_self_draft_cost),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -14,10 +14,10 @@
 #include "base/clock.h"
 #include "engine/draft_timeline.h"
 #include "engine/generation.h"
-#include "engine/self_draft.h"
 #include "eval/eval.h"
 #include "eval/matrix_company.h"
 #include "eval/matrix_output.h"
+#include "eval/matrix_way.h"
 
 extern char **environ;
 
@@ -51,74 +51,6 @@ typedef struct Cell {
     size_t way;            /* of drafting */
     uint32_t with_percent; /* of the layers in memory, and 1; 0: all */
 } Cell;
-
-/* How many tokens a step computes, and from which drafts; always as many as there are rows for. */
-typedef struct Way {
-    const char *name;
-    GenerationSpeculation speculation;
-    bool with_model; /* that drafts: the target itself, whose drafts are right where it is greedy */
-    bool by_itself;  /* its layers in memory draft; where all are, half of them */
-} Way;
-
-#define ALL_SOURCES ((1u << _SPECULATION_N) - 1)
-#define MODEL (1u << SPECULATION_MODEL)
-
-enum {
-    PLAIN,
-    TREE,       /* what cells have that are about something else */
-    SMALL_TREE, /* and for kernels that take long */
-    PRUNED,     /* rows end at a middle layer */
-    SELF,       /* the first layers draft for all of them */
-    OURS,       /* with a draft model */
-    LEVER
-};
-
-static const Way ways[] = {
-    [PLAIN] = { .name = "plain" },
-    [TREE] = { .name = "auto 16", .speculation = { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true } },
-    [SMALL_TREE] = { .name = "auto 4", .speculation = { .sources = SPECULATION_AUTO, .rows_max = 4, .always = true } },
-    [PRUNED] = { .name = "pruned 32",
-                 .speculation = { .sources = SPECULATION_AUTO,
-                                  .rows_max = 32,
-                                  .always = true,
-                                  .pruning = GENERATION_PRUNING_ALWAYS } },
-    [SELF] = { .name = "self 16",
-               .speculation = { .sources = MODEL, .rows_max = 16, .always = true },
-               .by_itself = true },
-    [OURS] = { .name = "ours 16",
-               .speculation = { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true },
-               .with_model = true },
-    [LEVER] = { .name = "lever",
-                .speculation = { .sources = MODEL, .policy = POLICY_LEVER, .always = true },
-                .with_model = true },
-    { .name = "pruned", .speculation = { .sources = SPECULATION_AUTO, .pruning = GENERATION_PRUNING_CONTROLLED } },
-    { .name = "auto 64", .speculation = { .sources = SPECULATION_AUTO, .rows_max = 64, .always = true } },
-    { .name = "all 32", .speculation = { .sources = ALL_SOURCES, .rows_max = 32, .always = true } },
-    { .name = "chain 16", .speculation = { .sources = ALL_SOURCES, .rows_max = 16, .always = true, .chains = true } },
-    { .name = "lookup 16", .speculation = { .sources = 1u << SPECULATION_LOOKUP, .rows_max = 16, .always = true } },
-    { .name = "sam 16", .speculation = { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true } },
-    { .name = "on demand",
-      .speculation = { .sources = 1u << SPECULATION_SAM, .rows_max = 16, .always = true, .head_on_demand = true } },
-    { .name = "table 16", .speculation = { .sources = 1u << SPECULATION_TABLE, .rows_max = 16, .always = true } },
-    { .name = "calibr. 16",
-      .speculation = { .sources = 1u << SPECULATION_CALIBRATION, .rows_max = 16, .always = true } },
-    { .name = "controlled", .speculation = { .sources = SPECULATION_AUTO } },
-    { .name = "model 16",
-      .speculation = { .sources = MODEL, .rows_max = 16, .always = true, .head_on_demand = true },
-      .with_model = true },
-    { .name = "chain-sd",
-      .speculation = { .sources = MODEL, .policy = POLICY_CHAIN_SD, .always = true },
-      .with_model = true },
-    { .name = "edgellm",
-      .speculation = { .sources = MODEL, .policy = POLICY_EDGELLM, .always = true },
-      .with_model = true },
-    { .name = "specinfer",
-      .speculation = { .sources = MODEL, .policy = POLICY_SPECINFER, .always = true },
-      .with_model = true },
-    { .name = "opt-tree",
-      .speculation = { .sources = MODEL, .policy = POLICY_OPT_TREE, .always = true },
-      .with_model = true },
-};
 
 typedef struct Matrix {
     const EvalOptions *options;
@@ -244,22 +176,13 @@ static int check_pruned(const Generation *generation, const GenerationOptions *o
     return 0;
 }
 
-static GenerationSpeculation speculation_of(const Matrix *matrix, const Way *way) {
-    const Engine *engine = matrix->model.engine;
-    GenerationSpeculation speculation = way->speculation;
-
-    if (way->by_itself)
-        speculation.self_layers =
-            self_draft_layers(engine) ? self_draft_layers(engine) : (engine_info(engine)->n_layers + 1) / 2;
-    return speculation;
-}
-
 static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *output, ErrText *err) {
     Engine *engine = matrix->model.engine;
     _cleanup_(draft_timeline_free) DraftModel model = { 0 };
-    _cleanup_(company_leave) Company company = { .engine = engine,
-                                                 .prompt = &matrix->prompt,
-                                                 .speculation = speculation_of(matrix, &ways[cell->way]) };
+    _cleanup_(company_leave)
+        Company company = { .engine = engine,
+                            .prompt = &matrix->prompt,
+                            .speculation = matrix_way_speculation(&matrix_ways[cell->way], engine) };
     _cleanup_(generation_freep) Generation *generation = NULL, *parent = NULL;
     GenerationOptions options = run_options(matrix, run);
     bool between = !strcmp(cell->company, "between others"), together = !strcmp(cell->company, "sharing steps"),
@@ -275,9 +198,9 @@ static int run_one(Matrix *matrix, const Cell *cell, size_t run, MatrixOutput *o
     options.speculation = company.speculation;
     options.on_logits = matrix_output_take_logits;
     options.on_logits_arg = output;
-    if (!r && ways[cell->way].with_model)
+    if (!r && matrix_ways[cell->way].with_model)
         r = open_draft(matrix, err);
-    if (!r && ways[cell->way].with_model)
+    if (!r && matrix_ways[cell->way].with_model)
         r = draft_timeline_new(&model, matrix->pair, cell->n_prompt + options.max_tokens, err);
     options.speculation.model = model;
     if (!r)
@@ -397,7 +320,8 @@ static int run_restarted(Matrix *matrix, const Cell *cell, MatrixOutput *outputs
 static bool is_of_few(const Cell *cell) {
     if (cell->threads == 1)
         return false;
-    return cell->way <= SMALL_TREE || cell->with_percent || (cell->way <= LEVER && !strcmp(cell->company, "alone"));
+    return cell->way <= WAY_SMALL_TREE || cell->with_percent ||
+           (cell->way <= WAY_LEVER && !strcmp(cell->company, "alone"));
 }
 
 /* The first cell is there always: all others are compared with it. */
@@ -461,16 +385,17 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     matrix->n_cells++;
     matrix->n_different += different;
     if (matrix->options->json)
-        json_array_append_new(matrix->rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:b, s:s, s:i}", "isa",
-                                                      isa_name(cell->isa), "threads", (int)cell->threads, "chunk",
-                                                      (int)cell->chunk_tokens, "prompt", (int)cell->n_prompt, "company",
-                                                      cell->company, "drafts", ways[cell->way].name, "same", !different,
-                                                      "where", where, "memory_percent", (int)memory_percent(cell)));
+        json_array_append_new(matrix->rows,
+                              json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:b, s:s, s:i}", "isa", isa_name(cell->isa),
+                                        "threads", (int)cell->threads, "chunk", (int)cell->chunk_tokens, "prompt",
+                                        (int)cell->n_prompt, "company", cell->company, "drafts",
+                                        matrix_ways[cell->way].name, "same", !different, "where", where,
+                                        "memory_percent", (int)memory_percent(cell)));
     else
         printf("%-11s %7u %6" PRIu32 " %6zu %5" PRIu32 "%%  %-16s %-10s  %s %6.1f s%s%s\n", isa_name(cell->isa),
                cell->threads, cell->chunk_tokens, cell->n_prompt, memory_percent(cell), cell->company,
-               ways[cell->way].name, different ? "DIFFERENT" : "same     ", (double)(clock_now_ns() - start_ns) / 1e9,
-               different ? "  " : "", where);
+               matrix_ways[cell->way].name, different ? "DIFFERENT" : "same     ",
+               (double)(clock_now_ns() - start_ns) / 1e9, different ? "  " : "", where);
     fflush(stdout);
     return 0;
 }
@@ -482,10 +407,10 @@ static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
         const char *company;
         size_t way;
     } cells[] = {
-        { 0, "alone", PLAIN },        { 0, "sharing steps", TREE },  { 0, "while arriving", PLAIN },
-        { 40, "alone", TREE },        { 40, "making way", TREE },    { 0, "alone", OURS },
-        { 0, "alone", LEVER },        { 40, "sharing steps", OURS }, { 0, "sharing steps", PRUNED },
-        { 40, "making way", PRUNED }, { 40, "alone", SELF },         { 40, "sharing steps", SELF },
+        { 0, "alone", WAY_PLAIN },        { 0, "sharing steps", WAY_TREE },  { 0, "while arriving", WAY_PLAIN },
+        { 40, "alone", WAY_TREE },        { 40, "making way", WAY_TREE },    { 0, "alone", WAY_OURS },
+        { 0, "alone", WAY_LEVER },        { 40, "sharing steps", WAY_OURS }, { 0, "sharing steps", WAY_PRUNED },
+        { 40, "making way", WAY_PRUNED }, { 40, "alone", WAY_SELF },         { 40, "sharing steps", WAY_SELF },
     };
     int r = 0;
 
@@ -511,49 +436,52 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
         if (isa_present(isa))
             best = isa;
-    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, PLAIN, 0 }, true, err);
+    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, WAY_PLAIN, 0 }, true, err);
     for (size_t i = 0; i < ARRAY_LEN(companies) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE, PLAIN, 0 }, false,
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE, WAY_PLAIN, 0 }, false,
                      err);
     for (size_t i = 0; i < ARRAY_LEN(drafting) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, TREE, 0 }, false, err);
-    for (size_t i = 1; i < ARRAY_LEN(drafting) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, OURS, 0 }, false, err);
-    for (size_t i = 1; i < ARRAY_LEN(drafting) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, PRUNED, 0 }, false,
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_TREE, 0 }, false,
                      err);
-    for (size_t way = TREE + 1; way < ARRAY_LEN(ways) && !r; way++)
+    for (size_t i = 1; i < ARRAY_LEN(drafting) && !r; i++)
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_OURS, 0 }, false,
+                     err);
+    for (size_t i = 1; i < ARRAY_LEN(drafting) && !r; i++)
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_PRUNED, 0 }, false,
+                     err);
+    for (size_t way = WAY_TREE + 1; way < WAY_N && !r; way++)
         r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, way, 0 }, false, err);
     if (!r)
         r = run_streamed(matrix, best, err);
     if (!r) /* room for few drafts */
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_WHOLE, TREE, 0 }, true, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_WHOLE, WAY_TREE, 0 }, true, err);
     for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && !full; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, chunks[i], "alone", PROMPT_WHOLE, PLAIN, 0 }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, chunks[i], "alone", PROMPT_WHOLE, WAY_PLAIN, 0 }, false, err);
     /* As many groups in the pipeline as threads; more; none. */
     for (unsigned int threads = 4; threads >= 2 && !r; threads--)
         r = run_cell(matrix,
                      &(Cell){ best, threads, ENGINE_CHUNK_DEFAULT, threads > 2 ? "alone" : "not pipelined",
-                              PROMPT_WHOLE, PLAIN, 0 },
+                              PROMPT_WHOLE, WAY_PLAIN, 0 },
                      true, err);
     if (!r)
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, PLAIN, 0 }, true, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, WAY_PLAIN, 0 }, true, err);
     if (!r)
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF, PLAIN, 0 }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF, WAY_PLAIN, 0 }, false, err);
     for (int isa = (int)best; isa >= ISA_SCALAR && !r; isa--) {
         if (!isa_present((Isa)isa))
             continue;
         for (unsigned int threads = 2; threads >= 1 && !r; threads--) {
             if (!full) /* one chunk size that cuts the prompt unevenly */
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, PLAIN, 0 },
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, WAY_PLAIN, 0 },
                              isa != (int)best || threads != 2, err);
             if (!full && !r && threads == 2)
-                r = run_cell(
-                    matrix,
-                    &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, isa == ISA_SCALAR ? SMALL_TREE : TREE, 0 },
-                    false, err);
+                r = run_cell(matrix,
+                             &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF,
+                                      isa == ISA_SCALAR ? WAY_SMALL_TREE : WAY_TREE, 0 },
+                             false, err);
             for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && full; i++)
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE, PLAIN, 0 }, !i, err);
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE, WAY_PLAIN, 0 }, !i,
+                             err);
         }
     }
     return r;
@@ -567,7 +495,7 @@ static int run_dump(Matrix *matrix, ErrText *err) {
                   options->chunk_tokens ? options->chunk_tokens : ENGINE_CHUNK_DEFAULT,
                   "alone",
                   options->brief ? PROMPT_BRIEF : PROMPT_WHOLE,
-                  PLAIN,
+                  WAY_PLAIN,
                   0 };
     int r = open_for(matrix, &cell, err);
 

@@ -17,6 +17,7 @@
 #include "engine/generation.h"
 #include "test/unit/golden_hash.h"
 #include "test/unit/model_maker.h"
+#include "test/unit/patience.h"
 #include "test/unit/real_model.h"
 #include "test/unit/tiny_engine.h"
 
@@ -456,5 +457,5 @@ int main(void) {
 
     if (cmocka_run_group_tests_name("generation_together, small", small, setup_small, teardown_small))
         return 1;
-    return getenv("COORDGEN_SMALL") ? 0 : cmocka_run_group_tests_name("generation_together", tests, setup, teardown);
+    return patience_is_short() ? 0 : cmocka_run_group_tests_name("generation_together", tests, setup, teardown);
 }

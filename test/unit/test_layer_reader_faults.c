@@ -21,6 +21,7 @@
 #include "base/extent_reader.h"
 #include "test/unit/layer_fixture.h"
 #include "test/unit/model_maker.h"
+#include "test/unit/patience.h"
 
 enum {
     N_READS = 10000
@@ -188,7 +189,7 @@ static void test_layer_reader_many_faults(void **state) {
         N = 64
     };
     LayerExtent layers[N];
-    size_t n_reads = getenv("COORDGEN_SMALL") ? N_READS / 10 : N_READS;
+    size_t n_reads = patience_is_short() ? N_READS / 10 : N_READS;
     uint64_t seed = 10, at = 0;
 
     for (size_t i = 0; i < N; i++) {

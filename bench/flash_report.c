@@ -335,7 +335,8 @@ int flash_report_plot(const FlashReport *report, const char *title, const char *
                      .series = series,
                      .n_series = report->n_policies,
                      .x_logarithmic = true };
-    size_t first = 0;
+    size_t first = 0, n_rates = 0;
+    bool by_budget;
 
     if (!points || !series)
         return err_set(err, -ENOMEM, "out of memory");
@@ -343,15 +344,23 @@ int flash_report_plot(const FlashReport *report, const char *title, const char *
         first++;
     if (!report->cells[first].n_streamed)
         first = 0;
+    for (size_t cell = first; cell < report->n_cells; cell++)
+        n_rates += report->cells[cell].budget == report->cells[first].budget;
+    by_budget = n_rates == 1 && report->n_cells > 1;
+    if (by_budget) {
+        plot.x_title = "% of the layers in memory";
+        plot.x_logarithmic = false;
+    }
     for (size_t policy = 0; policy < report->n_policies; policy++) {
         SvgSeries *line = &series[policy];
 
         *line = (SvgSeries){ .name = report->scores[policy].mode, .points = points + policy * report->n_cells };
-        for (size_t cell = first; cell < report->n_cells; cell++) {
-            const double y = flash_report_means(report, cell, policy).tokens_per_s;
+        for (size_t cell = by_budget ? 0 : first; cell < report->n_cells; cell++) {
+            const double y = flash_report_means(report, cell, policy).tokens_per_s,
+                         x = by_budget ? report->cells[cell].budget : x_of(report, cell);
 
-            if (report->cells[cell].budget == report->cells[first].budget && isfinite(y) && y > 0)
-                points[policy * report->n_cells + line->n++] = (SvgPoint){ x_of(report, cell), y, NULL };
+            if ((by_budget || report->cells[cell].budget == report->cells[first].budget) && isfinite(y) && y > 0)
+                points[policy * report->n_cells + line->n++] = (SvgPoint){ x, y, NULL };
         }
     }
     svg_plot(&text, &plot);

@@ -44,8 +44,8 @@ void flash_report_csv(const FlashReport *report, const char *machine, FILE *file
 /* {"machine": ..., "models": {"target": ..., "draft": ...}, "results": [...], "means": [...]}; a new object, NULL when
  * there is no memory. */
 json_t *flash_report_json(const FlashReport *report, json_t *machine);
-/* Means of the first budget that leaves layers on the flash, or of the first one: tokens a second by its speed, a line
- * a policy, as SVG. 0, -ENOMEM, -errno with a text. */
+/* Means of the first budget that leaves layers on the flash, or of the first one: tokens a second by its speed, or
+ * at one rate by all budgets, a line a policy, as SVG. 0, -ENOMEM, -errno with a text. */
 int flash_report_plot(const FlashReport *report, const char *title, const char *path, ErrText *err);
 
 #endif

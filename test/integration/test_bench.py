@@ -313,6 +313,7 @@ class Bench(unittest.TestCase):
         self.assertEqual([(mean["budget"], mean["rate"], mean["policy"]) for mean in report["means"]],
                          [(*cell, policy) for cell in cells for policy in policies])
         self.assertEqual(report["models"]["target"], report["models"]["draft"])
+        self.assertIn("MB/s of the flash", plot.read_text())
         self.assertTrue(plot.read_text().endswith("</svg>\n"))
         self.assertEqual([path.suffix for path in Path(CACHE.name).glob("coordgen/models/images/*")], [".weights"])
         short = args[:-1] + ("0", "--rates", "0", "--policies", "ours")
@@ -326,10 +327,12 @@ class Bench(unittest.TestCase):
     def test_flash_plain_tokens(self):
         """Plain decoding of four tokens: the others' twelve are compared with an answer from memory, and so are those four."""
         data = self.requests({"task": "echo", "prompt": self.ECHO}, {"task": "hello", "prompt": "Hello!"})
-        report = self.report("flash", "--model", MODEL, "--draft", MODEL, "--data", data, "-n", "12", "--budgets", "0",
-                             "--rates", "2000", "--policies", "ours", "--plain-tokens", "4")
+        plot = data.with_suffix(".svg")
+        report = self.report("flash", "--model", MODEL, "--draft", MODEL, "--data", data, "-n", "12", "--budgets", "0,50",
+                             "--rates", "2000", "--policies", "ours", "--plain-tokens", "4", "--plot", plot)
         self.assertEqual([(result["policy"], result["tokens"]) for result in report["results"] if result["task"] == "echo"],
-                         [("flash-ar", 4), ("ours", 12)])
+                         2 * [("flash-ar", 4), ("ours", 12)])
+        self.assertIn("% of the layers in memory", plot.read_text())  # at one rate
         for result in report["results"]:
             self.assertIs(result["identical"], True)
             if result["policy"] == "flash-ar":

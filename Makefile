@@ -116,13 +116,11 @@ $(OBJ)/%__i8mm.o: ISA := -march=armv8.2-a+dotprod+i8mm
 
 # What the sanitizers look at in kernels, which are most of their time. Kernels know no threads: the thread sanitizer
 # watches who calls them. Undefined behaviour is looked for in the scalar builds, of the same source where that is shared;
-# together with addresses it would take a minute a file of unrolled vector code at -O2, hence -O1. In vector code gcc
-# calls what checks an address, which compiles in a third of the time of the check itself.
+# together with addresses it would take a minute a file of unrolled vector code at -O2, hence -O1.
 kernel_san_thread := -fno-sanitize=thread
-kernel_san_address_undefined = $(if $(findstring __scalar,$(@F)),-O1,-fno-sanitize=undefined \
-                               $(if $(CLANG),,--param asan-instrumentation-with-call-threshold=0))
+kernel_san_address_undefined = $(if $(findstring __scalar,$(@F)),-O1,-fno-sanitize=undefined)
 kernel_san = $(if $(findstring __,$(@F)),$(kernel_san_$(subst $(comma),_,$(SAN))))
-# The model of AMX tiles is a kernel too, in tests alone: no need for speed.
+# The model of AMX tiles is a kernel too, in tests alone, and unrolled vector code of its own.
 $(OBJ)/test/unit/int8_product_amx_model.o: kernel_san = -O1 $(kernel_san_$(subst $(comma),_,$(SAN)))
 
 # One short line a file; V=1 shows the commands.

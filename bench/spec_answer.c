@@ -131,7 +131,7 @@ int spec_answer_run(SpecAnswer *answer, Engine *engine, const TokenList *prompt,
         .n_vocab = engine_info(engine)->n_vocab,
         .max_tokens = options->max_tokens,
     };
-    uint64_t start_ns;
+    uint64_t start_ns, others_bytes; /* what is known of users: earlier answers' */
     int r;
 
     *answer = (SpecAnswer){
@@ -140,6 +140,7 @@ int spec_answer_run(SpecAnswer *answer, Engine *engine, const TokenList *prompt,
     with_logits.on_logits = take_logits;
     with_logits.on_logits_arg = &run;
     account_restart_peak(accounts, ACCOUNT_DRAFTDB);
+    others_bytes = atomic_load(&accounts->used_bytes[ACCOUNT_DRAFTDB]);
     start_ns = clock_now_ns();
     r = generation_new(&generation, engine, prompt->ids, prompt->n, &with_logits, err);
     if (!r)
@@ -148,7 +149,7 @@ int spec_answer_run(SpecAnswer *answer, Engine *engine, const TokenList *prompt,
         return r;
     end_decoding(&run, generation);
     answer->n_decoded = answer->n + (generation_end(generation) == GENERATION_END_TOKEN) - 1;
-    answer->draft_bytes = atomic_load(&accounts->peak_bytes[ACCOUNT_DRAFTDB]);
+    answer->draft_bytes = atomic_load(&accounts->peak_bytes[ACCOUNT_DRAFTDB]) - others_bytes;
     return 0;
 }
 

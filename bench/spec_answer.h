@@ -19,7 +19,7 @@ typedef struct SpecAnswer {
     size_t n_decoded;    /* by decoding steps: all but the first token, the end token among them */
     uint64_t prefill_ns; /* from the beginning to the first token */
     uint64_t total_ns;
-    uint64_t draft_bytes; /* of the account draftdb, at most */
+    uint64_t draft_bytes; /* of the account draftdb, at most: its own */
     GenerationReport report;
     uint64_t prompt_model_ns; /* of the report's model_ns: reading the prompt */
     EngineFlashCounts flash;  /* while it decoded */

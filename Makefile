@@ -120,7 +120,7 @@ $(OBJ)/%__i8mm.o: ISA := -march=armv8.2-a+dotprod+i8mm
 kernel_san_thread := -fno-sanitize=thread
 kernel_san_address_undefined = $(if $(findstring __scalar,$(@F)),-O1,-fno-sanitize=undefined)
 kernel_san = $(if $(findstring __,$(@F)),$(kernel_san_$(subst $(comma),_,$(SAN))))
-# The model of AMX tiles is a kernel too, in tests alone, and unrolled vector code of its own.
+# The model of AMX tiles is a kernel in tests: unrolled as one, it takes 9 s at -O3 and 22 s with all checks.
 $(OBJ)/test/unit/int8_product_amx_model.o: kernel_san = -O1 $(kernel_san_$(subst $(comma),_,$(SAN)))
 
 # One short line a file; V=1 shows the commands.

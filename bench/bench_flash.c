@@ -108,9 +108,9 @@ static int answer_by(FlashBench *bench, const SpecRequest *request, const FlashP
     if (sources >> SPECULATION_HISTORY & 1)
         generation.speculation.history = history;
     if ((sources >> SPECULATION_MODEL & 1) && !bench->pair)
-        generation.speculation.self_layers = sources == 1u << SPECULATION_MODEL || generation.speculation.no_bounds
+        generation.speculation.self_layers = generation.speculation.no_bounds
                                                  ? self_draft_layers(bench->target)
-                                                 : self_draft_layers_beside(bench->target);
+                                                 : self_draft_layers_for(bench->target, sources);
     else if (sources >> SPECULATION_MODEL & 1) {
         r = draft_timeline_new(model, bench->pair, request->prompt.n + max_tokens + DRAFT_ROWS_MAX, err);
         if (r)

@@ -69,9 +69,7 @@ void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {
     if (!(options->speculation.sources >> SPECULATION_MODEL & 1))
         return;
     if (!job->draft_engine) {
-        options->speculation.self_layers = options->speculation.sources == 1u << SPECULATION_MODEL
-                                               ? self_draft_layers(job->engine)
-                                               : self_draft_layers_beside(job->engine);
+        options->speculation.self_layers = self_draft_layers_for(job->engine, options->speculation.sources);
         return;
     }
     if (options->max_tokens && n_prompt < context_tokens && options->max_tokens < context_tokens - n_prompt)

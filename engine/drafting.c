@@ -38,7 +38,7 @@ static PromptRuleChoice choose_prompt(const Drafting *drafting, const Speculatio
 /* Whether the model reads the prompt, without which it is not there: by the same rule. A baseline has nothing else. A
  * model that has the text without reading it still costs what trying it may lose. */
 /* A model's own layers guess worse than a draft model. */
-static float model_loss_steps(const Drafting *drafting) {
+static uint32_t model_loss_steps(const Drafting *drafting) {
     const DraftModel *model = &drafting->options.model;
     const bool is_self = model->ops && model->ops->has_text,
                is_alone = speculator_sources(drafting->speculator) == 1u << SPECULATION_MODEL;
@@ -52,7 +52,7 @@ static PromptRuleChoice choose_model(const Drafting *drafting, const Speculation
     const DraftModel *model = &drafting->options.model;
     const bool has_text = model->ops && model->ops->has_text; /* then it has nothing to read, and passes to lose */
     const PromptRuleCase it = {
-        .prompt_rows = has_text ? (uint32_t)model_loss_steps(drafting) : (uint32_t)drafting->n_prompt,
+        .prompt_rows = has_text ? model_loss_steps(drafting) : (uint32_t)drafting->n_prompt,
         .output_max = output_max,
         .row_ms = has_text ? memory->token_ms : memory->model_row_ms,
         .token_ms = memory->token_ms,
@@ -136,7 +136,7 @@ int drafting_new(Drafting **draftingp, Engine *engine, const GenerationOptions *
     if (r)
         return r;
     speculation_control_init(&drafting->control, &engine->speculation.times);
-    model_control_init(&drafting->model_control, model_loss_steps(drafting));
+    model_control_init(&drafting->model_control, (float)model_loss_steps(drafting));
     draft_pruning_init(&drafting->pruning);
     drafting->prompt = choose_prompt(drafting, user, prompt_rows, output_max);
     drafting->report.model = choose_model(drafting, user, output_max);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "engine/engine_private.h"
+#include "spec/speculation_choice.h"
 
 /* The sequence's steps compute all layers of the text but its last token's, which is row 0. Rows of the tree have keys
  * and values of the first layers only, where a verification writes its own: in place at the position behind the text,
@@ -25,10 +26,11 @@ uint32_t self_draft_layers(const Engine *engine) {
     return info->n_streamed_layers ? info->n_layers - info->n_streamed_layers : 0;
 }
 
-uint32_t self_draft_layers_beside(const Engine *engine) {
+uint32_t self_draft_layers_for(const Engine *engine, uint32_t sources) {
     const uint32_t n_layers = self_draft_layers(engine);
+    const bool is_alone = sources == 1u << SPECULATION_MODEL;
 
-    return 3 * n_layers >= 2 * engine_info(engine)->n_layers ? n_layers : 0;
+    return is_alone || 3 * n_layers >= 2 * engine_info(engine)->n_layers ? n_layers : 0;
 }
 
 /* An answer of the engine. A pass that was cancelled leaves everything as it was; after anything else it is off. */

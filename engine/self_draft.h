@@ -9,9 +9,9 @@
 
 /* Layers of the model that are worth it: those in memory, where others are read in every step; 0: none. */
 uint32_t self_draft_layers(const Engine *engine);
-/* Those, where a trial beside other sources is worth what it costs: from two thirds of all layers on, for a layer that
- * is further from the last one guesses less than the text at hand has. 0: not. */
-uint32_t self_draft_layers_beside(const Engine *engine);
+/* Those that draft beside the sources of a request (bits, 1 << SpeculationSource). A trial beside others pays from two
+ * thirds of all layers on: a layer further from the last one guesses less than the text at hand has. 0: none. */
+uint32_t self_draft_layers_for(const Engine *engine, uint32_t sources);
 
 /* By the first n_layers (1 or more) of the sequence's model. Sequence and logits, f32[n_vocab] for anything, outlive
  * it. 0, -EINVAL (no such layers), -ENOMEM, with a text. */

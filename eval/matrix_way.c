@@ -6,7 +6,7 @@
 #define ALL_SOURCES ((1u << _SPECULATION_N) - 1)
 #define MODEL (1u << SPECULATION_MODEL)
 
-const MatrixWay matrix_ways[WAY_N] = {
+const MatrixWay matrix_ways[] = {
     [WAY_PLAIN] = { .name = "plain" },
     [WAY_TREE] = { .name = "auto 16", .speculation = { .sources = SPECULATION_AUTO, .rows_max = 16, .always = true } },
     [WAY_SMALL_TREE] = { .name = "auto 4",

@@ -5,7 +5,7 @@
 
 #include "engine/generation.h"
 
-/* With named ones cells are about more than drafts. */
+/* Those that cells name; the others are in cells about drafts alone. */
 enum {
     WAY_PLAIN,
     WAY_TREE,       /* what cells have that are about something else */

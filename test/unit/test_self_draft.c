@@ -177,7 +177,7 @@ static void test_self_draft_tops(void **state) {
 
 /* Beside other sources from two thirds of the layers on: 13 of 20 are too few, and what a ring holds is in memory
  * too. */
-static void test_self_draft_layers_beside(void **state) {
+static void test_self_draft_layers_for(void **state) {
     static const struct {
         uint32_t percent;
         uint32_t layers;
@@ -190,7 +190,9 @@ static void test_self_draft_layers_beside(void **state) {
         };
 
         loaded_init(&loaded, models.package, 0);
-        assert_int_equal(self_draft_layers_beside(loaded.engine), cases[i].layers);
+        assert_int_equal(self_draft_layers_for(loaded.engine, SPECULATION_AUTO), cases[i].layers);
+        assert_int_equal(self_draft_layers_for(loaded.engine, 1u << SPECULATION_MODEL),
+                         self_draft_layers(loaded.engine));
         loaded_deinit(&loaded);
     }
 }
@@ -573,7 +575,7 @@ static void test_self_draft_cost(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_self_draft_layers_beside),
+        cmocka_unit_test(test_self_draft_layers_for),
         cmocka_unit_test(test_self_draft_tops),
         cmocka_unit_test(test_self_draft_layers),
         cmocka_unit_test(test_self_draft_reads_nothing),

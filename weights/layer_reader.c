@@ -31,12 +31,14 @@ enum {
     WINDOW = 16, /* with those behind them: the disk ends them in its own order, and must not run out meanwhile */
     REPEAT_NS = 1000000,   /* of wait_for_piece() */
     RESULT_CHANGED = 1000, /* of a piece, beside those of the extent reader: the file is another one by now */
+    RESULT_DAMAGED,        /* likewise, of a layer's last: the layer is not what it should be */
 };
 
 /* A piece that is under way. */
 typedef struct LayerPiece {
     Extent extent;
     LayerSlot *slot;
+    size_t layer; /* that the slot is for as the piece begins; it may be given up meanwhile */
     size_t index; /* of the layer's pieces */
     bool is_last; /* of them */
     bool is_read; /* with `result`; it has come when due_ns has, too */
@@ -50,6 +52,8 @@ struct LayerReader {
     uint8_t *memory;     /* [n_slots][slot_bytes], the caller's */
     size_t slot_bytes;
     int fd;
+    bool (*is_whole)(void *arg, size_t index, const uint8_t *data);
+    void *arg;
     ExtentReader *extents; /* the thread's, but for its way */
     char ways[2][32];      /* const: [is_direct] */
     /* The thread's. */
@@ -127,7 +131,8 @@ static bool begin_piece(LayerReader *reader) {
     if (!slot)
         return false;
     layer = &reader->layers[slot->layer];
-    *piece = (LayerPiece){ .slot = slot, .index = index, .is_last = index + 1 == pieces_of(layer) };
+    *piece =
+        (LayerPiece){ .slot = slot, .layer = slot->layer, .index = index, .is_last = index + 1 == pieces_of(layer) };
     piece->extent.offset_bytes = layer->offset_bytes + piece_begin(layer, index);
     piece->extent.len_bytes = (size_t)(piece_end(layer, index) - piece_begin(layer, index));
     piece->extent.buffer = memory_of(reader, slot) + index * PIECE_BYTES;
@@ -142,11 +147,24 @@ static bool begin_piece(LayerReader *reader) {
     return true;
 }
 
+static const uint8_t *data_of(const LayerReader *reader, const LayerSlot *slot, size_t layer) {
+    return memory_of(reader, slot) + reader->layers[layer].offset_bytes % EXTENT_ALIGNMENT;
+}
+
+/* Pieces are waited for in their order, so that all of the layer is there. */
+static int check_layer(const LayerReader *reader, const LayerPiece *piece) {
+    const uint8_t *data = data_of(reader, piece->slot, piece->layer);
+
+    return !reader->is_whole || reader->is_whole(reader->arg, piece->layer, data) ? 0 : RESULT_DAMAGED;
+}
+
 static void read_piece(LayerReader *reader, LayerPiece *piece) {
     pthread_mutex_unlock(&reader->mutex);
     piece->result = extent_reader_wait(reader->extents, &piece->extent, NULL);
     if (!piece->result && piece->is_last)
         piece->result = check_file(reader);
+    if (!piece->result && piece->is_last)
+        piece->result = check_layer(reader, piece);
     piece->is_read = true;
     pthread_mutex_lock(&reader->mutex);
 }
@@ -244,6 +262,8 @@ static int check_options(const LayerReaderOptions *options, ErrText *err) {
 
 static int copy_options(LayerReader *reader, const LayerReaderOptions *options) {
     reader->fd = options->fd;
+    reader->is_whole = options->is_whole;
+    reader->arg = options->arg;
     reader->memory = options->slots;
     reader->slot_bytes = options->slot_bytes;
     read_limiter_init(&reader->limiter, options->limit, NULL, NULL);
@@ -346,6 +366,11 @@ static int tell_failure(const LayerReader *reader, const LayerSlot *slot, ErrTex
         return err_set(err, LAYER_READER_E_FILE,
                        "%s: layer %u: the file was changed while it was in use; load the model again", reader->path,
                        layer->number);
+    case RESULT_DAMAGED:
+        return err_set(err, LAYER_READER_E_FILE,
+                       "%s: layer %u is not as it was written: the file is damaged; load the model again, which makes "
+                       "it anew",
+                       reader->path, layer->number);
     default:
         assert(slot->result < 0);
         return err_set(err, slot->result,
@@ -416,7 +441,7 @@ int layer_reader_hold(LayerReader *reader, size_t index, uint64_t wait_ns, const
         layer_slots_told(&reader->slots, slot);
     } else {
         layer_slots_hold(&reader->slots, slot);
-        *datap = memory_of(reader, slot) + reader->layers[index].offset_bytes % EXTENT_ALIGNMENT;
+        *datap = data_of(reader, slot, index);
     }
     pthread_cond_signal(&reader->work);
     pthread_mutex_unlock(&reader->mutex);

@@ -15,7 +15,8 @@
 
 enum {
     LAYER_READER_E_WAITING = 1, /* it is on its way */
-    LAYER_READER_E_FILE = 2,    /* the file was cut short, or is another one by now; the text names file and layer */
+    LAYER_READER_E_FILE = 2,    /* the file was cut short, is another one by now, or is damaged; the text names file and
+                                 * layer */
 };
 
 #define LAYER_SLOTS_MAX 16
@@ -38,6 +39,10 @@ typedef struct LayerReaderOptions {
     size_t n_slots;    /* 2..LAYER_SLOTS_MAX; with as many as layers, or more, each is read once */
     ExtentWay way;     /* EXTENT_WAY_ANY but in tests */
     ReadLimit limit;   /* to behave like a slower disk */
+    /* Whether a layer that was read (index into `layers`, its first byte) is what it should be, else it is not used;
+     * NULL: it is. Thread: the reader's own. */
+    bool (*is_whole)(void *arg, size_t index, const uint8_t *data);
+    void *arg;
 } LayerReaderOptions;
 
 typedef struct LayerReader LayerReader;

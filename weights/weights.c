@@ -64,7 +64,12 @@ static int end_image_file(Weights *weights, ErrText *err) {
 }
 
 int weights_start_ring(Weights *weights, ErrText *err) {
-    return weights_ring_start(weights->ring, steal(&weights->ring_image), weights->flash_limit, err);
+    size_t first, end;
+    int r;
+
+    weights_ring_parts(weights->ring, &first, &end);
+    r = weights_check_image(weights->check, weights->ring_image, first, end, err);
+    return r ? r : weights_ring_start(weights->ring, steal(&weights->ring_image), weights->flash_limit, err);
 }
 
 /* Everything is there: how it came is noted, and what it came through goes. */
@@ -83,6 +88,7 @@ static int end_arrival(Weights *weights, ErrText *err) {
     if (r)
         return weights_arrival_fail(weights->arrival, r, &why, err);
     weights->arrival = weights_arrival_free(weights->arrival);
+    weights->check = NULL;
     return 0;
 }
 

@@ -32,12 +32,13 @@ typedef struct Weights {
     WeightsImageKey image_key;
     WeightsImage *image; /* that they are in; or NULL */
     WeightsImageWriter *image_writer;
-    WeightsRing *ring;        /* of the layers that are not in memory; NULL: all are */
-    WeightsImage *ring_image; /* until the ring starts, of which it is then; or NULL */
-    ImageFile *image_file;    /* of the image that is made for it while the weights arrive; or NULL */
-    ReadLimit flash_limit;    /* of the ring */
-    bool was_compared;        /* all that the file has for it, with checksums */
-    uint64_t resident_bytes;  /* on the account of the weights */
+    WeightsRing *ring;         /* of the layers that are not in memory; NULL: all are */
+    WeightsImage *ring_image;  /* until the ring starts, of which it is then; or NULL */
+    ImageFile *image_file;     /* of the image that is made for it while the weights arrive; or NULL */
+    ReadLimit flash_limit;     /* of the ring */
+    const WeightsCheck *check; /* of the package and the image; until the weights have arrived; may be NULL */
+    bool was_compared;         /* all that the file has for it, with checksums */
+    uint64_t resident_bytes;   /* on the account of the weights */
     uint64_t n_parameters;
     uint64_t layer_products, head_products; /* multiplications by one row */
     uint64_t embedding_bytes;               /* of an embedding that is not the head too */

@@ -11,10 +11,11 @@
 #define COMPARED "compared"
 
 struct WeightsCheck {
-    PackageChecksum *checksum;
-    bool has_layers;      /* they are compared, too */
-    struct stat state;    /* of the package, before anything of it was compared */
-    char notes[PATH_MAX]; /* "": none are taken */
+    PackageChecksum *checksum; /* NULL: the package has none */
+    bool has_layers;           /* they are compared, too */
+    bool has_all;              /* in every load */
+    struct stat state;         /* of the package, before anything of it was compared */
+    char notes[PATH_MAX];      /* "": none are taken */
 };
 
 WeightsCheck *weights_check_free(WeightsCheck *check) {
@@ -50,6 +51,7 @@ int weights_check_new(WeightsCheck **checkp, const Package *package, WeightsChec
     r = package_checksum_new(&check->checksum, package_fd(package), package_file(package), &why);
     if (r == PACKAGE_CHECKSUM_E_NONE && checking == WEIGHTS_CHECKING_NEW) {
         log_info(TOPIC_ENGINE, "%s", why.text);
+        *checkp = steal(&check);
         return 0;
     }
     if (!r)
@@ -59,6 +61,7 @@ int weights_check_new(WeightsCheck **checkp, const Package *package, WeightsChec
             *err = why;
         return r < 0 ? r : WEIGHTS_CHECK_E_PACKAGE;
     }
+    check->has_all = checking == WEIGHTS_CHECKING_ALL;
     check->has_layers = checking == WEIGHTS_CHECKING_ALL || !was_compared(check);
     *checkp = steal(&check);
     return 0;
@@ -68,11 +71,17 @@ PackageChecksum *weights_check_layers(const WeightsCheck *check) {
     return check && check->has_layers ? check->checksum : NULL;
 }
 
+int weights_check_image(const WeightsCheck *check, WeightsImage *image, size_t first, size_t end, ErrText *err) {
+    if (!check)
+        return 0;
+    return weights_image_compare(image, first, end, check->has_all || !*check->notes ? NULL : check->notes, err);
+}
+
 void weights_check_passed(const WeightsCheck *check) {
     if (*check->notes)
         file_note_remember(check->notes, &check->state, COMPARED);
 }
 
 uint64_t weights_check_compared_bytes(const WeightsCheck *check) {
-    return check ? package_checksum_done_bytes(check->checksum) : 0;
+    return check && check->checksum ? package_checksum_done_bytes(check->checksum) : 0;
 }

@@ -5,6 +5,7 @@
 
 #include "model/package.h"
 #include "model/package_checksum.h"
+#include "weights/weights_image.h"
 
 enum {
     WEIGHTS_CHECK_E_PACKAGE =
@@ -19,8 +20,8 @@ typedef enum WeightsChecking {
 
 typedef struct WeightsCheck WeightsCheck;
 
-/* Compares the head. cache_dir: where it is noted what was compared; NULL: nowhere. *checkp is NULL where there is
- * nothing to compare with. The package outlives it. 0, WEIGHTS_CHECK_E_PACKAGE, -errno. */
+/* Compares the head. cache_dir: where it is noted what was compared; NULL: nowhere. *checkp is NULL where
+ * nothing is to be compared. The package outlives it. 0, WEIGHTS_CHECK_E_PACKAGE, -errno. */
 int weights_check_new(WeightsCheck **checkp, const Package *package, WeightsChecking checking, const char *cache_dir,
                       ErrText *err);
 WeightsCheck *weights_check_free(WeightsCheck *check);
@@ -28,6 +29,9 @@ DEFINE_CLEANUP(WeightsCheck, weights_check_free)
 
 /* That the load hands its bytes to, and has all compared by; NULL: the layers need not be. check may be NULL. */
 PackageChecksum *weights_check_layers(const WeightsCheck *check);
+/* Parts first..end - 1 of an image of the package's weights are to be compared with their digests, too: all in every
+ * load, or those of an image that was not compared in this state yet. check may be NULL: they are not. 0 or -errno. */
+int weights_check_image(const WeightsCheck *check, WeightsImage *image, size_t first, size_t end, ErrText *err);
 /* Everything was compared, and the package is in use: noted for the next load. */
 void weights_check_passed(const WeightsCheck *check);
 /* So far. */

@@ -25,12 +25,14 @@
 
 #include "base/page_cache.h"
 #include "base/thread.h"
+#include "weights/image_compare.h"
 #include "weights/weights_image_private.h"
 
 enum {
     AHEAD_BYTES = 32 << 20, /* asked for before it is read */
     ASK_BYTES = 128 << 10,  /* in one request: of a longer one Linux takes only the beginning */
     READ_BYTES = 256 << 10,
+    RESULT_DAMAGED = 1000, /* of a step, beside those of the file */
 };
 
 struct WeightsImage {
@@ -42,11 +44,13 @@ struct WeightsImage {
     /* Of whoever calls advance(): the file is in memory up to here, and so are the parts below. */
     uint64_t seen_bytes;
     size_t n_there;
+    ImageCompare *compare; /* of who reads the parts: the thread, or the ring that has the image; NULL: none */
     /* The thread that reads ahead. */
     pthread_t thread;
     bool has_thread;
     _Atomic bool stop;
     _Atomic bool is_discarded;
+    size_t n_compared; /* parts, in the order of the file */
     _Atomic uint64_t cached_bytes, read_bytes;
     pthread_mutex_t mutex;
     pthread_cond_t came;
@@ -190,6 +194,7 @@ WeightsImage *weights_image_free(WeightsImage *image) {
     pthread_cond_destroy(&image->came);
     pthread_mutex_destroy(&image->mutex);
     mapped_file_deinit(&image->map);
+    image_compare_free(image->compare);
     if (image->fd >= 0)
         close(image->fd);
     free(image->head);
@@ -232,6 +237,16 @@ int weights_image_open(WeightsImage **imagep, const char *path, const WeightsIma
         return r;
     *imagep = steal(&image);
     return 0;
+}
+
+int weights_image_compare(WeightsImage *image, size_t first, size_t end, const char *notes, ErrText *err) {
+    const int r = image_compare_new(&image->compare, image->fd, image->places, first, end, notes);
+
+    return r ? err_set(err, r, "%s: %s", image->path, strerror(-r)) : 0;
+}
+
+bool weights_image_part_is_whole(WeightsImage *image, size_t index, const void *data) {
+    return image_compare_part(image->compare, index, data);
 }
 
 WeightsImagePart weights_image_part(const WeightsImage *image, size_t index) {
@@ -295,14 +310,31 @@ static int read_step(WeightsImage *image, uint8_t *buffer, uint64_t at_bytes, si
     return r;
 }
 
+/* Compares the parts that end before a byte: nothing is computed with one that is damaged. */
+static int compare_parts(WeightsImage *image, uint64_t end_bytes) {
+    for (; image->n_compared < image->head->n_parts; image->n_compared++) {
+        const WeightsImagePart part = weights_image_part(image, image->n_compared);
+
+        if (image->places[image->n_compared].offset_bytes + part.len_bytes > end_bytes)
+            break;
+        if (!weights_image_part_is_whole(image, image->n_compared, part.data))
+            return RESULT_DAMAGED;
+    }
+    return 0;
+}
+
 static void publish(WeightsImage *image, uint64_t ready_bytes, int r) {
     pthread_mutex_lock(&image->mutex);
     image->ready_bytes = ready_bytes;
-    image->result = r == FILE_E_SHORT ? -EIO : r;
+    image->result = r > 0 ? -EIO : r;
     if (r && r != -ENOMEM)
         weights_image_discard(image); /* the package has it all */
     if (r == FILE_E_SHORT)
         err_set(&image->failure, 0, "%s: it was cut short; load the model again", image->path);
+    else if (r == RESULT_DAMAGED)
+        err_set(&image->failure, 0,
+                "%s: matrix %zu is not as it was written: this image of the weights is removed; load the model again",
+                image->path, image->n_compared);
     else if (r)
         err_set(&image->failure, 0, "%s: cannot be read at %" PRIu64 ": %s; load the model again", image->path,
                 ready_bytes, strerror(-r));
@@ -326,6 +358,8 @@ static void *read_main(void *arg) {
             r = read_step(image, buffer, at, n, &asked);
             atomic_fetch_add(&image->read_bytes, r ? 0 : n);
         }
+        if (!r)
+            r = compare_parts(image, at + n);
         at += r ? 0 : n;
         publish(image, at, r);
     }

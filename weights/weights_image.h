@@ -43,6 +43,14 @@ int weights_image_open(WeightsImage **imagep, const char *path, const WeightsIma
 WeightsImage *weights_image_free(WeightsImage *image);
 DEFINE_CLEANUP(WeightsImage, weights_image_free)
 
+/* Parts first..end - 1 are compared with the digests that they were written with: before anything is read, by who reads
+ * them. notes: a folder where it is noted when all were, and which states of a file were before; NULL: none. 0 or
+ * -errno, with a text. */
+int weights_image_compare(WeightsImage *image, size_t first, size_t end, const char *notes, ErrText *err);
+/* Whether these are a part's bytes, as far as it is to be compared; for who reads parts past the map. One thread at a
+ * time. */
+bool weights_image_part_is_whole(WeightsImage *image, size_t index, const void *data);
+
 /* Mapped until weights_image_free(); to be read when it has come. */
 WeightsImagePart weights_image_part(const WeightsImage *image, size_t index);
 /* Its file, where the part begins in it, and the file's name; until weights_image_free(). */

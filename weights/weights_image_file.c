@@ -80,6 +80,10 @@ void weights_image_tidy(const char *image_path) {
 
 /* --- the file ----------------------------------------------------------------------------------------------------- */
 
+static ImagePlace *places_of(const ImageFile *file) {
+    return (ImagePlace *)((ImageHead *)file->head + 1);
+}
+
 static int write_error(const ImageFile *file, int r, ErrText *err) {
     return err_set(err, r, "%s: cannot write the %.1f MB of the weights' image: %s", file->path,
                    (double)file->len_bytes / 1e6, strerror(-r));
@@ -93,7 +97,7 @@ void image_file_deinit(ImageFile *file) {
 }
 
 const ImagePlace *image_file_places(const ImageFile *file) {
-    return (const ImagePlace *)((const ImageHead *)file->head + 1);
+    return places_of(file);
 }
 
 /* Head, places and path in one piece, as the file begins. */
@@ -115,12 +119,11 @@ static int make_head(ImageFile *file, const WeightsImageKey *key, const size_t *
     memcpy(places + file->n_parts, key->package_path, path_bytes);
     at = (file->head_bytes + IMAGE_PAGE - 1) / IMAGE_PAGE * IMAGE_PAGE;
     for (size_t i = 0; i < file->n_parts; i++) {
-        places[i] = (ImagePlace){ at, part_bytes[i] };
+        places[i] = (ImagePlace){ .offset_bytes = at, .len_bytes = part_bytes[i] };
         head->len_bytes = at + places[i].len_bytes;
         at = (head->len_bytes + IMAGE_ALIGNMENT - 1) / IMAGE_ALIGNMENT * IMAGE_ALIGNMENT;
     }
     file->len_bytes = head->len_bytes;
-    image_digest(head, (size_t)file->head_bytes, head->sha256);
     return 0;
 }
 
@@ -190,22 +193,33 @@ static void pace(int fd, uint64_t at_bytes, size_t len_bytes) {
 }
 
 int image_file_write(ImageFile *file, size_t part, size_t at_bytes, const void *data, size_t len_bytes, ErrText *err) {
-    const uint64_t offset_bytes = image_file_places(file)[part].offset_bytes + at_bytes;
+    ImagePlace *place = &places_of(file)[part];
+    const uint64_t offset_bytes = place->offset_bytes + at_bytes;
     const int fd = atomic_file_fd(file->file);
     int r = file_write_at(fd, data, len_bytes, offset_bytes);
 
     if (r)
         return write_error(file, r, err);
+    if (!at_bytes)
+        sha256_init(&file->context);
+    sha256_update(&file->context, len_bytes, data);
+    if (at_bytes + len_bytes == place->len_bytes)
+        sha256_digest(&file->context, sizeof(place->sha256), place->sha256);
     pace(fd, offset_bytes, len_bytes);
     return 0;
 }
 
 int image_file_commit(ImageFile *file, ErrText *err) {
     const int fd = atomic_file_fd(file->file);
+    ImageHead *head = file->head;
     int r;
 
     if (ftruncate(fd, (off_t)file->len_bytes) < 0) /* the last part may be empty */
         return write_error(file, -errno, err);
+    image_digest(head, (size_t)file->head_bytes, head->sha256);
+    r = file_write_at(fd, head, (size_t)file->head_bytes, 0); /* the parts have their digests by now */
+    if (r)
+        return write_error(file, r, err);
     r = atomic_file_commit(file->file, err);
     if (!r)
         (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);

@@ -12,7 +12,8 @@ typedef struct ImageFile {
     void *head; /* with places and path, as the file begins */
     uint64_t head_bytes, len_bytes;
     size_t n_parts;
-    AtomicFile *file; /* from begin on */
+    struct sha256_ctx context; /* of the part that is being written */
+    AtomicFile *file;          /* from begin on */
 } ImageFile;
 
 /* The places of n_parts parts of such sizes; nothing is written yet. 0, -EINVAL, -ENOMEM; image_file_deinit() is for
@@ -25,7 +26,8 @@ const ImagePlace *image_file_places(const ImageFile *file);
 /* Tidies the folder, removes what has the name, and writes the head. 0, -ENOSPC: of a disk it takes at most half of
  * what is free; -errno. */
 int image_file_begin(ImageFile *file, ErrText *err);
-/* Bytes of a part from at_bytes on, IMAGE_STEP_BYTES at most. It waits for the disk. 0, -errno. */
+/* Bytes of a part from at_bytes on, IMAGE_STEP_BYTES at most; of each part from its begin to its end. It waits for the
+ * disk. 0, -errno. */
 int image_file_write(ImageFile *file, size_t part, size_t at_bytes, const void *data, size_t len_bytes, ErrText *err);
 /* All parts were written: the file is on the disk and has its name. 0, -errno. */
 int image_file_commit(ImageFile *file, ErrText *err);

@@ -4,6 +4,7 @@
 #ifndef COORDGEN_WEIGHTS_WEIGHTS_IMAGE_PRIVATE_H
 #define COORDGEN_WEIGHTS_WEIGHTS_IMAGE_PRIVATE_H
 
+#include <nettle/sha2.h>
 #include <stdint.h>
 
 #include "base/file_io.h"
@@ -13,11 +14,12 @@
 #define IMAGE_SUFFIX ".weights"
 
 enum {
-    IMAGE_VERSION = 1,
+    IMAGE_VERSION = 2,
     IMAGE_PAGE = 4096,    /* the data begin on one */
     IMAGE_ALIGNMENT = 64, /* of every part */
     IMAGE_PARTS_MAX = 1 << 16,
     IMAGE_STEP_BYTES = 4 << 20, /* read and written at a time */
+    IMAGE_DIGEST_BYTES = SHA256_DIGEST_SIZE,
 };
 
 typedef struct ImageHead {
@@ -33,6 +35,7 @@ typedef struct ImageHead {
 
 typedef struct ImagePlace {
     uint64_t offset_bytes, len_bytes;
+    uint8_t sha256[IMAGE_DIGEST_BYTES]; /* of the part */
 } ImagePlace;
 
 /* Magic, version, and the key with the program's version; all else zero. */

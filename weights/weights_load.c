@@ -214,6 +214,7 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
     weights->accounts = accounts;
     weights->columns.fd = -1;
     weights->flash_limit = loader->options->flash_limit;
+    weights->check = loader->options->check;
     weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
     if (!weights->layers)
         return err_set(loader->err, -ENOMEM, "out of memory");

@@ -133,14 +133,20 @@ static void open_image(const WeightsLoader *loader, WeightsImage **imagep) {
 
 /* All that is in memory is mapped from it, if there is one. A load does not fail by it. */
 static void use_image(WeightsLoader *loader) {
+    WeightsImage **image = &loader->weights->image;
     ErrText why = { "" };
 
     if (!loader->options->image_path || !loader->weights->backend->ops->linear_image)
         return;
-    if (place_image(loader, &why))
+    if (place_image(loader, &why)) {
         log_warn(TOPIC_ENGINE, "%s", why.text);
-    else
-        open_image(loader, &loader->weights->image);
+        return;
+    }
+    open_image(loader, image);
+    if (*image && weights_check_image(loader->options->check, *image, 0, loader->n_matrices, &why)) {
+        log_warn(TOPIC_ENGINE, "%s", why.text);
+        *image = weights_image_free(*image);
+    }
 }
 
 /* --- the ring ----------------------------------------------------------------------------------------------------- */
@@ -175,6 +181,7 @@ static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
         if (weights_plan_streams(loader, loader->matrices[i].layer))
             matrices[n++] = (RingMatrix){
                 .layer = (uint32_t)loader->matrices[i].layer,
+                .part = i,
                 .offset_bytes = image ? weights_image_offset_bytes(image, i)
                                       : image_file_places(weights->image_file)[i].offset_bytes,
                 .len_bytes = loader->matrices[i].image_bytes,

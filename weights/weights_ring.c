@@ -114,6 +114,11 @@ uint32_t weights_ring_first_layer(const WeightsRing *ring) {
     return ring->first_layer;
 }
 
+void weights_ring_parts(const WeightsRing *ring, size_t *firstp, size_t *endp) {
+    *firstp = ring->matrices[0].part;
+    *endp = *firstp + ring->n_matrices;
+}
+
 /* The matrices of a layer, or the one at `index`, have their integers behind `data`, where the layer's first byte
  * is. */
 static void place(WeightsRing *ring, size_t index, uint64_t layer_offset_bytes, uint8_t *data) {
@@ -132,6 +137,21 @@ void weights_ring_add(WeightsRing *ring, BackendLinear *linear) {
           ring->slots + layer % WEIGHTS_RING_SLOTS * ring->slot_bytes + offset_bytes % EXTENT_ALIGNMENT);
 }
 
+/* Thread: the reader's. */
+static bool layer_is_whole(void *arg, size_t index, const uint8_t *data) {
+    WeightsRing *ring = arg;
+    const RingLayer *layer = &ring->layers[index];
+
+    for (size_t i = layer->first; i < layer->first + layer->n; i++) {
+        const RingMatrix *matrix = &ring->matrices[i];
+
+        if (!weights_image_part_is_whole(ring->image, matrix->part,
+                                         data + (matrix->offset_bytes - ring->extents[index].offset_bytes)))
+            return false;
+    }
+    return true;
+}
+
 int weights_ring_start(WeightsRing *ring, WeightsImage *image, ReadLimit limit, ErrText *err) {
     assert(ring->n_added == ring->n_matrices && !ring->image);
     ring->image = image;
@@ -144,6 +164,8 @@ int weights_ring_start(WeightsRing *ring, WeightsImage *image, ReadLimit limit, 
                                 .slots = ring->slots,
                                 .slot_bytes = ring->slot_bytes,
                                 .n_slots = WEIGHTS_RING_SLOTS,
+                                .is_whole = layer_is_whole,
+                                .arg = ring,
                                 .limit = limit,
                             },
                             err);

@@ -18,6 +18,7 @@ enum {
 typedef struct RingMatrix {
     BackendLinear *linear;
     uint32_t layer;
+    size_t part; /* of the image; one behind the other */
     uint64_t offset_bytes, len_bytes;
 } RingMatrix;
 
@@ -33,10 +34,13 @@ WeightsRing *weights_ring_free(WeightsRing *ring);
 DEFINE_CLEANUP(WeightsRing, weights_ring_free)
 
 uint32_t weights_ring_first_layer(const WeightsRing *ring);
+/* Its parts of the image: *firstp..*endp - 1. */
+void weights_ring_parts(const WeightsRing *ring, size_t *firstp, size_t *endp);
 /* The next matrix has its object: they come in the order of weights_ring_new(). Until there is an image its integers
  * are laid out in a slot that others will have later: whoever makes the image writes them before. */
 void weights_ring_add(WeightsRing *ring, BackendLinear *linear);
-/* Reads begin, from an image, which is the ring's from now on. limit: how fast at most. 0, -errno. */
+/* Reads begin, from an image, which is the ring's from now on. Each part that is to be compared is, when it is read for
+ * the first time; a layer with one that is damaged is not used. limit: how fast at most. 0, -errno. */
 int weights_ring_start(WeightsRing *ring, WeightsImage *image, ReadLimit limit, ErrText *err);
 /* The matrices of a layer have their integers until weights_ring_release(): 0, WEIGHTS_RING_E_WAITING, within wait_ns
  * or when a piece has come; WEIGHTS_RING_E_READ; -ENOMEM. */

@@ -70,6 +70,30 @@ class WeightsImage(unittest.TestCase):
         self.assertEqual(self.run_once(wait=True), (expected, False))
         self.assertEqual(self.run_once(), (expected, True))
 
+    def test_one_bit(self):
+        """Of its integers: found before anything is computed with it; the package is loaded, and the next load makes it anew."""
+        expected, _ = self.run_once(wait=True)
+        image = self.images()[0]
+        with open(image, "r+b") as file:
+            file.seek(image.stat().st_size // 2)
+            byte = file.read(1)[0]
+            file.seek(-1, 1)
+            file.write(bytes([byte ^ 1]))
+        daemon = Daemon(*FLAGS, cache=self.cache, wait=False)
+        daemon.wait_notice("READY=1")
+        deadline = time.monotonic() + 60 * SLOW
+        admin = daemon.connect(admin=True)
+        while admin.call(model_show=pb.ModelShowRequest()).model_show.model.state != pb.MODEL_STATE_READY:
+            self.assertLess(time.monotonic(), deadline, "the package was not loaded")  # failed for a moment
+            time.sleep(0.05)
+        self.assertEqual(self.answer(daemon), expected)
+        self.assertRegex(daemon.log(), r"matrix \d+ is not as it was written")
+        self.assertIn("once more without the image", daemon.log())
+        daemon.stop()
+        self.assertEqual(self.images(), [])
+        self.assertEqual(self.run_once(wait=True), (expected, False))
+        self.assertEqual(self.run_once(), (expected, True))
+
     def test_killed_while_it_is_written(self):
         """Whenever it is killed: nothing under the image's name, or all of it."""
         expected, _ = self.run_once("--weights-image=no")

@@ -33,25 +33,39 @@ EngineOptions loaded_options(const Loaded *loaded, const char *package, LoadedFl
         .image_path = loaded->image_path,
         .weights_memory = loaded->weights_memory,
         .flash_limit = loaded->flash_limit,
+        .checking = loaded->checking,
+        .cache_dir = loaded->cache_dir,
     };
 }
 
-void loaded_init(Loaded *loaded, const char *package, LoadedFlags flags) {
+int loaded_try(Loaded *loaded, const char *package, LoadedFlags flags, ErrText *err) {
     EngineOptions options;
-    ErrText err = { "" };
+    int r;
 
     *loaded = (Loaded){
         .image_path = loaded->image_path,
         .isa = loaded->isa,
         .weights_memory = loaded->weights_memory,
         .flash_limit = loaded->flash_limit,
+        .checking = loaded->checking,
+        .cache_dir = loaded->cache_dir,
     };
     account_table_init(&loaded->accounts);
     assert_int_equal(worker_pool_new(&loaded->pool, 2), 0);
     options = loaded_options(loaded, package, flags);
-    if (engine_new(&loaded->engine, &options, &err))
+    r = engine_new(&loaded->engine, &options, err);
+    if (r)
+        loaded->pool = worker_pool_free(loaded->pool);
+    else
+        assert_int_equal(sequence_new(&loaded->sequence, loaded->engine, LOADED_N_TOKENS, err), 0);
+    return r;
+}
+
+void loaded_init(Loaded *loaded, const char *package, LoadedFlags flags) {
+    ErrText err = { "" };
+
+    if (loaded_try(loaded, package, flags, &err))
         fail_msg("%s", err.text);
-    assert_int_equal(sequence_new(&loaded->sequence, loaded->engine, LOADED_N_TOKENS, &err), 0);
 }
 
 void loaded_deinit(Loaded *loaded) {

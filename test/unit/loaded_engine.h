@@ -20,9 +20,11 @@ typedef enum LoadedFlags {
 
 typedef struct Loaded {
     const char *image_path; /* the caller's, before it is loaded; may be NULL */
-    Isa isa;                /* likewise, as the next two */
+    Isa isa;                /* likewise, as the next four */
     WeightsMemory weights_memory;
     ReadLimit flash_limit;
+    WeightsChecking checking;
+    const char *cache_dir; /* of notes; may be NULL */
     AccountTable accounts;
     WorkerPool *pool;
     Engine *engine;
@@ -34,6 +36,8 @@ void loaded_make_package(ImportFixture *fixture, double bits, bool static_activa
 EngineOptions loaded_options(const Loaded *loaded, const char *package, LoadedFlags flags);
 /* Sets all but what is the caller's. */
 void loaded_init(Loaded *loaded, const char *package, LoadedFlags flags);
+/* The same where it may fail, after which there is nothing to deinit: as engine_new(). */
+int loaded_try(Loaded *loaded, const char *package, LoadedFlags flags, ErrText *err);
 /* Nothing may be left on any account. */
 void loaded_deinit(Loaded *loaded);
 void loaded_accounts_are_empty(AccountTable *accounts);

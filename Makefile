@@ -138,11 +138,12 @@ $(OBJ)/gen/proto/coordgen.pb-c.h $(GEN_SRC) &: proto/coordgen.proto
 $(OBJ)/gen/%.o: $(OBJ)/gen/%.c $(OBJ)/flags
 	$(Q)$(CC) $(filter-out -Wshadow -Wmissing-prototypes,$(FLAGS)) -c $< -o $@
 
-# The calibration text as the numbers of a C array.
-$(OBJ)/gen/importer/calibration_bytes.inc: importer/calibration.txt
+# Texts as the numbers of C arrays.
+$(OBJ)/gen/%_bytes.inc: %.txt
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@
 $(OBJ)/importer/calibration_text.o: $(OBJ)/gen/importer/calibration_bytes.inc
+$(OBJ)/eval/quantization_check.o: $(OBJ)/gen/eval/sample_bytes.inc
 
 define archive
 	@mkdir -p $(@D)
@@ -168,7 +169,7 @@ endef
 
 $(BUILD)/bin/coordgend: $(OBJ)/daemon/coordgend.o $(LIB_DAEMON) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
 	$(call link,$(DAEMON_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
-$(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
+$(BUILD)/bin/coordgenctl: $(OBJ)/client/ctl/coordgenctl.o $(LIB_CTL) $(LIB_CLIENT) $(LIB_EVAL) $(LIB_CORE) $(LIB_PROTO) $(LIB_BASE)
 	$(call link,$(EDIT_LIBS) $(JANSSON_LIBS) $(CORE_LIBS) $(PROTO_LIBS) $(BASE_LIBS))
 $(BUILD)/bin/coordgen-eval: $(OBJ)/eval/coordgen_eval.o $(LIB_EVAL) $(LIB_CORE) $(LIB_BASE)
 	$(call link,$(JANSSON_LIBS) $(CORE_LIBS) $(BASE_LIBS))

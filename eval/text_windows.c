@@ -30,17 +30,21 @@ static int check_shape(const Engine *engine, const char *file, size_t n_tokens, 
 
 int text_windows_init(TextWindows *windows, const Engine *engine, const char *file, size_t len, size_t n,
                       ErrText *err) {
-    const Tokenizer *tokenizer = engine_tokenizer(engine);
-    _cleanup_(token_list_deinit) TokenList tokens = { 0 };
     _cleanup_(freep) char *text = NULL;
     size_t len_bytes;
-    int r;
+    int r = file_slurp(file, TEXT_MAX, &text, &len_bytes, err);
 
-    r = file_slurp(file, TEXT_MAX, &text, &len_bytes, err);
+    return r ? r : text_windows_of(windows, engine, file, text, len_bytes, len, n, err);
+}
+
+int text_windows_of(TextWindows *windows, const Engine *engine, const char *name, const char *text, size_t len_bytes,
+                    size_t len, size_t n, ErrText *err) {
+    const Tokenizer *tokenizer = engine_tokenizer(engine);
+    _cleanup_(token_list_deinit) TokenList tokens = { 0 };
+    int r = tokenizer_encode(tokenizer, text, len_bytes, TOKENIZE_ADD_SPECIAL, &tokens, err);
+
     if (!r)
-        r = tokenizer_encode(tokenizer, text, len_bytes, TOKENIZE_ADD_SPECIAL, &tokens, err);
-    if (!r)
-        r = check_shape(engine, file, tokens.n, len, n, err);
+        r = check_shape(engine, name, tokens.n, len, n, err);
     if (r)
         return r;
     *windows = (TextWindows){

@@ -21,6 +21,9 @@ typedef struct TextWindows {
 /* len: an even number from 4 to the model's positions; n: from the start of the text, 0: all that fit. 0, -EINVAL,
  * another -errno or a tokenizer's condition, with a text. */
 int text_windows_init(TextWindows *windows, const Engine *engine, const char *file, size_t len, size_t n, ErrText *err);
+/* The same of a text in memory, which has that name in errors. */
+int text_windows_of(TextWindows *windows, const Engine *engine, const char *name, const char *text, size_t len_bytes,
+                    size_t len, size_t n, ErrText *err);
 void text_windows_deinit(TextWindows *windows);
 
 #endif

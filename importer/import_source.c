@@ -155,3 +155,16 @@ int import_source_identify(const ImportSource *source, const ImportOptions *opti
         import_hash_remember(folder, &source->st, report->source_sha256);
     return 0;
 }
+
+int import_source_sha256(const char *source_path, const ImportOptions *options, char sha256[SHA256_HEX_BYTES],
+                         ErrText *err) {
+    _cleanup_(import_source_deinit) ImportSource source;
+    _cleanup_(freep) ImportReport *report = calloc(1, sizeof(*report));
+    int r = import_source_open(&source, source_path, NULL, err);
+
+    if (!r)
+        r = report ? import_source_identify(&source, options, report, err) : err_set(err, -ENOMEM, "out of memory");
+    if (!r)
+        memcpy(sha256, report->source_sha256, SHA256_HEX_BYTES);
+    return r;
+}

@@ -98,6 +98,11 @@ int import_run(const char *source_path, const char *out_path, const ImportOption
 int import_discard(const char *source_path, const char *out_path, const ImportOptions *options, char path[PATH_MAX],
                    bool *foundp, ErrText *err);
 
+/* The hash by which packages know their source; remembered in the cache folder. As import_run(), which reads no more
+ * than this of a source that was imported before. */
+int import_source_sha256(const char *source_path, const ImportOptions *options, char sha256[SHA256_HEX_BYTES],
+                         ErrText *err);
+
 /* CACHE_DIR/NAME-<first 12 hex of sha256>[SETTINGS].cgm, SETTINGS naming what differs from the default recipe;
  * cache_dir NULL: $XDG_CACHE_HOME or ~/.cache, /coordgen/models. calibration_sha256: of the user's own text, else
  * NULL. */

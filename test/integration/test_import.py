@@ -352,6 +352,52 @@ class Settings(ImportCase):
         self.out.unlink()
         self.assertEqual(verify(1)["error"]["code"], "model-not-found")
 
+    def verify(self, status, *words, json_text=True):
+        environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))
+        run = subprocess.run([CTL, "model", "verify", *(["--json=short"] if json_text else []), *map(str, words)],
+                             env=environment, capture_output=True, text=True, timeout=self.patience)
+        self.assertFalse(SANITIZER.search(run.stderr), run.stderr)
+        self.assertEqual(run.returncode, status, run.stderr)
+        return json.loads(run.stdout) if json_text and run.stdout else run.stdout + run.stderr
+
+    @unittest.skipIf(SANITIZED, "its time is the float device's arithmetic")
+    def test_verify_with_the_source(self):
+        """Eight bits do no harm, one does much; said in words, in JSON and by the exit status."""
+        report = self.verify(0, self.source, "--windows=1")  # imported first
+        self.assertRegex(report["verified"], r"cache/coordgen/models/\S+\.cgm$")
+        self.assertEqual((report["harm"], report["tokens"]), ("none", 127))
+        self.assertLess(report["nats"], 0.01)
+        self.assertGreater(report["nats"], 0)
+        self.assertAlmostEqual(report["perplexity"] / report["source_perplexity"], 1, delta=0.05)
+        self.run_import("--bits=1")
+        text = self.folder / "text"
+        text.write_text("All that is to be said was said before. " * 60)
+        said = self.verify(1, self.out, "--source", self.source, "--windows=1", "--text", text, json_text=False)
+        self.assertRegex(said, r"m\.cgm: as it was written\nBeside the source in float32, over 127 tokens: .*\n"
+                               r"Quantization did much harm: .*\n")
+
+    def test_verify_refused(self):
+        self.run_import()
+        other = self.folder / "other.gguf"
+        shutil.copyfile(self.source, other)
+        with open(other, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([byte ^ 1]))
+        error = self.verify(2, self.out, "--source", other)["error"]
+        self.assertEqual((error["code"], error["field"]), ("invalid-argument", "source"))
+        self.assertIn("made of another file", error["message"])
+        short = self.folder / "text"
+        short.write_text("too short")
+        error = self.verify(2, self.out, "--source", self.source, "--text", short)["error"]
+        self.assertEqual((error["code"], error["field"]), ("invalid-argument", "text"))
+        self.assertRegex(error["message"], r"its \d+ tokens do not fill one window of 256")
+        self.assertIn("is a source itself", self.verify(2, self.source, "--source", self.source))
+        self.assertIn("need --source", self.verify(2, self.out, "--windows=1"))
+        error = self.verify(1, self.out, "--source", self.folder / "none.gguf")["error"]
+        self.assertEqual(error["code"], "model-not-found")
+
     def test_refused(self):
         for options, said in ((("--bits", "0.5"), "give an average from 1 to 8"), (("--bits", "many"), "a number is needed"),
                               (("--recipe", "best"), "one of int8, edgeflow, compensated"),

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "eval/divergence.h"
+#include "eval/quantization_check.h"
 
 static void test_divergence_of_known_rows(void **state) {
     /* q = (1/2, 1/4, 1/4), p = (1/4, 1/2, 1/4); logits are logs but for a constant. */
@@ -60,12 +60,22 @@ static void test_divergence_of_large_logits(void **state) {
     assert_true(fabs(divergence_of_row(a, b, 3, &same) - expected) < 1e-9);
 }
 
+static void test_divergence_harm(void **state) {
+    assert_string_equal(quantization_harm_name(quantization_harm_of(0)), "none");
+    assert_string_equal(quantization_harm_name(quantization_harm_of(0.00999)), "none");
+    assert_string_equal(quantization_harm_name(quantization_harm_of(0.01)), "little");
+    assert_string_equal(quantization_harm_name(quantization_harm_of(0.05)), "some");
+    assert_string_equal(quantization_harm_name(quantization_harm_of(0.2)), "much");
+    assert_string_equal(quantization_harm_name(quantization_harm_of(NAN)), "much");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_divergence_of_known_rows),
         cmocka_unit_test(test_divergence_is_not_symmetric_and_never_negative),
         cmocka_unit_test(test_divergence_takes_the_lowest_of_equal_tops),
         cmocka_unit_test(test_divergence_of_large_logits),
+        cmocka_unit_test(test_divergence_harm),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

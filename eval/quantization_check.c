@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eval/quantization_check.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/thread.h"
+
+/* Generated from eval/sample.txt by the Makefile. */
+static const unsigned char own_text[] = {
+#include "eval/sample_bytes.inc"
+};
+
+QuantizationHarm quantization_harm_of(double nats) {
+    if (nats < 0.01)
+        return QUANTIZATION_HARM_NONE;
+    if (nats < 0.05)
+        return QUANTIZATION_HARM_LITTLE;
+    return nats < 0.2 ? QUANTIZATION_HARM_SOME : QUANTIZATION_HARM_MUCH;
+}
+
+const char *quantization_harm_name(QuantizationHarm harm) {
+    static const char *const names[] = { "none", "little", "some", "much" };
+
+    return names[harm];
+}
+
+typedef struct CheckedModel {
+    AccountTable accounts;
+    WorkerPool *pool;
+    Engine *engine;
+} CheckedModel;
+
+static void checked_model_close(CheckedModel *model) {
+    engine_free(model->engine);
+    worker_pool_free(model->pool);
+}
+
+static int checked_model_open(CheckedModel *model, const char *path, EngineDevice device, unsigned int n_threads,
+                              ErrText *err) {
+    int r;
+
+    account_table_init(&model->accounts);
+    r = worker_pool_new(&model->pool, n_threads ? n_threads : thread_n_processors());
+    if (r)
+        return err_set(err, r, "cannot start the worker threads: %s", strerror(-r));
+    return engine_new(
+        &model->engine,
+        &(EngineOptions){ .path = path, .device = device, .pool = model->pool, .accounts = &model->accounts }, err);
+}
+
+/**
+ * quantization_check() - the divergence of a package from its source
+ *
+ * That the package was made of this source is the caller's to see. Both are in memory at a time: the package's weights,
+ * and of the source, which is mapped, what the page cache has. Nearly all of the time is the reference device's.
+ */
+int quantization_check(Divergence *result, const QuantizationCheckOptions *options, ErrText *err) {
+    _cleanup_(checked_model_close) CheckedModel package = { 0 }, source = { 0 };
+    _cleanup_(text_windows_deinit) TextWindows windows = { 0 };
+    int r = checked_model_open(&package, options->package, ENGINE_DEVICE_CPU, options->n_threads, err);
+
+    if (!r)
+        r = checked_model_open(&source, options->source, ENGINE_DEVICE_REFERENCE, options->n_threads, err);
+    if (r)
+        return r;
+    if (options->text)
+        r = text_windows_init(&windows, package.engine, options->text, QUANTIZATION_CHECK_WINDOW, options->n_windows,
+                              err);
+    else
+        r = text_windows_of(&windows, package.engine, "the text of coordgen", (const char *)own_text, sizeof(own_text),
+                            QUANTIZATION_CHECK_WINDOW, options->n_windows, err);
+    return r ? r
+             : divergence_measure(result, package.engine, source.engine, &windows, options->progress,
+                                  options->progress_arg, err);
+}

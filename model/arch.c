@@ -45,6 +45,11 @@ static const ArchTensor common_first[] = {
     { ROLE_ROPE_FREQS, DIM_ROT_HALF, DIM_NONE, true },
 };
 
+/* Rotary frequencies are what the keys say. */
+static const ArchTensor plain_first[] = {
+    { ROLE_TOKEN_EMBD, DIM_EMBD, DIM_VOCAB, false },
+};
+
 static const ArchTensor common_last[] = {
     { ROLE_OUTPUT_NORM, DIM_EMBD, DIM_NONE, false },
     { ROLE_OUTPUT, DIM_EMBD, DIM_VOCAB, true }, /* absent when tied: token_embd serves */
@@ -75,6 +80,16 @@ static const ArchTensor gemma3_layer[] = {
     { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },      { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
     { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },          { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
     { ROLE_POST_FFN_NORM, DIM_EMBD, DIM_NONE, false },
+};
+
+static const ArchTensor qwen3_layer[] = {
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },   { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true }, { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_Q_NORM, DIM_HEAD, DIM_NONE, false },
+    { ROLE_ATTN_K_NORM, DIM_HEAD, DIM_NONE, false }, { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
+    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },        { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
 };
 
 /* Operators of a layer, in order ----------------------------------------------------------------------------------- */
@@ -133,6 +148,23 @@ static const ArchOp llama_ops[] = {
     ADD(SLOT_OUT),
 };
 
+static const ArchOp qwen3_ops[] = {
+    NORM(SLOT_X, SLOT_NORM, ROLE_ATTN_NORM),
+    QKV,
+    HEAD_NORM(SLOT_Q, ROLE_ATTN_Q_NORM),
+    HEAD_NORM(SLOT_K, ROLE_ATTN_K_NORM),
+    ROPE(SLOT_Q),
+    ROPE(SLOT_K),
+    ATTENTION,
+    LINEAR(SLOT_Q, SLOT_OUT, ROLE_ATTN_OUTPUT),
+    ADD(SLOT_OUT),
+    NORM(SLOT_X, SLOT_NORM, ROLE_FFN_NORM),
+    GATE_UP,
+    GATED,
+    LINEAR(SLOT_GATE, SLOT_OUT, ROLE_FFN_DOWN),
+    ADD(SLOT_OUT),
+};
+
 static const ArchOp gemma3_ops[] = {
     NORM(SLOT_X, SLOT_NORM, ROLE_ATTN_NORM),
     QKV,
@@ -152,16 +184,26 @@ static const ArchOp gemma3_ops[] = {
     ADD(SLOT_OUT),
 };
 
-#define TABLES(layer_tensors, layer_ops)                                                                               \
-    .first = common_first, .n_first = ARRAY_LEN(common_first), .layer = layer_tensors,                                 \
-    .n_layer = ARRAY_LEN(layer_tensors), .last = common_last, .n_last = ARRAY_LEN(common_last), .ops = layer_ops,      \
+#define TABLES(first_tensors, layer_tensors, last_tensors, layer_ops)                                                  \
+    .first = first_tensors, .n_first = ARRAY_LEN(first_tensors), .layer = layer_tensors,                               \
+    .n_layer = ARRAY_LEN(layer_tensors), .last = last_tensors, .n_last = ARRAY_LEN(last_tensors), .ops = layer_ops,    \
     .n_ops = ARRAY_LEN(layer_ops)
 
 static const Arch archs[] = {
-    { .name = "llama", TABLES(llama_layer, llama_ops), .rope = ROPE_NORM, .activation = ACTIVATION_SILU },
-    { .name = "qwen2", TABLES(qwen2_layer, llama_ops), .rope = ROPE_NEOX, .activation = ACTIVATION_SILU },
+    { .name = "llama",
+      TABLES(common_first, llama_layer, common_last, llama_ops),
+      .rope = ROPE_NORM,
+      .activation = ACTIVATION_SILU },
+    { .name = "qwen2",
+      TABLES(common_first, qwen2_layer, common_last, llama_ops),
+      .rope = ROPE_NEOX,
+      .activation = ACTIVATION_SILU },
+    { .name = "qwen3",
+      TABLES(plain_first, qwen3_layer, common_last, qwen3_ops),
+      .rope = ROPE_NEOX,
+      .activation = ACTIVATION_SILU },
     { .name = "gemma3",
-      TABLES(gemma3_layer, gemma3_ops),
+      TABLES(common_first, gemma3_layer, common_last, gemma3_ops),
       .rope = ROPE_NEOX,
       .activation = ACTIVATION_GELU,
       .scales_embedding = true,
@@ -173,6 +215,19 @@ const Arch *arch_find(const char *name) {
         if (!strcmp(archs[i].name, name))
             return &archs[i];
     return NULL;
+}
+
+const char *arch_names(char *buffer, size_t len_bytes) {
+    size_t at = 0;
+
+    buffer[0] = 0;
+    for (size_t i = 0; i < ARRAY_LEN(archs) && at < len_bytes; i++)
+        at += (size_t)snprintf(buffer + at, len_bytes - at, "%s%s",
+                               !i                         ? ""
+                               : i + 1 < ARRAY_LEN(archs) ? ", "
+                                                          : " and ",
+                               archs[i].name);
+    return buffer;
 }
 
 const char *tensor_role_name(TensorRole role) {

@@ -113,6 +113,9 @@ typedef struct Arch {
 
 /* NULL when unknown. */
 const Arch *arch_find(const char *name);
+#define ARCH_NAMES_MAX 256
+/* "llama, qwen2 and gemma3": all that there are. Returns buffer. */
+const char *arch_names(char *buffer, size_t len_bytes);
 
 /* "attn_q.weight", "attn_q.bias"; without "blk.N." */
 const char *tensor_role_name(TensorRole role);

@@ -219,6 +219,7 @@ static int read_vocab(KeyReader *reader, Hparams *hparams) {
 int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
     Hparams read = { .embedding_scale = 1, .rope_position_scale = 1 };
     KeyReader reader = { .file = file, .err = err };
+    char known[ARCH_NAMES_MAX];
     GgufString name;
     Printable shown;
     double eps;
@@ -229,9 +230,8 @@ int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
         return r < 0 ? r : HPARAMS_E_CORRUPT;
     read.arch = arch_find(printable(&shown, name.data, name.len_bytes));
     if (!read.arch)
-        return err_set(err, HPARAMS_E_UNSUPPORTED,
-                       "%s: architecture '%s' is not supported: llama, qwen2 and gemma3 are", gguf_path(file),
-                       shown.text);
+        return err_set(err, HPARAMS_E_UNSUPPORTED, "%s: architecture '%s' is not supported: %s are", gguf_path(file),
+                       shown.text, arch_names(known, sizeof(known)));
     reader.arch = read.arch->name;
     r = read_vocab(&reader, &read);
     if (r)

@@ -9,6 +9,14 @@
 #include "base/str_buf.h"
 #include "model/gguf_writer.h"
 
+/* A key of the model's own, "ARCH.suffix". */
+typedef struct ModelMakerKey {
+    const char *suffix;
+    GgufValueType type; /* U32, F32, BOOL, STRING */
+    double number;
+    const char *text;
+} ModelMakerKey;
+
 typedef struct ModelMaker {
     const char *arch;
     uint32_t window; /* of gemma3: the first layer of two sees so many positions, with a rotary base of its own; 0:
@@ -23,6 +31,12 @@ typedef struct ModelMaker {
     const char *tokenizer;    /* tokenizer.ggml.model */
     const char *pretokenizer; /* tokenizer.ggml.pre */
     uint64_t seed;
+    bool has_optional;  /* every optional tensor too; the head as `tied` says */
+    bool is_balanced;   /* norms near 1, and products about as large as their inputs, as trained models have them */
+    uint32_t n_rot;     /* rotated dimensions of a head; 0: all */
+    uint32_t n_context; /* 0: 512 */
+    const ModelMakerKey *keys;
+    size_t n_keys;
 } ModelMaker;
 
 /* llama of 2 layers, width 64, feed-forward 96, 4 heads of 16 on 2, 40 tokens, float32, separate head. */

@@ -204,7 +204,7 @@ static int compare(void *state, const ImportModel *source, ErrText *err) {
 }
 
 static void test_sensitivity_foretells_the_divergence(void **state) {
-    static const char *const archs[] = { "llama", "qwen2", "gemma3" };
+    static const char *const archs[] = { "llama", "qwen2", "gemma3", "qwen3" };
     ImportFixture *fixture = *state;
     ImportMethod method = import_method_calibrated;
     static char text_path[400];

@@ -52,6 +52,13 @@ static const KnownKey known_keys[] = {
     READ("rope.scale_linear", KEY_NUMBER),
     READ("rope.scaling.type", KEY_STRING),
     READ("rope.scaling.factor", KEY_NUMBER),
+    READ("rope.scaling.original_context_length", KEY_INTEGER),
+    READ("rope.scaling.attn_factor", KEY_NUMBER),
+    READ("rope.scaling.yarn_attn_factor", KEY_NUMBER),
+    READ("rope.scaling.yarn_ext_factor", KEY_NUMBER),
+    READ("rope.scaling.yarn_log_multiplier", KEY_NUMBER),
+    READ("rope.scaling.yarn_beta_fast", KEY_NUMBER),
+    READ("rope.scaling.yarn_beta_slow", KEY_NUMBER),
     /* The layers without a window have no pattern: only gemma3 reads it. */
     READ("attention.sliding_window_pattern", KEY_ANY),
 
@@ -61,14 +68,7 @@ static const KnownKey known_keys[] = {
     UNUSED("attention.layer_norm_epsilon", KEY_NUMBER),  /* these architectures have RMS norms */
     UNUSED("attention.temperature_length", KEY_INTEGER), /* of attention.temperature_scale */
     UNUSED("rope.scaling.finetuned", KEY_BOOL),
-    UNUSED("rope.scaling.original_context_length", KEY_INTEGER), /* of YaRN, as the next two */
-    UNUSED("rope.scaling.yarn_beta_fast", KEY_NUMBER),
-    UNUSED("rope.scaling.yarn_beta_slow", KEY_NUMBER),
 
-    NEUTRAL("rope.scaling.attn_factor", KEY_NUMBER, 1, "attention scaled with the context (YaRN)"),
-    NEUTRAL("rope.scaling.yarn_attn_factor", KEY_NUMBER, 1, "attention scaled with the context (YaRN)"),
-    NEUTRAL("rope.scaling.yarn_ext_factor", KEY_NUMBER, 0, "context extension by YaRN"),
-    NEUTRAL("rope.scaling.yarn_log_multiplier", KEY_NUMBER, 0, "context extension by YaRN"),
     { "rope.scaling.alpha", KEY_NUMBER, "context extension by another rotary base", 0, 1 },
     NEUTRAL("attention.causal", KEY_BOOL, 1, "attention to what follows, as of embedding models"),
     NEUTRAL("attention.clamp_kqv", KEY_NUMBER, 0, "clamped queries, keys and values"),

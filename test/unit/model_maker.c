@@ -160,7 +160,7 @@ static void fill_block(uint32_t type, uint32_t block_values, Spread of, uint8_t 
 }
 
 static bool is_of_rope(TensorRole role) {
-    return role == ROLE_ROPE_FREQS;
+    return role == ROLE_ROPE_FREQS || role == ROLE_ROPE_FACTORS_LONG || role == ROLE_ROPE_FACTORS_SHORT;
 }
 
 static bool is_norm(const ArchTensor *tensor) {
@@ -176,36 +176,54 @@ static Spread spread_of(const ModelMaker *maker, const ArchTensor *tensor, uint6
         return (Spread){ 1, 0.2f };
     return (Spread){ 0, tensor_role_is_embedding(tensor->role) ? 1
                         : tensor->out == DIM_NONE              ? 0.2f
-                                                               : 1.5f / sqrtf((float)n_inputs) };
+                                                               : 1 / sqrtf((float)n_inputs) };
 }
 
-static bool is_left_out(const ModelMaker *maker, const ArchTensor *tensor) {
-    return tensor->role == ROLE_OUTPUT ? maker->tied : tensor->optional && !maker->has_optional;
+static bool has_freqs(const Arch *arch) {
+    for (size_t i = 0; i < arch->n_first; i++)
+        if (arch->first[i].role == ROLE_ROPE_FREQS)
+            return true;
+    return false;
 }
 
-static int maker_tensor(void *arg, const ArchTensor *tensor, int layer) {
-    MakerTensors *tensors = arg;
+static bool is_left_out(const ModelMaker *maker, const Arch *arch, const ArchTensor *tensor) {
+    if (tensor->role == ROLE_OUTPUT)
+        return maker->tied;
+    if (tensor->role == maker->left_out)
+        return true;
+    if (is_of_rope(tensor->role) && tensor->role != ROLE_ROPE_FREQS && has_freqs(arch))
+        return true;
+    return tensor->optional && !maker->has_optional;
+}
+
+static const ArchFused *fused_of(const ModelMaker *maker, const Arch *arch, TensorRole role) {
+    for (size_t i = 0; maker->is_fused && i < arch->n_fused; i++)
+        for (size_t part = 0; part < arch->fused[i].n; part++)
+            if (arch->fused[i].parts[part] == role)
+                return &arch->fused[i];
+    return NULL;
+}
+
+static Hparams dims_of(const ModelMaker *maker) {
+    return (Hparams){ .n_embd = maker->n_embd,
+                      .n_ff = maker->n_ff,
+                      .n_heads = maker->n_heads,
+                      .n_kv_heads = maker->n_kv_heads,
+                      .head_size = maker->head_size,
+                      .n_vocab = maker->n_vocab,
+                      .n_rot = maker->n_rot ? maker->n_rot : maker->head_size };
+}
+
+static void put_tensor(MakerTensors *tensors, const ArchTensor *tensor, const char *name, const uint64_t ne[2]) {
     const ModelMaker *maker = tensors->maker;
-    const Hparams hparams = { .n_embd = maker->n_embd,
-                              .n_ff = maker->n_ff,
-                              .n_heads = maker->n_heads,
-                              .n_kv_heads = maker->n_kv_heads,
-                              .head_size = maker->head_size,
-                              .n_vocab = maker->n_vocab,
-                              .n_rot = maker->n_rot ? maker->n_rot : maker->head_size };
-    bool linear = tensor_role_is_linear(tensor->role);
-    uint64_t ne[2] = { hparams_dim(&hparams, tensor->in), hparams_dim(&hparams, tensor->out) };
-    uint32_t type = linear ? maker->type : GGML_F32, block_values, block_bytes;
+    const bool linear = tensor_role_is_linear(tensor->role);
     const Spread spread = spread_of(maker, tensor, ne[0]);
+    uint32_t type = linear ? maker->type : GGML_F32, block_values, block_bytes;
     uint8_t *block;
-    char name[GGUF_TENSOR_NAME_MAX];
 
-    if (is_left_out(maker, tensor))
-        return 0;
     if (!tensors->file) {
-        gguf_writer_tensor(tensors->writer, tensor_name(tensor->role, layer, name, sizeof(name)), type, linear ? 2 : 1,
-                           ne);
-        return 0;
+        gguf_writer_tensor(tensors->writer, name, type, linear ? 2 : 1, ne);
+        return;
     }
     assert(ggml_type_block(type, &block_values, &block_bytes));
     block = (uint8_t *)tensors->file->data + gguf_writer_tensor_offset(tensors->writer, tensors->n++);
@@ -214,7 +232,27 @@ static int maker_tensor(void *arg, const ArchTensor *tensor, int layer) {
         if (maker->bad_value && tensor->role == (maker->tied ? ROLE_FFN_DOWN : ROLE_OUTPUT) && i == 77)
             memset(block, 0xff, block_bytes);
     }
-    return 0;
+}
+
+static void maker_tensor(MakerTensors *tensors, const Arch *arch, const ArchTensor *tensor, int layer) {
+    const ModelMaker *maker = tensors->maker;
+    const Hparams hparams = dims_of(maker);
+    const ArchFused *fused = fused_of(maker, arch, tensor->role);
+    uint64_t ne[2] = { hparams_dim(&hparams, tensor->in), hparams_dim(&hparams, tensor->out) };
+    char name[GGUF_TENSOR_NAME_MAX];
+
+    if (is_left_out(maker, arch, tensor) || (fused && fused->parts[0] != tensor->role))
+        return;
+    tensor_name(tensor->role, layer, name, sizeof(name));
+    if (fused) {
+        snprintf(name, sizeof(name), "blk.%d.%s", layer, fused->name);
+        for (size_t i = 0; i < arch->n_layer; i++)
+            for (size_t part = 1; part < fused->n; part++)
+                if (arch->layer[i].role == fused->parts[part])
+                    ne[tensor->out != DIM_NONE] +=
+                        hparams_dim(&hparams, tensor->out == DIM_NONE ? arch->layer[i].in : arch->layer[i].out);
+    }
+    put_tensor(tensors, tensor, name, ne);
 }
 
 static void each_tensor(const ModelMaker *maker, MakerTensors *tensors) {
@@ -223,12 +261,12 @@ static void each_tensor(const ModelMaker *maker, MakerTensors *tensors) {
     if (!arch)
         arch = arch_find("llama"); /* tests of an unknown name */
     for (size_t i = 0; i < arch->n_first; i++)
-        maker_tensor(tensors, &arch->first[i], -1);
+        maker_tensor(tensors, arch, &arch->first[i], -1);
     for (uint32_t layer = 0; layer < maker->n_layers; layer++)
         for (size_t i = 0; i < arch->n_layer; i++)
-            maker_tensor(tensors, &arch->layer[i], (int)layer);
+            maker_tensor(tensors, arch, &arch->layer[i], (int)layer);
     for (size_t i = 0; i < arch->n_last; i++)
-        maker_tensor(tensors, &arch->last[i], -1);
+        maker_tensor(tensors, arch, &arch->last[i], -1);
 }
 
 void model_maker_run(const ModelMaker *maker, StrBuf *file) {

@@ -137,7 +137,7 @@ static void test_golden_arch_int8(void **state) {
 
         expect_bits(model, "8 bits", import_fixture_package(fixture, &model->maker, 8, false), model->int8,
                     model->int8_error);
-        expect_bits(model, "4.5 bits", import_fixture_package(fixture, &model->maker, 4.5, false), model->packed, 1);
+        expect_bits(model, "4.5 bits", import_fixture_package(fixture, &model->maker, 4.5, false), model->packed, 0.25);
         expect_bits(model, "8 bits, static activations", import_fixture_package(fixture, &model->maker, 8, true),
                     model->with_static, INFINITY);
     }

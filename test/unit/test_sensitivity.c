@@ -204,7 +204,7 @@ static int compare(void *state, const ImportModel *source, ErrText *err) {
 }
 
 static void test_sensitivity_foretells_the_divergence(void **state) {
-    static const char *const archs[] = { "llama", "qwen2", "gemma3", "qwen3" };
+    static const char *const archs[] = { "llama", "qwen2", "gemma3", "qwen3", "phi3" };
     ImportFixture *fixture = *state;
     ImportMethod method = import_method_calibrated;
     static char text_path[400];
@@ -223,6 +223,7 @@ static void test_sensitivity_foretells_the_divergence(void **state) {
         maker.n_vocab = VOCAB;
         maker.n_embd = i == 2 ? 64 : 96;
         maker.tied = i == 2;
+        maker.is_fused = i % 2;
         import_fixture_source(fixture, &maker);
         assert_int_equal(quant_recipe_named(&fixture->options.recipe, "compensated"), 0);
         quant_recipe_set_bits(&fixture->options.recipe, 5);

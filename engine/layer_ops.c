@@ -21,6 +21,7 @@ static void run_attention(const LayerRows *rows) {
         .head_size = hparams->head_size,
         .window = hparams_layer_is_local(hparams, rows->layer) ? hparams->window : 0,
         .scale = hparams->attention_scale,
+        .soft_cap = hparams->attention_cap,
     };
 
     rows->backend->ops->kv_store(rows->backend, &call);

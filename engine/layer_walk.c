@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
+#include "numeric/exp_row.h"
+
 struct LayerWalk {
     const Hparams *hparams;
     Backend *backend;
@@ -230,5 +233,7 @@ int layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLi
               walk->slots[SLOT_NORM]);
     r = ops->linear(walk->backend, &head, 1, &(LinearInput){ .x = walk->slots[SLOT_NORM] }, n,
                     &(LinearOutput){ .y = &logits }, err);
+    if (!r && walk->hparams->logit_cap > 0)
+        exp_row_select(cpu_features())->soft_cap(logits, n * walk->hparams->n_vocab, walk->hparams->logit_cap);
     return r > 0 ? -EIO : r;
 }

@@ -112,6 +112,25 @@ static const ArchTensor qwen2_layer[] = {
     { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },         { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
 };
 
+static const ArchTensor gemma_layer[] = {
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },   { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true }, { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
+    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },        { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
+};
+
+static const ArchTensor gemma2_layer[] = {
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },      { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true },    { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, true },       { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, true },       { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
+    { ROLE_POST_ATTN_NORM, DIM_EMBD, DIM_NONE, false }, { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },         { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },         { ROLE_POST_FFN_NORM, DIM_EMBD, DIM_NONE, false },
+};
+
 static const ArchTensor gemma3_layer[] = {
     { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },     { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
     { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },          { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
@@ -236,6 +255,23 @@ static const ArchOp gemma3_ops[] = {
     ADD(SLOT_OUT),
 };
 
+static const ArchOp gemma2_ops[] = {
+    NORM(SLOT_X, SLOT_NORM, ROLE_ATTN_NORM),
+    QKV,
+    ROPE(SLOT_Q),
+    ROPE(SLOT_K),
+    ATTENTION,
+    LINEAR(SLOT_Q, SLOT_OUT, ROLE_ATTN_OUTPUT),
+    NORM(SLOT_OUT, SLOT_OUT, ROLE_POST_ATTN_NORM),
+    ADD(SLOT_OUT),
+    NORM(SLOT_X, SLOT_NORM, ROLE_FFN_NORM),
+    GATE_UP,
+    GATED,
+    LINEAR(SLOT_GATE, SLOT_OUT, ROLE_FFN_DOWN),
+    NORM(SLOT_OUT, SLOT_OUT, ROLE_POST_FFN_NORM),
+    ADD(SLOT_OUT),
+};
+
 #define TABLES(first_tensors, layer_tensors, last_tensors, fused_tensors, layer_ops)                                   \
     .fused = fused_tensors, .n_fused = ARRAY_LEN(fused_tensors), .first = first_tensors,                               \
     .n_first = ARRAY_LEN(first_tensors), .layer = layer_tensors, .n_layer = ARRAY_LEN(layer_tensors),                  \
@@ -268,7 +304,25 @@ static const Arch archs[] = {
       .window = WINDOW_PATTERN,
       .window_pattern = 6,
       .has_local_rope = true,
+      .reads = ARCH_READS_LOGIT_CAP,
       .n_layers_wide = 62 },
+    { .name = "gemma2",
+      TABLES(plain_first, gemma2_layer, common_last, common_fused, gemma2_ops),
+      .rope = ROPE_NEOX,
+      .activation = ACTIVATION_GELU,
+      .scales_embedding = true,
+      .window = WINDOW_PATTERN,
+      .window_pattern = 2,
+      .window_default = 4096,
+      .reads = ARCH_READS_ATTENTION_CAP | ARCH_READS_LOGIT_CAP,
+      .attention_cap_default = 50,
+      .logit_cap_default = 30,
+      .n_layers_wide = 46 },
+    { .name = "gemma",
+      TABLES(plain_first, gemma_layer, common_last, common_fused, llama_ops),
+      .rope = ROPE_NEOX,
+      .activation = ACTIVATION_GELU,
+      .scales_embedding = true },
 };
 
 const Arch *arch_find(const char *name) {

@@ -119,6 +119,12 @@ typedef enum WindowKind {
     WINDOW_PATTERN, /* all but the last of each so many */
 } WindowKind;
 
+/* Keys that some architectures apply and the others refuse. */
+typedef enum ArchReads {
+    ARCH_READS_ATTENTION_CAP = 1, /* attn_logit_softcapping */
+    ARCH_READS_LOGIT_CAP = 2,     /* final_logit_softcapping */
+} ArchReads;
+
 typedef struct Arch {
     const char *name;        /* general.architecture */
     const ArchTensor *first; /* before the layers, in file order */
@@ -136,7 +142,9 @@ typedef struct Arch {
     bool scales_embedding; /* x = embedding * sqrt(n_embd) */
     WindowKind window;
     uint32_t window_pattern, window_default; /* where no key says it; 0: no window */
-    bool has_local_rope;    /* sliding-window layers have a RoPE base of their own, 10000, and are not stretched */
+    bool has_local_rope; /* sliding-window layers have a RoPE base of their own, 10000, and are not stretched */
+    uint32_t reads;      /* ArchReads */
+    float attention_cap_default, logit_cap_default; /* where no key says it; 0: none */
     uint32_t n_layers_wide; /* of the size whose query scale is by n_embd / n_heads, not by the head size; 0: none */
 } Arch;
 

@@ -16,6 +16,7 @@
 #define HEADS_MAX 1024
 #define HEAD_SIZE_MAX 1024
 #define VOCAB_MAX (1u << 21)
+#define CAP_MAX 1e6
 #define CONTEXT_MAX (1u << 20) /* rotary tables are exact below it */
 
 const char *key_reader_name(const KeyReader *reader, const char *suffix, char name[HPARAMS_KEY_MAX]) {
@@ -127,6 +128,22 @@ static int read_window(const KeyReader *reader, Hparams *hparams) {
     return 0;
 }
 
+static int read_caps(const KeyReader *reader, Hparams *hparams) {
+    const Arch *arch = hparams->arch;
+    const double of_attention = (double)arch->attention_cap_default, of_logits = (double)arch->logit_cap_default;
+    double cap = 0;
+    int r = 0;
+
+    if (arch->reads & ARCH_READS_ATTENTION_CAP)
+        r = key_reader_f32(reader, "attn_logit_softcapping", 0, CAP_MAX, &of_attention, &cap);
+    hparams->attention_cap = (float)cap;
+    cap = 0;
+    if (!r && arch->reads & ARCH_READS_LOGIT_CAP)
+        r = key_reader_f32(reader, "final_logit_softcapping", 0, CAP_MAX, &of_logits, &cap);
+    hparams->logit_cap = (float)cap;
+    return r;
+}
+
 /* What the size of a family, not a key, says. */
 static void set_scales(Hparams *hparams) {
     if (hparams->arch->scales_embedding)
@@ -186,7 +203,8 @@ int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
         (r = key_reader_u32(&reader, "feed_forward_length", 16, WIDTH_MAX, NULL, &read.n_ff)) ||
         (r = key_reader_f32(&reader, "attention.layer_norm_rms_epsilon", 0, 1, NULL, &eps)) ||
         (r = read_attention(&reader, &read)) || (r = hparams_read_rope(&reader, &read)) ||
-        (r = read_window(&reader, &read)) || (r = hparams_keys_check(file, reader.arch, err)))
+        (r = read_window(&reader, &read)) || (r = read_caps(&reader, &read)) ||
+        (r = hparams_keys_check(file, read.arch, err)))
         return r;
     if (read.n_embd % 16 || read.n_ff % 16)
         return err_set(err, HPARAMS_E_UNSUPPORTED,

@@ -39,6 +39,8 @@ typedef struct Hparams {
     uint32_t window;         /* positions a sliding-window layer sees, itself included; 0: no such layers */
     uint32_t window_pattern; /* layer il is local when il % pattern < pattern - 1; 0: all are */
     float attention_scale;   /* on q.k */
+    float attention_cap;     /* scores become cap * tanh(score / cap); 0: they do not */
+    float logit_cap;         /* likewise */
     float embedding_scale;   /* on the embedding; 1 or sqrt(n_embd) */
     bool tied;               /* no output.weight: the head uses token_embd */
 } Hparams;

@@ -28,6 +28,15 @@ static const float qwen15_logits[] = {
 static const float qwen2_yarn_logits[] = {
 #include "test/golden/arch/qwen2_yarn.inc"
 };
+static const float gemma_logits[] = {
+#include "test/golden/arch/gemma.inc"
+};
+static const float gemma2_logits[] = {
+#include "test/golden/arch/gemma2.inc"
+};
+static const float gemma3_logits[] = {
+#include "test/golden/arch/gemma3.inc"
+};
 static const float qwen3_logits[] = {
 #include "test/golden/arch/qwen3.inc"
 };
@@ -115,6 +124,30 @@ static const GoldenArch models[] = {
       .with_static = 0xd6118f0fd627c66c,
       .packed = 0xb7fab5ff80527307,
       .int8 = 0x2a87483e55219491 },
+    { .name = "gemma",
+      .maker = GOLDEN_MAKER("gemma", 128, 2, 1, 256, .tied = true),
+      .logits = gemma_logits,
+      .int8_error = 0.04,
+      .int8 = 0xe35c5cee12c97281,
+      .packed = 0xfc4ffd5d56970898,
+      .with_static = 0xde2505dd7c01a409 },
+    /* Local layers with a small window first; a small cap, so that it matters. */
+    { .name = "gemma2",
+      .maker = GOLDEN_MAKER("gemma2", 128, 2, 1, 256, .tied = true,
+                            KEYS(COUNT("attention.sliding_window", 9), NUMBER("attn_logit_softcapping", 1.5),
+                                 NUMBER("final_logit_softcapping", 2))),
+      .logits = gemma2_logits,
+      .int8_error = 0.04,
+      .int8 = 0xa166db80bb66ed65,
+      .packed = 0x0816cf865a16a117,
+      .with_static = 0x8bbb06090d42b75d },
+    { .name = "gemma3",
+      .maker = GOLDEN_MAKER("gemma3", 128, 2, 1, 256, .tied = true, .left_out = ROLE_ROPE_FREQS, .window = 9),
+      .logits = gemma3_logits,
+      .int8_error = 0.04,
+      .int8 = 0x73e310966b423e04,
+      .packed = 0x1a5a1497e41e72ea,
+      .with_static = 0x6a9c21b1218a4d73 },
 };
 
 size_t golden_arch_n(void) {

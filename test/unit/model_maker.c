@@ -168,15 +168,18 @@ static bool is_norm(const ArchTensor *tensor) {
 }
 
 static Spread spread_of(const ModelMaker *maker, const ArchTensor *tensor, uint64_t n_inputs) {
+    const Arch *arch = arch_find(maker->arch);
+    const float of_inputs = 1 / sqrtf((float)n_inputs);
+
     if (is_of_rope(tensor->role))
         return (Spread){ 4, 0.5f };
     if (!maker->is_balanced)
         return (Spread){ 0, 0.2f };
     if (is_norm(tensor))
         return (Spread){ 1, 0.2f };
-    return (Spread){ 0, tensor_role_is_embedding(tensor->role) ? 1
-                        : tensor->out == DIM_NONE              ? 0.2f
-                                                               : 1 / sqrtf((float)n_inputs) };
+    if (tensor->out == DIM_NONE)
+        return (Spread){ 0, 0.2f };
+    return (Spread){ 0, tensor_role_is_embedding(tensor->role) && !(arch && arch->scales_embedding) ? 1 : of_inputs };
 }
 
 static bool has_freqs(const Arch *arch) {

@@ -96,9 +96,9 @@ typedef struct LinearOutput {
 /* Outputs that a piece of a product has at most. */
 #define LINEAR_PIECE 512
 
-/* Outputs [first, first + n) of all rows: y f32[rows][LINEAR_PIECE], valid during the call. Thread: the pool's
+/* Outputs [first, first + n) of all rows: y f32[rows][LINEAR_PIECE], the callee's during the call. Thread: the pool's
  * `worker`; pieces of one worker come in rising order. */
-typedef void LinearPieceFn(void *arg, size_t first, size_t n, const float *y, unsigned int worker);
+typedef void LinearPieceFn(void *arg, size_t first, size_t n, float *y, unsigned int worker);
 
 /* Rows [first, first + rows) of a batch in one layer: each against the cache of its sequence. */
 typedef struct AttentionCall {
@@ -115,6 +115,7 @@ typedef struct AttentionCall {
     size_t n_heads, n_kv_heads, head_size;
     size_t window; /* positions seen, the own included; 0: all */
     float scale;
+    float soft_cap; /* scores become soft_cap * tanh(score / soft_cap); 0: they do not */
 } AttentionCall;
 
 /* Where keys and values of a layer are in every block: as AttentionCall has it. */

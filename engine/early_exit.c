@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/log.h"
 #include "engine/engine_private.h"
+#include "numeric/exp_row.h"
 #include "quant/ggml_type.h"
 
 enum {
@@ -207,6 +209,8 @@ void early_exit_logits(Engine *engine, const float *state, const uint32_t *token
         for (size_t i = 0; i < n_now; i++)
             logits[first + i] = dot(state, rows + i * n_embd, n_embd);
     }
+    if (engine->hparams.logit_cap > 0)
+        exp_row_select(cpu_features())->soft_cap(logits, n, engine->hparams.logit_cap);
 }
 
 void early_exit_shares(const float *logits, size_t n, float tau, float *log_shares) {

@@ -64,8 +64,8 @@ static int reserve_step(EngineStep *step, Engine *engine, uint32_t chunk_tokens,
         return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for steps of %u tokens: choose a smaller chunk",
                        chunk_tokens);
     carve_rows(step, hparams, step->memory.data, chunk_tokens);
-    rope_rows_prepare(&step->rope, hparams, false, engine->weights->outside.vectors[ROLE_ROPE_FREQS]);
-    rope_rows_prepare(&step->rope_local, hparams, true, NULL);
+    rope_rows_prepare(&step->rope, hparams, false, engine->weights->outside.vectors);
+    rope_rows_prepare(&step->rope_local, hparams, true, engine->weights->outside.vectors);
     return 0;
 }
 

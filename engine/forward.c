@@ -34,7 +34,7 @@ static void begin_rows(EngineStep *step) {
     const Hparams *hparams = &engine->hparams;
 
     fill_rope(step, &step->rope);
-    if (hparams->window)
+    if (hparams->has_local_rope && hparams->window)
         fill_rope(step, &step->rope_local);
     engine->backend->ops->embed(engine->backend, engine->weights->outside.linears[ROLE_TOKEN_EMBD], step->batch.tokens,
                                 step->batch.n_rows, hparams->embedding_scale, step->slots[SLOT_X]);
@@ -185,7 +185,7 @@ static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp
         const WeightsLayer *weights = &engine->weights->layers[step->layer];
 
         layer_rows_at(&rows, step->layer, engine->kv_plane_bytes);
-        rows.rope = hparams_layer_is_local(hparams, step->layer) ? &step->rope_local : &step->rope;
+        rows.rope = hparams_layer_turns_locally(hparams, step->layer) ? &step->rope_local : &step->rope;
         for (; step->op < hparams->arch->n_ops; step->op += n_ran) {
             uint64_t start_ns = engine_trace_begin(engine);
 

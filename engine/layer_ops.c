@@ -1,26 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/layer_ops.h"
 
-#include "numeric/rope_table.h"
-
 size_t layer_slot_width(const Hparams *hparams, Slot slot) {
     return hparams_dim(hparams, slot_dim(slot));
-}
-
-void rope_rows_prepare(const RopeRows *rope, const Hparams *hparams, bool local, const float *divisors) {
-    RopeParams params = {
-        .base = local ? hparams->rope_base_local : hparams->rope_base,
-        .position_scale = local ? 1 : hparams->rope_position_scale,
-        .divisors = local ? NULL : divisors,
-        .n_rot = hparams->n_rot,
-    };
-
-    rope_frequencies(&params, rope->freqs);
-}
-
-void rope_rows_fill(const RopeRows *rope, size_t half, const Batch *batch, size_t first, size_t n_rows) {
-    for (size_t r = first; r < first + n_rows; r++)
-        rope_row(rope->freqs, half, batch->rows[r].position, rope->cos + r * half, rope->sin + r * half);
 }
 
 static void run_attention(const LayerRows *rows) {
@@ -39,6 +21,7 @@ static void run_attention(const LayerRows *rows) {
         .head_size = hparams->head_size,
         .window = hparams_layer_is_local(hparams, rows->layer) ? hparams->window : 0,
         .scale = hparams->attention_scale,
+        .soft_cap = hparams->attention_cap,
     };
 
     rows->backend->ops->kv_store(rows->backend, &call);

@@ -5,14 +5,8 @@
 #define COORDGEN_ENGINE_LAYER_OPS_H
 
 #include "backends/backend.h"
+#include "engine/rope_rows.h"
 #include "model/hparams.h"
-
-/* Rotary tables of the positions of one call. */
-typedef struct RopeRows {
-    double *freqs; /* f64[n_rot / 2] */
-    float *cos;    /* f32[rows][n_rot / 2] */
-    float *sin;
-} RopeRows;
 
 /* Rows of one or more sequences in one layer: only attention tells them apart. */
 typedef struct LayerRows {
@@ -37,10 +31,6 @@ static inline void layer_rows_at(LayerRows *rows, uint32_t layer, size_t plane_b
 }
 
 size_t layer_slot_width(const Hparams *hparams, Slot slot);
-/* The frequencies; local: of sliding-window layers. divisors f32[n_rot / 2] or NULL. */
-void rope_rows_prepare(const RopeRows *rope, const Hparams *hparams, bool local, const float *divisors);
-/* Rows [first, first + n_rows) of the tables, for the positions of those rows of the batch. */
-void rope_rows_fill(const RopeRows *rope, size_t half, const Batch *batch, size_t first, size_t n_rows);
 /* vectors and linears by role, of the operator's layer. 0, or what the device's `linear` gives. */
 int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors,
                  ErrText *err);

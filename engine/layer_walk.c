@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
+#include "numeric/exp_row.h"
+
 struct LayerWalk {
     const Hparams *hparams;
     Backend *backend;
@@ -106,14 +109,14 @@ static int reserve(LayerWalk *walk, AccountTable *accounts, ErrText *err) {
 
 /**
  * layer_walk_new() - room for n_windows texts of `window` tokens
- * @rope_divisors: f32[n_rot / 2] of the model's rope_freqs, or NULL; read during the call
+ * @outside: vectors outside the layers, by role: those of rotary divisors are read during the call
  *
  * Memory: rows * (4 * n_embd + 2 * (n_heads + n_kv_heads) * head_size / 2 + 2 * n_ff) * 4 bytes, about 1.6 GB for 15360
  * rows of a model of 1.5 billion weights. Thread: the one that computes, for this and all calls below.
  * Return: 0, LAYER_WALK_E_MEMORY, -ENOMEM.
  */
 int layer_walk_new(LayerWalk **walkp, const Hparams *hparams, Backend *backend, AccountTable *accounts,
-                   const float *rope_divisors, size_t n_windows, size_t window, ErrText *err) {
+                   float *const *outside, size_t n_windows, size_t window, ErrText *err) {
     _cleanup_(layer_walk_freep) LayerWalk *walk = calloc(1, sizeof(*walk));
     int r;
 
@@ -127,7 +130,7 @@ int layer_walk_new(LayerWalk **walkp, const Hparams *hparams, Backend *backend, 
     if (r)
         return r;
     for (size_t i = 0; i < ARRAY_LEN(walk->rope); i++) {
-        rope_rows_prepare(&walk->rope[i], hparams, i == 1, rope_divisors);
+        rope_rows_prepare(&walk->rope[i], hparams, i == 1, outside);
         rope_rows_fill(&walk->rope[i], hparams->n_rot / 2, &walk->batch, 0, window);
     }
     *walkp = steal(&walk);
@@ -147,7 +150,7 @@ float *layer_walk_stream(LayerWalk *walk) {
 }
 
 const RopeRows *layer_walk_rope(const LayerWalk *walk, uint32_t layer) {
-    return &walk->rope[hparams_layer_is_local(walk->hparams, layer)];
+    return &walk->rope[hparams_layer_turns_locally(walk->hparams, layer)];
 }
 
 void layer_walk_embed(LayerWalk *walk, const BackendLinear *embedding, const uint32_t *tokens) {
@@ -230,5 +233,7 @@ int layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLi
               walk->slots[SLOT_NORM]);
     r = ops->linear(walk->backend, &head, 1, &(LinearInput){ .x = walk->slots[SLOT_NORM] }, n,
                     &(LinearOutput){ .y = &logits }, err);
+    if (!r && walk->hparams->logit_cap > 0)
+        exp_row_select(cpu_features())->soft_cap(logits, n * walk->hparams->n_vocab, walk->hparams->logit_cap);
     return r > 0 ? -EIO : r;
 }

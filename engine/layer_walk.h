@@ -20,7 +20,7 @@ typedef int LayerWalkFn(void *arg, const ArchOp *op, float *x, size_t rows, size
 
 /* backend and hparams outlive the walk; reserves the backend for its rows. rope_divisors may be NULL. */
 int layer_walk_new(LayerWalk **walkp, const Hparams *hparams, Backend *backend, AccountTable *accounts,
-                   const float *rope_divisors, size_t n_windows, size_t window, ErrText *err);
+                   float *const *outside, size_t n_windows, size_t window, ErrText *err);
 LayerWalk *layer_walk_free(LayerWalk *walk);
 DEFINE_CLEANUP(LayerWalk, layer_walk_free)
 

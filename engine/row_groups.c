@@ -169,7 +169,7 @@ static LayerRows rows_of(EngineStep *step, const RowGroup *group, uint32_t layer
         .first = group->first,
     };
 
-    *rope = hparams_layer_is_local(hparams, layer) ? step->rope_local : step->rope;
+    *rope = hparams_layer_turns_locally(hparams, layer) ? step->rope_local : step->rope;
     rope->cos += group->first * half;
     rope->sin += group->first * half;
     for (size_t slot = 0; slot < _SLOT_N; slot++)

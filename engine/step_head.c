@@ -4,12 +4,15 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "engine/engine_private.h"
+#include "numeric/exp_row.h"
 
 /* Rows of the head that are computed at once; its weights are read once for them. So many where a step wants no more,
  * or where there is no memory for a larger block; a larger one has a multiple of it. */
 #define HEAD_ROWS 16
 #define HEAD_ROWS_MAX 64
+#define CAP_VALUES 16384 /* of a thread at least */
 
 void engine_step_gather(EngineStep *step, const uint32_t *rows, size_t n) {
     const Engine *engine = step->engine;
@@ -22,6 +25,25 @@ void engine_step_gather(EngineStep *step, const uint32_t *rows, size_t n) {
                                    engine->weights->outside.vectors[ROLE_OUTPUT_NORM], hparams->norm_eps, run,
                                    hparams->n_embd, step->slots[SLOT_NORM] + i * hparams->n_embd);
     }
+}
+
+typedef struct CapLoop {
+    const ExpRow *exp;
+    float *logits, cap;
+} CapLoop;
+
+static void cap_values(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const CapLoop *loop = arg;
+
+    loop->exp->soft_cap(loop->logits + begin, end - begin, loop->cap);
+}
+
+/* Of models that have a soft cap. */
+static void cap_logits(const Engine *engine, float *logits, size_t n) {
+    CapLoop loop = { exp_row_select(cpu_features()), logits, engine->hparams.logit_cap };
+
+    if (loop.cap > 0)
+        worker_pool_run(engine->backend->pool, cap_values, &loop, n, CAP_VALUES);
 }
 
 /**
@@ -42,6 +64,8 @@ int engine_step_logits(EngineStep *step, const uint32_t *rows, size_t n, float *
     engine_step_gather(step, rows, n);
     r = engine->backend->ops->linear(engine->backend, &head, 1, &(LinearInput){ .x = step->slots[SLOT_NORM] }, n,
                                      &(LinearOutput){ .y = &logits }, err);
+    if (!r)
+        cap_logits(engine, logits, n * engine->hparams.n_vocab);
     return r > 0 ? ENGINE_E_READ : r;
 }
 

@@ -21,6 +21,7 @@ typedef struct RowTops {
 typedef struct TopsLoop {
     const TopRow *top;
     const ExpRow *exp;
+    float logit_cap;
     size_t n_rows;
     RowTops *found; /* [threads][n_rows] */
     float *const *places;
@@ -71,10 +72,12 @@ void engine_tops(const float *logits, size_t n_vocab, EngineTops *tops) {
 
 /* --- out of the product ------------------------------------------------------------------------------------------- */
 
-static void take_piece(void *arg, size_t first, size_t n, const float *y, unsigned int worker) {
+static void take_piece(void *arg, size_t first, size_t n, float *y, unsigned int worker) {
     const TopsLoop *loop = arg;
 
     for (size_t r = 0; r < loop->n_rows; r++) {
+        if (loop->logit_cap > 0)
+            loop->exp->soft_cap(y + r * LINEAR_PIECE, n, loop->logit_cap);
         look_at(loop, &loop->found[worker * loop->n_rows + r], y + r * LINEAR_PIECE, first, n);
         if (loop->places[r])
             memcpy(loop->places[r] + first, y + r * LINEAR_PIECE, n * sizeof(*y));
@@ -141,6 +144,7 @@ int engine_step_tops(EngineStep *step, const uint32_t *rows, size_t n, EngineTop
     float *scratch = engine->head_rows.data;
     TopsLoop loop = { .top = top_row_select(cpu_features()),
                       .exp = exp_row_select(cpu_features()),
+                      .logit_cap = engine->hparams.logit_cap,
                       .n_rows = n,
                       .found = (RowTops *)(scratch + scratch_floats(n_threads, n)),
                       .places = places };

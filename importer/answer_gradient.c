@@ -49,13 +49,32 @@ typedef struct DirectionLoop {
     float *logits;
     const size_t *rows;
     size_t n_vocab;
+    float cap;     /* of the logits; 0: none */
+    float *capped; /* f32[n_threads][n_vocab], with a cap */
 } DirectionLoop;
+
+/* Through the soft cap, whose slope at y = cap tanh(x / cap) is 1 - (y / cap)^2. */
+static void through_cap(float *direction, const float *capped, size_t n, float cap) {
+    for (size_t i = 0; i < n; i++) {
+        const float t = capped[i] / cap;
+
+        direction[i] *= 1 - t * t;
+    }
+}
 
 static void directions(void *arg, size_t begin, size_t end, unsigned int worker) {
     const DirectionLoop *loop = arg;
 
-    for (size_t i = begin; i < end; i++)
-        answer_direction(loop->logits + i * loop->n_vocab, loop->n_vocab, loop->rows[i]);
+    for (size_t i = begin; i < end; i++) {
+        float *logits = loop->logits + i * loop->n_vocab;
+        float *capped = loop->cap > 0 ? loop->capped + worker * loop->n_vocab : NULL;
+
+        if (capped)
+            memcpy(capped, logits, loop->n_vocab * sizeof(*capped));
+        answer_direction(logits, loop->n_vocab, loop->rows[i]);
+        if (capped)
+            through_cap(logits, capped, loop->n_vocab, loop->cap);
+    }
 }
 
 typedef struct PanelRows {
@@ -127,12 +146,17 @@ int answer_gradient(Calibrated *calibrated, LayerWalk *walk, const size_t *rows,
     _cleanup_(freep) float *x = malloc(most * width * sizeof(*x));
     _cleanup_(freep) float *d = malloc(most * width * sizeof(*d));
 
-    if (!logits || !x || !d)
+    _cleanup_(freep) float *capped =
+        hparams->logit_cap > 0
+            ? malloc(worker_pool_n_threads(calibrated->model->pool) * hparams->n_vocab * sizeof(*capped))
+            : NULL;
+
+    if (!logits || !x || !d || (hparams->logit_cap > 0 && !capped))
         return err_set(err, -ENOMEM, "%s: out of memory for %zu answers", calibrated->model->source_path, most);
     memset(d_stream, 0, layer_walk_n_rows(walk) * width * sizeof(*d_stream));
     for (size_t first = 0; first < n; first += most) {
         size_t n_now = n - first < most ? n - first : most;
-        DirectionLoop loop = { logits, rows + first, hparams->n_vocab };
+        DirectionLoop loop = { logits, rows + first, hparams->n_vocab, hparams->logit_cap, capped };
         int r = layer_walk_logits(walk, norm, calibrated->head, rows + first, n_now, logits, err);
 
         if (r)

@@ -132,8 +132,19 @@ void backward_linear(const float *dy, const float *w, size_t rows, size_t n, siz
 
 typedef struct AttentionLoop {
     const BackwardAttention *call;
-    float *scratch; /* f32[n_threads][2][window][window] */
+    size_t n_squares; /* of a thread: probabilities, their gradients, and with a soft cap its slopes */
+    float *scratch;   /* f32[n_threads][n_squares][window][window] */
 } AttentionLoop;
+
+/* Scores become capped ones, and slopes what a change of them is multiplied by. */
+static void cap_square(float *scores, float *slopes, size_t n, float cap) {
+    for (size_t i = 0; i < n; i++) {
+        const float t = tanhf(scores[i] / cap);
+
+        scores[i] = cap * t;
+        slopes[i] = 1 - t * t;
+    }
+}
 
 /* Row t of the scores becomes probabilities; positions that the query does not see get 0. */
 static void softmax_row(float *scores, size_t t, size_t window, size_t sees) {
@@ -150,7 +161,8 @@ static void softmax_row(float *scores, size_t t, size_t window, size_t sees) {
 }
 
 /* One head in one window. The gradients of k and v are added to: the heads of a group share them. */
-static void attention_head(const BackwardAttention *call, size_t row, size_t head, float *p, float *d_p) {
+static void attention_head(const BackwardAttention *call, size_t row, size_t head, float *p, float *d_p,
+                           float *slopes) {
     const size_t size = call->head_size, t_n = call->window, q_stride = call->n_heads * size,
                  kv_stride = call->n_kv_heads * size, kv_head = head / (call->n_heads / call->n_kv_heads);
     const float *q = call->q + row * q_stride + head * size, *k = call->k + row * kv_stride + kv_head * size,
@@ -163,6 +175,8 @@ static void attention_head(const BackwardAttention *call, size_t row, size_t hea
     outer.alpha = call->scale, outer.a = q, outer.a_stride = q_stride, outer.b = k, outer.b_stride = kv_stride;
     outer.c = p;
     blas_product(&outer);
+    if (call->soft_cap > 0)
+        cap_square(p, slopes, t_n * t_n, call->soft_cap);
     for (size_t t = 0; t < t_n; t++)
         softmax_row(p + t * t_n, t, t_n, call->sees);
     outer.alpha = 1, outer.a = d_q, outer.b = v, outer.c = d_p;
@@ -179,6 +193,8 @@ static void attention_head(const BackwardAttention *call, size_t row, size_t hea
         for (size_t i = 0; i < t_n; i++)
             d_p[t * t_n + i] = p[t * t_n + i] * (d_p[t * t_n + i] - (float)mean);
     }
+    for (size_t i = 0; call->soft_cap > 0 && i < t_n * t_n; i++)
+        d_p[i] *= slopes[i];
     inner.alpha = call->scale, inner.a = d_p, inner.b = q, inner.c = d_k;
     blas_product(&inner);
     inner.transpose_a = false, inner.beta = 0, inner.b = k, inner.b_stride = kv_stride, inner.c = d_q;
@@ -191,27 +207,29 @@ static void attention_groups(void *arg, size_t begin, size_t end, unsigned int w
     const AttentionLoop *loop = arg;
     const BackwardAttention *call = loop->call;
     const size_t square = call->window * call->window, group = call->n_heads / call->n_kv_heads;
-    float *p = loop->scratch + worker * 2 * square;
+    float *p = loop->scratch + worker * loop->n_squares * square;
 
     for (size_t item = begin; item < end; item++) {
         size_t row = item / call->n_kv_heads * call->window, kv_head = item % call->n_kv_heads;
 
         for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)
-            attention_head(call, row, head, p, p + square);
+            attention_head(call, row, head, p, p + square, p + 2 * square);
     }
 }
 
 /**
  * backward_attention() - gradients of queries, keys and values
  *
- * The probabilities are computed again, a window by a window for every head. Scratch: two such squares a thread.
+ * The probabilities are computed again, a window by a window for every head. Scratch: two or
+ * three such squares a thread.
  * Return: 0 or -ENOMEM.
  */
 int backward_attention(const BackwardAttention *call, WorkerPool *pool) {
     size_t kv_len = call->n_windows * call->window * call->n_kv_heads * call->head_size;
+    const size_t n_squares = call->soft_cap > 0 ? 3 : 2;
     _cleanup_(freep) float *scratch =
-        malloc(worker_pool_n_threads(pool) * 2 * call->window * call->window * sizeof(*scratch));
-    AttentionLoop loop = { call, scratch };
+        malloc(worker_pool_n_threads(pool) * n_squares * call->window * call->window * sizeof(*scratch));
+    AttentionLoop loop = { call, n_squares, scratch };
 
     if (!scratch)
         return -ENOMEM;

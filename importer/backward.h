@@ -32,6 +32,7 @@ typedef struct BackwardAttention {
     size_t n_heads, n_kv_heads, head_size;
     size_t sees; /* positions seen, the own included; 0: all */
     float scale;
+    float soft_cap; /* of the scores; 0: none */
 } BackwardAttention;
 
 /* 0 or -ENOMEM. */

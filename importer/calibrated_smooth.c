@@ -77,8 +77,12 @@ static const ArchOp *maker_of(const Arch *arch, const ArchOp *op) {
     return NULL;
 }
 
-static void divide_scales(const ImportLinear *linear, const float *factors) {
+static void divide_outputs(const ImportLinear *linear, const float *factors, float *const *vectors) {
+    const TensorRole bias = tensor_role_bias(linear->role);
+
     smoothing_divide(linear->scales, linear->n, factors);
+    if (bias != ROLE_NONE && vectors[bias])
+        smoothing_divide(vectors[bias], linear->n, factors);
 }
 
 static int divide_values(Calibrated *calibrated, const ImportLayer *layer, const float *factors, float *const *vectors,
@@ -90,9 +94,7 @@ static int divide_values(Calibrated *calibrated, const ImportLayer *layer, const
     if (!value_factors)
         return failed(calibrated, values, -ENOMEM, err);
     smoothing_value_factors(factors, hparams->n_heads, hparams->n_kv_heads, hparams->head_size, value_factors);
-    divide_scales(values, value_factors);
-    if (vectors[ROLE_ATTN_V_BIAS])
-        smoothing_divide(vectors[ROLE_ATTN_V_BIAS], values->n, value_factors);
+    divide_outputs(values, value_factors, vectors);
     return 0;
 }
 
@@ -112,7 +114,7 @@ int calibrated_fold(Calibrated *calibrated, const ImportLayer *layer, const Arch
     if (maker->kind == OP_NORM)
         smoothing_divide(vectors[maker->w[0]], k, factors);
     else if (maker->kind == OP_GATED)
-        divide_scales(calibrated_linear_of(layer, ROLE_FFN_UP), factors);
+        divide_outputs(calibrated_linear_of(layer, ROLE_FFN_UP), factors, vectors);
     else
         r = divide_values(calibrated, layer, factors, vectors, err);
     if (!r)

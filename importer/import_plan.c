@@ -13,6 +13,7 @@
 void import_plan_deinit(ImportPlan *plan) {
     gguf_writer_free(plan->writer);
     free(plan->tensors);
+    free(plan->sources);
     free(plan->layers);
     free(plan->linears);
     free(plan->vectors);
@@ -30,25 +31,19 @@ typedef struct PlanPass {
     const QuantRecipe *recipe;
 } PlanPass;
 
-static const GgufTensor *source_tensor(const ImportPlan *plan, const ArchTensor *expected, int layer) {
-    char name[GGUF_TENSOR_NAME_MAX];
-
-    /* NULL: an optional one; hparams_check_tensors() has seen to the others. */
-    return gguf_tensor(plan->source->file, tensor_name(expected->role, layer, name, sizeof(name)));
-}
-
 static int count_tensor(void *arg, const ArchTensor *expected, int layer) {
     ImportPlan *plan = ((PlanPass *)arg)->plan;
-    const GgufTensor *source = source_tensor(plan, expected, layer);
     size_t index = (size_t)(layer + 1);
+    GgufTensor source;
 
-    if (!source)
+    /* Not there: an optional one; hparams_check_tensors() has seen to the others. */
+    if (!hparams_tensor(&plan->source->hparams, plan->source->file, expected, layer, &source))
         return 0;
-    plan->layer_bytes[index] += source->len_bytes;
-    plan->total_bytes += source->len_bytes;
+    plan->layer_bytes[index] += source.len_bytes;
+    plan->total_bytes += source.len_bytes;
     if (tensor_role_is_linear(expected->role)) {
         plan->layers[index].n_linears++;
-        plan->n_channels += (size_t)source->ne[1];
+        plan->n_channels += (size_t)source.ne[1];
     } else {
         plan->layers[index].n_vectors++;
     }
@@ -58,11 +53,11 @@ static int count_tensor(void *arg, const ArchTensor *expected, int layer) {
 static int plan_tensor(void *arg, const ArchTensor *expected, int layer) {
     const PlanPass *pass = arg;
     ImportPlan *plan = pass->plan;
-    const GgufTensor *source = source_tensor(plan, expected, layer);
+    GgufTensor *source = &plan->sources[plan->n_tensors];
     ImportLayer *at = &plan->layers[layer + 1];
     ImportTensor *tensor;
 
-    if (!source)
+    if (!hparams_tensor(&plan->source->hparams, plan->source->file, expected, layer, source))
         return 0;
     tensor = &plan->tensors[plan->n_tensors++];
     *tensor = (ImportTensor){ .source = source, .layer = (size_t)(layer + 1) };
@@ -163,17 +158,18 @@ static int plan_operators(ImportPlan *plan) {
  */
 int import_plan_make(ImportPlan *plan, const ImportSource *source, const QuantRecipe *recipe, ErrText *err) {
     PlanPass pass = { plan, recipe };
-    size_t room = gguf_n_tensors(source->file) + 1;
+    size_t room = ARCH_PARTS_MAX * gguf_n_tensors(source->file) + 1;
     int r;
 
     plan->source = source;
     plan->n_layers = (size_t)source->hparams.n_layers + 1;
     plan->tensors = calloc(room, sizeof(*plan->tensors));
+    plan->sources = calloc(room, sizeof(*plan->sources));
     plan->linears = calloc(room, sizeof(*plan->linears));
     plan->vectors = calloc(room, sizeof(*plan->vectors));
     plan->layers = calloc(plan->n_layers, sizeof(*plan->layers));
     plan->layer_bytes = calloc(plan->n_layers, sizeof(*plan->layer_bytes));
-    if (!plan->tensors || !plan->linears || !plan->vectors || !plan->layers || !plan->layer_bytes)
+    if (!plan->tensors || !plan->sources || !plan->linears || !plan->vectors || !plan->layers || !plan->layer_bytes)
         return err_set(err, -ENOMEM, "%s: out of memory for %zu tensors", source->path, room);
     (void)hparams_each_tensor(&source->hparams, count_tensor, &pass);
     for (size_t i = 0; i < plan->n_layers; i++)

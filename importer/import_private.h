@@ -59,6 +59,7 @@ typedef struct ImportPlan {
     const ImportSource *source;
     ImportTensor *tensors; /* [n_tensors], in the order of the package */
     size_t n_tensors;
+    GgufTensor *sources; /* [n_tensors]: what they are of the source, whole tensors or rows of them */
     ImportLayer *layers; /* [n_layers]: 0 is what lies outside */
     size_t n_layers;
     ImportLinear *linears; /* [n_linears], by layers */

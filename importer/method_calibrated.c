@@ -123,7 +123,7 @@ int calibrated_read(Calibrated *calibrated, const ImportLayer *layer, const Arch
 
 int calibrated_walk_new(Calibrated *calibrated, LayerWalk **walkp, size_t n_windows, ErrText *err) {
     int r = layer_walk_new(walkp, &calibrated->model->hparams, calibrated->backend, &calibrated->accounts,
-                           calibrated->outside[ROLE_ROPE_FREQS], n_windows, CALIBRATION_WINDOW_TOKENS, err);
+                           calibrated->outside, n_windows, CALIBRATION_WINDOW_TOKENS, err);
 
     if (r)
         return r < 0 ? r : -ENOMEM;

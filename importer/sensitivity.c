@@ -374,6 +374,7 @@ static int backward_op(Measuring *measuring, const ArchOp *op, float *const *sav
                 .head_size = hparams->head_size,
                 .sees = hparams_layer_is_local(hparams, measuring->index) ? hparams->window : 0,
                 .scale = hparams->attention_scale,
+                .soft_cap = hparams->attention_cap,
             },
             model->pool);
         break;

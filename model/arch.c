@@ -13,6 +13,8 @@ static const struct {
 } roles[_ROLE_N] = {
     [ROLE_TOKEN_EMBD] = { "token_embd.weight", true, ROLE_NONE },
     [ROLE_ROPE_FREQS] = { "rope_freqs.weight", false, ROLE_NONE },
+    [ROLE_ROPE_FACTORS_LONG] = { "rope_factors_long.weight", false, ROLE_NONE },
+    [ROLE_ROPE_FACTORS_SHORT] = { "rope_factors_short.weight", false, ROLE_NONE },
     [ROLE_ATTN_NORM] = { "attn_norm.weight", false, ROLE_NONE },
     [ROLE_ATTN_Q] = { "attn_q.weight", true, ROLE_ATTN_Q_BIAS },
     [ROLE_ATTN_Q_BIAS] = { "attn_q.bias", false, ROLE_NONE },
@@ -22,12 +24,16 @@ static const struct {
     [ROLE_ATTN_V_BIAS] = { "attn_v.bias", false, ROLE_NONE },
     [ROLE_ATTN_Q_NORM] = { "attn_q_norm.weight", false, ROLE_NONE },
     [ROLE_ATTN_K_NORM] = { "attn_k_norm.weight", false, ROLE_NONE },
-    [ROLE_ATTN_OUTPUT] = { "attn_output.weight", true, ROLE_NONE },
+    [ROLE_ATTN_OUTPUT] = { "attn_output.weight", true, ROLE_ATTN_OUTPUT_BIAS },
+    [ROLE_ATTN_OUTPUT_BIAS] = { "attn_output.bias", false, ROLE_NONE },
     [ROLE_POST_ATTN_NORM] = { "post_attention_norm.weight", false, ROLE_NONE },
     [ROLE_FFN_NORM] = { "ffn_norm.weight", false, ROLE_NONE },
-    [ROLE_FFN_GATE] = { "ffn_gate.weight", true, ROLE_NONE },
-    [ROLE_FFN_UP] = { "ffn_up.weight", true, ROLE_NONE },
-    [ROLE_FFN_DOWN] = { "ffn_down.weight", true, ROLE_NONE },
+    [ROLE_FFN_GATE] = { "ffn_gate.weight", true, ROLE_FFN_GATE_BIAS },
+    [ROLE_FFN_GATE_BIAS] = { "ffn_gate.bias", false, ROLE_NONE },
+    [ROLE_FFN_UP] = { "ffn_up.weight", true, ROLE_FFN_UP_BIAS },
+    [ROLE_FFN_UP_BIAS] = { "ffn_up.bias", false, ROLE_NONE },
+    [ROLE_FFN_DOWN] = { "ffn_down.weight", true, ROLE_FFN_DOWN_BIAS },
+    [ROLE_FFN_DOWN_BIAS] = { "ffn_down.bias", false, ROLE_NONE },
     [ROLE_POST_FFN_NORM] = { "post_ffw_norm.weight", false, ROLE_NONE },
     [ROLE_OUTPUT_NORM] = { "output_norm.weight", false, ROLE_NONE },
     [ROLE_OUTPUT] = { "output.weight", true, ROLE_NONE },
@@ -45,17 +51,56 @@ static const ArchTensor common_first[] = {
     { ROLE_ROPE_FREQS, DIM_ROT_HALF, DIM_NONE, true },
 };
 
+static const ArchTensor llama_first[] = {
+    { ROLE_TOKEN_EMBD, DIM_EMBD, DIM_VOCAB, false },
+    { ROLE_ROPE_FREQS, DIM_ROT_HALF, DIM_NONE, true },
+    { ROLE_ROPE_FACTORS_LONG, DIM_ROT_HALF, DIM_NONE, true },
+    { ROLE_ROPE_FACTORS_SHORT, DIM_ROT_HALF, DIM_NONE, true },
+};
+
+static const ArchTensor phi3_first[] = {
+    { ROLE_TOKEN_EMBD, DIM_EMBD, DIM_VOCAB, false },
+    { ROLE_ROPE_FACTORS_LONG, DIM_ROT_HALF, DIM_NONE, true },
+    { ROLE_ROPE_FACTORS_SHORT, DIM_ROT_HALF, DIM_NONE, true },
+};
+
+/* Rotary frequencies are what the keys say. */
+static const ArchTensor plain_first[] = {
+    { ROLE_TOKEN_EMBD, DIM_EMBD, DIM_VOCAB, false },
+};
+
 static const ArchTensor common_last[] = {
     { ROLE_OUTPUT_NORM, DIM_EMBD, DIM_NONE, false },
     { ROLE_OUTPUT, DIM_EMBD, DIM_VOCAB, true }, /* absent when tied: token_embd serves */
 };
 
+/* Mistral's and Llama 2's too; some have biases. */
 static const ArchTensor llama_layer[] = {
-    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },    { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
-    { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },         { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
-    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false }, { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },
-    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },       { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true },
+    { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, true },
+    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, true },
+    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
+    { ROLE_ATTN_OUTPUT_BIAS, DIM_EMBD, DIM_NONE, true },
+    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_GATE_BIAS, DIM_FF, DIM_NONE, true },
+    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_UP_BIAS, DIM_FF, DIM_NONE, true },
     { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
+    { ROLE_FFN_DOWN_BIAS, DIM_EMBD, DIM_NONE, true },
+};
+
+static const ArchTensor phi3_layer[] = {
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },   { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true }, { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
+    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },        { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
 };
 
 static const ArchTensor qwen2_layer[] = {
@@ -67,6 +112,25 @@ static const ArchTensor qwen2_layer[] = {
     { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },         { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
 };
 
+static const ArchTensor gemma_layer[] = {
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },   { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true }, { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
+    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },        { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
+};
+
+static const ArchTensor gemma2_layer[] = {
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },      { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true },    { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, true },       { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, true },       { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
+    { ROLE_POST_ATTN_NORM, DIM_EMBD, DIM_NONE, false }, { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },         { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },         { ROLE_POST_FFN_NORM, DIM_EMBD, DIM_NONE, false },
+};
+
 static const ArchTensor gemma3_layer[] = {
     { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },     { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
     { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },          { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
@@ -76,6 +140,28 @@ static const ArchTensor gemma3_layer[] = {
     { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },          { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
     { ROLE_POST_FFN_NORM, DIM_EMBD, DIM_NONE, false },
 };
+
+static const ArchTensor qwen3_layer[] = {
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },   { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
+    { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true }, { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
+    { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_Q_NORM, DIM_HEAD, DIM_NONE, false },
+    { ROLE_ATTN_K_NORM, DIM_HEAD, DIM_NONE, false }, { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
+    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
+    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },        { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
+};
+
+/* Tensors of a file that are several of these ---------------------------------------------------------------------- */
+
+#define FUSED_QKV                                                                                                      \
+    { "attn_qkv.weight", 3, { ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V } }, {                                             \
+        "attn_qkv.bias", 3, {                                                                                          \
+            ROLE_ATTN_Q_BIAS, ROLE_ATTN_K_BIAS, ROLE_ATTN_V_BIAS                                                       \
+        }                                                                                                              \
+    }
+
+static const ArchFused common_fused[] = { FUSED_QKV };
+static const ArchFused phi3_fused[] = { FUSED_QKV, { "ffn_up.weight", 2, { ROLE_FFN_GATE, ROLE_FFN_UP } } };
 
 /* Operators of a layer, in order ----------------------------------------------------------------------------------- */
 
@@ -133,6 +219,23 @@ static const ArchOp llama_ops[] = {
     ADD(SLOT_OUT),
 };
 
+static const ArchOp qwen3_ops[] = {
+    NORM(SLOT_X, SLOT_NORM, ROLE_ATTN_NORM),
+    QKV,
+    HEAD_NORM(SLOT_Q, ROLE_ATTN_Q_NORM),
+    HEAD_NORM(SLOT_K, ROLE_ATTN_K_NORM),
+    ROPE(SLOT_Q),
+    ROPE(SLOT_K),
+    ATTENTION,
+    LINEAR(SLOT_Q, SLOT_OUT, ROLE_ATTN_OUTPUT),
+    ADD(SLOT_OUT),
+    NORM(SLOT_X, SLOT_NORM, ROLE_FFN_NORM),
+    GATE_UP,
+    GATED,
+    LINEAR(SLOT_GATE, SLOT_OUT, ROLE_FFN_DOWN),
+    ADD(SLOT_OUT),
+};
+
 static const ArchOp gemma3_ops[] = {
     NORM(SLOT_X, SLOT_NORM, ROLE_ATTN_NORM),
     QKV,
@@ -152,20 +255,74 @@ static const ArchOp gemma3_ops[] = {
     ADD(SLOT_OUT),
 };
 
-#define TABLES(layer_tensors, layer_ops)                                                                               \
-    .first = common_first, .n_first = ARRAY_LEN(common_first), .layer = layer_tensors,                                 \
-    .n_layer = ARRAY_LEN(layer_tensors), .last = common_last, .n_last = ARRAY_LEN(common_last), .ops = layer_ops,      \
-    .n_ops = ARRAY_LEN(layer_ops)
+static const ArchOp gemma2_ops[] = {
+    NORM(SLOT_X, SLOT_NORM, ROLE_ATTN_NORM),
+    QKV,
+    ROPE(SLOT_Q),
+    ROPE(SLOT_K),
+    ATTENTION,
+    LINEAR(SLOT_Q, SLOT_OUT, ROLE_ATTN_OUTPUT),
+    NORM(SLOT_OUT, SLOT_OUT, ROLE_POST_ATTN_NORM),
+    ADD(SLOT_OUT),
+    NORM(SLOT_X, SLOT_NORM, ROLE_FFN_NORM),
+    GATE_UP,
+    GATED,
+    LINEAR(SLOT_GATE, SLOT_OUT, ROLE_FFN_DOWN),
+    NORM(SLOT_OUT, SLOT_OUT, ROLE_POST_FFN_NORM),
+    ADD(SLOT_OUT),
+};
+
+#define TABLES(first_tensors, layer_tensors, last_tensors, fused_tensors, layer_ops)                                   \
+    .fused = fused_tensors, .n_fused = ARRAY_LEN(fused_tensors), .first = first_tensors,                               \
+    .n_first = ARRAY_LEN(first_tensors), .layer = layer_tensors, .n_layer = ARRAY_LEN(layer_tensors),                  \
+    .last = last_tensors, .n_last = ARRAY_LEN(last_tensors), .ops = layer_ops, .n_ops = ARRAY_LEN(layer_ops)
 
 static const Arch archs[] = {
-    { .name = "llama", TABLES(llama_layer, llama_ops), .rope = ROPE_NORM, .activation = ACTIVATION_SILU },
-    { .name = "qwen2", TABLES(qwen2_layer, llama_ops), .rope = ROPE_NEOX, .activation = ACTIVATION_SILU },
+    { .name = "llama",
+      TABLES(llama_first, llama_layer, common_last, common_fused, llama_ops),
+      .rope = ROPE_NORM,
+      .activation = ACTIVATION_SILU,
+      .window = WINDOW_ALL },
+    { .name = "qwen2",
+      TABLES(common_first, qwen2_layer, common_last, common_fused, llama_ops),
+      .rope = ROPE_NEOX,
+      .activation = ACTIVATION_SILU },
+    { .name = "qwen3",
+      TABLES(plain_first, qwen3_layer, common_last, common_fused, qwen3_ops),
+      .rope = ROPE_NEOX,
+      .activation = ACTIVATION_SILU },
+    { .name = "phi3",
+      TABLES(phi3_first, phi3_layer, common_last, phi3_fused, llama_ops),
+      .rope = ROPE_NEOX,
+      .activation = ACTIVATION_SILU,
+      .window = WINDOW_ALL },
     { .name = "gemma3",
-      TABLES(gemma3_layer, gemma3_ops),
+      TABLES(common_first, gemma3_layer, common_last, common_fused, gemma3_ops),
       .rope = ROPE_NEOX,
       .activation = ACTIVATION_GELU,
       .scales_embedding = true,
-      .has_local_layers = true },
+      .window = WINDOW_PATTERN,
+      .window_pattern = 6,
+      .has_local_rope = true,
+      .reads = ARCH_READS_LOGIT_CAP,
+      .n_layers_wide = 62 },
+    { .name = "gemma2",
+      TABLES(plain_first, gemma2_layer, common_last, common_fused, gemma2_ops),
+      .rope = ROPE_NEOX,
+      .activation = ACTIVATION_GELU,
+      .scales_embedding = true,
+      .window = WINDOW_PATTERN,
+      .window_pattern = 2,
+      .window_default = 4096,
+      .reads = ARCH_READS_ATTENTION_CAP | ARCH_READS_LOGIT_CAP,
+      .attention_cap_default = 50,
+      .logit_cap_default = 30,
+      .n_layers_wide = 46 },
+    { .name = "gemma",
+      TABLES(plain_first, gemma_layer, common_last, common_fused, llama_ops),
+      .rope = ROPE_NEOX,
+      .activation = ACTIVATION_GELU,
+      .scales_embedding = true },
 };
 
 const Arch *arch_find(const char *name) {
@@ -173,6 +330,19 @@ const Arch *arch_find(const char *name) {
         if (!strcmp(archs[i].name, name))
             return &archs[i];
     return NULL;
+}
+
+const char *arch_names(char *buffer, size_t len_bytes) {
+    size_t at = 0;
+
+    buffer[0] = 0;
+    for (size_t i = 0; i < ARRAY_LEN(archs) && at < len_bytes; i++)
+        at += (size_t)snprintf(buffer + at, len_bytes - at, "%s%s",
+                               !i                         ? ""
+                               : i + 1 < ARRAY_LEN(archs) ? ", "
+                                                          : " and ",
+                               archs[i].name);
+    return buffer;
 }
 
 const char *tensor_role_name(TensorRole role) {

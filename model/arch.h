@@ -6,12 +6,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* What a tensor is for. */
 typedef enum TensorRole {
     ROLE_NONE,
     ROLE_TOKEN_EMBD,
     ROLE_ROPE_FREQS,
+    ROLE_ROPE_FACTORS_LONG,
+    ROLE_ROPE_FACTORS_SHORT,
     ROLE_ATTN_NORM,
     ROLE_ATTN_Q,
     ROLE_ATTN_Q_BIAS,
@@ -22,11 +25,15 @@ typedef enum TensorRole {
     ROLE_ATTN_Q_NORM,
     ROLE_ATTN_K_NORM,
     ROLE_ATTN_OUTPUT,
+    ROLE_ATTN_OUTPUT_BIAS,
     ROLE_POST_ATTN_NORM,
     ROLE_FFN_NORM,
     ROLE_FFN_GATE,
+    ROLE_FFN_GATE_BIAS,
     ROLE_FFN_UP,
+    ROLE_FFN_UP_BIAS,
     ROLE_FFN_DOWN,
+    ROLE_FFN_DOWN_BIAS,
     ROLE_POST_FFN_NORM,
     ROLE_OUTPUT_NORM,
     ROLE_OUTPUT,
@@ -51,6 +58,16 @@ typedef struct ArchTensor {
     Dim out; /* ne[1]; DIM_NONE: a vector of float32 */
     bool optional;
 } ArchTensor;
+
+#define ARCH_PARTS_MAX 3
+
+/* A tensor of a file whose rows, one part behind the other, are tensors of the architecture. It stands for them where
+ * the file has not the first of them. */
+typedef struct ArchFused {
+    const char *name; /* without "blk.N." */
+    size_t n;
+    TensorRole parts[ARCH_PARTS_MAX];
+} ArchFused;
 
 /* Row buffers that operators read and write. */
 typedef enum Slot {
@@ -95,6 +112,19 @@ typedef enum Activation {
     ACTIVATION_GELU, /* tanh form */
 } Activation;
 
+/* Which layers see a window only, where a key says how large it is. */
+typedef enum WindowKind {
+    WINDOW_NONE,    /* none: a key that asks for it is refused */
+    WINDOW_ALL,     /* all */
+    WINDOW_PATTERN, /* all but the last of each so many */
+} WindowKind;
+
+/* Keys that some architectures apply and the others refuse. */
+typedef enum ArchReads {
+    ARCH_READS_ATTENTION_CAP = 1, /* attn_logit_softcapping */
+    ARCH_READS_LOGIT_CAP = 2,     /* final_logit_softcapping */
+} ArchReads;
+
 typedef struct Arch {
     const char *name;        /* general.architecture */
     const ArchTensor *first; /* before the layers, in file order */
@@ -103,16 +133,26 @@ typedef struct Arch {
     size_t n_layer;
     const ArchTensor *last; /* after the layers */
     size_t n_last;
+    const ArchFused *fused;
+    size_t n_fused;
     const ArchOp *ops; /* of a layer */
     size_t n_ops;
     RopeStyle rope;
     Activation activation;
     bool scales_embedding; /* x = embedding * sqrt(n_embd) */
-    bool has_local_layers; /* sliding-window layers with their own RoPE base */
+    WindowKind window;
+    uint32_t window_pattern, window_default; /* where no key says it; 0: no window */
+    bool has_local_rope; /* sliding-window layers have a RoPE base of their own, 10000, and are not stretched */
+    uint32_t reads;      /* ArchReads */
+    float attention_cap_default, logit_cap_default; /* where no key says it; 0: none */
+    uint32_t n_layers_wide; /* of the size whose query scale is by n_embd / n_heads, not by the head size; 0: none */
 } Arch;
 
 /* NULL when unknown. */
 const Arch *arch_find(const char *name);
+#define ARCH_NAMES_MAX 256
+/* "llama, qwen2 and gemma3": all that there are. Returns buffer. */
+const char *arch_names(char *buffer, size_t len_bytes);
 
 /* "attn_q.weight", "attn_q.bias"; without "blk.N." */
 const char *tensor_role_name(TensorRole role);

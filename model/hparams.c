@@ -9,33 +9,28 @@
 
 #include "base/printable.h"
 #include "model/hparams_keys.h"
+#include "model/hparams_private.h"
 
 #define N_LAYERS_MAX 1024
 #define WIDTH_MAX 131072 /* of a product's inputs: an int32 sum of int8 products cannot overflow */
 #define HEADS_MAX 1024
 #define HEAD_SIZE_MAX 1024
 #define VOCAB_MAX (1u << 21)
+#define CAP_MAX 1e6
 #define CONTEXT_MAX (1u << 20) /* rotary tables are exact below it */
 
-/* Reads "ARCH.suffix"; keys of a model are under its architecture's name. */
-typedef struct KeyReader {
-    const GgufFile *file;
-    const char *arch;
-    ErrText *err;
-} KeyReader;
-
-static const char *key_name(const KeyReader *reader, const char *suffix, char name[128]) {
-    snprintf(name, 128, "%s.%s", reader->arch, suffix);
+const char *key_reader_name(const KeyReader *reader, const char *suffix, char name[HPARAMS_KEY_MAX]) {
+    snprintf(name, HPARAMS_KEY_MAX, "%s.%s", reader->arch, suffix);
     return name;
 }
 
-static int read_u32(const KeyReader *reader, const char *suffix, uint32_t min, uint32_t max, const uint32_t *fallback,
-                    uint32_t *valuep) {
+int key_reader_u32(const KeyReader *reader, const char *suffix, uint32_t min, uint32_t max, const uint32_t *fallback,
+                   uint32_t *valuep) {
     uint32_t value;
-    char name[128];
+    char name[HPARAMS_KEY_MAX];
     int r;
 
-    r = gguf_get_u32(reader->file, key_name(reader, suffix, name), &value, reader->err);
+    r = gguf_get_u32(reader->file, key_reader_name(reader, suffix, name), &value, reader->err);
     if (r == GGUF_E_MISSING && fallback) {
         *valuep = *fallback;
         return 0;
@@ -50,13 +45,13 @@ static int read_u32(const KeyReader *reader, const char *suffix, uint32_t min, u
     return 0;
 }
 
-static int read_f32(const KeyReader *reader, const char *suffix, double min, double max, const double *fallback,
-                    double *valuep) {
+int key_reader_f32(const KeyReader *reader, const char *suffix, double min, double max, const double *fallback,
+                   double *valuep) {
     float value;
-    char name[128];
+    char name[HPARAMS_KEY_MAX];
     int r;
 
-    r = gguf_get_f32(reader->file, key_name(reader, suffix, name), &value, reader->err);
+    r = gguf_get_f32(reader->file, key_reader_name(reader, suffix, name), &value, reader->err);
     if (r == GGUF_E_MISSING && fallback) {
         *valuep = *fallback;
         return 0;
@@ -70,67 +65,14 @@ static int read_f32(const KeyReader *reader, const char *suffix, double min, dou
     return 0;
 }
 
-/* Another name of a number that was read, or that has a default: it must not say anything else. */
-static int check_same(const KeyReader *reader, const char *suffix, double expected, const char *read_from) {
-    double value = expected;
-    int r;
-
-    r = read_f32(reader, suffix, 1, 1e12, &expected, &value);
-    if (r || value == expected)
-        return r;
-    return err_set(reader->err, HPARAMS_E_UNSUPPORTED,
-                   "%s: key '%s.%s' is %g, but '%s.%s' is read and gives %g: set that key to the same",
-                   gguf_path(reader->file), reader->arch, suffix, value, reader->arch, read_from, expected);
-}
-
-static int read_rope(const KeyReader *reader, Hparams *hparams) {
-    static const double default_base = 10000, one = 1;
-    GgufString type = { 0 };
-    double factor = 1;
-    Printable shown;
-    char name[128];
-    int r;
-
-    r = read_f32(reader, "rope.freq_base", 1, 1e12, &default_base, &hparams->rope_base);
-    if (r)
-        return r;
-    r = read_f32(reader, "rope.freq_base_swa", 1, 1e12, &default_base, &hparams->rope_base_local);
-    if (r)
-        return r;
-    r = read_u32(reader, "rope.dimension_count", 2, hparams->head_size, &hparams->head_size, &hparams->n_rot);
-    if (r)
-        return r;
-    if (hparams->n_rot % 2)
-        return err_set(reader->err, HPARAMS_E_CORRUPT, "%s: key '%s.rope.dimension_count' is %u, an odd number",
-                       gguf_path(reader->file), reader->arch, hparams->n_rot);
-    r = gguf_get_string(reader->file, key_name(reader, "rope.scaling.type", name), &type, reader->err);
-    if (r < 0 || r == GGUF_E_TYPE)
-        return r < 0 ? r : HPARAMS_E_CORRUPT;
-    if (type.len_bytes && !(type.len_bytes == 4 && !memcmp(type.data, "none", 4)) &&
-        !(type.len_bytes == 6 && !memcmp(type.data, "linear", 6)))
-        return err_set(reader->err, HPARAMS_E_UNSUPPORTED,
-                       "%s: key '%s' is '%s': only 'none' and 'linear' context extension are supported",
-                       gguf_path(reader->file), name, printable(&shown, type.data, type.len_bytes));
-    if (!(type.len_bytes == 4)) {
-        r = read_f32(reader, "rope.scale_linear", 1, 1e6, &one, &factor); /* older files' name of the factor */
-        if (!r)
-            r = read_f32(reader, "rope.scaling.factor", 1, 1e6, &factor, &factor);
-        if (r)
-            return r;
-    }
-    hparams->rope_position_scale = 1 / factor;
-    r = check_same(reader, "rope.global.freq_base", hparams->rope_base, "rope.freq_base");
-    return r ? r : check_same(reader, "rope.local.freq_base", hparams->rope_base_local, "rope.freq_base_swa");
-}
-
 static int read_attention(const KeyReader *reader, Hparams *hparams) {
     uint32_t value_size, head_fallback;
     int r;
 
-    r = read_u32(reader, "attention.head_count", 1, HEADS_MAX, NULL, &hparams->n_heads);
+    r = key_reader_u32(reader, "attention.head_count", 1, HEADS_MAX, NULL, &hparams->n_heads);
     if (r)
         return r;
-    r = read_u32(reader, "attention.head_count_kv", 1, hparams->n_heads, &hparams->n_heads, &hparams->n_kv_heads);
+    r = key_reader_u32(reader, "attention.head_count_kv", 1, hparams->n_heads, &hparams->n_heads, &hparams->n_kv_heads);
     if (r)
         return r;
     if (hparams->n_heads % hparams->n_kv_heads)
@@ -138,10 +80,10 @@ static int read_attention(const KeyReader *reader, Hparams *hparams) {
                        "%s: %u query heads cannot share %u key-value heads ('%s.attention.head_count_kv')",
                        gguf_path(reader->file), hparams->n_heads, hparams->n_kv_heads, reader->arch);
     head_fallback = hparams->n_embd / hparams->n_heads;
-    r = read_u32(reader, "attention.key_length", 1, HEAD_SIZE_MAX, &head_fallback, &hparams->head_size);
+    r = key_reader_u32(reader, "attention.key_length", 1, HEAD_SIZE_MAX, &head_fallback, &hparams->head_size);
     if (r)
         return r;
-    r = read_u32(reader, "attention.value_length", 1, HEAD_SIZE_MAX, &hparams->head_size, &value_size);
+    r = key_reader_u32(reader, "attention.value_length", 1, HEAD_SIZE_MAX, &hparams->head_size, &value_size);
     if (r)
         return r;
     if (hparams->head_size % 16 || !hparams->head_size || value_size != hparams->head_size)
@@ -156,40 +98,58 @@ static int read_attention(const KeyReader *reader, Hparams *hparams) {
 }
 
 /* Where all layers see all: a window that no position of the context leaves is none. */
-static int check_no_window(const KeyReader *reader, const Hparams *hparams) {
-    static const uint32_t none = 0;
+static int check_no_window(const KeyReader *reader, const Hparams *hparams, uint32_t window) {
+    if (!window || window >= hparams->n_context)
+        return 0;
+    return err_set(
+        reader->err, HPARAMS_E_UNSUPPORTED,
+        "%s: key '%s.attention.sliding_window' is %u, and the context has %u positions: windows are not supported "
+        "for %s: use a version of the model without one",
+        gguf_path(reader->file), reader->arch, window, hparams->n_context, reader->arch);
+}
+
+static int read_window(const KeyReader *reader, Hparams *hparams) {
+    const Arch *arch = hparams->arch;
     uint32_t window;
     int r;
 
-    r = read_u32(reader, "attention.sliding_window", 0, UINT32_MAX, &none, &window);
-    if (r || !window || window >= hparams->n_context)
+    r = key_reader_u32(reader, "attention.sliding_window", 0, arch->window == WINDOW_PATTERN ? CONTEXT_MAX : UINT32_MAX,
+                       &arch->window_default, &window);
+    if (r)
         return r;
-    return err_set(
-        reader->err, HPARAMS_E_UNSUPPORTED,
-        "%s: key '%s.attention.sliding_window' is %u, and the context has %u positions: windows are supported "
-        "for gemma3 only: use a version of the model without one",
-        gguf_path(reader->file), reader->arch, window, hparams->n_context);
+    if (arch->window == WINDOW_NONE)
+        return check_no_window(reader, hparams, window);
+    if (arch->window == WINDOW_PATTERN) {
+        hparams->window = window;
+        return key_reader_u32(reader, "attention.sliding_window_pattern", 1, N_LAYERS_MAX, &arch->window_pattern,
+                              &hparams->window_pattern);
+    }
+    hparams->window = window < hparams->n_context ? window : 0;
+    return 0;
 }
 
-/* gemma3: five sliding-window layers to one global one, embeddings scaled, the 27B with a query scale of its own. */
-static int read_gemma(const KeyReader *reader, Hparams *hparams) {
-    static const uint32_t no_window = 0, default_pattern = 6, layers_of_27b = 62;
-    int r;
+static int read_caps(const KeyReader *reader, Hparams *hparams) {
+    const Arch *arch = hparams->arch;
+    const double of_attention = (double)arch->attention_cap_default, of_logits = (double)arch->logit_cap_default;
+    double cap = 0;
+    int r = 0;
 
+    if (arch->reads & ARCH_READS_ATTENTION_CAP)
+        r = key_reader_f32(reader, "attn_logit_softcapping", 0, CAP_MAX, &of_attention, &cap);
+    hparams->attention_cap = (float)cap;
+    cap = 0;
+    if (!r && arch->reads & ARCH_READS_LOGIT_CAP)
+        r = key_reader_f32(reader, "final_logit_softcapping", 0, CAP_MAX, &of_logits, &cap);
+    hparams->logit_cap = (float)cap;
+    return r;
+}
+
+/* What the size of a family, not a key, says. */
+static void set_scales(Hparams *hparams) {
     if (hparams->arch->scales_embedding)
         hparams->embedding_scale = sqrtf((float)hparams->n_embd);
-    if (!hparams->arch->has_local_layers)
-        return check_no_window(reader, hparams);
-    r = read_u32(reader, "attention.sliding_window", 0, CONTEXT_MAX, &no_window, &hparams->window);
-    if (r)
-        return r;
-    r = read_u32(reader, "attention.sliding_window_pattern", 1, N_LAYERS_MAX, &default_pattern,
-                 &hparams->window_pattern);
-    if (r)
-        return r;
-    if (hparams->n_layers == layers_of_27b)
+    if (hparams->arch->n_layers_wide && hparams->n_layers == hparams->arch->n_layers_wide)
         hparams->attention_scale = 1.0f / sqrtf((float)(hparams->n_embd / hparams->n_heads));
-    return 0;
 }
 
 /* Rows of the embedding. A package may hold it as opaque bytes (package.h): there its scales are counted. */
@@ -219,6 +179,7 @@ static int read_vocab(KeyReader *reader, Hparams *hparams) {
 int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
     Hparams read = { .embedding_scale = 1, .rope_position_scale = 1 };
     KeyReader reader = { .file = file, .err = err };
+    char known[ARCH_NAMES_MAX];
     GgufString name;
     Printable shown;
     double eps;
@@ -229,27 +190,28 @@ int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
         return r < 0 ? r : HPARAMS_E_CORRUPT;
     read.arch = arch_find(printable(&shown, name.data, name.len_bytes));
     if (!read.arch)
-        return err_set(err, HPARAMS_E_UNSUPPORTED,
-                       "%s: architecture '%s' is not supported: llama, qwen2 and gemma3 are", gguf_path(file),
-                       shown.text);
+        return err_set(err, HPARAMS_E_UNSUPPORTED, "%s: architecture '%s' is not supported: %s are", gguf_path(file),
+                       shown.text, arch_names(known, sizeof(known)));
     reader.arch = read.arch->name;
     r = read_vocab(&reader, &read);
     if (r)
         return r;
     read.tied = !gguf_tensor(file, tensor_role_name(ROLE_OUTPUT));
-    if ((r = read_u32(&reader, "block_count", 1, N_LAYERS_MAX, NULL, &read.n_layers)) ||
-        (r = read_u32(&reader, "context_length", 1, CONTEXT_MAX, NULL, &read.n_context)) ||
-        (r = read_u32(&reader, "embedding_length", 16, WIDTH_MAX, NULL, &read.n_embd)) ||
-        (r = read_u32(&reader, "feed_forward_length", 16, WIDTH_MAX, NULL, &read.n_ff)) ||
-        (r = read_f32(&reader, "attention.layer_norm_rms_epsilon", 0, 1, NULL, &eps)) ||
-        (r = read_attention(&reader, &read)) || (r = read_rope(&reader, &read)) || (r = read_gemma(&reader, &read)) ||
-        (r = hparams_keys_check(file, reader.arch, err)))
+    if ((r = key_reader_u32(&reader, "block_count", 1, N_LAYERS_MAX, NULL, &read.n_layers)) ||
+        (r = key_reader_u32(&reader, "context_length", 1, CONTEXT_MAX, NULL, &read.n_context)) ||
+        (r = key_reader_u32(&reader, "embedding_length", 16, WIDTH_MAX, NULL, &read.n_embd)) ||
+        (r = key_reader_u32(&reader, "feed_forward_length", 16, WIDTH_MAX, NULL, &read.n_ff)) ||
+        (r = key_reader_f32(&reader, "attention.layer_norm_rms_epsilon", 0, 1, NULL, &eps)) ||
+        (r = read_attention(&reader, &read)) || (r = hparams_read_rope(&reader, &read)) ||
+        (r = read_window(&reader, &read)) || (r = read_caps(&reader, &read)) ||
+        (r = hparams_keys_check(file, read.arch, err)))
         return r;
     if (read.n_embd % 16 || read.n_ff % 16)
         return err_set(err, HPARAMS_E_UNSUPPORTED,
                        "%s: embedding length %u and feed-forward length %u must be multiples of 16", gguf_path(file),
                        read.n_embd, read.n_ff);
     read.norm_eps = (float)eps;
+    set_scales(&read);
     *hparams = read;
     return 0;
 }
@@ -277,7 +239,13 @@ uint32_t hparams_dim(const Hparams *hparams, Dim dim) {
 }
 
 bool hparams_layer_is_local(const Hparams *hparams, uint32_t layer) {
-    return hparams->window && layer % hparams->window_pattern < hparams->window_pattern - 1;
+    if (!hparams->window || !hparams->window_pattern)
+        return hparams->window;
+    return layer % hparams->window_pattern < hparams->window_pattern - 1;
+}
+
+bool hparams_layer_turns_locally(const Hparams *hparams, uint32_t layer) {
+    return hparams->has_local_rope && hparams_layer_is_local(hparams, layer);
 }
 
 uint64_t hparams_read_positions(const Hparams *hparams, uint64_t n_positions) {
@@ -289,94 +257,4 @@ uint64_t hparams_read_positions(const Hparams *hparams, uint64_t n_positions) {
         sum += cut ? hparams->window : n_positions;
     }
     return sum;
-}
-
-static int each_of(const ArchTensor *tensors, size_t n, int layer, HparamsTensorFn *fn, void *arg) {
-    for (size_t i = 0; i < n; i++) {
-        int r = fn(arg, &tensors[i], layer);
-
-        if (r)
-            return r;
-    }
-    return 0;
-}
-
-int hparams_each_tensor(const Hparams *hparams, HparamsTensorFn *fn, void *arg) {
-    const Arch *arch = hparams->arch;
-    int r;
-
-    r = each_of(arch->first, arch->n_first, -1, fn, arg);
-    for (uint32_t layer = 0; !r && layer < hparams->n_layers; layer++)
-        r = each_of(arch->layer, arch->n_layer, (int)layer, fn, arg);
-    return r ? r : each_of(arch->last, arch->n_last, -1, fn, arg);
-}
-
-typedef struct TensorCheck {
-    const Hparams *hparams;
-    const GgufFile *file;
-    ErrText *err;
-    size_t n_found;
-} TensorCheck;
-
-static int check_tensor(void *arg, const ArchTensor *expected, int layer) {
-    TensorCheck *check = arg;
-    uint64_t in = hparams_dim(check->hparams, expected->in), out = hparams_dim(check->hparams, expected->out);
-    const GgufTensor *tensor;
-    char name[64];
-
-    tensor = gguf_tensor(check->file, tensor_name(expected->role, layer, name, sizeof(name)));
-    if (!tensor) {
-        if (expected->optional)
-            return 0;
-        return err_set(check->err, HPARAMS_E_CORRUPT, "%s: tensor '%s' is missing", gguf_path(check->file), name);
-    }
-    check->n_found++;
-    if (tensor->ne[0] != in || tensor->ne[1] != out || tensor->ne[2] != 1 || tensor->ne[3] != 1)
-        return err_set(check->err, HPARAMS_E_CORRUPT,
-                       "%s: tensor '%s' is %" PRIu64 " x %" PRIu64 " x %" PRIu64 " x %" PRIu64
-                       ", but the metadata asks for %" PRIu64 " x %" PRIu64,
-                       gguf_path(check->file), name, tensor->ne[0], tensor->ne[1], tensor->ne[2], tensor->ne[3], in,
-                       out);
-    if (!ggml_type_dequantizable(tensor->type))
-        return err_set(check->err, HPARAMS_E_UNSUPPORTED, "%s: tensor '%s' has type %s, which is not supported",
-                       gguf_path(check->file), name, ggml_type_name(tensor->type) ? ggml_type_name(tensor->type) : "?");
-    return 0;
-}
-
-static bool is_one_of(const ArchTensor *tensors, size_t n, int layer, const char *name) {
-    char known[64];
-
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(name, tensor_name(tensors[i].role, layer, known, sizeof(known))))
-            return true;
-    return false;
-}
-
-static bool is_known(const Hparams *hparams, const char *name) {
-    const Arch *arch = hparams->arch;
-    unsigned long layer;
-
-    if (strncmp(name, "blk.", 4))
-        return is_one_of(arch->first, arch->n_first, -1, name) || is_one_of(arch->last, arch->n_last, -1, name);
-    layer = strtoul(name + 4, NULL, 10);
-    return layer < hparams->n_layers && is_one_of(arch->layer, arch->n_layer, (int)layer, name);
-}
-
-/* Of a source GGUF; a package checks its own. Return: 0, HPARAMS_E_CORRUPT, HPARAMS_E_UNSUPPORTED. */
-int hparams_check_tensors(const Hparams *hparams, const GgufFile *file, ErrText *err) {
-    TensorCheck check = { .hparams = hparams, .file = file, .err = err };
-    int r;
-
-    r = hparams_each_tensor(hparams, check_tensor, &check);
-    if (r || check.n_found == gguf_n_tensors(file))
-        return r;
-    for (size_t i = 0; i < gguf_n_tensors(file); i++) {
-        const GgufTensor *tensor = gguf_tensor_at(file, i);
-
-        if (!is_known(hparams, tensor->name))
-            return err_set(err, HPARAMS_E_UNSUPPORTED,
-                           "%s: tensor '%s' is not part of the %s architecture as it is supported here",
-                           gguf_path(file), tensor->name, hparams->arch->name);
-    }
-    return 0;
 }

@@ -27,20 +27,37 @@ typedef struct Hparams {
     float norm_eps;
     double rope_base;
     double rope_position_scale; /* 1 / rope.scaling.factor */
-    double rope_base_local;     /* sliding-window layers */
-    uint32_t window;            /* positions a sliding-window layer sees, itself included; 0: no such layers */
-    uint32_t window_pattern;    /* layer il is local when il % pattern < pattern - 1 */
-    float attention_scale;      /* on q.k */
-    float embedding_scale;      /* on the embedding; 1 or sqrt(n_embd) */
-    bool tied;                  /* no output.weight: the head uses token_embd */
+    double rope_magnitude;      /* of cos and sin, whatever else: rotated queries and keys become so much longer */
+    double rope_yarn;           /* share of frequencies as they were in those that turn fast; 0: not YaRN */
+    double rope_yarn_fast, rope_yarn_slow; /* turns within rope_original from which on, and up to which */
+    double rope_yarn_magnitude;            /* another factor of the magnitude where it is not YaRN */
+    double rope_yarn_log_multiplier;       /* 0: none */
+    uint32_t rope_original;                /* positions before the context was stretched */
+    TensorRole rope_divisors;              /* rope_freqs, or long RoPE's factors for this context; or ROLE_NONE */
+    bool has_local_rope;                   /* sliding-window layers turn otherwise: by the next two, no divisors */
+    double rope_base_local, rope_position_scale_local;
+    uint32_t window;         /* positions a sliding-window layer sees, itself included; 0: no such layers */
+    uint32_t window_pattern; /* layer il is local when il % pattern < pattern - 1; 0: all are */
+    float attention_scale;   /* on q.k */
+    float attention_cap;     /* scores become cap * tanh(score / cap); 0: they do not */
+    float logit_cap;         /* likewise */
+    float embedding_scale;   /* on the embedding; 1 or sqrt(n_embd) */
+    bool tied;               /* no output.weight: the head uses token_embd */
 } Hparams;
 
 /* Reads and checks the keys of a source GGUF or of a package (which keeps them). */
 int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err);
 /* Every tensor the architecture needs is there with its shape and a type that can be read, and no other is. */
 int hparams_check_tensors(const Hparams *hparams, const GgufFile *file, ErrText *err);
+/* The tensor of the architecture as the file has it: one of its own, or the rows of a tensor that several share
+ * (ArchFused), under its own name. false: it is not there. */
+bool hparams_tensor(const Hparams *hparams, const GgufFile *file, const ArchTensor *expected, int layer,
+                    GgufTensor *tensor);
 uint32_t hparams_dim(const Hparams *hparams, Dim dim);
+/* Whether it has a window. */
 bool hparams_layer_is_local(const Hparams *hparams, uint32_t layer);
+/* Whether its rotary positions are those of local layers, where they are others. */
+bool hparams_layer_turns_locally(const Hparams *hparams, uint32_t layer);
 /* Of n_positions, those whose keys a row reads that sees all it may: the sum over all layers. */
 uint64_t hparams_read_positions(const Hparams *hparams, uint64_t n_positions);
 

@@ -23,15 +23,16 @@ typedef struct KnownKey {
     KeyKind kind;
     const char *asks_for; /* with another value than the neutral ones; NULL: no value of it is refused here */
     double neutral, also_neutral;
+    uint32_t reads; /* ArchReads: of architectures that do, hparams.c reads it and checks the value */
 } KnownKey;
 
 /* READ: by hparams.c, which checks the value. UNUSED: whatever it says, the result is the same. */
 #define READ(suffix, kind)                                                                                             \
-    { suffix, kind, NULL, 0, 0 }
+    { suffix, kind, NULL, 0, 0, 0 }
 #define UNUSED(suffix, kind)                                                                                           \
-    { suffix, kind, NULL, 0, 0 }
+    { suffix, kind, NULL, 0, 0, 0 }
 #define NEUTRAL(suffix, kind, value, asks_for)                                                                         \
-    { suffix, kind, asks_for, value, value }
+    { suffix, kind, asks_for, value, value, 0 }
 
 static const KnownKey known_keys[] = {
     READ("block_count", KEY_INTEGER),
@@ -52,6 +53,13 @@ static const KnownKey known_keys[] = {
     READ("rope.scale_linear", KEY_NUMBER),
     READ("rope.scaling.type", KEY_STRING),
     READ("rope.scaling.factor", KEY_NUMBER),
+    READ("rope.scaling.original_context_length", KEY_INTEGER),
+    READ("rope.scaling.attn_factor", KEY_NUMBER),
+    READ("rope.scaling.yarn_attn_factor", KEY_NUMBER),
+    READ("rope.scaling.yarn_ext_factor", KEY_NUMBER),
+    READ("rope.scaling.yarn_log_multiplier", KEY_NUMBER),
+    READ("rope.scaling.yarn_beta_fast", KEY_NUMBER),
+    READ("rope.scaling.yarn_beta_slow", KEY_NUMBER),
     /* The layers without a window have no pattern: only gemma3 reads it. */
     READ("attention.sliding_window_pattern", KEY_ANY),
 
@@ -61,15 +69,8 @@ static const KnownKey known_keys[] = {
     UNUSED("attention.layer_norm_epsilon", KEY_NUMBER),  /* these architectures have RMS norms */
     UNUSED("attention.temperature_length", KEY_INTEGER), /* of attention.temperature_scale */
     UNUSED("rope.scaling.finetuned", KEY_BOOL),
-    UNUSED("rope.scaling.original_context_length", KEY_INTEGER), /* of YaRN, as the next two */
-    UNUSED("rope.scaling.yarn_beta_fast", KEY_NUMBER),
-    UNUSED("rope.scaling.yarn_beta_slow", KEY_NUMBER),
 
-    NEUTRAL("rope.scaling.attn_factor", KEY_NUMBER, 1, "attention scaled with the context (YaRN)"),
-    NEUTRAL("rope.scaling.yarn_attn_factor", KEY_NUMBER, 1, "attention scaled with the context (YaRN)"),
-    NEUTRAL("rope.scaling.yarn_ext_factor", KEY_NUMBER, 0, "context extension by YaRN"),
-    NEUTRAL("rope.scaling.yarn_log_multiplier", KEY_NUMBER, 0, "context extension by YaRN"),
-    { "rope.scaling.alpha", KEY_NUMBER, "context extension by another rotary base", 0, 1 },
+    { "rope.scaling.alpha", KEY_NUMBER, "context extension by another rotary base", 0, 1, 0 },
     NEUTRAL("attention.causal", KEY_BOOL, 1, "attention to what follows, as of embedding models"),
     NEUTRAL("attention.clamp_kqv", KEY_NUMBER, 0, "clamped queries, keys and values"),
     NEUTRAL("attention.max_alibi_bias", KEY_NUMBER, 0, "ALiBi positions"),
@@ -79,11 +80,11 @@ static const KnownKey known_keys[] = {
     NEUTRAL("attention.q_lora_rank", KEY_INTEGER, 0, "multi-head latent attention"),
     NEUTRAL("attention.kv_lora_rank", KEY_INTEGER, 0, "multi-head latent attention"),
     NEUTRAL("attention.shared_kv_layers", KEY_INTEGER, 0, "layers that share keys and values"),
-    NEUTRAL("attn_logit_softcapping", KEY_NUMBER, 0, "soft-capped attention"),
-    NEUTRAL("final_logit_softcapping", KEY_NUMBER, 0, "soft-capped logits"),
+    { "attn_logit_softcapping", KEY_NUMBER, "soft-capped attention", 0, 0, ARCH_READS_ATTENTION_CAP },
+    { "final_logit_softcapping", KEY_NUMBER, "soft-capped logits", 0, 0, ARCH_READS_LOGIT_CAP },
     NEUTRAL("router_logit_softcapping", KEY_NUMBER, 0, "a mixture of experts"),
-    { "logit_scale", KEY_NUMBER, "scaled logits", 0, 1 },
-    { "residual_scale", KEY_NUMBER, "a scaled residual", 0, 1 },
+    { "logit_scale", KEY_NUMBER, "scaled logits", 0, 1, 0 },
+    { "residual_scale", KEY_NUMBER, "a scaled residual", 0, 1, 0 },
     NEUTRAL("embedding_scale", KEY_NUMBER, 0, "another scale of the embedding"), /* 1 is not neutral to gemma3 */
     NEUTRAL("expert_count", KEY_INTEGER, 0, "a mixture of experts"),
     NEUTRAL("expert_used_count", KEY_INTEGER, 0, "a mixture of experts"),
@@ -126,20 +127,20 @@ static int get_value(const GgufFile *file, const char *name, KeyKind kind, doubl
     return r;
 }
 
-int hparams_keys_check(const GgufFile *file, const char *arch, ErrText *err) {
+int hparams_keys_check(const GgufFile *file, const Arch *arch, ErrText *err) {
     for (size_t i = 0; i < ARRAY_LEN(known_keys); i++) {
         const KnownKey *known = &known_keys[i];
         double value = 0;
         char name[128], shown[32];
         int r;
 
-        snprintf(name, sizeof(name), "%s.%s", arch, known->suffix);
+        snprintf(name, sizeof(name), "%s.%s", arch->name, known->suffix);
         if (!gguf_key(file, name))
             continue;
         r = get_value(file, name, known->kind, &value, err);
         if (r)
             return r < 0 ? r : HPARAMS_E_CORRUPT;
-        if (!known->asks_for || value == known->neutral || value == known->also_neutral)
+        if (!known->asks_for || known->reads & arch->reads || value == known->neutral || value == known->also_neutral)
             continue;
         snprintf(shown, sizeof(shown), "%g", value);
         return err_set(err, HPARAMS_E_UNSUPPORTED,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exp of a row of floats, error below 2 ulp, the same bits with every instruction set (part_exp() in
- * numeric/lanes.h). */
+/* exp of a row of floats, error below 2 ulp, and the soft cap made of it, the same bits with every instruction set
+ * (part_exp() in numeric/lanes.h). */
 #ifndef COORDGEN_NUMERIC_EXP_ROW_H
 #define COORDGEN_NUMERIC_EXP_ROW_H
 
@@ -13,6 +13,8 @@ typedef struct ExpRow {
 
     /* y[i] = exp(x[i]) for i < n; y may be x. Infinities as the function has them, NaN stays NaN. */
     void (*exp)(const float *x, size_t n, float *y);
+    /* x[i] = cap tanh(x[i] / cap) for i < n, cap > 0, within 2^-22 cap; NaN stays NaN. */
+    void (*soft_cap)(float *x, size_t n, float cap);
 } ExpRow;
 
 /* The best build for a set of CPU_* bits; 0: the scalar one. */

@@ -12,9 +12,16 @@ static void exp_row(const float *x, size_t n, float *y) {
         lanes_store_n(y + i, n - i, lanes_exp(lanes_load_n(x + i, n - i, 0)));
 }
 
+static void soft_cap_row(float *x, size_t n, float cap) {
+    for (size_t i = 0; i < n; i += N_LANES)
+        lanes_store_n(x + i, n - i, lanes_soft_cap(lanes_load_n(x + i, n - i, 0), cap));
+}
+
 extern const ExpRow EXP_ROW_NAME;
 #define NAME_TEXT_(name) #name
 #define NAME_TEXT(name) NAME_TEXT_(name)
-const ExpRow EXP_ROW_NAME = { .name = NAME_TEXT(EXP_ROW_NAME), .need = EXP_ROW_NEED, .exp = exp_row };
+const ExpRow EXP_ROW_NAME = {
+    .name = NAME_TEXT(EXP_ROW_NAME), .need = EXP_ROW_NEED, .exp = exp_row, .soft_cap = soft_cap_row
+};
 
 #endif

@@ -377,4 +377,16 @@ LANES_INLINE Lanes lanes_exp(Lanes x) {
     return x;
 }
 
+/* cap tanh(x / cap) as cap (1 - e) / (1 + e), e = exp(-|x| (2 / cap)), with the sign of x; NaN stays NaN. */
+LANES_INLINE Lanes lanes_soft_cap(Lanes x, float cap) {
+    const PartF factor = part_of(-2.0f / cap), one = part_of(1);
+
+    EACH_PART (p) {
+        const PartF e = part_exp(part_abs(x.part[p]) * factor), y = (one - e) / (one + e) * part_of(cap);
+
+        x.part[p] = (PartF)((PartU)y | ((PartU)x.part[p] & 0x80000000));
+    }
+    return x;
+}
+
 #endif

@@ -2,6 +2,7 @@
 #include "numeric/rope_table.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -105,6 +106,20 @@ static Pair pair_exp(Pair x) {
     return (Pair){ sum.hi * factor, sum.lo * factor };
 }
 
+double rope_log(double x) {
+    return pair_log(x).hi;
+}
+
+/* Frequency of pair i, times scale. */
+static double frequency(const RopeParams *params, Pair log_base, size_t i, double scale) {
+    Pair exponent = pair_div((Pair){ -2.0 * (double)i, 0 }, (Pair){ (double)params->n_rot, 0 });
+    Pair freq = pair_mul(pair_exp(pair_mul(log_base, exponent)), (Pair){ scale, 0 });
+
+    if (params->divisors)
+        freq = pair_div(freq, (Pair){ params->divisors[i], 0 });
+    return freq.hi;
+}
+
 /**
  * rope_frequencies() - angle by position of each rotated pair
  * @params:  base and position_scale are normal, finite and > 0 with |ln base| < 700 (the model reader sees to it)
@@ -113,13 +128,36 @@ static Pair pair_exp(Pair x) {
 void rope_frequencies(const RopeParams *params, double *freqs) {
     Pair log_base = pair_log(params->base);
 
-    for (size_t i = 0; i < params->n_rot / 2; i++) {
-        Pair exponent = pair_div((Pair){ -2.0 * (double)i, 0 }, (Pair){ (double)params->n_rot, 0 });
-        Pair freq = pair_mul(pair_exp(pair_mul(log_base, exponent)), (Pair){ params->position_scale, 0 });
+    for (size_t i = 0; i < params->n_rot / 2; i++)
+        freqs[i] = frequency(params, log_base, i, params->position_scale);
+}
 
-        if (params->divisors)
-            freq = pair_div(freq, (Pair){ params->divisors[i], 0 });
-        freqs[i] = freq.hi;
+/* The pair, as a real number, that turns so often within the original context. */
+static double yarn_pair(const RopeParams *params, const RopeYarn *yarn, double turns) {
+    const double two_pi = 4 * pair_half_pi.hi;
+
+    return (double)params->n_rot * rope_log(yarn->original / (turns * two_pi)) / (2 * rope_log(params->base));
+}
+
+/**
+ * rope_yarn_frequencies() - YaRN, arXiv:2309.00071, as llama.cpp has it
+ * @params: as above, and base > 1
+ * @yarn:   share within 0..1, the others normal and > 0
+ *
+ * With p(turns) = n_rot ln(original / (2 pi turns)) / (2 ln base), first = max(0, floor(p(fast))) and last =
+ * min(n_rot - 1, ceil(p(slow))), pair i is scaled by position_scale (1 - s) + s, s = share (1 - t), t = (i - first) /
+ * (last - first) within 0..1, in float64.
+ */
+void rope_yarn_frequencies(const RopeParams *params, const RopeYarn *yarn, double *freqs) {
+    const Pair log_base = pair_log(params->base);
+    const double end = (double)(params->n_rot - 1), fast = floor(yarn_pair(params, yarn, yarn->fast)),
+                 slow = ceil(yarn_pair(params, yarn, yarn->slow)), first = fast > 0 ? fast : 0,
+                 last = slow < end ? slow : end, width = last - first > 0.001 ? last - first : 0.001;
+
+    for (size_t i = 0; i < params->n_rot / 2; i++) {
+        const double at = ((double)i - first) / width, share = yarn->share * (1 - (at < 0 ? 0 : at > 1 ? 1 : at));
+
+        freqs[i] = frequency(params, log_base, i, params->position_scale * (1 - share) + share);
     }
 }
 

@@ -29,6 +29,8 @@ void exit_logits(const ExitHead *head, const float *y, const ExitSample *sample,
         for (size_t lane = 0; lane < 16; lane++)
             sum += sums[lane];
         logits[c] = scale * sum;
+        if (head->logit_cap > 0)
+            logits[c] = head->logit_cap * tanhf(logits[c] / head->logit_cap);
     }
 }
 
@@ -62,6 +64,11 @@ double exit_loss(const ExitHead *head, const float *y, const ExitSample *sample,
 
         loss -= weights[c] * log_share;
         slopes[c] = total * exp(log_share) - weights[c];
+        if (head->logit_cap > 0) {
+            const double t = (double)logits[c] / (double)head->logit_cap;
+
+            slopes[c] *= 1 - t * t;
+        }
     }
     if (!gradient)
         return loss;

@@ -10,6 +10,7 @@ typedef struct ExitHead {
     const float *norm; /* f32[n_embd] of the last norm */
     float eps;
     size_t n_embd;
+    float logit_cap; /* soft cap; 0: none */
 } ExitHead;
 
 /* logits[sample->n] of y f32[n_embd], normed as the model does; rows f32[sample->n][n_embd]: the head's, of the

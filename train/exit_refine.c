@@ -99,7 +99,8 @@ int exit_refine_init(ExitRefine *refine, Engine *engine, WorkerPool *pool, ExitS
         return r;
     *refine = (ExitRefine){
         .engine = engine,
-        .head = { engine->weights->outside.vectors[ROLE_OUTPUT_NORM], engine->hparams.norm_eps, n_embd },
+        .head = { engine->weights->outside.vectors[ROLE_OUTPUT_NORM], engine->hparams.norm_eps, n_embd,
+                  engine->hparams.logit_cap },
         .pool = pool,
         .set = set,
         .layer = layer,

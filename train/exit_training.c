@@ -322,7 +322,7 @@ static int add_edges(const ExitHead *head, const ExitSample *sample, const float
 static int find_edges(Training *training, uint32_t index, const float *map, ExitEdges *edges, ErrText *err) {
     const size_t n_embd = training->shape.n_embd, n = training->shape.window_tokens;
     const ExitHead head = { training->target->weights->outside.vectors[ROLE_OUTPUT_NORM],
-                            training->target->hparams.norm_eps, n_embd };
+                            training->target->hparams.norm_eps, n_embd, training->target->hparams.logit_cap };
     _cleanup_(freep) float *y = malloc(n * n_embd * sizeof(float)),
                            *rows = malloc(EXIT_CHOICES * n_embd * sizeof(float));
     int r = y && rows ? 0 : err_set(err, -ENOMEM, "out of memory");

@@ -66,19 +66,17 @@ static int load_activations(WeightsLoader *loader, const PackageLinear *linear, 
 
 /* The bias of a matrix with n outputs, where it has one; else NULL. The caller frees it. */
 static int load_bias(const WeightsLoader *loader, const ArchTensor *expected, int layer, size_t n, float **valuesp) {
-    TensorRole bias = tensor_role_bias(expected->role);
-    const GgufTensor *tensor = NULL;
-    char name[GGUF_TENSOR_NAME_MAX];
+    const ArchTensor bias = { tensor_role_bias(expected->role), expected->out, DIM_NONE, true };
+    GgufTensor tensor;
     float *values;
 
-    if (bias != ROLE_NONE)
-        tensor = gguf_tensor(loader->file, tensor_name(bias, layer, name, sizeof(name)));
-    if (!tensor || tensor->ne[0] != n)
+    if (bias.role == ROLE_NONE || !hparams_tensor(loader->weights->hparams, loader->file, &bias, layer, &tensor) ||
+        tensor.ne[0] != n)
         return 0;
     values = malloc(n * sizeof(float));
     if (!values)
         return err_set(loader->err, -ENOMEM, "out of memory");
-    ggml_dequantize(tensor->type, tensor->data, values, n);
+    ggml_dequantize(tensor.type, tensor.data, values, n);
     *valuesp = values;
     return 0;
 }
@@ -179,22 +177,23 @@ static void count_products(const WeightsLoader *loader, const ArchTensor *expect
 
 static int load_tensor(void *arg, const ArchTensor *expected, int layer) {
     WeightsLoader *loader = arg;
-    const GgufTensor *tensor;
+    GgufTensor tensor;
     char name[GGUF_TENSOR_NAME_MAX];
     uint64_t used_bytes;
     int r;
 
-    tensor = gguf_tensor(loader->file, tensor_name(expected->role, layer, name, sizeof(name)));
-    if (!tensor) {
+    if (!hparams_tensor(loader->weights->hparams, loader->file, expected, layer, &tensor)) {
         if (expected->optional)
             return 0;
-        return err_set(loader->err, BACKEND_E_WEIGHTS, "%s: tensor '%s' is missing", gguf_path(loader->file), name);
+        return err_set(loader->err, BACKEND_E_WEIGHTS, "%s: tensor '%s' is missing", gguf_path(loader->file),
+                       tensor_name(expected->role, layer, name, sizeof(name)));
     }
     if (!tensor_role_is_linear(expected->role))
-        return load_vector(loader, expected, tensor, layer);
+        return load_vector(loader, expected, &tensor, layer);
     used_bytes = atomic_load(&loader->options->accounts->used_bytes[ACCOUNT_WEIGHTS]);
     loader->past_layers = loader->past_layers || layer >= 0;
-    r = loader->package ? place_linear(loader, expected, tensor, layer) : load_linear(loader, expected, tensor, layer);
+    r = loader->package ? place_linear(loader, expected, &tensor, layer)
+                        : load_linear(loader, expected, &tensor, layer);
     if (!r)
         count_products(loader, expected, layer, used_bytes);
     return r;

@@ -115,6 +115,7 @@ static void attention_piece(CpuBackend *self, const AttentionCall *call, const A
                  n = part->rows.n_rows - first < part->run ? part->rows.n_rows - first : part->run,
                  from = split * n_group / n_splits, to = (split + 1) * n_group / n_splits;
     const KvHead kv = kv_head(call, sequence->blocks, head), side = kv_head(call, &sequence->side, head);
+    const bool is_capped = call->soft_cap > 0;
     AttentionRow rows[ATTENTION_ROW_HEADS];
     AttentionTail tail;
     Attending attending;
@@ -125,13 +126,19 @@ static void attention_piece(CpuBackend *self, const AttentionCall *call, const A
         rows[i].q = rows[i].out = call->q + ((row - call->first) * call->n_heads + head * n_group + from) * hd;
         attention_range(call, row, &rows[i].begin, &rows[i].end);
     }
-    if (!sequence->side) {
+    if (!sequence->side && !is_capped) {
         ops->attention(&kv, rows, n, to - from, call->scale, scratch);
         return;
     }
-    attention_tail_init(&tail, call->batch, &kv, &side, scratch + operator_floats(n_group, hd));
-    attending = ops->attention_begin(rows, n, to - from, hd, call->scale, scratch);
-    attend_beside(ops, call->batch, &attending, part->rows.first + first, n, &kv, &tail);
+    attending = ops->attention_begin(rows, n, to - from, hd, is_capped ? 2 * call->scale / call->soft_cap : call->scale,
+                                     scratch);
+    attending.cap = call->soft_cap * 0x1.715476p0f;
+    if (sequence->side) {
+        attention_tail_init(&tail, call->batch, &kv, &side, scratch + operator_floats(n_group, hd));
+        attend_beside(ops, call->batch, &attending, part->rows.first + first, n, &kv, &tail);
+    } else {
+        ops->attention_blocks(&attending, 0, n, &kv, 0, SIZE_MAX / KV_BLOCK);
+    }
     ops->attention_end(&attending);
 }
 

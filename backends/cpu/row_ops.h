@@ -67,6 +67,7 @@ typedef struct Attending {
     float *shrinks;               /* [attention_padded(n)]: what the block multiplies sums and outputs of before by */
     float *room;                  /* [KV_BLOCK * head_size] */
     float *expanded;              /* room; NULL: the block is read as float16 */
+    float cap;                    /* 0; else the caller sets it behind attention_begin(): see attention() */
     bool is_whole;                /* every row reads all of the block; from and to are not set */
     uint8_t *from, *to;           /* [n]: positions of the block that the row reads: [from, to); from = to: none */
 } Attending;

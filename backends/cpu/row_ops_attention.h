@@ -250,6 +250,32 @@ LANES_INLINE void weigh(float *scores, float max, float shrink, float *sums) {
     lanes_store(sums, sum);
 }
 
+/* cap tanh(u / (2 log2 e)) of n scores u. */
+static void cap_scores(float *scores, size_t n, float cap) {
+    const PartF one = part_of(1), factor = part_of(cap);
+
+    for (size_t at = 0; at < n; at += N_LANES) {
+        Lanes v = lanes_load(scores + at);
+
+        EACH_PART (p) {
+            const PartF u = v.part[p], e = part_exp2(-part_abs(u)), y = (one - e) / (one + e) * factor;
+
+            v.part[p] = (PartF)((PartU)y | ((PartU)u & 0x80000000));
+        }
+        lanes_store(scores + at, v);
+    }
+}
+
+/* Of n row-heads, where positions of the block are read: nobody looks at the other scores. */
+static void cap_block(const Attending *a, size_t first, size_t n) {
+    for (size_t i = first; i < first + n; i++) {
+        const size_t from = a->is_whole ? 0 : a->from[i] / N_LANES * N_LANES, to = a->is_whole ? KV_BLOCK : a->to[i];
+
+        if (from < to)
+            cap_scores(a->weights + i * KV_BLOCK + from, to - from, a->cap);
+    }
+}
+
 /* Up to 16 row-heads from `first` on, so that the factors of their sums come from one vector. */
 static void softmax_block(const Attending *a, size_t first) {
     const size_t n = a->n - first < N_LANES ? a->n - first : N_LANES;
@@ -257,6 +283,8 @@ static void softmax_block(const Attending *a, size_t first) {
     float *scores = a->weights + first * KV_BLOCK, *max = a->maxima + first, *shrink = a->shrinks + first;
     Lanes after, factor;
 
+    if (a->cap > 0)
+        cap_block(a, first, n);
     if (a->is_whole && n == N_LANES)
         after = greatest_of_16(scores);
     else {
@@ -481,7 +509,9 @@ static void attention_end(const Attending *a) {
  *   weight[j] = exp2(score[j] - max)
  *   sum[i] = sum[i] x shrink, then sum[j mod 16] = sum[j mod 16] + weight[j] for rising j
  *   out[d] = out[d] x shrink, then out[d] = fma(weight[j], v[j][d], out[d]) for rising j
- * and at the end out[d] = out[d] x (1 / s), s being the sums added in the fixed tree (lanes_sum()). An empty range
+ * With a cap, which is the soft cap x log2(e) rounded once, rows are begun with the scale 2 x scale / soft cap, and
+ * before `new`: score[j] = cap x ((1 - e) / (1 + e)) with the score's sign, e = exp2(-|score[j]|), each step rounded.
+ * And at the end out[d] = out[d] x (1 / s), s being the sums added in the fixed tree (lanes_sum()). An empty range
  * gives zeros. So nothing depends on which rows and heads are taken together, nor on what a block holds outside the
  * range, nor on which calls of attention_blocks() it comes in, as long as each row gets its blocks in rising order.
  * Keys, values and queries that are not finite give an unspecified result, never undefined behaviour.

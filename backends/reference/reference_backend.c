@@ -307,6 +307,8 @@ static void attention_heads(void *arg, size_t begin, size_t end, unsigned int wo
         }
         for (size_t j = 0; j < n; j++) {
             scores[j] *= call->scale;
+            if (call->soft_cap > 0)
+                scores[j] = call->soft_cap * tanhf(scores[j] / call->soft_cap);
             max = scores[j] > max ? scores[j] : max;
         }
         for (size_t j = 0; j < n; j++) {

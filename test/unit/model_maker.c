@@ -46,13 +46,35 @@ static void window_keys(const ModelMaker *maker, GgufWriter *writer) {
     gguf_writer_f32(writer, name, 1e6f);
 }
 
+static void own_keys(const ModelMaker *maker, GgufWriter *writer) {
+    char name[128];
+
+    for (size_t i = 0; i < maker->n_keys; i++) {
+        const ModelMakerKey *key = &maker->keys[i];
+
+        snprintf(name, sizeof(name), "%s.%s", maker->arch, key->suffix);
+        if (key->type == GGUF_U32)
+            gguf_writer_u32(writer, name, (uint32_t)key->number);
+        else if (key->type == GGUF_F32)
+            gguf_writer_f32(writer, name, (float)key->number);
+        else if (key->type == GGUF_BOOL)
+            gguf_writer_bool(writer, name, key->number != 0);
+        else
+            gguf_writer_string(writer, name, key->text);
+    }
+    if (maker->n_rot) {
+        snprintf(name, sizeof(name), "%s.rope.dimension_count", maker->arch);
+        gguf_writer_u32(writer, name, maker->n_rot);
+    }
+}
+
 static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
     const uint32_t n_tokens = maker->n_vocab + maker->n_more_tokens - maker->n_padding;
     const struct {
         const char *suffix;
         uint32_t value;
     } numbers[] = {
-        { "block_count", maker->n_layers },           { "context_length", 512 },
+        { "block_count", maker->n_layers },           { "context_length", maker->n_context ? maker->n_context : 512 },
         { "embedding_length", maker->n_embd },        { "feed_forward_length", maker->n_ff },
         { "attention.head_count", maker->n_heads },   { "attention.head_count_kv", maker->n_kv_heads },
         { "attention.key_length", maker->head_size }, { "attention.value_length", maker->head_size },
@@ -75,6 +97,7 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
     gguf_writer_f32(writer, name, 1e-5f);
     if (maker->window)
         window_keys(maker, writer);
+    own_keys(maker, writer);
     for (uint32_t i = 0; i < n_tokens; i++) {
         if (i == 26 || i == 27) /* what the merges make */
             snprintf(texts[i], sizeof(texts[i]), "%s", i == 26 ? "ab" : "cd");
@@ -106,8 +129,13 @@ typedef struct MakerTensors {
     size_t n;     /* tensors in it so far */
 } MakerTensors;
 
-static void fill_block(uint32_t type, uint32_t block_values, uint8_t *block, uint64_t *state) {
-    float x = test_random_normal(state) * 0.2f;
+/* x = middle + spread * (normal) */
+typedef struct Spread {
+    float middle, spread;
+} Spread;
+
+static void fill_block(uint32_t type, uint32_t block_values, Spread of, uint8_t *block, uint64_t *state) {
+    float x = of.middle + test_random_normal(state) * of.spread;
     uint16_t half;
 
     switch (type) {
@@ -131,37 +159,103 @@ static void fill_block(uint32_t type, uint32_t block_values, uint8_t *block, uin
     }
 }
 
-static int maker_tensor(void *arg, const ArchTensor *tensor, int layer) {
-    MakerTensors *tensors = arg;
+static bool is_of_rope(TensorRole role) {
+    return role == ROLE_ROPE_FREQS || role == ROLE_ROPE_FACTORS_LONG || role == ROLE_ROPE_FACTORS_SHORT;
+}
+
+static bool is_norm(const ArchTensor *tensor) {
+    return tensor->out == DIM_NONE && strstr(tensor_role_name(tensor->role), "norm.weight");
+}
+
+static Spread spread_of(const ModelMaker *maker, const ArchTensor *tensor, uint64_t n_inputs) {
+    const Arch *arch = arch_find(maker->arch);
+    const float of_inputs = 1 / sqrtf((float)n_inputs);
+
+    if (is_of_rope(tensor->role))
+        return (Spread){ 4, 0.5f };
+    if (!maker->is_balanced)
+        return (Spread){ 0, 0.2f };
+    if (is_norm(tensor))
+        return (Spread){ 1, 0.2f };
+    if (tensor->out == DIM_NONE)
+        return (Spread){ 0, 0.2f };
+    return (Spread){ 0, tensor_role_is_embedding(tensor->role) && !(arch && arch->scales_embedding) ? 1 : of_inputs };
+}
+
+static bool has_freqs(const Arch *arch) {
+    for (size_t i = 0; i < arch->n_first; i++)
+        if (arch->first[i].role == ROLE_ROPE_FREQS)
+            return true;
+    return false;
+}
+
+static bool is_left_out(const ModelMaker *maker, const Arch *arch, const ArchTensor *tensor) {
+    if (tensor->role == ROLE_OUTPUT)
+        return maker->tied;
+    if (tensor->role == maker->left_out)
+        return true;
+    if (is_of_rope(tensor->role) && tensor->role != ROLE_ROPE_FREQS && has_freqs(arch))
+        return true;
+    return tensor->optional && !maker->has_optional;
+}
+
+static const ArchFused *fused_of(const ModelMaker *maker, const Arch *arch, TensorRole role) {
+    for (size_t i = 0; maker->is_fused && i < arch->n_fused; i++)
+        for (size_t part = 0; part < arch->fused[i].n; part++)
+            if (arch->fused[i].parts[part] == role)
+                return &arch->fused[i];
+    return NULL;
+}
+
+static Hparams dims_of(const ModelMaker *maker) {
+    return (Hparams){ .n_embd = maker->n_embd,
+                      .n_ff = maker->n_ff,
+                      .n_heads = maker->n_heads,
+                      .n_kv_heads = maker->n_kv_heads,
+                      .head_size = maker->head_size,
+                      .n_vocab = maker->n_vocab,
+                      .n_rot = maker->n_rot ? maker->n_rot : maker->head_size };
+}
+
+static void put_tensor(MakerTensors *tensors, const ArchTensor *tensor, const char *name, const uint64_t ne[2]) {
     const ModelMaker *maker = tensors->maker;
-    const Hparams hparams = { .n_embd = maker->n_embd,
-                              .n_ff = maker->n_ff,
-                              .n_heads = maker->n_heads,
-                              .n_kv_heads = maker->n_kv_heads,
-                              .head_size = maker->head_size,
-                              .n_vocab = maker->n_vocab,
-                              .n_rot = maker->head_size };
-    bool linear = tensor_role_is_linear(tensor->role);
-    uint64_t ne[2] = { hparams_dim(&hparams, tensor->in), hparams_dim(&hparams, tensor->out) };
+    const bool linear = tensor_role_is_linear(tensor->role);
+    const Spread spread = spread_of(maker, tensor, ne[0]);
     uint32_t type = linear ? maker->type : GGML_F32, block_values, block_bytes;
     uint8_t *block;
-    char name[GGUF_TENSOR_NAME_MAX];
 
-    if (tensor->role == ROLE_ROPE_FREQS || (tensor->role == ROLE_OUTPUT && maker->tied))
-        return 0;
     if (!tensors->file) {
-        gguf_writer_tensor(tensors->writer, tensor_name(tensor->role, layer, name, sizeof(name)), type, linear ? 2 : 1,
-                           ne);
-        return 0;
+        gguf_writer_tensor(tensors->writer, name, type, linear ? 2 : 1, ne);
+        return;
     }
     assert(ggml_type_block(type, &block_values, &block_bytes));
     block = (uint8_t *)tensors->file->data + gguf_writer_tensor_offset(tensors->writer, tensors->n++);
     for (uint64_t i = 0; i < ne[0] * ne[1] / block_values; i++, block += block_bytes) {
-        fill_block(type, block_values, block, &tensors->state);
+        fill_block(type, block_values, spread, block, &tensors->state);
         if (maker->bad_value && tensor->role == (maker->tied ? ROLE_FFN_DOWN : ROLE_OUTPUT) && i == 77)
             memset(block, 0xff, block_bytes);
     }
-    return 0;
+}
+
+static void maker_tensor(MakerTensors *tensors, const Arch *arch, const ArchTensor *tensor, int layer) {
+    const ModelMaker *maker = tensors->maker;
+    const Hparams hparams = dims_of(maker);
+    const ArchFused *fused = fused_of(maker, arch, tensor->role);
+    uint64_t ne[2] = { hparams_dim(&hparams, tensor->in), hparams_dim(&hparams, tensor->out) };
+    char name[GGUF_TENSOR_NAME_MAX];
+
+    if (is_left_out(maker, arch, tensor) || (fused && fused->parts[0] != tensor->role))
+        return;
+    tensor_name(tensor->role, layer, name, sizeof(name));
+    if (fused) {
+        snprintf(name, sizeof(name), "blk.%d.%s", layer, fused->name);
+        for (size_t i = 0; i < arch->n_layer; i++)
+            for (size_t part = 1; part < fused->n; part++)
+                if (arch->layer[i].role == fused->parts[part])
+                    ne[tensor->out != DIM_NONE] +=
+                        hparams_dim(&hparams, tensor->out == DIM_NONE ? arch->layer[i].in : arch->layer[i].out);
+    }
+    put_tensor(tensors, tensor, name, ne);
 }
 
 static void each_tensor(const ModelMaker *maker, MakerTensors *tensors) {
@@ -170,12 +264,12 @@ static void each_tensor(const ModelMaker *maker, MakerTensors *tensors) {
     if (!arch)
         arch = arch_find("llama"); /* tests of an unknown name */
     for (size_t i = 0; i < arch->n_first; i++)
-        maker_tensor(tensors, &arch->first[i], -1);
+        maker_tensor(tensors, arch, &arch->first[i], -1);
     for (uint32_t layer = 0; layer < maker->n_layers; layer++)
         for (size_t i = 0; i < arch->n_layer; i++)
-            maker_tensor(tensors, &arch->layer[i], (int)layer);
+            maker_tensor(tensors, arch, &arch->layer[i], (int)layer);
     for (size_t i = 0; i < arch->n_last; i++)
-        maker_tensor(tensors, &arch->last[i], -1);
+        maker_tensor(tensors, arch, &arch->last[i], -1);
 }
 
 void model_maker_run(const ModelMaker *maker, StrBuf *file) {

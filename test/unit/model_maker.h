@@ -7,7 +7,16 @@
 #include <stdint.h>
 
 #include "base/str_buf.h"
+#include "model/arch.h"
 #include "model/gguf_writer.h"
+
+/* A key of the model's own, "ARCH.suffix". */
+typedef struct ModelMakerKey {
+    const char *suffix;
+    GgufValueType type; /* U32, F32, BOOL, STRING */
+    double number;
+    const char *text;
+} ModelMakerKey;
 
 typedef struct ModelMaker {
     const char *arch;
@@ -23,6 +32,14 @@ typedef struct ModelMaker {
     const char *tokenizer;    /* tokenizer.ggml.model */
     const char *pretokenizer; /* tokenizer.ggml.pre */
     uint64_t seed;
+    bool has_optional;   /* every optional tensor too; the head as `tied` says */
+    bool is_balanced;    /* norms near 1, and products about as large as their inputs, as trained models have them */
+    bool is_fused;       /* tensors that a file may have as one are one */
+    TensorRole left_out; /* with has_optional: not this one; of rotary divisors rope_freqs is written, if any */
+    uint32_t n_rot;      /* rotated dimensions of a head; 0: all */
+    uint32_t n_context;  /* 0: 512 */
+    const ModelMakerKey *keys;
+    size_t n_keys;
 } ModelMaker;
 
 /* llama of 2 layers, width 64, feed-forward 96, 4 heads of 16 on 2, 40 tokens, float32, separate head. */

@@ -216,6 +216,8 @@ enum {
 
 #define SCALE 0.7
 
+static double soft_cap; /* 0: none */
+
 /* x: queries, keys, values; n: positions seen */
 static double attention_loss(const Function *f, const double *x) {
     const double *k = x + Q_LEN, *v = k + KV_LEN;
@@ -232,7 +234,8 @@ static double attention_loss(const Function *f, const double *x) {
 
                 for (size_t i = 0; i < HEAD; i++)
                     score += x[(row * HEADS + head) * HEAD + i] * k[at * KV_HEADS * HEAD + kv + i];
-                score = exp(score * SCALE);
+                score *= SCALE;
+                score = exp(soft_cap > 0 ? soft_cap * tanh(score / soft_cap) : score);
                 sum += score;
                 for (size_t i = 0; i < HEAD; i++)
                     out[i] += score * v[at * KV_HEADS * HEAD + kv + i];
@@ -248,7 +251,8 @@ static void test_attention(void **state) {
 
     fill(x, ARRAY_LEN(x));
     fill(weights, Q_LEN);
-    for (size_t sees = 0; sees < 2 * WINDOW; sees += 4) {
+    for (size_t i = 0; i < 10; i++) {
+        const size_t sees = i / 2 * 4;
         Function function = { attention_loss, weights, NULL, ROWS, sees, false };
         BackwardAttention call = {
             .q = x,
@@ -264,10 +268,12 @@ static void test_attention(void **state) {
             .head_size = HEAD,
             .sees = sees,
             .scale = (float)SCALE,
+            .soft_cap = i % 2 ? 1.5f : 0,
         };
 
-        for (size_t i = 0; i < ARRAY_LEN(d); i++)
-            d[i] = 7; /* must not stay */
+        soft_cap = (double)call.soft_cap;
+        for (size_t j = 0; j < ARRAY_LEN(d); j++)
+            d[j] = 7; /* must not stay */
         memcpy(d, weights, sizeof(weights));
         assert_int_equal(backward_attention(&call, *state), 0);
         check(&function, x, ARRAY_LEN(x), d);

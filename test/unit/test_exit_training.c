@@ -72,7 +72,7 @@ static void test_exit_training_gradient(void **state) {
         N_EMBD = 37
     };
     float norm[N_EMBD], y[N_EMBD], gradient[N_EMBD], rows[EXIT_CHOICES * N_EMBD];
-    const ExitHead head = { norm, 1e-5F, N_EMBD };
+    ExitHead head = { norm, 1e-5F, N_EMBD, 0 };
     uint64_t random = 11;
     double most = 0;
 
@@ -80,6 +80,7 @@ static void test_exit_training_gradient(void **state) {
         ExitSample sample;
         double loss;
 
+        head.logit_cap = round % 2 ? 3 : 0;
         fill_sample(&sample, &random, 64);
         for (size_t i = 0; i < N_EMBD; i++) {
             norm[i] = 1 + draw(&random) / 2;
@@ -114,7 +115,7 @@ static void test_exit_training_loss(void **state) {
     };
     static const float norm[N_EMBD] = { 1, 2, 1, 1 }, y[N_EMBD] = { 1, -1, 1, -1 };
     static const float rows[EXIT_CHOICES * N_EMBD] = { 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1 };
-    const ExitHead head = { norm, 0, N_EMBD };
+    const ExitHead head = { norm, 0, N_EMBD, 0 };
     const ExitSample sample = { .n = 3, .best = 6, .tokens = { 5, 6, 7 }, .p = { 0.5F, 0.25F, 0.25F } };
     float logits[EXIT_CHOICES];
     const double sum = exp(1) + exp(-2) + exp(-1);
@@ -326,8 +327,8 @@ static void test_exit_training_set(void **state) {
 /* A target whose shares follow from the states by a map that is not the identity. */
 static void make_set(Engine *engine, ExitSet *set) {
     const ExitSetShape *shape = exit_set_shape(set);
-    const ExitHead head = { engine->weights->outside.vectors[ROLE_OUTPUT_NORM], engine->hparams.norm_eps,
-                            shape->n_embd };
+    const ExitHead head = { engine->weights->outside.vectors[ROLE_OUTPUT_NORM], engine->hparams.norm_eps, shape->n_embd,
+                            0 };
     float *rows = calloc(EXIT_CHOICES * shape->n_embd, sizeof(float)), *y = calloc(shape->n_embd, sizeof(float));
 
     while (exit_set_n(set) < shape->n_windows) {

@@ -117,7 +117,7 @@ static void check_behind(const Trees *trees, size_t i) {
 }
 
 static void test_head_on_demand_alone(void **state) {
-    static const char *const archs[] = { "llama", "gemma3" };
+    static const char *const archs[] = { "llama", "gemma3", "gemma2" };
     uint64_t random = 3;
 
     for (size_t a = 0; a < ARRAY_LEN(archs); a++) {

@@ -138,7 +138,20 @@ static void test_hparams_refuses_by_name(void **state) {
         { { .key = "llama.rope.dimension_count", .number = 7 }, HPARAMS_E_CORRUPT, "odd" },
         { { .key = "llama.rope.dimension_count", .number = 18 }, HPARAMS_E_CORRUPT, "dimension_count" },
         { { .key = "llama.rope.freq_base", .number = -1, .as_float = true }, HPARAMS_E_CORRUPT, "freq_base" },
-        { { .key = "llama.rope.scaling.type", .text = "yarn" }, HPARAMS_E_UNSUPPORTED, "yarn" },
+        { { .key = "llama.rope.scaling.type", .text = "dynamic" }, HPARAMS_E_UNSUPPORTED, "'dynamic'" },
+        { { .key = "llama.rope.scaling.type", .text = "longrope" }, HPARAMS_E_CORRUPT, "'rope_factors_short.weight'" },
+        { { .key = "llama.rope.scaling.type", .number = 2 }, HPARAMS_E_CORRUPT, "rope.scaling.type" },
+        { { .key = "llama.rope.scaling.factor", .number = 0.5, .as_float = true },
+          HPARAMS_E_CORRUPT,
+          "factor' is 0.5" },
+        { { .key = "llama.rope.scaling.original_context_length" }, HPARAMS_E_CORRUPT, "original_context_length" },
+        { { .key = "llama.rope.scaling.yarn_beta_fast", .as_float = true }, HPARAMS_E_CORRUPT, "yarn_beta_fast" },
+        { { .key = "llama.rope.scaling.yarn_ext_factor", .number = 2, .as_float = true },
+          HPARAMS_E_CORRUPT,
+          "yarn_ext_factor" },
+        { { .key = "llama.rope.scaling.alpha", .number = 1000, .as_float = true },
+          HPARAMS_E_UNSUPPORTED,
+          "alpha' = 1000" },
         { { .key = "llama.expert_count", .number = 8 }, HPARAMS_E_UNSUPPORTED, "expert_count" },
         { { .key = "llama.expert_count", .text = "8" },
           HPARAMS_E_CORRUPT,
@@ -148,10 +161,9 @@ static void test_hparams_refuses_by_name(void **state) {
         { { .key = "llama.attention.causal", .as_bool = true }, HPARAMS_E_UNSUPPORTED, "causal' = false" },
         { { .key = "llama.attention.causal", .number = 1 }, HPARAMS_E_CORRUPT, "expected a bool" },
         { { .key = "llama.attention.clamp_kqv", .number = 8, .as_float = true }, HPARAMS_E_UNSUPPORTED, "clamp_kqv" },
-        { { .key = "llama.attention.sliding_window", .number = 127 }, HPARAMS_E_UNSUPPORTED, "sliding_window' is 127" },
-        { { .key = "llama.rope.scaling.attn_factor", .number = 1.5, .as_float = true },
-          HPARAMS_E_UNSUPPORTED,
-          "attn_factor' = 1.5" },
+        { { .key = "llama.rope.scaling.attn_factor", .number = -1, .as_float = true },
+          HPARAMS_E_CORRUPT,
+          "attn_factor' is -1" },
         { { .key = "llama.rope.scale_linear", .number = 0.5, .as_float = true }, HPARAMS_E_CORRUPT, "scale_linear" },
         { { .key = "llama.rope.scale_linear", .text = "2" }, HPARAMS_E_CORRUPT, "scale_linear" },
         { { .key = "llama.rope.global.freq_base", .number = 5e5, .as_float = true },
@@ -169,6 +181,11 @@ static void test_hparams_refuses_by_name(void **state) {
         { { .extra_tensor = "blk.0.ffn_gate_inp.weight" }, HPARAMS_E_UNSUPPORTED, "blk.0.ffn_gate_inp.weight" },
         { { .extra_tensor = "blk.1.attn_norm.weight" }, HPARAMS_E_UNSUPPORTED, "blk.1.attn_norm.weight" },
         { { .extra_tensor = "rope_freqs.weight" }, HPARAMS_E_CORRUPT, "rope_freqs.weight" }, /* 64 values, not 8 */
+        { { .extra_tensor = "blk.0.attn_qkv.weight" }, HPARAMS_E_UNSUPPORTED, "attn_qkv" },  /* beside attn_q */
+        { { .extra_tensor = "blk.0.attn_qkv.weight", .drop_tensor = "blk.0.attn_q.weight" },
+          HPARAMS_E_CORRUPT,
+          "'blk.0.attn_qkv.weight' is 64 x 1 x 1 x 1, but the metadata asks for 64 x 128" },
+        { { .extra_tensor = "blk.0.attn_qkv.bias" }, HPARAMS_E_CORRUPT, "but the metadata asks for 128 x 1" },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -219,6 +236,42 @@ static void test_hparams_takes_neutral_keys(void **state) {
     assert_int_equal(n_logged, 0);
 }
 
+/* Of llama and phi3 all layers have the window; qwen3 has none, and one that is less than the context is refused. */
+static void test_hparams_windows(void **state) {
+    Change window = { .key = "llama.attention.sliding_window", .number = 127 };
+    Hparams hparams;
+    ErrText err;
+
+    assert_int_equal(read_changed("llama", &window, &hparams, &err, true), 0);
+    assert_int_equal(hparams.window, 127);
+    for (uint32_t layer = 0; layer < 8; layer++) {
+        assert_true(hparams_layer_is_local(&hparams, layer));
+        assert_false(hparams_layer_turns_locally(&hparams, layer));
+    }
+    window.number = 128; /* of 128 positions */
+    assert_int_equal(read_changed("llama", &window, &hparams, &err, true), 0);
+    assert_false(hparams_layer_is_local(&hparams, 0));
+    window = (Change){ .key = "qwen3.attention.sliding_window", .number = 127 };
+    assert_int_equal(read_changed("qwen3", &window, &hparams, &err, false), HPARAMS_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "'qwen3.attention.sliding_window' is 127"));
+    window.number = 128;
+    assert_int_equal(read_changed("qwen3", &window, &hparams, &err, false), 0);
+}
+
+static void test_hparams_yarn(void **state) {
+    Change change = { .key = "llama.rope.scaling.type", .text = "yarn" };
+    Hparams hparams;
+    ErrText err;
+
+    assert_int_equal(read_changed("llama", &change, &hparams, &err, true), 0);
+    assert_true(hparams.rope_yarn == 1 && hparams.rope_yarn_fast == 32 && hparams.rope_yarn_slow == 1);
+    assert_true(hparams.rope_original == 128 && hparams.rope_magnitude == 1);
+    change = (Change){ .key = "llama.rope.scaling.attn_factor", .number = 1.5, .as_float = true };
+    assert_int_equal(read_changed("llama", &change, &hparams, &err, true), 0);
+    assert_true(hparams.rope_yarn == 0 && hparams.rope_magnitude == 1.5);
+    assert_int_equal(hparams.rope_divisors, ROLE_NONE);
+}
+
 static void test_hparams_applies_the_older_name_of_the_factor(void **state) {
     Change linear = { .key = "llama.rope.scale_linear", .number = 4, .as_float = true };
     Hparams hparams;
@@ -242,12 +295,17 @@ static void test_hparams_names_unknown_keys(void **state) {
 }
 
 static void test_hparams_refuses_other_architectures(void **state) {
+    static const char *const others[] = { "mamba", "qwen3moe", "phimoe", "llama4", "deepseek2", "gpt-oss" };
     Change none = { 0 };
     Hparams hparams;
     ErrText err;
 
-    assert_int_equal(read_changed("mamba", &none, &hparams, &err, true), HPARAMS_E_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "mamba"));
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+        assert_int_equal(read_changed(others[i], &none, &hparams, &err, true), HPARAMS_E_UNSUPPORTED);
+        assert_non_null(strstr(err.text, others[i]));
+        assert_non_null(strstr(err.text, "is not supported: llama, qwen2, "));
+        assert_non_null(strstr(err.text, " are"));
+    }
     assert_int_equal(read_changed("qwen2", &none, &hparams, &err, true),
                      HPARAMS_E_CORRUPT); /* its biases are missing */
     assert_non_null(strstr(err.text, "attn_q.bias"));
@@ -259,6 +317,8 @@ int main(void) {
         cmocka_unit_test(test_hparams_gemma_layers_are_local_but_each_sixth),
         cmocka_unit_test(test_hparams_refuses_by_name),
         cmocka_unit_test(test_hparams_takes_neutral_keys),
+        cmocka_unit_test(test_hparams_windows),
+        cmocka_unit_test(test_hparams_yarn),
         cmocka_unit_test(test_hparams_applies_the_older_name_of_the_factor),
         cmocka_unit_test(test_hparams_names_unknown_keys),
         cmocka_unit_test(test_hparams_refuses_other_architectures),

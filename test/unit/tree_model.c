@@ -44,7 +44,7 @@ ModelMaker tree_model_maker(const char *arch) {
     ModelMaker maker = MODEL_MAKER_DEFAULT;
 
     maker.arch = arch;
-    maker.window = strcmp(arch, "gemma3") ? 0 : TREE_MODEL_WINDOW;
+    maker.window = strcmp(arch, "gemma3") && strcmp(arch, "gemma2") ? 0 : TREE_MODEL_WINDOW;
     return maker;
 }
 

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Every architecture beside an implementation that is not ours, on a tiny model (test/golden/README.md): the reference
+ * device's logits, what int8 costs, and that the cpu device's are the same bits everywhere. */
+#undef NDEBUG
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/cpu.h"
+#include "engine/engine.h"
+#include "test/unit/golden_arch.h"
+#include "test/unit/golden_hash.h"
+#include "test/unit/import_fixture.h"
+#include "test/unit/patience.h"
+
+#define REFERENCE_TOLERANCE 2e-4
+
+typedef struct Run {
+    EngineDevice device;
+    Isa isa;
+    unsigned int threads;
+    uint32_t chunk_tokens;
+} Run;
+
+/* Logits of all positions of the text. */
+static void run_model(const char *path, const Run *run, float *logits) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    _cleanup_(engine_freep) Engine *engine = NULL;
+    _cleanup_(sequence_freep) Sequence *sequence = NULL;
+    AccountTable accounts;
+    ErrText err = { 0 };
+
+    account_table_init(&accounts);
+    assert_int_equal(worker_pool_new(&pool, run->threads), 0);
+    if (engine_new(&engine,
+                   &(EngineOptions){ .path = path,
+                                     .device = run->device,
+                                     .isa = run->isa,
+                                     .chunk_tokens = run->chunk_tokens,
+                                     .pool = pool,
+                                     .accounts = &accounts },
+                   &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(engine_info(engine)->n_vocab, GOLDEN_ARCH_VOCAB);
+    assert_int_equal(sequence_new(&sequence, engine, GOLDEN_ARCH_TOKENS, &err), 0);
+    for (uint32_t first = 0, n; first < GOLDEN_ARCH_TOKENS; first += n) {
+        uint32_t tokens[GOLDEN_ARCH_TOKENS];
+
+        n = GOLDEN_ARCH_TOKENS - first < run->chunk_tokens ? GOLDEN_ARCH_TOKENS - first : run->chunk_tokens;
+        for (uint32_t i = 0; i < n; i++)
+            tokens[i] = golden_arch_token(first + i);
+        assert_int_equal(engine_forward(engine, sequence, tokens, n, n, logits + first * GOLDEN_ARCH_VOCAB, NULL), 0);
+    }
+}
+
+/* The greatest and the root mean square difference, beside the root mean square of the golden values. */
+static void compare(const GoldenArch *model, const float *logits, double *greatestp, double *rmsp) {
+    double squares = 0, differences = 0, greatest = 0;
+
+    for (size_t row = 0; row < GOLDEN_ARCH_ROWS; row++)
+        for (size_t i = 0; i < GOLDEN_ARCH_VOCAB; i++) {
+            const double golden = (double)model->logits[row * GOLDEN_ARCH_VOCAB + i],
+                         difference = (double)logits[golden_arch_position(row) * GOLDEN_ARCH_VOCAB + i] - golden;
+
+            squares += golden * golden;
+            differences += difference * difference;
+            greatest = fabs(difference) > greatest ? fabs(difference) : greatest;
+        }
+    *rmsp = sqrt(differences / squares);
+    *greatestp = greatest / sqrt(squares / (GOLDEN_ARCH_ROWS * GOLDEN_ARCH_VOCAB));
+}
+
+static void test_golden_arch_reference(void **state) {
+    ImportFixture *fixture = *state;
+
+    for (size_t i = 0; i < golden_arch_n(); i++) {
+        const GoldenArch *model = golden_arch_at(i);
+
+        import_fixture_source(fixture, &model->maker);
+        for (uint32_t chunk_tokens = 1; chunk_tokens <= GOLDEN_ARCH_TOKENS; chunk_tokens += 13) {
+            static float logits[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB];
+            double greatest, rms;
+
+            run_model(fixture->source, &(Run){ ENGINE_DEVICE_REFERENCE, ISA_BEST, 2, chunk_tokens }, logits);
+            compare(model, logits, &greatest, &rms);
+            if (getenv("COORDGEN_SHOW") && chunk_tokens == 1)
+                print_message("%s: reference %.3g of the root mean square at most\n", model->name, greatest);
+            if (!(greatest <= REFERENCE_TOLERANCE))
+                fail_msg("%s, chunks of %" PRIu32 ": logits differ by %g of their root mean square", model->name,
+                         chunk_tokens, greatest);
+        }
+    }
+}
+
+static void expect_bits(const GoldenArch *model, const char *kind, const char *package, uint64_t expected,
+                        double error) {
+    static float logits[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB];
+    double greatest, rms;
+
+    for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
+        for (uint32_t chunk_tokens = 1; chunk_tokens <= GOLDEN_ARCH_TOKENS; chunk_tokens += 13) {
+            uint64_t hash;
+
+            if (!patience_takes_isa(isa))
+                continue;
+            run_model(package, &(Run){ ENGINE_DEVICE_CPU, isa, 1 + chunk_tokens % 2, chunk_tokens }, logits);
+            hash = hash_of(HASH_START, logits, sizeof(logits));
+            if (getenv("COORDGEN_SHOW") && isa == ISA_SCALAR && chunk_tokens == 1) {
+                print_message("%s, %s: 0x%016" PRIx64 "\n", model->name, kind, hash);
+                expected = hash;
+            }
+            if (hash != expected)
+                fail_msg("%s, %s, %s, chunks of %" PRIu32 ": 0x%016" PRIx64 ", expected 0x%016" PRIx64, model->name,
+                         kind, isa_name(isa), chunk_tokens, hash, expected);
+        }
+    compare(model, logits, &greatest, &rms);
+    if (getenv("COORDGEN_SHOW"))
+        print_message("%s, %s: error %.4f of the root mean square\n", model->name, kind, rms);
+    if (!(rms <= error))
+        fail_msg("%s, %s: the error is %g of the root mean square, above %g", model->name, kind, rms, error);
+}
+
+/* One integer that is wrong would be seen in the hashes; that these are the right numbers is the error's to say. */
+static void test_golden_arch_int8(void **state) {
+    ImportFixture *fixture = *state;
+
+    for (size_t i = 0; i < golden_arch_n(); i++) {
+        const GoldenArch *model = golden_arch_at(i);
+
+        expect_bits(model, "8 bits", import_fixture_package(fixture, &model->maker, 8, false), model->int8,
+                    model->int8_error);
+        expect_bits(model, "4.5 bits", import_fixture_package(fixture, &model->maker, 4.5, false), model->packed, 0.25);
+        expect_bits(model, "8 bits, static activations", import_fixture_package(fixture, &model->maker, 8, true),
+                    model->with_static, INFINITY);
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(test_golden_arch_reference),
+        WITH_FOLDER(test_golden_arch_int8),
+    };
+
+    if (argc == 3 && !strcmp(argv[1], "--write")) {
+        golden_arch_write(argv[2]);
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -367,22 +367,21 @@ static void check_kept(KvRig *kv, const TreeRows *tree, size_t row) {
     free(expected);
 }
 
-/* Moves come one after the other: a slot that was left is filled, and left again. */
+/* Moves come one after the other: what has come into a slot goes on from there. */
 static void check_order(KvRig *kv, const TreeRows *tree) {
     const size_t n_in_place = batch_tree_in_place(tree->parents, tree->n), first = tree->n_before;
-    const size_t kept[] = { n_in_place, n_in_place + 1 };
+    const size_t kept = n_in_place + 1;
     Timeline timeline;
     Member member = { &timeline, &tree->rows, .n = tree->n, .parents = tree->parents }, behind;
-    KvMove moves[3];
+    KvMove moves[2];
 
     tree_timeline(tree, kv, &timeline, 0);
     members_run(kv, &member, 1, 0, 0);
     members_free(&member, 1);
-    moves[0] = move_to(kv, &timeline, 0, first);
-    moves[1] = (KvMove){ timeline.side, timeline.side, 1, 0 };
-    moves[2] = move_to(kv, &timeline, 0, first + 1);
+    moves[0] = (KvMove){ timeline.side, timeline.side, 1, 0 };
+    moves[1] = move_to(kv, &timeline, 0, first);
     kv->rig.ops->kv_move(kv->rig.backend, &kv->layers[0], moves, ARRAY_LEN(moves));
-    timeline_commit(&timeline, kv, &tree->rows, kept, ARRAY_LEN(kept));
+    timeline_commit(&timeline, kv, &tree->rows, &kept, 1);
     behind = (Member){ &timeline, &tree->behind, .n = 1 };
     members_run(kv, &behind, 1, 0, 0);
     member_expect(kv, &behind, "attention behind moves in their order");

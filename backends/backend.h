@@ -229,7 +229,14 @@ struct Backend {
     AccountTable *accounts;
 };
 
-/* cpu: CPU_* bits that it may use. */
+/* How a device is made. */
+typedef struct BackendDevice {
+    const char *name;    /* as its table has it */
+    bool reads_packages; /* its weights are those of packages; else those of the GGUF that one is made of */
+    /* cpu: CPU_* bits that it may use; pool and accounts outlive it. 0 or -errno, with a text. */
+    int (*make)(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
+} BackendDevice;
+
 int backend_reference_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
 int backend_cpu_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
 

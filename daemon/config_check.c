@@ -61,7 +61,7 @@ static int check_model_dir(const Config *config, ErrText *err) {
 
 /* The reference device computes in the file as it is, and has no layers to take in one by one. */
 static int check_weights_memory(const Config *config, ErrText *err) {
-    if (!config->weights_memory.is_set || config->device == ENGINE_DEVICE_CPU)
+    if (!config->weights_memory.is_set || engine_device(config->device)->reads_packages)
         return 0;
     return err_set(err, CONFIG_E_SETTING, "weights-memory: only with device = cpu: leave one of the two out");
 }

@@ -16,8 +16,9 @@
 #include "spec/speculator.h"
 
 static const SettingChoice device_choices[] = {
-    { "cpu", ENGINE_DEVICE_CPU },
-    { "reference", ENGINE_DEVICE_REFERENCE },
+#define DEVICE(enumerator, name, reads_packages, make) { name, ENGINE_DEVICE_##enumerator },
+#include "engine/engine_device.inc"
+#undef DEVICE
     { NULL, 0 },
 };
 

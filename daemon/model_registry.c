@@ -166,9 +166,9 @@ bool model_suits_device(const Config *config, const char *path, ErrText *err) {
                 UTF8_PREFIX(path, 512));
         return false;
     }
-    if (config->device == ENGINE_DEVICE_REFERENCE) {
-        err_set(err, 0, "%.*s: the reference device wants the " EXTENSION_GGUF " the package was made from",
-                UTF8_PREFIX(path, 512));
+    if (!engine_device(config->device)->reads_packages) {
+        err_set(err, 0, "%.*s: the %s device wants the " EXTENSION_GGUF " the package was made from",
+                UTF8_PREFIX(path, 512), engine_device(config->device)->name);
         return false;
     }
     return true;
@@ -359,7 +359,7 @@ int model_load(Model *model, ErrText *err) {
     model->permille = 0;
     model->load_began_ns = clock_now_ns();
     model_measure(model);
-    if (config->device == ENGINE_DEVICE_CPU && ends_with(model->path, EXTENSION_GGUF)) {
+    if (engine_device(config->device)->reads_packages && ends_with(model->path, EXTENSION_GGUF)) {
         model->checks_package = false;
         submit_import(model);
         return 0;

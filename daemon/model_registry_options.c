@@ -18,7 +18,7 @@ static bool may_stream(const Model *model) {
     const Config *config = model->registry->config;
     const char *targets[1];
 
-    return config->weights_memory.is_set && config->device == ENGINE_DEVICE_CPU &&
+    return config->weights_memory.is_set && engine_device(config->device)->reads_packages &&
            !model_pairs_targets_of(model->registry->pairs, model->name, targets, ARRAY_LEN(targets));
 }
 
@@ -30,7 +30,7 @@ static void choose_image_path(Model *model) {
 
     free(model->image_path);
     model->image_path = NULL;
-    if (!streams && (!config->weights_image || config->device != ENGINE_DEVICE_CPU || model->without_image))
+    if (!streams && (!config->weights_image || !engine_device(config->device)->reads_packages || model->without_image))
         return;
     if (!streams && config->verify_packages == WEIGHTS_CHECKING_ALL) {
         log_info(TOPIC_DAEMON, "model %s: no image of the weights: verify-packages is on", model->name);

@@ -179,6 +179,10 @@ static int weights_error(int r) {
     return r <= 0 ? r : r == BACKEND_E_MEMORY ? ENGINE_E_MEMORY : ENGINE_E_MODEL;
 }
 
+static const BackendDevice *device_of(const EngineOptions *options) {
+    return options->own_device ? options->own_device : engine_device(options->device);
+}
+
 static int load_weights(Engine *engine, const EngineOptions *options, const GgufFile *file, Package *package,
                         ErrText *err) {
     uint32_t features;
@@ -187,10 +191,7 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
     r = isa_select(options->isa, &features, err);
     if (r)
         return r;
-    if (options->device == ENGINE_DEVICE_REFERENCE)
-        r = backend_reference_new(&engine->backend, features, options->pool, options->accounts, err);
-    else
-        r = backend_cpu_new(&engine->backend, features, options->pool, options->accounts, err);
+    r = device_of(options)->make(&engine->backend, features, options->pool, options->accounts, err);
     if (r)
         return r;
     r = weights_new(&engine->weights, engine->backend, &engine->hparams, file, package,
@@ -406,12 +407,12 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->trace = options->trace;
     engine->no_pipeline = options->no_pipeline;
     engine->group_rows = options->group_rows;
-    if (options->device == ENGINE_DEVICE_REFERENCE) {
+    if (!device_of(options)->reads_packages) {
         r = options->fd ? gguf_open_fd(&engine->file, *options->fd, options->path, err)
                         : gguf_open(&engine->file, options->path, err);
         if (!r && gguf_key(engine->file, PACKAGE_KEY_FORMAT_VERSION))
-            r = err_set(err, ENGINE_E_MODEL, "%s: a package; the reference device reads the .gguf that it was made of",
-                        options->path);
+            r = err_set(err, ENGINE_E_MODEL, "%s: a package; the %s device reads the .gguf that it was made of",
+                        options->path, device_of(options)->name);
         else if (!r)
             r = load_whole(engine, options, engine->file, NULL, err);
         else if (r > 0)

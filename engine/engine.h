@@ -33,10 +33,16 @@ enum {
     ENGINE_E_WAITING = 7,   /* the same: weights that it needs are on their way */
 };
 
+/* ENGINE_DEVICE_REFERENCE: float32 loops on a GGUF source; ENGINE_DEVICE_CPU: int8 products on a .cgm package. */
 typedef enum EngineDevice {
-    ENGINE_DEVICE_REFERENCE, /* float32 loops on a GGUF source */
-    ENGINE_DEVICE_CPU,       /* int8 products on a .cgm package */
+#define DEVICE(enumerator, name, reads_packages, make) ENGINE_DEVICE_##enumerator,
+#include "engine/engine_device.inc"
+#undef DEVICE
 } EngineDevice;
+
+const BackendDevice *engine_device(EngineDevice device);
+/* NULL: there is none of that name. */
+const BackendDevice *engine_device_named(const char *name, EngineDevice *devicep);
 
 #define ENGINE_CHUNK_DEFAULT 256 /* without the device's advice, and where memory is short */
 #define ENGINE_CHUNK_MAX 4096
@@ -44,16 +50,17 @@ typedef enum EngineDevice {
 #define ENGINE_TREE_ROWS_MAX (BATCH_SLOTS_MAX + 1)
 
 typedef struct EngineOptions {
-    const char *path; /* .gguf for the reference device, .cgm for the cpu device */
+    const char *path; /* .cgm for a device that reads packages, else .gguf */
     const int *fd; /* of the file, which somebody else has opened, until engine_new() returns; NULL: path is opened */
     EngineDevice device;
-    Isa isa;                     /* ISA_BEST, or the level to stay within (cpu device) */
-    uint32_t chunk_tokens;       /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: as the device does best with */
-    bool no_pipeline;            /* every operator of a step is split over all threads (engine/row_groups) */
-    uint32_t group_rows;         /* of the pipeline, at least so many; 0: as the device does best with */
-    bool preemption;             /* memory for a second step, while one has made way */
-    WorkerPool *pool;            /* outlives the engine; used by the thread that computes */
-    AccountTable *accounts;      /* outlives the engine */
+    const BackendDevice *own_device; /* one that is not among those; NULL: `device` */
+    Isa isa;                         /* ISA_BEST, or the level to stay within (cpu device) */
+    uint32_t chunk_tokens;           /* rows of a prefill step, 1..ENGINE_CHUNK_MAX; 0: as the device does best with */
+    bool no_pipeline;                /* every operator of a step is split over all threads (engine/row_groups) */
+    uint32_t group_rows;             /* of the pipeline, at least so many; 0: as the device does best with */
+    bool preemption;                 /* memory for a second step, while one has made way */
+    WorkerPool *pool;                /* outlives the engine; used by the thread that computes */
+    AccountTable *accounts;          /* outlives the engine */
     _Atomic uint64_t *heartbeat; /* goes up with every operator, and while loading: the watchdog's sign of life; may be
                                   * NULL */
     PrefixCache *prefix_cache;   /* outlives the engine; NULL: nothing is kept for later prompts */

@@ -181,8 +181,7 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
         options->model = value;
         return NULL;
     case OPT_DEVICE:
-        options->device = !strcmp(value, "reference") ? ENGINE_DEVICE_REFERENCE : ENGINE_DEVICE_CPU;
-        return !strcmp(value, "reference") || !strcmp(value, "cpu") ? NULL : "--device is reference or cpu, not '%s'";
+        return engine_device_named(value, &options->device) ? NULL : "--device is reference or cpu, not '%s'";
     case OPT_ISA:
         return isa_parse(value, &options->isa, err)
                    ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"

@@ -105,7 +105,7 @@ int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *p
     char image[PATH_MAX];
     int r;
 
-    if (options->device == ENGINE_DEVICE_CPU) {
+    if (engine_device(options->device)->reads_packages) {
         r = eval_package_path(options, &package, err);
         if (r)
             return r;

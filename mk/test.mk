@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests: see test/README.md. `make check` runs them all through test/run-check, which keeps the logs in build/check/.
 
-# --- unit tests: test/unit/test_X.c is a program of its own; other files there help all of them ------------------------
+# --- unit tests: test/unit/test_X.c is a program of its own; other files there help all of them, and so does what every
+# device must keep, test/device ------------------------------------------------------------------------------------------
 UNIT_SRC := $(call src,test/unit)
 UNIT_BIN := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(filter test/unit/test_%,$(UNIT_SRC)))
-UNIT_HELP := $(call objs,$(filter-out test/unit/test_%,$(UNIT_SRC)))
+UNIT_HELP := $(call objs,$(filter-out test/unit/test_%,$(UNIT_SRC)) $(call src,test/device))
 ALL_LIBS := $(LIB_TRAIN) $(LIB_BENCH) $(LIB_EVAL) $(LIB_DAEMON) $(LIB_CTL) $(LIB_CORE) $(LIB_CLIENT) $(LIB_PROTO) $(LIB_BASE)
 ALL_SYS := $(DAEMON_LIBS) $(EDIT_LIBS) $(CORE_LIBS) $(DRAFT_DB_LIBS) $(PROTO_LIBS) $(JANSSON_LIBS) $(BASE_LIBS)
 

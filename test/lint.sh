@@ -187,7 +187,7 @@ while IFS=: read -r file line; do
 done < <(perl -CSD -ne 'chomp; print "$ARGV:$.\n" if length > 120; close ARGV if eof' "${sources[@]}")
 
 # --- tests ----------------------------------------------------------------------------------------------------------
-# Every test function asserts, itself or through what it calls in test/unit.
+# Every test function asserts, itself or through what it calls in test/unit and test/device.
 while IFS=: read -r file line name; do
     report assertion "$file" "$line" "$name() asserts nothing, so it cannot fail"
 done < <(perl -e '
@@ -218,7 +218,7 @@ done < <(perl -e '
         }
     }
     print "$place{$_}:$_\n" for sort grep { !$asserts{$_} } keys %place;
-' $(pick '^test/unit/.*\.[ch]$'))
+' $(pick '^test/(unit|device)/.*\.[ch]$'))
 
 while read -r rule file _; do
     [[ -z $rule || $rule == \#* ]] && continue

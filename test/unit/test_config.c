@@ -156,7 +156,7 @@ static void test_config_wrong_lines(void **state) {
         { "max-active = 0", { "max-active", "1 to 64" } },
         { "max-queue", { "max-queue", "name = value" } },
         { "no-such-setting = 1", { "no-such-setting", "--help" } },
-        { "device = toaster", { "toaster", "cpu, reference" } },
+        { "device = toaster", { "toaster", "reference, cpu" } },
         { "api-may-load = maybe", { "api-may-load", "maybe" } },
         { "frame-max = 1K", { "frame-max", "4K to 4M" } },
         { "frame-max = 1Q", { "frame-max", "1Q" } },

@@ -12,6 +12,7 @@
 void tiny_engine_open(TinyEngine *tiny, EngineDevice device, uint32_t chunk_tokens) {
     ModelMaker maker = MODEL_MAKER_DEFAULT;
     EngineOptions options = { .device = device,
+                              .own_device = tiny->own_device,
                               .chunk_tokens = chunk_tokens,
                               .preemption = tiny->preempts,
                               .accounts = &tiny->accounts,

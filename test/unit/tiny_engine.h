@@ -12,9 +12,10 @@ enum {
 };
 
 typedef struct TinyEngine {
-    PrefixCache *prefix_cache; /* the caller's, before it is opened; may be NULL */
-    bool adds_bos;             /* likewise */
-    bool preempts;             /* likewise: memory for a second step */
+    PrefixCache *prefix_cache;       /* the caller's, before it is opened; may be NULL */
+    bool adds_bos;                   /* likewise */
+    bool preempts;                   /* likewise: memory for a second step */
+    const BackendDevice *own_device; /* likewise: one that reads sources and that the engine does not know */
     ImportFixture *files;
     AccountTable accounts;
     WorkerPool *pool;

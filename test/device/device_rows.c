@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Operators on rows of floats, the table itself, and how many rows a device likes. */
+#undef NDEBUG
+#include "test/device/device_rig.h"
+
+enum {
+    WIDTH_MAX = 1000,
+};
+
+/* About normal; some rows are zero, tiny or large. */
+static float *new_rows(DeviceSuite *suite, size_t rows, size_t width) {
+    static const float sizes[] = { 1, 0, 1e-30f, 1e6f, 1e-3f, 1e-42f };
+    float *x = malloc(rows * width * sizeof(*x));
+
+    assert_non_null(x);
+    rig_fill(suite, x, rows * width);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; r < 2 * ARRAY_LEN(sizes) && i < width; i++)
+            x[r * width + i] *= sizes[r % ARRAY_LEN(sizes)];
+    return x;
+}
+
+/* --- the table ---------------------------------------------------------------------------------------------------- */
+
+static bool is_text(const char *text) {
+    return text && *text;
+}
+
+void test_device_table(void **state) {
+    DeviceSuite *suite = *state;
+    const BackendOps *ops;
+    ShadowCounts counts = { .n_rows = 1, .n_columns_read = 1 };
+    Rig rig;
+
+    rig_open_bare(&rig, suite, 1);
+    ops = rig.ops;
+    assert_true(rig.backend->pool == rig.pool && rig.backend->accounts == &rig.accounts);
+    assert_true(is_text(ops->name) && is_text(ops->kv_type) && is_text(ops->kernel(rig.backend)));
+    assert_string_equal(ops->name, suite->dut->device.name);
+    assert_true(ops->kv_element_bytes > 0 && ops->kv_block_positions > BATCH_SLOTS_MAX);
+    assert_true(ops->free && ops->reserve && ops->reserve_positions && ops->linear_new && ops->linear_free &&
+                ops->linear && ops->shadow_counts && ops->embed && ops->norm && ops->rope && ops->kv_store &&
+                ops->attention && ops->kv_move && ops->gated && ops->add);
+    /* Some come together. */
+    assert_true(!ops->linear_begin == !ops->linear_fill && !ops->linear_begin == !ops->linear_finish);
+    assert_true(ops->linear_begin || !suite->dut->device.reads_packages);
+    assert_true(!ops->linear_image == !ops->linear_image_bytes && !ops->linear_image == !is_text(ops->image_layout));
+    assert_true(ops->linear_begin || !ops->linear_image);
+    assert_true(ops->linear_image || !ops->linear_at);
+    assert_true(!ops->linear_pieces || ops->has_pieces);
+    assert_true(ops->thread_rows || !ops->thread_new);
+    assert_true(!suite->dut->device.reads_packages || rig_takes(suite, DEVICE_TAKES_PACKAGES));
+    ops->shadow_counts(rig.backend, &counts);
+    assert_true(!counts.n_rows && !counts.n_outliers && !counts.n_hot && !counts.n_columns_read &&
+                !counts.n_columns_cached);
+    rig_close(&rig);
+}
+
+/* --- norm --------------------------------------------------------------------------------------------------------- */
+
+typedef struct NormCase {
+    const float *w;
+    float eps;
+    size_t n;
+    bool in_place;
+} NormCase;
+
+static void run_norm(Rig *rig, const RowCase *c, float *const *in, size_t rows, float *out) {
+    const NormCase *norm = c->arg;
+
+    if (norm->in_place)
+        memcpy(out, in[0], rows * norm->n * sizeof(*out));
+    rig->ops->norm(rig->backend, norm->in_place ? out : in[0], norm->w, norm->eps, rows, norm->n, out);
+}
+
+void test_device_norm(void **state) {
+    static const size_t widths[] = { 16, 64, 75, 576, WIDTH_MAX };
+    DeviceSuite *suite = *state;
+    Rig rigs[2];
+
+    rig_open_pair(rigs, suite, NULL);
+    for (size_t i = 0; i < 2 * ARRAY_LEN(widths); i++) {
+        const size_t n = widths[i / 2];
+        _cleanup_(freep) float *x = new_rows(suite, RIG_ROWS, n), *y = NULL;
+        GUARDED w = guarded_new(n);
+        const NormCase norm = { w, i % 2 ? 1e-6f : 1e-5f, n, i % 2 };
+        const RowCase c = { .what = i % 2 ? "norm in place" : "norm",
+                            .run = run_norm,
+                            .arg = &norm,
+                            .rows = RIG_ROWS,
+                            .out_width = n,
+                            .n_in = 1,
+                            .in = { { x, n } } };
+
+        rig_fill(suite, w, n);
+        y = row_case_check(suite, &c, rigs);
+        for (size_t r = 0; r < RIG_ROWS; r++) {
+            double squares = 0;
+
+            for (size_t j = 0; j < n; j++)
+                squares += (double)x[r * n + j] * (double)x[r * n + j];
+            for (size_t j = 0; j < n; j++) {
+                const double exact = (double)x[r * n + j] / sqrt(squares / (double)n + (double)norm.eps) * (double)w[j];
+
+                rig_near(&c, r, j, (double)y[r * n + j], exact, suite->dut->row_error * fabs(exact));
+            }
+        }
+    }
+    rig_close_pair(rigs);
+}
+
+/* --- rope --------------------------------------------------------------------------------------------------------- */
+
+typedef struct RopeCase {
+    size_t n_heads, head_size, n_rot;
+    bool neox;
+} RopeCase;
+
+static void run_rope(Rig *rig, const RowCase *c, float *const *in, size_t rows, float *out) {
+    const RopeCase *rope = c->arg;
+
+    memcpy(out, in[0], rows * c->out_width * sizeof(*out));
+    rig->ops->rope(rig->backend, out, in[1], in[2], rows, rope->n_heads, rope->head_size, rope->n_rot, rope->neox);
+}
+
+static void expect_rope(const RowCase *c, const RopeCase *rope, size_t row, const float *y, double error) {
+    const size_t half = rope->n_rot / 2;
+    const float *cos = c->in[1].rows + row * half, *sin = c->in[2].rows + row * half;
+
+    for (size_t h = 0; h < rope->n_heads; h++) {
+        const size_t head = h * rope->head_size;
+        const float *x = c->in[0].rows + row * c->out_width + head;
+
+        for (size_t i = 0; i < half; i++) {
+            const size_t a = rope->neox ? i : 2 * i, b = rope->neox ? i + half : 2 * i + 1;
+            const double room = error * (fabs((double)x[a]) + fabs((double)x[b]));
+
+            rig_near(c, row, head + a, (double)y[head + a],
+                     (double)x[a] * (double)cos[i] - (double)x[b] * (double)sin[i], room);
+            rig_near(c, row, head + b, (double)y[head + b],
+                     (double)x[a] * (double)sin[i] + (double)x[b] * (double)cos[i], room);
+        }
+        /* Behind n_rot nothing changes. */
+        assert_memory_equal(y + head + rope->n_rot, x + rope->n_rot, (rope->head_size - rope->n_rot) * sizeof(*x));
+    }
+}
+
+void test_device_rope(void **state) {
+    static const RopeCase cases[] = { { 4, 16, 16, false }, { 4, 16, 16, true },  { 3, 64, 64, true },
+                                      { 9, 64, 64, false }, { 2, 80, 32, false }, { 2, 80, 48, true },
+                                      { 1, 128, 128, true } };
+    DeviceSuite *suite = *state;
+    Rig rigs[2];
+
+    rig_open_pair(rigs, suite, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const RopeCase *rope = &cases[i];
+        const size_t n = rope->n_heads * rope->head_size, half = rope->n_rot / 2;
+        _cleanup_(freep) float *x = new_rows(suite, RIG_ROWS, n), *y = NULL;
+        _cleanup_(freep) float *cos_rows = malloc(RIG_ROWS * half * sizeof(float)),
+                               *sin_rows = malloc(RIG_ROWS * half * sizeof(float));
+        const RowCase c = { .what = rope->neox ? "rope, neox" : "rope",
+                            .run = run_rope,
+                            .arg = rope,
+                            .rows = RIG_ROWS,
+                            .out_width = n,
+                            .n_in = 3,
+                            .in = { { x, n }, { cos_rows, half }, { sin_rows, half } } };
+
+        assert_true(cos_rows && sin_rows);
+        for (size_t j = 0; j < RIG_ROWS * half; j++) {
+            const double angle = (double)rig_draw(suite, 1000000) * 1e-4;
+
+            cos_rows[j] = (float)cos(angle);
+            sin_rows[j] = (float)sin(angle);
+        }
+        y = row_case_check(suite, &c, rigs);
+        for (size_t r = 0; r < RIG_ROWS; r++)
+            expect_rope(&c, rope, r, y + r * n, suite->dut->row_error);
+    }
+    rig_close_pair(rigs);
+}
+
+/* --- gates and sums ----------------------------------------------------------------------------------------------- */
+
+static void run_gated(Rig *rig, const RowCase *c, float *const *in, size_t rows, float *out) {
+    memcpy(out, in[0], rows * c->out_width * sizeof(*out));
+    rig->ops->gated(rig->backend, out, in[1], rows, c->out_width, *(const bool *)c->arg);
+}
+
+static double plain_gate(double a, bool gelu) {
+    return gelu ? 0.5 * a * (1 + tanh(sqrt(2 / M_PI) * (a + 0.044715 * a * a * a))) : a / (1 + exp(-a));
+}
+
+void test_device_gated(void **state) {
+    static const size_t widths[] = { 1, 16, 75, 160, WIDTH_MAX };
+    DeviceSuite *suite = *state;
+    Rig rigs[2];
+
+    rig_open_pair(rigs, suite, NULL);
+    for (size_t i = 0; i < 2 * ARRAY_LEN(widths); i++) {
+        const size_t n = widths[i / 2];
+        const bool gelu = i % 2;
+        _cleanup_(freep) float *gate = new_rows(suite, RIG_ROWS, n), *up = new_rows(suite, RIG_ROWS, n), *y = NULL;
+        const RowCase c = { .what = gelu ? "gated, gelu" : "gated, silu",
+                            .run = run_gated,
+                            .arg = &gelu,
+                            .rows = RIG_ROWS,
+                            .out_width = n,
+                            .n_in = 2,
+                            .in = { { gate, n }, { up, n } } };
+
+        for (size_t j = 0; j < n; j++) { /* where exp ends */
+            gate[20 * n + j] *= 30;
+            gate[21 * n + j] = j % 2 ? 1e9f : -1e9f;
+        }
+        y = row_case_check(suite, &c, rigs);
+        for (size_t j = 0; j < RIG_ROWS * n; j++)
+            rig_near(&c, j / n, j % n, (double)y[j], plain_gate((double)gate[j], gelu) * (double)up[j],
+                     suite->dut->row_error * fabs((double)gate[j] * (double)up[j]));
+    }
+    rig_close_pair(rigs);
+}
+
+static void run_add(Rig *rig, const RowCase *c, float *const *in, size_t rows, float *out) {
+    memcpy(out, in[0], rows * c->out_width * sizeof(*out));
+    rig->ops->add(rig->backend, out, in[1], rows, c->out_width);
+}
+
+void test_device_add(void **state) {
+    static const size_t widths[] = { 1, 16, 75, WIDTH_MAX };
+    DeviceSuite *suite = *state;
+    Rig rigs[2];
+
+    rig_open_pair(rigs, suite, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(widths); i++) {
+        const size_t n = widths[i];
+        _cleanup_(freep) float *a = new_rows(suite, RIG_ROWS, n), *b = new_rows(suite, RIG_ROWS, n), *y = NULL;
+        const RowCase c = {
+            .what = "add", .run = run_add, .rows = RIG_ROWS, .out_width = n, .n_in = 2, .in = { { a, n }, { b, n } }
+        };
+
+        y = row_case_check(suite, &c, rigs);
+        for (size_t j = 0; j < RIG_ROWS * n; j++)
+            rig_near(&c, j / n, j % n, (double)y[j], (double)a[j] + (double)b[j],
+                     suite->dut->row_error * (fabs((double)a[j]) + fabs((double)b[j])));
+    }
+    rig_close_pair(rigs);
+}
+
+/* --- how many rows ------------------------------------------------------------------------------------------------ */
+
+/* Rows up to a whole tile have fewer idle ones, one by one; a whole tile has none. */
+void test_device_idle_rows(void **state) {
+    DeviceSuite *suite = *state;
+    Rig rig;
+
+    rig_open(&rig, suite, 1, NULL);
+    for (size_t rows = 1; rig.ops->idle_rows && rows <= 300; rows++) {
+        const size_t idle = rig.ops->idle_rows(rig.backend, rows);
+
+        for (size_t more = 0; more <= idle; more++)
+            assert_int_equal(rig.ops->idle_rows(rig.backend, rows + more), idle - more);
+    }
+    assert_true(!rig.ops->step_rows || rig.ops->step_rows(rig.backend) >= 1);
+    assert_true(!rig.ops->thread_rows || rig.ops->thread_rows(rig.backend) >= 1);
+    rig_close(&rig);
+}

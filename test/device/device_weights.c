@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Matrices that come in parts, from an image, or round and round: the products of those that came as a whole. */
+#undef NDEBUG
+#include "test/device/device_matrix.h"
+
+#include <pthread.h>
+
+/* --- weights in parts --------------------------------------------------------------------------------------------- */
+
+static size_t n_blocks(const Matrix *matrix) {
+    return (matrix->n + PACK_BLOCK_CHANNELS - 1) / PACK_BLOCK_CHANNELS;
+}
+
+/* Without what only the parts bring. */
+static LinearSource begin_source(const Matrix *matrix) {
+    LinearSource source = matrix_source(matrix);
+
+    source.data = NULL;
+    source.packed = NULL;
+    return source;
+}
+
+/* In memory of their own, so that a sanitizer sees who reads past them. */
+static void fill_block(const Rig *rig, const Matrix *matrix, BackendLinear *linear, size_t block, size_t end) {
+    const size_t k = matrix->in->k,
+                 first = matrix->packed ? matrix->plan.offsets[block] : block * PACK_BLOCK_CHANNELS * k,
+                 last = matrix->packed
+                            ? matrix->plan.offsets[end]
+                            : (end * PACK_BLOCK_CHANNELS < matrix->n ? end * PACK_BLOCK_CHANNELS : matrix->n) * k;
+    const uint8_t *from = (matrix->packed ? matrix->packed : (const uint8_t *)matrix->q) + first;
+    _cleanup_(freep) uint8_t *bytes = aligned_alloc(64, (last - first + 63) / 64 * 64);
+
+    assert_non_null(bytes);
+    memcpy(bytes, from, last - first);
+    rig->ops->linear_fill(rig->backend, linear, block, end, bytes);
+}
+
+typedef struct FillThread {
+    const Rig *rig;
+    const Matrix *matrix;
+    BackendLinear *linear;
+    size_t first, step;
+} FillThread;
+
+static void *fill_some(void *arg) {
+    const FillThread *thread = arg;
+
+    for (size_t block = n_blocks(thread->matrix); block-- > 0;)
+        if (block % thread->step == thread->first)
+            fill_block(thread->rig, thread->matrix, thread->linear, block, block + 1);
+    return NULL;
+}
+
+/* From the last block to the first, on two threads; or two by two. */
+static void fill_all(const Rig *rig, const Matrix *matrix, BackendLinear *linear, bool on_threads) {
+    FillThread threads[] = { { rig, matrix, linear, 0, 2 }, { rig, matrix, linear, 1, 2 } };
+    pthread_t other;
+
+    if (!on_threads) {
+        for (size_t block = 0, end; block < n_blocks(matrix); block = end) {
+            end = block + 2 < n_blocks(matrix) ? block + 2 : n_blocks(matrix);
+            fill_block(rig, matrix, linear, block, end);
+        }
+        return;
+    }
+    assert_int_equal(pthread_create(&other, NULL, fill_some, &threads[1]), 0);
+    fill_some(&threads[0]);
+    assert_int_equal(pthread_join(other, NULL), 0);
+}
+
+static BackendLinear *begin(Rig *rig, const LinearSource *source) {
+    BackendLinear *linear = NULL;
+    ErrText err = { "" };
+
+    if (rig->ops->linear_begin(rig->backend, &linear, source, &err))
+        fail_msg("a matrix that the device takes does not begin: %s", err.text);
+    return linear;
+}
+
+static void finish(Rig *rig, BackendLinear *linear, const LinearSource *source) {
+    ErrText err = { "" };
+
+    if (rig->ops->linear_finish(rig->backend, linear, source, &err))
+        fail_msg("a matrix that the device takes does not finish: %s", err.text);
+}
+
+/* The products of both are the same. */
+static void same_matrix(Rig *rig, const Products *products, const BackendLinear *linear, const char *what) {
+    const size_t n = products->rows * products->n_outputs;
+    _cleanup_(freep) float *y = malloc(n * sizeof(float)), *expected = malloc(n * sizeof(float));
+
+    assert_true(y && expected);
+    linear_run(rig, products_on(products, rig)[0], products->x, products->rows, expected);
+    linear_run(rig, linear, products->x, products->rows, y);
+    if (memcmp(y, expected, n * sizeof(float)) != 0)
+        fail_msg("%s: not the products of the matrix that came as a whole", what);
+}
+
+typedef void PartsFn(Rig *rig, const Products *products);
+
+/* Every form that comes in parts, on both rigs. */
+static void each_part_form(DeviceSuite *suite, PartsFn *fn) {
+    static const struct {
+        MatrixForm form;
+        size_t n, k;
+        int widths;
+    } cases[] = { { MATRIX_INT8, 211, 96, 8 },
+                  { MATRIX_INT8, 5, 192, 8 },
+                  { MATRIX_PACKED, 211, 96, 0 },
+                  { MATRIX_PACKED, 100, 192, 5 } };
+    Rig rigs[2];
+
+    rig_open_pair(rigs, suite, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const MatrixInput in = { .k = cases[i].k };
+        Products products;
+
+        if (!matrix_is_taken(suite, cases[i].form, &in))
+            continue;
+        products_init(&products, rigs, &in, &cases[i].form, &cases[i].n, 1, cases[i].widths, i % 2, 7);
+        fn(&rigs[i % 2], &products);
+        products_deinit(&products, rigs);
+    }
+    rig_close_pair(rigs);
+}
+
+static void check_parts(Rig *rig, const Products *products) {
+    const Matrix *matrix = &products->matrices[0];
+    const LinearSource source = begin_source(matrix);
+
+    if (!rig->ops->linear_begin)
+        return;
+    for (int way = 0; way < 2; way++) {
+        BackendLinear *linear = begin(rig, &source);
+
+        fill_all(rig, matrix, linear, way);
+        finish(rig, linear, &source);
+        same_matrix(rig, products, linear, "a matrix in parts");
+        rig->ops->linear_free(linear);
+        rig->ops->linear_free(begin(rig, &source)); /* one whose load was given up */
+    }
+}
+
+void test_device_parts(void **state) {
+    each_part_form(*state, check_parts);
+    assert_non_null(*state);
+}
+
+/* --- images ------------------------------------------------------------------------------------------------------- */
+
+/* The image of the matrix, in memory that the caller frees. */
+static void *image_of(Rig *rig, const Products *products, size_t *len_bytesp) {
+    const LinearSource source = begin_source(&products->matrices[0]);
+    const void *image = rig->ops->linear_image(products_on(products, rig)[0], len_bytesp);
+    size_t planned_bytes = 0;
+    void *copy;
+
+    assert_int_equal(rig->ops->linear_image_bytes(&source, &planned_bytes, NULL), 0);
+    assert_int_equal(planned_bytes, *len_bytesp);
+    copy = aligned_alloc(64, (*len_bytesp + 63) / 64 * 64);
+    assert_non_null(copy);
+    memcpy(copy, image, *len_bytesp);
+    return copy;
+}
+
+static void check_image(Rig *rig, const Products *products) {
+    LinearSource source = begin_source(&products->matrices[0]);
+    _cleanup_(freep) void *image = NULL;
+    const uint64_t used_bytes = rig_used_bytes(rig, ACCOUNT_WEIGHTS);
+    BackendLinear *linear = NULL;
+    ErrText err = { "" };
+    size_t len_bytes;
+
+    if (!rig->ops->linear_image)
+        return;
+    image = image_of(rig, products, &len_bytes);
+    source.image = image;
+    source.image_bytes = len_bytes;
+    linear = begin(rig, &source);
+    finish(rig, linear, &source);
+    same_matrix(rig, products, linear, "a matrix of an image");
+    assert_true(rig_used_bytes(rig, ACCOUNT_WEIGHTS) >= used_bytes + len_bytes); /* mapped memory is memory */
+    rig->ops->linear_free(linear);
+    assert_int_equal(rig_used_bytes(rig, ACCOUNT_WEIGHTS), used_bytes);
+    linear = NULL;
+    source.image_bytes -= 64;
+    assert_int_equal(rig->ops->linear_begin(rig->backend, &linear, &source, &err), BACKEND_E_IMAGE);
+    assert_null(linear);
+    assert_non_null(strstr(err.text, "blk.0.test.weight"));
+    assert_int_equal(rig_used_bytes(rig, ACCOUNT_WEIGHTS), used_bytes);
+}
+
+void test_device_image(void **state) {
+    each_part_form(*state, check_image);
+    assert_non_null(*state);
+}
+
+/* Its integers are filled in one place, then they are in another, where others have been meanwhile. */
+static void check_streamed(Rig *rig, const Products *products) {
+    const Matrix *matrix = &products->matrices[0];
+    LinearSource source = begin_source(matrix);
+    _cleanup_(freep) void *image = NULL, *slot = NULL;
+    BackendLinear *linear;
+    size_t len_bytes;
+
+    if (!rig->ops->linear_at)
+        return;
+    image = image_of(rig, products, &len_bytes);
+    slot = aligned_alloc(64, (len_bytes + 63) / 64 * 64);
+    assert_non_null(slot);
+    memset(slot, 0x55, len_bytes);
+    source.streamed = true;
+    source.image_bytes = len_bytes;
+    linear = begin(rig, &source);
+    rig->ops->linear_at(linear, slot);
+    fill_all(rig, matrix, linear, true);
+    finish(rig, linear, &source);
+    same_matrix(rig, products, linear, "a streamed matrix");
+    assert_memory_equal(slot, image, len_bytes);
+    memset(slot, 0x55, len_bytes);
+    rig->ops->linear_at(linear, image);
+    same_matrix(rig, products, linear, "a streamed matrix in another place");
+    rig->ops->linear_free(linear);
+}
+
+void test_device_streamed(void **state) {
+    each_part_form(*state, check_streamed);
+    assert_non_null(*state);
+}

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test/device/planted_faults.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "quant/ggml_type.h"
+
+/* The table without the fault, for those functions that have one. */
+static const BackendOps *real;
+
+/* --- products ----------------------------------------------------------------------------------------------------- */
+
+static int linear_in_company(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
+                             size_t rows, const LinearOutput *out, ErrText *err) {
+    const int r = real->linear(backend, linears, n, in, rows, out, err);
+
+    if (rows > 1)
+        out->y[0][0] = nextafterf(out->y[0][0], INFINITY);
+    return r;
+}
+
+static int linear_of_zeros(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
+                           size_t rows, const LinearOutput *out, ErrText *err) {
+    const int r = real->linear(backend, linears, n, in, rows, out, err);
+
+    if (in->x[0] >= 0 && in->x[0] <= 0) /* as a division by the greatest value would have it */
+        out->y[0][0] = NAN;
+    return r;
+}
+
+static int linear_with_others(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
+                              size_t rows, const LinearOutput *out, ErrText *err) {
+    const int r = real->linear(backend, linears, n, in, rows, out, err);
+
+    if (n > 1)
+        out->y[n - 1][0] = nextafterf(out->y[n - 1][0], INFINITY);
+    return r;
+}
+
+static int linear_that_never_fails(Backend *backend, const BackendLinear *const *linears, size_t n,
+                                   const LinearInput *in, size_t rows, const LinearOutput *out, ErrText *err) {
+    (void)real->linear(backend, linears, n, in, rows, out, err);
+    return 0;
+}
+
+static int linear_with_other_eps(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
+                                 size_t rows, const LinearOutput *out, ErrText *err) {
+    LinearInput other = *in;
+
+    other.eps *= 2;
+    return real->linear(backend, linears, n, &other, rows, out, err);
+}
+
+/* The sum is only in the product. */
+static int linear_without_stream(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
+                                 size_t rows, const LinearOutput *out, ErrText *err) {
+    float was = in->stream ? in->stream[0] : 0;
+    const int r = real->linear(backend, linears, n, in, rows, out, err);
+
+    if (in->stream)
+        in->stream[0] = was;
+    return r;
+}
+
+static int linear_with_other_gate(Backend *backend, const BackendLinear *const *linears, size_t n,
+                                  const LinearInput *in, size_t rows, const LinearOutput *out, ErrText *err) {
+    LinearOutput other = *out;
+
+    if (out->gate)
+        other.gate = LINEAR_GATE_SILU;
+    return real->linear(backend, linears, n, in, rows, &other, err);
+}
+
+typedef struct Dropping {
+    LinearPieceFn *take;
+    void *arg;
+} Dropping;
+
+static void take_first_pieces(void *arg, size_t first, size_t n, const float *y, unsigned int worker) {
+    const Dropping *dropping = arg;
+
+    if (first < 2 * LINEAR_PIECE)
+        dropping->take(dropping->arg, first, n, y, worker);
+}
+
+static int pieces_dropped(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, float *scratch,
+                          LinearPieceFn *take, void *arg, ErrText *err) {
+    Dropping dropping = { take, arg };
+
+    return real->linear_pieces(backend, linear, x, rows, scratch, take_first_pieces, &dropping, err);
+}
+
+static size_t one_idle_row(const Backend *backend, size_t rows) {
+    return 1;
+}
+
+static void no_counts(const Backend *backend, ShadowCounts *counts) {
+    *counts = (ShadowCounts){ 0 };
+}
+
+/* --- weights ------------------------------------------------------------------------------------------------------ */
+
+static int new_without_bias(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    LinearSource other = *source;
+
+    other.bias = NULL;
+    return real->linear_new(backend, linearp, &other, err);
+}
+
+static int new_without_shadow(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    LinearSource other = *source;
+
+    other.activations.shadow = false;
+    return real->linear_new(backend, linearp, &other, err);
+}
+
+static int new_of_any_type(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    LinearSource other = *source;
+
+    if (!ggml_type_dequantizable(source->type))
+        other.type = GGML_F32;
+    return real->linear_new(backend, linearp, &other, err);
+}
+
+static int new_that_names_nothing(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    const int r = real->linear_new(backend, linearp, source, err);
+
+    return r ? err_set(err, r, "bad weights") : 0;
+}
+
+static int new_that_leaks(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    Bill never_settled = { 0 };
+    const int r = real->linear_new(backend, linearp, source, err);
+
+    if (!r)
+        (void)account_charge(backend->accounts, ACCOUNT_WEIGHTS, &never_settled, 64);
+    return r;
+}
+
+/* As if blocks came in their order alone. */
+static void fill_in_order(const Backend *backend, BackendLinear *linear, size_t block_begin, size_t block_end,
+                          const void *bytes) {
+    static _Atomic(BackendLinear *) last_linear;
+    static _Atomic size_t last_end;
+
+    if (last_linear != linear)
+        last_end = 0;
+    last_linear = linear;
+    if (block_begin >= last_end)
+        real->linear_fill(backend, linear, block_begin, block_end, bytes);
+    last_end = block_end;
+}
+
+static int image_bytes_too_many(const LinearSource *source, size_t *len_bytesp, ErrText *err) {
+    const int r = real->linear_image_bytes(source, len_bytesp, err);
+
+    *len_bytesp += 64;
+    return r;
+}
+
+static void at_the_first_place(BackendLinear *linear, void *integers) {
+    static BackendLinear *placed;
+
+    if (placed != linear)
+        real->linear_at(linear, integers);
+    placed = linear;
+}
+
+static int reserve_says_nothing(Backend *backend, const BackendShape *shape, ErrText *err) {
+    return real->reserve(backend, shape, NULL) ? -ENOMEM : 0;
+}
+
+/* --- rows --------------------------------------------------------------------------------------------------------- */
+
+static void embed_without_factor(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows,
+                                 float factor, float *y) {
+    real->embed(backend, embedding, tokens, rows, 1, y);
+}
+
+static void norm_past_the_end(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n,
+                              float *y) {
+    real->norm(backend, x, w, eps, rows, n, y);
+    y[rows * n] = 0;
+}
+
+/* One that is no number makes all of the call nothing. */
+static void norm_of_the_call(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n,
+                             float *y) {
+    real->norm(backend, x, w, eps, rows, n, y);
+    for (size_t i = 0; i < rows * n; i++)
+        if (isnan(x[i]))
+            memset(y, 0, rows * n * sizeof(*y));
+}
+
+/* Scratch that all threads of the device share. */
+static void norm_in_shared_scratch(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n,
+                                   float *y) {
+    static float scratch[16384];
+
+    if (rows * n <= ARRAY_LEN(scratch))
+        memcpy(scratch, x, rows * n * sizeof(*x));
+    usleep(2000);
+    real->norm(backend, rows * n <= ARRAY_LEN(scratch) ? scratch : x, w, eps, rows, n, y);
+}
+
+static void rope_of_other_pairs(Backend *backend, float *x, const float *cos, const float *sin, size_t rows,
+                                size_t n_heads, size_t head_size, size_t n_rot, bool neox) {
+    real->rope(backend, x, cos, sin, rows, n_heads, head_size, n_rot, false);
+}
+
+static void gated_by_silu(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu) {
+    real->gated(backend, gate, up, rows, n, false);
+}
+
+static void add_but_the_last(Backend *backend, float *x, const float *y, size_t rows, size_t n) {
+    real->add(backend, x, y, 1, rows * n - 1);
+}
+
+/* --- attention ---------------------------------------------------------------------------------------------------- */
+
+static void attention_without_window(Backend *backend, const AttentionCall *call) {
+    AttentionCall other = *call;
+
+    other.window = 0;
+    real->attention(backend, &other);
+}
+
+static void attention_of_wide_window(Backend *backend, const AttentionCall *call) {
+    AttentionCall other = *call;
+
+    other.window += other.window > 0;
+    real->attention(backend, &other);
+}
+
+/* The real one on other rows. */
+static void attention_on(Backend *backend, const AttentionCall *call, void (*change)(Batch *batch, size_t row)) {
+    const size_t n = call->batch->first_earlier + call->batch->n_earlier,
+                 n_rows = n > call->batch->n_rows ? n : call->batch->n_rows;
+    _cleanup_(freep) BatchRow *rows = malloc(n_rows * sizeof(*rows));
+    Batch batch = *call->batch;
+    AttentionCall other = *call;
+
+    if (!rows)
+        return;
+    memcpy(rows, batch.rows, n_rows * sizeof(*rows));
+    batch.rows = rows;
+    other.batch = &batch;
+    for (size_t r = 0; r < batch.n_rows; r++)
+        change(&batch, r);
+    real->attention(backend, &other);
+}
+
+static void follow_the_one_before(Batch *batch, size_t row) {
+    if (batch->rows[row].slot > 0)
+        batch->rows[row].parent = (uint32_t)row - 1;
+}
+
+static void attention_of_siblings(Backend *backend, const AttentionCall *call) {
+    attention_on(backend, call, follow_the_one_before);
+}
+
+/* Rows of earlier steps are taken for the first row of this one. */
+static void follow_this_step(Batch *batch, size_t row) {
+    BatchRow *at = &batch->rows[row];
+
+    if (batch->n_earlier && at->slot != BATCH_IN_PLACE && at->parent >= batch->first_earlier)
+        at->parent = (uint32_t)batch->first_earlier;
+}
+
+static void attention_of_this_step(Backend *backend, const AttentionCall *call) {
+    attention_on(backend, call, follow_this_step);
+}
+
+static void look_ahead(Batch *batch, size_t row) {
+    if ((batch->rows[row].position + 1) % 64)
+        batch->rows[row].position++;
+}
+
+static void attention_that_looks_ahead(Backend *backend, const AttentionCall *call) {
+    attention_on(backend, call, look_ahead);
+}
+
+static void be_of_the_first(Batch *batch, size_t row) {
+    const BatchSequence *first = &batch->sequences[0];
+
+    if (batch->rows[row].position < batch->rows[first->first].position)
+        batch->rows[row].sequence = 0;
+}
+
+static void attention_of_the_first(Backend *backend, const AttentionCall *call) {
+    attention_on(backend, call, be_of_the_first);
+}
+
+static void attention_that_writes(Backend *backend, const AttentionCall *call) {
+    const BatchRow *row = &call->batch->rows[call->first];
+    float *block = call->batch->sequences[row->sequence].blocks[row->position / 64];
+
+    real->attention(backend, call);
+    block[call->k_offset_bytes / sizeof(float)] = 1;
+}
+
+static void store_beside(Backend *backend, const AttentionCall *call) {
+    const BatchRow *row = &call->batch->rows[call->first];
+    float *block = call->batch->sequences[row->sequence].blocks[row->position / 64];
+
+    real->kv_store(backend, call);
+    block[0] = 1;
+}
+
+/* All layers where the first one is. */
+static AttentionCall in_the_first_layer(const AttentionCall *call) {
+    static size_t k_offset_bytes, v_offset_bytes;
+    AttentionCall other = *call;
+
+    if (!v_offset_bytes) {
+        k_offset_bytes = call->k_offset_bytes;
+        v_offset_bytes = call->v_offset_bytes;
+    }
+    other.k_offset_bytes = k_offset_bytes;
+    other.v_offset_bytes = v_offset_bytes;
+    return other;
+}
+
+static void store_in_the_first_layer(Backend *backend, const AttentionCall *call) {
+    const AttentionCall other = in_the_first_layer(call);
+
+    real->kv_store(backend, &other);
+}
+
+/* What a device knows of a block by its address: which positions it has written itself. Others count for nothing. */
+enum {
+    KNOWN_MAX = 256,
+};
+
+static struct KnownBlock {
+    void *block;
+    uint64_t positions;
+} known_blocks[KNOWN_MAX];
+
+static struct KnownBlock *known(void *block) {
+    size_t i = 0;
+
+    while (i + 1 < KNOWN_MAX && known_blocks[i].block && known_blocks[i].block != block)
+        i++;
+    known_blocks[i].block = block;
+    return &known_blocks[i];
+}
+
+static void store_and_remember(Backend *backend, const AttentionCall *call) {
+    for (size_t r = 0; r < call->rows; r++) {
+        const BatchRow *row = &call->batch->rows[call->first + r];
+
+        if (row->slot == BATCH_IN_PLACE)
+            known(call->batch->sequences[row->sequence].blocks[row->position / 64])->positions |= UINT64_C(1)
+                                                                                                  << row->position % 64;
+    }
+    real->kv_store(backend, call);
+}
+
+static void attention_from_memory(Backend *backend, const AttentionCall *call) {
+    const BatchRow *row = &call->batch->rows[call->first];
+
+    for (uint32_t p = 0; p < row->position; p++)
+        if (!(known(call->batch->sequences[row->sequence].blocks[p / 64])->positions >> p % 64 & 1))
+            memset(call->q, 0, call->n_heads * call->head_size * sizeof(*call->q));
+    real->attention(backend, call);
+}
+
+/* What float16 does not hold is lost. */
+static void store_without_a_limit(Backend *backend, const AttentionCall *call) {
+    const size_t n = call->rows * call->n_kv_heads * call->head_size;
+    _cleanup_(freep) float *v = malloc(n * sizeof(*v));
+    AttentionCall other = *call;
+
+    if (!v)
+        return;
+    for (size_t i = 0; i < n; i++)
+        v[i] = fabsf(call->v[i]) > 65504 ? 0 : call->v[i];
+    other.v = v;
+    real->kv_store(backend, &other);
+}
+
+static void moves_from_the_last(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves) {
+    while (n_moves-- > 0)
+        real->kv_move(backend, layer, &moves[n_moves], 1);
+}
+
+static void moves_of_keys(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves) {
+    KvLayer keys = *layer;
+
+    keys.v_offset_bytes = keys.k_offset_bytes;
+    real->kv_move(backend, &keys, moves, n_moves);
+}
+
+/* --- the list ----------------------------------------------------------------------------------------------------- */
+
+#define FIELD(field, function) offsetof(BackendOps, field), (void (*)(void))(function)
+
+const PlantedFault planted_faults[] = {
+    { "company", false, FIELD(linear, linear_in_company), "products", "among" },
+    { "no_bias", false, FIELD(linear_new, new_without_bias), "products", "products of F32" },
+    { "zeros", false, FIELD(linear, linear_of_zeros), "products_extreme", "products of extreme rows" },
+    { "others", true, FIELD(linear, linear_with_others), "products_together", "products of several matrices" },
+    { "fused_eps", true, FIELD(linear, linear_with_other_eps), "fused_input", "is not that of the operators apart" },
+    { "fused_stream", true, FIELD(linear, linear_without_stream), "fused_input", "product of the norm of a sum: row" },
+    { "fused_gate", true, FIELD(linear, linear_with_other_gate), "fused_gate", "by the operators apart" },
+    { "pieces", true, FIELD(linear_pieces, pieces_dropped), "pieces", "outputs, 0 wrong ranges" },
+    { "idle_rows", false, FIELD(idle_rows, one_idle_row), "idle_rows", "!=" },
+    { "no_shadow", true, FIELD(linear_new, new_without_shadow), "outliers", "products with shadows" },
+    { "no_counts", true, FIELD(shadow_counts, no_counts), "outliers", "!=" },
+    { "failed_read", true, FIELD(linear, linear_that_never_fails), "columns_of_a_file", "!=" },
+    { "fill_order", true, FIELD(linear_fill, fill_in_order), "parts", "a matrix in parts" },
+    { "image_bytes", true, FIELD(linear_image_bytes, image_bytes_too_many), "image", "!=" },
+    { "one_place", true, FIELD(linear_at, at_the_first_place), "streamed", "in another place" },
+    { "any_type", false, FIELD(linear_new, new_of_any_type), "refusals", "a type that is none" },
+    { "no_name", false, FIELD(linear_new, new_that_names_nothing), "refusals", "does not name the tensor" },
+    { "leak", false, FIELD(linear_new, new_that_leaks), "weights_account", "!=" },
+    { "free_weights", true, FIELD_NONE, NULL, "weights_account", "used_bytes" },
+    { "no_text", false, FIELD(reserve, reserve_says_nothing), "reserve", "BACKEND_E_MEMORY" },
+    { "half_a_table", true, offsetof(BackendOps, linear_fill), NULL, "table", "linear_fill" },
+    { "embed_factor", false, FIELD(embed, embed_without_factor), "embed", "embedding: value" },
+    { "past_a_row", false, FIELD(norm, norm_past_the_end), "norm", "behind the end of an array" },
+    { "spoiled", false, FIELD(norm, norm_of_the_call), "norm", "beside rows that are not finite" },
+    { "rope_pairs", false, FIELD(rope, rope_of_other_pairs), "rope", "rope, neox: value" },
+    { "gelu", false, FIELD(gated, gated_by_silu), "gated", "gated, gelu: value" },
+    { "add", false, FIELD(add, add_but_the_last), "add", "add" },
+    { "threads", false, FIELD(norm, norm_in_shared_scratch), "threads", "gave other bits" },
+    { "no_window", false, FIELD(attention, attention_without_window), "chain", "attention with a window: value" },
+    { "wide_window", false, FIELD(attention, attention_of_wide_window), "chain", "attention with a window: value" },
+    { "looks_ahead", false, FIELD(attention, attention_that_looks_ahead), "chain", "attention: value" },
+    { "attention_writes", false, FIELD(attention, attention_that_writes), "chain", "attention has written" },
+    { "first_sequence", false, FIELD(attention, attention_of_the_first), "company", "attention among other sequences" },
+    { "siblings", false, FIELD(attention, attention_of_siblings), "trees", "attention in a tree" },
+    { "this_step", false, FIELD(attention, attention_of_this_step), "open_trees", "second step of an open tree" },
+    { "move_order", false, FIELD(kv_move, moves_from_the_last), "moves", "in their order" },
+    { "move_keys", false, FIELD(kv_move, moves_of_keys), "moves", "behind what was kept" },
+    { "known_blocks", false, FIELD(attention, attention_from_memory), "pages", "shared and copied blocks" },
+    { "store_beside", false, FIELD(kv_store, store_beside), "chain", "beside the planes of the layer" },
+    { "first_layer", false, FIELD(kv_store, store_in_the_first_layer), "layers", "beside the planes of the layer" },
+    { "no_limit", true, FIELD(kv_store, store_without_a_limit), "attention_extreme", "attention with extreme scores" },
+};
+const size_t planted_faults_n = ARRAY_LEN(planted_faults);
+
+static const PlantedFault *planted;
+static const DeviceUnderTest *planted_sound;
+static BackendOps faulty;
+
+static int faulty_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
+
+/* Of a device that has scratch for one thread: one that shares it. */
+static int thread_with_shared_scratch(const Backend *backend, Backend **threadp, WorkerPool *pool, ErrText *err) {
+    return faulty_new(threadp, 0, pool, backend->accounts, err);
+}
+
+static size_t any_rows(const Backend *backend) {
+    return 1;
+}
+
+static int faulty_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err) {
+    static AccountTable nobody; /* memory that is charged to nobody */
+    int r;
+
+    if (planted->field == FIELD_NONE)
+        account_table_init(&nobody);
+    r = planted_sound->device.make(backendp, cpu, pool, planted->field == FIELD_NONE ? &nobody : accounts, err);
+    if (r)
+        return r;
+    real = (*backendp)->ops;
+    faulty = *real;
+    if (planted->field != FIELD_NONE)
+        memcpy((uint8_t *)&faulty + planted->field, &planted->function, sizeof(planted->function));
+    if (!strcmp(planted->check, "threads")) {
+        faulty.thread_new = thread_with_shared_scratch;
+        faulty.thread_rows = any_rows;
+    }
+    if (!strcmp(planted->name, "known_blocks"))
+        faulty.kv_store = store_and_remember;
+    (*backendp)->ops = &faulty;
+    return 0;
+}
+
+DeviceUnderTest planted_device(const DeviceUnderTest *sound, const PlantedFault *fault) {
+    DeviceUnderTest device = *sound;
+
+    planted = fault;
+    planted_sound = sound;
+    device.name = fault->name;
+    device.device.make = faulty_new;
+    return device;
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The smallest device: every required operator in plain scalar loops on one thread, no optional one. It shows what a
+ * port begins with (docs/porting.md). */
+#ifndef COORDGEN_TEST_DEVICE_TOY_DEVICE_H
+#define COORDGEN_TEST_DEVICE_TOY_DEVICE_H
+
+#include "test/device/device_suite.h"
+
+int toy_device_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
+
+/* What it promises. */
+extern const DeviceUnderTest toy_device;
+
+#endif

@@ -367,7 +367,7 @@ typedef struct Pieces {
 } Pieces;
 
 /* On any worker: nothing asserts here. */
-static void take_piece(void *arg, size_t first, size_t n, const float *y, unsigned int worker) {
+static void take_piece(void *arg, size_t first, size_t n, float *y, unsigned int worker) {
     Pieces *pieces = arg;
 
     if (!n || n > LINEAR_PIECE || first + n > pieces->n || worker >= RIG_THREADS || first < pieces->ends[worker]) {

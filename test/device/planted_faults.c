@@ -81,7 +81,7 @@ typedef struct Dropping {
     void *arg;
 } Dropping;
 
-static void take_first_pieces(void *arg, size_t first, size_t n, const float *y, unsigned int worker) {
+static void take_first_pieces(void *arg, size_t first, size_t n, float *y, unsigned int worker) {
     const Dropping *dropping = arg;
 
     if (first < 2 * LINEAR_PIECE)

@@ -194,6 +194,7 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
     r = device_of(options)->make(&engine->backend, features, options->pool, options->accounts, err);
     if (r)
         return r;
+    layer_graph_init(&engine->layer, engine->hparams.arch, engine->backend->ops->fuses);
     r = weights_new(&engine->weights, engine->backend, &engine->hparams, file, package,
                     &(WeightsOptions){
                         .accounts = options->accounts,

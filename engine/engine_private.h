@@ -30,8 +30,8 @@ struct EngineStep {
     uint32_t *span_rows; /* [rows of the batch]: which of its span's a row is */
     uint32_t *outputs;   /* [rows of the batch]: those whose logits are wanted, for the head */
     BatchSequence sequences[ENGINE_SPANS_MAX];
-    uint32_t layer; /* where it goes on: the operator at `op` of this layer; n_layers: the head */
-    size_t op;
+    uint32_t layer; /* where it goes on: this node of this layer; n_layers: the head */
+    size_t node;
     bool has_rows;    /* the embeddings are there */
     bool has_exited;  /* early_exit_run() has run */
     bool in_layers;   /* within a run of layers, to run_end */
@@ -44,6 +44,7 @@ struct Engine {
     EngineInfo info;
     char *name;
     Backend *backend;
+    LayerGraph layer; /* as the device runs it */
     Weights *weights;
     Tokenizer *tokenizer;
     Bill tokenizer_bill; /* of its tables */
@@ -91,8 +92,8 @@ struct Sequence {
 
 /* Since when, for a trace; and the operator's event. */
 uint64_t engine_trace_begin(const Engine *engine);
-void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, uint32_t layer, size_t row, size_t rows,
-                     unsigned int worker);
+void engine_trace_node(const Engine *engine, size_t node, uint64_t start_ns, uint32_t layer, size_t row, size_t rows,
+                       unsigned int worker);
 void engine_trace_part(const Engine *engine, const char *name, const char *category, uint64_t start_ns, int32_t layer,
                        size_t rows);
 /* Whether a step stops before its next operator; any thread. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The forward pass: walks the architecture's table of operators for the rows of one step, which one or more sequences
- * share. It knows no device. */
+/* The forward pass: walks the graph of a layer's operators, in the order of the architecture's table, for the rows of one
+ * step, which one or more sequences share. It knows no device. */
 #include <errno.h>
 #include <string.h>
 
@@ -57,16 +57,12 @@ void engine_trace_part(const Engine *engine, const char *name, const char *categ
                                                 .rows = (uint32_t)rows });
 }
 
-static const char *category_of(OpKind kind) {
-    return kind == OP_LINEAR ? "product" : kind == OP_ATTENTION ? "attention" : "element-wise";
-}
-
-/* `worker` ran an operator of the table. */
-void engine_trace_op(const Engine *engine, const ArchOp *op, uint64_t start_ns, uint32_t layer, size_t row, size_t rows,
-                     unsigned int worker) {
+/* `worker` ran a node of the layer's graph. */
+void engine_trace_node(const Engine *engine, size_t node, uint64_t start_ns, uint32_t layer, size_t row, size_t rows,
+                       unsigned int worker) {
     if (engine->trace)
-        trace_add(engine->trace, &(TraceEvent){ .name = arch_op_name(op),
-                                                .category = category_of(op->kind),
+        trace_add(engine->trace, &(TraceEvent){ .name = arch_op_name(engine->layer.nodes[node].main),
+                                                .category = op_class_name(engine->layer.graph.nodes[node].class),
                                                 .start_ns = start_ns,
                                                 .end_ns = clock_now_ns(),
                                                 .layer = (int32_t)layer,
@@ -174,30 +170,29 @@ static int run_embedding(EngineStep *step, const EngineYield *yield, ErrText *er
 static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp, ErrText *err) {
     Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
+    const LayerGraph *layer = &engine->layer;
     LayerRows rows = {
         .hparams = hparams, .backend = engine->backend, .rows = step->batch.n_rows, .batch = &step->batch
     };
-    size_t n_ran;
     int r;
 
     memcpy(rows.slots, step->slots, sizeof(rows.slots));
-    for (; step->layer < step->run_end; step->layer++, step->op = 0) {
+    for (; step->layer < step->run_end; step->layer++, step->node = 0) {
         const WeightsLayer *weights = &engine->weights->layers[step->layer];
 
         layer_rows_at(&rows, step->layer, engine->kv_plane_bytes);
         rows.rope = hparams_layer_turns_locally(hparams, step->layer) ? &step->rope_local : &step->rope;
-        for (; step->op < hparams->arch->n_ops; step->op += n_ran) {
-            uint64_t start_ns = engine_trace_begin(engine);
+        for (; step->node < layer->graph.n; step->node++) {
+            const uint64_t start_ns = engine_trace_begin(engine);
 
             r = engine_step_look_up(step, *has_runp ? yield : NULL);
             if (r)
                 return r;
-            r = layer_run_ops(&rows, step->op, weights->linears, weights->vectors, &n_ran, err);
+            r = layer_run_node(&rows, &layer->nodes[step->node], weights->linears, weights->vectors, err);
             if (r)
                 return r < 0 ? r : ENGINE_E_READ;
             *has_runp = true;
-            engine_trace_op(engine, layer_ops_main(hparams->arch, step->op, n_ran), start_ns, step->layer, 0,
-                            step->batch.n_rows, 0);
+            engine_trace_node(engine, step->node, start_ns, step->layer, 0, step->batch.n_rows, 0);
             if (engine->heartbeat)
                 atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
         }
@@ -230,7 +225,7 @@ static int run_next_layers(EngineStep *step, uint32_t end, const EngineYield *yi
     engine_step_let_go(step, stage);
     if (run_has_ended(step)) {
         step->layer = step->run_end;
-        step->op = 0;
+        step->node = 0;
         step->in_layers = false;
     }
     return r;
@@ -284,7 +279,7 @@ int engine_step_begin(EngineStep **stepp, Engine *engine, EngineSpan *spans, siz
     step->spans = spans;
     step->n_spans = n_spans;
     step->layer = 0;
-    step->op = 0;
+    step->node = 0;
     step->has_rows = step->in_layers = step->has_exited = false;
     step_rows_fill(step);
     *stepp = step;

@@ -87,91 +87,22 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
     return 0;
 }
 
-/* --- operators that run as one ------------------------------------------------------------------------------------ */
-
-static bool reads(const ArchOp *op, Slot slot) {
-    return op->in == slot || (op->kind == OP_ATTENTION && (slot == SLOT_K || slot == SLOT_V)) ||
-           (op->kind == OP_GATED && slot == SLOT_UP) || (op->kind == OP_ADD && slot == SLOT_X);
-}
-
-static bool writes(const ArchOp *op, Slot slot) {
-    for (size_t i = 0; i < op->n; i++)
-        if (op->out[i] == slot)
-            return true;
-    return !op->n && op->out[0] == slot;
-}
-
-/* Whether nobody reads the slot behind the operators before `at` until it is written again. */
-static bool is_done_with(const Arch *arch, size_t at, Slot slot) {
-    for (size_t i = at; i < arch->n_ops; i++) {
-        if (reads(&arch->ops[i], slot))
-            return false;
-        if (writes(&arch->ops[i], slot))
-            return true;
-    }
-    return slot != SLOT_X; /* which the next layer reads */
-}
-
-/* How the product behind `at` takes in what the operators from there on make of its input: how many they are, the
- * product not counted. */
-static size_t fused_input(const LayerRows *rows, size_t at, float *const *vectors, LinearInput *in) {
-    const Arch *arch = rows->hparams->arch;
-    const ArchOp *op = &arch->ops[at];
-    const size_t n_add =
-        op->kind == OP_ADD && at + 1 < arch->n_ops && op[1].kind == OP_NORM && op[1].in == SLOT_X ? 1 : 0;
-    const ArchOp *norm = op + n_add, *linear = norm + 1;
-
-    in->x = rows->slots[op->in];
-    if (norm->kind != OP_NORM || at + n_add + 1 >= arch->n_ops || linear->kind != OP_LINEAR ||
-        linear->in != norm->out[0] || !is_done_with(arch, at + n_add + 2, linear->in))
-        return 0;
-    if (n_add)
-        in->stream = rows->slots[SLOT_X];
-    in->norm = vectors[norm->w[0]];
-    in->eps = rows->hparams->norm_eps;
-    return n_add + 1;
-}
-
-/* The gate behind the product at `at`, if that is what both of its outputs are for. */
-static LinearGate fused_gate(const Arch *arch, size_t at) {
-    const ArchOp *op = &arch->ops[at];
-
-    if (op->n != 2 || op->out[0] != SLOT_GATE || op->out[1] != SLOT_UP || at + 1 == arch->n_ops ||
-        op[1].kind != OP_GATED || op[1].in != SLOT_GATE || !is_done_with(arch, at + 2, SLOT_UP))
-        return LINEAR_GATE_NONE;
-    return arch->activation == ACTIVATION_GELU ? LINEAR_GATE_GELU : LINEAR_GATE_SILU;
-}
-
-const ArchOp *layer_ops_main(const Arch *arch, size_t at, size_t n) {
-    for (size_t i = at; i < at + n; i++)
-        if (arch->ops[i].kind == OP_LINEAR)
-            return &arch->ops[i];
-    return &arch->ops[at + n - 1];
-}
-
 /**
- * layer_run_ops() - the operator at `at` of the table, and the ones behind it that run with it as one
- * @n_ranp: how many that were
+ * layer_run_node() - the operators of a node, which run as one
  *
- * A norm whose output only a product reads becomes a part of that product's input, where the device can, and so does
- * what is added to the stream just before the norm: rows go to int8 without a way through memory. Two products of which
- * one gates the other become one output. The slots between them are not written. Same bits. Otherwise as
- * layer_run_op().
+ * Otherwise as layer_run_op().
  */
-int layer_run_ops(const LayerRows *rows, size_t at, BackendLinear *const *linears, float *const *vectors,
-                  size_t *n_ranp, ErrText *err) {
-    const Arch *arch = rows->hparams->arch;
-    LinearInput in = { 0 };
-    const size_t n_before = rows->backend->ops->fuses ? fused_input(rows, at, vectors, &in) : 0;
-    const ArchOp *op = &arch->ops[at + n_before];
-    LinearGate gate = LINEAR_GATE_NONE;
+int layer_run_node(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, float *const *vectors,
+                   ErrText *err) {
+    LinearInput in = { .x = rows->slots[node->first->in] };
 
-    if (rows->backend->ops->fuses && op->kind == OP_LINEAR)
-        gate = fused_gate(arch, at + n_before);
-    *n_ranp = n_before + 1 + (gate ? 1 : 0);
-    if (*n_ranp == 1)
-        return layer_run_op(rows, op, linears, vectors, err);
-    if (!n_before)
-        in.x = rows->slots[op->in];
-    return run_linear(rows, op, &in, gate, linears, err);
+    if (node->n_ops == 1)
+        return layer_run_op(rows, node->first, linears, vectors, err);
+    if (node->add)
+        in.stream = rows->slots[SLOT_X];
+    if (node->norm) {
+        in.norm = vectors[node->norm->w[0]];
+        in.eps = rows->hparams->norm_eps;
+    }
+    return run_linear(rows, node->main, &in, node->gate, linears, err);
 }

@@ -5,6 +5,7 @@
 #define COORDGEN_ENGINE_LAYER_OPS_H
 
 #include "backends/backend.h"
+#include "engine/layer_graph.h"
 #include "engine/rope_rows.h"
 #include "model/hparams.h"
 
@@ -34,10 +35,7 @@ size_t layer_slot_width(const Hparams *hparams, Slot slot);
 /* vectors and linears by role, of the operator's layer. 0, or what the device's `linear` gives. */
 int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors,
                  ErrText *err);
-/* Operators at `at` and behind it that run as one; how many. */
-int layer_run_ops(const LayerRows *rows, size_t at, BackendLinear *const *linears, float *const *vectors,
-                  size_t *n_ranp, ErrText *err);
-/* Of n operators that ran as one, the one that most of the time goes to: the product, if there is one. */
-const ArchOp *layer_ops_main(const Arch *arch, size_t at, size_t n);
+int layer_run_node(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, float *const *vectors,
+                   ErrText *err);
 
 #endif

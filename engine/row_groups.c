@@ -128,6 +128,13 @@ static bool cut(const EngineStep *step, RowGroups *groups, size_t group_rows) {
     return true;
 }
 
+static void begin_front(RowGroups *groups, const OpGraph *graph, uint32_t n_layers) {
+    wavefront_begin(&groups->front, graph, groups->n, n_layers);
+    for (size_t i = 0; i < groups->n; i++)
+        if (groups->groups[i].continues)
+            wavefront_continue(&groups->front, i);
+}
+
 /**
  * row_groups_cut() - groups of as many rows as the devices have room for, on their way to layer `end`
  *
@@ -135,7 +142,6 @@ static bool cut(const EngineStep *step, RowGroups *groups, size_t group_rows) {
  */
 void row_groups_cut(EngineStep *step, uint32_t end) {
     const RowGroupDevices *devices = &step->engine->group_devices;
-    const Hparams *hparams = &step->engine->hparams;
     RowGroups *groups = &step->groups;
 
     groups->n = 0;
@@ -143,7 +149,7 @@ void row_groups_cut(EngineStep *step, uint32_t end) {
     if (!devices->n_threads || step->batch.n_rows / devices->group_rows < devices->n_threads)
         return;
     if (cut(step, groups, devices->group_rows))
-        wavefront_begin(&groups->front, groups->n, (uint32_t)((end - step->layer) * hparams->arch->n_ops));
+        begin_front(groups, &step->engine->layer.graph, end - step->layer);
     else
         groups->n = 0;
 }
@@ -197,43 +203,31 @@ static void stored(void *arg) {
     wavefront_ready(rows->front, rows->group);
 }
 
-/* One operator of a group, and those that are fused with it, on the device of this thread. */
-static int run_operator(void *arg, size_t index, uint32_t at, unsigned int worker) {
+/* A node of a group, on the device of this thread. */
+static int run_node(void *arg, size_t index, uint32_t layer_index, size_t node, unsigned int worker) {
     GroupRun *run = arg;
     EngineStep *step = run->step;
     Engine *engine = step->engine;
-    const Arch *arch = engine->hparams.arch;
-    const uint32_t layer = step->groups.first_layer + at / (uint32_t)arch->n_ops;
-    const size_t op = at % arch->n_ops;
+    const uint32_t layer = step->groups.first_layer + layer_index;
     const WeightsLayer *weights = &engine->weights->layers[layer];
     const RowGroup *group = &step->groups.groups[index];
     const uint64_t start_ns = engine_trace_begin(engine);
     RopeRows rope;
     LayerRows rows = rows_of(step, group, layer, engine->group_devices.threads[worker], &rope);
     ErrText err = { "" };
-    size_t n_ran;
     int r;
 
     rows.stored = stored;
     rows.stored_arg = &(StoredRows){ &step->groups.front, index };
-    r = layer_run_ops(&rows, op, weights->linears, weights->vectors, &n_ran, &err);
-
+    r = layer_run_node(&rows, &engine->layer.nodes[node], weights->linears, weights->vectors, &err);
     if (r) {
         group_run_fail(run, r < 0 ? r : ENGINE_E_READ, &err);
         return -EIO;
     }
-    engine_trace_op(engine, layer_ops_main(arch, op, n_ran), start_ns, layer, group->first, rows.rows, worker);
+    engine_trace_node(engine, node, start_ns, layer, group->first, rows.rows, worker);
     if (engine->heartbeat)
         atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
-    return (int)n_ran;
-}
-
-/* For keys and values of the sequence's rows in the group before. */
-static bool waits(void *arg, size_t index, uint32_t at) {
-    const GroupRun *run = arg;
-    const Arch *arch = run->step->engine->hparams.arch;
-
-    return run->step->groups.groups[index].continues && arch->ops[at % arch->n_ops].kind == OP_ATTENTION;
+    return 0;
 }
 
 static bool stops(void *arg) {
@@ -245,7 +239,7 @@ static bool stops(void *arg) {
 /* Makes way at most once where all groups are at the end, as a step that goes through the layers as a whole. */
 int row_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     GroupRun run = { .step = step, .yield = yield, .err = err };
-    const WavefrontWork work = { .run = run_operator, .waits = waits, .stops = stops, .arg = &run };
+    const WavefrontWork work = { .run = run_node, .stops = stops, .arg = &run };
     int r = engine_step_look_up(step, NULL);
 
     while (!r && !wavefront_has_ended(&step->groups.front)) {

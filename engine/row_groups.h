@@ -30,7 +30,7 @@ typedef struct RowGroups {
     size_t n; /* 0: the step goes through the layers as a whole */
     RowGroup groups[WAVEFRONT_GROUPS_MAX];
     uint32_t first_layer; /* where they begin */
-    Wavefront front;      /* where they are; operator `op` of `layer` is (layer - first_layer) * n_ops + op */
+    Wavefront front;      /* where they are */
 } RowGroups;
 
 /* Devices for steps of shape->rows, after the engine's own was reserved; none where the device, the pool, the options,

@@ -193,7 +193,7 @@ int engine_step_keep(EngineStep *step, size_t index, const uint16_t *rows, size_
     const size_t first = sequence->first, end = first + sequence->n_rows, n_gone = sequence->n_rows - n;
     size_t n_chain = 0;
 
-    assert(!step->in_layers && !step->op);
+    assert(!step->in_layers && !step->node);
     if (!can_keep(step, index, rows, n))
         return -EINVAL;
     for (size_t i = 0, from = first; i < n; i++, from++) {

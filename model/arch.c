@@ -349,6 +349,31 @@ const char *tensor_role_name(TensorRole role) {
     return roles[role].name;
 }
 
+uint64_t arch_op_reads(const ArchOp *op) {
+    switch (op->kind) {
+    case OP_ATTENTION:
+        return SLOT_BIT(op->in) | SLOT_BIT(SLOT_K) | SLOT_BIT(SLOT_V);
+    case OP_GATED:
+        return SLOT_BIT(op->in) | SLOT_BIT(SLOT_UP);
+    case OP_ADD:
+        return SLOT_BIT(op->in) | SLOT_BIT(SLOT_X);
+    case OP_NORM:
+    case OP_LINEAR:
+    case OP_HEAD_NORM:
+    case OP_ROPE:
+        break;
+    }
+    return SLOT_BIT(op->in);
+}
+
+uint64_t arch_op_writes(const ArchOp *op) {
+    uint64_t slots = op->n ? 0 : SLOT_BIT(op->out[0]);
+
+    for (size_t i = 0; i < op->n; i++)
+        slots |= SLOT_BIT(op->out[i]);
+    return slots;
+}
+
 const char *arch_op_name(const ArchOp *op) {
     static const char *const names[] = {
         [OP_ROPE] = "rope", [OP_ATTENTION] = "attention", [OP_GATED] = "gated", [OP_ADD] = "add"

@@ -82,6 +82,9 @@ typedef enum Slot {
     _SLOT_N,
 } Slot;
 
+/* Of a set of slots. */
+#define SLOT_BIT(slot) (UINT64_C(1) << (slot))
+
 typedef enum OpKind {
     OP_NORM,      /* out[0] = RMSNorm(in) * w[0] */
     OP_LINEAR,    /* out[i] = in x w[i] (+ its bias), i below n: products that share their input */
@@ -166,6 +169,9 @@ static inline bool tensor_role_is_embedding(TensorRole role) {
 TensorRole tensor_role_bias(TensorRole role);
 /* "attn_q.weight" for what has weights, "rope", "attention", "gated", "add". */
 const char *arch_op_name(const ArchOp *op);
+/* The slots that an operator reads, and those that it writes, as sets; one may be in both. */
+uint64_t arch_op_reads(const ArchOp *op);
+uint64_t arch_op_writes(const ArchOp *op);
 /* Full name of a tensor; layer below 0 for those outside the layers. Returns buffer. */
 const char *tensor_name(TensorRole role, int layer, char *buffer, size_t len_bytes);
 Dim slot_dim(Slot slot);

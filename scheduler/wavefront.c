@@ -8,7 +8,7 @@
  * may need their processor.
  *
  * To the pool it is one loop over all operators that are left, so that a pool which does without its workers for a
- * while lets them in again in the middle. An index stands for any operator, and fused ones leave some over.
+ * while lets them in again in the middle. An index stands for any node.
  */
 #include "scheduler/wavefront.h"
 
@@ -33,15 +33,22 @@ typedef enum Take {
     TAKE_ALL_ENDED
 } Take;
 
-void wavefront_begin(Wavefront *front, size_t n_groups, uint32_t n_operators) {
-    assert(n_groups && n_groups <= WAVEFRONT_GROUPS_MAX && n_operators);
+void wavefront_begin(Wavefront *front, const OpGraph *graph, size_t n_groups, uint32_t n_layers) {
+    assert(n_groups && n_groups <= WAVEFRONT_GROUPS_MAX && n_layers && graph->n);
     front->n_groups = n_groups;
-    front->n_operators = n_operators;
+    front->graph = graph;
+    front->n_nodes = n_layers * (uint32_t)graph->n;
     for (size_t i = 0; i < n_groups; i++) {
         atomic_store_explicit(&front->groups[i].at, 0, memory_order_relaxed);
         atomic_store_explicit(&front->groups[i].n_ready, 0, memory_order_relaxed);
         atomic_store_explicit(&front->groups[i].is_taken, false, memory_order_relaxed);
+        front->groups[i].continues = false;
     }
+}
+
+void wavefront_continue(Wavefront *front, size_t group) {
+    assert(group && group < front->n_groups);
+    front->groups[group].continues = true;
 }
 
 void wavefront_ready(Wavefront *front, size_t group) {
@@ -51,26 +58,25 @@ void wavefront_ready(Wavefront *front, size_t group) {
 }
 
 /* What the group before has written is visible where this says yes. */
-static bool can_go_on(const Run *run, size_t group, uint32_t at) {
-    return !group || !run->work->waits(run->work->arg, group, at) ||
-           atomic_load_explicit(&run->front->groups[group - 1].n_ready, memory_order_acquire) > at;
+static bool can_go_on(const Wavefront *front, size_t group, uint32_t at) {
+    return !front->groups[group].continues || !front->graph->nodes[at % front->graph->n].follows ||
+           atomic_load_explicit(&front->groups[group - 1].n_ready, memory_order_acquire) > at;
 }
 
 /* The least advanced group that nobody runs and that can go on; n_groups: none. */
-static size_t best_group(const Run *run, bool *all_endedp) {
-    const Wavefront *front = run->front;
+static size_t best_group(const Wavefront *front, bool *all_endedp) {
     size_t best = front->n_groups;
-    uint32_t best_at = front->n_operators;
+    uint32_t best_at = front->n_nodes;
 
     *all_endedp = true;
     for (size_t i = 0; i < front->n_groups; i++) {
         const uint32_t at = atomic_load_explicit(&front->groups[i].at, memory_order_relaxed);
 
-        if (at == front->n_operators)
+        if (at == front->n_nodes)
             continue;
         *all_endedp = false;
         if (at >= best_at || atomic_load_explicit(&front->groups[i].is_taken, memory_order_relaxed) ||
-            !can_go_on(run, i, at))
+            !can_go_on(front, i, at))
             continue;
         best = i;
         best_at = at;
@@ -84,7 +90,7 @@ static Take take_group(const Run *run, size_t *groupp, uint32_t *atp) {
     bool all_ended;
 
     for (;;) {
-        const size_t i = best_group(run, &all_ended);
+        const size_t i = best_group(front, &all_ended);
         WavefrontGroup *group = &front->groups[i];
 
         if (i == front->n_groups)
@@ -93,7 +99,7 @@ static Take take_group(const Run *run, size_t *groupp, uint32_t *atp) {
             continue;
         *groupp = i;
         *atp = atomic_load_explicit(&group->at, memory_order_relaxed);
-        if (*atp < front->n_operators && can_go_on(run, i, *atp))
+        if (*atp < front->n_nodes && can_go_on(front, i, *atp))
             return TAKE_ONE;
         atomic_store_explicit(&group->is_taken, false, memory_order_release);
     }
@@ -107,13 +113,14 @@ static void end_with(Run *run, int result) {
 
 static void advance(Run *run, size_t group_index, uint32_t at, unsigned int worker) {
     WavefrontGroup *group = &run->front->groups[group_index];
-    const int n_ran = run->work->run(run->work->arg, group_index, at, worker);
+    const uint32_t n = (uint32_t)run->front->graph->n;
+    const int r = run->work->run(run->work->arg, group_index, at / n, at % n, worker);
 
-    if (n_ran < 0) {
-        end_with(run, n_ran);
+    if (r) {
+        end_with(run, r);
     } else {
-        atomic_store_explicit(&group->n_ready, at + (uint32_t)n_ran, memory_order_release);
-        atomic_store_explicit(&group->at, at + (uint32_t)n_ran, memory_order_relaxed);
+        atomic_store_explicit(&group->n_ready, at + 1, memory_order_release);
+        atomic_store_explicit(&group->at, at + 1, memory_order_relaxed);
     }
     atomic_store_explicit(&group->is_taken, false, memory_order_release);
     if (run->work->stops(run->work->arg))
@@ -154,7 +161,7 @@ static void advance_groups(void *arg, size_t begin, size_t end, unsigned int wor
 
 bool wavefront_has_ended(const Wavefront *front) {
     for (size_t i = 0; i < front->n_groups; i++)
-        if (atomic_load_explicit(&front->groups[i].at, memory_order_relaxed) < front->n_operators)
+        if (atomic_load_explicit(&front->groups[i].at, memory_order_relaxed) < front->n_nodes)
             return false;
     return true;
 }
@@ -164,7 +171,7 @@ int wavefront_run(Wavefront *front, WorkerPool *pool, const WavefrontWork *work)
     size_t n_left = 0;
 
     for (size_t i = 0; i < front->n_groups; i++)
-        n_left += front->n_operators - atomic_load_explicit(&front->groups[i].at, memory_order_relaxed);
+        n_left += front->n_nodes - atomic_load_explicit(&front->groups[i].at, memory_order_relaxed);
     worker_pool_run(pool, advance_groups, &run, n_left, 1);
     return wavefront_has_ended(front) ? 0 : atomic_load(&run.result);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Groups that go through a list of operators on several threads: every operator of every group runs once, in order and
- * on one thread at a time, what it needs of the group before is there, and a run that was stopped goes on where it
- * was. */
+/* Groups that go through a graph of operators on several threads, layer by layer: every node of every group runs once,
+ * in order and on one thread at a time, what it needs of the group before is there, and a run that was stopped goes on
+ * where it was. */
 #undef NDEBUG
 #include <errno.h>
 #include <sched.h>
@@ -20,7 +20,10 @@
 #include "test/unit/pool_alone.h"
 
 enum {
-    N_OPERATORS = 120,
+    N_NODES = 7,
+    N_LAYERS = 17,
+    N_OPERATORS = N_NODES * N_LAYERS,
+    FOLLOWS = 4, /* the node that needs the group before */
     NEVER = -1,
 };
 
@@ -45,15 +48,29 @@ typedef struct Log {
 } Log;
 
 static bool needs_the_one_before(uint32_t at) {
-    return at % 7 == 4;
+    return at % N_NODES == FOLLOWS;
 }
 
-/* Operators at multiples of 11 take the next one with them, if nobody waits for that. */
-static uint32_t n_fused(uint32_t at) {
-    return at % 11 == 0 && at + 1 < N_OPERATORS && !needs_the_one_before(at + 1) ? 2 : 1;
+static const OpGraph *graph(void) {
+    static OpGraph made;
+
+    if (!made.n) {
+        for (size_t i = 0; i < N_NODES; i++)
+            op_graph_add(&made, OP_CLASS_ELEMENT_WISE, 1, 1, i == FOLLOWS);
+        op_graph_close(&made);
+    }
+    return &made;
 }
 
-static int run(void *arg, size_t index, uint32_t at, unsigned int worker) {
+/* All groups work on the same, one behind the other. */
+static void begin(Wavefront *front, size_t n_groups) {
+    wavefront_begin(front, graph(), n_groups, N_LAYERS);
+    for (size_t i = 1; i < n_groups; i++)
+        wavefront_continue(front, i);
+}
+
+static int run(void *arg, size_t index, uint32_t layer, size_t node, unsigned int worker) {
+    const uint32_t at = layer * N_NODES + (uint32_t)node;
     Log *log = arg;
     GroupLog *group = &log->groups[index];
 
@@ -65,23 +82,16 @@ static int run(void *arg, size_t index, uint32_t at, unsigned int worker) {
         atomic_fetch_sub(&group->n_inside, 1);
         return -EIO;
     }
-    for (uint32_t i = 0; i < n_fused(at); i++) {
-        group->n_runs[at + i]++;
-        group->made[at + i] = at + i + 1;
-    }
+    group->n_runs[at]++;
+    group->made[at] = at + 1;
     if (log->tells_early && needs_the_one_before(at)) {
         wavefront_ready(&log->front, index);
         sched_yield();
     }
-    group->at = at + n_fused(at);
+    group->at = at + 1;
     atomic_fetch_add(&log->n_ran, 1);
     atomic_fetch_sub(&group->n_inside, 1);
-    return (int)n_fused(at);
-}
-
-static bool waits(void *arg, size_t group, uint32_t at) {
-    assert_true(group > 0);
-    return needs_the_one_before(at);
+    return 0;
 }
 
 static bool stops(void *arg) {
@@ -94,11 +104,11 @@ static void log_begin(Log *log, size_t n_groups, bool tells_early) {
     memset(log, 0, sizeof(*log));
     log->tells_early = tells_early;
     log->stop_after = NEVER;
-    wavefront_begin(&log->front, n_groups, N_OPERATORS);
+    begin(&log->front, n_groups);
 }
 
 static int log_run(Log *log, WorkerPool *pool) {
-    const WavefrontWork work = { .run = run, .waits = waits, .stops = stops, .arg = log };
+    const WavefrontWork work = { .run = run, .stops = stops, .arg = log };
 
     log->n_ran = 0;
     return wavefront_run(&log->front, pool, &work);
@@ -181,13 +191,14 @@ typedef struct Held {
 } Held;
 
 /* The first operator of the first group takes as long as the other group needs to come to where it must wait. */
-static int run_held(void *arg, size_t group, uint32_t at, unsigned int worker) {
+static int run_held(void *arg, size_t group, uint32_t layer, size_t node, unsigned int worker) {
+    const uint32_t at = layer * N_NODES + (uint32_t)node;
     Held *held = arg;
 
     while (!group && !at && held->at[1] < 4)
         sched_yield();
     held->at[group] = at + 1;
-    return 1;
+    return 0;
 }
 
 static bool never_stops(void *arg) {
@@ -198,17 +209,40 @@ static bool never_stops(void *arg) {
 static void test_wavefront_does_not_wait_early(void **state) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     Held held = { 0 };
-    const WavefrontWork work = { .run = run_held, .waits = waits, .stops = never_stops, .arg = &held };
+    const WavefrontWork work = { .run = run_held, .stops = never_stops, .arg = &held };
 
     assert_int_equal(worker_pool_new(&pool, 2), 0);
-    wavefront_begin(&held.front, 2, N_OPERATORS);
+    begin(&held.front, 2);
     assert_int_equal(wavefront_run(&held.front, pool, &work), 0);
     assert_int_equal(held.at[0], N_OPERATORS);
     assert_int_equal(held.at[1], N_OPERATORS);
 }
 
+/* The first operator of the first group takes until the other one, which works on something else, is at the end. */
+static int run_apart(void *arg, size_t group, uint32_t layer, size_t node, unsigned int worker) {
+    const uint32_t at = layer * N_NODES + (uint32_t)node;
+    Held *held = arg;
+
+    while (!group && !at && held->at[1] < N_OPERATORS)
+        sched_yield();
+    held->at[group] = at + 1;
+    return 0;
+}
+
+static void test_wavefront_others_do_not_wait(void **state) {
+    _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
+    Held held = { 0 };
+    const WavefrontWork work = { .run = run_apart, .stops = never_stops, .arg = &held };
+
+    assert_int_equal(worker_pool_new(&pool, 2), 0);
+    wavefront_begin(&held.front, graph(), 2, N_LAYERS);
+    assert_int_equal(wavefront_run(&held.front, pool, &work), 0);
+    assert_int_equal(held.at[0], N_OPERATORS);
+}
+
 /* The operator that the other group waits for does not end before that group has gone on behind it. */
-static int run_ready_early(void *arg, size_t group, uint32_t at, unsigned int worker) {
+static int run_ready_early(void *arg, size_t group, uint32_t layer, size_t node, unsigned int worker) {
+    const uint32_t at = layer * N_NODES + (uint32_t)node;
     Held *held = arg;
 
     if (!group && at == 4) {
@@ -217,16 +251,16 @@ static int run_ready_early(void *arg, size_t group, uint32_t at, unsigned int wo
             sched_yield();
     }
     held->at[group] = at + 1;
-    return 1;
+    return 0;
 }
 
 static void test_wavefront_ready_before_the_end(void **state) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     Held held = { 0 };
-    const WavefrontWork work = { .run = run_ready_early, .waits = waits, .stops = never_stops, .arg = &held };
+    const WavefrontWork work = { .run = run_ready_early, .stops = never_stops, .arg = &held };
 
     assert_int_equal(worker_pool_new(&pool, 2), 0);
-    wavefront_begin(&held.front, 2, N_OPERATORS);
+    begin(&held.front, 2);
     assert_int_equal(wavefront_run(&held.front, pool, &work), 0);
     assert_int_equal(held.at[1], N_OPERATORS);
 }
@@ -238,24 +272,25 @@ static uint64_t process_cpu_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static int run_slowly(void *arg, size_t group, uint32_t at, unsigned int worker) {
+static int run_slowly(void *arg, size_t group, uint32_t layer, size_t node, unsigned int worker) {
+    const uint32_t at = layer * N_NODES + (uint32_t)node;
     Held *held = arg;
 
     if (!group && at == 4)
         sleep_ms(300);
     held->at[group] = at + 1;
-    return 1;
+    return 0;
 }
 
 /* A thread that must wait for one that is not running looks for a moment, and then leaves the processor to others. */
 static void test_wavefront_waiting_takes_no_time(void **state) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     Held held = { 0 };
-    const WavefrontWork work = { .run = run_slowly, .waits = waits, .stops = never_stops, .arg = &held };
+    const WavefrontWork work = { .run = run_slowly, .stops = never_stops, .arg = &held };
     uint64_t cpu_ns, start_ns;
 
     assert_int_equal(worker_pool_new(&pool, 3), 0);
-    wavefront_begin(&held.front, 2, N_OPERATORS);
+    begin(&held.front, 2);
     start_ns = clock_now_ns();
     cpu_ns = process_cpu_ns();
     assert_int_equal(wavefront_run(&held.front, pool, &work), 0);
@@ -267,12 +302,12 @@ typedef struct Slow {
     _Atomic int by_workers;
 } Slow;
 
-static int take_2_ms(void *arg, size_t group, uint32_t at, unsigned int worker) {
+static int take_2_ms(void *arg, size_t group, uint32_t layer, size_t node, unsigned int worker) {
     Slow *slow = arg;
 
     slow->by_workers += worker > 0;
     sleep_ms(2);
-    return 1;
+    return 0;
 }
 
 /* A pool that does without its workers for a while does not do so for all of a long prefill. */
@@ -280,11 +315,11 @@ static void test_wavefront_gets_workers_again(void **state) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     static Wavefront front;
     Slow slow = { 0 };
-    const WavefrontWork work = { .run = take_2_ms, .waits = waits, .stops = never_stops, .arg = &slow };
+    const WavefrontWork work = { .run = take_2_ms, .stops = never_stops, .arg = &slow };
 
     assert_int_equal(worker_pool_new(&pool, 2), 0);
     pool_alone_teach(pool);
-    wavefront_begin(&front, 3, N_OPERATORS);
+    begin(&front, 3);
     assert_int_equal(wavefront_run(&front, pool, &work), 0);
     assert_true(wavefront_has_ended(&front));
     assert_true(slow.by_workers > 0);
@@ -296,6 +331,7 @@ int main(void) {
         cmocka_unit_test(test_wavefront_stops_and_goes_on),
         cmocka_unit_test(test_wavefront_failure),
         cmocka_unit_test(test_wavefront_does_not_wait_early),
+        cmocka_unit_test(test_wavefront_others_do_not_wait),
         cmocka_unit_test(test_wavefront_ready_before_the_end),
         cmocka_unit_test(test_wavefront_waiting_takes_no_time),
         cmocka_unit_test(test_wavefront_gets_workers_again),

@@ -305,7 +305,7 @@ static void test_weights_check_arriving(void **state) {
             (EngineSpan){ .sequence = loaded.sequence, .tokens = &token, .n = 1, .n_logit_rows = 1, .logits = logits };
         assert_int_equal(engine_step_begin(&step, loaded.engine, &span, 1, &err), 0);
         while ((r = engine_step_run(step, &(EngineYield){ .wanted = &wanted }, &err)) == ENGINE_E_YIELDED)
-            assert_true(step->layer < layer || (step->layer == layer && !step->op));
+            assert_true(step->layer < layer || (step->layer == layer && !step->node));
         assert_int_equal(r, ENGINE_E_READ);
         snprintf(told, sizeof(told), ": layer %u is not as it was written", layer);
         assert_non_null(strstr(err.text, told));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The forward pass: walks the graph of a layer's operators, in the order of the architecture's table, for the rows of one
- * step, which one or more sequences share. It knows no device. */
+/* The forward pass: walks the graph of a layer's operators, in the order of the architecture's table, for the rows of
+ * one step, which one or more sequences share. It knows no device. */
 #include <errno.h>
 #include <string.h>
 

@@ -158,7 +158,7 @@ static void toy_kv_store(Backend *backend, const AttentionCall *call) {
  * where a greater score comes. */
 static void attend(const AttentionCall *call, const BatchRow *row, size_t kv_head, float *q) {
     const size_t hd = call->head_size, last = row->position;
-    float out[512] = { 0 }, max = -INFINITY, sum = 0;
+    float out[1024] = { 0 }, max = -INFINITY, sum = 0;
 
     for (size_t seen = 0; seen <= last && (!call->window || seen < call->window); seen++) {
         const BatchRow at = row->slot == BATCH_IN_PLACE

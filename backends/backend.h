@@ -226,7 +226,7 @@ typedef struct BackendOps {
                          LinearPieceFn *take, void *arg, ErrText *err);
     bool fuses; /* `linear` takes in norm, stream and gate; the bits are those of the operators apart */
     void (*shadow_counts)(const Backend *backend, ShadowCounts *counts); /* zeros, where there are no shadows */
-    /* y[r] = row tokens[r] of the embedding, times factor. */
+    /* y[r] = row tokens[r] of the embedding, times factor; of int8 float(q) * scale, rotated back, times factor. */
     void (*embed)(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
                   float *y);
     /* y = x / sqrt(mean(x^2) + eps) * w; y may be x. */

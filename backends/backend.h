@@ -174,8 +174,9 @@ typedef struct BackendOps {
      * calls grow. 0, -ENOMEM, or BACKEND_E_MEMORY with a text; then it may be tried again with more room. */
     int (*reserve)(Backend *backend, const BackendShape *shape, ErrText *err);
     /* The same device for operators of one thread: all matrices can be used with both, each has scratch of its own, and
-     * what runs on one does not meet what runs on the other. The pool has one thread. Freed before this one. NULL:
-     * operators of this device run one at a time. BACKEND_E_SHARED: its matrices do not allow it. */
+     * what runs on one does not meet what runs on the other. Each is reserved by itself, rows and positions. The pool
+     * has one thread. Freed before this one. NULL: operators of this device run one at a time. BACKEND_E_SHARED: its
+     * matrices do not allow it. */
     int (*thread_new)(const Backend *backend, Backend **threadp, WorkerPool *pool, ErrText *err);
     /* With thread_new: rows from which on its operators compute for longer than they take to get at the weights, which
      * no other thread then gets for them. */

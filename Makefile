@@ -84,7 +84,7 @@ src = $(filter-out $(OTHER_MACHINE),$(sort $(wildcard $(addsuffix /*.c,$(1)))))
 objs = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
 BASE_SRC := $(call src,base)
-CORE_SRC := $(call src,quant model numeric text spec backends backends/reference backends/cpu scheduler weights engine importer)
+CORE_SRC := $(call src,quant model numeric text spec backends $(patsubst %/,%,$(wildcard backends/*/)) scheduler weights engine importer)
 PROTO_SRC := $(call src,proto)
 CLIENT_SRC := $(call src,client)
 CTL_SRC := $(filter-out client/ctl/coordgenctl.c,$(call src,client/ctl))

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A device: a table of operators on rows, behind which weights live in the device's own layout. The forward pass
- * (engine/forward.c) knows no device; a new one is a new folder with such a table.
+ * (engine/forward.c) knows no device; a new one is a new folder with such a table. test/device holds any device against
+ * all that is said here; docs/porting.md is the way to a new one.
  *
  * Every operator works row by row: what it gives for a row must not depend on the other rows of the call, on their
- * number or on the number of threads (design, invariant 1). */
+ * number and order, or on the number of threads (design, invariant 1). What a row gives whose values are not all finite
+ * is not said, but it is that row's affair alone. Sums have one order for all numbers of rows; which one is the
+ * device's choice, and so are its last bits beside those of another device.
+ *
+ * Arrays of floats are aligned as a float is, and no more; blocks of a cache, packed weights and what linear_at() gets
+ * to 64. An operator writes its outputs and nothing else, and allocates nothing; outputs do not overlap inputs, but
+ * where that is said. A device has one caller at a time, but for linear_fill(). */
 #ifndef COORDGEN_BACKENDS_BACKEND_H
 #define COORDGEN_BACKENDS_BACKEND_H
 
@@ -34,7 +41,12 @@ typedef struct ColumnFile {
     const char *path; /* for messages */
 } ColumnFile;
 
-/* How the inputs of a matrix become int8. All zero: dynamic-row. */
+/* How the inputs of a matrix become int8. All zero: dynamic-row: q = rint(x * (127 / amax)) within +-127, amax being
+ * the greatest |x| of the row behind its rotation; all zero where 127 / amax is not finite. The product is
+ * float(sum of q w) * (amax / 127 * scales[o]), then + bias[o] where there is one: the sum is exact, every other step
+ * one in float32.
+ * Static-tensor: the same with q = rint(x * (1 / scale)) and `scale` in place of amax / 127; with shadow, then comes
+ * (x - +-127 scale) * (scales[o] * w) for every |x| > 127 scale, by rising inputs. */
 typedef struct LinearActivations {
     float scale;         /* static-tensor: of all rows, within LINEAR_SCALE_MIN..MAX; 0: dynamic-row */
     bool shadow;         /* inputs past 127 scale are made good beside the product; else they are clipped */
@@ -112,8 +124,8 @@ typedef struct AttentionCall {
      * When a row attends, its sequence's cache holds all positions up to its own, but for those that its parents with a
      * slot have, and itself: these are in the side block (batch_side_rows()). */
     size_t k_offset_bytes, v_offset_bytes;
-    size_t n_heads, n_kv_heads, head_size;
-    size_t window; /* positions seen, the own included; 0: all */
+    size_t n_heads, n_kv_heads, head_size; /* n_heads is a multiple of n_kv_heads; head_size one of 16 */
+    size_t window;                         /* positions seen, the own included; 0: all */
     float scale;
     float soft_cap; /* scores become soft_cap * tanh(score / soft_cap); 0: they do not */
 } AttentionCall;
@@ -152,26 +164,35 @@ typedef struct BackendOps {
     const char *kv_type; /* "f16" */
     size_t kv_element_bytes;
     /* Positions of a block of the cache, more than BATCH_SLOTS_MAX. Nothing but attention() and kv_move() reads what is
-     * in a block; blocks may be copied whole, and what is behind the last position that was written is never read. */
+     * in a block; blocks may be copied whole and shared by sequences, so that a device knows nothing of them but what
+     * is in them, and what is behind the last position that was written is never read. What is finite stays finite in
+     * a KV type that holds less than float32. */
     size_t kv_block_positions;
 
     Backend *(*free)(Backend *backend);
     const char *(*kernel)(const Backend *backend); /* which product kernel runs */
+    /* Scratch for all operators, charged to ACCOUNT_ACTIVATIONS. Before the weights or behind them, and again when
+     * calls grow. 0, -ENOMEM, or BACKEND_E_MEMORY with a text; then it may be tried again with more room. */
     int (*reserve)(Backend *backend, const BackendShape *shape, ErrText *err);
     /* The same device for operators of one thread: all matrices can be used with both, each has scratch of its own, and
-     * what runs on one does not meet what runs on the other. The pool has one thread. Freed before this one. NULL:
-     * operators of this device run one at a time. BACKEND_E_SHARED: its matrices do not allow it. */
+     * what runs on one does not meet what runs on the other. Each is reserved by itself, rows and positions. The pool
+     * has one thread. Freed before this one. NULL: operators of this device run one at a time. BACKEND_E_SHARED: its
+     * matrices do not allow it. */
     int (*thread_new)(const Backend *backend, Backend **threadp, WorkerPool *pool, ErrText *err);
     /* With thread_new: rows from which on its operators compute for longer than they take to get at the weights, which
      * no other thread then gets for them. */
     size_t (*thread_rows)(const Backend *backend);
     /* Rows of a step that are enough for its products to be about as fast as with any more. NULL: no matter. */
     size_t (*step_rows)(const Backend *backend);
-    /* Rows that products of so many compute beside these, because they work in whole tiles. NULL: none. */
+    /* Rows that products of so many compute beside these, because they work in whole tiles: one less with each row
+     * more, until the tile is whole. NULL: none. */
     size_t (*idle_rows)(const Backend *backend, size_t rows);
-    /* Scratch of attention over n_positions; may grow. */
+    /* Scratch of attention over n_positions; may grow. As reserve. */
     int (*reserve_positions)(Backend *backend, size_t n_positions, ErrText *err);
 
+    /* What it copies is charged to ACCOUNT_WEIGHTS, in the device's layout. 0; BACKEND_E_WEIGHTS: not one of the forms
+     * that the device takes, or values that contradict themselves; BACKEND_E_MEMORY; -ENOMEM. The text names the
+     * tensor, and nothing stays charged. */
     int (*linear_new)(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
     /* The same for weights that come in parts: begin without data and packed (with bits the matrix is packed); fill for
      * every block of 16 outputs once, with the bytes of [block_begin, block_end) as the package has them, in any order
@@ -180,7 +201,7 @@ typedef struct BackendOps {
     void (*linear_fill)(const Backend *backend, BackendLinear *linear, size_t block_begin, size_t block_end,
                         const void *bytes);
     int (*linear_finish)(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err);
-    BackendLinear *(*linear_free)(BackendLinear *linear);
+    BackendLinear *(*linear_free)(BackendLinear *linear); /* also one that was not finished; NULL is none */
     /* The integers of a matrix that is finished, as they lie in memory. linear_begin() takes them back in place of what
      * fill would bring (the source is the same otherwise, finish follows). They are only multiplied with: nothing in
      * them becomes an address or a size. Of another device or another `image_layout` they must not come. NULL: the
@@ -194,32 +215,39 @@ typedef struct BackendOps {
      * writes them there. Aligned to 64. Not while anything uses the matrix. */
     void (*linear_at)(BackendLinear *linear, void *integers);
 
-    /* y[i] = x W[i]^T + bias[i] for n matrices that share their input, its rotation and its activations. 0;
-     * BACKEND_E_READ or -errno: y is undefined. */
+    /* y[i] = x W[i]^T + bias[i] for n matrices, 3 at most, that share their input, its rotation and its activations:
+     * each as it would be alone. 0; BACKEND_E_READ or -errno: y is undefined, and the next call is as if this had not
+     * been. */
     int (*linear)(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,
                   const LinearOutput *out, ErrText *err);
     /* With linear_pieces, which may be NULL: whether the device can give a matrix's outputs so. */
     bool (*has_pieces)(const BackendLinear *linear);
     /* The product of one matrix and x f32[rows][k], piece by piece while a piece is in the cache, the bits those of
-     * `linear`. scratch: f32[threads of the pool][rows][LINEAR_PIECE]. 0, else as `linear`. */
+     * `linear`; every output once. scratch: f32[threads of the pool][rows][LINEAR_PIECE]. 0, else as `linear`. */
     int (*linear_pieces)(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, float *scratch,
                          LinearPieceFn *take, void *arg, ErrText *err);
     bool fuses; /* `linear` takes in norm, stream and gate; the bits are those of the operators apart */
-    void (*shadow_counts)(const Backend *backend, ShadowCounts *counts);
-    /* y[r] = row tokens[r] of the embedding, times factor. */
+    void (*shadow_counts)(const Backend *backend, ShadowCounts *counts); /* zeros, where there are no shadows */
+    /* y[r] = row tokens[r] of the embedding, times factor; of int8 float(q) * scale, rotated back, times factor. */
     void (*embed)(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
                   float *y);
+    /* y = x / sqrt(mean(x^2) + eps) * w; y may be x. */
     void (*norm)(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n, float *y);
-    /* cos, sin f32[rows][n_rot / 2]; x f32[rows][n_heads * head_size] */
+    /* In place: pairs (2i, 2i + 1) of each head, or (i, i + n_rot / 2) with neox; what is behind n_rot stays. cos, sin
+     * f32[rows][n_rot / 2]; x f32[rows][n_heads * head_size] */
     void (*rope)(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
                  size_t head_size, size_t n_rot, bool neox);
-    /* Keys and values of the rows go into the caches of their sequences, or beside them; then their queries attend:
-     * each gets the bits that it would get if the way to it were the only one. */
+    /* Keys and values of the rows go into the caches of their sequences, or beside them, within the layer's planes;
+     * then their queries attend, which writes to no block: each gets the bits that it would get if the way to it were
+     * the only one. */
     void (*kv_store)(Backend *backend, const AttentionCall *call);
     void (*attention)(Backend *backend, const AttentionCall *call);
-    /* Keys and values of rows that had a slot go to where their positions are, byte for byte, in this layer. */
+    /* Keys and values of rows that had a slot go to where their positions are, byte for byte, in this layer: one move
+     * after the other. */
     void (*kv_move)(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves);
+    /* gate = silu(gate) * up, silu(a) = a / (1 + exp(-a)), or gelu_tanh(gate) * up. */
     void (*gated)(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu);
+    /* x += y */
     void (*add)(Backend *backend, float *x, const float *y, size_t rows, size_t n);
 } BackendOps;
 

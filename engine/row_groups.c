@@ -22,14 +22,29 @@ void row_groups_release(Engine *engine) {
     *devices = (RowGroupDevices){ 0 };
 }
 
-static int add_thread(RowGroupDevices *devices, const Backend *backend, const BackendShape *shape, ErrText *err) {
+static int add_thread(Engine *engine, const BackendShape *shape, ErrText *err) {
+    RowGroupDevices *devices = &engine->group_devices;
     Backend *thread;
-    int r = backend->ops->thread_new(backend, &thread, devices->single, err);
+    int r = engine->backend->ops->thread_new(engine->backend, &thread, devices->single, err);
 
     if (r)
         return r;
     devices->threads[devices->n_threads++] = thread;
-    return thread->ops->reserve(thread, shape, err);
+    r = thread->ops->reserve(thread, shape, err);
+    if (!r && engine->n_positions)
+        r = thread->ops->reserve_positions(thread, engine->n_positions, err);
+    return r;
+}
+
+int row_groups_reserve_positions(Engine *engine, size_t n_positions, ErrText *err) {
+    const RowGroupDevices *devices = &engine->group_devices;
+    int r = engine->backend->ops->reserve_positions(engine->backend, n_positions, err);
+
+    for (size_t i = 0; !r && i < devices->n_threads; i++)
+        r = devices->threads[i]->ops->reserve_positions(devices->threads[i], n_positions, err);
+    if (!r && n_positions > engine->n_positions)
+        engine->n_positions = n_positions;
+    return r;
 }
 
 /* Whole blocks of the cache; enough for a thread, and for a long step not too many groups. */
@@ -68,7 +83,7 @@ int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err) 
     if (r)
         err_set(err, r, "out of memory");
     while (!r && devices->n_threads < n_threads)
-        r = add_thread(devices, backend, &group_shape, err);
+        r = add_thread(engine, &group_shape, err);
     if (!r)
         return 0;
     row_groups_release(engine);

@@ -37,6 +37,9 @@ typedef struct RowGroups {
  * the memory or so few rows allow no groups. 0, -ENOMEM. */
 int row_groups_reserve(Engine *engine, const BackendShape *shape, ErrText *err);
 void row_groups_release(Engine *engine);
+/* All devices, the engine's own too, can attend to so many positions from now on, and so can those that are reserved
+ * later. As the device's reserve_positions(). */
+int row_groups_reserve_positions(Engine *engine, size_t n_positions, ErrText *err);
 /* Cuts the rows of a step, whose batch is there, when that gives every thread a group: from its layer to `end`. */
 void row_groups_cut(EngineStep *step, uint32_t end);
 /* From where the groups are to the end of their last layer: as the part of engine_step_run() that it is. */

@@ -57,7 +57,7 @@ static int prepare(Sequence **sequencep, Engine *engine, size_t capacity_tokens,
     if (!capacity_tokens || capacity_tokens > engine->hparams.n_context)
         return err_set(err, ENGINE_E_CONTEXT, "%zu positions asked for; the model has 1 to %u", capacity_tokens,
                        engine->hparams.n_context);
-    r = engine->backend->ops->reserve_positions(engine->backend, capacity_tokens, err);
+    r = row_groups_reserve_positions(engine, capacity_tokens, err);
     if (r)
         return r < 0 ? r : ENGINE_E_MEMORY;
     sequence = calloc(1, sizeof(*sequence));

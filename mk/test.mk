@@ -23,6 +23,9 @@ $(BUILD)/test/test_%: $(OBJ)/test/unit/test_%.o $(UNIT_HELP) $(LIB_LAYOUTS) $(AL
 # It counts what our code allocates; calls inside of libraries do not come by, and the sanitizers' do not mind.
 $(BUILD)/test/test_forward: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \
                                                 strdup mmap)
+# What operators of a device allocate, likewise.
+$(BUILD)/test/test_device_suite $(BUILD)/test/test_device_faults: private LDFLAGS += \
+    $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc mmap)
 # A file is cut short at an allocation of its load.
 $(BUILD)/test/test_cut_file: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc mmap)
 # Reads fail, come short or wait where the extent reader takes them in.

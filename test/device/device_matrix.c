@@ -174,9 +174,8 @@ bool matrix_is_taken(const DeviceSuite *suite, MatrixForm form, const MatrixInpu
 
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
-/* The orthonormal Walsh-Hadamard transform by blocks, in float: the sums and differences of neighbours, of pairs, of
- * fours, ... each rounded, then the factor. */
-static void rotate(float *x, size_t k, uint32_t block) {
+/* The sums and differences of neighbours, of pairs, of fours, ... each rounded, then the factor. */
+void matrix_rotate(float *x, size_t k, uint32_t block) {
     const float factor = (float)(1 / sqrt((double)block));
 
     for (size_t first = 0; block && first < k; first += block) {
@@ -262,7 +261,7 @@ void matrix_expect(const DeviceSuite *suite, const Matrix *matrix, const float *
 
     assert_true(rotated && q);
     memcpy(rotated, x, k * sizeof(*rotated));
-    rotate(rotated, k, matrix->in->rotation_block);
+    matrix_rotate(rotated, k, matrix->in->rotation_block);
     if (!(scale > 0))
         scale = row_scale(rotated, k, &inverse);
     for (size_t i = 0; i < k; i++)

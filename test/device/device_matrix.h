@@ -59,6 +59,8 @@ typedef struct MatrixSum {
 } MatrixSum;
 /* x f32[k], sums[n]. */
 void matrix_expect(const DeviceSuite *suite, const Matrix *matrix, const float *x, MatrixSum *sums);
+/* The orthonormal Walsh-Hadamard transform by blocks, in float, as quant/rotate.h has it; block 0: nothing. */
+void matrix_rotate(float *x, size_t k, uint32_t block);
 /* Holds one output against it. */
 void matrix_near(const DeviceSuite *suite, const RowCase *c, size_t row, size_t at, float y, const MatrixSum *sum);
 

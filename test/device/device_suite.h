@@ -19,7 +19,9 @@ enum {
     DEVICE_TAKES_ROTATED = 1 << 3, /* int8 or packed whose inputs are rotated */
     DEVICE_TAKES_STATIC = 1 << 4,  /* static-tensor activations, clipped */
     DEVICE_TAKES_SHADOW = 1 << 5,  /* and with shadow outliers */
-    DEVICE_TAKES_PACKAGES = 62,    /* all that a package may hold */
+    /* All that a package may hold. */
+    DEVICE_TAKES_PACKAGES =
+        DEVICE_TAKES_INT8 | DEVICE_TAKES_PACKED | DEVICE_TAKES_ROTATED | DEVICE_TAKES_STATIC | DEVICE_TAKES_SHADOW,
 };
 
 /* A device and what it promises. */

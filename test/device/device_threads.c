@@ -2,6 +2,7 @@
 /* The same device on several threads at once: the same matrices, scratch of its own, the same bits. */
 #undef NDEBUG
 #include "test/device/device_matrix.h"
+#include "test/device/device_timeline.h"
 
 #include <pthread.h>
 
@@ -99,6 +100,56 @@ static void check_shared(Rig *rig, DeviceSuite *suite) {
     matrix_deinit(&matrix);
 }
 
+/* Rows of a sequence go through devices of several threads, one after the other, as if through one. */
+static void check_turns(DeviceSuite *suite) {
+    enum {
+        N = 150,
+        STEP = 20,
+    };
+    const KvShape shape = { 6, 2, 32, 0, 0.2f };
+    const BackendShape room = {
+        .rows = STEP, .width = 6 * 32, .n_vocab = 1, .n_heads = 6, .n_kv_heads = 2, .head_size = 32
+    };
+    Backend *devices[RIG_THREADS];
+    float *out, *expected;
+    Timeline timeline;
+    WorkerPool *pool;
+    KvRows rows;
+    KvRig kv;
+
+    kv_rig_open(&kv, suite, 1, &shape, N);
+    kv_rows_init(&rows, suite, &shape, N);
+    out = malloc(N * kv.q_width * sizeof(*out));
+    expected = malloc(N * kv.q_width * sizeof(*expected));
+    assert_true(out && expected);
+    timeline_init(&timeline, &kv, N);
+    timeline_append(&timeline, &kv, &rows, 0, N, N, 0, expected);
+    timeline_deinit(&timeline);
+    assert_int_equal(worker_pool_new(&pool, 1), 0);
+    devices[0] = kv.rig.backend;
+    for (size_t i = 1; i < RIG_THREADS; i++) {
+        assert_int_equal(kv.rig.ops->thread_new(devices[0], &devices[i], pool, NULL), 0);
+        assert_int_equal(devices[i]->ops->reserve(devices[i], &room, NULL), 0);
+        assert_int_equal(devices[i]->ops->reserve_positions(devices[i], N, NULL), 0);
+    }
+    timeline_init(&timeline, &kv, N);
+    for (size_t first = 0, n; first < N; first += n) {
+        n = N - first < STEP ? N - first : STEP;
+        kv.rig.backend = devices[first / STEP % RIG_THREADS];
+        timeline_append(&timeline, &kv, &rows, first, n, n, 0, out + first * kv.q_width);
+    }
+    assert_memory_equal(out, expected, N * kv.q_width * sizeof(*out));
+    kv.rig.backend = devices[0];
+    for (size_t i = 1; i < RIG_THREADS; i++)
+        backend_free(devices[i]);
+    worker_pool_free(pool);
+    timeline_deinit(&timeline);
+    kv_rows_deinit(&rows);
+    free(out);
+    free(expected);
+    kv_rig_close(&kv);
+}
+
 void test_device_threads(void **state) {
     DeviceSuite *suite = *state;
     Rig rigs[2];
@@ -116,8 +167,10 @@ void test_device_threads(void **state) {
         check_threads(rigs, &products, norm);
         products_deinit(&products, rigs);
     }
-    if (rigs[0].ops->thread_new)
+    if (rigs[0].ops->thread_new) {
         check_shared(&rigs[0], suite);
+        check_turns(suite);
+    }
     assert_true(!rigs[0].ops->thread_new == !rigs[1].ops->thread_new);
     rig_close_pair(rigs);
 }

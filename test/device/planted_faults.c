@@ -197,6 +197,16 @@ static void norm_of_the_call(Backend *backend, const float *x, const float *w, f
             memset(y, 0, rows * n * sizeof(*y));
 }
 
+/* With scratch of the moment. */
+static void norm_that_allocates(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n,
+                                float *y) {
+    _cleanup_(freep) float *copy = malloc(rows * n * sizeof(*copy));
+
+    if (copy)
+        memcpy(copy, x, rows * n * sizeof(*copy));
+    real->norm(backend, copy ? copy : x, w, eps, rows, n, y);
+}
+
 /* Scratch that all threads of the device share. */
 static void norm_in_shared_scratch(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n,
                                    float *y) {
@@ -429,6 +439,7 @@ const PlantedFault planted_faults[] = {
     { "rope_pairs", false, FIELD(rope, rope_of_other_pairs), "rope", "rope, neox: value" },
     { "gelu", false, FIELD(gated, gated_by_silu), "gated", "gated, gelu: value" },
     { "add", false, FIELD(add, add_but_the_last), "add", "add" },
+    { "allocates", false, FIELD(norm, norm_that_allocates), "allocations", "norm allocates memory" },
     { "threads", false, FIELD(norm, norm_in_shared_scratch), "threads", "gave other bits" },
     { "no_window", false, FIELD(attention, attention_without_window), "chain", "attention with a window: value" },
     { "wide_window", false, FIELD(attention, attention_of_wide_window), "chain", "attention with a window: value" },

@@ -158,7 +158,7 @@ static void toy_kv_store(Backend *backend, const AttentionCall *call) {
  * where a greater score comes. */
 static void attend(const AttentionCall *call, const BatchRow *row, size_t kv_head, float *q) {
     const size_t hd = call->head_size, last = row->position;
-    float out[512] = { 0 }, max = -INFINITY, sum = 0;
+    float out[1024] = { 0 }, max = -INFINITY, sum = 0;
 
     for (size_t seen = 0; seen <= last && (!call->window || seen < call->window); seen++) {
         const BatchRow at = row->slot == BATCH_IN_PLACE
@@ -211,7 +211,7 @@ static void toy_add(Backend *backend, float *x, const float *y, size_t rows, siz
         x[i] += y[i];
 }
 
-static const BackendOps toy_ops = {
+static const BackendOps ops = {
     .name = "toy",
     .kv_type = "f32",
     .kv_element_bytes = sizeof(float),
@@ -234,12 +234,16 @@ static const BackendOps toy_ops = {
     .add = toy_add,
 };
 
+const BackendOps *toy_ops(void) {
+    return &ops;
+}
+
 int toy_device_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err) {
     ToyBackend *made = calloc(1, sizeof(*made));
 
     if (!made)
         return err_set(err, -ENOMEM, "out of memory");
-    made->backend = (Backend){ .ops = &toy_ops, .pool = pool, .accounts = accounts };
+    made->backend = (Backend){ .ops = &ops, .pool = pool, .accounts = accounts };
     *backendp = &made->backend;
     return 0;
 }

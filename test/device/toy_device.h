@@ -8,6 +8,8 @@
 
 int toy_device_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
 
+const BackendOps *toy_ops(void);
+
 /* What it promises. */
 extern const DeviceUnderTest toy_device;
 

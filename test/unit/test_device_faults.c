@@ -16,6 +16,7 @@
 
 #include "base/cpu.h"
 #include "engine/engine.h"
+#include "test/device/allocation_wrap.h"
 #include "test/device/planted_faults.h"
 #include "test/device/toy_device.h"
 

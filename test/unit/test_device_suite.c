@@ -16,6 +16,7 @@
 #include "backends/cpu/row_ops.h"
 #include "base/cpu.h"
 #include "engine/engine.h"
+#include "test/device/allocation_wrap.h"
 #include "test/device/toy_device.h"
 #include "test/unit/patience.h"
 

@@ -130,6 +130,104 @@ static void test_device_toy_trees(void **state) {
     tiny_engine_close(&tiny);
 }
 
+/* --- threads ------------------------------------------------------------------------------------------------------ */
+
+/* The toy with a device for each thread, which all want to know how far they attend. */
+enum {
+    DEVICES_MAX = 8,
+    LONG_CHUNK = 128, /* two groups */
+};
+
+static BackendOps threaded_ops;
+static Backend *threaded[DEVICES_MAX];
+static size_t threaded_positions[DEVICES_MAX];
+static _Atomic size_t n_threaded, n_not_reserved, n_by_threads;
+
+static size_t device_index(const Backend *backend) {
+    size_t i = 0;
+
+    while (i + 1 < DEVICES_MAX && threaded[i] != backend)
+        i++;
+    return i;
+}
+
+static int threaded_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err) {
+    const size_t i = n_threaded++ % DEVICES_MAX;
+    const int r = toy_device_new(backendp, cpu, pool, accounts, err);
+
+    if (r)
+        return r;
+    for (size_t other = 0; other < DEVICES_MAX; other++) /* of one that was there before */
+        threaded[other] = threaded[other] == *backendp ? NULL : threaded[other];
+    threaded[i] = *backendp;
+    threaded_positions[i] = 0;
+    (*backendp)->ops = &threaded_ops;
+    return 0;
+}
+
+static int threaded_thread_new(const Backend *backend, Backend **threadp, WorkerPool *pool, ErrText *err) {
+    return threaded_new(threadp, 0, pool, backend->accounts, err);
+}
+
+static size_t threaded_thread_rows(const Backend *backend) {
+    return 1;
+}
+
+static int threaded_reserve_positions(Backend *backend, size_t n_positions, ErrText *err) {
+    size_t *reserved = &threaded_positions[device_index(backend)];
+
+    *reserved = n_positions > *reserved ? n_positions : *reserved;
+    return 0;
+}
+
+/* On any thread: nothing asserts here. */
+static void threaded_attention(Backend *backend, const AttentionCall *call) {
+    const size_t i = device_index(backend);
+
+    n_by_threads += i > 0;
+    for (size_t r = 0; r < call->rows; r++)
+        n_not_reserved += call->batch->rows[call->first + r].position >= threaded_positions[i];
+    toy_ops()->attention(backend, call);
+}
+
+/* Prompts go through the layers in groups, each on the device of a thread, also of sequences that are longer than those
+ * which were there when the devices were made, and when the devices are made anew. */
+static void test_device_toy_threads(void **state) {
+    static const BackendDevice device = { "toy", false, threaded_new };
+    float logits[2][TINY_VOCAB];
+
+    threaded_ops = *toy_ops();
+    threaded_ops.thread_new = threaded_thread_new;
+    threaded_ops.thread_rows = threaded_thread_rows;
+    threaded_ops.reserve_positions = threaded_reserve_positions;
+    threaded_ops.attention = threaded_attention;
+    for (size_t i = 0; i < 2; i++) {
+        TinyEngine tiny = { .own_device = i ? &device : &toy_device.device };
+        Sequence *sequence;
+
+        tiny_engine_open(&tiny, ENGINE_DEVICE_REFERENCE, LONG_CHUNK);
+        for (size_t capacity = 150; capacity <= 350; capacity += 200) {
+            assert_int_equal(sequence_new(&sequence, tiny.engine, capacity, NULL), 0);
+            if (capacity < 200)
+                assert_int_equal(engine_set_chunk_tokens(tiny.engine, LONG_CHUNK, NULL), 0);
+            for (size_t at = 0; at + LONG_CHUNK <= capacity; at += LONG_CHUNK) {
+                uint32_t tokens[LONG_CHUNK];
+
+                for (size_t t = 0; t < LONG_CHUNK; t++)
+                    tokens[t] = tree_case_token(tiny.engine, 3, at + t);
+                forward(tiny.engine, sequence, tokens, LONG_CHUNK, logits[i]);
+            }
+            sequence_free(sequence);
+        }
+        assert_int_equal(sequence_new(&sequence, tiny.engine, 10, NULL), 0);
+        sequence_free(sequence);
+        tiny_engine_close(&tiny);
+    }
+    assert_true(n_by_threads > 0);
+    assert_int_equal(n_not_reserved, 0);
+    assert_memory_equal(logits[0], logits[1], sizeof(logits[0]));
+}
+
 /* A package is nothing for a device that reads sources, and it is the one that says so. */
 static void test_device_toy_is_named(void **state) {
     const ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -187,9 +285,8 @@ static void test_device_toy_real_model(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device_toy_tokens),
-        cmocka_unit_test(test_device_toy_trees),
-        WITH_FOLDER(test_device_toy_is_named),
+        cmocka_unit_test(test_device_toy_tokens),     cmocka_unit_test(test_device_toy_trees),
+        cmocka_unit_test(test_device_toy_threads),    WITH_FOLDER(test_device_toy_is_named),
         cmocka_unit_test(test_device_toy_real_model),
     };
 

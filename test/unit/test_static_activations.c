@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Static activations of the cpu device: the bits of plain loops written here, which are compared with double, whatever
- * the instructions, the threads, the rows of a call, the layout of the weights and the set of hot channels; rows of
- * zeros, rows of nothing but outliers, and more outliers than there is room for; columns read from a file, and a file
- * cut short. */
+/* Static activations of the cpu device, beside what every device must keep (test_device_suite): the bits of plain loops
+ * written here, which are compared with double, where there are more outliers than there is room for; columns that are
+ * read from a file, ahead of use, and kept; what is refused, with its text. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <float.h>
@@ -307,46 +306,6 @@ static int run(Device *device, const Case *c, size_t first, size_t rows, ErrText
 
 /* --- tests -------------------------------------------------------------------------------------------------------- */
 
-static void check_case(const Case *c, uint32_t features) {
-    for (unsigned int way = 0; way < 4; way++) {
-        Device device;
-
-        device_init(&device, c, features, way % 2 ? 3 : 1, way / 2, way % 2);
-        assert_int_equal(run(&device, c, 0, c->rows, NULL), 0);
-        for (size_t r = 0; r < c->rows && r < 4; r++)
-            assert_int_equal(run(&device, c, r, 1, NULL), 0);
-        if (c->rows > 5)
-            assert_int_equal(run(&device, c, 2, c->rows - 5, NULL), 0);
-        device_deinit(&device);
-    }
-}
-
-static void test_static_bits(void **state) {
-    static const struct {
-        size_t k, rows;
-        uint32_t rotation_block;
-        bool shadow;
-        double hot_share;
-    } cases[] = {
-        { 230, 1, 0, true, 0.3 },        { 230, ROWS_MAX, 0, true, 0 },   { 192, 13, 64, true, 1.1 },
-        { 577, ROWS_MAX, 0, true, 1.1 }, { 640, 6, 128, true, 0.03 },     { 33, 4, 0, true, 0.5 },
-        { 230, 13, 0, false, 0 },        { 192, ROWS_MAX, 64, false, 0 },
-    };
-    const uint32_t all = cpu_features();
-
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        Case c;
-
-        case_init(&c, cases[i].k, cases[i].rows, cases[i].rotation_block, cases[i].shadow, cases[i].hot_share);
-        for (uint32_t sub = 0;; sub = patience_is_short() ? all : (sub - all) & all) {
-            check_case(&c, sub);
-            if (sub == all)
-                break;
-        }
-        case_deinit(&c);
-    }
-}
-
 /* All values of all rows are outliers: more than are taken in one turn, and more columns than are kept. */
 static void test_static_nothing_but_outliers(void **state) {
     for (size_t i = 0; i < 2; i++) {
@@ -370,38 +329,6 @@ static void test_static_nothing_but_outliers(void **state) {
         device_deinit(&device);
         case_deinit(&c);
     }
-}
-
-/* The second time a row comes by, its columns are still there. */
-/* A gate is applied behind the shadows of both products. */
-static void test_static_gated(void **state) {
-    const size_t rows = ROWS_MAX;
-    Device device;
-    Case c;
-
-    case_init(&c, 230, rows, 0, true, 0.3);
-    for (int gelu = 0; gelu < 2; gelu++) {
-        const size_t n_values = rows * c.matrices[0].n;
-        _cleanup_(freep) float *y = malloc(n_values * sizeof(float)), *up = malloc(n_values * sizeof(float)),
-                               *expected = malloc(n_values * sizeof(float));
-        const BackendLinear *both[2];
-        const BackendOps *ops;
-
-        assert_true(y && up && expected);
-        device_init(&device, &c, cpu_features(), 2, false, true);
-        ops = device.backend->ops;
-        both[0] = both[1] = device.linears[0];
-        memcpy(expected, c.expected[0], n_values * sizeof(float));
-        ops->gated(device.backend, expected, c.expected[0], rows, c.matrices[0].n, gelu);
-        assert_int_equal(ops->linear(device.backend, both, 2, &(LinearInput){ .x = c.x }, rows,
-                                     &(LinearOutput){ .y = (float *const[]){ y, up },
-                                                      .gate = gelu ? LINEAR_GATE_GELU : LINEAR_GATE_SILU },
-                                     NULL),
-                         0);
-        assert_memory_equal(y, expected, n_values * sizeof(float));
-        device_deinit(&device);
-    }
-    case_deinit(&c);
 }
 
 /* A sum and its norm on the way to int8: a row that waits for another turn is made again, but not added again. */
@@ -446,6 +373,7 @@ static void test_static_outliers_of_a_sum(void **state) {
     case_deinit(&c);
 }
 
+/* The second time a row comes by, its columns are still there. */
 static void test_static_columns_are_kept(void **state) {
     ShadowCounts first, second;
     Device device;
@@ -551,33 +479,6 @@ static void test_static_columns_read_ahead(void **state) {
     free(x);
 }
 
-/* The product fails and names file and tensor; when the file is whole again it goes on with the right bits. */
-static void test_static_file_cut_short(void **state) {
-    ErrText err = { "" };
-    Device device;
-    Case c;
-
-    case_init(&c, 230, 5, 0, true, 0.1);
-    device_init(&device, &c, cpu_features(), 2, false, true);
-    for (size_t m = 0; m < N_MATRICES; m++) {
-        off_t cut = FILE_HEAD_BYTES;
-
-        for (size_t i = 0; i < m; i++)
-            cut += (off_t)(c.matrices[i].n * c.k);
-        assert_int_equal(truncate(c.path, cut + 3), 0);
-        assert_int_equal(run(&device, &c, 0, c.rows, &err), BACKEND_E_READ);
-        assert_non_null(strstr(err.text, c.path));
-        assert_non_null(strstr(err.text, "blk.0.test.weight"));
-        assert_non_null(strstr(err.text, "the file is too short"));
-        write_columns(&c);
-        assert_int_equal(run(&device, &c, 0, c.rows, NULL), 0);
-        device_deinit(&device); /* and with it the columns that were read */
-        device_init(&device, &c, cpu_features(), 2, false, true);
-    }
-    device_deinit(&device);
-    case_deinit(&c);
-}
-
 static void expect_refusal(const Case *c, const LinearSource *source, int expected, const char *part) {
     BackendLinear *linear = NULL;
     ErrText err = { "" };
@@ -626,15 +527,9 @@ static void test_static_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_static_bits),
-        cmocka_unit_test(test_static_gated),
-        cmocka_unit_test(test_static_outliers_of_a_sum),
-        cmocka_unit_test(test_static_nothing_but_outliers),
-        cmocka_unit_test(test_static_columns_are_kept),
-        cmocka_unit_test(test_static_widest_row),
-        cmocka_unit_test(test_static_columns_read_ahead),
-        cmocka_unit_test(test_static_file_cut_short),
-        cmocka_unit_test(test_static_refusals),
+        cmocka_unit_test(test_static_outliers_of_a_sum),  cmocka_unit_test(test_static_nothing_but_outliers),
+        cmocka_unit_test(test_static_columns_are_kept),   cmocka_unit_test(test_static_widest_row),
+        cmocka_unit_test(test_static_columns_read_ahead), cmocka_unit_test(test_static_refusals),
     };
     const char *env = getenv("TEST_SEED");
 

@@ -70,6 +70,8 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
     case OP_LINEAR:
         return run_linear(rows, op, &(LinearInput){ .x = in }, LINEAR_GATE_NONE, linears, err);
     case OP_ROPE:
+        if (!hparams_layer_turns(hparams, rows->layer))
+            break;
         ops->rope(rows->backend, in, rows->rope->cos, rows->rope->sin, rows->rows, width / hparams->head_size,
                   hparams->head_size, hparams->n_rot, hparams->arch->rope == ROPE_NEOX);
         break;

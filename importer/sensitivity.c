@@ -353,7 +353,7 @@ static int backward_op(Measuring *measuring, const ArchOp *op, float *const *sav
     case OP_LINEAR:
         return backward_product(measuring, op, err);
     case OP_ROPE:
-        for (size_t i = 0; i < n_windows; i++)
+        for (size_t i = 0; hparams_layer_turns(hparams, measuring->index) && i < n_windows; i++)
             backward_rope(out + i * CALIBRATION_WINDOW_TOKENS * width, rope->cos, rope->sin, CALIBRATION_WINDOW_TOKENS,
                           width / hparams->head_size, hparams->head_size, hparams->n_rot,
                           hparams->arch->rope == ROPE_NEOX);

@@ -94,7 +94,8 @@ static const ArchTensor llama_layer[] = {
     { ROLE_FFN_DOWN_BIAS, DIM_EMBD, DIM_NONE, true },
 };
 
-static const ArchTensor phi3_layer[] = {
+/* Of phi3, gemma and smollm3. */
+static const ArchTensor plain_layer[] = {
     { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },   { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
     { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true }, { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
     { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
@@ -110,15 +111,6 @@ static const ArchTensor qwen2_layer[] = {
     { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, false },    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
     { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },     { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
     { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },         { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
-};
-
-static const ArchTensor gemma_layer[] = {
-    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },   { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
-    { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true }, { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
-    { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
-    { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
-    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
-    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },        { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
 };
 
 static const ArchTensor gemma2_layer[] = {
@@ -292,7 +284,7 @@ static const Arch archs[] = {
       .rope = ROPE_NEOX,
       .activation = ACTIVATION_SILU },
     { .name = "phi3",
-      TABLES(phi3_first, phi3_layer, common_last, phi3_fused, llama_ops),
+      TABLES(phi3_first, plain_layer, common_last, phi3_fused, llama_ops),
       .rope = ROPE_NEOX,
       .activation = ACTIVATION_SILU,
       .window = WINDOW_ALL },
@@ -318,8 +310,13 @@ static const Arch archs[] = {
       .attention_cap_default = 50,
       .logit_cap_default = 30,
       .n_layers_wide = 46 },
+    { .name = "smollm3",
+      TABLES(plain_first, plain_layer, common_last, common_fused, llama_ops),
+      .rope = ROPE_NORM,
+      .activation = ACTIVATION_SILU,
+      .no_rope_every = 4 },
     { .name = "gemma",
-      TABLES(plain_first, gemma_layer, common_last, common_fused, llama_ops),
+      TABLES(plain_first, plain_layer, common_last, common_fused, llama_ops),
       .rope = ROPE_NEOX,
       .activation = ACTIVATION_GELU,
       .scales_embedding = true },

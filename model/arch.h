@@ -145,6 +145,7 @@ typedef struct Arch {
     bool has_local_rope; /* sliding-window layers have a RoPE base of their own, 10000, and are not stretched */
     uint32_t reads;      /* ArchReads */
     float attention_cap_default, logit_cap_default; /* where no key says it; 0: none */
+    uint32_t no_rope_every; /* the last of so many layers has no rotary positions; 0: all have */
     uint32_t n_layers_wide; /* of the size whose query scale is by n_embd / n_heads, not by the head size; 0: none */
 } Arch;
 

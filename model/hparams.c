@@ -248,6 +248,12 @@ bool hparams_layer_turns_locally(const Hparams *hparams, uint32_t layer) {
     return hparams->has_local_rope && hparams_layer_is_local(hparams, layer);
 }
 
+bool hparams_layer_turns(const Hparams *hparams, uint32_t layer) {
+    const uint32_t every = hparams->arch->no_rope_every;
+
+    return !every || layer % every != every - 1;
+}
+
 uint64_t hparams_read_positions(const Hparams *hparams, uint64_t n_positions) {
     uint64_t sum = 0;
 

@@ -74,8 +74,9 @@ typedef struct LinearSource {
 
 /* What a product takes in, row by row: x, or what one operator makes of it on the way. */
 typedef struct LinearInput {
-    const float *x;    /* f32[rows][k] */
-    const float *norm; /* f32[k]: x / sqrt(mean(x^2) + eps) * norm instead of x; or NULL */
+    const float *x;         /* f32[rows][k] */
+    const float *norm;      /* f32[k]: x / sqrt(mean(x^2) + eps) * norm instead of x; or NULL */
+    const float *norm_bias; /* f32[k], with norm: LayerNorm of x instead, as layer_norm(); or NULL */
     float eps;
     float *stream; /* f32[rows][k], with norm: becomes stream + x, and the norm is of that; or NULL */
 } LinearInput;
@@ -210,6 +211,9 @@ typedef struct BackendOps {
     void (*embed)(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
                   float *y);
     void (*norm)(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n, float *y);
+    /* y = (x - mean(x)) / sqrt(variance(x) + eps) * w + bias */
+    void (*layer_norm)(Backend *backend, const float *x, const float *w, const float *bias, float eps, size_t rows,
+                       size_t n, float *y);
     /* cos, sin f32[rows][n_rot / 2]; x f32[rows][n_heads * head_size] */
     void (*rope)(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
                  size_t head_size, size_t n_rot, bool neox);
@@ -220,6 +224,7 @@ typedef struct BackendOps {
     /* Keys and values of rows that had a slot go to where their positions are, byte for byte, in this layer. */
     void (*kv_move)(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves);
     void (*gated)(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu);
+    void (*activate)(Backend *backend, float *x, size_t rows, size_t n, bool gelu);
     void (*add)(Backend *backend, float *x, const float *y, size_t rows, size_t n);
 } BackendOps;
 

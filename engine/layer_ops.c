@@ -5,6 +5,21 @@ size_t layer_slot_width(const Hparams *hparams, Slot slot) {
     return hparams_dim(hparams, slot_dim(slot));
 }
 
+/* Of a norm; NULL: it has none, and is of squares. */
+static const float *norm_bias(const Hparams *hparams, float *const *vectors, TensorRole role) {
+    return hparams->arch->norm == NORM_LAYER ? vectors[tensor_role_bias(role)] : NULL;
+}
+
+void layer_norm_rows(Backend *backend, const Hparams *hparams, float *const *vectors, TensorRole role, const float *x,
+                     size_t rows, size_t n, float *y) {
+    const float *bias = norm_bias(hparams, vectors, role);
+
+    if (bias)
+        backend->ops->layer_norm(backend, x, vectors[role], bias, hparams->norm_eps, rows, n, y);
+    else
+        backend->ops->norm(backend, x, vectors[role], hparams->norm_eps, rows, n, y);
+}
+
 static void run_attention(const LayerRows *rows) {
     const Hparams *hparams = rows->hparams;
     const AttentionCall call = {
@@ -61,7 +76,7 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
 
     switch (op->kind) {
     case OP_NORM:
-        ops->norm(rows->backend, in, vectors[op->w[0]], hparams->norm_eps, rows->rows, width, rows->slots[op->out[0]]);
+        layer_norm_rows(rows->backend, hparams, vectors, op->w[0], in, rows->rows, width, rows->slots[op->out[0]]);
         break;
     case OP_HEAD_NORM:
         ops->norm(rows->backend, in, vectors[op->w[0]], hparams->norm_eps, rows->rows * (width / hparams->head_size),
@@ -81,6 +96,9 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
     case OP_GATED:
         ops->gated(rows->backend, in, rows->slots[SLOT_UP], rows->rows, width,
                    hparams->arch->activation == ACTIVATION_GELU);
+        break;
+    case OP_ACTIVATE:
+        ops->activate(rows->backend, in, rows->rows, width, hparams->arch->activation == ACTIVATION_GELU);
         break;
     case OP_ADD:
         ops->add(rows->backend, rows->slots[SLOT_X], in, rows->rows, width);
@@ -130,6 +148,7 @@ static size_t fused_input(const LayerRows *rows, size_t at, float *const *vector
     if (n_add)
         in->stream = rows->slots[SLOT_X];
     in->norm = vectors[norm->w[0]];
+    in->norm_bias = norm_bias(rows->hparams, vectors, norm->w[0]);
     in->eps = rows->hparams->norm_eps;
     return n_add + 1;
 }

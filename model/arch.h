@@ -16,6 +16,7 @@ typedef enum TensorRole {
     ROLE_ROPE_FACTORS_LONG,
     ROLE_ROPE_FACTORS_SHORT,
     ROLE_ATTN_NORM,
+    ROLE_ATTN_NORM_BIAS,
     ROLE_ATTN_Q,
     ROLE_ATTN_Q_BIAS,
     ROLE_ATTN_K,
@@ -36,7 +37,9 @@ typedef enum TensorRole {
     ROLE_FFN_DOWN_BIAS,
     ROLE_POST_FFN_NORM,
     ROLE_OUTPUT_NORM,
+    ROLE_OUTPUT_NORM_BIAS,
     ROLE_OUTPUT,
+    ROLE_OUTPUT_BIAS,
     _ROLE_N,
 } TensorRole;
 
@@ -83,16 +86,17 @@ typedef enum Slot {
 } Slot;
 
 typedef enum OpKind {
-    OP_NORM,      /* out[0] = RMSNorm(in) * w[0] */
+    OP_NORM,      /* out[0] = norm(in) * w[0] (+ its bias); which norm is the architecture's */
     OP_LINEAR,    /* out[i] = in x w[i] (+ its bias), i below n: products that share their input */
     OP_HEAD_NORM, /* in = RMSNorm of each head of in, * w[0] */
     OP_ROPE,      /* rotary positions on the heads of in */
     OP_ATTENTION, /* Q, K, V -> Q: appends K and V to the cache, attends */
     OP_GATED,     /* GATE = activation(GATE) * UP */
+    OP_ACTIVATE,  /* in = activation(in) */
     OP_ADD,       /* X += in */
 } OpKind;
 
-#define OP_WEIGHTS_MAX 3
+#define OP_WEIGHTS_MAX 4
 
 typedef struct ArchOp {
     OpKind kind;
@@ -106,6 +110,11 @@ typedef enum RopeStyle {
     ROPE_NORM, /* pairs (2i, 2i + 1) */
     ROPE_NEOX, /* pairs (i, i + n_rot / 2) */
 } RopeStyle;
+
+typedef enum NormKind {
+    NORM_RMS,
+    NORM_LAYER, /* the mean is taken off; every norm has a bias */
+} NormKind;
 
 typedef enum Activation {
     ACTIVATION_SILU,
@@ -138,6 +147,7 @@ typedef struct Arch {
     const ArchOp *ops; /* of a layer */
     size_t n_ops;
     RopeStyle rope;
+    NormKind norm;
     Activation activation;
     bool scales_embedding; /* x = embedding * sqrt(n_embd) */
     WindowKind window;
@@ -163,9 +173,9 @@ bool tensor_role_is_linear(TensorRole role);
 static inline bool tensor_role_is_embedding(TensorRole role) {
     return role == ROLE_TOKEN_EMBD || role == ROLE_OUTPUT;
 }
-/* The bias that goes with a linear, or ROLE_NONE. */
+/* The bias that goes with a linear or a norm, or ROLE_NONE. */
 TensorRole tensor_role_bias(TensorRole role);
-/* "attn_q.weight" for what has weights, "rope", "attention", "gated", "add". */
+/* "attn_q.weight" for what has weights, "rope", "attention", "gated", "activation", "add". */
 const char *arch_op_name(const ArchOp *op);
 /* Full name of a tensor; layer below 0 for those outside the layers. Returns buffer. */
 const char *tensor_name(TensorRole role, int layer, char *buffer, size_t len_bytes);

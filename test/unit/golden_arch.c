@@ -40,6 +40,9 @@ static const float gemma3_logits[] = {
 static const float smollm3_logits[] = {
 #include "test/golden/arch/smollm3.inc"
 };
+static const float phi2_logits[] = {
+#include "test/golden/arch/phi2.inc"
+};
 static const float qwen3_logits[] = {
 #include "test/golden/arch/qwen3.inc"
 };
@@ -161,6 +164,13 @@ static const GoldenArch models[] = {
       .int8 = 0xf938c76e2ec95c95,
       .packed = 0x47cf3b60e080e664,
       .with_static = 0xd5070b1e811ded43 },
+    { .name = "phi2",
+      .maker = GOLDEN_MAKER("phi2", 3, 160, 2, 2, 80, .is_fused = true, .n_rot = 32),
+      .logits = phi2_logits,
+      .int8_error = 0.04,
+      .int8 = 0xb031ccd460134a8f,
+      .packed = 0x39dbba3526e3f648,
+      .with_static = 0x361c8178bcd0b454 },
 };
 
 size_t golden_arch_n(void) {

@@ -289,7 +289,7 @@ typedef struct Pieces {
     size_t ends[3]; /* of each worker's last one */
 } Pieces;
 
-static void take_piece(void *arg, size_t first, size_t n, const float *y, unsigned int worker) {
+static void take_piece(void *arg, size_t first, size_t n, float *y, unsigned int worker) {
     Pieces *pieces = arg;
 
     assert_true(n && n <= LINEAR_PIECE && first + n <= pieces->n && first >= pieces->ends[worker]);

@@ -131,6 +131,11 @@ static void test_step_tops_capped(void **state) {
     check_package(*state, "gemma2", 8, false);
 }
 
+/* A head with a bias behind a norm with one. */
+static void test_step_tops_biased(void **state) {
+    check_package(*state, "phi2", 8, false);
+}
+
 /* A device that gives no pieces: the tokens come out of logits. */
 static void test_step_tops_whole(void **state) {
     static Taken with, without;
@@ -178,6 +183,7 @@ int main(void) {
         WITH_FOLDER(test_step_tops_int8),          WITH_FOLDER(test_step_tops_packed),
         WITH_FOLDER(test_step_tops_static),        WITH_FOLDER(test_step_tops_whole),
         WITH_FOLDER(test_step_tops_little_memory), WITH_FOLDER(test_step_tops_capped),
+        WITH_FOLDER(test_step_tops_biased),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

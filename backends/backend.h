@@ -86,8 +86,9 @@ typedef struct LinearSource {
 
 /* What a product takes in, row by row: x, or what one operator makes of it on the way. */
 typedef struct LinearInput {
-    const float *x;    /* f32[rows][k] */
-    const float *norm; /* f32[k]: x / sqrt(mean(x^2) + eps) * norm instead of x; or NULL */
+    const float *x;         /* f32[rows][k] */
+    const float *norm;      /* f32[k]: x / sqrt(mean(x^2) + eps) * norm instead of x; or NULL */
+    const float *norm_bias; /* f32[k], with norm: LayerNorm of x instead, as layer_norm(); or NULL */
     float eps;
     float *stream; /* f32[rows][k], with norm: becomes stream + x, and the norm is of that; or NULL */
 } LinearInput;
@@ -233,6 +234,9 @@ typedef struct BackendOps {
                   float *y);
     /* y = x / sqrt(mean(x^2) + eps) * w; y may be x. */
     void (*norm)(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n, float *y);
+    /* y = (x - mean(x)) / sqrt(variance(x) + eps) * w + bias; y may be x. */
+    void (*layer_norm)(Backend *backend, const float *x, const float *w, const float *bias, float eps, size_t rows,
+                       size_t n, float *y);
     /* In place: pairs (2i, 2i + 1) of each head, or (i, i + n_rot / 2) with neox; what is behind n_rot stays. cos, sin
      * f32[rows][n_rot / 2]; x f32[rows][n_heads * head_size] */
     void (*rope)(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
@@ -247,6 +251,8 @@ typedef struct BackendOps {
     void (*kv_move)(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves);
     /* gate = silu(gate) * up, silu(a) = a / (1 + exp(-a)), or gelu_tanh(gate) * up. */
     void (*gated)(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu);
+    /* x = silu(x), or gelu_tanh(x). */
+    void (*activate)(Backend *backend, float *x, size_t rows, size_t n, bool gelu);
     /* x += y */
     void (*add)(Backend *backend, float *x, const float *y, size_t rows, size_t n);
 } BackendOps;

@@ -192,14 +192,14 @@ int early_exit_states(Engine *engine, const float *hidden, size_t n, float *norm
             return r;
         hidden = y;
     }
-    engine->backend->ops->norm(engine->backend, hidden, engine->weights->outside.vectors[ROLE_OUTPUT_NORM],
-                               hparams->norm_eps, n, hparams->n_embd, normed);
+    layer_norm_rows(engine->backend, hparams, engine->weights->outside.vectors, ROLE_OUTPUT_NORM, hidden, n,
+                    hparams->n_embd, normed);
     return 0;
 }
 
 void early_exit_logits(Engine *engine, const float *state, const uint32_t *tokens, size_t n, float *logits) {
     const size_t n_embd = engine->hparams.n_embd;
-    const float *rows = head_rows(engine);
+    const float *rows = head_rows(engine), *bias = engine->weights->outside.vectors[ROLE_OUTPUT_BIAS];
 
     for (size_t first = 0; first < n; first += TOKENS_AT_ONCE) {
         const size_t n_now = n - first < TOKENS_AT_ONCE ? n - first : TOKENS_AT_ONCE;
@@ -207,7 +207,7 @@ void early_exit_logits(Engine *engine, const float *state, const uint32_t *token
         engine->backend->ops->embed(engine->backend, weights_head(engine->weights), tokens + first, n_now, 1,
                                     head_rows(engine));
         for (size_t i = 0; i < n_now; i++)
-            logits[first + i] = dot(state, rows + i * n_embd, n_embd);
+            logits[first + i] = dot(state, rows + i * n_embd, n_embd) + (bias ? bias[tokens[first + i]] : 0);
     }
     if (engine->hparams.logit_cap > 0)
         exp_row_select(cpu_features())->soft_cap(logits, n, engine->hparams.logit_cap);

@@ -5,6 +5,21 @@ size_t layer_slot_width(const Hparams *hparams, Slot slot) {
     return hparams_dim(hparams, slot_dim(slot));
 }
 
+/* Of a norm; NULL: it has none, and is of squares. */
+static const float *norm_bias(const Hparams *hparams, float *const *vectors, TensorRole role) {
+    return hparams->arch->norm == NORM_LAYER ? vectors[tensor_role_bias(role)] : NULL;
+}
+
+void layer_norm_rows(Backend *backend, const Hparams *hparams, float *const *vectors, TensorRole role, const float *x,
+                     size_t rows, size_t n, float *y) {
+    const float *bias = norm_bias(hparams, vectors, role);
+
+    if (bias)
+        backend->ops->layer_norm(backend, x, vectors[role], bias, hparams->norm_eps, rows, n, y);
+    else
+        backend->ops->norm(backend, x, vectors[role], hparams->norm_eps, rows, n, y);
+}
+
 static void run_attention(const LayerRows *rows) {
     const Hparams *hparams = rows->hparams;
     const AttentionCall call = {
@@ -61,7 +76,7 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
 
     switch (op->kind) {
     case OP_NORM:
-        ops->norm(rows->backend, in, vectors[op->w[0]], hparams->norm_eps, rows->rows, width, rows->slots[op->out[0]]);
+        layer_norm_rows(rows->backend, hparams, vectors, op->w[0], in, rows->rows, width, rows->slots[op->out[0]]);
         break;
     case OP_HEAD_NORM:
         ops->norm(rows->backend, in, vectors[op->w[0]], hparams->norm_eps, rows->rows * (width / hparams->head_size),
@@ -70,6 +85,8 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
     case OP_LINEAR:
         return run_linear(rows, op, &(LinearInput){ .x = in }, LINEAR_GATE_NONE, linears, err);
     case OP_ROPE:
+        if (!hparams_layer_turns(hparams, rows->layer))
+            break;
         ops->rope(rows->backend, in, rows->rope->cos, rows->rope->sin, rows->rows, width / hparams->head_size,
                   hparams->head_size, hparams->n_rot, hparams->arch->rope == ROPE_NEOX);
         break;
@@ -79,6 +96,9 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
     case OP_GATED:
         ops->gated(rows->backend, in, rows->slots[SLOT_UP], rows->rows, width,
                    hparams->arch->activation == ACTIVATION_GELU);
+        break;
+    case OP_ACTIVATE:
+        ops->activate(rows->backend, in, rows->rows, width, hparams->arch->activation == ACTIVATION_GELU);
         break;
     case OP_ADD:
         ops->add(rows->backend, rows->slots[SLOT_X], in, rows->rows, width);
@@ -102,6 +122,7 @@ int layer_run_node(const LayerRows *rows, const LayerNode *node, BackendLinear *
         in.stream = rows->slots[SLOT_X];
     if (node->norm) {
         in.norm = vectors[node->norm->w[0]];
+        in.norm_bias = norm_bias(rows->hparams, vectors, node->norm->w[0]);
         in.eps = rows->hparams->norm_eps;
     }
     return run_linear(rows, node->main, &in, node->gate, linears, err);

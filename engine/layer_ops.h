@@ -32,6 +32,9 @@ static inline void layer_rows_at(LayerRows *rows, uint32_t layer, size_t plane_b
 }
 
 size_t layer_slot_width(const Hparams *hparams, Slot slot);
+/* The architecture's norm of rows of n by the weights of a role, and where it has one its bias; vectors by role. */
+void layer_norm_rows(Backend *backend, const Hparams *hparams, float *const *vectors, TensorRole role, const float *x,
+                     size_t rows, size_t n, float *y);
 /* vectors and linears by role, of the operator's layer. 0, or what the device's `linear` gives. */
 int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears, float *const *vectors,
                  ErrText *err);

@@ -220,8 +220,8 @@ int layer_walk_layer(LayerWalk *walk, uint32_t layer, BackendLinear **linears, f
     return 0;
 }
 
-int layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLinear *head, const size_t *rows,
-                      size_t n, float *logits, ErrText *err) {
+int layer_walk_logits(LayerWalk *walk, float *const *outside, const BackendLinear *head, const size_t *rows, size_t n,
+                      float *logits, ErrText *err) {
     const BackendOps *ops = walk->backend->ops;
     size_t width = walk->hparams->n_embd;
     int r;
@@ -229,8 +229,8 @@ int layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLi
     assert(n <= layer_walk_n_rows(walk));
     for (size_t i = 0; i < n; i++)
         memcpy(walk->slots[SLOT_OUT] + i * width, walk->slots[SLOT_X] + rows[i] * width, width * sizeof(float));
-    ops->norm(walk->backend, walk->slots[SLOT_OUT], output_norm, walk->hparams->norm_eps, n, width,
-              walk->slots[SLOT_NORM]);
+    layer_norm_rows(walk->backend, walk->hparams, outside, ROLE_OUTPUT_NORM, walk->slots[SLOT_OUT], n, width,
+                    walk->slots[SLOT_NORM]);
     r = ops->linear(walk->backend, &head, 1, &(LinearInput){ .x = walk->slots[SLOT_NORM] }, n,
                     &(LinearOutput){ .y = &logits }, err);
     if (!r && walk->hparams->logit_cap > 0)

@@ -18,7 +18,7 @@ typedef struct LayerWalk LayerWalk;
 typedef int LayerWalkFn(void *arg, const ArchOp *op, float *x, size_t rows, size_t k, BackendLinear **linears,
                         ErrText *err);
 
-/* backend and hparams outlive the walk; reserves the backend for its rows. rope_divisors may be NULL. */
+/* backend and hparams outlive the walk; reserves the backend for its rows. outside: vectors by role. */
 int layer_walk_new(LayerWalk **walkp, const Hparams *hparams, Backend *backend, AccountTable *accounts,
                    float *const *outside, size_t n_windows, size_t window, ErrText *err);
 LayerWalk *layer_walk_free(LayerWalk *walk);
@@ -39,7 +39,7 @@ float *layer_walk_slot(LayerWalk *walk, Slot slot);
 /* Rotary tables of a layer, positions 0 .. window - 1. */
 const RopeRows *layer_walk_rope(const LayerWalk *walk, uint32_t layer);
 /* Logits of rows[n] of the stream, n at most n_rows: f32 logits[n][n_vocab]. 0, -errno. */
-int layer_walk_logits(LayerWalk *walk, const float *output_norm, const BackendLinear *head, const size_t *rows,
-                      size_t n, float *logits, ErrText *err);
+int layer_walk_logits(LayerWalk *walk, float *const *outside, const BackendLinear *head, const size_t *rows, size_t n,
+                      float *logits, ErrText *err);
 
 #endif

@@ -140,7 +140,6 @@ static void gather_rows(float *to, const float *from, const size_t *rows, size_t
 int answer_gradient(Calibrated *calibrated, LayerWalk *walk, const size_t *rows, size_t n, float *d_stream,
                     ErrText *err) {
     const Hparams *hparams = &calibrated->model->hparams;
-    const float *norm = calibrated->outside[ROLE_OUTPUT_NORM];
     size_t width = hparams->n_embd, most = n < ANSWERS_AT_ONCE ? n : ANSWERS_AT_ONCE;
     _cleanup_(freep) float *logits = malloc(most * hparams->n_vocab * sizeof(*logits));
     _cleanup_(freep) float *x = malloc(most * width * sizeof(*x));
@@ -157,7 +156,7 @@ int answer_gradient(Calibrated *calibrated, LayerWalk *walk, const size_t *rows,
     for (size_t first = 0; first < n; first += most) {
         size_t n_now = n - first < most ? n - first : most;
         DirectionLoop loop = { logits, rows + first, hparams->n_vocab, hparams->logit_cap, capped };
-        int r = layer_walk_logits(walk, norm, calibrated->head, rows + first, n_now, logits, err);
+        int r = layer_walk_logits(walk, calibrated->outside, calibrated->head, rows + first, n_now, logits, err);
 
         if (r)
             return r;
@@ -166,7 +165,8 @@ int answer_gradient(Calibrated *calibrated, LayerWalk *walk, const size_t *rows,
         if (r)
             return r;
         gather_rows(x, layer_walk_stream(walk), rows + first, n_now, width);
-        backward_norm(x, norm, hparams->norm_eps, n_now, width, d, calibrated->model->pool);
+        (hparams->arch->norm == NORM_LAYER ? backward_layer_norm : backward_norm)(
+            x, calibrated->outside[ROLE_OUTPUT_NORM], hparams->norm_eps, n_now, width, d, calibrated->model->pool);
         for (size_t i = 0; i < n_now; i++)
             memcpy(d_stream + rows[first + i] * width, d + i * width, width * sizeof(*d));
     }

@@ -45,6 +45,40 @@ void backward_norm(const float *x, const float *w, float eps, size_t rows, size_
     worker_pool_run(pool, norm_rows, &loop, rows, 1);
 }
 
+/* With u = (x - mean) inverse and g = dy w: dx = inverse (g - mean(g) - u mean(g u)). */
+static void layer_norm_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const NormLoop *loop = arg;
+    const size_t n = loop->n;
+
+    for (size_t row = begin; row < end; row++) {
+        const float *x = loop->x + row * n;
+        float *d = loop->d + row * n;
+        double mean = 0, squares = 0, gradient = 0, along = 0, inverse;
+
+        for (size_t i = 0; i < n; i++)
+            mean += (double)x[i] / (double)n;
+        for (size_t i = 0; i < n; i++) {
+            const double u = (double)x[i] - mean, g = (double)d[i] * (double)loop->w[i];
+
+            squares += u * u;
+            gradient += g;
+            along += g * u;
+        }
+        inverse = 1 / sqrt(squares / (double)n + (double)loop->eps);
+        gradient /= (double)n;
+        along *= inverse * inverse / (double)n;
+        for (size_t i = 0; i < n; i++)
+            d[i] = (float)(inverse * ((double)d[i] * (double)loop->w[i] - gradient - ((double)x[i] - mean) * along));
+    }
+}
+
+void backward_layer_norm(const float *x, const float *w, float eps, size_t rows, size_t n, float *dy,
+                         WorkerPool *pool) {
+    NormLoop loop = { x, w, eps, n, dy };
+
+    worker_pool_run(pool, layer_norm_rows, &loop, rows, 1);
+}
+
 void backward_rope(float *d, const float *cos, const float *sin, size_t rows, size_t n_heads, size_t head_size,
                    size_t n_rot, bool neox) {
     size_t half = n_rot / 2, apart = neox ? half : 1, step = neox ? 1 : 2;
@@ -67,27 +101,48 @@ typedef struct GatedLoop {
     float *d_gate, *d_up;
 } GatedLoop;
 
+static void activation_at(float x, bool gelu, float *valuep, float *slopep) {
+    if (gelu) {
+        const float a = 0.7978845608f, b = 0.044715f; /* sqrt(2 / pi) and the cubic of the tanh form */
+        const float t = tanhf(a * (x + b * x * x * x));
+
+        *valuep = 0.5f * x * (1 + t);
+        *slopep = 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * a * (1 + 3 * b * x * x);
+    } else {
+        const float sigmoid = 1 / (1 + expf(-x));
+
+        *valuep = x * sigmoid;
+        *slopep = sigmoid * (1 + x * (1 - sigmoid));
+    }
+}
+
 static void gated_values(void *arg, size_t begin, size_t end, unsigned int worker) {
     const GatedLoop *loop = arg;
 
     for (size_t i = begin; i < end; i++) {
-        float x = loop->gate[i], d = loop->d_gate[i], value, slope;
+        float d = loop->d_gate[i], value, slope;
 
-        if (loop->gelu) {
-            const float a = 0.7978845608f, b = 0.044715f; /* sqrt(2 / pi) and the cubic of the tanh form */
-            float t = tanhf(a * (x + b * x * x * x));
-
-            value = 0.5f * x * (1 + t);
-            slope = 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * a * (1 + 3 * b * x * x);
-        } else {
-            float sigmoid = 1 / (1 + expf(-x));
-
-            value = x * sigmoid;
-            slope = sigmoid * (1 + x * (1 - sigmoid));
-        }
+        activation_at(loop->gate[i], loop->gelu, &value, &slope);
         loop->d_up[i] = d * value;
         loop->d_gate[i] = d * loop->up[i] * slope;
     }
+}
+
+static void activation_values(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const GatedLoop *loop = arg;
+
+    for (size_t i = begin; i < end; i++) {
+        float value, slope;
+
+        activation_at(loop->gate[i], loop->gelu, &value, &slope);
+        loop->d_gate[i] *= slope;
+    }
+}
+
+void backward_activation(const float *x, size_t n, bool gelu, float *d, WorkerPool *pool) {
+    GatedLoop loop = { .gate = x, .gelu = gelu, .d_gate = d };
+
+    worker_pool_run(pool, activation_values, &loop, n, 1024);
 }
 
 void backward_gated(const float *gate, const float *up, size_t n, bool gelu, float *d_gate, float *d_up,

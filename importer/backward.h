@@ -12,6 +12,8 @@
 
 /* y = RMSNorm(x) * w by rows of n: dy f32[rows][n] becomes dx. */
 void backward_norm(const float *x, const float *w, float eps, size_t rows, size_t n, float *dy, WorkerPool *pool);
+/* y = LayerNorm(x) * w + bias, likewise. */
+void backward_layer_norm(const float *x, const float *w, float eps, size_t rows, size_t n, float *dy, WorkerPool *pool);
 /* Rotary positions on the heads of every row: d f32[rows][n_heads * head_size] in place; cos, sin f32[rows][n_rot /
  * 2]. */
 void backward_rope(float *d, const float *cos, const float *sin, size_t rows, size_t n_heads, size_t head_size,
@@ -19,6 +21,8 @@ void backward_rope(float *d, const float *cos, const float *sin, size_t rows, si
 /* y = activation(gate) * up: d_gate comes with dy; all f32[n]. */
 void backward_gated(const float *gate, const float *up, size_t n, bool gelu, float *d_gate, float *d_up,
                     WorkerPool *pool);
+/* y = activation(x): d comes with dy; all f32[n]. */
+void backward_activation(const float *x, size_t n, bool gelu, float *d, WorkerPool *pool);
 /* y = x w^T: dx f32[rows][k] += dy f32[rows][n] w[n][k]. */
 void backward_linear(const float *dy, const float *w, size_t rows, size_t n, size_t k, float *dx, WorkerPool *pool);
 

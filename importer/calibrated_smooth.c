@@ -21,12 +21,29 @@ static int failed(const Calibrated *calibrated, const ImportLinear *linear, int 
     return err_set(err, r, "%s: tensor '%s' cannot be smoothed: %s", path, linear->source->name, strerror(-r));
 }
 
+/* The operator whose output is the input of op and can be divided by factors; NULL: none can, for what is between is
+ * not linear. */
+static const ArchOp *maker_of(const Arch *arch, const ArchOp *op) {
+    const ArchOp *maker = op;
+
+    while (maker > arch->ops) {
+        maker--;
+        if (maker->kind == OP_ACTIVATE && maker->in == op->in)
+            return NULL;
+        if (maker->kind == OP_ATTENTION ? op->in == SLOT_Q
+            : maker->kind == OP_GATED   ? op->in == SLOT_GATE
+                                        : maker->kind == OP_NORM && maker->out[0] == op->in)
+            return maker;
+    }
+    return NULL;
+}
+
 /**
  * calibrated_smoothing() - factors for the input of the linears of an operator
  * @x:       f32[rows][k], the input on the calibration rows
  * @w:       weights of op->w[i], f32[n_i][k]
  * @by_bits: judge alpha at the widths that the linears have; else at Algorithm 1's for the average
- * @factors: out, f32[k]
+ * @factors: out, f32[k]; all 1 where nothing before the operator can take them
  */
 int calibrated_smoothing(Calibrated *calibrated, const ImportLayer *layer, const ArchOp *op, const float *x,
                          size_t rows, size_t k, float *const *w, bool by_bits, float *factors, ErrText *err) {
@@ -49,6 +66,11 @@ int calibrated_smoothing(Calibrated *calibrated, const ImportLayer *layer, const
     double alpha;
     int r;
 
+    if (!maker_of(hparams->arch, op)) {
+        for (size_t i = 0; i < k; i++)
+            factors[i] = 1;
+        return 0;
+    }
     if (!maxima)
         return failed(calibrated, first, -ENOMEM, err);
     smoothing_maxima(x, rows, k, maxima);
@@ -63,26 +85,20 @@ int calibrated_smoothing(Calibrated *calibrated, const ImportLayer *layer, const
     return r ? failed(calibrated, first, r, err) : 0;
 }
 
-/* The operator whose output is the input of op. */
-static const ArchOp *maker_of(const Arch *arch, const ArchOp *op) {
-    const ArchOp *maker = op;
-
-    while (maker > arch->ops) {
-        maker--;
-        if (maker->kind == OP_ATTENTION ? op->in == SLOT_Q
-            : maker->kind == OP_GATED   ? op->in == SLOT_GATE
-                                        : maker->kind == OP_NORM && maker->out[0] == op->in)
-            return maker;
-    }
-    return NULL;
-}
-
 static void divide_outputs(const ImportLinear *linear, const float *factors, float *const *vectors) {
     const TensorRole bias = tensor_role_bias(linear->role);
 
     smoothing_divide(linear->scales, linear->n, factors);
     if (bias != ROLE_NONE && vectors[bias])
         smoothing_divide(vectors[bias], linear->n, factors);
+}
+
+static void divide_norm(TensorRole role, size_t k, const float *factors, float *const *vectors) {
+    const TensorRole bias = tensor_role_bias(role);
+
+    smoothing_divide(vectors[role], k, factors);
+    if (bias != ROLE_NONE && vectors[bias])
+        smoothing_divide(vectors[bias], k, factors);
 }
 
 static int divide_values(Calibrated *calibrated, const ImportLayer *layer, const float *factors, float *const *vectors,
@@ -109,10 +125,10 @@ int calibrated_fold(Calibrated *calibrated, const ImportLayer *layer, const Arch
     const ArchOp *maker = maker_of(calibrated->model->hparams.arch, op);
     int r = 0;
 
-    if (!maker)
-        return err_raise(-EINVAL);
+    if (!maker) /* the factors are all 1 */
+        return 0;
     if (maker->kind == OP_NORM)
-        smoothing_divide(vectors[maker->w[0]], k, factors);
+        divide_norm(maker->w[0], k, factors, vectors);
     else if (maker->kind == OP_GATED)
         divide_outputs(calibrated_linear_of(layer, ROLE_FFN_UP), factors, vectors);
     else

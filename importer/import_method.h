@@ -76,7 +76,7 @@ typedef struct ImportModel {
     const ImportOptions *options; /* recipe, calibration, cancel, progress */
     const char *source_path;
     const GgufFile *source;
-    int source_fd;
+    const int *source_fds; /* of the source's parts, one where it is one file */
     Hparams hparams;
     WorkerPool *pool;
     const CalibrationText *calibration; /* NULL when the recipe needs none */

@@ -203,14 +203,17 @@ uint64_t import_plan_least_bytes(const ImportPlan *plan, const QuantRecipe *reci
 /* --- keys --------------------------------------------------------------------------------------------------------- */
 
 static void source_keys(const ImportPlan *plan) {
-    static const char *const dropped[] = { "general.alignment", "general.file_type", "general.quantization_version" };
-    const size_t prefix_bytes = strlen(PACKAGE_KEY_PREFIX);
+    /* The last three of a source in parts: a package is one file. */
+    static const char *const dropped[] = { "general.alignment", "general.file_type", "general.quantization_version",
+                                           "split.no",          "split.count",       "split.tensors.count" };
+    const size_t prefix_bytes = strlen(PACKAGE_KEY_PREFIX),
+                 n_dropped = ARRAY_LEN(dropped) - (plan->source->n_parts == 1 ? 3 : 0);
 
     for (size_t i = 0; i < gguf_n_keys(plan->source->file); i++) {
         const GgufKey *key = gguf_key_at(plan->source->file, i);
         bool keep = key->name.len_bytes < prefix_bytes || memcmp(key->name.data, PACKAGE_KEY_PREFIX, prefix_bytes);
 
-        for (size_t j = 0; j < ARRAY_LEN(dropped); j++)
+        for (size_t j = 0; j < n_dropped; j++)
             if (key->name.len_bytes == strlen(dropped[j]) && !memcmp(key->name.data, dropped[j], key->name.len_bytes))
                 keep = false;
         if (keep)
@@ -426,7 +429,7 @@ int import_plan_layout(ImportPlan *plan, const QuantRecipe *recipe, const char *
     source_keys(plan);
     gguf_writer_u32(plan->writer, PACKAGE_KEY_FORMAT_VERSION, PACKAGE_FORMAT_VERSION);
     gguf_writer_string(plan->writer, PACKAGE_KEY_SOURCE_SHA256, source_sha256);
-    gguf_writer_u64(plan->writer, PACKAGE_KEY_SOURCE_BYTES, (uint64_t)plan->source->st.st_size);
+    gguf_writer_u64(plan->writer, PACKAGE_KEY_SOURCE_BYTES, import_source_len_bytes(plan->source));
     gguf_writer_string(plan->writer, PACKAGE_KEY_SOURCE_NAME, plan->source->name);
     recipe_keys(plan, recipe, calibration_sha256);
     r = linear_keys(plan, recipe, err);

@@ -21,17 +21,20 @@
 typedef struct ImportSource {
     const char *path;
     const char *name; /* base name */
-    int fd;
-    struct stat st;
+    size_t n_parts;
+    int *fds;         /* [n_parts] */
+    struct stat *sts; /* [n_parts] */
     GgufFile *file;
     Hparams hparams;
 } ImportSource;
 
-#define IMPORT_SOURCE_NULL ((ImportSource){ .fd = -1 })
+#define IMPORT_SOURCE_NULL ((ImportSource){ 0 })
 
 /* fd: see ImportOptions.source_fd. */
 int import_source_open(ImportSource *source, const char *path, const int *fd, ErrText *err);
 void import_source_deinit(ImportSource *source);
+/* Of all parts. */
+uint64_t import_source_len_bytes(const ImportSource *source);
 /* IMPORT_E_CHANGED when it is not the file that was opened any more. */
 int import_source_unchanged(const ImportSource *source, ErrText *err);
 /* Its hash, read or remembered from the cache folder. */

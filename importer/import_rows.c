@@ -77,7 +77,7 @@ static bool read_batch(Rows *rows, unsigned int worker, size_t row, size_t n) {
         set_fault(rows, FAULT_CANCELLED, 0, row);
         return false;
     }
-    r = file_read_exact(rows->model->source_fd, buffers->source, n * rows->row_bytes,
+    r = file_read_exact(rows->model->source_fds[linear->source->part], buffers->source, n * rows->row_bytes,
                         linear->source->offset_bytes + row * rows->row_bytes);
     if (r) {
         set_fault(rows, FAULT_READ, r, row);
@@ -209,7 +209,7 @@ int import_read_vector(const ImportModel *model, const ImportVector *vector, Err
 
     if (!raw)
         return err_set(err, -ENOMEM, "%s: out of memory for tensor '%s'", model->source_path, source->name);
-    r = file_read_exact(model->source_fd, raw, (size_t)source->len_bytes, source->offset_bytes);
+    r = file_read_exact(model->source_fds[source->part], raw, (size_t)source->len_bytes, source->offset_bytes);
     if (r)
         return import_read_error(r, model->source_path, err);
     ggml_dequantize(source->type, raw, vector->values, vector->n);

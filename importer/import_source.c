@@ -10,6 +10,7 @@
 
 #include "base/printable.h"
 #include "importer/import_private.h"
+#include "model/gguf_parts.h"
 #include "model/hparams_keys.h"
 
 #define HASH_BLOCK_BYTES (1u << 20)
@@ -22,8 +23,19 @@ int import_read_error(int error, const char *path, ErrText *err) {
 
 void import_source_deinit(ImportSource *source) {
     gguf_free(source->file);
-    if (source->fd >= 0)
-        close(source->fd);
+    for (size_t i = 0; i < source->n_parts; i++)
+        if (source->fds[i] >= 0)
+            close(source->fds[i]);
+    free(source->fds);
+    free(source->sts);
+}
+
+uint64_t import_source_len_bytes(const ImportSource *source) {
+    uint64_t len_bytes = 0;
+
+    for (size_t i = 0; i < source->n_parts; i++)
+        len_bytes += (uint64_t)source->sts[i].st_size;
+    return len_bytes;
 }
 
 /* The families that text/tokenizer.h builds; quick. Whether it can build this one shows in make_package(). */
@@ -53,16 +65,11 @@ static int check_tokenizer(const ImportSource *source, ErrText *err) {
 }
 
 static int source_check(ImportSource *source, ErrText *err) {
-    uint32_t n_parts;
     int r;
 
     if (package_is(source->file))
         return err_set(err, IMPORT_E_UNSUPPORTED, "%s: this is a model package already: load it as it is",
                        source->path);
-    if (!gguf_get_u32(source->file, "split.count", &n_parts, NULL) && n_parts > 1)
-        return err_set(err, IMPORT_E_UNSUPPORTED,
-                       "%s: one part of a model in %u files: merge them first (llama-gguf-split --merge)", source->path,
-                       n_parts);
     r = hparams_read(&source->hparams, source->file, err);
     if (!r)
         r = hparams_check_tensors(&source->hparams, source->file, err);
@@ -80,24 +87,79 @@ static bool same_content(const struct stat *a, const struct stat *b) {
 }
 
 int import_source_unchanged(const ImportSource *source, ErrText *err) {
-    struct stat st;
+    for (size_t i = 0; i < source->n_parts; i++) {
+        struct stat st;
 
-    if (fstat(source->fd, &st) < 0)
-        return err_set(err, -errno, "%s: %s", source->path, strerror(errno));
-    if (!same_content(&st, &source->st) || (source->file && gguf_check_whole(source->file, NULL)))
+        if (fstat(source->fds[i], &st) < 0)
+            return err_set(err, -errno, "%s: %s", source->path, strerror(errno));
+        if (!same_content(&st, &source->sts[i]))
+            return err_set(err, IMPORT_E_CHANGED, "%s: the file changed while it was read: import it again",
+                           source->path);
+    }
+    if (source->file && gguf_check_whole(source->file, NULL))
         return err_set(err, IMPORT_E_CHANGED, "%s: the file changed while it was read: import it again", source->path);
     return 0;
+}
+
+static int open_part(ImportSource *source, const char *path, const int *fd, ErrText *err) {
+    const size_t i = source->n_parts;
+
+    source->fds[i] = fd ? fcntl(*fd, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (source->fds[i] < 0)
+        return err_set(err, -errno, "%s: %s", path, strerror(errno));
+    source->n_parts++;
+    if (fstat(source->fds[i], &source->sts[i]) < 0)
+        return err_set(err, -errno, "%s: %s", path, strerror(errno));
+    return 0;
+}
+
+/* The others lie beside the first one, which must be known by its path. */
+static int open_other_parts(ImportSource *source, size_t n, bool is_opened, ErrText *err) {
+    if (is_opened)
+        return err_set(err, GGUF_E_UNSUPPORTED,
+                       "%s: one part of a model in %zu files: import it with coordgenctl model import, or merge them "
+                       "first (llama-gguf-split --merge)",
+                       source->path, n);
+    for (size_t i = 1; i < n; i++) {
+        _cleanup_(freep) char *path = gguf_parts_path(source->path, i, n);
+        int r;
+
+        if (!path) /* gguf_parts_add() says what is wrong with the first one's name, before it looks at the others */
+            break;
+        r = open_part(source, path, NULL, err);
+        if (r)
+            return r == -ENOENT ? err_set(err, GGUF_E_CORRUPT,
+                                          "%s: part %zu of %zu of the model is missing: download it "
+                                          "too",
+                                          path, i + 1, n)
+                                : r;
+    }
+    return gguf_parts_add(source->file, source->fds + 1, n, err);
+}
+
+static int open_parts(ImportSource *source, const int *fd, ErrText *err) {
+    size_t n;
+    int r = open_part(source, source->path, fd, err);
+
+    if (!r)
+        r = gguf_open_fd(&source->file, source->fds[0], source->path, err);
+    if (!r && !package_is(source->file))
+        r = gguf_parts_count(source->file, &n, err);
+    else
+        n = 1;
+    return r || n == 1 ? r : open_other_parts(source, n, fd, err);
 }
 
 int import_source_open(ImportSource *source, const char *path, const int *fd, ErrText *err) {
     const char *slash = strrchr(path, '/');
     int r;
 
-    *source = (ImportSource){ .path = path, .name = slash ? slash + 1 : path, .fd = -1 };
-    source->fd = fd ? fcntl(*fd, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (source->fd < 0 || fstat(source->fd, &source->st) < 0)
-        return err_set(err, -errno, "%s: %s", path, strerror(errno));
-    r = gguf_open_fd(&source->file, source->fd, path, err);
+    *source = (ImportSource){ .path = path, .name = slash ? slash + 1 : path };
+    source->fds = calloc(GGUF_PARTS_MAX, sizeof(*source->fds));
+    source->sts = calloc(GGUF_PARTS_MAX, sizeof(*source->sts));
+    if (!source->fds || !source->sts)
+        return err_set(err, -ENOMEM, "%s: out of memory", path);
+    r = open_parts(source, fd, err);
     if (r > 0 && import_source_unchanged(source, err)) /* what was wrong was not in the file */
         return IMPORT_E_CHANGED;
     if (r)
@@ -105,32 +167,39 @@ int import_source_open(ImportSource *source, const char *path, const int *fd, Er
     return source_check(source, err);
 }
 
+/* Every part, one behind the other. */
 static int source_hash(const ImportSource *source, const ImportOptions *options, char sha256[SHA256_HEX_BYTES],
                        ErrText *err) {
     _cleanup_(freep) uint8_t *block = malloc(HASH_BLOCK_BYTES);
-    uint64_t total_bytes = (uint64_t)source->st.st_size;
+    const uint64_t total_bytes = import_source_len_bytes(source);
     uint8_t digest[SHA256_DIGEST_SIZE];
     struct sha256_ctx context;
+    uint64_t done_bytes = 0;
     int r;
 
     if (!block)
         return err_set(err, -ENOMEM, "%s: out of memory", source->path);
     sha256_init(&context);
-    (void)posix_fadvise(source->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-    for (uint64_t at = 0; at < total_bytes;) {
-        size_t n = total_bytes - at < HASH_BLOCK_BYTES ? (size_t)(total_bytes - at) : HASH_BLOCK_BYTES;
+    for (size_t part = 0; part < source->n_parts; part++) {
+        const uint64_t part_bytes = (uint64_t)source->sts[part].st_size;
 
-        if (import_options_cancelled(options))
-            return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", source->path);
-        r = file_read_exact(source->fd, block, n, at);
-        if (r)
-            return import_read_error(r, source->path, err);
-        sha256_update(&context, n, block);
-        at += n;
-        if (options->progress)
-            options->progress(
-                options->progress_arg,
-                &(ImportProgress){ .stage = IMPORT_STAGE_HASH, .done_bytes = at, .total_bytes = total_bytes });
+        (void)posix_fadvise(source->fds[part], 0, 0, POSIX_FADV_SEQUENTIAL);
+        for (uint64_t at = 0; at < part_bytes;) {
+            size_t n = part_bytes - at < HASH_BLOCK_BYTES ? (size_t)(part_bytes - at) : HASH_BLOCK_BYTES;
+
+            if (import_options_cancelled(options))
+                return err_set(err, IMPORT_E_CANCELLED, "%s: the import was cancelled", source->path);
+            r = file_read_exact(source->fds[part], block, n, at);
+            if (r)
+                return import_read_error(r, gguf_part_path(source->file, part), err);
+            sha256_update(&context, n, block);
+            at += n;
+            done_bytes += n;
+            if (options->progress)
+                options->progress(options->progress_arg, &(ImportProgress){ .stage = IMPORT_STAGE_HASH,
+                                                                            .done_bytes = done_bytes,
+                                                                            .total_bytes = total_bytes });
+        }
     }
     sha256_digest(&context, sizeof(digest), digest);
     for (size_t i = 0; i < sizeof(digest); i++)
@@ -138,21 +207,21 @@ static int source_hash(const ImportSource *source, const ImportOptions *options,
     return import_source_unchanged(source, err);
 }
 
-/* Remembers the hash in the cache folder, if there is one. */
+/* Remembers the hash in the cache folder, if there is one; not that of several files. */
 int import_source_identify(const ImportSource *source, const ImportOptions *options, ImportReport *report,
                            ErrText *err) {
     char folder[PATH_MAX];
-    bool has_folder = !import_cache_dir(folder, options->cache_dir, NULL);
+    bool has_folder = source->n_parts == 1 && !import_cache_dir(folder, options->cache_dir, NULL);
     int r;
 
-    report->hash_remembered = has_folder && import_hash_recall(folder, &source->st, report->source_sha256);
+    report->hash_remembered = has_folder && import_hash_recall(folder, &source->sts[0], report->source_sha256);
     if (report->hash_remembered)
         return 0;
     r = source_hash(source, options, report->source_sha256, err);
     if (r)
         return r;
     if (has_folder)
-        import_hash_remember(folder, &source->st, report->source_sha256);
+        import_hash_remember(folder, &source->sts[0], report->source_sha256);
     return 0;
 }
 

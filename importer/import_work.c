@@ -482,7 +482,7 @@ int import_work(Import *import, ErrText *err) {
         .options = options,
         .source_path = import->source.path,
         .source = import->source.file,
-        .source_fd = import->source.fd,
+        .source_fds = import->source.fds,
         .hparams = import->source.hparams,
         .pool = pool,
         .calibration = *import->calibration.sha256 ? &import->calibration : NULL,

@@ -114,8 +114,9 @@ static int check_replaceable(const char *path, const ImportSource *source, ErrTe
 
     if (stat(path, &st) < 0)
         return 0;
-    if (st.st_dev == source->st.st_dev && st.st_ino == source->st.st_ino)
-        return err_set(err, IMPORT_E_EXISTS, "%s: the output is the source itself: name another file", path);
+    for (size_t i = 0; i < source->n_parts; i++)
+        if (st.st_dev == source->sts[i].st_dev && st.st_ino == source->sts[i].st_ino)
+            return err_set(err, IMPORT_E_EXISTS, "%s: the output is the source itself: name another file", path);
     if (!S_ISREG(st.st_mode))
         return err_set(err, IMPORT_E_EXISTS, "%s: exists and is not a regular file: name another file", path);
     if (gguf_open(&file, path, NULL) || !package_is(file))
@@ -222,7 +223,7 @@ static int import_open(Import *import, const char *source_path, const char *out_
         r = import_source_open(&import->source, source_path, options->source_fd, err);
     if (r)
         return r;
-    import->report.source_bytes = (uint64_t)import->source.st.st_size;
+    import->report.source_bytes = import_source_len_bytes(&import->source);
     r = import_source_identify(&import->source, options, &import->report, err);
     return r ? r : choose_path(import, out_path, err);
 }

@@ -342,7 +342,8 @@ static int backward_op(Measuring *measuring, const ArchOp *op, float *const *sav
 
     switch (op->kind) {
     case OP_NORM:
-        backward_norm(saved[op->in], vectors[op->w[0]], hparams->norm_eps, rows, width, out, model->pool);
+        (hparams->arch->norm == NORM_LAYER ? backward_layer_norm : backward_norm)(
+            saved[op->in], vectors[op->w[0]], hparams->norm_eps, rows, width, out, model->pool);
         if (op->in != op->out[0])
             add_to(d[op->in], out, rows * width);
         break;
@@ -353,7 +354,7 @@ static int backward_op(Measuring *measuring, const ArchOp *op, float *const *sav
     case OP_LINEAR:
         return backward_product(measuring, op, err);
     case OP_ROPE:
-        for (size_t i = 0; i < n_windows; i++)
+        for (size_t i = 0; hparams_layer_turns(hparams, measuring->index) && i < n_windows; i++)
             backward_rope(out + i * CALIBRATION_WINDOW_TOKENS * width, rope->cos, rope->sin, CALIBRATION_WINDOW_TOKENS,
                           width / hparams->head_size, hparams->head_size, hparams->n_rot,
                           hparams->arch->rope == ROPE_NEOX);
@@ -382,6 +383,10 @@ static int backward_op(Measuring *measuring, const ArchOp *op, float *const *sav
         backward_gated(saved[SLOT_GATE], saved[SLOT_UP], rows * width, hparams->arch->activation == ACTIVATION_GELU,
                        d[SLOT_GATE], d[SLOT_UP], model->pool);
         break;
+    case OP_ACTIVATE:
+        backward_activation(saved[op->in], rows * width, hparams->arch->activation == ACTIVATION_GELU, d[op->in],
+                            model->pool);
+        break;
     case OP_ADD:
         memcpy(d[op->in], d[SLOT_X], rows * width * sizeof(float));
         break;
@@ -392,9 +397,9 @@ static int backward_op(Measuring *measuring, const ArchOp *op, float *const *sav
 /* What the way back needs of an operator's slots. */
 static int save_slots(Measuring *measuring, const ArchOp *op, float **saved, ErrText *err) {
     static const Slot attention[] = { SLOT_Q, SLOT_K, SLOT_V }, gated[] = { SLOT_GATE, SLOT_UP };
-    const bool is_norm = op->kind == OP_NORM || op->kind == OP_HEAD_NORM;
+    const bool is_alone = op->kind == OP_NORM || op->kind == OP_HEAD_NORM || op->kind == OP_ACTIVATE;
     const Slot *slots = op->kind == OP_ATTENTION ? attention : op->kind == OP_GATED ? gated : &op->in;
-    size_t n = op->kind == OP_ATTENTION ? ARRAY_LEN(attention) : op->kind == OP_GATED ? ARRAY_LEN(gated) : is_norm;
+    size_t n = op->kind == OP_ATTENTION ? ARRAY_LEN(attention) : op->kind == OP_GATED ? ARRAY_LEN(gated) : is_alone;
 
     for (size_t i = 0; i < n; i++) {
         saved[slots[i]] =

@@ -15,7 +15,8 @@ static const struct {
     [ROLE_ROPE_FREQS] = { "rope_freqs.weight", false, ROLE_NONE },
     [ROLE_ROPE_FACTORS_LONG] = { "rope_factors_long.weight", false, ROLE_NONE },
     [ROLE_ROPE_FACTORS_SHORT] = { "rope_factors_short.weight", false, ROLE_NONE },
-    [ROLE_ATTN_NORM] = { "attn_norm.weight", false, ROLE_NONE },
+    [ROLE_ATTN_NORM] = { "attn_norm.weight", false, ROLE_ATTN_NORM_BIAS },
+    [ROLE_ATTN_NORM_BIAS] = { "attn_norm.bias", false, ROLE_NONE },
     [ROLE_ATTN_Q] = { "attn_q.weight", true, ROLE_ATTN_Q_BIAS },
     [ROLE_ATTN_Q_BIAS] = { "attn_q.bias", false, ROLE_NONE },
     [ROLE_ATTN_K] = { "attn_k.weight", true, ROLE_ATTN_K_BIAS },
@@ -35,8 +36,10 @@ static const struct {
     [ROLE_FFN_DOWN] = { "ffn_down.weight", true, ROLE_FFN_DOWN_BIAS },
     [ROLE_FFN_DOWN_BIAS] = { "ffn_down.bias", false, ROLE_NONE },
     [ROLE_POST_FFN_NORM] = { "post_ffw_norm.weight", false, ROLE_NONE },
-    [ROLE_OUTPUT_NORM] = { "output_norm.weight", false, ROLE_NONE },
-    [ROLE_OUTPUT] = { "output.weight", true, ROLE_NONE },
+    [ROLE_OUTPUT_NORM] = { "output_norm.weight", false, ROLE_OUTPUT_NORM_BIAS },
+    [ROLE_OUTPUT_NORM_BIAS] = { "output_norm.bias", false, ROLE_NONE },
+    [ROLE_OUTPUT] = { "output.weight", true, ROLE_OUTPUT_BIAS },
+    [ROLE_OUTPUT_BIAS] = { "output.bias", false, ROLE_NONE },
 };
 
 static const Dim slot_dims[_SLOT_N] = {
@@ -94,7 +97,8 @@ static const ArchTensor llama_layer[] = {
     { ROLE_FFN_DOWN_BIAS, DIM_EMBD, DIM_NONE, true },
 };
 
-static const ArchTensor phi3_layer[] = {
+/* Of phi3, gemma and smollm3. */
+static const ArchTensor plain_layer[] = {
     { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },   { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
     { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true }, { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
     { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
@@ -112,13 +116,21 @@ static const ArchTensor qwen2_layer[] = {
     { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },         { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
 };
 
-static const ArchTensor gemma_layer[] = {
-    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },   { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },
-    { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true }, { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },
-    { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },
-    { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, true },    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false },
-    { ROLE_FFN_NORM, DIM_EMBD, DIM_NONE, false },    { ROLE_FFN_GATE, DIM_EMBD, DIM_FF, false },
-    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },        { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },
+static const ArchTensor phi2_last[] = {
+    { ROLE_OUTPUT_NORM, DIM_EMBD, DIM_NONE, false },
+    { ROLE_OUTPUT_NORM_BIAS, DIM_EMBD, DIM_NONE, false },
+    { ROLE_OUTPUT, DIM_EMBD, DIM_VOCAB, false },
+    { ROLE_OUTPUT_BIAS, DIM_VOCAB, DIM_NONE, false },
+};
+
+static const ArchTensor phi2_layer[] = {
+    { ROLE_ATTN_NORM, DIM_EMBD, DIM_NONE, false },    { ROLE_ATTN_NORM_BIAS, DIM_EMBD, DIM_NONE, false },
+    { ROLE_ATTN_Q, DIM_EMBD, DIM_HEADS, false },      { ROLE_ATTN_Q_BIAS, DIM_HEADS, DIM_NONE, true },
+    { ROLE_ATTN_K, DIM_EMBD, DIM_KV, false },         { ROLE_ATTN_K_BIAS, DIM_KV, DIM_NONE, true },
+    { ROLE_ATTN_V, DIM_EMBD, DIM_KV, false },         { ROLE_ATTN_V_BIAS, DIM_KV, DIM_NONE, true },
+    { ROLE_FFN_UP, DIM_EMBD, DIM_FF, false },         { ROLE_FFN_UP_BIAS, DIM_FF, DIM_NONE, false },
+    { ROLE_ATTN_OUTPUT, DIM_HEADS, DIM_EMBD, false }, { ROLE_ATTN_OUTPUT_BIAS, DIM_EMBD, DIM_NONE, false },
+    { ROLE_FFN_DOWN, DIM_FF, DIM_EMBD, false },       { ROLE_FFN_DOWN_BIAS, DIM_EMBD, DIM_NONE, false },
 };
 
 static const ArchTensor gemma2_layer[] = {
@@ -255,6 +267,26 @@ static const ArchOp gemma3_ops[] = {
     ADD(SLOT_OUT),
 };
 
+/* Attention and feed-forward see the same norm, so their products share its quantization. */
+static const ArchOp phi2_ops[] = {
+    NORM(SLOT_X, SLOT_NORM, ROLE_ATTN_NORM),
+    {
+        .kind = OP_LINEAR,
+        .in = SLOT_NORM,
+        .n = 4,
+        .out = { SLOT_Q, SLOT_K, SLOT_V, SLOT_GATE },
+        .w = { ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V, ROLE_FFN_UP },
+    },
+    ROPE(SLOT_Q),
+    ROPE(SLOT_K),
+    ATTENTION,
+    LINEAR(SLOT_Q, SLOT_OUT, ROLE_ATTN_OUTPUT),
+    ADD(SLOT_OUT),
+    { .kind = OP_ACTIVATE, .in = SLOT_GATE, .out = { SLOT_GATE } },
+    LINEAR(SLOT_GATE, SLOT_OUT, ROLE_FFN_DOWN),
+    ADD(SLOT_OUT),
+};
+
 static const ArchOp gemma2_ops[] = {
     NORM(SLOT_X, SLOT_NORM, ROLE_ATTN_NORM),
     QKV,
@@ -292,10 +324,15 @@ static const Arch archs[] = {
       .rope = ROPE_NEOX,
       .activation = ACTIVATION_SILU },
     { .name = "phi3",
-      TABLES(phi3_first, phi3_layer, common_last, phi3_fused, llama_ops),
+      TABLES(phi3_first, plain_layer, common_last, phi3_fused, llama_ops),
       .rope = ROPE_NEOX,
       .activation = ACTIVATION_SILU,
       .window = WINDOW_ALL },
+    { .name = "phi2",
+      TABLES(plain_first, phi2_layer, phi2_last, common_fused, phi2_ops),
+      .rope = ROPE_NEOX,
+      .norm = NORM_LAYER,
+      .activation = ACTIVATION_GELU },
     { .name = "gemma3",
       TABLES(common_first, gemma3_layer, common_last, common_fused, gemma3_ops),
       .rope = ROPE_NEOX,
@@ -318,8 +355,13 @@ static const Arch archs[] = {
       .attention_cap_default = 50,
       .logit_cap_default = 30,
       .n_layers_wide = 46 },
+    { .name = "smollm3",
+      TABLES(plain_first, plain_layer, common_last, common_fused, llama_ops),
+      .rope = ROPE_NORM,
+      .activation = ACTIVATION_SILU,
+      .no_rope_every = 4 },
     { .name = "gemma",
-      TABLES(plain_first, gemma_layer, common_last, common_fused, llama_ops),
+      TABLES(plain_first, plain_layer, common_last, common_fused, llama_ops),
       .rope = ROPE_NEOX,
       .activation = ACTIVATION_GELU,
       .scales_embedding = true },
@@ -361,6 +403,7 @@ uint64_t arch_op_reads(const ArchOp *op) {
     case OP_LINEAR:
     case OP_HEAD_NORM:
     case OP_ROPE:
+    case OP_ACTIVATE:
         break;
     }
     return SLOT_BIT(op->in);
@@ -375,9 +418,11 @@ uint64_t arch_op_writes(const ArchOp *op) {
 }
 
 const char *arch_op_name(const ArchOp *op) {
-    static const char *const names[] = {
-        [OP_ROPE] = "rope", [OP_ATTENTION] = "attention", [OP_GATED] = "gated", [OP_ADD] = "add"
-    };
+    static const char *const names[] = { [OP_ROPE] = "rope",
+                                         [OP_ATTENTION] = "attention",
+                                         [OP_GATED] = "gated",
+                                         [OP_ACTIVATE] = "activation",
+                                         [OP_ADD] = "add" };
 
     return op->n ? tensor_role_name(op->w[0]) : names[op->kind];
 }

@@ -16,6 +16,7 @@ typedef enum TensorRole {
     ROLE_ROPE_FACTORS_LONG,
     ROLE_ROPE_FACTORS_SHORT,
     ROLE_ATTN_NORM,
+    ROLE_ATTN_NORM_BIAS,
     ROLE_ATTN_Q,
     ROLE_ATTN_Q_BIAS,
     ROLE_ATTN_K,
@@ -36,7 +37,9 @@ typedef enum TensorRole {
     ROLE_FFN_DOWN_BIAS,
     ROLE_POST_FFN_NORM,
     ROLE_OUTPUT_NORM,
+    ROLE_OUTPUT_NORM_BIAS,
     ROLE_OUTPUT,
+    ROLE_OUTPUT_BIAS,
     _ROLE_N,
 } TensorRole;
 
@@ -86,16 +89,17 @@ typedef enum Slot {
 #define SLOT_BIT(slot) (UINT64_C(1) << (slot))
 
 typedef enum OpKind {
-    OP_NORM,      /* out[0] = RMSNorm(in) * w[0] */
+    OP_NORM,      /* out[0] = norm(in) * w[0] (+ its bias); which norm is the architecture's */
     OP_LINEAR,    /* out[i] = in x w[i] (+ its bias), i below n: products that share their input */
     OP_HEAD_NORM, /* in = RMSNorm of each head of in, * w[0] */
     OP_ROPE,      /* rotary positions on the heads of in */
     OP_ATTENTION, /* Q, K, V -> Q: appends K and V to the cache, attends */
     OP_GATED,     /* GATE = activation(GATE) * UP */
+    OP_ACTIVATE,  /* in = activation(in) */
     OP_ADD,       /* X += in */
 } OpKind;
 
-#define OP_WEIGHTS_MAX 3
+#define OP_WEIGHTS_MAX 4
 
 typedef struct ArchOp {
     OpKind kind;
@@ -109,6 +113,11 @@ typedef enum RopeStyle {
     ROPE_NORM, /* pairs (2i, 2i + 1) */
     ROPE_NEOX, /* pairs (i, i + n_rot / 2) */
 } RopeStyle;
+
+typedef enum NormKind {
+    NORM_RMS,
+    NORM_LAYER, /* the mean is taken off; every norm has a bias */
+} NormKind;
 
 typedef enum Activation {
     ACTIVATION_SILU,
@@ -141,6 +150,7 @@ typedef struct Arch {
     const ArchOp *ops; /* of a layer */
     size_t n_ops;
     RopeStyle rope;
+    NormKind norm;
     Activation activation;
     bool scales_embedding; /* x = embedding * sqrt(n_embd) */
     WindowKind window;
@@ -148,6 +158,7 @@ typedef struct Arch {
     bool has_local_rope; /* sliding-window layers have a RoPE base of their own, 10000, and are not stretched */
     uint32_t reads;      /* ArchReads */
     float attention_cap_default, logit_cap_default; /* where no key says it; 0: none */
+    uint32_t no_rope_every; /* the last of so many layers has no rotary positions; 0: all have */
     uint32_t n_layers_wide; /* of the size whose query scale is by n_embd / n_heads, not by the head size; 0: none */
 } Arch;
 
@@ -165,9 +176,9 @@ bool tensor_role_is_linear(TensorRole role);
 static inline bool tensor_role_is_embedding(TensorRole role) {
     return role == ROLE_TOKEN_EMBD || role == ROLE_OUTPUT;
 }
-/* The bias that goes with a linear, or ROLE_NONE. */
+/* The bias that goes with a linear or a norm, or ROLE_NONE. */
 TensorRole tensor_role_bias(TensorRole role);
-/* "attn_q.weight" for what has weights, "rope", "attention", "gated", "add". */
+/* "attn_q.weight" for what has weights, "rope", "attention", "gated", "activation", "add". */
 const char *arch_op_name(const ArchOp *op);
 /* The slots that an operator reads, and those that it writes, as sets; one may be in both. */
 uint64_t arch_op_reads(const ArchOp *op);

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "base/printable.h"
+#include "model/gguf_parts.h"
 #include "model/gguf_private.h"
 
 /* --- look-up by name ---------------------------------------------------------------------------------------------- */
@@ -75,6 +76,9 @@ GgufFile *gguf_free(GgufFile *file) {
     free(file->tensors);
     free(file->key_index.slots);
     free(file->tensor_index.slots);
+    for (size_t i = 0; i < file->n_others; i++)
+        gguf_free(file->others[i]);
+    free(file->others);
     mapped_file_deinit(&file->map);
     free(file->path);
     free(file);
@@ -127,11 +131,18 @@ static int parse_map(GgufFile **filep, MappedFile map, const char *name, ErrText
  * Return: 0, GGUF_E_CORRUPT, GGUF_E_UNSUPPORTED, or -errno of the file system; the text names file, field and value.
  */
 int gguf_open(GgufFile **filep, const char *path, ErrText *err) {
+    _cleanup_(gguf_freep) GgufFile *file = NULL;
     MappedFile map;
     int r;
 
     r = mapped_file_open(&map, path, err);
-    return r ? r : parse_map(filep, map, path, err);
+    if (!r)
+        r = parse_map(&file, map, path, err);
+    if (!r)
+        r = gguf_parts_open(file, err);
+    if (!r)
+        *filep = steal(&file);
+    return r;
 }
 
 /* As gguf_open() for a file that is open already; fd stays the caller's, name is used in messages. */
@@ -144,6 +155,9 @@ int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err) {
 }
 
 int gguf_check_whole(const GgufFile *file, ErrText *err) {
+    for (size_t i = 0; i < file->n_others; i++)
+        if (gguf_check_whole(file->others[i], err))
+            return GGUF_E_CORRUPT;
     return mapped_file_check(&file->map, file->path, err) ? GGUF_E_CORRUPT : 0;
 }
 
@@ -152,7 +166,19 @@ const char *gguf_path(const GgufFile *file) {
 }
 
 uint64_t gguf_len_bytes(const GgufFile *file) {
-    return file->len_bytes;
+    uint64_t len_bytes = file->len_bytes;
+
+    for (size_t i = 0; i < file->n_others; i++)
+        len_bytes += file->others[i]->len_bytes;
+    return len_bytes;
+}
+
+size_t gguf_n_parts(const GgufFile *file) {
+    return 1 + file->n_others;
+}
+
+const char *gguf_part_path(const GgufFile *file, size_t part) {
+    return part ? file->others[part - 1]->path : file->path;
 }
 
 const void *gguf_data(const GgufFile *file) {

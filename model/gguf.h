@@ -71,11 +71,14 @@ typedef struct GgufTensor {
     uint64_t offset_bytes;      /* in the file */
     uint64_t len_bytes;
     const uint8_t *data; /* in the map; all len_bytes are inside the file */
+    uint32_t part;       /* of the file that it is in, where a model is in several; else 0 */
 } GgufTensor;
 
 typedef struct GgufFile GgufFile;
 
+/* With all parts, where this is the first of several: NAME-00001-of-0000N.gguf. */
 int gguf_open(GgufFile **filep, const char *path, ErrText *err);
+/* One file, even where it is a part. */
 int gguf_open_fd(GgufFile **filep, int fd, const char *name, ErrText *err);
 /* Parses len_bytes of memory that must outlive the object (fuzzing, tests). */
 int gguf_parse(GgufFile **filep, const void *data, size_t len_bytes, const char *name, ErrText *err);
@@ -86,8 +89,10 @@ GgufFile *gguf_free(GgufFile *file);
 DEFINE_CLEANUP(GgufFile, gguf_free)
 
 const char *gguf_path(const GgufFile *file);
-uint64_t gguf_len_bytes(const GgufFile *file);
-const void *gguf_data(const GgufFile *file); /* the whole mapped file */
+uint64_t gguf_len_bytes(const GgufFile *file); /* of all parts */
+const void *gguf_data(const GgufFile *file);   /* the whole mapped file, the first of several */
+size_t gguf_n_parts(const GgufFile *file);     /* 1 where it is all in one */
+const char *gguf_part_path(const GgufFile *file, size_t part);
 uint32_t gguf_alignment(const GgufFile *file);
 uint32_t gguf_version(const GgufFile *file);
 

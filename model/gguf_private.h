@@ -33,6 +33,8 @@ struct GgufFile {
     GgufTensor *tensors;
     GgufIndex key_index;
     GgufIndex tensor_index;
+    GgufFile **others; /* [n_others]: further parts, whose tensors are among ours; see gguf_parts.c */
+    size_t n_others;
 };
 
 int gguf_index_init(GgufIndex *index, size_t n);

@@ -173,6 +173,10 @@ void gguf_text_write(const GgufFile *file, StrBuf *text) {
     str_buf_addf(text, "%s: GGUF version %u, %" PRIu64 " bytes, alignment %u, %.2f million parameters\n",
                  printable(&shown, gguf_path(file), strlen(gguf_path(file))), gguf_version(file), gguf_len_bytes(file),
                  gguf_alignment(file), (double)count_parameters(file) / 1e6);
+    if (gguf_n_parts(file) > 1)
+        str_buf_addf(text, "in %zu files, up to %s\n", gguf_n_parts(file),
+                     printable(&shown, gguf_part_path(file, gguf_n_parts(file) - 1),
+                               strlen(gguf_part_path(file, gguf_n_parts(file) - 1))));
     write_keys(file, text);
     write_tensors(file, text);
 }
@@ -269,10 +273,11 @@ static int append_part(const char *data, size_t len_bytes, void *arg) {
 }
 
 int gguf_text_json(const GgufFile *file, bool pretty, StrBuf *text) {
-    json_t *root = json_pack("{s:o, s:I, s:i, s:i, s:I, s:o, s:o}", "file", json_text(gguf_path(file)), "file_bytes",
-                             (json_int_t)gguf_len_bytes(file), "version", (int)gguf_version(file), "alignment",
-                             (int)gguf_alignment(file), "parameters", (json_int_t)count_parameters(file), "keys",
-                             json_keys(file), "tensors", json_tensors(file));
+    json_t *root =
+        json_pack("{s:o, s:I, s:i, s:i, s:i, s:I, s:o, s:o}", "file", json_text(gguf_path(file)), "file_bytes",
+                  (json_int_t)gguf_len_bytes(file), "parts", (int)gguf_n_parts(file), "version",
+                  (int)gguf_version(file), "alignment", (int)gguf_alignment(file), "parameters",
+                  (json_int_t)count_parameters(file), "keys", json_keys(file), "tensors", json_tensors(file));
     int r;
 
     if (!root)

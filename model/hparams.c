@@ -201,7 +201,10 @@ int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
         (r = key_reader_u32(&reader, "context_length", 1, CONTEXT_MAX, NULL, &read.n_context)) ||
         (r = key_reader_u32(&reader, "embedding_length", 16, WIDTH_MAX, NULL, &read.n_embd)) ||
         (r = key_reader_u32(&reader, "feed_forward_length", 16, WIDTH_MAX, NULL, &read.n_ff)) ||
-        (r = key_reader_f32(&reader, "attention.layer_norm_rms_epsilon", 0, 1, NULL, &eps)) ||
+        (r = key_reader_f32(&reader,
+                            read.arch->norm == NORM_LAYER ? "attention.layer_norm_epsilon"
+                                                          : "attention.layer_norm_rms_epsilon",
+                            0, 1, NULL, &eps)) ||
         (r = read_attention(&reader, &read)) || (r = hparams_read_rope(&reader, &read)) ||
         (r = read_window(&reader, &read)) || (r = read_caps(&reader, &read)) ||
         (r = hparams_keys_check(file, read.arch, err)))
@@ -246,6 +249,12 @@ bool hparams_layer_is_local(const Hparams *hparams, uint32_t layer) {
 
 bool hparams_layer_turns_locally(const Hparams *hparams, uint32_t layer) {
     return hparams->has_local_rope && hparams_layer_is_local(hparams, layer);
+}
+
+bool hparams_layer_turns(const Hparams *hparams, uint32_t layer) {
+    const uint32_t every = hparams->arch->no_rope_every;
+
+    return !every || layer % every != every - 1;
 }
 
 uint64_t hparams_read_positions(const Hparams *hparams, uint64_t n_positions) {

@@ -58,6 +58,8 @@ uint32_t hparams_dim(const Hparams *hparams, Dim dim);
 bool hparams_layer_is_local(const Hparams *hparams, uint32_t layer);
 /* Whether its rotary positions are those of local layers, where they are others. */
 bool hparams_layer_turns_locally(const Hparams *hparams, uint32_t layer);
+/* Whether it has rotary positions at all. */
+bool hparams_layer_turns(const Hparams *hparams, uint32_t layer);
 /* Of n_positions, those whose keys a row reads that sees all it may: the sum over all layers. */
 uint64_t hparams_read_positions(const Hparams *hparams, uint64_t n_positions);
 

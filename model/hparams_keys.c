@@ -43,7 +43,8 @@ static const KnownKey known_keys[] = {
     READ("attention.head_count_kv", KEY_INTEGER),
     READ("attention.key_length", KEY_INTEGER),
     READ("attention.value_length", KEY_INTEGER),
-    READ("attention.layer_norm_rms_epsilon", KEY_NUMBER),
+    READ("attention.layer_norm_rms_epsilon", KEY_NUMBER), /* of the two the norms of the architecture have one */
+    READ("attention.layer_norm_epsilon", KEY_NUMBER),
     READ("attention.sliding_window", KEY_INTEGER),
     READ("rope.dimension_count", KEY_INTEGER),
     READ("rope.freq_base", KEY_NUMBER),
@@ -66,7 +67,6 @@ static const KnownKey known_keys[] = {
     UNUSED("vocab_size", KEY_INTEGER), /* the embedding's rows count */
     UNUSED("tensor_data_layout", KEY_STRING),
     UNUSED("pooling_type", KEY_INTEGER),                 /* of embeddings */
-    UNUSED("attention.layer_norm_epsilon", KEY_NUMBER),  /* these architectures have RMS norms */
     UNUSED("attention.temperature_length", KEY_INTEGER), /* of attention.temperature_scale */
     UNUSED("rope.scaling.finetuned", KEY_BOOL),
 

@@ -123,6 +123,10 @@ static int open_models(Training *training, ErrText *err) {
         r = open_engine(training, draft, &training->draft, err);
     if (!r)
         r = draft_pair_new(&training->pair, training->draft, training->target, err);
+    if (!r && training->target->hparams.arch->norm == NORM_LAYER)
+        r = err_set(err, -EINVAL,
+                    "%s: models with LayerNorm, as %s has, get no exit map: use one with RMS norms, or draft otherwise",
+                    engine_info(training->target)->name, engine_info(training->target)->architecture);
     if (!r && !*engine_info(training->target)->package_sha256)
         r = err_set(err, -EINVAL, "%s has no checksums, by which a predictor knows it: import the model again",
                     training->package);

@@ -126,6 +126,29 @@ static void cpu_norm(Backend *backend, const float *x, const float *w, float eps
     cpu_run_rows(backend, norm_rows, &loop, rows, n);
 }
 
+typedef struct LayerNormLoop {
+    const RowOps *row_ops;
+    const float *x, *w, *bias;
+    float eps;
+    size_t n;
+    float *y;
+} LayerNormLoop;
+
+static void layer_norm_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const LayerNormLoop *loop = arg;
+
+    for (size_t r = begin; r < end; r++)
+        loop->row_ops->layer_norm(loop->x + r * loop->n, loop->w, loop->bias, loop->eps, loop->n,
+                                  loop->y + r * loop->n);
+}
+
+static void cpu_layer_norm(Backend *backend, const float *x, const float *w, const float *bias, float eps, size_t rows,
+                           size_t n, float *y) {
+    LayerNormLoop loop = { .row_ops = cpu(backend)->row_ops, .x = x, .w = w, .bias = bias, .eps = eps, .n = n, .y = y };
+
+    cpu_run_rows(backend, layer_norm_rows, &loop, rows, n);
+}
+
 typedef struct RopeLoop {
     void (*fn)(float *x, const float *cos, const float *sin, size_t n_rot);
     float *x;
@@ -175,6 +198,25 @@ void cpu_gated(Backend *backend, float *gate, const float *up, size_t rows, size
     GatedLoop loop = { .fn = gelu ? row_ops->gelu_mul : row_ops->silu_mul, .gate = gate, .up = up, .n = n };
 
     cpu_run_rows(backend, gated_rows, &loop, rows, n);
+}
+
+typedef struct ActivateLoop {
+    void (*fn)(float *x, size_t n);
+    float *x;
+    size_t n;
+} ActivateLoop;
+
+static void activate_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const ActivateLoop *loop = arg;
+
+    loop->fn(loop->x + begin * loop->n, (end - begin) * loop->n);
+}
+
+static void cpu_activate(Backend *backend, float *x, size_t rows, size_t n, bool gelu) {
+    const RowOps *row_ops = cpu(backend)->row_ops;
+    ActivateLoop loop = { .fn = gelu ? row_ops->gelu : row_ops->silu, .x = x, .n = n };
+
+    cpu_run_rows(backend, activate_rows, &loop, rows, n);
 }
 
 typedef struct AddLoop {
@@ -230,11 +272,13 @@ static const BackendOps cpu_ops = {
     .shadow_counts = cpu_shadow_counts,
     .embed = cpu_embed,
     .norm = cpu_norm,
+    .layer_norm = cpu_layer_norm,
     .rope = cpu_rope,
     .kv_store = cpu_kv_store,
     .attention = cpu_attention,
     .kv_move = cpu_kv_move,
     .gated = cpu_gated,
+    .activate = cpu_activate,
     .add = cpu_add,
 };
 

@@ -75,7 +75,10 @@ static const float *input_row(const QuantizeLoop *loop, size_t r, float *own, fl
     const float *x = in->stream ? stream_row(loop, r) : in->x + r * loop->k;
 
     if (in->norm) {
-        row_ops->rms_norm(x, in->norm, in->eps, loop->k, own);
+        if (in->norm_bias)
+            row_ops->layer_norm(x, in->norm, in->norm_bias, in->eps, loop->k, own);
+        else
+            row_ops->rms_norm(x, in->norm, in->eps, loop->k, own);
         x = own;
     }
     if (loop->rotation_block) {
@@ -122,7 +125,7 @@ static void quantize_rows(void *arg, size_t begin, size_t end, unsigned int work
             quantize_row(loop, r, own);
 }
 
-#define LINEARS_MAX 3
+#define LINEARS_MAX 4
 /* Of more rows than these, kernels take panels of 4 blocks where the piece of work has them. */
 #define STREAM_ROWS 4
 #define PANEL_BLOCKS 4
@@ -269,7 +272,7 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
     ProductLoop product = { .self = self, .linears = linears, .n = n, .rows = &quantize.rows, .out = out };
     int r = 0;
 
-    assert(in->norm || !in->stream);
+    assert(in->norm || (!in->stream && !in->norm_bias));
     assert(n <= LINEARS_MAX && (!out->gate || (n == 2 && linears[0]->n == linears[1]->n)));
     for (size_t i = 0; i < n; i++) {
         assert(linears[i]->k == k && linears[i]->rotation_block == quantize.rotation_block);

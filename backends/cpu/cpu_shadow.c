@@ -13,7 +13,7 @@
 #include "base/printable.h"
 
 enum {
-    SHADOWS_MAX = 3,                        /* matrices of one call */
+    SHADOWS_MAX = 4,                        /* matrices of one call */
     BATCH_CHANNELS = 64,                    /* whose columns are at hand together */
     N_SLOTS = SHADOWS_MAX * BATCH_CHANNELS, /* columns that were read: a batch always fits in */
     OUTLIERS_A_ROW = 64,                    /* of a full call; more are taken in several turns */

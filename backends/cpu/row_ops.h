@@ -78,6 +78,8 @@ typedef struct RowOps {
 
     /* y = x / sqrt(mean(x^2) + eps) * w; y may be x. */
     void (*rms_norm)(const float *x, const float *w, float eps, size_t n, float *y);
+    /* y = (x - mean) / sqrt(mean((x - mean)^2) + eps) * w + bias; y may be x. */
+    void (*layer_norm)(const float *x, const float *w, const float *bias, float eps, size_t n, float *y);
     /* x += y */
     void (*add)(float *x, const float *y, size_t n);
     /* x *= factor */
@@ -86,6 +88,9 @@ typedef struct RowOps {
     void (*silu_mul)(const float *gate, const float *up, size_t n, float *out);
     /* out = gelu_tanh(gate) * up; gelu_tanh(a) = a / (1 + exp(-2 z)), z = sqrt(2 / pi) (a + 0.044715 a^3). */
     void (*gelu_mul)(const float *gate, const float *up, size_t n, float *out);
+    /* The same activations without what they gate. */
+    void (*silu)(float *x, size_t n);
+    void (*gelu)(float *x, size_t n);
     /* Rotates pairs of one head: NORM pairs (2i, 2i+1), NEOX pairs (i, i + n_rot/2); cos, sin [n_rot / 2]. */
     void (*rope_norm)(float *x, const float *cos, const float *sin, size_t n_rot);
     void (*rope_neox)(float *x, const float *cos, const float *sin, size_t n_rot);

@@ -35,6 +35,23 @@ static void rms_norm(const float *x, const float *w, float eps, size_t n, float 
                       lanes_mul(lanes_mul(lanes_load_n(x + i, n - i, 0), factor), lanes_load_n(w + i, n - i, 0)));
 }
 
+/* d = x - (sum of x / n), lanes past n zero; y = ((d (1 / sqrt(sum of d^2 / n + eps))) w) + bias, each step rounded. */
+static void layer_norm(const float *x, const float *w, const float *bias, float eps, size_t n, float *y) {
+    Lanes sum = lanes_of(0), mean, factor;
+
+    for (size_t i = 0; i < n; i += N_LANES)
+        sum = lanes_add(sum, lanes_load_n(x + i, n - i, 0));
+    mean = lanes_of(-(lanes_sum(sum) / (float)n));
+    for (size_t i = 0; i < n; i += N_LANES)
+        lanes_store_n(y + i, n - i, lanes_add(lanes_load_n(x + i, n - i, 0), mean));
+    factor = lanes_of(1.0f / sqrtf(dot(y, y, n) / (float)n + eps));
+    for (size_t i = 0; i < n; i += N_LANES)
+        lanes_store_n(
+            y + i, n - i,
+            lanes_add(lanes_mul(lanes_mul(lanes_load_n(y + i, n - i, 0), factor), lanes_load_n(w + i, n - i, 0)),
+                      lanes_load_n(bias + i, n - i, 0)));
+}
+
 static void add(float *x, const float *y, size_t n) {
     for (size_t i = 0; i < n; i += N_LANES)
         lanes_store_n(x + i, n - i, lanes_add(lanes_load_n(x + i, n - i, 0), lanes_load_n(y + i, n - i, 0)));
@@ -53,6 +70,17 @@ static void silu_mul(const float *gate, const float *up, size_t n, float *out) {
 static void gelu_mul(const float *gate, const float *up, size_t n, float *out) {
     for (size_t i = 0; i < n; i += N_LANES)
         lanes_store_n(out + i, n - i, lanes_gelu_mul(lanes_load_n(gate + i, n - i, 0), lanes_load_n(up + i, n - i, 0)));
+}
+
+/* One times what they gate is the activation itself, to the bit. */
+static void silu(float *x, size_t n) {
+    for (size_t i = 0; i < n; i += N_LANES)
+        lanes_store_n(x + i, n - i, lanes_silu_mul(lanes_load_n(x + i, n - i, 0), lanes_of(1)));
+}
+
+static void gelu(float *x, size_t n) {
+    for (size_t i = 0; i < n; i += N_LANES)
+        lanes_store_n(x + i, n - i, lanes_gelu_mul(lanes_load_n(x + i, n - i, 0), lanes_of(1)));
 }
 
 /* (a, b) -> (a cos - b sin, a sin + b cos), each product rounded. */
@@ -373,10 +401,13 @@ const RowOps ROW_OPS_NAME = {
     .name = ROW_OPS_STRING(ROW_OPS_NAME),
     .need = ROW_OPS_NEED,
     .rms_norm = rms_norm,
+    .layer_norm = layer_norm,
     .add = add,
     .scale = scale,
     .silu_mul = silu_mul,
     .gelu_mul = gelu_mul,
+    .silu = silu,
+    .gelu = gelu,
     .rope_norm = rope_norm,
     .rope_neox = rope_neox,
     .hadamard = hadamard,

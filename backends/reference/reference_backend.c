@@ -170,7 +170,7 @@ static void reference_embed(Backend *backend, const BackendLinear *embedding, co
 /* Operators that go row by row, split over the pool by rows. */
 typedef struct RowLoop {
     const FloatLoops *loops;
-    const float *x, *w, *cos, *sin;
+    const float *x, *w, *bias, *cos, *sin;
     float *y;
     size_t n; /* values of a row */
     size_t n_heads, head_size, half;
@@ -204,6 +204,32 @@ static void reference_norm(Backend *backend, const float *x, const float *w, flo
     RowLoop loop = { .x = x, .w = w, .eps = eps, .n = n, .y = y };
 
     run_rows(backend, norm_rows, &loop, rows);
+}
+
+static void layer_norm_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const RowLoop *loop = arg;
+
+    for (size_t r = begin; r < end; r++) {
+        const float *x = loop->x + r * loop->n;
+        float *y = loop->y + r * loop->n, squares, scale;
+        double sum = 0;
+
+        for (size_t i = 0; i < loop->n; i++)
+            sum += (double)x[i];
+        for (size_t i = 0; i < loop->n; i++)
+            y[i] = x[i] - (float)(sum / (double)loop->n);
+        loop->loops->products(y, loop->n, 1, y, loop->n, 1, loop->n, &squares, 1);
+        scale = 1.0f / sqrtf(squares / (float)loop->n + loop->eps);
+        for (size_t i = 0; i < loop->n; i++)
+            y[i] = y[i] * scale * loop->w[i] + loop->bias[i];
+    }
+}
+
+static void reference_layer_norm(Backend *backend, const float *x, const float *w, const float *bias, float eps,
+                                 size_t rows, size_t n, float *y) {
+    RowLoop loop = { .x = x, .w = w, .bias = bias, .eps = eps, .n = n, .y = y };
+
+    run_rows(backend, layer_norm_rows, &loop, rows);
 }
 
 static void rope_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
@@ -358,17 +384,28 @@ static void reference_attention(Backend *backend, const AttentionCall *call) {
     worker_pool_run(backend->pool, attention_heads, &loop, call->rows * call->n_heads, 1);
 }
 
+static float activation(float a, bool gelu) {
+    return gelu ? 0.5f * a * (1.0f + tanhf(0.79788456080286536f * (a + 0.044715f * a * a * a))) : a / (1.0f + expf(-a));
+}
+
 static void gated_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
     const RowLoop *loop = arg;
 
-    for (size_t i = begin * loop->n; i < end * loop->n; i++) {
-        float a = loop->y[i];
+    for (size_t i = begin * loop->n; i < end * loop->n; i++)
+        loop->y[i] = activation(loop->y[i], loop->flag) * loop->x[i];
+}
 
-        if (loop->flag)
-            loop->y[i] = 0.5f * a * (1.0f + tanhf(0.79788456080286536f * (a + 0.044715f * a * a * a))) * loop->x[i];
-        else
-            loop->y[i] = a / (1.0f + expf(-a)) * loop->x[i];
-    }
+static void activate_rows(void *arg, size_t begin, size_t end, unsigned int worker) {
+    const RowLoop *loop = arg;
+
+    for (size_t i = begin * loop->n; i < end * loop->n; i++)
+        loop->y[i] = activation(loop->y[i], loop->flag);
+}
+
+static void reference_activate(Backend *backend, float *x, size_t rows, size_t n, bool gelu) {
+    RowLoop loop = { .y = x, .n = n, .flag = gelu };
+
+    run_rows(backend, activate_rows, &loop, rows);
 }
 
 static void reference_gated(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu) {
@@ -405,11 +442,13 @@ static const BackendOps reference_ops = {
     .shadow_counts = reference_shadow_counts,
     .embed = reference_embed,
     .norm = reference_norm,
+    .layer_norm = reference_layer_norm,
     .rope = reference_rope,
     .kv_store = reference_kv_store,
     .attention = reference_attention,
     .kv_move = reference_kv_move,
     .gated = reference_gated,
+    .activate = reference_activate,
     .add = reference_add,
 };
 

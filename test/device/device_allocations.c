@@ -25,7 +25,7 @@ static void expect_none(size_t before, const char *what) {
         fail_msg("%s allocates memory", what);
 }
 
-static void take_nothing(void *arg, size_t first, size_t n, const float *y, unsigned int worker) {
+static void take_nothing(void *arg, size_t first, size_t n, float *y, unsigned int worker) {
 }
 
 /* What works on matrices. */

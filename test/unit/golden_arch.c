@@ -9,11 +9,11 @@
 #include "base/cleanup.h"
 
 /* Heads of the sizes that the families have, key-value heads shared where they share them, all else small. */
-#define GOLDEN_MAKER(architecture, embd, heads, kv_heads, size, ...)                                                   \
+#define GOLDEN_MAKER(architecture, layers, embd, heads, kv_heads, size, ...)                                           \
     {                                                                                                                  \
-        .arch = architecture, .n_layers = 3, .n_embd = embd, .n_ff = 192, .n_heads = heads, .n_kv_heads = kv_heads,    \
-        .head_size = size, .n_vocab = GOLDEN_ARCH_VOCAB, .tokenizer = "gpt2", .pretokenizer = "smollm",                \
-        .has_optional = true, .is_balanced = true, .seed = 30, __VA_ARGS__                                             \
+        .arch = architecture, .n_layers = layers, .n_embd = embd, .n_ff = 192, .n_heads = heads,                       \
+        .n_kv_heads = kv_heads, .head_size = size, .n_vocab = GOLDEN_ARCH_VOCAB, .tokenizer = "gpt2",                  \
+        .pretokenizer = "smollm", .has_optional = true, .is_balanced = true, .seed = 30, __VA_ARGS__                   \
     }
 
 static const float llama_logits[] = {
@@ -36,6 +36,12 @@ static const float gemma2_logits[] = {
 };
 static const float gemma3_logits[] = {
 #include "test/golden/arch/gemma3.inc"
+};
+static const float smollm3_logits[] = {
+#include "test/golden/arch/smollm3.inc"
+};
+static const float phi2_logits[] = {
+#include "test/golden/arch/phi2.inc"
 };
 static const float qwen3_logits[] = {
 #include "test/golden/arch/qwen3.inc"
@@ -66,21 +72,22 @@ static const float llama_linear_logits[] = {
 static const GoldenArch models[] = {
     /* Llama 3: divisors. Llama 2 is the same without them; with the biases that the architecture may have. */
     { .name = "llama",
-      .maker = GOLDEN_MAKER("llama", 128, 2, 2, 128, .tied = false),
+      .maker = GOLDEN_MAKER("llama", 3, 128, 2, 2, 128, .tied = false),
       .logits = llama_logits,
       .int8_error = 0.04,
       .with_static = 0x81d69f05ff95df2c,
       .packed = 0x5e69f639df4146cb,
       .int8 = 0xfa8dba0a14e6d763 },
     { .name = "mistral",
-      .maker = GOLDEN_MAKER("llama", 128, 4, 1, 128, .left_out = ROLE_ROPE_FREQS, KEYS(NUMBER("rope.freq_base", 1e6))),
+      .maker =
+          GOLDEN_MAKER("llama", 3, 128, 4, 1, 128, .left_out = ROLE_ROPE_FREQS, KEYS(NUMBER("rope.freq_base", 1e6))),
       .logits = mistral_logits,
       .int8_error = 0.04,
       .with_static = 0xae16b762f83d945e,
       .packed = 0x4d19b240c9cd9034,
       .int8 = 0x0815b825feae2581 },
     { .name = "llama_linear",
-      .maker = GOLDEN_MAKER("llama", 128, 2, 2, 64, .left_out = ROLE_ROPE_FREQS,
+      .maker = GOLDEN_MAKER("llama", 3, 128, 2, 2, 64, .left_out = ROLE_ROPE_FREQS,
                             KEYS(TEXT("rope.scaling.type", "linear"), NUMBER("rope.scaling.factor", 4))),
       .logits = llama_linear_logits,
       .int8_error = 0.04,
@@ -88,14 +95,15 @@ static const GoldenArch models[] = {
       .packed = 0xd85b9128e915abff,
       .int8 = 0x942551bb0aa13829 },
     { .name = "qwen15",
-      .maker = GOLDEN_MAKER("qwen2", 128, 2, 2, 64, .left_out = ROLE_ROPE_FREQS, KEYS(NUMBER("rope.freq_base", 1e6))),
+      .maker =
+          GOLDEN_MAKER("qwen2", 3, 128, 2, 2, 64, .left_out = ROLE_ROPE_FREQS, KEYS(NUMBER("rope.freq_base", 1e6))),
       .logits = qwen15_logits,
       .int8_error = 0.04,
       .with_static = 0x88230adfad264e78,
       .packed = 0xfba72aa0a527f970,
       .int8 = 0xbdc1edd594cd75ff },
     { .name = "qwen2_yarn",
-      .maker = GOLDEN_MAKER("qwen2", 128, 2, 1, 64, .left_out = ROLE_ROPE_FREQS,
+      .maker = GOLDEN_MAKER("qwen2", 3, 128, 2, 1, 64, .left_out = ROLE_ROPE_FREQS,
                             KEYS(TEXT("rope.scaling.type", "yarn"), NUMBER("rope.scaling.factor", 4),
                                  COUNT("rope.scaling.original_context_length", 128))),
       .logits = qwen2_yarn_logits,
@@ -104,28 +112,28 @@ static const GoldenArch models[] = {
       .packed = 0x2c823e100ae570a6,
       .int8 = 0x61ced4dfd06ab2c0 },
     { .name = "qwen3",
-      .maker = GOLDEN_MAKER("qwen3", 128, 4, 2, 128, .tied = true),
+      .maker = GOLDEN_MAKER("qwen3", 3, 128, 4, 2, 128, .tied = true),
       .logits = qwen3_logits,
       .int8_error = 0.04,
       .with_static = 0xc8c09061e464a41b,
       .packed = 0x55cfd2327300b1c9,
       .int8 = 0x92146619d38472ca },
     { .name = "phi3_long",
-      .maker = GOLDEN_MAKER("phi3", 192, 2, 1, 96, .n_context = 512, .is_fused = true, KEYS(LONG_ROPE)),
+      .maker = GOLDEN_MAKER("phi3", 3, 192, 2, 1, 96, .n_context = 512, .is_fused = true, KEYS(LONG_ROPE)),
       .logits = phi3_long_logits,
       .int8_error = 0.04,
       .with_static = 0x7be5b346769c325b,
       .packed = 0xe4f3b4dfc7e8dcba,
       .int8 = 0xbcdbb4dc32287caa },
     { .name = "phi3_short",
-      .maker = GOLDEN_MAKER("phi3", 192, 2, 2, 96, .n_context = 256, .is_fused = true, KEYS(LONG_ROPE)),
+      .maker = GOLDEN_MAKER("phi3", 3, 192, 2, 2, 96, .n_context = 256, .is_fused = true, KEYS(LONG_ROPE)),
       .logits = phi3_short_logits,
       .int8_error = 0.04,
       .with_static = 0xd6118f0fd627c66c,
       .packed = 0xb7fab5ff80527307,
       .int8 = 0x2a87483e55219491 },
     { .name = "gemma",
-      .maker = GOLDEN_MAKER("gemma", 128, 2, 1, 256, .tied = true),
+      .maker = GOLDEN_MAKER("gemma", 3, 128, 2, 1, 256, .tied = true),
       .logits = gemma_logits,
       .int8_error = 0.04,
       .int8 = 0xe35c5cee12c97281,
@@ -133,7 +141,7 @@ static const GoldenArch models[] = {
       .with_static = 0xde2505dd7c01a409 },
     /* Local layers with a small window first; a small cap, so that it matters. */
     { .name = "gemma2",
-      .maker = GOLDEN_MAKER("gemma2", 128, 2, 1, 256, .tied = true,
+      .maker = GOLDEN_MAKER("gemma2", 3, 128, 2, 1, 256, .tied = true,
                             KEYS(COUNT("attention.sliding_window", 9), NUMBER("attn_logit_softcapping", 1.5),
                                  NUMBER("final_logit_softcapping", 2))),
       .logits = gemma2_logits,
@@ -142,12 +150,27 @@ static const GoldenArch models[] = {
       .packed = 0x0816cf865a16a117,
       .with_static = 0x8bbb06090d42b75d },
     { .name = "gemma3",
-      .maker = GOLDEN_MAKER("gemma3", 128, 2, 1, 256, .tied = true, .left_out = ROLE_ROPE_FREQS, .window = 9),
+      .maker = GOLDEN_MAKER("gemma3", 3, 128, 2, 1, 256, .tied = true, .left_out = ROLE_ROPE_FREQS, .window = 9),
       .logits = gemma3_logits,
       .int8_error = 0.04,
       .int8 = 0x73e310966b423e04,
       .packed = 0x1a5a1497e41e72ea,
       .with_static = 0x6a9c21b1218a4d73 },
+    /* The last layer turns nothing. */
+    { .name = "smollm3",
+      .maker = GOLDEN_MAKER("smollm3", 4, 128, 2, 1, 128, .tied = true),
+      .logits = smollm3_logits,
+      .int8_error = 0.04,
+      .int8 = 0xf938c76e2ec95c95,
+      .packed = 0x47cf3b60e080e664,
+      .with_static = 0xd5070b1e811ded43 },
+    { .name = "phi2",
+      .maker = GOLDEN_MAKER("phi2", 3, 160, 2, 2, 80, .is_fused = true, .n_rot = 32),
+      .logits = phi2_logits,
+      .int8_error = 0.04,
+      .int8 = 0xb031ccd460134a8f,
+      .packed = 0x39dbba3526e3f648,
+      .with_static = 0x361c8178bcd0b454 },
 };
 
 size_t golden_arch_n(void) {

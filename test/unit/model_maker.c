@@ -80,6 +80,7 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
         { "attention.key_length", maker->head_size }, { "attention.value_length", maker->head_size },
     };
     static const char *const merges[] = { "a b", "c d" };
+    const Arch *arch = arch_find(maker->arch);
     const char **tokens = calloc(n_tokens, sizeof(*tokens));
     char(*texts)[16] = calloc(n_tokens, sizeof(*texts));
     int32_t *types = calloc(n_tokens, sizeof(*types));
@@ -93,7 +94,8 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
         snprintf(name, sizeof(name), "%s.%s", maker->arch, numbers[i].suffix);
         gguf_writer_u32(writer, name, numbers[i].value);
     }
-    snprintf(name, sizeof(name), "%s.attention.layer_norm_rms_epsilon", maker->arch);
+    snprintf(name, sizeof(name), "%s.attention.layer_norm_%sepsilon", maker->arch,
+             arch && arch->norm == NORM_LAYER ? "" : "rms_");
     gguf_writer_f32(writer, name, 1e-5f);
     if (maker->window)
         window_keys(maker, writer);

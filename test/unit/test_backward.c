@@ -98,6 +98,69 @@ static void test_norm(void **state) {
     check(&function, x, ROWS * N, d);
 }
 
+static double layer_norm_loss(const Function *f, const double *x) {
+    double loss = 0;
+
+    for (size_t row = 0; row < f->rows; row++, x += f->n) {
+        double mean = 0, squares = 0;
+
+        for (size_t i = 0; i < f->n; i++)
+            mean += x[i] / (double)f->n;
+        for (size_t i = 0; i < f->n; i++)
+            squares += (x[i] - mean) * (x[i] - mean);
+        for (size_t i = 0; i < f->n; i++)
+            loss += (x[i] - mean) / sqrt(squares / (double)f->n + 1e-2) * (double)f->other[i] *
+                    (double)f->weights[row * f->n + i];
+    }
+    return loss;
+}
+
+static void test_layer_norm(void **state) {
+    enum {
+        ROWS = 5,
+        N = 24
+    };
+    float x[ROWS * N], w[N], d[ROWS * N], weights[ROWS * N];
+    Function function = { layer_norm_loss, weights, w, ROWS, N, false };
+
+    fill(x, ROWS * N);
+    fill(w, N);
+    fill(weights, ROWS * N);
+    memcpy(d, weights, sizeof(d));
+    backward_layer_norm(x, w, 1e-2f, ROWS, N, d, *state);
+    check(&function, x, ROWS * N, d);
+}
+
+/* flag: GELU */
+static double activation_loss(const Function *f, const double *x) {
+    double loss = 0;
+
+    for (size_t i = 0; i < f->n; i++) {
+        const double y = f->flag ? 0.5 * x[i] * (1 + tanh(0.79788456080286536 * (x[i] + 0.044715 * x[i] * x[i] * x[i])))
+                                 : x[i] / (1 + exp(-x[i]));
+
+        loss += y * (double)f->weights[i];
+    }
+    return loss;
+}
+
+static void test_activation(void **state) {
+    enum {
+        N = 90
+    };
+    float x[N], d[N], weights[N];
+
+    for (int gelu = 0; gelu < 2; gelu++) {
+        Function function = { activation_loss, weights, NULL, 1, N, gelu };
+
+        fill(x, N);
+        fill(weights, N);
+        memcpy(d, weights, sizeof(d));
+        backward_activation(x, N, gelu, d, *state);
+        check(&function, x, N, d);
+    }
+}
+
 enum {
     ROPE_ROWS = 3,
     ROPE_HEADS = 2,
@@ -328,8 +391,10 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norm),   cmocka_unit_test(test_rope),      cmocka_unit_test(test_gated),
-        cmocka_unit_test(test_linear), cmocka_unit_test(test_attention), cmocka_unit_test(test_answer_direction),
+        cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_activation),
+        cmocka_unit_test(test_norm),       cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_gated),      cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_attention),  cmocka_unit_test(test_answer_direction),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

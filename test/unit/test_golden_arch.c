@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/cpu.h"
 #include "engine/engine.h"
+#include "importer/calibration_text.h"
 #include "test/unit/golden_arch.h"
 #include "test/unit/golden_hash.h"
 #include "test/unit/import_fixture.h"
@@ -143,10 +144,61 @@ static void test_golden_arch_int8(void **state) {
     }
 }
 
+/* Every recipe that looks at the model's inputs, of the architectures that differ in what factors are folded into, in
+ * what shares an input and in how gradients go back. Widths are 8 bits, so that what a recipe does wrong is not hidden
+ * by what it rounds. */
+static void test_golden_arch_recipes(void **state) {
+    static const char *const names[] = { "qwen3", "phi3_long", "gemma2", "smollm3", "phi2" };
+    static const struct {
+        const char *recipe;
+        QuantAllocation allocation;
+        double bits, error;
+        bool is_static;
+    } recipes[] = {
+        { "edgeflow", QUANT_ALLOCATION_UNIFORM, 8, 0.05, false },
+        { "compensated", QUANT_ALLOCATION_MODEL, 6, 0.12, false },
+        { "edgeflow", QUANT_ALLOCATION_TENSOR, 6, 0.12, true },
+    };
+    static float logits[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB];
+    ImportFixture *fixture = *state;
+    QuantRecipe *recipe = &fixture->options.recipe;
+    char text[300];
+    size_t len_bytes;
+
+    test_write_file(fixture->folder, "text.txt", calibration_text(&len_bytes), 2500);
+    snprintf(text, sizeof(text), "%s/text.txt", fixture->folder);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        for (size_t r = 0; r < ARRAY_LEN(recipes); r++) {
+            const GoldenArch *model = golden_arch_find(names[i]);
+            double greatest, rms;
+
+            if (patience_is_short() && i % ARRAY_LEN(recipes) != r)
+                continue;
+            import_fixture_source(fixture, &model->maker);
+            assert_int_equal(quant_recipe_named(recipe, recipes[r].recipe), 0);
+            quant_recipe_set_bits(recipe, recipes[r].bits);
+            recipe->allocation = recipes[r].allocation;
+            recipe->static_activations = recipes[r].is_static;
+            recipe->hot_percent = recipe->prune_percent = 20;
+            fixture->options.method = &import_method_calibrated;
+            fixture->options.calibration_path = text;
+            import_fixture_import_at(fixture, ISA_BEST);
+            run_model(fixture->out, &(Run){ ENGINE_DEVICE_CPU, ISA_BEST, 2, 16 }, logits);
+            assert_int_equal(remove(fixture->out), 0);
+            compare(model, logits, &greatest, &rms);
+            if (getenv("COORDGEN_SHOW"))
+                print_message("%s, %s %g: error %.4f of the root mean square\n", names[i], recipes[r].recipe,
+                              recipes[r].bits, rms);
+            if (!(rms <= recipes[r].error))
+                fail_msg("%s, %s: the error is %g of the root mean square", names[i], recipes[r].recipe, rms);
+        }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_golden_arch_reference),
         WITH_FOLDER(test_golden_arch_int8),
+        WITH_FOLDER(test_golden_arch_recipes),
     };
 
     if (argc == 3 && !strcmp(argv[1], "--write")) {

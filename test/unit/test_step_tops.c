@@ -101,8 +101,8 @@ static void check_engine(const char *package, Isa isa, unsigned int threads, boo
     tree_model_deinit(&model);
 }
 
-static void check_package(ImportFixture *fixture, uint32_t head_bits, bool static_activations) {
-    ModelMaker maker = MODEL_MAKER_DEFAULT;
+static void check_package(ImportFixture *fixture, const char *arch, uint32_t head_bits, bool static_activations) {
+    ModelMaker maker = tree_model_maker(arch);
     const char *package;
 
     maker.n_vocab = N_VOCAB;
@@ -114,16 +114,26 @@ static void check_package(ImportFixture *fixture, uint32_t head_bits, bool stati
 }
 
 static void test_step_tops_int8(void **state) {
-    check_package(*state, 8, false);
+    check_package(*state, "llama", 8, false);
 }
 
 static void test_step_tops_packed(void **state) {
-    check_package(*state, 6, false);
-    check_package(*state, 4, false);
+    check_package(*state, "llama", 6, false);
+    check_package(*state, "llama", 4, false);
 }
 
 static void test_step_tops_static(void **state) {
-    check_package(*state, 8, true);
+    check_package(*state, "llama", 8, true);
+}
+
+/* Logits that are capped. */
+static void test_step_tops_capped(void **state) {
+    check_package(*state, "gemma2", 8, false);
+}
+
+/* A head with a bias behind a norm with one. */
+static void test_step_tops_biased(void **state) {
+    check_package(*state, "phi2", 8, false);
 }
 
 /* A device that gives no pieces: the tokens come out of logits. */
@@ -172,7 +182,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_step_tops_int8),          WITH_FOLDER(test_step_tops_packed),
         WITH_FOLDER(test_step_tops_static),        WITH_FOLDER(test_step_tops_whole),
-        WITH_FOLDER(test_step_tops_little_memory),
+        WITH_FOLDER(test_step_tops_little_memory), WITH_FOLDER(test_step_tops_capped),
+        WITH_FOLDER(test_step_tops_biased),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,11 +56,8 @@ static void test_tree_step_bits(void **state) {
         const char *arch;
         double bits;
         bool static_activations;
-    } models[] = { { "llama", 8, false },
-                   { "gemma3", 8, false },
-                   { "qwen2", 4.5, false },
-                   { "gemma2", 8, false },
-                   { "llama", 8, true } };
+    } models[] = { { "llama", 8, false },  { "gemma3", 8, false }, { "qwen2", 4.5, false },
+                   { "gemma2", 8, false }, { "phi2", 8, true },    { "llama", 8, true } };
     uint64_t random = 20261125;
 
     for (size_t i = 0; i < ARRAY_LEN(models); i++) {

@@ -41,9 +41,15 @@ void tree_model_deinit(TreeModel *model) {
 }
 
 ModelMaker tree_model_maker(const char *arch) {
+    static const ModelMakerKey caps[] = { { "attn_logit_softcapping", GGUF_F32, 2, NULL },
+                                          { "final_logit_softcapping", GGUF_F32, 1, NULL } };
     ModelMaker maker = MODEL_MAKER_DEFAULT;
 
     maker.arch = arch;
+    if (!strcmp(arch, "gemma2")) {
+        maker.keys = caps;
+        maker.n_keys = ARRAY_LEN(caps);
+    }
     maker.window = strcmp(arch, "gemma3") && strcmp(arch, "gemma2") ? 0 : TREE_MODEL_WINDOW;
     return maker;
 }

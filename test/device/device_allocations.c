@@ -61,7 +61,7 @@ static void check_rows(Rig *rig, float *x, float *y) {
 /* A tree whose first three rows are in place. */
 static void check_attention(DeviceSuite *suite) {
     static const int16_t parents[ROWS] = { -1, 0, 1, 0, 3, 1, 5, 6, 3 };
-    const KvShape shape = { 6, 2, 32, 0, 0.2f };
+    const KvShape shape = { 6, 2, 32, 0, 0.2f, 0 };
     BatchRow batch_rows[ROWS];
     BatchSequence sequence;
     Batch batch = { .rows = batch_rows, .sequences = &sequence };

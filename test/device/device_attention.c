@@ -38,7 +38,10 @@ static void check_chain(DeviceSuite *suite, const ChainCase *c) {
     timeline_init(&timeline, &kv, c->n);
     member = (Member){ &timeline, &rows, .n = c->n };
     members_run(&kv, &member, 1, 0, 0);
-    member_expect(&kv, &member, c->shape.window ? "attention with a window" : "attention");
+    member_expect(&kv, &member,
+                  c->shape.soft_cap > 0 ? "attention with a soft cap"
+                  : c->shape.window     ? "attention with a window"
+                                        : "attention");
     memcpy(whole, member.out, c->n * kv.q_width * sizeof(*whole));
     rig_digest(suite, whole, c->n * kv.q_width * sizeof(*whole));
     members_free(&member, 1);
@@ -56,15 +59,17 @@ static void check_chain(DeviceSuite *suite, const ChainCase *c) {
 
 void test_device_chain(void **state) {
     static const ChainCase cases[] = {
-        { { 6, 2, 32, 0, 0.2f }, 200 },    { { 9, 3, 64, 0, 0.125f }, 130 }, { { 4, 4, 16, 0, 0.25f }, 150 },
-        { { 6, 2, 32, 100, 0.2f }, 210 },  { { 4, 1, 80, 64, 0.1f }, 200 },  { { 2, 1, 16, 1, 0.2f }, 130 },
-        { { 2, 1, 16, 129, 0.2f }, 130 },  { { 100, 1, 16, 0, 0.2f }, 70 },  { { 14, 2, 64, 0, 0.125f }, 80 },
-        { { 2, 2, 128, 0, 0.0884f }, 66 },
+        { { 6, 2, 32, 0, 0.2f, 0 }, 200 },   { { 9, 3, 64, 0, 0.125f, 0 }, 130 },
+        { { 4, 4, 16, 0, 0.25f, 0 }, 150 },  { { 6, 2, 32, 100, 0.2f, 0 }, 210 },
+        { { 4, 1, 80, 64, 0.1f, 0 }, 200 },  { { 2, 1, 16, 1, 0.2f, 0 }, 130 },
+        { { 2, 1, 16, 129, 0.2f, 0 }, 130 }, { { 100, 1, 16, 0, 0.2f, 0 }, 70 },
+        { { 14, 2, 64, 0, 0.125f, 0 }, 80 }, { { 2, 2, 128, 0, 0.0884f, 0 }, 66 },
+        { { 6, 2, 32, 0, 0.2f, 2 }, 200 },   { { 4, 1, 80, 64, 0.1f, 0.5f }, 200 },
     };
     DeviceSuite *suite = *state;
 
     assert_non_null(suite);
-    for (size_t i = 0; i < ARRAY_LEN(cases); i += patience_is_short() ? 3 : 1)
+    for (size_t i = 0; i < ARRAY_LEN(cases); i += patience_is_short() ? 5 : 1) /* 0, 5, 10: one with a cap */
         check_chain(suite, &cases[i]);
 }
 
@@ -154,7 +159,7 @@ static void check_company(KvRig *kv, DeviceSuite *suite) {
 }
 
 void test_device_company(void **state) {
-    static const KvShape shapes[] = { { 6, 2, 32, 0, 0.2f }, { 4, 1, 16, 50, 0.25f } };
+    static const KvShape shapes[] = { { 6, 2, 32, 0, 0.2f, 0 }, { 4, 1, 16, 50, 0.25f, 0 } };
     DeviceSuite *suite = *state;
 
     for (size_t i = 0; i < 2 * ARRAY_LEN(shapes); i += patience_is_short() ? 3 : 1) {
@@ -231,7 +236,7 @@ static void check_way(KvRig *kv, const TreeRows *tree, const Member *member, siz
     free(out);
 }
 
-static const KvShape tree_shapes[] = { { 6, 2, 32, 0, 0.2f }, { 4, 1, 16, 20, 0.25f } };
+static const KvShape tree_shapes[] = { { 6, 2, 32, 0, 0.2f, 0 }, { 4, 1, 16, 20, 0.25f, 0 } };
 static const size_t tree_befores[] = { 0, 1, 40, 63, 64, 65, TREE_BEFORE_MAX };
 
 void test_device_trees(void **state) {
@@ -517,7 +522,7 @@ void test_device_attention_extreme(void **state) {
     enum {
         N = 80
     };
-    const KvShape shape = { 2, 1, 16, 0, 0.25f };
+    const KvShape shape = { 2, 1, 16, 0, 0.25f, 0 };
     DeviceSuite *suite = *state;
     Timeline timeline;
     KvRows rows;

@@ -65,7 +65,7 @@ void matrix_rotate(float *x, size_t k, uint32_t block);
 void matrix_near(const DeviceSuite *suite, const RowCase *c, size_t row, size_t at, float y, const MatrixSum *sum);
 
 enum {
-    LINEARS_MAX = 3, /* of one call */
+    LINEARS_MAX = 4, /* of one call */
 };
 
 /* Matrices of one input, on two rigs. */

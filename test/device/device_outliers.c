@@ -47,7 +47,7 @@ static void columns_close(ColumnsFile *columns) {
  * second row is zero, the third is nothing but outliers. */
 static void outliers_init(Products *products, Rig rigs[2], const MatrixInput *in, MatrixForm form, size_t rows,
                           const ColumnsFile *columns) {
-    static const size_t sizes[LINEARS_MAX] = { 90, 300, 17 };
+    static const size_t sizes[LINEARS_MAX] = { 90, 300, 17, 48 };
     DeviceSuite *suite = rigs[0].suite;
     uint64_t offset_bytes = FILE_HEAD_BYTES;
 

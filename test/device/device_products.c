@@ -122,13 +122,13 @@ void test_device_products(void **state) {
     rig_close_pair(rigs);
 }
 
-/* Two or three matrices in one call, of one form or of two, are as each alone. */
+/* Two to four matrices in one call, of one form or of two, are as each alone. */
 void test_device_products_together(void **state) {
-    static const size_t sizes[LINEARS_MAX] = { 100, 17, 130 };
-    static const MatrixForm mixes[][LINEARS_MAX] = { { MATRIX_F32, MATRIX_F16, MATRIX_F32 },
-                                                     { MATRIX_INT8, MATRIX_INT8, MATRIX_INT8 },
-                                                     { MATRIX_PACKED, MATRIX_PACKED, MATRIX_PACKED },
-                                                     { MATRIX_INT8, MATRIX_PACKED, MATRIX_INT8 } };
+    static const size_t sizes[LINEARS_MAX] = { 100, 17, 130, 40 };
+    static const MatrixForm mixes[][LINEARS_MAX] = { { MATRIX_F32, MATRIX_F16, MATRIX_F32, MATRIX_F16 },
+                                                     { MATRIX_INT8, MATRIX_INT8, MATRIX_INT8, MATRIX_INT8 },
+                                                     { MATRIX_PACKED, MATRIX_PACKED, MATRIX_PACKED, MATRIX_PACKED },
+                                                     { MATRIX_INT8, MATRIX_PACKED, MATRIX_INT8, MATRIX_PACKED } };
     DeviceSuite *suite = *state;
     Rig rigs[2];
 
@@ -137,7 +137,7 @@ void test_device_products_together(void **state) {
         const MatrixForm *forms = mixes[i / 2];
         const MatrixInput in = { .k = i % 2 ? 192 : 230,
                                  .rotation_block = i % 2 && rig_takes(suite, DEVICE_TAKES_ROTATED) ? 64 : 0 };
-        const size_t n = 2 + i % 2;
+        const size_t n = 2 + i % 3;
         Products products;
 
         if (!matrix_is_taken(suite, forms[0], &in) || !matrix_is_taken(suite, forms[1], &in))
@@ -190,7 +190,7 @@ void test_device_products_extreme(void **state) {
 
 typedef struct FusedCase {
     const Products *products;
-    const float *norm;
+    const float *norm, *bias; /* of a layer norm; NULL: it is one of squares */
     float eps;
     bool of_sum;
 } FusedCase;
@@ -202,9 +202,11 @@ static void run_fused(Rig *rig, const RowCase *c, float *const *in, size_t rows,
     GUARDED stream = guarded_copy(in[1], rows * k);
     GUARDED y = guarded_new(rows * n);
     const BackendLinear *linear = products_on(fused->products, rig)[0];
-    const LinearInput input = {
-        .x = in[0], .norm = fused->norm, .eps = fused->eps, .stream = fused->of_sum ? stream : NULL
-    };
+    const LinearInput input = { .x = in[0],
+                                .norm = fused->norm,
+                                .norm_bias = fused->bias,
+                                .eps = fused->eps,
+                                .stream = fused->of_sum ? stream : NULL };
     ErrText err = { "" };
 
     if (rig->ops->linear(rig->backend, &linear, 1, &input, rows, &(LinearOutput){ .y = (float *const[]){ y } }, &err))
@@ -225,7 +227,11 @@ static void run_apart(Rig *rig, const FusedCase *fused, const float *x, float *s
     assert_non_null(made);
     if (fused->of_sum)
         rig->ops->add(rig->backend, stream, x, rows, k);
-    rig->ops->norm(rig->backend, fused->of_sum ? stream : x, fused->norm, fused->eps, rows, k, made);
+    if (fused->bias)
+        rig->ops->layer_norm(rig->backend, fused->of_sum ? stream : x, fused->norm, fused->bias, fused->eps, rows, k,
+                             made);
+    else
+        rig->ops->norm(rig->backend, fused->of_sum ? stream : x, fused->norm, fused->eps, rows, k, made);
     linear_run(rig, products_on(fused->products, rig)[0], made, rows, y);
 }
 
@@ -261,20 +267,22 @@ void test_device_fused_input(void **state) {
 
     rig_open_pair(rigs, suite, NULL);
     for (MatrixForm form = 0; rigs[0].ops->fuses && form < _MATRIX_FORM_N; form++)
-        for (size_t i = 0; i < 4; i++) {
-            const MatrixInput in = { .k = i / 2                 ? 192
+        for (size_t i = 0; i < 8; i++) {
+            const MatrixInput in = { .k = i / 4                 ? 192
                                           : form == MATRIX_Q8_0 ? 224
                                                                 : 230,
-                                     .rotation_block = i / 2 && rig_takes(suite, DEVICE_TAKES_ROTATED) ? 64 : 0 };
+                                     .rotation_block = i / 4 && rig_takes(suite, DEVICE_TAKES_ROTATED) ? 64 : 0 };
             GUARDED norm = guarded_new(in.k);
+            GUARDED bias = guarded_new(in.k);
             Products products;
 
             if (!matrix_is_taken(suite, form, &in))
                 continue;
             rig_fill(suite, norm, in.k);
+            rig_fill(suite, bias, in.k);
             products_init(&products, rigs, &in, &form, (const size_t[]){ 50 }, 1, 0, i % 2,
                           row_list[(i + 4) % ARRAY_LEN(row_list)]);
-            check_fused(suite, rigs, &(FusedCase){ &products, norm, 1e-2f, i % 2 });
+            check_fused(suite, rigs, &(FusedCase){ &products, norm, i / 2 % 2 ? bias : NULL, 1e-2f, i % 2 });
             products_deinit(&products, rigs);
         }
     assert_true(rigs[0].ops->fuses == rigs[1].ops->fuses);

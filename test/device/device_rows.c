@@ -39,8 +39,8 @@ void test_device_table(void **state) {
     assert_string_equal(ops->name, suite->dut->device.name);
     assert_true(ops->kv_element_bytes > 0 && ops->kv_block_positions > BATCH_SLOTS_MAX);
     assert_true(ops->free && ops->reserve && ops->reserve_positions && ops->linear_new && ops->linear_free &&
-                ops->linear && ops->shadow_counts && ops->embed && ops->norm && ops->rope && ops->kv_store &&
-                ops->attention && ops->kv_move && ops->gated && ops->add);
+                ops->linear && ops->shadow_counts && ops->embed && ops->norm && ops->layer_norm && ops->rope &&
+                ops->kv_store && ops->attention && ops->kv_move && ops->gated && ops->activate && ops->add);
     /* Some come together. */
     assert_true(!ops->linear_begin == !ops->linear_fill && !ops->linear_begin == !ops->linear_finish);
     assert_true(ops->linear_begin || !suite->dut->device.reads_packages);
@@ -59,7 +59,7 @@ void test_device_table(void **state) {
 /* --- norm --------------------------------------------------------------------------------------------------------- */
 
 typedef struct NormCase {
-    const float *w;
+    const float *w, *bias; /* NULL: of squares; else of the distance from the mean */
     float eps;
     size_t n;
     bool in_place;
@@ -70,7 +70,32 @@ static void run_norm(Rig *rig, const RowCase *c, float *const *in, size_t rows, 
 
     if (norm->in_place)
         memcpy(out, in[0], rows * norm->n * sizeof(*out));
-    rig->ops->norm(rig->backend, norm->in_place ? out : in[0], norm->w, norm->eps, rows, norm->n, out);
+    if (norm->bias)
+        rig->ops->layer_norm(rig->backend, norm->in_place ? out : in[0], norm->w, norm->bias, norm->eps, rows, norm->n,
+                             out);
+    else
+        rig->ops->norm(rig->backend, norm->in_place ? out : in[0], norm->w, norm->eps, rows, norm->n, out);
+}
+
+static void expect_norm(const RowCase *c, const NormCase *norm, size_t row, const float *x, const float *y,
+                        double error) {
+    double mean = 0, squares = 0, greatest = 0;
+
+    for (size_t i = 0; norm->bias && i < norm->n; i++)
+        mean += (double)x[i] / (double)norm->n;
+    for (size_t i = 0; i < norm->n; i++) {
+        squares += ((double)x[i] - mean) * ((double)x[i] - mean);
+        greatest = fabs((double)x[i]) > greatest ? fabs((double)x[i]) : greatest;
+    }
+    for (size_t i = 0; i < norm->n; i++) {
+        const double scale = (double)norm->w[i] / sqrt(squares / (double)norm->n + (double)norm->eps);
+        const double bias = norm->bias ? (double)norm->bias[i] : 0;
+        /* The mean is as exact as what goes into it. */
+        const double room =
+            norm->bias ? (fabs((double)x[i]) + greatest) * fabs(scale) + fabs(bias) : fabs((double)x[i] * scale);
+
+        rig_near(c, row, i, (double)y[i], ((double)x[i] - mean) * scale + bias, error * room);
+    }
 }
 
 void test_device_norm(void **state) {
@@ -79,12 +104,14 @@ void test_device_norm(void **state) {
     Rig rigs[2];
 
     rig_open_pair(rigs, suite, NULL);
-    for (size_t i = 0; i < 2 * ARRAY_LEN(widths); i++) {
-        const size_t n = widths[i / 2];
+    for (size_t i = 0; i < 4 * ARRAY_LEN(widths); i++) {
+        static const char *const whats[] = { "norm", "norm in place", "layer norm", "layer norm in place" };
+        const size_t n = widths[i / 4];
         _cleanup_(freep) float *x = new_rows(suite, RIG_ROWS, n), *y = NULL;
         GUARDED w = guarded_new(n);
-        const NormCase norm = { w, i % 2 ? 1e-6f : 1e-5f, n, i % 2 };
-        const RowCase c = { .what = i % 2 ? "norm in place" : "norm",
+        GUARDED bias = guarded_new(n);
+        const NormCase norm = { w, i % 4 < 2 ? NULL : bias, i % 2 ? 1e-6f : 1e-5f, n, i % 2 };
+        const RowCase c = { .what = whats[i % 4],
                             .run = run_norm,
                             .arg = &norm,
                             .rows = RIG_ROWS,
@@ -93,18 +120,10 @@ void test_device_norm(void **state) {
                             .in = { { x, n } } };
 
         rig_fill(suite, w, n);
+        rig_fill(suite, bias, n);
         y = row_case_check(suite, &c, rigs);
-        for (size_t r = 0; r < RIG_ROWS; r++) {
-            double squares = 0;
-
-            for (size_t j = 0; j < n; j++)
-                squares += (double)x[r * n + j] * (double)x[r * n + j];
-            for (size_t j = 0; j < n; j++) {
-                const double exact = (double)x[r * n + j] / sqrt(squares / (double)n + (double)norm.eps) * (double)w[j];
-
-                rig_near(&c, r, j, (double)y[r * n + j], exact, suite->dut->row_error * fabs(exact));
-            }
-        }
+        for (size_t r = 0; r < RIG_ROWS; r++)
+            expect_norm(&c, &norm, r, x + r * n, y + r * n, suite->dut->row_error);
     }
     rig_close_pair(rigs);
 }
@@ -218,6 +237,37 @@ void test_device_gated(void **state) {
         for (size_t j = 0; j < RIG_ROWS * n; j++)
             rig_near(&c, j / n, j % n, (double)y[j], plain_gate((double)gate[j], gelu) * (double)up[j],
                      suite->dut->row_error * fabs((double)gate[j] * (double)up[j]));
+    }
+    rig_close_pair(rigs);
+}
+
+static void run_activate(Rig *rig, const RowCase *c, float *const *in, size_t rows, float *out) {
+    memcpy(out, in[0], rows * c->out_width * sizeof(*out));
+    rig->ops->activate(rig->backend, out, rows, c->out_width, *(const bool *)c->arg);
+}
+
+void test_device_activate(void **state) {
+    static const size_t widths[] = { 1, 16, 75, WIDTH_MAX };
+    DeviceSuite *suite = *state;
+    Rig rigs[2];
+
+    rig_open_pair(rigs, suite, NULL);
+    for (size_t i = 0; i < 2 * ARRAY_LEN(widths); i++) {
+        const size_t n = widths[i / 2];
+        const bool gelu = i % 2;
+        _cleanup_(freep) float *x = new_rows(suite, RIG_ROWS, n), *y = NULL;
+        const RowCase c = { .what = gelu ? "activate, gelu" : "activate, silu",
+                            .run = run_activate,
+                            .arg = &gelu,
+                            .rows = RIG_ROWS,
+                            .out_width = n,
+                            .n_in = 1,
+                            .in = { { x, n } } };
+
+        y = row_case_check(suite, &c, rigs);
+        for (size_t j = 0; j < RIG_ROWS * n; j++)
+            rig_near(&c, j / n, j % n, (double)y[j], plain_gate((double)x[j], gelu),
+                     suite->dut->row_error * fabs((double)x[j]));
     }
     rig_close_pair(rigs);
 }

@@ -106,7 +106,7 @@ static void check_turns(DeviceSuite *suite) {
         N = 150,
         STEP = 20,
     };
-    const KvShape shape = { 6, 2, 32, 0, 0.2f };
+    const KvShape shape = { 6, 2, 32, 0, 0.2f, 0 };
     const BackendShape room = {
         .rows = STEP, .width = 6 * 32, .n_vocab = 1, .n_heads = 6, .n_kv_heads = 2, .head_size = 32
     };

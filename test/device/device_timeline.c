@@ -155,7 +155,8 @@ static void run_call(KvRig *kv, const Batch *batch, const KvRows *rows, size_t l
                                  .n_kv_heads = kv->shape.n_kv_heads,
                                  .head_size = kv->shape.head_size,
                                  .window = kv->shape.window,
-                                 .scale = kv->shape.scale };
+                                 .scale = kv->shape.scale,
+                                 .soft_cap = kv->shape.soft_cap };
 
     assert_true(before && stored);
     memcpy(before, block, kv->block_bytes);
@@ -290,6 +291,8 @@ static double attend(const KvRig *kv, const Member *member, size_t row, size_t h
         for (size_t i = 0; i < hd; i++)
             scores[p] += (double)q[i] * (double)k[i];
         scores[p] *= (double)shape->scale;
+        if (shape->soft_cap > 0)
+            scores[p] = (double)shape->soft_cap * tanh(scores[p] / (double)shape->soft_cap);
         max = scores[p] > max ? scores[p] : max;
     }
     memset(out, 0, hd * sizeof(*out));

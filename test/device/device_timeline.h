@@ -13,7 +13,7 @@ enum {
 
 typedef struct KvShape {
     size_t n_heads, n_kv_heads, head_size, window;
-    float scale;
+    float scale, soft_cap; /* 0: none */
 } KvShape;
 
 /* A device that attends: the shape, and where the layers are in a block. */

@@ -407,6 +407,32 @@ static void moves_of_keys(Backend *backend, const KvLayer *layer, const KvMove *
     real->kv_move(backend, &keys, moves, n_moves);
 }
 
+static void attention_without_cap(Backend *backend, const AttentionCall *call) {
+    AttentionCall other = *call;
+
+    other.soft_cap = 0;
+    real->attention(backend, &other);
+}
+
+static void layer_norm_without_bias(Backend *backend, const float *x, const float *w, const float *bias, float eps,
+                                    size_t rows, size_t n, float *y) {
+    real->layer_norm(backend, x, w, bias, eps, rows, n, y);
+    for (size_t i = 0; i < rows * n; i++)
+        y[i] -= bias[i % n];
+}
+
+static void activate_by_silu(Backend *backend, float *x, size_t rows, size_t n, bool gelu) {
+    real->activate(backend, x, rows, n, false);
+}
+
+static int linear_without_norm_bias(Backend *backend, const BackendLinear *const *linears, size_t n,
+                                    const LinearInput *in, size_t rows, const LinearOutput *out, ErrText *err) {
+    LinearInput other = *in;
+
+    other.norm_bias = NULL;
+    return real->linear(backend, linears, n, &other, rows, out, err);
+}
+
 /* --- the list ----------------------------------------------------------------------------------------------------- */
 
 #define FIELD(field, function) offsetof(BackendOps, field), (void (*)(void))(function)
@@ -418,6 +444,8 @@ const PlantedFault planted_faults[] = {
     { "others", true, FIELD(linear, linear_with_others), "products_together", "products of several matrices" },
     { "fused_eps", true, FIELD(linear, linear_with_other_eps), "fused_input", "is not that of the operators apart" },
     { "fused_stream", true, FIELD(linear, linear_without_stream), "fused_input", "product of the norm of a sum: row" },
+    { "fused_bias", true, FIELD(linear, linear_without_norm_bias), "fused_input",
+      "is not that of the operators apart" },
     { "fused_gate", true, FIELD(linear, linear_with_other_gate), "fused_gate", "by the operators apart" },
     { "pieces", true, FIELD(linear_pieces, pieces_dropped), "pieces", "outputs, 0 wrong ranges" },
     { "idle_rows", false, FIELD(idle_rows, one_idle_row), "idle_rows", "!=" },
@@ -438,10 +466,13 @@ const PlantedFault planted_faults[] = {
     { "spoiled", false, FIELD(norm, norm_of_the_call), "norm", "beside rows that are not finite" },
     { "rope_pairs", false, FIELD(rope, rope_of_other_pairs), "rope", "rope, neox: value" },
     { "gelu", false, FIELD(gated, gated_by_silu), "gated", "gated, gelu: value" },
+    { "layer_norm", false, FIELD(layer_norm, layer_norm_without_bias), "norm", "layer norm: value" },
+    { "activate", false, FIELD(activate, activate_by_silu), "activate", "activate, gelu: value" },
     { "add", false, FIELD(add, add_but_the_last), "add", "add" },
     { "allocates", false, FIELD(norm, norm_that_allocates), "allocations", "norm allocates memory" },
     { "threads", false, FIELD(norm, norm_in_shared_scratch), "threads", "gave other bits" },
     { "no_window", false, FIELD(attention, attention_without_window), "chain", "attention with a window: value" },
+    { "no_cap", false, FIELD(attention, attention_without_cap), "chain", "attention with a soft cap: value" },
     { "wide_window", false, FIELD(attention, attention_of_wide_window), "chain", "attention with a window: value" },
     { "looks_ahead", false, FIELD(attention, attention_that_looks_ahead), "chain", "attention: value" },
     { "attention_writes", false, FIELD(attention, attention_that_writes), "chain", "attention has written" },

@@ -115,6 +115,20 @@ static void toy_norm(Backend *backend, const float *x, const float *w, float eps
     }
 }
 
+static void toy_layer_norm(Backend *backend, const float *x, const float *w, const float *bias, float eps, size_t rows,
+                           size_t n, float *y) {
+    for (size_t r = 0; r < rows; r++, x += n, y += n) {
+        float mean = 0, squares = 0;
+
+        for (size_t i = 0; i < n; i++)
+            mean += x[i] / (float)n;
+        for (size_t i = 0; i < n; i++)
+            squares += (x[i] - mean) * (x[i] - mean);
+        for (size_t i = 0; i < n; i++)
+            y[i] = (x[i] - mean) / sqrtf(squares / (float)n + eps) * w[i] + bias[i];
+    }
+}
+
 static void toy_rope(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
                      size_t head_size, size_t n_rot, bool neox) {
     const size_t half = n_rot / 2;
@@ -164,7 +178,8 @@ static void attend(const AttentionCall *call, const BatchRow *row, size_t kv_hea
         const BatchRow at = row->slot == BATCH_IN_PLACE
                                 ? (BatchRow){ (uint32_t)(last - seen), 0, row->sequence, BATCH_IN_PLACE, false }
                                 : *row;
-        const float score = dot(q, kv_row(call, &at, call->k_offset_bytes) + kv_head * hd, hd) * call->scale;
+        const float plain = dot(q, kv_row(call, &at, call->k_offset_bytes) + kv_head * hd, hd) * call->scale;
+        const float score = call->soft_cap > 0 ? call->soft_cap * tanhf(plain / call->soft_cap) : plain;
         const float *v = kv_row(call, &at, call->v_offset_bytes) + kv_head * hd;
         const float most = score > max ? score : max, shrink = expf(max - most), weight = expf(score - most);
 
@@ -197,13 +212,18 @@ static void toy_kv_move(Backend *backend, const KvLayer *layer, const KvMove *mo
     }
 }
 
-static void toy_gated(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu) {
+static void toy_activate(Backend *backend, float *x, size_t rows, size_t n, bool gelu) {
     for (size_t i = 0; i < rows * n; i++) {
-        const float a = gate[i];
+        const float a = x[i];
 
-        gate[i] =
-            up[i] * (gelu ? 0.5f * a * (1 + tanhf(0.79788456f * (a + 0.044715f * a * a * a))) : a / (1 + expf(-a)));
+        x[i] = gelu ? 0.5f * a * (1 + tanhf(0.79788456f * (a + 0.044715f * a * a * a))) : a / (1 + expf(-a));
     }
+}
+
+static void toy_gated(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu) {
+    toy_activate(backend, gate, rows, n, gelu);
+    for (size_t i = 0; i < rows * n; i++)
+        gate[i] *= up[i];
 }
 
 static void toy_add(Backend *backend, float *x, const float *y, size_t rows, size_t n) {
@@ -226,11 +246,13 @@ static const BackendOps ops = {
     .shadow_counts = toy_shadow_counts,
     .embed = toy_embed,
     .norm = toy_norm,
+    .layer_norm = toy_layer_norm,
     .rope = toy_rope,
     .kv_store = toy_kv_store,
     .attention = toy_attention,
     .kv_move = toy_kv_move,
     .gated = toy_gated,
+    .activate = toy_activate,
     .add = toy_add,
 };
 

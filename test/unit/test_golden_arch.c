@@ -107,10 +107,11 @@ static void test_golden_arch_reference(void **state) {
 static void expect_bits(const GoldenArch *model, const char *kind, const char *package, uint64_t expected,
                         double error) {
     static float logits[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB];
+    const uint32_t step = expected == model->int8 ? 13 : 39; /* what is packed has the same operators around it */
     double greatest, rms;
 
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
-        for (uint32_t chunk_tokens = 1; chunk_tokens <= GOLDEN_ARCH_TOKENS; chunk_tokens += 13) {
+        for (uint32_t chunk_tokens = 1; chunk_tokens <= GOLDEN_ARCH_TOKENS; chunk_tokens += step) {
             uint64_t hash;
 
             if (!patience_takes_isa(isa))

@@ -29,6 +29,7 @@ typedef struct Run {
     Isa isa;
     unsigned int threads;
     uint32_t chunk_tokens;
+    const char *image_path; /* layers are not kept in memory, but read from there; or NULL */
 } Run;
 
 /* Logits of all positions of the text. */
@@ -46,6 +47,8 @@ static void run_model(const char *path, const Run *run, float *logits) {
                                      .device = run->device,
                                      .isa = run->isa,
                                      .chunk_tokens = run->chunk_tokens,
+                                     .image_path = run->image_path,
+                                     .weights_memory = { .is_set = run->image_path, .is_percent = true },
                                      .pool = pool,
                                      .accounts = &accounts },
                    &err))
@@ -90,7 +93,7 @@ static void test_golden_arch_reference(void **state) {
             static float logits[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB];
             double greatest, rms;
 
-            run_model(fixture->source, &(Run){ ENGINE_DEVICE_REFERENCE, ISA_BEST, 2, chunk_tokens }, logits);
+            run_model(fixture->source, &(Run){ ENGINE_DEVICE_REFERENCE, ISA_BEST, 2, chunk_tokens, NULL }, logits);
             compare(model, logits, &greatest, &rms);
             if (getenv("COORDGEN_SHOW") && chunk_tokens == 1)
                 print_message("%s: reference %.3g of the root mean square at most\n", model->name, greatest);
@@ -104,15 +107,16 @@ static void test_golden_arch_reference(void **state) {
 static void expect_bits(const GoldenArch *model, const char *kind, const char *package, uint64_t expected,
                         double error) {
     static float logits[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB];
+    const uint32_t step = expected == model->int8 ? 13 : 39; /* what is packed has the same operators around it */
     double greatest, rms;
 
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
-        for (uint32_t chunk_tokens = 1; chunk_tokens <= GOLDEN_ARCH_TOKENS; chunk_tokens += 13) {
+        for (uint32_t chunk_tokens = 1; chunk_tokens <= GOLDEN_ARCH_TOKENS; chunk_tokens += step) {
             uint64_t hash;
 
             if (!patience_takes_isa(isa))
                 continue;
-            run_model(package, &(Run){ ENGINE_DEVICE_CPU, isa, 1 + chunk_tokens % 2, chunk_tokens }, logits);
+            run_model(package, &(Run){ ENGINE_DEVICE_CPU, isa, 1 + chunk_tokens % 2, chunk_tokens, NULL }, logits);
             hash = hash_of(HASH_START, logits, sizeof(logits));
             if (getenv("COORDGEN_SHOW") && isa == ISA_SCALAR && chunk_tokens == 1) {
                 print_message("%s, %s: 0x%016" PRIx64 "\n", model->name, kind, hash);
@@ -129,6 +133,19 @@ static void expect_bits(const GoldenArch *model, const char *kind, const char *p
         fail_msg("%s, %s: the error is %g of the root mean square, above %g", model->name, kind, rms, error);
 }
 
+/* The same where layers come from the disk for every step. */
+static void expect_streamed(const GoldenArch *model, const char *folder, const char *package) {
+    static float logits[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB], expected[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB];
+    char image_path[300];
+
+    snprintf(image_path, sizeof(image_path), "%s/image", folder);
+    run_model(package, &(Run){ ENGINE_DEVICE_CPU, ISA_BEST, 2, 16, image_path }, logits);
+    assert_int_equal(remove(image_path), 0);
+    run_model(package, &(Run){ ENGINE_DEVICE_CPU, ISA_BEST, 2, 16, NULL }, expected);
+    if (memcmp(logits, expected, sizeof(logits)) != 0)
+        fail_msg("%s: other logits with streamed layers", model->name);
+}
+
 /* One integer that is wrong would be seen in the hashes; that these are the right numbers is the error's to say. */
 static void test_golden_arch_int8(void **state) {
     ImportFixture *fixture = *state;
@@ -138,6 +155,8 @@ static void test_golden_arch_int8(void **state) {
 
         expect_bits(model, "8 bits", import_fixture_package(fixture, &model->maker, 8, false), model->int8,
                     model->int8_error);
+        if (model->maker.n_layers > WEIGHTS_RING_SLOTS)
+            expect_streamed(model, fixture->folder, import_fixture_package(fixture, &model->maker, 8, false));
         expect_bits(model, "4.5 bits", import_fixture_package(fixture, &model->maker, 4.5, false), model->packed, 0.25);
         expect_bits(model, "8 bits, static activations", import_fixture_package(fixture, &model->maker, 8, true),
                     model->with_static, INFINITY);
@@ -183,7 +202,7 @@ static void test_golden_arch_recipes(void **state) {
             fixture->options.method = &import_method_calibrated;
             fixture->options.calibration_path = text;
             import_fixture_import_at(fixture, ISA_BEST);
-            run_model(fixture->out, &(Run){ ENGINE_DEVICE_CPU, ISA_BEST, 2, 16 }, logits);
+            run_model(fixture->out, &(Run){ ENGINE_DEVICE_CPU, ISA_BEST, 2, 16, NULL }, logits);
             assert_int_equal(remove(fixture->out), 0);
             compare(model, logits, &greatest, &rms);
             if (getenv("COORDGEN_SHOW"))

@@ -172,6 +172,7 @@ typedef enum CoordgenRole {
     COORDGEN_ROLE_SYSTEM = 1,
     COORDGEN_ROLE_USER = 2,
     COORDGEN_ROLE_ASSISTANT = 3,
+    COORDGEN_ROLE_TOOL = 4, /* what a tool answered */
 } CoordgenRole;
 
 typedef struct CoordgenMessage {

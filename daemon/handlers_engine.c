@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/printable.h"
@@ -62,6 +63,7 @@ ChatMessage *handler_messages(const Coordgen__V1__Messages *messages, const Chat
         [COORDGEN__V1__ROLE__ROLE_SYSTEM] = CHAT_ROLE_SYSTEM,
         [COORDGEN__V1__ROLE__ROLE_USER] = CHAT_ROLE_USER,
         [COORDGEN__V1__ROLE__ROLE_ASSISTANT] = CHAT_ROLE_ASSISTANT,
+        [COORDGEN__V1__ROLE__ROLE_TOOL] = CHAT_ROLE_TOOL,
     };
     ChatMessage *list = calloc(n_before + messages->n_message, sizeof(*list));
 
@@ -86,6 +88,7 @@ static int take_messages(Request *request, const Session *session, const Coordge
     if (!request->messages)
         return err_raise(-ENOMEM);
     request->n_own_messages = messages->n_message;
+    request->job.now_s = (int64_t)time(NULL);
     request->job.messages = request->messages;
     request->job.n_messages = n_before + messages->n_message;
     return 0;

@@ -134,6 +134,7 @@ const char *model_failure(const Model *model, bool with_paths);
 typedef struct ModelMessage {
     Coordgen__V1__Model model;
     char detail[sizeof(ErrText)];
+    char chat_format[sizeof(ErrText)];
     Coordgen__V1__ModelPair draft;
     const char *draft_of[MODEL_DRAFT_OF_MAX];
 } ModelMessage;

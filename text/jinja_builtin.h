@@ -77,6 +77,8 @@ int jinja_text_strip(JinjaRun *run, const JinjaText *text, JinjaValue chars, boo
 int jinja_text_replace(JinjaRun *run, const JinjaText *text, const JinjaText *old, const JinjaText *new_text,
                        int64_t count, JinjaValue *valuep);
 int jinja_text_lines(JinjaRun *run, const JinjaText *text, bool keep_ends, JinjaValue *valuep);
+int jinja_text_escape(JinjaRun *run, const JinjaText *text, JinjaValue *valuep);
+int jinja_text_mark_safe(JinjaRun *run, const JinjaText *text, JinjaValue *valuep);
 int jinja_text_center(JinjaRun *run, const JinjaText *text, int64_t width, JinjaValue *valuep);
 int jinja_text_join(JinjaRun *run, const JinjaText *separator, JinjaValue items, bool only_texts, JinjaValue *valuep);
 bool jinja_text_is_case(const JinjaText *text, bool upper);
@@ -99,7 +101,7 @@ void jinja_json_write(JinjaWriter *writer, JinjaValue value, const JinjaJsonStyl
 int jinja_json_read(JinjaRun *run, const char *data, size_t len_bytes, JinjaValue *valuep);
 
 /* Operators (jinja_operator.c). */
-int jinja_operate(JinjaRun *run, int operator, JinjaValue a, JinjaValue b, JinjaValue *valuep);
+int jinja_operate(JinjaRun *run, int op, JinjaValue a, JinjaValue b, JinjaValue *valuep);
 int jinja_negate(JinjaRun *run, JinjaValue value, bool minus, JinjaValue *valuep);
 
 /* Sequences (jinja_sequence.c): filters of lists. */

@@ -132,29 +132,28 @@ static int evaluate_concat(JinjaRun *run, JinjaScope *scope, const JinjaNode *no
 
 /* --- operators -------------------------------------------------------------------------------------------------- */
 
-static int compare_one(JinjaRun *run, JinjaOperator operator, JinjaValue a, JinjaValue b, bool *passedp) {
+static int compare_one(JinjaRun *run, JinjaOperator op, JinjaValue a, JinjaValue b, bool *passedp) {
     static const char *const names[] = {
         [JINJA_LESS] = "<", [JINJA_LESS_EQUAL] = "<=", [JINJA_GREATER] = ">", [JINJA_GREATER_EQUAL] = ">="
     };
     int order, r;
 
-    switch (operator) {
+    switch (op) {
     case JINJA_EQUAL:
     case JINJA_NOT_EQUAL:
         r = jinja_equal(run, a, b, passedp);
-        *passedp = *passedp == (operator== JINJA_EQUAL);
+        *passedp = *passedp == (op == JINJA_EQUAL);
         return r;
     case JINJA_IN:
     case JINJA_NOT_IN:
         r = jinja_contains(run, b, a, passedp);
-        *passedp = *passedp == (operator== JINJA_IN);
+        *passedp = *passedp == (op == JINJA_IN);
         return r;
     default:
-        r = jinja_compare(run, a, b, names[operator], &order);
-        *passedp = order != 2 && (operator== JINJA_LESS       ? order < 0 :
-                                  operator== JINJA_LESS_EQUAL ? order <= 0
-                                  :
-                                  operator== JINJA_GREATER ? order > 0
+        r = jinja_compare(run, a, b, names[op], &order);
+        *passedp = order != 2 && (op == JINJA_LESS         ? order < 0
+                                  : op == JINJA_LESS_EQUAL ? order <= 0
+                                  : op == JINJA_GREATER    ? order > 0
                                                            : order >= 0);
         return r;
     }
@@ -186,7 +185,7 @@ static int evaluate_binary(JinjaRun *run, JinjaScope *scope, const JinjaNode *no
     if (r)
         return r;
     run->line = node->line;
-    return jinja_operate(run, (int)node->operator, a, b, valuep);
+    return jinja_operate(run, (int)node->op, a, b, valuep);
 }
 
 static int evaluate_and_or(JinjaRun *run, JinjaScope *scope, const JinjaNode *node, JinjaValue *valuep) {

@@ -456,7 +456,7 @@ static int parse_unary(JinjaParser *parser, bool with_filters, JinjaNode **nodep
 }
 
 /* *nodep becomes the left of a node with the right that follows. */
-static int parse_right(JinjaParser *parser, JinjaKind kind, JinjaOperator operator,
+static int parse_right(JinjaParser *parser, JinjaKind kind, JinjaOperator op,
                        int (*parse)(JinjaParser *parser, JinjaNode **nodep), JinjaNode **nodep) {
     JinjaNode *node = NULL;
     int r = jinja_node_new(parser, kind, parser->now.line, &node);
@@ -467,7 +467,7 @@ static int parse_right(JinjaParser *parser, JinjaKind kind, JinjaOperator operat
         r = parse(parser, &node->b);
     if (r)
         return r;
-    node->operator= operator;
+    node->op = op;
     node->a = *nodep;
     *nodep = node;
     return jinja_node_close(parser, node);
@@ -488,7 +488,7 @@ static int parse_power(JinjaParser *parser, JinjaNode **nodep) {
 static int parse_product(JinjaParser *parser, JinjaNode **nodep) {
     static const struct {
         const char *name;
-        JinjaOperator operator;
+        JinjaOperator op;
     } operators[] = {
         { "*", JINJA_MULTIPLY }, { "/", JINJA_DIVIDE }, { "//", JINJA_FLOOR_DIVIDE }, { "%", JINJA_MODULO }
     };
@@ -501,7 +501,7 @@ static int parse_product(JinjaParser *parser, JinjaNode **nodep) {
             i++;
         if (i == ARRAY_LEN(operators))
             break;
-        r = parse_right(parser, JINJA_NODE_BINARY, operators[i].operator, parse_power, nodep);
+        r = parse_right(parser, JINJA_NODE_BINARY, operators[i].op, parse_power, nodep);
     }
     return r;
 }
@@ -543,10 +543,10 @@ static int parse_sum(JinjaParser *parser, JinjaNode **nodep) {
 }
 
 /* The comparison that is seen, past its first word; false: none. */
-static int see_comparison(JinjaParser *parser, bool *seenp, JinjaOperator *operatorp) {
+static int see_comparison(JinjaParser *parser, bool *seenp, JinjaOperator *opp) {
     static const struct {
         const char *name;
-        JinjaOperator operator;
+        JinjaOperator op;
     } operators[] = { { "==", JINJA_EQUAL },      { "!=", JINJA_NOT_EQUAL }, { "<", JINJA_LESS },
                       { "<=", JINJA_LESS_EQUAL }, { ">", JINJA_GREATER },    { ">=", JINJA_GREATER_EQUAL } };
     int r;
@@ -554,11 +554,11 @@ static int see_comparison(JinjaParser *parser, bool *seenp, JinjaOperator *opera
     *seenp = true;
     for (size_t i = 0; i < ARRAY_LEN(operators); i++)
         if (jinja_parser_sees(parser, operators[i].name)) {
-            *operatorp = operators[i].operator;
+            *opp = operators[i].op;
             return jinja_parser_step(parser);
         }
     if (jinja_parser_sees_name(parser, "in")) {
-        *operatorp = JINJA_IN;
+        *opp = JINJA_IN;
         return jinja_parser_step(parser);
     }
     *seenp = false;
@@ -569,7 +569,7 @@ static int see_comparison(JinjaParser *parser, bool *seenp, JinjaOperator *opera
         memcmp(parser->next.data, "in", 2) != 0)
         return r;
     *seenp = true;
-    *operatorp = JINJA_NOT_IN;
+    *opp = JINJA_NOT_IN;
     r = jinja_parser_step(parser);
     return r ? r : jinja_parser_step(parser);
 }

@@ -183,17 +183,27 @@ static int filter_center(JinjaRun *run, JinjaValue self, const JinjaValue *value
     return r ? r : jinja_text_center(run, text, width, valuep);
 }
 
-static int filter_escape(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
+int jinja_text_mark_safe(JinjaRun *run, const JinjaText *text, JinjaValue *valuep) {
+    JinjaText *safe = jinja_take(run, 1, sizeof(*safe));
+
+    if (!safe)
+        return jinja_fail_memory(run);
+    *safe = *text;
+    safe->is_safe = true;
+    *valuep = (JinjaValue){ .type = JINJA_TEXT, .text = safe };
+    return 0;
+}
+
+int jinja_text_escape(JinjaRun *run, const JinjaText *text, JinjaValue *valuep) {
     static const char *const escapes[] = {
         ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&#34;", ['\''] = "&#39;"
     };
-    const JinjaText *text = NULL;
     JinjaWriter writer;
     size_t from = 0;
-    int r = soft_text(run, self, &text);
+    int r;
 
     jinja_writer_init(&writer, run);
-    for (size_t at = 0; !r && at < text->len_bytes; at++) {
+    for (size_t at = 0; at < text->len_bytes; at++) {
         unsigned char c = (unsigned char)text->data[at];
 
         if (c >= ARRAY_LEN(escapes) || !escapes[c])
@@ -202,9 +212,34 @@ static int filter_escape(JinjaRun *run, JinjaValue self, const JinjaValue *value
         jinja_write_chars(&writer, escapes[c]);
         from = at + 1;
     }
-    if (!r)
-        jinja_write_part(&writer, text, from, text->len_bytes);
-    return r ? r : jinja_writer_finish(&writer, valuep);
+    jinja_write_part(&writer, text, from, text->len_bytes);
+    r = jinja_writer_finish(&writer, valuep);
+    return r ? r : jinja_text_mark_safe(run, valuep->text, valuep);
+}
+
+static int filter_escape(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
+    const JinjaText *text = NULL;
+    int r = soft_text(run, self, &text);
+
+    if (r || text->is_safe) {
+        *valuep = self;
+        return r;
+    }
+    return jinja_text_escape(run, text, valuep);
+}
+
+static int filter_forceescape(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
+    const JinjaText *text = NULL;
+    int r = soft_text(run, self, &text);
+
+    return r ? r : jinja_text_escape(run, text, valuep);
+}
+
+static int filter_safe(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
+    const JinjaText *text = NULL;
+    int r = soft_text(run, self, &text);
+
+    return r ? r : jinja_text_mark_safe(run, text, valuep);
 }
 
 static int filter_indent(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
@@ -589,7 +624,7 @@ const JinjaFilter *jinja_filter_find(const JinjaText *name) {
         { .name = "escape", .fn = filter_escape },
         { .name = "filesizeformat", .fn = filter_filesizeformat, .parameters = { "binary" } },
         { .name = "float", .fn = filter_float, .parameters = { "default" } },
-        { .name = "forceescape", .fn = filter_escape },
+        { .name = "forceescape", .fn = filter_forceescape },
         { .name = "format", .variadic = filter_format },
         { .name = "indent", .fn = filter_indent, .parameters = { "width", "first", "blank" } },
         { .name = "int", .fn = filter_int, .parameters = { "default", "base" } },
@@ -598,7 +633,7 @@ const JinjaFilter *jinja_filter_find(const JinjaText *name) {
         { .name = "pprint", .fn = filter_pprint },
         { .name = "replace", .fn = filter_replace, .n_required = 2, .parameters = { "old", "new", "count" } },
         { .name = "round", .fn = filter_round, .parameters = { "precision", "method" } },
-        { .name = "safe", .fn = filter_string },
+        { .name = "safe", .fn = filter_safe },
         { .name = "string", .fn = filter_string },
         { .name = "title", .fn = filter_title },
         { .name = "tojson",

@@ -96,6 +96,17 @@ static int loop_changed(JinjaRun *run, JinjaValue self, const JinjaArguments *ar
     return r;
 }
 
+static int dict_fromkeys(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
+    JinjaList list;
+    int r = jinja_items(run, values[0], &list);
+
+    if (!r)
+        r = jinja_dict_new(run, JINJA_DICT, valuep);
+    for (uint32_t i = 0; !r && i < list.n; i++)
+        r = jinja_dict_set(run, valuep->dict, list.items[i], jinja_given(values[1]) ? values[1] : JINJA_NOTHING);
+    return r;
+}
+
 static int cycler_next(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
     *valuep = self.list->items[self.list->at];
     self.list->at = (self.list->at + 1) % self.list->n;
@@ -123,6 +134,10 @@ static const JinjaBuiltin dict_methods[] = {
 static const JinjaBuiltin loop_methods[] = {
     { .name = "cycle", .variadic = loop_cycle },
     { .name = "changed", .variadic = loop_changed },
+};
+/* Of the function dict, which is a type in Python. */
+static const JinjaBuiltin dict_type_methods[] = {
+    { .name = "fromkeys", .fn = dict_fromkeys, .n_required = 1, .parameters = { "iterable", "value" } },
 };
 static const JinjaBuiltin cycler_methods[] = {
     { .name = "next", .fn = cycler_next },
@@ -187,6 +202,10 @@ static int loop_attribute(JinjaRun *run, const JinjaLoop *loop, const JinjaText 
     return 0;
 }
 
+static bool is_dict_type(JinjaValue value) {
+    return value.type == JINJA_FUNCTION && !strcmp(value.function->builtin.name, "dict");
+}
+
 static const JinjaBuiltin *find_method(JinjaValue object, const JinjaText *name) {
     switch (object.type) {
     case JINJA_TEXT:
@@ -200,6 +219,8 @@ static const JinjaBuiltin *find_method(JinjaValue object, const JinjaText *name)
         return jinja_builtin_find(dict_methods, ARRAY_LEN(dict_methods), name);
     case JINJA_LOOP:
         return jinja_builtin_find(loop_methods, ARRAY_LEN(loop_methods), name);
+    case JINJA_FUNCTION:
+        return is_dict_type(object) ? jinja_builtin_find(dict_type_methods, ARRAY_LEN(dict_type_methods), name) : NULL;
     case JINJA_CYCLER:
         return jinja_builtin_find(cycler_methods, ARRAY_LEN(cycler_methods), name);
     default:
@@ -268,6 +289,10 @@ int jinja_attribute(JinjaRun *run, JinjaValue object, const JinjaText *name, Jin
             *valuep = found ? *found : JINJA_NO_VALUE;
             return r;
         }
+    }
+    if (is_dict_type(object)) { /* dict["x"] is a generic alias in Python: called, it is dict() */
+        *valuep = object;
+        return 0;
     }
     return no_member(run, object, name, valuep);
 }

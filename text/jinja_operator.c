@@ -5,17 +5,17 @@
 #include "text/jinja_builtin.h"
 #include "text/jinja_tree.h"
 
-static const char *operator_name(int operator) {
+static const char *operator_name(int op) {
     static const char *const names[] = {
         [JINJA_ADD] = "+",           [JINJA_SUBTRACT] = "-", [JINJA_MULTIPLY] = "*", [JINJA_DIVIDE] = "/",
         [JINJA_FLOOR_DIVIDE] = "//", [JINJA_MODULO] = "%",   [JINJA_POWER] = "**"
     };
 
-    return names[operator];
+    return names[op];
 }
 
-static int fail_overflow(JinjaRun *run, int operator) {
-    return jinja_fail(run, "the result of '%s' is an integer past 64 bits", operator_name(operator));
+static int fail_overflow(JinjaRun *run, int op) {
+    return jinja_fail(run, "the result of '%s' is an integer past 64 bits", operator_name(op));
 }
 
 static int fail_zero(JinjaRun *run) {
@@ -44,21 +44,21 @@ static int power_of_integers(JinjaRun *run, int64_t base, int64_t exponent, Jinj
     return 0;
 }
 
-static int operate_integers(JinjaRun *run, int operator, int64_t a, int64_t b, JinjaValue *valuep) {
+static int operate_integers(JinjaRun *run, int op, int64_t a, int64_t b, JinjaValue *valuep) {
     int64_t result;
 
-    switch (operator) {
+    switch (op) {
     case JINJA_ADD:
         if (__builtin_add_overflow(a, b, &result))
-            return fail_overflow(run, operator);
+            return fail_overflow(run, op);
         break;
     case JINJA_SUBTRACT:
         if (__builtin_sub_overflow(a, b, &result))
-            return fail_overflow(run, operator);
+            return fail_overflow(run, op);
         break;
     case JINJA_MULTIPLY:
         if (__builtin_mul_overflow(a, b, &result))
-            return fail_overflow(run, operator);
+            return fail_overflow(run, op);
         break;
     case JINJA_DIVIDE:
         if (!b)
@@ -69,7 +69,7 @@ static int operate_integers(JinjaRun *run, int operator, int64_t a, int64_t b, J
         if (!b)
             return fail_zero(run);
         if (a == INT64_MIN && b == -1)
-            return fail_overflow(run, operator);
+            return fail_overflow(run, op);
         result = a / b - (a % b != 0 && (a % b < 0) != (b < 0));
         break;
     case JINJA_MODULO:
@@ -86,12 +86,12 @@ static int operate_integers(JinjaRun *run, int operator, int64_t a, int64_t b, J
     return 0;
 }
 
-static int operate_floats(JinjaRun *run, int operator, double a, double b, JinjaValue *valuep) {
+static int operate_floats(JinjaRun *run, int op, double a, double b, JinjaValue *valuep) {
     double result;
 
-    if (b == 0 && (operator== JINJA_DIVIDE || operator== JINJA_FLOOR_DIVIDE || operator== JINJA_MODULO))
+    if (b == 0 && (op == JINJA_DIVIDE || op == JINJA_FLOOR_DIVIDE || op == JINJA_MODULO))
         return fail_zero(run);
-    switch (operator) {
+    switch (op) {
     case JINJA_ADD:
         result = a + b;
         break;
@@ -113,7 +113,7 @@ static int operate_floats(JinjaRun *run, int operator, double a, double b, Jinja
         else if (modulo == 0)
             modulo = copysign(0, b);
         quotient = (a - modulo) / b;
-        result = operator== JINJA_MODULO ? modulo : quotient != 0 ? floor(quotient + 0.5) : copysign(0, a / b);
+        result = op == JINJA_MODULO ? modulo : quotient != 0 ? floor(quotient + 0.5) : copysign(0, a / b);
         break;
     }
     default:
@@ -179,32 +179,46 @@ static int format_with(JinjaRun *run, const JinjaText *format, JinjaValue value,
     return jinja_format_percent(run, format, &arguments, valuep);
 }
 
+/* As Markup does it in Python: of a text that is safe and one that is not, the other is escaped first. */
+static int concat_texts(JinjaRun *run, JinjaValue a, JinjaValue b, JinjaValue *valuep) {
+    bool is_safe = a.text->is_safe || b.text->is_safe;
+    int r = 0;
+
+    if (is_safe && !a.text->is_safe)
+        r = jinja_text_escape(run, a.text, &a);
+    if (!r && is_safe && !b.text->is_safe)
+        r = jinja_text_escape(run, b.text, &b);
+    if (!r)
+        r = jinja_text_concat(run, a.text, b.text, valuep);
+    return r || !is_safe ? r : jinja_text_mark_safe(run, valuep->text, valuep);
+}
+
 static bool is_sequence(JinjaValue value) {
     return value.type == JINJA_TEXT || value.type == JINJA_LIST || value.type == JINJA_TUPLE;
 }
 
-int jinja_operate(JinjaRun *run, int operator, JinjaValue a, JinjaValue b, JinjaValue *valuep) {
+int jinja_operate(JinjaRun *run, int op, JinjaValue a, JinjaValue b, JinjaValue *valuep) {
     int64_t x, y;
 
     if (a.type == JINJA_UNDEFINED || b.type == JINJA_UNDEFINED) {
-        if (operator!= JINJA_MODULO || a.type != JINJA_TEXT)
+        if (op != JINJA_MODULO || a.type != JINJA_TEXT)
             return jinja_fail_undefined(run, a.type == JINJA_UNDEFINED ? a : b);
     }
     if (jinja_as_int(a, &x) && jinja_as_int(b, &y))
-        return operate_integers(run, operator, x, y, valuep);
+        return operate_integers(run, op, x, y, valuep);
     if (jinja_is_number(a) && jinja_is_number(b))
-        return operate_floats(run, operator, jinja_as_float(a), jinja_as_float(b), valuep);
-    if (operator== JINJA_ADD && a.type == JINJA_TEXT && b.type == JINJA_TEXT)
-        return jinja_text_concat(run, a.text, b.text, valuep);
-    if (operator== JINJA_ADD && a.type == b.type && is_sequence(a))
+        return operate_floats(run, op, jinja_as_float(a), jinja_as_float(b), valuep);
+    if (op == JINJA_ADD && a.type == JINJA_TEXT && b.type == JINJA_TEXT)
+        return concat_texts(run, a, b, valuep);
+    if (op == JINJA_ADD && a.type == b.type && is_sequence(a))
         return append(run, &a, &b, valuep);
-    if (operator== JINJA_MULTIPLY && is_sequence(a) && jinja_as_int(b, &y))
+    if (op == JINJA_MULTIPLY && is_sequence(a) && jinja_as_int(b, &y))
         return repeat(run, a, y, valuep);
-    if (operator== JINJA_MULTIPLY && is_sequence(b) && jinja_as_int(a, &x))
+    if (op == JINJA_MULTIPLY && is_sequence(b) && jinja_as_int(a, &x))
         return repeat(run, b, x, valuep);
-    if (operator== JINJA_MODULO && a.type == JINJA_TEXT)
+    if (op == JINJA_MODULO && a.type == JINJA_TEXT)
         return format_with(run, a.text, b, valuep);
-    return jinja_fail(run, "'%s' is not supported between '%s' and '%s'", operator_name(operator), jinja_type_name(a),
+    return jinja_fail(run, "'%s' is not supported between '%s' and '%s'", operator_name(op), jinja_type_name(a),
                       jinja_type_name(b));
 }
 

@@ -48,16 +48,16 @@ static bool token_is(const JinjaToken *token, JinjaTokenKind kind, const char *w
     return token->kind == kind && token->len_bytes == strlen(word) && !memcmp(token->data, word, token->len_bytes);
 }
 
-bool jinja_parser_sees(const JinjaParser *parser, const char *operator) {
-    return token_is(&parser->now, JINJA_TOKEN_OPERATOR, operator);
+bool jinja_parser_sees(const JinjaParser *parser, const char *op) {
+    return token_is(&parser->now, JINJA_TOKEN_OPERATOR, op);
 }
 
 bool jinja_parser_sees_name(const JinjaParser *parser, const char *name) {
     return token_is(&parser->now, JINJA_TOKEN_NAME, name);
 }
 
-int jinja_parser_skip(JinjaParser *parser, const char *operator, bool * skippedp) {
-    *skippedp = jinja_parser_sees(parser, operator);
+int jinja_parser_skip(JinjaParser *parser, const char *op, bool *skippedp) {
+    *skippedp = jinja_parser_sees(parser, op);
     return *skippedp ? jinja_parser_step(parser) : 0;
 }
 
@@ -91,11 +91,11 @@ static int fail_expected(JinjaParser *parser, const char *what) {
     return jinja_parser_fail(parser, "expected %s, there is %s", what, token_shown(&parser->now, &shown));
 }
 
-int jinja_parser_expect(JinjaParser *parser, const char *operator) {
-    if (!jinja_parser_sees(parser, operator)) {
+int jinja_parser_expect(JinjaParser *parser, const char *op) {
+    if (!jinja_parser_sees(parser, op)) {
         char what[16];
 
-        snprintf(what, sizeof(what), "'%s'", operator);
+        snprintf(what, sizeof(what), "'%s'", op);
         return fail_expected(parser, what);
     }
     return jinja_parser_step(parser);

@@ -36,11 +36,11 @@ int jinja_parser_fail(JinjaParser *parser, const char *format, ...) __attribute_
 int jinja_parser_fail_memory(JinjaParser *parser);
 int jinja_parser_step(JinjaParser *parser); /* to the next word */
 int jinja_parser_look(JinjaParser *parser); /* parser->next */
-bool jinja_parser_sees(const JinjaParser *parser, const char *operator);
+bool jinja_parser_sees(const JinjaParser *parser, const char *op);
 bool jinja_parser_sees_name(const JinjaParser *parser, const char *name);
-int jinja_parser_skip(JinjaParser *parser, const char *operator, bool * skippedp);
+int jinja_parser_skip(JinjaParser *parser, const char *op, bool *skippedp);
 int jinja_parser_skip_name(JinjaParser *parser, const char *name, bool *skippedp);
-int jinja_parser_expect(JinjaParser *parser, const char *operator);
+int jinja_parser_expect(JinjaParser *parser, const char *op);
 int jinja_parser_enter(JinjaParser *parser);
 void jinja_parser_leave(JinjaParser *parser);
 int jinja_parser_name(JinjaParser *parser, const char *data, size_t len_bytes, uint32_t *namep);

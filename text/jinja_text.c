@@ -137,6 +137,7 @@ int jinja_text_slice(JinjaRun *run, const JinjaText *text, size_t from_byte, siz
                          .own = text->own ? text->own + from_byte : NULL,
                          .len_bytes = (uint32_t)len_bytes,
                          .is_own = text->is_own,
+                         .is_safe = text->is_safe,
                          .block = text->block };
     part->n_chars = jinja_text_is_ascii(text) ? part->len_bytes : (uint32_t)text_count_chars(part->data, len_bytes);
     *valuep = (JinjaValue){ .type = JINJA_TEXT, .text = part };

@@ -91,7 +91,7 @@ struct JinjaNode {
     uint32_t line;
     uint32_t depth; /* of expressions in it */
     uint32_t name;
-    JinjaOperator operator;
+    JinjaOperator op;
     bool is_recursive; /* for */
     uint32_t n_items, n_bodies;
     JinjaNode *a, *b, *c;

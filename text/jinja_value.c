@@ -286,7 +286,7 @@ int jinja_equal(JinjaRun *run, JinjaValue a, JinjaValue b, bool *equalp) {
     return r;
 }
 
-static int lists_compare(JinjaRun *run, const JinjaList *a, const JinjaList *b, const char *operator, int * orderp) {
+static int lists_compare(JinjaRun *run, const JinjaList *a, const JinjaList *b, const char *op, int *orderp) {
     for (uint32_t i = 0; i < a->n && i < b->n; i++) {
         bool equal;
         int r = jinja_equal(run, a->items[i], b->items[i], &equal);
@@ -294,13 +294,13 @@ static int lists_compare(JinjaRun *run, const JinjaList *a, const JinjaList *b, 
         if (r)
             return r;
         if (!equal)
-            return jinja_compare(run, a->items[i], b->items[i], operator, orderp);
+            return jinja_compare(run, a->items[i], b->items[i], op, orderp);
     }
     *orderp = (a->n > b->n) - (a->n < b->n);
     return 0;
 }
 
-int jinja_compare(JinjaRun *run, JinjaValue a, JinjaValue b, const char *operator, int * orderp) {
+int jinja_compare(JinjaRun *run, JinjaValue a, JinjaValue b, const char *op, int *orderp) {
     int r = jinja_spend(run, 1);
 
     if (r)
@@ -327,12 +327,11 @@ int jinja_compare(JinjaRun *run, JinjaValue a, JinjaValue b, const char *operato
         r = jinja_enter(run);
         if (r)
             return r;
-        r = lists_compare(run, a.list, b.list, operator, orderp);
+        r = lists_compare(run, a.list, b.list, op, orderp);
         jinja_leave(run);
         return r;
     }
-    return jinja_fail(run, "'%s' not supported between '%s' and '%s'", operator, jinja_type_name(a),
-                      jinja_type_name(b));
+    return jinja_fail(run, "'%s' not supported between '%s' and '%s'", op, jinja_type_name(a), jinja_type_name(b));
 }
 
 int jinja_contains(JinjaRun *run, JinjaValue value, JinjaValue needle, bool *containsp) {

@@ -29,6 +29,7 @@ struct JinjaText {
     uint32_t len_bytes;
     uint32_t n_chars;
     bool is_own;
+    bool is_safe;          /* of the filters "safe" and "escape": what is added to it with "+" is escaped */
     JinjaTextBlock *block; /* NULL: it cannot be continued in place */
 };
 typedef struct JinjaText JinjaText;
@@ -223,7 +224,7 @@ bool jinja_truth(JinjaValue value);
 /* 0 and *equalp; nesting that is too deep is an error. */
 int jinja_equal(JinjaRun *run, JinjaValue a, JinjaValue b, bool *equalp);
 /* Less, equal, greater: -1, 0, 1. Types that have no order are an error that names the operator. */
-int jinja_compare(JinjaRun *run, JinjaValue a, JinjaValue b, const char *operator, int * orderp);
+int jinja_compare(JinjaRun *run, JinjaValue a, JinjaValue b, const char *op, int *orderp);
 /* needle in value. */
 int jinja_contains(JinjaRun *run, JinjaValue value, JinjaValue needle, bool *containsp);
 /* A number as an integer, where Python would take it for an index. */

@@ -7,102 +7,43 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/str_buf.h"
-#include "text/jinja.h"
-
-#define GOLDEN_NOW_S 1753531200 /* reference.NOW */
-#define VARIABLES_MAX 64
-
-/* --- one rendering ------------------------------------------------------------------------------------------------ */
-
-typedef struct Rendered {
-    JinjaTemplate *template;
-    JinjaRendering *rendering;
-    JinjaOutput output;
-    ErrText err;
-    int r;
-} Rendered;
-
-static void rendered_deinit(Rendered *rendered) {
-    jinja_rendering_free(rendered->rendering);
-    jinja_template_free(rendered->template);
-}
-
-/* variables: an object, whose JSON becomes values from outside. */
-static void render(Rendered *rendered, const char *source, size_t len_bytes, const json_t *variables,
-                   const JinjaOptions *options) {
-    char *texts[VARIABLES_MAX];
-    size_t n_texts = 0;
-    const char *name;
-    json_t *value;
-
-    *rendered = (Rendered){ 0 };
-    rendered->r = jinja_template_new(&rendered->template, source, len_bytes, &rendered->err);
-    if (!rendered->r)
-        rendered->r = jinja_rendering_new(&rendered->rendering, rendered->template, options, &rendered->err);
-    if (rendered->r)
-        return;
-    json_object_foreach((json_t *)variables, name, value) {
-        assert_in_range(n_texts, 0, VARIABLES_MAX - 1);
-        texts[n_texts] = json_dumps(value, JSON_ENCODE_ANY);
-        assert_non_null(texts[n_texts]);
-        rendered->r = jinja_put_json(rendered->rendering, jinja_variable(rendered->rendering, name), name,
-                                     texts[n_texts], strlen(texts[n_texts]), &rendered->err);
-        n_texts++;
-    }
-    if (!rendered->r)
-        rendered->r = jinja_render(rendered->rendering, &rendered->output, &rendered->err);
-    while (n_texts)
-        free(texts[--n_texts]);
-}
-
-static json_t *load_golden(const char *name) {
-    json_error_t error;
-    json_t *root;
-    char path[256];
-
-    snprintf(path, sizeof(path), "test/golden/templates/%s", name);
-    root = json_load_file(path, JSON_ALLOW_NUL, &error);
-    if (!root)
-        fail_msg("%s:%d: %s", path, error.line, error.text);
-    return root;
-}
+#include "test/unit/jinja_case.h"
 
 /* --- golden ------------------------------------------------------------------------------------------------------- */
 
 static void check_case(const json_t *variables, const json_t *golden) {
     const json_t *source = json_object_get(golden, "template"), *out = json_object_get(golden, "out"),
                  *raised = json_object_get(golden, "raised");
-    const JinjaOptions options = { .now_s = GOLDEN_NOW_S };
-    Rendered rendered;
+    const JinjaOptions options = { .now_s = JINJA_GOLDEN_NOW_S };
+    JinjaCase one;
 
-    render(&rendered, json_string_value(source), json_string_length(source), variables, &options);
+    jinja_case_init(&one, json_string_value(source), json_string_length(source), variables, &options);
     if (out) {
-        if (rendered.r)
-            fail_msg("%s: %s", json_string_value(source), rendered.err.text);
-        if (rendered.output.len_bytes != json_string_length(out) ||
-            memcmp(rendered.output.data, json_string_value(out), rendered.output.len_bytes) != 0)
-            fail_msg("%s: \"%.*s\" instead of \"%s\"", json_string_value(source), (int)rendered.output.len_bytes,
-                     rendered.output.data, json_string_value(out));
+        if (one.r)
+            fail_msg("%s: %s", json_string_value(source), one.err.text);
+        if (one.output.len_bytes != json_string_length(out) ||
+            memcmp(one.output.data, json_string_value(out), one.output.len_bytes) != 0)
+            fail_msg("%s: \"%.*s\" instead of \"%s\"", json_string_value(source), (int)one.output.len_bytes,
+                     one.output.data, json_string_value(out));
     } else if (raised) {
-        assert_int_equal(rendered.r, JINJA_E_RAISED);
-        assert_string_equal(rendered.err.text, json_string_value(raised));
+        assert_int_equal(one.r, JINJA_E_RAISED);
+        assert_string_equal(one.err.text, json_string_value(raised));
     } else {
-        if (rendered.r != JINJA_E_SYNTAX && rendered.r != JINJA_E_RUN)
-            fail_msg("%s: %d instead of an error", json_string_value(source), rendered.r);
-        if (strncmp(rendered.err.text, "chat template line ", 19) != 0)
-            fail_msg("%s: the error names no line: %s", json_string_value(source), rendered.err.text);
+        if (one.r != JINJA_E_SYNTAX && one.r != JINJA_E_RUN)
+            fail_msg("%s: %d instead of an error", json_string_value(source), one.r);
+        if (strncmp(one.err.text, "chat template line ", 19) != 0)
+            fail_msg("%s: the error names no line: %s", json_string_value(source), one.err.text);
     }
-    rendered_deinit(&rendered);
+    jinja_case_deinit(&one);
 }
 
 static void test_jinja_golden_expressions(void **state) {
-    json_t *root = load_golden("expressions.json"), *cases = json_object_get(root, "cases"), *golden;
+    json_t *root = jinja_golden_load("expressions.json"), *cases = json_object_get(root, "cases"), *golden;
     size_t i;
 
     assert_in_range(json_array_size(cases), 1000, 100000);
@@ -113,13 +54,13 @@ static void test_jinja_golden_expressions(void **state) {
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 
 static void check_error(const char *source, int code, const char *text) {
-    Rendered rendered;
+    JinjaCase one;
 
-    render(&rendered, source, strlen(source), NULL, &(JinjaOptions){ 0 });
-    assert_int_equal(rendered.r, code);
-    if (!strstr(rendered.err.text, text))
-        fail_msg("%s: \"%s\" without \"%s\"", source, rendered.err.text, text);
-    rendered_deinit(&rendered);
+    jinja_case_init(&one, source, strlen(source), NULL, &(JinjaOptions){ 0 });
+    assert_int_equal(one.r, code);
+    if (!strstr(one.err.text, text))
+        fail_msg("%s: \"%s\" without \"%s\"", source, one.err.text, text);
+    jinja_case_deinit(&one);
 }
 
 static void test_jinja_errors_name_line_and_construct(void **state) {
@@ -139,13 +80,13 @@ static void test_jinja_errors_name_line_and_construct(void **state) {
 /* --- limits ------------------------------------------------------------------------------------------------------- */
 
 static void check_limit(const char *source, const JinjaOptions *options, const char *text) {
-    Rendered rendered;
+    JinjaCase one;
 
-    render(&rendered, source, strlen(source), NULL, options);
-    assert_int_equal(rendered.r, JINJA_E_LIMIT);
-    if (!strstr(rendered.err.text, text))
-        fail_msg("%s: \"%s\" without \"%s\"", source, rendered.err.text, text);
-    rendered_deinit(&rendered);
+    jinja_case_init(&one, source, strlen(source), NULL, options);
+    assert_int_equal(one.r, JINJA_E_LIMIT);
+    if (!strstr(one.err.text, text))
+        fail_msg("%s: \"%s\" without \"%s\"", source, one.err.text, text);
+    jinja_case_deinit(&one);
 }
 
 static void check_nested(const char *before, const char *open, const char *close, const char *after, size_t n,
@@ -217,17 +158,17 @@ static void test_jinja_texts_grow_in_place(void **state) {
 
     for (size_t i = 0; i < 2; i++) {
         _cleanup_(str_buf_deinit) StrBuf source = STR_BUF_NULL;
-        Rendered rendered;
+        JinjaCase one;
 
         str_buf_add(&source, sources[i]);
         for (int k = 0; k < 100; k++)
             str_buf_add(&source, "x");
         str_buf_add(&source, "' %}{% endfor %}{{ ns.s|length }}");
-        render(&rendered, source.data, source.len_bytes, NULL,
-               &(JinjaOptions){ .memory_bytes_max = 16u << 20, .steps_max = 200000 });
-        assert_int_equal(rendered.r, 0);
-        assert_memory_equal(rendered.output.data, "1000000", 7);
-        rendered_deinit(&rendered);
+        jinja_case_init(&one, source.data, source.len_bytes, NULL,
+                        &(JinjaOptions){ .memory_bytes_max = 16u << 20, .steps_max = 200000 });
+        assert_int_equal(one.r, 0);
+        assert_memory_equal(one.output.data, "1000000", 7);
+        jinja_case_deinit(&one);
     }
 }
 
@@ -235,32 +176,32 @@ static void test_jinja_texts_grow_in_place(void **state) {
 static void test_jinja_texts_never_change(void **state) {
     static const char source[] = "{% set a = 'x' ~ 'y' %}{% set b = a ~ '1' %}{% set c = a ~ '2' %}"
                                  "{% set d = b[:2] ~ '3' %}{{ a }},{{ b }},{{ c }},{{ d }}";
-    Rendered rendered;
+    JinjaCase one;
 
-    render(&rendered, source, strlen(source), NULL, &(JinjaOptions){ 0 });
-    assert_int_equal(rendered.r, 0);
-    assert_int_equal(rendered.output.len_bytes, 14);
-    assert_memory_equal(rendered.output.data, "xy,xy1,xy2,xy3", 14);
-    rendered_deinit(&rendered);
+    jinja_case_init(&one, source, strlen(source), NULL, &(JinjaOptions){ 0 });
+    assert_int_equal(one.r, 0);
+    assert_int_equal(one.output.len_bytes, 14);
+    assert_memory_equal(one.output.data, "xy,xy1,xy2,xy3", 14);
+    jinja_case_deinit(&one);
 }
 
 static void test_jinja_memory_is_on_an_account(void **state) {
     const JinjaOptions options = { .account = ACCOUNT_ACTIVATIONS };
     JinjaOptions charged = options;
     AccountTable accounts = { 0 };
-    Rendered rendered;
+    JinjaCase one;
 
     account_table_init(&accounts);
     accounts.limit_bytes[ACCOUNT_ACTIVATIONS] = 100000;
     charged.accounts = &accounts;
-    render(&rendered, "{{ 'x' * 1000 }}", 16, NULL, &charged);
-    assert_int_equal(rendered.r, 0);
+    jinja_case_init(&one, "{{ 'x' * 1000 }}", 16, NULL, &charged);
+    assert_int_equal(one.r, 0);
     assert_in_range(accounts.used_bytes[ACCOUNT_ACTIVATIONS], 2000, 100000);
-    rendered_deinit(&rendered);
+    jinja_case_deinit(&one);
     assert_int_equal(accounts.used_bytes[ACCOUNT_ACTIVATIONS], 0);
-    render(&rendered, "{{ 'x' * 1000000 }}", 19, NULL, &charged);
-    assert_int_equal(rendered.r, JINJA_E_ACCOUNT);
-    rendered_deinit(&rendered);
+    jinja_case_init(&one, "{{ 'x' * 1000000 }}", 19, NULL, &charged);
+    assert_int_equal(one.r, JINJA_E_ACCOUNT);
+    jinja_case_deinit(&one);
     assert_int_equal(accounts.used_bytes[ACCOUNT_ACTIVATIONS], 0);
 }
 

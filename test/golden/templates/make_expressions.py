@@ -726,6 +726,15 @@ dict(a=1, b='x')
 dict([('a', 1), ('b', 2)])
 dict({'a': 1}, b=2)
 dict()
+dict.fromkeys(['a', 'b'], 1)
+dict.from_keys([('a', 1)])
+'<' + ('<'|safe)
+('<'|safe) + '>'
+('<'|safe) ~ '>'
+('<'|e) + '&'
+'<'|safe|e
+'<'|safe|forceescape
+('<a'|safe)[1:] + '<'
 namespace(a=1).a
 namespace().zz
 namespace({'a': 5}).a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Public chat templates, and ones of our own that use what others use: the text that the reference Jinja makes of each of
- * some conversations; and that no content of a message makes a control token. */
+/* Public chat templates, and ones of our own that use what others use: the text that the reference Jinja makes of each
+ * of some conversations; and that no content of a message makes a control token. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>

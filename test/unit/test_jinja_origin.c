@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where bytes come from, operation by operation: a byte is the template's own where the template itself has it, and in no
- * other place. */
+/* Where bytes come from, operation by operation: a byte is the template's own where the template itself has it, and in
+ * no other place. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -240,7 +240,7 @@ static void test_jinja_origin_pieces(void **state) {
     check_rows(rows, ARRAY_LEN(rows));
 }
 
-/* --- all golden expressions ----------------------------------------------------------------------------------------- */
+/* --- all golden expressions --------------------------------------------------------------------------------------- */
 
 /* Armenian letters: they have two cases, and no template has them. */
 static bool is_from_outside(const char *text, size_t left) {

@@ -50,10 +50,11 @@ static int encode(const Engine *engine, const json_t *prompt, TokenList *list, E
         .text = json_string_value(prompt),
         .len_bytes = json_string_length(prompt),
     };
-    int r = chat_template_encode(engine_chat_template(engine), engine_tokenizer(engine), &message, 1, list, err);
+    int r = chat_template_encode(engine_chat_template(engine), engine_tokenizer(engine),
+                                 &(ChatInput){ .messages = &message, .n_messages = 1 }, list, err);
 
     if (r == CHAT_E_NO_TEMPLATE)
-        return err_set(err, -EINVAL, "the model has no chat template that is known, and prompts are chat messages");
+        return err_set(err, -EINVAL, "the model has no chat template that can be used, and prompts are chat messages");
     return r > 0 ? -EINVAL : r;
 }
 

@@ -287,6 +287,8 @@ int coordgen_generate_start(CoordgenClient *client, const CoordgenGenerateOption
     generate.explain = options.explain;
     generate.has_no_history = options.no_history;
     generate.no_history = options.no_history;
+    generate.tools = unconst(options.tools);
+    generate.documents = unconst(options.documents);
     generate.has_priority = options.priority != COORDGEN_PRIORITY_DEFAULT;
     generate.priority = (Coordgen__V1__Priority)options.priority;
     message.op_case = COORDGEN__V1__REQUEST__OP_GENERATE;
@@ -381,6 +383,8 @@ int coordgen_tokenize_start(CoordgenClient *client, const CoordgenTokenizeOption
     tokenize.parse_special = options.parse_special;
     tokenize.has_count_only = options.count_only;
     tokenize.count_only = options.count_only;
+    tokenize.tools = unconst(options.tools);
+    tokenize.documents = unconst(options.documents);
     message.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;
     message.tokenize = &tokenize;
     return client_start(client, REQUEST_TOKENIZE, &message, options.timeout_ms, fn, arg, request_idp);

@@ -172,6 +172,7 @@ typedef enum CoordgenRole {
     COORDGEN_ROLE_SYSTEM = 1,
     COORDGEN_ROLE_USER = 2,
     COORDGEN_ROLE_ASSISTANT = 3,
+    COORDGEN_ROLE_TOOL = 4, /* what a tool answered */
 } CoordgenRole;
 
 typedef struct CoordgenMessage {
@@ -220,6 +221,9 @@ typedef struct CoordgenGenerateOptions {
     const char *speculation;
     bool explain;    /* the reply says what drafts have brought: coordgen_reply_explanation() */
     bool no_history; /* no drafts from the user's earlier answers, and this one is not stored for later ones */
+    /* With messages: JSON, for chat templates that have tools or documents; of this request alone. */
+    const char *tools;
+    const char *documents;
 } CoordgenGenerateOptions;
 
 /* A session: the service remembers what was said, so that each request sends only what is new, and holds on to what it
@@ -248,6 +252,8 @@ typedef struct CoordgenTokenizeOptions {
     bool add_special;   /* text: begin / end tokens as the model asks */
     bool parse_special; /* text: control tokens by name */
     bool count_only;    /* how many they are only: neither ids nor pieces, which may be too many for one reply */
+    const char *tools;  /* messages: JSON, as with generate */
+    const char *documents;
 } CoordgenTokenizeOptions;
 
 typedef struct CoordgenDetokenizeOptions {

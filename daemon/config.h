@@ -28,6 +28,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     char *admin_listen;
     char *model;
     char *model_dir;
+    char *chat_template; /* "": each model's own */
     char *cache_dir;
     char *state_dir;    /* "": there is none */
     char *draft_db_dir; /* "": there is none */

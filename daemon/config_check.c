@@ -104,5 +104,7 @@ int config_check(const Config *config, ErrText *err) {
         r = check_model(config, err);
     if (!r)
         r = check_model_dir(config, err);
+    if (!r && model_check_chat_template(config, err))
+        r = CONFIG_E_SETTING;
     return r ? r : check_cache_dir(config, err);
 }

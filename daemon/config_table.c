@@ -90,6 +90,8 @@ const Setting config_settings[] = {
     PATH("model", model, "",
          "the default model: a .gguf (imported on first use) or a .cgm; without it a sole model is the default"),
     PATH("model-dir", model_dir, "", "folder of models that can be loaded by name"),
+    PATH("chat-template", chat_template, "",
+         "file of a chat template (Jinja) that all models are used with, instead of their own; empty: their own"),
     PATH("cache-dir", cache_dir, NULL, "folder of imported models and of images of weights"),
     PATH("state-dir", state_dir, NULL, "folder of what administrators have said: which model drafts for which"),
     MEMORY(

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/printable.h"
@@ -62,6 +63,7 @@ ChatMessage *handler_messages(const Coordgen__V1__Messages *messages, const Chat
         [COORDGEN__V1__ROLE__ROLE_SYSTEM] = CHAT_ROLE_SYSTEM,
         [COORDGEN__V1__ROLE__ROLE_USER] = CHAT_ROLE_USER,
         [COORDGEN__V1__ROLE__ROLE_ASSISTANT] = CHAT_ROLE_ASSISTANT,
+        [COORDGEN__V1__ROLE__ROLE_TOOL] = CHAT_ROLE_TOOL,
     };
     ChatMessage *list = calloc(n_before + messages->n_message, sizeof(*list));
 
@@ -86,9 +88,20 @@ static int take_messages(Request *request, const Session *session, const Coordge
     if (!request->messages)
         return err_raise(-ENOMEM);
     request->n_own_messages = messages->n_message;
+    request->job.now_s = (int64_t)time(NULL);
     request->job.messages = request->messages;
     request->job.n_messages = n_before + messages->n_message;
     return 0;
+}
+
+/* What the chat template gets beside the messages, in memory of the request's message. */
+static void take_tools(Job *job, const char *tools, const char *documents) {
+    job->tools = tools;
+    job->documents = documents;
+}
+
+static size_t tools_bytes(const char *tools, const char *documents) {
+    return (tools ? strlen(tools) : 0) + (documents ? strlen(documents) : 0);
 }
 
 /* The prompt, behind the session's text. 0, ACCOUNT_E_LIMIT, -ENOMEM. */
@@ -263,6 +276,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     model = admit(peer, (*messagep)->request_id, session ? session->model_name : generate->model, "generate.model");
     if (!model || !handler_text_fits(peer, (*messagep)->request_id,
                                      input_bytes(is_chat ? generate->messages : NULL, generate->prompt) +
+                                         tools_bytes(generate->tools, generate->documents) +
                                          (session ? session_text_bytes(session) : 0),
                                      is_chat ? "generate.messages" : "generate.prompt"))
         return;
@@ -293,6 +307,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     };
     for (size_t i = 0; i < generate->n_stop; i++)
         job->generation_options.stops[i] = generate->stop[i];
+    take_tools(job, generate->tools, generate->documents);
     r = is_chat ? take_messages(request, session, generate->messages) : take_prompt(request, session, generate->prompt);
     if (r) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_BUSY,
@@ -317,7 +332,8 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     Job *job;
 
     if (!model || !handler_text_fits(peer, (*messagep)->request_id,
-                                     input_bytes(is_chat ? tokenize->messages : NULL, tokenize->text),
+                                     input_bytes(is_chat ? tokenize->messages : NULL, tokenize->text) +
+                                         tools_bytes(tokenize->tools, tokenize->documents),
                                      is_chat ? "tokenize.messages" : "tokenize.text"))
         return;
     request = new_request(peer, messagep, len_bytes, model);
@@ -326,6 +342,7 @@ void handle_tokenize(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
     job = &request->job;
     job->kind = JOB_TOKENIZE;
     job->count_only = tokenize->count_only;
+    take_tools(job, tokenize->tools, tokenize->documents);
     if (!is_chat) {
         job->text = tokenize->text;
         job->text_bytes = strlen(tokenize->text);

@@ -2,6 +2,7 @@
 #include "daemon/job.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "engine/self_draft.h"
@@ -27,27 +28,46 @@ void job_news_deinit(JobNews *news) {
     *news = (JobNews){ 0 };
 }
 
-static size_t text_bytes(const Job *job) {
-    size_t len_bytes = job->text_bytes;
+static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
+    const ChatInput input = {
+        .messages = job->messages,
+        .n_messages = job->n_messages,
+        .tools = job->tools,
+        .tools_bytes = job->tools ? strlen(job->tools) : 0,
+        .documents = job->documents,
+        .documents_bytes = job->documents ? strlen(job->documents) : 0,
+        .now_s = job->now_s,
+    };
+    int r = engine_encode_chat(job->engine, &input, list, err);
 
-    for (size_t i = 0; i < job->n_messages; i++)
-        len_bytes += job->messages[i].len_bytes;
-    return len_bytes;
+    switch (r) {
+    case CHAT_E_ROLE:
+    case CHAT_E_REFUSED:
+        return JOB_E_ROLE;
+    case CHAT_E_NO_TEMPLATE:
+        return JOB_E_NO_TEMPLATE;
+    case CHAT_E_TOOLS:
+        return JOB_E_TOOLS;
+    case CHAT_E_MEMORY:
+        return JOB_E_MEMORY;
+    case CHAT_E_TOO_LONG:
+        return JOB_E_TOO_LONG;
+    default:
+        return r;
+    }
 }
 
 /* Prompt text to tokens. Return: 0, JOB_E_*, -errno. */
 int job_encode(const Job *job, TokenList *list, ErrText *err) {
     const Tokenizer *tokenizer = engine_tokenizer(job->engine);
     _cleanup_(bill_settle) Bill bill = { 0 };
-    int r = engine_charge_text(job->engine, &bill, text_bytes(job), err);
+    int r;
 
+    if (job->n_messages)
+        return encode_chat(job, list, err);
+    r = engine_charge_text(job->engine, &bill, job->text_bytes, err);
     if (r)
         return JOB_E_MEMORY;
-    if (job->n_messages) {
-        r = chat_template_encode(engine_chat_template(job->engine), tokenizer, job->messages, job->n_messages, list,
-                                 err);
-        return r == CHAT_E_ROLE ? JOB_E_ROLE : r == CHAT_E_NO_TEMPLATE ? JOB_E_NO_TEMPLATE : r > 0 ? JOB_E_TOO_LONG : r;
-    }
     r = tokenizer_encode(tokenizer, job->text, job->text_bytes, job->tokenize_flags, list, err);
     return r > 0 ? JOB_E_TOO_LONG : r;
 }

@@ -127,6 +127,8 @@ void model_registry_deinit(ModelRegistry *registry) {
     while (!TAILQ_EMPTY(&registry->models))
         forget(registry, TAILQ_FIRST(&registry->models));
     model_import_reap(&registry->abandoned);
+    free(registry->chat_template);
+    registry->chat_template = NULL;
 }
 
 const char *model_stage_name(ModelStage stage) {

@@ -88,12 +88,18 @@ struct ModelRegistry {
     void *by_name, *by_path; /* the same, in trees of tsearch(3) */
     Model *default_model;    /* of the configuration; NULL: none */
     const ModelPairs *pairs; /* who drafts for whom, by name */
+    char *chat_template;     /* instead of each model's own; NULL: theirs */
+    size_t chat_template_bytes;
     bool is_unsettled;       /* stages or users have changed: see model_drafts_settle() */
     ModelImportList abandoned;
 };
 
 void model_registry_init(ModelRegistry *registry, Loop *loop, const Config *config, AccountTable *accounts,
                          ModelChangeFn *on_change, void *arg);
+/* Reads the chat template of the configuration, if it names one. 0, -EINVAL, -errno, with a text. */
+int model_registry_read_chat_template(ModelRegistry *registry, ErrText *err);
+/* The same for whoever wants to know whether it can be used: CONFIG_E_SETTING where it does not parse. */
+int model_check_chat_template(const Config *config, ErrText *err);
 /* Engines are freed here: the engine thread must have ended. */
 void model_registry_deinit(ModelRegistry *registry);
 /* Models of the folder that this scan has not met, unless something holds them. */
@@ -134,6 +140,7 @@ const char *model_failure(const Model *model, bool with_paths);
 typedef struct ModelMessage {
     Coordgen__V1__Model model;
     char detail[sizeof(ErrText)];
+    char chat_format[sizeof(ErrText)];
     Coordgen__V1__ModelPair draft;
     const char *draft_of[MODEL_DRAFT_OF_MAX];
 } ModelMessage;

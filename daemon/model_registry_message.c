@@ -125,6 +125,7 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
         message->kernel = (char *)engine->kernel;
         message->source_sha256 = (char *)engine->source_sha256;
         describe_streaming(message, model->engine);
-        message->chat_format = (char *)chat_format_name(engine_chat_template(model->engine)->format);
+        chat_template_describe(engine_chat_template(model->engine), room->chat_format, sizeof(room->chat_format));
+        message->chat_format = room->chat_format;
     }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How a model is loaded: what the settings say of it, and where an image of its weights belongs. */
+/* How a model is loaded: what the settings say of it, where an image of its weights belongs, and the chat template that
+ * may stand for its own. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file_io.h"
 #include "base/log.h"
 #include "daemon/model_registry.h"
 #include "weights/weights_image.h"
@@ -69,6 +71,8 @@ void model_choose_options(Model *model, EngineOptions *options) {
         .arriving = true,
         .image_path = model->image_path,
         .new_image = model->without_image,
+        .chat_template = model->registry->chat_template,
+        .chat_template_bytes = model->registry->chat_template_bytes,
         .flash_limit = { .bytes_per_s = config->flash_rate_mb * UINT64_C(1000000),
                          .latency_us = config->flash_latency_us },
     };
@@ -79,4 +83,52 @@ void model_choose_options(Model *model, EngineOptions *options) {
             .percent = config->weights_memory.percent,
             .bytes = config->weights_memory.bytes,
         };
+}
+
+/* --- chat template ---------------------------------------------------------------------------------------------- */
+
+static int slurp_chat_template(const Config *config, char **textp, size_t *len_bytesp, ErrText *err) {
+    int r = file_slurp(config->chat_template, JINJA_SOURCE_BYTES_MAX, textp, len_bytesp, err);
+
+    if (r)
+        err_prefix(err, "chat-template");
+    return r;
+}
+
+int model_registry_read_chat_template(ModelRegistry *registry, ErrText *err) {
+    const Config *config = registry->config;
+    _cleanup_(freep) char *text = NULL;
+    size_t len_bytes, skipped;
+    int r;
+
+    if (!*config->chat_template)
+        return 0;
+    r = slurp_chat_template(config, &text, &len_bytes, err);
+    if (r)
+        return r > 0 ? -EINVAL : r;
+    skipped = file_byte_order_mark(text, len_bytes);
+    memmove(text, text + skipped, len_bytes - skipped);
+    registry->chat_template_bytes = len_bytes - skipped;
+    registry->chat_template = steal(&text);
+    return 0;
+}
+
+int model_check_chat_template(const Config *config, ErrText *err) {
+    _cleanup_(chat_template_deinit) ChatTemplate chat = { 0 };
+    _cleanup_(freep) char *text = NULL;
+    size_t len_bytes, skipped;
+    int r;
+
+    if (!*config->chat_template)
+        return 0;
+    r = slurp_chat_template(config, &text, &len_bytes, err);
+    if (r)
+        return r;
+    skipped = file_byte_order_mark(text, len_bytes);
+    r = chat_template_parse(&chat, text + skipped, len_bytes - skipped);
+    if (r)
+        return r;
+    return chat.jinja
+               ? 0
+               : err_set(err, CONFIG_E_SETTING, "chat-template: %.256s: %s", config->chat_template, chat.why.text);
 }

@@ -215,6 +215,11 @@ void request_fail_by_result(Request *request, const JobNews *news) {
         snprintf(path, sizeof(path), "%s.messages", op);
         field = path;
         break;
+    case JOB_E_TOOLS: /* the text says which of the two */
+        code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
+        snprintf(path, sizeof(path), "%s.%s", op, strncmp(text, "documents", 9) ? "tools" : "documents");
+        field = path;
+        break;
     case JOB_E_ANSWER:
         code = COORDGEN__V1__ERROR_CODE__ERROR_CODE_INVALID_ARGUMENT;
         break;

@@ -133,7 +133,9 @@ int service_init(Service *service, Config **configp, ErrText *err) {
     service->models.pairs = &service->pairs;
     if (model_pairs_init(&service->pairs, service->config->state_dir) || service_take_settings(service))
         return err_set(err, -ENOMEM, "out of memory");
-    r = make_engine_thread(service, err);
+    r = model_registry_read_chat_template(&service->models, err);
+    if (!r)
+        r = make_engine_thread(service, err);
     if (!r)
         r = make_draft_store(service, err);
     return r ? r : make_prefix_cache(service, err);

@@ -249,7 +249,7 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
     TokenizerLoad tokenizer;
     int head_r, weights_r = 0, r;
 
-    tokenizer_load_begin(&tokenizer, file);
+    tokenizer_load_begin(&tokenizer, file, options->chat_template, options->chat_template_bytes);
     head_r = check_package(engine, options, package, &head_err);
     if (!head_r)
         weights_r = load_weights(engine, options, file, package, &weights_err);
@@ -269,12 +269,16 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
     return weights_r;
 }
 
+#define CHAT_ROOM_BYTES (UINT64_C(4) << 20) /* that a chat may take beside what goes with its texts */
+
 /* Behind the load, for only then their size is known. */
 static int charge_tokenizer(Engine *engine, ErrText *err) {
-    const uint64_t len_bytes = tokenizer_memory_bytes(engine->tokenizer);
+    const uint64_t len_bytes = tokenizer_memory_bytes(engine->tokenizer) +
+                               (engine->chat.jinja ? jinja_template_memory_bytes(engine->chat.jinja) : 0);
 
     if (account_charge(engine->accounts, ACCOUNT_WEIGHTS, &engine->tokenizer_bill, len_bytes))
-        return err_set(err, ENGINE_E_MEMORY, "no memory for the %" PRIu64 " bytes of the tokenizer", len_bytes);
+        return err_set(err, ENGINE_E_MEMORY,
+                       "no memory for the %" PRIu64 " bytes of the tokenizer and the chat template", len_bytes);
     return 0;
 }
 
@@ -333,7 +337,9 @@ static int engine_load(Engine *engine, const EngineOptions *options, const GgufF
     if (!package && (r = hparams_check_tensors(&engine->hparams, file, err)))
         return r < 0 ? r : ENGINE_E_MODEL;
     hparams_keys_warn(file, engine->hparams.arch->name);
-    chat_template_init(&engine->chat, file);
+    r = chat_template_init(&engine->chat, file, options->chat_template, options->chat_template_bytes);
+    if (r)
+        return err_set(err, r, "out of memory");
     engine->name = model_name(file);
     if (!engine->name)
         return err_set(err, -ENOMEM, "out of memory");
@@ -446,6 +452,7 @@ Engine *engine_free(Engine *engine) {
     weights_free(engine->weights);
     backend_free(engine->backend);
     tokenizer_free(engine->tokenizer);
+    chat_template_deinit(&engine->chat);
     bill_settle(&engine->tokenizer_bill);
     gguf_free(engine->file);
     weights_check_free(engine->check);
@@ -520,6 +527,23 @@ int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *er
     if (account_charge(engine->accounts, ACCOUNT_ACTIVATIONS, bill, scratch_bytes))
         return err_set(err, ENGINE_E_MEMORY, "no memory for the tokens of a text of %zu bytes", len_bytes);
     return 0;
+}
+
+/* The chat takes memory as it goes: where there is none, kept prompts make way, once. */
+int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, ErrText *err) {
+    ChatInput charged = *input;
+    uint64_t len_bytes = CHAT_ROOM_BYTES;
+    int r;
+
+    charged.accounts = engine->accounts;
+    charged.account = ACCOUNT_ACTIVATIONS;
+    r = chat_template_encode(&engine->chat, engine->tokenizer, &charged, list, err);
+    if (r != CHAT_E_MEMORY)
+        return r;
+    for (size_t i = 0; i < input->n_messages; i++)
+        len_bytes += 2 * TOKENIZER_SCRATCH_BYTES * (uint64_t)input->messages[i].len_bytes;
+    engine_make_room(engine, ACCOUNT_ACTIVATIONS, len_bytes);
+    return chat_template_encode(&engine->chat, engine->tokenizer, &charged, list, err);
 }
 
 uint32_t engine_chunk_tokens(const Engine *engine) {

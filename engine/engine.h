@@ -76,7 +76,9 @@ typedef struct EngineOptions {
     WeightsMemory weights_memory;
     bool new_image;
     ReadLimit flash_limit;
-    Trace *trace; /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
+    Trace *trace;              /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
+    const char *chat_template; /* instead of the file's, until the engine is there; NULL: the file's */
+    size_t chat_template_bytes;
 } EngineOptions;
 
 typedef struct EngineInfo {
@@ -137,6 +139,9 @@ const ChatTemplate *engine_chat_template(const Engine *engine);
 /* Room for turning a text into tokens, on the account of activations; kept prompts make way for it. 0, or
  * ENGINE_E_MEMORY with nothing charged. */
 int engine_charge_text(Engine *engine, Bill *bill, size_t len_bytes, ErrText *err);
+/* chat_template_encode() of the engine's template, with what it takes meanwhile on the account of activations; kept
+ * prompts make way for it. */
+int engine_encode_chat(Engine *engine, const ChatInput *input, TokenList *list, ErrText *err);
 uint32_t engine_chunk_tokens(const Engine *engine);
 /* The same where other sequences' tokens wait for the step: of a chunk that was chosen for speed, no more than the
  * default. */

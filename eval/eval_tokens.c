@@ -18,6 +18,7 @@ typedef struct TokensRun {
 
 static void run_deinit(TokensRun *run) {
     tokenizer_free(run->tokenizer);
+    chat_template_deinit(&run->chat);
 }
 
 static void wrong(TokensRun *run, size_t line, const char *what, size_t at, const char *detail) {
@@ -76,7 +77,10 @@ static int read_messages(const json_t *array, ChatMessage *messages, size_t *np,
     static const struct {
         const char *name;
         ChatRole role;
-    } roles[] = { { "system", CHAT_ROLE_SYSTEM }, { "user", CHAT_ROLE_USER }, { "assistant", CHAT_ROLE_ASSISTANT } };
+    } roles[] = { { "system", CHAT_ROLE_SYSTEM },
+                  { "user", CHAT_ROLE_USER },
+                  { "assistant", CHAT_ROLE_ASSISTANT },
+                  { "tool", CHAT_ROLE_TOOL } };
     size_t i;
     json_t *item;
 
@@ -90,7 +94,7 @@ static int read_messages(const json_t *array, ChatMessage *messages, size_t *np,
         while (role < ARRAY_LEN(roles) && (!name || strcmp(name, roles[role].name)))
             role++;
         if (role == ARRAY_LEN(roles) || !json_is_string(content))
-            return err_set(err, -EINVAL, "message %zu needs 'role' (system, user, assistant) and 'content'", i);
+            return err_set(err, -EINVAL, "message %zu needs 'role' (system, user, assistant, tool) and 'content'", i);
         messages[i] = (ChatMessage){ .role = roles[role].role,
                                      .text = json_string_value(content),
                                      .len_bytes = json_string_length(content) };
@@ -104,14 +108,15 @@ static int check_chat(TokensRun *run, const json_t *object, const json_t *array,
     _cleanup_(token_list_deinit) TokenList list = { 0 };
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
     ChatMessage messages[MESSAGES_MAX];
-    size_t n = 0, at = 0;
+    ChatInput input = { .messages = messages };
+    size_t at = 0;
     int r;
 
-    r = read_messages(array, messages, &n, err);
+    r = read_messages(array, messages, &input.n_messages, err);
     if (!r)
-        r = chat_template_render(&run->chat, run->tokenizer, messages, n, &text, err);
+        r = chat_template_render(&run->chat, run->tokenizer, &input, &text, err);
     if (!r)
-        r = chat_template_encode(&run->chat, run->tokenizer, messages, n, &list, err);
+        r = chat_template_encode(&run->chat, run->tokenizer, &input, &list, err);
     if (r)
         return r;
     if (json_is_string(prompt)) {
@@ -137,22 +142,24 @@ static int check_line(void *arg, json_t *object, size_t line, ErrText *err) {
 int eval_tokens(const EvalOptions *options) {
     _cleanup_(run_deinit) TokensRun run = { 0 };
     _cleanup_(gguf_freep) GgufFile *file = NULL;
+    char chat_kind[256];
     ErrText err = { 0 };
     bool ok;
 
     if (gguf_open(&file, options->model, &err) || tokenizer_new(&run.tokenizer, file, &err))
         return eval_fail(options, "%s", err.text);
-    chat_template_init(&run.chat, file);
+    if (chat_template_init(&run.chat, file, NULL, 0))
+        return eval_fail(options, "out of memory");
+    chat_template_describe(&run.chat, chat_kind, sizeof(chat_kind));
     if (eval_each_line(options->file, check_line, &run, &err))
         return eval_fail(options, "%s", err.text);
     ok = !run.n_wrong && run.n_vectors;
     if (options->json)
         return eval_print_json(options,
-                               json_pack("{s:s, s:o, s:s, s:s, s:b, s:i, s:i, s:o}", "verb", "tokens", "model",
+                               json_pack("{s:s, s:o, s:s, s:o, s:b, s:i, s:i, s:o}", "verb", "tokens", "model",
                                          json_text(options->model), "tokenizer", tokenizer_model_name(run.tokenizer),
-                                         "chat", chat_format_name(run.chat.format), "ok", ok, "vectors",
-                                         (int)run.n_vectors, "wrong", (int)run.n_wrong, "first_wrong",
-                                         json_text(run.first_wrong)),
+                                         "chat", json_text(chat_kind), "ok", ok, "vectors", (int)run.n_vectors, "wrong",
+                                         (int)run.n_wrong, "first_wrong", json_text(run.first_wrong)),
                                ok ? EVAL_OK : EVAL_OUTSIDE);
     printf("%zu vectors (%s), %zu wrong%s%s\n%s\n", run.n_vectors, tokenizer_model_name(run.tokenizer), run.n_wrong,
            run.n_wrong ? "\n  first at " : "", run.first_wrong, ok ? "ok" : "WRONG");

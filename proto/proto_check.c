@@ -79,7 +79,7 @@ static int messages_check(const char *op, const Coordgen__V1__Messages *messages
 
         if (!message->has_role || message->role == COORDGEN__V1__ROLE__ROLE_UNSPECIFIED) {
             snprintf(path, sizeof(path), "%s.messages.message[%zu].role", op, i);
-            return refuse(fault, path, "missing: one of system, user, assistant");
+            return refuse(fault, path, "missing: one of system, user, assistant, tool");
         }
         if (!message->text) {
             snprintf(path, sizeof(path), "%s.messages.message[%zu].text", op, i);
@@ -105,6 +105,16 @@ static int session_open_check(const Coordgen__V1__SessionOpenRequest *open, Fram
     return model_name_check("session_open", open->model, false, PROTO_MODEL_NAME_BYTES_MAX, fault);
 }
 
+/* Tools and documents are the chat template's. */
+static int chat_only_check(const char *op, const char *tools, const char *documents, FrameFault *fault) {
+    char path[64];
+
+    if (!tools && !documents)
+        return 0;
+    path_join(path, sizeof(path), op, tools ? "tools" : "documents");
+    return refuse(fault, path, "only a chat template takes it: send messages with it, or leave it out");
+}
+
 static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFault *fault) {
     int r;
 
@@ -120,6 +130,9 @@ static int generate_check(const Coordgen__V1__GenerateRequest *generate, FrameFa
     case COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT:
         if (!*generate->prompt)
             return refuse(fault, "generate.prompt", "the prompt is empty");
+        r = chat_only_check("generate", generate->tools, generate->documents, fault);
+        if (r)
+            return r;
         break;
     default:
         return refuse(fault, "generate.messages", "messages or a prompt are needed");
@@ -157,7 +170,7 @@ static int tokenize_check(const Coordgen__V1__TokenizeRequest *tokenize, FrameFa
         return r;
     switch (tokenize->input_case) {
     case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_TEXT:
-        return 0;
+        return chat_only_check("tokenize", tokenize->tools, tokenize->documents, fault);
     case COORDGEN__V1__TOKENIZE_REQUEST__INPUT_MESSAGES:
         if (tokenize->has_add_special || tokenize->has_parse_special)
             return refuse(fault, tokenize->has_add_special ? "tokenize.add_special" : "tokenize.parse_special",

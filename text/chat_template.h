@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Chat templates, recognised from the file's own template text: messages to prompt tokens. */
+/* Chat templates: messages to prompt tokens, by the template that the model file has, or that the administrator gives.
+ * See docs/chat-templates.md. */
 #ifndef COORDGEN_TEXT_CHAT_TEMPLATE_H
 #define COORDGEN_TEXT_CHAT_TEMPLATE_H
 
-#include "text/chat_format.h"
+#include "base/account.h"
+#include "text/jinja.h"
 #include "text/tokenizer.h"
 
 enum {
-    CHAT_E_ROLE = 1,        /* a role or an order of roles that the template does not have */
-    CHAT_E_NO_TEMPLATE = 2, /* the model has no template that is known: use a raw prompt */
+    CHAT_E_ROLE = 1,        /* no message, or a role number that there is not */
+    CHAT_E_NO_TEMPLATE = 2, /* the model has no template, or one that does not parse: use a raw prompt */
+    CHAT_E_REFUSED = 3,     /* the template refuses the messages, or cannot be done with them */
+    CHAT_E_TOOLS = 4,       /* tools or documents that are no JSON */
+    CHAT_E_MEMORY = 5,      /* no room on the account */
+    CHAT_E_TOO_LONG = 6,    /* a prompt past the tokenizer's limit */
 };
 
 typedef enum ChatRole {
     CHAT_ROLE_SYSTEM,
     CHAT_ROLE_USER,
     CHAT_ROLE_ASSISTANT,
+    CHAT_ROLE_TOOL,
+    _CHAT_ROLE_N,
 } ChatRole;
 
 typedef struct ChatMessage {
@@ -23,32 +31,42 @@ typedef struct ChatMessage {
     size_t len_bytes;
 } ChatMessage;
 
+/* What a template is rendered with. */
+typedef struct ChatInput {
+    const ChatMessage *messages;
+    size_t n_messages;
+    const char *tools; /* JSON; NULL: none */
+    size_t tools_bytes;
+    const char *documents; /* likewise */
+    size_t documents_bytes;
+    int64_t now_s;          /* the time of the request, for templates that write the date: seconds since 1970 */
+    AccountTable *accounts; /* for the memory that it takes meanwhile; NULL: on none */
+    AccountId account;
+} ChatInput;
+
+/* Zero: none. Immutable after chat_template_init(). */
 typedef struct ChatTemplate {
-    ChatFormat format;
-    char default_system[1024]; /* ChatML: system text when no message has one; "": none is added */
-    bool adds_bos;             /* the template itself begins with BOS */
-    /* Llama 3: 3.1 and later always have a system turn that opens with two dates; "": none */
-    char today_date[32];
-    /* Mistral: details that differ between the versions of the format */
-    bool mistral_space_before_inst;  /* " [INST]": v1 */
-    bool mistral_space_after_inst;   /* "[INST] text": all but the Tekken versions */
-    bool mistral_space_before_close; /* "text [/INST]": v1 and older */
-    bool mistral_space_before_answer;
-    bool mistral_space_after_answer; /* after EOS: the first version */
-    bool mistral_system_marks;       /* v7: [SYSTEM_PROMPT] */
-    bool mistral_system_last;        /* v3: the system text goes before the last user text, not the first */
-    bool mistral_trims_answers;      /* v3 */
-    bool has_template;               /* the file has one, known or not */
+    JinjaTemplate *jinja; /* NULL: none that can be used */
+    bool has_template;    /* the file has one, or one was given */
+    bool is_given;        /* by the administrator */
+    ErrText why;          /* one that is there cannot be used */
 } ChatTemplate;
 
-void chat_template_init(ChatTemplate *chat, const GgufFile *file);
-/* The same from the template's text. */
-void chat_template_parse(ChatTemplate *chat, const char *text, size_t len_bytes);
-/* Marks become control tokens, message texts never do. With the generation prompt at the end; appended to list. */
-int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatMessage *messages,
-                         size_t n_messages, TokenList *list, ErrText *err);
+/* The file's; given: another one instead (NULL: none was given). One that does not parse is no error here, but of each
+ * chat. 0 or -ENOMEM; chat_template_deinit() is due in any case. */
+int chat_template_init(ChatTemplate *chat, const GgufFile *file, const char *given, size_t given_bytes);
+/* Of a text alone. */
+int chat_template_parse(ChatTemplate *chat, const char *text, size_t len_bytes);
+void chat_template_deinit(ChatTemplate *chat);
+/* "template", "none", or "refused: " with the reason. */
+void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_bytes);
+const char *chat_role_name(ChatRole role);
+/* Its own marks become control tokens, message texts never do. With the generation prompt at the end; appended to list.
+ * 0, CHAT_E_*, -errno; on error the list is as it was. */
+int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, TokenList *list,
+                         ErrText *err);
 /* The same as text, for showing and for tests. */
-int chat_template_render(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatMessage *messages,
-                         size_t n_messages, StrBuf *text, ErrText *err);
+int chat_template_render(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, StrBuf *text,
+                         ErrText *err);
 
 #endif

@@ -174,8 +174,9 @@ uint64_t mark_matcher_memory_bytes(const MarkMatcher *matcher) {
 
 typedef struct Occurrence {
     uint32_t offset;
-    uint32_t node; /* the mark that is tried here: the longest first, then shorter ones; 0: none fits */
-    uint32_t next; /* in the list of its length, plus one; 0: the last */
+    uint32_t node;    /* the mark that is tried here: the longest first, then shorter ones; 0: none fits */
+    uint32_t next;    /* in the list of its length, plus one; 0: the last */
+    uint32_t own_end; /* so far the template's bytes go from here on */
     bool accepted;
 } Occurrence;
 
@@ -185,14 +186,31 @@ typedef struct OccurrenceList {
     size_t room;
 } OccurrenceList;
 
-static int list_occurrences(const MarkMatcher *matcher, const char *text, size_t len_bytes, OccurrenceList *list) {
-    uint32_t state = 0;
+/* Whether a mark may be anywhere: messages may hold user-defined tokens, but those of the template's tags. */
+static bool is_free(const Vocab *vocab, uint32_t id) {
+    return vocab->types[id] == TOKEN_USER_DEFINED && vocab->roles[id] != TOKEN_ROLE_TAG;
+}
+
+/* The longest mark, from node on, that may begin at a place; 0: none. */
+static uint32_t allowed_node(const MarkMatcher *matcher, uint32_t node, uint32_t offset, uint32_t own_end) {
+    while (node && !is_free(matcher->vocab, matcher->nodes[node].id) &&
+           offset + matcher->nodes[node].len_bytes > own_end)
+        node = matcher->nodes[node].shorter;
+    return node;
+}
+
+static int list_occurrences(const MarkMatcher *matcher, const char *text, size_t len_bytes, const uint8_t *own,
+                            OccurrenceList *list) {
+    uint32_t state = 0, own_end = (uint32_t)len_bytes;
 
     for (size_t i = len_bytes; i-- > 0;) {
         uint32_t node;
 
+        if (own && (!own[i] || (i + 1 < len_bytes && !own[i + 1])))
+            own_end = (uint32_t)i + own[i];
         state = step(matcher, state, (uint8_t)text[i]);
         node = matcher->nodes[state].id != UINT32_MAX ? state : matcher->nodes[state].shorter;
+        node = allowed_node(matcher, node, (uint32_t)i, own_end);
         if (!node)
             continue;
         if (list->n == list->room) {
@@ -204,7 +222,7 @@ static int list_occurrences(const MarkMatcher *matcher, const char *text, size_t
             list->items = items;
             list->room = room;
         }
-        list->items[list->n++] = (Occurrence){ .offset = (uint32_t)i, .node = node };
+        list->items[list->n++] = (Occurrence){ .offset = (uint32_t)i, .node = node, .own_end = own_end };
     }
     return 0;
 }
@@ -243,10 +261,9 @@ static void choose_of_length(const MarkMatcher *matcher, OccurrenceList *list, u
             item->accepted = true;
             for (uint32_t k = 0; k < len_bytes; k++)
                 covered[(item->offset + k) >> 3] |= (uint8_t)(1u << ((item->offset + k) & 7));
-        } else if (node->shorter) {
-            uint32_t *head = &heads[matcher->nodes[node->shorter].len_bytes];
+        } else if ((item->node = allowed_node(matcher, node->shorter, item->offset, item->own_end))) {
+            uint32_t *head = &heads[matcher->nodes[item->node].len_bytes];
 
-            item->node = node->shorter;
             item->next = *head;
             *head = batch[i] + 1;
         }
@@ -258,8 +275,8 @@ static void choose_of_length(const MarkMatcher *matcher, OccurrenceList *list, u
  * The rule is llama.cpp's: token by token, the longest text first, each takes its occurrences from the left in what the
  * earlier ones left over. That is: occurrences by (length falling, offset rising), taken when nothing of them is taken.
  * Texts of equal length do not overlap in any known model; here the leftmost wins. Return: 0 or -ENOMEM. */
-int mark_matcher_find(const MarkMatcher *matcher, const char *text, size_t len_bytes, MarkHit **hitsp,
-                      size_t *n_hitsp) {
+int mark_matcher_find(const MarkMatcher *matcher, const char *text, size_t len_bytes, const uint8_t *own,
+                      MarkHit **hitsp, size_t *n_hitsp) {
     _cleanup_(freep) uint32_t *heads = NULL, *batch = NULL;
     _cleanup_(freep) Occurrence *items = NULL;
     _cleanup_(freep) uint8_t *covered = NULL;
@@ -268,7 +285,7 @@ int mark_matcher_find(const MarkMatcher *matcher, const char *text, size_t len_b
     MarkHit *hits;
     int r;
 
-    r = list_occurrences(matcher, text, len_bytes, &list);
+    r = list_occurrences(matcher, text, len_bytes, own, &list);
     items = list.items;
     if (r)
         return r;

@@ -40,7 +40,10 @@ typedef struct MarkHit {
 int mark_matcher_init(MarkMatcher *matcher, const Vocab *vocab, unsigned int type_mask, const char *path, ErrText *err);
 void mark_matcher_deinit(MarkMatcher *matcher);
 uint64_t mark_matcher_memory_bytes(const MarkMatcher *matcher);
-/* Disjoint hits by rising offset; *hitsp is the caller's to free, NULL when there are none. len_bytes < 2^31. */
-int mark_matcher_find(const MarkMatcher *matcher, const char *text, size_t len_bytes, MarkHit **hitsp, size_t *n_hitsp);
+/* Disjoint hits by rising offset; *hitsp is the caller's to free, NULL when there are none. len_bytes < 2^31. own: for
+ * each byte whether a template wrote it; what is no user-defined token, and tags, are found in such bytes alone. NULL:
+ * everywhere. */
+int mark_matcher_find(const MarkMatcher *matcher, const char *text, size_t len_bytes, const uint8_t *own,
+                      MarkHit **hitsp, size_t *n_hitsp);
 
 #endif

@@ -118,7 +118,7 @@ static int read_flags(Tokenizer *tokenizer, const GgufFile *file, ErrText *err) 
     return 0;
 }
 
-static int load_byte_level(Tokenizer *tokenizer, const GgufFile *file, ErrText *err) {
+static int load_byte_level(Tokenizer *tokenizer, const GgufFile *file, const ChatMarks *marks, ErrText *err) {
     GgufString pre = { 0 };
     int r;
 
@@ -140,7 +140,7 @@ static int load_byte_level(Tokenizer *tokenizer, const GgufFile *file, ErrText *
         return err_trace(r);
     snprintf(tokenizer->name, sizeof(tokenizer->name), "gpt2/%s", pretokenizer_name(tokenizer->pretokenizer));
     tokenizer->adds_bos = pretokenizer_adds_bos(tokenizer->pretokenizer);
-    r = vocab_init(&tokenizer->vocab, file, true, err);
+    r = vocab_init(&tokenizer->vocab, file, true, marks, err);
     if (r)
         return r > 0 ? TOKENIZER_E_CORRUPT : err_trace(r);
     r = bpe_init(&tokenizer->bpe, &tokenizer->vocab, file, pretokenizer_whole_words_first(tokenizer->pretokenizer),
@@ -148,11 +148,11 @@ static int load_byte_level(Tokenizer *tokenizer, const GgufFile *file, ErrText *
     return r > 0 ? TOKENIZER_E_CORRUPT : r;
 }
 
-static int load_sentencepiece(Tokenizer *tokenizer, const GgufFile *file, ErrText *err) {
+static int load_sentencepiece(Tokenizer *tokenizer, const GgufFile *file, const ChatMarks *marks, ErrText *err) {
     const Vocab *vocab = &tokenizer->vocab;
     int r;
 
-    r = vocab_init(&tokenizer->vocab, file, false, err);
+    r = vocab_init(&tokenizer->vocab, file, false, marks, err);
     if (r)
         return r > 0 ? TOKENIZER_E_CORRUPT : err_trace(r);
     snprintf(tokenizer->name, sizeof(tokenizer->name), "llama");
@@ -173,7 +173,7 @@ static void find_ends(Tokenizer *tokenizer) {
             tokenizer->vocab.roles[ids[i]] = TOKEN_ROLE_END;
 }
 
-static int tokenizer_read(Tokenizer *tokenizer, const GgufFile *file, ErrText *err) {
+static int tokenizer_read(Tokenizer *tokenizer, const GgufFile *file, const ChatMarks *marks, ErrText *err) {
     static const char key[] = "tokenizer.ggml.model";
     GgufString model;
     Printable shown;
@@ -183,9 +183,9 @@ static int tokenizer_read(Tokenizer *tokenizer, const GgufFile *file, ErrText *e
     if (r)
         return r > 0 ? TOKENIZER_E_CORRUPT : err_trace(r);
     if (model.len_bytes == 4 && !memcmp(model.data, "gpt2", 4))
-        r = load_byte_level(tokenizer, file, err);
+        r = load_byte_level(tokenizer, file, marks, err);
     else if (model.len_bytes == 5 && !memcmp(model.data, "llama", 5))
-        r = load_sentencepiece(tokenizer, file, err);
+        r = load_sentencepiece(tokenizer, file, marks, err);
     else
         return err_set(err, TOKENIZER_E_UNSUPPORTED,
                        "%s: key \"%s\": tokenizer \"%s\" is not known; known are \"gpt2\" "
@@ -233,14 +233,27 @@ static void hash_tokens(const Vocab *vocab, uint8_t hash[TOKENIZER_HASH_BYTES]) 
 }
 
 int tokenizer_new(Tokenizer **tokenizerp, const GgufFile *file, ErrText *err) {
+    GgufString text = { 0 };
+
+    if (gguf_key(file, TOKENIZER_KEY_CHAT_TEMPLATE))
+        (void)gguf_get_string(file, TOKENIZER_KEY_CHAT_TEMPLATE, &text, NULL);
+    return tokenizer_new_for_chat(tokenizerp, file, text.len_bytes ? text.data : "", text.len_bytes, err);
+}
+
+int tokenizer_new_for_chat(Tokenizer **tokenizerp, const GgufFile *file, const char *chat_template, size_t len_bytes,
+                           ErrText *err) {
     _cleanup_(tokenizer_freep) Tokenizer *tokenizer = calloc(1, sizeof(*tokenizer));
+    _cleanup_(chat_marks_deinit) ChatMarks marks = { 0 };
     int r;
 
     if (!tokenizer)
         return err_raise(-ENOMEM);
+    r = chat_marks_init(&marks, chat_template, len_bytes);
+    if (r)
+        return err_set(err, r, "out of memory");
     tokenizer->bos = tokenizer->eos = tokenizer->eot = tokenizer->eom = TOKEN_NONE;
     tokenizer->unknown = tokenizer->padding = TOKEN_NONE;
-    r = tokenizer_read(tokenizer, file, err);
+    r = tokenizer_read(tokenizer, file, &marks, err);
     if (r)
         return r;
     hash_tokens(&tokenizer->vocab, tokenizer->hash);
@@ -320,8 +333,8 @@ static int encode_fragment(const Tokenizer *tokenizer, EncodeScratch *scratch, c
     return encode_sentencepiece(tokenizer, scratch, text, len_bytes, tokenizer->space_prefix, list);
 }
 
-static int encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes, unsigned int flags, TokenList *list,
-                  ErrText *err) {
+static int encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes, unsigned int flags,
+                  const uint8_t *own, TokenList *list, ErrText *err) {
     const MarkMatcher *marks = flags & TOKENIZE_PARSE_SPECIAL ? &tokenizer->all_marks : &tokenizer->user_marks;
     _cleanup_(encode_scratch_deinit) EncodeScratch scratch = { 0 };
     _cleanup_(freep) MarkHit *hits = NULL;
@@ -333,7 +346,7 @@ static int encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes
         if (r)
             return r;
     }
-    r = mark_matcher_find(marks, text, len_bytes, &hits, &n_hits);
+    r = mark_matcher_find(marks, text, len_bytes, own, &hits, &n_hits);
     if (r)
         return r;
     for (size_t i = 0; i < n_hits; i++) {
@@ -353,8 +366,8 @@ static int encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes
     return r;
 }
 
-int tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes, unsigned int flags,
-                     TokenList *list, ErrText *err) {
+static int encode_text(const Tokenizer *tokenizer, const char *text, size_t len_bytes, unsigned int flags,
+                       const uint8_t *own, TokenList *list, ErrText *err) {
     size_t n_before = list->n;
     int r;
 
@@ -363,12 +376,22 @@ int tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t len_by
                        "a text of %zu bytes cannot be tokenized in one piece; at most %u bytes can: "
                        "shorten it",
                        len_bytes, TEXT_MAX_BYTES);
-    r = encode(tokenizer, len_bytes ? text : "", len_bytes, flags, list, err);
+    r = encode(tokenizer, len_bytes ? text : "", len_bytes, flags, own, list, err);
     if (r == -ENOMEM)
         err_set(err, r, "out of memory while tokenizing a text of %zu bytes", len_bytes);
     if (r)
         list->n = n_before;
     return r;
+}
+
+int tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes, unsigned int flags,
+                     TokenList *list, ErrText *err) {
+    return encode_text(tokenizer, text, len_bytes, flags, NULL, list, err);
+}
+
+int tokenizer_encode_own(const Tokenizer *tokenizer, const char *text, const uint8_t *own, size_t len_bytes,
+                         TokenList *list, ErrText *err) {
+    return encode_text(tokenizer, text, len_bytes, TOKENIZE_PARSE_SPECIAL, own, list, err);
 }
 
 /* --- what the tables say ---------------------------------------------------------------------------------------- */
@@ -383,6 +406,14 @@ uint32_t tokenizer_bos(const Tokenizer *tokenizer) {
 
 uint32_t tokenizer_eos(const Tokenizer *tokenizer) {
     return tokenizer->eos;
+}
+
+uint32_t tokenizer_unknown(const Tokenizer *tokenizer) {
+    return tokenizer->unknown;
+}
+
+uint32_t tokenizer_padding(const Tokenizer *tokenizer) {
+    return tokenizer->padding;
 }
 
 bool tokenizer_adds_bos(const Tokenizer *tokenizer) {

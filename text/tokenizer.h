@@ -33,8 +33,14 @@ void token_list_deinit(TokenList *list);
 
 typedef struct Tokenizer Tokenizer; /* immutable after tokenizer_new(): any number of threads may use it */
 
-/* Copies what it keeps: the file may be closed afterwards. */
+#define TOKENIZER_KEY_CHAT_TEMPLATE "tokenizer.chat_template"
+
+/* Copies what it keeps: the file may be closed afterwards. The marks of the file's chat template are control tokens,
+ * whatever type it gives them. */
 int tokenizer_new(Tokenizer **tokenizerp, const GgufFile *file, ErrText *err);
+/* The same with another chat template than the file's. */
+int tokenizer_new_for_chat(Tokenizer **tokenizerp, const GgufFile *file, const char *chat_template, size_t len_bytes,
+                           ErrText *err);
 Tokenizer *tokenizer_free(Tokenizer *tokenizer);
 DEFINE_CLEANUP(Tokenizer, tokenizer_free)
 
@@ -53,9 +59,16 @@ typedef enum TokenizeFlags {
 int tokenizer_encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes, unsigned int flags,
                      TokenList *list, ErrText *err);
 
+/* What a chat template wrote: control tokens are recognised where all their bytes are its own (own[i] is 1), and so are
+ * its tags; other user-defined tokens anywhere. */
+int tokenizer_encode_own(const Tokenizer *tokenizer, const char *text, const uint8_t *own, size_t len_bytes,
+                         TokenList *list, ErrText *err);
+
 uint32_t tokenizer_n_tokens(const Tokenizer *tokenizer);
 uint32_t tokenizer_bos(const Tokenizer *tokenizer); /* TOKEN_NONE when the model has none */
 uint32_t tokenizer_eos(const Tokenizer *tokenizer);
+uint32_t tokenizer_unknown(const Tokenizer *tokenizer);
+uint32_t tokenizer_padding(const Tokenizer *tokenizer);
 bool tokenizer_adds_bos(const Tokenizer *tokenizer);
 bool tokenizer_is_end(const Tokenizer *tokenizer, uint32_t id);     /* ends a generation */
 bool tokenizer_is_control(const Tokenizer *tokenizer, uint32_t id); /* has no text of its own */

@@ -11,6 +11,8 @@
 
 typedef struct TokenizerLoad {
     const GgufFile *file;
+    const char *chat_template; /* NULL: the file's */
+    size_t chat_template_bytes;
     Tokenizer *tokenizer;
     ErrText err;
     int r;
@@ -20,8 +22,9 @@ typedef struct TokenizerLoad {
     pthread_t thread;
 } TokenizerLoad;
 
-/* Begins; the file stays open until the end of it. */
-void tokenizer_load_begin(TokenizerLoad *load, const GgufFile *file);
+/* Begins; the file stays open until the end of it. chat_template: another one than the file's, likewise; NULL: none. */
+void tokenizer_load_begin(TokenizerLoad *load, const GgufFile *file, const char *chat_template,
+                          size_t chat_template_bytes);
 /* Whether the end of it would not wait. */
 bool tokenizer_load_is_done(const TokenizerLoad *load);
 /* Waits for it, once. Return, and err: as tokenizer_new(). */

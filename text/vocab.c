@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "text/chat_format.h"
 
 #define TOKENS_MAX (1u << 22)
 #define TEXTS_MAX_BYTES (1u << 28)
@@ -112,8 +111,8 @@ static bool is_text(const char *known, const char *text, size_t len_bytes) {
     return strlen(known) == len_bytes && !memcmp(known, text, len_bytes);
 }
 
-/* chat_marks: those of the file's own chat format. */
-static TokenRole role_of_text(const char *text, size_t len_bytes, const char *const *chat_marks) {
+/* type: the file's; marks: of the chat template. */
+static TokenRole role_of_text(const char *text, size_t len_bytes, int32_t type, const ChatMarks *marks) {
     char last = len_bytes ? text[len_bytes - 1] : 0;
 
     if (last != '>' && last != ']') /* the whole table would be too slow for every token */
@@ -121,10 +120,11 @@ static TokenRole role_of_text(const char *text, size_t len_bytes, const char *co
     for (size_t i = 0; i < ARRAY_LEN(known_marks); i++)
         if (is_text(known_marks[i].text, text, len_bytes))
             return known_marks[i].role;
-    for (; *chat_marks; chat_marks++)
-        if (is_text(*chat_marks, text, len_bytes))
-            return TOKEN_ROLE_MARK;
-    return TOKEN_ROLE_NONE;
+    if (!chat_marks_has(marks, text, len_bytes))
+        return TOKEN_ROLE_NONE;
+    if (chat_mark_is_control(text, len_bytes))
+        return TOKEN_ROLE_MARK;
+    return type == TOKEN_USER_DEFINED ? TOKEN_ROLE_TAG : TOKEN_ROLE_NONE;
 }
 
 /* --- tables from the file --------------------------------------------------------------------------------------- */
@@ -178,9 +178,9 @@ static uint32_t get_id(const GgufFile *file, const char *key) {
     return gguf_key(file, key) && !gguf_get_u32(file, key, &id, NULL) ? id : UINT32_MAX;
 }
 
-static int read_types(Vocab *vocab, const GgufFile *file, const GgufArray *tokens, ErrText *err) {
+static int read_types(Vocab *vocab, const GgufFile *file, const GgufArray *tokens, const ChatMarks *marks,
+                      ErrText *err) {
     static const char key[] = "tokenizer.ggml.token_type";
-    const char *const *chat_marks = chat_format_marks(chat_format_of_file(file));
     uint32_t bos = get_id(file, "tokenizer.ggml.bos_token_id"), eos = get_id(file, "tokenizer.ggml.eos_token_id");
     const GgufArray *types;
     int r;
@@ -199,10 +199,12 @@ static int read_types(Vocab *vocab, const GgufFile *file, const GgufArray *token
                            gguf_path(file), key, id, type, _TOKEN_TYPE_N - 1);
         if (!types && !vocab->byte_level && byte_of_text(text->data, text->len_bytes) >= 0)
             type = TOKEN_BYTE;
-        vocab->roles[id] = (uint8_t)role_of_text(text->data, text->len_bytes, chat_marks);
+        vocab->roles[id] = (uint8_t)role_of_text(text->data, text->len_bytes, type, marks);
         /* Text that everyone takes for a mark must not be open to a user who types it: with the marks of the model's
-         * own format a message could take another role. Converters write added tokens as user defined. */
-        if (vocab->roles[id] != TOKEN_ROLE_NONE || (type == TOKEN_USER_DEFINED && (id == bos || id == eos)))
+         * own template a message could take another role. Converters write added tokens as user defined. */
+        if (vocab->roles[id] == TOKEN_ROLE_MARK || vocab->roles[id] == TOKEN_ROLE_END ||
+            ((id == bos || id == eos) && (type == TOKEN_USER_DEFINED ||
+                                          (type == TOKEN_NORMAL && chat_mark_is_control(text->data, text->len_bytes)))))
             type = TOKEN_CONTROL;
         vocab->types[id] = (uint8_t)type;
     }
@@ -310,10 +312,11 @@ static int find_bytes(Vocab *vocab, const GgufFile *file, ErrText *err) {
 
 /* vocab_init() - copies the token table of a file and indexes it
  * @byte_level: the texts are written in the byte-level alphabet (tokenizer model "gpt2")
+ * @marks: those of the chat template that the model is used with
  *
  * Of two tokens with the same text the first is the one that text becomes; both can be shown. An empty text is never
  * matched. Return: 0, VOCAB_E_CORRUPT, -ENOMEM; vocab_deinit() is due in any case. */
-int vocab_init(Vocab *vocab, const GgufFile *file, bool byte_level, ErrText *err) {
+int vocab_init(Vocab *vocab, const GgufFile *file, bool byte_level, const ChatMarks *marks, ErrText *err) {
     static const char key[] = "tokenizer.ggml.tokens";
     _cleanup_(freep) bool *is_word = NULL;
     const GgufArray *tokens;
@@ -343,7 +346,7 @@ int vocab_init(Vocab *vocab, const GgufFile *file, bool byte_level, ErrText *err
     if (!vocab->types || !vocab->roles || !vocab->offsets || !vocab->texts || !is_word)
         return err_raise(-ENOMEM);
 
-    r = read_types(vocab, file, tokens, err);
+    r = read_types(vocab, file, tokens, marks, err);
     if (r)
         return r;
     r = read_scores(vocab, file, err);

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "model/gguf.h"
+#include "text/chat_marks.h"
 #include "text/text_index.h"
 
 enum {
@@ -28,7 +29,8 @@ typedef enum TokenType { /* the numbers are the file format's */
 /* What the text of a token says about its use (files do not say it in their types reliably). */
 typedef enum TokenRole {
     TOKEN_ROLE_NONE,
-    TOKEN_ROLE_MARK, /* code infill and the chat format's marks: control tokens that do not end an answer */
+    TOKEN_ROLE_MARK, /* code infill and the chat template's marks: control tokens that do not end an answer */
+    TOKEN_ROLE_TAG,  /* user-defined and in the chat template ("<think>"): shown, but in chats no message becomes it */
     TOKEN_ROLE_END,  /* ends a generation */
 } TokenRole;
 
@@ -46,7 +48,7 @@ typedef struct Vocab {
     uint32_t byte_ids[256];  /* token of a single byte, UINT32_MAX: none */
 } Vocab;
 
-int vocab_init(Vocab *vocab, const GgufFile *file, bool byte_level, ErrText *err);
+int vocab_init(Vocab *vocab, const GgufFile *file, bool byte_level, const ChatMarks *marks, ErrText *err);
 void vocab_deinit(Vocab *vocab);
 uint64_t vocab_memory_bytes(const Vocab *vocab);
 

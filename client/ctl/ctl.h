@@ -137,6 +137,9 @@ void ctl_hint_loaded(const Ctl *ctl, const char *name);
 /* ctl_prompt.c */
 /* Arguments, --file and standard input as one text; NULL: it has been said why. Owned by the caller. */
 char *ctl_prompt(Ctl *ctl);
+/* The text of the file that an option names, the caller's; NULL in *textp: the option is not given. False: it cannot be
+ * read, which is told. */
+bool ctl_option_file(Ctl *ctl, const char *name, char **textp);
 
 /* ctl_sampling.c */
 bool ctl_sampling(const Ctl *ctl, CoordgenGenerateOptions *options, CoordgenPriority priority, const char **stops,
@@ -160,6 +163,8 @@ void ctl_print_timings(const Ctl *ctl, const CoordgenGenerateResult *result);
         { "speculation", 0, "SOURCES",                                                                                 \
           "drafts for several tokens a step: auto, off or sources (default: the service's)" },                         \
         { "no-history", 0, NULL, "no drafts from earlier answers, and do not store this one" },                        \
+        { "tools", 0, "FILE", "JSON of tools, for chat templates that have them" },                                    \
+        { "documents", 0, "FILE", "JSON of documents, likewise" },                                                     \
         { "priority", 'p', "CLASS", "interactive (default of chat), normal (of generate) or background" }, {           \
         "timings", 0, NULL, "print timings on standard error, also when that is no terminal"                           \
     }

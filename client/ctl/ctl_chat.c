@@ -17,6 +17,7 @@ typedef struct Chat {
     CoordgenGenerateOptions options;
     const char *model;         /* NULL: the default */
     char *system_text;         /* NULL: none */
+    char *tools, *documents;   /* likewise */
     CoordgenMessage *messages; /* [room]; texts are owned, but of the system message, which is put in when sending */
     size_t n_messages, room;
     uint64_t session; /* 0: none, or it does not hold these messages */
@@ -56,6 +57,8 @@ static void chat_deinit(Chat *chat) {
         chat_reset(chat);
     free(chat->messages);
     free(chat->system_text);
+    free(chat->tools);
+    free(chat->documents);
 }
 
 /* Takes text over. */
@@ -307,6 +310,10 @@ static int chat_run(Ctl *ctl) {
         return ctl_usage_error(ctl, "chat is for people: use generate with --json");
     if (!ctl_sampling(ctl, &chat.options, COORDGEN_PRIORITY_INTERACTIVE, stops, ARRAY_LEN(stops)))
         return CTL_EXIT_USAGE;
+    if (!ctl_option_file(ctl, "tools", &chat.tools) || !ctl_option_file(ctl, "documents", &chat.documents))
+        return CTL_EXIT_FAILED;
+    chat.options.tools = chat.tools;
+    chat.options.documents = chat.documents;
     chat.model = ctl->n_args ? ctl->args[0] : chat.options.model;
     if ((system_text && !(chat.system_text = strdup(system_text))) || chat_add(&chat, COORDGEN_ROLE_SYSTEM, NULL)) {
         fputs("coordgenctl: out of memory\n", stderr);

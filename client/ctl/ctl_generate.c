@@ -78,7 +78,7 @@ static int generate_run(Ctl *ctl) {
     const char *stops[CTL_STOPS_MAX], *system_text = ctl_text(ctl, "system", NULL);
     _cleanup_(ctl_wait_deinit) CtlWait wait = { 0 };
     CoordgenGenerateOptions options;
-    _cleanup_(freep) char *prompt = NULL;
+    _cleanup_(freep) char *prompt = NULL, *tools = NULL, *documents = NULL;
     CoordgenMessage messages[2];
     Stream stream = { .ctl = ctl };
     int r;
@@ -87,9 +87,13 @@ static int generate_run(Ctl *ctl) {
         return CTL_EXIT_USAGE;
     if (ctl_has(ctl, "raw") && system_text)
         return ctl_usage_error(ctl, "--raw takes the prompt as it is: --system has no place in it");
+    if (ctl_has(ctl, "raw") && (ctl_has(ctl, "tools") || ctl_has(ctl, "documents")))
+        return ctl_usage_error(ctl, "--raw takes the prompt as it is: --tools and --documents have no place in it");
     prompt = ctl_prompt(ctl);
-    if (!prompt)
+    if (!prompt || !ctl_option_file(ctl, "tools", &tools) || !ctl_option_file(ctl, "documents", &documents))
         return CTL_EXIT_FAILED;
+    options.tools = tools;
+    options.documents = documents;
     if (ctl_has(ctl, "raw")) {
         options.prompt = prompt;
     } else {

@@ -37,6 +37,13 @@ static char *slurp(Ctl *ctl, const char *path) {
     return text;
 }
 
+bool ctl_option_file(Ctl *ctl, const char *name, char **textp) {
+    const char *path = ctl_text(ctl, name, NULL);
+
+    *textp = path ? slurp(ctl, path) : NULL;
+    return !path || *textp;
+}
+
 /**
  * ctl_prompt() - the arguments, joined by blanks, then an empty line, then the file
  *

@@ -59,18 +59,20 @@ static void check_chat(const char *source, size_t source_bytes, const char *text
                                      { CHAT_ROLE_USER, text, len_bytes },
                                      { CHAT_ROLE_ASSISTANT, text, len_bytes / 2 },
                                      { CHAT_ROLE_USER, source, source_bytes } };
-    ChatTemplate chat;
+    const ChatInput input = { .messages = messages, .n_messages = ARRAY_LEN(messages) };
+    _cleanup_(chat_template_deinit) ChatTemplate chat;
+    int parsed = chat_template_parse(&chat, source, source_bytes);
 
-    chat_template_parse(&chat, source, source_bytes);
+    assert(!parsed);
     for (size_t i = 0; i < ARRAY_LEN(tokenizers); i++) {
         _cleanup_(token_list_deinit) TokenList list = { 0 };
         _cleanup_(str_buf_deinit) StrBuf rendered = STR_BUF_NULL;
         int r, again;
 
-        r = chat_template_render(&chat, tokenizers[i], messages, ARRAY_LEN(messages), &rendered, NULL);
-        again = chat_template_encode(&chat, tokenizers[i], messages, ARRAY_LEN(messages), &list, NULL);
+        r = chat_template_render(&chat, tokenizers[i], &input, &rendered, NULL);
+        again = chat_template_encode(&chat, tokenizers[i], &input, &list, NULL);
         assert(r == again);
-        assert(!r || r == CHAT_E_NO_TEMPLATE);
+        assert(!r || r == CHAT_E_NO_TEMPLATE || r == CHAT_E_REFUSED);
     }
 }
 

@@ -106,6 +106,7 @@ class Check(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         (self.folder / "file").write_text("")
         (self.folder / "file.gguf").write_text("")
+        (self.folder / "bad.jinja").write_text("x\n{% endif %}\n")
 
     def check(self, *lines):
         path = self.folder / "c.conf"
@@ -116,7 +117,7 @@ class Check(unittest.TestCase):
         run = self.check(f"listen = {self.folder}/api", f"admin-listen = unix:{self.folder}/admin",
                          f"model = {self.folder}/file.gguf", f"model-dir = {self.folder}", f"cache-dir = {self.folder}/a/b")
         self.assertEqual((run.returncode, run.stderr), (0, ""))
-        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["c.conf", "file", "file.gguf"])
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["bad.jinja", "c.conf", "file", "file.gguf"])
 
     def test_what_cannot_work(self):
         for lines, words in (
@@ -134,6 +135,8 @@ class Check(unittest.TestCase):
                 ([f"model-dir = {self.folder}/file"], "not a folder|Not a directory"),
                 ([f"cache-dir = {self.folder}/file/cache"], "not a folder|Not a directory"),
                 (["device = reference", "weights-memory = 50%"], "only with device = cpu"),
+                ([f"chat-template = {self.folder}/none"], "No such file or directory"),
+                ([f"chat-template = {self.folder}/bad.jinja"], "bad.jinja: chat template line 2: .*'endif'"),
                 (["cache-dir ="], "XDG_CACHE_HOME or HOME")):
             with self.subTest(lines=lines):
                 run = self.check(*lines)

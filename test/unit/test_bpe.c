@@ -94,7 +94,7 @@ static void test_bpe_slots_of_merges_cannot_be_chosen(void **state) {
     Vocab vocab;
     Bpe bpe;
 
-    if (fixture_init(&fixture, &spec) || vocab_init(&vocab, fixture.file, true, &fixture.err) ||
+    if (fixture_init(&fixture, &spec) || vocab_init(&vocab, fixture.file, true, &(ChatMarks){ 0 }, &fixture.err) ||
         bpe_init(&bpe, &vocab, fixture.file, false, &fixture.err))
         fail_msg("%s", fixture.err.text);
     assert_int_equal(bpe.mask, N_SLOTS - 1);

@@ -27,9 +27,8 @@ static void ask(TokenList *prompt, const char *question) {
     ChatMessage message = { .role = CHAT_ROLE_USER, .text = question, .len_bytes = strlen(question) };
     ErrText err;
 
-    assert_int_equal(chat_template_encode(engine_chat_template(model.engine), engine_tokenizer(model.engine), &message,
-                                          1, prompt, &err),
-                     0);
+    assert_int_equal(
+        engine_encode_chat(model.engine, &(ChatInput){ .messages = &message, .n_messages = 1 }, prompt, &err), 0);
 }
 
 typedef struct Answer {

@@ -41,7 +41,7 @@ static void load_marks(Marks *marks, TokenizerFixture *fixture, Vocab *vocab, Ma
 
     for (size_t i = 0; i < marks->n; i++)
         marks->pointers[i] = marks->texts[i];
-    if (fixture_init(fixture, &spec) || vocab_init(vocab, fixture->file, false, &fixture->err) ||
+    if (fixture_init(fixture, &spec) || vocab_init(vocab, fixture->file, false, &(ChatMarks){ 0 }, &fixture->err) ||
         mark_matcher_init(matcher, vocab, 1u << TOKEN_USER_DEFINED, "fixture", &fixture->err))
         fail_msg("%s", fixture->err.text);
 }
@@ -95,7 +95,7 @@ static void test_mark_matcher_equals_rule(void **state) {
             for (size_t i = 0; i < n; i++)
                 text[i] = (char)(next_random(&random) % 8 ? 'a' : 'b' + next_random(&random) % 2);
             find_plainly(&marks, text, n, owner, starts);
-            assert_int_equal(mark_matcher_find(&matcher, text, n, &hits, &n_hits), 0);
+            assert_int_equal(mark_matcher_find(&matcher, text, n, NULL, &hits, &n_hits), 0);
             for (size_t i = 0; i < n; i++) {
                 if (!starts[i])
                     continue;
@@ -122,7 +122,7 @@ static void test_mark_matcher_runs(void **state) {
     Vocab vocab;
 
     load_marks(&marks, &fixture, &vocab, &matcher);
-    assert_int_equal(mark_matcher_find(&matcher, "\n\n\n\n\n</a>\n", 10, &hits, &n_hits), 0);
+    assert_int_equal(mark_matcher_find(&matcher, "\n\n\n\n\n</a>\n", 10, NULL, &hits, &n_hits), 0);
     assert_int_equal(n_hits, 4);
     assert_int_equal(hits[0].id, 2);
     assert_int_equal(hits[1].id, 1);
@@ -145,7 +145,7 @@ static void test_mark_matcher_without_marks(void **state) {
     Vocab vocab;
 
     load_marks(&marks, &fixture, &vocab, &matcher);
-    assert_int_equal(mark_matcher_find(&matcher, "aaa", 3, &hits, &n_hits), 0);
+    assert_int_equal(mark_matcher_find(&matcher, "aaa", 3, NULL, &hits, &n_hits), 0);
     assert_int_equal(n_hits, 0);
     assert_null(hits);
     mark_matcher_deinit(&matcher);
@@ -191,7 +191,8 @@ static int load_long_marks(LongMarks *marks, size_t n, MarkMatcher *matcher, Err
                            .scores = marks->scores,
                            .n_scores = n + 1 };
 
-    if (fixture_init(&marks->fixture, &spec) || vocab_init(&marks->vocab, marks->fixture.file, false, err))
+    if (fixture_init(&marks->fixture, &spec) ||
+        vocab_init(&marks->vocab, marks->fixture.file, false, &(ChatMarks){ 0 }, err))
         fail_msg("%s%s", marks->fixture.err.text, err->text);
     return mark_matcher_init(matcher, &marks->vocab, 1u << TOKEN_USER_DEFINED, "fixture", err);
 }
@@ -268,7 +269,7 @@ static void test_mark_matcher_slots_cannot_be_chosen(void **state) {
     }
     assert_int_equal(load_long_marks(&marks, n, &matcher, &err), 0);
     assert_in_range(matcher.n_probes_max, 0, 1000);
-    assert_int_equal(mark_matcher_find(&matcher, marks.texts[0], LONG_BYTES, &hits, &n_hits), 0);
+    assert_int_equal(mark_matcher_find(&matcher, marks.texts[0], LONG_BYTES, NULL, &hits, &n_hits), 0);
     assert_int_equal(n_hits, 1);
     mark_matcher_deinit(&matcher);
     long_marks_deinit(&marks);

@@ -181,6 +181,30 @@ static void test_proto_check_input(void **state) {
     expect(&good, PROTO_CHECK_E_VALUE, "generate.prompt");
 }
 
+/* Tools, documents and what a tool says are for chat templates. */
+static void test_proto_check_tools(void **state) {
+    Coordgen__V1__TokenizeRequest tokenize = COORDGEN__V1__TOKENIZE_REQUEST__INIT;
+    Good good;
+
+    good_init(&good);
+    good.generate.tools = good.generate.documents = (char *)(uintptr_t) "[]";
+    good.message.role = COORDGEN__V1__ROLE__ROLE_TOOL;
+    expect(&good, 0, "");
+    good.generate.input_case = COORDGEN__V1__GENERATE_REQUEST__INPUT_PROMPT;
+    good.generate.prompt = (char *)(uintptr_t) "raw";
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.tools");
+    good.generate.tools = NULL;
+    expect(&good, PROTO_CHECK_E_VALUE, "generate.documents");
+    good_init(&good);
+    good.request.op_case = COORDGEN__V1__REQUEST__OP_TOKENIZE;
+    good.request.tokenize = &tokenize;
+    tokenize.input_case = COORDGEN__V1__TOKENIZE_REQUEST__INPUT_TEXT;
+    tokenize.text = (char *)(uintptr_t) "text";
+    expect(&good, 0, "");
+    tokenize.documents = (char *)(uintptr_t) "[]";
+    expect(&good, PROTO_CHECK_E_VALUE, "tokenize.documents");
+}
+
 static void test_proto_check_lengths(void **state) {
     static char stop[PROTO_STOP_BYTES_MAX + 2], name[PROTO_MODEL_NAME_BYTES_MAX + 2];
     Good good;
@@ -346,6 +370,7 @@ int main(void) {
         cmocka_unit_test(test_proto_check_sessions),
         cmocka_unit_test(test_proto_check_pairs),
         cmocka_unit_test(test_proto_check_input),
+        cmocka_unit_test(test_proto_check_tools),
         cmocka_unit_test(test_proto_check_lengths),
         cmocka_unit_test(test_proto_check_other_requests),
         cmocka_unit_test(test_proto_check_hello_and_version),

@@ -21,7 +21,7 @@ static void test_tokenizer_load_as_made_at_once(void **state) {
     ErrText err = { "as it was" };
 
     assert_int_equal(fixture_init(&fixture, &spec), 0);
-    tokenizer_load_begin(&load, fixture.file);
+    tokenizer_load_begin(&load, fixture.file, NULL, 0);
     assert_int_equal(tokenizer_new(&at_once, fixture.file, &fixture.err), 0);
     assert_int_equal(tokenizer_load_end(&load, &tokenizer, &err), 0);
     assert_string_equal(err.text, "as it was");
@@ -42,7 +42,7 @@ static void test_tokenizer_load_tells_what_is_wrong(void **state) {
     ErrText err = { "" }, expected = { "" };
 
     assert_int_equal(fixture_init(&fixture, &spec), 0);
-    tokenizer_load_begin(&load, fixture.file);
+    tokenizer_load_begin(&load, fixture.file, NULL, 0);
     assert_int_equal(tokenizer_load_end(&load, &tokenizer, &err), TOKENIZER_E_UNSUPPORTED);
     assert_null(tokenizer);
     assert_int_equal(tokenizer_new(&tokenizer, fixture.file, &expected), TOKENIZER_E_UNSUPPORTED);

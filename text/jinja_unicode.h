@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What Python's str methods know of characters (Unicode 14). */
+#ifndef COORDGEN_TEXT_JINJA_UNICODE_H
+#define COORDGEN_TEXT_JINJA_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+bool jinja_unicode_is_space(uint32_t code_point);
+bool jinja_unicode_is_printable(uint32_t code_point);
+bool jinja_unicode_is_alpha(uint32_t code_point);
+bool jinja_unicode_is_decimal(uint32_t code_point);
+bool jinja_unicode_is_digit(uint32_t code_point);
+bool jinja_unicode_is_numeric(uint32_t code_point);
+bool jinja_unicode_is_upper(uint32_t code_point);
+bool jinja_unicode_is_lower(uint32_t code_point);
+bool jinja_unicode_is_title(uint32_t code_point);
+/* What is looked past to find whether a letter ends a word. */
+bool jinja_unicode_is_case_ignorable(uint32_t code_point);
+
+typedef enum JinjaCase {
+    JINJA_CASE_UPPER,
+    JINJA_CASE_LOWER,
+    JINJA_CASE_TITLE,
+} JinjaCase;
+
+/* Writes one to three characters; how many. */
+size_t jinja_unicode_convert(uint32_t code_point, JinjaCase to, uint32_t made[3]);
+
+#endif

@@ -49,6 +49,8 @@ typedef struct Hparams {
 int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err);
 /* Every tensor the architecture needs is there with its shape and a type that can be read, and no other is. */
 int hparams_check_tensors(const Hparams *hparams, const GgufFile *file, ErrText *err);
+/* Whether a tensor of the file is one of the architecture's, or stands for some of them. */
+bool hparams_has_tensor(const Hparams *hparams, const GgufFile *file, const char *name);
 /* The tensor of the architecture as the file has it: one of its own, or the rows of a tensor that several share
  * (ArchFused), under its own name. false: it is not there. */
 bool hparams_tensor(const Hparams *hparams, const GgufFile *file, const ArchTensor *expected, int layer,

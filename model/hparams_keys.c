@@ -26,9 +26,11 @@ typedef struct KnownKey {
     uint32_t reads; /* ArchReads: of architectures that do, hparams.c reads it and checks the value */
 } KnownKey;
 
+#define READ_BY_ALL UINT32_MAX
+
 /* READ: by hparams.c, which checks the value. UNUSED: whatever it says, the result is the same. */
 #define READ(suffix, kind)                                                                                             \
-    { suffix, kind, NULL, 0, 0, 0 }
+    { suffix, kind, NULL, 0, 0, READ_BY_ALL }
 #define UNUSED(suffix, kind)                                                                                           \
     { suffix, kind, NULL, 0, 0, 0 }
 #define NEUTRAL(suffix, kind, value, asks_for)                                                                         \
@@ -127,40 +129,72 @@ static int get_value(const GgufFile *file, const char *name, KeyKind kind, doubl
     return r;
 }
 
-int hparams_keys_check(const GgufFile *file, const Arch *arch, ErrText *err) {
-    for (size_t i = 0; i < ARRAY_LEN(known_keys); i++) {
-        const KnownKey *known = &known_keys[i];
-        double value = 0;
-        char name[128], shown[32];
-        int r;
-
-        snprintf(name, sizeof(name), "%s.%s", arch->name, known->suffix);
-        if (!gguf_key(file, name))
-            continue;
-        r = get_value(file, name, known->kind, &value, err);
-        if (r)
-            return r < 0 ? r : HPARAMS_E_CORRUPT;
-        if (!known->asks_for || known->reads & arch->reads || value == known->neutral || value == known->also_neutral)
-            continue;
-        snprintf(shown, sizeof(shown), "%g", value);
-        return err_set(err, HPARAMS_E_UNSUPPORTED,
-                       "%s: key '%s' = %s asks for %s, which is not supported: use a version of the model without it",
-                       gguf_path(file), name, known->kind == KEY_BOOL ? value != 0 ? "true" : "false" : shown,
-                       known->asks_for);
-    }
-    return 0;
+static bool is_read(const KnownKey *known, const Arch *arch) {
+    return known->reads == READ_BY_ALL || known->reads & arch->reads;
 }
 
-static bool is_known(const GgufString *suffix) {
+/* Its type, and a value that asks for something. */
+static int check_key(const GgufFile *file, const Arch *arch, const KnownKey *known, ErrText *err) {
+    double value = 0;
+    char name[128], shown[32];
+    int r;
+
+    snprintf(name, sizeof(name), "%s.%s", arch->name, known->suffix);
+    if (!gguf_key(file, name))
+        return 0;
+    r = get_value(file, name, known->kind, &value, err);
+    if (r)
+        return r < 0 ? r : HPARAMS_E_CORRUPT;
+    if (!known->asks_for || is_read(known, arch) || value == known->neutral || value == known->also_neutral)
+        return 0;
+    snprintf(shown, sizeof(shown), "%g", value);
+    return err_set(err, HPARAMS_E_UNSUPPORTED,
+                   "%s: key '%s' = %s asks for %s, which is not supported: use a version of the model without it",
+                   gguf_path(file), name, known->kind == KEY_BOOL ? value != 0 ? "true" : "false" : shown,
+                   known->asks_for);
+}
+
+int hparams_keys_check(const GgufFile *file, const Arch *arch, ErrText *err) {
+    int r = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(known_keys) && !r; i++)
+        r = check_key(file, arch, &known_keys[i], err);
+    return r;
+}
+
+static const KnownKey *find_known(const GgufString *suffix) {
     for (size_t i = 0; i < ARRAY_LEN(known_keys); i++)
         if (strlen(known_keys[i].suffix) == suffix->len_bytes &&
             !memcmp(known_keys[i].suffix, suffix->data, suffix->len_bytes))
-            return true;
-    return false;
+            return &known_keys[i];
+    return NULL;
+}
+
+/* Of a key "ARCH.suffix". */
+static bool suffix_of(const GgufString *name, const char *arch, GgufString *suffix) {
+    const size_t arch_bytes = strlen(arch);
+
+    if (name->len_bytes <= arch_bytes || memcmp(name->data, arch, arch_bytes) || name->data[arch_bytes] != '.')
+        return false;
+    *suffix = (GgufString){ name->data + arch_bytes + 1, name->len_bytes - arch_bytes - 1 };
+    return true;
+}
+
+KeyFate hparams_key_fate(const GgufFile *file, const Arch *arch, const GgufString *name, ErrText *why) {
+    const KnownKey *known;
+    GgufString suffix;
+
+    if (!suffix_of(name, arch->name, &suffix))
+        return KEY_FATE_OTHER;
+    known = find_known(&suffix);
+    if (!known)
+        return KEY_FATE_UNKNOWN;
+    if (check_key(file, arch, known, why))
+        return KEY_FATE_REFUSED;
+    return is_read(known, arch) ? KEY_FATE_READ : KEY_FATE_NO_EFFECT;
 }
 
 void hparams_keys_warn(const GgufFile *file, const char *arch) {
-    const size_t arch_bytes = strlen(arch);
     size_t n_unknown = 0;
 
     for (size_t i = 0; i < gguf_n_keys(file); i++) {
@@ -168,10 +202,7 @@ void hparams_keys_warn(const GgufFile *file, const char *arch) {
         GgufString suffix;
         Printable shown;
 
-        if (name->len_bytes <= arch_bytes || memcmp(name->data, arch, arch_bytes) || name->data[arch_bytes] != '.')
-            continue;
-        suffix = (GgufString){ name->data + arch_bytes + 1, name->len_bytes - arch_bytes - 1 };
-        if (!is_known(&suffix) && n_unknown++ < WARNINGS_MAX)
+        if (suffix_of(name, arch, &suffix) && !find_known(&suffix) && n_unknown++ < WARNINGS_MAX)
             log_warn(TOPIC_MODEL,
                      "%s: key '%s' is not known here and has no effect: answers may differ from what the model was "
                      "made for",

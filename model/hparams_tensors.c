@@ -204,6 +204,10 @@ static bool is_known(const TensorCheck *check, const char *name) {
            (is_one_of(arch->layer, arch->n_layer, (int)layer, name) || is_fused(check, (int)layer, name));
 }
 
+bool hparams_has_tensor(const Hparams *hparams, const GgufFile *file, const char *name) {
+    return is_known(&(TensorCheck){ .hparams = hparams, .file = file }, name);
+}
+
 /* Of a source GGUF; a package checks its own. Return: 0, HPARAMS_E_CORRUPT, HPARAMS_E_UNSUPPORTED. */
 int hparams_check_tensors(const Hparams *hparams, const GgufFile *file, ErrText *err) {
     TensorCheck check = { .hparams = hparams, .file = file, .err = err };

@@ -50,6 +50,15 @@ class WithoutService(unittest.TestCase):
             shown = json.loads(ctl(f"--json={mode}", "model", "show", str(MODEL), socket=self.SOCKET).out)
             self.assertEqual(shown["format"], 1)
             self.assertGreater(len(shown["tensors"]), 100)
+            used = [entry["name"] for entry in shown["use"] if (entry["kind"], entry["fate"]) == ("tensor", "used")]
+            self.assertEqual(used, [tensor["name"] for tensor in shown["tensors"]])
+            self.assertEqual([entry for entry in shown["use"] if entry["fate"] == "refused"], [])
+
+    def test_show_file_says_what_becomes_of_it(self):
+        shown = ctl("model", "show", str(MODEL), socket=self.SOCKET).out
+        self.assertRegex(shown, r"\nHere: the model can be used\n  used     \d+ keys, 272 tensors\n")
+        self.assertIn("\n  used     architecture llama\n", shown)
+        self.assertIn("\n  used     chat template\n", shown)
 
     def test_every_command_has_help_with_examples(self):
         verbs = re.findall(r"^  (model [a-z]+|[a-z-]+) ", ctl("--help", socket=self.SOCKET).out.split("Options of every")[0], re.M)

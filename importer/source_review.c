@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "importer/source_review.h"
+
+#include <string.h>
+
+#include "base/printable.h"
+#include "model/hparams.h"
+#include "model/hparams_keys.h"
+#include "model/package.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+typedef struct Review {
+    const GgufFile *file;
+    SourceReviewFn *fn;
+    void *arg;
+    const Arch *arch; /* NULL: not known */
+    bool is_refused;
+} Review;
+
+const char *source_fate_name(SourceFate fate) {
+    static const char *const names[] = { "used", "ignored", "refused" };
+
+    return names[fate];
+}
+
+static void tell(Review *review, SourceFate fate, const char *kind, const char *name, const char *why) {
+    review->is_refused = review->is_refused || fate == SOURCE_REFUSED;
+    review->fn(review->arg, fate, kind, name, why);
+}
+
+/* The reasons begin with the file's name, which whoever asks knows. */
+static const char *without_path(const Review *review, const ErrText *err) {
+    const char *path = gguf_path(review->file);
+    const size_t n = strlen(path);
+
+    return !strncmp(err->text, path, n) && err->text[n] == ':' ? err->text + n + 2 : err->text;
+}
+
+/* --- keys --------------------------------------------------------------------------------------------------------- */
+
+static bool is_one_of(const GgufString *name, const char *const *names, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (strlen(names[i]) == name->len_bytes && !memcmp(names[i], name->data, name->len_bytes))
+            return true;
+    return false;
+}
+
+static bool begins_with(const GgufString *name, const char *prefix) {
+    return name->len_bytes > strlen(prefix) && !memcmp(name->data, prefix, strlen(prefix));
+}
+
+static void review_other_key(Review *review, const GgufString *name, const char *shown) {
+    static const char *const used[] = {
+        "general.architecture",
+        "general.alignment",
+        "general.name",
+        "split.count",
+        "split.no",
+        "split.tensors.count",
+        "tokenizer.ggml.model",
+        "tokenizer.ggml.pre",
+        "tokenizer.ggml.tokens",
+        "tokenizer.ggml.token_type",
+        "tokenizer.ggml.scores",
+        "tokenizer.ggml.merges",
+        "tokenizer.ggml.bos_token_id",
+        "tokenizer.ggml.eos_token_id",
+        "tokenizer.ggml.eot_token_id",
+        "tokenizer.ggml.eom_token_id",
+        "tokenizer.ggml.unknown_token_id",
+        "tokenizer.ggml.padding_token_id",
+        "tokenizer.ggml.add_bos_token",
+        "tokenizer.ggml.add_eos_token",
+        "tokenizer.ggml.add_space_prefix",
+        "tokenizer.chat_template",
+    };
+
+    if (is_one_of(name, used, ARRAY_LEN(used)))
+        tell(review, SOURCE_USED, "key", shown, "");
+    else if (begins_with(name, "general.") || begins_with(name, "quantize."))
+        tell(review, SOURCE_IGNORED, "key", shown, "describes the file; the model is the same without it");
+    else if (begins_with(name, "tokenizer."))
+        tell(review, SOURCE_IGNORED, "key", shown, "has no effect here");
+    else
+        tell(review, SOURCE_IGNORED, "key", shown, "not known here");
+}
+
+static void review_keys(Review *review) {
+    for (size_t i = 0; i < gguf_n_keys(review->file); i++) {
+        const GgufString *name = &gguf_key_at(review->file, i)->name;
+        ErrText why = { "" };
+        Printable shown;
+
+        (void)printable(&shown, name->data, name->len_bytes);
+        switch (review->arch ? hparams_key_fate(review->file, review->arch, name, &why) : KEY_FATE_OTHER) {
+        case KEY_FATE_OTHER:
+            review_other_key(review, name, shown.text);
+            break;
+        case KEY_FATE_READ:
+            tell(review, SOURCE_USED, "key", shown.text, "");
+            break;
+        case KEY_FATE_NO_EFFECT:
+            tell(review, SOURCE_IGNORED, "key", shown.text, "with this value the model is the same without it");
+            break;
+        case KEY_FATE_REFUSED:
+            tell(review, SOURCE_REFUSED, "key", shown.text, without_path(review, &why));
+            break;
+        case KEY_FATE_UNKNOWN:
+            tell(review, SOURCE_IGNORED, "key", shown.text,
+                 "not known here: answers may differ from what the model was made for");
+            break;
+        }
+    }
+}
+
+/* --- tensors ------------------------------------------------------------------------------------------------------ */
+
+static void review_tensors(Review *review, const Hparams *hparams) {
+    ErrText why = { "" };
+    bool has_strangers = false;
+
+    for (size_t i = 0; i < gguf_n_tensors(review->file); i++) {
+        const GgufTensor *tensor = gguf_tensor_at(review->file, i);
+
+        if (hparams_has_tensor(hparams, review->file, tensor->name)) {
+            tell(review, SOURCE_USED, "tensor", tensor->name, "");
+            continue;
+        }
+        has_strangers = true;
+        tell(review, SOURCE_REFUSED, "tensor", tensor->name, "not part of the architecture as it is supported here");
+    }
+    if (!has_strangers && hparams_check_tensors(hparams, review->file, &why))
+        tell(review, SOURCE_REFUSED, "tensor", "", without_path(review, &why));
+}
+
+/* --- text --------------------------------------------------------------------------------------------------------- */
+
+static void review_tokenizer(Review *review) {
+    _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
+    ErrText why = { "" };
+
+    if (tokenizer_new(&tokenizer, review->file, &why))
+        tell(review, SOURCE_REFUSED, "tokenizer", "", without_path(review, &why));
+    else
+        tell(review, SOURCE_USED, "tokenizer", tokenizer_model_name(tokenizer), "");
+}
+
+static void review_template(Review *review) {
+    ChatTemplate chat;
+
+    if (chat_template_init(&chat, review->file, NULL, 0) < 0)
+        tell(review, SOURCE_IGNORED, "chat template", "", "out of memory");
+    else if (!chat.has_template)
+        tell(review, SOURCE_IGNORED, "chat template", "", "there is none: only raw prompts can be used");
+    else if (!chat.jinja) /* the model loads */
+        tell(review, SOURCE_IGNORED, "chat template", "", chat.why.text);
+    else
+        tell(review, SOURCE_USED, "chat template", "", "");
+    chat_template_deinit(&chat);
+}
+
+bool source_review(const GgufFile *file, SourceReviewFn *fn, void *arg) {
+    Review review = { .file = file, .fn = fn, .arg = arg };
+    Hparams hparams;
+    GgufString name;
+    ErrText why = { "" };
+    Printable shown;
+    int r;
+
+    if (gguf_key(file, PACKAGE_KEY_FORMAT_VERSION))
+        return false;
+    if (!gguf_get_string(file, "general.architecture", &name, NULL))
+        review.arch = arch_find(printable(&shown, name.data, name.len_bytes));
+    r = hparams_read(&hparams, file, &why);
+    if (!r)
+        tell(&review, SOURCE_USED, "architecture", review.arch->name, "");
+    review_keys(&review);
+    if (r && !review.is_refused) /* else a key was told to be the reason */
+        tell(&review, SOURCE_REFUSED, "architecture", review.arch ? review.arch->name : "",
+             without_path(&review, &why));
+    if (!r)
+        review_tensors(&review, &hparams);
+    review_tokenizer(&review);
+    review_template(&review);
+    return !review.is_refused;
+}

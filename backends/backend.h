@@ -62,8 +62,8 @@ typedef struct LinearActivations {
 #define LINEAR_SCALE_MIN 1e-30f
 #define LINEAR_SCALE_MAX 1e30f
 
-/* A matrix y[n] = W[n][k] x[k] + bias as the model file has it; valid during linear_new() only, but for `data`, which
- * the reference device goes on reading (the file stays mapped while that device lives). */
+/* A matrix y[n] = W[n][k] x[k] + bias as the model file has it; valid during linear_new() only, but for `data`, which a
+ * device that reads no packages may go on reading (the file stays mapped while that device lives). */
 typedef struct LinearSource {
     const char *name;
     size_t n, k;

@@ -20,11 +20,13 @@ typedef struct ChainCase {
     size_t n;
 } ChainCase;
 
-static void check_chain(DeviceSuite *suite, const ChainCase *c) {
+/* n_least: positions that there must be. */
+static void check_chain(DeviceSuite *suite, const ChainCase *chain, size_t n_least) {
     static const struct {
         unsigned int n_threads;
         size_t step;
     } ways[] = { { RIG_THREADS, 1 }, { 2, 7 }, { 1, 64 }, { 4, 100 }, { 7, 1 }, { 14, 1 }, { RIG_THREADS, 350 } };
+    const ChainCase at_least = { chain->shape, chain->n > n_least ? chain->n : n_least }, *c = &at_least;
     _cleanup_(kv_rows_deinit) KvRows rows;
     _cleanup_(freep) float *whole = malloc(c->n * c->shape.n_heads * c->shape.head_size * sizeof(*whole));
     _cleanup_(freep) float *out = malloc(c->n * c->shape.n_heads * c->shape.head_size * sizeof(*out));
@@ -67,10 +69,14 @@ void test_device_chain(void **state) {
         { { 6, 2, 32, 0, 0.2f, 2 }, 200 },   { { 4, 1, 80, 64, 0.1f, 0.5f }, 200 },
     };
     DeviceSuite *suite = *state;
+    size_t block;
+    Rig rig;
 
-    assert_non_null(suite);
+    rig_open_bare(&rig, suite, 1);
+    block = rig.ops->kv_block_positions;
+    rig_close(&rig);
     for (size_t i = 0; i < ARRAY_LEN(cases); i += patience_is_short() ? 5 : 1) /* 0, 5, 10: one with a cap */
-        check_chain(suite, &cases[i]);
+        check_chain(suite, &cases[i], i % 2 ? 0 : block + 10);
 }
 
 /* --- company ------------------------------------------------------------------------------------------------------ */
@@ -175,10 +181,28 @@ void test_device_company(void **state) {
 /* --- trees -------------------------------------------------------------------------------------------------------- */
 
 enum {
-    TREE_BEFORE_MAX = 130,
+    TREE_BEFORES = 7,
     TREE_ROWS_MAX = BATCH_SLOTS_MAX + 1,
     TREE_BEHIND = 3, /* rows that go on behind what is kept */
 };
+
+/* Positions before a tree: some, and those around the borders of blocks. */
+static size_t positions_before(const KvRig *kv, size_t i) {
+    const size_t block = kv->positions,
+                 befores[TREE_BEFORES] = { 0, 1, block / 2 + 8, block - 1, block, block + 1, 2 * block + 2 };
+
+    return befores[i];
+}
+
+/* With room for the longest of them, a tree and what comes behind. */
+static size_t tree_capacity(const KvRig *kv) {
+    return 2 * kv->positions + 2 + TREE_ROWS_MAX + TREE_BEHIND;
+}
+
+static void tree_rig_open(KvRig *kv, DeviceSuite *suite, unsigned int n_threads, const KvShape *shape) {
+    kv_rig_open(kv, suite, n_threads, shape, 1);
+    assert_int_equal(kv->rig.ops->reserve_positions(kv->rig.backend, tree_capacity(kv), NULL), 0);
+}
 
 /* A tree, and what was before it and comes behind. */
 typedef struct TreeRows {
@@ -203,7 +227,7 @@ static void tree_deinit(TreeRows *tree) {
 }
 
 static void tree_timeline(const TreeRows *tree, KvRig *kv, Timeline *timeline, size_t layer) {
-    timeline_init(timeline, kv, TREE_BEFORE_MAX + TREE_ROWS_MAX + TREE_BEHIND);
+    timeline_init(timeline, kv, tree_capacity(kv));
     timeline_append(timeline, kv, &tree->before, 0, tree->n_before, 50, layer, NULL);
 }
 
@@ -237,21 +261,19 @@ static void check_way(KvRig *kv, const TreeRows *tree, const Member *member, siz
 }
 
 static const KvShape tree_shapes[] = { { 6, 2, 32, 0, 0.2f, 0 }, { 4, 1, 16, 20, 0.25f, 0 } };
-static const size_t tree_befores[] = { 0, 1, 40, 63, 64, 65, TREE_BEFORE_MAX };
 
 void test_device_trees(void **state) {
     DeviceSuite *suite = *state;
 
     assert_non_null(suite);
-    for (size_t i = 0; i < 2 * ARRAY_LEN(tree_befores); i++) {
+    for (size_t i = 0; i < 2 * TREE_BEFORES; i++) {
         Timeline timeline;
         TreeRows tree;
         Member member;
         KvRig kv;
 
-        kv_rig_open(&kv, suite, i % 2 ? RIG_THREADS : 1, &tree_shapes[i % 2],
-                    TREE_BEFORE_MAX + TREE_ROWS_MAX + TREE_BEHIND);
-        tree_init(&tree, &kv, suite, tree_befores[i / 2], i == 5 ? TREE_ROWS_MAX : 2 + rig_draw(suite, 40));
+        tree_rig_open(&kv, suite, i % 2 ? RIG_THREADS : 1, &tree_shapes[i % 2]);
+        tree_init(&tree, &kv, suite, positions_before(&kv, i / 2), i == 5 ? TREE_ROWS_MAX : 2 + rig_draw(suite, 40));
         tree_timeline(&tree, &kv, &timeline, 0);
         member = (Member){ &timeline, &tree.rows, .n = tree.n, .parents = tree.parents };
         members_run(&kv, &member, 1, 0, i % 3 ? 0 : 4);
@@ -271,16 +293,15 @@ void test_device_open_trees(void **state) {
     DeviceSuite *suite = *state;
 
     assert_non_null(suite);
-    for (size_t i = 0; i < ARRAY_LEN(tree_befores); i++) {
+    for (size_t i = 0; i < TREE_BEFORES; i++) {
         Member members[2], first;
         Timeline timelines[2];
         TreeRows tree, other;
         size_t n_first;
         KvRig kv;
 
-        kv_rig_open(&kv, suite, i % 2 ? 1 : RIG_THREADS, &tree_shapes[i % 2],
-                    TREE_BEFORE_MAX + TREE_ROWS_MAX + TREE_BEHIND);
-        tree_init(&tree, &kv, suite, tree_befores[i], i == 5 ? TREE_ROWS_MAX : 4 + rig_draw(suite, 40));
+        tree_rig_open(&kv, suite, i % 2 ? 1 : RIG_THREADS, &tree_shapes[i % 2]);
+        tree_init(&tree, &kv, suite, positions_before(&kv, i), i == 5 ? TREE_ROWS_MAX : 4 + rig_draw(suite, 40));
         tree_init(&other, &kv, suite, 33, 9);
         tree_timeline(&tree, &kv, &timelines[0], 0);
         tree_timeline(&other, &kv, &timelines[1], 0);
@@ -398,14 +419,13 @@ void test_device_moves(void **state) {
     DeviceSuite *suite = *state;
 
     assert_non_null(suite);
-    for (size_t i = 0; i < ARRAY_LEN(tree_befores); i++) {
+    for (size_t i = 0; i < TREE_BEFORES; i++) {
         TreeRows tree;
         KvRig kv;
 
-        kv_rig_open(&kv, suite, i % 2 ? RIG_THREADS : 1, &tree_shapes[i % 2],
-                    TREE_BEFORE_MAX + TREE_ROWS_MAX + TREE_BEHIND);
+        tree_rig_open(&kv, suite, i % 2 ? RIG_THREADS : 1, &tree_shapes[i % 2]);
         do {
-            tree_init(&tree, &kv, suite, tree_befores[i], 20 + rig_draw(suite, 20));
+            tree_init(&tree, &kv, suite, positions_before(&kv, i), 20 + rig_draw(suite, 20));
             if (batch_tree_in_place(tree.parents, tree.n) + 2 <= tree.n)
                 break;
             tree_deinit(&tree);

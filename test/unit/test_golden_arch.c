@@ -174,7 +174,7 @@ static void test_golden_arch_recipes(void **state) {
         double bits, error;
         bool is_static;
     } recipes[] = {
-        { "edgeflow", QUANT_ALLOCATION_UNIFORM, 8, 0.05, false },
+        { "edgeflow", QUANT_ALLOCATION_UNIFORM, 8, 0.045, false },
         { "compensated", QUANT_ALLOCATION_MODEL, 6, 0.12, false },
         { "edgeflow", QUANT_ALLOCATION_TENSOR, 6, 0.12, true },
     };

@@ -28,8 +28,6 @@ static const ArchOp *maker_of(const Arch *arch, const ArchOp *op) {
 
     while (maker > arch->ops) {
         maker--;
-        if (maker->kind == OP_ACTIVATE && maker->in == op->in)
-            return NULL;
         if (maker->kind == OP_ATTENTION ? op->in == SLOT_Q
             : maker->kind == OP_GATED   ? op->in == SLOT_GATE
                                         : maker->kind == OP_NORM && maker->out[0] == op->in)

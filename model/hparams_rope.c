@@ -147,10 +147,12 @@ int hparams_read_rope(const KeyReader *reader, Hparams *hparams) {
 
     if ((r = read_bases(reader, hparams)) || (r = read_dimensions(reader, hparams)) ||
         (r = read_type(reader, &scaling)) || (r = read_factor(reader, scaling, &factor)) ||
-        (r = key_reader_u32(reader, "rope.scaling.original_context_length", 1, UINT32_MAX, &hparams->n_context,
+        (r = key_reader_u32(reader, "rope.scaling.original_context_length", 0, UINT32_MAX, &hparams->n_context,
                             &hparams->rope_original)) ||
         (r = read_yarn(reader, scaling, hparams)))
         return r;
+    if (!hparams->rope_original) /* as if it was not there */
+        hparams->rope_original = hparams->n_context;
     hparams->rope_position_scale = 1 / factor;
     hparams->rope_position_scale_local = hparams->arch->has_local_rope ? 1 : 1 / factor;
     hparams->has_local_rope = hparams->arch->has_local_rope || hparams->rope_base_local != hparams->rope_base;

@@ -90,7 +90,7 @@ struct ModelRegistry {
     const ModelPairs *pairs; /* who drafts for whom, by name */
     char *chat_template;     /* instead of each model's own; NULL: theirs */
     size_t chat_template_bytes;
-    bool is_unsettled;       /* stages or users have changed: see model_drafts_settle() */
+    bool is_unsettled; /* stages or users have changed: see model_drafts_settle() */
     ModelImportList abandoned;
 };
 

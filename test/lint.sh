@@ -136,7 +136,7 @@ done
 
 # --- licence --------------------------------------------------------------------------------------------------------
 # Within the first two lines, behind a "#!" perhaps.
-mapfile -t licensed < <(pick '\.(c|h|inc|proto|py|sh|mk|map|conf|socket|in|1|catalog)$|^(Makefile|\.ci/run|tools/[^/.]*|packaging/completions/.*|test/(run-check|integration/run|fuzz/(run-fuzz|make-frame-seeds)))$' |
+mapfile -t licensed < <(pick '\.(c|h|inc|proto|py|sh|mk|map|conf|socket|in|1|catalog)$|^(Makefile|\.ci/run|tools/[^/.]*|packaging/completions/.*|test/(run-check|integration/run|fuzz/(run-fuzz|make-frame-seeds|make-jinja-seeds)))$' |
     grep -vE '^test/(golden|fuzz/corpus)/')
 for file in "${licensed[@]}"; do
     head -n 2 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0$' ||

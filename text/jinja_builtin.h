@@ -70,6 +70,10 @@ int jinja_slice(JinjaRun *run, JinjaValue object, const JinjaValue bounds[3], Ji
 
 /* Methods of text (jinja_text_method.c); NULL: none of this name. */
 const JinjaBuiltin *jinja_text_method_find(const JinjaText *name);
+extern const JinjaBuiltin jinja_text_case_methods[], jinja_text_split_methods[];
+extern const size_t jinja_n_text_case_methods, jinja_n_text_split_methods;
+/* What a search can cost. */
+int jinja_spend_search(JinjaRun *run, const JinjaText *text, const JinjaText *needle, bool backwards);
 /* Shared with filters. */
 int jinja_text_convert(JinjaRun *run, const JinjaText *text, JinjaCase to, JinjaValue *valuep);
 int jinja_text_capitalize(JinjaRun *run, const JinjaText *text, JinjaValue *valuep);
@@ -103,6 +107,10 @@ int jinja_json_read(JinjaRun *run, const char *data, size_t len_bytes, JinjaValu
 /* Operators (jinja_operator.c). */
 int jinja_operate(JinjaRun *run, int op, JinjaValue a, JinjaValue b, JinjaValue *valuep);
 int jinja_negate(JinjaRun *run, JinjaValue value, bool minus, JinjaValue *valuep);
+
+/* Filters of numbers (jinja_number.c). */
+extern const JinjaFilter jinja_number_filters[];
+extern const size_t jinja_n_number_filters;
 
 /* Sequences (jinja_sequence.c): filters of lists. */
 extern const JinjaFilter jinja_sequence_filters[];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arguments of all that is built in, and the filters of single values; those of lists are in jinja_sequence.c. */
-#include <math.h>
+/* Arguments of all that is built in, and the filters of single values; those of lists are in
+ * jinja_sequence.c, those of numbers in jinja_number.c. */
 #include <stdio.h>
 
 #include "base/printable.h"
@@ -363,166 +363,6 @@ static int filter_urlencode(JinjaRun *run, JinjaValue self, const JinjaValue *va
     return r ? r : jinja_writer_finish(&writer, valuep);
 }
 
-/* --- numbers ---------------------------------------------------------------------------------------------------- */
-
-static int filter_int(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    int64_t integer, base = 10;
-    bool found = false;
-    double real;
-    int r = jinja_take_int(run, values[1], "base", &base);
-
-    if (r)
-        return r;
-    *valuep = jinja_given(values[0]) ? values[0] : jinja_int(0);
-    if (self.type == JINJA_UNDEFINED)
-        return jinja_fail_undefined(run, self);
-    if (jinja_as_int(self, &integer)) {
-        *valuep = jinja_int(integer);
-        return 0;
-    }
-    if (self.type == JINJA_TEXT) {
-        if (base < 0 || base == 1 || base > 36)
-            return 0;
-        r = jinja_text_to_int(run, self.text, (int)base, &found, &integer);
-        if (r || found) {
-            *valuep = jinja_int(integer);
-            return r;
-        }
-        if (!jinja_text_to_float(self.text, &real))
-            return 0;
-    } else if (self.type == JINJA_FLOAT) {
-        real = self.real;
-    } else {
-        return 0;
-    }
-    if (!isfinite(real))
-        return self.type == JINJA_FLOAT && isinf(real) ? jinja_fail(run, "cannot convert float infinity to integer")
-                                                       : 0;
-    if (fabs(real) >= 9223372036854775807.0)
-        return jinja_fail(run, "filter 'int': an integer past 64 bits");
-    *valuep = jinja_int((int64_t)real);
-    return 0;
-}
-
-static int filter_float(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    double real;
-
-    *valuep = jinja_given(values[0]) ? values[0] : jinja_float(0);
-    if (self.type == JINJA_UNDEFINED)
-        return jinja_fail_undefined(run, self);
-    if (jinja_is_number(self))
-        *valuep = jinja_float(jinja_as_float(self));
-    else if (self.type == JINJA_TEXT && jinja_text_to_float(self.text, &real))
-        *valuep = jinja_float(real);
-    return 0;
-}
-
-static int filter_abs(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    int64_t integer;
-
-    if (self.type == JINJA_FLOAT) {
-        *valuep = jinja_float(fabs(self.real));
-        return 0;
-    }
-    if (self.type == JINJA_UNDEFINED)
-        return jinja_fail_undefined(run, self);
-    if (!jinja_as_int(self, &integer))
-        return jinja_fail(run, "bad operand type for abs(): '%s'", jinja_type_name(self));
-    *valuep = jinja_int(integer);
-    return integer < 0 ? jinja_negate(run, *valuep, true, valuep) : 0;
-}
-
-/* Python's round(): the decimal that is nearest, half to even; printf's digits are exact. */
-static double round_decimal(double real, int64_t digits) {
-    char text[700];
-    double result = real;
-
-    if (!isfinite(real) || digits > 320)
-        return real;
-    if (digits < 0) {
-        double scale = pow(10, (double)-digits);
-
-        return digits < -308 ? 0 * real : nearbyint(real / scale) * scale;
-    }
-    snprintf(text, sizeof(text), "%.*f", (int)digits, real);
-    result = strtod(text, NULL);
-    return result;
-}
-
-static int round_integer(JinjaRun *run, int64_t integer, int64_t digits, JinjaValue *valuep) {
-    int64_t scale = 1, rest;
-
-    *valuep = jinja_int(integer);
-    if (digits >= 0)
-        return 0;
-    for (; digits < 0; digits++)
-        if (__builtin_mul_overflow(scale, 10, &scale)) {
-            *valuep = jinja_int(0);
-            return 0;
-        }
-    rest = integer % scale;
-    integer -= rest;
-    if (rest > scale / 2 || (rest == scale / 2 && (integer / scale) % 2))
-        return __builtin_add_overflow(integer, scale, &valuep->integer) ? jinja_fail(run, "round: past 64 bits") : 0;
-    if (rest < -(scale / 2) || (rest == -(scale / 2) && (integer / scale) % 2))
-        return __builtin_sub_overflow(integer, scale, &valuep->integer) ? jinja_fail(run, "round: past 64 bits") : 0;
-    *valuep = jinja_int(integer);
-    return 0;
-}
-
-static int filter_round(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    static const JinjaText common = { .data = "common", .len_bytes = 6, .n_chars = 6 };
-    const JinjaText *method = &common;
-    int64_t digits = 0, integer;
-    double real, scale;
-    int r = jinja_take_int(run, values[0], "precision", &digits);
-
-    if (!r)
-        r = jinja_take_text(run, values[1], "method", &method);
-    if (r)
-        return r;
-    if (!jinja_text_is(method, "common") && !jinja_text_is(method, "ceil") && !jinja_text_is(method, "floor"))
-        return jinja_fail(run, "filter 'round': method must be common, ceil or floor");
-    if (self.type == JINJA_UNDEFINED)
-        return jinja_fail_undefined(run, self);
-    if (!jinja_is_number(self))
-        return jinja_fail(run, "filter 'round' needs a number, not '%s'", jinja_type_name(self));
-    if (jinja_text_is(method, "common")) {
-        if (jinja_as_int(self, &integer))
-            return round_integer(run, integer, digits, valuep);
-        *valuep = jinja_float(round_decimal(self.real, digits));
-        return 0;
-    }
-    real = jinja_as_float(self);
-    scale = pow(10, (double)digits);
-    *valuep = jinja_float((jinja_text_is(method, "ceil") ? ceil(real * scale) : floor(real * scale)) / scale);
-    return 0;
-}
-
-static int filter_filesizeformat(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    static const char prefixes[] = "kMGTPEZY";
-    double bytes, base = is_set(values[0]) ? 1024 : 1000, unit = base;
-    char text[80];
-    size_t i = 0;
-
-    if (self.type == JINJA_TEXT ? !jinja_text_to_float(self.text, &bytes) : !jinja_is_number(self))
-        return jinja_fail(run, "filter 'filesizeformat' needs a number, not '%s'", jinja_type_name(self));
-    bytes = self.type == JINJA_TEXT ? bytes : jinja_as_float(self);
-    if (bytes == 1) {
-        snprintf(text, sizeof(text), "1 Byte");
-    } else if (bytes < base) {
-        snprintf(text, sizeof(text), "%.0f Bytes", trunc(bytes));
-    } else {
-        for (unit = base * base; i < 7 && bytes >= unit; i++)
-            unit *= base;
-        if (base == 1024)
-            snprintf(text, sizeof(text), "%.1f %ciB", base * bytes / unit, prefixes[i] == 'k' ? 'K' : prefixes[i]);
-        else
-            snprintf(text, sizeof(text), "%.1f %cB", base * bytes / unit, prefixes[i]);
-    }
-    return jinja_text_new(run, text, strlen(text), valuep);
-}
-
 /* --- any value -------------------------------------------------------------------------------------------------- */
 
 static int filter_default(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
@@ -613,7 +453,6 @@ static int filter_pprint(JinjaRun *run, JinjaValue self, const JinjaValue *value
 
 const JinjaFilter *jinja_filter_find(const JinjaText *name) {
     static const JinjaFilter filters[] = {
-        { .name = "abs", .fn = filter_abs },
         { .name = "attr", .fn = filter_attr, .n_required = 1, .parameters = { "name" } },
         { .name = "capitalize", .fn = filter_capitalize },
         { .name = "center", .fn = filter_center, .parameters = { "width" } },
@@ -622,17 +461,13 @@ const JinjaFilter *jinja_filter_find(const JinjaText *name) {
         { .name = "default", .fn = filter_default, .parameters = { "default_value", "boolean" } },
         { .name = "e", .fn = filter_escape },
         { .name = "escape", .fn = filter_escape },
-        { .name = "filesizeformat", .fn = filter_filesizeformat, .parameters = { "binary" } },
-        { .name = "float", .fn = filter_float, .parameters = { "default" } },
         { .name = "forceescape", .fn = filter_forceescape },
         { .name = "format", .variadic = filter_format },
         { .name = "indent", .fn = filter_indent, .parameters = { "width", "first", "blank" } },
-        { .name = "int", .fn = filter_int, .parameters = { "default", "base" } },
         { .name = "length", .fn = filter_length },
         { .name = "lower", .fn = filter_lower },
         { .name = "pprint", .fn = filter_pprint },
         { .name = "replace", .fn = filter_replace, .n_required = 2, .parameters = { "old", "new", "count" } },
-        { .name = "round", .fn = filter_round, .parameters = { "precision", "method" } },
         { .name = "safe", .fn = filter_safe },
         { .name = "string", .fn = filter_string },
         { .name = "title", .fn = filter_title },
@@ -647,5 +482,7 @@ const JinjaFilter *jinja_filter_find(const JinjaText *name) {
     };
     const JinjaFilter *found = jinja_builtin_find(filters, ARRAY_LEN(filters), name);
 
+    if (!found)
+        found = jinja_builtin_find(jinja_number_filters, jinja_n_number_filters, name);
     return found ? found : jinja_builtin_find(jinja_sequence_filters, jinja_n_sequence_filters, name);
 }

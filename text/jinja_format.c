@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/decimal.h"
 #include "text/jinja_builtin.h"
 
 #define FORMAT_WIDTH_MAX 100000
@@ -587,96 +586,4 @@ int jinja_format_braces(JinjaRun *run, JinjaValue self, const JinjaArguments *ar
         at = end + 1;
     }
     return r ? r : jinja_writer_finish(&writer, valuep);
-}
-
-/* --- numbers in texts ------------------------------------------------------------------------------------------- */
-
-/* Without white space around it. */
-static size_t stripped(const JinjaText *text, char *out, size_t room_bytes) {
-    size_t from = 0, to = text->len_bytes, n, len_bytes = 0;
-
-    while (from < to && jinja_unicode_is_space(jinja_text_code_point(text, from, &n)))
-        from += n;
-    while (to > from && text->data[to - 1] && strchr(" \t\n\r\f\v", text->data[to - 1]))
-        to--;
-    for (; from < to && len_bytes + 1 < room_bytes; from++)
-        out[len_bytes++] = text->data[from];
-    out[len_bytes] = 0;
-    return from < to ? 0 : len_bytes;
-}
-
-/* Takes "_" out from between digits; false: one is somewhere else. */
-static bool without_lines(char *text) {
-    size_t n = 0;
-
-    for (size_t i = 0; text[i]; i++) {
-        bool between = i && strchr("_", text[i - 1]) == NULL && text[i + 1] && text[i + 1] != '_';
-
-        if (text[i] == '_' && !between)
-            return false;
-        if (text[i] != '_')
-            text[n++] = text[i];
-    }
-    text[n] = 0;
-    return true;
-}
-
-int jinja_text_to_int(JinjaRun *run, const JinjaText *text, int base, bool *foundp, int64_t *integerp) {
-    char digits[100], *at = digits;
-    bool negative;
-    int64_t value = 0;
-    static const char marks[] = "bBoOxX";
-
-    *foundp = false;
-    if (!stripped(text, digits, sizeof(digits)) || !without_lines(digits))
-        return 0;
-    negative = *at == '-';
-    at += *at == '-' || *at == '+';
-    if (at[0] == '0' && at[1] && strchr(marks, at[1])) {
-        int marked = at[1] == 'b' || at[1] == 'B' ? 2 : at[1] == 'o' || at[1] == 'O' ? 8 : 16;
-
-        if (base == 0 || base == marked) {
-            base = marked;
-            at += 2;
-        }
-    }
-    base = base ? base : 10;
-    if (!*at)
-        return 0;
-    for (; *at; at++) {
-        int digit = *at >= '0' && *at <= '9'                     ? *at - '0'
-                    : (*at | 0x20) >= 'a' && (*at | 0x20) <= 'z' ? (*at | 0x20) - 'a' + 10
-                                                                 : 99;
-
-        if (digit >= base)
-            return 0;
-        if (__builtin_mul_overflow(value, (int64_t)base, &value) ||
-            __builtin_add_overflow(value, negative ? -digit : digit, &value))
-            return jinja_fail(run, "an integer past 64 bits in a text");
-    }
-    *foundp = true;
-    *integerp = value;
-    return 0;
-}
-
-bool jinja_text_to_float(const JinjaText *text, double *realp) {
-    static const struct {
-        const char *name;
-        double value;
-    } names[] = { { "inf", INFINITY },      { "+inf", INFINITY },       { "-inf", -INFINITY },
-                  { "infinity", INFINITY }, { "-infinity", -INFINITY }, { "nan", NAN } };
-    char digits[400];
-
-    if (!stripped(text, digits, sizeof(digits)) || !without_lines(digits))
-        return false;
-    if (decimal_parse(digits, realp))
-        return true;
-    for (char *c = digits; *c; c++)
-        *c |= *c >= 'A' && *c <= 'Z' ? 0x20 : 0;
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (!strcmp(digits, names[i].name)) {
-            *realp = names[i].value;
-            return true;
-        }
-    return false;
 }

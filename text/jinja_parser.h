@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A template's text becomes a tree: jinja_parser.c has statements, jinja_expression.c expressions. */
+/* A template's text becomes a tree: jinja_parser.c has statements, jinja_expression.c expressions, jinja_operand.c
+ * their parts. */
 #ifndef COORDGEN_TEXT_JINJA_PARSER_H
 #define COORDGEN_TEXT_JINJA_PARSER_H
 
@@ -31,7 +32,7 @@ typedef struct JinjaParser {
 
 int jinja_parse(JinjaTemplate *template, const char *source, size_t len_bytes, ErrText *err);
 
-/* Shared by the two files. Errors: JINJA_E_SYNTAX, JINJA_E_LIMIT, -ENOMEM. */
+/* Shared by these files. Errors: JINJA_E_SYNTAX, JINJA_E_LIMIT, -ENOMEM. */
 int jinja_parser_fail(JinjaParser *parser, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int jinja_parser_fail_memory(JinjaParser *parser);
 int jinja_parser_step(JinjaParser *parser); /* to the next word */
@@ -50,6 +51,9 @@ int jinja_node_add(JinjaParser *parser, JinjaNodeList *list, JinjaNode *node);
 /* What is below it: its depth follows, which is bounded. */
 int jinja_node_close(JinjaParser *parser, JinjaNode *node);
 
+/* A literal, a name, brackets, with what stands behind it. */
+int jinja_parse_operand(JinjaParser *parser, JinjaNode **nodep);
+int jinja_parse_name(JinjaParser *parser, JinjaNode **nodep);
 int jinja_parse_expression(JinjaParser *parser, bool with_condition, JinjaNode **nodep);
 /* An expression, or several with commas between: a tuple. */
 int jinja_parse_tuple(JinjaParser *parser, bool with_condition, bool in_brackets, JinjaNode **nodep);

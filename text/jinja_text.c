@@ -33,6 +33,14 @@ size_t jinja_text_char(const JinjaText *text, size_t at_byte) {
     return n ? n : 1;
 }
 
+size_t jinja_text_char_before(const JinjaText *text, size_t at) {
+    size_t n = 1;
+
+    while (n < at && n < 4 && ((uint8_t)text->data[at - n] & 0xc0) == 0x80)
+        n++;
+    return jinja_text_char(text, at - n) == n ? n : 1;
+}
+
 uint32_t jinja_text_code_point(const JinjaText *text, size_t at_byte, size_t *len_bytesp) {
     const uint8_t *byte = (const uint8_t *)text->data + at_byte;
     size_t n = jinja_text_char(text, at_byte);

@@ -195,7 +195,8 @@ int jinja_items(JinjaRun *run, JinjaValue value, JinjaList *list) {
         *list = *value.list;
         return 0;
     case JINJA_STREAM:
-        *list = (JinjaList){ .items = value.list->items + value.list->at, .n = value.list->n - value.list->at };
+        *list = (JinjaList){ .items = value.list->at ? value.list->items + value.list->at : value.list->items,
+                             .n = value.list->n - value.list->at };
         value.list->at = value.list->n;
         return 0;
     case JINJA_DICT:

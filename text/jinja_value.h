@@ -178,6 +178,8 @@ int jinja_text_concat(JinjaRun *run, const JinjaText *a, const JinjaText *b, Jin
 size_t jinja_text_offset(const JinjaText *text, size_t index);
 /* Bytes of the character at a byte; what is no UTF-8 counts byte by byte. */
 size_t jinja_text_char(const JinjaText *text, size_t at_byte);
+/* Of the one that ends before a byte, which is not the first. */
+size_t jinja_text_char_before(const JinjaText *text, size_t at_byte);
 /* The character, or 0xfffd - which *len_bytesp tells from a real one - for a byte that is none. */
 uint32_t jinja_text_code_point(const JinjaText *text, size_t at_byte, size_t *len_bytesp);
 bool jinja_text_is_own(const JinjaText *text, size_t at_byte);

@@ -14,6 +14,7 @@ enum {
 typedef struct TinyEngine {
     PrefixCache *prefix_cache; /* the caller's, before it is opened; may be NULL */
     bool adds_bos;             /* likewise */
+    const char *arch;          /* before it is opened: as tree_model_maker() has it; NULL: the default model */
     bool preempts;             /* likewise: memory for a second step */
     ImportFixture *files;
     AccountTable accounts;

@@ -113,6 +113,21 @@ static void test_exit_training_gradient(void **state) {
     assert_true(most > 0.1); /* there was something to compare */
 }
 
+/* LayerNorm of 1, 3, 1, 3 is -1, 1, -1, 1; then weights and biases of norm and head, and a soft cap. */
+static void test_exit_training_biases(void **state) {
+    static const float norm[] = { 1, 2, 1, 1 }, y[] = { 1, 3, 1, 3 }, norm_bias[] = { 0.5F, 0, 0, 0.25F },
+                       bias[] = { 9, 9, 9, 9, 9, 0.125F, -1 }, rows[] = { 1, 0, 0, 0, 0, 1, 0, 1 };
+    ExitHead head = { .norm = norm, .n_embd = 4, .norm_bias = norm_bias, .bias = bias };
+    const ExitSample sample = { .n = 2, .best = 5, .tokens = { 5, 6 }, .p = { 0.5F, 0.5F } };
+    float logits[EXIT_CHOICES];
+
+    exit_logits(&head, y, &sample, rows, logits);
+    assert_true(logits[0] == -1 + 0.5F + 0.125F && logits[1] == 2 + 1 + 0.25F - 1);
+    head.logit_cap = 2;
+    exit_logits(&head, y, &sample, rows, logits);
+    assert_true(fabs((double)logits[1] - 2 * tanh(2.25 / 2)) < 1e-6);
+}
+
 /* By a formula of its own: the loss is the sum of two cross entropies. */
 static void test_exit_training_loss(void **state) {
     enum {
@@ -430,8 +445,9 @@ static void test_exit_training_refine(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exit_training_gradient), cmocka_unit_test(test_exit_training_loss),
-        cmocka_unit_test(test_exit_training_ridge),    cmocka_unit_test(test_exit_training_kept),
-        cmocka_unit_test(test_exit_training_set),      cmocka_unit_test(test_exit_training_refine),
+        cmocka_unit_test(test_exit_training_biases),   cmocka_unit_test(test_exit_training_ridge),
+        cmocka_unit_test(test_exit_training_kept),     cmocka_unit_test(test_exit_training_set),
+        cmocka_unit_test(test_exit_training_refine),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

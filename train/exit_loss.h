@@ -10,7 +10,9 @@ typedef struct ExitHead {
     const float *norm; /* f32[n_embd] of the last norm */
     float eps;
     size_t n_embd;
-    float logit_cap; /* soft cap; 0: none */
+    float logit_cap;        /* soft cap; 0: none */
+    const float *norm_bias; /* f32[n_embd]: the norm takes the mean off, and adds this; or NULL */
+    const float *bias;      /* f32[n_vocab] of the head, or NULL */
 } ExitHead;
 
 /* logits[sample->n] of y f32[n_embd], normed as the model does; rows f32[sample->n][n_embd]: the head's, of the

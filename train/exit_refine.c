@@ -99,8 +99,7 @@ int exit_refine_init(ExitRefine *refine, Engine *engine, WorkerPool *pool, ExitS
         return r;
     *refine = (ExitRefine){
         .engine = engine,
-        .head = { engine->weights->outside.vectors[ROLE_OUTPUT_NORM], engine->hparams.norm_eps, n_embd,
-                  engine->hparams.logit_cap },
+        .head = exit_head(engine),
         .pool = pool,
         .set = set,
         .layer = layer,
@@ -131,6 +130,20 @@ void exit_refine_deinit(ExitRefine *refine) {
     free(refine->square);
     free(refine->path);
     *refine = (ExitRefine){ 0 };
+}
+
+ExitHead exit_head(const Engine *engine) {
+    float *const *vectors = engine->weights->outside.vectors;
+    const Hparams *hparams = &engine->hparams;
+
+    return (ExitHead){
+        .norm = vectors[ROLE_OUTPUT_NORM],
+        .eps = hparams->norm_eps,
+        .n_embd = hparams->n_embd,
+        .logit_cap = hparams->logit_cap,
+        .norm_bias = hparams->arch->norm == NORM_LAYER ? vectors[ROLE_OUTPUT_NORM_BIAS] : NULL,
+        .bias = vectors[ROLE_OUTPUT_BIAS],
+    };
 }
 
 void exit_head_rows(Engine *engine, const ExitSample *samples, size_t n, float *rows) {

@@ -30,6 +30,8 @@ void exit_refine_deinit(ExitRefine *refine);
 /* done(arg, windows, of all) is called behind each window; may be NULL. 0, -errno, with a text. */
 typedef void ExitRefineFn(void *arg, uint64_t done, uint64_t all);
 int exit_refine_epoch(ExitRefine *refine, ExitRefineFn *done, void *arg, ErrText *err);
+/* What exit_loss() needs of a model; as long as its engine. */
+ExitHead exit_head(const Engine *engine);
 /* Rows of the head of n samples: f32[n][EXIT_CHOICES][n_embd]; those that a sample has not are of token 0. */
 void exit_head_rows(Engine *engine, const ExitSample *samples, size_t n, float *rows);
 

@@ -123,10 +123,6 @@ static int open_models(Training *training, ErrText *err) {
         r = open_engine(training, draft, &training->draft, err);
     if (!r)
         r = draft_pair_new(&training->pair, training->draft, training->target, err);
-    if (!r && training->target->hparams.arch->norm == NORM_LAYER)
-        r = err_set(err, -EINVAL,
-                    "%s: models with LayerNorm, as %s has, get no exit map: use one with RMS norms, or draft otherwise",
-                    engine_info(training->target)->name, engine_info(training->target)->architecture);
     if (!r && !*engine_info(training->target)->package_sha256)
         r = err_set(err, -EINVAL, "%s has no checksums, by which a predictor knows it: import the model again",
                     training->package);
@@ -325,8 +321,7 @@ static int add_edges(const ExitHead *head, const ExitSample *sample, const float
 /* Edges of all windows that are held out. */
 static int find_edges(Training *training, uint32_t index, const float *map, ExitEdges *edges, ErrText *err) {
     const size_t n_embd = training->shape.n_embd, n = training->shape.window_tokens;
-    const ExitHead head = { training->target->weights->outside.vectors[ROLE_OUTPUT_NORM],
-                            training->target->hparams.norm_eps, n_embd, training->target->hparams.logit_cap };
+    const ExitHead head = exit_head(training->target);
     _cleanup_(freep) float *y = malloc(n * n_embd * sizeof(float)),
                            *rows = malloc(EXIT_CHOICES * n_embd * sizeof(float));
     int r = y && rows ? 0 : err_set(err, -ENOMEM, "out of memory");

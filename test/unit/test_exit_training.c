@@ -71,8 +71,8 @@ static void test_exit_training_gradient(void **state) {
     enum {
         N_EMBD = 37
     };
-    float norm[N_EMBD], y[N_EMBD], gradient[N_EMBD], rows[EXIT_CHOICES * N_EMBD];
-    ExitHead head = { norm, 1e-5F, N_EMBD, 0 };
+    float norm[N_EMBD], norm_bias[N_EMBD], bias[64], y[N_EMBD], gradient[N_EMBD], rows[EXIT_CHOICES * N_EMBD];
+    ExitHead head = { .norm = norm, .eps = 1e-5F, .n_embd = N_EMBD };
     uint64_t random = 11;
     double most = 0;
 
@@ -81,11 +81,16 @@ static void test_exit_training_gradient(void **state) {
         double loss;
 
         head.logit_cap = round % 2 ? 3 : 0;
+        head.norm_bias = round % 4 > 1 ? norm_bias : NULL;
+        head.bias = round % 4 > 1 ? bias : NULL;
         fill_sample(&sample, &random, 64);
         for (size_t i = 0; i < N_EMBD; i++) {
             norm[i] = 1 + draw(&random) / 2;
-            y[i] = 2 * draw(&random);
+            norm_bias[i] = draw(&random);
+            y[i] = 1 + 2 * draw(&random);
         }
+        for (size_t i = 0; i < ARRAY_LEN(bias); i++)
+            bias[i] = draw(&random);
         for (size_t i = 0; i < ARRAY_LEN(rows); i++)
             rows[i] = draw(&random) / 2;
         loss = exit_loss(&head, y, &sample, rows, gradient);
@@ -108,6 +113,21 @@ static void test_exit_training_gradient(void **state) {
     assert_true(most > 0.1); /* there was something to compare */
 }
 
+/* LayerNorm of 1, 3, 1, 3 is -1, 1, -1, 1; then weights and biases of norm and head, and a soft cap. */
+static void test_exit_training_biases(void **state) {
+    static const float norm[] = { 1, 2, 1, 1 }, y[] = { 1, 3, 1, 3 }, norm_bias[] = { 0.5F, 0, 0, 0.25F },
+                       bias[] = { 9, 9, 9, 9, 9, 0.125F, -1 }, rows[] = { 1, 0, 0, 0, 0, 1, 0, 1 };
+    ExitHead head = { .norm = norm, .n_embd = 4, .norm_bias = norm_bias, .bias = bias };
+    const ExitSample sample = { .n = 2, .best = 5, .tokens = { 5, 6 }, .p = { 0.5F, 0.5F } };
+    float logits[EXIT_CHOICES];
+
+    exit_logits(&head, y, &sample, rows, logits);
+    assert_true(logits[0] == -1 + 0.5F + 0.125F && logits[1] == 2 + 1 + 0.25F - 1);
+    head.logit_cap = 2;
+    exit_logits(&head, y, &sample, rows, logits);
+    assert_true(fabs((double)logits[1] - 2 * tanh(2.25 / 2)) < 1e-6);
+}
+
 /* By a formula of its own: the loss is the sum of two cross entropies. */
 static void test_exit_training_loss(void **state) {
     enum {
@@ -115,7 +135,7 @@ static void test_exit_training_loss(void **state) {
     };
     static const float norm[N_EMBD] = { 1, 2, 1, 1 }, y[N_EMBD] = { 1, -1, 1, -1 };
     static const float rows[EXIT_CHOICES * N_EMBD] = { 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1 };
-    const ExitHead head = { norm, 0, N_EMBD, 0 };
+    const ExitHead head = { .norm = norm, .n_embd = N_EMBD };
     const ExitSample sample = { .n = 3, .best = 6, .tokens = { 5, 6, 7 }, .p = { 0.5F, 0.25F, 0.25F } };
     float logits[EXIT_CHOICES];
     const double sum = exp(1) + exp(-2) + exp(-1);
@@ -327,8 +347,7 @@ static void test_exit_training_set(void **state) {
 /* A target whose shares follow from the states by a map that is not the identity. */
 static void make_set(Engine *engine, ExitSet *set) {
     const ExitSetShape *shape = exit_set_shape(set);
-    const ExitHead head = { engine->weights->outside.vectors[ROLE_OUTPUT_NORM], engine->hparams.norm_eps, shape->n_embd,
-                            0 };
+    const ExitHead head = exit_head(engine);
     float *rows = calloc(EXIT_CHOICES * shape->n_embd, sizeof(float)), *y = calloc(shape->n_embd, sizeof(float));
 
     while (exit_set_n(set) < shape->n_windows) {
@@ -426,8 +445,9 @@ static void test_exit_training_refine(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exit_training_gradient), cmocka_unit_test(test_exit_training_loss),
-        cmocka_unit_test(test_exit_training_ridge),    cmocka_unit_test(test_exit_training_kept),
-        cmocka_unit_test(test_exit_training_set),      cmocka_unit_test(test_exit_training_refine),
+        cmocka_unit_test(test_exit_training_biases),   cmocka_unit_test(test_exit_training_ridge),
+        cmocka_unit_test(test_exit_training_kept),     cmocka_unit_test(test_exit_training_set),
+        cmocka_unit_test(test_exit_training_refine),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -9,8 +9,10 @@
 
 #include <cmocka.h>
 
+#include "test/unit/tree_model.h"
+
 void tiny_engine_open(TinyEngine *tiny, EngineDevice device, uint32_t chunk_tokens) {
-    ModelMaker maker = MODEL_MAKER_DEFAULT;
+    ModelMaker maker = tiny->arch ? tree_model_maker(tiny->arch) : MODEL_MAKER_DEFAULT;
     EngineOptions options = { .device = device,
                               .own_device = tiny->own_device,
                               .chunk_tokens = chunk_tokens,

@@ -91,7 +91,9 @@ int jinja_text_to_int(JinjaRun *run, const JinjaText *text, int base, bool *foun
 bool jinja_text_to_float(const JinjaText *text, double *realp);
 
 /* Formats (jinja_format.c). */
-int jinja_format_percent(JinjaRun *run, const JinjaText *format, const JinjaArguments *arguments, JinjaValue *valuep);
+/* is_one: the argument is one value behind "%", not one of several. */
+int jinja_format_percent(JinjaRun *run, const JinjaText *format, const JinjaArguments *arguments, bool is_one,
+                         JinjaValue *valuep);
 int jinja_format_braces(JinjaRun *run, JinjaValue self, const JinjaArguments *arguments, JinjaValue *valuep);
 
 /* JSON (jinja_json.c). */

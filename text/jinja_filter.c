@@ -303,23 +303,26 @@ static int filter_truncate(JinjaRun *run, JinjaValue self, const JinjaValue *val
     static const JinjaText dots = { .data = "...", .len_bytes = 3, .n_chars = 3 },
                            space = { .data = " ", .len_bytes = 1, .n_chars = 1 };
     const JinjaText *text, *end = &dots;
-    int64_t length = 255, leeway = 5;
+    int64_t length = 255, leeway = 5, n_chars;
     JinjaValue part;
     size_t at;
-    int r = soft_text(run, self, &text);
+    int r = jinja_take_int(run, values[0], "length", &length);
 
-    if (!r)
-        r = jinja_take_int(run, values[0], "length", &length);
     if (!r)
         r = jinja_take_text(run, values[2], "end", &end);
     if (!r && values[3].type != JINJA_NONE)
         r = jinja_take_int(run, values[3], "leeway", &leeway);
     if (!r && (length < (int64_t)end->n_chars || leeway < 0 || length > INT32_MAX || leeway > INT32_MAX))
         return jinja_fail(run, "filter 'truncate': length and leeway do not fit");
-    if (r || (int64_t)text->n_chars <= length + leeway) {
+    if (!r && !jinja_length(self, &n_chars))
+        return jinja_fail(run, "object of type '%s' has no length", jinja_type_name(self));
+    if (r || n_chars <= length + leeway) {
         *valuep = self;
         return r;
     }
+    if (self.type != JINJA_TEXT)
+        return jinja_fail(run, "filter 'truncate' needs a string, not '%s'", jinja_type_name(self));
+    text = self.text;
     at = jinja_text_offset(text, (size_t)(length - end->n_chars));
     if (!is_set(values[1])) {
         size_t word = jinja_text_rfind(text, 0, at, &space);
@@ -336,7 +339,7 @@ static int filter_format(JinjaRun *run, JinjaValue self, const JinjaArguments *a
 
     if (!r && arguments->n && arguments->n_named)
         return jinja_fail(run, "filter 'format' takes arguments with names or without, not both");
-    return r ? r : jinja_format_percent(run, text, arguments, valuep);
+    return r ? r : jinja_format_percent(run, text, arguments, false, valuep);
 }
 
 static int filter_urlencode(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
@@ -441,14 +444,6 @@ static int filter_tojson(JinjaRun *run, JinjaValue self, const JinjaValue *value
     return jinja_writer_finish(&writer, valuep);
 }
 
-static int filter_pprint(JinjaRun *run, JinjaValue self, const JinjaValue *values, JinjaValue *valuep) {
-    JinjaWriter writer;
-
-    jinja_writer_init(&writer, run);
-    jinja_write_repr(&writer, self);
-    return jinja_writer_finish(&writer, valuep);
-}
-
 /* --- table ------------------------------------------------------------------------------------------------------ */
 
 const JinjaFilter *jinja_filter_find(const JinjaText *name) {
@@ -466,7 +461,6 @@ const JinjaFilter *jinja_filter_find(const JinjaText *name) {
         { .name = "indent", .fn = filter_indent, .parameters = { "width", "first", "blank" } },
         { .name = "length", .fn = filter_length },
         { .name = "lower", .fn = filter_lower },
-        { .name = "pprint", .fn = filter_pprint },
         { .name = "replace", .fn = filter_replace, .n_required = 2, .parameters = { "old", "new", "count" } },
         { .name = "safe", .fn = filter_safe },
         { .name = "string", .fn = filter_string },

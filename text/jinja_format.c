@@ -335,14 +335,20 @@ static int convert_percent(JinjaWriter *writer, const JinjaText *format, size_t 
     return r ? r : write_percent(writer, &spec, value, align);
 }
 
-int jinja_format_percent(JinjaRun *run, const JinjaText *format, const JinjaArguments *arguments, JinjaValue *valuep) {
+int jinja_format_percent(JinjaRun *run, const JinjaText *format, const JinjaArguments *arguments, bool is_one,
+                         JinjaValue *valuep) {
     PercentArguments left = { .all = arguments };
     JinjaWriter writer;
     size_t at = 0;
+    bool may_be_left;
     int r = 0;
 
-    if (arguments->n == 1 && arguments->items[0].type == JINJA_DICT)
+    if (is_one && arguments->items[0].type == JINJA_DICT)
         left.dict = arguments->items[0].dict;
+    /* What has items, but is no text, may be left over: Python takes it for a mapping. */
+    may_be_left =
+        arguments->n_named ||
+        (is_one && (left.dict || arguments->items[0].type == JINJA_LIST || arguments->items[0].type == JINJA_RANGE));
     jinja_writer_init(&writer, run);
     while (!r && at < format->len_bytes) {
         const char *percent = memchr(format->data + at, '%', format->len_bytes - at);
@@ -352,7 +358,7 @@ int jinja_format_percent(JinjaRun *run, const JinjaText *format, const JinjaArgu
         at = to + 1;
         r = percent ? convert_percent(&writer, format, &at, &left) : writer.failure;
     }
-    if (!r && left.at < arguments->n && !left.dict && !arguments->n_named)
+    if (!r && left.at < arguments->n && !may_be_left)
         return jinja_fail(run, "not all arguments converted during string formatting");
     return r ? r : jinja_writer_finish(&writer, valuep);
 }

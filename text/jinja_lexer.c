@@ -445,7 +445,7 @@ static int read_operator(JinjaLexer *lexer, JinjaToken *token) {
     for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
         if (lexer_sees(lexer, pairs[i]))
             token->len_bytes = 2;
-    if (token->len_bytes == 1 && !strchr("+-/*%~[](){}><=.:|,;", c))
+    if (token->len_bytes == 1 && (!c || !strchr("+-/*%~[](){}><=.:|,;", c)))
         return lexer_fail(
             lexer, "an unexpected character", token->data,
             jinja_text_char(&(JinjaText){ .data = token->data, .len_bytes = (uint32_t)lexer_left(lexer) }, 0));

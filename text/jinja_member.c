@@ -446,7 +446,7 @@ int jinja_slice(JinjaRun *run, JinjaValue object, const JinjaValue bounds[3], Ji
         return jinja_fail_undefined(run, object);
     if (object.type != JINJA_TEXT && object.type != JINJA_LIST && object.type != JINJA_TUPLE &&
         object.type != JINJA_RANGE)
-        return jinja_undefined(run, valuep, "'%s object' has no slices", jinja_type_name(object));
+        return jinja_fail(run, "'%s' object has no slices", jinja_type_name(object));
     (void)jinja_length(object, &length);
     r = slice_bounds(run, bounds, length, &start, &stop, &step);
     if (r)

@@ -176,7 +176,7 @@ static int format_with(JinjaRun *run, const JinjaText *format, JinjaValue value,
 
     if (value.type == JINJA_TUPLE)
         arguments = (JinjaArguments){ .items = value.list->items, .n = value.list->n };
-    return jinja_format_percent(run, format, &arguments, valuep);
+    return jinja_format_percent(run, format, &arguments, value.type != JINJA_TUPLE, valuep);
 }
 
 /* As Markup does it in Python: of a text that is safe and one that is not, the other is escaped first. */

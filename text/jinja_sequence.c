@@ -73,8 +73,14 @@ static int sort_keys(JinjaRun *run, JinjaValue item, JinjaValue paths, bool case
     JinjaValue keys;
     int r;
 
-    if (paths.type != JINJA_TEXT || !memchr(paths.text->data, ',', paths.text->len_bytes))
-        return sort_key(run, item, paths, JINJA_NO_VALUE, case_sensitive, keyp);
+    /* A list in any case: what is equal has an order then, as None and None, which are not compared. */
+    if (paths.type != JINJA_TEXT) {
+        r = new_items(run, JINJA_LIST, 1, keyp);
+        if (!r)
+            r = sort_key(run, item, paths, JINJA_NO_VALUE, case_sensitive, keyp->list->items);
+        keyp->list->n = 1;
+        return r;
+    }
     for (size_t i = 0; i < paths.text->len_bytes; i++)
         n += paths.text->data[i] == ',';
     r = new_items(run, JINJA_LIST, (uint32_t)n, &keys);

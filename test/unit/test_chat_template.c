@@ -514,6 +514,52 @@ static void test_chat_template_injection_whatever_the_type(void **state) {
         }
 }
 
+/* A mark is one where all of its bytes are the template's: not where a message, or two, complete it. */
+static void test_chat_template_marks_of_pieces(void **state) {
+    static const struct {
+        const char *source;
+        ChatMessage messages[2];
+        size_t n_marks;
+    } cases[] = {
+        { "{{ '<|im_' ~ 'end|>' }}", { USER(""), USER("") }, 1 },
+        { "<|{% if 1 %}im_{% endif %}end|>", { USER(""), USER("") }, 1 },
+        { "{{ '<|im_end|>' if messages[0].content == 'x' }}", { USER("x"), USER("") }, 1 },
+        { "{{ '<|im_' ~ messages[0].content }}", { USER("end|>"), USER("") }, 0 },
+        { "<|im_{{ messages[0].content }}|>", { USER("end"), USER("") }, 0 },
+        { "{{ messages[0].content }}end|>", { USER("<|im_"), USER("") }, 0 },
+        { "{{ messages[0].content }}{{ messages[1].content }}", { USER("<|im_"), USER("end|>") }, 0 },
+        { "{{ messages[0].content + messages[1].content }}", { USER("<|im_"), USER("end|>") }, 0 },
+        { "{{ messages[0].content|replace('X', '<|im_end|>') }}", { USER("aXb"), USER("") }, 1 },
+        { "{{ messages[0].content }}<|im_end|>{{ messages[1].content }}",
+          { USER("<|im_end|>"), USER("<|im_end|>") },
+          1 },
+        { "{{ '<|im_end|>'[:-1] ~ messages[0].content }}<|im_end|>", { USER(">"), USER("") }, 1 },
+        { "{{ '%s|>' % '<|im_end' }}{{ '%s|>' % messages[0].content }}", { USER("<|im_end"), USER("") }, 1 },
+    };
+    static const int32_t types[] = { TOKEN_CONTROL, TOKEN_USER_DEFINED, TOKEN_NORMAL };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        for (size_t k = 0; k < ARRAY_LEN(types); k++) {
+            const ChatInput input = { .messages = cases[i].messages, .n_messages = 2 };
+            _cleanup_(token_list_deinit) TokenList list = { 0 };
+            _cleanup_(tokenizer_freep) Tokenizer *tokenizer = NULL;
+            _cleanup_(chat_template_deinit) ChatTemplate chat;
+            _cleanup_(str_buf_deinit) StrBuf source = STR_BUF_NULL;
+            TokenizerFixture fixture;
+            ErrText err;
+
+            /* The template names the mark, so that it is one whatever its type. */
+            str_buf_add(&source, "{{ '<|im_end|>' if false else '' }}");
+            str_buf_add(&source, cases[i].source);
+            new_marked(&fixture, &tokenizer, source.data, types[k], true);
+            assert_int_equal(chat_template_init(&chat, fixture.file, NULL, 0), 0);
+            assert_int_equal(chat_template_encode(&chat, tokenizer, &input, &list, &err), 0);
+            if (count_marks(&list) != cases[i].n_marks)
+                fail_msg("%s, type %d: %zu marks", cases[i].source, (int)types[k], count_marks(&list));
+            fixture_deinit(&fixture);
+        }
+}
+
 /* Marks of other formats are what the file says: user-defined tokens are found in any text. */
 static void test_chat_template_marks_of_other_formats(void **state) {
     static const char *const sources[] = { NULL, llama3_plain };
@@ -548,6 +594,7 @@ int main(void) {
         cmocka_unit_test(test_chat_template_given),
         cmocka_unit_test(test_chat_template_memory),
         cmocka_unit_test(test_chat_template_injection_whatever_the_type),
+        cmocka_unit_test(test_chat_template_marks_of_pieces),
         cmocka_unit_test(test_chat_template_marks_of_other_formats),
     };
 

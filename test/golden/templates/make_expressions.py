@@ -129,6 +129,12 @@ n ~ '|' ~ f
 '%5d|%-5d|%05d' % (42, 42, 42)
 '%.2f' % 3.14159
 '%s' % 'x'
+'x' % l
+'x' % d
+'x' % 1
+'x' % 'y'
+'%s' % range(2)
+'%(b)s'|format(d)
 '%s' % [1, 2]
 '%r' % 'x'
 '%x %X %o' % (255, 255, 8)
@@ -626,6 +632,15 @@ s|truncate(8, false, '…', 0)
 'a b/c?é'|urlencode
 d|attr('b')
 s|nofilter
+n[1:]
+t[::-1]
+d[1:]
+nil[:1]
+1|truncate(5)
+[none, none]|sort
+[missing, missing]|sort|length
+[none, 1]|sort
+[1, 2]|truncate(3)
 n|default(1)|string|length
 l|last|string
 s|upper|lower|title

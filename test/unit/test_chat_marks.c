@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str_buf.h"
+#include "text/chat_marks.h"
+
+static bool has(const char *source, const char *mark) {
+    ChatMarks marks;
+    bool found;
+
+    assert_int_equal(chat_marks_init(&marks, source, strlen(source)), 0);
+    found = chat_marks_has(&marks, mark, strlen(mark));
+    chat_marks_deinit(&marks);
+    return found;
+}
+
+/* In literals and text, by its escapes; not in comments, names and subscripts. */
+static void test_chat_marks_of_literals(void **state) {
+    assert_true(has("<|im_start|>{{ x }}", "<|im_start|>"));
+    assert_true(has("{{ '<|im_start|>user' }}", "<|im_start|>"));
+    assert_true(has("{% set x = \"[INST]\" %}", "[INST]"));
+    assert_true(has("{{ '\\u003c|a|>' }}", "<|a|>"));
+    assert_true(has("{{ '<<SYS>>' }}", "<<SYS>>"));
+    assert_true(has("{% raw %}<|a|>{% endraw %}", "<|a|>"));
+    assert_false(has("{# <|a|> #}", "<|a|>"));
+    assert_false(has("{{ x[INST] }}", "[INST]"));
+    assert_false(has("<|a|>", "<|a"));
+    assert_false(has("<|a|>", "a|>"));
+    assert_false(has("", ""));
+    assert_true(has("<|a|>{{ 'open", "<|a|>")); /* up to where it does not parse */
+}
+
+/* Put together with a role, which is no text from outside. */
+static void test_chat_marks_with_roles(void **state) {
+    static const char *const sources[] = { "{{ '<|' + message['role'] + '|>' }}", "<|{{ message.role }}|>\n",
+                                           "{{ '<|' ~ m.role ~ '|>' ~ m['content'] }}" };
+
+    for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+        assert_true(has(sources[i], "<|user|>"));
+        assert_true(has(sources[i], "<|assistant|>"));
+        assert_true(has(sources[i], "<|tool|>"));
+        assert_false(has(sources[i], "<|other|>"));
+    }
+    assert_true(has("{{ '[|' + message['role'] + '|]' }}", "[|system|]"));
+}
+
+static void test_chat_marks_kinds(void **state) {
+    static const char *const control[] = { "<|im_start|>",
+                                           "<|turn>",
+                                           "<turn|>",
+                                           "[INST]",
+                                           "[/INST]",
+                                           "[SYSTEM_PROMPT]",
+                                           "<start_of_turn>",
+                                           "</s>",
+                                           "<bos>",
+                                           "[|user|]",
+                                           "<\xef\xbd\x9cUser\xef\xbd\x9c>",
+                                           "<extra_id_1>" };
+    static const char *const shown[] = { "<think>", "</think>", "<tool_call>", "[a]", "[1:]", "<b>", "[]", "user" };
+
+    for (size_t i = 0; i < ARRAY_LEN(control); i++)
+        assert_true(chat_mark_is_control(control[i], strlen(control[i])));
+    for (size_t i = 0; i < ARRAY_LEN(shown); i++)
+        assert_false(chat_mark_is_control(shown[i], strlen(shown[i])));
+}
+
+/* Time goes with the template, and marks have an end. */
+static void test_chat_marks_hostile(void **state) {
+    _cleanup_(str_buf_deinit) StrBuf source = STR_BUF_NULL;
+
+    for (int i = 0; i < 200000; i++)
+        str_buf_append(&source, i % 7 ? "<>" : "[]", 2);
+    str_buf_add(&source, "<|last|>");
+    assert_false(has(source.data, "<|first|>"));
+    assert_true(has(source.data, "<|last|>"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chat_marks_of_literals),
+        cmocka_unit_test(test_chat_marks_with_roles),
+        cmocka_unit_test(test_chat_marks_kinds),
+        cmocka_unit_test(test_chat_marks_hostile),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -260,7 +260,7 @@ static void test_frame_enum_outside(void **state) {
     FrameFault fault;
 
     put_bytes(&messages, 1, "", 0);
-    put_number(&message, 1, 4);
+    put_number(&message, 1, 5);
     put_buf(&messages, 1, &message);
     put_buf(&generate, 2, &messages);
     assert_int_equal(decode_generate(&generate, &fault), FRAME_E_UNKNOWN_ENUM);

@@ -35,6 +35,7 @@ Config *config_free(Config *config) {
     free(config->cache_dir);
     free(config->speculation);
     free(config->draft_model);
+    free(config->chat_template);
     free(config->state_dir);
     free(config->draft_db_dir);
     free(config->no_history);

@@ -87,18 +87,25 @@ void model_choose_options(Model *model, EngineOptions *options) {
 
 /* --- chat template ---------------------------------------------------------------------------------------------- */
 
+/* The file's text, without a byte order mark. */
 static int slurp_chat_template(const Config *config, char **textp, size_t *len_bytesp, ErrText *err) {
     int r = file_slurp(config->chat_template, JINJA_SOURCE_BYTES_MAX, textp, len_bytesp, err);
+    size_t skipped;
 
-    if (r)
+    if (r) {
         err_prefix(err, "chat-template");
-    return r;
+        return r;
+    }
+    skipped = file_byte_order_mark(*textp, *len_bytesp);
+    *len_bytesp -= skipped;
+    memmove(*textp, *textp + skipped, *len_bytesp);
+    return 0;
 }
 
 int model_registry_read_chat_template(ModelRegistry *registry, ErrText *err) {
     const Config *config = registry->config;
     _cleanup_(freep) char *text = NULL;
-    size_t len_bytes, skipped;
+    size_t len_bytes;
     int r;
 
     if (!*config->chat_template)
@@ -106,9 +113,7 @@ int model_registry_read_chat_template(ModelRegistry *registry, ErrText *err) {
     r = slurp_chat_template(config, &text, &len_bytes, err);
     if (r)
         return r > 0 ? -EINVAL : r;
-    skipped = file_byte_order_mark(text, len_bytes);
-    memmove(text, text + skipped, len_bytes - skipped);
-    registry->chat_template_bytes = len_bytes - skipped;
+    registry->chat_template_bytes = len_bytes;
     registry->chat_template = steal(&text);
     return 0;
 }
@@ -116,7 +121,7 @@ int model_registry_read_chat_template(ModelRegistry *registry, ErrText *err) {
 int model_check_chat_template(const Config *config, ErrText *err) {
     _cleanup_(chat_template_deinit) ChatTemplate chat = { 0 };
     _cleanup_(freep) char *text = NULL;
-    size_t len_bytes, skipped;
+    size_t len_bytes;
     int r;
 
     if (!*config->chat_template)
@@ -124,8 +129,7 @@ int model_check_chat_template(const Config *config, ErrText *err) {
     r = slurp_chat_template(config, &text, &len_bytes, err);
     if (r)
         return r;
-    skipped = file_byte_order_mark(text, len_bytes);
-    r = chat_template_parse(&chat, text + skipped, len_bytes - skipped);
+    r = chat_template_parse(&chat, text, len_bytes);
     if (r)
         return r;
     return chat.jinja

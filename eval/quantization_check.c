@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eval/quantization_check.h"
 
-#include <errno.h>
-#include <math.h>
-#include <string.h>
-
-#include "base/thread.h"
+#include "eval/eval.h"
 
 /* Generated from eval/sample.txt by the Makefile. */
 static const unsigned char own_text[] = {
@@ -26,30 +22,6 @@ const char *quantization_harm_name(QuantizationHarm harm) {
     return names[harm];
 }
 
-typedef struct CheckedModel {
-    AccountTable accounts;
-    WorkerPool *pool;
-    Engine *engine;
-} CheckedModel;
-
-static void checked_model_close(CheckedModel *model) {
-    engine_free(model->engine);
-    worker_pool_free(model->pool);
-}
-
-static int checked_model_open(CheckedModel *model, const char *path, EngineDevice device, unsigned int n_threads,
-                              ErrText *err) {
-    int r;
-
-    account_table_init(&model->accounts);
-    r = worker_pool_new(&model->pool, n_threads ? n_threads : thread_n_processors());
-    if (r)
-        return err_set(err, r, "cannot start the worker threads: %s", strerror(-r));
-    return engine_new(
-        &model->engine,
-        &(EngineOptions){ .path = path, .device = device, .pool = model->pool, .accounts = &model->accounts }, err);
-}
-
 /**
  * quantization_check() - the divergence of a package from its source
  *
@@ -57,12 +29,18 @@ static int checked_model_open(CheckedModel *model, const char *path, EngineDevic
  * and of the source, which is mapped, what the page cache has. Nearly all of the time is the reference device's.
  */
 int quantization_check(Divergence *result, const QuantizationCheckOptions *options, ErrText *err) {
-    _cleanup_(checked_model_close) CheckedModel package = { 0 }, source = { 0 };
+    const EvalOptions served = {
+        .model = options->package, .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST, .threads = options->n_threads
+    };
+    const EvalOptions exact = {
+        .model = options->source, .device = ENGINE_DEVICE_REFERENCE, .isa = ISA_BEST, .threads = options->n_threads
+    };
+    _cleanup_(eval_model_close) EvalModel package = { 0 }, source = { 0 };
     _cleanup_(text_windows_deinit) TextWindows windows = { 0 };
-    int r = checked_model_open(&package, options->package, ENGINE_DEVICE_CPU, options->n_threads, err);
+    int r = eval_model_open(&package, &served, err);
 
     if (!r)
-        r = checked_model_open(&source, options->source, ENGINE_DEVICE_REFERENCE, options->n_threads, err);
+        r = eval_model_open(&source, &exact, err);
     if (r)
         return r;
     if (options->text)

@@ -30,7 +30,7 @@ typedef struct QuantizationCheckOptions {
 
 enum {
     QUANTIZATION_CHECK_WINDOW = 256,
-    QUANTIZATION_CHECK_N_WINDOWS = 2, /* what people wait for: the float device computes 5 to 30 tokens a second */
+    QUANTIZATION_CHECK_N_WINDOWS = 2, /* what people wait for: some ten seconds for a billion weights */
 };
 
 /* 0; -EINVAL, -ENOMEM, another -errno or an ENGINE_E_*, with a text. */

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/map_guard.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 #include "eval/quantization_check.h"
@@ -139,10 +140,10 @@ static int print_json(const Verified *verified) {
 
 static void print_text(const Verified *verified) {
     static const char *const says[] = {
-        [QUANTIZATION_HARM_NONE] = "quantization did no harm",
-        [QUANTIZATION_HARM_LITTLE] = "quantization did little harm",
-        [QUANTIZATION_HARM_SOME] = "quantization did harm: answers can be worse; import it with more bits",
-        [QUANTIZATION_HARM_MUCH] = "quantization did much harm: import it with more bits or another recipe",
+        [QUANTIZATION_HARM_NONE] = "Quantization did no harm.",
+        [QUANTIZATION_HARM_LITTLE] = "Quantization did little harm.",
+        [QUANTIZATION_HARM_SOME] = "Quantization did harm: answers can be worse; import it with more bits.",
+        [QUANTIZATION_HARM_MUCH] = "Quantization did much harm: import it with more bits or another recipe.",
     };
     const Divergence *divergence = &verified->divergence;
     const Ctl *ctl = verified->ctl;
@@ -155,8 +156,7 @@ static void print_text(const Verified *verified) {
            "probable token for %.1f %%.\n",
            divergence->n_rows, exp(divergence->loss), exp(divergence->other_loss), divergence->nats,
            100 * divergence->same_top);
-    printf("%c%s.\n", says[quantization_harm_of(divergence->nats)][0] - 'a' + 'A',
-           says[quantization_harm_of(divergence->nats)] + 1);
+    puts(says[quantization_harm_of(divergence->nats)]);
 }
 
 static bool is_package(const char *path) {
@@ -171,6 +171,7 @@ static int verify_run(Ctl *ctl) {
     uint64_t n_windows = QUANTIZATION_CHECK_N_WINDOWS;
     int r = 0;
 
+    map_guard_install(); /* imports and engines look at the marks */
     if (!ctl_number(ctl, "windows", UINT32_MAX, &n_windows))
         return CTL_EXIT_USAGE;
     if (takes_source && verified.source)

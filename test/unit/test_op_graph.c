@@ -172,6 +172,7 @@ static void same_in_any_order(const char *path, EngineDevice device, const char 
     if (engine_new(&shuffled.engine,
                    &(EngineOptions){ .path = path,
                                      .device = device,
+                                     .isa = ISA_BEST,
                                      .chunk_tokens = GOLDEN_ARCH_TOKENS,
                                      .pool = pool,
                                      .accounts = &accounts },

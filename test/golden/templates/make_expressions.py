@@ -1207,7 +1207,7 @@ TEMPLATES = [
     "{{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | list | last }}",
     "{% set system = messages[0]['content'] if messages[0]['role'] == 'system' else '' %}{{ system }}",
     "{% set loop_messages = messages[1:] %}{{ loop_messages|length }}{% for m in loop_messages %}{{ m['content'] }}{% endfor %}",
-    "{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}X{% endif %}{% endfor %}",
+    "{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}o{% endif %}{% endfor %}",
     "{% for m in messages %}{% if loop.index0 == 0 and m.role == 'system' %}{{ m.content }}{% endif %}{% endfor %}",
     "{% set ns = namespace(found=false) %}{% for m in messages %}{% if m.role == 'user' and not ns.found %}"
     "{% set ns.found = true %}first{% endif %}{% endfor %}{{ ns.found }}",

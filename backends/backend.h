@@ -215,6 +215,14 @@ typedef struct BackendOps {
     /* Where the integers of a streamed matrix are from now on: products read them there, and until it is finished fill
      * writes them there. Aligned to 64. Not while anything uses the matrix. */
     void (*linear_at)(BackendLinear *linear, void *integers);
+    /* A device of static graphs: a product with a matrix of static-tensor activations computes the rows of its graph,
+     * those of the call and rows of zeros; of more it runs several times. Graphs for prompts and for what is generated
+     * have so many rows, and integers of their own: linear_at() says where those of the graph are that is used next,
+     * and linear_shape() its rows, one of these two, and how many of them the product takes at a time: a part of them,
+     * and a multiple of 16. It makes no difference to the bits. Matrices of one call have the same. Not while anything
+     * uses the matrix. 0 and NULL: one copy of the weights serves any rows. */
+    size_t prefill_rows, decode_rows;
+    void (*linear_shape)(BackendLinear *linear, size_t rows, size_t rows_at_once);
 
     /* y[i] = x W[i]^T + bias[i] for n matrices, 3 at most, that share their input, its rotation and its activations:
      * each as it would be alone. 0; BACKEND_E_READ or -errno: y is undefined, and the next call is as if this had not
@@ -273,6 +281,7 @@ typedef struct BackendDevice {
 
 int backend_reference_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
 int backend_cpu_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
+int backend_npu_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
 
 static inline Backend *backend_free(Backend *backend) {
     return backend ? backend->ops->free(backend) : NULL;

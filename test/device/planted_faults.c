@@ -171,6 +171,21 @@ static void at_the_first_place(BackendLinear *linear, void *integers) {
     placed = linear;
 }
 
+static size_t graph_rows; /* of the last matrix that was shaped */
+
+static void note_shape(BackendLinear *linear, size_t rows, size_t rows_at_once) {
+    graph_rows = rows;
+}
+
+static int linear_of_its_shape(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
+                               size_t rows, const LinearOutput *out, ErrText *err) {
+    const int r = real->linear(backend, linears, n, in, rows, out, err);
+
+    if (graph_rows > 32)
+        out->y[0][0] = nextafterf(out->y[0][0], INFINITY);
+    return r;
+}
+
 static int reserve_says_nothing(Backend *backend, const BackendShape *shape, ErrText *err) {
     return real->reserve(backend, shape, NULL) ? -ENOMEM : 0;
 }
@@ -455,6 +470,7 @@ const PlantedFault planted_faults[] = {
     { "fill_order", true, FIELD(linear_fill, fill_in_order), "parts", "a matrix in parts" },
     { "image_bytes", true, FIELD(linear_image_bytes, image_bytes_too_many), "image", "!=" },
     { "one_place", true, FIELD(linear_at, at_the_first_place), "streamed", "in another place" },
+    { "shape", true, FIELD(linear, linear_of_its_shape), "shapes", "in a graph of 256" },
     { "any_type", false, FIELD(linear_new, new_of_any_type), "refusals", "a type that is none" },
     { "no_name", false, FIELD(linear_new, new_that_names_nothing), "refusals", "does not name the tensor" },
     { "leak", false, FIELD(linear_new, new_that_leaks), "weights_account", "!=" },
@@ -519,6 +535,11 @@ static int faulty_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, Accoun
     if (!strcmp(planted->check, "threads")) {
         faulty.thread_new = thread_with_shared_scratch;
         faulty.thread_rows = any_rows;
+    }
+    if (!strcmp(planted->check, "shapes")) {
+        faulty.linear_shape = note_shape;
+        faulty.prefill_rows = 256;
+        faulty.decode_rows = 32;
     }
     if (!strcmp(planted->name, "known_blocks"))
         faulty.kv_store = store_and_remember;

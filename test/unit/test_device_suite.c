@@ -41,6 +41,13 @@ static DeviceUnderTest cpu_device(uint32_t cpu, const char *name) {
                               .attention_error = 1e-5 };
 }
 
+static DeviceUnderTest npu_device(uint32_t cpu, const char *name) {
+    DeviceUnderTest dut = cpu_device(cpu, name);
+
+    dut.device = *engine_device(ENGINE_DEVICE_NPU);
+    return dut;
+}
+
 static int n_failed;
 
 /* Returns the digest of all results. */
@@ -137,6 +144,7 @@ int main(void) {
     run(&toy_device, DEVICE_SCOPE_ALL);
     run_levels(reference_device, "reference");
     run_levels(cpu_device, "cpu");
+    run_levels(npu_device, "npu");
     if (!patience_is_short())
         run_subsets();
     return n_failed ? 1 : 0;

@@ -219,8 +219,8 @@ typedef struct BackendOps {
      * those of the call and rows of zeros; of more it runs several times. Graphs for prompts and for what is generated
      * have so many rows, and integers of their own: linear_at() says where those of the graph are that is used next,
      * and linear_shape() its rows, one of these two, and how many of them the product takes at a time: a part of them,
-     * and a multiple of 16. It makes no difference to the bits. Matrices of one call have the same. Not while anything
-     * uses the matrix. 0 and NULL: one copy of the weights serves any rows. */
+     * and a multiple of 16; 0: as the device does best with. It makes no difference to the bits. Matrices of one call
+     * have the same. Not while anything uses the matrix. 0 and NULL: one copy of the weights serves any rows. */
     size_t prefill_rows, decode_rows;
     void (*linear_shape)(BackendLinear *linear, size_t rows, size_t rows_at_once);
 
@@ -277,6 +277,7 @@ typedef struct BackendDevice {
     bool reads_packages; /* its weights are those of packages; else those of the GGUF that one is made of */
     /* cpu: CPU_* bits that it may use; pool and accounts outlive it. 0 or -errno, with a text. */
     int (*make)(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
+    bool has_graphs; /* static ones (linear_shape) */
 } BackendDevice;
 
 int backend_reference_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);

@@ -121,6 +121,12 @@ static void fill_weight_bytes(Engine *engine) {
         engine->info.ring_bytes = ring.slots_bytes;
         engine->info.step_read_bytes += ring.sweep_bytes - ring.slots_bytes;
     }
+    if (engine->weights->graphs) {
+        const WeightsGraphsCounts graphs = weights_graphs_counts(engine->weights->graphs);
+
+        engine->info.weights_bytes += graphs.graph_bytes;
+        engine->info.step_read_bytes += graphs.graph_bytes;
+    }
     engine->info.is_mapped = engine->weights->image;
     if (engine->check)
         engine->info.compared_bytes = weights_check_compared_bytes(engine->check);
@@ -201,12 +207,14 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
                         .reading = options->reading,
                         .heartbeat = options->heartbeat,
                         .check = engine->check,
-                        .image_path = options->checking == WEIGHTS_CHECKING_ALL && !options->weights_memory.is_set
+                        .image_path = options->checking == WEIGHTS_CHECKING_ALL && !options->weights_memory.is_set &&
+                                              !engine->backend->ops->linear_shape
                                           ? NULL
                                           : options->image_path,
                         .new_image = options->new_image || options->checking == WEIGHTS_CHECKING_ALL,
                         .memory = options->weights_memory,
                         .flash_limit = options->flash_limit,
+                        .graphs = options->graphs,
                         .tracep = &engine->trace,
                     },
                     err);
@@ -584,12 +592,30 @@ EngineFlashCounts engine_flash_counts(const Engine *engine) {
 }
 
 const char *engine_flash_way(const Engine *engine) {
+    if (engine->weights->graphs)
+        return weights_graphs_way(engine->weights->graphs);
     return engine->weights->ring ? weights_ring_way(engine->weights->ring) : "";
+}
+
+bool engine_graph_counts(const Engine *engine, WeightsGraphsCounts *counts) {
+    if (!engine->weights->graphs)
+        return false;
+    *counts = weights_graphs_counts(engine->weights->graphs);
+    return true;
+}
+
+void engine_graph_explain(const Engine *engine, char *text, size_t room_bytes) {
+    if (engine->weights->graphs)
+        graph_switch_explain(weights_graphs_switch(engine->weights->graphs), text, room_bytes);
+    else
+        snprintf(text, room_bytes, "no graphs on this device");
 }
 
 void engine_set_flash_limit(Engine *engine, ReadLimit limit) {
     if (engine->weights->ring)
         weights_ring_set_limit(engine->weights->ring, limit);
+    if (engine->weights->graphs)
+        weights_graphs_set_limit(engine->weights->graphs, limit);
 }
 
 /**

@@ -21,6 +21,7 @@
 #include "weights/layer_reader.h"
 #include "weights/weight_stream.h"
 #include "weights/weights_check.h"
+#include "weights/weights_graphs.h"
 #include "weights/weights_memory.h"
 
 enum {
@@ -33,9 +34,10 @@ enum {
     ENGINE_E_WAITING = 7,   /* the same: weights that it needs are on their way */
 };
 
-/* ENGINE_DEVICE_REFERENCE: float32 loops on a GGUF source; ENGINE_DEVICE_CPU: int8 products on a .cgm package. */
+/* ENGINE_DEVICE_REFERENCE: float32 loops on a GGUF source; ENGINE_DEVICE_CPU: int8 products on a .cgm package;
+ * ENGINE_DEVICE_NPU: the same on static graphs, of packages with static activations. */
 typedef enum EngineDevice {
-#define DEVICE(enumerator, name, reads_packages, make) ENGINE_DEVICE_##enumerator,
+#define DEVICE(enumerator, name, reads_packages, has_graphs, make) ENGINE_DEVICE_##enumerator,
 #include "engine/engine_device.inc"
 #undef DEVICE
 } EngineDevice;
@@ -76,6 +78,7 @@ typedef struct EngineOptions {
     WeightsMemory weights_memory;
     bool new_image;
     ReadLimit flash_limit;
+    GraphsOptions graphs;      /* on a device of static graphs, which wants image_path too */
     Trace *trace;              /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
     const char *chat_template; /* instead of the file's, until the engine is there; NULL: the file's */
     size_t chat_template_bytes;
@@ -162,6 +165,10 @@ typedef struct EngineFlashCounts {
 } EngineFlashCounts;
 EngineFlashCounts engine_flash_counts(const Engine *engine);
 const char *engine_flash_way(const Engine *engine); /* "io_uring, direct"; "" where all weights are in memory */
+/* How graphs have come and gone, on a device of static graphs; false: on another. And why they are loaded when they
+ * are, as a line. Thread: the one that computes. */
+bool engine_graph_counts(const Engine *engine, WeightsGraphsCounts *counts);
+void engine_graph_explain(const Engine *engine, char *text, size_t room_bytes);
 /* How fast they are read from now on, at most. */
 void engine_set_flash_limit(Engine *engine, ReadLimit limit);
 /* Takes effect at the next step (tests: the bits do not depend on it); -EBUSY while one has made way. */
@@ -240,6 +247,7 @@ struct EngineSpan {
      * A step that is cancelled, dropped or fails leaves the tree as it was before. */
     bool grows_tree;
     size_t n;             /* 1 or more; those of all spans together at most the chunk */
+    size_t n_behind;      /* tokens of its prompt that follow in later steps, as far as that is known: a hint */
     size_t n_logit_rows;  /* 0..n: the last ones, whose logits are wanted */
     float *logits;        /* out: f32[n_logit_rows][n_vocab]; with `take` f32[n_vocab], anything */
     bool is_cancelled;    /* out: its sequence's flag was seen, and the sequence is as it was before the step */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const BackendDevice engine_devices[] = {
-#define DEVICE(enumerator, name, reads_packages, make) { name, reads_packages, make },
+#define DEVICE(enumerator, name, reads_packages, has_graphs, make) { name, reads_packages, make, has_graphs },
 #include "engine/engine_device.inc"
 #undef DEVICE
 };

@@ -104,7 +104,7 @@ bool engine_step_stops(const EngineStep *step, const EngineYield *yield);
 int engine_step_look_up(EngineStep *step, const EngineYield *yield);
 /* The weights of a stage (weights/weights.h) for a step in this layer, and when it has computed with them. */
 int engine_step_hold(EngineStep *step, uint32_t stage, int32_t layer, const EngineYield *yield, ErrText *err);
-void engine_step_let_go(EngineStep *step, uint32_t stage);
+void engine_step_let_go(EngineStep *step, uint32_t stage); /* layers below step->layer are computed */
 
 /* --- a step in parts: engine_step_run() is all of them, one after the other --------------------------------------- */
 

@@ -34,6 +34,7 @@ typedef struct EvalOptions {
     PrefixCache *prefix_cache;    /* outlives the model; NULL: none */
     WeightsMemory weights_memory; /* as EngineOptions has it; the image is in `images` beside the package */
     ReadLimit flash_limit;        /* likewise */
+    GraphsOptions graphs;         /* of a device that has them; likewise */
     QuantRecipe recipe;           /* of the import that --device=cpu does for a .gguf */
     const char *recipe_option;    /* that said something of it; NULL: nobody did */
     const char *calibration;      /* of recipes that need one: a text; NULL: the project's own */

@@ -99,10 +99,12 @@ int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *p
         .prefix_cache = options->prefix_cache,
         .weights_memory = options->weights_memory,
         .flash_limit = options->flash_limit,
+        .graphs = options->graphs,
         .pool = pool,
         .accounts = accounts,
     };
     char image[PATH_MAX];
+    bool wants_image;
     int r;
 
     if (engine_device(options->device)->reads_packages) {
@@ -110,9 +112,10 @@ int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *p
         if (r)
             return r;
         engine.path = package;
-        if (options->weights_memory.is_set && (r = place_image(package, image, err)))
+        wants_image = options->weights_memory.is_set || engine_device(options->device)->has_graphs;
+        if (wants_image && (r = place_image(package, image, err)))
             return r;
-        engine.image_path = options->weights_memory.is_set ? image : NULL;
+        engine.image_path = wants_image ? image : NULL;
     }
     return engine_new(enginep, &engine, err);
 }

@@ -48,6 +48,7 @@ void graph_plan_predict(GraphPlan *plan, const GraphTimes *times, const GraphKin
                         uint64_t n_positions) {
     PlanRun run = { .times = times, .n_blocks = n_blocks, .loading = n_blocks };
 
+    plan->times = *times;
     memcpy(run.is, is, n_blocks * sizeof(*is));
     for (uint64_t position = 0; position < n_positions; position++) {
         const size_t block = (first + position) % n_blocks;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const policy_names[_GRAPH_SWITCH_N] = { "none", "sync", "async", "progressive" };
+static const char *const policy_names[_GRAPH_SWITCH_N] = { "progressive", "none", "sync", "async" };
 
 const char *graph_switch_name(GraphSwitchPolicy policy) {
     return policy_names[policy];
@@ -42,13 +42,17 @@ static uint64_t pieces(uint64_t rows, size_t rows_of_graph) {
     return (rows + rows_of_graph - 1) / rows_of_graph;
 }
 
-/* Which kind computes so many rows sooner: each takes them in pieces, and a piece costs what a full one does. */
+/* Which kind computes so many rows sooner: each takes them in pieces, and a piece costs what a full one does. Where
+ * graphs come and go, a full chunk is for those of prompts whatever the last times say, which change with all that the
+ * machine does: loads must not go to and fro with them. */
 static GraphKind best_kind(const GraphSwitch *graphs, uint64_t rows) {
     const double *compute_ns = graphs->times.compute_ns;
     const double pieces_of_chunk = (double)(graphs->prefill_rows / graphs->decode_rows);
 
     if (rows <= graphs->decode_rows)
         return GRAPH_DECODE;
+    if (rows >= graphs->prefill_rows && graphs->policy != GRAPH_SWITCH_NONE)
+        return GRAPH_PREFILL;
     if (!(compute_ns[GRAPH_PREFILL] > 0 && compute_ns[GRAPH_DECODE] > 0))
         return GRAPH_PREFILL;
     return (double)pieces(rows, graphs->prefill_rows) * compute_ns[GRAPH_PREFILL] <=
@@ -250,8 +254,8 @@ bool graph_switch_drop(GraphSwitch *graphs, size_t *blockp, GraphKind *kindp) {
 }
 
 void graph_switch_explain(const GraphSwitch *graphs, char *text, size_t room_bytes) {
-    const GraphTimes *times = &graphs->times;
     const GraphPlan *plan = &graphs->plan;
+    const GraphTimes *times = &plan->times;
 
     if (graphs->policy != GRAPH_SWITCH_PROGRESSIVE || !graphs->is_prompt) {
         snprintf(text, room_bytes, "%zu blocks, policy %s", graphs->n_blocks, graph_switch_name(graphs->policy));

@@ -16,12 +16,12 @@ typedef enum GraphKind {
     GRAPH_NONE = _GRAPH_KIND_N,
 } GraphKind;
 
-/* All but the first have one kind of each block in memory, and one block more while it is loaded. */
+/* All but one have one kind of each block in memory, and one block more while it is loaded. */
 typedef enum GraphSwitchPolicy {
+    GRAPH_SWITCH_PROGRESSIVE, /* while the prompt is computed: from the last block to the first, hidden behind others */
     GRAPH_SWITCH_NONE,        /* both kinds are in memory */
     GRAPH_SWITCH_SYNC,        /* a block is loaded when it is to be computed, which waits for it */
     GRAPH_SWITCH_ASYNC,       /* behind its part of the prompt's last chunk, while others are computed */
-    GRAPH_SWITCH_PROGRESSIVE, /* while the prompt is computed: from the last block to the first, hidden behind others */
     _GRAPH_SWITCH_N,
 } GraphSwitchPolicy;
 
@@ -43,6 +43,7 @@ typedef struct GraphPlan {
     bool goes_back;              /* blocks that are of decoding become those of prompts before */
     uint64_t begin;              /* from this position on blocks become those of decoding */
     size_t n_hiding;             /* least number of blocks whose computing takes as long as a load (Eq. 2) */
+    GraphTimes times;            /* that it was made by: of a step, where that is no chunk */
     double prefill_ns, stall_ns; /* as predicted: until the last position is computed, then until all is switched */
 } GraphPlan;
 

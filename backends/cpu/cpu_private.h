@@ -52,7 +52,7 @@ struct BackendLinear {
     size_t sums_offset_bytes; /* within the integers */
     Bill image_bill;
     LinearFilling *filling; /* between begin and finish; else NULL */
-    /* Of a static shape (backends/npu): rows that a product computes, and how many of them at a time. 0: any number. */
+    /* Of a static shape (backends/npu): rows that a product computes, and how many of them at a time; 0: any number. */
     size_t static_rows, rows_at_once;
 };
 

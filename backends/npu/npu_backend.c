@@ -16,6 +16,8 @@
 
 #include "backends/cpu/cpu_private.h"
 #include "backends/npu/npu_queue.h"
+#include "backends/npu/npu_shapes.h"
+#include "base/clock.h"
 
 enum {
     PREFILL_ROWS = 256, /* of a graph for prompts */
@@ -26,6 +28,7 @@ typedef struct NpuBackend {
     Backend backend;
     Backend *host, *unit;
     NpuQueue *queue;
+    NpuShapes shapes;
     bool is_reserved;
     AccountedBlock padded; /* f32[PREFILL_ROWS][outputs]: of calls with fewer rows than their graph */
     size_t outputs;        /* of the largest matrix of a static tensor so far */
@@ -112,7 +115,7 @@ static int take_static(NpuBackend *self, BackendLinear *linear, const char *name
     const size_t outputs = self->outputs;
     int r;
 
-    linear->static_rows = linear->rows_at_once = DECODE_ROWS;
+    linear->static_rows = DECODE_ROWS;
     if (linear->n <= outputs)
         return 0;
     self->outputs = linear->n;
@@ -158,29 +161,52 @@ static int npu_linear_new(Backend *backend, BackendLinear **linearp, const Linea
 
 static void npu_linear_shape(BackendLinear *linear, size_t rows, size_t rows_at_once) {
     assert(linear->static_scale > 0);
-    assert((rows == PREFILL_ROWS || rows == DECODE_ROWS) && rows_at_once && rows % rows_at_once == 0 &&
-           rows_at_once % INT8_TILE_ROWS == 0);
+    assert(rows == PREFILL_ROWS || rows == DECODE_ROWS);
+    assert(!rows_at_once || (rows % rows_at_once == 0 && rows_at_once % INT8_TILE_ROWS == 0));
     linear->static_rows = rows;
     linear->rows_at_once = rows_at_once;
+}
+
+/* The product's own part of a call, on the queue's thread. */
+typedef struct GraphRun {
+    CpuStaticCall call;
+    uint64_t ns; /* out: that it took */
+} GraphRun;
+
+static void execute(void *arg) {
+    GraphRun *run = arg;
+    const uint64_t start_ns = clock_now_ns();
+
+    cpu_static_run(&run->call);
+    run->ns = clock_now_ns() - start_ns;
 }
 
 /* As many rows as a graph has, or fewer. */
 static int run_graph(NpuBackend *self, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
                      float *const *y, ErrText *err) {
-    CpuStaticCall call = { .self = (CpuBackend *)self->unit,
-                           .linears = linears,
-                           .n = n,
-                           .x = x,
-                           .rows = rows,
-                           .rows_of_shape = linears[0]->static_rows,
-                           .rows_at_once = linears[0]->rows_at_once,
-                           .padded = self->padded.data };
+    GraphRun run = { .call = { .self = (CpuBackend *)self->unit,
+                               .linears = linears,
+                               .n = n,
+                               .x = x,
+                               .rows = rows,
+                               .rows_of_shape = linears[0]->static_rows,
+                               .rows_at_once = linears[0]->rows_at_once,
+                               .padded = self->padded.data } };
+    NpuProduct *tried = NULL;
+    size_t outputs = 0;
 
-    for (size_t i = 0; i < n; i++)
-        call.y[i] = y[i];
-    cpu_static_begin(&call);
-    npu_queue_wait(self->queue, npu_queue_submit(self->queue, cpu_static_run, &call));
-    return cpu_static_end(&call, err);
+    for (size_t i = 0; i < n; i++) {
+        run.call.y[i] = y[i];
+        outputs += linears[i]->n;
+    }
+    if (!run.call.rows_at_once)
+        run.call.rows_at_once =
+            npu_shapes_choose(&self->shapes, linears[0]->k, outputs, run.call.rows_of_shape, &tried);
+    cpu_static_begin(&run.call);
+    npu_queue_wait(self->queue, npu_queue_submit(self->queue, execute, &run));
+    if (tried)
+        npu_shapes_took(tried, run.ns);
+    return cpu_static_end(&run.call, err);
 }
 
 static int npu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,

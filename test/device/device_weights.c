@@ -233,11 +233,10 @@ void test_device_streamed(void **state) {
 /* One matrix in one shape after the other, with fewer rows than that and with more. */
 static void check_shapes(Rig *rig, const Products *products) {
     const BackendOps *ops = rig->ops;
-    const size_t shapes[][2] = { { ops->decode_rows, ops->decode_rows },
-                                 { ops->decode_rows, 16 },
-                                 { ops->prefill_rows, ops->prefill_rows },
-                                 { ops->prefill_rows, ops->decode_rows },
-                                 { ops->prefill_rows, 16 } };
+    const size_t shapes[][2] = {
+        { ops->decode_rows, ops->decode_rows },  { ops->decode_rows, 16 },  { ops->prefill_rows, ops->prefill_rows },
+        { ops->prefill_rows, ops->decode_rows }, { ops->prefill_rows, 16 }, { ops->prefill_rows, 0 }
+    };
     const size_t counts[] = { 1, ops->decode_rows, ops->decode_rows + 1, products->rows };
     BackendLinear *linear = products_on(products, rig)[0];
     const size_t n = products->n_outputs;

@@ -160,6 +160,11 @@ typedef struct ShadowCounts {
     uint64_t n_columns_cached; /* not hot, but read a short while before */
 } ShadowCounts;
 
+/* Of the clock (base/clock.h). */
+typedef struct BackendTime {
+    uint64_t start_ns, end_ns;
+} BackendTime;
+
 typedef struct BackendOps {
     const char *name;    /* "cpu" */
     const char *kv_type; /* "f16" */
@@ -223,6 +228,21 @@ typedef struct BackendOps {
      * have the same. Not while anything uses the matrix. 0 and NULL: one copy of the weights serves any rows. */
     size_t prefill_rows, decode_rows;
     void (*linear_shape)(BackendLinear *linear, size_t rows, size_t rows_at_once);
+
+    /* With linear_shape, on a device whose products run beside the processors: product_slots of them may be under way
+     * at once, each in a slot that nobody else uses until its end, in steps with rows for more than one graph of
+     * prompts. submit begins what `linear` would do, of at most prefill_rows rows and matrices that are all queued, and
+     * returns; is_over: end would not wait; end waits, says when the queue worked at it, and then y is whole: 0, or as
+     * `linear`. From submit to end the caller leaves x, y and the matrices alone. here: the same product by the
+     * processors, as `linear`. Thread: the one that computes. */
+    size_t product_slots;
+    bool (*is_queued)(const BackendLinear *linear);
+    void (*linear_submit)(Backend *backend, size_t slot, const BackendLinear *const *linears, size_t n, const float *x,
+                          size_t rows, float *const *y);
+    bool (*linear_is_over)(const Backend *backend, size_t slot);
+    int (*linear_end)(Backend *backend, size_t slot, BackendTime *time, ErrText *err);
+    int (*linear_here)(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
+                       float *const *y, ErrText *err);
 
     /* y[i] = x W[i]^T + bias[i] for n matrices, 3 at most, that share their input, its rotation and its activations:
      * each as it would be alone. 0; BACKEND_E_READ or -errno: y is undefined, and the next call is as if this had not

@@ -43,6 +43,7 @@ static int open_policy(MobileBench *bench, GraphSwitchPolicy policy, ErrText *er
     options.recipe_option = NULL; /* that package is what came of it */
     options.device = ENGINE_DEVICE_NPU;
     options.graphs.policy = policy;
+    options.op_order = OP_ORDER_IN_ORDER; /* a chunk a step: switching is chunk by chunk */
     return eval_engine_open(&bench->engine, &options, bench->run->pool, &bench->accounts, err);
 }
 
@@ -197,5 +198,6 @@ int bench_mobile(const BenchRun *run, ErrText *err) {
         }
     }
     bench.report->n = options->n_prompts * _GRAPH_SWITCH_N;
-    return r;
+    bench.engine = engine_free(bench.engine);
+    return r ? r : mobile_orders_run(run, &bench.report->orders, err);
 }

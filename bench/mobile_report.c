@@ -64,6 +64,7 @@ void mobile_report_table(const MobileReport *report, FILE *file) {
     for (size_t i = 0; i < report->n; i++)
         if (!strcmp(report->rows[i].policy, graph_switch_name(GRAPH_SWITCH_PROGRESSIVE)))
             fprintf(file, "Prompt of %zu, progressive: %s.\n", report->rows[i].prompt_tokens, report->rows[i].why);
+    mobile_orders_table(&report->orders, file);
 }
 
 void mobile_report_csv(const MobileReport *report, FILE *file) {
@@ -103,5 +104,7 @@ json_t *mobile_report_json(const MobileReport *report) {
 
     for (size_t i = 0; i < report->n && rows; i++)
         json_array_append_new(rows, row_json(report, i));
+    if (rows)
+        mobile_orders_json(&report->orders, rows);
     return rows;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "bench/mobile_orders.h"
 #include "scheduler/graph_switch.h"
 
 #define MOBILE_PROMPTS_MAX 16
@@ -30,6 +31,7 @@ typedef struct MobileReport {
     size_t n_blocks;
     uint64_t graph_bytes, block_bytes;
     char way[40]; /* of the loads */
+    MobileOrders orders;
 } MobileReport;
 
 void mobile_report_table(const MobileReport *report, FILE *file);

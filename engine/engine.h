@@ -15,6 +15,7 @@
 #include "base/worker_pool.h"
 #include "engine/prefix_cache.h"
 #include "spec/context_map.h"
+#include "scheduler/op_queues.h"
 #include "scheduler/trace.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -79,6 +80,8 @@ typedef struct EngineOptions {
     bool new_image;
     ReadLimit flash_limit;
     GraphsOptions graphs;      /* on a device of static graphs, which wants image_path too */
+    OpOrder op_order;          /* where products have a queue: what goes first */
+    size_t steal_beyond;       /* likewise, in the order of positions (OpQueuesSetup) */
     Trace *trace;              /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
     const char *chat_template; /* instead of the file's, until the engine is there; NULL: the file's */
     size_t chat_template_bytes;
@@ -165,6 +168,16 @@ typedef struct EngineFlashCounts {
 } EngineFlashCounts;
 EngineFlashCounts engine_flash_counts(const Engine *engine);
 const char *engine_flash_way(const Engine *engine); /* "io_uring, direct"; "" where all weights are in memory */
+/* What the two queues of a device have done in steps of several groups: both together as long as such steps ran. */
+typedef struct EngineQueueCounts {
+    uint64_t wall_ns;
+    uint64_t npu_ns, cpu_ns; /* at work; cpu_ns of the thread that computes */
+    uint64_t n_products, n_stolen, n_others;
+} EngineQueueCounts;
+EngineQueueCounts engine_queue_counts(const Engine *engine);
+/* From the next step on; as the options have it. */
+void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond);
+
 /* How graphs have come and gone, on a device of static graphs; false: on another. And why they are loaded when they
  * are, as a line. Thread: the one that computes. */
 bool engine_graph_counts(const Engine *engine, WeightsGraphsCounts *counts);

@@ -63,6 +63,10 @@ struct Engine {
     bool no_pipeline;    /* as EngineOptions has it */
     uint32_t group_rows; /* likewise */
     RowGroupDevices group_devices;
+    OpOrder op_order; /* as EngineOptions has it */
+    size_t steal_beyond;
+    OpTimes op_times; /* of groups of whole graphs */
+    EngineQueueCounts queue_counts;
     size_t n_positions;       /* the longest that a sequence was made for: its devices attend to so many */
     AccountedBlock head_rows; /* scratch of steps whose head runs at several rows, from the first one on */
     EarlyExit early_exit;

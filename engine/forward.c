@@ -201,7 +201,7 @@ static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp
 }
 
 static bool run_has_ended(const EngineStep *step) {
-    return step->groups.n ? wavefront_has_ended(&step->groups.front) : step->layer == step->run_end;
+    return step->groups.n ? row_groups_have_ended(&step->groups) : step->layer == step->run_end;
 }
 
 /* The layers from where the step is whose weights are there now, `end` at most, or the rest of them. Of layers whose

@@ -35,6 +35,8 @@ typedef struct EvalOptions {
     WeightsMemory weights_memory; /* as EngineOptions has it; the image is in `images` beside the package */
     ReadLimit flash_limit;        /* likewise */
     GraphsOptions graphs;         /* of a device that has them; likewise */
+    OpOrder op_order;             /* of one whose products have a queue; likewise */
+    size_t steal_beyond;
     QuantRecipe recipe;           /* of the import that --device=cpu does for a .gguf */
     const char *recipe_option;    /* that said something of it; NULL: nobody did */
     const char *calibration;      /* of recipes that need one: a text; NULL: the project's own */

@@ -100,6 +100,8 @@ int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *p
         .weights_memory = options->weights_memory,
         .flash_limit = options->flash_limit,
         .graphs = options->graphs,
+        .op_order = options->op_order,
+        .steal_beyond = options->steal_beyond,
         .pool = pool,
         .accounts = accounts,
     };

@@ -56,6 +56,9 @@ struct BackendLinear {
     size_t static_rows, rows_at_once;
 };
 
+/* Scratch for the shadows of another device's matrices, of which it has got some more. As the device's reserve(). */
+int cpu_reserve_shadows_of(Backend *backend, const Backend *owner, ErrText *err);
+
 /* Rows in parallel, or inline when the work is small. */
 void cpu_run_rows(Backend *backend, WorkerFn *fn, void *arg, size_t rows, size_t values_per_row);
 

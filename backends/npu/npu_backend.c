@@ -14,25 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cpu/cpu_private.h"
-#include "backends/npu/npu_queue.h"
-#include "backends/npu/npu_shapes.h"
+#include "backends/npu/npu_private.h"
 #include "base/clock.h"
-
-enum {
-    PREFILL_ROWS = 256, /* of a graph for prompts */
-    DECODE_ROWS = 32,   /* of one for what is generated: the tile below which rows cost nothing */
-};
-
-typedef struct NpuBackend {
-    Backend backend;
-    Backend *host, *unit;
-    NpuQueue *queue;
-    NpuShapes shapes;
-    bool is_reserved;
-    AccountedBlock padded; /* f32[PREFILL_ROWS][outputs]: of calls with fewer rows than their graph */
-    size_t outputs;        /* of the largest matrix of a static tensor so far */
-} NpuBackend;
 
 static NpuBackend *npu(Backend *backend) {
     return (NpuBackend *)backend;
@@ -42,6 +25,7 @@ static Backend *npu_free(Backend *backend) {
     NpuBackend *self = npu(backend);
 
     npu_queue_free(self->queue);
+    npu_slots_deinit(self);
     backend_free(self->host);
     backend_free(self->unit);
     accounted_block_deinit(&self->padded);
@@ -56,7 +40,7 @@ static const char *npu_kernel(const Backend *backend) {
 }
 
 static int reserve_padded(NpuBackend *self, ErrText *err) {
-    const size_t len_bytes = PREFILL_ROWS * self->outputs * sizeof(float);
+    const size_t len_bytes = NPU_PREFILL_ROWS * self->outputs * sizeof(float);
 
     if (self->padded.len_bytes >= len_bytes)
         return 0;
@@ -72,11 +56,14 @@ static int npu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
     BackendShape of_graph = *shape;
     int r = self->host->ops->reserve(self->host, shape, err);
 
-    of_graph.rows = PREFILL_ROWS;
+    of_graph.rows = NPU_PREFILL_ROWS;
     if (!r)
         r = self->unit->ops->reserve(self->unit, &of_graph, err);
     self->is_reserved = !r;
-    return r ? r : reserve_padded(self, err);
+    self->step_rows = shape->rows;
+    if (!r)
+        r = reserve_padded(self, err);
+    return r ? r : npu_slots_reserve(self, &of_graph, err);
 }
 
 static int npu_reserve_positions(Backend *backend, size_t n_positions, ErrText *err) {
@@ -87,15 +74,16 @@ static void npu_shadow_counts(const Backend *backend, ShadowCounts *counts) {
     const NpuBackend *self = (const NpuBackend *)backend;
 
     self->unit->ops->shadow_counts(self->unit, counts);
+    npu_slots_add_counts(self, counts);
 }
 
 /* A prompt's graph is full. */
 static size_t npu_step_rows(const Backend *backend) {
-    return PREFILL_ROWS;
+    return NPU_PREFILL_ROWS;
 }
 
 static size_t npu_idle_rows(const Backend *backend, size_t rows) {
-    return (DECODE_ROWS - rows % DECODE_ROWS) % DECODE_ROWS;
+    return (NPU_DECODE_ROWS - rows % NPU_DECODE_ROWS) % NPU_DECODE_ROWS;
 }
 
 /* --- matrices ----------------------------------------------------------------------------------------------------- */
@@ -115,11 +103,11 @@ static int take_static(NpuBackend *self, BackendLinear *linear, const char *name
     const size_t outputs = self->outputs;
     int r;
 
-    linear->static_rows = DECODE_ROWS;
-    if (linear->n <= outputs)
-        return 0;
-    self->outputs = linear->n;
+    linear->static_rows = NPU_DECODE_ROWS;
+    self->outputs = linear->n > outputs ? linear->n : outputs;
     r = self->is_reserved ? reserve_padded(self, err) : 0;
+    if (!r && self->is_reserved)
+        r = npu_slots_follow(self, err);
     if (!r)
         return 0;
     self->outputs = outputs;
@@ -161,24 +149,18 @@ static int npu_linear_new(Backend *backend, BackendLinear **linearp, const Linea
 
 static void npu_linear_shape(BackendLinear *linear, size_t rows, size_t rows_at_once) {
     assert(linear->static_scale > 0);
-    assert(rows == PREFILL_ROWS || rows == DECODE_ROWS);
+    assert(rows == NPU_PREFILL_ROWS || rows == NPU_DECODE_ROWS);
     assert(!rows_at_once || (rows % rows_at_once == 0 && rows_at_once % INT8_TILE_ROWS == 0));
     linear->static_rows = rows;
     linear->rows_at_once = rows_at_once;
 }
 
-/* The product's own part of a call, on the queue's thread. */
-typedef struct GraphRun {
-    CpuStaticCall call;
-    uint64_t ns; /* out: that it took */
-} GraphRun;
-
-static void execute(void *arg) {
+void npu_execute(void *arg) {
     GraphRun *run = arg;
-    const uint64_t start_ns = clock_now_ns();
 
+    run->time.start_ns = clock_now_ns();
     cpu_static_run(&run->call);
-    run->ns = clock_now_ns() - start_ns;
+    run->time.end_ns = clock_now_ns();
 }
 
 /* As many rows as a graph has, or fewer. */
@@ -203,9 +185,9 @@ static int run_graph(NpuBackend *self, const BackendLinear *const *linears, size
         run.call.rows_at_once =
             npu_shapes_choose(&self->shapes, linears[0]->k, outputs, run.call.rows_of_shape, &tried);
     cpu_static_begin(&run.call);
-    npu_queue_wait(self->queue, npu_queue_submit(self->queue, execute, &run));
+    npu_queue_wait(self->queue, npu_queue_submit(self->queue, npu_execute, &run));
     if (tried)
-        npu_shapes_took(tried, run.ns);
+        npu_shapes_took(tried, run.time.end_ns - run.time.start_ns);
     return cpu_static_end(&run.call, err);
 }
 
@@ -317,11 +299,17 @@ static const BackendOps npu_ops = {
     .linear_image_bytes = cpu_linear_image_bytes,
     .linear_at = cpu_linear_at,
     .image_layout = CPU_IMAGE_LAYOUT,
-    .prefill_rows = PREFILL_ROWS,
-    .decode_rows = DECODE_ROWS,
+    .prefill_rows = NPU_PREFILL_ROWS,
+    .decode_rows = NPU_DECODE_ROWS,
     .linear_shape = npu_linear_shape,
     .linear_free = cpu_linear_free,
     .linear = npu_linear,
+    .product_slots = NPU_SLOTS,
+    .is_queued = npu_is_queued,
+    .linear_submit = npu_linear_submit,
+    .linear_is_over = npu_linear_is_over,
+    .linear_end = npu_linear_end,
+    .linear_here = npu_linear_here,
     .has_pieces = npu_has_pieces,
     .linear_pieces = npu_linear_pieces,
     .shadow_counts = npu_shadow_counts,

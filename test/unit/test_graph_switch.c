@@ -167,6 +167,7 @@ typedef struct Play {
     size_t load_blocks, left;
     bool is_there[GRAPH_BLOCKS_MAX][2];
     size_t n_loads, n_waits, n_used[2], peak;
+    size_t loaded[64]; /* blocks, in the order of their loads */
 } Play;
 
 static void play_look(Play *play) {
@@ -183,7 +184,7 @@ static void play_look(Play *play) {
     if (graph_switch_load(&play->graphs, &block, &kind)) {
         assert_false(play->is_there[block][kind]);
         play->left = play->load_blocks;
-        play->n_loads++;
+        play->loaded[play->n_loads++ % ARRAY_LEN(play->loaded)] = block;
         n++;
     }
     assert_true(n <= slots);
@@ -278,6 +279,24 @@ static void test_graph_switch_policies(void **state) {
     assert_false(graph_switch_named("other", &(GraphSwitchPolicy){ 0 }));
 }
 
+/* From the last block to the first, and none before it is time. */
+static void test_graph_switch_order(void **state) {
+    Play play = play_new(GRAPH_SWITCH_PROGRESSIVE, 6, 2);
+
+    play_step(&play, PREFILL, 5 * PREFILL); /* with the graphs of prompts, which are there behind it */
+    assert_int_equal(play.n_loads, 6);
+    play.n_loads = 0;
+    for (size_t chunk = 1; chunk < 6; chunk++) {
+        play_step(&play, PREFILL, PREFILL * (5 - chunk));
+        if (chunk < 3)
+            assert_int_equal(play.n_loads, 0);
+    }
+    play_step(&play, 1, 0);
+    assert_int_equal(play.n_loads, 6);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(play.loaded[i], 5 - i);
+}
+
 /* Times that are other ones before every step do not send loads to and fro: in a request a block is loaded twice at
  * most, there and back. */
 static void test_graph_switch_steady(void **state) {
@@ -334,7 +353,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_graph_switch_prediction), cmocka_unit_test(test_graph_switch_plan),
         cmocka_unit_test(test_graph_switch_hidden),     cmocka_unit_test(test_graph_switch_policies),
-        cmocka_unit_test(test_graph_switch_steady),     cmocka_unit_test(test_graph_switch_any_order),
+        cmocka_unit_test(test_graph_switch_order),      cmocka_unit_test(test_graph_switch_steady),
+        cmocka_unit_test(test_graph_switch_any_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

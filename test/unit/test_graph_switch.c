@@ -167,6 +167,7 @@ typedef struct Play {
     size_t load_blocks, left;
     bool is_there[GRAPH_BLOCKS_MAX][2];
     size_t n_loads, n_waits, n_used[2], peak;
+    size_t loaded[64]; /* blocks, in the order of their loads */
 } Play;
 
 static void play_look(Play *play) {
@@ -183,7 +184,7 @@ static void play_look(Play *play) {
     if (graph_switch_load(&play->graphs, &block, &kind)) {
         assert_false(play->is_there[block][kind]);
         play->left = play->load_blocks;
-        play->n_loads++;
+        play->loaded[play->n_loads++ % ARRAY_LEN(play->loaded)] = block;
         n++;
     }
     assert_true(n <= slots);
@@ -268,7 +269,7 @@ static void test_graph_switch_policies(void **state) {
         assert_int_equal(play.peak, policy == GRAPH_SWITCH_NONE ? 12 : 7);
         play_step(&play, PREFILL, 4 * PREFILL);
         graph_switch_explain(&play.graphs, text, sizeof(text));
-        assert_non_null(strstr(text, policy == GRAPH_SWITCH_PROGRESSIVE ? "which 2 of them hide" : "6 blocks, policy"));
+        assert_non_null(strstr(text, policy == GRAPH_SWITCH_PROGRESSIVE ? "which 3 of them hide" : "6 blocks, policy"));
     }
     assert_int_equal(decode_waits[GRAPH_SWITCH_NONE], 0);
     assert_int_equal(decode_waits[GRAPH_SWITCH_PROGRESSIVE], 0);
@@ -276,6 +277,48 @@ static void test_graph_switch_policies(void **state) {
     assert_true(decode_waits[GRAPH_SWITCH_ASYNC] > 0);
     assert_true(decode_waits[GRAPH_SWITCH_ASYNC] < decode_waits[GRAPH_SWITCH_SYNC]);
     assert_false(graph_switch_named("other", &(GraphSwitchPolicy){ 0 }));
+}
+
+/* From the last block to the first, and none before it is time. */
+static void test_graph_switch_order(void **state) {
+    Play play = play_new(GRAPH_SWITCH_PROGRESSIVE, 6, 2);
+
+    play_step(&play, PREFILL, 5 * PREFILL); /* with the graphs of prompts, which are there behind it */
+    assert_int_equal(play.n_loads, 6);
+    play.n_loads = 0;
+    for (size_t chunk = 1; chunk < 6; chunk++) {
+        play_step(&play, PREFILL, PREFILL * (5 - chunk));
+        if (chunk < 3)
+            assert_int_equal(play.n_loads, 0);
+    }
+    play_step(&play, 1, 0);
+    assert_int_equal(play.n_loads, 6);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(play.loaded[i], 5 - i);
+}
+
+/* Times that are other ones before every step do not send loads to and fro: in a request a block is loaded twice at
+ * most, there and back. */
+static void test_graph_switch_steady(void **state) {
+    uint64_t random = 31;
+
+    for (int round = 0; round < 200; round++) {
+        Play play = play_new((GraphSwitchPolicy)(round % _GRAPH_SWITCH_N), 6, 1 + test_random(&random) % 4);
+        const size_t n_chunks = 1 + test_random(&random) % 8;
+
+        (void)play_request(&play, n_chunks, &(size_t){ 0 });
+        play.n_loads = 0;
+        for (size_t chunk = 0; chunk < n_chunks; chunk++) {
+            play.graphs.times.compute_ns[GRAPH_PREFILL] = 50 + (double)(test_random(&random) % 100);
+            play.graphs.times.compute_ns[GRAPH_DECODE] = 50 + (double)(test_random(&random) % 100);
+            play_step(&play, PREFILL, PREFILL * (n_chunks - 1 - chunk));
+        }
+        play_step(&play, 1, 0);
+        play_step(&play, 1, 0);
+        if (play.n_loads > 12)
+            fail_msg("%s, %zu chunks: %zu loads", graph_switch_name(play.graphs.policy), n_chunks, play.n_loads);
+    }
+    assert_true(random != 31);
 }
 
 /* Steps of any size in any order, some left in the middle; loads of any length, some of which fail. */
@@ -310,6 +353,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_graph_switch_prediction), cmocka_unit_test(test_graph_switch_plan),
         cmocka_unit_test(test_graph_switch_hidden),     cmocka_unit_test(test_graph_switch_policies),
+        cmocka_unit_test(test_graph_switch_order),      cmocka_unit_test(test_graph_switch_steady),
         cmocka_unit_test(test_graph_switch_any_order),
     };
 

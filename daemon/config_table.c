@@ -36,6 +36,13 @@ static const SettingChoice graph_switch_choices[] = {
     { NULL, 0 },
 };
 
+static const SettingChoice op_order_choices[] = {
+    { "in-order", OP_ORDER_IN_ORDER },
+    { "out-of-order", OP_ORDER_OUT_OF_ORDER },
+    { "position", OP_ORDER_POSITION },
+    { NULL, 0 },
+};
+
 static const SettingChoice verify_choices[] = {
     { "auto", WEIGHTS_CHECKING_NEW },
     { "on", WEIGHTS_CHECKING_ALL },
@@ -130,6 +137,10 @@ const Setting config_settings[] = {
            "parts of the layers whose graphs are loaded by themselves; 0: 8, or as many as there are layers"),
     BYTES("graphs-memory", graphs_memory_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, "0",
           "limit of the memory for the graphs of a model; 0: 4G"),
+    CHOICE(
+        "op-order", op_order, RESTART, "out-of-order", op_order_choices,
+        "what the npu device and the processors beside it run next in steps of several chunks: in-order, out-of-order "
+        "(what gives the npu most to do), or position (earlier tokens first; idle processors take products)"),
     CHOICE("isa", isa, RESTART, NULL, isa_choices,
            "instruction set to stay within: best, scalar, avx2, avx512vnni, amx, neon, neondot, i8mm"),
     NUMBER("threads", threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),

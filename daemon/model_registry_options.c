@@ -78,6 +78,8 @@ void model_choose_options(Model *model, EngineOptions *options) {
         .graphs = { .policy = (GraphSwitchPolicy)config->graph_switch,
                     .n_blocks = config->graph_blocks,
                     .memory_bytes = config->graphs_memory_bytes },
+        .op_order = (OpOrder)config->op_order,
+        .steal_beyond = OP_STEAL_MEASURED,
     };
     if (may_stream(model))
         options->weights_memory = (WeightsMemory){

@@ -45,6 +45,7 @@ enum { /* indices into option_table */
     OPT_GRAPH_SWITCH,
     OPT_GRAPH_BLOCKS,
     OPT_GRAPHS_MEMORY,
+    OPT_OP_ORDER,
     OPT_RECIPE,
     OPT_CALIBRATION,
     OPT_JSON,
@@ -92,6 +93,8 @@ static const Option option_table[] = {
     [OPT_GRAPH_BLOCKS] = { "graph-blocks", 0, "N",
                            "npu: parts of the layers that are loaded by themselves (default 8)" },
     [OPT_GRAPHS_MEMORY] = { "graphs-memory", 0, "SIZE", "npu: limit of the graphs' memory (default 4G)" },
+    [OPT_OP_ORDER] = { "op-order", 0, "HOW",
+                       "npu: what runs next in steps of several chunks: in-order, out-of-order (default) or position" },
     [OPT_RECIPE] = { "recipe", 0, "SPEC",
                      "how a .gguf is imported: NAME[:BITS][:SWITCH...], e.g. int8 (default), int8:4.5,\n"
                      "compensated:4:-rotation; a SWITCH is + or - rotation, scale-search, smoothing,\n"
@@ -222,6 +225,9 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
             return "--graphs-memory is a number of bytes, with K, M, G or T behind it, not '%s'";
         options->graphs.memory_bytes = memory.bytes;
         return NULL;
+    case OPT_OP_ORDER:
+        return op_order_named(value, &options->op_order) ? NULL
+                                                         : "--op-order is in-order, out-of-order or position, not '%s'";
     case OPT_RECIPE:
         options->recipe_option = "--recipe";
         return recipe_spec_parse(&options->recipe, value, err) ? err->text : NULL;

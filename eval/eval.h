@@ -37,10 +37,10 @@ typedef struct EvalOptions {
     GraphsOptions graphs;         /* of a device that has them; likewise */
     OpOrder op_order;             /* of one whose products have a queue; likewise */
     size_t steal_beyond;
-    QuantRecipe recipe;           /* of the import that --device=cpu does for a .gguf */
-    const char *recipe_option;    /* that said something of it; NULL: nobody did */
-    const char *calibration;      /* of recipes that need one: a text; NULL: the project's own */
-    size_t json_flags;            /* of jansson */
+    QuantRecipe recipe;        /* of the import that --device=cpu does for a .gguf */
+    const char *recipe_option; /* that said something of it; NULL: nobody did */
+    const char *calibration;   /* of recipes that need one: a text; NULL: the project's own */
+    size_t json_flags;         /* of jansson */
     bool json;
     double tolerance;     /* logits: share of the rms; below 0: the device's default */
     double greedy_margin; /* below 0: the device's default */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Eq. 5 of llm.npu: a node's worth is the time of the NPU's nodes that its end lets begin: added where the processors
- * run it, for the NPU has work the sooner; taken away where the NPU runs it, for work that it unlocks itself keeps the
- * NPU busy at any time, while what unlocks the processors' nodes had better come soon. The greatest worth goes first, of
- * equals the earlier position.
+ * Eq. 5 of llm.npu: a node's worth is the time of the NPU's nodes that its end lets begin. It is added where the
+ * processors run the node, for the NPU has work the sooner. It is taken away where the NPU runs it: what it unlocks
+ * itself keeps it busy at any time, while what unlocks the processors' nodes had better come soon. The greatest
+ * worth goes first, of equals the earlier position.
  *
  * Looking at every layer of every group costs a microsecond where there are a few hundred, and a node takes hundreds.
  */

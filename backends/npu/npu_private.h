@@ -43,7 +43,7 @@ typedef struct NpuBackend {
     NpuSlot slots[NPU_SLOTS + 1]; /* and one for products that the processors run */
 } NpuBackend;
 
-/* --- npu_slots.c: the parts of the table for products that are under way, and their scratch ------------------------ */
+/* --- npu_slots.c: the parts of the table for products that are under way, and their scratch ----------------------- */
 
 /* Scratch of a graph's shape, where steps have rows for more than one; none else. As the device's reserve(). */
 int npu_slots_reserve(NpuBackend *self, const BackendShape *of_graph, ErrText *err);

@@ -271,8 +271,8 @@ static void test_op_queues_random(void **state) {
 
 /* --- what it is for ----------------------------------------------------------------------------------------------- */
 
-/* A layer's operators and how long each takes, for 256 rows of a phone's model (llm.npu, Fig. 8: products three quarters
- * of the time of a chunk, attention most of the rest). */
+/* A layer's operators and how long each takes, for a chunk: products three quarters of the time, attention most of the
+ * rest. */
 static void fill_layer(OpGraph *graph, OpTimes *times) {
     static const struct {
         OpClass class;

@@ -149,6 +149,16 @@ static void take_medians(const MobileBench *bench, size_t policy, MobileRow *row
         *results[i] = machine_median(bench->values[i] + policy * row->n_requests, row->n_requests);
 }
 
+/* A request that does not count; where both kinds stay in memory, as many as it takes until they are there. */
+static int warm_up(MobileBench *bench, size_t policy, MobileRow *row, ErrText *err) {
+    int r;
+
+    do {
+        r = run_request(bench, policy, row, 0, err);
+    } while (!r && policies[policy] == GRAPH_SWITCH_NONE && row->n_loads);
+    return r;
+}
+
 /* One prompt under all policies, in turns; each turn begins with another one, so that what the machine does meanwhile
  * favours none. */
 static int run_prompts(MobileBench *bench, MobileRow *rows, size_t prompt_tokens, ErrText *err) {
@@ -169,7 +179,7 @@ static int run_prompts(MobileBench *bench, MobileRow *rows, size_t prompt_tokens
             const size_t p = (turn + i) % _GRAPH_SWITCH_N;
 
             engine_set_trace(bench->engines[p], turn == options->repeats ? bench->run->trace : NULL);
-            r = run_request(bench, p, &rows[p], turn, err);
+            r = turn ? run_request(bench, p, &rows[p], turn, err) : warm_up(bench, p, &rows[p], err);
             engine_set_trace(bench->engines[p], NULL);
         }
     for (size_t p = 0; p < _GRAPH_SWITCH_N && !r; p++)

@@ -53,15 +53,17 @@ class Npu(unittest.TestCase):
         self.assertEqual(self.answers(self.start()), self.expected)
         one_kind = self.graphs_bytes()
         self.assertEqual(len(list((self.folder / "cache" / "images").glob("*.weights"))), 1)
-        self.assertEqual(self.answers(self.start("--graph-switch=none", "--graph-blocks=4")), self.expected)
+        self.assertEqual(self.answers(self.start("--graph-switch=none", "--graph-blocks=4", "--op-order=position")), self.expected)
         self.assertGreater(self.graphs_bytes(), one_kind * 16 // 10)
-        self.assertEqual(self.answers(self.start("--graph-switch=sync", f"--graphs-memory={one_kind}")), self.expected)
+        self.assertEqual(self.answers(self.start("--graph-switch=sync", f"--graphs-memory={one_kind}", "--op-order=in-order")),
+                         self.expected)
 
     def test_bench(self):
         run = subprocess.run([BIN / "coordgen-bench", "mobile", "-m", self.package, "-p", "300", "-n", "2", "-r", "1",
                               "--graph-blocks=5", "--json=short"], capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stderr)
-        rows = {row["policy"]: row for row in json.loads(run.stdout)["results"]}
+        results = json.loads(run.stdout)["results"]
+        rows = {row["policy"]: row for row in results if row["test"] == "mobile"}
         self.assertEqual(list(rows), ["none", "sync", "async", "progressive"])
         for name, row in rows.items():
             self.assertEqual((row["prompt_tokens"], row["output_tokens"], row["chunks"]), (300, 2, 2))
@@ -71,6 +73,12 @@ class Npu(unittest.TestCase):
         self.assertGreaterEqual(rows["sync"]["loads"], 10)  # five blocks there and back
         self.assertEqual((rows["none"]["loads"], rows["none"]["stall_share"]), (0, 0))
         self.assertIn("5 blocks", rows["progressive"]["why"])
+        orders = [row for row in results if row["test"] == "mobile-order"]
+        self.assertEqual([row["order"] for row in orders], ["in-order", "out-of-order", "position", "position, stealing"])
+        for row in orders:
+            self.assertTrue(0 <= row["npu_bubble"] < 1 and 0 <= row["cpu_bubble"] < 1, row)
+            self.assertGreater(row["products"] + row["stolen"], 0)
+            self.assertGreater(row["prefill_ms"], 0)
 
     def test_too_little_memory(self):
         daemon = self.start("--graphs-memory=20M", wait=False)

@@ -160,6 +160,21 @@ static void test_queue_groups_bits(void **state) {
     assert_true(n_stolen[OP_ORDER_POSITION][0]); /* a first time is tried */
 }
 
+/* Where nobody says how long steps are, they have four groups, but for the order that has no use for them. */
+static void test_queue_groups_chunk(void **state) {
+    char image[PATH_MAX];
+    EngineOptions options = prepare(*state, image);
+
+    options.chunk_tokens = 0;
+    for (options.op_order = 0; options.op_order < _OP_ORDER_N; options.op_order++) {
+        Loaded loaded;
+
+        load(&loaded, &options, 1);
+        assert_int_equal(engine_chunk_tokens(loaded.engine), options.op_order == OP_ORDER_IN_ORDER ? 256 : 4 * 256);
+        unload(&loaded);
+    }
+}
+
 /* Before every operator, and each time another sequence has a step of its own. */
 static void test_queue_groups_make_way(void **state) {
     const EngineYield yield = { .until_ns = 1 };
@@ -267,9 +282,8 @@ static void test_queue_groups_trace(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_queue_groups_bits),
-        WITH_FOLDER(test_queue_groups_make_way),
-        WITH_FOLDER(test_queue_groups_cancelled),
+        WITH_FOLDER(test_queue_groups_bits),     WITH_FOLDER(test_queue_groups_chunk),
+        WITH_FOLDER(test_queue_groups_make_way), WITH_FOLDER(test_queue_groups_cancelled),
         WITH_FOLDER(test_queue_groups_trace),
     };
 

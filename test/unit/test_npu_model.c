@@ -160,14 +160,15 @@ static void test_npu_model_bits(void **state) {
         EngineOptions options = options_of(fixture, package, image);
 
         answers_of_cpu(package, expected);
-        for (size_t i = 0; i < ARRAY_LEN(policies) * ARRAY_LEN(blocks); i++) {
+        for (size_t i = 0; i < 2 * ARRAY_LEN(blocks); i++) {
+            const size_t p = (i + 2 * bits) % ARRAY_LEN(policies);
             ErrText err = { "" };
             Loaded loaded;
             WeightsGraphsCounts counts;
 
-            assert_true(graph_switch_named(policies[i % ARRAY_LEN(policies)], &options.graphs.policy));
-            options.graphs.n_blocks = blocks[i / ARRAY_LEN(policies)];
-            options.chunk_tokens = chunks[i % ARRAY_LEN(chunks)];
+            assert_true(graph_switch_named(policies[p], &options.graphs.policy));
+            options.graphs.n_blocks = blocks[(i + bits) % ARRAY_LEN(blocks)];
+            options.chunk_tokens = chunks[(i + i / ARRAY_LEN(chunks)) % ARRAY_LEN(chunks)];
             options.graphs.memory_bytes = 0;
             assert_int_equal(access(image, F_OK) == 0, i > 0); /* made once */
             load(&loaded, &options);
@@ -181,8 +182,8 @@ static void test_npu_model_bits(void **state) {
             for (uint32_t seed = 0; seed < 2; seed++)
                 answer(&loaded, seed, logits + seed * N_TOKENS * N_VOCAB);
             if (memcmp(logits, expected, sizeof(logits)) != 0)
-                fail_msg("%s, %u blocks, chunks of %u: other bits than those of the cpu device",
-                         policies[i % ARRAY_LEN(policies)], options.graphs.n_blocks, options.chunk_tokens);
+                fail_msg("%s, %u blocks, chunks of %u: other bits than those of the cpu device", policies[p],
+                         options.graphs.n_blocks, options.chunk_tokens);
             check_memory(&loaded, options.graphs.policy);
             unload(&loaded);
             options.graphs.memory_bytes--;

@@ -106,7 +106,7 @@ void graph_switch_step(GraphSwitch *graphs, size_t rows, size_t n_behind, size_t
     graphs->wanted = graphs->n_blocks;
     graphs->position = 0;
     graphs->n_positions = steps_of(graphs, rows, n_behind) * graphs->n_blocks - at;
-    graphs->goes_on = graphs->left && graphs->left == rows + n_behind;
+    graphs->goes_on = at ? graphs->left == n_behind : graphs->left && graphs->left == rows + n_behind;
     graphs->has_begun = graphs->has_begun && graphs->goes_on;
     graphs->left = n_behind;
     graphs->plan = (GraphPlan){ .n_hiding = graphs->has_begun ? graphs->plan.n_hiding : 1 };

@@ -23,21 +23,29 @@ typedef struct MobileBench {
     const BenchRun *run;
     MobileReport *report;
     AccountTable accounts;
-    Engine *engines[_GRAPH_SWITCH_N]; /* of the policies: all are there, so that their requests can go in turns */
+    Engine *engines[MOBILE_POLICIES]; /* of the policies: all are there, so that their requests can go in turns */
     double *values[_MOBILE_N];        /* [policies][repeats] milliseconds */
     float *logits;
 } MobileBench;
 
 static void mobile_bench_deinit(MobileBench *bench) {
-    for (size_t i = 0; i < _GRAPH_SWITCH_N; i++)
+    for (size_t i = 0; i < MOBILE_POLICIES; i++)
         engine_free(bench->engines[i]);
     for (size_t i = 0; i < _MOBILE_N; i++)
         free(bench->values[i]);
     free(bench->logits);
 }
 
-static const GraphSwitchPolicy policies[_GRAPH_SWITCH_N] = { GRAPH_SWITCH_NONE, GRAPH_SWITCH_SYNC, GRAPH_SWITCH_ASYNC,
-                                                             GRAPH_SWITCH_PROGRESSIVE };
+/* Free: prompts get their graphs where that pays; else, as in the papers, all of them do. */
+static const struct {
+    const char *name;
+    GraphSwitchPolicy policy;
+    bool must_go_back;
+} policies[MOBILE_POLICIES] = { { "none", GRAPH_SWITCH_NONE, false },
+                                { "sync", GRAPH_SWITCH_SYNC, false },
+                                { "async", GRAPH_SWITCH_ASYNC, false },
+                                { "progressive", GRAPH_SWITCH_PROGRESSIVE, true },
+                                { "progressive, free", GRAPH_SWITCH_PROGRESSIVE, false } };
 
 static int open_policy(MobileBench *bench, size_t index, ErrText *err) {
     EvalOptions options = *bench->run->model;
@@ -45,7 +53,8 @@ static int open_policy(MobileBench *bench, size_t index, ErrText *err) {
     options.model = bench->run->engine_options->path;
     options.recipe_option = NULL; /* that package is what came of it */
     options.device = ENGINE_DEVICE_NPU;
-    options.graphs.policy = policies[index];
+    options.graphs.policy = policies[index].policy;
+    options.graphs.must_go_back = policies[index].must_go_back;
     options.op_order = OP_ORDER_IN_ORDER; /* a chunk a step: switching is chunk by chunk */
     return eval_engine_open(&bench->engines[index], &options, bench->run->pool, &bench->accounts, err);
 }
@@ -65,7 +74,7 @@ static int run_step(const MobileBench *bench, Engine *engine, Sequence *sequence
     return !r || r == ENGINE_E_READ ? r : err_set(err, r, "a step of %zu tokens failed (%d)", n, r);
 }
 
-/* why: of the first chunk. */
+/* why: of the first chunk; why_bytes 0: nobody asks. */
 static int run_prompt(const MobileBench *bench, Engine *engine, Sequence *sequence, size_t n_tokens, char *why,
                       size_t why_bytes, ErrText *err) {
     const EngineInfo *info = engine_info(engine);
@@ -78,7 +87,7 @@ static int run_prompt(const MobileBench *bench, Engine *engine, Sequence *sequen
         for (size_t i = 0; i < n; i++)
             tokens[i] = bench_token(info, done + i);
         r = run_step(bench, engine, sequence, tokens, n, n_tokens - done - n, err);
-        if (!done)
+        if (!done && why_bytes)
             engine_graph_explain(engine, why, why_bytes);
     }
     return r;
@@ -112,7 +121,8 @@ static int run_request(MobileBench *bench, size_t policy, MobileRow *row, size_t
         return r;
     engine_graph_counts(engine, &before);
     start_ns = clock_now_ns();
-    r = run_prompt(bench, engine, sequence, row->prompt_tokens, row->why, sizeof(row->why), err);
+    r = run_prompt(bench, engine, sequence, row->prompt_tokens, row->why,
+                   policies[policy].policy == GRAPH_SWITCH_PROGRESSIVE ? sizeof(row->why) : 0, err);
     middle_ns = clock_now_ns();
     engine_graph_counts(engine, &middle);
     if (!r)
@@ -155,7 +165,7 @@ static int warm_up(MobileBench *bench, size_t policy, MobileRow *row, ErrText *e
 
     do {
         r = run_request(bench, policy, row, 0, err);
-    } while (!r && policies[policy] == GRAPH_SWITCH_NONE && row->n_loads);
+    } while (!r && policies[policy].policy == GRAPH_SWITCH_NONE && row->n_loads);
     return r;
 }
 
@@ -165,24 +175,24 @@ static int run_prompts(MobileBench *bench, MobileRow *rows, size_t prompt_tokens
     const BenchOptions *options = bench->run->options;
     int r = 0;
 
-    for (size_t p = 0; p < _GRAPH_SWITCH_N; p++) {
+    for (size_t p = 0; p < MOBILE_POLICIES; p++) {
         const size_t chunk = engine_chunk_tokens(bench->engines[p]);
 
-        rows[p] = (MobileRow){ .policy = graph_switch_name(policies[p]),
+        rows[p] = (MobileRow){ .policy = policies[p].name,
                                .prompt_tokens = prompt_tokens,
                                .output_tokens = options->output_tokens,
                                .n_requests = options->repeats,
                                .n_chunks = (prompt_tokens + chunk - 1) / chunk };
     }
     for (size_t turn = 0; turn <= options->repeats && !r; turn++)
-        for (size_t i = 0; i < _GRAPH_SWITCH_N && !r; i++) {
-            const size_t p = (turn + i) % _GRAPH_SWITCH_N;
+        for (size_t i = 0; i < MOBILE_POLICIES && !r; i++) {
+            const size_t p = (turn + i) % MOBILE_POLICIES;
 
             engine_set_trace(bench->engines[p], turn == options->repeats ? bench->run->trace : NULL);
             r = turn ? run_request(bench, p, &rows[p], turn, err) : warm_up(bench, p, &rows[p], err);
             engine_set_trace(bench->engines[p], NULL);
         }
-    for (size_t p = 0; p < _GRAPH_SWITCH_N && !r; p++)
+    for (size_t p = 0; p < MOBILE_POLICIES && !r; p++)
         take_medians(bench, p, &rows[p]);
     return r;
 }
@@ -190,7 +200,7 @@ static int run_prompts(MobileBench *bench, MobileRow *rows, size_t prompt_tokens
 static int begin(MobileBench *bench, ErrText *err) {
     WeightsGraphsCounts counts;
 
-    for (size_t p = 0; p < _GRAPH_SWITCH_N; p++) {
+    for (size_t p = 0; p < MOBILE_POLICIES; p++) {
         int r = open_policy(bench, p, err);
 
         if (r)
@@ -202,7 +212,7 @@ static int begin(MobileBench *bench, ErrText *err) {
     bench->report->block_bytes = counts.block_bytes;
     bench->logits = malloc(engine_info(bench->engines[0])->n_vocab * sizeof(*bench->logits));
     for (size_t i = 0; i < _MOBILE_N && bench->logits; i++) {
-        bench->values[i] = calloc(_GRAPH_SWITCH_N * bench->run->options->repeats, sizeof(double));
+        bench->values[i] = calloc(MOBILE_POLICIES * bench->run->options->repeats, sizeof(double));
         if (!bench->values[i])
             return err_set(err, -ENOMEM, "out of memory");
     }
@@ -223,11 +233,11 @@ int bench_mobile(const BenchRun *run, ErrText *err) {
     account_table_init(&bench.accounts);
     r = begin(&bench, err);
     for (size_t i = 0; i < options->n_prompts && !r; i++)
-        r = run_prompts(&bench, &bench.report->rows[i * _GRAPH_SWITCH_N], options->prompt_tokens[i], err);
+        r = run_prompts(&bench, &bench.report->rows[i * MOBILE_POLICIES], options->prompt_tokens[i], err);
     if (r)
         return r;
-    snprintf(bench.report->way, sizeof(bench.report->way), "%s", engine_flash_way(bench.engines[_GRAPH_SWITCH_N - 1]));
-    bench.report->n = options->n_prompts * _GRAPH_SWITCH_N;
+    snprintf(bench.report->way, sizeof(bench.report->way), "%s", engine_flash_way(bench.engines[MOBILE_POLICIES - 1]));
+    bench.report->n = options->n_prompts * MOBILE_POLICIES;
     for (size_t i = 0; i < ARRAY_LEN(bench.engines); i++)
         bench.engines[i] = engine_free(bench.engines[i]);
     return mobile_orders_run(run, &bench.report->orders, err);

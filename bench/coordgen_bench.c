@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/standard_io.h"
-#include "base/thread.h"
 #include "bench/bench.h"
 #include "bench/machine.h"
 #include "bench/spec_options.h"
@@ -351,10 +350,17 @@ static int open_engine(BenchRun *run, EvalModel *model, const Command *command, 
     return floors_measure(run->floors, engine_info(model->engine)->kernel, model->pool);
 }
 
+/* Of `mobile` the npu device's, whose own thread wants a processor too. */
+static unsigned int threads_of(const Command *command) {
+    const EngineDevice device = command->verb->fn == bench_mobile ? ENGINE_DEVICE_NPU : command->model.device;
+
+    return command->model.threads ? command->model.threads : engine_device_threads(device);
+}
+
 /* For a verb that loads the package itself: only the workers. */
 static int open_pool(BenchRun *run, EvalModel *model, EngineOptions *engine, const Command *command, char **packagep,
                      ErrText *err) {
-    unsigned int n_threads = command->model.threads ? command->model.threads : thread_n_processors();
+    unsigned int n_threads = threads_of(command);
     int r = eval_package_path(&command->model, packagep, err);
 
     if (!r && worker_pool_new(&model->pool, n_threads))
@@ -403,7 +409,7 @@ static int run_verb(Command *command) {
     EngineOptions engine;
     _cleanup_(floors_deinit) Floors floors = { 0 };
     BenchRun run = { .options = &command->bench, .model = &command->model, .floors = &floors, .report = &report };
-    unsigned int n_threads = command->model.threads ? command->model.threads : thread_n_processors();
+    unsigned int n_threads = threads_of(command);
     ErrText err = { 0 };
     int r;
 

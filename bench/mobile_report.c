@@ -20,7 +20,7 @@ static double hidden_share(const MobileRow *row) {
 
 /* How much longer than with both kinds in memory, as a part of that; the first row of a prompt has them. */
 static double over_none(const MobileReport *report, size_t index) {
-    const MobileRow *row = &report->rows[index], *none = &report->rows[index / _GRAPH_SWITCH_N * _GRAPH_SWITCH_N];
+    const MobileRow *row = &report->rows[index], *none = &report->rows[index / MOBILE_POLICIES * MOBILE_POLICIES];
 
     return none->total_ms > 0 ? row->total_ms / none->total_ms - 1 : 0;
 }
@@ -54,7 +54,7 @@ void mobile_report_table(const MobileReport *report, FILE *file) {
             "of a kind.\n\n"
             "| prompt | chunks | a graph a chunk, MB | shared, MB | of that |\n"
             "| --- | --- | --- | --- | --- |\n");
-    for (size_t i = 0; i < report->n; i += _GRAPH_SWITCH_N) {
+    for (size_t i = 0; i < report->n; i += MOBILE_POLICIES) {
         const MobileRow *row = &report->rows[i];
 
         fprintf(file, "| %zu | %zu | %.1f | %.1f | %.3f |\n", row->prompt_tokens, row->n_chunks,
@@ -62,8 +62,9 @@ void mobile_report_table(const MobileReport *report, FILE *file) {
     }
     fprintf(file, "\n");
     for (size_t i = 0; i < report->n; i++)
-        if (!strcmp(report->rows[i].policy, graph_switch_name(GRAPH_SWITCH_PROGRESSIVE)))
-            fprintf(file, "Prompt of %zu, progressive: %s.\n", report->rows[i].prompt_tokens, report->rows[i].why);
+        if (*report->rows[i].why)
+            fprintf(file, "Prompt of %zu, %s: %s.\n", report->rows[i].prompt_tokens, report->rows[i].policy,
+                    report->rows[i].why);
     mobile_orders_table(&report->orders, file);
 }
 

@@ -12,6 +12,7 @@
 #include "scheduler/graph_switch.h"
 
 #define MOBILE_PROMPTS_MAX 16
+#define MOBILE_POLICIES 5
 
 /* One policy on one prompt; times are medians over the requests, in milliseconds. */
 typedef struct MobileRow {
@@ -26,7 +27,7 @@ typedef struct MobileRow {
 } MobileRow;
 
 typedef struct MobileReport {
-    MobileRow rows[MOBILE_PROMPTS_MAX * _GRAPH_SWITCH_N]; /* by prompt, then policy; `none` first */
+    MobileRow rows[MOBILE_PROMPTS_MAX * MOBILE_POLICIES]; /* by prompt, then policy; `none` first */
     size_t n;                                             /* 0: the report is of another verb */
     size_t n_blocks;
     uint64_t graph_bytes, block_bytes;

@@ -44,6 +44,9 @@ typedef enum EngineDevice {
 } EngineDevice;
 
 const BackendDevice *engine_device(EngineDevice device);
+/* Threads for its pool where nobody says how many: one for every processor that this process may use, but for one that
+ * a device of static graphs has for its queue. At least 1. */
+unsigned int engine_device_threads(EngineDevice device);
 /* NULL: there is none of that name. */
 const BackendDevice *engine_device_named(const char *name, EngineDevice *devicep);
 

@@ -7,7 +7,6 @@
 
 #include "base/file_io.h"
 #include "base/progress.h"
-#include "base/thread.h"
 #include "eval/eval.h"
 #include "importer/import_method.h"
 #include "model/package.h"
@@ -126,7 +125,7 @@ int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) 
     int r;
 
     account_table_init(&model->accounts);
-    r = worker_pool_new(&model->pool, options->threads ? options->threads : thread_n_processors());
+    r = worker_pool_new(&model->pool, options->threads ? options->threads : engine_device_threads(options->device));
     if (r)
         return err_set(err, r, "cannot start the worker threads: %s", strerror(-r));
     r = eval_engine_open(&model->engine, options, model->pool, &model->accounts, err);

@@ -99,17 +99,23 @@ static void try_begin(GraphPlan *plan, const GraphTimes *times, const GraphKind 
 }
 
 void graph_plan_make(GraphPlan *plan, const GraphTimes *times, const GraphKind *is, size_t n_blocks, size_t first,
-                     uint64_t n_positions) {
+                     uint64_t n_positions, bool must_go_back) {
     uint64_t earliest;
 
     *plan = (GraphPlan){ .n_hiding = hiding_blocks(times) }; /* from the first chunk on, as the paper does it */
+    must_go_back = must_go_back && (uint64_t)n_blocks * plan->n_hiding < n_positions;
+    if (must_go_back) {
+        plan->goes_back = true;
+        plan->begin = (uint64_t)n_blocks * plan->n_hiding;
+    }
     graph_plan_predict(plan, times, is, n_blocks, first, n_positions);
     if (!is_known(times))
         return;
     /* Loads of all blocks take no longer than these positions: of a long prompt, a begin before them is too early. */
     earliest = (uint64_t)n_blocks * (plan->n_hiding + 2);
     earliest = n_positions > TRIES && n_positions > earliest ? n_positions - earliest : 0;
-    for (int goes_back = 0; goes_back < 2; goes_back++)
+    earliest = must_go_back && earliest < plan->begin ? plan->begin : earliest;
+    for (int goes_back = must_go_back; goes_back < 2; goes_back++)
         for (uint64_t begin = earliest; begin <= n_positions; begin++)
             try_begin(plan, times, is, n_blocks, first, n_positions, goes_back, begin);
 }

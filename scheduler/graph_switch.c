@@ -93,8 +93,8 @@ static void plan_step(GraphSwitch *graphs, size_t rows) {
         graph_plan_predict(&graphs->plan, &times, is, graphs->n_blocks, graphs->at % graphs->n_blocks,
                            graphs->n_positions);
     else
-        graph_plan_make(&graphs->plan, &times, is, graphs->n_blocks, graphs->at % graphs->n_blocks,
-                        graphs->n_positions);
+        graph_plan_make(&graphs->plan, &times, is, graphs->n_blocks, graphs->at % graphs->n_blocks, graphs->n_positions,
+                        graphs->must_go_back && !graphs->goes_on);
 }
 
 void graph_switch_step(GraphSwitch *graphs, size_t rows, size_t n_behind, size_t at) {
@@ -106,7 +106,8 @@ void graph_switch_step(GraphSwitch *graphs, size_t rows, size_t n_behind, size_t
     graphs->wanted = graphs->n_blocks;
     graphs->position = 0;
     graphs->n_positions = steps_of(graphs, rows, n_behind) * graphs->n_blocks - at;
-    graphs->has_begun = graphs->has_begun && graphs->left && graphs->left == rows + n_behind;
+    graphs->goes_on = at ? graphs->left == n_behind : graphs->left && graphs->left == rows + n_behind;
+    graphs->has_begun = graphs->has_begun && graphs->goes_on;
     graphs->left = n_behind;
     graphs->plan = (GraphPlan){ .n_hiding = graphs->has_begun ? graphs->plan.n_hiding : 1 };
     if (graphs->policy == GRAPH_SWITCH_PROGRESSIVE && graphs->is_prompt)

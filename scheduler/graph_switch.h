@@ -48,9 +48,10 @@ typedef struct GraphPlan {
 } GraphPlan;
 
 /* is[n_blocks]: which kind each block is; n_positions are left, from block `first` on. The plan with the least sum of
- * both times; of equals the one that begins first. */
+ * both times; of equals the one that begins first. must_go_back: of those that leave blocks time to become those of
+ * prompts before, where there are so many positions. */
 void graph_plan_make(GraphPlan *plan, const GraphTimes *times, const GraphKind *is, size_t n_blocks, size_t first,
-                     uint64_t n_positions);
+                     uint64_t n_positions, bool must_go_back);
 /* What a plan with this begin comes to. */
 void graph_plan_predict(GraphPlan *plan, const GraphTimes *times, const GraphKind *is, size_t n_blocks, size_t first,
                         uint64_t n_positions);
@@ -61,6 +62,7 @@ typedef struct GraphSwitch {
     size_t n_blocks;
     GraphTimes times;
     size_t prefill_rows, decode_rows;
+    bool must_go_back; /* the caller's: to the graphs of prompts for each, whatever the times say */
     bool is_there[GRAPH_BLOCKS_MAX][_GRAPH_KIND_N];
     size_t loading; /* block, n_blocks: none */
     GraphKind loading_kind;
@@ -76,7 +78,8 @@ typedef struct GraphSwitch {
     GraphPlan plan;
     uint64_t n_positions; /* that the plan is for */
     uint64_t position;
-    size_t left;    /* rows of its prompts that are to come: a step that begins with as many goes on with them */
+    size_t left; /* rows of its prompts that are to come: a step that begins with as many goes on with them */
+    bool goes_on;
     bool has_begun; /* blocks become those of decoding, and in these prompts there is no way back */
 } GraphSwitch;
 

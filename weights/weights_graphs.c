@@ -153,6 +153,7 @@ int weights_graphs_new(WeightsGraphs **graphsp, const Backend *backend, const Gr
         return r;
     graph_switch_init(&graphs->graphs, options->policy, n_blocks, backend->ops->prefill_rows,
                       backend->ops->decode_rows);
+    graphs->graphs.must_go_back = options->must_go_back;
     *graphsp = steal(&graphs);
     return 0;
 }
@@ -316,8 +317,6 @@ void weights_graphs_expect(WeightsGraphs *graphs, size_t rows, size_t n_behind, 
     const bool is_at_end = layer >= graphs->blocks[graphs->counts.n_blocks - 1].end_layer;
     char text[400];
 
-    if (!graphs->loader)
-        return;
     graphs->rows = rows;
     graph_switch_step(&graphs->graphs, rows, n_behind, is_at_end ? graphs->counts.n_blocks : block_of(graphs, layer));
     if (graphs->graphs.is_prompt && !layer && log_level() >= LOG_LEVEL_DEBUG) {

@@ -25,6 +25,7 @@ typedef struct GraphsOptions {
     GraphSwitchPolicy policy;
     uint32_t n_blocks;     /* at most GRAPH_BLOCKS_MAX; 0: GRAPHS_BLOCKS_DEFAULT, or as many as layers */
     uint64_t memory_bytes; /* the arena's limit; 0: GRAPHS_MEMORY_DEFAULT */
+    bool must_go_back;     /* progressive, for benches: prompts get their graphs even where it does not pay */
 } GraphsOptions;
 
 typedef struct WeightsGraphs WeightsGraphs; /* one thread, the one that computes */

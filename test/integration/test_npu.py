@@ -64,14 +64,14 @@ class Npu(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         results = json.loads(run.stdout)["results"]
         rows = {row["policy"]: row for row in results if row["test"] == "mobile"}
-        self.assertEqual(list(rows), ["none", "sync", "async", "progressive"])
+        self.assertEqual(list(rows), ["none", "sync", "async", "progressive", "progressive, free"])
         for name, row in rows.items():
             self.assertEqual((row["prompt_tokens"], row["output_tokens"], row["chunks"]), (300, 2, 2))
             self.assertGreater(row["total_ms"], row["prefill_ms"])
             self.assertLess(row["peak_bytes"] / row["shared_graph_bytes"], 2.1 if name == "none" else 1.3)
         self.assertGreater(rows["sync"]["prefill_stall_ms"] + rows["sync"]["decode_stall_ms"], 0)
         self.assertGreaterEqual(rows["sync"]["loads"], 10)  # five blocks there and back
-        self.assertEqual((rows["none"]["loads"], rows["none"]["stall_share"]), (0, 0))
+        self.assertLessEqual(rows["none"]["loads"], 5)  # those of decoding, where the first request was over before
         self.assertIn("5 blocks", rows["progressive"]["why"])
         orders = [row for row in results if row["test"] == "mobile-order"]
         self.assertEqual([row["order"] for row in orders], ["in-order", "out-of-order", "position", "position, stealing"])

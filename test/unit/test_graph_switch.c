@@ -126,7 +126,7 @@ static void test_graph_switch_plan(void **state) {
 
         draw(&random, &slow, &times);
         first = test_random(&random) % slow.n_blocks;
-        graph_plan_make(&plan, &times, slow.is, slow.n_blocks, first, n_positions);
+        graph_plan_make(&plan, &times, slow.is, slow.n_blocks, first, n_positions, false);
         for (int goes_back = 0; goes_back < 2; goes_back++)
             for (uint64_t begin = 0; begin <= n_positions; begin++) {
                 unsigned int prefill;
@@ -148,14 +148,22 @@ static void test_graph_switch_hidden(void **state) {
     GraphKind is[6] = { GRAPH_PREFILL };
     GraphPlan plan;
 
-    graph_plan_make(&plan, &times, is, 6, 0, 4 * 6);
+    graph_plan_make(&plan, &times, is, 6, 0, 4 * 6, false);
     assert_int_equal(plan.n_hiding, 2);
     assert_true(plan.stall_ns == 0);
     assert_true(plan.begin >= 6 && plan.begin < 2 * 6 + 6); /* neither at once nor too late */
     assert_true(plan.prefill_ns < 1.1 * 24 * 80e6);
-    graph_plan_make(&plan, &times, is, 6, 0, 6); /* one chunk: three are hidden at most */
+    graph_plan_make(&plan, &times, is, 6, 0, 6, false); /* one chunk: three are hidden at most */
     assert_true(plan.begin == 0 && plan.stall_ns >= 3 * 150e6 - 80e6);
-    graph_plan_make(&plan, &(GraphTimes){ { 0, 0 }, { 0, 0 } }, is, 6, 0, 6); /* nothing is known */
+    for (size_t block = 0; block < 6; block++)
+        is[block] = GRAPH_DECODE;
+    graph_plan_make(&plan, &(GraphTimes){ { 100, 90 }, { 10, 10 } }, is, 6, 0, 24, false); /* it does not pay */
+    assert_true(!plan.goes_back || plan.begin == 0);
+    graph_plan_make(&plan, &(GraphTimes){ { 100, 90 }, { 10, 10 } }, is, 6, 0, 24, true);
+    assert_true(plan.goes_back && plan.begin >= 6);
+    graph_plan_make(&plan, &(GraphTimes){ { 100, 90 }, { 10, 10 } }, is, 6, 0, 6, true); /* no room for it */
+    assert_true(!plan.goes_back || plan.begin == 0);
+    graph_plan_make(&plan, &(GraphTimes){ { 0, 0 }, { 0, 0 } }, is, 6, 0, 6, false); /* nothing is known */
     assert_int_equal(plan.begin, 0);
 }
 

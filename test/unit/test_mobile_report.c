@@ -14,14 +14,14 @@
 #include "bench/report.h"
 
 static BenchReport made(void) {
-    static const char *const names[_GRAPH_SWITCH_N] = { "none", "sync", "async", "progressive" };
-    BenchReport report = { .mobile = { .n = _GRAPH_SWITCH_N,
+    static const char *const names[MOBILE_POLICIES] = { "none", "sync", "async", "progressive", "free" };
+    BenchReport report = { .mobile = { .n = MOBILE_POLICIES,
                                        .n_blocks = 6,
                                        .graph_bytes = 60000000,
                                        .block_bytes = 11000000,
                                        .way = "io_uring, direct" } };
 
-    for (size_t i = 0; i < _GRAPH_SWITCH_N; i++)
+    for (size_t i = 0; i < MOBILE_POLICIES; i++)
         report.mobile.rows[i] = (MobileRow){ .policy = names[i],
                                              .prompt_tokens = 1000,
                                              .output_tokens = 20,
@@ -31,7 +31,8 @@ static BenchReport made(void) {
                                              .decode_ms = 50,
                                              .total_ms = 200,
                                              .peak_bytes = i ? 70000000 : 120000000,
-                                             .why = "for a reason" };
+                                             .why = "" };
+    snprintf(report.mobile.rows[3].why, sizeof(report.mobile.rows[3].why), "for a reason");
     report.mobile.rows[1].total_ms = 250;
     report.mobile.rows[1].prefill_stall_ms = 20;
     report.mobile.rows[1].decode_stall_ms = 30;
@@ -83,13 +84,14 @@ static void test_mobile_report_json(void **state) {
 
     report.machine = json_object();
     json = bench_report_json(&report);
-    assert_int_equal(json_array_size(json_object_get(json, "results")), _GRAPH_SWITCH_N);
+    assert_int_equal(json_array_size(json_object_get(json, "results")), MOBILE_POLICIES);
     row = json_array_get(json_object_get(json, "results"), 1);
     assert_string_equal(json_string_value(json_object_get(row, "policy")), "sync");
     assert_true(json_real_value(json_object_get(row, "stall_share")) > 0.199 &&
                 json_real_value(json_object_get(row, "stall_share")) < 0.201);
     assert_true(json_real_value(json_object_get(row, "over_none")) > 0.249);
     assert_int_equal(json_integer_value(json_object_get(row, "shared_graph_bytes")), 60000000);
+    row = json_array_get(json_object_get(json, "results"), 3);
     assert_string_equal(json_string_value(json_object_get(row, "why")), "for a reason");
     json_decref(json);
     bench_report_deinit(&report);

@@ -121,6 +121,22 @@ static void answer(Loaded *loaded, uint32_t seed, float *logits) {
     sequence_free(sequence);
 }
 
+/* One step of a prompt, and why its blocks are switched when they are. */
+static int step_explained(Loaded *loaded, char *text, size_t room_bytes) {
+    static float logits[100 * N_VOCAB];
+    uint32_t tokens[N_TOKENS];
+    Sequence *sequence;
+    int r = sequence_new(&sequence, loaded->engine, N_TOKENS, NULL);
+
+    if (r)
+        return r;
+    draw_tokens(tokens, 0);
+    r = step(loaded, sequence, tokens, 100, 0, logits, NULL);
+    engine_graph_explain(loaded->engine, text, room_bytes);
+    sequence_free(sequence);
+    return r;
+}
+
 /* What the cpu device answers, for two prompts. */
 static void answers_of_cpu(const char *package, float *logits) {
     Loaded loaded;
@@ -160,14 +176,15 @@ static void test_npu_model_bits(void **state) {
         EngineOptions options = options_of(fixture, package, image);
 
         answers_of_cpu(package, expected);
-        for (size_t i = 0; i < ARRAY_LEN(policies) * ARRAY_LEN(blocks); i++) {
+        for (size_t i = 0; i < 2 * ARRAY_LEN(blocks); i++) {
+            const size_t p = (i + 2 * bits) % ARRAY_LEN(policies);
             ErrText err = { "" };
             Loaded loaded;
             WeightsGraphsCounts counts;
 
-            assert_true(graph_switch_named(policies[i % ARRAY_LEN(policies)], &options.graphs.policy));
-            options.graphs.n_blocks = blocks[i / ARRAY_LEN(policies)];
-            options.chunk_tokens = chunks[i % ARRAY_LEN(chunks)];
+            assert_true(graph_switch_named(policies[p], &options.graphs.policy));
+            options.graphs.n_blocks = blocks[(i + bits) % ARRAY_LEN(blocks)];
+            options.chunk_tokens = chunks[(i + i / ARRAY_LEN(chunks)) % ARRAY_LEN(chunks)];
             options.graphs.memory_bytes = 0;
             assert_int_equal(access(image, F_OK) == 0, i > 0); /* made once */
             load(&loaded, &options);
@@ -181,8 +198,8 @@ static void test_npu_model_bits(void **state) {
             for (uint32_t seed = 0; seed < 2; seed++)
                 answer(&loaded, seed, logits + seed * N_TOKENS * N_VOCAB);
             if (memcmp(logits, expected, sizeof(logits)) != 0)
-                fail_msg("%s, %u blocks, chunks of %u: other bits than those of the cpu device",
-                         policies[i % ARRAY_LEN(policies)], options.graphs.n_blocks, options.chunk_tokens);
+                fail_msg("%s, %u blocks, chunks of %u: other bits than those of the cpu device", policies[p],
+                         options.graphs.n_blocks, options.chunk_tokens);
             check_memory(&loaded, options.graphs.policy);
             unload(&loaded);
             options.graphs.memory_bytes--;
@@ -191,6 +208,32 @@ static void test_npu_model_bits(void **state) {
             unload(&loaded);
         }
         assert_int_equal(unlink(image), 0);
+    }
+}
+
+/* Steps that begin while the weights are on their way, and so before there is a graph. */
+static void test_npu_model_arriving(void **state) {
+    static float expected[2 * N_TOKENS * N_VOCAB], logits[N_TOKENS * N_VOCAB];
+    ImportFixture *fixture = *state;
+    const char *package = make_package(fixture, 8, true);
+    char image[PATH_MAX], text[500];
+    EngineOptions options = options_of(fixture, package, image);
+    Loaded loaded;
+
+    answers_of_cpu(package, expected);
+    options.arriving = true;
+    options.graphs.n_blocks = 2;
+    for (int again = 0; again < 2; again++) { /* with the image that the first one has made */
+        load(&loaded, &options);
+        assert_true(engine_is_arriving(loaded.engine));
+        for (uint32_t seed = 0; seed < 2; seed++) {
+            answer(&loaded, seed, logits);
+            assert_memory_equal(logits, expected + seed * N_TOKENS * N_VOCAB, sizeof(logits));
+        }
+        assert_int_equal(step_explained(&loaded, text, sizeof(text)), 0);
+        if (strstr(text, "inf") || strstr(text, "nan"))
+            fail_msg("times that are none: %s", text);
+        unload(&loaded);
     }
 }
 
@@ -388,10 +431,10 @@ static void test_npu_model_trace(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_npu_model_bits),      WITH_FOLDER(test_npu_model_makes_way),
-        WITH_FOLDER(test_npu_model_refusals),  WITH_FOLDER(test_npu_model_damaged),
-        WITH_FOLDER(test_npu_model_cut_short), WITH_FOLDER(test_npu_model_cancelled),
-        WITH_FOLDER(test_npu_model_trace),
+        WITH_FOLDER(test_npu_model_bits),      WITH_FOLDER(test_npu_model_arriving),
+        WITH_FOLDER(test_npu_model_makes_way), WITH_FOLDER(test_npu_model_refusals),
+        WITH_FOLDER(test_npu_model_damaged),   WITH_FOLDER(test_npu_model_cut_short),
+        WITH_FOLDER(test_npu_model_cancelled), WITH_FOLDER(test_npu_model_trace),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -539,11 +539,11 @@ class BenchModels(unittest.TestCase):
         if MODEL.name != "smollm2-135m.gguf" or MODEL.parent.name != "fetched":
             self.skipTest("the model is not the fetched smollm2-135m")
         run = subprocess.run([TOP / "tools/bench-models", "--build", BUILD, "--models", "smollm2-135m", "--bits", "8",
-                              "--prompts", "9", "--depths", "20", "--requests", "1,2", "--background", "300",
+                              "--prompts", "9", "--depths", "20", "--requests", "2", "--background", "100",
                               "--repeat", "1"],
                              capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600 * SLOW)
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertEqual(self.verbs_in(run, "smollm2"), ["pp", "pp", "tg", "tg"] + 4 * ["ttft"] + 4 * ["mixed"] + 6 * ["latency"])
+        self.assertEqual(self.verbs_in(run, "smollm2"), ["pp", "pp", "tg", "tg"] + 4 * ["ttft"] + 2 * ["mixed"] + 6 * ["latency"])
 
 
 class BenchService(unittest.TestCase):

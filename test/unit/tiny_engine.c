@@ -23,6 +23,8 @@ void tiny_engine_open(TinyEngine *tiny, EngineDevice device, uint32_t chunk_toke
     ErrText err = { "" };
 
     maker.adds_bos = tiny->adds_bos;
+    if (tiny->puts_spaces)
+        maker.tokenizer = "llama";
     assert_int_equal(import_fixture_setup((void **)&tiny->files), 0);
     import_fixture_source(tiny->files, &maker);
     account_table_init(&tiny->accounts);

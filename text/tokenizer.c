@@ -380,13 +380,27 @@ static int encode_fragment(const Tokenizer *tokenizer, EncodeScratch *scratch, c
     return encode_sentencepiece(tokenizer, scratch, text, len_bytes, tokenizer->space_prefix, list);
 }
 
-/* What of the text up to end a special token takes with it. */
-static size_t stripped(const Tokenizer *tokenizer, uint32_t id, const char *text, size_t at, size_t end) {
+/* Where the text goes on behind a special token. What it takes with it ends before a longer one; shorter ones, of
+ * spaces, go with the rest, as they are looked for later. */
+static size_t end_of_hit(const Tokenizer *tokenizer, const MarkHit *hit, size_t n_hits, const char *text,
+                         size_t len_bytes) {
+    uint32_t mark_bytes, other_bytes;
+    size_t at;
+
+    vocab_text(&tokenizer->vocab, hit->id, &mark_bytes);
+    at = (size_t)hit->offset + mark_bytes;
+    if (!tokenizer->strips_right)
+        return at;
     for (size_t i = 0; i < ARRAY_LEN(tokenizer->keep_right); i++)
-        if (tokenizer->keep_right[i] == id)
+        if (tokenizer->keep_right[i] == hit->id)
             return at;
-    while (tokenizer->strips_right && at < end && (text[at] == ' ' || (text[at] >= '\t' && text[at] <= '\r')))
+    while (at < len_bytes && (text[at] == ' ' || (text[at] >= '\t' && text[at] <= '\r')))
         at++;
+    for (size_t i = 1; i < n_hits && hit[i].offset < at; i++) {
+        vocab_text(&tokenizer->vocab, hit[i].id, &other_bytes);
+        if (other_bytes > mark_bytes)
+            return hit[i].offset;
+    }
     return at;
 }
 
@@ -407,16 +421,14 @@ static int encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes
     if (r)
         return r;
     for (size_t i = 0; i < n_hits; i++) {
-        uint32_t mark_bytes;
-
-        vocab_text(&tokenizer->vocab, hits[i].id, &mark_bytes);
+        if (hits[i].offset < at)
+            continue;
         r = encode_fragment(tokenizer, &scratch, text + at, hits[i].offset - at, list, err);
         if (!r)
             r = token_list_add(list, hits[i].id);
         if (r)
             return r;
-        at = stripped(tokenizer, hits[i].id, text, (size_t)hits[i].offset + mark_bytes,
-                      i + 1 < n_hits ? hits[i + 1].offset : len_bytes);
+        at = end_of_hit(tokenizer, &hits[i], n_hits - i, text, len_bytes);
     }
     r = encode_fragment(tokenizer, &scratch, text + at, len_bytes - at, list, err);
     if (!r && flags & TOKENIZE_ADD_EOS && tokenizer->adds_eos)

@@ -143,6 +143,129 @@ static const char *const texts[] = {
     "a  34",
     "'tis",
     " 'llama",
+    /* short enough for a token each where nothing cuts them */
+    "HelloWorld",
+    "helloWORLDx",
+    "xY",
+    "\xc3\x80"
+    "bC",
+    "!/\n/x",
+    "a/\n",
+    "\xe9\xbe\xa5\xe3\x82\xa2\xe9\xbe\xa6",
+    "a`b`",
+    "`'",
+    "x`",
+    "a.b",
+    "x=1",
+    ".NET",
+    "e\xcc\x81"
+    "a",
+    "\xcc\x81"
+    "a",
+    " \xcc\x81",
+    "1a",
+    "a1",
+    "$a",
+    "\nx",
+    " \n x",
+    "  \n",
+    "x\r\n",
+    "\r\ny",
+    "!\n\n",
+    "!\r\n x",
+    "? \n",
+    "-\xc2\xa0"
+    "a",
+    "\xe3\x80\x80"
+    "a",
+    "a\xe3\x80\x80",
+    "\xe4\xb8\xad"
+    "a",
+    "a\xe4\xb8\xad",
+    "\xe4\xb8\xad\xe3\x80\x82"
+    "a",
+    "\xe3\x80\x81m",
+    "\xef\xbc\x81\xe3\x80\x81",
+    "\xed\x95\x9c"
+    "a",
+    "\xea\xb0\x80\xe3\x84\xb1",
+    "\xe3\x84\x85"
+    "a",
+    "\xe2\x80\x98"
+    "a\xe2\x80\x99",
+    "\xef\xbc\x88"
+    "a\xef\xbc\x89",
+    "\xf0\x9f\x99\x82"
+    "a",
+    "a\xf0\x9f\x99\x82",
+    "\xf0\x9f\x99\x82 \n",
+    "\xd9\xa1"
+    "a",
+    "12a",
+    "1234a",
+    "a  b",
+    "a \tb",
+    "\ta",
+    "\t a",
+    "'s a",
+    "a's",
+    "A'SB",
+    "a'dB",
+    "\xc2\xbd"
+    "a",
+    "\xe2\x82\xac"
+    "a",
+    "_a",
+    "a_b",
+    "<|a",
+    "a|b",
+    "(a",
+    "a,b",
+    "a, b",
+    "a\xe3\x80\x82"
+    "b",
+    "a\xd8\x8c"
+    "b",
+    " (a",
+    "a\xe2\x80\xa6"
+    "b",
+    "IMGIMGAZ",
+    "<sentinel:1>",
+    "1,234",
+    "a     b",
+    "\xc2\x85x",
+    "\xe2\x80\xa8x",
+    "12345678",
+    "a 1",
+    "a  1",
+    " 1",
+    "x y",
+    "\xe0\xa4\xb7\xe0\xa4\xbf",
+    "ab\nc",
+    "\n\nx",
+    "\nX\n",
+    "(?",
+    "a+b",
+    "+1",
+    "+-",
+    "a`",
+    "!?a",
+    "B\xe4\xb8\xad"
+    "C",
+    "aB\xe4\xb8\xad",
+    "\xe4\xb8\xad"
+    "Ba",
+    "\xc3\xa9\xc3\x89",
+    "\xc3\x89\xc3\xa9",
+    "\xf0\xb1\x8d\x90"
+    "a",
+    "\xf0\x91\xbd\x90"
+    "a",
+    "\xf0\x9f\xab\xa8"
+    "a",
+    "\xe2\x80\x8d"
+    "a",
+    "a\xe2\x80\x8d",
 };
 
 const char *golden_text(size_t index) {

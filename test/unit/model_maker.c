@@ -53,7 +53,10 @@ static void own_keys(const ModelMaker *maker, GgufWriter *writer) {
     for (size_t i = 0; i < maker->n_keys; i++) {
         const ModelMakerKey *key = &maker->keys[i];
 
-        snprintf(name, sizeof(name), "%s.%s", maker->arch, key->suffix);
+        if (!strncmp(key->suffix, "tokenizer.", 10))
+            snprintf(name, sizeof(name), "%s", key->suffix);
+        else
+            snprintf(name, sizeof(name), "%s.%s", maker->arch, key->suffix);
         if (key->type == GGUF_U32)
             gguf_writer_u32(writer, name, (uint32_t)key->number);
         else if (key->type == GGUF_F32)

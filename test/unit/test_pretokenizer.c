@@ -213,7 +213,8 @@ static void test_pretokenizer_ill_formed(void **state) {
 static void test_pretokenizer_long_runs(void **state) {
     static const char *const names[] = { "gpt-2",  "smollm",       "qwen2",       "llama-bpe", "default",
                                          "gpt-4o", "deepseek-llm", "deepseek-v3", "exaone-moe" };
-    static const char *const units[] = { " ", "\n", "\r", " \n", "a", "1", "!", NBSP, "\xe6\x97\xa5", "'", "\xff" };
+    static const char *const units[] = { " ", "\n",   "\r",   " \n", "a",     "1",   "!",          NBSP, "\xe6\x97\xa5",
+                                         "'", "\xff", "a a ", "aA",  HAN "A", ACUTE, "e" ACUTE " " };
     static const size_t n_bytes = 1 << 20;
     _cleanup_(freep) char *text = malloc(n_bytes + 1);
 

@@ -396,17 +396,33 @@ static void test_tokenizer_round_trip(void **state) {
 
 /* Lengths at which a quadratic step or a matcher's limit would show. */
 static void test_tokenizer_long_runs(void **state) {
-    static const char *const units[] = { "a",         " ",     "\n",  "3",    "!", "\xe3\x80\x80",
-                                         "<|im_end|", "<tool", " \n", "\xff", "'s" };
-    static const size_t len_bytes = 1 << 20;
+    static const char *const units[] = { "a",
+                                         " ",
+                                         "\n",
+                                         "3",
+                                         "!",
+                                         "\xe3\x80\x80",
+                                         "<|im_end|",
+                                         "<tool",
+                                         " \n",
+                                         "\xff",
+                                         "'s",
+                                         "aA",
+                                         "\xcc\x81",
+                                         "\xe4\xb8\xad"
+                                         "A",
+                                         "hell",
+                                         "a a " };
+    static const char *const pres[] = { "smollm", "qwen2", "gpt-4o", "deepseek-llm", "deepseek-v3", "exaone-moe" };
+    static const size_t len_bytes = 1 << 18;
     _cleanup_(freep) char *text = malloc(len_bytes);
 
     assert_non_null(text);
     for (size_t u = 0; u < ARRAY_LEN(units); u++) {
         for (size_t i = 0; i < len_bytes; i++)
             text[i] = units[u][i % strlen(units[u])];
-        for (int kind = 0; kind < 3; kind++) {
-            TokenizerSpec spec = kind == 2 ? fixture_spm_spec() : fixture_bpe_spec(kind ? "qwen2" : "smollm");
+        for (size_t kind = 0; kind <= ARRAY_LEN(pres); kind++) {
+            TokenizerSpec spec = kind == ARRAY_LEN(pres) ? fixture_spm_spec() : fixture_bpe_spec(pres[kind]);
             Tokenizer *tokenizer;
 
             spec.add_space_prefix = -1;

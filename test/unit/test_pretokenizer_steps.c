@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,6 +22,10 @@
 #define HAN "\xe4\xb8\xad"
 #define NBSP "\xc2\xa0"
 #define LINE_SEPARATOR "\xe2\x80\xa8"
+
+enum {
+    HEAP_KIB = 64, /* for a match, whatever the text: it does not grow with it */
+};
 
 typedef struct Steps {
     uint64_t n;
@@ -56,12 +61,19 @@ static void run_stage(const pcre2_code *code, const char *text, const StagePiece
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(match);
 
     pcre2_set_callout(context, count_step, steps);
+    pcre2_set_heap_limit(context, HEAP_KIB);
     after->n = 0;
     for (size_t i = 0; i < before->n; text += before->lens[i++]) {
         size_t at = 0, end = before->lens[i];
 
         steps->at = 0;
-        while (at < end && pcre2_match(code, (PCRE2_SPTR)text, end, at, PCRE2_NO_UTF_CHECK, match, context) > 0) {
+        while (at < end) {
+            int n = pcre2_match(code, (PCRE2_SPTR)text, end, at, PCRE2_NO_UTF_CHECK, match, context);
+
+            if (n == PCRE2_ERROR_NOMATCH)
+                break;
+            if (n < 0)
+                fail_msg("PCRE2 gives %d in a piece of %zu bytes at %zu", n, end, at);
             assert_true(span[1] > span[0]);
             add_piece(after, span[0] - at);
             add_piece(after, span[1] - span[0]);
@@ -164,7 +176,18 @@ static void check_texts(pcre2_code *const *stages, size_t n_stages, const char *
         }
 }
 
-static void test_pretokenizer_steps_are_linear(void **state) {
+/* In 32 KiB of text no match takes more memory than in a short one. */
+static void check_memory(pcre2_code *const *stages, size_t n_stages, const char *family) {
+    static const char *const units[] = { "a", " ", "\n",    "a a ",    "e" ACUTE " ", "A",  "aA",  HAN,
+                                         "1", "!", HAN "A", "a" ACUTE, " \n",         "'s", "/\n", ACUTE };
+    static char text[(1 << 15) + 16];
+
+    for (size_t u = 0; u < ARRAY_LEN(units); u++)
+        (void)count_steps(stages, n_stages, text, make_text(text, 1 << 15, units[u], "x"));
+}
+
+static void each_family(bool with_callouts,
+                        void (*check)(pcre2_code *const *stages, size_t n_stages, const char *family)) {
     const PretokenizerFamily *family;
     size_t n_families = 0;
 
@@ -176,15 +199,24 @@ static void test_pretokenizer_steps_are_linear(void **state) {
             PCRE2_SIZE at;
             int e;
 
-            stages[n_stages] = pcre2_compile((PCRE2_SPTR)family->stages[n_stages], PCRE2_ZERO_TERMINATED,
-                                             PCRE2_UTF | PCRE2_UCP | PCRE2_AUTO_CALLOUT, &e, &at, NULL);
+            stages[n_stages] =
+                pcre2_compile((PCRE2_SPTR)family->stages[n_stages], PCRE2_ZERO_TERMINATED,
+                              PCRE2_UTF | PCRE2_UCP | (with_callouts ? PCRE2_AUTO_CALLOUT : 0), &e, &at, NULL);
             assert_non_null(stages[n_stages]);
         }
-        check_texts(stages, n_stages, family->name);
+        check(stages, n_stages, family->name);
         for (size_t i = 0; i < n_stages; i++)
             pcre2_code_free(stages[i]);
     }
     assert_true(n_families > 20);
+}
+
+static void test_pretokenizer_steps_are_linear(void **state) {
+    each_family(true, check_texts);
+}
+
+static void test_pretokenizer_steps_take_no_memory(void **state) {
+    each_family(false, check_memory);
 }
 
 /* The count shows what is not linear: a model's own form of an expression that is written otherwise here. */
@@ -206,6 +238,7 @@ static void test_pretokenizer_steps_of_a_slow_expression(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pretokenizer_steps_are_linear),
+        cmocka_unit_test(test_pretokenizer_steps_take_no_memory),
         cmocka_unit_test(test_pretokenizer_steps_of_a_slow_expression),
     };
 

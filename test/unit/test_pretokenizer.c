@@ -5,10 +5,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "base/file_io.h"
 #include "text/pretokenizer.h"
 #include "text/pretokenizer_table.h"
 
@@ -199,6 +202,23 @@ static void test_pretokenizer_names(void **state) {
     assert_null(pretokenizer);
 }
 
+/* docs/tokenizers.md has them all. */
+static void test_pretokenizer_names_are_documented(void **state) {
+    _cleanup_(freep) char *page = NULL;
+    size_t len_bytes;
+    const char *name;
+    ErrText err;
+
+    assert_int_equal(file_slurp("docs/tokenizers.md", 1 << 20, &page, &len_bytes, &err), 0);
+    for (size_t i = 0; (name = pretokenizer_known(i)); i++) {
+        char quoted[64];
+
+        snprintf(quoted, sizeof(quoted), "`%s`", name);
+        if (*name && !strstr(page, quoted))
+            fail_msg("docs/tokenizers.md does not have %s", quoted);
+    }
+}
+
 /* A byte that is no UTF-8 is a character that is neither letter nor number nor space; its neighbours stay what they
  * are. */
 static void test_pretokenizer_ill_formed(void **state) {
@@ -246,13 +266,13 @@ static void test_pretokenizer_long_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pretokenizer_gpt2),      cmocka_unit_test(test_pretokenizer_gpt2_runs),
-        cmocka_unit_test(test_pretokenizer_smollm),    cmocka_unit_test(test_pretokenizer_qwen2),
-        cmocka_unit_test(test_pretokenizer_llama_bpe), cmocka_unit_test(test_pretokenizer_default),
-        cmocka_unit_test(test_pretokenizer_gpt4o),     cmocka_unit_test(test_pretokenizer_deepseek),
-        cmocka_unit_test(test_pretokenizer_others),    cmocka_unit_test(test_pretokenizer_newer_unicode),
-        cmocka_unit_test(test_pretokenizer_names),     cmocka_unit_test(test_pretokenizer_ill_formed),
-        cmocka_unit_test(test_pretokenizer_long_runs),
+        cmocka_unit_test(test_pretokenizer_gpt2),       cmocka_unit_test(test_pretokenizer_gpt2_runs),
+        cmocka_unit_test(test_pretokenizer_smollm),     cmocka_unit_test(test_pretokenizer_qwen2),
+        cmocka_unit_test(test_pretokenizer_llama_bpe),  cmocka_unit_test(test_pretokenizer_default),
+        cmocka_unit_test(test_pretokenizer_gpt4o),      cmocka_unit_test(test_pretokenizer_deepseek),
+        cmocka_unit_test(test_pretokenizer_others),     cmocka_unit_test(test_pretokenizer_newer_unicode),
+        cmocka_unit_test(test_pretokenizer_names),      cmocka_unit_test(test_pretokenizer_names_are_documented),
+        cmocka_unit_test(test_pretokenizer_ill_formed), cmocka_unit_test(test_pretokenizer_long_runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

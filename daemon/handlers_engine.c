@@ -299,6 +299,7 @@ void handle_generate(Peer *peer, Coordgen__V1__Request **messagep, size_t len_by
                          .policy = speculation.policy,
                          .pruning = GENERATION_PRUNING_CONTROLLED }, /* where the model has a predictor */
         .ignore_end = generate->ignore_end,
+        .is_answer = is_chat,
         .user = peer->user->uid,
         .no_reuse = generate->no_reuse,
         .kv_max_bytes = kv_share_bytes(peer),

@@ -170,7 +170,7 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
     generation->tokens.room = generation->capacity_tokens;
     generation->tokens.n = n_prompt;
     memcpy(generation->tokens.ids, prompt, n_prompt * sizeof(*prompt));
-    detokenizer_init(&generation->detokenizer, engine_tokenizer(engine), false, false);
+    detokenizer_init(&generation->detokenizer, engine_tokenizer(engine), options->is_answer, false);
     *generationp = steal(&generation);
     return 0;
 }

@@ -72,6 +72,7 @@ typedef struct GenerationOptions {
     uint32_t max_tokens;     /* 0: as many as fit */
     uint32_t context_tokens; /* cap on prompt + output; 0: the model's */
     bool ignore_end;         /* go on past end-of-generation tokens (benchmarks, tests) */
+    bool is_answer;          /* in a chat: the space that the tokenizer puts before a text is no part of it */
     uint64_t user;           /* uid: what is kept of prompts is kept for this user, and taken from what was kept so */
     bool no_reuse;           /* neither */
     uint64_t kv_max_bytes;   /* that its keys and values may take; 0: what the kv account has */

@@ -137,7 +137,7 @@ static const Option option_table[] = {
     [OPT_DUMP] = { "dump", 0, "FILE",
                    "matrix: instead, the tokens and logits of one run (--isa, --threads, --chunk) into FILE,\n"
                    "which has the same bytes on every machine" },
-    [OPT_BRIEF] = { "brief", 0, NULL, "with --dump: the prompt of 114 tokens, not of 530" },
+    [OPT_BRIEF] = { "brief", 0, NULL, "with --dump: the prompt of 82 tokens, not of 530" },
     [OPT_VERBOSE] = { "verbose", 0, NULL, "log to stderr" },
     [OPT_HELP] = { "help", 'h', NULL, "this text" },
     [OPT_VERSION] = { "version", 0, NULL, "the version" },

@@ -24,9 +24,10 @@ extern char **environ;
 #define N_RUNS 2 /* greedy, seeded */
 /* Answers of so many tokens have drafts: the prompt repeats itself. */
 #define DRAFTED_TOKENS_MIN 16
-/* Tokens of the prompt. Both leave 18 rows over in chunks of 32; the brief one is for kernels that take minutes. */
+/* Tokens of the prompt. Both end 18 rows behind a page of the cache, and so behind chunks of 32, too; the brief one is
+ * for what takes minutes otherwise. */
 #define PROMPT_WHOLE 530
-#define PROMPT_BRIEF 114
+#define PROMPT_BRIEF 82
 
 /* Own words; long enough that the largest chunk of the matrix cuts it. */
 static const char passage[] =
@@ -315,13 +316,18 @@ static int run_restarted(Matrix *matrix, const Cell *cell, MatrixOutput *outputs
 
 /* --- cells -------------------------------------------------------------------------------------------------------- */
 
-/* Which source or rule a draft comes from makes other tokens, in trees of other forms: all that those multiply is in a
- * few cells as well. One thread does what two do. */
+/* A format of weights shows in products, in the embedding, in how weights arrive and where they are. Drafts and company
+ * only make rows for them, of which a tree, a shared step and one that makes way have all kinds. */
 static bool is_of_few(const Cell *cell) {
-    if (cell->threads == 1)
+    bool sharing = !strcmp(cell->company, "sharing steps"), making_way = !strcmp(cell->company, "making way");
+
+    if (cell->threads == 1 || !strcmp(cell->company, "between others") || !strcmp(cell->company, "after cancelled"))
         return false;
-    return cell->way <= WAY_SMALL_TREE || cell->with_percent ||
-           (cell->way <= WAY_LEVER && !strcmp(cell->company, "alone"));
+    if (cell->way == WAY_PLAIN)
+        return true;
+    if (cell->with_percent)
+        return cell->way == WAY_TREE || (cell->way == WAY_PRUNED && sharing) || (cell->way == WAY_LEVER);
+    return (cell->way == WAY_TREE && !making_way) || cell->way == WAY_SMALL_TREE;
 }
 
 /* The first cell is there always: all others are compared with it. */
@@ -406,19 +412,23 @@ static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
         uint32_t percent;
         const char *company;
         size_t way;
+        bool is_long; /* what others have apart */
     } cells[] = {
-        { 0, "alone", WAY_PLAIN },        { 0, "sharing steps", WAY_TREE },  { 0, "while arriving", WAY_PLAIN },
-        { 40, "alone", WAY_TREE },        { 40, "making way", WAY_TREE },    { 0, "alone", WAY_OURS },
-        { 0, "alone", WAY_LEVER },        { 40, "sharing steps", WAY_OURS }, { 0, "sharing steps", WAY_PRUNED },
-        { 40, "making way", WAY_PRUNED }, { 40, "alone", WAY_SELF },         { 40, "sharing steps", WAY_SELF },
+        { 0, "alone", WAY_PLAIN, false },          { 0, "sharing steps", WAY_TREE, false },
+        { 0, "while arriving", WAY_PLAIN, false }, { 40, "alone", WAY_TREE, false },
+        { 40, "making way", WAY_TREE, false },     { 0, "alone", WAY_OURS, false },
+        { 0, "alone", WAY_LEVER, false },          { 40, "sharing steps", WAY_OURS, false },
+        { 0, "sharing steps", WAY_PRUNED, false }, { 40, "alone", WAY_SELF, false },
+        { 40, "making way", WAY_PRUNED, true },    { 40, "sharing steps", WAY_SELF, true },
     };
     int r = 0;
 
     for (size_t i = 0; i < ARRAY_LEN(cells) && !r; i++)
-        r = run_cell(
-            matrix,
-            &(Cell){ isa, 2, ENGINE_CHUNK_DEFAULT, cells[i].company, PROMPT_WHOLE, cells[i].way, cells[i].percent + 1 },
-            true, err);
+        if (matrix->options->full || !cells[i].is_long)
+            r = run_cell(matrix,
+                         &(Cell){ isa, 2, ENGINE_CHUNK_DEFAULT, cells[i].company, PROMPT_WHOLE, cells[i].way,
+                                  cells[i].percent + 1 },
+                         true, err);
     return r;
 }
 
@@ -454,9 +464,11 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     if (!r)
         r = run_streamed(matrix, best, err);
     if (!r) /* room for few drafts */
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_WHOLE, WAY_TREE, 0 }, true, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, WAY_TREE, 0 }, true, err);
     for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && !full; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, chunks[i], "alone", PROMPT_WHOLE, WAY_PLAIN, 0 }, false, err);
+        r = run_cell(matrix,
+                     &(Cell){ best, 2, chunks[i], "alone", chunks[i] > 1 ? PROMPT_WHOLE : PROMPT_BRIEF, WAY_PLAIN, 0 },
+                     false, err);
     /* As many groups in the pipeline as threads; more; none. */
     for (unsigned int threads = 4; threads >= 2 && !r; threads--)
         r = run_cell(matrix,
@@ -471,14 +483,13 @@ static int run_cells(Matrix *matrix, ErrText *err) {
         if (!isa_present((Isa)isa))
             continue;
         for (unsigned int threads = 2; threads >= 1 && !r; threads--) {
-            if (!full) /* one chunk size that cuts the prompt unevenly */
+            if (!full && isa == ISA_SCALAR && threads == 1)
+                continue; /* what threads do is not the instructions' affair, and these take long */
+            if (!full)    /* one chunk size that cuts the prompt unevenly */
                 r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, WAY_PLAIN, 0 },
                              isa != (int)best || threads != 2, err);
-            if (!full && !r && threads == 2)
-                r = run_cell(matrix,
-                             &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF,
-                                      isa == ISA_SCALAR ? WAY_SMALL_TREE : WAY_TREE, 0 },
-                             false, err);
+            if (!r && threads == 2 && (full || isa != ISA_SCALAR)) /* test_tree_step has trees of all */
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, WAY_TREE, 0 }, full, err);
             for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && full; i++)
                 r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE, WAY_PLAIN, 0 }, !i,
                              err);

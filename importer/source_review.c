@@ -50,30 +50,73 @@ static bool begins_with(const GgufString *name, const char *prefix) {
     return name->len_bytes > strlen(prefix) && !memcmp(name->data, prefix, strlen(prefix));
 }
 
+static bool ends_with(const GgufString *name, const char *end) {
+    size_t n = strlen(end);
+
+    return name->len_bytes > n && !memcmp(name->data + name->len_bytes - n, end, n);
+}
+
+/* Keys of tokenizers: which kind uses it, and why the other does not. */
+static void review_tokenizer_key(Review *review, const GgufString *name, const char *shown) {
+    enum {
+        NEITHER = 0,
+        BYTE_LEVEL = 1,
+        SENTENCEPIECE = 2,
+        BOTH = 3
+    };
+    static const struct {
+        const char *name;
+        int used_by;
+        const char *why;
+    } keys[] = {
+        { "tokenizer.ggml.model", BOTH, "" },
+        { "tokenizer.ggml.tokens", BOTH, "" },
+        { "tokenizer.ggml.token_type", BOTH, "" },
+        { "tokenizer.ggml.pre", BYTE_LEVEL, "a tokenizer with scores cuts no words" },
+        { "tokenizer.ggml.merges", BYTE_LEVEL, "a tokenizer with scores merges by them" },
+        { "tokenizer.ggml.scores", SENTENCEPIECE, "a byte-level tokenizer merges by its list of merges" },
+        { "tokenizer.ggml.add_space_prefix", SENTENCEPIECE, "a byte-level tokenizer puts no space before a text" },
+        { "tokenizer.ggml.bos_token_id", BOTH, "" },
+        { "tokenizer.ggml.eos_token_id", BOTH, "" },
+        { "tokenizer.ggml.eot_token_id", BOTH, "" },
+        { "tokenizer.ggml.eom_token_id", BOTH, "" },
+        { "tokenizer.ggml.unknown_token_id", BOTH, "" },
+        { "tokenizer.ggml.padding_token_id", BOTH, "" },
+        { "tokenizer.ggml.add_bos_token", BOTH, "" },
+        { "tokenizer.ggml.add_eos_token", BOTH, "" },
+        { "tokenizer.chat_template", BOTH, "" },
+        { "tokenizer.chat_templates", NEITHER, "the template without a name is used" },
+        { "tokenizer.ggml.add_sep_token", NEITHER, "it is for models that compare texts" },
+        { "tokenizer.ggml.seperator_token_id", NEITHER, "it is for models that compare texts" },
+        { "tokenizer.ggml.mask_token_id", NEITHER, "it is for models that fill gaps" },
+        { "tokenizer.ggml.token_type_count", NEITHER, "it is for models that compare texts" },
+        { "tokenizer.ggml.remove_extra_whitespaces", NEITHER, "spaces of a text stay as they are" },
+        { "tokenizer.ggml.precompiled_charsmap", NEITHER, "characters of a text stay as they are" },
+        { "tokenizer.ggml.suppress_tokens", NEITHER, "answers may have these tokens" },
+        { "tokenizer.huggingface.json", NEITHER, "the other keys say the same" },
+    };
+    GgufString model = { 0 };
+    int kind;
+
+    (void)gguf_get_string(review->file, "tokenizer.ggml.model", &model, NULL);
+    kind = model.len_bytes == 5 && !memcmp(model.data, "llama", 5) ? SENTENCEPIECE : BYTE_LEVEL;
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+        if (is_one_of(name, &keys[i].name, 1)) {
+            tell(review, keys[i].used_by & kind ? SOURCE_USED : SOURCE_IGNORED, "key", shown,
+                 keys[i].used_by & kind ? "" : keys[i].why);
+            return;
+        }
+    if (begins_with(name, "tokenizer.chat_template."))
+        tell(review, SOURCE_IGNORED, "key", shown, "the template without a name is used");
+    else if (begins_with(name, "tokenizer.ggml.") && ends_with(name, "_token_id"))
+        tell(review, SOURCE_IGNORED, "key", shown, "such a token is known by its text");
+    else
+        tell(review, SOURCE_IGNORED, "key", shown, "has no effect here");
+}
+
 static void review_other_key(Review *review, const GgufString *name, const char *shown) {
     static const char *const used[] = {
-        "general.architecture",
-        "general.alignment",
-        "general.name",
-        "split.count",
-        "split.no",
-        "split.tensors.count",
-        "tokenizer.ggml.model",
-        "tokenizer.ggml.pre",
-        "tokenizer.ggml.tokens",
-        "tokenizer.ggml.token_type",
-        "tokenizer.ggml.scores",
-        "tokenizer.ggml.merges",
-        "tokenizer.ggml.bos_token_id",
-        "tokenizer.ggml.eos_token_id",
-        "tokenizer.ggml.eot_token_id",
-        "tokenizer.ggml.eom_token_id",
-        "tokenizer.ggml.unknown_token_id",
-        "tokenizer.ggml.padding_token_id",
-        "tokenizer.ggml.add_bos_token",
-        "tokenizer.ggml.add_eos_token",
-        "tokenizer.ggml.add_space_prefix",
-        "tokenizer.chat_template",
+        "general.architecture", "general.alignment", "general.name", "split.count", "split.no", "split.tensors.count",
     };
 
     if (is_one_of(name, used, ARRAY_LEN(used)))
@@ -81,7 +124,7 @@ static void review_other_key(Review *review, const GgufString *name, const char 
     else if (begins_with(name, "general.") || begins_with(name, "quantize."))
         tell(review, SOURCE_IGNORED, "key", shown, "describes the file; the model is the same without it");
     else if (begins_with(name, "tokenizer."))
-        tell(review, SOURCE_IGNORED, "key", shown, "has no effect here");
+        review_tokenizer_key(review, name, shown);
     else
         tell(review, SOURCE_IGNORED, "key", shown, "not known here");
 }

@@ -11,7 +11,6 @@
 #include "model/hparams_keys.h"
 #include "model/hparams_private.h"
 
-#define N_LAYERS_MAX 1024
 #define WIDTH_MAX 131072 /* of a product's inputs: an int32 sum of int8 products cannot overflow */
 #define HEADS_MAX 1024
 #define HEAD_SIZE_MAX 1024
@@ -108,6 +107,51 @@ static int check_no_window(const KeyReader *reader, const Hparams *hparams, uint
         gguf_path(reader->file), reader->arch, window, hparams->n_context, reader->arch);
 }
 
+/* One of a list of flags, which files have as booleans or numbers; -1: neither 0 nor 1. */
+static int flag_at(const GgufArray *array, uint64_t index) {
+    int32_t flag = array->element_type == GGUF_BOOL ? array->data[index] : gguf_array_i32(array, index);
+
+    return flag == 0 || flag == 1 ? flag : -1;
+}
+
+/* Which layers are local, each by a flag of its own. */
+static int read_window_list(const KeyReader *reader, const GgufKey *key, Hparams *hparams) {
+    const GgufArray *array = &key->value.array;
+    char name[HPARAMS_KEY_MAX];
+
+    (void)key_reader_name(reader, "attention.sliding_window_pattern", name);
+    if (array->element_type != GGUF_BOOL && array->element_type != GGUF_I32 && array->element_type != GGUF_U32)
+        return err_set(reader->err, HPARAMS_E_CORRUPT,
+                       "%s: key '%s' is a list of neither booleans nor 32-bit integers: convert the model again",
+                       gguf_path(reader->file), name);
+    if (array->n != hparams->n_layers)
+        return err_set(reader->err, HPARAMS_E_CORRUPT,
+                       "%s: key '%s' has %" PRIu64 " elements for %" PRIu32
+                       " layers; they must be as many: convert the model again",
+                       gguf_path(reader->file), name, array->n, hparams->n_layers);
+    for (uint32_t layer = 0; layer < hparams->n_layers; layer++) {
+        int flag = flag_at(array, layer);
+
+        if (flag < 0)
+            return err_set(reader->err, HPARAMS_E_CORRUPT,
+                           "%s: key '%s': element %" PRIu32 " is neither 0 nor 1: convert the model again",
+                           gguf_path(reader->file), name, layer);
+        hparams->window_list[layer / 64] |= (uint64_t)flag << layer % 64;
+    }
+    hparams->has_window_list = true;
+    return 0;
+}
+
+static int read_window_pattern(const KeyReader *reader, Hparams *hparams) {
+    char name[HPARAMS_KEY_MAX];
+    const GgufKey *key = gguf_key(reader->file, key_reader_name(reader, "attention.sliding_window_pattern", name));
+
+    if (key && key->type == GGUF_ARRAY)
+        return read_window_list(reader, key, hparams);
+    return key_reader_u32(reader, "attention.sliding_window_pattern", 1, HPARAMS_LAYERS_MAX,
+                          &hparams->arch->window_pattern, &hparams->window_pattern);
+}
+
 static int read_window(const KeyReader *reader, Hparams *hparams) {
     const Arch *arch = hparams->arch;
     uint32_t window;
@@ -121,8 +165,7 @@ static int read_window(const KeyReader *reader, Hparams *hparams) {
         return check_no_window(reader, hparams, window);
     if (arch->window == WINDOW_PATTERN) {
         hparams->window = window;
-        return key_reader_u32(reader, "attention.sliding_window_pattern", 1, N_LAYERS_MAX, &arch->window_pattern,
-                              &hparams->window_pattern);
+        return read_window_pattern(reader, hparams);
     }
     hparams->window = window < hparams->n_context ? window : 0;
     return 0;
@@ -197,7 +240,7 @@ int hparams_read(Hparams *hparams, const GgufFile *file, ErrText *err) {
     if (r)
         return r;
     read.tied = !gguf_tensor(file, tensor_role_name(ROLE_OUTPUT));
-    if ((r = key_reader_u32(&reader, "block_count", 1, N_LAYERS_MAX, NULL, &read.n_layers)) ||
+    if ((r = key_reader_u32(&reader, "block_count", 1, HPARAMS_LAYERS_MAX, NULL, &read.n_layers)) ||
         (r = key_reader_u32(&reader, "context_length", 1, CONTEXT_MAX, NULL, &read.n_context)) ||
         (r = key_reader_u32(&reader, "embedding_length", 16, WIDTH_MAX, NULL, &read.n_embd)) ||
         (r = key_reader_u32(&reader, "feed_forward_length", 16, WIDTH_MAX, NULL, &read.n_ff)) ||
@@ -242,6 +285,8 @@ uint32_t hparams_dim(const Hparams *hparams, Dim dim) {
 }
 
 bool hparams_layer_is_local(const Hparams *hparams, uint32_t layer) {
+    if (hparams->window && hparams->has_window_list)
+        return hparams->window_list[layer / 64] >> layer % 64 & 1;
     if (!hparams->window || !hparams->window_pattern)
         return hparams->window;
     return layer % hparams->window_pattern < hparams->window_pattern - 1;

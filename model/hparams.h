@@ -13,6 +13,8 @@ enum {
     HPARAMS_E_CORRUPT = 2,     /* missing, out of range, or contradicting the tensors; the text names the key */
 };
 
+#define HPARAMS_LAYERS_MAX 1024
+
 typedef struct Hparams {
     const Arch *arch;
     uint32_t n_layers;
@@ -38,11 +40,13 @@ typedef struct Hparams {
     double rope_base_local, rope_position_scale_local;
     uint32_t window;         /* positions a sliding-window layer sees, itself included; 0: no such layers */
     uint32_t window_pattern; /* layer il is local when il % pattern < pattern - 1; 0: all are */
-    float attention_scale;   /* on q.k */
-    float attention_cap;     /* scores become cap * tanh(score / cap); 0: they do not */
-    float logit_cap;         /* likewise */
-    float embedding_scale;   /* on the embedding; 1 or sqrt(n_embd) */
-    bool tied;               /* no output.weight: the head uses token_embd */
+    bool has_window_list;    /* instead of the pattern: layer il is local when bit il % 64 of word il / 64 is set */
+    uint64_t window_list[HPARAMS_LAYERS_MAX / 64];
+    float attention_scale; /* on q.k */
+    float attention_cap;   /* scores become cap * tanh(score / cap); 0: they do not */
+    float logit_cap;       /* likewise */
+    float embedding_scale; /* on the embedding; 1 or sqrt(n_embd) */
+    bool tied;             /* no output.weight: the head uses token_embd */
 } Hparams;
 
 /* Reads and checks the keys of a source GGUF or of a package (which keeps them). */

@@ -63,7 +63,7 @@ static const KnownKey known_keys[] = {
     READ("rope.scaling.yarn_log_multiplier", KEY_NUMBER),
     READ("rope.scaling.yarn_beta_fast", KEY_NUMBER),
     READ("rope.scaling.yarn_beta_slow", KEY_NUMBER),
-    /* The layers without a window have no pattern: only gemma3 reads it. */
+    /* The layers without a window have no pattern: gemma2 and gemma3 read it, a number or a list. */
     READ("attention.sliding_window_pattern", KEY_ANY),
 
     UNUSED("vocab_size", KEY_INTEGER), /* the embedding's rows count */

@@ -2,6 +2,7 @@
 #include "text/pretokenizer.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,105 +11,13 @@
 
 #include "base/printable.h"
 #include "base/utf8.h"
-
-#define STAGES_MAX 4
-
-/* --- patterns --------------------------------------------------------------------------------------------------- */
-
-/* \s of the models' own splitters is Unicode White_Space. PCRE2's, with UCP, has U+180E too: the set is spelled out. */
-#define SPACES                                                                                                         \
-    "\\x{9}-\\x{D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
-/* PCRE2 10.42 knows Unicode 14, the models' splitters 15.1: what became letter, number or punctuation in between. */
-#define LETTERS                                                                                                        \
-    "\\p{L}\\x{1123F}\\x{11240}\\x{11F02}\\x{11F04}-\\x{11F10}\\x{11F12}-\\x{11F33}\\x{1342F}\\x{13441}-\\x{13446}"    \
-    "\\x{1B132}\\x{1B155}\\x{1DF25}-\\x{1DF2A}\\x{1E030}-\\x{1E06D}\\x{1E4D0}-\\x{1E4EB}\\x{2B739}"                    \
-    "\\x{2EBF0}-\\x{2EE5D}\\x{31350}-\\x{323AF}"
-#define NUMBERS "\\p{N}\\x{11F50}-\\x{11F59}\\x{1D2C0}-\\x{1D2D3}\\x{1E4F0}-\\x{1E4F9}"
-#define PUNCTUATION "\\p{P}\\x{11B00}-\\x{11B09}\\x{11F43}-\\x{11F4F}"
-
-#define GPT2                                                                                                           \
-    "'s|'t|'re|'ve|'m|'ll|'d| ?[" LETTERS "]+| ?[" NUMBERS "]+| ?[^" SPACES LETTERS NUMBERS "]+"                       \
-    "|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"
-/* The contractions take either case of ASCII only: (?i:) would let U+017F pass for an s. */
-#define LLAMA3(numbers)                                                                                                \
-    "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|[^\\r\\n" LETTERS NUMBERS "]?[" LETTERS "]+|" numbers       \
-    "| ?[^" SPACES LETTERS NUMBERS "]+[\\r\\n]*|[" SPACES "]*[\\r\\n]+|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"
-
-typedef struct Family {
-    const char *name;
-    const char *stages[STAGES_MAX]; /* each cuts the pieces of the one before; what it does not match is a piece too */
-    bool whole_words_first;
-    bool adds_bos;
-} Family;
-
-enum {
-    FAMILY_DEFAULT,
-    FAMILY_GPT2,
-    FAMILY_SMOLLM,
-    FAMILY_QWEN2,
-    FAMILY_LLAMA_BPE,
-    FAMILY_LLAMA_BPE_MERGED
-};
-
-static const Family families[] = {
-    [FAMILY_DEFAULT] = { "default",
-                         { "[" PUNCTUATION "$+<=>^~|]+", GPT2, "[" NUMBERS "]+", "[0-9][0-9][0-9]" },
-                         false,
-                         false },
-    [FAMILY_GPT2] = { "gpt2", { GPT2 }, false, false },
-    [FAMILY_SMOLLM] = { "smollm", { "[" NUMBERS "]", GPT2 }, false, false },
-    [FAMILY_QWEN2] = { "qwen2", { LLAMA3("[" NUMBERS "]") }, false, false },
-    [FAMILY_LLAMA_BPE] = { "llama-bpe", { LLAMA3("[" NUMBERS "]{1,3}") }, true, true },
-    [FAMILY_LLAMA_BPE_MERGED] = { "llama-bpe", { LLAMA3("[" NUMBERS "]{1,3}") }, false, false },
-};
-
-/* Names that files use (llama.cpp's), and the family whose expressions they mean. */
-static const struct {
-    const char *name;
-    int family;
-} names[] = {
-    { "", FAMILY_DEFAULT },
-    { "default", FAMILY_DEFAULT },
-    { "gpt-2", FAMILY_GPT2 },
-    { "gpt2", FAMILY_GPT2 },
-    { "phi-2", FAMILY_GPT2 },
-    { "mpt", FAMILY_GPT2 },
-    { "olmo", FAMILY_GPT2 },
-    { "jais", FAMILY_GPT2 },
-    { "trillion", FAMILY_GPT2 },
-    { "gigachat", FAMILY_GPT2 },
-    { "mellum", FAMILY_GPT2 },
-    { "a.x-4.0", FAMILY_GPT2 },
-    { "exaone4", FAMILY_GPT2 },
-    { "smollm", FAMILY_SMOLLM },
-    { "starcoder", FAMILY_SMOLLM },
-    { "refact", FAMILY_SMOLLM },
-    { "command-r", FAMILY_SMOLLM },
-    { "codeshell", FAMILY_SMOLLM },
-    { "exaone", FAMILY_SMOLLM },
-    { "minerva-7b", FAMILY_SMOLLM },
-    { "qwen2", FAMILY_QWEN2 },
-    { "deepseek-r1-qwen", FAMILY_QWEN2 },
-    { "stablelm2", FAMILY_QWEN2 },
-    { "megrez", FAMILY_QWEN2 },
-    { "hunyuan", FAMILY_QWEN2 },
-    { "llama-bpe", FAMILY_LLAMA_BPE },
-    { "llama3", FAMILY_LLAMA_BPE },
-    { "llama-v3", FAMILY_LLAMA_BPE },
-    { "falcon3", FAMILY_LLAMA_BPE },
-    { "falcon-h1", FAMILY_LLAMA_BPE },
-    { "pixtral", FAMILY_LLAMA_BPE },
-    { "midm-2.0", FAMILY_LLAMA_BPE },
-    { "lfm2", FAMILY_LLAMA_BPE },
-    { "dbrx", FAMILY_LLAMA_BPE_MERGED },
-    { "smaug-bpe", FAMILY_LLAMA_BPE_MERGED },
-};
+#include "text/pretokenizer_table.h"
 
 /* --- object ----------------------------------------------------------------------------------------------------- */
 
 struct Pretokenizer {
-    const Family *family;
-    pcre2_code *stages[STAGES_MAX];
+    const PretokenizerFamily *family;
+    pcre2_code *stages[PRETOKENIZER_STAGES_MAX];
     size_t n_stages;
     pcre2_match_context *context;
 };
@@ -130,25 +39,31 @@ static int compile_stage(pcre2_code **codep, const char *pattern, ErrText *err) 
     return 0;
 }
 
+/* By families: all their names would be a page. */
+static int refuse_name(const char *name, size_t len_bytes, ErrText *err) {
+    const PretokenizerFamily *family;
+    char known[512] = "";
+    Printable shown;
+
+    for (size_t i = 0, n = 0; (family = pretokenizer_family_at(i)) && n < sizeof(known); i++)
+        n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", i ? ", " : "", family->name);
+    return err_set(err, PRETOKENIZER_E_UNKNOWN,
+                   "pre-tokenizer \"%s\" is not known; known are the ones of %s: use a model with one of these",
+                   printable(&shown, name, len_bytes), known);
+}
+
 int pretokenizer_new(Pretokenizer **pretokenizerp, const char *name, size_t len_bytes, ErrText *err) {
     _cleanup_(pretokenizer_freep) Pretokenizer *pretokenizer = NULL;
-    const Family *family = NULL;
-    Printable shown;
+    const PretokenizerFamily *family = pretokenizer_family(name, len_bytes);
     int r;
 
-    for (size_t i = 0; i < ARRAY_LEN(names) && !family; i++)
-        if (strlen(names[i].name) == len_bytes && !memcmp(names[i].name, name, len_bytes))
-            family = &families[names[i].family];
     if (!family)
-        return err_set(err, PRETOKENIZER_E_UNKNOWN,
-                       "pre-tokenizer \"%s\" is not known; known are the ones of gpt2, smollm, qwen2, "
-                       "llama-bpe and default: use a model with one of these",
-                       printable(&shown, name, len_bytes));
+        return refuse_name(name, len_bytes, err);
     pretokenizer = calloc(1, sizeof(*pretokenizer));
     if (!pretokenizer)
         return err_raise(-ENOMEM);
     pretokenizer->family = family;
-    for (size_t i = 0; i < STAGES_MAX && family->stages[i]; i++) {
+    for (size_t i = 0; i < PRETOKENIZER_STAGES_MAX && family->stages[i]; i++) {
         r = compile_stage(&pretokenizer->stages[i], family->stages[i], err);
         if (r)
             return r;
@@ -169,7 +84,7 @@ int pretokenizer_new(Pretokenizer **pretokenizerp, const char *name, size_t len_
 Pretokenizer *pretokenizer_free(Pretokenizer *pretokenizer) {
     if (!pretokenizer)
         return NULL;
-    for (size_t i = 0; i < STAGES_MAX; i++)
+    for (size_t i = 0; i < PRETOKENIZER_STAGES_MAX; i++)
         pcre2_code_free(pretokenizer->stages[i]);
     pcre2_match_context_free(pretokenizer->context);
     free(pretokenizer);
@@ -265,16 +180,73 @@ static int split_piece(const Pretokenizer *pretokenizer, const pcre2_code *code,
     return 0;
 }
 
+/* PCRE2 10.42 knows Unicode 14, the models' splitters 15.1: what became a letter, number, mark, sign or symbol in
+ * between, by rising code point, and an older one of the same class and length in UTF-8 that stands for it. */
+static const struct {
+    uint32_t first, last, stand_in;
+} newer[] = {
+#define LETTER 0x20000
+#define NUMBER 0x10107
+#define MARK_3 0xe31 /* of three bytes */
+#define MARK 0x11001
+#define SIGN 0x10100
+#define SYMBOL_3 0x2ff0
+#define SYMBOL 0x1f300
+    { 0xcf3, 0xcf3, MARK_3 },     { 0xece, 0xece, MARK_3 },     { 0x2ffc, 0x2fff, SYMBOL_3 },
+    { 0x31ef, 0x31ef, SYMBOL_3 }, { 0x10efd, 0x10eff, MARK },   { 0x1123f, 0x11240, LETTER },
+    { 0x11241, 0x11241, MARK },   { 0x11b00, 0x11b09, SIGN },   { 0x11f00, 0x11f01, MARK },
+    { 0x11f02, 0x11f02, LETTER }, { 0x11f03, 0x11f03, MARK },   { 0x11f04, 0x11f10, LETTER },
+    { 0x11f12, 0x11f33, LETTER }, { 0x11f34, 0x11f3a, MARK },   { 0x11f3e, 0x11f42, MARK },
+    { 0x11f43, 0x11f4f, SIGN },   { 0x11f50, 0x11f59, NUMBER }, { 0x1342f, 0x1342f, LETTER },
+    { 0x13440, 0x13440, MARK },   { 0x13441, 0x13446, LETTER }, { 0x13447, 0x13455, MARK },
+    { 0x1b132, 0x1b132, LETTER }, { 0x1b155, 0x1b155, LETTER }, { 0x1d2c0, 0x1d2d3, NUMBER },
+    { 0x1df25, 0x1df2a, LETTER }, { 0x1e030, 0x1e06d, LETTER }, { 0x1e08f, 0x1e08f, MARK },
+    { 0x1e4d0, 0x1e4eb, LETTER }, { 0x1e4ec, 0x1e4ef, MARK },   { 0x1e4f0, 0x1e4f9, NUMBER },
+    { 0x1f6dc, 0x1f6dc, SYMBOL }, { 0x1f774, 0x1f776, SYMBOL }, { 0x1f77b, 0x1f77f, SYMBOL },
+    { 0x1f7d9, 0x1f7d9, SYMBOL }, { 0x1fa75, 0x1fa77, SYMBOL }, { 0x1fa87, 0x1fa88, SYMBOL },
+    { 0x1faad, 0x1faaf, SYMBOL }, { 0x1fabb, 0x1fabd, SYMBOL }, { 0x1fabf, 0x1fabf, SYMBOL },
+    { 0x1face, 0x1facf, SYMBOL }, { 0x1fada, 0x1fadb, SYMBOL }, { 0x1fae8, 0x1fae8, SYMBOL },
+    { 0x1faf7, 0x1faf8, SYMBOL }, { 0x2b739, 0x2b739, LETTER }, { 0x2ebf0, 0x2ee5d, LETTER },
+    { 0x31350, 0x323af, LETTER },
+};
+
+/* Of a well-formed sequence of three or four bytes; 0: none stands for it. */
+static uint32_t stand_in_of(const uint8_t *sequence, size_t n) {
+    uint32_t code_point = n == 3 ? (sequence[0] & 0xfu) << 12 | (sequence[1] & 0x3fu) << 6 | (sequence[2] & 0x3fu)
+                                 : (sequence[0] & 7u) << 18 | (sequence[1] & 0x3fu) << 12 | (sequence[2] & 0x3fu) << 6 |
+                                       (sequence[3] & 0x3fu);
+    size_t low = 0, high = ARRAY_LEN(newer);
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (newer[middle].last < code_point)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < ARRAY_LEN(newer) && newer[low].first <= code_point ? newer[low].stand_in : 0;
+}
+
+static void write_sequence(char *out, size_t n, uint32_t code_point) {
+    for (size_t i = n; i-- > 1; code_point >>= 6)
+        out[i] = (char)(0x80 | (code_point & 0x3f));
+    out[0] = (char)(n == 3 ? 0xe0 | code_point : 0xf0 | code_point);
+}
+
 /* A copy in which each byte that is not UTF-8 is U+0001: like U+FFFD it is no letter, number, space or punctuation, and
- * the offsets stay. *copyp stays NULL for a well-formed text. */
-static int well_formed_copy(const char *text, size_t len_bytes, char **copyp) {
+ * the offsets stay. Code points that PCRE2 may not know are older ones. *copyp stays NULL for a text without either. */
+static int known_copy(const char *text, size_t len_bytes, char **copyp) {
     char *copy = NULL;
 
     for (size_t i = 0, n; i < len_bytes; i += n) {
+        uint32_t stand_in = 0;
         Utf8Kind kind;
 
         n = utf8_step(text + i, len_bytes - i, &kind);
-        if (kind == UTF8_WHOLE)
+        if (kind == UTF8_WHOLE && n >= 3)
+            stand_in = stand_in_of((const uint8_t *)text + i, n);
+        if (kind == UTF8_WHOLE && !stand_in)
             continue;
         if (!copy) {
             copy = malloc(len_bytes);
@@ -282,7 +254,10 @@ static int well_formed_copy(const char *text, size_t len_bytes, char **copyp) {
                 return err_raise(-ENOMEM);
             memcpy(copy, text, len_bytes);
         }
-        memset(copy + i, 1, n);
+        if (stand_in)
+            write_sequence(copy + i, n, stand_in);
+        else
+            memset(copy + i, 1, n);
     }
     *copyp = copy;
     return 0;
@@ -303,7 +278,7 @@ int pretokenizer_split(const Pretokenizer *pretokenizer, const char *text, size_
     pieces->n = 0;
     if (!match)
         return err_raise(-ENOMEM);
-    r = well_formed_copy(text, len_bytes, &copy);
+    r = known_copy(text, len_bytes, &copy);
     if (r)
         return r;
     if (copy)

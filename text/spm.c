@@ -26,24 +26,30 @@ static bool spm_rule(const void *model, const char *text, const Symbol *left, co
     return true;
 }
 
-static int add_bytes(const Vocab *vocab, uint32_t unknown_id, const char *text, size_t len_bytes, TokenList *list) {
+/* A character without a token, as its bytes. *is_addedp: false when a byte has no token either. */
+static int add_bytes(const Vocab *vocab, const char *text, size_t len_bytes, TokenList *list, bool *is_addedp) {
+    *is_addedp = false;
+    for (size_t i = 0; i < len_bytes; i++)
+        if (vocab->byte_ids[(uint8_t)text[i]] == UINT32_MAX)
+            return 0;
     for (size_t i = 0; i < len_bytes; i++) {
-        uint32_t id = vocab->byte_ids[(uint8_t)text[i]];
-        int r;
+        int r = token_list_add(list, vocab->byte_ids[(uint8_t)text[i]]);
 
-        r = token_list_add(list, id != UINT32_MAX ? id : unknown_id);
         if (r)
             return r;
     }
+    *is_addedp = true;
     return 0;
 }
 
 /* spm_encode() - merges the characters of the text and appends the tokens
  *
  * A whole document is one fragment: O(n log n). A byte that is not UTF-8 is a character by itself. A merged text is a
- * token by construction, so only single characters can be left without one. Return: 0 or -ENOMEM. */
+ * token by construction, so only single characters can be left without one: they become bytes. In a model that lacks
+ * one of those tokens a run of such characters becomes one unknown token, as in SentencePiece. Return: 0 or -ENOMEM. */
 int spm_encode(const Vocab *vocab, uint32_t unknown_id, SymbolMerge *scratch, const char *text, size_t len_bytes,
                TokenList *list) {
+    bool is_unknown = false; /* so is what came before */
     int r;
 
     symbol_merge_clear(scratch);
@@ -65,10 +71,17 @@ int spm_encode(const Vocab *vocab, uint32_t unknown_id, SymbolMerge *scratch, co
 
         if (!symbol->len_bytes)
             continue;
-        if (symbol->id != UINT32_MAX)
+        if (symbol->id != UINT32_MAX) {
             r = token_list_add(list, symbol->id);
-        else
-            r = add_bytes(vocab, unknown_id, text + symbol->offset, symbol->len_bytes, list);
+            is_unknown = false;
+        } else {
+            bool is_added, was_unknown = is_unknown;
+
+            r = add_bytes(vocab, text + symbol->offset, symbol->len_bytes, list, &is_added);
+            is_unknown = !is_added;
+            if (!r && is_unknown && !was_unknown)
+                r = token_list_add(list, unknown_id);
+        }
         if (r)
             return r;
     }

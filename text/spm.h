@@ -11,7 +11,7 @@
 #define SPM_SPACE "\xe2\x96\x81"
 #define SPM_SPACE_BYTES 3
 
-/* Appends the tokens of a fragment in which spaces are SPM_SPACE already. unknown_id: for bytes without a token. */
+/* Appends the tokens of a fragment in which spaces are SPM_SPACE already. unknown_id: for characters without one. */
 int spm_encode(const Vocab *vocab, uint32_t unknown_id, SymbolMerge *scratch, const char *text, size_t len_bytes,
                TokenList *list);
 

@@ -6,6 +6,7 @@
 #include <nettle/sha2.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/log.h"
 #include "base/printable.h"
@@ -165,12 +166,57 @@ static int load_sentencepiece(Tokenizer *tokenizer, const GgufFile *file, const 
     return 0;
 }
 
+/* Whether a name has a text in it, in either case. */
+static bool name_has(const GgufString *name, const char *text) {
+    size_t n = strlen(text);
+
+    for (size_t i = 0; i + n <= name->len_bytes; i++)
+        if (!strncasecmp(name->data + i, text, n))
+            return true;
+    return false;
+}
+
+/* Phi-3's special tokens take the spaces behind them, all but three. Files have no key for that: models are known by
+ * their names, as in llama.cpp. */
+static void read_strips(Tokenizer *tokenizer, const GgufFile *file) {
+    static const char *const keep[] = { "<unk>", "<s>", "<|endoftext|>" };
+    GgufString name;
+
+    if (!gguf_key(file, "general.name") || gguf_get_string(file, "general.name", &name, NULL))
+        return;
+    tokenizer->strips_right = name_has(&name, "phi-3") || name_has(&name, "phi3");
+    for (size_t i = 0; i < ARRAY_LEN(keep); i++)
+        tokenizer->keep_right[i] = vocab_find(&tokenizer->vocab, keep[i], strlen(keep[i]));
+}
+
 static void find_ends(Tokenizer *tokenizer) {
     const uint32_t ids[] = { tokenizer->eos, tokenizer->eot, tokenizer->eom };
 
     for (size_t i = 0; i < ARRAY_LEN(ids); i++)
         if (ids[i] != TOKEN_NONE)
             tokenizer->vocab.roles[ids[i]] = TOKEN_ROLE_END;
+}
+
+/* What else files have as their tokenizer, for the text of a refusal. */
+static const char *kind_of_model(const GgufString *model) {
+    static const struct {
+        const char *name, *kind;
+    } known[] = {
+        { "t5", " (Unigram)" },
+        { "bert", " (WordPiece)" },
+        { "rwkv", " (greedy, of RWKV)" },
+        { "plamo2", " (of PLaMo 2)" },
+        { "gemma4", " (BPE without bytes, of Gemma 4)" },
+        { "hybriddna", " (of DNA)" },
+        { "whitespace", " (words between spaces)" },
+        { "no_vocab", " (none: token ids only)" },
+        { "none", " (none: token ids only)" },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
+        if (strlen(known[i].name) == model->len_bytes && !memcmp(known[i].name, model->data, model->len_bytes))
+            return known[i].kind;
+    return "";
 }
 
 static int tokenizer_read(Tokenizer *tokenizer, const GgufFile *file, const ChatMarks *marks, ErrText *err) {
@@ -188,9 +234,9 @@ static int tokenizer_read(Tokenizer *tokenizer, const GgufFile *file, const Chat
         r = load_sentencepiece(tokenizer, file, marks, err);
     else
         return err_set(err, TOKENIZER_E_UNSUPPORTED,
-                       "%s: key \"%s\": tokenizer \"%s\" is not known; known are \"gpt2\" "
+                       "%s: key \"%s\": tokenizer \"%s\"%s is not supported; supported are \"gpt2\" "
                        "(byte-level BPE) and \"llama\" (SentencePiece-style): use a model with one of these",
-                       gguf_path(file), key, printable(&shown, model.data, model.len_bytes));
+                       gguf_path(file), key, printable(&shown, model.data, model.len_bytes), kind_of_model(&model));
     if (r)
         return r;
     r = read_ids(tokenizer, file, err);
@@ -200,6 +246,7 @@ static int tokenizer_read(Tokenizer *tokenizer, const GgufFile *file, const Chat
     if (r)
         return r;
     find_ends(tokenizer);
+    read_strips(tokenizer, file);
     r = mark_matcher_init(&tokenizer->user_marks, &tokenizer->vocab, 1u << TOKEN_USER_DEFINED, gguf_path(file), err);
     if (!r)
         r = mark_matcher_init(&tokenizer->all_marks, &tokenizer->vocab,
@@ -333,6 +380,30 @@ static int encode_fragment(const Tokenizer *tokenizer, EncodeScratch *scratch, c
     return encode_sentencepiece(tokenizer, scratch, text, len_bytes, tokenizer->space_prefix, list);
 }
 
+/* Where the text goes on behind a special token. What it takes with it ends before a longer one; shorter ones, of
+ * spaces, go with the rest, as they are looked for later. */
+static size_t end_of_hit(const Tokenizer *tokenizer, const MarkHit *hit, size_t n_hits, const char *text,
+                         size_t len_bytes) {
+    uint32_t mark_bytes, other_bytes;
+    size_t at;
+
+    vocab_text(&tokenizer->vocab, hit->id, &mark_bytes);
+    at = (size_t)hit->offset + mark_bytes;
+    if (!tokenizer->strips_right)
+        return at;
+    for (size_t i = 0; i < ARRAY_LEN(tokenizer->keep_right); i++)
+        if (tokenizer->keep_right[i] == hit->id)
+            return at;
+    while (at < len_bytes && (text[at] == ' ' || (text[at] >= '\t' && text[at] <= '\r')))
+        at++;
+    for (size_t i = 1; i < n_hits && hit[i].offset < at; i++) {
+        vocab_text(&tokenizer->vocab, hit[i].id, &other_bytes);
+        if (other_bytes > mark_bytes)
+            return hit[i].offset;
+    }
+    return at;
+}
+
 static int encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes, unsigned int flags,
                   const uint8_t *own, TokenList *list, ErrText *err) {
     const MarkMatcher *marks = flags & TOKENIZE_PARSE_SPECIAL ? &tokenizer->all_marks : &tokenizer->user_marks;
@@ -350,15 +421,14 @@ static int encode(const Tokenizer *tokenizer, const char *text, size_t len_bytes
     if (r)
         return r;
     for (size_t i = 0; i < n_hits; i++) {
-        uint32_t mark_bytes;
-
-        vocab_text(&tokenizer->vocab, hits[i].id, &mark_bytes);
+        if (hits[i].offset < at)
+            continue;
         r = encode_fragment(tokenizer, &scratch, text + at, hits[i].offset - at, list, err);
         if (!r)
             r = token_list_add(list, hits[i].id);
         if (r)
             return r;
-        at = (size_t)hits[i].offset + mark_bytes;
+        at = end_of_hit(tokenizer, &hits[i], n_hits - i, text, len_bytes);
     }
     r = encode_fragment(tokenizer, &scratch, text + at, len_bytes - at, list, err);
     if (!r && flags & TOKENIZE_ADD_EOS && tokenizer->adds_eos)

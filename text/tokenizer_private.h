@@ -18,6 +18,8 @@ struct Tokenizer {
     bool adds_bos;
     bool adds_eos;
     bool space_prefix; /* SentencePiece-style: a space is put before each fragment */
+    bool strips_right; /* spaces behind special tokens are left out, but behind those in keep_right */
+    uint32_t keep_right[3];
     char name[32];
     uint8_t hash[TOKENIZER_HASH_BYTES];
 };

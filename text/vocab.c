@@ -87,6 +87,8 @@ static const struct {
     { "<REPO>", TOKEN_ROLE_END },
     { "<reponame>", TOKEN_ROLE_END },
     { "<|file_sep|>", TOKEN_ROLE_END },
+    { "<|calls|>", TOKEN_ROLE_END },
+    { "<|flush|>", TOKEN_ROLE_END },
     { "<|fim_prefix|>", TOKEN_ROLE_MARK },
     { "<fim-prefix>", TOKEN_ROLE_MARK },
     { "<fim_prefix>", TOKEN_ROLE_MARK },
@@ -105,6 +107,20 @@ static const struct {
     { "<MID>", TOKEN_ROLE_MARK },
     { "\xe2\x96\x81<MID>", TOKEN_ROLE_MARK },
     { "<|code_middle|>", TOKEN_ROLE_MARK },
+    { "<|prefix|>", TOKEN_ROLE_MARK },
+    { "<|suffix|>", TOKEN_ROLE_MARK },
+    { "<|middle|>", TOKEN_ROLE_MARK },
+    { "<\xef\xbd\x9c"
+      "fim\xe2\x96\x81"
+      "begin\xef\xbd\x9c>",
+      TOKEN_ROLE_MARK },
+    { "<\xef\xbd\x9c"
+      "fim\xe2\x96\x81hole\xef\xbd\x9c>",
+      TOKEN_ROLE_MARK },
+    { "<\xef\xbd\x9c"
+      "fim\xe2\x96\x81"
+      "end\xef\xbd\x9c>",
+      TOKEN_ROLE_MARK },
 };
 
 static bool is_text(const char *known, const char *text, size_t len_bytes) {

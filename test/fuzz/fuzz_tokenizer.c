@@ -1,31 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
-/* Tokenizers: hostile texts on small tables, hostile token tables, hostile chat templates. The first byte chooses. */
+/* Tokenizers: hostile texts on small tables with every family of pre-tokenizers, hostile token tables, hostile chat
+ * templates. The first byte chooses. */
 #undef NDEBUG
 #include <assert.h>
 
 #include "base/log.h"
 #include "test/unit/tokenizer_fixture.h"
+#include "text/pretokenizer_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
 
 static Tokenizer *tokenizers[4]; /* three byte-level, one SentencePiece-style */
 
+/* One of each family, then SentencePiece-style ones without the space before texts, and with spaces that marks take. */
+static struct {
+    Tokenizer *tokenizer;
+    bool is_complete; /* a text comes back from its tokens */
+} more[128];
+static size_t n_more;
+
+static Tokenizer *tokenizer_of(const TokenizerSpec *spec) {
+    Tokenizer *tokenizer = NULL;
+    TokenizerFixture fixture;
+    int r;
+
+    r = fixture_init(&fixture, spec);
+    assert(!r);
+    r = tokenizer_new(&tokenizer, fixture.file, &fixture.err);
+    assert(!r);
+    fixture_deinit(&fixture);
+    return tokenizer;
+}
+
+static void add_more(const TokenizerSpec *spec, bool is_complete) {
+    assert(n_more < ARRAY_LEN(more));
+    more[n_more].tokenizer = tokenizer_of(spec);
+    more[n_more++].is_complete = is_complete;
+}
+
 static void set_up(void) {
     static const char *const pres[] = { "smollm", "qwen2", "default" };
+    TokenizerSpec spec;
 
     log_set_level(LOG_LEVEL_ERROR);
     for (size_t i = 0; i < ARRAY_LEN(tokenizers); i++) {
-        TokenizerSpec spec = i < 3 ? fixture_bpe_spec(pres[i]) : fixture_spm_spec();
-        TokenizerFixture fixture;
-        int r;
-
-        r = fixture_init(&fixture, &spec);
-        assert(!r);
-        r = tokenizer_new(&tokenizers[i], fixture.file, &fixture.err);
-        assert(!r);
-        fixture_deinit(&fixture);
+        spec = i < 3 ? fixture_bpe_spec(pres[i]) : fixture_spm_spec();
+        tokenizers[i] = tokenizer_of(&spec);
     }
+    for (size_t i = 0; pretokenizer_family_at(i); i++) {
+        const char *name;
+
+        for (size_t k = 0; (name = pretokenizer_known(k)); k++)
+            if (pretokenizer_family(name, strlen(name)) == pretokenizer_family_at(i))
+                break;
+        spec = fixture_bpe_spec(name);
+        add_more(&spec, true);
+    }
+    spec = fixture_spm_spec();
+    spec.add_space_prefix = -1;
+    add_more(&spec, false); /* its spaces are U+2581 */
+    spec = fixture_bpe_spec("gpt-2");
+    spec.name = "phi-3";
+    add_more(&spec, false);
+    spec = fixture_spm_spec();
+    spec.name = "Phi3";
+    add_more(&spec, false);
 }
 
 /* Encodes, streams back; with a complete table the bytes must be the same when no mark is parsed. */
@@ -89,6 +129,8 @@ static void check_table(const char *text, size_t len_bytes) {
 
     assert(copy);
     spec.model = len_bytes % 2 ? "gpt2" : "llama";
+    spec.pre = len_bytes % 8 == 1 ? "llama-bpe" : len_bytes % 8 == 3 ? "deepseek-llm" : NULL;
+    spec.name = len_bytes % 3 ? NULL : "Phi-3";
     while ((line = strsep(&rest, "\n")) && spec.n_tokens < ARRAY_LEN(tokens)) {
         if (*line == '+' && spec.n_merges < ARRAY_LEN(merges)) {
             merges[spec.n_merges++] = line + 1;
@@ -137,6 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes) {
                 check_text(tokenizers[i], text, len_bytes, true);
             else
                 check_text(tokenizers[i], text, len_bytes, false);
+        check_text(more[data[0] % n_more].tokenizer, text, len_bytes, more[data[0] % n_more].is_complete);
         break;
     }
     return 0;

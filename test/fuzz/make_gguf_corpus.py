@@ -52,14 +52,14 @@ def model_keys(arch, width=32, ff=32):
             ("tokenizer.ggml.merges", ARRAY, (STRING, ["a b"]))]
 
 
-def model(arch, extra_tensors=()):
+def model(arch, extra_tensors=(), more_keys=()):
     width, ff, vocab = 32, 32, 8
     tensors = [("token_embd.weight", 8, (width, vocab)), ("blk.0.attn_norm.weight", 0, (width,)), ("blk.0.attn_q.weight", 2, (width, 32)),
                ("blk.0.attn_k.weight", 3, (width, 16)), ("blk.0.attn_v.weight", 6, (width, 16)), *extra_tensors,
                ("blk.0.attn_output.weight", 7, (32, width)), ("blk.0.ffn_norm.weight", 0, (width,)),
                ("blk.0.ffn_gate.weight", 8, (width, ff)), ("blk.0.ffn_up.weight", 1, (width, ff)),
                ("blk.0.ffn_down.weight", 30, (ff, width)), ("output_norm.weight", 0, (width,))]
-    return gguf(model_keys(arch), tensors)
+    return gguf([*model_keys(arch), *more_keys], tensors)
 
 
 def package(layout, widths):
@@ -129,6 +129,8 @@ def main():
         "empty": b"", "header-only": gguf([], []), "every-key": gguf(every_key, []), "version-2": gguf(every_key[:3], [], version=2),
         "version-1": gguf([], [], version=1), "big-endian": b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "k-blocks": blocks,
         "llama": model("llama"), "qwen2": model("qwen2", biases), "gemma3": model("gemma3", norms),
+        "gemma3-windows": model("gemma3", norms, [("gemma3.attention.sliding_window", U32, 16),
+                                                  ("gemma3.attention.sliding_window_pattern", ARRAY, (BOOL, [1]))]),
         "cut-in-data": whole[:-40], "cut-in-table": whole[:120], "key-twice": gguf([("a", U8, 1), ("a", U8, 2)], []),
         "tensor-twice": gguf([], [("t", 0, (8,)), ("t", 0, (8,))]), "nested-array": gguf([("a", ARRAY, (ARRAY, [(U8, [1])]))], []),
         "huge-counts": b"GGUF" + struct.pack("<IQQ", 3, 2**63, 2**63), "bad-utf8": gguf([(b"a\xff", U8, 1)], []),

@@ -16,7 +16,7 @@ from pathlib import Path
 import coordgen_pb2 as pb
 
 from daemon import SANITIZER, Daemon, DaemonCase
-from settings import BIN, MODEL, SANITIZED, SLOW
+from settings import BIN, LONG, MODEL, SANITIZED, SLOW
 from wire import Connection, Refused, prompt
 
 CTL = BIN / "coordgenctl"
@@ -242,10 +242,10 @@ class Damaged(unittest.TestCase):
 
 
 class DamagedFiles(Damaged):
-    """200 damaged models: 100 seen by `model show` and `model import`, 100 loaded by a running daemon. Each gives an
-    error that names the file, or is a file that is still valid; nothing crashes."""
+    """Damaged models, half of them seen by `model show` and `model import`, half loaded by a running daemon. Each gives
+    an error that names the file, or is a file that is still valid; nothing crashes."""
 
-    N = 40 if SANITIZED else 100
+    N = 100 if LONG and not SANITIZED else 40
 
     @classmethod
     def setUpClass(cls):

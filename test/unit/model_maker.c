@@ -18,6 +18,7 @@
 #include "base/file_io.h"
 #include "model/arch.h"
 #include "model/hparams.h"
+#include "text/spm.h"
 
 uint64_t test_random(uint64_t *state) {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -52,7 +53,10 @@ static void own_keys(const ModelMaker *maker, GgufWriter *writer) {
     for (size_t i = 0; i < maker->n_keys; i++) {
         const ModelMakerKey *key = &maker->keys[i];
 
-        snprintf(name, sizeof(name), "%s.%s", maker->arch, key->suffix);
+        if (!strncmp(key->suffix, "tokenizer.", 10))
+            snprintf(name, sizeof(name), "%s", key->suffix);
+        else
+            snprintf(name, sizeof(name), "%s.%s", maker->arch, key->suffix);
         if (key->type == GGUF_U32)
             gguf_writer_u32(writer, name, (uint32_t)key->number);
         else if (key->type == GGUF_F32)
@@ -84,9 +88,10 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
     const char **tokens = calloc(n_tokens, sizeof(*tokens));
     char(*texts)[16] = calloc(n_tokens, sizeof(*texts));
     int32_t *types = calloc(n_tokens, sizeof(*types));
+    float *scores = calloc(n_tokens, sizeof(*scores));
     char name[128];
 
-    assert(tokens && texts && types);
+    assert(tokens && texts && types && scores);
     gguf_writer_string(writer, "general.architecture", maker->arch);
     gguf_writer_string(writer, "general.name", "test model");
     gguf_writer_u32(writer, "general.file_type", 0);
@@ -101,7 +106,9 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
         window_keys(maker, writer);
     own_keys(maker, writer);
     for (uint32_t i = 0; i < n_tokens; i++) {
-        if (i == 26 || i == 27) /* what the merges make */
+        if (i >= 28 && !strcmp(maker->tokenizer, "llama"))
+            snprintf(texts[i], sizeof(texts[i]), SPM_SPACE "t%u", i);
+        else if (i == 26 || i == 27) /* what the merges make */
             snprintf(texts[i], sizeof(texts[i]), "%s", i == 26 ? "ab" : "cd");
         else
             snprintf(texts[i], sizeof(texts[i]), i < 26 ? "%c" : "t%u", i < 26 ? 'a' + (int)i : (int)i);
@@ -113,6 +120,8 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
     gguf_writer_strings(writer, "tokenizer.ggml.tokens", tokens, n_tokens);
     gguf_writer_array(writer, "tokenizer.ggml.token_type", GGUF_I32, types, n_tokens);
     gguf_writer_strings(writer, "tokenizer.ggml.merges", merges, ARRAY_LEN(merges));
+    if (!strcmp(maker->tokenizer, "llama"))
+        gguf_writer_array(writer, "tokenizer.ggml.scores", GGUF_F32, scores, n_tokens);
     gguf_writer_u32(writer, "tokenizer.ggml.eos_token_id", 1);
     if (maker->adds_bos) {
         gguf_writer_u32(writer, "tokenizer.ggml.bos_token_id", 2);
@@ -121,6 +130,7 @@ static void maker_keys(const ModelMaker *maker, GgufWriter *writer) {
     free(tokens);
     free(texts);
     free(types);
+    free(scores);
 }
 
 typedef struct MakerTensors {

@@ -12,7 +12,7 @@
 
 /* A key of the model's own, "ARCH.suffix". */
 typedef struct ModelMakerKey {
-    const char *suffix;
+    const char *suffix; /* behind the architecture's name; all of it if it begins with "tokenizer." */
     GgufValueType type; /* U32, F32, BOOL, STRING */
     double number;
     const char *text;
@@ -29,7 +29,7 @@ typedef struct ModelMaker {
     bool tied;
     bool bad_value;           /* a NaN in the last matrix */
     bool adds_bos;            /* token 2, before every text */
-    const char *tokenizer;    /* tokenizer.ggml.model */
+    const char *tokenizer;    /* tokenizer.ggml.model; of "llama" tokens from 28 on begin with a space */
     const char *pretokenizer; /* tokenizer.ggml.pre */
     uint64_t seed;
     bool has_optional;   /* every optional tensor too; the head as `tied` says */

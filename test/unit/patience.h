@@ -10,14 +10,19 @@
 #include "base/cpu.h"
 
 /* COORDGEN_LONG has patience with everything. */
-static inline bool patience_is_short(void) {
+static inline bool patience_is_long(void) {
     const char *is_long = getenv("COORDGEN_LONG");
+
+    return is_long && *is_long;
+}
+
+static inline bool patience_is_short(void) {
     bool is_slow = getenv("COORDGEN_SMALL");
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     is_slow = true;
 #endif
-    return is_slow && !(is_long && *is_long);
+    return is_slow && !patience_is_long();
 }
 
 /* Of those that the machine has: all, or the best. */

@@ -22,6 +22,10 @@ typedef struct Change {
     const char *text;
     const char *drop_tensor, *extra_tensor;
     bool as_float, as_bool, drop_key;
+    GgufValueType list_type; /* with a list: of its elements */
+    const void *list;
+    uint64_t n_list;
+    uint32_t n_layers; /* 0: one */
 } Change;
 
 static void put_u32(GgufWriter *writer, const Change *change, const char *key, uint32_t value) {
@@ -58,13 +62,15 @@ static int read_changed(const char *arch, const Change *change, Hparams *hparams
     gguf_writer_string(writer, "general.architecture", arch);
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
         snprintf(key, sizeof(key), "%s.%s", arch, keys[i].suffix);
-        put_u32(writer, change, key, keys[i].value);
+        put_u32(writer, change, key, i == 0 && change->n_layers ? change->n_layers : keys[i].value);
     }
     snprintf(key, sizeof(key), "%s.attention.layer_norm_rms_epsilon", arch);
     if (!change->key || strcmp(change->key, key))
         gguf_writer_f32(writer, key, 1e-5f);
     if (change->key && !change->drop_key) {
-        if (change->text)
+        if (change->list)
+            gguf_writer_array(writer, change->key, change->list_type, change->list, change->n_list);
+        else if (change->text)
             gguf_writer_string(writer, change->key, change->text);
         else if (change->as_bool)
             gguf_writer_bool(writer, change->key, change->number != 0);
@@ -238,6 +244,39 @@ static void test_hparams_takes_neutral_keys(void **state) {
     assert_int_equal(n_logged, 0);
 }
 
+/* A list says of each layer whether it is local; a list that is not one is refused. */
+static void test_hparams_window_list(void **state) {
+    static const uint8_t flags[] = { 1, 0, 0, 1, 1 };
+    static const uint32_t numbers[] = { 1, 0, 0, 1, 1 }, bad[] = { 1, 0, 2, 1, 1 };
+    Change list = { .key = "gemma2.attention.sliding_window_pattern",
+                    .list_type = GGUF_BOOL,
+                    .list = flags,
+                    .n_list = 5,
+                    .n_layers = 5 };
+    Hparams hparams;
+    ErrText err;
+
+    for (int as_numbers = 0; as_numbers < 2; as_numbers++) {
+        assert_int_equal(read_changed("gemma2", &list, &hparams, &err, false), 0);
+        assert_true(hparams.window);
+        for (uint32_t i = 0; i < 5; i++)
+            assert_int_equal(hparams_layer_is_local(&hparams, i), flags[i]);
+        list.list_type = GGUF_U32;
+        list.list = numbers;
+    }
+    list.list = bad;
+    assert_int_equal(read_changed("gemma2", &list, &hparams, &err, false), HPARAMS_E_CORRUPT);
+    assert_non_null(strstr(err.text, "'gemma2.attention.sliding_window_pattern': element 2 is neither 0 nor 1"));
+    list.list = numbers;
+    list.n_list = 4;
+    assert_int_equal(read_changed("gemma2", &list, &hparams, &err, false), HPARAMS_E_CORRUPT);
+    assert_non_null(strstr(err.text, "has 4 elements for 5 layers"));
+    list.list_type = GGUF_F32;
+    list.n_list = 5;
+    assert_int_equal(read_changed("gemma2", &list, &hparams, &err, false), HPARAMS_E_CORRUPT);
+    assert_non_null(strstr(err.text, "neither booleans nor 32-bit integers"));
+}
+
 /* Of llama and phi3 all layers have the window; qwen3 has none, and one that is less than the context is refused. */
 static void test_hparams_windows(void **state) {
     Change window = { .key = "llama.attention.sliding_window", .number = 127 };
@@ -319,6 +358,7 @@ int main(void) {
         cmocka_unit_test(test_hparams_gemma_layers_are_local_but_each_sixth),
         cmocka_unit_test(test_hparams_refuses_by_name),
         cmocka_unit_test(test_hparams_takes_neutral_keys),
+        cmocka_unit_test(test_hparams_window_list),
         cmocka_unit_test(test_hparams_windows),
         cmocka_unit_test(test_hparams_yarn),
         cmocka_unit_test(test_hparams_applies_the_older_name_of_the_factor),

@@ -73,6 +73,41 @@ static void test_source_review_of_good_models(void **state) {
     }
 }
 
+/* What a tokenizer's keys do depends on its kind. */
+static void test_source_review_of_tokenizer_keys(void **state) {
+    static const struct {
+        ModelMakerKey key;
+        const char *byte_level, *sentencepiece; /* why it is ignored; NULL: it is used */
+    } cases[] = {
+        { { "tokenizer.ggml.add_eos_token", GGUF_BOOL, 0, NULL }, NULL, NULL },
+        { { "tokenizer.ggml.add_space_prefix", GGUF_BOOL, 0, NULL }, "puts no space", NULL },
+        { { "tokenizer.ggml.remove_extra_whitespaces", GGUF_BOOL, 1, NULL }, "spaces of a text stay", "spaces" },
+        { { "tokenizer.ggml.add_sep_token", GGUF_BOOL, 0, NULL }, "compare texts", "compare texts" },
+        { { "tokenizer.ggml.fim_pre_token_id", GGUF_U32, 3, NULL }, "by its text", "by its text" },
+        { { "tokenizer.chat_template.tool_use", GGUF_STRING, 0, "x" }, "without a name", "without a name" },
+        { { "tokenizer.new_thing", GGUF_U32, 3, NULL }, "has no effect here", "has no effect here" },
+    };
+    ImportFixture *fixture = *state;
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        for (int kind = 0; kind < 2; kind++) {
+            const char *why = kind ? cases[i].sentencepiece : cases[i].byte_level;
+            ModelMaker maker = MODEL_MAKER_DEFAULT;
+            Told told;
+
+            maker.tokenizer = kind ? "llama" : "gpt2";
+            maker.keys = &cases[i].key;
+            maker.n_keys = 1;
+            import_fixture_source(fixture, &maker);
+            assert_true(review(fixture->source, cases[i].key.suffix, &told));
+            assert_int_equal(told.n_found, 1);
+            assert_int_equal(told.fate, why ? SOURCE_IGNORED : SOURCE_USED);
+            assert_non_null(strstr(told.why, why ? why : ""));
+            assert_true(review(fixture->source, "tokenizer.ggml.merges", &told));
+            assert_int_equal(told.fate, kind ? SOURCE_IGNORED : SOURCE_USED);
+        }
+}
+
 typedef struct KeyCase {
     ModelMakerKey key;
     const char *name;
@@ -144,6 +179,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_source_review_of_good_models),
         WITH_FOLDER(test_source_review_of_keys),
+        WITH_FOLDER(test_source_review_of_tokenizer_keys),
         WITH_FOLDER(test_source_review_of_other_models),
     };
 

@@ -254,6 +254,67 @@ static void test_tokenizer_sentencepiece(void **state) {
     tokenizer_free(tokenizer);
 }
 
+/* Phi-3's special tokens take the spaces behind them, but for three; other models' do not. */
+static void test_tokenizer_strips_right(void **state) {
+    static const char *const names[] = { "Phi-3 Mini", "my PHI3 of today", "Phi 3.5", NULL };
+    TokenizerSpec spec = fixture_spm_spec();
+    const char *tokens[FIXTURE_SPM_N];
+
+    memcpy(tokens, spec.tokens, sizeof(tokens));
+    tokens[FIXTURE_SPM_END] = "<|end|>";
+    spec.tokens = tokens;
+    spec.add_bos = -1;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        Tokenizer *tokenizer;
+
+        spec.name = names[i];
+        tokenizer = new_tokenizer(&spec);
+        if (i < 2) {
+            CHECK_ENCODE(tokenizer, "<|end|> \n\ta", TOKENIZE_PARSE_SPECIAL, FIXTURE_SPM_END, FIXTURE_SPM_SPACE_A);
+            CHECK_ENCODE(tokenizer, "<|end|>  <|end|> ", TOKENIZE_PARSE_SPECIAL, FIXTURE_SPM_END, FIXTURE_SPM_END);
+            CHECK_ENCODE(tokenizer, "\n\n a", 0, FIXTURE_SPM_NEWLINES, FIXTURE_SPM_SPACE_A); /* user-defined ones too */
+        } else {
+            CHECK_ENCODE(tokenizer, "<|end|>\ta", TOKENIZE_PARSE_SPECIAL, FIXTURE_SPM_END, FIXTURE_SPM_SPACE,
+                         FIXTURE_SPM_BYTES + '\t', FIXTURE_SPM_A);
+            CHECK_ENCODE(tokenizer, "\n\n a", 0, FIXTURE_SPM_NEWLINES, FIXTURE_SPM_SPACE, FIXTURE_SPM_SPACE_A);
+        }
+        CHECK_ENCODE(tokenizer, "<s> a", TOKENIZE_PARSE_SPECIAL, FIXTURE_SPM_BOS, FIXTURE_SPM_SPACE,
+                     FIXTURE_SPM_SPACE_A);
+        CHECK_ENCODE(tokenizer, "<|end|>\xc2\xa0", TOKENIZE_PARSE_SPECIAL, FIXTURE_SPM_END, FIXTURE_SPM_SPACE,
+                     FIXTURE_SPM_BYTES + 0xc2, FIXTURE_SPM_BYTES + 0xa0); /* spaces of ASCII alone */
+        tokenizer_free(tokenizer);
+    }
+}
+
+/* A run of characters that the model has no token for, as a whole or by bytes, is one unknown token. */
+static void test_tokenizer_unknown_characters(void **state) {
+    static const char *const tokens[] = { "<unk>", "<s>", "</s>", "\xe2\x96\x81", "a", "<0xC3>", "<0xA9>" };
+    static const int32_t types[] = { 2, 3, 3, 1, 1, 6, 6 };
+    static const float scores[ARRAY_LEN(tokens)] = { 0 };
+    TokenizerSpec spec = { .model = "llama",
+                           .tokens = tokens,
+                           .n_tokens = ARRAY_LEN(tokens),
+                           .types = types,
+                           .n_types = ARRAY_LEN(tokens),
+                           .scores = scores,
+                           .n_scores = ARRAY_LEN(tokens),
+                           .add_bos = -1,
+                           .add_space_prefix = -1 };
+    Tokenizer *tokenizer = new_tokenizer(&spec);
+
+    CHECK_ENCODE(tokenizer, "a\xc3\xa9", 0, 4, 5, 6);
+    CHECK_ENCODE(tokenizer, "xyza\xc3\xaa", 0, 0, 4, 0); /* not half of a character */
+    CHECK_ENCODE(tokenizer, "x\xc3\xa9y z", 0, 0, 5, 6, 0, 3, 0);
+    CHECK_ENCODE(tokenizer, "\xff\xff", 0, 0);
+    tokenizer_free(tokenizer);
+
+    spec.has_unknown = true;
+    spec.unknown = 4;
+    tokenizer = new_tokenizer(&spec);
+    CHECK_ENCODE(tokenizer, " xy", 0, 3, 4);
+    tokenizer_free(tokenizer);
+}
+
 /* Of equal texts the first token counts; an empty text is never matched; both still have their piece. */
 static void test_tokenizer_duplicates_and_empty(void **state) {
     TokenizerSpec spec = fixture_bpe_spec("qwen2");
@@ -335,17 +396,33 @@ static void test_tokenizer_round_trip(void **state) {
 
 /* Lengths at which a quadratic step or a matcher's limit would show. */
 static void test_tokenizer_long_runs(void **state) {
-    static const char *const units[] = { "a",         " ",     "\n",  "3",    "!", "\xe3\x80\x80",
-                                         "<|im_end|", "<tool", " \n", "\xff", "'s" };
-    static const size_t len_bytes = 1 << 20;
+    static const char *const units[] = { "a",
+                                         " ",
+                                         "\n",
+                                         "3",
+                                         "!",
+                                         "\xe3\x80\x80",
+                                         "<|im_end|",
+                                         "<tool",
+                                         " \n",
+                                         "\xff",
+                                         "'s",
+                                         "aA",
+                                         "\xcc\x81",
+                                         "\xe4\xb8\xad"
+                                         "A",
+                                         "hell",
+                                         "a a " };
+    static const char *const pres[] = { "smollm", "qwen2", "gpt-4o", "deepseek-llm", "deepseek-v3", "exaone-moe" };
+    static const size_t len_bytes = 1 << 18;
     _cleanup_(freep) char *text = malloc(len_bytes);
 
     assert_non_null(text);
     for (size_t u = 0; u < ARRAY_LEN(units); u++) {
         for (size_t i = 0; i < len_bytes; i++)
             text[i] = units[u][i % strlen(units[u])];
-        for (int kind = 0; kind < 3; kind++) {
-            TokenizerSpec spec = kind == 2 ? fixture_spm_spec() : fixture_bpe_spec(kind ? "qwen2" : "smollm");
+        for (size_t kind = 0; kind <= ARRAY_LEN(pres); kind++) {
+            TokenizerSpec spec = kind == ARRAY_LEN(pres) ? fixture_spm_spec() : fixture_bpe_spec(pres[kind]);
             Tokenizer *tokenizer;
 
             spec.add_space_prefix = -1;
@@ -428,13 +505,19 @@ static void check_refused(const TokenizerSpec *spec, int code, const char *words
 }
 
 static void test_tokenizer_unknown_names(void **state) {
-    TokenizerSpec spec = fixture_bpe_spec("tekken");
+    TokenizerSpec spec = fixture_bpe_spec("kimi-k2");
 
-    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "pre-tokenizer \"tekken\"");
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "pre-tokenizer \"kimi-k2\"");
     spec.pre = "qwen2\xff";
     check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "pre-tokenizer \"qwen2\\xff\"");
     spec.model = "bert";
-    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "\"bert\"");
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "tokenizer \"bert\" (WordPiece) is not supported");
+    spec.model = "t5";
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "tokenizer \"t5\" (Unigram) is not supported");
+    spec.model = "gemma4";
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "tokenizer \"gemma4\" (BPE");
+    spec.model = "rwkv6";
+    check_refused(&spec, TOKENIZER_E_UNSUPPORTED, "tokenizer \"rwkv6\" is not supported; supported are \"gpt2\"");
     spec.model = NULL;
     check_refused(&spec, TOKENIZER_E_CORRUPT, "tokenizer.ggml.model");
 }
@@ -538,6 +621,8 @@ int main(void) {
         cmocka_unit_test(test_tokenizer_retyped_marks),
         cmocka_unit_test(test_tokenizer_injection_by_merges),
         cmocka_unit_test(test_tokenizer_sentencepiece),
+        cmocka_unit_test(test_tokenizer_strips_right),
+        cmocka_unit_test(test_tokenizer_unknown_characters),
         cmocka_unit_test(test_tokenizer_duplicates_and_empty),
         cmocka_unit_test(test_tokenizer_absent_bytes_are_left_out),
         cmocka_unit_test(test_tokenizer_round_trip),

@@ -35,7 +35,7 @@ static void test_tokenizer_load_as_made_at_once(void **state) {
 }
 
 static void test_tokenizer_load_tells_what_is_wrong(void **state) {
-    const TokenizerSpec spec = fixture_bpe_spec("tekken");
+    const TokenizerSpec spec = fixture_bpe_spec("kimi-k2");
     Tokenizer *tokenizer = NULL;
     TokenizerFixture fixture;
     TokenizerLoad load;

@@ -15,6 +15,7 @@
 #include "test/unit/fork.h"
 #include "test/unit/loaded_engine.h"
 #include "test/unit/model_maker.h"
+#include "test/unit/patience.h"
 #include "test/unit/tokenizer_golden.h"
 #include "test/unit/tree_case.h"
 
@@ -115,7 +116,7 @@ static void check_model(const char *name, bool all_isas) {
     const char *package = package_of(name);
 
     if (!package)
-        return;
+        skip();
     check_engine(name, package, ISA_BEST, 2, 0, all_isas ? 1 : 2);
     check_engine(name, package, ISA_BEST, 1, 3, 4);
     for (int isa = ISA_SCALAR + 1; all_isas && isa < _ISA_N; isa++) /* scalar would take minutes */
@@ -127,7 +128,10 @@ static void test_tree_models_default(void **state) {
     check_model(GOLDEN_DEFAULT_MODEL, true);
 }
 
+/* test_tree_step has windows of small models; this one takes 20 s. */
 static void test_tree_models_window(void **state) {
+    if (!patience_is_long())
+        skip();
     check_model("gemma3-270m", false);
 }
 

@@ -12,9 +12,10 @@
 #include "test/unit/tree_model.h"
 
 void tiny_engine_open(TinyEngine *tiny, EngineDevice device, uint32_t chunk_tokens) {
-    ModelMaker maker = tiny->arch ? tree_model_maker(tiny->arch) : MODEL_MAKER_DEFAULT;
+    ModelMaker maker = tiny->maker ? *tiny->maker : tiny->arch ? tree_model_maker(tiny->arch) : MODEL_MAKER_DEFAULT;
     EngineOptions options = { .device = device,
                               .own_device = tiny->own_device,
+                              .isa = tiny->isa,
                               .chunk_tokens = chunk_tokens,
                               .preemption = tiny->preempts,
                               .accounts = &tiny->accounts,
@@ -22,7 +23,9 @@ void tiny_engine_open(TinyEngine *tiny, EngineDevice device, uint32_t chunk_toke
     static ImportReport report;
     ErrText err = { "" };
 
-    maker.adds_bos = tiny->adds_bos;
+    maker.adds_bos = maker.adds_bos || tiny->adds_bos;
+    if (tiny->puts_spaces)
+        maker.tokenizer = "llama";
     assert_int_equal(import_fixture_setup((void **)&tiny->files), 0);
     import_fixture_source(tiny->files, &maker);
     account_table_init(&tiny->accounts);

@@ -15,6 +15,9 @@ typedef struct TinyEngine {
     PrefixCache *prefix_cache;       /* the caller's, before it is opened; may be NULL */
     bool adds_bos;                   /* likewise */
     const char *arch;                /* likewise: as tree_model_maker() has it; NULL: the default model */
+    const ModelMaker *maker;         /* likewise: another model than these */
+    Isa isa;                         /* likewise; 0: scalar */
+    bool puts_spaces;                /* likewise: its tokenizer puts a space before a text */
     bool preempts;                   /* likewise: memory for a second step */
     const BackendDevice *own_device; /* likewise: one that reads sources and that the engine does not know */
     ImportFixture *files;

@@ -15,6 +15,7 @@
 typedef struct TokenizerSpec {
     const char *model;
     const char *pre;
+    const char *name; /* general.name */
     const char *chat_template;
     const char *const *tokens;
     uint64_t n_tokens;
@@ -50,6 +51,8 @@ static inline int fixture_init(TokenizerFixture *fixture, const TokenizerSpec *s
     if (r)
         return r;
     gguf_writer_string(writer, "general.architecture", "llama");
+    if (spec->name)
+        gguf_writer_string(writer, "general.name", spec->name);
     if (spec->model)
         gguf_writer_string(writer, "tokenizer.ggml.model", spec->model);
     if (spec->pre)

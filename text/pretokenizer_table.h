@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What pre-tokenizers there are: the expressions of each family, and the names that files have for them. */
+#ifndef COORDGEN_TEXT_PRETOKENIZER_TABLE_H
+#define COORDGEN_TEXT_PRETOKENIZER_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define PRETOKENIZER_STAGES_MAX 6
+
+typedef struct PretokenizerFamily {
+    const char *name;
+    /* PCRE2's, for UTF-8 with UCP. Each cuts the pieces of the one before; what it does not match is a piece too. */
+    const char *stages[PRETOKENIZER_STAGES_MAX];
+    bool whole_words_first; /* a word that is a token is that token, whatever the merges say */
+    bool adds_bos;          /* unless the file says otherwise */
+} PretokenizerFamily;
+
+/* The family that a file's name means; "": the file has no name. NULL: not known. */
+const PretokenizerFamily *pretokenizer_family(const char *name, size_t len_bytes);
+/* All families, and all names; NULL behind the last. */
+const PretokenizerFamily *pretokenizer_family_at(size_t index);
+const char *pretokenizer_known(size_t index);
+
+#endif

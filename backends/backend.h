@@ -160,6 +160,11 @@ typedef struct ShadowCounts {
     uint64_t n_columns_cached; /* not hot, but read a short while before */
 } ShadowCounts;
 
+/* Of the clock (base/clock.h). */
+typedef struct BackendTime {
+    uint64_t start_ns, end_ns;
+} BackendTime;
+
 typedef struct BackendOps {
     const char *name;    /* "cpu" */
     const char *kv_type; /* "f16" */
@@ -215,6 +220,29 @@ typedef struct BackendOps {
     /* Where the integers of a streamed matrix are from now on: products read them there, and until it is finished fill
      * writes them there. Aligned to 64. Not while anything uses the matrix. */
     void (*linear_at)(BackendLinear *linear, void *integers);
+    /* A device of static graphs: a product with a matrix of static-tensor activations computes the rows of its graph,
+     * those of the call and rows of zeros; of more it runs several times. Graphs for prompts and for what is generated
+     * have so many rows, and integers of their own: linear_at() says where those of the graph are that is used next,
+     * and linear_shape() its rows, one of these two, and how many of them the product takes at a time: a part of them,
+     * and a multiple of 16; 0: as the device does best with. It makes no difference to the bits. Matrices of one call
+     * have the same. Not while anything uses the matrix. 0 and NULL: one copy of the weights serves any rows. */
+    size_t prefill_rows, decode_rows;
+    void (*linear_shape)(BackendLinear *linear, size_t rows, size_t rows_at_once);
+
+    /* With linear_shape, on a device whose products run beside the processors: product_slots of them may be under way
+     * at once, each in a slot that nobody else uses until its end, in steps with rows for more than one graph of
+     * prompts. submit begins what `linear` would do, of at most prefill_rows rows and matrices that are all queued, and
+     * returns; is_over: end would not wait; end waits, says when the queue worked at it, and then y is whole: 0, or as
+     * `linear`. From submit to end the caller leaves x, y and the matrices alone. here: the same product by the
+     * processors, as `linear`. Thread: the one that computes. */
+    size_t product_slots;
+    bool (*is_queued)(const BackendLinear *linear);
+    void (*linear_submit)(Backend *backend, size_t slot, const BackendLinear *const *linears, size_t n, const float *x,
+                          size_t rows, float *const *y);
+    bool (*linear_is_over)(const Backend *backend, size_t slot);
+    int (*linear_end)(Backend *backend, size_t slot, BackendTime *time, ErrText *err);
+    int (*linear_here)(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
+                       float *const *y, ErrText *err);
 
     /* y[i] = x W[i]^T + bias[i] for n matrices, 3 at most, that share their input, its rotation and its activations:
      * each as it would be alone. 0; BACKEND_E_READ or -errno: y is undefined, and the next call is as if this had not
@@ -269,10 +297,12 @@ typedef struct BackendDevice {
     bool reads_packages; /* its weights are those of packages; else those of the GGUF that one is made of */
     /* cpu: CPU_* bits that it may use; pool and accounts outlive it. 0 or -errno, with a text. */
     int (*make)(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
+    bool has_graphs; /* static ones (linear_shape) */
 } BackendDevice;
 
 int backend_reference_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
 int backend_cpu_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
+int backend_npu_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err);
 
 static inline Backend *backend_free(Backend *backend) {
     return backend ? backend->ops->free(backend) : NULL;

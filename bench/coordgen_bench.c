@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/standard_io.h"
-#include "base/thread.h"
 #include "bench/bench.h"
 #include "bench/machine.h"
 #include "bench/spec_options.h"
@@ -43,6 +42,9 @@ static const char help_head[] =
     "  flash                  a model whose layers are read from the disk, drafted for by a smaller one in memory:\n"
     "                         answers to the requests of --data under several policies beside plain decoding, by\n"
     "                         --budgets of memory and --rates of the flash, with all tokens and logits compared\n"
+    "  mobile                 the rules of a phone's NPU: prompts of -p tokens and -n tokens of output on the npu\n"
+    "                         device, under every policy of graph switching: what is waited for loads, what is\n"
+    "                         hidden, what memory the graphs take\n"
     "  floor                  the machine: peaks of all instruction sets and memory, by one thread and by all; with\n"
     "                         -m, whose file is read for it, the disk\n"
     "\n"
@@ -71,6 +73,7 @@ enum { /* indices into option_table */
     OPT_WEIGHTS_MEMORY,
     OPT_FLASH_RATE,
     OPT_FLASH_LATENCY,
+    OPT_GRAPH_BLOCKS,
     OPT_ISA,
     OPT_RECIPE,
     OPT_IMAGE,
@@ -86,9 +89,10 @@ enum { /* indices into option_table */
 
 static const Option option_table[] = {
     [OPT_MODEL] = { "model", 'm', "FILE", "a .gguf, or a .cgm package; a .gguf is imported on first use" },
-    [OPT_PROMPT] = { "prompt", 'p', "N,...", "tokens of the prompt (default: pp 128,512,1024; tg 0; others 128)" },
+    [OPT_PROMPT] = { "prompt", 'p', "N,...",
+                     "tokens of the prompt (default: pp 128,512,1024; tg 0; mobile 1024; others 128)" },
     [OPT_OUTPUT] = { "output", 'n', "N",
-                     "tg, mixed, latency, spec, flash: tokens of the output (default 64; spec 128; flash 32)" },
+                     "tg, mixed, latency, spec, flash, mobile: tokens of the output (default 64; spec 128; flash 32)" },
     [OPT_BACKGROUND] = { "background", 'b', "N", "latency: tokens of the background prompt (default 4096)" },
     [OPT_REQUESTS] = { "requests", 'c', "N,...",
                        "mixed: how many at once, up to 64 (default 1,2,4,8,16)\n"
@@ -105,6 +109,8 @@ static const Option option_table[] = {
                              "'images' beside the package (default: all)" },
     [OPT_FLASH_RATE] = { "flash-rate", 0, "MB/s", "how fast that is read at most (default 0: as fast as the disk is)" },
     [OPT_FLASH_LATENCY] = { "flash-latency", 0, "US", "how long each such read takes at least (default 0)" },
+    [OPT_GRAPH_BLOCKS] = { "graph-blocks", 0, "N",
+                           "mobile: parts of the layers that are loaded by themselves (default 8)" },
     [OPT_ISA] = { "isa", 0, "NAME",
                   "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
     [OPT_RECIPE] = { "recipe", 0, "SPEC",
@@ -141,24 +147,34 @@ static const struct Verb {
     { "latency", bench_latency, "128", 1, false, true },
     { "spec", bench_spec, "0", 0, false, false },
     { "flash", bench_flash, "0", 0, true, false },
+    { "mobile", bench_mobile, "1024", 1, true, false },
     { "floor", NULL, "0", 0, false, false },
 };
 
 #define OF_MADE_UP "pp, tg, ttft, mixed, latency" /* prompts */
-#define OF_MODELS OF_MADE_UP ", spec, flash"
+#define OF_MODELS OF_MADE_UP ", spec, flash, mobile"
 #define OF_OPENED "pp, tg, mixed, latency, spec"
 
 /* Options that mean nothing to some verbs, which refuse them: no figure that was not measured as asked. NULL: to
  * none. */
 static const char *const verbs_of[ARRAY_LEN(option_table)] = {
-    [OPT_PROMPT] = OF_MADE_UP,     [OPT_OUTPUT] = "tg, mixed, latency, spec, flash",
-    [OPT_BACKGROUND] = "latency",  [OPT_REQUESTS] = "mixed, spec, flash",
-    [OPT_REPEAT] = OF_MADE_UP,     [OPT_CHUNK] = OF_MODELS,
-    [OPT_NO_PIPELINE] = OF_MODELS, [OPT_GROUP_ROWS] = OF_MODELS,
-    [OPT_ISA] = OF_MODELS,         [OPT_WEIGHTS_MEMORY] = OF_OPENED,
-    [OPT_FLASH_RATE] = OF_OPENED,  [OPT_FLASH_LATENCY] = OF_OPENED ", flash",
-    [OPT_RECIPE] = OF_MODELS,      [OPT_IMAGE] = "ttft",
-    [OPT_OPERATORS] = "pp, tg",    [OPT_TRACE] = OF_MADE_UP,
+    [OPT_PROMPT] = OF_MADE_UP ", mobile",
+    [OPT_OUTPUT] = "tg, mixed, latency, spec, flash, mobile",
+    [OPT_BACKGROUND] = "latency",
+    [OPT_REQUESTS] = "mixed, spec, flash",
+    [OPT_REPEAT] = OF_MADE_UP ", mobile",
+    [OPT_GRAPH_BLOCKS] = "mobile",
+    [OPT_CHUNK] = OF_MODELS,
+    [OPT_NO_PIPELINE] = OF_MODELS,
+    [OPT_GROUP_ROWS] = OF_MODELS,
+    [OPT_ISA] = OF_MODELS,
+    [OPT_WEIGHTS_MEMORY] = OF_OPENED,
+    [OPT_FLASH_RATE] = OF_OPENED ", mobile",
+    [OPT_FLASH_LATENCY] = OF_OPENED ", flash, mobile",
+    [OPT_RECIPE] = OF_MODELS,
+    [OPT_IMAGE] = "ttft",
+    [OPT_OPERATORS] = "pp, tg",
+    [OPT_TRACE] = OF_MADE_UP ", mobile",
 };
 
 typedef struct Command {
@@ -246,6 +262,11 @@ static const char *take_option(int option, const char *value, Command *command, 
             return "--flash-latency is 0..10000000 microseconds, not '%s'";
         command->model.flash_limit.latency_us = (uint32_t)number;
         return NULL;
+    case OPT_GRAPH_BLOCKS:
+        if (!number_parse(value, 1, GRAPH_BLOCKS_MAX, &number))
+            return "--graph-blocks is 1..64, not '%s'";
+        command->model.graphs.n_blocks = (uint32_t)number;
+        return NULL;
     case OPT_ISA:
         return isa_parse(value, &command->model.isa, err)
                    ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"
@@ -329,10 +350,17 @@ static int open_engine(BenchRun *run, EvalModel *model, const Command *command, 
     return floors_measure(run->floors, engine_info(model->engine)->kernel, model->pool);
 }
 
+/* Of `mobile` the npu device's, whose own thread wants a processor too. */
+static unsigned int threads_of(const Command *command) {
+    const EngineDevice device = command->verb->fn == bench_mobile ? ENGINE_DEVICE_NPU : command->model.device;
+
+    return command->model.threads ? command->model.threads : engine_device_threads(device);
+}
+
 /* For a verb that loads the package itself: only the workers. */
 static int open_pool(BenchRun *run, EvalModel *model, EngineOptions *engine, const Command *command, char **packagep,
                      ErrText *err) {
-    unsigned int n_threads = command->model.threads ? command->model.threads : thread_n_processors();
+    unsigned int n_threads = threads_of(command);
     int r = eval_package_path(&command->model, packagep, err);
 
     if (!r && worker_pool_new(&model->pool, n_threads))
@@ -381,7 +409,7 @@ static int run_verb(Command *command) {
     EngineOptions engine;
     _cleanup_(floors_deinit) Floors floors = { 0 };
     BenchRun run = { .options = &command->bench, .model = &command->model, .floors = &floors, .report = &report };
-    unsigned int n_threads = command->model.threads ? command->model.threads : thread_n_processors();
+    unsigned int n_threads = threads_of(command);
     ErrText err = { 0 };
     int r;
 
@@ -517,6 +545,9 @@ int main(int argc, char **argv) {
         return usage("--requests is up to 16 numbers from 1 to 64 with commas between, not '%s'", command.requests);
     if (answers_requests(command.verb) && !command.is_given[OPT_OUTPUT])
         command.bench.output_tokens = command.verb->fn == bench_spec ? SPEC_OUTPUT : FLASH_OUTPUT;
+    /* A .gguf becomes a package with static activations, unless a recipe says what it becomes. */
+    if (command.verb->fn == bench_mobile && !command.model.recipe_option)
+        (void)quant_recipe_set_profile(&command.model.recipe, "mobile");
     command.bench.model = command.model.model;
     command.model.preemption = command.verb->preempts;
     return standard_output_end("coordgen-bench", run_verb(&command), BENCH_FAILED);

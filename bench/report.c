@@ -55,6 +55,10 @@ void bench_report_table(const BenchReport *report, FILE *file) {
         flash_report_table(&report->flash, file);
         return;
     }
+    if (report->mobile.n) {
+        mobile_report_table(&report->mobile, file);
+        return;
+    }
     if (report->spec.n) {
         spec_report_table(&report->spec, file);
         return;
@@ -93,6 +97,10 @@ void bench_report_csv(const BenchReport *report, FILE *file) {
         flash_report_csv(&report->flash, machine ? machine : "", file);
         return;
     }
+    if (report->mobile.n) {
+        mobile_report_csv(&report->mobile, file);
+        return;
+    }
     if (report->spec.n) {
         spec_report_csv(&report->spec, machine ? machine : "", file);
         return;
@@ -129,7 +137,9 @@ static json_t *result_json(const BenchResult *result) {
 }
 
 json_t *bench_report_json(const BenchReport *report) {
-    json_t *results = report->spec.n ? spec_report_json(&report->spec) : json_array();
+    json_t *results = report->spec.n     ? spec_report_json(&report->spec)
+                      : report->mobile.n ? mobile_report_json(&report->mobile)
+                                         : json_array();
 
     if (report->flash.n_cells) {
         json_decref(results);

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "bench/flash_report.h"
+#include "bench/mobile_report.h"
 #include "bench/spec_report.h"
 
 typedef enum BenchUnit {
@@ -39,9 +40,10 @@ double bench_result_of_floor(const BenchResult *result);
 typedef struct BenchReport {
     BenchResult *results;
     size_t n;
-    SpecReport spec;   /* of `spec`, which has no results of the other kind */
-    FlashReport flash; /* likewise */
-    json_t *machine;   /* what the JSON says of machine and model; its "name" stands in the CSV */
+    SpecReport spec;     /* of `spec`, which has no results of the other kind */
+    FlashReport flash;   /* likewise */
+    MobileReport mobile; /* likewise */
+    json_t *machine;     /* what the JSON says of machine and model; its "name" stands in the CSV */
 } BenchReport;
 
 /* 0 or -ENOMEM. */

@@ -30,12 +30,16 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     char *model_dir;
     char *chat_template; /* "": each model's own */
     char *cache_dir;
-    char *state_dir;    /* "": there is none */
-    char *draft_db_dir; /* "": there is none */
-    char *no_history;   /* as no_history_set() takes it */
-    uint32_t device;    /* EngineDevice */
-    uint32_t isa;       /* Isa */
-    uint32_t threads;   /* 0: one for every processor this process may use */
+    char *state_dir;              /* "": there is none */
+    char *draft_db_dir;           /* "": there is none */
+    char *no_history;             /* as no_history_set() takes it */
+    uint32_t device;              /* EngineDevice */
+    uint32_t isa;                 /* Isa */
+    uint32_t graph_switch;        /* GraphSwitchPolicy */
+    uint32_t graph_blocks;        /* 0: as many as are good */
+    uint32_t op_order;            /* OpOrder */
+    uint64_t graphs_memory_bytes; /* 0: the default */
+    uint32_t threads;             /* 0: one for every processor this process may use */
     uint32_t chunk_tokens;
     bool pipeline;
     uint32_t context_tokens;

@@ -59,10 +59,16 @@ static int check_model_dir(const Config *config, ErrText *err) {
     return 0;
 }
 
-/* The reference device computes in the file as it is, and has no layers to take in one by one. */
+/* The reference device computes in the file as it is, and has no layers to take in one by one; the npu device takes
+ * them in by its graphs. */
 static int check_weights_memory(const Config *config, ErrText *err) {
-    if (!config->weights_memory.is_set || engine_device(config->device)->reads_packages)
+    const BackendDevice *device = engine_device(config->device);
+
+    if (!config->weights_memory.is_set || (device->reads_packages && !device->has_graphs))
         return 0;
+    if (device->has_graphs)
+        return err_set(err, CONFIG_E_SETTING,
+                       "weights-memory: only with device = cpu: with device = %s say graphs-memory", device->name);
     return err_set(err, CONFIG_E_SETTING, "weights-memory: only with device = cpu: leave one of the two out");
 }
 

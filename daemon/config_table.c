@@ -16,7 +16,7 @@
 #include "spec/speculator.h"
 
 static const SettingChoice device_choices[] = {
-#define DEVICE(enumerator, name, reads_packages, make) { name, ENGINE_DEVICE_##enumerator },
+#define DEVICE(enumerator, name, reads_packages, has_graphs, make) { name, ENGINE_DEVICE_##enumerator },
 #include "engine/engine_device.inc"
 #undef DEVICE
     { NULL, 0 },
@@ -25,6 +25,21 @@ static const SettingChoice device_choices[] = {
 static const SettingChoice isa_choices[] = {
     { "best", ISA_BEST }, { "scalar", ISA_SCALAR }, { "avx2", ISA_AVX2 },       { "avx512vnni", ISA_AVX512VNNI },
     { "amx", ISA_AMX },   { "neon", ISA_NEON },     { "neondot", ISA_NEONDOT }, { "i8mm", ISA_I8MM },
+    { NULL, 0 },
+};
+
+static const SettingChoice graph_switch_choices[] = {
+    { "none", GRAPH_SWITCH_NONE },
+    { "sync", GRAPH_SWITCH_SYNC },
+    { "async", GRAPH_SWITCH_ASYNC },
+    { "progressive", GRAPH_SWITCH_PROGRESSIVE },
+    { NULL, 0 },
+};
+
+static const SettingChoice op_order_choices[] = {
+    { "in-order", OP_ORDER_IN_ORDER },
+    { "out-of-order", OP_ORDER_OUT_OF_ORDER },
+    { "position", OP_ORDER_POSITION },
     { NULL, 0 },
 };
 
@@ -111,7 +126,21 @@ const Setting config_settings[] = {
         "verify-packages", verify_packages, RESTART, "auto", verify_choices,
         "compare packages with their checksums when they are loaded: auto (layers once, for each state of the file), "
         "on (always), or off"),
-    CHOICE("device", device, RESTART, "cpu", device_choices, "cpu (int8), or reference (float32 yardstick, slow)"),
+    CHOICE("device", device, RESTART, "cpu", device_choices,
+           "cpu (int8), npu (int8 on static graphs, of packages with static activations), or reference (float32 "
+           "yardstick, slow)"),
+    CHOICE(
+        "graph-switch", graph_switch, RESTART, "progressive", graph_switch_choices,
+        "when the npu device loads its graphs of prompts and of decoding: none (both are in memory), sync, async, or "
+        "progressive (while a prompt is computed)"),
+    NUMBER("graph-blocks", graph_blocks, 1, GRAPH_BLOCKS_MAX, OR_ZERO, RESTART, "0",
+           "parts of the layers whose graphs are loaded by themselves; 0: 8, or as many as there are layers"),
+    BYTES("graphs-memory", graphs_memory_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, "0",
+          "limit of the memory for the graphs of a model; 0: 4G"),
+    CHOICE(
+        "op-order", op_order, RESTART, "out-of-order", op_order_choices,
+        "what the npu device and the processors beside it run next in steps of several chunks: in-order, out-of-order "
+        "(what gives the npu most to do), or position (earlier tokens first; idle processors take products)"),
     CHOICE("isa", isa, RESTART, NULL, isa_choices,
            "instruction set to stay within: best, scalar, avx2, avx512vnni, amx, neon, neondot, i8mm"),
     NUMBER("threads", threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),

@@ -462,7 +462,7 @@ int model_unload(Model *model, ErrText *err) {
 /* A load that failed may have met a bad image, and one that served may have lost it: when the engine has gone the
  * package is tried by itself, once. */
 static bool load_without_image(Model *model) {
-    if (!model->image_path || model->engine)
+    if (!model->image_path || model->engine || model->without_image)
         return false;
     log_warn(TOPIC_DAEMON, "model %s: once more without the image of its weights", model->name);
     model->without_image = true;
@@ -509,7 +509,8 @@ static void on_loaded(Model *model, JobNews *news) {
         return;
     }
     info = engine_info(model->engine);
-    if (info->n_streamed_layers) /* its image is one that this load has made, or a good one */
+    if (info->n_streamed_layers || engine_device(model->registry->config->device)
+                                       ->has_graphs) /* its image is one that this load has made, or a good one */
         model->without_image = false;
     log_notice(TOPIC_DAEMON,
                "model %s: ready after %" PRIu64 " ms: %s, %" PRIu64 " parameters, %" PRIu64 " MiB of weights, %s",

@@ -27,7 +27,7 @@ static bool may_stream(const Model *model) {
 /* Without one the load is as good, only slower, where all weights are in memory. */
 static void choose_image_path(Model *model) {
     const Config *config = model->registry->config;
-    const bool streams = may_stream(model);
+    const bool streams = may_stream(model) || engine_device(config->device)->has_graphs; /* both read one */
     char path[PATH_MAX];
 
     free(model->image_path);
@@ -75,6 +75,11 @@ void model_choose_options(Model *model, EngineOptions *options) {
         .chat_template_bytes = model->registry->chat_template_bytes,
         .flash_limit = { .bytes_per_s = config->flash_rate_mb * UINT64_C(1000000),
                          .latency_us = config->flash_latency_us },
+        .graphs = { .policy = (GraphSwitchPolicy)config->graph_switch,
+                    .n_blocks = config->graph_blocks,
+                    .memory_bytes = config->graphs_memory_bytes },
+        .op_order = (OpOrder)config->op_order,
+        .steal_beyond = OP_STEAL_MEASURED,
     };
     if (may_stream(model))
         options->weights_memory = (WeightsMemory){

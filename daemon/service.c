@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "daemon/model_drafts.h"
 
 enum {
@@ -38,7 +37,7 @@ static void set_limits(AccountTable *accounts, const Config *config) {
 }
 
 static unsigned int count_threads(const Config *config) {
-    const unsigned int n = thread_n_processors();
+    const unsigned int n = engine_device_threads((EngineDevice)config->device);
 
     return config->threads ? config->threads : n > 256 ? 256 : n;
 }

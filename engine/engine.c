@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "engine/engine_private.h"
+#include "engine/queue_groups.h"
 #include "model/hparams_keys.h"
 #include "model/package_checksum.h"
 #include "text/tokenizer_load.h"
@@ -26,7 +27,8 @@ static void *carve(uint8_t *block, size_t *at_bytesp, size_t len_bytes) {
     return block ? block + at_bytes : NULL;
 }
 
-static size_t carve_rows(EngineStep *step, const Hparams *hparams, uint8_t *block, size_t rows) {
+static size_t carve_rows(EngineStep *step, const Engine *engine, uint8_t *block, size_t rows) {
+    const Hparams *hparams = &engine->hparams;
     RopeRows *const ropes[] = { &step->rope, &step->rope_local };
     size_t at_bytes = 0, half = hparams->n_rot / 2;
 
@@ -45,6 +47,10 @@ static size_t carve_rows(EngineStep *step, const Hparams *hparams, uint8_t *bloc
     };
     step->span_rows = carve(block, &at_bytes, rows * sizeof(*step->span_rows));
     step->outputs = carve(block, &at_bytes, rows * sizeof(*step->outputs));
+    step->groups.queue_layers =
+        queue_groups_are_of(engine->backend->ops, rows)
+            ? carve(block, &at_bytes, WAVEFRONT_GROUPS_MAX * hparams->n_layers * sizeof(*step->groups.queue_layers))
+            : NULL;
     return at_bytes;
 }
 
@@ -59,11 +65,11 @@ static int reserve_step(EngineStep *step, Engine *engine, uint32_t chunk_tokens,
     step->engine = engine;
     accounted_block_deinit(&step->memory);
     r = accounted_block_init(&step->memory, engine->accounts, ACCOUNT_ACTIVATIONS,
-                             carve_rows(step, hparams, NULL, chunk_tokens));
+                             carve_rows(step, engine, NULL, chunk_tokens));
     if (r)
         return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for steps of %u tokens: choose a smaller chunk",
                        chunk_tokens);
-    carve_rows(step, hparams, step->memory.data, chunk_tokens);
+    carve_rows(step, engine, step->memory.data, chunk_tokens);
     rope_rows_prepare(&step->rope, hparams, false, engine->weights->outside.vectors);
     rope_rows_prepare(&step->rope_local, hparams, true, engine->weights->outside.vectors);
     return 0;
@@ -120,6 +126,12 @@ static void fill_weight_bytes(Engine *engine) {
         engine->info.sweep_bytes = ring.sweep_bytes;
         engine->info.ring_bytes = ring.slots_bytes;
         engine->info.step_read_bytes += ring.sweep_bytes - ring.slots_bytes;
+    }
+    if (engine->weights->graphs) {
+        const WeightsGraphsCounts graphs = weights_graphs_counts(engine->weights->graphs);
+
+        engine->info.weights_bytes += graphs.graph_bytes;
+        engine->info.step_read_bytes += graphs.graph_bytes;
     }
     engine->info.is_mapped = engine->weights->image;
     if (engine->check)
@@ -201,12 +213,14 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
                         .reading = options->reading,
                         .heartbeat = options->heartbeat,
                         .check = engine->check,
-                        .image_path = options->checking == WEIGHTS_CHECKING_ALL && !options->weights_memory.is_set
+                        .image_path = options->checking == WEIGHTS_CHECKING_ALL && !options->weights_memory.is_set &&
+                                              !engine->backend->ops->linear_shape
                                           ? NULL
                                           : options->image_path,
                         .new_image = options->new_image || options->checking == WEIGHTS_CHECKING_ALL,
                         .memory = options->weights_memory,
                         .flash_limit = options->flash_limit,
+                        .graphs = options->graphs,
                         .tracep = &engine->trace,
                     },
                     err);
@@ -297,7 +311,7 @@ static int reserve_beside_arrival(Engine *engine, uint32_t chunk_tokens, ErrText
  * choice. */
 static uint32_t chunk_of_sweep(Engine *engine, uint32_t chunk_tokens) {
     const size_t rows = ENGINE_CHUNK_DEFAULT,
-                 rows_bytes = engine->n_steps * carve_rows(&engine->steps[0], &engine->hparams, NULL, rows);
+                 rows_bytes = engine->n_steps * carve_rows(&engine->steps[0], engine, NULL, rows);
     uint64_t n;
 
     if (!engine->weights->ring)
@@ -318,6 +332,8 @@ static int reserve_chunk(Engine *engine, const EngineOptions *options, ErrText *
     if (!chunk)
         chunk =
             chunk_of_sweep(engine, ops->step_rows ? (uint32_t)ops->step_rows(engine->backend) : ENGINE_CHUNK_DEFAULT);
+    if (engine->chunk_is_chosen && ops->product_slots && options->op_order != OP_ORDER_IN_ORDER)
+        chunk *= QUEUE_GROUPS_WANTED;
     while (engine->chunk_is_chosen && chunk > ENGINE_CHUNK_DEFAULT) {
         r = engine_reserve_rows(engine, chunk, NULL);
         if (r != ENGINE_E_MEMORY)
@@ -414,6 +430,8 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->trace = options->trace;
     engine->no_pipeline = options->no_pipeline;
     engine->group_rows = options->group_rows;
+    engine->op_order = options->op_order;
+    engine->steal_beyond = options->steal_beyond;
     if (!device_of(options)->reads_packages) {
         r = options->fd ? gguf_open_fd(&engine->file, *options->fd, options->path, err)
                         : gguf_open(&engine->file, options->path, err);
@@ -584,12 +602,39 @@ EngineFlashCounts engine_flash_counts(const Engine *engine) {
 }
 
 const char *engine_flash_way(const Engine *engine) {
+    if (engine->weights->graphs)
+        return weights_graphs_way(engine->weights->graphs);
     return engine->weights->ring ? weights_ring_way(engine->weights->ring) : "";
+}
+
+EngineQueueCounts engine_queue_counts(const Engine *engine) {
+    return engine->queue_counts;
+}
+
+void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond) {
+    engine->op_order = order;
+    engine->steal_beyond = steal_beyond;
+}
+
+bool engine_graph_counts(const Engine *engine, WeightsGraphsCounts *counts) {
+    if (!engine->weights->graphs)
+        return false;
+    *counts = weights_graphs_counts(engine->weights->graphs);
+    return true;
+}
+
+void engine_graph_explain(const Engine *engine, char *text, size_t room_bytes) {
+    if (engine->weights->graphs)
+        graph_switch_explain(weights_graphs_switch(engine->weights->graphs), text, room_bytes);
+    else
+        snprintf(text, room_bytes, "no graphs on this device");
 }
 
 void engine_set_flash_limit(Engine *engine, ReadLimit limit) {
     if (engine->weights->ring)
         weights_ring_set_limit(engine->weights->ring, limit);
+    if (engine->weights->graphs)
+        weights_graphs_set_limit(engine->weights->graphs, limit);
 }
 
 /**

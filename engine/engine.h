@@ -15,12 +15,14 @@
 #include "base/worker_pool.h"
 #include "engine/prefix_cache.h"
 #include "spec/context_map.h"
+#include "scheduler/op_queues.h"
 #include "scheduler/trace.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "weights/layer_reader.h"
 #include "weights/weight_stream.h"
 #include "weights/weights_check.h"
+#include "weights/weights_graphs.h"
 #include "weights/weights_memory.h"
 
 enum {
@@ -33,14 +35,18 @@ enum {
     ENGINE_E_WAITING = 7,   /* the same: weights that it needs are on their way */
 };
 
-/* ENGINE_DEVICE_REFERENCE: float32 loops on a GGUF source; ENGINE_DEVICE_CPU: int8 products on a .cgm package. */
+/* ENGINE_DEVICE_REFERENCE: float32 loops on a GGUF source; ENGINE_DEVICE_CPU: int8 products on a .cgm package;
+ * ENGINE_DEVICE_NPU: the same on static graphs, of packages with static activations. */
 typedef enum EngineDevice {
-#define DEVICE(enumerator, name, reads_packages, make) ENGINE_DEVICE_##enumerator,
+#define DEVICE(enumerator, name, reads_packages, has_graphs, make) ENGINE_DEVICE_##enumerator,
 #include "engine/engine_device.inc"
 #undef DEVICE
 } EngineDevice;
 
 const BackendDevice *engine_device(EngineDevice device);
+/* Threads for its pool where nobody says how many: one for every processor that this process may use, but for one that
+ * a device of static graphs has for its queue. At least 1. */
+unsigned int engine_device_threads(EngineDevice device);
 /* NULL: there is none of that name. */
 const BackendDevice *engine_device_named(const char *name, EngineDevice *devicep);
 
@@ -76,6 +82,9 @@ typedef struct EngineOptions {
     WeightsMemory weights_memory;
     bool new_image;
     ReadLimit flash_limit;
+    GraphsOptions graphs;      /* on a device of static graphs, which wants image_path too */
+    OpOrder op_order;          /* where products have a queue: what goes first */
+    size_t steal_beyond;       /* likewise, in the order of positions (OpQueuesSetup) */
     Trace *trace;              /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
     const char *chat_template; /* instead of the file's, until the engine is there; NULL: the file's */
     size_t chat_template_bytes;
@@ -162,6 +171,20 @@ typedef struct EngineFlashCounts {
 } EngineFlashCounts;
 EngineFlashCounts engine_flash_counts(const Engine *engine);
 const char *engine_flash_way(const Engine *engine); /* "io_uring, direct"; "" where all weights are in memory */
+/* What the two queues of a device have done in steps of several groups: both together as long as such steps ran. */
+typedef struct EngineQueueCounts {
+    uint64_t wall_ns;
+    uint64_t npu_ns, cpu_ns; /* at work; cpu_ns of the thread that computes */
+    uint64_t n_products, n_stolen, n_others;
+} EngineQueueCounts;
+EngineQueueCounts engine_queue_counts(const Engine *engine);
+/* From the next step on; as the options have it. */
+void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond);
+
+/* How graphs have come and gone, on a device of static graphs; false: on another. And why they are loaded when they
+ * are, as a line. Thread: the one that computes. */
+bool engine_graph_counts(const Engine *engine, WeightsGraphsCounts *counts);
+void engine_graph_explain(const Engine *engine, char *text, size_t room_bytes);
 /* How fast they are read from now on, at most. */
 void engine_set_flash_limit(Engine *engine, ReadLimit limit);
 /* Takes effect at the next step (tests: the bits do not depend on it); -EBUSY while one has made way. */
@@ -240,6 +263,7 @@ struct EngineSpan {
      * A step that is cancelled, dropped or fails leaves the tree as it was before. */
     bool grows_tree;
     size_t n;             /* 1 or more; those of all spans together at most the chunk */
+    size_t n_behind;      /* tokens of its prompt that follow in later steps, as far as that is known: a hint */
     size_t n_logit_rows;  /* 0..n: the last ones, whose logits are wanted */
     float *logits;        /* out: f32[n_logit_rows][n_vocab]; with `take` f32[n_vocab], anything */
     bool is_cancelled;    /* out: its sequence's flag was seen, and the sequence is as it was before the step */

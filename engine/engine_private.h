@@ -63,6 +63,10 @@ struct Engine {
     bool no_pipeline;    /* as EngineOptions has it */
     uint32_t group_rows; /* likewise */
     RowGroupDevices group_devices;
+    OpOrder op_order; /* as EngineOptions has it */
+    size_t steal_beyond;
+    OpTimes op_times; /* of groups of whole graphs */
+    EngineQueueCounts queue_counts;
     size_t n_positions;       /* the longest that a sequence was made for: its devices attend to so many */
     AccountedBlock head_rows; /* scratch of steps whose head runs at several rows, from the first one on */
     EarlyExit early_exit;
@@ -104,7 +108,7 @@ bool engine_step_stops(const EngineStep *step, const EngineYield *yield);
 int engine_step_look_up(EngineStep *step, const EngineYield *yield);
 /* The weights of a stage (weights/weights.h) for a step in this layer, and when it has computed with them. */
 int engine_step_hold(EngineStep *step, uint32_t stage, int32_t layer, const EngineYield *yield, ErrText *err);
-void engine_step_let_go(EngineStep *step, uint32_t stage);
+void engine_step_let_go(EngineStep *step, uint32_t stage); /* layers below step->layer are computed */
 
 /* --- a step in parts: engine_step_run() is all of them, one after the other --------------------------------------- */
 

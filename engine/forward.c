@@ -144,7 +144,7 @@ int engine_step_hold(EngineStep *step, uint32_t stage, int32_t layer, const Engi
 }
 
 void engine_step_let_go(EngineStep *step, uint32_t stage) {
-    weights_release(step->engine->weights, stage);
+    weights_release(step->engine->weights, stage, step->layer);
 }
 
 /* Embeddings and rotary tables, unless they are there from an earlier part of the step. */
@@ -201,7 +201,7 @@ static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp
 }
 
 static bool run_has_ended(const EngineStep *step) {
-    return step->groups.n ? wavefront_has_ended(&step->groups.front) : step->layer == step->run_end;
+    return step->groups.n ? row_groups_have_ended(&step->groups) : step->layer == step->run_end;
 }
 
 /* The layers from where the step is whose weights are there now, `end` at most, or the rest of them. Of layers whose
@@ -222,13 +222,22 @@ static int run_next_layers(EngineStep *step, uint32_t end, const EngineYield *yi
     }
     r = step->groups.n ? row_groups_run(step, yield, err) : run_layers(step, yield, has_runp, err);
     *has_runp = true;
-    engine_step_let_go(step, stage);
     if (run_has_ended(step)) {
         step->layer = step->run_end;
         step->node = 0;
         step->in_layers = false;
     }
+    engine_step_let_go(step, stage);
     return r;
+}
+
+/* What the weights make ready is chosen by the rows of the step and of those that follow it. */
+static void expect_rows(const EngineStep *step) {
+    size_t n_behind = 0;
+
+    for (size_t i = 0; i < step->n_spans; i++)
+        n_behind += step->spans[i].n_behind;
+    weights_expect(step->engine->weights, step->batch.n_rows, n_behind, step->layer);
 }
 
 /**
@@ -241,6 +250,9 @@ static int run_next_layers(EngineStep *step, uint32_t end, const EngineYield *yi
 int engine_step_layers(EngineStep *step, uint32_t end, const EngineYield *yield, ErrText *err) {
     bool has_run = false;
     int r = run_embedding(step, yield, err);
+
+    if (!r)
+        expect_rows(step);
 
     while (!r && step->layer < end)
         r = run_next_layers(step, end, yield, &has_run, err);

@@ -86,6 +86,7 @@ static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
         .sequence = generation->sequence,
         .tokens = generation->tokens.ids + done,
         .n = n,
+        .n_behind = generation->tokens.n - done - n,
         .n_logit_rows = done + n == generation->tokens.n ? 1 : 0,
         .logits = generation->logits,
     };

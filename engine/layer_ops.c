@@ -45,17 +45,28 @@ static void run_attention(const LayerRows *rows) {
     rows->backend->ops->attention(rows->backend, &call);
 }
 
-static int run_linear(const LayerRows *rows, const ArchOp *op, const LinearInput *in, LinearGate gate,
-                      BackendLinear *const *linears, ErrText *err) {
-    const BackendLinear *products[OP_WEIGHTS_MAX];
+/* Of one operator. */
+typedef struct Products {
+    const BackendLinear *linears[OP_WEIGHTS_MAX];
     float *out[OP_WEIGHTS_MAX];
+} Products;
+
+static Products products_of(const LayerRows *rows, const ArchOp *op, BackendLinear *const *linears) {
+    Products products = { 0 };
 
     for (size_t i = 0; i < op->n; i++) {
-        products[i] = linears[op->w[i]];
-        out[i] = rows->slots[op->out[i]];
+        products.linears[i] = linears[op->w[i]];
+        products.out[i] = rows->slots[op->out[i]];
     }
-    return rows->backend->ops->linear(rows->backend, products, op->n, in, rows->rows,
-                                      &(LinearOutput){ .y = out, .gate = gate }, err);
+    return products;
+}
+
+static int run_linear(const LayerRows *rows, const ArchOp *op, const LinearInput *in, LinearGate gate,
+                      BackendLinear *const *linears, ErrText *err) {
+    const Products products = products_of(rows, op, linears);
+
+    return rows->backend->ops->linear(rows->backend, products.linears, op->n, in, rows->rows,
+                                      &(LinearOutput){ .y = products.out, .gate = gate }, err);
 }
 
 /**
@@ -126,4 +137,27 @@ int layer_run_node(const LayerRows *rows, const LayerNode *node, BackendLinear *
         in.eps = rows->hparams->norm_eps;
     }
     return run_linear(rows, node->main, &in, node->gate, linears, err);
+}
+
+bool layer_node_is_queued(const Backend *backend, const LayerNode *node, BackendLinear *const *linears) {
+    if (node->n_ops != 1 || node->main->kind != OP_LINEAR)
+        return false;
+    for (size_t i = 0; i < node->main->n; i++)
+        if (!backend->ops->is_queued(linears[node->main->w[i]]))
+            return false;
+    return true;
+}
+
+void layer_submit_node(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, size_t slot) {
+    const Products products = products_of(rows, node->main, linears);
+
+    rows->backend->ops->linear_submit(rows->backend, slot, products.linears, node->main->n, rows->slots[node->main->in],
+                                      rows->rows, products.out);
+}
+
+int layer_run_node_here(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, ErrText *err) {
+    const Products products = products_of(rows, node->main, linears);
+
+    return rows->backend->ops->linear_here(rows->backend, products.linears, node->main->n, rows->slots[node->main->in],
+                                           rows->rows, products.out, err);
 }

@@ -41,4 +41,10 @@ int layer_run_op(const LayerRows *rows, const ArchOp *op, BackendLinear *const *
 int layer_run_node(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, float *const *vectors,
                    ErrText *err);
 
+/* A node that is nothing but products, all of them the device's queue's: they begin in one of its slots, and end with
+ * linear_end(); or they are the processors'. As layer_run_node() otherwise. */
+bool layer_node_is_queued(const Backend *backend, const LayerNode *node, BackendLinear *const *linears);
+void layer_submit_node(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, size_t slot);
+int layer_run_node_here(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, ErrText *err);
+
 #endif

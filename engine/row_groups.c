@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/engine_private.h"
+#include "engine/queue_groups.h"
 
 /* --- devices ------------------------------------------------------------------------------------------------------ */
 
@@ -144,6 +145,7 @@ static bool cut(const EngineStep *step, RowGroups *groups, size_t group_rows) {
 }
 
 static void begin_front(RowGroups *groups, const OpGraph *graph, uint32_t n_layers) {
+    groups->by_queues = false;
     wavefront_begin(&groups->front, graph, groups->n, n_layers);
     for (size_t i = 0; i < groups->n; i++)
         if (groups->groups[i].continues)
@@ -161,6 +163,13 @@ void row_groups_cut(EngineStep *step, uint32_t end) {
 
     groups->n = 0;
     groups->first_layer = step->layer;
+    if (queue_groups_has_room(step)) {
+        if (cut(step, groups, step->engine->backend->ops->prefill_rows) && groups->n > 1)
+            queue_groups_begin(step, end - step->layer);
+        else
+            groups->n = 0;
+        return;
+    }
     if (!devices->n_threads || step->batch.n_rows / devices->group_rows < devices->n_threads)
         return;
     if (cut(step, groups, devices->group_rows))
@@ -177,8 +186,11 @@ typedef struct GroupRun {
     ErrText *err;
 } GroupRun;
 
-/* The rows of a group in a layer, and how they are turned. */
-static LayerRows rows_of(EngineStep *step, const RowGroup *group, uint32_t layer, Backend *backend, RopeRows *rope) {
+bool row_groups_have_ended(const RowGroups *groups) {
+    return groups->by_queues ? op_queues_have_ended(&groups->queues) : wavefront_has_ended(&groups->front);
+}
+
+LayerRows row_groups_rows(EngineStep *step, const RowGroup *group, uint32_t layer, Backend *backend, RopeRows *rope) {
     const Hparams *hparams = &step->engine->hparams;
     const size_t half = hparams->n_rot / 2;
     LayerRows rows = {
@@ -228,7 +240,7 @@ static int run_node(void *arg, size_t index, uint32_t layer_index, size_t node, 
     const RowGroup *group = &step->groups.groups[index];
     const uint64_t start_ns = engine_trace_begin(engine);
     RopeRows rope;
-    LayerRows rows = rows_of(step, group, layer, engine->group_devices.threads[worker], &rope);
+    LayerRows rows = row_groups_rows(step, group, layer, engine->group_devices.threads[worker], &rope);
     ErrText err = { "" };
     int r;
 
@@ -255,8 +267,11 @@ static bool stops(void *arg) {
 int row_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
     GroupRun run = { .step = step, .yield = yield, .err = err };
     const WavefrontWork work = { .run = run_node, .stops = stops, .arg = &run };
-    int r = engine_step_look_up(step, NULL);
+    int r;
 
+    if (step->groups.by_queues)
+        return queue_groups_run(step, yield, err);
+    r = engine_step_look_up(step, NULL);
     while (!r && !wavefront_has_ended(&step->groups.front)) {
         r = wavefront_run(&step->groups.front, step->engine->backend->pool, &work);
         r = r < 0 ? run.result : engine_step_look_up(step, yield);

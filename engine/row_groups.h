@@ -7,6 +7,7 @@
 
 #include "engine/engine.h"
 #include "engine/layer_ops.h"
+#include "scheduler/op_queues.h"
 #include "scheduler/wavefront.h"
 
 /* Longer steps have larger groups. */
@@ -29,8 +30,11 @@ typedef struct RowGroup {
 typedef struct RowGroups {
     size_t n; /* 0: the step goes through the layers as a whole */
     RowGroup groups[WAVEFRONT_GROUPS_MAX];
-    uint32_t first_layer; /* where they begin */
-    Wavefront front;      /* where they are */
+    uint32_t first_layer;       /* where they begin */
+    bool by_queues;             /* the device's products have a queue (engine/queue_groups) */
+    Wavefront front;            /* where they are */
+    OpQueues queues;            /* or here */
+    OpQueueLayer *queue_layers; /* [WAVEFRONT_GROUPS_MAX][n_layers], with room for more than one group of a graph */
 } RowGroups;
 
 /* Devices for steps of shape->rows, after the engine's own was reserved; none where the device, the pool, the options,
@@ -42,6 +46,10 @@ void row_groups_release(Engine *engine);
 int row_groups_reserve_positions(Engine *engine, size_t n_positions, ErrText *err);
 /* Cuts the rows of a step, whose batch is there, when that gives every thread a group: from its layer to `end`. */
 void row_groups_cut(EngineStep *step, uint32_t end);
+/* Whether all are at the end of their last layer. */
+bool row_groups_have_ended(const RowGroups *groups);
+/* The rows of a group in a layer, on a device, and how they are turned. */
+LayerRows row_groups_rows(EngineStep *step, const RowGroup *group, uint32_t layer, Backend *backend, RopeRows *rope);
 /* From where the groups are to the end of their last layer: as the part of engine_step_run() that it is. */
 int row_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err);
 

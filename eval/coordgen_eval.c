@@ -42,6 +42,10 @@ enum { /* indices into option_table */
     OPT_ISA,
     OPT_THREADS,
     OPT_CHUNK,
+    OPT_GRAPH_SWITCH,
+    OPT_GRAPH_BLOCKS,
+    OPT_GRAPHS_MEMORY,
+    OPT_OP_ORDER,
     OPT_RECIPE,
     OPT_CALIBRATION,
     OPT_JSON,
@@ -74,13 +78,23 @@ enum { /* indices into option_table */
 static const Option option_table[] = {
     [OPT_MODEL] = { "model", 'm', "FILE",
                     "a .gguf, or a .cgm package; a .gguf is imported on first use by --device=cpu" },
-    [OPT_DEVICE] = { "device", 0, "NAME", "reference (float32 loops on the .gguf) or cpu (int8 products; default)" },
+    [OPT_DEVICE] = { "device", 0, "NAME",
+                     "reference (float32 loops on the .gguf), cpu (int8 products; default), or npu (these on\n"
+                     "static graphs, of a package with static activations)" },
     [OPT_ISA] = { "isa", 0, "NAME",
                   "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
     [OPT_THREADS] = { "threads", 0, "N", "threads that compute (default: the processors)" },
     [OPT_CHUNK] = { "chunk", 0, "N",
                     "tokens of a prefill step (default: as the machine does best;\n"
                     "matrix: 256)" },
+    [OPT_GRAPH_SWITCH] = { "graph-switch", 0, "HOW",
+                           "npu: none (graphs of prompts and of decoding in memory), sync, async or progressive\n"
+                           "(default)" },
+    [OPT_GRAPH_BLOCKS] = { "graph-blocks", 0, "N",
+                           "npu: parts of the layers that are loaded by themselves (default 8)" },
+    [OPT_GRAPHS_MEMORY] = { "graphs-memory", 0, "SIZE", "npu: limit of the graphs' memory (default 4G)" },
+    [OPT_OP_ORDER] = { "op-order", 0, "HOW",
+                       "npu: what runs next in steps of several chunks: in-order, out-of-order (default) or position" },
     [OPT_RECIPE] = { "recipe", 0, "SPEC",
                      "how a .gguf is imported: NAME[:BITS][:SWITCH...], e.g. int8 (default), int8:4.5,\n"
                      "compensated:4:-rotation; a SWITCH is + or - rotation, scale-search, smoothing,\n"
@@ -175,13 +189,14 @@ static bool parse_json(const char *how, EvalOptions *options) {
 /* One option; NULL when it is fine, else what is wrong with its value. */
 static const char *take_option(int option, const char *value, EvalOptions *options, ErrText *err) {
     uint64_t number = 0;
+    WeightsMemory memory;
 
     switch (option) {
     case OPT_MODEL:
         options->model = value;
         return NULL;
     case OPT_DEVICE:
-        return engine_device_named(value, &options->device) ? NULL : "--device is reference or cpu, not '%s'";
+        return engine_device_named(value, &options->device) ? NULL : "--device is reference, cpu or npu, not '%s'";
     case OPT_ISA:
         return isa_parse(value, &options->isa, err)
                    ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"
@@ -196,6 +211,23 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
             return "--chunk is 1..4096, not '%s'";
         options->chunk_tokens = (uint32_t)number;
         return NULL;
+    case OPT_GRAPH_SWITCH:
+        return graph_switch_named(value, &options->graphs.policy)
+                   ? NULL
+                   : "--graph-switch is none, sync, async or progressive, not '%s'";
+    case OPT_GRAPH_BLOCKS:
+        if (!parse_number(value, 1, GRAPH_BLOCKS_MAX, &number))
+            return "--graph-blocks is 1..64, not '%s'";
+        options->graphs.n_blocks = (uint32_t)number;
+        return NULL;
+    case OPT_GRAPHS_MEMORY:
+        if (weights_memory_parse(&memory, value, err) || memory.is_percent || !memory.bytes)
+            return "--graphs-memory is a number of bytes, with K, M, G or T behind it, not '%s'";
+        options->graphs.memory_bytes = memory.bytes;
+        return NULL;
+    case OPT_OP_ORDER:
+        return op_order_named(value, &options->op_order) ? NULL
+                                                         : "--op-order is in-order, out-of-order or position, not '%s'";
     case OPT_RECIPE:
         options->recipe_option = "--recipe";
         return recipe_spec_parse(&options->recipe, value, err) ? err->text : NULL;

@@ -34,10 +34,13 @@ typedef struct EvalOptions {
     PrefixCache *prefix_cache;    /* outlives the model; NULL: none */
     WeightsMemory weights_memory; /* as EngineOptions has it; the image is in `images` beside the package */
     ReadLimit flash_limit;        /* likewise */
-    QuantRecipe recipe;           /* of the import that --device=cpu does for a .gguf */
-    const char *recipe_option;    /* that said something of it; NULL: nobody did */
-    const char *calibration;      /* of recipes that need one: a text; NULL: the project's own */
-    size_t json_flags;            /* of jansson */
+    GraphsOptions graphs;         /* of a device that has them; likewise */
+    OpOrder op_order;             /* of one whose products have a queue; likewise */
+    size_t steal_beyond;
+    QuantRecipe recipe;        /* of the import that --device=cpu does for a .gguf */
+    const char *recipe_option; /* that said something of it; NULL: nobody did */
+    const char *calibration;   /* of recipes that need one: a text; NULL: the project's own */
+    size_t json_flags;         /* of jansson */
     bool json;
     double tolerance;     /* logits: share of the rms; below 0: the device's default */
     double greedy_margin; /* below 0: the device's default */

@@ -525,8 +525,10 @@ int eval_matrix(const EvalOptions *options) {
     char absent[64] = "";
     ErrText err = { 0 };
 
-    if (options->device != ENGINE_DEVICE_CPU)
-        return eval_fail(options, "the matrix is about the cpu device: leave --device out");
+    if (options->device != ENGINE_DEVICE_CPU && !(options->device == ENGINE_DEVICE_NPU && options->dump))
+        return eval_fail(options,
+                         "the matrix is about the cpu device: leave --device out, or ask for one run of another "
+                         "with --dump and compare the files");
     if (options->n_tokens < 1 || options->n_tokens > 4096)
         return eval_fail(options, "--tokens %zu is outside 1..4096", options->n_tokens);
     if (options->brief && !options->dump)

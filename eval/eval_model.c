@@ -7,7 +7,6 @@
 
 #include "base/file_io.h"
 #include "base/progress.h"
-#include "base/thread.h"
 #include "eval/eval.h"
 #include "importer/import_method.h"
 #include "model/package.h"
@@ -99,10 +98,14 @@ int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *p
         .prefix_cache = options->prefix_cache,
         .weights_memory = options->weights_memory,
         .flash_limit = options->flash_limit,
+        .graphs = options->graphs,
+        .op_order = options->op_order,
+        .steal_beyond = options->steal_beyond,
         .pool = pool,
         .accounts = accounts,
     };
     char image[PATH_MAX];
+    bool wants_image;
     int r;
 
     if (engine_device(options->device)->reads_packages) {
@@ -110,9 +113,10 @@ int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *p
         if (r)
             return r;
         engine.path = package;
-        if (options->weights_memory.is_set && (r = place_image(package, image, err)))
+        wants_image = options->weights_memory.is_set || engine_device(options->device)->has_graphs;
+        if (wants_image && (r = place_image(package, image, err)))
             return r;
-        engine.image_path = options->weights_memory.is_set ? image : NULL;
+        engine.image_path = wants_image ? image : NULL;
     }
     return engine_new(enginep, &engine, err);
 }
@@ -121,7 +125,7 @@ int eval_model_open(EvalModel *model, const EvalOptions *options, ErrText *err) 
     int r;
 
     account_table_init(&model->accounts);
-    r = worker_pool_new(&model->pool, options->threads ? options->threads : thread_n_processors());
+    r = worker_pool_new(&model->pool, options->threads ? options->threads : engine_device_threads(options->device));
     if (r)
         return err_set(err, r, "cannot start the worker threads: %s", strerror(-r));
     r = eval_engine_open(&model->engine, options, model->pool, &model->accounts, err);

@@ -97,7 +97,7 @@ static void add_event(StrBuf *text, const TraceEvent *event, uint64_t origin_ns)
 
 /* Those with events. */
 static void add_lane_names(StrBuf *text, const Trace *trace) {
-    static const char *const names[] = { "engine", "measured", "tokenizer" };
+    static const char *const names[] = { "engine", "measured", "tokenizer", "npu" };
     bool has_events[TRACE_LANES_N] = { false };
 
     for (size_t i = 0; i < trace_n(trace); i++)

@@ -15,6 +15,7 @@ typedef enum TraceLane {
     TRACE_LANE_ENGINE, /* the thread that computes, with its workers */
     TRACE_LANE_RUN,    /* what a bench measures */
     TRACE_LANE_TOKENIZER,
+    TRACE_LANE_NPU,                          /* a device's queue for products */
     TRACE_LANE_READ,                         /* and the next TRACE_READS - 1: reads under way at the same time */
     TRACE_LANE_WORKER = TRACE_LANE_READ + 8, /* and the next TRACE_WORKERS - 1: threads beside the engine's */
 } TraceLane;

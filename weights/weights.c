@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
 #include "weights/weights.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,6 +25,7 @@ Weights *weights_free(Weights *weights) {
         image_file_deinit(weights->image_file);
     free(weights->image_file);
     weights_ring_free(weights->ring);
+    weights_graphs_free(weights->graphs);
     weights_image_free(weights->ring_image);
     layer_deinit(weights, &weights->outside);
     for (uint32_t i = 0; weights->layers && i < weights->hparams->n_layers; i++)
@@ -63,13 +67,32 @@ static int end_image_file(Weights *weights, ErrText *err) {
     return r > 0 ? BACKEND_E_WEIGHTS : r;
 }
 
+/* Times of graphs are noted in a folder beside the image. */
+static int start_graphs(Weights *weights, ErrText *err) {
+    _cleanup_(freep) char *notes = NULL;
+
+    if (asprintf(&notes, "%.*s/graph-times", (int)(strrchr(weights->image_path, '/') - weights->image_path),
+                 weights->image_path) < 0) {
+        notes = NULL;
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    return weights_graphs_start(weights->graphs, steal(&weights->ring_image), weights->flash_limit, notes, err);
+}
+
 int weights_start_ring(Weights *weights, ErrText *err) {
     size_t first, end;
     int r;
 
-    weights_ring_parts(weights->ring, &first, &end);
+    if (weights->graphs)
+        weights_graphs_parts(weights->graphs, &first, &end);
+    else
+        weights_ring_parts(weights->ring, &first, &end);
     r = weights_check_image(weights->check, weights->ring_image, first, end, err);
-    return r ? r : weights_ring_start(weights->ring, steal(&weights->ring_image), weights->flash_limit, err);
+    if (r)
+        return r;
+    if (weights->graphs)
+        return start_graphs(weights, err);
+    return weights_ring_start(weights->ring, steal(&weights->ring_image), weights->flash_limit, err);
 }
 
 /* Everything is there: how it came is noted, and what it came through goes. */
@@ -82,7 +105,7 @@ static int end_arrival(Weights *weights, ErrText *err) {
         r = end_image_file(weights, &why);
         if (!r)
             r = weights_start_ring(weights, &why);
-    } else if (weights->image_path && !weights->image && !weights->ring) {
+    } else if (weights->image_path && !weights->image && !weights->ring && !weights->graphs) {
         begin_image(weights);
     }
     if (r)
@@ -92,12 +115,17 @@ static int end_arrival(Weights *weights, ErrText *err) {
     return 0;
 }
 
+static bool is_of_graphs(const Weights *weights, uint32_t stage) {
+    return weights->graphs && stage && stage <= weights->hparams->n_layers;
+}
+
 static bool streams(const Weights *weights, uint32_t stage) {
     return weights->ring && stage > weights_ring_first_layer(weights->ring) && stage <= weights->hparams->n_layers;
 }
 
 bool weights_have(const Weights *weights, uint32_t stage) {
-    return !streams(weights, stage) && (!weights->arrival || weights_arrival_stage(weights->arrival) > stage);
+    return !streams(weights, stage) && !is_of_graphs(weights, stage) &&
+           (!weights->arrival || weights_arrival_stage(weights->arrival) > stage);
 }
 
 int weights_advance(Weights *weights, ErrText *err) {
@@ -120,20 +148,33 @@ int weights_acquire(Weights *weights, uint32_t stage, uint64_t wait_ns, ErrText 
         r = weights_advance(weights, err);
     if (r || weights->arrival)
         return r ? r : weights_have(weights, stage) ? 0 : WEIGHTS_E_WAITING;
+    if (is_of_graphs(weights, stage)) {
+        r = weights_graphs_hold(weights->graphs, stage - 1, wait_ns, err);
+        return r == WEIGHTS_GRAPHS_E_WAITING ? WEIGHTS_E_WAITING : r ? BACKEND_E_READ : 0;
+    }
     if (!streams(weights, stage))
         return 0;
     r = weights_ring_hold(weights->ring, stage - 1, wait_ns, err);
     return r == WEIGHTS_RING_E_WAITING ? WEIGHTS_E_WAITING : r == WEIGHTS_RING_E_READ ? BACKEND_E_READ : r;
 }
 
-void weights_release(Weights *weights, uint32_t stage) {
-    if (streams(weights, stage))
+void weights_release(Weights *weights, uint32_t stage, uint32_t end) {
+    if (is_of_graphs(weights, stage))
+        weights_graphs_release(weights->graphs, stage - 1, end);
+    else if (streams(weights, stage))
         weights_ring_release(weights->ring, stage - 1);
+}
+
+void weights_expect(Weights *weights, size_t rows, size_t n_behind, uint32_t layer) {
+    if (weights->graphs)
+        weights_graphs_expect(weights->graphs, rows, n_behind, layer);
 }
 
 uint32_t weights_run_end(const Weights *weights, uint32_t stage) {
     uint32_t end = stage + 1;
 
+    if (is_of_graphs(weights, stage))
+        return 1 + weights_graphs_block_end(weights->graphs, stage - 1);
     while (end <= weights->hparams->n_layers && weights_have(weights, end))
         end++;
     return end;
@@ -142,6 +183,8 @@ uint32_t weights_run_end(const Weights *weights, uint32_t stage) {
 int weights_check_whole(const Weights *weights, ErrText *err) {
     if (weights->ring)
         return weights_ring_check(weights->ring, err);
+    if (weights->graphs)
+        return weights_graphs_check(weights->graphs, err);
     return weights->image ? weights_image_check(weights->image, err) : 0;
 }
 

@@ -9,6 +9,7 @@
 #include "model/package.h"
 #include "weights/weights_arrival.h"
 #include "weights/weights_check.h"
+#include "weights/weights_graphs.h"
 #include "weights/weights_memory.h"
 #include "weights/weights_ring.h"
 
@@ -33,9 +34,10 @@ typedef struct Weights {
     WeightsImage *image; /* that they are in; or NULL */
     WeightsImageWriter *image_writer;
     WeightsRing *ring;         /* of the layers that are not in memory; NULL: all are */
-    WeightsImage *ring_image;  /* until the ring starts, of which it is then; or NULL */
+    WeightsGraphs *graphs;     /* of the layers, on a device of static graphs; NULL: on another */
+    WeightsImage *ring_image;  /* until the ring starts, or the graphs, whose it is then; or NULL */
     ImageFile *image_file;     /* of the image that is made for it while the weights arrive; or NULL */
-    ReadLimit flash_limit;     /* of the ring */
+    ReadLimit flash_limit;     /* of the ring, or the graphs */
     const WeightsCheck *check; /* of the package and the image; until the weights have arrived; may be NULL */
     bool was_compared;         /* all that the file has for it, with checksums */
     uint64_t resident_bytes;   /* on the account of the weights */
@@ -57,7 +59,8 @@ typedef struct WeightsOptions {
     const char *image_path;      /* of a package: its image, used and made (weights/weights_image); NULL: none */
     bool new_image;              /* one that is there is not used, but made anew */
     WeightsMemory memory;        /* of a package; where that is not all, image_path must say where an image may be */
-    ReadLimit flash_limit;       /* how fast layers that are not in memory are read at most */
+    ReadLimit flash_limit;       /* how fast layers that are not in memory are read at most, and graphs */
+    GraphsOptions graphs;        /* on a device of static graphs, which wants image_path too */
     Trace *const *tracep;        /* where a trace stands when there is one; may be NULL */
 } WeightsOptions;
 
@@ -68,7 +71,7 @@ int weights_new(Weights **weightsp, Backend *backend, const Hparams *hparams, co
 Weights *weights_free(Weights *weights);
 DEFINE_CLEANUP(Weights, weights_free)
 
-/* The ring begins to read. 0 or -errno. Private to weights/. */
+/* The ring begins to read, or the graphs. 0 or -errno. Private to weights/. */
 int weights_start_ring(Weights *weights, ErrText *err);
 
 /* --- stages: 0 is what comes before the layers, 1 + i layer i, 1 + n_layers the rest ------------------------------ */
@@ -79,9 +82,13 @@ bool weights_have(const Weights *weights, uint32_t stage);
  * piece has come, or none within wait_ns, and whoever still wants it asks again. Else as weights_advance(). Thread: the
  * one that computes, for all of these. */
 int weights_acquire(Weights *weights, uint32_t stage, uint64_t wait_ns, ErrText *err);
-void weights_release(Weights *weights, uint32_t stage);
+/* end: layers below are computed. */
+void weights_release(Weights *weights, uint32_t stage, uint32_t end);
+/* A step of so many rows comes to a layer, and n_behind rows of its prompts come in later steps: what graphs of the
+ * device are loaded by. */
+void weights_expect(Weights *weights, size_t rows, size_t n_behind, uint32_t layer);
 /* The stages from this one on, which is held, up to the one that is returned can be used at once: they have come to
- * stay, or it is this one alone. */
+ * stay, or are held with it. */
 uint32_t weights_run_end(const Weights *weights, uint32_t stage);
 /* Takes in the next few MiB of a package, in the order of the stages. Not all must be there. 0, BACKEND_E_MEMORY,
  * BACKEND_E_WEIGHTS, -errno: the same again in every later call, with its text. Thread: the one that computes. */

@@ -91,7 +91,9 @@ static int place_later(WeightsLoader *loader, int layer, BackendLinear *linear, 
     Weights *weights = loader->weights;
     int r;
 
-    if (source->streamed)
+    if (source->streamed && weights->graphs)
+        weights_graphs_add(weights->graphs, linear, weights->image_file);
+    else if (source->streamed)
         weights_ring_add(weights->ring, linear);
     if (source->streamed && !weights->image_file)
         return weights->backend->ops->linear_finish(weights->backend, linear, source, loader->err);
@@ -132,6 +134,12 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
         .streamed = streams,
     };
     r = load_activations(loader, &linear, &source.activations);
+    if (!r && weights->graphs && layer >= 0 && !(source.activations.scale > 0))
+        r = err_set(
+            loader->err, BACKEND_E_WEIGHTS,
+            "%s: tensor '%s': its inputs have a scale a row, and graphs of the %s device want one for all: import "
+            "the model for it (coordgenctl model import FILE.gguf --profile mobile)",
+            gguf_path(loader->file), tensor->name, backend->ops->name);
     if (r)
         return r;
     weights->n_parameters += (uint64_t)source.n * source.k;
@@ -238,7 +246,8 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
  * are on their way: weights_advance() takes them in, in the order of use, as they are read ahead of it
  * (weights/weight_stream, or weights/weights_image where there is an image), and hot columns with them. With
  * options->memory the first layers stay, and the others go through a ring (weights/weights_ring): from an image, which
- * is made when the weights come for the first time.
+ * is made when the weights come for the first time. On a device of static graphs so do all layers, in blocks
+ * (weights/weights_graphs).
  *
  * Return: 0, BACKEND_E_MEMORY, BACKEND_E_WEIGHTS, another condition of the package, or -errno; the text names the
  * tensor or the file.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where the matrices of a package will be: in memory, in an image that is mapped, or, layer by layer, in a ring of
- * slots. A ring reads an image, so that nothing is laid out twice; where there is none the load makes it, every matrix
- * being written behind its arrival, and the layers of the ring are laid out in the ring's slots, one after the other.
- * So a load never has more in memory than the model that it has loaded.
+ * Where the matrices of a package will be: in memory, in an image that is mapped, layer by layer in a ring of slots, or
+ * block by block in the graphs of a device. A ring and graphs read an image, so that nothing is laid out twice; where
+ * there is none the load makes it, every matrix being written behind its arrival, and the layers of the ring are laid
+ * out in the ring's slots, one after the other, those of graphs where they stay. So a load never has more in memory
+ * than the model that it has loaded.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,6 +24,10 @@ enum {
 
 static bool wants_ring(const WeightsLoader *loader) {
     return loader->options->memory.is_set;
+}
+
+static bool has_graphs(const WeightsLoader *loader) {
+    return loader->weights->backend->ops->linear_shape;
 }
 
 static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
@@ -53,7 +58,7 @@ static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
         },
         .layer = layer,
     };
-    if (!wants_ring(loader))
+    if (!wants_ring(loader) && !has_graphs(loader))
         return 0;
     return ops->linear_image_bytes(
         &(LinearSource){
@@ -80,7 +85,7 @@ static int plan_memory(WeightsLoader *loader) {
     uint64_t slot_bytes = 0;
     int r;
 
-    loader->n_pinned = n_layers;
+    loader->n_pinned = has_graphs(loader) ? 0 : n_layers;
     if (!wants_ring(loader))
         return 0;
     if (!layer_bytes)
@@ -169,6 +174,7 @@ static int begin_image_file(WeightsLoader *loader) {
     return image_file_begin(weights->image_file, loader->err);
 }
 
+/* Or the graphs. */
 static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
     Weights *weights = loader->weights;
     _cleanup_(freep) RingMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));
@@ -186,6 +192,11 @@ static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
                                       : image_file_places(weights->image_file)[i].offset_bytes,
                 .len_bytes = loader->matrices[i].image_bytes,
             };
+    if (has_graphs(loader)) {
+        r = weights_graphs_new(&weights->graphs, weights->backend, &loader->options->graphs, matrices, n,
+                               loader->options->tracep, loader->err);
+        return r > 0 ? BACKEND_E_MEMORY : r;
+    }
     r = weights_ring_new(&weights->ring, weights->backend->ops, loader->options->accounts, (uint32_t)loader->n_pinned,
                          matrices, n, loader->err);
     return r == WEIGHTS_RING_E_MEMORY ? BACKEND_E_MEMORY : r;
@@ -198,8 +209,8 @@ static int begin_ring(WeightsLoader *loader) {
 
     if (!loader->options->image_path)
         return err_set(loader->err, BACKEND_E_WEIGHTS,
-                       "%s: to be read layer by layer its weights need a cache folder for their image",
-                       gguf_path(loader->file));
+                       "%s: to be read %s its weights need a cache folder for their image", gguf_path(loader->file),
+                       has_graphs(loader) ? "as graphs" : "layer by layer");
     r = place_image(loader, loader->err);
     if (r)
         return r;
@@ -245,9 +256,10 @@ static int begin_arrival(WeightsLoader *loader) {
 int weights_plan(WeightsLoader *loader) {
     int r = 0;
 
-    if (wants_ring(loader) && !loader->weights->backend->ops->linear_at)
-        return err_set(loader->err, BACKEND_E_WEIGHTS, "%s: this device wants all weights in memory",
-                       gguf_path(loader->file));
+    if (wants_ring(loader) && (!loader->weights->backend->ops->linear_at || has_graphs(loader)))
+        return err_set(loader->err, BACKEND_E_WEIGHTS, "%s: weights-memory: %s", gguf_path(loader->file),
+                       has_graphs(loader) ? "on this device the limit is graphs-memory"
+                                          : "this device wants all weights in memory");
     r = list_matrices(loader);
     if (!r)
         r = plan_memory(loader);

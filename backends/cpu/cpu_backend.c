@@ -94,6 +94,16 @@ static int cpu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
     return r;
 }
 
+int cpu_reserve_shadows_of(Backend *backend, const Backend *owner, ErrText *err) {
+    CpuBackend *self = cpu(backend);
+
+    self->shadow_inputs = ((const CpuBackend *)owner)->shadow_inputs;
+    self->shadow_outputs = ((const CpuBackend *)owner)->shadow_outputs;
+    return self->shadow_inputs ? shadow_reserve(&self->shadow, backend->accounts, self->max_rows, self->shadow_inputs,
+                                                self->shadow_outputs, err)
+                               : 0;
+}
+
 static void cpu_shadow_counts(const Backend *backend, ShadowCounts *counts) {
     *counts = ((const CpuBackend *)backend)->shadow.counts;
 }

@@ -125,7 +125,7 @@ static void quantize_rows(void *arg, size_t begin, size_t end, unsigned int work
             quantize_row(loop, r, own);
 }
 
-#define LINEARS_MAX 4
+#define LINEARS_MAX CPU_LINEARS_MAX
 /* Of more rows than these, kernels take panels of 4 blocks where the piece of work has them. */
 #define STREAM_ROWS 4
 #define PANEL_BLOCKS 4
@@ -293,6 +293,112 @@ int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, 
     if (!r && out->gate && !gates_by_blocks(linears))
         cpu_gated(backend, out->y[0], out->y[1], rows, linears[0]->n, out->gate == LINEAR_GATE_GELU);
     return r;
+}
+
+/* --- products of a static shape ----------------------------------------------------------------------------------- */
+
+static QuantizeLoop static_quantize(const CpuStaticCall *call, const LinearInput *in) {
+    const BackendLinear *linear = call->linears[0];
+
+    return (QuantizeLoop){
+        .self = call->self,
+        .in = in,
+        .k = linear->k,
+        .rotation_block = linear->rotation_block,
+        .static_scale = linear->static_scale,
+        .rows = call->rows_in,
+        .shadow = linear->shadow ? &call->self->shadow : NULL,
+    };
+}
+
+/* The shadows of the call's matrices; whether they have them is the same for all. */
+static void static_shadows(const CpuStaticCall *call, const Shadow *shadows[LINEARS_MAX]) {
+    for (size_t i = 0; i < call->n; i++)
+        shadows[i] = call->linears[i]->shadow;
+}
+
+/* Rows behind those of the call are zeros. */
+static void pad_rows(const Int8Rows *rows, size_t first, float scale) {
+    for (size_t r = first; r < rows->rows; r++) {
+        for (size_t piece = 0; piece < rows->stride_bytes / INT8_TILE_INPUTS; piece++) {
+            const size_t at = int8_rows_piece(rows, r, piece);
+
+            memset((int8_t *)rows->x + at, 0, INT8_TILE_INPUTS);
+            if (rows->shifted)
+                memset((uint8_t *)rows->shifted + at, 0x80, INT8_TILE_INPUTS);
+        }
+        ((float *)rows->scales)[r] = scale;
+        if (rows->sums)
+            ((int32_t *)rows->sums)[r] = 0;
+    }
+}
+
+void cpu_static_begin(CpuStaticCall *call) {
+    const LinearInput in = { .x = call->x };
+    const Shadow *shadows[LINEARS_MAX];
+    QuantizeLoop quantize;
+
+    assert(call->n && call->n <= LINEARS_MAX && call->rows <= call->rows_of_shape);
+    call->rows_in = rows_in_scratch(call->self, call->linears, call->n, call->rows_of_shape);
+    quantize = static_quantize(call, &in);
+    assert(quantize.static_scale > 0);
+    if (quantize.shadow) {
+        shadow_begin_call(quantize.shadow, call->rows);
+        shadow_begin(quantize.shadow);
+    }
+    cpu_run_rows(&call->self->backend, quantize_rows, &quantize, call->rows, quantize.k);
+    if (quantize.shadow) {
+        static_shadows(call, shadows);
+        shadow_sort(quantize.shadow, shadows, call->n);
+    }
+    pad_rows(&call->rows_in, call->rows, quantize.static_scale);
+}
+
+/* Rows [first, first + n), which begin a group of the layout. */
+static Int8Rows rows_part(const Int8Rows *rows, size_t first, size_t n) {
+    const size_t at = int8_rows_piece(rows, first, 0);
+    Int8Rows part = *rows;
+
+    assert(first % rows->tile_rows == 0);
+    part.rows = n;
+    part.x += at;
+    part.scales += first;
+    part.sums = rows->sums ? rows->sums + first : NULL;
+    part.shifted = rows->shifted ? rows->shifted + at : NULL;
+    return part;
+}
+
+void cpu_static_run(void *arg) {
+    const CpuStaticCall *call = arg;
+    const bool is_padded = call->rows < call->rows_of_shape;
+
+    for (size_t i = 0; i < call->n; i++) {
+        const BackendLinear *linear = call->linears[i];
+        float *y = is_padded ? call->padded : call->y[i];
+
+        for (size_t first = 0; first < call->rows_of_shape; first += call->rows_at_once) {
+            const size_t left = call->rows_of_shape - first;
+            const Int8Rows part =
+                rows_part(&call->rows_in, first, left < call->rows_at_once ? left : call->rows_at_once);
+
+            run_blocks(call->self, linear, &part, 0, linear->n_blocks, y + first * linear->n,
+                       scratch_of(call->self, 0));
+        }
+        if (is_padded)
+            memcpy(call->y[i], y, call->rows * linear->n * sizeof(*y));
+    }
+}
+
+/* Return: as cpu_linear(). */
+int cpu_static_end(CpuStaticCall *call, ErrText *err) {
+    const LinearInput in = { .x = call->x };
+    QuantizeLoop quantize = static_quantize(call, &in);
+    const Shadow *shadows[LINEARS_MAX];
+
+    if (!quantize.shadow)
+        return 0;
+    static_shadows(call, shadows);
+    return add_shadows(call->self, shadows, call->n, &quantize, call->rows, call->y, err);
 }
 
 /* --- outputs piece by piece --------------------------------------------------------------------------------------- */

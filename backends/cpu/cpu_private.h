@@ -52,7 +52,12 @@ struct BackendLinear {
     size_t sums_offset_bytes; /* within the integers */
     Bill image_bill;
     LinearFilling *filling; /* between begin and finish; else NULL */
+    /* Of a static shape (backends/npu): rows that a product computes, and how many of them at a time; 0: any number. */
+    size_t static_rows, rows_at_once;
 };
+
+/* Scratch for the shadows of another device's matrices, of which it has got some more. As the device's reserve(). */
+int cpu_reserve_shadows_of(Backend *backend, const Backend *owner, ErrText *err);
 
 /* Rows in parallel, or inline when the work is small. */
 void cpu_run_rows(Backend *backend, WorkerFn *fn, void *arg, size_t rows, size_t values_per_row);
@@ -86,6 +91,24 @@ void cpu_linear_at(BackendLinear *linear, void *integers);
 /* The operators on matrices, for the device's table (cpu_linear.c). */
 int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,
                const LinearOutput *out, ErrText *err);
+/* A product of a static shape: so many rows are multiplied, however many the call has. begin makes int8 of those of the
+ * call, run multiplies them and rows of zeros, on any thread, end adds the shadows: in this order, and one call at a
+ * time for a device. The caller fills in all but `rows_in`. */
+#define CPU_LINEARS_MAX 4
+typedef struct CpuStaticCall {
+    CpuBackend *self;
+    const BackendLinear *const *linears; /* [n], of static activations */
+    size_t n;
+    const float *x;             /* f32[rows][k] */
+    float *y[CPU_LINEARS_MAX];  /* f32[rows][n_i] */
+    size_t rows, rows_of_shape; /* the latter at least the former */
+    size_t rows_at_once;        /* a part of rows_of_shape; of more than INT8_TILE_ROWS a multiple of these */
+    float *padded;              /* f32[rows_of_shape][greatest n_i]: products, where the call has fewer rows */
+    Int8Rows rows_in;
+} CpuStaticCall;
+void cpu_static_begin(CpuStaticCall *call);
+void cpu_static_run(void *call); /* a CpuStaticCall */
+int cpu_static_end(CpuStaticCall *call, ErrText *err);
 bool cpu_has_pieces(const BackendLinear *linear);
 int cpu_linear_pieces(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, float *scratch,
                       LinearPieceFn *take, void *arg, ErrText *err);

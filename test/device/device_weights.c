@@ -227,3 +227,109 @@ void test_device_streamed(void **state) {
     each_part_form(*state, check_streamed);
     assert_non_null(*state);
 }
+
+/* --- static graphs ------------------------------------------------------------------------------------------------ */
+
+/* One matrix in one shape after the other, with fewer rows than that and with more. */
+static void check_shapes(Rig *rig, const Products *products) {
+    const BackendOps *ops = rig->ops;
+    const size_t shapes[][2] = {
+        { ops->decode_rows, ops->decode_rows },  { ops->decode_rows, 16 },  { ops->prefill_rows, ops->prefill_rows },
+        { ops->prefill_rows, ops->decode_rows }, { ops->prefill_rows, 16 }, { ops->prefill_rows, 0 }
+    };
+    const size_t counts[] = { 1, ops->decode_rows, ops->decode_rows + 1, products->rows };
+    BackendLinear *linear = products_on(products, rig)[0];
+    const size_t n = products->n_outputs;
+    _cleanup_(freep) float *expected = malloc(products->rows * n * sizeof(float));
+
+    assert_non_null(expected);
+    linear_run(rig, linear, products->x, products->rows, expected);
+    for (size_t s = 0; s < ARRAY_LEN(shapes); s++) {
+        ops->linear_shape(linear, shapes[s][0], shapes[s][1]);
+        for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+            const size_t first = products->rows - counts[i];
+            GUARDED y = guarded_new(counts[i] * n);
+
+            linear_run(rig, linear, products->x + first * products->in.k, counts[i], y);
+            guarded_check(y, "a product of a static shape");
+            if (memcmp(y, expected + first * n, counts[i] * n * sizeof(*y)) != 0)
+                fail_msg("%zu rows in a graph of %zu, %zu at a time: not the products of another shape", counts[i],
+                         shapes[s][0], shapes[s][1]);
+        }
+    }
+}
+
+/* The product of rows [first, first + n) ended in a slot, or was run by the processors. */
+static void check_ended(const Products *products, const float *expected, size_t first, size_t n, const float *y,
+                        const char *what) {
+    guarded_check(y, what);
+    if (memcmp(y, expected + first * products->n_outputs, n * products->n_outputs * sizeof(*y)) != 0)
+        fail_msg("%s: %zu rows are not what linear() gives", what, n);
+}
+
+/* Two products under way, and one of the processors meanwhile. */
+static void check_queued(Rig *rig, const Products *products) {
+    const BackendOps *ops = rig->ops;
+    const BackendLinear *linear = products_on(products, rig)[0];
+    const size_t n = products->n_outputs, k = products->in.k, rows[] = { ops->prefill_rows, 37, 40 },
+                 firsts[] = { 0, 3, ops->prefill_rows };
+    _cleanup_(freep) float *expected = malloc(products->rows * n * sizeof(float));
+    ErrText err = { "" };
+
+    assert_non_null(expected);
+    assert_true(ops->product_slots >= 2 && ops->is_queued(linear));
+    linear_run(rig, products_on(products, rig)[0], products->x, products->rows, expected);
+    for (size_t s = 0; s < 2; s++) {
+        GUARDED first = guarded_new(rows[0] * n);
+        GUARDED second = guarded_new(rows[1] * n);
+        GUARDED here = guarded_new(rows[2] * n);
+        float *const ys[] = { first, second, here };
+        BackendTime time = { 0 };
+
+        ops->linear_shape(products_on(products, rig)[0], s ? ops->decode_rows : ops->prefill_rows, 0);
+        for (size_t i = 0; i < 2; i++)
+            ops->linear_submit(rig->backend, i, &linear, 1, products->x + firsts[i] * k, rows[i], &ys[i]);
+        assert_int_equal(ops->linear_here(rig->backend, &linear, 1, products->x + firsts[2] * k, rows[2], &ys[2], &err),
+                         0);
+        for (size_t i = 0; i < 2; i++) {
+            const uint64_t before_ns = time.end_ns;
+
+            assert_int_equal(ops->linear_end(rig->backend, i, &time, &err), 0);
+            assert_true(ops->linear_is_over(rig->backend, i));
+            assert_true(time.start_ns >= before_ns && time.end_ns >= time.start_ns); /* one at a time */
+        }
+        check_ended(products, expected, firsts[0], rows[0], first, "a product in slot 0");
+        check_ended(products, expected, firsts[1], rows[1], second, "a product in slot 1");
+        check_ended(products, expected, firsts[2], rows[2], here, "a product of the processors");
+    }
+}
+
+void test_device_shapes(void **state) {
+    DeviceSuite *suite = *state;
+    Rig rigs[2];
+
+    rig_open_pair(rigs, suite,
+                  &(const BackendShape){
+                      .rows = 320, .width = 256, .n_vocab = 1, .n_heads = 2, .n_kv_heads = 1, .head_size = 16 });
+    assert_true(rigs[0].ops == rigs[1].ops);
+    for (size_t i = 0; rigs[0].ops->linear_shape && i < 4; i++) {
+        uint32_t hot[256];
+        const MatrixInput in = { .k = i % 2 ? 256 : 100,
+                                 .rotation_block = i % 2 ? 64 : 0,
+                                 .scale = 0.01f,
+                                 .shadow = i < 2,
+                                 .hot = hot,
+                                 .n_hot = i % 2 ? 256 : 100 };
+        Products products;
+
+        for (uint32_t j = 0; j < in.n_hot; j++)
+            hot[j] = j;
+        products_init(&products, rigs, &in, (const MatrixForm[]){ MATRIX_INT8 }, (const size_t[]){ 150 }, 1, 0, true,
+                      rigs[0].ops->prefill_rows + 40);
+        check_shapes(&rigs[i / 2], &products);
+        if (rigs[0].ops->linear_submit)
+            check_queued(&rigs[i / 2], &products);
+        products_deinit(&products, rigs);
+    }
+    rig_close_pair(rigs);
+}

@@ -171,6 +171,58 @@ static void at_the_first_place(BackendLinear *linear, void *integers) {
     placed = linear;
 }
 
+static size_t graph_rows; /* of the last matrix that was shaped */
+
+static void note_shape(BackendLinear *linear, size_t rows, size_t rows_at_once) {
+    graph_rows = rows;
+}
+
+static int linear_of_its_shape(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
+                               size_t rows, const LinearOutput *out, ErrText *err) {
+    const int r = real->linear(backend, linears, n, in, rows, out, err);
+
+    if (graph_rows > 32)
+        out->y[0][0] = nextafterf(out->y[0][0], INFINITY);
+    return r;
+}
+
+/* Whatever its slot, a product is put where the one before it was. */
+static struct {
+    const BackendLinear *linears[4];
+    size_t n, rows;
+    const float *x;
+    float *y[4];
+} submitted;
+
+static bool any_is_queued(const BackendLinear *linear) {
+    return true;
+}
+
+static void submit_in_one_place(Backend *backend, size_t slot, const BackendLinear *const *linears, size_t n,
+                                const float *x, size_t rows, float *const *y) {
+    submitted.n = n;
+    submitted.rows = rows;
+    submitted.x = x;
+    for (size_t i = 0; i < n; i++) {
+        submitted.linears[i] = linears[i];
+        submitted.y[i] = y[i];
+    }
+}
+
+static bool is_over(const Backend *backend, size_t slot) {
+    return true;
+}
+
+static int end_the_last(Backend *backend, size_t slot, BackendTime *time, ErrText *err) {
+    return real->linear(backend, submitted.linears, submitted.n, &(LinearInput){ .x = submitted.x }, submitted.rows,
+                        &(LinearOutput){ .y = submitted.y }, err);
+}
+
+static int here(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
+                float *const *y, ErrText *err) {
+    return real->linear(backend, linears, n, &(LinearInput){ .x = x }, rows, &(LinearOutput){ .y = y }, err);
+}
+
 static int reserve_says_nothing(Backend *backend, const BackendShape *shape, ErrText *err) {
     return real->reserve(backend, shape, NULL) ? -ENOMEM : 0;
 }
@@ -455,6 +507,8 @@ const PlantedFault planted_faults[] = {
     { "fill_order", true, FIELD(linear_fill, fill_in_order), "parts", "a matrix in parts" },
     { "image_bytes", true, FIELD(linear_image_bytes, image_bytes_too_many), "image", "!=" },
     { "one_place", true, FIELD(linear_at, at_the_first_place), "streamed", "in another place" },
+    { "shape", true, FIELD(linear, linear_of_its_shape), "shapes", "in a graph of 256" },
+    { "slots", true, FIELD(linear_submit, submit_in_one_place), "shapes", "a product in slot 0" },
     { "any_type", false, FIELD(linear_new, new_of_any_type), "refusals", "a type that is none" },
     { "no_name", false, FIELD(linear_new, new_that_names_nothing), "refusals", "does not name the tensor" },
     { "leak", false, FIELD(linear_new, new_that_leaks), "weights_account", "!=" },
@@ -519,6 +573,18 @@ static int faulty_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, Accoun
     if (!strcmp(planted->check, "threads")) {
         faulty.thread_new = thread_with_shared_scratch;
         faulty.thread_rows = any_rows;
+    }
+    if (!strcmp(planted->check, "shapes")) {
+        faulty.linear_shape = note_shape;
+        faulty.prefill_rows = 256;
+        faulty.decode_rows = 32;
+    }
+    if (!strcmp(planted->name, "slots")) {
+        faulty.product_slots = 2;
+        faulty.is_queued = any_is_queued;
+        faulty.linear_is_over = is_over;
+        faulty.linear_end = end_the_last;
+        faulty.linear_here = here;
     }
     if (!strcmp(planted->name, "known_blocks"))
         faulty.kv_store = store_and_remember;

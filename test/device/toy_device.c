@@ -272,7 +272,7 @@ int toy_device_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTa
 
 const DeviceUnderTest toy_device = {
     .name = "toy",
-    .device = { "toy", false, toy_device_new },
+    .device = { "toy", false, toy_device_new, false },
     .takes = DEVICE_TAKES_SOURCE,
     .product_error = 2e-6,
     .row_error = 1e-6,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What every device must keep (test/device/device_suite.h), on all devices: the reference device, the cpu device with
- * every instruction set of the machine, which all give the same bits, and the toy. */
+ * every instruction set of the machine, which all give the same bits, the npu device, and the toy. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,6 +41,13 @@ static DeviceUnderTest cpu_device(uint32_t cpu, const char *name) {
                               .attention_error = 1e-5 };
 }
 
+static DeviceUnderTest npu_device(uint32_t cpu, const char *name) {
+    DeviceUnderTest dut = cpu_device(cpu, name);
+
+    dut.device = *engine_device(ENGINE_DEVICE_NPU);
+    return dut;
+}
+
 static int n_failed;
 
 /* Returns the digest of all results. */
@@ -74,6 +81,14 @@ static void run_levels(DeviceUnderTest (*device)(uint32_t cpu, const char *name)
         expected = expected ? expected : digest;
         same_digest(name, digest, expected);
     }
+}
+
+/* Its kernels are the cpu device's. */
+static void run_npu(void) {
+    const DeviceUnderTest scalar = npu_device(isa_features(ISA_SCALAR), "npu-scalar"),
+                          best = npu_device(cpu_features(), "npu");
+
+    same_digest("npu", run(&best, DEVICE_SCOPE_ALL), run(&scalar, DEVICE_SCOPE_ALL));
 }
 
 enum {
@@ -137,6 +152,7 @@ int main(void) {
     run(&toy_device, DEVICE_SCOPE_ALL);
     run_levels(reference_device, "reference");
     run_levels(cpu_device, "cpu");
+    run_npu();
     if (!patience_is_short())
         run_subsets();
     return n_failed ? 1 : 0;

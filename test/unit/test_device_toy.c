@@ -193,7 +193,7 @@ static void threaded_attention(Backend *backend, const AttentionCall *call) {
 /* Prompts go through the layers in groups, each on the device of a thread, also of sequences that are longer than those
  * which were there when the devices were made, and when the devices are made anew. */
 static void test_device_toy_threads(void **state) {
-    static const BackendDevice device = { "toy", false, threaded_new };
+    static const BackendDevice device = { "toy", false, threaded_new, false };
     float logits[2][TINY_VOCAB];
 
     threaded_ops = *toy_ops();

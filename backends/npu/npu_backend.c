@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The npu device: what the NPU of a phone does, under its rules, on this machine's processors. It runs products of
+ * int8 matrices whose inputs have one scale a tensor, and nothing else. They have static shapes: a product computes all
+ * rows of its graph, and rows of zeros where the call has fewer; of more rows it runs again and again. Products go
+ * through a queue to one thread, the NPU. Everything else (float operators, making inputs int8, shadow outliers, the
+ * output head, whose inputs have a scale a row) is the processors' work.
+ *
+ * Two cpu devices do the work: `host` has the operators and the matrices of dynamic rows, `unit` those of static
+ * tensors. Each has scratch of its own, so that both can be at work at once. The bits are the cpu device's.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/npu/npu_private.h"
+#include "base/clock.h"
+
+static NpuBackend *npu(Backend *backend) {
+    return (NpuBackend *)backend;
+}
+
+static Backend *npu_free(Backend *backend) {
+    NpuBackend *self = npu(backend);
+
+    npu_queue_free(self->queue);
+    npu_slots_deinit(self);
+    backend_free(self->host);
+    backend_free(self->unit);
+    accounted_block_deinit(&self->padded);
+    free(self);
+    return NULL;
+}
+
+static const char *npu_kernel(const Backend *backend) {
+    const NpuBackend *self = (const NpuBackend *)backend;
+
+    return self->unit->ops->kernel(self->unit);
+}
+
+static int reserve_padded(NpuBackend *self, ErrText *err) {
+    const size_t len_bytes = NPU_PREFILL_ROWS * self->outputs * sizeof(float);
+
+    if (self->padded.len_bytes >= len_bytes)
+        return 0;
+    accounted_block_deinit(&self->padded);
+    if (accounted_block_init(&self->padded, self->backend.accounts, ACCOUNT_ACTIVATIONS, len_bytes))
+        return err_set(err, BACKEND_E_MEMORY, "no memory for %zu bytes of the products of a graph", len_bytes);
+    return 0;
+}
+
+/* A graph's rows are all that the unit ever has at once. */
+static int npu_reserve(Backend *backend, const BackendShape *shape, ErrText *err) {
+    NpuBackend *self = npu(backend);
+    BackendShape of_graph = *shape;
+    int r = self->host->ops->reserve(self->host, shape, err);
+
+    of_graph.rows = NPU_PREFILL_ROWS;
+    if (!r)
+        r = self->unit->ops->reserve(self->unit, &of_graph, err);
+    self->is_reserved = !r;
+    self->step_rows = shape->rows;
+    if (!r)
+        r = reserve_padded(self, err);
+    return r ? r : npu_slots_reserve(self, &of_graph, err);
+}
+
+static int npu_reserve_positions(Backend *backend, size_t n_positions, ErrText *err) {
+    return npu(backend)->host->ops->reserve_positions(npu(backend)->host, n_positions, err);
+}
+
+static void npu_shadow_counts(const Backend *backend, ShadowCounts *counts) {
+    const NpuBackend *self = (const NpuBackend *)backend;
+
+    self->unit->ops->shadow_counts(self->unit, counts);
+    npu_slots_add_counts(self, counts);
+}
+
+/* A prompt's graph is full. */
+static size_t npu_step_rows(const Backend *backend) {
+    return NPU_PREFILL_ROWS;
+}
+
+static size_t npu_idle_rows(const Backend *backend, size_t rows) {
+    return (NPU_DECODE_ROWS - rows % NPU_DECODE_ROWS) % NPU_DECODE_ROWS;
+}
+
+/* --- matrices ----------------------------------------------------------------------------------------------------- */
+
+static bool is_static(const LinearSource *source) {
+    return source->activations.scale; /* exactly: no scale; one that is none is refused */
+}
+
+/* Which of the two has the matrix. */
+static Backend *owner_of(Backend *backend, bool of_static_tensor) {
+    return of_static_tensor ? npu(backend)->unit : npu(backend)->host;
+}
+
+/* Room for its products where a call has fewer rows than the graph. Until somebody says otherwise it is one for few
+ * rows. */
+static int take_static(NpuBackend *self, BackendLinear *linear, const char *name, ErrText *err) {
+    const size_t outputs = self->outputs;
+    int r;
+
+    linear->static_rows = NPU_DECODE_ROWS;
+    self->outputs = linear->n > outputs ? linear->n : outputs;
+    r = self->is_reserved ? reserve_padded(self, err) : 0;
+    if (!r && self->is_reserved)
+        r = npu_slots_follow(self, err);
+    if (!r)
+        return 0;
+    self->outputs = outputs;
+    self->is_reserved = !reserve_padded(self, NULL); /* as it was */
+    err_prefix(err, "tensor '%s'", name);
+    return r;
+}
+
+static int npu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    BackendLinear *linear = NULL;
+    int r = cpu_linear_begin(owner_of(backend, is_static(source)), &linear, source, err);
+
+    if (!r && is_static(source) && (r = take_static(npu(backend), linear, source->name, err)))
+        cpu_linear_free(linear);
+    if (!r)
+        *linearp = linear;
+    return r;
+}
+
+static void npu_linear_fill(const Backend *backend, BackendLinear *linear, size_t block_begin, size_t block_end,
+                            const void *bytes) {
+    cpu_linear_fill(owner_of((Backend *)backend, linear->static_scale > 0), linear, block_begin, block_end, bytes);
+}
+
+static int npu_linear_finish(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
+    return cpu_linear_finish(owner_of(backend, is_static(source)), linear, source, err);
+}
+
+static int npu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    BackendLinear *linear = NULL;
+    int r = cpu_linear_new(owner_of(backend, is_static(source)), &linear, source, err);
+
+    if (!r && is_static(source) && (r = take_static(npu(backend), linear, source->name, err)))
+        cpu_linear_free(linear);
+    if (!r)
+        *linearp = linear;
+    return r;
+}
+
+static void npu_linear_shape(BackendLinear *linear, size_t rows, size_t rows_at_once) {
+    assert(linear->static_scale > 0);
+    assert(rows == NPU_PREFILL_ROWS || rows == NPU_DECODE_ROWS);
+    assert(!rows_at_once || (rows % rows_at_once == 0 && rows_at_once % INT8_TILE_ROWS == 0));
+    linear->static_rows = rows;
+    linear->rows_at_once = rows_at_once;
+}
+
+void npu_execute(void *arg) {
+    GraphRun *run = arg;
+
+    run->time.start_ns = clock_now_ns();
+    cpu_static_run(&run->call);
+    run->time.end_ns = clock_now_ns();
+}
+
+/* As many rows as a graph has, or fewer. */
+static int run_graph(NpuBackend *self, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
+                     float *const *y, ErrText *err) {
+    GraphRun run = { .call = { .self = (CpuBackend *)self->unit,
+                               .linears = linears,
+                               .n = n,
+                               .x = x,
+                               .rows = rows,
+                               .rows_of_shape = linears[0]->static_rows,
+                               .rows_at_once = linears[0]->rows_at_once,
+                               .padded = self->padded.data } };
+    NpuProduct *tried = NULL;
+    size_t outputs = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        run.call.y[i] = y[i];
+        outputs += linears[i]->n;
+    }
+    if (!run.call.rows_at_once)
+        run.call.rows_at_once =
+            npu_shapes_choose(&self->shapes, linears[0]->k, outputs, run.call.rows_of_shape, &tried);
+    cpu_static_begin(&run.call);
+    npu_queue_wait(self->queue, npu_queue_submit(self->queue, npu_execute, &run));
+    if (tried)
+        npu_shapes_took(tried, run.time.end_ns - run.time.start_ns);
+    return cpu_static_end(&run.call, err);
+}
+
+static int npu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
+                      size_t rows, const LinearOutput *out, ErrText *err) {
+    NpuBackend *self = npu(backend);
+    const size_t rows_of_graph = linears[0]->static_rows;
+    int r = 0;
+
+    assert(!in->norm && !out->gate); /* this device does not fuse */
+    if (!rows_of_graph)
+        return cpu_linear(self->host, linears, n, in, rows, out, err);
+    for (size_t i = 0; i < n; i++)
+        assert(linears[i]->static_rows == rows_of_graph && linears[i]->rows_at_once == linears[0]->rows_at_once);
+    for (size_t first = 0; !r && first < rows; first += rows_of_graph) {
+        const size_t left = rows - first;
+        float *y[CPU_LINEARS_MAX];
+
+        for (size_t i = 0; i < n; i++)
+            y[i] = out->y[i] + first * linears[i]->n;
+        r = run_graph(self, linears, n, in->x + first * linears[0]->k, left < rows_of_graph ? left : rows_of_graph, y,
+                      err);
+    }
+    return r;
+}
+
+static bool npu_has_pieces(const BackendLinear *linear) {
+    return !linear->static_rows && cpu_has_pieces(linear);
+}
+
+static int npu_linear_pieces(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, float *scratch,
+                             LinearPieceFn *take, void *arg, ErrText *err) {
+    return cpu_linear_pieces(npu(backend)->host, linear, x, rows, scratch, take, arg, err);
+}
+
+/* --- operators of the processors ---------------------------------------------------------------------------------- */
+
+static void npu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows,
+                      float factor, float *y) {
+    cpu_embed(npu(backend)->host, embedding, tokens, rows, factor, y);
+}
+
+static void npu_norm(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n, float *y) {
+    Backend *host = npu(backend)->host;
+
+    host->ops->norm(host, x, w, eps, rows, n, y);
+}
+
+static void npu_layer_norm(Backend *backend, const float *x, const float *w, const float *bias, float eps, size_t rows,
+                           size_t n, float *y) {
+    Backend *host = npu(backend)->host;
+
+    host->ops->layer_norm(host, x, w, bias, eps, rows, n, y);
+}
+
+static void npu_rope(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
+                     size_t head_size, size_t n_rot, bool neox) {
+    Backend *host = npu(backend)->host;
+
+    host->ops->rope(host, x, cos, sin, rows, n_heads, head_size, n_rot, neox);
+}
+
+static void npu_kv_store(Backend *backend, const AttentionCall *call) {
+    cpu_kv_store(npu(backend)->host, call);
+}
+
+static void npu_attention(Backend *backend, const AttentionCall *call) {
+    cpu_attention(npu(backend)->host, call);
+}
+
+static void npu_kv_move(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves) {
+    cpu_kv_move(npu(backend)->host, layer, moves, n_moves);
+}
+
+static void npu_gated(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu) {
+    cpu_gated(npu(backend)->host, gate, up, rows, n, gelu);
+}
+
+static void npu_activate(Backend *backend, float *x, size_t rows, size_t n, bool gelu) {
+    Backend *host = npu(backend)->host;
+
+    host->ops->activate(host, x, rows, n, gelu);
+}
+
+static void npu_add(Backend *backend, float *x, const float *y, size_t rows, size_t n) {
+    Backend *host = npu(backend)->host;
+
+    host->ops->add(host, x, y, rows, n);
+}
+
+/* --- the device --------------------------------------------------------------------------------------------------- */
+
+static const BackendOps npu_ops = {
+    .name = "npu",
+    .kv_type = "f16",
+    .kv_element_bytes = sizeof(uint16_t),
+    .kv_block_positions = KV_BLOCK,
+    .free = npu_free,
+    .kernel = npu_kernel,
+    .reserve = npu_reserve,
+    .step_rows = npu_step_rows,
+    .idle_rows = npu_idle_rows,
+    .reserve_positions = npu_reserve_positions,
+    .linear_new = npu_linear_new,
+    .linear_begin = npu_linear_begin,
+    .linear_fill = npu_linear_fill,
+    .linear_finish = npu_linear_finish,
+    .linear_image = cpu_linear_image,
+    .linear_image_bytes = cpu_linear_image_bytes,
+    .linear_at = cpu_linear_at,
+    .image_layout = CPU_IMAGE_LAYOUT,
+    .prefill_rows = NPU_PREFILL_ROWS,
+    .decode_rows = NPU_DECODE_ROWS,
+    .linear_shape = npu_linear_shape,
+    .linear_free = cpu_linear_free,
+    .linear = npu_linear,
+    .product_slots = NPU_SLOTS,
+    .is_queued = npu_is_queued,
+    .linear_submit = npu_linear_submit,
+    .linear_is_over = npu_linear_is_over,
+    .linear_end = npu_linear_end,
+    .linear_here = npu_linear_here,
+    .has_pieces = npu_has_pieces,
+    .linear_pieces = npu_linear_pieces,
+    .shadow_counts = npu_shadow_counts,
+    .embed = npu_embed,
+    .norm = npu_norm,
+    .layer_norm = npu_layer_norm,
+    .rope = npu_rope,
+    .kv_store = npu_kv_store,
+    .attention = npu_attention,
+    .kv_move = npu_kv_move,
+    .gated = npu_gated,
+    .activate = npu_activate,
+    .add = npu_add,
+};
+
+int backend_npu_new(Backend **backendp, uint32_t features, WorkerPool *pool, AccountTable *accounts, ErrText *err) {
+    NpuBackend *made = calloc(1, sizeof(*made));
+    int r;
+
+    if (!made)
+        return err_set(err, -ENOMEM, "out of memory");
+    made->backend = (Backend){ .ops = &npu_ops, .pool = pool, .accounts = accounts };
+    r = backend_cpu_new(&made->host, features, pool, accounts, err);
+    if (!r)
+        r = backend_cpu_new(&made->unit, features, pool, accounts, err);
+    if (!r && (r = npu_queue_new(&made->queue)))
+        err_set(err, r, "cannot start the thread of the npu device: %s", strerror(-r));
+    if (r) {
+        npu_free(&made->backend);
+        return r;
+    }
+    *backendp = &made->backend;
+    return 0;
+}

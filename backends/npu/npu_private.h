@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Shared by the files of the npu device. */
+#ifndef COORDGEN_BACKENDS_NPU_NPU_PRIVATE_H
+#define COORDGEN_BACKENDS_NPU_NPU_PRIVATE_H
+
+#include "backends/cpu/cpu_private.h"
+#include "backends/npu/npu_queue.h"
+#include "backends/npu/npu_shapes.h"
+
+enum {
+    NPU_PREFILL_ROWS = 256, /* of a graph for prompts */
+    NPU_DECODE_ROWS = 32,   /* of one for what is generated: the tile below which rows cost nothing */
+    NPU_SLOTS = 2,          /* products under way: one that runs, and one that is made ready meanwhile */
+};
+
+/* The product's own part of a call, on the queue's thread. */
+typedef struct GraphRun {
+    CpuStaticCall call;
+    BackendTime time; /* out */
+} GraphRun;
+
+void npu_execute(void *graph_run); /* for the queue */
+
+/* Scratch for a product that is under way while another one is; its matrices are the unit's. */
+typedef struct NpuSlot {
+    Backend *unit;         /* NULL: not reserved */
+    AccountedBlock padded; /* f32[NPU_PREFILL_ROWS][outputs] */
+    GraphRun run;
+    const BackendLinear *linears[CPU_LINEARS_MAX];
+    NpuProduct *tried; /* where its time belongs, or NULL */
+    uint64_t number;   /* of the command */
+} NpuSlot;
+
+typedef struct NpuBackend {
+    Backend backend;
+    Backend *host, *unit;
+    NpuQueue *queue;
+    NpuShapes shapes;
+    bool is_reserved;
+    size_t step_rows;             /* that it is reserved for */
+    AccountedBlock padded;        /* f32[NPU_PREFILL_ROWS][outputs]: of calls with fewer rows than their graph */
+    size_t outputs;               /* of the largest matrix of a static tensor so far */
+    NpuSlot slots[NPU_SLOTS + 1]; /* and one for products that the processors run */
+} NpuBackend;
+
+/* --- npu_slots.c: the parts of the table for products that are under way, and their scratch ----------------------- */
+
+/* Scratch of a graph's shape, where steps have rows for more than one; none else. As the device's reserve(). */
+int npu_slots_reserve(NpuBackend *self, const BackendShape *of_graph, ErrText *err);
+/* The unit has one matrix more. */
+int npu_slots_follow(NpuBackend *self, ErrText *err);
+void npu_slots_deinit(NpuBackend *self);
+void npu_slots_add_counts(const NpuBackend *self, ShadowCounts *counts);
+
+bool npu_is_queued(const BackendLinear *linear);
+void npu_linear_submit(Backend *backend, size_t slot, const BackendLinear *const *linears, size_t n, const float *x,
+                       size_t rows, float *const *y);
+bool npu_linear_is_over(const Backend *backend, size_t slot);
+int npu_linear_end(Backend *backend, size_t slot, BackendTime *time, ErrText *err);
+int npu_linear_here(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
+                    float *const *y, ErrText *err);
+
+#endif

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The command queue of the npu device: commands run one after the other on one thread of its own, while whoever has
+ * submitted them does something else. Knows no graph and no matrix. */
+#ifndef COORDGEN_BACKENDS_NPU_NPU_QUEUE_H
+#define COORDGEN_BACKENDS_NPU_NPU_QUEUE_H
+
+#include <stdint.h>
+
+#include "base/cleanup.h"
+
+#define NPU_QUEUE_DEPTH 16 /* commands that have not ended, at most */
+
+typedef void NpuCommandFn(void *arg);
+
+typedef struct NpuQueue NpuQueue;
+
+/* Starts the thread. 0 or -errno. */
+int npu_queue_new(NpuQueue **queuep);
+/* Waits for all commands. */
+NpuQueue *npu_queue_free(NpuQueue *queue);
+DEFINE_CLEANUP(NpuQueue, npu_queue_free)
+
+/* fn(arg) runs behind all that was submitted before. Waits where NPU_QUEUE_DEPTH have not ended. Returns the command's
+ * number. Thread: one submits and waits. Allocates nothing. */
+uint64_t npu_queue_submit(NpuQueue *queue, NpuCommandFn *fn, void *arg);
+/* Returns when the command of that number has ended, and all before it. */
+void npu_queue_wait(NpuQueue *queue, uint64_t number);
+
+/* So far. */
+typedef struct NpuQueueCounts {
+    uint64_t n_commands, busy_ns; /* of those that have ended */
+} NpuQueueCounts;
+NpuQueueCounts npu_queue_counts(const NpuQueue *queue); /* any thread */
+
+#endif

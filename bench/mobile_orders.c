@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/mobile_orders.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "bench/bench.h"
+#include "bench/machine.h"
+
+static const struct {
+    const char *name;
+    OpOrder order;
+    size_t steal_beyond;
+} orders_of[MOBILE_ORDERS_N] = {
+    { "in-order", OP_ORDER_IN_ORDER, OP_STEAL_NEVER },
+    { "out-of-order", OP_ORDER_OUT_OF_ORDER, OP_STEAL_NEVER },
+    { "position", OP_ORDER_POSITION, OP_STEAL_NEVER },
+    { "position, stealing", OP_ORDER_POSITION, OP_STEAL_MEASURED },
+};
+
+typedef struct OrdersBench {
+    AccountTable accounts;
+    WorkerPool *pool;
+    Engine *engine;
+    uint32_t *tokens;
+    float *logits;
+    double *ms[MOBILE_ORDERS_N]; /* [repeats] */
+    EngineQueueCounts counts[MOBILE_ORDERS_N];
+} OrdersBench;
+
+static void orders_bench_deinit(OrdersBench *bench) {
+    engine_free(bench->engine);
+    worker_pool_free(bench->pool);
+    free(bench->tokens);
+    free(bench->logits);
+    for (size_t i = 0; i < MOBILE_ORDERS_N; i++)
+        free(bench->ms[i]);
+}
+
+/* All graphs in memory: switching is not what this is about. */
+static int open_engine(OrdersBench *bench, const BenchRun *run, unsigned int n_threads, ErrText *err) {
+    EvalOptions options = *run->model;
+    int r;
+
+    options.model = run->engine_options->path;
+    options.recipe_option = NULL; /* that package is what came of it */
+    options.device = ENGINE_DEVICE_NPU;
+    options.graphs.policy = GRAPH_SWITCH_NONE;
+    options.chunk_tokens = 0;
+    r = worker_pool_new(&bench->pool, n_threads);
+    if (r)
+        return err_set(err, r, "out of memory");
+    r = eval_engine_open(&bench->engine, &options, bench->pool, &bench->accounts, err);
+    if (r)
+        return r;
+    bench->tokens = malloc(engine_chunk_tokens(bench->engine) * sizeof(*bench->tokens));
+    bench->logits = malloc(engine_info(bench->engine)->n_vocab * sizeof(*bench->logits));
+    for (size_t i = 0; i < MOBILE_ORDERS_N; i++)
+        bench->ms[i] = calloc(run->options->repeats, sizeof(double));
+    for (size_t i = 0; i < MOBILE_ORDERS_N; i++)
+        if (!bench->ms[i])
+            r = -ENOMEM;
+    return bench->tokens && bench->logits && !r ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+static int run_prompt(OrdersBench *bench, size_t n_tokens, double *msp, ErrText *err) {
+    _cleanup_(sequence_freep) Sequence *sequence = NULL;
+    const size_t chunk = engine_chunk_tokens(bench->engine);
+    int r = sequence_new(&sequence, bench->engine, n_tokens, err);
+    const uint64_t start_ns = clock_now_ns();
+
+    for (size_t done = 0, n; done < n_tokens && !r; done += n) {
+        EngineSpan span = { .sequence = sequence, .tokens = bench->tokens, .logits = bench->logits };
+
+        n = n_tokens - done < chunk ? n_tokens - done : chunk;
+        for (size_t i = 0; i < n; i++)
+            bench->tokens[i] = bench_token(engine_info(bench->engine), done + i);
+        span.n = n;
+        span.n_behind = n_tokens - done - n;
+        span.n_logit_rows = !span.n_behind;
+        r = engine_forward_spans(bench->engine, &span, 1, err);
+    }
+    *msp = (double)(clock_now_ns() - start_ns) / 1e6;
+    return r;
+}
+
+static void counts_add(EngineQueueCounts *sum, const EngineQueueCounts *before, const EngineQueueCounts *after) {
+    sum->wall_ns += after->wall_ns - before->wall_ns;
+    sum->npu_ns += after->npu_ns - before->npu_ns;
+    sum->cpu_ns += after->cpu_ns - before->cpu_ns;
+    sum->n_products += after->n_products - before->n_products;
+    sum->n_stolen += after->n_stolen - before->n_stolen;
+}
+
+/* A turn that warms up, then turns that count: each has every order once. */
+static int run_turns(OrdersBench *bench, const BenchRun *run, size_t n_tokens, ErrText *err) {
+    int r = 0;
+
+    for (size_t i = 0; i < MOBILE_ORDERS_N; i++)
+        bench->counts[i] = (EngineQueueCounts){ 0 };
+    for (size_t turn = 0; turn <= run->options->repeats && !r; turn++)
+        for (size_t i = 0; i < MOBILE_ORDERS_N && !r; i++) {
+            const EngineQueueCounts before = engine_queue_counts(bench->engine);
+            EngineQueueCounts after;
+            double ms;
+
+            engine_set_op_order(bench->engine, orders_of[i].order, orders_of[i].steal_beyond);
+            r = run_prompt(bench, n_tokens, &ms, err);
+            after = engine_queue_counts(bench->engine);
+            if (!turn)
+                continue;
+            bench->ms[i][turn - 1] = ms;
+            counts_add(&bench->counts[i], &before, &after);
+        }
+    return r;
+}
+
+static double share(uint64_t part, uint64_t whole) {
+    return whole ? (double)part / (double)whole : 0;
+}
+
+int mobile_orders_run(const BenchRun *run, MobileOrders *orders, ErrText *err) {
+    const BenchOptions *options = run->options;
+    const unsigned int n_threads = worker_pool_n_threads(run->pool);
+    _cleanup_(orders_bench_deinit) OrdersBench bench = { .engine = NULL };
+    int r;
+
+    account_table_init(&bench.accounts);
+    orders->n_threads = n_threads > 1 ? n_threads - 1 : 1;
+    r = open_engine(&bench, run, orders->n_threads, err);
+    if (r)
+        return r;
+    orders->groups = engine_chunk_tokens(bench.engine) / 256;
+    for (size_t p = 0; p < options->n_prompts && !r; p++) {
+        r = run_turns(&bench, run, options->prompt_tokens[p], err);
+        for (size_t i = 0; i < MOBILE_ORDERS_N && !r; i++) {
+            const EngineQueueCounts *counts = &bench.counts[i];
+            const uint64_t longer_ns = counts->npu_ns > counts->cpu_ns ? counts->npu_ns : counts->cpu_ns;
+
+            orders->rows[orders->n++] = (MobileOrder){ .name = orders_of[i].name,
+                                                       .prompt_tokens = options->prompt_tokens[p],
+                                                       .prefill_ms = machine_median(bench.ms[i], options->repeats),
+                                                       .npu_bubble = 1 - share(counts->npu_ns, counts->wall_ns),
+                                                       .cpu_bubble = 1 - share(counts->cpu_ns, counts->wall_ns),
+                                                       .ideal_ms = (double)longer_ns / 1e6 / (double)options->repeats,
+                                                       .n_products = counts->n_products / options->repeats,
+                                                       .n_stolen = counts->n_stolen / options->repeats };
+        }
+    }
+    return r;
+}
+
+/* --- the report --------------------------------------------------------------------------------------------------- */
+
+static double over_in_order(const MobileOrders *orders, size_t index) {
+    const MobileOrder *row = &orders->rows[index], *first = &orders->rows[index / MOBILE_ORDERS_N * MOBILE_ORDERS_N];
+
+    return first->prefill_ms > 0 ? row->prefill_ms / first->prefill_ms - 1 : 0;
+}
+
+void mobile_orders_table(const MobileOrders *orders, FILE *file) {
+    fprintf(
+        file,
+        "\nOrder of operators, products on the NPU's thread and all else on %u more, %zu groups of 256 rows a step. "
+        "Bubble: the part of the time without work; stolen: products that a processor took.\n\n"
+        "| prompt | order | prefill ms | over in-order | NPU bubble | CPU bubble | without bubbles ms | products "
+        "| stolen |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        orders->n_threads, orders->groups);
+    for (size_t i = 0; i < orders->n; i++) {
+        const MobileOrder *row = &orders->rows[i];
+
+        fprintf(file, "| %zu | %s | %.1f | %+.1f %% | %.1f %% | %.1f %% | %.1f | %" PRIu64 " | %" PRIu64 " |\n",
+                row->prompt_tokens, row->name, row->prefill_ms, 100 * over_in_order(orders, i), 100 * row->npu_bubble,
+                100 * row->cpu_bubble, row->ideal_ms, row->n_products, row->n_stolen);
+    }
+}
+
+void mobile_orders_json(const MobileOrders *orders, json_t *rows) {
+    for (size_t i = 0; i < orders->n; i++) {
+        const MobileOrder *row = &orders->rows[i];
+
+        json_array_append_new(
+            rows, json_pack("{s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:i}", "test", "mobile-order", "order",
+                            row->name, "prompt_tokens", (json_int_t)row->prompt_tokens, "prefill_ms", row->prefill_ms,
+                            "over_in_order", over_in_order(orders, i), "npu_bubble", row->npu_bubble, "cpu_bubble",
+                            row->cpu_bubble, "ideal_ms", row->ideal_ms, "products", (json_int_t)row->n_products,
+                            "stolen", (json_int_t)row->n_stolen, "threads", (int)orders->n_threads));
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the order of operators brings on the npu device, where products run beside everything else: prompts in each
+ * order, in turns. */
+#ifndef COORDGEN_BENCH_MOBILE_ORDERS_H
+#define COORDGEN_BENCH_MOBILE_ORDERS_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+#define MOBILE_ORDERS_N 4
+#define MOBILE_ORDERS_PROMPTS_MAX 16
+
+/* One order on one prompt; the time is the median of the turns, the rest is of all of them. */
+typedef struct MobileOrder {
+    const char *name;
+    size_t prompt_tokens;
+    double prefill_ms;
+    double npu_bubble, cpu_bubble; /* parts of the time in which they had nothing to do */
+    double ideal_ms;               /* the longer of the two at work, had it never waited */
+    uint64_t n_products, n_stolen;
+} MobileOrder;
+
+typedef struct MobileOrders {
+    MobileOrder rows[MOBILE_ORDERS_PROMPTS_MAX * MOBILE_ORDERS_N]; /* by prompt, then order; in order first */
+    size_t n;
+    unsigned int n_threads; /* beside the NPU's */
+    size_t groups;          /* of a step, at most */
+} MobileOrders;
+
+struct BenchRun;
+/* Adds its rows. 0, -errno or a condition of the engine, with a text. */
+int mobile_orders_run(const struct BenchRun *run, MobileOrders *orders, ErrText *err);
+void mobile_orders_table(const MobileOrders *orders, FILE *file);
+/* Appends an object for each row. */
+void mobile_orders_json(const MobileOrders *orders, json_t *rows);
+
+#endif

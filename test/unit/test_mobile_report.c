@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The report of switching in all three forms: shares of waiting and of what is hidden, beside the policy that never
+ * loads. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench/report.h"
+
+static BenchReport made(void) {
+    static const char *const names[MOBILE_POLICIES] = { "none", "sync", "async", "progressive", "free" };
+    BenchReport report = { .mobile = { .n = MOBILE_POLICIES,
+                                       .n_blocks = 6,
+                                       .graph_bytes = 60000000,
+                                       .block_bytes = 11000000,
+                                       .way = "io_uring, direct" } };
+
+    for (size_t i = 0; i < MOBILE_POLICIES; i++)
+        report.mobile.rows[i] = (MobileRow){ .policy = names[i],
+                                             .prompt_tokens = 1000,
+                                             .output_tokens = 20,
+                                             .n_requests = 3,
+                                             .n_chunks = 4,
+                                             .prefill_ms = 150,
+                                             .decode_ms = 50,
+                                             .total_ms = 200,
+                                             .peak_bytes = i ? 70000000 : 120000000,
+                                             .why = "" };
+    snprintf(report.mobile.rows[3].why, sizeof(report.mobile.rows[3].why), "for a reason");
+    report.mobile.rows[1].total_ms = 250;
+    report.mobile.rows[1].prefill_stall_ms = 20;
+    report.mobile.rows[1].decode_stall_ms = 30;
+    report.mobile.rows[1].load_ms = 50;
+    report.mobile.rows[3].decode_stall_ms = 1;
+    report.mobile.rows[3].load_ms = 40;
+    report.mobile.rows[3].n_loads = 12;
+    return report;
+}
+
+static char *written(const BenchReport *report, void (*fn)(const BenchReport *report, FILE *file)) {
+    char *text = NULL;
+    size_t len_bytes;
+    FILE *file = open_memstream(&text, &len_bytes);
+
+    assert_non_null(file);
+    fn(report, file);
+    assert_int_equal(fclose(file), 0);
+    return text;
+}
+
+static void has(const char *text, const char *part) {
+    if (!strstr(text, part))
+        fail_msg("'%s' is not in:\n%s", part, text);
+}
+
+static void test_mobile_report_texts(void **state) {
+    BenchReport report = made();
+    char *text = written(&report, bench_report_table);
+
+    has(text, "6 blocks, graphs of 60.0 MB, a block at most 11.0 MB, loads by io_uring, direct");
+    has(text, "| 1000 | 20 | none | 150.0 | 0.0 | 50.0 | 0.0 | 0.0 % | +0.0 % | 0 | 0.0 | 0.0 | 0.0 % | 120.0 |");
+    has(text, "| 1000 | 20 | sync | 150.0 | 20.0 | 50.0 | 30.0 | 20.0 % | +25.0 % | 0 | 0.0 | 50.0 | 0.0 % | 70.0 |");
+    has(text,
+        "| 1000 | 20 | progressive | 150.0 | 0.0 | 50.0 | 1.0 | 0.5 % | +0.0 % | 12 | 0.0 | 40.0 | 97.5 % | 70.0 |");
+    has(text, "| 1000 | 4 | 240.0 | 60.0 | 0.250 |");
+    has(text, "Prompt of 1000, progressive: for a reason.");
+    free(text);
+    text = written(&report, bench_report_csv);
+    has(text, "prompt_tokens,output_tokens,policy,");
+    has(text, "\n1000,20,sync,3,6,150,20,50,30,250,0.2000,0.2500,0,0,50,0.0000,70000000,60000000,11000000,4\n");
+    free(text);
+    bench_report_deinit(&report);
+}
+
+static void test_mobile_report_json(void **state) {
+    BenchReport report = made();
+    json_t *json, *row;
+
+    report.machine = json_object();
+    json = bench_report_json(&report);
+    assert_int_equal(json_array_size(json_object_get(json, "results")), MOBILE_POLICIES);
+    row = json_array_get(json_object_get(json, "results"), 1);
+    assert_string_equal(json_string_value(json_object_get(row, "policy")), "sync");
+    assert_true(json_real_value(json_object_get(row, "stall_share")) > 0.199 &&
+                json_real_value(json_object_get(row, "stall_share")) < 0.201);
+    assert_true(json_real_value(json_object_get(row, "over_none")) > 0.249);
+    assert_int_equal(json_integer_value(json_object_get(row, "shared_graph_bytes")), 60000000);
+    row = json_array_get(json_object_get(json, "results"), 3);
+    assert_string_equal(json_string_value(json_object_get(row, "why")), "for a reason");
+    json_decref(json);
+    bench_report_deinit(&report);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mobile_report_texts),
+        cmocka_unit_test(test_mobile_report_json),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

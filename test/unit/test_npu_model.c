@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Models on the npu device: the bits of the cpu device on the same package, under every policy of graph switching, with
+ * chunks and blocks of any size, from a new image and from one that is there; memory that is never more than was said;
+ * what is refused; files that are damaged or cut short. */
+#undef NDEBUG
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "test/unit/import_fixture.h"
+#include "weights/weights_image.h"
+
+enum {
+    N_VOCAB = 40,
+    N_PROMPT = 330,
+    N_OUTPUT = 6,
+    N_TOKENS = N_PROMPT + N_OUTPUT,
+    N_LAYERS = 6,
+};
+
+static const char *const policies[] = { "progressive", "none", "sync", "async" };
+
+typedef struct Loaded {
+    AccountTable accounts;
+    WorkerPool *pool;
+    Engine *engine;
+} Loaded;
+
+static const char *make_package(ImportFixture *fixture, double bits, bool is_static) {
+    ModelMaker maker = MODEL_MAKER_DEFAULT;
+
+    maker.n_layers = N_LAYERS;
+    return import_fixture_package(fixture, &maker, bits, is_static);
+}
+
+/* Options for the package; image: where its image belongs, of PATH_MAX. */
+static EngineOptions options_of(ImportFixture *fixture, const char *package, char *image) {
+    assert_int_equal(weights_image_path(image, PATH_MAX, fixture->cache, package), 0);
+    return (EngineOptions){ .path = package,
+                            .device = ENGINE_DEVICE_NPU,
+                            .chunk_tokens = 256,
+                            .checking = WEIGHTS_CHECKING_NEW,
+                            .image_path = image };
+}
+
+static int try_load(Loaded *loaded, const EngineOptions *options, ErrText *err) {
+    EngineOptions all = *options;
+
+    *loaded = (Loaded){ .engine = NULL };
+    account_table_init(&loaded->accounts);
+    assert_int_equal(worker_pool_new(&loaded->pool, 2), 0);
+    all.pool = loaded->pool;
+    all.accounts = &loaded->accounts;
+    return engine_new(&loaded->engine, &all, err);
+}
+
+static void load(Loaded *loaded, const EngineOptions *options) {
+    ErrText err = { "" };
+
+    if (try_load(loaded, options, &err))
+        fail_msg("%s", err.text);
+}
+
+static void unload(Loaded *loaded) {
+    engine_free(loaded->engine);
+    worker_pool_free(loaded->pool);
+    for (int id = 0; id < _ACCOUNT_N; id++)
+        assert_int_equal(atomic_load(&loaded->accounts.used_bytes[id]), 0);
+}
+
+static void refused(const EngineOptions *options, int code, const char *text) {
+    ErrText err = { "" };
+    Loaded loaded;
+    const int r = try_load(&loaded, options, &err);
+
+    if (r != code || !strstr(err.text, text))
+        fail_msg("%d: '%s' is not %d: '%s'", r, err.text, code, text);
+    unload(&loaded);
+}
+
+static void draw_tokens(uint32_t tokens[N_TOKENS], uint32_t seed) {
+    for (uint32_t i = 0; i < N_TOKENS; i++)
+        tokens[i] = (i * 7 + i / 5 + seed) % N_VOCAB;
+}
+
+static int step(Loaded *loaded, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_behind, float *logits,
+                ErrText *err) {
+    EngineSpan span = {
+        .sequence = sequence, .tokens = tokens, .n = n, .n_behind = n_behind, .n_logit_rows = n, .logits = logits
+    };
+
+    return engine_forward_spans(loaded->engine, &span, 1, err);
+}
+
+/* A prompt chunk by chunk, then token by token; all logits, f32[N_TOKENS][N_VOCAB]. */
+static void answer(Loaded *loaded, uint32_t seed, float *logits) {
+    const size_t chunk = engine_chunk_tokens(loaded->engine);
+    uint32_t tokens[N_TOKENS];
+    ErrText err = { "" };
+    Sequence *sequence;
+
+    draw_tokens(tokens, seed);
+    assert_int_equal(sequence_new(&sequence, loaded->engine, N_TOKENS, &err), 0);
+    for (size_t at = 0, n; at < N_TOKENS; at += n) {
+        const size_t left = N_PROMPT - at;
+
+        n = at >= N_PROMPT ? 1 : left < chunk ? left : chunk;
+        if (step(loaded, sequence, tokens + at, n, at < N_PROMPT ? left - n : 0, logits + at * N_VOCAB, &err))
+            fail_msg("%s", err.text);
+    }
+    sequence_free(sequence);
+}
+
+/* One step of a prompt, and why its blocks are switched when they are. */
+static int step_explained(Loaded *loaded, char *text, size_t room_bytes) {
+    static float logits[100 * N_VOCAB];
+    uint32_t tokens[N_TOKENS];
+    Sequence *sequence;
+    int r = sequence_new(&sequence, loaded->engine, N_TOKENS, NULL);
+
+    if (r)
+        return r;
+    draw_tokens(tokens, 0);
+    r = step(loaded, sequence, tokens, 100, 0, logits, NULL);
+    engine_graph_explain(loaded->engine, text, room_bytes);
+    sequence_free(sequence);
+    return r;
+}
+
+/* What the cpu device answers, for two prompts. */
+static void answers_of_cpu(const char *package, float *logits) {
+    Loaded loaded;
+
+    load(&loaded, &(EngineOptions){ .path = package, .device = ENGINE_DEVICE_CPU, .chunk_tokens = 64 });
+    for (uint32_t seed = 0; seed < 2; seed++)
+        answer(&loaded, seed, logits + seed * N_TOKENS * N_VOCAB);
+    unload(&loaded);
+}
+
+/* --- bits --------------------------------------------------------------------------------------------------------- */
+
+static void check_memory(const Loaded *loaded, GraphSwitchPolicy policy) {
+    const uint64_t used_bytes = atomic_load(&loaded->accounts.used_bytes[ACCOUNT_GRAPHS]);
+    WeightsGraphsCounts counts;
+    uint64_t slots;
+
+    assert_true(engine_graph_counts(loaded->engine, &counts));
+    slots = policy == GRAPH_SWITCH_NONE ? 2 * counts.n_blocks : counts.n_blocks + 1;
+    assert_true(counts.peak_bytes <= slots * counts.block_bytes && counts.used_bytes <= counts.peak_bytes);
+    assert_int_equal(counts.limit_bytes, slots * counts.block_bytes);
+    assert_true(used_bytes >= slots * counts.block_bytes && used_bytes <= slots * counts.block_bytes + 8192);
+    assert_true(counts.n_computed[GRAPH_PREFILL] && counts.n_computed[GRAPH_DECODE]);
+    assert_true(counts.stall_ns <= counts.load_ns + 1000000000);
+    if (policy == GRAPH_SWITCH_NONE)
+        assert_true(counts.n_loads <= 2 * counts.n_blocks);
+}
+
+static void test_npu_model_bits(void **state) {
+    static const uint32_t blocks[] = { 1, 3, 0 }, chunks[] = { 256, 40, 300 };
+    static float expected[2 * N_TOKENS * N_VOCAB], logits[2 * N_TOKENS * N_VOCAB];
+    ImportFixture *fixture = *state;
+
+    for (size_t bits = 0; bits < 2; bits++) {
+        const char *package = make_package(fixture, bits ? 4.5 : 8, true);
+        char image[PATH_MAX];
+        EngineOptions options = options_of(fixture, package, image);
+
+        answers_of_cpu(package, expected);
+        for (size_t i = 0; i < 2 * ARRAY_LEN(blocks); i++) {
+            const size_t p = (i + 2 * bits) % ARRAY_LEN(policies);
+            ErrText err = { "" };
+            Loaded loaded;
+            WeightsGraphsCounts counts;
+
+            assert_true(graph_switch_named(policies[p], &options.graphs.policy));
+            options.graphs.n_blocks = blocks[(i + bits) % ARRAY_LEN(blocks)];
+            options.chunk_tokens = chunks[(i + i / ARRAY_LEN(chunks)) % ARRAY_LEN(chunks)];
+            options.graphs.memory_bytes = 0;
+            assert_int_equal(access(image, F_OK) == 0, i > 0); /* made once */
+            load(&loaded, &options);
+            assert_true(engine_graph_counts(loaded.engine, &counts));
+            unload(&loaded);
+            /* As much as it takes, and not a byte more. */
+            options.graphs.memory_bytes =
+                (options.graphs.policy == GRAPH_SWITCH_NONE ? 2 * counts.n_blocks : counts.n_blocks + 1) *
+                counts.block_bytes;
+            load(&loaded, &options);
+            for (uint32_t seed = 0; seed < 2; seed++)
+                answer(&loaded, seed, logits + seed * N_TOKENS * N_VOCAB);
+            if (memcmp(logits, expected, sizeof(logits)) != 0)
+                fail_msg("%s, %u blocks, chunks of %u: other bits than those of the cpu device", policies[p],
+                         options.graphs.n_blocks, options.chunk_tokens);
+            check_memory(&loaded, options.graphs.policy);
+            unload(&loaded);
+            options.graphs.memory_bytes--;
+            assert_int_equal(try_load(&loaded, &options, &err), ENGINE_E_MEMORY);
+            assert_non_null(strstr(err.text, "graphs-memory is"));
+            unload(&loaded);
+        }
+        assert_int_equal(unlink(image), 0);
+    }
+}
+
+/* Steps that begin while the weights are on their way, and so before there is a graph. */
+static void test_npu_model_arriving(void **state) {
+    static float expected[2 * N_TOKENS * N_VOCAB], logits[N_TOKENS * N_VOCAB];
+    ImportFixture *fixture = *state;
+    const char *package = make_package(fixture, 8, true);
+    char image[PATH_MAX], text[500];
+    EngineOptions options = options_of(fixture, package, image);
+    Loaded loaded;
+
+    answers_of_cpu(package, expected);
+    options.arriving = true;
+    options.graphs.n_blocks = 2;
+    for (int again = 0; again < 2; again++) { /* with the image that the first one has made */
+        load(&loaded, &options);
+        assert_true(engine_is_arriving(loaded.engine));
+        for (uint32_t seed = 0; seed < 2; seed++) {
+            answer(&loaded, seed, logits);
+            assert_memory_equal(logits, expected + seed * N_TOKENS * N_VOCAB, sizeof(logits));
+        }
+        assert_int_equal(step_explained(&loaded, text, sizeof(text)), 0);
+        if (strstr(text, "inf") || strstr(text, "nan"))
+            fail_msg("times that are none: %s", text);
+        unload(&loaded);
+    }
+}
+
+/* A prompt makes way before every operator, and each time another sequence gets a token. */
+static void test_npu_model_makes_way(void **state) {
+    static float expected[2 * N_TOKENS * N_VOCAB], logits[N_TOKENS * N_VOCAB], others[N_TOKENS * N_VOCAB];
+    const EngineYield yield = { .until_ns = 1 };
+    ImportFixture *fixture = *state;
+    const char *package = make_package(fixture, 8, true);
+    char image[PATH_MAX];
+    EngineOptions options = options_of(fixture, package, image);
+    uint32_t tokens[N_TOKENS], other_tokens[N_TOKENS];
+    Sequence *sequence, *other;
+    EngineStep *made = NULL;
+    size_t n_others = 0;
+    ErrText err = { "" };
+    EngineSpan span;
+    Loaded loaded;
+    int r;
+
+    answers_of_cpu(package, expected);
+    options.preemption = true;
+    options.graphs.n_blocks = 3;
+    load(&loaded, &options);
+    draw_tokens(tokens, 0);
+    draw_tokens(other_tokens, 1);
+    assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
+    assert_int_equal(sequence_new(&other, loaded.engine, N_TOKENS, &err), 0);
+    for (size_t at = 0; at < N_PROMPT; at += span.n) {
+        span = (EngineSpan){ .sequence = sequence,
+                             .tokens = tokens + at,
+                             .n = N_PROMPT - at < 256 ? N_PROMPT - at : 256,
+                             .logits = logits + at * N_VOCAB };
+        span.n_behind = N_PROMPT - at - span.n;
+        span.n_logit_rows = span.n;
+        assert_int_equal(engine_step_begin(&made, loaded.engine, &span, 1, &err), 0);
+        while ((r = engine_step_run(made, &yield, &err)) == ENGINE_E_YIELDED || r == ENGINE_E_WAITING) {
+            assert_int_equal(step(&loaded, other, other_tokens + n_others, 1, 0, others + n_others * N_VOCAB, &err), 0);
+            n_others++;
+        }
+        if (r)
+            fail_msg("%s", err.text);
+    }
+    assert_true(n_others > 100);
+    assert_memory_equal(logits, expected, N_PROMPT * N_VOCAB * sizeof(*logits));
+    assert_memory_equal(others, expected + N_TOKENS * N_VOCAB, n_others * N_VOCAB * sizeof(*others));
+    sequence_free(sequence);
+    sequence_free(other);
+    unload(&loaded);
+}
+
+/* --- what goes wrong ---------------------------------------------------------------------------------------------- */
+
+static void test_npu_model_refusals(void **state) {
+    ImportFixture *fixture = *state;
+    char image[PATH_MAX];
+    EngineOptions options = options_of(fixture, make_package(fixture, 8, false), image);
+
+    refused(&options, ENGINE_E_MODEL, "--profile mobile");
+    options = options_of(fixture, make_package(fixture, 8, true), image);
+    options.image_path = NULL;
+    refused(&options, ENGINE_E_MODEL, "cache folder");
+    options = options_of(fixture, make_package(fixture, 8, true), image);
+    options.weights_memory = (WeightsMemory){ .is_set = true, .is_percent = true, .percent = 50 };
+    refused(&options, ENGINE_E_MODEL, "graphs-memory");
+    assert_int_equal(access(image, F_OK), -1);
+}
+
+static void spoil(const char *path, uint64_t at) {
+    FILE *file = fopen(path, "r+");
+    int c;
+
+    assert_non_null(file);
+    assert_int_equal(fseek(file, (long)at, SEEK_SET), 0);
+    c = fgetc(file);
+    assert_int_equal(fseek(file, (long)at, SEEK_SET), 0);
+    fputc(c ^ 0x10, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* An image with a byte that is another one is not computed with: it goes, and the next load makes it anew. */
+static void test_npu_model_damaged(void **state) {
+    static float expected[2 * N_TOKENS * N_VOCAB], logits[N_TOKENS * N_VOCAB];
+    ImportFixture *fixture = *state;
+    const char *package = make_package(fixture, 8, true);
+    char image[PATH_MAX];
+    EngineOptions options = options_of(fixture, package, image);
+    uint32_t tokens[N_TOKENS];
+    Sequence *sequence;
+    ErrText err = { "" };
+    struct stat st;
+    Loaded loaded;
+
+    answers_of_cpu(package, expected);
+    load(&loaded, &options);
+    unload(&loaded);
+    assert_int_equal(stat(image, &st), 0);
+    spoil(image, (uint64_t)st.st_size / 2);
+    load(&loaded, &options);
+    draw_tokens(tokens, 0);
+    assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
+    assert_int_equal(step(&loaded, sequence, tokens, 100, 0, logits, &err), ENGINE_E_READ);
+    if (!strstr(err.text, image) || !strstr(err.text, "damaged"))
+        fail_msg("'%s' does not say what is damaged", err.text);
+    sequence_free(sequence);
+    unload(&loaded);
+    assert_int_equal(access(image, F_OK), -1);
+    load(&loaded, &options);
+    answer(&loaded, 0, logits);
+    assert_memory_equal(logits, expected, sizeof(logits));
+    unload(&loaded);
+}
+
+/* Cut short while it is in use: steps fail with its name. */
+static void test_npu_model_cut_short(void **state) {
+    ImportFixture *fixture = *state;
+    const char *package = make_package(fixture, 8, true);
+    static float logits[N_TOKENS * N_VOCAB];
+    char image[PATH_MAX];
+    EngineOptions options = options_of(fixture, package, image);
+    uint32_t tokens[N_TOKENS];
+    Sequence *sequence;
+    ErrText err = { "" };
+    Loaded loaded;
+
+    options.graphs.policy = GRAPH_SWITCH_SYNC;
+    load(&loaded, &options);
+    draw_tokens(tokens, 0);
+    assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
+    assert_int_equal(step(&loaded, sequence, tokens, 100, 0, logits, &err), 0);
+    assert_int_equal(truncate(image, 8192), 0);
+    assert_int_equal(step(&loaded, sequence, tokens + 100, 1, 0, logits, &err), ENGINE_E_READ);
+    assert_non_null(strstr(err.text, image));
+    assert_int_equal(sequence_n_tokens(sequence), 100);
+    assert_int_equal(step(&loaded, sequence, tokens + 100, 1, 0, logits, &err), ENGINE_E_READ);
+    sequence_free(sequence);
+    unload(&loaded);
+}
+
+/* Nobody waits for a slow disk who does not want to. */
+static void test_npu_model_cancelled(void **state) {
+    ImportFixture *fixture = *state;
+    const char *package = make_package(fixture, 8, true);
+    static float logits[N_TOKENS * N_VOCAB];
+    const _Atomic bool cancelled = true;
+    const uint64_t start_ns = clock_now_ns();
+    char image[PATH_MAX];
+    EngineOptions options = options_of(fixture, package, image);
+    uint32_t tokens[N_TOKENS];
+    Sequence *sequence;
+    ErrText err = { "" };
+    Loaded loaded;
+
+    load(&loaded, &options);
+    unload(&loaded);
+    options.flash_limit = (ReadLimit){ .latency_us = 60000000 };
+    load(&loaded, &options);
+    draw_tokens(tokens, 0);
+    assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
+    sequence_set_cancel(sequence, &cancelled);
+    assert_int_equal(step(&loaded, sequence, tokens, 100, 0, logits, &err), ENGINE_E_CANCELLED);
+    sequence_free(sequence);
+    unload(&loaded);
+    assert_true(clock_now_ns() - start_ns < UINT64_C(30000000000));
+}
+
+/* Loads are in the trace, and the reasons can be told. */
+static void test_npu_model_trace(void **state) {
+    static float logits[N_TOKENS * N_VOCAB];
+    ImportFixture *fixture = *state;
+    char image[PATH_MAX], text[500];
+    EngineOptions options = options_of(fixture, make_package(fixture, 8, true), image);
+    size_t n_prompts = 0, n_decoding = 0;
+    Trace *trace;
+    Loaded loaded;
+
+    assert_int_equal(trace_new(&trace, 100000), 0);
+    options.trace = trace;
+    load(&loaded, &options);
+    for (int turn = 0; turn < 3; turn++)
+        answer(&loaded, 0, logits);
+    engine_graph_explain(loaded.engine, text, sizeof(text));
+    assert_non_null(strstr(text, "6 blocks"));
+    unload(&loaded);
+    for (size_t i = 0; i < trace_n(trace); i++) {
+        const TraceEvent *event = trace_at(trace, i);
+
+        n_prompts += !strcmp(event->name, "graph of prompts");
+        n_decoding += !strcmp(event->name, "graph of decoding");
+        assert_true(event->start_ns <= event->end_ns);
+    }
+    assert_true(n_decoding >= N_LAYERS && n_prompts <= n_decoding);
+    trace_free(trace);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(test_npu_model_bits),      WITH_FOLDER(test_npu_model_arriving),
+        WITH_FOLDER(test_npu_model_makes_way), WITH_FOLDER(test_npu_model_refusals),
+        WITH_FOLDER(test_npu_model_damaged),   WITH_FOLDER(test_npu_model_cut_short),
+        WITH_FOLDER(test_npu_model_cancelled), WITH_FOLDER(test_npu_model_trace),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

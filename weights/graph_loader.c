@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "weights/graph_loader.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/extent_reader.h"
+#include "base/thread.h"
+
+typedef enum LoaderState {
+    LOADER_IDLE,
+    LOADER_WANTED, /* a load is begun, or under way */
+    LOADER_ENDED,
+} LoaderState;
+
+struct GraphLoader {
+    int fd;
+    char *path;
+    GraphLoaderCheckFn *is_whole;
+    void *arg;
+    ExtentReader *extents; /* the thread's, once it runs */
+    char ways[2][32];      /* through the page cache, and past it */
+    _Atomic bool is_direct;
+    struct stat known; /* the file as it was */
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t work, ended;
+    /* Under the mutex. */
+    bool is_stopping;
+    LoaderState state;
+    GraphLoad load;
+    GraphLoadEnd end;
+    ReadLimiter limiter;
+};
+
+static struct timespec time_of(uint64_t ns) {
+    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+}
+
+static bool is_same_time(struct timespec a, struct timespec b) {
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* A name more or less changes no byte of it. */
+static int check_file(GraphLoader *loader) {
+    struct stat now;
+
+    if (fstat(loader->fd, &now) < 0)
+        return -errno;
+    if (now.st_nlink != loader->known.st_nlink) {
+        loader->known.st_nlink = now.st_nlink;
+        loader->known.st_ctim = now.st_ctim;
+    }
+    return now.st_size == loader->known.st_size && is_same_time(now.st_mtim, loader->known.st_mtim) &&
+                   is_same_time(now.st_ctim, loader->known.st_ctim)
+               ? 0
+               : GRAPH_LOADER_E_FILE;
+}
+
+/* Not under the mutex, but for the wait that a slower disk takes. */
+static GraphLoadEnd run_load(GraphLoader *loader, const GraphLoad *load, uint64_t due_ns) {
+    GraphLoadEnd end = { .start_ns = clock_now_ns() };
+    Extent extent = { .offset_bytes = load->offset_bytes, .len_bytes = load->len_bytes, .buffer = load->buffer };
+
+    end.result = extent_reader_submit(loader->extents, &extent, NULL);
+    if (!end.result)
+        end.result = extent_reader_wait(loader->extents, &extent, NULL);
+    end.result = end.result > 0 ? GRAPH_LOADER_E_FILE : end.result;
+    atomic_store(&loader->is_direct, extent_reader_is_direct(loader->extents));
+    pthread_mutex_lock(&loader->mutex);
+    while (!loader->is_stopping && due_ns > clock_now_ns()) {
+        const struct timespec due = time_of(due_ns);
+
+        pthread_cond_timedwait(&loader->work, &loader->mutex, &due);
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    end.read_ns = clock_now_ns();
+    if (!end.result)
+        end.result = check_file(loader);
+    if (!end.result && !loader->is_whole(loader->arg, load->number, extent.data))
+        end.result = GRAPH_LOADER_E_FILE;
+    end.end_ns = clock_now_ns();
+    return end;
+}
+
+static void *load_main(void *arg) {
+    GraphLoader *loader = arg;
+
+    pthread_mutex_lock(&loader->mutex);
+    while (!loader->is_stopping) {
+        GraphLoad load;
+        GraphLoadEnd end;
+        uint64_t due_ns;
+
+        if (loader->state != LOADER_WANTED) {
+            pthread_cond_wait(&loader->work, &loader->mutex);
+            continue;
+        }
+        load = loader->load;
+        due_ns = read_limiter_ask(&loader->limiter, load.len_bytes);
+        pthread_mutex_unlock(&loader->mutex);
+        end = run_load(loader, &load, due_ns);
+        pthread_mutex_lock(&loader->mutex);
+        loader->end = end;
+        loader->state = LOADER_ENDED;
+        pthread_cond_signal(&loader->ended);
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    /* Here, for the kernel gives up what a thread has asked of a ring when that thread ends. */
+    extent_reader_free(loader->extents);
+    return NULL;
+}
+
+GraphLoader *graph_loader_free(GraphLoader *loader) {
+    if (!loader)
+        return NULL;
+    if (loader->has_thread) {
+        pthread_mutex_lock(&loader->mutex);
+        loader->is_stopping = true;
+        pthread_cond_signal(&loader->work);
+        pthread_mutex_unlock(&loader->mutex);
+        pthread_join(loader->thread, NULL);
+    } else {
+        extent_reader_free(loader->extents);
+    }
+    pthread_cond_destroy(&loader->work);
+    pthread_cond_destroy(&loader->ended);
+    pthread_mutex_destroy(&loader->mutex);
+    free(loader->path);
+    free(loader);
+    return NULL;
+}
+
+int graph_loader_new(GraphLoader **loaderp, const GraphLoaderOptions *options, ErrText *err) {
+    _cleanup_(graph_loader_freep) GraphLoader *loader = calloc(1, sizeof(*loader));
+    pthread_condattr_t monotonic;
+    int r;
+
+    if (!loader)
+        return err_set(err, -ENOMEM, "%s: out of memory", options->path);
+    loader->fd = options->fd;
+    loader->is_whole = options->is_whole;
+    loader->arg = options->arg;
+    read_limiter_init(&loader->limiter, options->limit, NULL, NULL);
+    pthread_mutex_init(&loader->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&loader->work, &monotonic);
+    pthread_cond_init(&loader->ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    loader->path = strdup(options->path);
+    if (!loader->path)
+        return err_set(err, -ENOMEM, "%s: out of memory", options->path);
+    if (fstat(loader->fd, &loader->known) < 0)
+        return err_set(err, -errno, "%s: %s", loader->path, strerror(errno));
+    r = extent_reader_new(&loader->extents, loader->fd, loader->path, &(ExtentReaderOptions){ 0 }, err);
+    if (r)
+        return r > 0 ? -EIO : r;
+    snprintf(loader->ways[0], sizeof(loader->ways[0]), "%s", extent_reader_way(loader->extents));
+    snprintf(loader->ways[1], sizeof(loader->ways[1]), "%s, direct", extent_reader_way(loader->extents));
+    r = thread_start(&loader->thread, "graph-loader", load_main, loader);
+    if (r)
+        return err_set(err, r, "%s: cannot start the thread that loads graphs: %s", loader->path, strerror(-r));
+    loader->has_thread = true;
+    *loaderp = steal(&loader);
+    return 0;
+}
+
+void graph_loader_begin(GraphLoader *loader, const GraphLoad *load) {
+    pthread_mutex_lock(&loader->mutex);
+    assert(loader->state == LOADER_IDLE);
+    loader->load = *load;
+    loader->state = LOADER_WANTED;
+    pthread_cond_signal(&loader->work);
+    pthread_mutex_unlock(&loader->mutex);
+}
+
+bool graph_loader_ended(GraphLoader *loader, uint64_t wait_ns, GraphLoadEnd *end) {
+    const struct timespec until = time_of(clock_now_ns() + wait_ns);
+    bool has_ended;
+
+    pthread_mutex_lock(&loader->mutex);
+    while (wait_ns && loader->state == LOADER_WANTED)
+        if (pthread_cond_timedwait(&loader->ended, &loader->mutex, &until))
+            break;
+    has_ended = loader->state == LOADER_ENDED;
+    if (has_ended) {
+        *end = loader->end;
+        loader->state = LOADER_IDLE;
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    return has_ended;
+}
+
+void graph_loader_set_limit(GraphLoader *loader, ReadLimit limit) {
+    pthread_mutex_lock(&loader->mutex);
+    read_limiter_set(&loader->limiter, limit);
+    pthread_mutex_unlock(&loader->mutex);
+}
+
+const char *graph_loader_way(const GraphLoader *loader) {
+    return loader->ways[atomic_load(&loader->is_direct)];
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weights/weights_graphs.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/extent_reader.h"
+#include "base/log.h"
+#include "weights/graph_arena.h"
+#include "weights/graph_loader.h"
+#include "weights/graph_times.h"
+
+/* Layers that are loaded together. */
+typedef struct GraphBlock {
+    uint32_t first_layer, end_layer;
+    size_t first, n; /* matrices */
+    uint64_t offset_bytes;
+    size_t len_bytes;
+    size_t slots[_GRAPH_KIND_N]; /* GRAPH_SLOT_NONE: not in memory */
+    GraphKind placed;            /* where its matrices find their integers; GRAPH_NONE: nowhere */
+} GraphBlock;
+
+struct WeightsGraphs {
+    const Backend *backend;
+    RingMatrix *matrices; /* [n_matrices] */
+    size_t n_matrices, n_added;
+    bool has_arrived; /* all have their integers, by weights_graphs_add() */
+    GraphBlock blocks[GRAPH_BLOCKS_MAX];
+    GraphSwitch graphs;
+    GraphArena arena;
+    WeightsImage *image;
+    GraphLoader *loader;
+    GraphTimesNote times;
+    Trace *const *tracep;
+    WeightsGraphsCounts counts;
+    int failure; /* of the load of failed_block, until it is told; 0: none */
+    size_t failed_block;
+    uint64_t since_ns;    /* that the held block is being computed */
+    size_t rows;          /* of the step */
+    _Atomic bool is_lost; /* whoever sets it has written the text */
+    ErrText lost;
+};
+
+WeightsGraphs *weights_graphs_free(WeightsGraphs *graphs) {
+    if (!graphs)
+        return NULL;
+    graph_loader_free(graphs->loader); /* before its memory and its file */
+    graph_times_save(&graphs->times);
+    weights_image_free(graphs->image);
+    graph_arena_deinit(&graphs->arena);
+    free(graphs->matrices);
+    free(graphs);
+    return NULL;
+}
+
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
+
+/* How many of the first matrices are of layers below this one. */
+static size_t matrices_below(const WeightsGraphs *graphs, uint32_t layer) {
+    size_t n = 0;
+
+    while (n < graphs->n_matrices && graphs->matrices[n].layer < layer)
+        n++;
+    return n;
+}
+
+/* As many layers in each as in the others, or one more. Returns what a slot needs. */
+static size_t cut_blocks(WeightsGraphs *graphs, size_t n_blocks) {
+    const uint32_t n_layers = graphs->matrices[graphs->n_matrices - 1].layer + 1;
+    size_t slot_bytes = 0;
+
+    for (size_t i = 0; i < n_blocks; i++) {
+        GraphBlock *block = &graphs->blocks[i];
+        const RingMatrix *last;
+        size_t room_bytes;
+
+        *block = (GraphBlock){ .first_layer = (uint32_t)(i * n_layers / n_blocks),
+                               .end_layer = (uint32_t)((i + 1) * n_layers / n_blocks),
+                               .slots = { GRAPH_SLOT_NONE, GRAPH_SLOT_NONE },
+                               .placed = GRAPH_NONE };
+        block->first = matrices_below(graphs, block->first_layer);
+        block->n = matrices_below(graphs, block->end_layer) - block->first;
+        last = &graphs->matrices[block->first + block->n - 1];
+        block->offset_bytes = graphs->matrices[block->first].offset_bytes;
+        block->len_bytes = (size_t)(last->offset_bytes + last->len_bytes - block->offset_bytes);
+        graphs->counts.graph_bytes += block->len_bytes;
+        room_bytes = extent_room_bytes(block->offset_bytes, block->len_bytes);
+        slot_bytes = room_bytes > slot_bytes ? room_bytes : slot_bytes;
+    }
+    graphs->counts.n_blocks = n_blocks;
+    return slot_bytes;
+}
+
+static size_t block_of(const WeightsGraphs *graphs, uint32_t layer) {
+    size_t block = 0;
+
+    while (graphs->blocks[block].end_layer <= layer)
+        block++;
+    return block;
+}
+
+uint32_t weights_graphs_block_end(const WeightsGraphs *graphs, uint32_t layer) {
+    return graphs->blocks[block_of(graphs, layer)].end_layer;
+}
+
+/* Where the first byte of a block is. */
+static uint8_t *data_of(const WeightsGraphs *graphs, const GraphBlock *block, GraphKind kind) {
+    return graph_arena_at(&graphs->arena, block->slots[kind]) + block->offset_bytes % EXTENT_ALIGNMENT;
+}
+
+static int new_arena(WeightsGraphs *graphs, const GraphsOptions *options, size_t slot_bytes, ErrText *err) {
+    const uint64_t limit_bytes = options->memory_bytes ? options->memory_bytes : GRAPHS_MEMORY_DEFAULT;
+    const size_t n_slots = graph_switch_slots(options->policy, graphs->counts.n_blocks);
+    int r = graph_arena_init(&graphs->arena, graphs->backend->accounts, n_slots, slot_bytes, limit_bytes);
+
+    graphs->counts.block_bytes = slot_bytes;
+    if (r == GRAPH_ARENA_E_LIMIT)
+        return err_set(err, WEIGHTS_GRAPHS_E_MEMORY,
+                       "no memory for the graphs of the %s device: with graph-switch %s they take %" PRIu64
+                       " bytes, and graphs-memory is %" PRIu64 "%s",
+                       graphs->backend->ops->name, graph_switch_name(options->policy), (uint64_t)n_slots * slot_bytes,
+                       limit_bytes,
+                       options->policy == GRAPH_SWITCH_NONE ? "; with another graph-switch it is about half of that"
+                                                            : "; a larger graph-blocks makes it a little less");
+    return r ? err_set(err, r, "out of memory") : 0;
+}
+
+int weights_graphs_new(WeightsGraphs **graphsp, const Backend *backend, const GraphsOptions *options,
+                       const RingMatrix *matrices, size_t n, Trace *const *tracep, ErrText *err) {
+    _cleanup_(weights_graphs_freep) WeightsGraphs *graphs = calloc(1, sizeof(*graphs));
+    size_t n_blocks = options->n_blocks ? options->n_blocks : GRAPHS_BLOCKS_DEFAULT;
+    int r;
+
+    if (!graphs)
+        return err_set(err, -ENOMEM, "out of memory");
+    assert(n && backend->ops->linear_shape && backend->ops->linear_at);
+    graphs->backend = backend;
+    graphs->tracep = tracep;
+    graphs->n_matrices = n;
+    graphs->matrices = calloc(n, sizeof(*graphs->matrices));
+    if (!graphs->matrices)
+        return err_set(err, -ENOMEM, "out of memory");
+    memcpy(graphs->matrices, matrices, n * sizeof(*matrices));
+    n_blocks = n_blocks < GRAPH_BLOCKS_MAX ? n_blocks : GRAPH_BLOCKS_MAX;
+    n_blocks = n_blocks <= matrices[n - 1].layer ? n_blocks : matrices[n - 1].layer + 1;
+    r = new_arena(graphs, options, cut_blocks(graphs, n_blocks), err);
+    if (r)
+        return r;
+    graph_switch_init(&graphs->graphs, options->policy, n_blocks, backend->ops->prefill_rows,
+                      backend->ops->decode_rows);
+    graphs->graphs.must_go_back = options->must_go_back;
+    *graphsp = steal(&graphs);
+    return 0;
+}
+
+void weights_graphs_parts(const WeightsGraphs *graphs, size_t *firstp, size_t *endp) {
+    *firstp = graphs->matrices[0].part;
+    *endp = *firstp + graphs->n_matrices;
+}
+
+/* The matrices of a block find their integers there. */
+static void place(WeightsGraphs *graphs, GraphBlock *block, GraphKind kind) {
+    const BackendOps *ops = graphs->backend->ops;
+    const size_t rows = kind == GRAPH_PREFILL ? ops->prefill_rows : ops->decode_rows;
+    uint8_t *data = data_of(graphs, block, kind);
+
+    if (block->placed == kind)
+        return;
+    for (size_t i = block->first; i < block->first + block->n; i++) {
+        const RingMatrix *matrix = &graphs->matrices[i];
+
+        ops->linear_at(matrix->linear, data + (matrix->offset_bytes - block->offset_bytes));
+        ops->linear_shape(matrix->linear, rows, 0);
+    }
+    block->placed = kind;
+}
+
+void weights_graphs_add(WeightsGraphs *graphs, BackendLinear *linear, bool arrives) {
+    RingMatrix *matrix = &graphs->matrices[graphs->n_added];
+    GraphBlock *block = &graphs->blocks[block_of(graphs, matrix->layer)];
+
+    assert(graphs->n_added < graphs->n_matrices);
+    graphs->n_added++;
+    matrix->linear = linear;
+    graphs->has_arrived = arrives;
+    if (!arrives)
+        return;
+    if (block->slots[GRAPH_PREFILL] == GRAPH_SLOT_NONE)
+        block->slots[GRAPH_PREFILL] = graph_arena_take(&graphs->arena);
+    graphs->backend->ops->linear_at(linear, data_of(graphs, block, GRAPH_PREFILL) +
+                                                (matrix->offset_bytes - block->offset_bytes));
+}
+
+/* --- loads -------------------------------------------------------------------------------------------------------- */
+
+/* Thread: the loader's. */
+static bool block_is_whole(void *arg, size_t number, const uint8_t *data) {
+    WeightsGraphs *graphs = arg;
+    const GraphBlock *block = &graphs->blocks[number];
+
+    for (size_t i = block->first; i < block->first + block->n; i++) {
+        const RingMatrix *matrix = &graphs->matrices[i];
+
+        if (!weights_image_part_is_whole(graphs->image, matrix->part,
+                                         data + (matrix->offset_bytes - block->offset_bytes)))
+            return false;
+    }
+    return true;
+}
+
+static void give(WeightsGraphs *graphs, GraphBlock *block, GraphKind kind) {
+    graph_arena_give(&graphs->arena, block->slots[kind]);
+    block->slots[kind] = GRAPH_SLOT_NONE;
+    if (block->placed == kind)
+        block->placed = GRAPH_NONE;
+}
+
+static void begin_loads(WeightsGraphs *graphs) {
+    GraphKind kind;
+    size_t number;
+
+    while (graph_switch_drop(&graphs->graphs, &number, &kind))
+        give(graphs, &graphs->blocks[number], kind);
+    if (atomic_load(&graphs->is_lost) || !graph_switch_load(&graphs->graphs, &number, &kind))
+        return;
+    graphs->blocks[number].slots[kind] = graph_arena_take(&graphs->arena);
+    graph_loader_begin(graphs->loader,
+                       &(GraphLoad){ .number = number,
+                                     .offset_bytes = graphs->blocks[number].offset_bytes,
+                                     .len_bytes = graphs->blocks[number].len_bytes,
+                                     .buffer = graph_arena_at(&graphs->arena, graphs->blocks[number].slots[kind]) });
+}
+
+static void note_load(WeightsGraphs *graphs, const GraphBlock *block, GraphKind kind, const GraphLoadEnd *end) {
+    Trace *trace = graphs->tracep ? *graphs->tracep : NULL;
+
+    graphs->counts.n_loads++;
+    graphs->counts.loaded_bytes += block->len_bytes;
+    graphs->counts.load_ns += end->end_ns - end->start_ns;
+    graphs->counts.check_ns += end->end_ns - end->read_ns;
+    /* Comparing is for the first load of a block alone. */
+    graph_times_note_load(&graphs->graphs.times, kind, (double)(end->read_ns - end->start_ns));
+    if (trace)
+        trace_add(trace, &(TraceEvent){ .name = kind == GRAPH_PREFILL ? "graph of prompts" : "graph of decoding",
+                                        .category = "load",
+                                        .start_ns = end->start_ns,
+                                        .end_ns = end->end_ns,
+                                        .layer = (int32_t)block->first_layer,
+                                        .lane = TRACE_LANE_READ,
+                                        .bytes = block->len_bytes });
+}
+
+/* The image is another file than it was: it is of no use any more, and the next load makes one anew. */
+static void lose(WeightsGraphs *graphs, const GraphBlock *block) {
+    if (atomic_load(&graphs->is_lost))
+        return;
+    err_set(&graphs->lost, 0,
+            "%s: the graphs of layers %u to %u are damaged, or the file was changed: load the model "
+            "again, which makes it anew",
+            weights_image_name(graphs->image), block->first_layer, block->end_layer - 1);
+    atomic_store(&graphs->is_lost, true);
+    weights_image_discard(graphs->image);
+}
+
+/* Takes in what was loaded within wait_ns, and begins what comes next. */
+static void turn(WeightsGraphs *graphs, uint64_t wait_ns) {
+    const size_t number = graphs->graphs.loading;
+    const GraphKind kind = graphs->graphs.loading_kind;
+    GraphBlock *block = &graphs->blocks[number];
+    GraphLoadEnd end;
+
+    if (number < graphs->graphs.n_blocks && graph_loader_ended(graphs->loader, wait_ns, &end)) {
+        graph_switch_loaded(&graphs->graphs, !end.result);
+        if (end.result) {
+            give(graphs, block, kind);
+            graphs->failure = end.result;
+            graphs->failed_block = number;
+        } else {
+            note_load(graphs, block, kind, &end);
+        }
+        if (end.result == GRAPH_LOADER_E_FILE)
+            lose(graphs, block);
+    }
+    begin_loads(graphs);
+}
+
+int weights_graphs_start(WeightsGraphs *graphs, WeightsImage *image, ReadLimit limit, const char *notes, ErrText *err) {
+    int r;
+
+    assert(graphs->n_added == graphs->n_matrices && !graphs->image);
+    graphs->image = image;
+    graph_times_recall(&graphs->times, &graphs->graphs.times, weights_image_fd(image), notes, graphs->backend,
+                       graphs->counts.n_blocks, limit);
+    r = graph_loader_new(&graphs->loader,
+                         &(GraphLoaderOptions){ .fd = weights_image_fd(image),
+                                                .path = weights_image_name(image),
+                                                .limit = limit,
+                                                .is_whole = block_is_whole,
+                                                .arg = graphs },
+                         err);
+    if (r)
+        return r;
+    for (size_t i = 0; graphs->has_arrived && i < graphs->counts.n_blocks; i++)
+        graphs->graphs.is_there[i][GRAPH_PREFILL] = true;
+    begin_loads(graphs);
+    return 0;
+}
+
+/* --- steps -------------------------------------------------------------------------------------------------------- */
+
+void weights_graphs_expect(WeightsGraphs *graphs, size_t rows, size_t n_behind, uint32_t layer) {
+    const bool is_at_end = layer >= graphs->blocks[graphs->counts.n_blocks - 1].end_layer;
+    char text[400];
+
+    graphs->rows = rows;
+    graph_switch_step(&graphs->graphs, rows, n_behind, is_at_end ? graphs->counts.n_blocks : block_of(graphs, layer));
+    if (graphs->graphs.is_prompt && !layer && log_level() >= LOG_LEVEL_DEBUG) {
+        graph_switch_explain(&graphs->graphs, text, sizeof(text));
+        log_debug(TOPIC_ENGINE, "graphs: %s", text);
+    }
+}
+
+/* What a load has failed with, to who wants the block. */
+static int tell_failure(WeightsGraphs *graphs, ErrText *err) {
+    const GraphBlock *block = &graphs->blocks[graphs->failed_block];
+    const int r = graphs->failure;
+
+    graphs->failure = 0;
+    if (atomic_load(&graphs->is_lost)) {
+        if (err)
+            *err = graphs->lost;
+        return WEIGHTS_GRAPHS_E_READ;
+    }
+    return err_set(err, WEIGHTS_GRAPHS_E_READ, "%s: cannot read the graphs of layers %u to %u: %s",
+                   weights_image_name(graphs->image), block->first_layer, block->end_layer - 1, strerror(-r));
+}
+
+int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns, ErrText *err) {
+    const size_t number = block_of(graphs, layer);
+    const uint64_t start_ns = clock_now_ns();
+    GraphKind kind;
+
+    turn(graphs, 0);
+    kind = graph_switch_use(&graphs->graphs, number);
+    if (kind == GRAPH_NONE) {
+        begin_loads(graphs); /* somebody waits for it now */
+        if (wait_ns)
+            turn(graphs, wait_ns);
+        kind = graph_switch_use(&graphs->graphs, number);
+        graphs->counts.stall_ns += clock_now_ns() - start_ns;
+    }
+    if (kind == GRAPH_NONE && (atomic_load(&graphs->is_lost) || (graphs->failure && graphs->failed_block == number)))
+        return tell_failure(graphs, err);
+    if (kind == GRAPH_NONE)
+        return WEIGHTS_GRAPHS_E_WAITING;
+    place(graphs, &graphs->blocks[number], kind);
+    begin_loads(graphs);
+    graphs->counts.n_computed[kind]++;
+    graphs->since_ns = clock_now_ns();
+    return 0;
+}
+
+void weights_graphs_release(WeightsGraphs *graphs, uint32_t layer, uint32_t end) {
+    const size_t number = block_of(graphs, layer);
+    const bool is_done = end >= graphs->blocks[number].end_layer;
+
+    if (is_done && layer == graphs->blocks[number].first_layer)
+        graph_times_note_compute(&graphs->graphs.times, graphs->graphs.held_kind, graphs->rows,
+                                 graphs->graphs.prefill_rows, graphs->graphs.decode_rows,
+                                 (double)(clock_now_ns() - graphs->since_ns));
+    graph_switch_computed(&graphs->graphs, number, is_done);
+    turn(graphs, 0);
+}
+
+int weights_graphs_check(const WeightsGraphs *graphs, ErrText *err) {
+    if (!atomic_load(&graphs->is_lost))
+        return 0;
+    if (err)
+        *err = graphs->lost;
+    return -EIO;
+}
+
+void weights_graphs_set_limit(WeightsGraphs *graphs, ReadLimit limit) {
+    if (graphs->loader)
+        graph_loader_set_limit(graphs->loader, limit);
+}
+
+WeightsGraphsCounts weights_graphs_counts(const WeightsGraphs *graphs) {
+    WeightsGraphsCounts counts = graphs->counts;
+
+    counts.limit_bytes = graphs->arena.limit_bytes;
+    counts.used_bytes = graphs->arena.used_bytes;
+    counts.peak_bytes = graphs->arena.peak_bytes;
+    return counts;
+}
+
+const GraphSwitch *weights_graphs_switch(const WeightsGraphs *graphs) {
+    return &graphs->graphs;
+}
+
+const char *weights_graphs_way(const WeightsGraphs *graphs) {
+    return graphs->loader ? graph_loader_way(graphs->loader) : "";
+}

@@ -78,8 +78,8 @@ typedef struct GraphSwitch {
     GraphPlan plan;
     uint64_t n_positions; /* that the plan is for */
     uint64_t position;
-    size_t left; /* rows of its prompts that are to come: a step that begins with as many goes on with them */
-    bool goes_on;
+    size_t left;    /* rows of its prompts that are to come: a step that begins with as many goes on with them */
+    bool goes_on;   /* it does, or the step itself does, in the middle of the layers */
     bool has_begun; /* blocks become those of decoding, and in these prompts there is no way back */
 } GraphSwitch;
 

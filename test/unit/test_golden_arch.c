@@ -23,6 +23,7 @@
 #include "test/unit/patience.h"
 
 #define REFERENCE_TOLERANCE 2e-4
+#define PERPLEXITY_RATIO_MAX 1.025
 
 typedef struct Run {
     EngineDevice device;
@@ -210,6 +211,55 @@ static void test_golden_arch_int8(void **state) {
     }
 }
 
+/* p[n] of logits[n]. */
+static void softmax(const float *logits, size_t n, double *p) {
+    double greatest = (double)logits[0], sum = 0;
+
+    for (size_t i = 1; i < n; i++)
+        greatest = (double)logits[i] > greatest ? (double)logits[i] : greatest;
+    for (size_t i = 0; i < n; i++)
+        sum += p[i] = exp((double)logits[i] - greatest);
+    for (size_t i = 0; i < n; i++)
+        p[i] /= sum;
+}
+
+/* Perplexity of `logits` on tokens drawn as `writer` expects them, the mean over all that could be drawn. A text of its
+ * own choice is the only one that a model of random weights can expect. */
+static double perplexity_of(const float *logits, const float *writer) {
+    double nll = 0;
+
+    for (size_t row = 0; row < GOLDEN_ARCH_TOKENS; row++) {
+        double drawn[GOLDEN_ARCH_VOCAB], expected[GOLDEN_ARCH_VOCAB];
+
+        softmax(writer + row * GOLDEN_ARCH_VOCAB, GOLDEN_ARCH_VOCAB, drawn);
+        softmax(logits + row * GOLDEN_ARCH_VOCAB, GOLDEN_ARCH_VOCAB, expected);
+        for (size_t i = 0; i < GOLDEN_ARCH_VOCAB; i++)
+            nll -= drawn[i] > 0 ? drawn[i] * log(expected[i]) : 0;
+    }
+    return exp(nll / GOLDEN_ARCH_TOKENS);
+}
+
+/* What 8 bits make of the perplexity; test/golden/README.md has the numbers. */
+static void test_golden_arch_perplexity(void **state) {
+    static float writer[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB], logits[GOLDEN_ARCH_TOKENS * GOLDEN_ARCH_VOCAB];
+    ImportFixture *fixture = *state;
+
+    for (size_t i = 0; i < golden_arch_n(); i++) {
+        const GoldenArch *model = golden_arch_at(i);
+        const char *package = import_fixture_package(fixture, &model->maker, 8, false);
+        double reference, ratio;
+
+        run_model(fixture->source, &(Run){ ENGINE_DEVICE_REFERENCE, ISA_BEST, 2, 16, NULL, 0, 0 }, writer);
+        run_model(package, &(Run){ ENGINE_DEVICE_CPU, ISA_BEST, 2, 16, NULL, 0, 0 }, logits);
+        reference = perplexity_of(writer, writer);
+        ratio = perplexity_of(logits, writer) / reference;
+        if (getenv("COORDGEN_SHOW"))
+            print_message("%s: perplexity %.3f, at 8 bits times %.4f\n", model->name, reference, ratio);
+        if (!(ratio >= 1 && ratio <= PERPLEXITY_RATIO_MAX))
+            fail_msg("%s: the perplexity %g becomes %.4f times that at 8 bits", model->name, reference, ratio);
+    }
+}
+
 /* Every recipe that looks at the model's inputs, of the architectures that differ in what factors are folded into, in
  * what shares an input and in how gradients go back. Widths are 8 bits, so that what a recipe does wrong is not hidden
  * by what it rounds. */
@@ -262,9 +312,8 @@ static void test_golden_arch_recipes(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_golden_arch_reference),
-        WITH_FOLDER(test_golden_arch_windows),
-        WITH_FOLDER(test_golden_arch_int8),
+        WITH_FOLDER(test_golden_arch_reference), WITH_FOLDER(test_golden_arch_windows),
+        WITH_FOLDER(test_golden_arch_int8),      WITH_FOLDER(test_golden_arch_perplexity),
         WITH_FOLDER(test_golden_arch_recipes),
     };
 

@@ -83,12 +83,15 @@ static void run_levels(DeviceUnderTest (*device)(uint32_t cpu, const char *name)
     }
 }
 
-/* Its kernels are the cpu device's. */
+/* Its kernels and its operators are the cpu device's; of its own it has how matrices are used. */
 static void run_npu(void) {
     const DeviceUnderTest scalar = npu_device(isa_features(ISA_SCALAR), "npu-scalar"),
                           best = npu_device(cpu_features(), "npu");
 
-    same_digest("npu", run(&best, DEVICE_SCOPE_ALL), run(&scalar, DEVICE_SCOPE_ALL));
+    if (patience_is_short())
+        run(&best, DEVICE_SCOPE_WEIGHTS);
+    else
+        same_digest("npu", run(&best, DEVICE_SCOPE_ALL), run(&scalar, DEVICE_SCOPE_ALL));
 }
 
 enum {

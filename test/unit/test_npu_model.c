@@ -48,6 +48,7 @@ static EngineOptions options_of(ImportFixture *fixture, const char *package, cha
     assert_int_equal(weights_image_path(image, PATH_MAX, fixture->cache, package), 0);
     return (EngineOptions){ .path = package,
                             .device = ENGINE_DEVICE_NPU,
+                            .isa = ISA_BEST,
                             .chunk_tokens = 256,
                             .checking = WEIGHTS_CHECKING_NEW,
                             .image_path = image };
@@ -141,7 +142,8 @@ static int step_explained(Loaded *loaded, char *text, size_t room_bytes) {
 static void answers_of_cpu(const char *package, float *logits) {
     Loaded loaded;
 
-    load(&loaded, &(EngineOptions){ .path = package, .device = ENGINE_DEVICE_CPU, .chunk_tokens = 64 });
+    load(&loaded,
+         &(EngineOptions){ .path = package, .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST, .chunk_tokens = 64 });
     for (uint32_t seed = 0; seed < 2; seed++)
         answer(&loaded, seed, logits + seed * N_TOKENS * N_VOCAB);
     unload(&loaded);

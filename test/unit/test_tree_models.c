@@ -111,7 +111,7 @@ static void check_engine(const char *name, const char *package, Isa isa, unsigne
     loaded_accounts_are_empty(&accounts);
 }
 
-/* Trees with the best kernels; some with the others, where that does not take too long. */
+/* Trees with the best kernels; some with the others, where there is time for it. */
 static void check_model(const char *name, bool all_isas) {
     const char *package = package_of(name);
 
@@ -119,7 +119,8 @@ static void check_model(const char *name, bool all_isas) {
         skip();
     check_engine(name, package, ISA_BEST, 2, 0, all_isas ? 1 : 2);
     check_engine(name, package, ISA_BEST, 1, 3, 4);
-    for (int isa = ISA_SCALAR + 1; all_isas && isa < _ISA_N; isa++) /* scalar would take minutes */
+    for (int isa = ISA_SCALAR + 1; all_isas && patience_is_long() && isa < _ISA_N;
+         isa++) /* scalar would take minutes */
         if (isa_present((Isa)isa))
             check_engine(name, package, (Isa)isa, 1 + (unsigned int)isa % 2, 2 + (size_t)isa % 2, 5);
 }

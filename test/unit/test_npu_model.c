@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "test/unit/import_fixture.h"
+#include "test/unit/npu_engine.h"
 #include "weights/weights_image.h"
 
 enum {
@@ -29,12 +30,6 @@ enum {
 };
 
 static const char *const policies[] = { "progressive", "none", "sync", "async" };
-
-typedef struct Loaded {
-    AccountTable accounts;
-    WorkerPool *pool;
-    Engine *engine;
-} Loaded;
 
 static const char *make_package(ImportFixture *fixture, double bits, bool is_static) {
     ModelMaker maker = MODEL_MAKER_DEFAULT;
@@ -54,39 +49,14 @@ static EngineOptions options_of(ImportFixture *fixture, const char *package, cha
                             .image_path = image };
 }
 
-static int try_load(Loaded *loaded, const EngineOptions *options, ErrText *err) {
-    EngineOptions all = *options;
-
-    *loaded = (Loaded){ .engine = NULL };
-    account_table_init(&loaded->accounts);
-    assert_int_equal(worker_pool_new(&loaded->pool, 2), 0);
-    all.pool = loaded->pool;
-    all.accounts = &loaded->accounts;
-    return engine_new(&loaded->engine, &all, err);
-}
-
-static void load(Loaded *loaded, const EngineOptions *options) {
-    ErrText err = { "" };
-
-    if (try_load(loaded, options, &err))
-        fail_msg("%s", err.text);
-}
-
-static void unload(Loaded *loaded) {
-    engine_free(loaded->engine);
-    worker_pool_free(loaded->pool);
-    for (int id = 0; id < _ACCOUNT_N; id++)
-        assert_int_equal(atomic_load(&loaded->accounts.used_bytes[id]), 0);
-}
-
 static void refused(const EngineOptions *options, int code, const char *text) {
     ErrText err = { "" };
-    Loaded loaded;
-    const int r = try_load(&loaded, options, &err);
+    NpuEngine loaded;
+    const int r = npu_engine_try(&loaded, options, 2, &err);
 
     if (r != code || !strstr(err.text, text))
         fail_msg("%d: '%s' is not %d: '%s'", r, err.text, code, text);
-    unload(&loaded);
+    npu_engine_unload(&loaded);
 }
 
 static void draw_tokens(uint32_t tokens[N_TOKENS], uint32_t seed) {
@@ -94,7 +64,7 @@ static void draw_tokens(uint32_t tokens[N_TOKENS], uint32_t seed) {
         tokens[i] = (i * 7 + i / 5 + seed) % N_VOCAB;
 }
 
-static int step(Loaded *loaded, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_behind, float *logits,
+static int step(NpuEngine *loaded, Sequence *sequence, const uint32_t *tokens, size_t n, size_t n_behind, float *logits,
                 ErrText *err) {
     EngineSpan span = {
         .sequence = sequence, .tokens = tokens, .n = n, .n_behind = n_behind, .n_logit_rows = n, .logits = logits
@@ -104,7 +74,7 @@ static int step(Loaded *loaded, Sequence *sequence, const uint32_t *tokens, size
 }
 
 /* A prompt chunk by chunk, then token by token; all logits, f32[N_TOKENS][N_VOCAB]. */
-static void answer(Loaded *loaded, uint32_t seed, float *logits) {
+static void answer(NpuEngine *loaded, uint32_t seed, float *logits) {
     const size_t chunk = engine_chunk_tokens(loaded->engine);
     uint32_t tokens[N_TOKENS];
     ErrText err = { "" };
@@ -123,7 +93,7 @@ static void answer(Loaded *loaded, uint32_t seed, float *logits) {
 }
 
 /* One step of a prompt, and why its blocks are switched when they are. */
-static int step_explained(Loaded *loaded, char *text, size_t room_bytes) {
+static int step_explained(NpuEngine *loaded, char *text, size_t room_bytes) {
     static float logits[100 * N_VOCAB];
     uint32_t tokens[N_TOKENS];
     Sequence *sequence;
@@ -140,18 +110,19 @@ static int step_explained(Loaded *loaded, char *text, size_t room_bytes) {
 
 /* What the cpu device answers, for two prompts. */
 static void answers_of_cpu(const char *package, float *logits) {
-    Loaded loaded;
+    NpuEngine loaded;
 
-    load(&loaded,
-         &(EngineOptions){ .path = package, .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST, .chunk_tokens = 64 });
+    npu_engine_load(
+        &loaded, &(EngineOptions){ .path = package, .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST, .chunk_tokens = 64 },
+        2);
     for (uint32_t seed = 0; seed < 2; seed++)
         answer(&loaded, seed, logits + seed * N_TOKENS * N_VOCAB);
-    unload(&loaded);
+    npu_engine_unload(&loaded);
 }
 
 /* --- bits --------------------------------------------------------------------------------------------------------- */
 
-static void check_memory(const Loaded *loaded, GraphSwitchPolicy policy) {
+static void check_memory(const NpuEngine *loaded, GraphSwitchPolicy policy) {
     const uint64_t used_bytes = atomic_load(&loaded->accounts.used_bytes[ACCOUNT_GRAPHS]);
     WeightsGraphsCounts counts;
     uint64_t slots;
@@ -181,7 +152,7 @@ static void test_npu_model_bits(void **state) {
         for (size_t i = 0; i < 2 * ARRAY_LEN(blocks); i++) {
             const size_t p = (i + 2 * bits) % ARRAY_LEN(policies);
             ErrText err = { "" };
-            Loaded loaded;
+            NpuEngine loaded;
             WeightsGraphsCounts counts;
 
             assert_true(graph_switch_named(policies[p], &options.graphs.policy));
@@ -189,25 +160,25 @@ static void test_npu_model_bits(void **state) {
             options.chunk_tokens = chunks[(i + i / ARRAY_LEN(chunks)) % ARRAY_LEN(chunks)];
             options.graphs.memory_bytes = 0;
             assert_int_equal(access(image, F_OK) == 0, i > 0); /* made once */
-            load(&loaded, &options);
+            npu_engine_load(&loaded, &options, 2);
             assert_true(engine_graph_counts(loaded.engine, &counts));
-            unload(&loaded);
+            npu_engine_unload(&loaded);
             /* As much as it takes, and not a byte more. */
             options.graphs.memory_bytes =
                 (options.graphs.policy == GRAPH_SWITCH_NONE ? 2 * counts.n_blocks : counts.n_blocks + 1) *
                 counts.block_bytes;
-            load(&loaded, &options);
+            npu_engine_load(&loaded, &options, 2);
             for (uint32_t seed = 0; seed < 2; seed++)
                 answer(&loaded, seed, logits + seed * N_TOKENS * N_VOCAB);
             if (memcmp(logits, expected, sizeof(logits)) != 0)
                 fail_msg("%s, %u blocks, chunks of %u: other bits than those of the cpu device", policies[p],
                          options.graphs.n_blocks, options.chunk_tokens);
             check_memory(&loaded, options.graphs.policy);
-            unload(&loaded);
+            npu_engine_unload(&loaded);
             options.graphs.memory_bytes--;
-            assert_int_equal(try_load(&loaded, &options, &err), ENGINE_E_MEMORY);
+            assert_int_equal(npu_engine_try(&loaded, &options, 2, &err), ENGINE_E_MEMORY);
             assert_non_null(strstr(err.text, "graphs-memory is"));
-            unload(&loaded);
+            npu_engine_unload(&loaded);
         }
         assert_int_equal(unlink(image), 0);
     }
@@ -220,13 +191,13 @@ static void test_npu_model_arriving(void **state) {
     const char *package = make_package(fixture, 8, true);
     char image[PATH_MAX], text[500];
     EngineOptions options = options_of(fixture, package, image);
-    Loaded loaded;
+    NpuEngine loaded;
 
     answers_of_cpu(package, expected);
     options.arriving = true;
     options.graphs.n_blocks = 2;
     for (int again = 0; again < 2; again++) { /* with the image that the first one has made */
-        load(&loaded, &options);
+        npu_engine_load(&loaded, &options, 2);
         assert_true(engine_is_arriving(loaded.engine));
         for (uint32_t seed = 0; seed < 2; seed++) {
             answer(&loaded, seed, logits);
@@ -235,7 +206,7 @@ static void test_npu_model_arriving(void **state) {
         assert_int_equal(step_explained(&loaded, text, sizeof(text)), 0);
         if (strstr(text, "inf") || strstr(text, "nan"))
             fail_msg("times that are none: %s", text);
-        unload(&loaded);
+        npu_engine_unload(&loaded);
     }
 }
 
@@ -253,13 +224,13 @@ static void test_npu_model_makes_way(void **state) {
     size_t n_others = 0;
     ErrText err = { "" };
     EngineSpan span;
-    Loaded loaded;
+    NpuEngine loaded;
     int r;
 
     answers_of_cpu(package, expected);
     options.preemption = true;
     options.graphs.n_blocks = 3;
-    load(&loaded, &options);
+    npu_engine_load(&loaded, &options, 2);
     draw_tokens(tokens, 0);
     draw_tokens(other_tokens, 1);
     assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
@@ -284,7 +255,7 @@ static void test_npu_model_makes_way(void **state) {
     assert_memory_equal(others, expected + N_TOKENS * N_VOCAB, n_others * N_VOCAB * sizeof(*others));
     sequence_free(sequence);
     sequence_free(other);
-    unload(&loaded);
+    npu_engine_unload(&loaded);
 }
 
 /* --- what goes wrong ---------------------------------------------------------------------------------------------- */
@@ -327,26 +298,26 @@ static void test_npu_model_damaged(void **state) {
     Sequence *sequence;
     ErrText err = { "" };
     struct stat st;
-    Loaded loaded;
+    NpuEngine loaded;
 
     answers_of_cpu(package, expected);
-    load(&loaded, &options);
-    unload(&loaded);
+    npu_engine_load(&loaded, &options, 2);
+    npu_engine_unload(&loaded);
     assert_int_equal(stat(image, &st), 0);
     spoil(image, (uint64_t)st.st_size / 2);
-    load(&loaded, &options);
+    npu_engine_load(&loaded, &options, 2);
     draw_tokens(tokens, 0);
     assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
     assert_int_equal(step(&loaded, sequence, tokens, 100, 0, logits, &err), ENGINE_E_READ);
     if (!strstr(err.text, image) || !strstr(err.text, "damaged"))
         fail_msg("'%s' does not say what is damaged", err.text);
     sequence_free(sequence);
-    unload(&loaded);
+    npu_engine_unload(&loaded);
     assert_int_equal(access(image, F_OK), -1);
-    load(&loaded, &options);
+    npu_engine_load(&loaded, &options, 2);
     answer(&loaded, 0, logits);
     assert_memory_equal(logits, expected, sizeof(logits));
-    unload(&loaded);
+    npu_engine_unload(&loaded);
 }
 
 /* Cut short while it is in use: steps fail with its name. */
@@ -359,10 +330,10 @@ static void test_npu_model_cut_short(void **state) {
     uint32_t tokens[N_TOKENS];
     Sequence *sequence;
     ErrText err = { "" };
-    Loaded loaded;
+    NpuEngine loaded;
 
     options.graphs.policy = GRAPH_SWITCH_SYNC;
-    load(&loaded, &options);
+    npu_engine_load(&loaded, &options, 2);
     draw_tokens(tokens, 0);
     assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
     assert_int_equal(step(&loaded, sequence, tokens, 100, 0, logits, &err), 0);
@@ -372,7 +343,7 @@ static void test_npu_model_cut_short(void **state) {
     assert_int_equal(sequence_n_tokens(sequence), 100);
     assert_int_equal(step(&loaded, sequence, tokens + 100, 1, 0, logits, &err), ENGINE_E_READ);
     sequence_free(sequence);
-    unload(&loaded);
+    npu_engine_unload(&loaded);
 }
 
 /* Nobody waits for a slow disk who does not want to. */
@@ -387,18 +358,18 @@ static void test_npu_model_cancelled(void **state) {
     uint32_t tokens[N_TOKENS];
     Sequence *sequence;
     ErrText err = { "" };
-    Loaded loaded;
+    NpuEngine loaded;
 
-    load(&loaded, &options);
-    unload(&loaded);
+    npu_engine_load(&loaded, &options, 2);
+    npu_engine_unload(&loaded);
     options.flash_limit = (ReadLimit){ .latency_us = 60000000 };
-    load(&loaded, &options);
+    npu_engine_load(&loaded, &options, 2);
     draw_tokens(tokens, 0);
     assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
     sequence_set_cancel(sequence, &cancelled);
     assert_int_equal(step(&loaded, sequence, tokens, 100, 0, logits, &err), ENGINE_E_CANCELLED);
     sequence_free(sequence);
-    unload(&loaded);
+    npu_engine_unload(&loaded);
     assert_true(clock_now_ns() - start_ns < UINT64_C(30000000000));
 }
 
@@ -410,16 +381,16 @@ static void test_npu_model_trace(void **state) {
     EngineOptions options = options_of(fixture, make_package(fixture, 8, true), image);
     size_t n_prompts = 0, n_decoding = 0;
     Trace *trace;
-    Loaded loaded;
+    NpuEngine loaded;
 
     assert_int_equal(trace_new(&trace, 100000), 0);
     options.trace = trace;
-    load(&loaded, &options);
+    npu_engine_load(&loaded, &options, 2);
     for (int turn = 0; turn < 3; turn++)
         answer(&loaded, 0, logits);
     engine_graph_explain(loaded.engine, text, sizeof(text));
     assert_non_null(strstr(text, "6 blocks"));
-    unload(&loaded);
+    npu_engine_unload(&loaded);
     for (size_t i = 0; i < trace_n(trace); i++) {
         const TraceEvent *event = trace_at(trace, i);
 

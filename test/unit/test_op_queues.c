@@ -153,7 +153,7 @@ static void fill_graph(OpGraph *graph, uint64_t *random) {
 }
 
 typedef struct Side {
-    bool is_busy, ran_elsewhere; /* a stolen node */
+    bool is_busy;
     OpRef ref;
     size_t index;
     double until;
@@ -226,7 +226,7 @@ static double run(Sim *sim, OpQueues *queues, uint64_t *random, double busy[_OP_
             assert_non_null(random);
             continue;
         }
-        busy[next - sides] += next->until - now > 0 ? sim->times.ns[next - sides][next->ref.node] : 0;
+        busy[next - sides] += sim->times.ns[next - sides][next->ref.node];
         now = next->until;
         op_queues_end(queues, &next->ref, (OpQueue)(next - sides), 0);
         sim->states[next->index] = SIM_DONE;

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "engine/engine.h"
 #include "test/unit/import_fixture.h"
+#include "test/unit/npu_engine.h"
 #include "test/unit/patience.h"
 #include "weights/weights_image.h"
 
@@ -29,31 +30,6 @@ enum {
     CHUNK = 1024,
 };
 
-typedef struct Loaded {
-    AccountTable accounts;
-    WorkerPool *pool;
-    Engine *engine;
-} Loaded;
-
-static void load(Loaded *loaded, const EngineOptions *options, unsigned int threads) {
-    EngineOptions all = *options;
-    ErrText err = { "" };
-
-    account_table_init(&loaded->accounts);
-    assert_int_equal(worker_pool_new(&loaded->pool, threads), 0);
-    all.pool = loaded->pool;
-    all.accounts = &loaded->accounts;
-    if (engine_new(&loaded->engine, &all, &err))
-        fail_msg("%s", err.text);
-}
-
-static void unload(Loaded *loaded) {
-    engine_free(loaded->engine);
-    worker_pool_free(loaded->pool);
-    for (int id = 0; id < _ACCOUNT_N; id++)
-        assert_int_equal(atomic_load(&loaded->accounts.used_bytes[id]), 0);
-}
-
 /* Of the prompt with this number: rows of all logits, f32[n][N_VOCAB]. */
 static EngineSpan span_of(Sequence *sequence, size_t prompt, size_t first, size_t n, float *logits) {
     static uint32_t tokens[2][N_TOKENS];
@@ -65,7 +41,7 @@ static EngineSpan span_of(Sequence *sequence, size_t prompt, size_t first, size_
     };
 }
 
-static void run_spans(Loaded *loaded, EngineSpan *spans, size_t n) {
+static void run_spans(NpuEngine *loaded, EngineSpan *spans, size_t n) {
     ErrText err = { "" };
 
     if (engine_forward_spans(loaded->engine, spans, n, &err))
@@ -73,7 +49,7 @@ static void run_spans(Loaded *loaded, EngineSpan *spans, size_t n) {
 }
 
 /* One prompt of N_PROMPT, and a second one of N_SECOND beside it when that is wanted, in one step; then tokens. */
-static void answer(Loaded *loaded, bool has_second, float *logits, float *second) {
+static void answer(NpuEngine *loaded, bool has_second, float *logits, float *second) {
     Sequence *sequences[2] = { NULL };
     EngineSpan spans[2];
     ErrText err = { "" };
@@ -101,15 +77,16 @@ static Expected expected, given;
 static EngineOptions prepare(ImportFixture *fixture, char *image) {
     ModelMaker maker = MODEL_MAKER_DEFAULT;
     const char *package;
-    Loaded loaded;
+    NpuEngine loaded;
 
     maker.n_layers = N_LAYERS;
     maker.n_context = 1024;
     package = import_fixture_package(fixture, &maker, 8, true);
-    load(&loaded,
-         &(EngineOptions){ .path = package, .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST, .chunk_tokens = CHUNK }, 2);
+    npu_engine_load(
+        &loaded,
+        &(EngineOptions){ .path = package, .device = ENGINE_DEVICE_CPU, .isa = ISA_BEST, .chunk_tokens = CHUNK }, 2);
     answer(&loaded, true, expected.first, expected.second);
-    unload(&loaded);
+    npu_engine_unload(&loaded);
     assert_int_equal(weights_image_path(image, PATH_MAX, fixture->cache, package), 0);
     return (EngineOptions){ .path = package,
                             .device = ENGINE_DEVICE_NPU,
@@ -136,11 +113,11 @@ static void test_queue_groups_bits(void **state) {
     for (options.op_order = 0; options.op_order < _OP_ORDER_N; options.op_order++)
         for (size_t i = 0; i < ARRAY_LEN(steal_beyond); i++) {
             EngineQueueCounts counts;
-            Loaded loaded;
+            NpuEngine loaded;
 
             options.steal_beyond = steal_beyond[i];
             options.graphs.policy = (GraphSwitchPolicy)((options.op_order + i) % _GRAPH_SWITCH_N);
-            load(&loaded, &options, 1 + i % 2);
+            npu_engine_load(&loaded, &options, 1 + i % 2);
             for (int turn = 0; turn < 3; turn++) {
                 answer(&loaded, turn % 2, given.first, given.second);
                 check(turn % 2);
@@ -151,7 +128,7 @@ static void test_queue_groups_bits(void **state) {
             assert_int_equal((counts.n_products + counts.n_stolen + counts.n_others) % N_LAYERS, 0);
             assert_true(counts.n_products && counts.n_others > counts.n_products);
             assert_true(counts.npu_ns && counts.npu_ns <= counts.wall_ns && counts.cpu_ns <= counts.wall_ns);
-            unload(&loaded);
+            npu_engine_unload(&loaded);
         }
     for (OpOrder order = 0; order < _OP_ORDER_N; order++)
         for (size_t i = 0; i < ARRAY_LEN(steal_beyond); i++)
@@ -167,11 +144,11 @@ static void test_queue_groups_chunk(void **state) {
 
     options.chunk_tokens = 0;
     for (options.op_order = 0; options.op_order < _OP_ORDER_N; options.op_order++) {
-        Loaded loaded;
+        NpuEngine loaded;
 
-        load(&loaded, &options, 1);
+        npu_engine_load(&loaded, &options, 1);
         assert_int_equal(engine_chunk_tokens(loaded.engine), options.op_order == OP_ORDER_IN_ORDER ? 256 : 4 * 256);
-        unload(&loaded);
+        npu_engine_unload(&loaded);
     }
 }
 
@@ -185,11 +162,11 @@ static void test_queue_groups_make_way(void **state) {
     size_t n_others = 0;
     ErrText err = { "" };
     EngineSpan span;
-    Loaded loaded;
+    NpuEngine loaded;
     int r;
 
     options.preemption = true;
-    load(&loaded, &options, 2);
+    npu_engine_load(&loaded, &options, 2);
     assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
     assert_int_equal(sequence_new(&other, loaded.engine, N_TOKENS, &err), 0);
     span = span_of(sequence, 0, 0, N_PROMPT, given.first);
@@ -210,7 +187,7 @@ static void test_queue_groups_make_way(void **state) {
     assert_memory_equal(given.second, expected.second, n_others * N_VOCAB * sizeof(float));
     sequence_free(sequence);
     sequence_free(other);
-    unload(&loaded);
+    npu_engine_unload(&loaded);
 }
 
 /* After any number of operators: nothing is under way any more, and the next step is as ever. */
@@ -218,10 +195,10 @@ static void test_queue_groups_cancelled(void **state) {
     char image[PATH_MAX];
     EngineOptions options = prepare(*state, image);
     _Atomic uint64_t heartbeat = 0;
-    Loaded loaded;
+    NpuEngine loaded;
 
     options.heartbeat = &heartbeat;
-    load(&loaded, &options, 2);
+    npu_engine_load(&loaded, &options, 2);
     for (uint64_t after = 0; after < 40; after += patience_is_short() ? 13 : 3) {
         const EngineYield yield = { .until_ns = 1 };
         _Atomic bool cancelled = false;
@@ -246,7 +223,7 @@ static void test_queue_groups_cancelled(void **state) {
         check(false);
     }
     assert_true(heartbeat);
-    unload(&loaded);
+    npu_engine_unload(&loaded);
 }
 
 /* Both queues have their lines, and no product runs while another one does. */
@@ -256,11 +233,11 @@ static void test_queue_groups_trace(void **state) {
     char image[PATH_MAX];
     EngineOptions options = prepare(*state, image);
     Trace *trace;
-    Loaded loaded;
+    NpuEngine loaded;
 
     assert_int_equal(trace_new(&trace, 100000), 0);
     options.trace = trace;
-    load(&loaded, &options, 1);
+    npu_engine_load(&loaded, &options, 1);
     answer(&loaded, false, given.first, given.second);
     for (size_t i = 0; i < trace_n(trace); i++) {
         const TraceEvent *event = trace_at(trace, i);
@@ -276,7 +253,7 @@ static void test_queue_groups_trace(void **state) {
     }
     assert_int_equal(n_products, engine_queue_counts(loaded.engine).n_products);
     assert_int_equal(n_products, 3 * 4 * N_LAYERS);
-    unload(&loaded);
+    npu_engine_unload(&loaded);
     trace_free(trace);
 }
 

@@ -8,6 +8,9 @@
 
 /* Pieces of work for each thread, so that uneven ones end together; more would make them too small. */
 #define ATTENTION_ITEMS_A_THREAD 4
+/* What each run of rows takes beside the products, as if it had so many more row-heads: measured as 7 to 21
+ * (bench-kernels attention, 3 to 31 rows). */
+#define ATTENTION_RUN_ROW_HEADS 16
 /* Products below which attention is not worth waking a worker for. */
 #define ATTENTION_INLINE_PRODUCTS 65536
 
@@ -158,14 +161,42 @@ static void attention_pieces(void *arg, size_t begin, size_t end, unsigned int w
     }
 }
 
-/* Rows taken together: as many as a worker has room for, but not so many that a worker has nothing to do. */
-static size_t attention_run(const AttentionCall *call, size_t n_threads) {
+/* Pieces of all parts, with runs of so many rows. */
+static size_t n_pieces_of(const AttentionLoop *loop, size_t run) {
+    size_t n = 0;
+
+    for (size_t i = 0; i < loop->n_parts; i++)
+        n += (loop->parts[i].rows.n_rows + run - 1) / run * loop->call->n_kv_heads;
+    return n;
+}
+
+/* Rows taken together: as many as a worker has room for, but not so many that a worker has nothing to do. A run reads
+ * keys and values by itself and makes float32 of them. So where rows are few, the longest run is not cut into as many
+ * pieces as would end together, but into those after which all are done first. */
+static size_t attention_run(const AttentionLoop *loop, size_t n_threads) {
+    const AttentionCall *call = loop->call;
     const size_t n_group = call->n_heads / call->n_kv_heads,
                  room = n_group < ATTENTION_ROW_HEADS ? ATTENTION_ROW_HEADS / n_group : 1,
                  share = call->rows * call->n_kv_heads / (ATTENTION_ITEMS_A_THREAD * n_threads);
-    const size_t run = share < room ? share : room;
+    size_t longest = 1, best = room, least = SIZE_MAX;
 
-    return n_threads == 1 ? room : run ? run : 1;
+    if (n_threads == 1)
+        return room;
+    for (size_t i = 0; i < loop->n_parts; i++)
+        longest = loop->parts[i].rows.n_rows > longest ? loop->parts[i].rows.n_rows : longest;
+    for (size_t n = (longest + room - 1) / room, run;; n++) {
+        size_t rounds, time;
+
+        run = (longest + n - 1) / n;
+        rounds = (n_pieces_of(loop, run) + n_threads - 1) / n_threads;
+        time = rounds * (run * n_group + ATTENTION_RUN_ROW_HEADS);
+        if (time < least) {
+            least = time;
+            best = run;
+        }
+        if (run == 1 || run <= share)
+            return best;
+    }
 }
 
 /* Parts of the query heads of a KV head, so that one row of a model with fewer KV heads than there are threads does not
@@ -246,7 +277,7 @@ void cpu_attention(Backend *backend, const AttentionCall *call) {
     }
     if (work < ATTENTION_INLINE_PRODUCTS)
         n_threads = 1;
-    run = attention_run(call, n_threads);
+    run = attention_run(&loop, n_threads);
     for (size_t i = 0; i < loop.n_parts; i++) {
         AttentionPart *part = &loop.parts[i];
 

@@ -252,7 +252,8 @@ static void bench_attention_all(uint16_t *arena, size_t arena_values) {
                                              { "qwen2.5-0.5b", 2, 7, 64 },
                                              { "qwen2.5-1.5b", 2, 6, 128 },
                                              { "gemma3-270m", 1, 4, 256 } };
-    static const AttentionCase cases[] = { { 256, 0 }, { 256, 768 }, { 256, 7936 }, { 1, 1023 }, { 1, 8191 } };
+    static const AttentionCase cases[] = { { 256, 0 },  { 256, 768 }, { 256, 7936 }, { 31, 993 }, { 12, 1012 },
+                                           { 6, 1018 }, { 3, 1021 },  { 1, 1023 },   { 1, 8191 } };
 
     for (size_t i = 0; i < arena_values; i++)
         arena[i] = (uint16_t)(0x3000 + i * 37 % 0x0c00);

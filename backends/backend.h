@@ -251,10 +251,11 @@ typedef struct BackendOps {
                   const LinearOutput *out, ErrText *err);
     /* With linear_pieces, which may be NULL: whether the device can give a matrix's outputs so. */
     bool (*has_pieces)(const BackendLinear *linear);
-    /* The product of one matrix and x f32[rows][k], piece by piece while a piece is in the cache, the bits those of
-     * `linear`; every output once. scratch: f32[threads of the pool][rows][LINEAR_PIECE]. 0, else as `linear`. */
-    int (*linear_pieces)(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, float *scratch,
-                         LinearPieceFn *take, void *arg, ErrText *err);
+    /* The product of the first n_outputs of a matrix (all at most) and x f32[rows][k], piece by piece while a piece is
+     * in the cache, the bits those of `linear`; every output once. scratch: f32[threads of the pool][rows][LINEAR_PIECE].
+     * 0, else as `linear`. */
+    int (*linear_pieces)(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, size_t n_outputs,
+                         float *scratch, LinearPieceFn *take, void *arg, ErrText *err);
     bool fuses; /* `linear` takes in norm, stream and gate; the bits are those of the operators apart */
     void (*shadow_counts)(const Backend *backend, ShadowCounts *counts); /* zeros, where there are no shadows */
     /* y[r] = row tokens[r] of the embedding, times factor; of int8 float(q) * scale, rotated back, times factor. */

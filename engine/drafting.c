@@ -12,6 +12,11 @@
 
 #define TABLE_SOURCES (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION)
 
+enum {
+    PROMPT_OUTPUTS_PART = 8,        /* of the vocabulary */
+    PROMPT_OUTPUTS_MIN = 16 * 1024, /* of a small one all, or nearly */
+};
+
 /* For trees that are not weighed against their time: every row takes the same. */
 static const float free_rows[DRAFT_ROWS_MAX] = { [0 ... DRAFT_ROWS_MAX - 1] = 1 };
 
@@ -186,6 +191,18 @@ void drafting_free(Drafting *drafting) {
 
 bool drafting_wants_prompt(const Drafting *drafting) {
     return prompt_rule_learns(drafting->prompt) && (speculator_sources(drafting->speculator) & TABLE_SOURCES);
+}
+
+/* Vocabularies are sorted: what was frequent in the text that they were made of comes first. Nearly all of what a model
+ * goes on with is among a sixteenth of 150,000 tokens (docs/speculation.md), and looking at an eighth takes a fourth
+ * of the time. Calibration is the paper's, with all tokens. */
+size_t drafting_prompt_outputs(const Drafting *drafting, size_t n_vocab) {
+    const size_t n =
+        n_vocab / PROMPT_OUTPUTS_PART > PROMPT_OUTPUTS_MIN ? n_vocab / PROMPT_OUTPUTS_PART : PROMPT_OUTPUTS_MIN;
+
+    if (speculator_sources(drafting->speculator) & 1u << SPECULATION_CALIBRATION)
+        return 0;
+    return n < n_vocab ? n : 0;
 }
 
 void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const EngineTops *tops) {

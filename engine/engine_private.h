@@ -150,8 +150,8 @@ void engine_tops(const float *logits, size_t n_vocab, EngineTops *tops);
 /* The same for rows[n] of the step, behind the last layer, whose logits go nowhere or to a place of their own: how many
  * rows at a time, with room for them in `head_rows`; 0: not on this device or for this head, or no memory. */
 size_t engine_tops_rows(Engine *engine, size_t n);
-int engine_step_tops(EngineStep *step, const uint32_t *rows, size_t n, EngineTops *tops, float *const *places,
-                     ErrText *err);
+int engine_step_tops(EngineStep *step, const uint32_t *rows, size_t n, size_t n_outputs, EngineTops *tops,
+                     float *const *places, ErrText *err);
 /* Rows, normalised, one behind the other in SLOT_NORM. */
 void engine_step_gather(EngineStep *step, const uint32_t *rows, size_t n);
 /* `head_rows` has so many bytes. */

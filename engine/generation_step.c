@@ -59,6 +59,7 @@ static void learn_from_prompt(Generation *generation, EngineSpan *span) {
         return;
     span->n_logit_rows = span->n;
     span->n_tops_only = span->n - (span->tokens + span->n == generation->tokens.ids + generation->n_prompt);
+    span->n_top_outputs = drafting_prompt_outputs(generation->drafting, engine_info(generation->engine)->n_vocab);
     span->take = learn_prompt_row;
     span->wants_tops = true;
     span->arg = generation;

@@ -215,22 +215,34 @@ static float *place_of(const EngineStep *step, uint32_t row) {
     return span->n_tops_only && span->n_tops_only + 1 == span->n_logit_rows ? span->logits : NULL;
 }
 
+/* How a row goes through the head. */
+typedef enum HeadWay {
+    HEAD_SHORT,  /* in pieces of the first part of the vocabulary */
+    HEAD_PIECES, /* in pieces, as long as those are in the cache */
+    HEAD_LOGITS,
+} HeadWay;
+
+/* Whether there are rows of which tokens are wanted among all of the vocabulary. */
 static bool has_tops_only(const EngineStep *step) {
     for (size_t i = 0; i < step->n_spans; i++)
-        if (step->spans[i].n_tops_only)
+        if (step->spans[i].n_tops_only && !step->spans[i].n_top_outputs)
             return true;
     return false;
 }
 
-/* Rows that the head runs at: first, where there are rows without logits, these and all that have a place, so that its
- * weights are read once for them; then the others. */
-static size_t find_outputs(EngineStep *step, bool has_pieces, bool in_pieces) {
+/* Where there are rows in pieces of all outputs, those with a place go with them, so that the head is read once. */
+static HeadWay way_of(const EngineStep *step, uint32_t row, bool has_pieces) {
+    if (is_tops_only(step, row))
+        return span_of(step, row)->n_top_outputs ? HEAD_SHORT : HEAD_PIECES;
+    return has_pieces && place_of(step, row) ? HEAD_PIECES : HEAD_LOGITS;
+}
+
+/* Rows that go through the head this way. */
+static size_t find_outputs(EngineStep *step, bool has_pieces, HeadWay way) {
     size_t n = 0;
 
     for (uint32_t row = 0; row < step->batch.n_rows; row++) {
-        if (!step->batch.rows[row].wants_logits)
-            continue;
-        if ((has_pieces && (is_tops_only(step, row) || place_of(step, row))) == in_pieces)
+        if (step->batch.rows[row].wants_logits && way_of(step, row, has_pieces) == way)
             step->outputs[n++] = row;
     }
     return n;
@@ -256,8 +268,19 @@ static size_t find_next_outputs(EngineStep *step) {
     return n;
 }
 
+/* Outputs of the head that rows of this way ask for. */
+static size_t n_outputs_of(const EngineStep *step, HeadWay way) {
+    const size_t n_vocab = step->engine->hparams.n_vocab;
+    size_t most = 0;
+
+    for (size_t i = 0; way == HEAD_SHORT && i < step->n_spans; i++)
+        most = step->spans[i].n_top_outputs > most ? step->spans[i].n_top_outputs : most;
+    return way == HEAD_SHORT && most < n_vocab ? most : n_vocab;
+}
+
 /* Rows of which tokens are wanted, or whose logits have a place, so many at a time. */
-static int run_tops(EngineStep *step, size_t n_rows, size_t at_once, ErrText *err) {
+static int run_tops(EngineStep *step, size_t n_rows, HeadWay way, size_t at_once, ErrText *err) {
+    const size_t n_outputs = n_outputs_of(step, way);
     EngineTops tops[TOPS_ROWS_MAX];
     float *places[TOPS_ROWS_MAX];
 
@@ -268,7 +291,7 @@ static int run_tops(EngineStep *step, size_t n_rows, size_t at_once, ErrText *er
 
         for (size_t i = 0; i < n; i++)
             places[i] = is_tops_only(step, rows[i]) ? NULL : place_of(step, rows[i]);
-        r = engine_step_tops(step, rows, n, tops, places, err);
+        r = engine_step_tops(step, rows, n, n_outputs, tops, places, err);
         if (r)
             return r;
         for (size_t i = 0; i < n; i++) {
@@ -288,11 +311,11 @@ static int run_logits(EngineStep *step, size_t n_rows, ErrText *err) {
 }
 
 /* The head at the rows in step->outputs, for whoever wants them. */
-static int run_head(EngineStep *step, size_t n_rows, bool in_pieces, ErrText *err) {
+static int run_head(EngineStep *step, size_t n_rows, HeadWay way, ErrText *err) {
     Engine *engine = step->engine;
     const uint64_t start_ns = clock_now_ns();
-    const size_t tops_rows = in_pieces ? engine_tops_rows(engine, n_rows) : 0;
-    int r = tops_rows ? run_tops(step, n_rows, tops_rows, err) : run_logits(step, n_rows, err);
+    const size_t tops_rows = way == HEAD_LOGITS ? 0 : engine_tops_rows(engine, n_rows);
+    int r = tops_rows ? run_tops(step, n_rows, way, tops_rows, err) : run_logits(step, n_rows, err);
     uint64_t ns;
 
     engine_trace_part(engine, tensor_role_name(ROLE_OUTPUT), "product", start_ns, -1, n_rows);
@@ -311,10 +334,12 @@ int engine_step_heads(EngineStep *step, ErrText *err) {
 
     for (size_t i = 0; i < step->n_spans; i++)
         step->spans[i].head_ns = 0;
-    n_rows = r ? 0 : find_outputs(step, has_pieces, true);
-    if (n_rows)
-        r = run_head(step, n_rows, true, err);
-    for (n_rows = find_outputs(step, has_pieces, false); !r && n_rows; n_rows = find_next_outputs(step))
-        r = run_head(step, n_rows, false, err);
+    for (HeadWay way = HEAD_SHORT; !r && way < HEAD_LOGITS; way++) {
+        n_rows = find_outputs(step, has_pieces, way);
+        if (n_rows)
+            r = run_head(step, n_rows, way, err);
+    }
+    for (n_rows = find_outputs(step, has_pieces, HEAD_LOGITS); !r && n_rows; n_rows = find_next_outputs(step))
+        r = run_head(step, n_rows, HEAD_LOGITS, err);
     return r;
 }

@@ -132,13 +132,14 @@ size_t engine_tops_rows(Engine *engine, size_t n) {
 /**
  * engine_step_tops() - the most probable tokens of rows, without their logits where nobody wants these
  * @rows:   [n] of the step's batch, at most engine_tops_rows()
+ * @n_outputs: of the vocabulary, that are looked at; all where a row has a place
  * @tops:   out: [n]
  * @places: [n]: where a row's logits f32[n_vocab] go, apart from one another; NULL: nowhere
  *
  * Return: 0, ENGINE_E_READ or -errno, as engine_step_run().
  */
-int engine_step_tops(EngineStep *step, const uint32_t *rows, size_t n, EngineTops *tops, float *const *places,
-                     ErrText *err) {
+int engine_step_tops(EngineStep *step, const uint32_t *rows, size_t n, size_t n_outputs, EngineTops *tops,
+                     float *const *places, ErrText *err) {
     Engine *engine = step->engine;
     const size_t n_threads = worker_pool_n_threads(engine->backend->pool);
     float *scratch = engine->head_rows.data;
@@ -155,7 +156,7 @@ int engine_step_tops(EngineStep *step, const uint32_t *rows, size_t n, EngineTop
     memset(loop.found, 0, n_threads * n * sizeof(*loop.found));
     engine_step_gather(step, rows, n);
     r = engine->backend->ops->linear_pieces(engine->backend, weights_head(engine->weights), step->slots[SLOT_NORM], n,
-                                            scratch, take_piece, &loop, err);
+                                            n_outputs, scratch, take_piece, &loop, err);
     for (size_t i = 0; !r && i < n; i++) {
         for (size_t worker = 1; worker < n_threads; worker++)
             join(loop.exp, &loop.found[i], &loop.found[worker * n + i]);

@@ -408,6 +408,7 @@ int cpu_static_end(CpuStaticCall *call, ErrText *err) {
 typedef struct PieceLoop {
     const CpuBackend *self;
     const BackendLinear *linear;
+    size_t n_outputs;
     const Int8Rows *rows;
     float *scratch;
     LinearPieceFn *take;
@@ -451,7 +452,7 @@ static void run_piece(const PieceLoop *loop, size_t block, size_t end, float *y,
     const CpuBackend *self = loop->self;
     const BackendLinear *linear = loop->linear;
     const size_t first = block * INT8_TILE_OUTPUTS, last = end * INT8_TILE_OUTPUTS,
-                 n = (last < linear->n ? last : linear->n) - first;
+                 n = (last < loop->n_outputs ? last : loop->n_outputs) - first;
     void *scratch = scratch_of(self, worker);
 
     if (linear->packed.packed) {
@@ -476,8 +477,8 @@ static void run_pieces(void *arg, size_t begin, size_t end, unsigned int worker)
     }
 }
 
-int cpu_linear_pieces(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, float *scratch,
-                      LinearPieceFn *take, void *arg, ErrText *err) {
+int cpu_linear_pieces(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, size_t n_outputs,
+                      float *scratch, LinearPieceFn *take, void *arg, ErrText *err) {
     CpuBackend *self = (CpuBackend *)backend;
     const LinearInput in = { .x = x };
     QuantizeLoop quantize = {
@@ -488,11 +489,11 @@ int cpu_linear_pieces(Backend *backend, const BackendLinear *linear, const float
         .static_scale = linear->static_scale,
         .rows = rows_in_scratch(self, &linear, 1, rows),
     };
-    PieceLoop loop = { self, linear, &quantize.rows, scratch, take, arg };
+    PieceLoop loop = { self, linear, n_outputs, &quantize.rows, scratch, take, arg };
 
-    assert(cpu_has_pieces(linear));
+    assert(cpu_has_pieces(linear) && n_outputs <= linear->n);
     cpu_run_rows(backend, quantize_rows, &quantize, rows, linear->k);
-    worker_pool_run(backend->pool, run_pieces, &loop, linear->n_blocks, PIECE_BLOCKS);
+    worker_pool_run(backend->pool, run_pieces, &loop, int8_blocks_for(n_outputs), PIECE_BLOCKS);
     return 0;
 }
 

@@ -110,8 +110,8 @@ void cpu_static_begin(CpuStaticCall *call);
 void cpu_static_run(void *call); /* a CpuStaticCall */
 int cpu_static_end(CpuStaticCall *call, ErrText *err);
 bool cpu_has_pieces(const BackendLinear *linear);
-int cpu_linear_pieces(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, float *scratch,
-                      LinearPieceFn *take, void *arg, ErrText *err);
+int cpu_linear_pieces(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, size_t n_outputs,
+                      float *scratch, LinearPieceFn *take, void *arg, ErrText *err);
 void cpu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
                float *y);
 

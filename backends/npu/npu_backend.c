@@ -218,9 +218,9 @@ static bool npu_has_pieces(const BackendLinear *linear) {
     return !linear->static_rows && cpu_has_pieces(linear);
 }
 
-static int npu_linear_pieces(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, float *scratch,
-                             LinearPieceFn *take, void *arg, ErrText *err) {
-    return cpu_linear_pieces(npu(backend)->host, linear, x, rows, scratch, take, arg, err);
+static int npu_linear_pieces(Backend *backend, const BackendLinear *linear, const float *x, size_t rows,
+                             size_t n_outputs, float *scratch, LinearPieceFn *take, void *arg, ErrText *err) {
+    return cpu_linear_pieces(npu(backend)->host, linear, x, rows, n_outputs, scratch, take, arg, err);
 }
 
 /* --- operators of the processors ---------------------------------------------------------------------------------- */

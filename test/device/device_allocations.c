@@ -41,7 +41,7 @@ static void check_products(Rig *rig, const BackendLinear *linear, float *x, floa
     expect_none(before, "embed");
     if (!rig->ops->linear_pieces || !rig->ops->has_pieces(linear))
         return;
-    assert_int_equal(rig->ops->linear_pieces(rig->backend, linear, x, ROWS, scratch, take_nothing, NULL, NULL), 0);
+    assert_int_equal(rig->ops->linear_pieces(rig->backend, linear, x, ROWS, 1, scratch, take_nothing, NULL, NULL), 0);
     expect_none(before, "linear_pieces");
 }
 

@@ -393,19 +393,30 @@ static void take_piece(void *arg, size_t first, size_t n, float *y, unsigned int
     atomic_fetch_add(&pieces->n_outputs, n);
 }
 
-static void run_pieces(Rig *rig, const RowCase *c, float *const *in, size_t rows, float *out) {
-    const Products *products = c->arg;
+/* The first n_outputs, to out f32[rows][n_outputs]. */
+static void run_first_pieces(Rig *rig, const RowCase *c, const float *x, size_t rows, size_t n_outputs, float *out) {
     GUARDED scratch = guarded_new(worker_pool_n_threads(rig->pool) * rows * LINEAR_PIECE);
-    Pieces pieces = { .y = out, .rows = rows, .n = products->n_outputs };
+    Pieces pieces = { .y = out, .rows = rows, .n = n_outputs };
     ErrText err = { "" };
 
-    if (rig->ops->linear_pieces(rig->backend, products_on(products, rig)[0], in[0], rows, scratch, take_piece, &pieces,
-                                &err))
+    if (rig->ops->linear_pieces(rig->backend, products_on(c->arg, rig)[0], x, rows, n_outputs, scratch, take_piece,
+                                &pieces, &err))
         fail_msg("%s fail: %s", c->what, err.text);
     guarded_check(scratch, c->what);
-    if (pieces.n_wrong || pieces.n_outputs != products->n_outputs)
-        fail_msg("%s: %zu of %zu outputs, %zu wrong ranges", c->what, (size_t)pieces.n_outputs, products->n_outputs,
+    if (pieces.n_wrong || pieces.n_outputs != n_outputs)
+        fail_msg("%s: %zu of %zu outputs, %zu wrong ranges", c->what, (size_t)pieces.n_outputs, n_outputs,
                  (size_t)pieces.n_wrong);
+}
+
+static void run_pieces(Rig *rig, const RowCase *c, float *const *in, size_t rows, float *out) {
+    const size_t n_outputs = ((const Products *)c->arg)->n_outputs, n_first = 1 + n_outputs / 3;
+    _cleanup_(freep) float *first = malloc(rows * n_first * sizeof(float));
+
+    assert_non_null(first);
+    run_first_pieces(rig, c, in[0], rows, n_outputs, out);
+    run_first_pieces(rig, c, in[0], rows, n_first, first);
+    for (size_t r = 0; r < rows; r++)
+        assert_memory_equal(first + r * n_first, out + r * n_outputs, n_first * sizeof(float));
 }
 
 static void check_pieces(DeviceSuite *suite, Rig rigs[2], const Products *products) {

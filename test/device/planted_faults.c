@@ -88,11 +88,11 @@ static void take_first_pieces(void *arg, size_t first, size_t n, float *y, unsig
         dropping->take(dropping->arg, first, n, y, worker);
 }
 
-static int pieces_dropped(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, float *scratch,
-                          LinearPieceFn *take, void *arg, ErrText *err) {
+static int pieces_dropped(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, size_t n_outputs,
+                          float *scratch, LinearPieceFn *take, void *arg, ErrText *err) {
     Dropping dropping = { take, arg };
 
-    return real->linear_pieces(backend, linear, x, rows, scratch, take_first_pieces, &dropping, err);
+    return real->linear_pieces(backend, linear, x, rows, n_outputs, scratch, take_first_pieces, &dropping, err);
 }
 
 static size_t one_idle_row(const Backend *backend, size_t rows) {

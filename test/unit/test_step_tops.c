@@ -18,6 +18,7 @@
 
 enum {
     N_VOCAB = 2 * LINEAR_PIECE + 276, /* the last piece ends within a block of outputs */
+    N_FIRST = LINEAR_PIECE + 203,     /* as all, and not all */
     N_ROWS = 100,
     N_OTHER = 5,
 };
@@ -25,6 +26,7 @@ enum {
 typedef struct Taken {
     EngineTops tops[N_ROWS];
     bool has_logits[N_ROWS];
+    float logits[N_ROWS][N_VOCAB]; /* where there are */
     float last[N_VOCAB];
     size_t n;
 } Taken;
@@ -35,13 +37,15 @@ static void take(EngineSpan *span, size_t row, const float *logits, const Engine
     assert_int_equal(row, taken->n);
     taken->tops[row] = *tops;
     taken->has_logits[row] = logits;
+    if (logits)
+        memcpy(taken->logits[row], logits, sizeof(taken->logits[row]));
     if (row == N_ROWS - 1)
         memcpy(taken->last, logits, sizeof(taken->last));
     taken->n++;
 }
 
 /* N_ROWS rows of one sequence with n_tops_only, in a step with another sequence that wants its last row's logits. */
-static void run(TreeModel *model, size_t n_tops_only, Taken *taken, float other[N_VOCAB]) {
+static void run_among(TreeModel *model, size_t n_tops_only, size_t n_top_outputs, Taken *taken, float other[N_VOCAB]) {
     Sequence *sequences[2] = { tree_model_fork(model, 3), tree_model_fork(model, 70) };
     static float logits[N_VOCAB];
     uint32_t tokens[N_ROWS];
@@ -55,7 +59,8 @@ static void run(TreeModel *model, size_t n_tops_only, Taken *taken, float other[
           .take = take,
           .arg = taken,
           .wants_tops = true,
-          .n_tops_only = n_tops_only },
+          .n_tops_only = n_tops_only,
+          .n_top_outputs = n_top_outputs },
     };
 
     for (uint32_t i = 0; i < N_ROWS; i++)
@@ -65,6 +70,10 @@ static void run(TreeModel *model, size_t n_tops_only, Taken *taken, float other[
     assert_int_equal(taken->n, N_ROWS);
     for (size_t i = 0; i < 2; i++)
         sequence_free(sequences[i]);
+}
+
+static void run(TreeModel *model, size_t n_tops_only, Taken *taken, float other[N_VOCAB]) {
+    run_among(model, n_tops_only, 0, taken, other);
 }
 
 /* `with` had the logits of all rows, `without` of the last one. */
@@ -86,6 +95,31 @@ static void compare(const Taken *with, const Taken *without, bool expects_pieces
     assert_memory_equal(with->last, without->last, sizeof(with->last));
 }
 
+/* Of the first N_FIRST tokens alone; the last row, which wants its logits, has all of its own. */
+static void check_first_outputs(TreeModel *model, const Taken *with, const float *other_with) {
+    static Taken first;
+    static float other[N_VOCAB];
+    EngineTops expected;
+
+    run_among(model, N_ROWS - 1, N_FIRST, &first, other);
+    assert_memory_equal(other, other_with, sizeof(other));
+    assert_memory_equal(first.last, with->last, sizeof(first.last));
+    for (size_t row = 0; row < N_ROWS; row++) {
+        if (row == N_ROWS - 1)
+            engine_tops(first.last, N_VOCAB, &expected);
+        else
+            engine_tops(with->logits[row], N_FIRST, &expected);
+        assert_int_equal(first.has_logits[row], row == N_ROWS - 1);
+        assert_int_equal(first.tops[row].n, ENGINE_TOPS);
+        for (size_t i = 0; i < ENGINE_TOPS; i++) {
+            const ContextTop *a = &expected.tops[i], *b = &first.tops[row].tops[i];
+
+            assert_int_equal(b->token, a->token);
+            assert_true(fabsf(a->probability - b->probability) <= 1e-5F * a->probability);
+        }
+    }
+}
+
 static void check_engine(const char *package, Isa isa, unsigned int threads, bool expects_pieces) {
     static Taken with, without;
     static float other_with[N_VOCAB], other_without[N_VOCAB];
@@ -98,6 +132,7 @@ static void check_engine(const char *package, Isa isa, unsigned int threads, boo
     run(&model, N_ROWS - 1, &without, other_without);
     compare(&with, &without, expects_pieces, what);
     assert_memory_equal(other_with, other_without, sizeof(other_with));
+    check_first_outputs(&model, &with, other_with);
     tree_model_deinit(&model);
 }
 

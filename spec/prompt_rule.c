@@ -29,7 +29,7 @@ float prompt_rule_model_prior(float pass_ms, float token_ms, bool is_streamed) {
  *
  * Gain: tokens that a token of output has brought so far, times the tokens that are expected, times what a token takes.
  * What is not known yet is learned by doing it, if the prompt is not long: on all machines that were looked at a token
- * of output takes as long as the head takes for a hundred rows, and one in ten is brought.
+ * of output takes as long as the head takes for a hundred rows or more, and one in ten is brought.
  */
 PromptRuleChoice prompt_rule_choose(const PromptRule *rule, const PromptRuleCase *it) {
     const float prior = it->prior > 0 ? it->prior : prior_rate;

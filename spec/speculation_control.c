@@ -11,10 +11,13 @@ enum {
     PLAIN_EVERY = 64,  /* steps: what drafts are weighed against must not grow old */
     FORGET_MIN = 1024, /* tokens after which a measured time counts no more */
     FORGET_MAX = 1 << 24,
+    GUESSED = 8, /* steps of a generation that show how its times differ from another's */
 };
 
 static const float budget = 0.03F * CONTROL_WINDOW; /* plain steps that a window may take longer than without drafts */
-static const float outlier = 1.5F;    /* of what was expected: a step that took longer had to wait for something else */
+static const float outlier = 1.5F; /* of what was expected: a step that took longer had to wait for something else */
+static const float had_waited =
+    0.8F; /* of what was expected: a step that took less says that those before had to wait */
 static const float prompt_factor = 2; /* a step's rows are few for the device's tiles, and all go through the head */
 static const StepCompany alone = { 0, 0 };
 /* With a draft model a step may lose two thirds of what is left, as one pass of it already takes its share; of that the
@@ -35,7 +38,7 @@ void speculation_control_init(SpeculationControl *control, const SpeculationCont
         control->n_seen[i] = like->n_seen[i] < WARM ? like->n_seen[i] : WARM;
         control->seen_at[i] = like->seen_at[i] - like->n_tokens; /* before this one's first token: as old as it was */
     }
-    control->is_guess = true;
+    control->n_guessed = GUESSED;
 }
 
 static void fill(SpeculationControl *control) {
@@ -92,7 +95,8 @@ static void forget_old(SpeculationControl *control) {
 }
 
 /* Another generation's steps had fewer positions to look back on, or more: its times are stretched to the first own
- * one. Past the rows that it had measured they are a guess, which a step that took less only corrects. */
+ * one, and again to one that shows that the first one had to wait for something else. Past the rows that it had measured
+ * they are a guess, which a step that took less only corrects. */
 static void stretch(SpeculationControl *control, uint32_t rows, float ms) {
     const float most = step_ms(control, rows, 0);
     uint32_t measured = CONTROL_ROWS;
@@ -102,6 +106,8 @@ static void stretch(SpeculationControl *control, uint32_t rows, float ms) {
         measured--;
     least = step_ms(control, rows < measured ? rows : measured, 0);
     factor = ms < least ? ms / least : ms > most ? ms / most : 1;
+    if (control->n_guessed < GUESSED && factor > had_waited)
+        return;
     for (uint32_t i = 0; i < CONTROL_ROWS; i++)
         control->seen_ms[i] *= factor;
 }
@@ -110,9 +116,9 @@ static void measure(SpeculationControl *control, uint32_t rows, float ms) {
     uint32_t i = rows - 1;
     float most;
 
-    if (control->is_guess)
+    if (control->n_guessed)
         stretch(control, rows, ms);
-    control->is_guess = false;
+    control->n_guessed -= control->n_guessed ? 1 : 0;
     most = outlier * (control->n_seen[i] ? control->seen_ms[i] : control->ms[i]);
     ms = most > 0 && ms > most ? most : ms;
     if (control->n_seen[i] < ROW_TIMES_AVERAGED)

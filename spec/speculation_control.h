@@ -32,11 +32,11 @@ typedef struct SpeculationControl {
     float seen_ms[CONTROL_ROWS];    /* average of steps with i + 1 rows */
     uint32_t n_seen[CONTROL_ROWS];  /* 0: not measured, or too long ago */
     uint64_t seen_at[CONTROL_ROWS]; /* token count then */
-    bool is_guess;                  /* all of it is another generation's, until the first step says how they differ */
-    float ms[CONTROL_ROWS];         /* never falling; 0 until steps are measured */
-    float row_ms;                   /* that a row more takes at most, as prompts have shown; 0: not known */
-    uint64_t n_tokens;              /* emitted so far */
-    uint32_t n_since_plain;         /* steps with drafts since the last one without */
+    uint32_t n_guessed;     /* steps that may still say how another generation, whose times these are, differs */
+    float ms[CONTROL_ROWS]; /* never falling; 0 until steps are measured */
+    float row_ms;           /* that a row more takes at most, as prompts have shown; 0: not known */
+    uint64_t n_tokens;      /* emitted so far */
+    uint32_t n_since_plain; /* steps with drafts since the last one without */
     uint64_t pause_until, pause_tokens, forget_after;
     float losses[CONTROL_WINDOW]; /* of the last steps, a ring */
     uint32_t emitted[CONTROL_WINDOW];

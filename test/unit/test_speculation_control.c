@@ -266,6 +266,34 @@ static void test_speculation_control_like(void **state) {
         assert_true(costs.ms[i] > 1.4F * machine_ms(1, i + 1) && costs.ms[i] < 1.6F * machine_ms(1, i + 1));
 }
 
+/* The first steps had to wait for something else: the next one takes back what they said of all rows. A step that takes
+ * little less than expected says nothing, nor does a late one. */
+static void test_speculation_control_like_waited(void **state) {
+    SpeculationControl before, control;
+    DraftCosts costs;
+
+    speculation_control_init(&before, NULL);
+    for (uint32_t i = 0; i < 400; i++)
+        speculation_control_took(&before, 1 + i % 20, alone, 1 + i % 20, machine_ms(1, 1 + i % 20), 0);
+    speculation_control_init(&control, &before);
+    speculation_control_took(&control, 10, alone, 5, 2 * machine_ms(1, 10), 0);
+    speculation_control_took(&control, 1, alone, 1, 2.2F * machine_ms(1, 1), 0);
+    assert_true(speculation_control_costs(&control, alone).ms[15] > 1.9F * machine_ms(1, 16));
+    speculation_control_took(&control, 10, alone, 5, machine_ms(1, 10), 0);
+    costs = speculation_control_costs(&control, alone);
+    for (uint32_t i = 0; i < 20; i++)
+        assert_true(costs.ms[i] > 0.85F * machine_ms(1, i + 1) && costs.ms[i] < 1.15F * machine_ms(1, i + 1));
+
+    speculation_control_init(&control, &before);
+    speculation_control_took(&control, 10, alone, 5, machine_ms(1, 10), 0);
+    speculation_control_took(&control, 10, alone, 5, 0.85F * machine_ms(1, 10), 0);
+    assert_true(speculation_control_costs(&control, alone).ms[19] > 0.99F * machine_ms(1, 20));
+    for (uint32_t i = 0; i < 10; i++)
+        speculation_control_took(&control, 10, alone, 5, machine_ms(1, 10), 0);
+    speculation_control_took(&control, 10, alone, 5, 0.5F * machine_ms(1, 10), 0);
+    assert_true(speculation_control_costs(&control, alone).ms[19] > 0.99F * machine_ms(1, 20));
+}
+
 /* A first step of more rows than the other generation had measured: what was guessed of them is no measure of how the
  * two differ. */
 static void test_speculation_control_like_past_measured(void **state) {
@@ -371,6 +399,7 @@ int main(void) {
         cmocka_unit_test(test_speculation_control_company),
         cmocka_unit_test(test_speculation_control_like),
         cmocka_unit_test(test_speculation_control_like_ages),
+        cmocka_unit_test(test_speculation_control_like_waited),
         cmocka_unit_test(test_speculation_control_like_past_measured),
         cmocka_unit_test(test_speculation_control_prompt),
         cmocka_unit_test(test_speculation_control_delayed),

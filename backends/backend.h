@@ -252,8 +252,8 @@ typedef struct BackendOps {
     /* With linear_pieces, which may be NULL: whether the device can give a matrix's outputs so. */
     bool (*has_pieces)(const BackendLinear *linear);
     /* The product of the first n_outputs of a matrix (all at most) and x f32[rows][k], piece by piece while a piece is
-     * in the cache, the bits those of `linear`; every output once. scratch: f32[threads of the pool][rows][LINEAR_PIECE].
-     * 0, else as `linear`. */
+     * in the cache, the bits those of `linear`; every output once. scratch: f32[threads of the
+     * pool][rows][LINEAR_PIECE]. 0, else as `linear`. */
     int (*linear_pieces)(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, size_t n_outputs,
                          float *scratch, LinearPieceFn *take, void *arg, ErrText *err);
     bool fuses; /* `linear` takes in norm, stream and gate; the bits are those of the operators apart */

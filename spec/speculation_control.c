@@ -95,8 +95,8 @@ static void forget_old(SpeculationControl *control) {
 }
 
 /* Another generation's steps had fewer positions to look back on, or more: its times are stretched to the first own
- * one, and again to one that shows that the first one had to wait for something else. Past the rows that it had measured
- * they are a guess, which a step that took less only corrects. */
+ * one, and again to one that shows that the first one had to wait for something else. Past the rows that it had
+ * measured they are a guess, which a step that took less only corrects. */
 static void stretch(SpeculationControl *control, uint32_t rows, float ms) {
     const float most = step_ms(control, rows, 0);
     uint32_t measured = CONTROL_ROWS;

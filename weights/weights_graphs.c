@@ -313,12 +313,13 @@ int weights_graphs_start(WeightsGraphs *graphs, WeightsImage *image, ReadLimit l
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
-void weights_graphs_expect(WeightsGraphs *graphs, size_t rows, size_t n_behind, uint32_t layer) {
+void weights_graphs_expect(WeightsGraphs *graphs, size_t rows, size_t prompt_rows, size_t n_behind, uint32_t layer) {
     const bool is_at_end = layer >= graphs->blocks[graphs->counts.n_blocks - 1].end_layer;
     char text[400];
 
     graphs->rows = rows;
-    graph_switch_step(&graphs->graphs, rows, n_behind, is_at_end ? graphs->counts.n_blocks : block_of(graphs, layer));
+    graph_switch_step(&graphs->graphs, rows, prompt_rows, n_behind,
+                      is_at_end ? graphs->counts.n_blocks : block_of(graphs, layer));
     if (graphs->graphs.is_prompt && !layer && log_level() >= LOG_LEVEL_DEBUG) {
         graph_switch_explain(&graphs->graphs, text, sizeof(text));
         log_debug(TOPIC_ENGINE, "graphs: %s", text);
@@ -361,6 +362,7 @@ int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns,
     place(graphs, &graphs->blocks[number], kind);
     begin_loads(graphs);
     graphs->counts.n_computed[kind]++;
+    graphs->counts.n_makeshift += kind != graphs->graphs.step_kind;
     graphs->since_ns = clock_now_ns();
     return 0;
 }

@@ -13,7 +13,7 @@ import coordgen_pb2 as pb
 
 from daemon import Daemon
 from settings import BIN, MODEL
-from wire import prompt
+from wire import messages_of, prompt, talk
 
 REQUESTS = (prompt("A ship wants to know how late it is, and a ledger wants to know", 24, ignore_end=True),
             prompt("The tide tables say", 24, ignore_end=True, sampling={"temperature": 0.9, "seed": 11}),
@@ -57,6 +57,34 @@ class Npu(unittest.TestCase):
         self.assertGreater(self.graphs_bytes(), one_kind * 16 // 10)
         self.assertEqual(self.answers(self.start("--graph-switch=sync", f"--graphs-memory={one_kind}", "--op-order=in-order")),
                          self.expected)
+
+    def conversation(self, daemon, speculation):
+        """Turns of a session, then one of a fork: what was said, and what it took. All that is known is the text before."""
+        said, usages = [], []
+        repeats = "The keeper wrote: ship, lamp, rope, sail, tide, wind. " * 6
+        with daemon.connect() as app:
+            session = app.open_session(messages=messages_of([("system", repeats)]))
+            for turn, question in enumerate(("What did the keeper write?", "And then?", "Once more: ship, lamp,")):
+                if turn == 2:
+                    session = app.fork_session(session)
+                answer = app.generate(talk([("user", question)], 32, session=session, speculation=speculation, ignore_end=True,
+                                           sampling={"temperature": 0.7 * (turn == 1), "seed": 5}))
+                said.append((answer.tokens, answer.text))
+                usages.append(answer.done.usage)
+        daemon.stop()
+        return said, usages
+
+    def test_conversation_with_drafts(self):
+        flags = ("--prefix-cache-max=64M", "--max-sessions-per-uid=4")
+        expected, _ = self.conversation(self.start(*flags, device="cpu"), "off")
+        n_drafted = 0
+        for policy, speculation in (("progressive", "auto"), ("sync", "sam")):
+            said, usages = self.conversation(self.start(*flags, f"--graph-switch={policy}"), speculation)
+            self.assertEqual(said, expected, (policy, speculation))
+            n_drafted += sum(usage.drafted_tokens for usage in usages)
+            for before, usage in zip(usages, usages[1:]):
+                self.assertGreaterEqual(usage.cached_tokens, before.prompt_tokens - 1)
+        self.assertGreater(n_drafted, 0)
 
     def test_bench(self):
         run = subprocess.run([BIN / "coordgen-bench", "mobile", "-m", self.package, "-p", "300", "-n", "2", "-r", "1",

@@ -83,7 +83,8 @@ int bench_latency(const BenchRun *run, ErrText *err);
 int bench_first_token(const BenchRun *run, ErrText *err);
 int bench_spec(const BenchRun *run, ErrText *err);
 int bench_flash(const BenchRun *run, ErrText *err);
-int bench_mobile(const BenchRun *run, ErrText *err);
+int bench_mobile(const BenchRun *run, ErrText *err); /* with --data bench_mobile_table() */
+int bench_mobile_table(const BenchRun *run, ErrText *err);
 
 /* What neighbours take from the machine changes from one second to the next: every repetition is set beside what the
  * machine could do about then, the mean of what was measured before and after it. */

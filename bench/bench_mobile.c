@@ -223,13 +223,16 @@ static int begin(MobileBench *bench, ErrText *err) {
  * bench_mobile() - switching between graphs of prompts and of decoding: what each policy waits, and takes of memory
  *
  * The model is open once for each policy, and their requests go in turns; a first request of each does not count. A
- * request is a prompt, chunk by chunk, and then output token by token. Behind them come the orders of operators.
+ * request is a prompt, chunk by chunk, and then output token by token. Behind them come the orders of operators. With
+ * requests from files it is the papers' table instead.
  */
 int bench_mobile(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
     _cleanup_(mobile_bench_deinit) MobileBench bench = { .run = run, .report = &run->report->mobile };
     int r;
 
+    if (options->n_data)
+        return bench_mobile_table(run, err);
     account_table_init(&bench.accounts);
     r = begin(&bench, err);
     for (size_t i = 0; i < options->n_prompts && !r; i++)

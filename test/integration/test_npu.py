@@ -108,6 +108,32 @@ class Npu(unittest.TestCase):
             self.assertGreater(row["products"] + row["stolen"], 0)
             self.assertGreater(row["prefill_ms"], 0)
 
+    def test_bench_table(self):
+        """All rows of the papers' table on real requests: each there once, none of which could have come out otherwise."""
+        data = self.folder / "data.jsonl"
+        rows = [{"task": "names", "id": f"names-{i}", "prompt": "Write again: ship, lamp, rope, sail. " * (5 + i)} for i in range(2)]
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows + [{"task": "tide", "prompt": "When is the tide?"}]))
+        command = [BIN / "coordgen-bench", "mobile", "-m", self.package, "--data", data, "-n", "8"]
+        run = subprocess.run([*command, "-c", "2", "--json=short"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        results = json.loads(run.stdout)["results"]
+        self.assertEqual([row["row"] for row in results], 2 * ["cpu-vanilla", "cpu-sam", "npu-vanilla", "npu-sam", "npu-graph",
+                                                               "npu-sam-graph", "ours"])
+        for i, row in enumerate(results):
+            self.assertEqual((row["test"], row["task"], row["identical"]), ("mobile-table", "names" if i < 7 else "tide", True))
+            self.assertEqual((row["requests"], row["prompt_tokens"]), (results[i // 7 * 7]["requests"], results[i // 7 * 7]["prompt_tokens"]))
+            self.assertGreater(row["prefill_ms_per_token"], 0)
+            self.assertGreater(row["ms_per_token"], row["decode_ms_per_token"])
+        self.assertEqual(results[0]["requests"], 2)
+        self.assertTrue(any(row["tokens_per_step"] > 1 for row in results if row["row"].endswith("sam")))
+        for options, word in ((["-p", "8"], "--prompt"), (["-r", "1"], "--repeat")):
+            run = subprocess.run([*command, *options], capture_output=True, text=True)
+            self.assertEqual(run.returncode, 2)
+            self.assertIn(f"{word} is for prompts that are made up", run.stderr)
+        run = subprocess.run([BIN / "coordgen-bench", "mobile", "-m", self.package, "-c", "2"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("--requests is for the requests of --data", run.stderr)
+
     def test_too_little_memory(self):
         daemon = self.start("--graphs-memory=20M", wait=False)
         daemon.wait_notice("READY=1")

@@ -231,6 +231,8 @@ int bench_mobile(const BenchRun *run, ErrText *err) {
     _cleanup_(mobile_bench_deinit) MobileBench bench = { .run = run, .report = &run->report->mobile };
     int r;
 
+    if (options->memory_bytes)
+        return bench_mobile_memory(run, err);
     if (options->n_data)
         return bench_mobile_table(run, err);
     account_table_init(&bench.accounts);

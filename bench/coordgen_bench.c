@@ -75,6 +75,7 @@ enum { /* indices into option_table */
     OPT_FLASH_RATE,
     OPT_FLASH_LATENCY,
     OPT_GRAPH_BLOCKS,
+    OPT_MEMORY,
     OPT_ISA,
     OPT_RECIPE,
     OPT_IMAGE,
@@ -113,6 +114,8 @@ static const Option option_table[] = {
     [OPT_FLASH_LATENCY] = { "flash-latency", 0, "US", "how long each such read takes at least (default 0)" },
     [OPT_GRAPH_BLOCKS] = { "graph-blocks", 0, "N",
                            "mobile: parts of the layers that are loaded by themselves (default 8)" },
+    [OPT_MEMORY] = { "memory", 0, "SIZE",
+                     "mobile: the requests within so many bytes, K, M, G or T behind, of the process as a whole" },
     [OPT_ISA] = { "isa", 0, "NAME",
                   "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
     [OPT_RECIPE] = { "recipe", 0, "SPEC",
@@ -166,6 +169,7 @@ static const char *const verbs_of[ARRAY_LEN(option_table)] = {
     [OPT_REQUESTS] = "mixed, spec, flash, mobile",
     [OPT_REPEAT] = OF_MADE_UP ", mobile",
     [OPT_GRAPH_BLOCKS] = "mobile",
+    [OPT_MEMORY] = "mobile",
     [OPT_CHUNK] = OF_MODELS,
     [OPT_NO_PIPELINE] = OF_MODELS,
     [OPT_GROUP_ROWS] = OF_MODELS,
@@ -213,6 +217,7 @@ static bool parse_json(const char *how, Command *command) {
 
 /* One option; NULL when it is fine, else what is wrong with its value. */
 static const char *take_option(int option, const char *value, Command *command, ErrText *err) {
+    WeightsMemory memory;
     size_t number = 0;
 
     switch (option) {
@@ -268,6 +273,11 @@ static const char *take_option(int option, const char *value, Command *command, 
         if (!number_parse(value, 1, GRAPH_BLOCKS_MAX, &number))
             return "--graph-blocks is 1..64, not '%s'";
         command->model.graphs.n_blocks = (uint32_t)number;
+        return NULL;
+    case OPT_MEMORY:
+        if (weights_memory_parse(&memory, value, err) || memory.is_percent || !memory.bytes)
+            return "--memory is a number of bytes, with K, M, G or T behind it, not '%s'";
+        command->bench.memory_bytes = memory.bytes;
         return NULL;
     case OPT_ISA:
         return isa_parse(value, &command->model.isa, err)
@@ -331,6 +341,8 @@ static bool answers_requests(const Command *command) {
 static int check_mobile(const Command *command) {
     static const int of_made_up[] = { OPT_PROMPT, OPT_REPEAT }, of_data[] = { SPEC_OPT_TEMPERATURE, SPEC_OPT_SEED };
 
+    if (command->bench.n_data && command->bench.memory_bytes)
+        return usage("%s", "--memory is for prompts that are made up, not for those of --data");
     for (size_t i = 0; i < ARRAY_LEN(of_made_up); i++)
         if (command->bench.n_data && command->is_given[of_made_up[i]])
             return usage("--%s is for prompts that are made up, not for those of --data",

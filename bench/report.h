@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "bench/flash_report.h"
+#include "bench/mobile_memory.h"
 #include "bench/mobile_report.h"
 #include "bench/mobile_table.h"
 #include "bench/spec_report.h"
@@ -45,6 +46,7 @@ typedef struct BenchReport {
     FlashReport flash;   /* likewise */
     MobileReport mobile; /* likewise */
     MobileTable table;   /* likewise */
+    MobileMemory memory; /* likewise */
     json_t *machine;     /* what the JSON says of machine and model; its "name" stands in the CSV */
 } BenchReport;
 

@@ -119,6 +119,12 @@ static int new_arena(WeightsGraphs *graphs, const GraphsOptions *options, size_t
     int r = graph_arena_init(&graphs->arena, graphs->backend->accounts, n_slots, slot_bytes, limit_bytes);
 
     graphs->counts.block_bytes = slot_bytes;
+    if (r == GRAPH_ARENA_E_LIMIT && slot_bytes <= limit_bytes / n_slots)
+        return err_set(err, WEIGHTS_GRAPHS_E_MEMORY,
+                       "no memory for the graphs of the %s device: with graph-switch %s they take %" PRIu64
+                       " bytes, and the limit on all memory leaves %" PRIu64,
+                       graphs->backend->ops->name, graph_switch_name(options->policy), (uint64_t)n_slots * slot_bytes,
+                       account_shared_room_bytes(graphs->backend->accounts, ACCOUNT_GRAPHS));
     if (r == GRAPH_ARENA_E_LIMIT)
         return err_set(err, WEIGHTS_GRAPHS_E_MEMORY,
                        "no memory for the graphs of the %s device: with graph-switch %s they take %" PRIu64

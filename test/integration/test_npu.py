@@ -3,6 +3,7 @@
 is refused."""
 
 import json
+import re
 import shutil
 import subprocess
 import tempfile
@@ -12,7 +13,7 @@ from pathlib import Path
 import coordgen_pb2 as pb
 
 from daemon import Daemon
-from settings import BIN, MODEL
+from settings import BIN, MODEL, SANITIZED
 from wire import messages_of, prompt, talk
 
 REQUESTS = (prompt("A ship wants to know how late it is, and a ledger wants to know", 24, ignore_end=True),
@@ -133,6 +134,50 @@ class Npu(unittest.TestCase):
         run = subprocess.run([BIN / "coordgen-bench", "mobile", "-m", self.package, "-c", "2"], capture_output=True, text=True)
         self.assertEqual(run.returncode, 2)
         self.assertIn("--requests is for the requests of --data", run.stderr)
+
+    def bench_within(self, budget):
+        return subprocess.run([BIN / "coordgen-bench", "mobile", "-m", self.package, "-p", "40,600", "-n", "8", "-r", "2",
+                               f"--memory={budget}", "--json=short"], capture_output=True, text=True)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's own memory is no part of a budget")
+    def test_bench_within_memory(self):
+        """A budget that is too small says which is not; within that one all accounts and the process stay."""
+        run = self.bench_within("60M")
+        self.assertEqual(run.returncode, 1)
+        words = re.search(r"--memory is 62914560 bytes, and this takes (\d+), .*no memory for the graphs of the npu device", run.stderr)
+        self.assertTrue(words, run.stderr)
+        needed = int(words[1])
+        self.assertLess(needed, 300 * MIB)
+        run = self.bench_within(needed + MIB)  # what a process has before the model is not the same each time
+        self.assertEqual(run.returncode, 0, run.stderr)
+        row = json.loads(run.stdout)["results"][0]
+        self.assertEqual((row["test"], row["requests"], row["prompt_tokens"]), ("mobile-memory", 4, 600))
+        self.assertLessEqual(row["process_bytes"], needed + MIB)
+        self.assertGreater(row["process_bytes"], row["peak_bytes"]["graphs"] + row["peak_bytes"]["weights"])
+        self.assertLessEqual(max(row["peak_bytes"].values()), row["accounts_bytes"])
+        for account in ("weights", "graphs", "kv", "draftdb", "activations"):
+            self.assertGreater(row["peak_bytes"][account], 0)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's own memory is no part of a limit")
+    def test_memory_limit(self):
+        """memory-limit is that of the graphs too, in the service; where they do not fit it says what they take."""
+        daemon = self.start("--memory-limit=280M", "--prefix-cache-max=64M")
+        with daemon.connect() as app:
+            for request in REQUESTS:
+                app.generate(request)
+            accounts = {account.name: account.peak_bytes for account in app.status().memory}
+        status = Path(f"/proc/{daemon.process.pid}/status").read_text()
+        daemon.stop()
+        self.assertGreater(accounts["graphs"], 60 * MIB)
+        self.assertLess(sum(accounts.values()), 280 * MIB)
+        self.assertLess(int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024, 280 * MIB)
+        daemon = self.start("--memory-limit=90M", wait=False)
+        daemon.wait_notice("READY=1")
+        daemon.wait_model(state=pb.MODEL_STATE_FAILED)
+        with daemon.connect() as app:
+            self.assertRegex(app.call(model_show=pb.ModelShowRequest()).model_show.model.detail,
+                             r"no memory for the graphs of the npu device: .* they take \d+ bytes, and the limit on all memory leaves \d+")
+        daemon.stop()
 
     def test_too_little_memory(self):
         daemon = self.start("--graphs-memory=20M", wait=False)

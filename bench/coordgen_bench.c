@@ -76,6 +76,7 @@ enum { /* indices into option_table */
     OPT_FLASH_LATENCY,
     OPT_GRAPH_BLOCKS,
     OPT_MEMORY,
+    OPT_TIMELINE,
     OPT_ISA,
     OPT_RECIPE,
     OPT_IMAGE,
@@ -116,6 +117,8 @@ static const Option option_table[] = {
                            "mobile: parts of the layers that are loaded by themselves (default 8)" },
     [OPT_MEMORY] = { "memory", 0, "SIZE",
                      "mobile: the requests within so many bytes, K, M, G or T behind, of the process as a whole" },
+    [OPT_TIMELINE] = { "timeline", 0, "FILE",
+                       "mobile: an SVG of what ran when in the last repetitions: the NPU, the processors, loads" },
     [OPT_ISA] = { "isa", 0, "NAME",
                   "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
     [OPT_RECIPE] = { "recipe", 0, "SPEC",
@@ -170,6 +173,7 @@ static const char *const verbs_of[ARRAY_LEN(option_table)] = {
     [OPT_REPEAT] = OF_MADE_UP ", mobile",
     [OPT_GRAPH_BLOCKS] = "mobile",
     [OPT_MEMORY] = "mobile",
+    [OPT_TIMELINE] = "mobile",
     [OPT_CHUNK] = OF_MODELS,
     [OPT_NO_PIPELINE] = OF_MODELS,
     [OPT_GROUP_ROWS] = OF_MODELS,
@@ -279,6 +283,9 @@ static const char *take_option(int option, const char *value, Command *command, 
             return "--memory is a number of bytes, with K, M, G or T behind it, not '%s'";
         command->bench.memory_bytes = memory.bytes;
         return NULL;
+    case OPT_TIMELINE:
+        command->bench.timeline = value;
+        return *value ? NULL : "--timeline is the name of a file, not '%s'";
     case OPT_ISA:
         return isa_parse(value, &command->model.isa, err)
                    ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"
@@ -343,6 +350,8 @@ static int check_mobile(const Command *command) {
 
     if (command->bench.n_data && command->bench.memory_bytes)
         return usage("%s", "--memory is for prompts that are made up, not for those of --data");
+    if (command->bench.timeline && (command->bench.n_data || command->bench.memory_bytes))
+        return usage("%s", "--timeline is for the switching of graphs, not for --data or --memory");
     for (size_t i = 0; i < ARRAY_LEN(of_made_up); i++)
         if (command->bench.n_data && command->is_given[of_made_up[i]])
             return usage("--%s is for prompts that are made up, not for those of --data",
@@ -455,7 +464,7 @@ static int run_verb(Command *command) {
         r = open_engine(&run, &model, command, &err);
     if (!r && run.pool)
         (void)worker_pool_pin(run.pool); /* where the system allows it, as in the service */
-    if (!r && (command->bench.trace || command->bench.operators)) {
+    if (!r && (command->bench.trace || command->bench.operators || command->bench.timeline)) {
         r = trace_new(&trace, TRACE_EVENTS);
         run.trace = trace;
     }

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import xml.dom.minidom
 from pathlib import Path
 
 import coordgen_pb2 as pb
@@ -89,7 +90,7 @@ class Npu(unittest.TestCase):
 
     def test_bench(self):
         run = subprocess.run([BIN / "coordgen-bench", "mobile", "-m", self.package, "-p", "300", "-n", "2", "-r", "1",
-                              "--graph-blocks=5", "--json=short"], capture_output=True, text=True)
+                              "--graph-blocks=5", "--timeline", self.folder / "t.svg", "--json=short"], capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stderr)
         results = json.loads(run.stdout)["results"]
         rows = {row["policy"]: row for row in results if row["test"] == "mobile"}
@@ -108,6 +109,12 @@ class Npu(unittest.TestCase):
             self.assertTrue(0 <= row["npu_bubble"] < 1 and 0 <= row["cpu_bubble"] < 1, row)
             self.assertGreater(row["products"] + row["stolen"], 0)
             self.assertGreater(row["prefill_ms"], 0)
+        picture = xml.dom.minidom.parse(str(self.folder / "t.svg"))
+        texts = [text.firstChild.data for text in picture.getElementsByTagName("text")]
+        self.assertEqual([text.split(",")[0] for text in texts if text.startswith(("switching", "order"))],
+                         ["switching none", "switching sync", "switching async", "switching progressive", "switching progressive",
+                          "order in-order", "order out-of-order", "order position", "order position"])
+        self.assertIn("loads", texts)
 
     def test_bench_table(self):
         """All rows of the papers' table on real requests: each there once, none of which could have come out otherwise."""

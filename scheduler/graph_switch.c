@@ -253,12 +253,14 @@ void graph_switch_loaded(GraphSwitch *graphs, bool is_good) {
 }
 
 /* Of a block that has both kinds the one that was there before the other: which is not what was loaded last, and so the
- * one that it is not to have. */
+ * one that it is not to have. Behind a prompt it is the one that the step does not want: a graph of prompts that comes
+ * late is not to cost decoding a load more. */
 bool graph_switch_drop(GraphSwitch *graphs, size_t *blockp, GraphKind *kindp) {
     if (graphs->policy == GRAPH_SWITCH_NONE)
         return false;
     for (size_t block = 0; block < graphs->n_blocks; block++) {
-        const GraphKind old = graphs->loading_kind == GRAPH_DECODE ? GRAPH_PREFILL : GRAPH_DECODE;
+        const GraphKind kept = graphs->is_prompt ? graphs->loading_kind : graphs->step_kind,
+                        old = kept == GRAPH_DECODE ? GRAPH_PREFILL : GRAPH_DECODE;
 
         if (!graphs->is_there[block][GRAPH_PREFILL] || !graphs->is_there[block][GRAPH_DECODE] ||
             (graphs->held == block && graphs->held_kind == old))

@@ -357,6 +357,23 @@ static void test_graph_switch_verification(void **state) {
     }
 }
 
+/* A graph of prompts that is still on its way when the prompt is over: decoding loads nothing for it. */
+static void test_graph_switch_late(void **state) {
+    Play play = play_new(GRAPH_SWITCH_PROGRESSIVE, 6, 2);
+
+    (void)play_request(&play, 3, &(size_t){ 0 });
+    play.graphs.must_go_back = true;
+    graph_switch_step(&play.graphs, PREFILL, PREFILL, 4 * PREFILL, 0);
+    play_look(&play); /* the load begins */
+    assert_true(play.graphs.loading < 6 && play.graphs.loading_kind == GRAPH_PREFILL);
+    play.n_loads = play.n_waits = 0;
+    for (int step = 0; step < 4; step++)
+        play_step(&play, 1, 0);
+    assert_int_equal(play.graphs.loading, 6); /* it has come */
+    assert_int_equal(play.n_loads, 0);
+    assert_int_equal(play.n_waits, 0);
+}
+
 /* Steps of any size in any order, some left in the middle; loads of any length, some of which fail. */
 static void test_graph_switch_any_order(void **state) {
     uint64_t random = 77;
@@ -391,7 +408,8 @@ int main(void) {
         cmocka_unit_test(test_graph_switch_prediction),   cmocka_unit_test(test_graph_switch_plan),
         cmocka_unit_test(test_graph_switch_hidden),       cmocka_unit_test(test_graph_switch_policies),
         cmocka_unit_test(test_graph_switch_order),        cmocka_unit_test(test_graph_switch_steady),
-        cmocka_unit_test(test_graph_switch_verification), cmocka_unit_test(test_graph_switch_any_order),
+        cmocka_unit_test(test_graph_switch_verification), cmocka_unit_test(test_graph_switch_late),
+        cmocka_unit_test(test_graph_switch_any_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

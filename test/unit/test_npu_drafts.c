@@ -17,11 +17,12 @@
 #include "test/unit/drafted_run.h"
 #include "test/unit/import_fixture.h"
 #include "test/unit/npu_engine.h"
+#include "test/unit/patience.h"
 #include "weights/weights_image.h"
 
 enum {
     N_PROMPT = 70, /* of more rows than decoding's graphs have */
-    N_OUTPUT = 60,
+    N_OUTPUT = 48,
     N_MORE = 50, /* that a second turn of a conversation adds */
     N_TOGETHER = 4,
     SAMPLINGS = 2,
@@ -123,9 +124,15 @@ static void check_way(NpuDrafts *drafts, const char *policy, const struct Way *w
     assert_true(!way->speculation.always || given.usage.n_drafted_tokens);
     if (way->is_wide && decoding.rows_max <= DECODE_ROWS)
         fail_msg("%s, %s: no step has more than %u rows", policy, way->name, (unsigned int)decoding.rows_max);
-    if (drafts->options.graphs.policy != GRAPH_SWITCH_NONE && (decoding.n_loads || decoding.n_of_prompts))
+    /* A load that has begun for the prompt may end late. */
+    if (drafts->options.graphs.policy != GRAPH_SWITCH_NONE && (decoding.n_loads > 1 || decoding.n_of_prompts))
         fail_msg("%s, %s: %u loads, %u blocks with graphs of prompts while it decodes", policy, way->name,
                  (unsigned int)decoding.n_loads, (unsigned int)decoding.n_of_prompts);
+}
+
+/* Sampling is not the graphs' affair: once is enough. */
+static size_t n_samplings(size_t policy) {
+    return policy || patience_is_short() ? 1 : SAMPLINGS;
 }
 
 /* Every way under every policy; no verification brings the graphs of prompts back. */
@@ -138,7 +145,7 @@ static void test_npu_drafts_alone(void **state) {
         run(&expected[sampling], &drafts.cpu, &plain, sampling);
     for (size_t p = 0; p < sizeof(policies) / sizeof(*policies); p++) {
         load_with(&drafts, policies[p]);
-        for (size_t sampling = 0; sampling < SAMPLINGS; sampling++) {
+        for (size_t sampling = 0; sampling < n_samplings(p); sampling++) {
             Given given;
 
             run(&given, &drafts.npu, &plain, sampling);

@@ -217,12 +217,14 @@ static void converse(NpuEngine *loaded, const GenerationSpeculation *speculation
         if (generation_new(&generation, loaded->engine, text, n, &options, &err))
             fail_msg("%s", err.text);
         given_run(&turns[turn], generation);
+        if (turn) {
+            assert_int_equal(turns[turn].usage.n_cached_tokens > N_PROMPT, reuses);
+            break;
+        }
         memcpy(text + n, turns[turn].ids, N_OUTPUT * sizeof(*text));
         n += N_OUTPUT;
-        for (size_t i = 0; i < N_MORE && !turn; i++)
+        for (size_t i = 0; i < N_MORE; i++)
             text[n++] = text[i];
-        if (turn)
-            assert_int_equal(turns[turn].usage.n_cached_tokens > N_PROMPT, reuses);
     }
 }
 

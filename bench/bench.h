@@ -34,9 +34,11 @@ typedef struct BenchOptions {
     size_t output_tokens;     /* tg, mixed, latency */
     size_t background_tokens; /* latency */
     size_t repeats;
-    const char *trace; /* file for what the last turns did; NULL: none */
-    bool image;        /* ttft: with an image of the weights, too */
-    bool operators;    /* the time of every operator in the last turn */
+    uint64_t memory_bytes; /* mobile: the budget of the process; 0: none */
+    const char *timeline;  /* mobile: SVG; NULL: none */
+    const char *trace;     /* file for what the last turns did; NULL: none */
+    bool image;            /* ttft: with an image of the weights, too */
+    bool operators;        /* the time of every operator in the last turn */
     /* spec, flash */
     const char *data[BENCH_LIST_MAX];
     size_t n_data;
@@ -83,7 +85,9 @@ int bench_latency(const BenchRun *run, ErrText *err);
 int bench_first_token(const BenchRun *run, ErrText *err);
 int bench_spec(const BenchRun *run, ErrText *err);
 int bench_flash(const BenchRun *run, ErrText *err);
-int bench_mobile(const BenchRun *run, ErrText *err);
+int bench_mobile(const BenchRun *run, ErrText *err); /* with --data bench_mobile_table() */
+int bench_mobile_table(const BenchRun *run, ErrText *err);
+int bench_mobile_memory(const BenchRun *run, ErrText *err); /* with --memory */
 
 /* What neighbours take from the machine changes from one second to the next: every repetition is set beside what the
  * machine could do about then, the mean of what was measured before and after it. */

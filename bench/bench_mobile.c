@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "bench/bench.h"
 #include "bench/machine.h"
+#include "bench/timeline.h"
 
 /* What is measured of the requests of one row, an array for each. */
 enum {
@@ -26,6 +27,7 @@ typedef struct MobileBench {
     Engine *engines[MOBILE_POLICIES]; /* of the policies: all are there, so that their requests can go in turns */
     double *values[_MOBILE_N];        /* [policies][repeats] milliseconds */
     float *logits;
+    Timeline *timeline; /* NULL: nobody wants a picture */
 } MobileBench;
 
 static void mobile_bench_deinit(MobileBench *bench) {
@@ -34,6 +36,7 @@ static void mobile_bench_deinit(MobileBench *bench) {
     for (size_t i = 0; i < _MOBILE_N; i++)
         free(bench->values[i]);
     free(bench->logits);
+    timeline_free(bench->timeline);
 }
 
 /* Free: prompts get their graphs where that pays; else, as in the papers, all of them do. */
@@ -108,12 +111,33 @@ static double ms(uint64_t ns) {
     return (double)ns / 1e6;
 }
 
+static int add_band(MobileBench *bench, const MobileRow *row, size_t first, uint64_t start_ns, uint64_t prompt_end_ns,
+                    uint64_t end_ns) {
+    char name[64];
+
+    snprintf(name, sizeof(name), "switching %s, prompt of %zu, %zu of output", row->policy, row->prompt_tokens,
+             row->output_tokens);
+    return timeline_add(bench->timeline, (size_t)(row - bench->report->rows), name, bench->run->trace, first, start_ns,
+                        prompt_end_ns, end_ns);
+}
+
+static int write_timeline(const MobileBench *bench, ErrText *err) {
+    char machine[256], title[512];
+
+    if (!bench->timeline)
+        return 0;
+    machine_name(machine, sizeof(machine));
+    snprintf(title, sizeof(title), "The npu device on %s; the dashed line: the prompt is computed", machine);
+    return timeline_write(bench->timeline, title, bench->run->options->timeline, err);
+}
+
 /* turn: of its measured ones, from 1 on; 0 warms up: then times are known that switching is planned by. */
 static int run_request(MobileBench *bench, size_t policy, MobileRow *row, size_t turn, ErrText *err) {
     _cleanup_(sequence_freep) Sequence *sequence = NULL;
     Engine *engine = bench->engines[policy];
     const size_t at = policy * row->n_requests + turn - 1;
     WeightsGraphsCounts before, middle, after;
+    const size_t first = bench->run->trace ? trace_n(bench->run->trace) : 0;
     uint64_t start_ns, middle_ns, end_ns;
     int r = sequence_new(&sequence, engine, row->prompt_tokens + row->output_tokens, err);
 
@@ -134,13 +158,15 @@ static int run_request(MobileBench *bench, size_t policy, MobileRow *row, size_t
     row->loaded_bytes = after.loaded_bytes - before.loaded_bytes;
     if (r || !turn)
         return r;
+    if (bench->timeline && turn == row->n_requests)
+        r = add_band(bench, row, first, start_ns, middle_ns, end_ns);
     bench->values[MOBILE_PREFILL][at] = ms(middle_ns - start_ns);
     bench->values[MOBILE_DECODE][at] = ms(end_ns - middle_ns);
     bench->values[MOBILE_TOTAL][at] = ms(end_ns - start_ns);
     bench->values[MOBILE_PREFILL_STALL][at] = ms(middle.stall_ns - before.stall_ns);
     bench->values[MOBILE_DECODE_STALL][at] = ms(after.stall_ns - middle.stall_ns);
     bench->values[MOBILE_LOAD][at] = ms(after.load_ns - before.load_ns);
-    return 0;
+    return r;
 }
 
 /* --- the run ------------------------------------------------------------------------------------------------------ */
@@ -223,15 +249,22 @@ static int begin(MobileBench *bench, ErrText *err) {
  * bench_mobile() - switching between graphs of prompts and of decoding: what each policy waits, and takes of memory
  *
  * The model is open once for each policy, and their requests go in turns; a first request of each does not count. A
- * request is a prompt, chunk by chunk, and then output token by token. Behind them come the orders of operators.
+ * request is a prompt, chunk by chunk, and then output token by token. Behind them come the orders of operators. With
+ * requests from files it is the papers' table instead.
  */
 int bench_mobile(const BenchRun *run, ErrText *err) {
     const BenchOptions *options = run->options;
     _cleanup_(mobile_bench_deinit) MobileBench bench = { .run = run, .report = &run->report->mobile };
     int r;
 
+    if (options->memory_bytes)
+        return bench_mobile_memory(run, err);
+    if (options->n_data)
+        return bench_mobile_table(run, err);
     account_table_init(&bench.accounts);
-    r = begin(&bench, err);
+    r = options->timeline && timeline_new(&bench.timeline) ? err_set(err, -ENOMEM, "out of memory") : 0;
+    if (!r)
+        r = begin(&bench, err);
     for (size_t i = 0; i < options->n_prompts && !r; i++)
         r = run_prompts(&bench, &bench.report->rows[i * MOBILE_POLICIES], options->prompt_tokens[i], err);
     if (r)
@@ -240,5 +273,6 @@ int bench_mobile(const BenchRun *run, ErrText *err) {
     bench.report->n = options->n_prompts * MOBILE_POLICIES;
     for (size_t i = 0; i < ARRAY_LEN(bench.engines); i++)
         bench.engines[i] = engine_free(bench.engines[i]);
-    return mobile_orders_run(run, &bench.report->orders, err);
+    r = mobile_orders_run(run, &bench.report->orders, bench.timeline, err);
+    return r ? r : write_timeline(&bench, err);
 }

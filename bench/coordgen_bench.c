@@ -44,7 +44,8 @@ static const char help_head[] =
     "                         --budgets of memory and --rates of the flash, with all tokens and logits compared\n"
     "  mobile                 the rules of a phone's NPU: prompts of -p tokens and -n tokens of output on the npu\n"
     "                         device, under every policy of graph switching: what is waited for loads, what is\n"
-    "                         hidden, what memory the graphs take\n"
+    "                         hidden, what memory the graphs take; with --data the papers' baselines and the\n"
+    "                         steps to all of ours, on real requests, all answers compared\n"
     "  floor                  the machine: peaks of all instruction sets and memory, by one thread and by all; with\n"
     "                         -m, whose file is read for it, the disk\n"
     "\n"
@@ -74,6 +75,8 @@ enum { /* indices into option_table */
     OPT_FLASH_RATE,
     OPT_FLASH_LATENCY,
     OPT_GRAPH_BLOCKS,
+    OPT_MEMORY,
+    OPT_TIMELINE,
     OPT_ISA,
     OPT_RECIPE,
     OPT_IMAGE,
@@ -92,11 +95,12 @@ static const Option option_table[] = {
     [OPT_PROMPT] = { "prompt", 'p', "N,...",
                      "tokens of the prompt (default: pp 128,512,1024; tg 0; mobile 1024; others 128)" },
     [OPT_OUTPUT] = { "output", 'n', "N",
-                     "tg, mixed, latency, spec, flash, mobile: tokens of the output (default 64; spec 128; flash 32)" },
+                     "tg, mixed, latency, spec, flash, mobile: tokens of the output (default 64; spec and\n"
+                     "mobile --data 128; flash 32)" },
     [OPT_BACKGROUND] = { "background", 'b', "N", "latency: tokens of the background prompt (default 4096)" },
     [OPT_REQUESTS] = { "requests", 'c', "N,...",
                        "mixed: how many at once, up to 64 (default 1,2,4,8,16)\n"
-                       "spec, flash: N, the first ones of each task (default: all; flash 1)" },
+                       "spec, flash, mobile: N, the first ones of each task (default: all; flash 1)" },
     [OPT_REPEAT] = { "repeat", 'r', "N",
                      "repetitions; their median counts, their least and most are shown (default 5)" },
     [OPT_THREADS] = { "threads", 't', "N", "threads that compute (default: the processors)" },
@@ -111,6 +115,10 @@ static const Option option_table[] = {
     [OPT_FLASH_LATENCY] = { "flash-latency", 0, "US", "how long each such read takes at least (default 0)" },
     [OPT_GRAPH_BLOCKS] = { "graph-blocks", 0, "N",
                            "mobile: parts of the layers that are loaded by themselves (default 8)" },
+    [OPT_MEMORY] = { "memory", 0, "SIZE",
+                     "mobile: the requests within so many bytes, K, M, G or T behind, of the process as a whole" },
+    [OPT_TIMELINE] = { "timeline", 0, "FILE",
+                       "mobile: an SVG of what ran when in the last repetitions: the NPU, the processors, loads" },
     [OPT_ISA] = { "isa", 0, "NAME",
                   "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
     [OPT_RECIPE] = { "recipe", 0, "SPEC",
@@ -161,9 +169,11 @@ static const char *const verbs_of[ARRAY_LEN(option_table)] = {
     [OPT_PROMPT] = OF_MADE_UP ", mobile",
     [OPT_OUTPUT] = "tg, mixed, latency, spec, flash, mobile",
     [OPT_BACKGROUND] = "latency",
-    [OPT_REQUESTS] = "mixed, spec, flash",
+    [OPT_REQUESTS] = "mixed, spec, flash, mobile",
     [OPT_REPEAT] = OF_MADE_UP ", mobile",
     [OPT_GRAPH_BLOCKS] = "mobile",
+    [OPT_MEMORY] = "mobile",
+    [OPT_TIMELINE] = "mobile",
     [OPT_CHUNK] = OF_MODELS,
     [OPT_NO_PIPELINE] = OF_MODELS,
     [OPT_GROUP_ROWS] = OF_MODELS,
@@ -211,6 +221,7 @@ static bool parse_json(const char *how, Command *command) {
 
 /* One option; NULL when it is fine, else what is wrong with its value. */
 static const char *take_option(int option, const char *value, Command *command, ErrText *err) {
+    WeightsMemory memory;
     size_t number = 0;
 
     switch (option) {
@@ -267,6 +278,14 @@ static const char *take_option(int option, const char *value, Command *command, 
             return "--graph-blocks is 1..64, not '%s'";
         command->model.graphs.n_blocks = (uint32_t)number;
         return NULL;
+    case OPT_MEMORY:
+        if (weights_memory_parse(&memory, value, err) || memory.is_percent || !memory.bytes)
+            return "--memory is a number of bytes, with K, M, G or T behind it, not '%s'";
+        command->bench.memory_bytes = memory.bytes;
+        return NULL;
+    case OPT_TIMELINE:
+        command->bench.timeline = value;
+        return *value ? NULL : "--timeline is the name of a file, not '%s'";
     case OPT_ISA:
         return isa_parse(value, &command->model.isa, err)
                    ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"
@@ -319,8 +338,30 @@ static int check_table(const Command *command, const Option *options, const char
     return BENCH_OK;
 }
 
-static bool answers_requests(const struct Verb *verb) {
-    return verb->fn == bench_spec || verb->fn == bench_flash;
+static bool answers_requests(const Command *command) {
+    const struct Verb *verb = command->verb;
+
+    return verb->fn == bench_spec || verb->fn == bench_flash || (verb->fn == bench_mobile && command->bench.n_data);
+}
+
+/* `mobile` has made-up prompts, or the requests of --data. */
+static int check_mobile(const Command *command) {
+    static const int of_made_up[] = { OPT_PROMPT, OPT_REPEAT }, of_data[] = { SPEC_OPT_TEMPERATURE, SPEC_OPT_SEED };
+
+    if (command->bench.n_data && command->bench.memory_bytes)
+        return usage("%s", "--memory is for prompts that are made up, not for those of --data");
+    if (command->bench.timeline && (command->bench.n_data || command->bench.memory_bytes))
+        return usage("%s", "--timeline is for the switching of graphs, not for --data or --memory");
+    for (size_t i = 0; i < ARRAY_LEN(of_made_up); i++)
+        if (command->bench.n_data && command->is_given[of_made_up[i]])
+            return usage("--%s is for prompts that are made up, not for those of --data",
+                         option_table[of_made_up[i]].name);
+    for (size_t i = 0; i < ARRAY_LEN(of_data); i++)
+        if (!command->bench.n_data && command->is_spec_given[of_data[i]])
+            return usage("--%s is for the requests of --data", spec_options[of_data[i]].name);
+    return !command->bench.n_data && command->is_given[OPT_REQUESTS]
+               ? usage("%s", "--requests is for the requests of --data")
+               : BENCH_OK;
 }
 
 /* Whether all that the verb needs was given, and nothing else. */
@@ -330,7 +371,9 @@ static int check_options(const Command *command) {
         return BENCH_USAGE;
     if (command->bench.spec.always && command->bench.spec.controlled)
         return usage("%s", "--always and --controlled contradict each other: choose one");
-    if (answers_requests(command->verb) && !command->bench.n_data)
+    if (command->verb->fn == bench_mobile && check_mobile(command))
+        return BENCH_USAGE;
+    if (answers_requests(command) && !command->bench.n_data)
         return usage("%s", "--data is missing: a file of requests");
     if (command->verb->fn == bench_flash && !command->bench.draft)
         return usage("%s", "--draft is missing: the model that drafts");
@@ -421,7 +464,7 @@ static int run_verb(Command *command) {
         r = open_engine(&run, &model, command, &err);
     if (!r && run.pool)
         (void)worker_pool_pin(run.pool); /* where the system allows it, as in the service */
-    if (!r && (command->bench.trace || command->bench.operators)) {
+    if (!r && (command->bench.trace || command->bench.operators || command->bench.timeline)) {
         r = trace_new(&trace, TRACE_EVENTS);
         run.trace = trace;
     }
@@ -537,14 +580,14 @@ int main(int argc, char **argv) {
     if (!number_list_parse(command.prompts, command.verb->least, 1u << 20, command.bench.prompt_tokens,
                            &command.bench.n_prompts))
         return usage("--prompt is up to 16 numbers of tokens with commas between, not '%s'", command.prompts);
-    if (answers_requests(command.verb)) {
+    if (answers_requests(&command)) {
         if (command.is_given[OPT_REQUESTS] && !number_parse(command.requests, 1, 1u << 20, &command.bench.per_task))
             return usage("--requests is 1..1048576 of each task, not '%s'", command.requests);
     } else if (!number_list_parse(command.requests, 1, GENERATION_TURNS_MAX, command.bench.requests,
                                   &command.bench.n_requests))
         return usage("--requests is up to 16 numbers from 1 to 64 with commas between, not '%s'", command.requests);
-    if (answers_requests(command.verb) && !command.is_given[OPT_OUTPUT])
-        command.bench.output_tokens = command.verb->fn == bench_spec ? SPEC_OUTPUT : FLASH_OUTPUT;
+    if (answers_requests(&command) && !command.is_given[OPT_OUTPUT])
+        command.bench.output_tokens = command.verb->fn == bench_flash ? FLASH_OUTPUT : SPEC_OUTPUT;
     /* A .gguf becomes a package with static activations, unless a recipe says what it becomes. */
     if (command.verb->fn == bench_mobile && !command.model.recipe_option)
         (void)quant_recipe_set_profile(&command.model.recipe, "mobile");

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "bench/bench.h"
 #include "bench/machine.h"
+#include "bench/timeline.h"
 
 static const struct {
     const char *name;
@@ -26,6 +27,7 @@ typedef struct OrdersBench {
     Engine *engine;
     uint32_t *tokens;
     float *logits;
+    Timeline *timeline;          /* the caller's, or NULL */
     double *ms[MOBILE_ORDERS_N]; /* [repeats] */
     EngineQueueCounts counts[MOBILE_ORDERS_N];
 } OrdersBench;
@@ -94,6 +96,23 @@ static void counts_add(EngineQueueCounts *sum, const EngineQueueCounts *before, 
     sum->n_stolen += after->n_stolen - before->n_stolen;
 }
 
+/* The last turn of an order, in the trace and in the picture. */
+static int run_traced(OrdersBench *bench, const BenchRun *run, size_t order, size_t n_tokens, double *msp,
+                      ErrText *err) {
+    const size_t first = run->trace ? trace_n(run->trace) : 0;
+    const uint64_t start_ns = clock_now_ns();
+    char name[64];
+    int r;
+
+    engine_set_trace(bench->engine, run->trace);
+    r = run_prompt(bench, n_tokens, msp, err);
+    engine_set_trace(bench->engine, NULL);
+    snprintf(name, sizeof(name), "order %s, prompt of %zu", orders_of[order].name, n_tokens);
+    if (!r && bench->timeline)
+        r = timeline_add(bench->timeline, SIZE_MAX, name, run->trace, first, start_ns, 0, clock_now_ns());
+    return r;
+}
+
 /* A turn that warms up, then turns that count: each has every order once. */
 static int run_turns(OrdersBench *bench, const BenchRun *run, size_t n_tokens, ErrText *err) {
     int r = 0;
@@ -107,7 +126,8 @@ static int run_turns(OrdersBench *bench, const BenchRun *run, size_t n_tokens, E
             double ms;
 
             engine_set_op_order(bench->engine, orders_of[i].order, orders_of[i].steal_beyond);
-            r = run_prompt(bench, n_tokens, &ms, err);
+            r = turn == run->options->repeats ? run_traced(bench, run, i, n_tokens, &ms, err)
+                                              : run_prompt(bench, n_tokens, &ms, err);
             after = engine_queue_counts(bench->engine);
             if (!turn)
                 continue;
@@ -121,10 +141,10 @@ static double share(uint64_t part, uint64_t whole) {
     return whole ? (double)part / (double)whole : 0;
 }
 
-int mobile_orders_run(const BenchRun *run, MobileOrders *orders, ErrText *err) {
+int mobile_orders_run(const BenchRun *run, MobileOrders *orders, Timeline *timeline, ErrText *err) {
     const BenchOptions *options = run->options;
     const unsigned int n_threads = worker_pool_n_threads(run->pool);
-    _cleanup_(orders_bench_deinit) OrdersBench bench = { .engine = NULL };
+    _cleanup_(orders_bench_deinit) OrdersBench bench = { .timeline = timeline };
     int r;
 
     account_table_init(&bench.accounts);

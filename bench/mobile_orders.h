@@ -32,8 +32,10 @@ typedef struct MobileOrders {
 } MobileOrders;
 
 struct BenchRun;
-/* Adds its rows. 0, -errno or a condition of the engine, with a text. */
-int mobile_orders_run(const struct BenchRun *run, MobileOrders *orders, ErrText *err);
+struct Timeline;
+/* Adds its rows, and a band of the last turn of each to the timeline, which may be NULL. 0, -errno or a condition of
+ * the engine, with a text. */
+int mobile_orders_run(const struct BenchRun *run, MobileOrders *orders, struct Timeline *timeline, ErrText *err);
 void mobile_orders_table(const MobileOrders *orders, FILE *file);
 /* Appends an object for each row. */
 void mobile_orders_json(const MobileOrders *orders, json_t *rows);

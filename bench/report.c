@@ -45,6 +45,7 @@ int bench_report_add(BenchReport *report, const BenchResult *result) {
 void bench_report_deinit(BenchReport *report) {
     free(report->results);
     spec_report_deinit(&report->spec);
+    mobile_table_deinit(&report->table);
     json_decref(report->machine);
     flash_report_deinit(&report->flash);
     *report = (BenchReport){ 0 };
@@ -57,6 +58,14 @@ void bench_report_table(const BenchReport *report, FILE *file) {
     }
     if (report->mobile.n) {
         mobile_report_table(&report->mobile, file);
+        return;
+    }
+    if (report->table.n_tasks) {
+        mobile_table_print(&report->table, file);
+        return;
+    }
+    if (report->memory.budget_bytes) {
+        mobile_memory_table(&report->memory, file);
         return;
     }
     if (report->spec.n) {
@@ -101,6 +110,14 @@ void bench_report_csv(const BenchReport *report, FILE *file) {
         mobile_report_csv(&report->mobile, file);
         return;
     }
+    if (report->table.n_tasks) {
+        mobile_table_csv(&report->table, machine ? machine : "", file);
+        return;
+    }
+    if (report->memory.budget_bytes) {
+        mobile_memory_csv(&report->memory, file);
+        return;
+    }
     if (report->spec.n) {
         spec_report_csv(&report->spec, machine ? machine : "", file);
         return;
@@ -137,9 +154,11 @@ static json_t *result_json(const BenchResult *result) {
 }
 
 json_t *bench_report_json(const BenchReport *report) {
-    json_t *results = report->spec.n     ? spec_report_json(&report->spec)
-                      : report->mobile.n ? mobile_report_json(&report->mobile)
-                                         : json_array();
+    json_t *results = report->spec.n                ? spec_report_json(&report->spec)
+                      : report->mobile.n            ? mobile_report_json(&report->mobile)
+                      : report->table.n_tasks       ? mobile_table_json(&report->table)
+                      : report->memory.budget_bytes ? mobile_memory_json(&report->memory)
+                                                    : json_array();
 
     if (report->flash.n_cells) {
         json_decref(results);

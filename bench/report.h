@@ -9,7 +9,9 @@
 
 #include "base/cleanup.h"
 #include "bench/flash_report.h"
+#include "bench/mobile_memory.h"
 #include "bench/mobile_report.h"
+#include "bench/mobile_table.h"
 #include "bench/spec_report.h"
 
 typedef enum BenchUnit {
@@ -43,6 +45,8 @@ typedef struct BenchReport {
     SpecReport spec;     /* of `spec`, which has no results of the other kind */
     FlashReport flash;   /* likewise */
     MobileReport mobile; /* likewise */
+    MobileTable table;   /* likewise */
+    MobileMemory memory; /* likewise */
     json_t *machine;     /* what the JSON says of machine and model; its "name" stands in the CSV */
 } BenchReport;
 

@@ -5,8 +5,8 @@
 
 const Option spec_options[SPEC_OPTIONS] = {
     [SPEC_OPT_DATA] = { "data", 'd', "FILE",
-                        "spec, flash: requests, a JSON object a line with prompt, task and id; more than once for "
-                        "more" },
+                        "spec, flash, mobile: requests, a JSON object a line with prompt, task and id; more than once\n"
+                        "for more" },
     [SPEC_OPT_MODES] = { "modes", 0, "NAME,...",
                          "spec: plain, pld, sam, calibration, table, reuse, history, auto (default: all)" },
     [SPEC_OPT_ROWS] = { "rows", 0, "N", "spec: rows of a step at most, drafts and the last token (default 64)" },
@@ -14,8 +14,8 @@ const Option spec_options[SPEC_OPTIONS] = {
     [SPEC_OPT_ALWAYS] = { "always", 0, NULL, "spec: every mode drafts as much as it can, whether or not that pays" },
     [SPEC_OPT_CONTROLLED] = { "controlled", 0, NULL,
                               "spec: pld and sam, too, draft only what pays, as the other modes do" },
-    [SPEC_OPT_TEMPERATURE] = { "temperature", 0, "T", "spec, flash: 0 (default) is greedy" },
-    [SPEC_OPT_SEED] = { "seed", 0, "N", "spec, flash: of sampling (default 0)" },
+    [SPEC_OPT_TEMPERATURE] = { "temperature", 0, "T", "spec, flash, mobile: 0 (default) is greedy" },
+    [SPEC_OPT_SEED] = { "seed", 0, "N", "spec, flash, mobile: of sampling (default 0)" },
     [SPEC_OPT_PLOT] = { "plot", 0, "FILE",
                         "spec: tokens a step and speeds as SVG; flash: tokens a second by the flash's speed" },
     [SPEC_OPT_DRAFT] = { "draft", 0, "FILE",
@@ -34,11 +34,12 @@ const Option spec_options[SPEC_OPTIONS] = {
 };
 
 #define OF_BOTH "spec, flash"
+#define OF_ALL OF_BOTH ", mobile"
 
 const char *const spec_options_verbs[SPEC_OPTIONS] = {
-    [SPEC_OPT_DATA] = OF_BOTH,     [SPEC_OPT_MODES] = "spec",         [SPEC_OPT_ROWS] = "spec",
+    [SPEC_OPT_DATA] = OF_ALL,      [SPEC_OPT_MODES] = "spec",         [SPEC_OPT_ROWS] = "spec",
     [SPEC_OPT_CHAINS] = "spec",    [SPEC_OPT_ALWAYS] = "spec",        [SPEC_OPT_CONTROLLED] = "spec",
-    [SPEC_OPT_SEED] = OF_BOTH,     [SPEC_OPT_TEMPERATURE] = OF_BOTH,  [SPEC_OPT_PLOT] = OF_BOTH,
+    [SPEC_OPT_SEED] = OF_ALL,      [SPEC_OPT_TEMPERATURE] = OF_ALL,   [SPEC_OPT_PLOT] = OF_BOTH,
     [SPEC_OPT_DRAFT] = "flash",    [SPEC_OPT_BUDGETS] = "flash",      [SPEC_OPT_RATES] = "flash",
     [SPEC_OPT_POLICIES] = "flash", [SPEC_OPT_PLAIN_TOKENS] = "flash",
 };

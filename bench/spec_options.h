@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Options of the verbs that answer real requests, `spec` and `flash`. */
+/* Options of the verbs that answer real requests: `spec`, `flash`, and `mobile` with --data. */
 #ifndef COORDGEN_BENCH_SPEC_OPTIONS_H
 #define COORDGEN_BENCH_SPEC_OPTIONS_H
 

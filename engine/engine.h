@@ -263,6 +263,7 @@ struct EngineSpan {
      * A step that is cancelled, dropped or fails leaves the tree as it was before. */
     bool grows_tree;
     size_t n;             /* 1 or more; those of all spans together at most the chunk */
+    bool decodes;         /* a token of output with its drafts, no part of a prompt: a hint */
     size_t n_behind;      /* tokens of its prompt that follow in later steps, as far as that is known: a hint */
     size_t n_logit_rows;  /* 0..n: the last ones, whose logits are wanted */
     float *logits;        /* out: f32[n_logit_rows][n_vocab]; with `take` f32[n_vocab], anything */

@@ -231,13 +231,15 @@ static int run_next_layers(EngineStep *step, uint32_t end, const EngineYield *yi
     return r;
 }
 
-/* What the weights make ready is chosen by the rows of the step and of those that follow it. */
+/* What the weights make ready is chosen by the rows of the step, those of its prompts, and those that follow it. */
 static void expect_rows(const EngineStep *step) {
-    size_t n_behind = 0;
+    size_t n_behind = 0, decode_rows = 0;
 
-    for (size_t i = 0; i < step->n_spans; i++)
+    for (size_t i = 0; i < step->n_spans; i++) {
         n_behind += step->spans[i].n_behind;
-    weights_expect(step->engine->weights, step->batch.n_rows, n_behind, step->layer);
+        decode_rows += step->spans[i].decodes ? step->spans[i].n : 0;
+    }
+    weights_expect(step->engine->weights, step->batch.n_rows, step->batch.n_rows - decode_rows, n_behind, step->layer);
 }
 
 /**

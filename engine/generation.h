@@ -179,6 +179,7 @@ typedef struct GenerationStep {
     EngineStep *step;                  /* NULL: nothing to compute, or over */
     bool has_yielded;
     uint64_t start_ns;
+    uint64_t n_makeshift; /* of the device's graphs, before it */
 } GenerationStep;
 
 /* Who gets which rows; turns[].ran says so. 0, -EBUSY, -errno: fatal for all that ran. */

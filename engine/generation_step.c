@@ -88,6 +88,7 @@ static bool begin_turn(GenerationTurn *turn, size_t rows, EngineSpan *span) {
         .tokens = generation->tokens.ids + done,
         .n = n,
         .n_behind = generation->tokens.n - done - n,
+        .decodes = !in_prefill(generation),
         .n_logit_rows = done + n == generation->tokens.n ? 1 : 0,
         .logits = generation->logits,
     };
@@ -316,6 +317,12 @@ static void tell_company(GenerationStep *step) {
     }
 }
 
+static uint64_t n_makeshift(const Engine *engine) {
+    WeightsGraphsCounts counts;
+
+    return engine_graph_counts(engine, &counts) ? counts.n_makeshift : 0;
+}
+
 /**
  * generation_step_begin() - who gets which rows of a step
  * @turns: of one engine, each generation once, none in another step; they stay until the step's end
@@ -337,6 +344,7 @@ int generation_step_begin(GenerationStep *step, GenerationTurn *turns, size_t n,
     step->decode_rows = step->prompt_rows = 0;
     step->step = NULL;
     step->has_yielded = false;
+    step->n_makeshift = n_makeshift(engine);
     step->start_ns = clock_now_ns();
     for (size_t i = 0; i < n; i++) {
         turns[i].ran = false;
@@ -389,10 +397,26 @@ static double idle_rows_a_row(const GenerationStep *step) {
     return rows ? (double)engine_idle_rows(step->turns[0]->generation->engine, rows) / (double)rows : 0;
 }
 
+/* Whether the step ran on graphs of other rows than its own, which were not there yet: it took longer than such steps
+ * do. */
+static bool is_makeshift(const GenerationStep *step) {
+    return n_makeshift(step->turns[0]->generation->engine) != step->n_makeshift;
+}
+
+/* Of the step, what its rows took. Waiting for layers that every step reads anew is a part of that. Where weights come
+ * once, or graphs are switched, the next step does not wait: it is no time of rows then. */
+static uint64_t rows_ns_of(const GenerationStep *step, uint64_t ns) {
+    const bool waits_again = engine_info(step->turns[0]->generation->engine)->n_streamed_layers;
+    const uint64_t other_ns = models_ns(step) + (waits_again ? 0 : step->spans[0].wait_ns);
+
+    return ns > other_ns ? ns - other_ns : 1;
+}
+
 /* Of all that ran; a generation with drafts learns from it what rows take. */
 static void count_time(const GenerationStep *step) {
-    const uint64_t ns = clock_now_ns() - step->start_ns, rows_ns = ns - models_ns(step);
+    const uint64_t ns = clock_now_ns() - step->start_ns, rows_ns = rows_ns_of(step, ns);
     const uint64_t waited_ns = step->spans[0].wait_ns + models_ns(step); /* all spans of a step wait together */
+    const bool says_nothing = step->has_yielded || has_pruned(step) || is_makeshift(step);
     const double idle = idle_rows_a_row(step);
 
     for (size_t i = 0; i < step->n; i++) {
@@ -406,7 +430,7 @@ static void count_time(const GenerationStep *step) {
         if (step->prefill[i] && generation->drafting && !step->decode_rows && !step->has_yielded && ns > waited_ns)
             drafting_prompt_took(generation->drafting, step->prompt_rows, ns - waited_ns);
         if (!step->prefill[i] && generation->drafting && !step->spans[i].is_cancelled)
-            drafting_took(generation->drafting, step->has_yielded || has_pruned(step) ? 0 : rows_ns);
+            drafting_took(generation->drafting, says_nothing ? 0 : rows_ns);
         if (generation->drafting)
             generation->drafting->model_step_ns = generation->drafting->model_read_ns = 0;
     }

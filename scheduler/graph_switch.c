@@ -48,12 +48,15 @@ static uint64_t pieces(uint64_t rows, size_t rows_of_graph) {
 
 /* Which kind computes so many rows sooner: each takes them in pieces, and a piece costs what a full one does. Where
  * graphs come and go, a full chunk is for those of prompts whatever the last times say, which change with all that the
- * machine does: loads must not go to and fro with them. */
-static GraphKind best_kind(const GraphSwitch *graphs, uint64_t rows) {
+ * machine does: loads must not go to and fro with them. Nor are they to come for rows of decoding, however many there
+ * are: the next step has fewer again. */
+static GraphKind best_kind(const GraphSwitch *graphs, uint64_t rows, uint64_t prompt_rows) {
     const double *compute_ns = graphs->times.compute_ns;
     const double pieces_of_chunk = (double)(graphs->prefill_rows / graphs->decode_rows);
 
     if (rows <= graphs->decode_rows)
+        return GRAPH_DECODE;
+    if (prompt_rows <= graphs->decode_rows && graphs->policy != GRAPH_SWITCH_NONE)
         return GRAPH_DECODE;
     if (rows >= graphs->prefill_rows && graphs->policy != GRAPH_SWITCH_NONE)
         return GRAPH_PREFILL;
@@ -97,10 +100,10 @@ static void plan_step(GraphSwitch *graphs, size_t rows) {
                         graphs->must_go_back && !graphs->goes_on);
 }
 
-void graph_switch_step(GraphSwitch *graphs, size_t rows, size_t n_behind, size_t at) {
-    assert(rows && at <= graphs->n_blocks && graphs->held == graphs->n_blocks);
-    graphs->step_kind = best_kind(graphs, (uint64_t)rows + n_behind);
-    graphs->is_prompt = rows > graphs->decode_rows;
+void graph_switch_step(GraphSwitch *graphs, size_t rows, size_t prompt_rows, size_t n_behind, size_t at) {
+    assert(rows && prompt_rows <= rows && at <= graphs->n_blocks && graphs->held == graphs->n_blocks);
+    graphs->step_kind = best_kind(graphs, (uint64_t)rows + n_behind, (uint64_t)prompt_rows + n_behind);
+    graphs->is_prompt = rows > graphs->decode_rows && prompt_rows + n_behind > graphs->decode_rows;
     graphs->is_last = n_behind <= graphs->decode_rows;
     graphs->at = at;
     graphs->wanted = graphs->n_blocks;
@@ -250,12 +253,14 @@ void graph_switch_loaded(GraphSwitch *graphs, bool is_good) {
 }
 
 /* Of a block that has both kinds the one that was there before the other: which is not what was loaded last, and so the
- * one that it is not to have. */
+ * one that it is not to have. Behind a prompt it is the one that the step does not want: a graph of prompts that comes
+ * late is not to cost decoding a load more. */
 bool graph_switch_drop(GraphSwitch *graphs, size_t *blockp, GraphKind *kindp) {
     if (graphs->policy == GRAPH_SWITCH_NONE)
         return false;
     for (size_t block = 0; block < graphs->n_blocks; block++) {
-        const GraphKind old = graphs->loading_kind == GRAPH_DECODE ? GRAPH_PREFILL : GRAPH_DECODE;
+        const GraphKind kept = graphs->is_prompt ? graphs->loading_kind : graphs->step_kind,
+                        old = kept == GRAPH_DECODE ? GRAPH_PREFILL : GRAPH_DECODE;
 
         if (!graphs->is_there[block][GRAPH_PREFILL] || !graphs->is_there[block][GRAPH_DECODE] ||
             (graphs->held == block && graphs->held_kind == old))

@@ -72,7 +72,7 @@ typedef struct GraphSwitch {
     GraphKind wanted_kind;
     /* Of the step. */
     GraphKind step_kind; /* that is best for its rows */
-    bool is_prompt;      /* more rows than those of decoding */
+    bool is_prompt;      /* more rows than those of decoding, and of its prompts, too */
     bool is_last;        /* no rows of its prompts follow */
     size_t at;           /* blocks below are computed */
     GraphPlan plan;
@@ -87,8 +87,9 @@ void graph_switch_init(GraphSwitch *graphs, GraphSwitchPolicy policy, size_t n_b
                        size_t decode_rows);
 /* Slots of one block each that it needs. */
 size_t graph_switch_slots(GraphSwitchPolicy policy, size_t n_blocks);
-/* A step of so many rows, which is before block `at`; n_behind rows of its prompts come in later steps. */
-void graph_switch_step(GraphSwitch *graphs, size_t rows, size_t n_behind, size_t at);
+/* A step of so many rows, which is before block `at`; prompt_rows of them are of prompts, n_behind more of which
+ * come in later steps. */
+void graph_switch_step(GraphSwitch *graphs, size_t rows, size_t prompt_rows, size_t n_behind, size_t at);
 /* Which kind a block is computed with, which holds it until graph_switch_computed(); GRAPH_NONE: it must wait. */
 GraphKind graph_switch_use(GraphSwitch *graphs, size_t block);
 /* is_done: it was computed, and not left in the middle. */

@@ -165,9 +165,9 @@ void weights_release(Weights *weights, uint32_t stage, uint32_t end) {
         weights_ring_release(weights->ring, stage - 1);
 }
 
-void weights_expect(Weights *weights, size_t rows, size_t n_behind, uint32_t layer) {
+void weights_expect(Weights *weights, size_t rows, size_t prompt_rows, size_t n_behind, uint32_t layer) {
     if (weights->graphs)
-        weights_graphs_expect(weights->graphs, rows, n_behind, layer);
+        weights_graphs_expect(weights->graphs, rows, prompt_rows, n_behind, layer);
 }
 
 uint32_t weights_run_end(const Weights *weights, uint32_t stage) {

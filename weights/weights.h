@@ -84,9 +84,9 @@ bool weights_have(const Weights *weights, uint32_t stage);
 int weights_acquire(Weights *weights, uint32_t stage, uint64_t wait_ns, ErrText *err);
 /* end: layers below are computed. */
 void weights_release(Weights *weights, uint32_t stage, uint32_t end);
-/* A step of so many rows comes to a layer, and n_behind rows of its prompts come in later steps: what graphs of the
- * device are loaded by. */
-void weights_expect(Weights *weights, size_t rows, size_t n_behind, uint32_t layer);
+/* A step of so many rows, prompt_rows of them of prompts, comes to a layer, and n_behind rows of its prompts come in
+ * later steps: what graphs of the device are loaded by. */
+void weights_expect(Weights *weights, size_t rows, size_t prompt_rows, size_t n_behind, uint32_t layer);
 /* The stages from this one on, which is held, up to the one that is returned can be used at once: they have come to
  * stay, or are held with it. */
 uint32_t weights_run_end(const Weights *weights, uint32_t stage);

@@ -119,6 +119,12 @@ static int new_arena(WeightsGraphs *graphs, const GraphsOptions *options, size_t
     int r = graph_arena_init(&graphs->arena, graphs->backend->accounts, n_slots, slot_bytes, limit_bytes);
 
     graphs->counts.block_bytes = slot_bytes;
+    if (r == GRAPH_ARENA_E_LIMIT && slot_bytes <= limit_bytes / n_slots)
+        return err_set(err, WEIGHTS_GRAPHS_E_MEMORY,
+                       "no memory for the graphs of the %s device: with graph-switch %s they take %" PRIu64
+                       " bytes, and the limit on all memory leaves %" PRIu64,
+                       graphs->backend->ops->name, graph_switch_name(options->policy), (uint64_t)n_slots * slot_bytes,
+                       account_shared_room_bytes(graphs->backend->accounts, ACCOUNT_GRAPHS));
     if (r == GRAPH_ARENA_E_LIMIT)
         return err_set(err, WEIGHTS_GRAPHS_E_MEMORY,
                        "no memory for the graphs of the %s device: with graph-switch %s they take %" PRIu64
@@ -313,12 +319,13 @@ int weights_graphs_start(WeightsGraphs *graphs, WeightsImage *image, ReadLimit l
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
-void weights_graphs_expect(WeightsGraphs *graphs, size_t rows, size_t n_behind, uint32_t layer) {
+void weights_graphs_expect(WeightsGraphs *graphs, size_t rows, size_t prompt_rows, size_t n_behind, uint32_t layer) {
     const bool is_at_end = layer >= graphs->blocks[graphs->counts.n_blocks - 1].end_layer;
     char text[400];
 
     graphs->rows = rows;
-    graph_switch_step(&graphs->graphs, rows, n_behind, is_at_end ? graphs->counts.n_blocks : block_of(graphs, layer));
+    graph_switch_step(&graphs->graphs, rows, prompt_rows, n_behind,
+                      is_at_end ? graphs->counts.n_blocks : block_of(graphs, layer));
     if (graphs->graphs.is_prompt && !layer && log_level() >= LOG_LEVEL_DEBUG) {
         graph_switch_explain(&graphs->graphs, text, sizeof(text));
         log_debug(TOPIC_ENGINE, "graphs: %s", text);
@@ -361,6 +368,7 @@ int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns,
     place(graphs, &graphs->blocks[number], kind);
     begin_loads(graphs);
     graphs->counts.n_computed[kind]++;
+    graphs->counts.n_makeshift += kind != graphs->graphs.step_kind;
     graphs->since_ns = clock_now_ns();
     return 0;
 }

@@ -46,8 +46,9 @@ void weights_graphs_add(WeightsGraphs *graphs, BackendLinear *linear, bool arriv
  * NULL: nowhere. 0, -errno. */
 int weights_graphs_start(WeightsGraphs *graphs, WeightsImage *image, ReadLimit limit, const char *notes, ErrText *err);
 
-/* A step of so many rows comes to this layer; n_behind rows of its prompts come in later steps. */
-void weights_graphs_expect(WeightsGraphs *graphs, size_t rows, size_t n_behind, uint32_t layer);
+/* A step of so many rows, prompt_rows of them of prompts, comes to this layer; n_behind rows of its prompts come in
+ * later steps. */
+void weights_graphs_expect(WeightsGraphs *graphs, size_t rows, size_t prompt_rows, size_t n_behind, uint32_t layer);
 /* The block of a layer can be computed with until weights_graphs_release(): 0, WEIGHTS_GRAPHS_E_WAITING,
  * WEIGHTS_GRAPHS_E_READ. */
 int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns, ErrText *err);
@@ -67,6 +68,7 @@ typedef struct WeightsGraphsCounts {
     uint64_t n_loads, loaded_bytes, load_ns, check_ns; /* check_ns: of load_ns, what comparing has taken */
     uint64_t stall_ns;                  /* that somebody waited for a block; the rest of load_ns is hidden */
     uint64_t n_computed[_GRAPH_KIND_N]; /* blocks */
+    uint64_t n_makeshift;               /* of them, with the kind that was there, not the best one for the rows */
 } WeightsGraphsCounts;
 WeightsGraphsCounts weights_graphs_counts(const WeightsGraphs *graphs);
 const GraphSwitch *weights_graphs_switch(const WeightsGraphs *graphs);

@@ -3,17 +3,19 @@
 is refused."""
 
 import json
+import re
 import shutil
 import subprocess
 import tempfile
 import unittest
+import xml.dom.minidom
 from pathlib import Path
 
 import coordgen_pb2 as pb
 
 from daemon import Daemon
-from settings import BIN, MODEL
-from wire import prompt
+from settings import BIN, MODEL, SANITIZED
+from wire import messages_of, prompt, talk
 
 REQUESTS = (prompt("A ship wants to know how late it is, and a ledger wants to know", 24, ignore_end=True),
             prompt("The tide tables say", 24, ignore_end=True, sampling={"temperature": 0.9, "seed": 11}),
@@ -58,9 +60,37 @@ class Npu(unittest.TestCase):
         self.assertEqual(self.answers(self.start("--graph-switch=sync", f"--graphs-memory={one_kind}", "--op-order=in-order")),
                          self.expected)
 
+    def conversation(self, daemon, speculation):
+        """Turns of a session, then one of a fork: what was said, and what it took. All that is known is the text before."""
+        said, usages = [], []
+        repeats = "The keeper wrote: ship, lamp, rope, sail, tide, wind. " * 6
+        with daemon.connect() as app:
+            session = app.open_session(messages=messages_of([("system", repeats)]))
+            for turn, question in enumerate(("What did the keeper write?", "And then?", "Once more: ship, lamp,")):
+                if turn == 2:
+                    session = app.fork_session(session)
+                answer = app.generate(talk([("user", question)], 32, session=session, speculation=speculation, ignore_end=True,
+                                           sampling={"temperature": 0.7 * (turn == 1), "seed": 5}))
+                said.append((answer.tokens, answer.text))
+                usages.append(answer.done.usage)
+        daemon.stop()
+        return said, usages
+
+    def test_conversation_with_drafts(self):
+        flags = ("--prefix-cache-max=64M", "--max-sessions-per-uid=4")
+        expected, _ = self.conversation(self.start(*flags, device="cpu"), "off")
+        n_drafted = 0
+        for policy, speculation in (("progressive", "auto"), ("sync", "sam")):
+            said, usages = self.conversation(self.start(*flags, f"--graph-switch={policy}"), speculation)
+            self.assertEqual(said, expected, (policy, speculation))
+            n_drafted += sum(usage.drafted_tokens for usage in usages)
+            for before, usage in zip(usages, usages[1:]):
+                self.assertGreaterEqual(usage.cached_tokens, before.prompt_tokens - 1)
+        self.assertGreater(n_drafted, 0)
+
     def test_bench(self):
         run = subprocess.run([BIN / "coordgen-bench", "mobile", "-m", self.package, "-p", "300", "-n", "2", "-r", "1",
-                              "--graph-blocks=5", "--json=short"], capture_output=True, text=True)
+                              "--graph-blocks=5", "--timeline", self.folder / "t.svg", "--json=short"], capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stderr)
         results = json.loads(run.stdout)["results"]
         rows = {row["policy"]: row for row in results if row["test"] == "mobile"}
@@ -79,6 +109,82 @@ class Npu(unittest.TestCase):
             self.assertTrue(0 <= row["npu_bubble"] < 1 and 0 <= row["cpu_bubble"] < 1, row)
             self.assertGreater(row["products"] + row["stolen"], 0)
             self.assertGreater(row["prefill_ms"], 0)
+        picture = xml.dom.minidom.parse(str(self.folder / "t.svg"))
+        texts = [text.firstChild.data for text in picture.getElementsByTagName("text")]
+        self.assertEqual([text.split(",")[0] for text in texts if text.startswith(("switching", "order"))],
+                         ["switching none", "switching sync", "switching async", "switching progressive", "switching progressive",
+                          "order in-order", "order out-of-order", "order position", "order position"])
+        self.assertIn("loads", texts)
+
+    def test_bench_table(self):
+        """All rows of the papers' table on real requests: each there once, none of which could have come out otherwise."""
+        data = self.folder / "data.jsonl"
+        rows = [{"task": "names", "id": f"names-{i}", "prompt": "Write again: ship, lamp, rope, sail. " * (5 + i)} for i in range(2)]
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows + [{"task": "tide", "prompt": "When is the tide?"}]))
+        command = [BIN / "coordgen-bench", "mobile", "-m", self.package, "--data", data, "-n", "8"]
+        run = subprocess.run([*command, "-c", "2", "--json=short"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        results = json.loads(run.stdout)["results"]
+        self.assertEqual([row["row"] for row in results], 2 * ["cpu-vanilla", "cpu-sam", "npu-vanilla", "npu-sam", "npu-graph",
+                                                               "npu-sam-graph", "ours"])
+        for i, row in enumerate(results):
+            self.assertEqual((row["test"], row["task"], row["identical"]), ("mobile-table", "names" if i < 7 else "tide", True))
+            self.assertEqual((row["requests"], row["prompt_tokens"]), (results[i // 7 * 7]["requests"], results[i // 7 * 7]["prompt_tokens"]))
+            self.assertGreater(row["prefill_ms_per_token"], 0)
+            self.assertGreater(row["ms_per_token"], row["decode_ms_per_token"])
+        self.assertEqual(results[0]["requests"], 2)
+        self.assertTrue(any(row["tokens_per_step"] > 1 for row in results if row["row"].endswith("sam")))
+        for options, word in ((["-p", "8"], "--prompt"), (["-r", "1"], "--repeat")):
+            run = subprocess.run([*command, *options], capture_output=True, text=True)
+            self.assertEqual(run.returncode, 2)
+            self.assertIn(f"{word} is for prompts that are made up", run.stderr)
+        run = subprocess.run([BIN / "coordgen-bench", "mobile", "-m", self.package, "-c", "2"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("--requests is for the requests of --data", run.stderr)
+
+    def bench_within(self, budget):
+        return subprocess.run([BIN / "coordgen-bench", "mobile", "-m", self.package, "-p", "40,600", "-n", "8", "-r", "2",
+                               f"--memory={budget}", "--json=short"], capture_output=True, text=True)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's own memory is no part of a budget")
+    def test_bench_within_memory(self):
+        """A budget that is too small says which is not; within that one all accounts and the process stay."""
+        run = self.bench_within("60M")
+        self.assertEqual(run.returncode, 1)
+        words = re.search(r"--memory is 62914560 bytes, and this takes (\d+), .*no memory for the graphs of the npu device", run.stderr)
+        self.assertTrue(words, run.stderr)
+        needed = int(words[1])
+        self.assertLess(needed, 300 * MIB)
+        run = self.bench_within(needed + MIB)  # what a process has before the model is not the same each time
+        self.assertEqual(run.returncode, 0, run.stderr)
+        row = json.loads(run.stdout)["results"][0]
+        self.assertEqual((row["test"], row["requests"], row["prompt_tokens"]), ("mobile-memory", 4, 600))
+        self.assertLessEqual(row["process_bytes"], needed + MIB)
+        self.assertGreater(row["process_bytes"], row["peak_bytes"]["graphs"] + row["peak_bytes"]["weights"])
+        self.assertLessEqual(max(row["peak_bytes"].values()), row["accounts_bytes"])
+        for account in ("weights", "graphs", "kv", "draftdb", "activations"):
+            self.assertGreater(row["peak_bytes"][account], 0)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's own memory is no part of a limit")
+    def test_memory_limit(self):
+        """memory-limit is that of the graphs too, in the service; where they do not fit it says what they take."""
+        daemon = self.start("--memory-limit=280M", "--prefix-cache-max=64M")
+        with daemon.connect() as app:
+            for request in REQUESTS:
+                app.generate(request)
+            accounts = {account.name: account.peak_bytes for account in app.status().memory}
+        status = Path(f"/proc/{daemon.process.pid}/status").read_text()
+        daemon.stop()
+        self.assertGreater(accounts["graphs"], 60 * MIB)
+        self.assertLess(sum(accounts.values()), 280 * MIB)
+        self.assertLess(int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024, 280 * MIB)
+        daemon = self.start("--memory-limit=90M", wait=False)
+        daemon.wait_notice("READY=1")
+        daemon.wait_model(state=pb.MODEL_STATE_FAILED)
+        with daemon.connect() as app:
+            self.assertRegex(app.call(model_show=pb.ModelShowRequest()).model_show.model.detail,
+                             r"no memory for the graphs of the npu device: .* they take \d+ bytes, and the limit on all memory leaves \d+")
+        daemon.stop()
 
     def test_too_little_memory(self):
         daemon = self.start("--graphs-memory=20M", wait=False)

@@ -208,8 +208,9 @@ static void play_time(Play *play) {
     graph_switch_loaded(&play->graphs, true);
 }
 
-static void play_step(Play *play, size_t rows, size_t n_behind) {
-    graph_switch_step(&play->graphs, rows, n_behind, 0);
+/* prompt_rows: of the rows. */
+static void play_rows(Play *play, size_t rows, size_t prompt_rows, size_t n_behind) {
+    graph_switch_step(&play->graphs, rows, prompt_rows, n_behind, 0);
     for (size_t block = 0; block < play->graphs.n_blocks; block++) {
         GraphKind kind;
 
@@ -231,6 +232,11 @@ static void play_step(Play *play, size_t rows, size_t n_behind) {
         graph_switch_computed(&play->graphs, block, true);
         play_look(play);
     }
+}
+
+/* Of a prompt alone, where it has more rows than decoding. */
+static void play_step(Play *play, size_t rows, size_t n_behind) {
+    play_rows(play, rows, rows > DECODE ? rows : 0, n_behind);
 }
 
 static Play play_new(GraphSwitchPolicy policy, size_t n_blocks, size_t load_blocks) {
@@ -329,6 +335,45 @@ static void test_graph_switch_steady(void **state) {
     assert_true(random != 31);
 }
 
+/* Drafts of one generation or of several are rows of decoding, however many: no policy loads a graph of prompts for
+ * them, nor for the end of a prompt beside them that is no longer than decoding's rows. */
+static void test_graph_switch_verification(void **state) {
+    static const size_t rows[] = { 33, 64, 1, 128, 300, 600 };
+
+    for (GraphSwitchPolicy policy = 0; policy < _GRAPH_SWITCH_N; policy++) {
+        Play play = play_new(policy, 6, 2);
+
+        (void)play_request(&play, 3, &(size_t){ 0 });
+        play.n_loads = play.n_waits = play.n_used[GRAPH_PREFILL] = 0;
+        for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+            play_rows(&play, rows[i], 0, 0);
+            play_rows(&play, rows[i], rows[i] > DECODE ? DECODE : 0, 0);
+        }
+        assert_int_equal(play.n_loads, 0);
+        assert_int_equal(play.n_waits, 0);
+        assert_int_equal(play.n_used[GRAPH_PREFILL], 0); /* where both are there they take longer */
+        play_rows(&play, 300, DECODE + 1, 0);
+        assert_true(policy != GRAPH_SWITCH_SYNC || play.n_loads); /* a prompt is one in any company */
+    }
+}
+
+/* A graph of prompts that is still on its way when the prompt is over: decoding loads nothing for it. */
+static void test_graph_switch_late(void **state) {
+    Play play = play_new(GRAPH_SWITCH_PROGRESSIVE, 6, 2);
+
+    (void)play_request(&play, 3, &(size_t){ 0 });
+    play.graphs.must_go_back = true;
+    graph_switch_step(&play.graphs, PREFILL, PREFILL, 4 * PREFILL, 0);
+    play_look(&play); /* the load begins */
+    assert_true(play.graphs.loading < 6 && play.graphs.loading_kind == GRAPH_PREFILL);
+    play.n_loads = play.n_waits = 0;
+    for (int step = 0; step < 4; step++)
+        play_step(&play, 1, 0);
+    assert_int_equal(play.graphs.loading, 6); /* it has come */
+    assert_int_equal(play.n_loads, 0);
+    assert_int_equal(play.n_waits, 0);
+}
+
 /* Steps of any size in any order, some left in the middle; loads of any length, some of which fail. */
 static void test_graph_switch_any_order(void **state) {
     uint64_t random = 77;
@@ -342,10 +387,11 @@ static void test_graph_switch_any_order(void **state) {
         for (int step = 0; step < 12; step++) {
             const size_t rows = 1 + test_random(&random) % (test_random(&random) % 2 ? 32 : 600);
 
-            play_step(&play, rows, test_random(&random) % 3 ? 0 : test_random(&random) % 2000);
+            play_rows(&play, rows, test_random(&random) % 2 ? rows : test_random(&random) % rows,
+                      test_random(&random) % 3 ? 0 : test_random(&random) % 2000);
             if (test_random(&random) % 3)
                 continue;
-            graph_switch_step(&play.graphs, rows, 0, test_random(&random) % play.graphs.n_blocks);
+            graph_switch_step(&play.graphs, rows, rows, 0, test_random(&random) % play.graphs.n_blocks);
             play_look(&play);
             if (graph_switch_use(&play.graphs, 0) != GRAPH_NONE)
                 graph_switch_computed(&play.graphs, 0, false);
@@ -359,9 +405,10 @@ static void test_graph_switch_any_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_graph_switch_prediction), cmocka_unit_test(test_graph_switch_plan),
-        cmocka_unit_test(test_graph_switch_hidden),     cmocka_unit_test(test_graph_switch_policies),
-        cmocka_unit_test(test_graph_switch_order),      cmocka_unit_test(test_graph_switch_steady),
+        cmocka_unit_test(test_graph_switch_prediction),   cmocka_unit_test(test_graph_switch_plan),
+        cmocka_unit_test(test_graph_switch_hidden),       cmocka_unit_test(test_graph_switch_policies),
+        cmocka_unit_test(test_graph_switch_order),        cmocka_unit_test(test_graph_switch_steady),
+        cmocka_unit_test(test_graph_switch_verification), cmocka_unit_test(test_graph_switch_late),
         cmocka_unit_test(test_graph_switch_any_order),
     };
 

@@ -2,6 +2,7 @@
 /* Control of speculation: against made-up machines and texts that are as bad as can be, no window of 64 tokens takes
  * more than 1.03 times as long as plain steps; it comes back when drafts pay; what it believes of unseen row counts. */
 #undef NDEBUG
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -204,6 +205,36 @@ static void test_speculation_control_costs(void **state) {
     assert_int_equal(speculation_control_rows(&control, alone, no_model), 11); /* half of 1.92 plain steps */
 }
 
+/* A device of graphs of 32 rows: 1 row costs what 32 cost, 33 what 64 cost, and on some machines hardly more than 32.
+ * Measuring finds the tile, whatever was drafted before: where a tree has the best of tokens and time, it fills one. */
+static void test_speculation_control_tile(void **state) {
+    for (uint32_t second = 0; second < 2; second++) { /* what a second pass takes, of a first one: as much, or a 50th */
+        uint32_t n_filled = 0, n_steps = 0;
+        SpeculationControl control;
+
+        speculation_control_init(&control, NULL);
+        for (uint32_t i = 0; i < 600; i++) {
+            const uint32_t most = speculation_control_rows(&control, alone, no_model);
+            const DraftCosts costs = speculation_control_costs(&control, alone);
+            const float noise = 1 + 0.02F * (float)draw(3);
+            uint32_t rows = 1;
+
+            for (uint32_t more = 2; more <= most; more++) /* each row brings a little less than the one before */
+                if ((3 + sqrtf((float)more)) * costs.ms[rows - 1] > (3 + sqrtf((float)rows)) * costs.ms[more - 1])
+                    rows = more;
+            n_steps += i >= 300 && rows > 1;
+            n_filled += i >= 300 && rows == (second ? 64 : 32);
+            speculation_control_took(&control, rows, alone, rows < 6 ? rows : 6,
+                                     20 * noise *
+                                         (rows <= 32 ? 1
+                                          : second   ? 1.02F
+                                                     : 2),
+                                     0);
+        }
+        assert_true(n_steps > 250 && n_filled > n_steps * 9 / 10);
+    }
+}
+
 /* Dear rows that turn cheap are noticed, since what was measured long ago is forgotten. */
 static void test_speculation_control_change(void **state) {
     SpeculationControl control;
@@ -395,6 +426,7 @@ int main(void) {
         cmocka_unit_test(test_speculation_control_model),
         cmocka_unit_test(test_speculation_control_back_off),
         cmocka_unit_test(test_speculation_control_costs),
+        cmocka_unit_test(test_speculation_control_tile),
         cmocka_unit_test(test_speculation_control_change),
         cmocka_unit_test(test_speculation_control_company),
         cmocka_unit_test(test_speculation_control_like),

@@ -74,6 +74,7 @@ enum { /* indices into option_table */
     OPT_FLASH_RATE,
     OPT_FLASH_LATENCY,
     OPT_GRAPH_BLOCKS,
+    OPT_GRAPH_FILES,
     OPT_ISA,
     OPT_RECIPE,
     OPT_IMAGE,
@@ -111,6 +112,8 @@ static const Option option_table[] = {
     [OPT_FLASH_LATENCY] = { "flash-latency", 0, "US", "how long each such read takes at least (default 0)" },
     [OPT_GRAPH_BLOCKS] = { "graph-blocks", 0, "N",
                            "mobile: parts of the layers that are loaded by themselves (default 8)" },
+    [OPT_GRAPH_FILES] = { "graph-files", 0, "HOW",
+                          "mobile: what graphs are loaded from: auto (default), packed (the package) or materialised" },
     [OPT_ISA] = { "isa", 0, "NAME",
                   "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
     [OPT_RECIPE] = { "recipe", 0, "SPEC",
@@ -164,6 +167,7 @@ static const char *const verbs_of[ARRAY_LEN(option_table)] = {
     [OPT_REQUESTS] = "mixed, spec, flash",
     [OPT_REPEAT] = OF_MADE_UP ", mobile",
     [OPT_GRAPH_BLOCKS] = "mobile",
+    [OPT_GRAPH_FILES] = "mobile",
     [OPT_CHUNK] = OF_MODELS,
     [OPT_NO_PIPELINE] = OF_MODELS,
     [OPT_GROUP_ROWS] = OF_MODELS,
@@ -267,6 +271,10 @@ static const char *take_option(int option, const char *value, Command *command, 
             return "--graph-blocks is 1..64, not '%s'";
         command->model.graphs.n_blocks = (uint32_t)number;
         return NULL;
+    case OPT_GRAPH_FILES:
+        return graph_form_named(value, &command->model.graphs.form)
+                   ? NULL
+                   : "--graph-files is auto, packed or materialised, not '%s'";
     case OPT_ISA:
         return isa_parse(value, &command->model.isa, err)
                    ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"

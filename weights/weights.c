@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "weights/weights_load_private.h"
 
 static void layer_deinit(Weights *weights, WeightsLayer *layer) {
     for (size_t role = 0; role < _ROLE_N; role++) {
@@ -26,6 +27,7 @@ Weights *weights_free(Weights *weights) {
     free(weights->image_file);
     weights_ring_free(weights->ring);
     weights_graphs_free(weights->graphs);
+    free(weights->graph_pieces.pieces);
     weights_image_free(weights->ring_image);
     layer_deinit(weights, &weights->outside);
     for (uint32_t i = 0; weights->layers && i < weights->hparams->n_layers; i++)
@@ -69,20 +71,25 @@ static int end_image_file(Weights *weights, ErrText *err) {
 
 /* Times of graphs are noted in a folder beside the image. */
 static int start_graphs(Weights *weights, ErrText *err) {
-    _cleanup_(freep) char *notes = NULL;
+    _cleanup_(freep) char *notes = weights_plan_notes(weights->image_path, "graph-times");
+    GraphsFile file = { .image = steal(&weights->ring_image) };
+    int r;
 
-    if (asprintf(&notes, "%.*s/graph-times", (int)(strrchr(weights->image_path, '/') - weights->image_path),
-                 weights->image_path) < 0) {
-        notes = NULL;
-        return err_set(err, -ENOMEM, "out of memory");
-    }
-    return weights_graphs_start(weights->graphs, steal(&weights->ring_image), weights->flash_limit, notes, err);
+    if (weights->graphs_are_packed)
+        file = (GraphsFile){ .package_fd = weights->package_fd,
+                             .package_path = weights->package_path,
+                             .pieces = steal(&weights->graph_pieces.pieces),
+                             .n_pieces = weights->graph_pieces.n };
+    r = weights_graphs_start(weights->graphs, &file, weights->flash_limit, notes, err);
+    return r == WEIGHTS_GRAPHS_E_MEMORY ? BACKEND_E_MEMORY : r;
 }
 
 int weights_start_ring(Weights *weights, ErrText *err) {
     size_t first, end;
     int r;
 
+    if (weights->graphs_are_packed)
+        return start_graphs(weights, err);
     if (weights->graphs)
         weights_graphs_parts(weights->graphs, &first, &end);
     else
@@ -101,10 +108,10 @@ static int end_arrival(Weights *weights, ErrText *err) {
     int r = 0;
 
     weights->way = weights_arrival_way(weights->arrival);
-    if (weights->image_file) {
+    if (weights->image_file)
         r = end_image_file(weights, &why);
-        if (!r)
-            r = weights_start_ring(weights, &why);
+    if (!r && (weights->ring_image || (weights->graphs_are_packed && weights->graph_pieces.pieces))) {
+        r = weights_start_ring(weights, &why);
     } else if (weights->image_path && !weights->image && !weights->ring && !weights->graphs) {
         begin_image(weights);
     }

@@ -19,6 +19,12 @@ typedef struct WeightsLayer {
     float *vectors[_ROLE_N];
 } WeightsLayer;
 
+/* Of the package, for graphs. */
+typedef struct WeightsGraphsPieces {
+    GraphPiece *pieces;
+    size_t n;
+} WeightsGraphsPieces;
+
 typedef struct Weights {
     const Hparams *hparams;
     Backend *backend;
@@ -33,14 +39,18 @@ typedef struct Weights {
     WeightsImageKey image_key;
     WeightsImage *image; /* that they are in; or NULL */
     WeightsImageWriter *image_writer;
-    WeightsRing *ring;         /* of the layers that are not in memory; NULL: all are */
-    WeightsGraphs *graphs;     /* of the layers, on a device of static graphs; NULL: on another */
-    WeightsImage *ring_image;  /* until the ring starts, or the graphs, whose it is then; or NULL */
-    ImageFile *image_file;     /* of the image that is made for it while the weights arrive; or NULL */
-    ReadLimit flash_limit;     /* of the ring, or the graphs */
-    const WeightsCheck *check; /* of the package and the image; until the weights have arrived; may be NULL */
-    bool was_compared;         /* all that the file has for it, with checksums */
-    uint64_t resident_bytes;   /* on the account of the weights */
+    WeightsRing *ring;                /* of the layers that are not in memory; NULL: all are */
+    WeightsGraphs *graphs;            /* of the layers, on a device of static graphs; NULL: on another */
+    WeightsGraphsPieces graph_pieces; /* until they start */
+    bool graphs_are_packed;           /* they come from the package, of file descriptor and path: */
+    int package_fd;                   /* the package's */
+    char graph_form_why[300];         /* that was chosen; "": nobody was asked */
+    WeightsImage *ring_image;         /* until the ring starts, or the graphs, whose it is then; or NULL */
+    ImageFile *image_file;            /* of the image that is made for it while the weights arrive; or NULL */
+    ReadLimit flash_limit;            /* of the ring, or the graphs */
+    const WeightsCheck *check;        /* of the package and the image; until the weights have arrived; may be NULL */
+    bool was_compared;                /* all that the file has for it, with checksums */
+    uint64_t resident_bytes;          /* on the account of the weights */
     uint64_t n_parameters;
     uint64_t layer_products, head_products; /* multiplications by one row */
     uint64_t embedding_bytes;               /* of an embedding that is not the head too */

@@ -92,10 +92,10 @@ static int place_later(WeightsLoader *loader, int layer, BackendLinear *linear, 
     int r;
 
     if (source->streamed && weights->graphs)
-        weights_graphs_add(weights->graphs, linear, weights->image_file);
+        weights_graphs_add(weights->graphs, linear, loader->comes_whole);
     else if (source->streamed)
         weights_ring_add(weights->ring, linear);
-    if (source->streamed && !weights->image_file)
+    if (source->streamed && !loader->comes_whole)
         return weights->backend->ops->linear_finish(weights->backend, linear, source, loader->err);
     r = weights_arrival_place(weights->arrival, stage_of(loader, layer), linear, source);
     return r ? err_set(loader->err, r, "out of memory") : 0;
@@ -132,6 +132,7 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
         .image = image.data,
         .image_bytes = streams ? planned->image_bytes : image.len_bytes,
         .streamed = streams,
+        .expanded = streams && weights->graphs,
     };
     r = load_activations(loader, &linear, &source.activations);
     if (!r && weights->graphs && layer >= 0 && !(source.activations.scale > 0))
@@ -229,7 +230,7 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
         r = weights_plan(loader);
     if (!r)
         r = hparams_each_tensor(hparams, load_tensor, loader);
-    if (!r && weights->ring_image)
+    if (!r && (weights->ring_image || weights->graphs_are_packed) && !loader->comes_whole)
         r = weights_start_ring(weights, loader->err);
     if (r)
         return r;

@@ -220,6 +220,7 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
                         .new_image = options->new_image || options->checking == WEIGHTS_CHECKING_ALL,
                         .memory = options->weights_memory,
                         .flash_limit = options->flash_limit,
+                        .limits_all = options->limits_all,
                         .graphs = options->graphs,
                         .tracep = &engine->trace,
                     },

@@ -82,6 +82,7 @@ typedef struct EngineOptions {
     WeightsMemory weights_memory;
     bool new_image;
     ReadLimit flash_limit;
+    bool limits_all;           /* with graphs: all that is read of a package is as slow, together with them */
     GraphsOptions graphs;      /* on a device of static graphs, which wants image_path too */
     OpOrder op_order;          /* where products have a queue: what goes first */
     size_t steal_beyond;       /* likewise, in the order of positions (OpQueuesSetup) */

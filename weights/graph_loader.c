@@ -48,7 +48,7 @@ struct GraphLoader {
     LoaderState state;
     GraphLoad load;
     GraphLoadEnd end;
-    ReadLimiter limiter;
+    SharedLimiter own, *disk;
 };
 
 static struct timespec time_of(uint64_t ns) {
@@ -86,15 +86,6 @@ static void wait_until_due(GraphLoader *loader, uint64_t due_ns) {
     pthread_mutex_unlock(&loader->mutex);
 }
 
-static uint64_t ask_limiter(GraphLoader *loader, size_t len_bytes) {
-    uint64_t due_ns;
-
-    pthread_mutex_lock(&loader->mutex);
-    due_ns = read_limiter_ask(&loader->limiter, len_bytes);
-    pthread_mutex_unlock(&loader->mutex);
-    return due_ns;
-}
-
 static bool is_stopping(GraphLoader *loader) {
     bool is;
 
@@ -107,7 +98,7 @@ static bool is_stopping(GraphLoader *loader) {
 /* The whole extent to where it belongs. */
 static int read_whole(GraphLoader *loader, const GraphLoad *load, const uint8_t **datap) {
     Extent extent = { .offset_bytes = load->offset_bytes, .len_bytes = load->len_bytes, .buffer = load->buffer };
-    const uint64_t due_ns = ask_limiter(loader, load->len_bytes);
+    const uint64_t due_ns = shared_limiter_ask(loader->disk, load->len_bytes);
     int r = extent_reader_submit(loader->extents, &extent, NULL);
 
     if (!r)
@@ -148,7 +139,7 @@ static int ask_ahead(GraphLoader *loader, const GraphLoad *load, PieceReads *rea
         reads->extents[stage] = (Extent){ .offset_bytes = piece->offset_bytes,
                                           .len_bytes = piece->len_bytes,
                                           .buffer = loader->stages + stage * loader->stage_bytes };
-        reads->due_ns[stage] = ask_limiter(loader, piece->len_bytes);
+        reads->due_ns[stage] = shared_limiter_ask(loader->disk, piece->len_bytes);
         r = extent_reader_submit(loader->extents, &reads->extents[stage], NULL);
         reads->n_asked += !r;
     }
@@ -249,6 +240,7 @@ GraphLoader *graph_loader_free(GraphLoader *loader) {
     pthread_cond_destroy(&loader->work);
     pthread_cond_destroy(&loader->ended);
     pthread_mutex_destroy(&loader->mutex);
+    shared_limiter_deinit(&loader->own);
     accounted_block_deinit(&loader->staging);
     free(loader->expanded_ns);
     free(loader->path);
@@ -282,7 +274,8 @@ int graph_loader_new(GraphLoader **loaderp, const GraphLoaderOptions *options, E
     loader->is_whole = options->is_whole;
     loader->expand = options->expand;
     loader->arg = options->arg;
-    read_limiter_init(&loader->limiter, options->limit, NULL, NULL);
+    shared_limiter_init(&loader->own, options->limit);
+    loader->disk = options->disk ? options->disk : &loader->own;
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -339,9 +332,7 @@ bool graph_loader_ended(GraphLoader *loader, uint64_t wait_ns, GraphLoadEnd *end
 }
 
 void graph_loader_set_limit(GraphLoader *loader, ReadLimit limit) {
-    pthread_mutex_lock(&loader->mutex);
-    read_limiter_set(&loader->limiter, limit);
-    pthread_mutex_unlock(&loader->mutex);
+    shared_limiter_set(loader->disk, limit);
 }
 
 const char *graph_loader_way(const GraphLoader *loader) {

@@ -26,9 +26,10 @@ typedef bool GraphLoaderCheckFn(void *arg, size_t number, const uint8_t *data);
 typedef bool GraphLoaderExpandFn(void *arg, const GraphPiece *piece, const uint8_t *data, void *target);
 
 typedef struct GraphLoaderOptions {
-    int fd;           /* stays the caller's */
-    const char *path; /* for messages; copied */
-    ReadLimit limit;  /* to behave like a slower disk */
+    int fd;              /* stays the caller's */
+    const char *path;    /* for messages; copied */
+    ReadLimit limit;     /* to behave like a slower disk */
+    SharedLimiter *disk; /* that others read, too, in place of the limit; or NULL */
     GraphLoaderCheckFn *is_whole;
     void *arg;
     /* Loads in pieces; NULL: there are none. */

@@ -40,6 +40,7 @@ Weights *weights_free(Weights *weights) {
         close(weights->columns.fd);
     free((char *)weights->columns.path);
     bill_settle(&weights->vectors_bill);
+    shared_limiter_deinit(&weights->disk);
     free(weights);
     return NULL;
 }
@@ -80,6 +81,7 @@ static int start_graphs(Weights *weights, ErrText *err) {
                              .package_path = weights->package_path,
                              .pieces = steal(&weights->graph_pieces.pieces),
                              .n_pieces = weights->graph_pieces.n };
+    file.disk = weights->limits_all ? &weights->disk : NULL;
     r = weights_graphs_start(weights->graphs, &file, weights->flash_limit, notes, err);
     return r == WEIGHTS_GRAPHS_E_MEMORY ? BACKEND_E_MEMORY : r;
 }
@@ -146,19 +148,34 @@ int weights_advance(Weights *weights, ErrText *err) {
     return r;
 }
 
+/* What is there of a block can be computed with while the rest of the model comes: graphs by their own loads, or all of
+ * the package, where it is to be compared, or written to an image. */
+static int acquire_graphs(Weights *weights, uint32_t stage, uint64_t wait_ns, ErrText *err) {
+    const uint32_t layer = stage - 1;
+    int r = WEIGHTS_GRAPHS_E_WAITING;
+
+    if (weights_graphs_has_started(weights->graphs))
+        r = weights_graphs_hold(weights->graphs, layer, weights->arrival ? 0 : wait_ns, err);
+    else if (weights_graphs_has_arrived(weights->graphs, layer, weights_arrival_stage(weights->arrival)))
+        r = weights_graphs_hold(weights->graphs, layer, 0, err);
+    if (r == WEIGHTS_GRAPHS_E_WAITING && weights->arrival) {
+        r = weights_advance(weights, err);
+        return r ? r : WEIGHTS_E_WAITING;
+    }
+    return r == WEIGHTS_GRAPHS_E_WAITING ? WEIGHTS_E_WAITING : r ? BACKEND_E_READ : 0;
+}
+
 int weights_acquire(Weights *weights, uint32_t stage, uint64_t wait_ns, ErrText *err) {
     int r = 0;
 
     if (weights_have(weights, stage))
         return 0;
+    if (is_of_graphs(weights, stage))
+        return acquire_graphs(weights, stage, wait_ns, err);
     if (weights->arrival)
         r = weights_advance(weights, err);
     if (r || weights->arrival)
         return r ? r : weights_have(weights, stage) ? 0 : WEIGHTS_E_WAITING;
-    if (is_of_graphs(weights, stage)) {
-        r = weights_graphs_hold(weights->graphs, stage - 1, wait_ns, err);
-        return r == WEIGHTS_GRAPHS_E_WAITING ? WEIGHTS_E_WAITING : r ? BACKEND_E_READ : 0;
-    }
     if (!streams(weights, stage))
         return 0;
     r = weights_ring_hold(weights->ring, stage - 1, wait_ns, err);

@@ -48,6 +48,8 @@ typedef struct Weights {
     WeightsImage *ring_image;         /* until the ring starts, or the graphs, whose it is then; or NULL */
     ImageFile *image_file;            /* of the image that is made for it while the weights arrive; or NULL */
     ReadLimit flash_limit;            /* of the ring, or the graphs */
+    SharedLimiter disk;               /* the same, where all reads have it together */
+    bool limits_all;                  /* they have */
     const WeightsCheck *check;        /* of the package and the image; until the weights have arrived; may be NULL */
     bool was_compared;                /* all that the file has for it, with checksums */
     uint64_t resident_bytes;          /* on the account of the weights */
@@ -70,6 +72,7 @@ typedef struct WeightsOptions {
     bool new_image;              /* one that is there is not used, but made anew */
     WeightsMemory memory;        /* of a package; where that is not all, image_path must say where an image may be */
     ReadLimit flash_limit;       /* how fast layers that are not in memory are read at most, and graphs */
+    bool limits_all;             /* with graphs: and all that comes of the package together with them */
     GraphsOptions graphs;        /* on a device of static graphs, which wants image_path too */
     Trace *const *tracep;        /* where a trace stands when there is one; may be NULL */
 } WeightsOptions;

@@ -45,6 +45,7 @@ struct WeightsGraphs {
     WeightsGraphsCounts counts;
     int failure; /* of the load of failed_block, until it is told; 0: none */
     size_t failed_block;
+    bool holds_arrived;   /* a block, before there were loads */
     uint64_t since_ns;    /* that the held block is being computed */
     size_t rows;          /* of the step */
     _Atomic bool is_lost; /* whoever sets it has written the text */
@@ -203,6 +204,7 @@ void weights_graphs_add(WeightsGraphs *graphs, BackendLinear *linear, bool arriv
         block->slots[GRAPH_PREFILL] = graph_arena_take(&graphs->arena);
     graphs->backend->ops->linear_at(linear, data_of(graphs, block, GRAPH_PREFILL) +
                                                 (matrix->offset_bytes - block->offset_bytes));
+    graphs->backend->ops->linear_shape(linear, graphs->backend->ops->prefill_rows, 0);
 }
 
 /* --- loads -------------------------------------------------------------------------------------------------------- */
@@ -368,6 +370,7 @@ int weights_graphs_start(WeightsGraphs *graphs, const GraphsFile *file, ReadLimi
     if (r)
         return r;
     options.path = graphs->name;
+    options.disk = file->disk;
     options.fd = file->image ? weights_image_fd(file->image) : graphs->file.package_fd;
     if (!file->image) {
         options.expand = expand_piece;
@@ -415,11 +418,25 @@ static int tell_failure(WeightsGraphs *graphs, ErrText *err) {
                    block->first_layer, block->end_layer - 1, strerror(-r));
 }
 
+bool weights_graphs_has_started(const WeightsGraphs *graphs) {
+    return graphs->loader;
+}
+
+bool weights_graphs_has_arrived(const WeightsGraphs *graphs, uint32_t layer, uint32_t stage) {
+    return graphs->has_arrived &&
+           stage > weights_graphs_block_end(graphs, layer); /* whose last layer's stage that is */
+}
+
 int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns, ErrText *err) {
     const size_t number = block_of(graphs, layer);
     const uint64_t start_ns = clock_now_ns();
     GraphKind kind;
 
+    if (!graphs->loader) {
+        graphs->holds_arrived = true;
+        graphs->counts.n_computed[GRAPH_PREFILL]++;
+        return 0;
+    }
     turn(graphs, 0);
     kind = graph_switch_use(&graphs->graphs, number);
     if (kind == GRAPH_NONE) {
@@ -444,6 +461,10 @@ void weights_graphs_release(WeightsGraphs *graphs, uint32_t layer, uint32_t end)
     const size_t number = block_of(graphs, layer);
     const bool is_done = end >= graphs->blocks[number].end_layer;
 
+    if (graphs->holds_arrived) {
+        graphs->holds_arrived = false;
+        return;
+    }
     if (is_done && layer == graphs->blocks[number].first_layer)
         graph_times_note_compute(&graphs->graphs.times, graphs->graphs.held_kind, graphs->rows,
                                  graphs->graphs.prefill_rows, graphs->graphs.decode_rows,

@@ -53,6 +53,7 @@ typedef struct GraphsFile {
     const char *package_path; /* copied */
     GraphPiece *pieces;       /* [n_pieces], of the package: its `matrix` counts those of weights_graphs_new() */
     size_t n_pieces;
+    SharedLimiter *disk; /* that others read, too; or NULL */
 } GraphsFile;
 
 /* Loads begin. notes: a folder where it is noted how long things take; NULL: nowhere. 0, WEIGHTS_GRAPHS_E_MEMORY,
@@ -62,6 +63,10 @@ int weights_graphs_start(WeightsGraphs *graphs, const GraphsFile *file, ReadLimi
 
 /* A step of so many rows comes to this layer; n_behind rows of its prompts come in later steps. */
 void weights_graphs_expect(WeightsGraphs *graphs, size_t rows, size_t n_behind, uint32_t layer);
+/* Before weights_graphs_start(): whether all of the layer's block has arrived, of stages (weights.h) all below this one
+ * having come; then it can be held and released as later. */
+bool weights_graphs_has_arrived(const WeightsGraphs *graphs, uint32_t layer, uint32_t stage);
+bool weights_graphs_has_started(const WeightsGraphs *graphs);
 /* The block of a layer can be computed with until weights_graphs_release(): 0, WEIGHTS_GRAPHS_E_WAITING,
  * WEIGHTS_GRAPHS_E_READ. */
 int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns, ErrText *err);

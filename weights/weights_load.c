@@ -222,6 +222,8 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
     weights->accounts = accounts;
     weights->columns.fd = -1;
     weights->flash_limit = loader->options->flash_limit;
+    shared_limiter_init(&weights->disk, weights->flash_limit);
+    weights->limits_all = loader->options->limits_all;
     weights->check = loader->options->check;
     weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
     if (!weights->layers)

@@ -288,6 +288,7 @@ static int begin_arrival(WeightsLoader *loader) {
         .accounts = loader->options->accounts,
         .checksum = comes_whole ? weights_check_layers(loader->options->check) : NULL,
         .heartbeat = loader->options->heartbeat,
+        .disk = weights->graphs && weights->limits_all ? &weights->disk : NULL,
         .tracep = loader->options->tracep,
     };
     _cleanup_(freep) StreamMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));

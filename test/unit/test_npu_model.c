@@ -420,12 +420,92 @@ static void test_npu_model_trace(void **state) {
     trace_free(trace);
 }
 
+/* What a trace has of a load that computes behind it. */
+typedef struct BehindLoad {
+    uint64_t first_layer_ns; /* that the first layer was computed */
+    uint64_t last_begin_ns;  /* that the last block, or matrix, began to be loaded, or laid out */
+    size_t n_loads;
+} BehindLoad;
+
+static BehindLoad behind_load(const Trace *trace, const char *load) {
+    BehindLoad behind = { 0 };
+
+    for (size_t i = 0; i < trace_n(trace); i++) {
+        const TraceEvent *event = trace_at(trace, i);
+
+        if (!strcmp(event->name, load)) {
+            behind.n_loads++;
+            behind.last_begin_ns = event->start_ns > behind.last_begin_ns ? event->start_ns : behind.last_begin_ns;
+        } else if (!event->layer && strcmp(event->category, "load") != 0) {
+            behind.first_layer_ns = event->end_ns > behind.first_layer_ns ? event->end_ns : behind.first_layer_ns;
+        }
+    }
+    return behind;
+}
+
+/* One step on a slow disk, from the load on. */
+static void check_behind_load(EngineOptions *options, const char *load, const float *expected) {
+    static float logits[100 * N_VOCAB];
+    uint32_t tokens[N_TOKENS];
+    Sequence *sequence;
+    ErrText err = { "" };
+    NpuEngine loaded;
+    BehindLoad behind;
+    Trace *trace;
+
+    assert_int_equal(trace_new(&trace, 100000), 0);
+    options->trace = trace;
+    npu_engine_load(&loaded, options, 2);
+    draw_tokens(tokens, 0);
+    assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
+    if (step(&loaded, sequence, tokens, 100, 0, logits, &err))
+        fail_msg("%s", err.text);
+    assert_memory_equal(logits, expected, sizeof(logits));
+    sequence_free(sequence);
+    npu_engine_unload(&loaded);
+    behind = behind_load(trace, load);
+    assert_true(behind.n_loads >= N_LAYERS && behind.first_layer_ns);
+    assert_true(behind.first_layer_ns < behind.last_begin_ns);
+    trace_free(trace);
+    options->trace = NULL;
+}
+
+/* A block is computed as soon as it is there, while those behind it are read: the first layer is done before the last
+ * block begins to be loaded; or to arrive, where all of the package comes to be compared, or to make an image. */
+static void test_npu_model_behind_load(void **state) {
+    static float expected[2 * N_TOKENS * N_VOCAB];
+    ImportFixture *fixture = *state;
+    const char *package = make_package(fixture, 4.5, true);
+    char image[PATH_MAX];
+    EngineOptions options = options_of(fixture, package, image);
+
+    answers_of_cpu(package, expected);
+    options.arriving = true;
+    options.graphs.n_blocks = N_LAYERS;
+    options.graphs.form = GRAPH_FORM_PACKED;
+    options.checking = WEIGHTS_CHECKING_NOTHING;
+    options.flash_limit = (ReadLimit){ .latency_us = 50000 };
+    check_behind_load(&options, "graph of prompts", expected); /* of the package */
+    options.checking = WEIGHTS_CHECKING_ALL;
+    options.reading = WEIGHT_READING_THREADS; /* from the disk, of which there is a slow one */
+    options.flash_limit = (ReadLimit){ .bytes_per_s = 400000 };
+    options.limits_all = true;
+    check_behind_load(&options, "lay out", expected);
+    options.graphs.form = GRAPH_FORM_MATERIALISED;
+    check_behind_load(&options, "lay out", expected);
+    options.checking = WEIGHTS_CHECKING_NOTHING;
+    options.limits_all = false;
+    options.flash_limit = (ReadLimit){ .latency_us = 50000 };
+    check_behind_load(&options, "graph of prompts", expected); /* of the image that was made */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_npu_model_bits),      WITH_FOLDER(test_npu_model_arriving),
-        WITH_FOLDER(test_npu_model_makes_way), WITH_FOLDER(test_npu_model_refusals),
-        WITH_FOLDER(test_npu_model_damaged),   WITH_FOLDER(test_npu_model_cut_short),
-        WITH_FOLDER(test_npu_model_cancelled), WITH_FOLDER(test_npu_model_trace),
+        WITH_FOLDER(test_npu_model_bits),        WITH_FOLDER(test_npu_model_arriving),
+        WITH_FOLDER(test_npu_model_makes_way),   WITH_FOLDER(test_npu_model_refusals),
+        WITH_FOLDER(test_npu_model_damaged),     WITH_FOLDER(test_npu_model_cut_short),
+        WITH_FOLDER(test_npu_model_cancelled),   WITH_FOLDER(test_npu_model_trace),
+        WITH_FOLDER(test_npu_model_behind_load),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,6 +36,7 @@ typedef struct BenchOptions {
     size_t repeats;
     const char *trace; /* file for what the last turns did; NULL: none */
     bool image;        /* ttft: with an image of the weights, too */
+    bool cold;         /* mobile: from a cold page cache to the first token, in place of all else */
     bool operators;    /* the time of every operator in the last turn */
     /* spec, flash */
     const char *data[BENCH_LIST_MAX];

@@ -132,6 +132,7 @@ static int run_request(MobileBench *bench, size_t policy, MobileRow *row, size_t
     row->peak_bytes = after.peak_bytes;
     row->n_loads = after.n_loads - before.n_loads;
     row->loaded_bytes = after.loaded_bytes - before.loaded_bytes;
+    row->expand_ms = ms(after.expand_ns - before.expand_ns);
     if (r || !turn)
         return r;
     bench->values[MOBILE_PREFILL][at] = ms(middle_ns - start_ns);
@@ -210,6 +211,7 @@ static int begin(MobileBench *bench, ErrText *err) {
     bench->report->n_blocks = counts.n_blocks;
     bench->report->graph_bytes = counts.graph_bytes;
     bench->report->block_bytes = counts.block_bytes;
+    bench->report->form = graph_form_name(counts.form);
     bench->logits = malloc(engine_info(bench->engines[0])->n_vocab * sizeof(*bench->logits));
     for (size_t i = 0; i < _MOBILE_N && bench->logits; i++) {
         bench->values[i] = calloc(MOBILE_POLICIES * bench->run->options->repeats, sizeof(double));
@@ -230,6 +232,8 @@ int bench_mobile(const BenchRun *run, ErrText *err) {
     _cleanup_(mobile_bench_deinit) MobileBench bench = { .run = run, .report = &run->report->mobile };
     int r;
 
+    if (options->cold)
+        return mobile_cold_run(run, &run->report->cold, err);
     account_table_init(&bench.accounts);
     r = begin(&bench, err);
     for (size_t i = 0; i < options->n_prompts && !r; i++)

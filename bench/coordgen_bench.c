@@ -75,6 +75,7 @@ enum { /* indices into option_table */
     OPT_FLASH_LATENCY,
     OPT_GRAPH_BLOCKS,
     OPT_GRAPH_FILES,
+    OPT_COLD,
     OPT_ISA,
     OPT_RECIPE,
     OPT_IMAGE,
@@ -114,6 +115,9 @@ static const Option option_table[] = {
                            "mobile: parts of the layers that are loaded by themselves (default 8)" },
     [OPT_GRAPH_FILES] = { "graph-files", 0, "HOW",
                           "mobile: what graphs are loaded from: auto (default), packed (the package) or materialised" },
+    [OPT_COLD] = { "cold", 0, NULL,
+                   "mobile: in place of all else from a cold page cache to the first token, all read before it begins\n"
+                   "or computed behind the load" },
     [OPT_ISA] = { "isa", 0, "NAME",
                   "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
     [OPT_RECIPE] = { "recipe", 0, "SPEC",
@@ -168,6 +172,7 @@ static const char *const verbs_of[ARRAY_LEN(option_table)] = {
     [OPT_REPEAT] = OF_MADE_UP ", mobile",
     [OPT_GRAPH_BLOCKS] = "mobile",
     [OPT_GRAPH_FILES] = "mobile",
+    [OPT_COLD] = "mobile",
     [OPT_CHUNK] = OF_MODELS,
     [OPT_NO_PIPELINE] = OF_MODELS,
     [OPT_GROUP_ROWS] = OF_MODELS,
@@ -275,6 +280,9 @@ static const char *take_option(int option, const char *value, Command *command, 
         return graph_form_named(value, &command->model.graphs.form)
                    ? NULL
                    : "--graph-files is auto, packed or materialised, not '%s'";
+    case OPT_COLD:
+        command->bench.cold = true;
+        return NULL;
     case OPT_ISA:
         return isa_parse(value, &command->model.isa, err)
                    ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "bench/flash_report.h"
+#include "bench/mobile_cold.h"
 #include "bench/mobile_report.h"
 #include "bench/spec_report.h"
 
@@ -43,6 +44,7 @@ typedef struct BenchReport {
     SpecReport spec;     /* of `spec`, which has no results of the other kind */
     FlashReport flash;   /* likewise */
     MobileReport mobile; /* likewise */
+    MobileCold cold;     /* likewise, of `mobile --cold` */
     json_t *machine;     /* what the JSON says of machine and model; its "name" stands in the CSV */
 } BenchReport;
 

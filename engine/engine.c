@@ -631,6 +631,16 @@ void engine_graph_explain(const Engine *engine, char *text, size_t room_bytes) {
         snprintf(text, room_bytes, "no graphs on this device");
 }
 
+const char *engine_graph_form_why(const Engine *engine) {
+    return engine->weights->graph_form_why;
+}
+
+int engine_load_graphs(Engine *engine, ErrText *err) {
+    int r = engine->weights->graphs ? weights_graphs_load_all(engine->weights->graphs, err) : 0;
+
+    return r > 0 ? ENGINE_E_READ : r;
+}
+
 void engine_set_flash_limit(Engine *engine, ReadLimit limit) {
     if (engine->weights->ring)
         weights_ring_set_limit(engine->weights->ring, limit);

@@ -46,6 +46,7 @@ struct GraphLoader {
     /* Under the mutex. */
     bool is_stopping;
     LoaderState state;
+    _Atomic bool has_ended; /* the same, for who only looks */
     GraphLoad load;
     GraphLoadEnd end;
     SharedLimiter own, *disk;
@@ -217,6 +218,7 @@ static void *load_main(void *arg) {
         pthread_mutex_lock(&loader->mutex);
         loader->end = end;
         loader->state = LOADER_ENDED;
+        atomic_store(&loader->has_ended, true);
         pthread_cond_signal(&loader->ended);
     }
     pthread_mutex_unlock(&loader->mutex);
@@ -318,6 +320,8 @@ bool graph_loader_ended(GraphLoader *loader, uint64_t wait_ns, GraphLoadEnd *end
     const struct timespec until = time_of(clock_now_ns() + wait_ns);
     bool has_ended;
 
+    if (!wait_ns && !atomic_load(&loader->has_ended))
+        return false;
     pthread_mutex_lock(&loader->mutex);
     while (wait_ns && loader->state == LOADER_WANTED)
         if (pthread_cond_timedwait(&loader->ended, &loader->mutex, &until))
@@ -326,6 +330,7 @@ bool graph_loader_ended(GraphLoader *loader, uint64_t wait_ns, GraphLoadEnd *end
     if (has_ended) {
         *end = loader->end;
         loader->state = LOADER_IDLE;
+        atomic_store(&loader->has_ended, false);
     }
     pthread_mutex_unlock(&loader->mutex);
     return has_ended;

@@ -231,13 +231,15 @@ static Trace *trace_of(const WeightStream *stream) {
 /* The read of a piece, from when it was asked for; reads overlap, and every place in the ring has a lane of its own. */
 static void trace_read(const WeightStream *stream, const StreamPiece *piece) {
     if (trace_of(stream))
-        trace_add(trace_of(stream), &(TraceEvent){ .name = "read",
-                                                   .category = "load",
-                                                   .start_ns = piece->asked_ns,
-                                                   .end_ns = piece->extent.done_ns,
-                                                   .layer = -1,
-                                                   .lane = TRACE_LANE_READ + (uint32_t)(piece - stream->pieces),
-                                                   .bytes = piece->extent.len_bytes });
+        trace_add(
+            trace_of(stream),
+            &(TraceEvent){ .name = "read",
+                           .category = "load",
+                           .start_ns = piece->asked_ns,
+                           .end_ns = piece->due_ns > piece->extent.done_ns ? piece->due_ns : piece->extent.done_ns,
+                           .layer = -1,
+                           .lane = TRACE_LANE_READ + (uint32_t)(piece - stream->pieces),
+                           .bytes = piece->extent.len_bytes });
 }
 
 static void trace_fill(const WeightStream *stream, const StreamPiece *piece, uint64_t start_ns) {

@@ -189,6 +189,11 @@ void weights_release(Weights *weights, uint32_t stage, uint32_t end) {
         weights_ring_release(weights->ring, stage - 1);
 }
 
+void weights_turn(Weights *weights) {
+    if (weights->graphs)
+        weights_graphs_turn(weights->graphs);
+}
+
 void weights_expect(Weights *weights, size_t rows, size_t n_behind, uint32_t layer) {
     if (weights->graphs)
         weights_graphs_expect(weights->graphs, rows, n_behind, layer);

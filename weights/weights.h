@@ -100,6 +100,8 @@ void weights_release(Weights *weights, uint32_t stage, uint32_t end);
 /* A step of so many rows comes to a layer, and n_behind rows of its prompts come in later steps: what graphs of the
  * device are loaded by. */
 void weights_expect(Weights *weights, size_t rows, size_t n_behind, uint32_t layer);
+/* Between operators: loads go on. */
+void weights_turn(Weights *weights);
 /* The stages from this one on, which is held, up to the one that is returned can be used at once: they have come to
  * stay, or are held with it. */
 uint32_t weights_run_end(const Weights *weights, uint32_t stage);

@@ -17,6 +17,8 @@
 #include "weights/graph_loader.h"
 #include "weights/graph_times.h"
 
+#define LOAD_WAIT_NS 100000000
+
 /* Layers that are loaded together. */
 typedef struct GraphBlock {
     uint32_t first_layer, end_layer;
@@ -454,6 +456,25 @@ int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns,
     begin_loads(graphs);
     graphs->counts.n_computed[kind]++;
     graphs->since_ns = clock_now_ns();
+    return 0;
+}
+
+void weights_graphs_turn(WeightsGraphs *graphs) {
+    if (graphs->loader && graphs->graphs.loading < graphs->graphs.n_blocks)
+        turn(graphs, 0);
+}
+
+int weights_graphs_load_all(WeightsGraphs *graphs, ErrText *err) {
+    for (size_t i = 0; i < graphs->counts.n_blocks; i++) {
+        const GraphBlock *block = &graphs->blocks[i];
+
+        while (!graphs->graphs.is_there[i][GRAPH_PREFILL] && !graphs->graphs.is_there[i][GRAPH_DECODE]) {
+            turn(graphs, LOAD_WAIT_NS);
+            if (atomic_load(&graphs->is_lost) || graphs->failure)
+                return tell_failure(graphs, err);
+        }
+        assert(block->slots[GRAPH_PREFILL] != GRAPH_SLOT_NONE || block->slots[GRAPH_DECODE] != GRAPH_SLOT_NONE);
+    }
     return 0;
 }
 

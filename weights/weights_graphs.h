@@ -70,6 +70,10 @@ bool weights_graphs_has_started(const WeightsGraphs *graphs);
 /* The block of a layer can be computed with until weights_graphs_release(): 0, WEIGHTS_GRAPHS_E_WAITING,
  * WEIGHTS_GRAPHS_E_READ. */
 int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns, ErrText *err);
+/* Between operators: the next load begins where one has ended. Takes no lock where none has. */
+void weights_graphs_turn(WeightsGraphs *graphs);
+/* Waits until every block has a graph of one kind. 0, WEIGHTS_GRAPHS_E_READ. */
+int weights_graphs_load_all(WeightsGraphs *graphs, ErrText *err);
 /* end: layers below are computed. */
 void weights_graphs_release(WeightsGraphs *graphs, uint32_t layer, uint32_t end);
 /* Behind the last layer of the block. */

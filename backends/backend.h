@@ -81,6 +81,7 @@ typedef struct LinearSource {
     /* linear_begin(): linear_at() says where the integers, image_bytes of them, are, and says it again where others
      * take their place meanwhile. Whoever has that memory has charged it. */
     bool streamed;
+    bool expanded; /* linear_begin(): with `bits`, integers that are not packed in memory; linear_image_bytes(), too */
     LinearActivations activations;
 } LinearSource;
 
@@ -228,6 +229,11 @@ typedef struct BackendOps {
      * have the same. Not while anything uses the matrix. 0 and NULL: one copy of the weights serves any rows. */
     size_t prefill_rows, decode_rows;
     void (*linear_shape)(BackendLinear *linear, size_t rows, size_t rows_at_once);
+    /* With linear_shape: what linear_fill() writes for these blocks of a streamed matrix, begun or finished, to
+     * `integers`, from where linear_at() may have it later. Whether the weights are ones that the device takes. Thread:
+     * any, while products and other calls use the matrix. */
+    bool (*linear_expand)(const Backend *backend, const BackendLinear *linear, size_t block_begin, size_t block_end,
+                          const void *bytes, void *integers);
 
     /* With linear_shape, on a device whose products run beside the processors: product_slots of them may be under way
      * at once, each in a slot that nobody else uses until its end, in steps with rows for more than one graph of

@@ -59,3 +59,27 @@ uint64_t read_limiter_ask(ReadLimiter *limiter, size_t len_bytes) {
     limiter->free_ns = enters_ns + passing_ns(len_bytes, limit->bytes_per_s);
     return limiter->free_ns;
 }
+
+void shared_limiter_init(SharedLimiter *shared, ReadLimit limit) {
+    pthread_mutex_init(&shared->mutex, NULL);
+    read_limiter_init(&shared->limiter, limit, NULL, NULL);
+}
+
+void shared_limiter_deinit(SharedLimiter *shared) {
+    pthread_mutex_destroy(&shared->mutex);
+}
+
+void shared_limiter_set(SharedLimiter *shared, ReadLimit limit) {
+    pthread_mutex_lock(&shared->mutex);
+    read_limiter_set(&shared->limiter, limit);
+    pthread_mutex_unlock(&shared->mutex);
+}
+
+uint64_t shared_limiter_ask(SharedLimiter *shared, size_t len_bytes) {
+    uint64_t due_ns;
+
+    pthread_mutex_lock(&shared->mutex);
+    due_ns = read_limiter_ask(&shared->limiter, len_bytes);
+    pthread_mutex_unlock(&shared->mutex);
+    return due_ns;
+}

@@ -3,6 +3,7 @@
 #ifndef COORDGEN_BASE_READ_LIMITER_H
 #define COORDGEN_BASE_READ_LIMITER_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,5 +29,17 @@ void read_limiter_set(ReadLimiter *limiter, ReadLimit limit);
 /* A read is asked for now: when it is done, by the clock, at the earliest; 0: at once. */
 uint64_t read_limiter_ask(ReadLimiter *limiter, size_t len_bytes);
 uint64_t read_limiter_now(const ReadLimiter *limiter);
+
+/* One disk that several threads read. */
+typedef struct SharedLimiter {
+    pthread_mutex_t mutex;
+    ReadLimiter limiter;
+} SharedLimiter;
+
+void shared_limiter_init(SharedLimiter *shared, ReadLimit limit);
+void shared_limiter_deinit(SharedLimiter *shared);
+/* As those above. Thread: any. */
+void shared_limiter_set(SharedLimiter *shared, ReadLimit limit);
+uint64_t shared_limiter_ask(SharedLimiter *shared, size_t len_bytes);
 
 #endif

@@ -156,6 +156,7 @@ static int run_request(MobileBench *bench, size_t policy, MobileRow *row, size_t
     row->peak_bytes = after.peak_bytes;
     row->n_loads = after.n_loads - before.n_loads;
     row->loaded_bytes = after.loaded_bytes - before.loaded_bytes;
+    row->expand_ms = ms(after.expand_ns - before.expand_ns);
     if (r || !turn)
         return r;
     if (bench->timeline && turn == row->n_requests)
@@ -236,6 +237,7 @@ static int begin(MobileBench *bench, ErrText *err) {
     bench->report->n_blocks = counts.n_blocks;
     bench->report->graph_bytes = counts.graph_bytes;
     bench->report->block_bytes = counts.block_bytes;
+    bench->report->form = graph_form_name(counts.form);
     bench->logits = malloc(engine_info(bench->engines[0])->n_vocab * sizeof(*bench->logits));
     for (size_t i = 0; i < _MOBILE_N && bench->logits; i++) {
         bench->values[i] = calloc(MOBILE_POLICIES * bench->run->options->repeats, sizeof(double));
@@ -257,6 +259,8 @@ int bench_mobile(const BenchRun *run, ErrText *err) {
     _cleanup_(mobile_bench_deinit) MobileBench bench = { .run = run, .report = &run->report->mobile };
     int r;
 
+    if (options->cold)
+        return mobile_cold_run(run, &run->report->cold, err);
     if (options->memory_bytes)
         return bench_mobile_memory(run, err);
     if (options->n_data)

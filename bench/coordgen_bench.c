@@ -77,6 +77,8 @@ enum { /* indices into option_table */
     OPT_GRAPH_BLOCKS,
     OPT_MEMORY,
     OPT_TIMELINE,
+    OPT_GRAPH_FILES,
+    OPT_COLD,
     OPT_ISA,
     OPT_RECIPE,
     OPT_IMAGE,
@@ -119,6 +121,11 @@ static const Option option_table[] = {
                      "mobile: the requests within so many bytes, K, M, G or T behind, of the process as a whole" },
     [OPT_TIMELINE] = { "timeline", 0, "FILE",
                        "mobile: an SVG of what ran when in the last repetitions: the NPU, the processors, loads" },
+    [OPT_GRAPH_FILES] = { "graph-files", 0, "HOW",
+                          "mobile: what graphs are loaded from: auto (default), packed (the package) or materialised" },
+    [OPT_COLD] = { "cold", 0, NULL,
+                   "mobile: in place of all else from a cold page cache to the first token, all read before it begins\n"
+                   "or computed behind the load" },
     [OPT_ISA] = { "isa", 0, "NAME",
                   "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA" },
     [OPT_RECIPE] = { "recipe", 0, "SPEC",
@@ -174,6 +181,8 @@ static const char *const verbs_of[ARRAY_LEN(option_table)] = {
     [OPT_GRAPH_BLOCKS] = "mobile",
     [OPT_MEMORY] = "mobile",
     [OPT_TIMELINE] = "mobile",
+    [OPT_GRAPH_FILES] = "mobile",
+    [OPT_COLD] = "mobile",
     [OPT_CHUNK] = OF_MODELS,
     [OPT_NO_PIPELINE] = OF_MODELS,
     [OPT_GROUP_ROWS] = OF_MODELS,
@@ -286,6 +295,13 @@ static const char *take_option(int option, const char *value, Command *command, 
     case OPT_TIMELINE:
         command->bench.timeline = value;
         return *value ? NULL : "--timeline is the name of a file, not '%s'";
+    case OPT_GRAPH_FILES:
+        return graph_form_named(value, &command->model.graphs.form)
+                   ? NULL
+                   : "--graph-files is auto, packed or materialised, not '%s'";
+    case OPT_COLD:
+        command->bench.cold = true;
+        return NULL;
     case OPT_ISA:
         return isa_parse(value, &command->model.isa, err)
                    ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"

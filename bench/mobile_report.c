@@ -30,24 +30,26 @@ static double mb(uint64_t len_bytes) {
 }
 
 void mobile_report_table(const MobileReport *report, FILE *file) {
-    fprintf(file,
-            "Graph switching on the npu device: %zu blocks, graphs of %.1f MB, a block at most %.1f MB, loads by %s. "
-            "Waiting is for loads; every request begins where the one before it has ended, with the graphs of "
-            "decoding.\n\n",
-            report->n_blocks, mb(report->graph_bytes), mb(report->block_bytes), *report->way ? report->way : "nothing");
+    fprintf(
+        file,
+        "Graph switching on the npu device: %zu blocks, graphs of %.1f MB, a block at most %.1f MB, %s, loads by %s. "
+        "Waiting is for loads; every request begins where the one before it has ended, with the graphs of "
+        "decoding.\n\n",
+        report->n_blocks, mb(report->graph_bytes), mb(report->block_bytes), report->form,
+        *report->way ? report->way : "nothing");
     fprintf(file,
             "| prompt | output | policy | prefill ms | of it waiting | decode ms | of it waiting | waiting, of all "
-            "| over none | loads | MB | loads ms | hidden | graphs, peak MB |\n"
-            "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+            "| over none | loads | MB | loads ms | of it expanding | hidden | graphs, peak MB |\n"
+            "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for (size_t i = 0; i < report->n; i++) {
         const MobileRow *row = &report->rows[i];
 
         fprintf(file,
                 "| %zu | %zu | %s | %.1f | %.1f | %.1f | %.1f | %.1f %% | %+.1f %% | %" PRIu64
-                " | %.1f | %.1f | %.1f %% | %.1f |\n",
+                " | %.1f | %.1f | %.1f | %.1f %% | %.1f |\n",
                 row->prompt_tokens, row->output_tokens, row->policy, row->prefill_ms, row->prefill_stall_ms,
                 row->decode_ms, row->decode_stall_ms, 100 * stall_share(row), 100 * over_none(report, i), row->n_loads,
-                mb(row->loaded_bytes), row->load_ms, 100 * hidden_share(row), mb(row->peak_bytes));
+                mb(row->loaded_bytes), row->load_ms, row->expand_ms, 100 * hidden_share(row), mb(row->peak_bytes));
     }
     fprintf(file,
             "\nGraphs that chunks share: what does not depend on a token's place, all but attention, has one graph "
@@ -89,7 +91,7 @@ static json_t *row_json(const MobileReport *report, size_t index) {
     const MobileRow *row = &report->rows[index];
 
     return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:I, s:I, "
-                     "s:s}",
+                     "s:s, s:s, s:f, s:f}",
                      "test", "mobile", "policy", row->policy, "prompt_tokens", (json_int_t)row->prompt_tokens,
                      "output_tokens", (json_int_t)row->output_tokens, "requests", (json_int_t)row->n_requests, "chunks",
                      (json_int_t)row->n_chunks, "prefill_ms", row->prefill_ms, "prefill_stall_ms",
@@ -97,7 +99,9 @@ static json_t *row_json(const MobileReport *report, size_t index) {
                      "total_ms", row->total_ms, "stall_share", stall_share(row), "over_none", over_none(report, index),
                      "loads", (json_int_t)row->n_loads, "loaded_bytes", (json_int_t)row->loaded_bytes, "load_ms",
                      row->load_ms, "hidden_share", hidden_share(row), "peak_bytes", (json_int_t)row->peak_bytes,
-                     "shared_graph_bytes", (json_int_t)report->graph_bytes, "why", row->why);
+                     "shared_graph_bytes", (json_int_t)report->graph_bytes, "why", row->why, "form", report->form,
+                     "expand_ms", row->expand_ms, "read_ms",
+                     row->load_ms > row->expand_ms ? row->load_ms - row->expand_ms : 0);
 }
 
 json_t *mobile_report_json(const MobileReport *report) {

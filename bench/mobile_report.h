@@ -22,6 +22,7 @@ typedef struct MobileRow {
     double prefill_stall_ms, decode_stall_ms; /* of these times, what was waited for loads */
     double load_ms;                           /* that loads took, hidden or not */
     uint64_t n_loads, loaded_bytes;           /* of one request */
+    double expand_ms;                         /* of one request's loads; the rest of them is reading */
     uint64_t peak_bytes;                      /* of the arena */
     char why[500];                            /* of the last request */
 } MobileRow;
@@ -31,7 +32,8 @@ typedef struct MobileReport {
     size_t n;                                             /* 0: the report is of another verb */
     size_t n_blocks;
     uint64_t graph_bytes, block_bytes;
-    char way[40]; /* of the loads */
+    const char *form; /* of what is loaded */
+    char way[40];     /* of the loads */
     MobileOrders orders;
 } MobileReport;
 

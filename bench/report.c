@@ -56,6 +56,10 @@ void bench_report_table(const BenchReport *report, FILE *file) {
         flash_report_table(&report->flash, file);
         return;
     }
+    if (report->cold.n) {
+        mobile_cold_table(&report->cold, file);
+        return;
+    }
     if (report->mobile.n) {
         mobile_report_table(&report->mobile, file);
         return;
@@ -104,6 +108,10 @@ void bench_report_csv(const BenchReport *report, FILE *file) {
 
     if (report->flash.n_cells) {
         flash_report_csv(&report->flash, machine ? machine : "", file);
+        return;
+    }
+    if (report->cold.n) {
+        mobile_cold_csv(&report->cold, file);
         return;
     }
     if (report->mobile.n) {
@@ -155,6 +163,7 @@ static json_t *result_json(const BenchResult *result) {
 
 json_t *bench_report_json(const BenchReport *report) {
     json_t *results = report->spec.n                ? spec_report_json(&report->spec)
+                      : report->cold.n              ? mobile_cold_json(&report->cold)
                       : report->mobile.n            ? mobile_report_json(&report->mobile)
                       : report->table.n_tasks       ? mobile_table_json(&report->table)
                       : report->memory.budget_bytes ? mobile_memory_json(&report->memory)

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "bench/flash_report.h"
+#include "bench/mobile_cold.h"
 #include "bench/mobile_memory.h"
 #include "bench/mobile_report.h"
 #include "bench/mobile_table.h"
@@ -47,6 +48,7 @@ typedef struct BenchReport {
     MobileReport mobile; /* likewise */
     MobileTable table;   /* likewise */
     MobileMemory memory; /* likewise */
+    MobileCold cold;     /* likewise, of `mobile --cold` */
     json_t *machine;     /* what the JSON says of machine and model; its "name" stands in the CSV */
 } BenchReport;
 

@@ -37,6 +37,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t isa;                 /* Isa */
     uint32_t graph_switch;        /* GraphSwitchPolicy */
     uint32_t graph_blocks;        /* 0: as many as are good */
+    uint32_t graph_files;         /* GraphForm */
     uint32_t op_order;            /* OpOrder */
     uint64_t graphs_memory_bytes; /* 0: the default */
     uint32_t threads;             /* 0: one for every processor this process may use */

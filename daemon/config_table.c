@@ -36,6 +36,13 @@ static const SettingChoice graph_switch_choices[] = {
     { NULL, 0 },
 };
 
+static const SettingChoice graph_files_choices[] = {
+    { "auto", GRAPH_FORM_AUTO },
+    { "packed", GRAPH_FORM_PACKED },
+    { "materialised", GRAPH_FORM_MATERIALISED },
+    { NULL, 0 },
+};
+
 static const SettingChoice op_order_choices[] = {
     { "in-order", OP_ORDER_IN_ORDER },
     { "out-of-order", OP_ORDER_OUT_OF_ORDER },
@@ -135,6 +142,9 @@ const Setting config_settings[] = {
         "progressive (while a prompt is computed)"),
     NUMBER("graph-blocks", graph_blocks, 1, GRAPH_BLOCKS_MAX, OR_ZERO, RESTART, "0",
            "parts of the layers whose graphs are loaded by themselves; 0: 8, or as many as there are layers"),
+    CHOICE("graph-files", graph_files, RESTART, "auto", graph_files_choices,
+           "what graphs are loaded from: packed (the package, expanded on the way), materialised (a file that has them "
+           "as they are in memory), or auto (what is sooner on this disk)"),
     BYTES("graphs-memory", graphs_memory_bytes, MIB, 1024 * TIB, OR_ZERO, RESTART, "0",
           "limit of the memory for the graphs of a model; 0: 4G"),
     CHOICE(

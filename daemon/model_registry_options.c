@@ -77,6 +77,7 @@ void model_choose_options(Model *model, EngineOptions *options) {
                          .latency_us = config->flash_latency_us },
         .graphs = { .policy = (GraphSwitchPolicy)config->graph_switch,
                     .n_blocks = config->graph_blocks,
+                    .form = (GraphForm)config->graph_files,
                     .memory_bytes = config->graphs_memory_bytes },
         .op_order = (OpOrder)config->op_order,
         .steal_beyond = OP_STEAL_MEASURED,

@@ -220,6 +220,7 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
                         .new_image = options->new_image || options->checking == WEIGHTS_CHECKING_ALL,
                         .memory = options->weights_memory,
                         .flash_limit = options->flash_limit,
+                        .limits_all = options->limits_all,
                         .graphs = options->graphs,
                         .tracep = &engine->trace,
                     },
@@ -628,6 +629,16 @@ void engine_graph_explain(const Engine *engine, char *text, size_t room_bytes) {
         graph_switch_explain(weights_graphs_switch(engine->weights->graphs), text, room_bytes);
     else
         snprintf(text, room_bytes, "no graphs on this device");
+}
+
+const char *engine_graph_form_why(const Engine *engine) {
+    return engine->weights->graph_form_why;
+}
+
+int engine_load_graphs(Engine *engine, ErrText *err) {
+    int r = engine->weights->graphs ? weights_graphs_load_all(engine->weights->graphs, err) : 0;
+
+    return r > 0 ? ENGINE_E_READ : r;
 }
 
 void engine_set_flash_limit(Engine *engine, ReadLimit limit) {

@@ -82,6 +82,7 @@ typedef struct EngineOptions {
     WeightsMemory weights_memory;
     bool new_image;
     ReadLimit flash_limit;
+    bool limits_all;           /* with graphs: all that is read of a package is as slow, together with them */
     GraphsOptions graphs;      /* on a device of static graphs, which wants image_path too */
     OpOrder op_order;          /* where products have a queue: what goes first */
     size_t steal_beyond;       /* likewise, in the order of positions (OpQueuesSetup) */
@@ -184,6 +185,10 @@ void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond);
 /* How graphs have come and gone, on a device of static graphs; false: on another. And why they are loaded when they
  * are, as a line. Thread: the one that computes. */
 bool engine_graph_counts(const Engine *engine, WeightsGraphsCounts *counts);
+/* Why they are loaded in the form that they are; "": nobody had to choose. */
+const char *engine_graph_form_why(const Engine *engine);
+/* Waits until every block has a graph; all else must have arrived. 0, ENGINE_E_READ, -errno. */
+int engine_load_graphs(Engine *engine, ErrText *err);
 void engine_graph_explain(const Engine *engine, char *text, size_t room_bytes);
 /* How fast they are read from now on, at most. */
 void engine_set_flash_limit(Engine *engine, ReadLimit limit);

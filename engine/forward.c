@@ -185,6 +185,7 @@ static int run_layers(EngineStep *step, const EngineYield *yield, bool *has_runp
         for (; step->node < layer->graph.n; step->node++) {
             const uint64_t start_ns = engine_trace_begin(engine);
 
+            weights_turn(engine->weights);
             r = engine_step_look_up(step, *has_runp ? yield : NULL);
             if (r)
                 return r;

@@ -199,6 +199,7 @@ int queue_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
 
     assert(run.n_slots <= SLOTS_MAX);
     while (!r && !op_queues_have_ended(&step->groups.queues)) {
+        weights_turn(engine->weights);
         r = go_on(&run, err);
         if (r)
             r = r < 0 ? r : ENGINE_E_READ;

@@ -44,6 +44,7 @@ enum { /* indices into option_table */
     OPT_CHUNK,
     OPT_GRAPH_SWITCH,
     OPT_GRAPH_BLOCKS,
+    OPT_GRAPH_FILES,
     OPT_GRAPHS_MEMORY,
     OPT_OP_ORDER,
     OPT_RECIPE,
@@ -92,6 +93,8 @@ static const Option option_table[] = {
                            "(default)" },
     [OPT_GRAPH_BLOCKS] = { "graph-blocks", 0, "N",
                            "npu: parts of the layers that are loaded by themselves (default 8)" },
+    [OPT_GRAPH_FILES] = { "graph-files", 0, "HOW",
+                          "npu: what graphs are loaded from: auto (default), packed (the package) or materialised" },
     [OPT_GRAPHS_MEMORY] = { "graphs-memory", 0, "SIZE", "npu: limit of the graphs' memory (default 4G)" },
     [OPT_OP_ORDER] = { "op-order", 0, "HOW",
                        "npu: what runs next in steps of several chunks: in-order, out-of-order (default) or position" },
@@ -220,6 +223,10 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
             return "--graph-blocks is 1..64, not '%s'";
         options->graphs.n_blocks = (uint32_t)number;
         return NULL;
+    case OPT_GRAPH_FILES:
+        return graph_form_named(value, &options->graphs.form)
+                   ? NULL
+                   : "--graph-files is auto, packed or materialised, not '%s'";
     case OPT_GRAPHS_MEMORY:
         if (weights_memory_parse(&memory, value, err) || memory.is_percent || !memory.bytes)
             return "--graphs-memory is a number of bytes, with K, M, G or T behind it, not '%s'";

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/extent_reader.h"
@@ -30,12 +31,14 @@ enum {
     PIECE_BYTES = 4 << 20,
     COPY_BYTES = 256 << 10,
     READ_BYTES = 2 << 20, /* of one request to the disk */
+    WAIT_NS = 2000000,
 };
 
 typedef struct StreamPiece {
     size_t matrix, begin, end; /* blocks */
     bool is_cached;
     uint64_t asked_ns; /* of a read, for a trace */
+    uint64_t due_ns;   /* when a slower disk would have it */
     Extent extent;
 } StreamPiece;
 
@@ -201,6 +204,8 @@ static int plan_piece(WeightStream *stream, ErrText *err) {
     if (!piece->is_cached) {
         r = stream->reader ? 0 : start_reader(stream, err);
         piece->asked_ns = clock_now_ns();
+        if (stream->options.disk)
+            piece->due_ns = shared_limiter_ask(stream->options.disk, piece->extent.len_bytes);
         if (!r)
             r = extent_reader_submit(stream->reader, &piece->extent, err);
         if (r)
@@ -226,13 +231,15 @@ static Trace *trace_of(const WeightStream *stream) {
 /* The read of a piece, from when it was asked for; reads overlap, and every place in the ring has a lane of its own. */
 static void trace_read(const WeightStream *stream, const StreamPiece *piece) {
     if (trace_of(stream))
-        trace_add(trace_of(stream), &(TraceEvent){ .name = "read",
-                                                   .category = "load",
-                                                   .start_ns = piece->asked_ns,
-                                                   .end_ns = piece->extent.done_ns,
-                                                   .layer = -1,
-                                                   .lane = TRACE_LANE_READ + (uint32_t)(piece - stream->pieces),
-                                                   .bytes = piece->extent.len_bytes });
+        trace_add(
+            trace_of(stream),
+            &(TraceEvent){ .name = "read",
+                           .category = "load",
+                           .start_ns = piece->asked_ns,
+                           .end_ns = piece->due_ns > piece->extent.done_ns ? piece->due_ns : piece->extent.done_ns,
+                           .layer = -1,
+                           .lane = TRACE_LANE_READ + (uint32_t)(piece - stream->pieces),
+                           .bytes = piece->extent.len_bytes });
 }
 
 static void trace_fill(const WeightStream *stream, const StreamPiece *piece, uint64_t start_ns) {
@@ -348,6 +355,18 @@ static int fill_piece(WeightStream *stream, StreamPiece *piece, WeightFillFn *fn
     return 0;
 }
 
+/* Of a disk that is to be slower; waits a little for it, so that whoever wants the piece can look about meanwhile. */
+static bool has_come(const StreamPiece *piece) {
+    const uint64_t now_ns = clock_now_ns();
+
+    if (piece->is_cached || now_ns >= piece->due_ns)
+        return true;
+    (void)nanosleep(
+        &(struct timespec){ .tv_nsec = (long)(piece->due_ns - now_ns < WAIT_NS ? piece->due_ns - now_ns : WAIT_NS) },
+        NULL);
+    return clock_now_ns() >= piece->due_ns;
+}
+
 /* The ring is full, or holds all that is left. */
 int weight_stream_start(WeightStream *stream, ErrText *err) {
     int r = 0;
@@ -373,6 +392,10 @@ int weight_stream_advance(WeightStream *stream, WeightFillFn *fn, void *arg, boo
     if (r)
         return r;
     assert(piece->matrix == stream->at);
+    if (!has_come(piece)) {
+        *is_wholep = false;
+        return 0;
+    }
     r = fill_piece(stream, piece, fn, arg, err);
     if (r)
         return r;

@@ -11,6 +11,7 @@
 #include "base/account.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/read_limiter.h"
 #include "base/worker_pool.h"
 #include "model/package_checksum.h"
 #include "quant/grid.h"
@@ -44,6 +45,7 @@ typedef struct WeightStreamOptions {
     AccountTable *accounts;
     PackageChecksum *checksum;   /* of the file: a matrix is whole when its part was compared; NULL: nothing is */
     _Atomic uint64_t *heartbeat; /* goes up with every few MiB; may be NULL */
+    SharedLimiter *disk;         /* reads that are not of the page cache are as slow as that allows; or NULL */
     Trace *const *tracep;        /* where a trace stands when there is one, its reads too; may be NULL */
 } WeightStreamOptions;
 
@@ -60,7 +62,8 @@ DEFINE_CLEANUP(WeightStream, weight_stream_free)
 
 /* Reads begin; without it they begin when the first bytes are asked for. Errors as those of weight_stream_advance(). */
 int weight_stream_start(WeightStream *stream, ErrText *err);
-/* The next matrix, block by block, a few MiB of it at most; *is_wholep: it has come to its end. */
+/* The next matrix, block by block, a few MiB of it at most, or nothing yet of a slow disk; *is_wholep: it has come to
+ * its end. */
 int weight_stream_advance(WeightStream *stream, WeightFillFn *fn, void *arg, bool *is_wholep, ErrText *err);
 
 /* So far: bytes that were in the page cache, and those that were read ahead. */

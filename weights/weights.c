@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "weights/weights_load_private.h"
 
 static void layer_deinit(Weights *weights, WeightsLayer *layer) {
     for (size_t role = 0; role < _ROLE_N; role++) {
@@ -26,6 +27,7 @@ Weights *weights_free(Weights *weights) {
     free(weights->image_file);
     weights_ring_free(weights->ring);
     weights_graphs_free(weights->graphs);
+    free(weights->graph_pieces.pieces);
     weights_image_free(weights->ring_image);
     layer_deinit(weights, &weights->outside);
     for (uint32_t i = 0; weights->layers && i < weights->hparams->n_layers; i++)
@@ -38,6 +40,7 @@ Weights *weights_free(Weights *weights) {
         close(weights->columns.fd);
     free((char *)weights->columns.path);
     bill_settle(&weights->vectors_bill);
+    shared_limiter_deinit(&weights->disk);
     free(weights);
     return NULL;
 }
@@ -69,20 +72,26 @@ static int end_image_file(Weights *weights, ErrText *err) {
 
 /* Times of graphs are noted in a folder beside the image. */
 static int start_graphs(Weights *weights, ErrText *err) {
-    _cleanup_(freep) char *notes = NULL;
+    _cleanup_(freep) char *notes = weights_plan_notes(weights->image_path, "graph-times");
+    GraphsFile file = { .image = steal(&weights->ring_image) };
+    int r;
 
-    if (asprintf(&notes, "%.*s/graph-times", (int)(strrchr(weights->image_path, '/') - weights->image_path),
-                 weights->image_path) < 0) {
-        notes = NULL;
-        return err_set(err, -ENOMEM, "out of memory");
-    }
-    return weights_graphs_start(weights->graphs, steal(&weights->ring_image), weights->flash_limit, notes, err);
+    if (weights->graphs_are_packed)
+        file = (GraphsFile){ .package_fd = weights->package_fd,
+                             .package_path = weights->package_path,
+                             .pieces = steal(&weights->graph_pieces.pieces),
+                             .n_pieces = weights->graph_pieces.n };
+    file.disk = weights->limits_all ? &weights->disk : NULL;
+    r = weights_graphs_start(weights->graphs, &file, weights->flash_limit, notes, err);
+    return r == WEIGHTS_GRAPHS_E_MEMORY ? BACKEND_E_MEMORY : r;
 }
 
 int weights_start_ring(Weights *weights, ErrText *err) {
     size_t first, end;
     int r;
 
+    if (weights->graphs_are_packed)
+        return start_graphs(weights, err);
     if (weights->graphs)
         weights_graphs_parts(weights->graphs, &first, &end);
     else
@@ -101,10 +110,10 @@ static int end_arrival(Weights *weights, ErrText *err) {
     int r = 0;
 
     weights->way = weights_arrival_way(weights->arrival);
-    if (weights->image_file) {
+    if (weights->image_file)
         r = end_image_file(weights, &why);
-        if (!r)
-            r = weights_start_ring(weights, &why);
+    if (!r && (weights->ring_image || (weights->graphs_are_packed && weights->graph_pieces.pieces))) {
+        r = weights_start_ring(weights, &why);
     } else if (weights->image_path && !weights->image && !weights->ring && !weights->graphs) {
         begin_image(weights);
     }
@@ -139,19 +148,34 @@ int weights_advance(Weights *weights, ErrText *err) {
     return r;
 }
 
+/* What is there of a block can be computed with while the rest of the model comes: graphs by their own loads, or all of
+ * the package, where it is to be compared, or written to an image. */
+static int acquire_graphs(Weights *weights, uint32_t stage, uint64_t wait_ns, ErrText *err) {
+    const uint32_t layer = stage - 1;
+    int r = WEIGHTS_GRAPHS_E_WAITING;
+
+    if (weights_graphs_has_started(weights->graphs))
+        r = weights_graphs_hold(weights->graphs, layer, weights->arrival ? 0 : wait_ns, err);
+    else if (weights_graphs_has_arrived(weights->graphs, layer, weights_arrival_stage(weights->arrival)))
+        r = weights_graphs_hold(weights->graphs, layer, 0, err);
+    if (r == WEIGHTS_GRAPHS_E_WAITING && weights->arrival) {
+        r = weights_advance(weights, err);
+        return r ? r : WEIGHTS_E_WAITING;
+    }
+    return r == WEIGHTS_GRAPHS_E_WAITING ? WEIGHTS_E_WAITING : r ? BACKEND_E_READ : 0;
+}
+
 int weights_acquire(Weights *weights, uint32_t stage, uint64_t wait_ns, ErrText *err) {
     int r = 0;
 
     if (weights_have(weights, stage))
         return 0;
+    if (is_of_graphs(weights, stage))
+        return acquire_graphs(weights, stage, wait_ns, err);
     if (weights->arrival)
         r = weights_advance(weights, err);
     if (r || weights->arrival)
         return r ? r : weights_have(weights, stage) ? 0 : WEIGHTS_E_WAITING;
-    if (is_of_graphs(weights, stage)) {
-        r = weights_graphs_hold(weights->graphs, stage - 1, wait_ns, err);
-        return r == WEIGHTS_GRAPHS_E_WAITING ? WEIGHTS_E_WAITING : r ? BACKEND_E_READ : 0;
-    }
     if (!streams(weights, stage))
         return 0;
     r = weights_ring_hold(weights->ring, stage - 1, wait_ns, err);
@@ -163,6 +187,11 @@ void weights_release(Weights *weights, uint32_t stage, uint32_t end) {
         weights_graphs_release(weights->graphs, stage - 1, end);
     else if (streams(weights, stage))
         weights_ring_release(weights->ring, stage - 1);
+}
+
+void weights_turn(Weights *weights) {
+    if (weights->graphs)
+        weights_graphs_turn(weights->graphs);
 }
 
 void weights_expect(Weights *weights, size_t rows, size_t prompt_rows, size_t n_behind, uint32_t layer) {

@@ -19,6 +19,12 @@ typedef struct WeightsLayer {
     float *vectors[_ROLE_N];
 } WeightsLayer;
 
+/* Of the package, for graphs. */
+typedef struct WeightsGraphsPieces {
+    GraphPiece *pieces;
+    size_t n;
+} WeightsGraphsPieces;
+
 typedef struct Weights {
     const Hparams *hparams;
     Backend *backend;
@@ -33,14 +39,20 @@ typedef struct Weights {
     WeightsImageKey image_key;
     WeightsImage *image; /* that they are in; or NULL */
     WeightsImageWriter *image_writer;
-    WeightsRing *ring;         /* of the layers that are not in memory; NULL: all are */
-    WeightsGraphs *graphs;     /* of the layers, on a device of static graphs; NULL: on another */
-    WeightsImage *ring_image;  /* until the ring starts, or the graphs, whose it is then; or NULL */
-    ImageFile *image_file;     /* of the image that is made for it while the weights arrive; or NULL */
-    ReadLimit flash_limit;     /* of the ring, or the graphs */
-    const WeightsCheck *check; /* of the package and the image; until the weights have arrived; may be NULL */
-    bool was_compared;         /* all that the file has for it, with checksums */
-    uint64_t resident_bytes;   /* on the account of the weights */
+    WeightsRing *ring;                /* of the layers that are not in memory; NULL: all are */
+    WeightsGraphs *graphs;            /* of the layers, on a device of static graphs; NULL: on another */
+    WeightsGraphsPieces graph_pieces; /* until they start */
+    bool graphs_are_packed;           /* they come from the package, of file descriptor and path: */
+    int package_fd;                   /* the package's */
+    char graph_form_why[300];         /* that was chosen; "": nobody was asked */
+    WeightsImage *ring_image;         /* until the ring starts, or the graphs, whose it is then; or NULL */
+    ImageFile *image_file;            /* of the image that is made for it while the weights arrive; or NULL */
+    ReadLimit flash_limit;            /* of the ring, or the graphs */
+    SharedLimiter disk;               /* the same, where all reads have it together */
+    bool limits_all;                  /* they have */
+    const WeightsCheck *check;        /* of the package and the image; until the weights have arrived; may be NULL */
+    bool was_compared;                /* all that the file has for it, with checksums */
+    uint64_t resident_bytes;          /* on the account of the weights */
     uint64_t n_parameters;
     uint64_t layer_products, head_products; /* multiplications by one row */
     uint64_t embedding_bytes;               /* of an embedding that is not the head too */
@@ -60,6 +72,7 @@ typedef struct WeightsOptions {
     bool new_image;              /* one that is there is not used, but made anew */
     WeightsMemory memory;        /* of a package; where that is not all, image_path must say where an image may be */
     ReadLimit flash_limit;       /* how fast layers that are not in memory are read at most, and graphs */
+    bool limits_all;             /* with graphs: and all that comes of the package together with them */
     GraphsOptions graphs;        /* on a device of static graphs, which wants image_path too */
     Trace *const *tracep;        /* where a trace stands when there is one; may be NULL */
 } WeightsOptions;
@@ -87,6 +100,8 @@ void weights_release(Weights *weights, uint32_t stage, uint32_t end);
 /* A step of so many rows, prompt_rows of them of prompts, comes to a layer, and n_behind rows of its prompts come in
  * later steps: what graphs of the device are loaded by. */
 void weights_expect(Weights *weights, size_t rows, size_t prompt_rows, size_t n_behind, uint32_t layer);
+/* Between operators: loads go on. */
+void weights_turn(Weights *weights);
 /* The stages from this one on, which is held, up to the one that is returned can be used at once: they have come to
  * stay, or are held with it. */
 uint32_t weights_run_end(const Weights *weights, uint32_t stage);

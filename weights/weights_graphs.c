@@ -3,10 +3,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/extent_reader.h"
@@ -15,12 +17,16 @@
 #include "weights/graph_loader.h"
 #include "weights/graph_times.h"
 
+#define LOAD_WAIT_NS 100000000
+
 /* Layers that are loaded together. */
 typedef struct GraphBlock {
     uint32_t first_layer, end_layer;
     size_t first, n; /* matrices */
     uint64_t offset_bytes;
     size_t len_bytes;
+    const GraphPiece *pieces; /* [n_pieces], where it comes from the package */
+    size_t n_pieces, packed_bytes;
     size_t slots[_GRAPH_KIND_N]; /* GRAPH_SLOT_NONE: not in memory */
     GraphKind placed;            /* where its matrices find their integers; GRAPH_NONE: nowhere */
 } GraphBlock;
@@ -33,13 +39,15 @@ struct WeightsGraphs {
     GraphBlock blocks[GRAPH_BLOCKS_MAX];
     GraphSwitch graphs;
     GraphArena arena;
-    WeightsImage *image;
+    GraphsFile file;
+    char *name; /* of the file, for messages */
     GraphLoader *loader;
     GraphTimesNote times;
     Trace *const *tracep;
     WeightsGraphsCounts counts;
     int failure; /* of the load of failed_block, until it is told; 0: none */
     size_t failed_block;
+    bool holds_arrived;   /* a block, before there were loads */
     uint64_t since_ns;    /* that the held block is being computed */
     size_t rows;          /* of the step */
     _Atomic bool is_lost; /* whoever sets it has written the text */
@@ -51,7 +59,11 @@ WeightsGraphs *weights_graphs_free(WeightsGraphs *graphs) {
         return NULL;
     graph_loader_free(graphs->loader); /* before its memory and its file */
     graph_times_save(&graphs->times);
-    weights_image_free(graphs->image);
+    weights_image_free(graphs->file.image);
+    if (!graphs->file.image && graphs->name)
+        close(graphs->file.package_fd);
+    free(graphs->file.pieces);
+    free(graphs->name);
     graph_arena_deinit(&graphs->arena);
     free(graphs->matrices);
     free(graphs);
@@ -200,6 +212,7 @@ void weights_graphs_add(WeightsGraphs *graphs, BackendLinear *linear, bool arriv
         block->slots[GRAPH_PREFILL] = graph_arena_take(&graphs->arena);
     graphs->backend->ops->linear_at(linear, data_of(graphs, block, GRAPH_PREFILL) +
                                                 (matrix->offset_bytes - block->offset_bytes));
+    graphs->backend->ops->linear_shape(linear, graphs->backend->ops->prefill_rows, 0);
 }
 
 /* --- loads -------------------------------------------------------------------------------------------------------- */
@@ -212,11 +225,22 @@ static bool block_is_whole(void *arg, size_t number, const uint8_t *data) {
     for (size_t i = block->first; i < block->first + block->n; i++) {
         const RingMatrix *matrix = &graphs->matrices[i];
 
-        if (!weights_image_part_is_whole(graphs->image, matrix->part,
+        if (!weights_image_part_is_whole(graphs->file.image, matrix->part,
                                          data + (matrix->offset_bytes - block->offset_bytes)))
             return false;
     }
     return true;
+}
+
+/* A piece of the package to its place in a slot. Thread: the loader's. */
+static bool expand_piece(void *arg, const GraphPiece *piece, const uint8_t *data, void *target) {
+    WeightsGraphs *graphs = arg;
+    const RingMatrix *matrix = &graphs->matrices[piece->matrix];
+    const GraphBlock *block = &graphs->blocks[block_of(graphs, matrix->layer)];
+
+    return graphs->backend->ops->linear_expand(graphs->backend, matrix->linear, piece->begin, piece->end, data,
+                                               (uint8_t *)target + block->offset_bytes % EXTENT_ALIGNMENT +
+                                                   (matrix->offset_bytes - block->offset_bytes));
 }
 
 static void give(WeightsGraphs *graphs, GraphBlock *block, GraphKind kind) {
@@ -239,14 +263,18 @@ static void begin_loads(WeightsGraphs *graphs) {
                        &(GraphLoad){ .number = number,
                                      .offset_bytes = graphs->blocks[number].offset_bytes,
                                      .len_bytes = graphs->blocks[number].len_bytes,
+                                     .pieces = graphs->blocks[number].pieces,
+                                     .n_pieces = graphs->blocks[number].n_pieces,
                                      .buffer = graph_arena_at(&graphs->arena, graphs->blocks[number].slots[kind]) });
 }
 
 static void note_load(WeightsGraphs *graphs, const GraphBlock *block, GraphKind kind, const GraphLoadEnd *end) {
+    const uint64_t read_bytes = block->n_pieces ? block->packed_bytes : block->len_bytes;
     Trace *trace = graphs->tracep ? *graphs->tracep : NULL;
 
     graphs->counts.n_loads++;
-    graphs->counts.loaded_bytes += block->len_bytes;
+    graphs->counts.loaded_bytes += read_bytes;
+    graphs->counts.expand_ns += end->expand_ns;
     graphs->counts.load_ns += end->end_ns - end->start_ns;
     graphs->counts.check_ns += end->end_ns - end->read_ns;
     /* Comparing is for the first load of a block alone. */
@@ -258,19 +286,28 @@ static void note_load(WeightsGraphs *graphs, const GraphBlock *block, GraphKind 
                                         .end_ns = end->end_ns,
                                         .layer = (int32_t)block->first_layer,
                                         .lane = TRACE_LANE_READ,
-                                        .bytes = block->len_bytes });
+                                        .bytes = read_bytes });
+    for (size_t i = 0; trace && i < block->n_pieces; i++)
+        trace_add(trace, &(TraceEvent){ .name = "expand",
+                                        .category = "load",
+                                        .start_ns = end->expanded_ns[2 * i],
+                                        .end_ns = end->expanded_ns[2 * i + 1],
+                                        .layer = (int32_t)graphs->matrices[block->pieces[i].matrix].layer,
+                                        .lane = TRACE_LANE_READ + 1,
+                                        .bytes = block->pieces[i].len_bytes });
 }
 
-/* The image is another file than it was: it is of no use any more, and the next load makes one anew. */
+/* The file is another one than it was, and is not used any more. Of an image the next load makes one anew. */
 static void lose(WeightsGraphs *graphs, const GraphBlock *block) {
     if (atomic_load(&graphs->is_lost))
         return;
-    err_set(&graphs->lost, 0,
-            "%s: the graphs of layers %u to %u are damaged, or the file was changed: load the model "
-            "again, which makes it anew",
-            weights_image_name(graphs->image), block->first_layer, block->end_layer - 1);
+    err_set(&graphs->lost, 0, "%s: the graphs of layers %u to %u are damaged, or the file was changed: %s",
+            graphs->name, block->first_layer, block->end_layer - 1,
+            graphs->file.image ? "load the model again, which makes it anew"
+                               : "load the model again, or import it again where that fails, too");
     atomic_store(&graphs->is_lost, true);
-    weights_image_discard(graphs->image);
+    if (graphs->file.image)
+        weights_image_discard(graphs->file.image);
 }
 
 /* Takes in what was loaded within wait_ns, and begins what comes next. */
@@ -295,22 +332,65 @@ static void turn(WeightsGraphs *graphs, uint64_t wait_ns) {
     begin_loads(graphs);
 }
 
-int weights_graphs_start(WeightsGraphs *graphs, WeightsImage *image, ReadLimit limit, const char *notes, ErrText *err) {
+/* Every block has its pieces, which are in the order of its matrices. Returns what the largest one has. */
+static size_t share_pieces(WeightsGraphs *graphs) {
+    size_t piece_bytes = 0, at = 0;
+
+    for (size_t i = 0; i < graphs->counts.n_blocks; i++) {
+        GraphBlock *block = &graphs->blocks[i];
+
+        block->pieces = &graphs->file.pieces[at];
+        for (; at < graphs->file.n_pieces && graphs->file.pieces[at].matrix < block->first + block->n; at++) {
+            const size_t len_bytes = graphs->file.pieces[at].len_bytes;
+
+            block->n_pieces++;
+            block->packed_bytes += len_bytes;
+            piece_bytes = len_bytes > piece_bytes ? len_bytes : piece_bytes;
+        }
+    }
+    return piece_bytes;
+}
+
+/* The graphs' own descriptor and name of the file. */
+static int take_file(WeightsGraphs *graphs, const GraphsFile *file, ErrText *err) {
+    int fd = file->package_fd;
+
+    graphs->file = *file;
+    graphs->file.package_path = NULL;
+    if (!file->image && (fd = fcntl(file->package_fd, F_DUPFD_CLOEXEC, 0)) < 0)
+        return err_set(err, -errno, "%s: cannot keep it open: %s", file->package_path, strerror(errno));
+    graphs->file.package_fd = fd;
+    graphs->name = strdup(file->image ? weights_image_name(file->image) : file->package_path);
+    if (graphs->name)
+        return 0;
+    if (!file->image)
+        close(fd);
+    return err_set(err, -ENOMEM, "out of memory");
+}
+
+int weights_graphs_start(WeightsGraphs *graphs, const GraphsFile *file, ReadLimit limit, const char *notes,
+                         ErrText *err) {
+    GraphLoaderOptions options = { .limit = limit, .is_whole = block_is_whole, .arg = graphs };
     int r;
 
-    assert(graphs->n_added == graphs->n_matrices && !graphs->image);
-    graphs->image = image;
-    graph_times_recall(&graphs->times, &graphs->graphs.times, weights_image_fd(image), notes, graphs->backend,
-                       graphs->counts.n_blocks, limit);
-    r = graph_loader_new(&graphs->loader,
-                         &(GraphLoaderOptions){ .fd = weights_image_fd(image),
-                                                .path = weights_image_name(image),
-                                                .limit = limit,
-                                                .is_whole = block_is_whole,
-                                                .arg = graphs },
-                         err);
+    assert(graphs->n_added == graphs->n_matrices && !graphs->name);
+    r = take_file(graphs, file, err);
     if (r)
         return r;
+    options.path = graphs->name;
+    options.disk = file->disk;
+    options.fd = file->image ? weights_image_fd(file->image) : graphs->file.package_fd;
+    if (!file->image) {
+        options.expand = expand_piece;
+        options.piece_bytes_max = share_pieces(graphs);
+        options.accounts = graphs->backend->accounts;
+    }
+    graphs->counts.form = file->image ? GRAPH_FORM_MATERIALISED : GRAPH_FORM_PACKED;
+    graph_times_recall(&graphs->times, &graphs->graphs.times, options.fd, notes, graphs->backend,
+                       graphs->counts.n_blocks, limit);
+    r = graph_loader_new(&graphs->loader, &options, err);
+    if (r)
+        return r == GRAPH_LOADER_E_MEMORY ? WEIGHTS_GRAPHS_E_MEMORY : r;
     for (size_t i = 0; graphs->has_arrived && i < graphs->counts.n_blocks; i++)
         graphs->graphs.is_there[i][GRAPH_PREFILL] = true;
     begin_loads(graphs);
@@ -343,8 +423,17 @@ static int tell_failure(WeightsGraphs *graphs, ErrText *err) {
             *err = graphs->lost;
         return WEIGHTS_GRAPHS_E_READ;
     }
-    return err_set(err, WEIGHTS_GRAPHS_E_READ, "%s: cannot read the graphs of layers %u to %u: %s",
-                   weights_image_name(graphs->image), block->first_layer, block->end_layer - 1, strerror(-r));
+    return err_set(err, WEIGHTS_GRAPHS_E_READ, "%s: cannot read the graphs of layers %u to %u: %s", graphs->name,
+                   block->first_layer, block->end_layer - 1, strerror(-r));
+}
+
+bool weights_graphs_has_started(const WeightsGraphs *graphs) {
+    return graphs->loader;
+}
+
+bool weights_graphs_has_arrived(const WeightsGraphs *graphs, uint32_t layer, uint32_t stage) {
+    return graphs->has_arrived &&
+           stage > weights_graphs_block_end(graphs, layer); /* whose last layer's stage that is */
 }
 
 int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns, ErrText *err) {
@@ -352,6 +441,11 @@ int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns,
     const uint64_t start_ns = clock_now_ns();
     GraphKind kind;
 
+    if (!graphs->loader) {
+        graphs->holds_arrived = true;
+        graphs->counts.n_computed[GRAPH_PREFILL]++;
+        return 0;
+    }
     turn(graphs, 0);
     kind = graph_switch_use(&graphs->graphs, number);
     if (kind == GRAPH_NONE) {
@@ -373,10 +467,33 @@ int weights_graphs_hold(WeightsGraphs *graphs, uint32_t layer, uint64_t wait_ns,
     return 0;
 }
 
+void weights_graphs_turn(WeightsGraphs *graphs) {
+    if (graphs->loader && graphs->graphs.loading < graphs->graphs.n_blocks)
+        turn(graphs, 0);
+}
+
+int weights_graphs_load_all(WeightsGraphs *graphs, ErrText *err) {
+    for (size_t i = 0; i < graphs->counts.n_blocks; i++) {
+        const GraphBlock *block = &graphs->blocks[i];
+
+        while (!graphs->graphs.is_there[i][GRAPH_PREFILL] && !graphs->graphs.is_there[i][GRAPH_DECODE]) {
+            turn(graphs, LOAD_WAIT_NS);
+            if (atomic_load(&graphs->is_lost) || graphs->failure)
+                return tell_failure(graphs, err);
+        }
+        assert(block->slots[GRAPH_PREFILL] != GRAPH_SLOT_NONE || block->slots[GRAPH_DECODE] != GRAPH_SLOT_NONE);
+    }
+    return 0;
+}
+
 void weights_graphs_release(WeightsGraphs *graphs, uint32_t layer, uint32_t end) {
     const size_t number = block_of(graphs, layer);
     const bool is_done = end >= graphs->blocks[number].end_layer;
 
+    if (graphs->holds_arrived) {
+        graphs->holds_arrived = false;
+        return;
+    }
     if (is_done && layer == graphs->blocks[number].first_layer)
         graph_times_note_compute(&graphs->graphs.times, graphs->graphs.held_kind, graphs->rows,
                                  graphs->graphs.prefill_rows, graphs->graphs.decode_rows,

@@ -92,10 +92,10 @@ static int place_later(WeightsLoader *loader, int layer, BackendLinear *linear, 
     int r;
 
     if (source->streamed && weights->graphs)
-        weights_graphs_add(weights->graphs, linear, weights->image_file);
+        weights_graphs_add(weights->graphs, linear, loader->comes_whole);
     else if (source->streamed)
         weights_ring_add(weights->ring, linear);
-    if (source->streamed && !weights->image_file)
+    if (source->streamed && !loader->comes_whole)
         return weights->backend->ops->linear_finish(weights->backend, linear, source, loader->err);
     r = weights_arrival_place(weights->arrival, stage_of(loader, layer), linear, source);
     return r ? err_set(loader->err, r, "out of memory") : 0;
@@ -132,6 +132,7 @@ static int place_linear(WeightsLoader *loader, const ArchTensor *expected, const
         .image = image.data,
         .image_bytes = streams ? planned->image_bytes : image.len_bytes,
         .streamed = streams,
+        .expanded = streams && weights->graphs,
     };
     r = load_activations(loader, &linear, &source.activations);
     if (!r && weights->graphs && layer >= 0 && !(source.activations.scale > 0))
@@ -221,6 +222,8 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
     weights->accounts = accounts;
     weights->columns.fd = -1;
     weights->flash_limit = loader->options->flash_limit;
+    shared_limiter_init(&weights->disk, weights->flash_limit);
+    weights->limits_all = loader->options->limits_all;
     weights->check = loader->options->check;
     weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
     if (!weights->layers)
@@ -229,7 +232,7 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
         r = weights_plan(loader);
     if (!r)
         r = hparams_each_tensor(hparams, load_tensor, loader);
-    if (!r && weights->ring_image)
+    if (!r && (weights->ring_image || weights->graphs_are_packed) && !loader->comes_whole)
         r = weights_start_ring(weights, loader->err);
     if (r)
         return r;

@@ -23,12 +23,18 @@ typedef struct WeightsLoader {
     size_t n_placed; /* of them */
     size_t n_pinned; /* layers that stay in memory */
     bool without_image;
-    bool past_layers; /* a layer has come: what lies outside of them comes behind them now */
+    GraphForm graph_form; /* of graphs: what was chosen */
+    bool comes_whole;     /* all of the package comes, layers that are not to stay too */
+    bool past_layers;     /* a layer has come: what lies outside of them comes behind them now */
     ErrText *err;
 } WeightsLoader;
 
 /* Lists the package's matrices, and begins what their integers come through. 0, BACKEND_E_*, -errno. */
 int weights_plan(WeightsLoader *loader);
+/* For graphs: graph_form, and their pieces of the package. 0, BACKEND_E_WEIGHTS, -ENOMEM. */
+int weights_plan_graph_form(WeightsLoader *loader);
+/* A folder of notes beside an image; NULL: none. The caller frees it. Private to weights/. */
+char *weights_plan_notes(const char *image_path, const char *name);
 /* Whether a layer (-1: what is outside) goes through the ring. */
 bool weights_plan_streams(const WeightsLoader *loader, int layer);
 

@@ -62,7 +62,13 @@ static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
         return 0;
     return ops->linear_image_bytes(
         &(LinearSource){
-            .name = name, .n = linear.n, .k = linear.k, .bits = planned->matrix.bits, .grid = linear.grid },
+            .name = name,
+            .n = linear.n,
+            .k = linear.k,
+            .bits = planned->matrix.bits,
+            .grid = linear.grid,
+            .expanded = has_graphs(loader) && layer >= 0,
+        },
         &planned->image_bytes, loader->err);
 }
 
@@ -156,6 +162,13 @@ static void use_image(WeightsLoader *loader) {
 
 /* --- the ring ----------------------------------------------------------------------------------------------------- */
 
+static void end_image_file(Weights *weights) {
+    if (weights->image_file)
+        image_file_deinit(weights->image_file);
+    free(weights->image_file);
+    weights->image_file = NULL;
+}
+
 /* The image that the ring will read is made by this load. */
 static int begin_image_file(WeightsLoader *loader) {
     Weights *weights = loader->weights;
@@ -179,19 +192,26 @@ static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
     Weights *weights = loader->weights;
     _cleanup_(freep) RingMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));
     size_t n = 0;
+    uint64_t at_bytes = 0;
     int r;
 
     if (!matrices)
         return err_set(loader->err, -ENOMEM, "out of memory");
-    for (size_t i = 0; i < loader->n_matrices; i++)
-        if (weights_plan_streams(loader, loader->matrices[i].layer))
-            matrices[n++] = (RingMatrix){
-                .layer = (uint32_t)loader->matrices[i].layer,
-                .part = i,
-                .offset_bytes = image ? weights_image_offset_bytes(image, i)
-                                      : image_file_places(weights->image_file)[i].offset_bytes,
-                .len_bytes = loader->matrices[i].image_bytes,
-            };
+    for (size_t i = 0; i < loader->n_matrices; i++) {
+        const size_t len_bytes = loader->matrices[i].image_bytes;
+
+        if (!weights_plan_streams(loader, loader->matrices[i].layer))
+            continue;
+        matrices[n++] = (RingMatrix){
+            .layer = (uint32_t)loader->matrices[i].layer,
+            .part = i,
+            .offset_bytes = image                 ? weights_image_offset_bytes(image, i)
+                            : weights->image_file ? image_file_places(weights->image_file)[i].offset_bytes
+                                                  : at_bytes, /* as they would be in one */
+            .len_bytes = len_bytes,
+        };
+        at_bytes += (len_bytes + IMAGE_ALIGNMENT - 1) / IMAGE_ALIGNMENT * IMAGE_ALIGNMENT;
+    }
     if (has_graphs(loader)) {
         r = weights_graphs_new(&weights->graphs, weights->backend, &loader->options->graphs, matrices, n,
                                loader->options->tracep, loader->err);
@@ -202,21 +222,50 @@ static int new_ring(WeightsLoader *loader, const WeightsImage *image) {
     return r == WEIGHTS_RING_E_MEMORY ? BACKEND_E_MEMORY : r;
 }
 
+/* An image that is there, or one that is made by this load; where graphs may do without, and the disk has no room for
+ * it, none. */
+static int find_ring_image(WeightsLoader *loader, WeightsImage **imagep) {
+    ErrText *const err = loader->err, why = { "" };
+    int r;
+
+    open_image(loader, imagep);
+    if (*imagep)
+        return 0;
+    loader->err = &why;
+    r = begin_image_file(loader);
+    loader->err = err;
+    if (r == -ENOSPC && has_graphs(loader) && loader->options->graphs.form == GRAPH_FORM_AUTO) {
+        log_info(TOPIC_ENGINE, "%s: its graphs are read from the package: %s", gguf_path(loader->file), why.text);
+        end_image_file(loader->weights);
+        loader->graph_form = GRAPH_FORM_PACKED;
+        return 0;
+    }
+    if (r && err)
+        *err = why;
+    return r;
+}
+
 static int begin_ring(WeightsLoader *loader) {
     Weights *weights = loader->weights;
     _cleanup_(weights_image_freep) WeightsImage *image = NULL;
-    int r;
+    int r = has_graphs(loader) ? weights_plan_graph_form(loader) : 0;
 
-    if (!loader->options->image_path)
-        return err_set(loader->err, BACKEND_E_WEIGHTS,
-                       "%s: to be read %s its weights need a cache folder for their image", gguf_path(loader->file),
-                       has_graphs(loader) ? "as graphs" : "layer by layer");
-    r = place_image(loader, loader->err);
     if (r)
         return r;
-    open_image(loader, &image);
-    if (!image)
-        r = begin_image_file(loader);
+    if (!loader->options->image_path && loader->graph_form != GRAPH_FORM_PACKED)
+        return err_set(loader->err, BACKEND_E_WEIGHTS,
+                       "%s: to be read %s its weights need a cache folder for their image", gguf_path(loader->file),
+                       has_graphs(loader) ? "as materialised graphs" : "layer by layer");
+    if (loader->options->image_path)
+        r = place_image(loader, loader->err);
+    if (!r && loader->graph_form != GRAPH_FORM_PACKED)
+        r = find_ring_image(loader, &image);
+    if (!r && !weights->package_path && !(weights->package_path = strdup(gguf_path(loader->file))))
+        r = err_set(loader->err, -ENOMEM, "out of memory");
+    if (!r && loader->graph_form == GRAPH_FORM_PACKED) {
+        weights->graphs_are_packed = true;
+        weights->package_fd = package_fd(loader->package);
+    }
     if (!r)
         r = new_ring(loader, image);
     if (!r && image)
@@ -229,7 +278,8 @@ static int begin_ring(WeightsLoader *loader) {
 /* Of the package come all matrices, but those that the ring finds in an image. */
 static int begin_arrival(WeightsLoader *loader) {
     Weights *weights = loader->weights;
-    const bool comes_whole = !streams(loader) || weights->image_file;
+    const bool comes_whole = !streams(loader) || weights->image_file ||
+                             (weights->graphs_are_packed && weights_check_layers(loader->options->check));
     const WeightStreamOptions options = {
         .fd = package_fd(loader->package),
         .path = gguf_path(loader->file),
@@ -238,6 +288,7 @@ static int begin_arrival(WeightsLoader *loader) {
         .accounts = loader->options->accounts,
         .checksum = comes_whole ? weights_check_layers(loader->options->check) : NULL,
         .heartbeat = loader->options->heartbeat,
+        .disk = weights->graphs && weights->limits_all ? &weights->disk : NULL,
         .tracep = loader->options->tracep,
     };
     _cleanup_(freep) StreamMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));
@@ -248,6 +299,7 @@ static int begin_arrival(WeightsLoader *loader) {
     for (size_t i = 0; i < loader->n_matrices; i++)
         if (comes_whole || !weights_plan_streams(loader, loader->matrices[i].layer))
             matrices[n++] = loader->matrices[i].matrix;
+    loader->comes_whole = comes_whole;
     weights->was_compared = options.checksum && !weights->image;
     return weights_arrival_new(&weights->arrival, weights->backend, &options, matrices, n, weights->image,
                                weights->image_file, loader->err);

@@ -12,6 +12,7 @@
 #include "backends/cpu/row_ops.h"
 #include "base/arena.h"
 #include "quant/grid.h"
+#include "quant/pack.h"
 
 typedef struct CpuBackend {
     Backend backend;
@@ -34,6 +35,7 @@ typedef struct CpuBackend {
 } CpuBackend;
 
 typedef struct LinearFilling LinearFilling;
+typedef struct LinearExpansion LinearExpansion;
 
 /* A weight matrix: int8 in the tiles of the int8 products, or packed as it comes from the package. */
 struct BackendLinear {
@@ -52,6 +54,8 @@ struct BackendLinear {
     size_t sums_offset_bytes; /* within the integers */
     Bill image_bill;
     LinearFilling *filling; /* between begin and finish; else NULL */
+    /* The package has packed bytes, and memory int8 tiles: how these are made of those (cpu_expand.c); or NULL. */
+    LinearExpansion *expansion;
     /* Of a static shape (backends/npu): rows that a product computes, and how many of them at a time; 0: any number. */
     size_t static_rows, rows_at_once;
 };
@@ -87,6 +91,15 @@ BackendLinear *cpu_linear_free(BackendLinear *linear);
 const void *cpu_linear_image(const BackendLinear *linear, size_t *len_bytesp);
 int cpu_linear_image_bytes(const LinearSource *source, size_t *len_bytesp, ErrText *err);
 void cpu_linear_at(BackendLinear *linear, void *integers);
+
+/* Packed bytes of a package become int8 tiles in memory (cpu_expand.c). 0, BACKEND_E_MEMORY, -ENOMEM. */
+int expansion_new(LinearExpansion **expansionp, AccountTable *accounts, const PackPlan *plan);
+LinearExpansion *expansion_free(LinearExpansion *expansion);
+/* Bytes of the package before a block. */
+size_t expansion_offset(const LinearExpansion *expansion, size_t block);
+/* For the table: as BackendOps.linear_expand. */
+bool cpu_linear_expand(const Backend *backend, const BackendLinear *linear, size_t block_begin, size_t block_end,
+                       const void *bytes, void *integers);
 
 /* The operators on matrices, for the device's table (cpu_linear.c). */
 int cpu_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in, size_t rows,

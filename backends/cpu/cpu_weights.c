@@ -45,6 +45,7 @@ BackendLinear *cpu_linear_free(BackendLinear *linear) {
         bill_settle(&linear->image_bill);
         shadow_free(linear->shadow);
         filling_free(linear->filling);
+        expansion_free(linear->expansion);
         free(linear);
     }
     return NULL;
@@ -119,7 +120,7 @@ static int begin_int8(Backend *backend, BackendLinear *linear, const LinearSourc
     LinearFilling *filling = linear->filling;
     const size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS,
                  integers_bytes = int8_bytes(linear->n, linear->k, &linear->sums_offset_bytes);
-    uint8_t *others;
+    uint8_t *others = NULL;
     int r;
 
     r = linear_memory(backend, linear, source, integers_bytes, 2 * n_padded * sizeof(float), &others, err);
@@ -174,7 +175,7 @@ static int place_packed(Backend *backend, BackendLinear *linear, const LinearSou
                  scales = place(&others_bytes, n_arrays), bias = place(&others_bytes, n_arrays),
                  channels = place(&others_bytes, plan->in_order ? 0 : n_padded * sizeof(*plan->channels)),
                  bits = place(&others_bytes, plan->n_blocks);
-    uint8_t *others;
+    uint8_t *others = NULL;
     int r;
 
     r = linear_memory(backend, linear, source, integers_bytes, others_bytes, &others, err);
@@ -271,6 +272,20 @@ static int begin_packed(Backend *backend, BackendLinear *linear, const LinearSou
     take_codings((CpuBackend *)backend, &plan);
     r = place_packed(backend, linear, source, &plan, err);
     return r || source->image ? r : prepare_ones(linear, err);
+}
+
+/* int8 tiles that are made of packed bytes. */
+static int begin_expanded(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
+    _cleanup_(pack_plan_deinit) PackPlan plan = { 0 };
+    int r;
+
+    r = plan_packed(&plan, source, err);
+    if (r)
+        return r;
+    r = expansion_new(&linear->expansion, backend->accounts, &plan);
+    if (r)
+        return err_set(err, r, "no memory for where the weights of tensor '%s' belong", source->name);
+    return begin_int8(backend, linear, source, err);
 }
 
 /* Whether code 0 of 8 bits, -128, is among the weights of a block (in the padding it is at home). */
@@ -378,13 +393,14 @@ int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSour
     linear->k_tiles = int8_tiles_for(source->k);
     linear->n_blocks = int8_blocks_for(source->n);
     linear->rotation_block = source->rotation_block;
-    r = source->packed || source->bits ? begin_packed(backend, linear, source, err)
-                                       : begin_int8(backend, linear, source, err);
+    r = !source->packed && !source->bits ? begin_int8(backend, linear, source, err)
+        : source->expanded               ? begin_expanded(backend, linear, source, err)
+                                         : begin_packed(backend, linear, source, err);
     if (!r)
         r = begin_activations((CpuBackend *)backend, linear, source, err);
     if (r)
         return r;
-    ((CpuBackend *)backend)->has_packed |= source->packed || source->bits;
+    ((CpuBackend *)backend)->has_packed |= is_packed(linear);
     *linearp = steal(&linear);
     return 0;
 }
@@ -402,8 +418,7 @@ void cpu_linear_fill(const Backend *backend, BackendLinear *linear, size_t block
     assert(filling && block_begin <= block_end && block_end <= linear->n_blocks);
     if (is_packed(linear))
         fill_packed(&((const CpuBackend *)backend)->kernels, linear, block_begin, block_end, bytes);
-    else if (int8_weights_layout(bytes, linear->n, linear->k, block_begin, block_end, (int8_t *)filling->integers,
-                                 filling->sums))
+    else if (!cpu_linear_expand(backend, linear, block_begin, block_end, bytes, filling->integers))
         filling->is_below_range = true;
 }
 
@@ -435,8 +450,9 @@ typedef struct FillLoop {
 static void fill_blocks(void *arg, size_t begin, size_t end, unsigned int worker) {
     const FillLoop *loop = arg;
     const BackendLinear *linear = loop->linear;
-    const size_t offset_bytes =
-        is_packed(linear) ? linear->packed.offsets[begin] : begin * INT8_TILE_OUTPUTS * linear->k;
+    const size_t offset_bytes = is_packed(linear)   ? linear->packed.offsets[begin]
+                                : linear->expansion ? expansion_offset(linear->expansion, begin)
+                                                    : begin * INT8_TILE_OUTPUTS * linear->k;
 
     cpu_linear_fill(loop->backend, loop->linear, begin, end, loop->bytes + offset_bytes);
 }
@@ -446,7 +462,7 @@ int cpu_linear_image_bytes(const LinearSource *source, size_t *len_bytesp, ErrTe
     size_t sums_offset_bytes;
     int r = 0;
 
-    if (!source->bits) {
+    if (!source->bits || source->expanded) {
         *len_bytesp = int8_bytes(source->n, source->k, &sums_offset_bytes);
         return 0;
     }

@@ -132,6 +132,11 @@ static void npu_linear_fill(const Backend *backend, BackendLinear *linear, size_
     cpu_linear_fill(owner_of((Backend *)backend, linear->static_scale > 0), linear, block_begin, block_end, bytes);
 }
 
+static bool npu_linear_expand(const Backend *backend, const BackendLinear *linear, size_t block_begin, size_t block_end,
+                              const void *bytes, void *integers) {
+    return cpu_linear_expand(((const NpuBackend *)backend)->unit, linear, block_begin, block_end, bytes, integers);
+}
+
 static int npu_linear_finish(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err) {
     return cpu_linear_finish(owner_of(backend, is_static(source)), linear, source, err);
 }
@@ -298,10 +303,11 @@ static const BackendOps npu_ops = {
     .linear_image = cpu_linear_image,
     .linear_image_bytes = cpu_linear_image_bytes,
     .linear_at = cpu_linear_at,
-    .image_layout = CPU_IMAGE_LAYOUT,
+    .image_layout = "npu " CPU_IMAGE_LAYOUT, /* graphs are never packed */
     .prefill_rows = NPU_PREFILL_ROWS,
     .decode_rows = NPU_DECODE_ROWS,
     .linear_shape = npu_linear_shape,
+    .linear_expand = npu_linear_expand,
     .linear_free = cpu_linear_free,
     .linear = npu_linear,
     .product_slots = NPU_SLOTS,

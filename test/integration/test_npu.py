@@ -186,6 +186,28 @@ class Npu(unittest.TestCase):
                              r"no memory for the graphs of the npu device: .* they take \d+ bytes, and the limit on all memory leaves \d+")
         daemon.stop()
 
+    def test_bench_cold(self):
+        run = subprocess.run([BIN / "coordgen-bench", "mobile", "--cold", "-m", self.package, "-p", "40", "-r", "1",
+                              "--flash-rate=2000", "--json=short"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        rows = json.loads(run.stdout)["results"]
+        self.assertEqual([row["test"] for row in rows], ["mobile-cold"] * 5)
+        self.assertEqual([row["form"] for row in rows[:4]], ["materialised", "packed"] * 2)
+        for row in rows:
+            self.assertIn(row["form"], ("materialised", "packed"))
+            self.assertGreater(row["first_token_ms"], row["read_ms"])
+            self.assertGreater(row["read_bytes"], 100e6)
+            self.assertEqual(row["expand_ms"] > 0, row["form"] == "packed")
+            self.assertGreater(min(row["fill_ms"], row["compute_ms"], row["wait_ms"], row["prefill_ms"]), 0)
+            self.assertLessEqual(row["compute_ms"], row["first_token_ms"])
+        self.assertTrue(rows[4]["why"].startswith(rows[4]["form"]), rows[4]["why"])
+
+    def test_graph_files(self):
+        images = self.folder / "packed-cache" / "images"
+        daemon = self.start("--graph-files=packed", f"--cache-dir={images.parent}")
+        self.assertEqual(self.answers(daemon), self.expected)
+        self.assertEqual(list(images.glob("*.weights")), [])
+
     def test_too_little_memory(self):
         daemon = self.start("--graphs-memory=20M", wait=False)
         daemon.wait_notice("READY=1")

@@ -29,6 +29,8 @@ enum {
     N_LAYERS = 6,
 };
 
+static const GraphForm forms[] = { GRAPH_FORM_MATERIALISED, GRAPH_FORM_PACKED };
+
 static const char *const policies[] = { "progressive", "none", "sync", "async" };
 
 static const char *make_package(ImportFixture *fixture, double bits, bool is_static) {
@@ -38,7 +40,7 @@ static const char *make_package(ImportFixture *fixture, double bits, bool is_sta
     return import_fixture_package(fixture, &maker, bits, is_static);
 }
 
-/* Options for the package; image: where its image belongs, of PATH_MAX. */
+/* Options for the package; image: where its image belongs, of PATH_MAX; graphs come from it. */
 static EngineOptions options_of(ImportFixture *fixture, const char *package, char *image) {
     assert_int_equal(weights_image_path(image, PATH_MAX, fixture->cache, package), 0);
     return (EngineOptions){ .path = package,
@@ -46,7 +48,9 @@ static EngineOptions options_of(ImportFixture *fixture, const char *package, cha
                             .isa = ISA_BEST,
                             .chunk_tokens = 256,
                             .checking = WEIGHTS_CHECKING_NEW,
-                            .image_path = image };
+                            .cache_dir = fixture->cache,
+                            .image_path = image,
+                            .graphs = { .form = GRAPH_FORM_MATERIALISED } };
 }
 
 static void refused(const EngineOptions *options, int code, const char *text) {
@@ -138,49 +142,63 @@ static void check_memory(const NpuEngine *loaded, GraphSwitchPolicy policy) {
         assert_true(counts.n_loads <= 2 * counts.n_blocks);
 }
 
-static void test_npu_model_bits(void **state) {
+/* What the cpu device answers on the package is expected. */
+static void check_bits(ImportFixture *fixture, const char *package, GraphForm form, size_t first,
+                       const float *expected) {
     static const uint32_t blocks[] = { 1, 3, 0 }, chunks[] = { 256, 40, 300 };
-    static float expected[2 * N_TOKENS * N_VOCAB], logits[2 * N_TOKENS * N_VOCAB];
+    static float logits[2 * N_TOKENS * N_VOCAB];
+    char image[PATH_MAX];
+    EngineOptions options = options_of(fixture, package, image);
+
+    options.graphs.form = form;
+    for (size_t i = 0; i < (form == GRAPH_FORM_PACKED ? 4 : 6); i++) {
+        const size_t p = (i + first) % ARRAY_LEN(policies);
+        ErrText err = { "" };
+        NpuEngine loaded;
+        WeightsGraphsCounts counts;
+
+        assert_true(graph_switch_named(policies[p], &options.graphs.policy));
+        options.graphs.n_blocks = blocks[(i + first / 2) % ARRAY_LEN(blocks)];
+        options.chunk_tokens = chunks[(i + i / ARRAY_LEN(chunks)) % ARRAY_LEN(chunks)];
+        options.graphs.memory_bytes = 0;
+        /* Without a comparison nothing of the layers comes before graphs are loaded from the package. */
+        options.checking = form == GRAPH_FORM_PACKED && i % 2 ? WEIGHTS_CHECKING_NOTHING : WEIGHTS_CHECKING_NEW;
+        assert_int_equal(access(image, F_OK) == 0, form == GRAPH_FORM_MATERIALISED && i); /* made once, or never */
+        npu_engine_load(&loaded, &options, 2);
+        assert_true(engine_graph_counts(loaded.engine, &counts));
+        assert_int_equal(counts.form, form);
+        npu_engine_unload(&loaded);
+        /* As much as it takes, and not a byte more. */
+        options.graphs.memory_bytes =
+            (options.graphs.policy == GRAPH_SWITCH_NONE ? 2 * counts.n_blocks : counts.n_blocks + 1) *
+            counts.block_bytes;
+        npu_engine_load(&loaded, &options, 2);
+        for (uint32_t seed = 0; seed < 2; seed++)
+            answer(&loaded, seed, logits + seed * N_TOKENS * N_VOCAB);
+        if (memcmp(logits, expected, sizeof(logits)) != 0)
+            fail_msg("%s, %s, %u blocks, chunks of %u: other bits than those of the cpu device", policies[p],
+                     graph_form_name(form), options.graphs.n_blocks, options.chunk_tokens);
+        check_memory(&loaded, options.graphs.policy);
+        npu_engine_unload(&loaded);
+        options.graphs.memory_bytes--;
+        assert_int_equal(npu_engine_try(&loaded, &options, 2, &err), ENGINE_E_MEMORY);
+        assert_non_null(strstr(err.text, "graphs-memory is"));
+        npu_engine_unload(&loaded);
+    }
+    assert_int_equal(unlink(image), form == GRAPH_FORM_PACKED ? -1 : 0);
+}
+
+/* Packages of int8 rows, and of packed weights, whose channels are not in order of those of the matrix. */
+static void test_npu_model_bits(void **state) {
+    static float expected[2 * N_TOKENS * N_VOCAB];
     ImportFixture *fixture = *state;
 
     for (size_t bits = 0; bits < 2; bits++) {
         const char *package = make_package(fixture, bits ? 4.5 : 8, true);
-        char image[PATH_MAX];
-        EngineOptions options = options_of(fixture, package, image);
 
         answers_of_cpu(package, expected);
-        for (size_t i = 0; i < 2 * ARRAY_LEN(blocks); i++) {
-            const size_t p = (i + 2 * bits) % ARRAY_LEN(policies);
-            ErrText err = { "" };
-            NpuEngine loaded;
-            WeightsGraphsCounts counts;
-
-            assert_true(graph_switch_named(policies[p], &options.graphs.policy));
-            options.graphs.n_blocks = blocks[(i + bits) % ARRAY_LEN(blocks)];
-            options.chunk_tokens = chunks[(i + i / ARRAY_LEN(chunks)) % ARRAY_LEN(chunks)];
-            options.graphs.memory_bytes = 0;
-            assert_int_equal(access(image, F_OK) == 0, i > 0); /* made once */
-            npu_engine_load(&loaded, &options, 2);
-            assert_true(engine_graph_counts(loaded.engine, &counts));
-            npu_engine_unload(&loaded);
-            /* As much as it takes, and not a byte more. */
-            options.graphs.memory_bytes =
-                (options.graphs.policy == GRAPH_SWITCH_NONE ? 2 * counts.n_blocks : counts.n_blocks + 1) *
-                counts.block_bytes;
-            npu_engine_load(&loaded, &options, 2);
-            for (uint32_t seed = 0; seed < 2; seed++)
-                answer(&loaded, seed, logits + seed * N_TOKENS * N_VOCAB);
-            if (memcmp(logits, expected, sizeof(logits)) != 0)
-                fail_msg("%s, %u blocks, chunks of %u: other bits than those of the cpu device", policies[p],
-                         options.graphs.n_blocks, options.chunk_tokens);
-            check_memory(&loaded, options.graphs.policy);
-            npu_engine_unload(&loaded);
-            options.graphs.memory_bytes--;
-            assert_int_equal(npu_engine_try(&loaded, &options, 2, &err), ENGINE_E_MEMORY);
-            assert_non_null(strstr(err.text, "graphs-memory is"));
-            npu_engine_unload(&loaded);
-        }
-        assert_int_equal(unlink(image), 0);
+        for (size_t form = 0; form < ARRAY_LEN(forms); form++)
+            check_bits(fixture, package, forms[form], 2 * bits + form, expected);
     }
 }
 
@@ -402,12 +420,92 @@ static void test_npu_model_trace(void **state) {
     trace_free(trace);
 }
 
+/* What a trace has of a load that computes behind it. */
+typedef struct BehindLoad {
+    uint64_t first_layer_ns; /* that the first layer was computed */
+    uint64_t last_begin_ns;  /* that the last block, or matrix, began to be loaded, or laid out */
+    size_t n_loads;
+} BehindLoad;
+
+static BehindLoad behind_load(const Trace *trace, const char *load) {
+    BehindLoad behind = { 0 };
+
+    for (size_t i = 0; i < trace_n(trace); i++) {
+        const TraceEvent *event = trace_at(trace, i);
+
+        if (!strcmp(event->name, load)) {
+            behind.n_loads++;
+            behind.last_begin_ns = event->start_ns > behind.last_begin_ns ? event->start_ns : behind.last_begin_ns;
+        } else if (!event->layer && strcmp(event->category, "load") != 0) {
+            behind.first_layer_ns = event->end_ns > behind.first_layer_ns ? event->end_ns : behind.first_layer_ns;
+        }
+    }
+    return behind;
+}
+
+/* One step on a slow disk, from the load on. */
+static void check_behind_load(EngineOptions *options, const char *load, const float *expected) {
+    static float logits[100 * N_VOCAB];
+    uint32_t tokens[N_TOKENS];
+    Sequence *sequence;
+    ErrText err = { "" };
+    NpuEngine loaded;
+    BehindLoad behind;
+    Trace *trace;
+
+    assert_int_equal(trace_new(&trace, 100000), 0);
+    options->trace = trace;
+    npu_engine_load(&loaded, options, 2);
+    draw_tokens(tokens, 0);
+    assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
+    if (step(&loaded, sequence, tokens, 100, 0, logits, &err))
+        fail_msg("%s", err.text);
+    assert_memory_equal(logits, expected, sizeof(logits));
+    sequence_free(sequence);
+    npu_engine_unload(&loaded);
+    behind = behind_load(trace, load);
+    assert_true(behind.n_loads >= N_LAYERS && behind.first_layer_ns);
+    assert_true(behind.first_layer_ns < behind.last_begin_ns);
+    trace_free(trace);
+    options->trace = NULL;
+}
+
+/* A block is computed as soon as it is there, while those behind it are read: the first layer is done before the last
+ * block begins to be loaded; or to arrive, where all of the package comes to be compared, or to make an image. */
+static void test_npu_model_behind_load(void **state) {
+    static float expected[2 * N_TOKENS * N_VOCAB];
+    ImportFixture *fixture = *state;
+    const char *package = make_package(fixture, 4.5, true);
+    char image[PATH_MAX];
+    EngineOptions options = options_of(fixture, package, image);
+
+    answers_of_cpu(package, expected);
+    options.arriving = true;
+    options.graphs.n_blocks = N_LAYERS;
+    options.graphs.form = GRAPH_FORM_PACKED;
+    options.checking = WEIGHTS_CHECKING_NOTHING;
+    options.flash_limit = (ReadLimit){ .latency_us = 50000 };
+    check_behind_load(&options, "graph of prompts", expected); /* of the package */
+    options.checking = WEIGHTS_CHECKING_ALL;
+    options.reading = WEIGHT_READING_THREADS; /* from the disk, of which there is a slow one */
+    options.flash_limit = (ReadLimit){ .bytes_per_s = 400000 };
+    options.limits_all = true;
+    check_behind_load(&options, "lay out", expected);
+    options.graphs.form = GRAPH_FORM_MATERIALISED;
+    check_behind_load(&options, "lay out", expected);
+    options.checking = WEIGHTS_CHECKING_NOTHING;
+    options.limits_all = false;
+    options.flash_limit = (ReadLimit){ .latency_us = 50000 };
+    check_behind_load(&options, "graph of prompts", expected); /* of the image that was made */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_npu_model_bits),      WITH_FOLDER(test_npu_model_arriving),
-        WITH_FOLDER(test_npu_model_makes_way), WITH_FOLDER(test_npu_model_refusals),
-        WITH_FOLDER(test_npu_model_damaged),   WITH_FOLDER(test_npu_model_cut_short),
-        WITH_FOLDER(test_npu_model_cancelled), WITH_FOLDER(test_npu_model_trace),
+        WITH_FOLDER(test_npu_model_bits),        WITH_FOLDER(test_npu_model_arriving),
+        WITH_FOLDER(test_npu_model_makes_way),   WITH_FOLDER(test_npu_model_refusals),
+        WITH_FOLDER(test_npu_model_damaged),     WITH_FOLDER(test_npu_model_cut_short),
+        WITH_FOLDER(test_npu_model_cancelled),   WITH_FOLDER(test_npu_model_trace),
+        WITH_FOLDER(test_npu_model_behind_load),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

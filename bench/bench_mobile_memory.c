@@ -91,7 +91,7 @@ static int run_requests(MemoryBench *bench, ErrText *err) {
         return err_set(err, -ENOMEM, "out of memory");
     for (size_t turn = 0; turn < options->repeats && !r; turn++)
         for (size_t i = 0; i < options->n_prompts && !r; i++) {
-            uint64_t prefill_ns, decode_ns;
+            uint64_t prefill_ns = 0, decode_ns = 0;
 
             r = run_request(bench, options->prompt_tokens[i], &prefill_ns, &decode_ns, err);
             memory->n_requests++;

@@ -16,6 +16,7 @@ typedef struct MemoryBench {
     AccountTable accounts;
     Engine *engine;
     uint32_t *tokens;
+    bool is_short; /* of memory: what has failed has failed for that */
 } MemoryBench;
 
 static void memory_bench_close(MemoryBench *bench) {
@@ -40,13 +41,16 @@ static uint64_t status_bytes(const char *key) {
 
 static int open_engine(MemoryBench *bench, uint64_t limit_bytes, ErrText *err) {
     EvalOptions options = *bench->run->model;
+    int r;
 
     options.model = bench->run->engine_options->path;
     options.recipe_option = NULL; /* that package is what came of it */
     options.device = ENGINE_DEVICE_NPU;
     account_table_init(&bench->accounts);
     bench->accounts.total_limit_bytes = limit_bytes;
-    return eval_engine_open(&bench->engine, &options, bench->run->pool, &bench->accounts, err);
+    r = eval_engine_open(&bench->engine, &options, bench->run->pool, &bench->accounts, err);
+    bench->is_short = r == -ENOMEM || r == ENGINE_E_MEMORY;
+    return r;
 }
 
 static int run_request(MemoryBench *bench, size_t n_prompt, uint64_t *prefill_nsp, uint64_t *decode_nsp, ErrText *err) {
@@ -63,6 +67,7 @@ static int run_request(MemoryBench *bench, size_t n_prompt, uint64_t *prefill_ns
     r = generation_new(&generation, bench->engine, bench->tokens, n_prompt, &options, err);
     while (!r && generation_end(generation) == GENERATION_RUNNING)
         r = generation_step(generation, NULL, NULL, err);
+    bench->is_short = r == -ENOMEM || r == GENERATION_E_MEMORY;
     if (r)
         return r;
     *prefill_nsp = generation_usage(generation)->prefill_ns;
@@ -86,7 +91,7 @@ static int run_requests(MemoryBench *bench, ErrText *err) {
         return err_set(err, -ENOMEM, "out of memory");
     for (size_t turn = 0; turn < options->repeats && !r; turn++)
         for (size_t i = 0; i < options->n_prompts && !r; i++) {
-            uint64_t prefill_ns, decode_ns;
+            uint64_t prefill_ns = 0, decode_ns = 0;
 
             r = run_request(bench, options->prompt_tokens[i], &prefill_ns, &decode_ns, err);
             memory->n_requests++;
@@ -96,10 +101,6 @@ static int run_requests(MemoryBench *bench, ErrText *err) {
             memory->decode_ms = (double)decode_ns / 1e6;
         }
     return r;
-}
-
-static bool is_short_of_memory(const ErrText *err, int r) {
-    return r == -ENOMEM || r == ENGINE_E_MEMORY || r == GENERATION_E_MEMORY || strstr(err->text, "no memory");
 }
 
 /* The same without a limit, for what it comes to: a budget that is too small is refused with one that is not. */
@@ -145,7 +146,7 @@ int bench_mobile_memory(const BenchRun *run, ErrText *err) {
     for (size_t i = 0; i < _ACCOUNT_N; i++)
         memory->peak_bytes[i] = atomic_load(&bench.accounts.peak_bytes[i]);
     memory->process_bytes = status_bytes("VmHWM:");
-    if (r && is_short_of_memory(err, r))
+    if (r && bench.is_short)
         r = refuse(&bench, err);
     else if (!r && memory->process_bytes > memory->budget_bytes)
         r = err_set(err, -ENOMEM,

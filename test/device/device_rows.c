@@ -50,7 +50,7 @@ void test_device_table(void **state) {
     assert_true(!ops->linear_pieces || ops->has_pieces);
     assert_true(ops->thread_rows || !ops->thread_new);
     assert_true(!ops->linear_shape == !ops->prefill_rows && !ops->linear_shape == !ops->decode_rows);
-    assert_true(ops->linear_at || !ops->linear_shape);
+    assert_true((ops->linear_at && ops->linear_expand) || !ops->linear_shape);
     assert_true(!suite->dut->device.reads_packages || rig_takes(suite, DEVICE_TAKES_PACKAGES));
     ops->shadow_counts(rig.backend, &counts);
     assert_true(!counts.n_rows && !counts.n_outliers && !counts.n_hot && !counts.n_columns_read &&

@@ -20,18 +20,23 @@ static LinearSource begin_source(const Matrix *matrix) {
     return source;
 }
 
-/* In memory of their own, so that a sanitizer sees who reads past them. */
-static void fill_block(const Rig *rig, const Matrix *matrix, BackendLinear *linear, size_t block, size_t end) {
+/* Blocks in memory of their own, so that a sanitizer sees who reads past them. The caller frees them. */
+static uint8_t *bytes_of(const Matrix *matrix, size_t block, size_t end) {
     const size_t k = matrix->in->k,
                  first = matrix->packed ? matrix->plan.offsets[block] : block * PACK_BLOCK_CHANNELS * k,
                  last = matrix->packed
                             ? matrix->plan.offsets[end]
                             : (end * PACK_BLOCK_CHANNELS < matrix->n ? end * PACK_BLOCK_CHANNELS : matrix->n) * k;
     const uint8_t *from = (matrix->packed ? matrix->packed : (const uint8_t *)matrix->q) + first;
-    _cleanup_(freep) uint8_t *bytes = aligned_alloc(64, (last - first + 63) / 64 * 64);
+    uint8_t *bytes = aligned_alloc(64, (last - first + 63) / 64 * 64);
 
     assert_non_null(bytes);
-    memcpy(bytes, from, last - first);
+    return memcpy(bytes, from, last - first);
+}
+
+static void fill_block(const Rig *rig, const Matrix *matrix, BackendLinear *linear, size_t block, size_t end) {
+    _cleanup_(freep) uint8_t *bytes = bytes_of(matrix, block, end);
+
     rig->ops->linear_fill(rig->backend, linear, block, end, bytes);
 }
 
@@ -223,8 +228,42 @@ static void check_streamed(Rig *rig, const Products *products) {
     rig->ops->linear_free(linear);
 }
 
+/* The same integers come from the package again, to another place, while the matrix is in use. */
+static void check_expanded(Rig *rig, const Products *products) {
+    const Matrix *matrix = &products->matrices[0];
+    LinearSource source = begin_source(matrix);
+    _cleanup_(freep) uint8_t *first = NULL, *second = NULL;
+    BackendLinear *linear;
+
+    if (!rig->ops->linear_expand)
+        return;
+    source.streamed = source.expanded = true;
+    assert_int_equal(rig->ops->linear_image_bytes(&source, &source.image_bytes, NULL), 0);
+    first = aligned_alloc(64, (source.image_bytes + 63) / 64 * 64);
+    second = aligned_alloc(64, (source.image_bytes + 63) / 64 * 64);
+    assert_true(first && second);
+    memset(second, 0x55, source.image_bytes);
+    linear = begin(rig, &source);
+    rig->ops->linear_at(linear, first);
+    fill_all(rig, matrix, linear, true);
+    finish(rig, linear, &source);
+    same_matrix(rig, products, linear, "an expanded matrix");
+    for (size_t end = n_blocks(matrix), block; end > 0; end = block) {
+        _cleanup_(freep) uint8_t *bytes = NULL;
+
+        block = end > 3 ? end - 3 : 0;
+        bytes = bytes_of(matrix, block, end);
+        assert_true(rig->ops->linear_expand(rig->backend, linear, block, end, bytes, second));
+    }
+    assert_memory_equal(second, first, source.image_bytes);
+    rig->ops->linear_at(linear, second);
+    same_matrix(rig, products, linear, "an expanded matrix in another place");
+    rig->ops->linear_free(linear);
+}
+
 void test_device_streamed(void **state) {
     each_part_form(*state, check_streamed);
+    each_part_form(*state, check_expanded);
     assert_non_null(*state);
 }
 

@@ -57,8 +57,9 @@ class Help(unittest.TestCase):
         self.assertEqual(sorted(offered), sorted(name for names in self.options for name in names[:2] if name))
         for _, option, value, _ in self.options:
             with self.subTest(option=option):
-                if option != "--isa" and value:
+                if option not in ("--isa", "--graph-files") and value:
                     self.assertEqual(complete("coordgen-bench", option, ""), ["<file>"] if value == "=FILE" else [])
+        self.assertEqual(complete("coordgen-bench", "--graph-files="), ["auto", "packed", "materialised"])
         isa = complete("coordgen-bench", "--isa=")
         self.assertIn(", ".join(isa[:-1]) + " or " + isa[-1], run_bench("pp", "-m", "x", "--isa=?").stderr)
 

@@ -338,6 +338,71 @@ static void test_npu_model_damaged(void **state) {
     npu_engine_unload(&loaded);
 }
 
+/* What an engine of these options has loaded its graphs from. */
+static GraphForm form_of(const EngineOptions *options, char *why, size_t why_bytes) {
+    WeightsGraphsCounts counts;
+    NpuEngine loaded;
+
+    npu_engine_load(&loaded, options, 2);
+    assert_true(engine_graph_counts(loaded.engine, &counts));
+    snprintf(why, why_bytes, "%s", engine_graph_form_why(loaded.engine));
+    npu_engine_unload(&loaded);
+    return counts.form;
+}
+
+/* By itself it is as the disk is: of a slow one fewer bytes; and the package where there is no folder for an image. */
+static void test_npu_model_auto(void **state) {
+    ImportFixture *fixture = *state;
+    char image[PATH_MAX], why[300];
+    EngineOptions options = options_of(fixture, make_package(fixture, 4.5, true), image);
+    GraphForm form;
+
+    options.graphs.form = GRAPH_FORM_AUTO;
+    options.flash_limit = (ReadLimit){ .bytes_per_s = 1000000 };
+    assert_int_equal(form_of(&options, why, sizeof(why)), GRAPH_FORM_PACKED);
+    if (!strstr(why, "packed: at 1 MB/s"))
+        fail_msg("'%s' does not say why", why);
+    assert_int_equal(access(image, F_OK), -1);
+    options.image_path = NULL;
+    assert_int_equal(form_of(&options, why, sizeof(why)), GRAPH_FORM_PACKED);
+    options.image_path = image;
+    options.flash_limit = (ReadLimit){ 0 };
+    form = form_of(&options, why, sizeof(why));
+    assert_ptr_equal(strstr(why, graph_form_name(form)), why);
+    assert_int_equal(access(image, F_OK) == 0, form == GRAPH_FORM_MATERIALISED);
+}
+
+/* A package that is cut short, or written to, while its graphs come from it. */
+static void test_npu_model_changed_package(void **state) {
+    ImportFixture *fixture = *state;
+    const char *package = make_package(fixture, 4.5, true);
+    static float logits[N_TOKENS * N_VOCAB];
+    char image[PATH_MAX];
+    EngineOptions options = options_of(fixture, package, image);
+    uint32_t tokens[N_TOKENS];
+    Sequence *sequence;
+    ErrText err = { "" };
+    struct stat st;
+    NpuEngine loaded;
+
+    options.graphs.form = GRAPH_FORM_PACKED;
+    options.graphs.policy = GRAPH_SWITCH_SYNC;
+    options.checking = WEIGHTS_CHECKING_NOTHING;
+    npu_engine_load(&loaded, &options, 2);
+    draw_tokens(tokens, 0);
+    assert_int_equal(sequence_new(&sequence, loaded.engine, N_TOKENS, &err), 0);
+    assert_int_equal(step(&loaded, sequence, tokens, 100, 0, logits, &err), 0);
+    assert_int_equal(stat(package, &st), 0);
+    assert_int_equal(truncate(package, st.st_size / 2), 0);
+    assert_int_equal(step(&loaded, sequence, tokens + 100, 1, 0, logits, &err), ENGINE_E_READ);
+    if (!strstr(err.text, package) || !strstr(err.text, "import it again"))
+        fail_msg("'%s' does not say what is damaged, and what to do", err.text);
+    assert_int_equal(sequence_n_tokens(sequence), 100);
+    assert_int_equal(access(package, F_OK), 0); /* it is not ours to remove */
+    sequence_free(sequence);
+    npu_engine_unload(&loaded);
+}
+
 /* Cut short while it is in use: steps fail with its name. */
 static void test_npu_model_cut_short(void **state) {
     ImportFixture *fixture = *state;
@@ -486,6 +551,7 @@ static void test_npu_model_behind_load(void **state) {
     options.checking = WEIGHTS_CHECKING_NOTHING;
     options.flash_limit = (ReadLimit){ .latency_us = 50000 };
     check_behind_load(&options, "graph of prompts", expected); /* of the package */
+    check_behind_load(&options, "expand", expected);
     options.checking = WEIGHTS_CHECKING_ALL;
     options.reading = WEIGHT_READING_THREADS; /* from the disk, of which there is a slow one */
     options.flash_limit = (ReadLimit){ .bytes_per_s = 400000 };
@@ -501,11 +567,17 @@ static void test_npu_model_behind_load(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_npu_model_bits),        WITH_FOLDER(test_npu_model_arriving),
-        WITH_FOLDER(test_npu_model_makes_way),   WITH_FOLDER(test_npu_model_refusals),
-        WITH_FOLDER(test_npu_model_damaged),     WITH_FOLDER(test_npu_model_cut_short),
-        WITH_FOLDER(test_npu_model_cancelled),   WITH_FOLDER(test_npu_model_trace),
+        WITH_FOLDER(test_npu_model_bits),
+        WITH_FOLDER(test_npu_model_arriving),
+        WITH_FOLDER(test_npu_model_makes_way),
+        WITH_FOLDER(test_npu_model_refusals),
+        WITH_FOLDER(test_npu_model_damaged),
+        WITH_FOLDER(test_npu_model_cut_short),
+        WITH_FOLDER(test_npu_model_cancelled),
+        WITH_FOLDER(test_npu_model_trace),
         WITH_FOLDER(test_npu_model_behind_load),
+        WITH_FOLDER(test_npu_model_auto),
+        WITH_FOLDER(test_npu_model_changed_package),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

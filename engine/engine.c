@@ -217,6 +217,7 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
                                               !engine->backend->ops->linear_shape
                                           ? NULL
                                           : options->image_path,
+                        .optional_image = options->optional_image,
                         .new_image = options->new_image || options->checking == WEIGHTS_CHECKING_ALL,
                         .memory = options->weights_memory,
                         .flash_limit = options->flash_limit,
@@ -482,6 +483,10 @@ Engine *engine_free(Engine *engine) {
     free(engine->name);
     free(engine);
     return NULL;
+}
+
+ImageReport engine_image_report(const Engine *engine) {
+    return weights_image_report(engine->weights);
 }
 
 int engine_wait_image(Engine *engine, ErrText *err) {

@@ -266,6 +266,10 @@ const char *weights_image_name(const WeightsImage *image) {
     return image->path;
 }
 
+uint64_t weights_image_len_bytes(const WeightsImage *image) {
+    return image->head->len_bytes;
+}
+
 uint64_t weights_image_cached_bytes(const WeightsImage *image) {
     return atomic_load(&image->cached_bytes);
 }

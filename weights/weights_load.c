@@ -222,6 +222,8 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
     weights->columns.fd = -1;
     weights->flash_limit = loader->options->flash_limit;
     weights->check = loader->options->check;
+    weights->image_how = (loader->options->optional_image ? WEIGHTS_IMAGE_OPTIONAL : 0) |
+                         (loader->without_image ? WEIGHTS_IMAGE_ANEW : 0);
     weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
     if (!weights->layers)
         return err_set(loader->err, -ENOMEM, "out of memory");

@@ -120,8 +120,6 @@ class WeightsImage(unittest.TestCase):
         while not self.image(daemon).startswith(said):
             self.assertLess(time.monotonic(), deadline, self.image(daemon))
             time.sleep(0.01)
-        app = daemon.connect().call(model_show=pb.ModelShowRequest()).model_show.model
-        self.assertEqual(app.image, "none: the disk has no room for it")
         self.assertRegex(daemon.log(), r"notice engine: no image of the weights: .*: the weights' image would take 13\d\.\d MB")
         daemon.stop()
         self.assertEqual(self.images("*.weights*"), [])

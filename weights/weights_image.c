@@ -298,8 +298,24 @@ int weights_image_check(WeightsImage *image, ErrText *err) {
 
 /* --- reading ahead ------------------------------------------------------------------------------------------------ */
 
-/* Bytes go through a buffer that stays in the processor's cache: what counts is that they are in the page cache then,
- * or that reading them has failed. */
+/* The pages of the map come into memory and into the process's tables, so that no product waits for either; nothing is
+ * copied. A page that cannot be had is an error here and no signal. 0, or -errno: older kernels know no such thing, and
+ * what fails says more where it is read. */
+static int populate(const WeightsImage *image, uint64_t at_bytes, size_t len_bytes) {
+#ifdef MADV_POPULATE_READ
+    const uint64_t begin = at_bytes / IMAGE_PAGE * IMAGE_PAGE; /* a map begins on a page of any size */
+
+    if (!madvise((uint8_t *)(uintptr_t)image->map.data + begin, (size_t)(at_bytes + len_bytes - begin),
+                 MADV_POPULATE_READ))
+        return 0;
+    return -errno;
+#else
+    return -EINVAL;
+#endif
+}
+
+/* Where pages cannot be had as pages, bytes go through a buffer that stays in the processor's cache: what counts is that
+ * they are in the page cache then, or that reading them has failed. */
 static int read_step(WeightsImage *image, uint8_t *buffer, uint64_t at_bytes, size_t len_bytes, uint64_t *askedp) {
     const uint64_t end_bytes = at_bytes + len_bytes + AHEAD_BYTES;
     const uint64_t ask_end_bytes = end_bytes < image->head->len_bytes ? end_bytes : image->head->len_bytes;
@@ -307,6 +323,8 @@ static int read_step(WeightsImage *image, uint8_t *buffer, uint64_t at_bytes, si
 
     for (*askedp = *askedp > at_bytes ? *askedp : at_bytes; *askedp < ask_end_bytes; *askedp += ASK_BYTES)
         (void)posix_fadvise(image->fd, (off_t)*askedp, ASK_BYTES, POSIX_FADV_WILLNEED);
+    if (!populate(image, at_bytes, len_bytes))
+        return 0;
     for (size_t done = 0, n; !r && done < len_bytes; done += n) {
         n = len_bytes - done < READ_BYTES ? len_bytes - done : READ_BYTES;
         r = file_read_exact(image->fd, buffer, n, at_bytes + done);
@@ -357,6 +375,7 @@ static void *read_main(void *arg) {
         const size_t n = end_bytes - at < IMAGE_STEP_BYTES ? (size_t)(end_bytes - at) : IMAGE_STEP_BYTES;
 
         if (at >= asked && page_cache_holds(image->fd, at, n)) { /* what was asked for is being read */
+            (void)populate(image, at, n);
             atomic_fetch_add(&image->cached_bytes, n);
         } else {
             r = read_step(image, buffer, at, n, &asked);

@@ -280,7 +280,7 @@ static void test_weights_image_cut_short(void **state) {
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
     opened = open_made(&loaded, package, &head, expected);
     assert_int_equal(truncate(image, IMAGE_PAGE), 0);
-    weights_image_read_ahead(opened);
+    weights_image_read_ahead(opened, NULL);
     do
         r = weights_image_advance(opened, &n_parts, &err);
     while (!r && n_parts < head.n_parts);
@@ -313,7 +313,7 @@ static void test_weights_image_no_thread(void **state) {
     assert_int_equal(pthread_attr_init(&large), 0);
     assert_int_equal(pthread_attr_setstacksize(&large, (size_t)1 << 60), 0); /* more than there are addresses */
     assert_int_equal(pthread_setattr_default_np(&large), 0);
-    weights_image_read_ahead(opened);
+    weights_image_read_ahead(opened, NULL);
     assert_int_equal(pthread_setattr_default_np(&before), 0);
     assert_int_equal(weights_image_cached_bytes(opened) + weights_image_read_bytes(opened), head.len_bytes);
     while (n_parts < head.n_parts)

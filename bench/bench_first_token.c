@@ -40,6 +40,36 @@ static int read_file(int fd, const char *path, ErrText *err) {
     return 0;
 }
 
+/* What a load and its first token are made of, beside what runs meanwhile: the thread that computes waits for reads,
+ * lays out or copies what has come, begins (head, places, what is left of the tokenizer), and computes. */
+static void print_parts(const Trace *trace, size_t first, const char *name, uint64_t start_ns, uint64_t end_ns) {
+    uint64_t wait_ns = 0, fill_ns = 0, begin_ns = 0, begin_end_ns = start_ns;
+    const double percent = 100 / (double)(end_ns - start_ns);
+
+    for (size_t i = trace_n(trace); i > first; i--) { /* the begin is added behind what comes during it */
+        const TraceEvent *event = trace_at(trace, i - 1);
+        const uint64_t span_ns = event->end_ns - event->start_ns;
+
+        if (event->lane != TRACE_LANE_ENGINE || strcmp(event->category, "load"))
+            continue;
+        if (!strcmp(event->name, "load")) {
+            begin_ns += span_ns;
+            begin_end_ns = event->end_ns;
+            continue;
+        }
+        if (!strcmp(event->name, "wait"))
+            wait_ns += span_ns;
+        else if (strstr(event->name, "lay out"))
+            fill_ns += span_ns;
+        else
+            continue; /* what is around those */
+        begin_ns -= event->end_ns <= begin_end_ns ? span_ns : 0;
+    }
+    fprintf(stderr, "ttft, %s: %.0f ms: begin %.1f %%, wait for reads %.1f %%, lay out %.1f %%, compute %.1f %%\n",
+            name, (double)(end_ns - start_ns) / 1e6, percent * (double)begin_ns, percent * (double)wait_ns,
+            percent * (double)fill_ns, percent * (double)(end_ns - start_ns - begin_ns - wait_ns - fill_ns));
+}
+
 /* Loads, then computes the prompt, in a trace under the name `traced` (NULL: in none); once more for the prefill alone,
  * when all memory has been touched. */
 static int load_once(const BenchRun *run, const char *image, size_t n_prompt, const char *traced,
@@ -50,6 +80,7 @@ static int load_once(const BenchRun *run, const char *image, size_t n_prompt, co
     AccountTable accounts = { 0 };
     EngineOptions options = *run->engine_options;
     BenchRun loaded = *run;
+    const size_t n_traced = run->trace ? trace_n(run->trace) : 0;
     uint64_t start_ns = clock_now_ns(), end_ns;
     int r;
 
@@ -74,6 +105,8 @@ static int load_once(const BenchRun *run, const char *image, size_t n_prompt, co
     bench_trace(&loaded, false);
     if (r)
         return r;
+    if (traced && run->options->operators)
+        print_parts(run->trace, n_traced, traced, start_ns, end_ns);
     sequence_rewind(sequence, 0);
     start_ns = clock_now_ns();
     r = bench_fill(&loaded, sequence, n_prompt, logits, err);

@@ -134,7 +134,8 @@ static const Option option_table[] = {
                     "ttft: with an image of the weights, too (coordgend's weights-image); it is made beside\n"
                     "the package and removed" },
     [OPT_OPERATORS] = { "operators", 0, NULL,
-                        "pp, tg: on standard error, the time of every operator in the last repetition" },
+                        "pp, tg: on standard error, the time of every operator in the last repetition;\n"
+                        "ttft: what the last one was made of: begin, waits for reads, laying out, computing" },
     [OPT_TRACE] = { "trace", 0, "FILE",
                     "what ran when in the last repetitions, as JSON for chrome://tracing or Perfetto:\n"
                     "operators, what was measured around them, in ttft also reads and the tokenizer" },
@@ -192,7 +193,7 @@ static const char *const verbs_of[ARRAY_LEN(option_table)] = {
     [OPT_FLASH_LATENCY] = OF_OPENED ", flash, mobile",
     [OPT_RECIPE] = OF_MODELS,
     [OPT_IMAGE] = "ttft",
-    [OPT_OPERATORS] = "pp, tg",
+    [OPT_OPERATORS] = "pp, tg, ttft",
     [OPT_TRACE] = OF_MADE_UP ", mobile",
 };
 
@@ -441,7 +442,7 @@ static int open_pool(BenchRun *run, EvalModel *model, EngineOptions *engine, con
 }
 
 static int finish_trace(const Command *command, const Trace *trace, ErrText *err) {
-    if (command->bench.operators)
+    if (command->bench.operators && command->verb->fn != bench_first_token) /* which has told its parts */
         bench_trace_print(trace);
     if (trace_n_lost(trace))
         fprintf(stderr, "coordgen-bench: the trace had no room for the last %" PRIu64 " operators\n",

@@ -85,6 +85,7 @@ static void model_fill(CoordgenModel *to, CoordgenModelPair *pair, const Coordge
         .pinned_bytes = from->pinned_bytes,
         .sweep_bytes = from->sweep_bytes,
         .read_bytes_per_s = from->read_bytes_per_s,
+        .image = or_empty(from->image),
     };
 }
 

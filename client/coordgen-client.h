@@ -606,6 +606,7 @@ typedef struct CoordgenModel { /* texts are never NULL */
     uint64_t pinned_bytes;     /* of weights that stay in memory */
     uint64_t sweep_bytes;      /* that a step reads */
     uint64_t read_bytes_per_s; /* of the reads so far, while there were any */
+    const char *image; /* what became of the image of its weights: "mapped, 1704 MB", "none: " and why; for people */
 } CoordgenModel;
 
 typedef struct CoordgenMemory {

@@ -333,6 +333,8 @@ static Option setting_flag(const Setting *setting) {
 
     if (setting->type == SETTING_BOOL)
         initial = !strcmp(initial, "yes") ? "[yes]" : "[no]"; /* the name alone is yes */
+    if (setting->type == SETTING_SWITCH)
+        initial = "[auto]"; /* the name alone is on */
     return (Option){ setting->name, 0, initial, setting->help };
 }
 

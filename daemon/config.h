@@ -57,7 +57,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t max_active_interactive;
     uint32_t priority_ageing_ms;
     bool preemption;
-    bool weights_image;
+    uint32_t weights_image;   /* ConfigImage */
     uint32_t verify_packages; /* WeightsChecking */
     uint32_t max_queue;
     uint32_t max_connections;
@@ -83,6 +83,12 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t log_level;  /* LogLevel */
     uint32_t log_target; /* LogTarget */
 } Config;
+
+typedef enum ConfigImage { /* of the weights */
+    CONFIG_IMAGE_AUTO,     /* where the disk has room */
+    CONFIG_IMAGE_ON,
+    CONFIG_IMAGE_OFF,
+} ConfigImage;
 
 typedef enum ConfigAction { /* what the flags ask for */
     CONFIG_RUN,

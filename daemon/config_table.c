@@ -57,6 +57,13 @@ static const SettingChoice verify_choices[] = {
     { NULL, 0 },
 };
 
+static const SettingChoice image_choices[] = {
+    { "auto", CONFIG_IMAGE_AUTO },
+    { "on", CONFIG_IMAGE_ON },
+    { "off", CONFIG_IMAGE_OFF },
+    { NULL, 0 },
+};
+
 static const SettingChoice level_choices[] = {
     { "error", LOG_LEVEL_ERROR }, { "warning", LOG_LEVEL_WARN }, { "notice", LOG_LEVEL_NOTICE },
     { "info", LOG_LEVEL_INFO },   { "debug", LOG_LEVEL_DEBUG },  { NULL, 0 },
@@ -95,6 +102,8 @@ static const SettingChoice target_choices[] = {
     { name_, SETTING_AGE, AT(field_), min_, max_, zero_, live_, initial_, NULL, help_ }
 #define CHOICE(name_, field_, live_, initial_, choices_, help_)                                                        \
     { name_, SETTING_CHOICE, AT(field_), 0, 0, false, live_, initial_, choices_, help_ }
+#define AUTO_SWITCH(name_, field_, live_, initial_, choices_, help_)                                                   \
+    { name_, SETTING_SWITCH, AT(field_), 0, 0, false, live_, initial_, choices_, help_ }
 #define SOURCES(name_, field_, live_, initial_, help_)                                                                 \
     { name_, SETTING_SOURCES, AT(field_), 0, 0, false, live_, initial_, NULL, help_ }
 #define PAIRS(name_, field_, live_, initial_, help_)                                                                   \
@@ -127,8 +136,10 @@ const Setting config_settings[] = {
     PAIRS("draft-model", draft_model, LIVE, "",
           "which models draft for which: TARGET=DRAFT, several with commas; a DRAFT is loaded with its TARGET, whose "
           "output stays the same (coordgenctl model pair goes before it)"),
-    SWITCH("weights-image", weights_image, RESTART, "no",
-           "keep the weights on disk once more as they are in memory, and map them: later loads take less time"),
+    AUTO_SWITCH(
+        "weights-image", weights_image, RESTART, "auto", image_choices,
+        "keep the weights on disk once more as they are in memory, and map them, so that later loads take less time: "
+        "auto (where all images have room in half of what is free), on (where this one has), or off"),
     CHOICE(
         "verify-packages", verify_packages, RESTART, "auto", verify_choices,
         "compare packages with their checksums when they are loaded: auto (layers once, for each state of the file), "
@@ -390,16 +401,30 @@ static int parse_choice(const Setting *setting, Config *config, const char *valu
     return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not one of %s", setting->name, UTF8_PREFIX(value, 64), names);
 }
 
-static int parse_bool(const Setting *setting, Config *config, const char *value, ErrText *err) {
+/* 1, 0, or -1: no word of a switch. */
+static int switch_word(const char *value) {
     static const char *const words[2][4] = { { "no", "false", "off", "0" }, { "yes", "true", "on", "1" } };
 
-    for (size_t i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++)
         for (size_t j = 0; j < ARRAY_LEN(words[i]); j++)
-            if (!strcmp(words[i][j], value)) {
-                *(bool *)field_of(setting, config) = i;
-                return 0;
-            }
-    return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not yes or no", setting->name, UTF8_PREFIX(value, 64));
+            if (!strcmp(words[i][j], value))
+                return i;
+    return -1;
+}
+
+static int parse_bool(const Setting *setting, Config *config, const char *value, ErrText *err) {
+    const int word = switch_word(value);
+
+    if (word < 0)
+        return err_set(err, CONFIG_E_SETTING, "%s: '%.*s' is not yes or no", setting->name, UTF8_PREFIX(value, 64));
+    *(bool *)field_of(setting, config) = word;
+    return 0;
+}
+
+static int parse_switch(const Setting *setting, Config *config, const char *value, ErrText *err) {
+    const int word = switch_word(value);
+
+    return parse_choice(setting, config, word < 0 ? value : word ? "on" : "off", err);
 }
 
 static int parse_text(const Setting *setting, Config *config, const char *value, ErrText *err) {
@@ -453,6 +478,8 @@ int setting_parse(const Setting *setting, Config *config, const char *value, Err
         return parse_bool(setting, config, value, err);
     case SETTING_CHOICE:
         return parse_choice(setting, config, value, err);
+    case SETTING_SWITCH:
+        return parse_switch(setting, config, value, err);
     }
     return err_fold(-EINVAL);
 }
@@ -482,6 +509,7 @@ void setting_format(const Setting *setting, const Config *config, char *text, si
         snprintf(text, room_bytes, "%s", *(const bool *)field ? "yes" : "no");
         return;
     case SETTING_CHOICE:
+    case SETTING_SWITCH:
         for (const SettingChoice *choice = setting->choices; choice->name; choice++)
             if (choice->value == *(const uint32_t *)field)
                 snprintf(text, room_bytes, "%s", choice->name);

@@ -16,6 +16,7 @@ typedef enum SettingType {
     SETTING_AGE,      /* uint64_t of seconds; suffix s (default), min, h, d */
     SETTING_BOOL,
     SETTING_CHOICE,  /* uint32_t; one of .choices */
+    SETTING_SWITCH,  /* the same, with on and off among them: takes the words of a BOOL, which it was before */
     SETTING_SOURCES, /* a text that speculation_parse() takes */
     SETTING_PAIRS,   /* one that pair_list_parse() takes */
     SETTING_MEMORY,  /* ConfigMemory: as BYTES, or 0% to 100%; "": not set */

@@ -37,15 +37,16 @@ typedef struct Model { /* all loop */
     char *path;       /* as given: .gguf or .cgm */
     char *shown_path; /* printable */
     int fd; /* of the file, when somebody has handed it over who may open it; until it is unloaded. -1: none */
-    char *package_path;  /* what the engine opens; NULL until known */
-    char *image_path;    /* of its weights, with weights-image; else NULL */
-    bool without_image;  /* a load with one has failed */
-    bool checks_package; /* so has one of a package that an import has found, which looks at it more closely now */
-    bool is_default;     /* by the configuration; see model_is_default() */
-    bool was_unloaded;   /* by someone, who wants its memory back: it is not loaded on demand */
-    bool from_folder;    /* forgotten when its file goes; the others, but for the default, when they are unloaded */
-    uint64_t scan;       /* of the folder, the last one that has met it */
-    uint64_t file_bytes; /* when it was looked at last; 0: not a regular file */
+    char *package_path;   /* what the engine opens; NULL until known */
+    char *image_path;     /* of its weights; NULL: none is wanted */
+    const char *no_image; /* why not */
+    bool without_image;   /* a load with one has failed */
+    bool checks_package;  /* so has one of a package that an import has found, which looks at it more closely now */
+    bool is_default;      /* by the configuration; see model_is_default() */
+    bool was_unloaded;    /* by someone, who wants its memory back: it is not loaded on demand */
+    bool from_folder;     /* forgotten when its file goes; the others, but for the default, when they are unloaded */
+    uint64_t scan;        /* of the folder, the last one that has met it */
+    uint64_t file_bytes;  /* when it was looked at last; 0: not a regular file */
     ModelStage stage;
     uint32_t permille; /* of the import, or of the weights that a load brings */
     bool is_corrupt;   /* why it failed */
@@ -141,6 +142,7 @@ typedef struct ModelMessage {
     Coordgen__V1__Model model;
     char detail[sizeof(ErrText)];
     char chat_format[sizeof(ErrText)];
+    char image[256];
     Coordgen__V1__ModelPair draft;
     const char *draft_of[MODEL_DRAFT_OF_MAX];
 } ModelMessage;

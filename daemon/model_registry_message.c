@@ -86,6 +86,16 @@ static void describe_streaming(Coordgen__V1__Model *message, const Engine *engin
         message->read_bytes_per_s = (uint64_t)((double)counts.read_bytes * 1e9 / (double)counts.reading_ns);
 }
 
+/* Of the image of its weights. */
+static void describe_image(ModelMessage *message, const Model *model, bool with_disk) {
+    const ImageReport report = engine_image_report(model->engine);
+
+    image_report_text(&report, with_disk, message->image, sizeof(message->image));
+    if (report.state == IMAGE_NONE && model->no_image)
+        snprintf(message->image, sizeof(message->image), "none: %s", model->no_image);
+    message->model.image = message->image;
+}
+
 void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
     static const Coordgen__V1__ModelState states[] = {
         [MODEL_AVAILABLE] = COORDGEN__V1__MODEL_STATE__MODEL_STATE_AVAILABLE,
@@ -125,6 +135,7 @@ void model_describe(ModelMessage *room, const Model *model, bool with_paths) {
         message->kernel = (char *)engine->kernel;
         message->source_sha256 = (char *)engine->source_sha256;
         describe_streaming(message, model->engine);
+        describe_image(room, model, with_paths);
         chat_template_describe(engine_chat_template(model->engine), room->chat_format, sizeof(room->chat_format));
         message->chat_format = room->chat_format;
     }

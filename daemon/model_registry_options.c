@@ -24,31 +24,46 @@ static bool may_stream(const Model *model) {
            !model_pairs_targets_of(model->registry->pairs, model->name, targets, ARRAY_LEN(targets));
 }
 
+/* Layers that are not in memory are read from one, and so are static graphs. */
+static bool needs_image(const Model *model) {
+    return may_stream(model) || engine_device(model->registry->config->device)->has_graphs;
+}
+
+/* Why a model that does not need one has none, whatever the disk has; NULL: it may have. */
+static const char *no_image(const Model *model) {
+    const Config *config = model->registry->config;
+
+    if (config->weights_image == CONFIG_IMAGE_OFF)
+        return "weights-image is off";
+    if (!engine_device(config->device)->reads_packages)
+        return "this device reads the source";
+    if (model->without_image)
+        return "a load with one has failed";
+    if (config->verify_packages == WEIGHTS_CHECKING_ALL)
+        return "verify-packages is on";
+    if (package_fd_of(model))
+        return "an open file was handed over, which may have no path here";
+    return NULL;
+}
+
 /* Without one the load is as good, only slower, where all weights are in memory. */
 static void choose_image_path(Model *model) {
     const Config *config = model->registry->config;
-    const bool streams = may_stream(model) || engine_device(config->device)->has_graphs; /* both read one */
     char path[PATH_MAX];
 
     free(model->image_path);
     model->image_path = NULL;
-    if (!streams && (!config->weights_image || !engine_device(config->device)->reads_packages || model->without_image))
-        return;
-    if (!streams && config->verify_packages == WEIGHTS_CHECKING_ALL) {
-        log_info(TOPIC_DAEMON, "model %s: no image of the weights: verify-packages is on", model->name);
-        return;
-    }
-    if (!streams && package_fd_of(model)) {
-        log_info(TOPIC_DAEMON,
-                 "model %s: no image of the weights: an open file was handed over, which may have no path "
-                 "here",
-                 model->name);
+    model->no_image = needs_image(model) ? NULL : no_image(model);
+    if (model->no_image) {
+        log_info(TOPIC_DAEMON, "model %s: no image of the weights: %s", model->name, model->no_image);
         return;
     }
     if (!weights_image_path(path, sizeof(path), config->cache_dir, model->package_path))
         model->image_path = strdup(path);
-    if (!model->image_path)
-        log_warn(TOPIC_DAEMON, "model %s: no image of the weights: the path of cache-dir is too long", model->name);
+    if (model->image_path)
+        return;
+    model->no_image = "the path of cache-dir is too long";
+    log_warn(TOPIC_DAEMON, "model %s: no image of the weights: %s", model->name, model->no_image);
 }
 
 /* For the load that comes next. */
@@ -71,6 +86,7 @@ void model_choose_options(Model *model, EngineOptions *options) {
         .arriving = true,
         .image_path = model->image_path,
         .new_image = model->without_image,
+        .optional_image = config->weights_image != CONFIG_IMAGE_ON,
         .chat_template = model->registry->chat_template,
         .chat_template_bytes = model->registry->chat_template_bytes,
         .flash_limit = { .bytes_per_s = config->flash_rate_mb * UINT64_C(1000000),

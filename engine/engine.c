@@ -17,6 +17,10 @@
 #include "model/package_checksum.h"
 #include "text/tokenizer_load.h"
 
+enum {
+    CONTEXT_WANTED = 4096, /* positions: the daemon's longest requests, unless it is told otherwise */
+};
+
 /* --- rows: the buffers of one step -------------------------------------------------------------------------------- */
 
 /* Next piece of a block, aligned to 64 bytes; counts without a block. */
@@ -217,6 +221,7 @@ static int load_weights(Engine *engine, const EngineOptions *options, const Gguf
                                               !engine->backend->ops->linear_shape
                                           ? NULL
                                           : options->image_path,
+                        .optional_image = options->optional_image,
                         .new_image = options->new_image || options->checking == WEIGHTS_CHECKING_ALL,
                         .memory = options->weights_memory,
                         .flash_limit = options->flash_limit,
@@ -322,6 +327,20 @@ static uint32_t chunk_of_sweep(Engine *engine, uint32_t chunk_tokens) {
     return n > chunk_tokens ? (uint32_t)n : chunk_tokens;
 }
 
+/* Whether rows that only make prompts faster leave the keys and values their part: that of CONTEXT_WANTED positions, as
+ * far as their own limit lets them have it. */
+static bool leaves_room(Engine *engine, uint32_t chunk_tokens) {
+    const uint64_t rows_bytes = engine->n_steps * carve_rows(&engine->steps[0], engine, NULL, chunk_tokens),
+                   room_bytes = account_shared_room_bytes(engine->accounts, ACCOUNT_KV),
+                   own_bytes = account_own_room_bytes(engine->accounts, ACCOUNT_KV),
+                   position_bytes = UINT64_C(2) * engine->hparams.n_layers * hparams_dim(&engine->hparams, DIM_KV) *
+                                    engine->backend->ops->kv_element_bytes,
+                   context_bytes = CONTEXT_WANTED * position_bytes;
+
+    return rows_bytes <= room_bytes &&
+           (own_bytes < context_bytes ? own_bytes : context_bytes) <= room_bytes - rows_bytes;
+}
+
 /* Rows for the chunk of the options, or for as many tokens as the device does best with: half as many, and again, where
  * the memory for that is not there, down to the default. */
 static int reserve_chunk(Engine *engine, const EngineOptions *options, ErrText *err) {
@@ -336,7 +355,7 @@ static int reserve_chunk(Engine *engine, const EngineOptions *options, ErrText *
     if (engine->chunk_is_chosen && ops->product_slots && options->op_order != OP_ORDER_IN_ORDER)
         chunk *= QUEUE_GROUPS_WANTED;
     while (engine->chunk_is_chosen && chunk > ENGINE_CHUNK_DEFAULT) {
-        r = engine_reserve_rows(engine, chunk, NULL);
+        r = leaves_room(engine, chunk) ? engine_reserve_rows(engine, chunk, NULL) : ENGINE_E_MEMORY;
         if (r != ENGINE_E_MEMORY)
             return r;
         chunk = chunk / 2 > ENGINE_CHUNK_DEFAULT ? chunk / 2 : ENGINE_CHUNK_DEFAULT;
@@ -483,6 +502,10 @@ Engine *engine_free(Engine *engine) {
     free(engine->name);
     free(engine);
     return NULL;
+}
+
+ImageReport engine_image_report(const Engine *engine) {
+    return weights_image_report(engine->weights);
 }
 
 int engine_wait_image(Engine *engine, ErrText *err) {

@@ -19,6 +19,7 @@
 #include "scheduler/trace.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
+#include "weights/image_report.h"
 #include "weights/layer_reader.h"
 #include "weights/weight_stream.h"
 #include "weights/weights_check.h"
@@ -81,6 +82,7 @@ typedef struct EngineOptions {
      * how fast it is read at most, to behave like a slower disk. */
     WeightsMemory weights_memory;
     bool new_image;
+    bool optional_image; /* one that is not needed is only made where the disk has room (weights/image_room) */
     ReadLimit flash_limit;
     bool limits_all;           /* with graphs: all that is read of a package is as slow, together with them */
     GraphsOptions graphs;      /* on a device of static graphs, which wants image_path too */
@@ -138,6 +140,8 @@ int engine_arrive(Engine *engine, ErrText *err);
  * that from then on, also the one that has met it, and the engine is good for nothing but engine_free(). Any thread. */
 int engine_check_whole(const Engine *engine, ErrText *err);
 
+/* What has become of the image of its weights, when all have arrived. Any thread. */
+ImageReport engine_image_report(const Engine *engine);
 /* Waits for the image of the weights that is being written, if one is; without it, engine_free() gives that up. 0, or
  * -errno, with a text. */
 int engine_wait_image(Engine *engine, ErrText *err);

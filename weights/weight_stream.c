@@ -242,6 +242,15 @@ static void trace_read(const WeightStream *stream, const StreamPiece *piece) {
                            .bytes = piece->extent.len_bytes });
 }
 
+/* Until a piece was there: nothing is laid out or computed meanwhile. */
+static void trace_wait(const WeightStream *stream, uint64_t start_ns) {
+    if (trace_of(stream))
+        trace_add(
+            trace_of(stream),
+            &(TraceEvent){
+                .name = "wait", .category = "load", .start_ns = start_ns, .end_ns = clock_now_ns(), .layer = -1 });
+}
+
 static void trace_fill(const WeightStream *stream, const StreamPiece *piece, uint64_t start_ns) {
     if (trace_of(stream))
         trace_add(trace_of(stream), &(TraceEvent){ .name = piece->is_cached ? "copy and lay out" : "lay out",
@@ -329,7 +338,9 @@ static int fill_piece(WeightStream *stream, StreamPiece *piece, WeightFillFn *fn
 
     loop.begin_bytes = block_offset(stream, piece->matrix, piece->begin);
     if (!piece->is_cached) {
+        start_ns = clock_now_ns();
         r = extent_reader_wait(stream->reader, &piece->extent, err);
+        trace_wait(stream, start_ns);
         if (r)
             return r == EXTENT_E_SHORT ? WEIGHT_STREAM_E_FILE : r;
         stream->read_bytes += piece->extent.len_bytes;

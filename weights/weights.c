@@ -52,9 +52,11 @@ static void begin_image(Weights *weights) {
     _cleanup_(freep) WeightsImagePart *parts = weights_arrival_images(weights->arrival, &n_parts);
 
     if (!parts)
-        err_set(&why, 0, "out of memory");
-    if (!parts ||
-        weights_image_write(&weights->image_writer, weights->image_path, &weights->image_key, parts, n_parts, &why))
+        weights->image_result = err_set(&why, -ENOMEM, "out of memory");
+    else
+        weights->image_result = weights_image_write(&weights->image_writer, weights->image_path, &weights->image_key,
+                                                    parts, n_parts, weights->image_how, &why);
+    if (weights->image_result)
         log_warn(TOPIC_ENGINE, "no image of the weights: %s", why.text);
 }
 
@@ -215,6 +217,16 @@ int weights_check_whole(const Weights *weights, ErrText *err) {
     if (weights->graphs)
         return weights_graphs_check(weights->graphs, err);
     return weights->image ? weights_image_check(weights->image, err) : 0;
+}
+
+ImageReport weights_image_report(const Weights *weights) {
+    if (weights->image)
+        return (ImageReport){ .state = IMAGE_MAPPED, .len_bytes = weights_image_len_bytes(weights->image) };
+    if (weights->ring || weights->graphs)
+        return (ImageReport){ .state = IMAGE_STREAMED };
+    if (weights->image_writer)
+        return weights_image_writer_report(weights->image_writer);
+    return (ImageReport){ .state = weights->image_result ? IMAGE_FAILED : IMAGE_NONE, .result = weights->image_result };
 }
 
 int weights_wait_image(Weights *weights, ErrText *err) {

@@ -39,6 +39,8 @@ typedef struct Weights {
     WeightsImageKey image_key;
     WeightsImage *image; /* that they are in; or NULL */
     WeightsImageWriter *image_writer;
+    WeightsImageHow image_how;        /* of that */
+    int image_result;                 /* why there is no writer where there should be one: -errno; or 0 */
     WeightsRing *ring;                /* of the layers that are not in memory; NULL: all are */
     WeightsGraphs *graphs;            /* of the layers, on a device of static graphs; NULL: on another */
     WeightsGraphsPieces graph_pieces; /* until they start */
@@ -69,6 +71,7 @@ typedef struct WeightsOptions {
     _Atomic uint64_t *heartbeat; /* goes up as tensors come; may be NULL */
     const WeightsCheck *check;   /* of a package; until its weights have arrived; NULL: nothing is compared */
     const char *image_path;      /* of a package: its image, used and made (weights/weights_image); NULL: none */
+    bool optional_image;         /* one that is not needed is only made where the disk has room (weights/image_room) */
     bool new_image;              /* one that is there is not used, but made anew */
     WeightsMemory memory;        /* of a package; where that is not all, image_path must say where an image may be */
     ReadLimit flash_limit;       /* how fast layers that are not in memory are read at most, and graphs */
@@ -113,6 +116,8 @@ int weights_advance(Weights *weights, ErrText *err);
  * weights_ring_check(). Any thread. */
 int weights_check_whole(const Weights *weights, ErrText *err);
 
+/* What has become of the image. When all weights are there; any thread. */
+ImageReport weights_image_report(const Weights *weights);
 /* Waits for the image that is being written, if one is. 0 or -errno, with a text. */
 int weights_wait_image(Weights *weights, ErrText *err);
 

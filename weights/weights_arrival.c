@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weights/weights_arrival.h"
 
+#include "base/clock.h"
 #include "base/printable.h"
 
 #include <assert.h>
@@ -18,6 +19,7 @@ struct WeightsArrival {
     Backend *backend;
     const char *path;
     _Atomic uint64_t *heartbeat;
+    Trace *const *tracep;
     WeightStream *stream;   /* NULL with an image */
     WeightsImage *image;    /* the weights'; or NULL */
     size_t n_there;         /* of the image's parts */
@@ -60,6 +62,7 @@ int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const Weigh
     arrival->backend = backend;
     arrival->path = options->path;
     arrival->heartbeat = options->heartbeat;
+    arrival->tracep = options->tracep;
     arrival->image = image;
     arrival->image_file = image_file;
     arrival->n = n;
@@ -69,7 +72,7 @@ int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const Weigh
         return err_set(err, -ENOMEM, "out of memory");
     memcpy(arrival->matrices, matrices, n * sizeof(*matrices));
     if (image) {
-        weights_image_read_ahead(image);
+        weights_image_read_ahead(image, options->tracep ? *options->tracep : NULL);
     } else {
         r = weight_stream_new(&arrival->stream, options, arrival->matrices, n, err);
         if (!r)
@@ -163,6 +166,20 @@ static void fill_blocks(void *arg, size_t block_begin, size_t block_end, const v
                                        bytes);
 }
 
+/* Waits for the thread that reads the image. */
+static int wait_for_image(WeightsArrival *arrival, ErrText *err) {
+    Trace *trace = arrival->tracep ? *arrival->tracep : NULL;
+    const uint64_t start_ns = clock_now_ns();
+    int r = weights_image_advance(arrival->image, &arrival->n_there, err);
+
+    if (trace)
+        trace_add(
+            trace,
+            &(TraceEvent){
+                .name = "wait", .category = "load", .start_ns = start_ns, .end_ns = clock_now_ns(), .layer = -1 });
+    return r;
+}
+
 /* A few MiB more of the matrix that comes next. Return: as weights_arrival_advance(). */
 static int bring(WeightsArrival *arrival, bool *is_wholep, ErrText *err) {
     int r = 0;
@@ -170,7 +187,7 @@ static int bring(WeightsArrival *arrival, bool *is_wholep, ErrText *err) {
     if (!arrival->image)
         return stream_error(weight_stream_advance(arrival->stream, fill_blocks, arrival, is_wholep, err));
     if (arrival->n_there <= arrival->at)
-        r = weights_image_advance(arrival->image, &arrival->n_there, err);
+        r = wait_for_image(arrival, err);
     if (r < 0 && r != -ENOMEM) /* the fault of a file, as with the package's */
         r = BACKEND_E_WEIGHTS;
     *is_wholep = arrival->n_there > arrival->at;

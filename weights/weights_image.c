@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/page_cache.h"
 #include "base/thread.h"
 #include "weights/image_compare.h"
@@ -48,6 +49,7 @@ struct WeightsImage {
     /* The thread that reads ahead. */
     pthread_t thread;
     bool has_thread;
+    Trace *trace; /* of the load; or NULL */
     _Atomic bool stop;
     _Atomic bool is_discarded;
     size_t n_compared; /* parts, in the order of the file */
@@ -266,6 +268,10 @@ const char *weights_image_name(const WeightsImage *image) {
     return image->path;
 }
 
+uint64_t weights_image_len_bytes(const WeightsImage *image) {
+    return image->head->len_bytes;
+}
+
 uint64_t weights_image_cached_bytes(const WeightsImage *image) {
     return atomic_load(&image->cached_bytes);
 }
@@ -294,8 +300,24 @@ int weights_image_check(WeightsImage *image, ErrText *err) {
 
 /* --- reading ahead ------------------------------------------------------------------------------------------------ */
 
-/* Bytes go through a buffer that stays in the processor's cache: what counts is that they are in the page cache then,
- * or that reading them has failed. */
+/* The pages of the map come into memory and into the process's tables, so that no product waits for either; nothing is
+ * copied. A page that cannot be had is an error here and no signal. 0, or -errno: older kernels know no such thing, and
+ * what fails says more where it is read. */
+static int populate(const WeightsImage *image, uint64_t at_bytes, size_t len_bytes) {
+#ifdef MADV_POPULATE_READ
+    const uint64_t begin = at_bytes / IMAGE_PAGE * IMAGE_PAGE; /* a map begins on a page of any size */
+
+    if (!madvise((uint8_t *)(uintptr_t)image->map.data + begin, (size_t)(at_bytes + len_bytes - begin),
+                 MADV_POPULATE_READ))
+        return 0;
+    return -errno;
+#else
+    return -EINVAL;
+#endif
+}
+
+/* Where pages cannot be had as pages, bytes go through a buffer that stays in the processor's cache: what counts is
+ * that they are in the page cache then, or that reading them has failed. */
 static int read_step(WeightsImage *image, uint8_t *buffer, uint64_t at_bytes, size_t len_bytes, uint64_t *askedp) {
     const uint64_t end_bytes = at_bytes + len_bytes + AHEAD_BYTES;
     const uint64_t ask_end_bytes = end_bytes < image->head->len_bytes ? end_bytes : image->head->len_bytes;
@@ -303,6 +325,8 @@ static int read_step(WeightsImage *image, uint8_t *buffer, uint64_t at_bytes, si
 
     for (*askedp = *askedp > at_bytes ? *askedp : at_bytes; *askedp < ask_end_bytes; *askedp += ASK_BYTES)
         (void)posix_fadvise(image->fd, (off_t)*askedp, ASK_BYTES, POSIX_FADV_WILLNEED);
+    if (!populate(image, at_bytes, len_bytes))
+        return 0;
     for (size_t done = 0, n; !r && done < len_bytes; done += n) {
         n = len_bytes - done < READ_BYTES ? len_bytes - done : READ_BYTES;
         r = file_read_exact(image->fd, buffer, n, at_bytes + done);
@@ -342,6 +366,17 @@ static void publish(WeightsImage *image, uint64_t ready_bytes, int r) {
     pthread_mutex_unlock(&image->mutex);
 }
 
+static void trace_step(const WeightsImage *image, const char *name, uint64_t start_ns, size_t len_bytes) {
+    if (image->trace)
+        trace_add(image->trace, &(TraceEvent){ .name = name,
+                                               .category = "load",
+                                               .start_ns = start_ns,
+                                               .end_ns = clock_now_ns(),
+                                               .layer = -1,
+                                               .lane = TRACE_LANE_READ,
+                                               .bytes = len_bytes });
+}
+
 static void *read_main(void *arg) {
     WeightsImage *image = arg;
     _cleanup_(freep) uint8_t *buffer = malloc(READ_BYTES);
@@ -351,11 +386,15 @@ static void *read_main(void *arg) {
 
     while (!r && at < end_bytes && !atomic_load(&image->stop)) {
         const size_t n = end_bytes - at < IMAGE_STEP_BYTES ? (size_t)(end_bytes - at) : IMAGE_STEP_BYTES;
+        const uint64_t start_ns = clock_now_ns();
 
         if (at >= asked && page_cache_holds(image->fd, at, n)) { /* what was asked for is being read */
+            (void)populate(image, at, n);
+            trace_step(image, "map", start_ns, n);
             atomic_fetch_add(&image->cached_bytes, n);
         } else {
             r = read_step(image, buffer, at, n, &asked);
+            trace_step(image, "read", start_ns, n);
             atomic_fetch_add(&image->read_bytes, r ? 0 : n);
         }
         if (!r)
@@ -369,7 +408,8 @@ static void *read_main(void *arg) {
     return NULL;
 }
 
-void weights_image_read_ahead(WeightsImage *image) {
+void weights_image_read_ahead(WeightsImage *image, Trace *trace) {
+    image->trace = trace;
     image->has_thread = !thread_start(&image->thread, "weights-image", read_main, image);
     if (!image->has_thread)
         read_main(image);

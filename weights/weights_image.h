@@ -10,6 +10,8 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "scheduler/trace.h"
+#include "weights/image_report.h"
 
 enum {
     WEIGHTS_IMAGE_E_OTHER = 1, /* no image, or one of another package, device or program; the text says which */
@@ -60,14 +62,15 @@ const char *weights_image_name(const WeightsImage *image);
 /* It is of no use: the next load is not to meet it. Another image that has its name by now stays. */
 void weights_image_discard(WeightsImage *image);
 /* What is not in memory is read in the order of the parts, by a thread of its own; where none can be started, at
- * once. */
-void weights_image_read_ahead(WeightsImage *image);
+ * once. trace: of these reads, outlives the image; or NULL. */
+void weights_image_read_ahead(WeightsImage *image, Trace *trace);
 /* Waits until the next few MiB of what is read ahead are in memory; *n_partsp: so many parts are there. 0 or -errno,
  * which every later call answers again. */
 int weights_image_advance(WeightsImage *image, size_t *n_partsp, ErrText *err);
 /* Whether all that was read of the parts so far was the file's: 0; -EIO when it was cut short meanwhile, or its disk
  * has failed: the image is removed then, for the package has it all. Any thread. */
 int weights_image_check(WeightsImage *image, ErrText *err);
+uint64_t weights_image_len_bytes(const WeightsImage *image);
 /* So far: bytes that were in the page cache, and bytes from the disk. */
 uint64_t weights_image_cached_bytes(const WeightsImage *image);
 uint64_t weights_image_read_bytes(const WeightsImage *image);
@@ -79,10 +82,17 @@ int weights_image_path(char *path, size_t room_bytes, const char *cache_dir, con
 
 typedef struct WeightsImageWriter WeightsImageWriter;
 
-/* A thread of low priority writes the parts (copied list, data stay the caller's) and tidies the folder. Of a disk it
- * takes at most half of what is free. 0 or -errno. */
+typedef enum WeightsImageHow {
+    WEIGHTS_IMAGE_OPTIONAL = 1, /* nobody has asked for it: only where all images have room (weights/image_room) */
+    WEIGHTS_IMAGE_ANEW = 2,     /* even where one of this key is there by now */
+} WeightsImageHow;              /* flags */
+
+/* A thread of low priority writes the parts (copied list, data stay the caller's, as does what the key points to) and
+ * tidies the folder. 0 or -errno. */
 int weights_image_write(WeightsImageWriter **writerp, const char *path, const WeightsImageKey *key,
-                        const WeightsImagePart *parts, size_t n_parts, ErrText *err);
+                        const WeightsImagePart *parts, size_t n_parts, WeightsImageHow how, ErrText *err);
+/* Any thread. */
+ImageReport weights_image_writer_report(const WeightsImageWriter *writer);
 /* Waits until it has ended. 0 or -errno, with a text. */
 int weights_image_writer_wait(WeightsImageWriter *writer, ErrText *err);
 /* Gives up what is not written yet. Parts may go behind it. */

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum {
@@ -141,19 +140,19 @@ int image_file_init(ImageFile *file, const char *path, const WeightsImageKey *ke
     return r;
 }
 
-/* A cache takes at most half of what is free. */
-static int check_space(const ImageFile *file, int fd, ErrText *err) {
-    struct statvfs vfs;
-    uint64_t free_bytes;
-
-    if (fstatvfs(fd, &vfs) < 0 || !vfs.f_blocks)
-        return 0; /* the file system does not say: writing will */
-    free_bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
-    if (free_bytes / 2 >= file->len_bytes)
+static int check_room(ImageFile *file, const char *folder, ErrText *err) {
+    image_room_find(&file->room, folder, file->len_bytes);
+    file->lacks_room = !image_room_suffices(&file->room, file->is_optional);
+    if (!file->lacks_room)
         return 0;
+    if (file->is_optional && file->room.is_memory)
+        return err_set(err, -ENOSPC, "%s: files of this folder are in memory, which an image would take twice",
+                       file->path);
     return err_set(err, -ENOSPC,
-                   "%s: the weights' image would take %.1f MB, more than half of the %.1f MB that are free there",
-                   file->path, (double)file->len_bytes / 1e6, (double)free_bytes / 1e6);
+                   "%s: the weights' image would take %.1f MB; %.1f MB are free there beside %.1f MB of images, which "
+                   "take at most half of both",
+                   file->path, (double)file->len_bytes / 1e6, (double)file->room.free_bytes / 1e6,
+                   (double)file->room.others_bytes / 1e6);
 }
 
 int image_file_begin(ImageFile *file, ErrText *err) {
@@ -168,16 +167,16 @@ int image_file_begin(ImageFile *file, ErrText *err) {
         return r;
     weights_image_tidy(file->path);
     (void)unlink(file->path); /* of no use, or nobody would write another one; who has mapped it keeps it */
-    r = atomic_file_new(&file->file, file->path, err);
+    r = check_room(file, folder, err);
+    if (!r)
+        r = atomic_file_new(&file->file, file->path, err);
     if (r)
         return r;
     fd = atomic_file_fd(file->file);
     (void)flock(fd, LOCK_EX | LOCK_NB);
     (void)fchmod(fd, 0600); /* whatever the umask: one that others may write to would not be used */
-    r = check_space(file, fd, err);
-    if (!r && (r = file_write_at(fd, file->head, (size_t)file->head_bytes, 0)))
-        write_error(file, r, err);
-    return r;
+    r = file_write_at(fd, file->head, (size_t)file->head_bytes, 0);
+    return r ? write_error(file, r, err) : 0;
 }
 
 /* Begins the way of [at, at + len) to the disk, and waits for what was written some steps before. */

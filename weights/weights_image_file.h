@@ -5,6 +5,7 @@
 #ifndef COORDGEN_WEIGHTS_WEIGHTS_IMAGE_FILE_H
 #define COORDGEN_WEIGHTS_WEIGHTS_IMAGE_FILE_H
 
+#include "weights/image_room.h"
 #include "weights/weights_image_private.h"
 
 typedef struct ImageFile {
@@ -12,6 +13,9 @@ typedef struct ImageFile {
     void *head; /* with places and path, as the file begins */
     uint64_t head_bytes, len_bytes;
     size_t n_parts;
+    bool is_optional; /* by who writes it, before begin: nobody has asked for it, and nothing needs it */
+    bool lacks_room;  /* that was begin's error */
+    ImageRoom room;
     struct sha256_ctx context; /* of the part that is being written */
     AtomicFile *file;          /* from begin on */
 } ImageFile;
@@ -23,8 +27,8 @@ int image_file_init(ImageFile *file, const char *path, const WeightsImageKey *ke
 /* What was not committed is gone. */
 void image_file_deinit(ImageFile *file);
 const ImagePlace *image_file_places(const ImageFile *file);
-/* Tidies the folder, removes what has the name, and writes the head. 0, -ENOSPC: of a disk it takes at most half of
- * what is free; -errno. */
+/* Tidies the folder, removes what has the name, and writes the head. 0, -ENOSPC with lacks_room: it would take too much
+ * of the disk (weights/image_room); -errno. */
 int image_file_begin(ImageFile *file, ErrText *err);
 /* Bytes of a part from at_bytes on, IMAGE_STEP_BYTES at most; of each part from its begin to its end. It waits for the
  * disk. 0, -errno. */

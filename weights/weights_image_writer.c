@@ -25,7 +25,10 @@ enum {
 
 struct WeightsImageWriter {
     ImageFile file;
-    WeightsImagePart *parts; /* [n_parts]; data are the caller's */
+    WeightsImageKey key;
+    WeightsImageHow how;
+    _Atomic ImageState state; /* the file's room does not change any more when it says that there is none */
+    WeightsImagePart *parts;  /* [n_parts]; data are the caller's */
     pthread_t thread;
     bool has_thread;
     _Atomic bool stop;
@@ -55,8 +58,20 @@ static int write_part(WeightsImageWriter *writer, size_t part) {
     return 0;
 }
 
+/* Whether another process, which had no image to map either, was faster. */
+static bool is_there(const WeightsImageWriter *writer) {
+    _cleanup_(weights_image_freep) WeightsImage *image = NULL;
+
+    return !(writer->how & WEIGHTS_IMAGE_ANEW) &&
+           !weights_image_open(&image, writer->file.path, &writer->key, writer->file.n_parts, NULL);
+}
+
 static int write_all(WeightsImageWriter *writer) {
-    int r = image_file_begin(&writer->file, &writer->failure);
+    int r;
+
+    if (is_there(writer))
+        return 0;
+    r = image_file_begin(&writer->file, &writer->failure);
 
     for (size_t i = 0; i < writer->file.n_parts && !r; i++)
         r = write_part(writer, i);
@@ -72,9 +87,14 @@ static void *write_main(void *arg) {
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_NICE);
     (void)syscall(SYS_ioprio_set, IOPRIO_OF_THREAD, 0, IOPRIO_LOWEST);
     writer->result = write_all(writer);
+    atomic_store(&writer->state, !writer->result           ? IMAGE_WRITTEN
+                                 : writer->file.lacks_room ? IMAGE_NO_ROOM
+                                                           : IMAGE_FAILED);
     if (!writer->result)
         log_info(TOPIC_ENGINE, "%s: image of the weights, %" PRIu64 " MB", writer->file.path,
-                 writer->file.len_bytes / 1000000);
+                 (writer->file.len_bytes + 500000) / 1000000);
+    else if (writer->file.lacks_room && writer->file.is_optional)
+        log_notice(TOPIC_ENGINE, "no image of the weights: %s", writer->failure.text);
     else if (writer->result != -ECANCELED)
         log_warn(TOPIC_ENGINE, "no image of the weights: %s", writer->failure.text);
     return NULL;
@@ -94,6 +114,16 @@ WeightsImageWriter *weights_image_writer_free(WeightsImageWriter *writer) {
     return NULL;
 }
 
+ImageReport weights_image_writer_report(const WeightsImageWriter *writer) {
+    ImageReport report = { .state = atomic_load(&writer->state), .len_bytes = writer->file.len_bytes };
+
+    if (report.state == IMAGE_NO_ROOM)
+        report.room = writer->file.room;
+    if (report.state == IMAGE_FAILED)
+        report.result = writer->result;
+    return report;
+}
+
 int weights_image_writer_wait(WeightsImageWriter *writer, ErrText *err) {
     if (writer->has_thread)
         pthread_join(writer->thread, NULL);
@@ -111,7 +141,7 @@ int weights_image_writer_wait(WeightsImageWriter *writer, ErrText *err) {
  * Return: 0, or -errno; what the writing itself runs into, weights_image_writer_wait() tells.
  */
 int weights_image_write(WeightsImageWriter **writerp, const char *path, const WeightsImageKey *key,
-                        const WeightsImagePart *parts, size_t n_parts, ErrText *err) {
+                        const WeightsImagePart *parts, size_t n_parts, WeightsImageHow how, ErrText *err) {
     _cleanup_(weights_image_writer_freep) WeightsImageWriter *writer = calloc(1, sizeof(*writer));
     _cleanup_(freep) size_t *part_bytes = calloc(n_parts + 1, sizeof(*part_bytes));
     int r;
@@ -120,12 +150,16 @@ int weights_image_write(WeightsImageWriter **writerp, const char *path, const We
         writer->parts = calloc(n_parts + 1, sizeof(*parts));
     if (!writer || !part_bytes || !writer->parts)
         return err_set(err, -ENOMEM, "out of memory");
+    writer->key = *key;
+    writer->how = how;
+    writer->state = IMAGE_WRITING;
     memcpy(writer->parts, parts, n_parts * sizeof(*parts));
     for (size_t i = 0; i < n_parts; i++)
         part_bytes[i] = parts[i].len_bytes;
     r = image_file_init(&writer->file, path, key, part_bytes, n_parts, err);
     if (r)
         return r;
+    writer->file.is_optional = how & WEIGHTS_IMAGE_OPTIONAL;
     r = thread_start(&writer->thread, "weights-image", write_main, writer);
     if (r)
         return err_set(err, r, "cannot start a thread to write %s: %s", path, strerror(-r));

@@ -225,6 +225,8 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
     shared_limiter_init(&weights->disk, weights->flash_limit);
     weights->limits_all = loader->options->limits_all;
     weights->check = loader->options->check;
+    weights->image_how = (loader->options->optional_image ? WEIGHTS_IMAGE_OPTIONAL : 0) |
+                         (loader->without_image ? WEIGHTS_IMAGE_ANEW : 0);
     weights->layers = calloc(hparams->n_layers, sizeof(*weights->layers));
     if (!weights->layers)
         return err_set(loader->err, -ENOMEM, "out of memory");

@@ -70,6 +70,7 @@ json_t *ctl_json_model(const CoordgenModel *model) {
     ctl_json_set(object, "pinned_bytes", json_integer((json_int_t)model->pinned_bytes));
     ctl_json_set(object, "sweep_bytes", json_integer((json_int_t)model->sweep_bytes));
     ctl_json_set(object, "read_bytes_per_s", json_integer((json_int_t)model->read_bytes_per_s));
+    ctl_json_set(object, "image", text_of(model->image));
     return object;
 }
 

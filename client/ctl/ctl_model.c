@@ -121,6 +121,7 @@ static int show_print(Ctl *ctl, CoordgenReply *reply) {
     row(ctl, "Path", model->path);
     row(ctl, "Architecture", model->architecture);
     row(ctl, "Chat format", model->chat_format);
+    row(ctl, "Image", model->image);
     if (model->parameters)
         row(ctl, "Parameters", ctl_count_text(text, sizeof(text), model->parameters));
     if (model->context_tokens) {

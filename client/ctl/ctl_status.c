@@ -99,6 +99,11 @@ static void status_print(Ctl *ctl, CoordgenReply *reply) {
             printf(" (%s)", coordgen_model_pair_state_name((int)model->draft->state));
         }
         putchar('\n');
+        if (*model->image) {
+            fputs("             image: ", stdout);
+            ctl_put_text(stdout, model->image, ctl->out_tty);
+            putchar('\n');
+        }
     }
     if (coordgen_reply_n_memory(reply))
         printf("\n%-14s %12s %12s %12s\n", "MEMORY", "USED", "PEAK", "LIMIT");

@@ -189,6 +189,21 @@ class Bench(unittest.TestCase):
             self.assertEqual(run.returncode, 1)
             self.assertIn("absent", run.stderr)
 
+    def test_parts_of_a_first_token(self):
+        """Of every state; together they are all of its time."""
+        run = run_bench("ttft", "--model", MODEL, "-p", "32", "-r", "1", "--image", "--operators", "--json=short")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        results = json.loads(run.stdout)["results"]
+        parts = re.findall(r"(?m)^ttft, (.*): (\d+) ms: begin ([-\d.]+) %, wait for reads ([-\d.]+) %, lay out ([-\d.]+) %, "
+                           r"compute ([-\d.]+) %$", run.stderr)
+        self.assertEqual([part[0] for part in parts], [result["name"] for result in results])
+        for (name, ms, *shares), result in zip(parts, results):
+            shares = [float(share) for share in shares]
+            self.assertAlmostEqual(int(ms), result["ms"], delta=0.6)
+            self.assertAlmostEqual(sum(shares), 100, delta=0.3)
+            self.assertTrue(all(share >= 0 for share in shares), name)
+            self.assertEqual(shares[2] > 0, "image" not in name)  # an image is as it is in memory
+
     def test_latency_outlasts_the_background(self):
         """Nine steps share 16 rows each with background prompts of 20."""
         results = self.report("latency", "--model", MODEL, "-p", "4", "-n", "10", "-b", "20", "-r", "1")["results"]

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The image of the weights: made behind the first load, mapped by every later one, answers the same."""
 
+import errno
+import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 import unittest
@@ -11,11 +14,12 @@ from pathlib import Path
 import coordgen_pb2 as pb
 
 from daemon import Daemon
-from settings import CACHE, SLOW
+from settings import BIN, CACHE, SLOW
 from wire import prompt
 
 REQUEST = prompt("The image of what is in memory", 24, ignore_end=True)
 FLAGS = ("--weights-image=yes", "--threads=2")
+AUTO = ("--threads=2",)  # the setting's default
 
 
 class WeightsImage(unittest.TestCase):
@@ -24,6 +28,7 @@ class WeightsImage(unittest.TestCase):
         CACHE.mkdir(parents=True, exist_ok=True)
         self.cache = Path(tempfile.mkdtemp(prefix="image-", dir=CACHE.parent))
         self.addCleanup(shutil.rmtree, self.cache)
+        self.admins = {}  # connections, by daemon
         for folder in ("models", "models/sources"):
             (self.cache / folder).mkdir()
             for source in (CACHE / folder).glob("*"):
@@ -43,9 +48,9 @@ class WeightsImage(unittest.TestCase):
     def answer(self, daemon):
         return daemon.connect().generate(REQUEST).tokens
 
-    def run_once(self, *flags, wait=False):
+    def run_once(self, *flags, wait=False, base=FLAGS):
         before = [image.stat().st_ctime_ns for image in self.images()]
-        daemon = Daemon(*FLAGS, *flags, cache=self.cache)
+        daemon = Daemon(*base, *flags, cache=self.cache)
         tokens = self.answer(daemon)
         if wait:
             self.wait_image(before)
@@ -61,6 +66,99 @@ class WeightsImage(unittest.TestCase):
         # Made by any instruction set, read by any.
         self.assertEqual(self.run_once("--isa=scalar"), (expected, True))
         self.assertEqual(self.run_once("--weights-image=no"), (expected, False))
+
+    def image(self, daemon):
+        if daemon not in self.admins:
+            self.admins[daemon] = daemon.connect(admin=True)
+        return self.admins[daemon].call(model_show=pb.ModelShowRequest()).model_show.model.image
+
+    def ctl(self, daemon, *words):
+        run = subprocess.run([BIN / "coordgenctl", f"--socket={daemon.admin}", *words], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run.stdout
+
+    def test_auto(self):
+        """Without a word of it: made where the disk has room, then mapped, and told at every stage."""
+        daemon = Daemon(*AUTO, cache=self.cache)
+        expected = self.answer(daemon)
+        self.assertRegex(self.image(daemon), r"^(being written|written), \d+ MB")
+        self.wait_image()
+        deadline = time.monotonic() + 10 * SLOW
+        while not self.image(daemon).startswith("written"):  # it has its name a moment before that is said
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        self.assertEqual(self.image(daemon), "written, 135 MB: the next load maps it")
+        self.assertRegex(self.ctl(daemon, "status"), r"(?m)^ +image: written, 135 MB: the next load maps it$")
+        self.assertRegex(self.ctl(daemon, "model", "show"), r"(?m)^Image +written, 135 MB: the next load maps it$")
+        daemon.stop()
+        daemon = Daemon(*AUTO, cache=self.cache)
+        self.assertEqual(self.answer(daemon), expected)
+        self.assertEqual(self.image(daemon), "mapped, 135 MB")
+        daemon.stop()
+        daemon = Daemon(*AUTO, "--weights-image=off", cache=self.cache)
+        self.assertEqual(self.image(daemon), "none: weights-image is off")
+        daemon.stop()
+
+    def mount(self, size):
+        """A disk of its own for images: a file system in a file."""
+        disk, file = self.cache / "images", self.cache / "disk"
+        disk.mkdir()
+        with open(file, "wb") as image:
+            image.truncate(size)
+        if os.geteuid() != 0 or subprocess.run(["mkfs.ext4", "-q", "-F", file], capture_output=True).returncode or \
+                subprocess.run(["mount", "-o", "loop", file, disk], capture_output=True).returncode:
+            self.skipTest("needs to mount a small file system: run as root, with loop devices")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], capture_output=True)
+
+    def test_no_room(self):
+        """Half of the disk at most, and nobody loses anything by it."""
+        self.mount(256 << 20)
+        daemon = Daemon(*AUTO, cache=self.cache)
+        self.answer(daemon)
+        said = "none: it needs 135 MB, and the disk has "
+        deadline = time.monotonic() + 10 * SLOW
+        while not self.image(daemon).startswith(said):
+            self.assertLess(time.monotonic(), deadline, self.image(daemon))
+            time.sleep(0.01)
+        self.assertRegex(daemon.log(), r"notice engine: no image of the weights: .*: the weights' image would take 13\d\.\d MB")
+        daemon.stop()
+        self.assertEqual(self.images("*.weights*"), [])
+
+    def test_disk_that_fills(self):
+        """While it is written: the file goes, and the disk is as full as before."""
+        self.mount(320 << 20)
+        daemon = Daemon(*AUTO, cache=self.cache)
+        deadline = time.monotonic() + 60 * SLOW
+        while not self.images("*.tmp-*"):
+            self.assertLess(time.monotonic(), deadline, "no image was begun")
+            time.sleep(0.001)
+        with self.assertRaises(OSError) as caught, open(self.cache / "images" / "filler", "wb", buffering=0) as filler:
+            while True:
+                filler.write(bytes(1 << 20))
+        self.assertEqual(caught.exception.errno, errno.ENOSPC)
+        while "writ" in self.image(daemon) and "could not" not in self.image(daemon):
+            self.assertLess(time.monotonic(), deadline, self.image(daemon))
+            time.sleep(0.01)
+        self.assertEqual(self.image(daemon), "none: it could not be written: No space left on device")
+        self.answer(daemon)
+        daemon.stop()
+        self.assertEqual(self.images("*.weights*"), [])
+
+    def test_in_memory(self):
+        """A cache in memory would hold the weights twice."""
+        (self.cache / "images").mkdir()
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1g", "none", self.cache / "images"],
+                                               capture_output=True).returncode:
+            self.skipTest("needs to mount a file system: run as root")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.cache / "images"], capture_output=True)
+        daemon = Daemon(*AUTO, cache=self.cache)
+        self.answer(daemon)
+        deadline = time.monotonic() + 10 * SLOW
+        while self.image(daemon) != "none: the cache folder is in memory, no disk":
+            self.assertLess(time.monotonic(), deadline, self.image(daemon))
+            time.sleep(0.01)
+        daemon.stop()
+        self.assertEqual(self.images("*"), [])
 
     def test_damaged(self):
         expected, _ = self.run_once(wait=True)

@@ -30,6 +30,7 @@ EngineOptions loaded_options(const Loaded *loaded, const char *package, LoadedFl
         .accounts = (AccountTable *)&loaded->accounts,
         .reading = WEIGHT_READING_CACHED, /* nothing is read ahead of its use */
         .arriving = flags & LOADED_ARRIVING,
+        .optional_image = flags & LOADED_OPTIONAL_IMAGE,
         .image_path = loaded->image_path,
         .weights_memory = loaded->weights_memory,
         .flash_limit = loaded->flash_limit,

@@ -15,7 +15,8 @@ enum {
 };
 
 typedef enum LoadedFlags {
-    LOADED_ARRIVING = 1, /* the engine is there before its weights */
+    LOADED_ARRIVING = 1,       /* the engine is there before its weights */
+    LOADED_OPTIONAL_IMAGE = 2, /* nobody has asked for the image */
 } LoadedFlags;
 
 typedef struct Loaded {

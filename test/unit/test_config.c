@@ -485,6 +485,37 @@ static void test_config_weights_memory(void **state) {
     }
 }
 
+/* A switch before it was a choice: its words are taken as before. */
+static void test_config_weights_image(void **state) {
+    static const struct {
+        const char *value;
+        ConfigImage image;
+        const char *shown;
+    } words[] = {
+        { "auto", CONFIG_IMAGE_AUTO, "auto" }, { "on", CONFIG_IMAGE_ON, "on" },      { "off", CONFIG_IMAGE_OFF, "off" },
+        { "yes", CONFIG_IMAGE_ON, "on" },      { "true", CONFIG_IMAGE_ON, "on" },    { "1", CONFIG_IMAGE_ON, "on" },
+        { "no", CONFIG_IMAGE_OFF, "off" },     { "false", CONFIG_IMAGE_OFF, "off" }, { "0", CONFIG_IMAGE_OFF, "off" },
+    };
+    char *alone[] = { (char *)"coordgend", (char *)"--config=/dev/null", (char *)"--weights-image" };
+    _cleanup_(config_freep) Config *config = NULL, *flagged = NULL;
+    ConfigAction action;
+    ErrText err = { "" };
+    char text[32];
+
+    assert_int_equal(config_new(&config, &err), 0);
+    assert_int_equal(config->weights_image, CONFIG_IMAGE_AUTO);
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        assert_int_equal(config_set(config, "weights-image", words[i].value, &err), 0);
+        assert_int_equal(config->weights_image, words[i].image);
+        setting_format(setting_find("weights-image"), config, text, sizeof(text));
+        assert_string_equal(text, words[i].shown);
+    }
+    assert_int_equal(config_set(config, "weights-image", "2", &err), CONFIG_E_SETTING);
+    assert_string_equal(err.text, "weights-image: '2' is not one of auto, on, off");
+    assert_int_equal(config_load(&flagged, "", ARRAY_LEN(alone), alone, &action, &err), 0);
+    assert_int_equal(flagged->weights_image, CONFIG_IMAGE_ON);
+}
+
 static void test_config_flash(void **state) {
     ErrText err;
     Config *config = LOAD(*state, 0, &err);
@@ -625,6 +656,7 @@ int main(void) {
         TEST(test_config_state_dir),
         TEST(test_config_weights_memory),
         TEST(test_config_flash),
+        TEST(test_config_weights_image),
         TEST(test_config_draft_model),
         TEST(test_config_manual_page),
     };

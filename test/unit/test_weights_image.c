@@ -12,9 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <errno.h>
+#include <linux/magic.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -276,7 +280,7 @@ static void test_weights_image_cut_short(void **state) {
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
     opened = open_made(&loaded, package, &head, expected);
     assert_int_equal(truncate(image, IMAGE_PAGE), 0);
-    weights_image_read_ahead(opened);
+    weights_image_read_ahead(opened, NULL);
     do
         r = weights_image_advance(opened, &n_parts, &err);
     while (!r && n_parts < head.n_parts);
@@ -309,7 +313,7 @@ static void test_weights_image_no_thread(void **state) {
     assert_int_equal(pthread_attr_init(&large), 0);
     assert_int_equal(pthread_attr_setstacksize(&large, (size_t)1 << 60), 0); /* more than there are addresses */
     assert_int_equal(pthread_setattr_default_np(&large), 0);
-    weights_image_read_ahead(opened);
+    weights_image_read_ahead(opened, NULL);
     assert_int_equal(pthread_setattr_default_np(&before), 0);
     assert_int_equal(weights_image_cached_bytes(opened) + weights_image_read_bytes(opened), head.len_bytes);
     while (n_parts < head.n_parts)
@@ -422,6 +426,88 @@ static void test_weights_image_not_written(void **state) {
     loaded_deinit(&loaded);
 }
 
+/* One that nobody has asked for is made as well, but not where files lie in memory; what was decided is told. */
+static void test_weights_image_optional(void **state) {
+    ImportFixture *fixture = *state;
+    char package[PATH_MAX], image[PATH_MAX], folder[] = "/dev/shm/coordgen-image-XXXXXX";
+    Loaded loaded = { .image_path = image };
+    Logits logits;
+    struct statfs fs;
+    ErrText err = { "" };
+
+    loaded_make_package(fixture, 8, false, false, package);
+    assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
+    if (!statfs(fixture->cache, &fs) && fs.f_type == TMPFS_MAGIC) {
+        print_message("left out: the folder of tests is in memory\n");
+        skip();
+    }
+    loaded_init(&loaded, package, LOADED_OPTIONAL_IMAGE);
+    assert_int_equal(engine_wait_image(loaded.engine, &err), 0);
+    assert_int_equal(engine_image_report(loaded.engine).state, IMAGE_WRITTEN);
+    assert_int_equal(engine_image_report(loaded.engine).len_bytes, length_of(image));
+    loaded_deinit(&loaded);
+    loaded_init(&loaded, package, LOADED_OPTIONAL_IMAGE);
+    assert_int_equal(engine_image_report(loaded.engine).state, IMAGE_MAPPED);
+    assert_int_equal(engine_image_report(loaded.engine).len_bytes, length_of(image));
+    loaded_deinit(&loaded);
+
+    if (statfs("/dev/shm", &fs) || fs.f_type != TMPFS_MAGIC || !mkdtemp(folder)) {
+        print_message("left out: no file system in memory at /dev/shm\n");
+        skip();
+    }
+    assert_int_equal(weights_image_path(image, sizeof(image), folder, package), 0);
+    loaded_init(&loaded, package, LOADED_OPTIONAL_IMAGE);
+    assert_int_equal(engine_wait_image(loaded.engine, &err), -ENOSPC);
+    assert_non_null(strstr(err.text, "in memory"));
+    assert_int_equal(engine_image_report(loaded.engine).state, IMAGE_NO_ROOM);
+    assert_true(engine_image_report(loaded.engine).room.is_memory);
+    loaded_deinit(&loaded);
+    assert_int_equal(files_in(image), 0);
+    assert_false(run(&loaded, package, 0, logits)); /* where it was asked for */
+    assert_true(run(&loaded, package, 0, logits));
+    assert_int_equal(unlink(image), 0);
+    *strrchr(image, '/') = 0;
+    assert_int_equal(rmdir(image), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* Two loads without an image: whoever comes second finds that of the first and leaves it. */
+static void test_weights_image_of_another_load(void **state) {
+    ImportFixture *fixture = *state;
+    char package[PATH_MAX], image[PATH_MAX];
+    Loaded first = { .image_path = image }, second = { .image_path = image };
+    struct stat before, after;
+    EngineOptions options;
+    ErrText err = { "" };
+
+    loaded_make_package(fixture, 8, false, false, package);
+    assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
+    loaded_init(&second, package, LOADED_ARRIVING); /* its weights have not come */
+    loaded_init(&first, package, 0);
+    assert_int_equal(engine_wait_image(first.engine, &err), 0);
+    assert_int_equal(stat(image, &before), 0);
+    while (engine_is_arriving(second.engine))
+        assert_int_equal(engine_arrive(second.engine, &err), 0);
+    assert_int_equal(engine_wait_image(second.engine, &err), 0);
+    assert_int_equal(engine_image_report(second.engine).state, IMAGE_WRITTEN);
+    assert_int_equal(stat(image, &after), 0);
+    assert_int_equal(after.st_ino, before.st_ino);
+    loaded_deinit(&first);
+    loaded_deinit(&second);
+
+    /* But not where a load with it has failed. */
+    assert_int_equal(worker_pool_new(&first.pool, 2), 0);
+    account_table_init(&first.accounts);
+    options = loaded_options(&first, package, 0);
+    options.new_image = true;
+    assert_int_equal(engine_new(&first.engine, &options, &err), 0);
+    assert_int_equal(engine_wait_image(first.engine, &err), 0);
+    assert_int_equal(stat(image, &after), 0);
+    assert_true(after.st_ino != before.st_ino || after.st_mtim.tv_nsec != before.st_mtim.tv_nsec);
+    engine_free(first.engine);
+    worker_pool_free(first.pool);
+}
+
 /* Whoever could write to it could put other weights in. */
 static void test_weights_image_of_others(void **state) {
     ImportFixture *fixture = *state;
@@ -447,11 +533,17 @@ static void test_weights_image_of_others(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_weights_image_bits),      WITH_FOLDER(test_weights_image_account),
-        WITH_FOLDER(test_weights_image_of_no_use), WITH_FOLDER(test_weights_image_other_integers),
-        WITH_FOLDER(test_weights_image_cut_short), WITH_FOLDER(test_weights_image_no_thread),
-        WITH_FOLDER(test_weights_image_folder),    WITH_FOLDER(test_weights_image_not_written),
+        WITH_FOLDER(test_weights_image_bits),
+        WITH_FOLDER(test_weights_image_account),
+        WITH_FOLDER(test_weights_image_of_no_use),
+        WITH_FOLDER(test_weights_image_other_integers),
+        WITH_FOLDER(test_weights_image_cut_short),
+        WITH_FOLDER(test_weights_image_no_thread),
+        WITH_FOLDER(test_weights_image_folder),
+        WITH_FOLDER(test_weights_image_not_written),
         WITH_FOLDER(test_weights_image_of_others),
+        WITH_FOLDER(test_weights_image_optional),
+        WITH_FOLDER(test_weights_image_of_another_load),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,6 +139,10 @@ void open_tree_grow(OpenTree *tree, const int16_t *more, size_t n);
 
 /* Carves slots and rotary rows for chunk_tokens rows out of a new block for each step. */
 int engine_reserve_rows(Engine *engine, uint32_t chunk_tokens, ErrText *err);
+/* Likewise, for the chunk of the options, or as many tokens as the device does best with. */
+int engine_reserve_chunk(Engine *engine, const EngineOptions *options, ErrText *err);
+/* All weights that have not come yet. 0, else as engine_arrive(). */
+int engine_take_in_all(Engine *engine, ErrText *err);
 /* The weights of a stage, as weights_acquire(): 0, ENGINE_E_WAITING, else as engine_arrive(). */
 int engine_acquire(Engine *engine, uint32_t stage, uint64_t wait_ns, ErrText *err);
 /* Evicts kept prefixes when that lets so many bytes be charged to the account. */

@@ -171,8 +171,8 @@ static int load_parts(Engine *engine, const EngineOptions *options, const GgufFi
     if (!head_r)
         weights_r = load_weights(engine, options, file, package, &weights_err);
     if (!head_r && !weights_r)
-        weights_r =
-            options->arriving ? take_in_until(engine, &tokenizer, &weights_err) : engine_take_in_all(engine, &weights_err);
+        weights_r = options->arriving ? take_in_until(engine, &tokenizer, &weights_err)
+                                      : engine_take_in_all(engine, &weights_err);
     r = tokenizer_load_end(&tokenizer, &engine->tokenizer, err);
     trace_load(engine, "tokenizer", tokenizer.start_ns, tokenizer.end_ns, TRACE_LANE_TOKENIZER);
     if (head_r) {

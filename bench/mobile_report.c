@@ -73,17 +73,17 @@ void mobile_report_table(const MobileReport *report, FILE *file) {
 void mobile_report_csv(const MobileReport *report, FILE *file) {
     fprintf(file, "prompt_tokens,output_tokens,policy,requests,blocks,prefill_ms,prefill_stall_ms,decode_ms,"
                   "decode_stall_ms,total_ms,stall_share,over_none,loads,loaded_bytes,load_ms,hidden_share,peak_bytes,"
-                  "graph_bytes,block_bytes,chunks\n");
+                  "graph_bytes,block_bytes,chunks,form,expand_ms\n");
     for (size_t i = 0; i < report->n; i++) {
         const MobileRow *row = &report->rows[i];
 
         fprintf(file,
                 "%zu,%zu,%s,%zu,%zu,%.6g,%.6g,%.6g,%.6g,%.6g,%.4f,%.4f,%" PRIu64 ",%" PRIu64 ",%.6g,%.4f,%" PRIu64
-                ",%" PRIu64 ",%" PRIu64 ",%zu\n",
+                ",%" PRIu64 ",%" PRIu64 ",%zu,%s,%.6g\n",
                 row->prompt_tokens, row->output_tokens, row->policy, row->n_requests, report->n_blocks, row->prefill_ms,
                 row->prefill_stall_ms, row->decode_ms, row->decode_stall_ms, row->total_ms, stall_share(row),
                 over_none(report, i), row->n_loads, row->loaded_bytes, row->load_ms, hidden_share(row), row->peak_bytes,
-                report->graph_bytes, report->block_bytes, row->n_chunks);
+                report->graph_bytes, report->block_bytes, row->n_chunks, report->form, row->expand_ms);
     }
 }
 

@@ -19,6 +19,7 @@ static BenchReport made(void) {
                                        .n_blocks = 6,
                                        .graph_bytes = 60000000,
                                        .block_bytes = 11000000,
+                                       .form = "packed",
                                        .way = "io_uring, direct" } };
 
     for (size_t i = 0; i < MOBILE_POLICIES; i++)
@@ -39,6 +40,7 @@ static BenchReport made(void) {
     report.mobile.rows[1].load_ms = 50;
     report.mobile.rows[3].decode_stall_ms = 1;
     report.mobile.rows[3].load_ms = 40;
+    report.mobile.rows[3].expand_ms = 12;
     report.mobile.rows[3].n_loads = 12;
     return report;
 }
@@ -63,17 +65,19 @@ static void test_mobile_report_texts(void **state) {
     BenchReport report = made();
     char *text = written(&report, bench_report_table);
 
-    has(text, "6 blocks, graphs of 60.0 MB, a block at most 11.0 MB, loads by io_uring, direct");
-    has(text, "| 1000 | 20 | none | 150.0 | 0.0 | 50.0 | 0.0 | 0.0 % | +0.0 % | 0 | 0.0 | 0.0 | 0.0 % | 120.0 |");
-    has(text, "| 1000 | 20 | sync | 150.0 | 20.0 | 50.0 | 30.0 | 20.0 % | +25.0 % | 0 | 0.0 | 50.0 | 0.0 % | 70.0 |");
+    has(text, "6 blocks, graphs of 60.0 MB, a block at most 11.0 MB, packed, loads by io_uring, direct");
+    has(text, "| 1000 | 20 | none | 150.0 | 0.0 | 50.0 | 0.0 | 0.0 % | +0.0 % | 0 | 0.0 | 0.0 | 0.0 | 0.0 % | 120.0 |");
     has(text,
-        "| 1000 | 20 | progressive | 150.0 | 0.0 | 50.0 | 1.0 | 0.5 % | +0.0 % | 12 | 0.0 | 40.0 | 97.5 % | 70.0 |");
+        "| 1000 | 20 | sync | 150.0 | 20.0 | 50.0 | 30.0 | 20.0 % | +25.0 % | 0 | 0.0 | 50.0 | 0.0 | 0.0 % | 70.0 |");
+    has(text,
+        "| 1000 | 20 | progressive | 150.0 | 0.0 | 50.0 | 1.0 | 0.5 % | +0.0 % | 12 | 0.0 | 40.0 | 12.0 | 97.5 % | 70.0 |");
     has(text, "| 1000 | 4 | 240.0 | 60.0 | 0.250 |");
     has(text, "Prompt of 1000, progressive: for a reason.");
     free(text);
     text = written(&report, bench_report_csv);
     has(text, "prompt_tokens,output_tokens,policy,");
-    has(text, "\n1000,20,sync,3,6,150,20,50,30,250,0.2000,0.2500,0,0,50,0.0000,70000000,60000000,11000000,4\n");
+    has(text,
+        "\n1000,20,sync,3,6,150,20,50,30,250,0.2000,0.2500,0,0,50,0.0000,70000000,60000000,11000000,4,packed,0\n");
     free(text);
     bench_report_deinit(&report);
 }
@@ -93,6 +97,9 @@ static void test_mobile_report_json(void **state) {
     assert_int_equal(json_integer_value(json_object_get(row, "shared_graph_bytes")), 60000000);
     row = json_array_get(json_object_get(json, "results"), 3);
     assert_string_equal(json_string_value(json_object_get(row, "why")), "for a reason");
+    assert_string_equal(json_string_value(json_object_get(row, "form")), "packed");
+    assert_true(json_real_value(json_object_get(row, "read_ms")) > 27.99 &&
+                json_real_value(json_object_get(row, "read_ms")) < 28.01);
     json_decref(json);
     bench_report_deinit(&report);
 }

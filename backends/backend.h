@@ -264,6 +264,9 @@ typedef struct BackendOps {
                          float *scratch, LinearPieceFn *take, void *arg, ErrText *err);
     bool fuses; /* `linear` takes in norm, stream and gate; the bits are those of the operators apart */
     void (*shadow_counts)(const Backend *backend, ShadowCounts *counts); /* zeros, where there are no shadows */
+    /* Rows that `embed` will read of integers that are mapped from a file and may not be in memory: they are asked for
+     * all at once, and nobody waits. NULL: it reads none so. */
+    void (*embed_ahead)(const BackendLinear *embedding, const uint32_t *tokens, size_t rows);
     /* y[r] = row tokens[r] of the embedding, times factor; of int8 float(q) * scale, rotated back, times factor. */
     void (*embed)(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
                   float *y);

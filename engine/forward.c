@@ -32,12 +32,15 @@ static void fill_rope(EngineStep *step, const RopeRows *rope) {
 static void begin_rows(EngineStep *step) {
     const Engine *engine = step->engine;
     const Hparams *hparams = &engine->hparams;
+    const BackendLinear *embedding = engine->weights->outside.linears[ROLE_TOKEN_EMBD];
 
+    if (engine->backend->ops->embed_ahead && weights_embedding_is_late(engine->weights))
+        engine->backend->ops->embed_ahead(embedding, step->batch.tokens, step->batch.n_rows);
     fill_rope(step, &step->rope);
     if (hparams->has_local_rope && hparams->window)
         fill_rope(step, &step->rope_local);
-    engine->backend->ops->embed(engine->backend, engine->weights->outside.linears[ROLE_TOKEN_EMBD], step->batch.tokens,
-                                step->batch.n_rows, hparams->embedding_scale, step->slots[SLOT_X]);
+    engine->backend->ops->embed(engine->backend, embedding, step->batch.tokens, step->batch.n_rows,
+                                hparams->embedding_scale, step->slots[SLOT_X]);
 }
 
 /* Since when, for a trace. */

@@ -219,6 +219,10 @@ int weights_check_whole(const Weights *weights, ErrText *err) {
     return weights->image ? weights_image_check(weights->image, err) : 0;
 }
 
+bool weights_embedding_is_late(const Weights *weights) {
+    return weights->image && weights_image_is_late(weights->image);
+}
+
 ImageReport weights_image_report(const Weights *weights) {
     if (weights->image)
         return (ImageReport){ .state = IMAGE_MAPPED, .len_bytes = weights_image_len_bytes(weights->image) };

@@ -116,6 +116,8 @@ int weights_advance(Weights *weights, ErrText *err);
  * weights_ring_check(). Any thread. */
 int weights_check_whole(const Weights *weights, ErrText *err);
 
+/* Whether the embedding can be used, but may have to be read from the disk row by row. Any thread. */
+bool weights_embedding_is_late(const Weights *weights);
 /* What has become of the image. When all weights are there; any thread. */
 ImageReport weights_image_report(const Weights *weights);
 /* Waits for the image that is being written, if one is. 0 or -errno, with a text. */

@@ -71,9 +71,7 @@ int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const Weigh
     if (!arrival->matrices || !arrival->placed)
         return err_set(err, -ENOMEM, "out of memory");
     memcpy(arrival->matrices, matrices, n * sizeof(*matrices));
-    if (image) {
-        weights_image_read_ahead(image, options->tracep ? *options->tracep : NULL);
-    } else {
+    if (!image) {
         r = weight_stream_new(&arrival->stream, options, arrival->matrices, n, err);
         if (!r)
             r = weight_stream_start(arrival->stream, err);

@@ -11,7 +11,8 @@
 
 typedef struct WeightsArrival WeightsArrival; /* one thread, the one that owns the pool */
 
-/* For matrices that lie in this order in the file; [n], copied. Reads begin at once. image: theirs, or NULL;
+/* For matrices that lie in this order in the file; [n], copied. Reads begin at once. image: theirs, which is being read
+ * ahead, or NULL;
  * image_file: where their images are written to as they come, its parts are theirs, or NULL; both outlive the arrival.
  * 0, BACKEND_E_*, -errno. */
 int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const WeightStreamOptions *options,

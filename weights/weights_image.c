@@ -52,6 +52,8 @@ struct WeightsImage {
     Trace *trace; /* of the load; or NULL */
     _Atomic bool stop;
     _Atomic bool is_discarded;
+    uint64_t late_bytes; /* the file's first ones, which are read last */
+    _Atomic bool is_late;
     size_t n_compared; /* parts, in the order of the file */
     _Atomic uint64_t cached_bytes, read_bytes;
     pthread_mutex_t mutex;
@@ -377,39 +379,63 @@ static void trace_step(const WeightsImage *image, const char *name, uint64_t sta
                                                .bytes = len_bytes });
 }
 
-static void *read_main(void *arg) {
-    WeightsImage *image = arg;
-    _cleanup_(freep) uint8_t *buffer = malloc(READ_BYTES);
-    const uint64_t end_bytes = image->head->len_bytes;
-    uint64_t at = 0, asked = 0;
-    int r = buffer ? 0 : -ENOMEM;
+/* The bytes up to end_bytes, of which *atp are there. */
+static int read_until(WeightsImage *image, uint8_t *buffer, uint64_t *atp, uint64_t end_bytes) {
+    uint64_t asked = 0;
+    int r = 0;
 
-    while (!r && at < end_bytes && !atomic_load(&image->stop)) {
-        const size_t n = end_bytes - at < IMAGE_STEP_BYTES ? (size_t)(end_bytes - at) : IMAGE_STEP_BYTES;
+    while (!r && *atp < end_bytes && !atomic_load(&image->stop)) {
+        const size_t n = end_bytes - *atp < IMAGE_STEP_BYTES ? (size_t)(end_bytes - *atp) : IMAGE_STEP_BYTES;
         const uint64_t start_ns = clock_now_ns();
 
-        if (at >= asked && page_cache_holds(image->fd, at, n)) { /* what was asked for is being read */
-            (void)populate(image, at, n);
+        if (*atp >= asked && page_cache_holds(image->fd, *atp, n)) { /* what was asked for is being read */
+            (void)populate(image, *atp, n);
             trace_step(image, "map", start_ns, n);
             atomic_fetch_add(&image->cached_bytes, n);
         } else {
-            r = read_step(image, buffer, at, n, &asked);
+            r = read_step(image, buffer, *atp, n, &asked);
             trace_step(image, "read", start_ns, n);
             atomic_fetch_add(&image->read_bytes, r ? 0 : n);
         }
         if (!r)
-            r = compare_parts(image, at + n);
-        at += r ? 0 : n;
-        publish(image, at, r);
+            r = compare_parts(image, *atp + n);
+        *atp += r ? 0 : n;
+        if (!r && end_bytes == image->head->len_bytes)
+            publish(image, *atp, 0);
     }
-    if (r && !buffer)
+    return r;
+}
+
+static void *read_main(void *arg) {
+    WeightsImage *image = arg;
+    _cleanup_(freep) uint8_t *buffer = malloc(READ_BYTES);
+    uint64_t at = image->late_bytes, late_at = 0;
+    int r = buffer ? 0 : -ENOMEM;
+
+    if (!r && at)
+        publish(image, at, 0);
+    if (!r)
+        r = read_until(image, buffer, &at, image->head->len_bytes);
+    if (!r)
+        r = read_until(image, buffer, &late_at, image->late_bytes);
+    if (r)
         publish(image, at, r);
+    atomic_store(&image->is_late, false);
     weights_image_tidy(image->path);
     return NULL;
 }
 
-void weights_image_read_ahead(WeightsImage *image, Trace *trace) {
+bool weights_image_is_late(const WeightsImage *image) {
+    return atomic_load(&image->is_late);
+}
+
+void weights_image_read_ahead(WeightsImage *image, size_t n_late, Trace *trace) {
+    const ImagePlace *places = image->places;
+
     image->trace = trace;
+    if (n_late && n_late < image->head->n_parts && !image->compare)
+        image->late_bytes = places[n_late - 1].offset_bytes + places[n_late - 1].len_bytes;
+    atomic_store(&image->is_late, image->late_bytes > 0);
     image->has_thread = !thread_start(&image->thread, "weights-image", read_main, image);
     if (!image->has_thread)
         read_main(image);

@@ -62,8 +62,11 @@ const char *weights_image_name(const WeightsImage *image);
 /* It is of no use: the next load is not to meet it. Another image that has its name by now stays. */
 void weights_image_discard(WeightsImage *image);
 /* What is not in memory is read in the order of the parts, by a thread of its own; where none can be started, at
- * once. trace: of these reads, outlives the image; or NULL. */
-void weights_image_read_ahead(WeightsImage *image, Trace *trace);
+ * once. The first n_late parts come behind all others, and count as there from the start: who reads of them before
+ * waits for the disk; where parts are compared, none is late. trace: of these reads, outlives the image; or NULL. */
+void weights_image_read_ahead(WeightsImage *image, size_t n_late, Trace *trace);
+/* Whether some of those are not in memory yet. Any thread. */
+bool weights_image_is_late(const WeightsImage *image);
 /* Waits until the next few MiB of what is read ahead are in memory; *n_partsp: so many parts are there. 0 or -errno,
  * which every later call answers again. */
 int weights_image_advance(WeightsImage *image, size_t *n_partsp, ErrText *err);

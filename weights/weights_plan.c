@@ -275,6 +275,12 @@ static int begin_ring(WeightsLoader *loader) {
 
 /* --- arrival ------------------------------------------------------------------------------------------------------ */
 
+/* A prompt wants a few rows of the embedding, which come first of all; as a whole it is wanted by nobody, unless it is
+ * the head, too. */
+static bool reads_embedding_late(const Weights *weights) {
+    return !weights->hparams->tied && weights->backend->ops->embed_ahead;
+}
+
 /* Of the package come all matrices, but those that the ring finds in an image. */
 static int begin_arrival(WeightsLoader *loader) {
     Weights *weights = loader->weights;
@@ -301,6 +307,9 @@ static int begin_arrival(WeightsLoader *loader) {
             matrices[n++] = loader->matrices[i].matrix;
     loader->comes_whole = comes_whole;
     weights->was_compared = options.checksum && !weights->image;
+    if (weights->image)
+        weights_image_read_ahead(weights->image, reads_embedding_late(weights) ? 1 : 0,
+                                 options.tracep ? *options.tracep : NULL);
     return weights_arrival_new(&weights->arrival, weights->backend, &options, matrices, n, weights->image,
                                weights->image_file, loader->err);
 }

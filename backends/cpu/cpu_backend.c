@@ -280,6 +280,7 @@ static const BackendOps cpu_ops = {
     .linear_pieces = cpu_linear_pieces,
     .fuses = true,
     .shadow_counts = cpu_shadow_counts,
+    .embed_ahead = cpu_embed_ahead,
     .embed = cpu_embed,
     .norm = cpu_norm,
     .layer_norm = cpu_layer_norm,

@@ -3,8 +3,11 @@
  * Products and embedding rows of the cpu device's weight matrices, which cpu_weights.c lays out. A packed matrix gives
  * the bits of the int8 matrix that it unpacks to.
  */
+#define _GNU_SOURCE
 #include <assert.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "backends/cpu/cpu_private.h"
 #include "quant/grid.h"
@@ -519,6 +522,31 @@ static float embedding_row(const EmbedLoop *loop, uint32_t token, int8_t *q) {
     position = position_of(embedding, token);
     packed_row(embedding, loop->self->kernels.unpack, position, q);
     return embedding->packed.scales[position];
+}
+
+/* The bytes of a block of outputs. */
+static const void *block_at(const BackendLinear *linear, size_t block, size_t *len_bytesp) {
+    const size_t int8_bytes = linear->k_tiles * INT8_TILE_BYTES;
+    const PackedWeights *packed = &linear->packed;
+
+    if (!packed->packed) {
+        *len_bytesp = int8_bytes;
+        return linear->int8.tiles + block * int8_bytes;
+    }
+    *len_bytesp = (size_t)(packed->offsets[block + 1] - packed->offsets[block]);
+    return packed->packed + packed->offsets[block];
+}
+
+void cpu_embed_ahead(const BackendLinear *embedding, const uint32_t *tokens, size_t rows) {
+    const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+
+    for (size_t r = 0; r < rows; r++) {
+        const size_t block = position_of(embedding, tokens[r]) / INT8_TILE_OUTPUTS;
+        size_t len_bytes;
+        const uintptr_t at = (uintptr_t)block_at(embedding, block, &len_bytes), begin = at / page_bytes * page_bytes;
+
+        (void)madvise((void *)begin, len_bytes + (at - begin), MADV_WILLNEED);
+    }
 }
 
 static void embed_rows(void *arg, size_t begin, size_t end, unsigned int worker) {

@@ -125,6 +125,7 @@ int cpu_static_end(CpuStaticCall *call, ErrText *err);
 bool cpu_has_pieces(const BackendLinear *linear);
 int cpu_linear_pieces(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, size_t n_outputs,
                       float *scratch, LinearPieceFn *take, void *arg, ErrText *err);
+void cpu_embed_ahead(const BackendLinear *embedding, const uint32_t *tokens, size_t rows);
 void cpu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows, float factor,
                float *y);
 

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 #include <errno.h>
 #include <linux/magic.h>
 #include <stdlib.h>
@@ -280,7 +281,7 @@ static void test_weights_image_cut_short(void **state) {
     assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
     opened = open_made(&loaded, package, &head, expected);
     assert_int_equal(truncate(image, IMAGE_PAGE), 0);
-    weights_image_read_ahead(opened, NULL);
+    weights_image_read_ahead(opened, 0, NULL);
     do
         r = weights_image_advance(opened, &n_parts, &err);
     while (!r && n_parts < head.n_parts);
@@ -292,6 +293,38 @@ static void test_weights_image_cut_short(void **state) {
     assert_false(file_exists(image));
     assert_false(run(&loaded, package, 0, logits));
     assert_memory_equal(logits, expected, sizeof(logits));
+}
+
+/* A part that is read behind the others counts as there at once, and comes in the end; where parts are compared it is
+ * compared before it counts. */
+static void test_weights_image_late(void **state) {
+    ImportFixture *fixture = *state;
+    char package[PATH_MAX], image[PATH_MAX];
+    Loaded loaded = { .image_path = image };
+    ImageHead head;
+    Logits logits;
+    ErrText err = { "" };
+
+    loaded_make_package(fixture, 8, false, false, package);
+    assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, package), 0);
+    for (int compares = 0; compares < 2; compares++) {
+        WeightsImage *opened = open_made(&loaded, package, &head, logits);
+        size_t n_parts = 0;
+
+        assert_false(compares && weights_image_compare(opened, 0, head.n_parts, NULL, &err));
+        assert_false(weights_image_is_late(opened));
+        weights_image_read_ahead(opened, 1, NULL);
+        for (int i = 0; n_parts < head.n_parts; i++) {
+            assert_int_equal(weights_image_advance(opened, &n_parts, &err), 0);
+            assert_true(i || compares || n_parts);
+        }
+        assert_false(compares && weights_image_is_late(opened));
+        while (weights_image_is_late(opened))
+            nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        assert_int_equal(weights_image_cached_bytes(opened) + weights_image_read_bytes(opened), head.len_bytes);
+        weights_image_free(opened);
+        assert_false(unlink(image));
+    }
 }
 
 /* Where the system has no thread left, the image is read in the load itself. */
@@ -313,8 +346,9 @@ static void test_weights_image_no_thread(void **state) {
     assert_int_equal(pthread_attr_init(&large), 0);
     assert_int_equal(pthread_attr_setstacksize(&large, (size_t)1 << 60), 0); /* more than there are addresses */
     assert_int_equal(pthread_setattr_default_np(&large), 0);
-    weights_image_read_ahead(opened, NULL);
+    weights_image_read_ahead(opened, 1, NULL);
     assert_int_equal(pthread_setattr_default_np(&before), 0);
+    assert_false(weights_image_is_late(opened));
     assert_int_equal(weights_image_cached_bytes(opened) + weights_image_read_bytes(opened), head.len_bytes);
     while (n_parts < head.n_parts)
         assert_int_equal(weights_image_advance(opened, &n_parts, &err), 0);
@@ -581,17 +615,12 @@ static void test_weights_image_of_others(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_weights_image_bits),
-        WITH_FOLDER(test_weights_image_account),
-        WITH_FOLDER(test_weights_image_of_no_use),
-        WITH_FOLDER(test_weights_image_other_integers),
-        WITH_FOLDER(test_weights_image_cut_short),
-        WITH_FOLDER(test_weights_image_no_thread),
-        WITH_FOLDER(test_weights_image_folder),
-        WITH_FOLDER(test_weights_image_not_written),
-        WITH_FOLDER(test_weights_image_of_others),
-        WITH_FOLDER(test_weights_image_optional),
-        WITH_FOLDER(test_weights_image_of_another_load),
+        WITH_FOLDER(test_weights_image_bits),        WITH_FOLDER(test_weights_image_account),
+        WITH_FOLDER(test_weights_image_of_no_use),   WITH_FOLDER(test_weights_image_other_integers),
+        WITH_FOLDER(test_weights_image_cut_short),   WITH_FOLDER(test_weights_image_late),
+        WITH_FOLDER(test_weights_image_no_thread),   WITH_FOLDER(test_weights_image_folder),
+        WITH_FOLDER(test_weights_image_not_written), WITH_FOLDER(test_weights_image_of_others),
+        WITH_FOLDER(test_weights_image_optional),    WITH_FOLDER(test_weights_image_of_another_load),
         WITH_FOLDER(test_weights_image_leaves_room),
     };
 

@@ -462,7 +462,7 @@ int model_unload(Model *model, ErrText *err) {
 /* A load that failed may have met a bad image, and one that served may have lost it: when the engine has gone the
  * package is tried by itself, once. */
 static bool load_without_image(Model *model) {
-    if (!model->image_path || model->engine || model->without_image)
+    if (!model->may_have_image || model->engine || model->without_image)
         return false;
     log_warn(TOPIC_DAEMON, "model %s: once more without the image of its weights", model->name);
     model->without_image = true;

@@ -40,6 +40,7 @@ typedef struct Model { /* all loop */
     char *package_path;   /* what the engine opens; NULL until known */
     char *image_path;     /* of its weights; NULL: none is wanted */
     const char *no_image; /* why not */
+    bool may_have_image;  /* the last load may have met one */
     bool without_image;   /* a load with one has failed */
     bool checks_package;  /* so has one of a package that an import has found, which looks at it more closely now */
     bool is_default;      /* by the configuration; see model_is_default() */

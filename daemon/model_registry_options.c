@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file_io.h"
 #include "base/log.h"
@@ -53,6 +54,7 @@ static void choose_image_path(Model *model) {
 
     free(model->image_path);
     model->image_path = NULL;
+    model->may_have_image = false;
     model->no_image = needs_image(model) ? NULL : no_image(model);
     if (model->no_image) {
         log_info(TOPIC_DAEMON, "model %s: no image of the weights: %s", model->name, model->no_image);
@@ -60,6 +62,7 @@ static void choose_image_path(Model *model) {
     }
     if (!weights_image_path(path, sizeof(path), config->cache_dir, model->package_path))
         model->image_path = strdup(path);
+    model->may_have_image = model->image_path && (needs_image(model) || !access(model->image_path, F_OK));
     if (model->image_path)
         return;
     model->no_image = "the path of cache-dir is too long";

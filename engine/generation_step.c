@@ -412,7 +412,7 @@ static uint64_t rows_ns_of(const GenerationStep *step, uint64_t ns) {
     return ns > other_ns ? ns - other_ns : 1;
 }
 
-/* Of all that ran; a generation with drafts learns from it what rows take. */
+/* Of all that ran, one at least; a generation with drafts learns from it what rows take. */
 static void count_time(const GenerationStep *step) {
     const uint64_t ns = clock_now_ns() - step->start_ns, rows_ns = rows_ns_of(step, ns);
     const uint64_t waited_ns = step->spans[0].wait_ns + models_ns(step); /* all spans of a step wait together */
@@ -459,7 +459,8 @@ int generation_step_run(GenerationStep *step, const EngineYield *yield, ErrText 
         return err_fold(r);
     for (size_t i = 0; i < step->n; i++)
         step->turns[i]->r = end_turn(step->turns[i], &step->spans[i], step->prefill[i]);
-    count_time(step);
+    if (step->n)
+        count_time(step);
     return 0;
 }
 

@@ -18,6 +18,8 @@ typedef struct StrBuf {
 void str_buf_append(StrBuf *buf, const void *data, size_t len_bytes);
 void str_buf_add(StrBuf *buf, const char *text);
 void str_buf_addf(StrBuf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* As text within XML: escaped, and without control characters, for which XML has no place. */
+void str_buf_add_xml(StrBuf *buf, const char *text);
 void str_buf_truncate(StrBuf *buf, size_t len_bytes);
 /* The text, owned by the caller (free()); the buffer is empty again. NULL when it failed; never NULL otherwise. */
 char *str_buf_steal(StrBuf *buf);

@@ -9,6 +9,7 @@
 
 #include "eval/svg_plot.h"
 #include "model/json_text.h"
+#include "bench/report_text.h"
 
 void flash_report_deinit(FlashReport *report) {
     free(report->cells);
@@ -229,16 +230,6 @@ void flash_report_table(const FlashReport *report, FILE *file) {
 
 /* --- other forms -------------------------------------------------------------------------------------------------- */
 
-static void put_field(const char *text, FILE *file) {
-    putc('"', file);
-    for (; *text; text++) {
-        if (*text == '"')
-            putc('"', file);
-        putc(*text, file);
-    }
-    putc('"', file);
-}
-
 void flash_report_csv(const FlashReport *report, const char *machine, FILE *file) {
     fprintf(file, "test,policy,task,budget,rate,requests,tokens");
     for (size_t i = 0; i < N_FIGURES; i++)
@@ -249,7 +240,7 @@ void flash_report_csv(const FlashReport *report, const char *machine, FILE *file
         const FlashCell *cell = &report->cells[i / (report->data.n_tasks * report->n_policies)];
 
         fprintf(file, "flash,%s,", score->mode);
-        put_field(score->task, file);
+        report_put_field(score->task, file);
         fprintf(file, ",%" PRIu32 ",%zu,%zu,%" PRIu64, cell->budget, cell->rate, score->n_requests, score->n_output);
         for (size_t j = 0; j < N_FIGURES; j++) {
             const double value = figures[j].value(score);
@@ -259,7 +250,7 @@ void flash_report_csv(const FlashReport *report, const char *machine, FILE *file
                 fprintf(file, "%.6g", value);
         }
         putc(',', file);
-        put_field(machine, file);
+        report_put_field(machine, file);
         putc('\n', file);
     }
 }

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "model/json_text.h"
+#include "bench/report_text.h"
 
 const MobileTableRow mobile_table_rows[MOBILE_TABLE_ROWS] = {
     { "cpu-vanilla", "CPU vanilla", MOBILE_TABLE_CPU, "plain", "the cpu device, prompt and output, one token a step" },
@@ -103,12 +104,6 @@ static const char *task_of(const MobileTable *table, size_t index) {
 
 /* --- forms -------------------------------------------------------------------------------------------------------- */
 
-/* A task's name comes from a file. */
-static void put_cell(const char *text, FILE *file) {
-    for (; *text; text++)
-        putc(*text == '|' || (unsigned char)*text < 0x20 ? '?' : *text, file);
-}
-
 void mobile_table_print(const MobileTable *table, FILE *file) {
     fprintf(file, "| task | row | requests | tokens of prompts | of output |");
     for (size_t i = 0; i < ARRAY_LEN(figures); i++)
@@ -121,7 +116,7 @@ void mobile_table_print(const MobileTable *table, FILE *file) {
         const MobileTableSum *sum = &table->sums[i];
 
         fprintf(file, "| ");
-        put_cell(task_of(table, i), file);
+        report_put_cell(task_of(table, i), file);
         fprintf(file, " | %s | %zu | %" PRIu64 " | %" PRIu64 " |", mobile_table_rows[i % MOBILE_TABLE_ROWS].name,
                 sum->n_requests, sum->n_prompt, sum->n_output);
         for (size_t j = 0; j < ARRAY_LEN(figures); j++) {
@@ -141,16 +136,6 @@ void mobile_table_print(const MobileTable *table, FILE *file) {
     fprintf(file, "All answers are the same, token by token, with the same logits. Energy is not measured.\n");
 }
 
-static void put_field(const char *text, FILE *file) {
-    putc('"', file);
-    for (; *text; text++) {
-        if (*text == '"')
-            putc('"', file);
-        putc(*text, file);
-    }
-    putc('"', file);
-}
-
 void mobile_table_csv(const MobileTable *table, const char *machine, FILE *file) {
     fprintf(file, "test,task,row,requests,prompt_tokens,output_tokens");
     for (size_t i = 0; i < ARRAY_LEN(figures); i++)
@@ -160,7 +145,7 @@ void mobile_table_csv(const MobileTable *table, const char *machine, FILE *file)
         const MobileTableSum *sum = &table->sums[i];
 
         fprintf(file, "mobile-table,");
-        put_field(task_of(table, i), file);
+        report_put_field(task_of(table, i), file);
         fprintf(file, ",%s,%zu,%" PRIu64 ",%" PRIu64, mobile_table_rows[i % MOBILE_TABLE_ROWS].key, sum->n_requests,
                 sum->n_prompt, sum->n_output);
         for (size_t j = 0; j < ARRAY_LEN(figures); j++) {
@@ -169,7 +154,7 @@ void mobile_table_csv(const MobileTable *table, const char *machine, FILE *file)
             isfinite(value) ? fprintf(file, ",%.6g", value) : fprintf(file, ",");
         }
         putc(',', file);
-        put_field(machine, file);
+        report_put_field(machine, file);
         putc('\n', file);
     }
 }

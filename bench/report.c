@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench/machine.h"
+#include "bench/report_text.h"
 
 static const struct {
     const char *name, *key;
@@ -93,16 +94,6 @@ void bench_report_table(const BenchReport *report, FILE *file) {
     }
 }
 
-static void csv_text(const char *text, FILE *file) {
-    putc('"', file);
-    for (; *text; text++) {
-        if (*text == '"')
-            putc('"', file);
-        putc(*text, file);
-    }
-    putc('"', file);
-}
-
 void bench_report_csv(const BenchReport *report, FILE *file) {
     const char *machine = json_string_value(json_object_get(report->machine, "name"));
 
@@ -141,7 +132,7 @@ void bench_report_csv(const BenchReport *report, FILE *file) {
             fprintf(file, "%.6g,%.4f,", result->floor, bench_result_of_floor(result));
         else
             fprintf(file, ",,");
-        csv_text(machine ? machine : "", file);
+        report_put_field(machine ? machine : "", file);
         putc('\n', file);
     }
 }

@@ -9,17 +9,12 @@
 
 #include "eval/svg_plot.h"
 #include "model/json_text.h"
+#include "bench/report_text.h"
 
 void spec_report_deinit(SpecReport *report) {
     free(report->scores);
     spec_data_deinit(&report->data);
     *report = (SpecReport){ 0 };
-}
-
-/* A task's name comes from a file. */
-static void put_cell(const char *text, FILE *file) {
-    for (; *text; text++)
-        putc(*text == '|' || (unsigned char)*text < 0x20 ? '?' : *text, file);
 }
 
 void spec_report_table(const SpecReport *report, FILE *file) {
@@ -34,7 +29,7 @@ void spec_report_table(const SpecReport *report, FILE *file) {
         const SpecScore *score = &report->scores[i];
 
         fprintf(file, "| ");
-        put_cell(score->task, file);
+        report_put_cell(score->task, file);
         fprintf(file, " | %s | %zu | %" PRIu64 " |", score->mode, score->n_requests, score->n_output);
         for (size_t j = 0; j < SPEC_FIGURES; j++) {
             const double value = spec_figures[j].value(score);
@@ -48,16 +43,6 @@ void spec_report_table(const SpecReport *report, FILE *file) {
     }
 }
 
-static void put_field(const char *text, FILE *file) {
-    putc('"', file);
-    for (; *text; text++) {
-        if (*text == '"')
-            putc('"', file);
-        putc(*text, file);
-    }
-    putc('"', file);
-}
-
 void spec_report_csv(const SpecReport *report, const char *machine, FILE *file) {
     fprintf(file, "test,task,mode,requests,tokens");
     for (size_t i = 0; i < SPEC_FIGURES; i++)
@@ -67,7 +52,7 @@ void spec_report_csv(const SpecReport *report, const char *machine, FILE *file) 
         const SpecScore *score = &report->scores[i];
 
         fprintf(file, "spec,");
-        put_field(score->task, file);
+        report_put_field(score->task, file);
         fprintf(file, ",%s,%zu,%" PRIu64, score->mode, score->n_requests, score->n_output);
         for (size_t j = 0; j < SPEC_FIGURES; j++) {
             const double value = spec_figures[j].value(score);
@@ -78,7 +63,7 @@ void spec_report_csv(const SpecReport *report, const char *machine, FILE *file) 
                 putc(',', file);
         }
         putc(',', file);
-        put_field(machine, file);
+        report_put_field(machine, file);
         putc('\n', file);
     }
 }

@@ -42,27 +42,9 @@ typedef struct Axis {
     double from, to; /* pixels of low and high */
 } Axis;
 
-static void put_escaped(StrBuf *text, const char *what) {
-    for (; *what; what++)
-        switch (*what) {
-        case '&':
-            str_buf_add(text, "&amp;");
-            break;
-        case '<':
-            str_buf_add(text, "&lt;");
-            break;
-        case '>':
-            str_buf_add(text, "&gt;");
-            break;
-        default:
-            if ((unsigned char)*what >= 0x20) /* XML has no place for control characters */
-                str_buf_append(text, what, 1);
-        }
-}
-
 static void put_text(StrBuf *text, double x, double y, const char *anchor, const char *attributes, const char *what) {
     str_buf_addf(text, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>", x, y, anchor, attributes);
-    put_escaped(text, what);
+    str_buf_add_xml(text, what);
     str_buf_add(text, "</text>\n");
 }
 

@@ -471,6 +471,8 @@ static void run_embed(Rig *rig, const RowCase *c, float *const *in, size_t rows,
 
     for (size_t r = 0; r < rows; r++)
         tokens[r] = (uint32_t)in[0][r];
+    if (rig->ops->embed_ahead)
+        rig->ops->embed_ahead(products_on(embed->products, rig)[0], tokens, rows);
     rig->ops->embed(rig->backend, products_on(embed->products, rig)[0], tokens, rows, embed->factor, out);
 }
 

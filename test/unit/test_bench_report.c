@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "bench/report.h"
+#include "test/unit/bench_texts.h"
 
 static BenchResult result_of(BenchUnit unit, double floor, size_t n, double *values) {
     BenchResult result = { .test = "pp", .rows = 7, .depth = 2, .threads = 3, .unit = unit, .floor = floor };
@@ -32,17 +32,6 @@ static void test_medians_and_floors(void **state) {
     assert_true(bench_result_of_floor(&result) == 0.5);
 }
 
-static char *written(const BenchReport *report, void (*fn)(const BenchReport *report, FILE *file)) {
-    char *text = NULL;
-    size_t len_bytes;
-    FILE *file = open_memstream(&text, &len_bytes);
-
-    assert_non_null(file);
-    fn(report, file);
-    assert_int_equal(fclose(file), 0);
-    return text;
-}
-
 static void test_forms(void **state) {
     BenchReport report = { .machine = json_pack("{s:s}", "name", "this \"one\"") };
     double fast[] = { 10, 20, 30 }, slow[] = { 4 };
@@ -57,11 +46,11 @@ static void test_forms(void **state) {
     result.rows = 0;
     assert_int_equal(bench_report_add(&report, &result), 0);
 
-    text = written(&report, bench_report_table);
+    text = bench_written(&report, bench_report_table);
     assert_non_null(strstr(text, "\n| pp | 7 | 2 | 3 | 20.0 | 10.0 | 30.0 | tokens/s | 40.0 | 50.0 % |\n"));
     assert_non_null(strstr(text, "\n| ttft, page cache dropped |  |  | 3 | 4.0 | 4.0 | 4.0 | ms |  | |\n"));
     free(text);
-    text = written(&report, bench_report_csv);
+    text = bench_written(&report, bench_report_csv);
     assert_non_null(strstr(text, "\npp,\"\",7,2,3,3,20,10,30,tokens/s,40,0.5000,\"this \"\"one\"\"\"\n"));
     assert_non_null(strstr(text, "\nttft,\"page cache dropped\",0,2,3,1,4,4,4,ms,,,\"this \"\"one\"\"\"\n"));
     free(text);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "bench/report.h"
+#include "test/unit/bench_texts.h"
 
 static BenchReport made(void) {
     BenchReport report = { .memory = { .budget_bytes = 300000000,
@@ -29,35 +29,20 @@ static BenchReport made(void) {
     return report;
 }
 
-static char *written(const BenchReport *report, void (*fn)(const BenchReport *report, FILE *file)) {
-    char *text = NULL;
-    size_t len_bytes;
-    FILE *file = open_memstream(&text, &len_bytes);
-
-    assert_non_null(file);
-    fn(report, file);
-    assert_int_equal(fclose(file), 0);
-    return text;
-}
-
-static void has(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("'%s' is not in:\n%s", part, text);
-}
-
 static void test_mobile_memory_forms(void **state) {
     BenchReport report = made();
-    char *text = written(&report, bench_report_table);
+    char *text = bench_written(&report, bench_report_table);
     json_t *json, *row;
 
-    has(text, "Within a budget of 300.0 MB: 3.0 MB that the process has before the model, 270.0 MB for the accounts");
-    has(text, "4 requests, the longest of 1024 tokens and 32 of output: prefill 900.0 ms, decode 600.0 ms.");
-    has(text, "| graphs | 2.0 |\n");
-    has(text, "| the process | 222.0 |\n");
+    text_has(text,
+             "Within a budget of 300.0 MB: 3.0 MB that the process has before the model, 270.0 MB for the accounts");
+    text_has(text, "4 requests, the longest of 1024 tokens and 32 of output: prefill 900.0 ms, decode 600.0 ms.");
+    text_has(text, "| graphs | 2.0 |\n");
+    text_has(text, "| the process | 222.0 |\n");
     free(text);
-    text = written(&report, bench_report_csv);
-    has(text, "account,peak_bytes,budget_bytes\nweights,1000000,300000000\n");
-    has(text, "\nprocess,222000000,300000000\n");
+    text = bench_written(&report, bench_report_csv);
+    text_has(text, "account,peak_bytes,budget_bytes\nweights,1000000,300000000\n");
+    text_has(text, "\nprocess,222000000,300000000\n");
     free(text);
     json = bench_report_json(&report);
     row = json_array_get(json_object_get(json, "results"), 0);

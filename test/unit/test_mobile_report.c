@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "bench/report.h"
+#include "test/unit/bench_texts.h"
 
 static BenchReport made(void) {
     static const char *const names[MOBILE_POLICIES] = { "none", "sync", "async", "progressive", "free" };
@@ -45,39 +45,26 @@ static BenchReport made(void) {
     return report;
 }
 
-static char *written(const BenchReport *report, void (*fn)(const BenchReport *report, FILE *file)) {
-    char *text = NULL;
-    size_t len_bytes;
-    FILE *file = open_memstream(&text, &len_bytes);
-
-    assert_non_null(file);
-    fn(report, file);
-    assert_int_equal(fclose(file), 0);
-    return text;
-}
-
-static void has(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("'%s' is not in:\n%s", part, text);
-}
-
 static void test_mobile_report_texts(void **state) {
     BenchReport report = made();
-    char *text = written(&report, bench_report_table);
+    char *text = bench_written(&report, bench_report_table);
 
-    has(text, "6 blocks, graphs of 60.0 MB, a block at most 11.0 MB, packed, loads by io_uring, direct");
-    has(text, "| 1000 | 20 | none | 150.0 | 0.0 | 50.0 | 0.0 | 0.0 % | +0.0 % | 0 | 0.0 | 0.0 | 0.0 | 0.0 % | 120.0 |");
-    has(text,
+    text_has(text, "6 blocks, graphs of 60.0 MB, a block at most 11.0 MB, packed, loads by io_uring, direct");
+    text_has(text,
+             "| 1000 | 20 | none | 150.0 | 0.0 | 50.0 | 0.0 | 0.0 % | +0.0 % | 0 | 0.0 | 0.0 | 0.0 | 0.0 % | 120.0 |");
+    text_has(
+        text,
         "| 1000 | 20 | sync | 150.0 | 20.0 | 50.0 | 30.0 | 20.0 % | +25.0 % | 0 | 0.0 | 50.0 | 0.0 | 0.0 % | 70.0 |");
-    has(text, "| 1000 | 20 | progressive | 150.0 | 0.0 | 50.0 | 1.0 | 0.5 % | +0.0 % | 12 | 0.0 | 40.0 | 12.0 | 97.5 % "
-              "| 70.0 |");
-    has(text, "| 1000 | 4 | 240.0 | 60.0 | 0.250 |");
-    has(text, "Prompt of 1000, progressive: for a reason.");
+    text_has(text,
+             "| 1000 | 20 | progressive | 150.0 | 0.0 | 50.0 | 1.0 | 0.5 % | +0.0 % | 12 | 0.0 | 40.0 | 12.0 | 97.5 % "
+             "| 70.0 |");
+    text_has(text, "| 1000 | 4 | 240.0 | 60.0 | 0.250 |");
+    text_has(text, "Prompt of 1000, progressive: for a reason.");
     free(text);
-    text = written(&report, bench_report_csv);
-    has(text, "prompt_tokens,output_tokens,policy,");
-    has(text,
-        "\n1000,20,sync,3,6,150,20,50,30,250,0.2000,0.2500,0,0,50,0.0000,70000000,60000000,11000000,4,packed,0\n");
+    text = bench_written(&report, bench_report_csv);
+    text_has(text, "prompt_tokens,output_tokens,policy,");
+    text_has(text,
+             "\n1000,20,sync,3,6,150,20,50,30,250,0.2000,0.2500,0,0,50,0.0000,70000000,60000000,11000000,4,packed,0\n");
     free(text);
     bench_report_deinit(&report);
 }

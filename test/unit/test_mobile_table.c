@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "bench/report.h"
+#include "test/unit/bench_texts.h"
 #include "bench/spec_mode.h"
 
 enum {
@@ -46,38 +46,23 @@ static BenchReport made(void) {
     return report;
 }
 
-static char *written(const BenchReport *report, void (*fn)(const BenchReport *report, FILE *file)) {
-    char *text = NULL;
-    size_t len_bytes;
-    FILE *file = open_memstream(&text, &len_bytes);
-
-    assert_non_null(file);
-    fn(report, file);
-    assert_int_equal(fclose(file), 0);
-    return text;
-}
-
-static void has(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("'%s' is not in:\n%s", part, text);
-}
-
 static void test_mobile_table_texts(void **state) {
     BenchReport report = made();
-    char *text = written(&report, bench_report_table);
+    char *text = bench_written(&report, bench_report_table);
 
-    has(text,
+    text_has(
+        text,
         "| summary | CPU vanilla | 2 | 200 | 20 | 10.000 | 1.00 | 20.00 | 0.90 | 118.00 | 0.98 | 1.50 | 10.0 | 30.0 |");
-    has(text, "| summary | NPU vanilla (NPU) | 2 | 200 | 20 | 10.000 | 1.00 | 18.00 | 1.00 | 116.20 | 1.00 |");
-    has(text, "| a?b | ours | 1 | 100 | 10 | 10.000 | 1.00 | 14.00 | 1.29 | 112.60 | 1.03 | 1.50 | 10.0 | 30.0 |");
+    text_has(text, "| summary | NPU vanilla (NPU) | 2 | 200 | 20 | 10.000 | 1.00 | 18.00 | 1.00 | 116.20 | 1.00 |");
+    text_has(text, "| a?b | ours | 1 | 100 | 10 | 10.000 | 1.00 | 14.00 | 1.29 | 112.60 | 1.03 | 1.50 | 10.0 | 30.0 |");
     for (size_t i = 0; i < MOBILE_TABLE_ROWS; i++)
-        has(text, mobile_table_rows[i].what);
-    has(text, "Energy is not measured");
+        text_has(text, mobile_table_rows[i].what);
+    text_has(text, "Energy is not measured");
     free(text);
     report.machine = json_pack("{s:s}", "name", "a \"machine\"");
-    text = written(&report, bench_report_csv);
-    has(text, "test,task,row,requests,prompt_tokens,output_tokens,prefill_ms_per_token,");
-    has(text, "\nmobile-table,\"summary\",npu-vanilla,2,200,20,10,18,116.2,1.5,10,30,\"a \"\"machine\"\"\"\n");
+    text = bench_written(&report, bench_report_csv);
+    text_has(text, "test,task,row,requests,prompt_tokens,output_tokens,prefill_ms_per_token,");
+    text_has(text, "\nmobile-table,\"summary\",npu-vanilla,2,200,20,10,18,116.2,1.5,10,30,\"a \"\"machine\"\"\"\n");
     free(text);
     bench_report_deinit(&report);
 }

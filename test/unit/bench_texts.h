@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a report of the bench says. For test programs, behind cmocka.h. */
+#ifndef COORDGEN_TEST_UNIT_BENCH_TEXTS_H
+#define COORDGEN_TEST_UNIT_BENCH_TEXTS_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/report.h"
+
+/* The caller frees it. */
+static inline char *bench_written(const BenchReport *report, void (*fn)(const BenchReport *report, FILE *file)) {
+    char *text = NULL;
+    size_t len_bytes;
+    FILE *file = open_memstream(&text, &len_bytes);
+
+    assert_non_null(file);
+    fn(report, file);
+    assert_int_equal(fclose(file), 0);
+    return text;
+}
+
+static inline void text_has(const char *text, const char *part) {
+    if (!strstr(text, part))
+        fail_msg("'%s' is not in:\n%s", part, text);
+}
+
+#endif

@@ -59,7 +59,8 @@ static uint64_t user_of(const SpecRequest *request, size_t mode) {
     return 1 + request->task * SPEC_MODES_MAX + mode;
 }
 
-static int answer_in_mode(SpecBench *bench, const SpecRequest *request, size_t mode, size_t max_tokens, ErrText *err) {
+static int answer_in_mode(SpecBench *bench, const SpecRequest *request, size_t mode, size_t max_tokens, bool traced,
+                          ErrText *err) {
     const BenchOptions *options = bench->run->options;
     History *history = bench->modes[mode]->sources >> SPECULATION_HISTORY & 1 ? bench->histories[request->task] : NULL;
     GenerationOptions generation = {
@@ -72,7 +73,9 @@ static int answer_in_mode(SpecBench *bench, const SpecRequest *request, size_t m
     int r;
 
     generation.speculation.history = history;
+    bench_trace(bench->run, traced);
     r = spec_answer_run(&bench->answers[mode], bench->run->engine, &request->prompt, &generation, err);
+    bench_trace(bench->run, false);
     if (history)
         bench->answers[mode].draft_bytes += history_stats(history).bytes;
     return r;
@@ -93,8 +96,12 @@ static int answer_request(SpecBench *bench, size_t index, ErrText *err) {
     SpecScore *scores = bench->report->scores + request->task * bench->n_modes;
     int r = 0;
 
-    for (size_t i = 0; i < bench->n_modes && !r; i++)
-        r = answer_in_mode(bench, request, (index + i) % bench->n_modes, bench->run->options->output_tokens, err);
+    for (size_t i = 0; i < bench->n_modes && !r; i++) {
+        const size_t mode = (index + i) % bench->n_modes;
+        const bool traced = index + 1 == bench->report->data.n && mode + 1 == bench->n_modes;
+
+        r = answer_in_mode(bench, request, mode, bench->run->options->output_tokens, traced, err);
+    }
     for (size_t i = 0; i < bench->n_modes && !r; i++) {
         r = spec_answer_compare(&bench->answers[i], &bench->answers[SPEC_PLAIN], err);
         if (r)
@@ -138,7 +145,7 @@ int bench_spec(const BenchRun *run, ErrText *err) {
                 data->n_too_long, engine_info(run->engine)->n_context);
     r = spec_bench_init(&bench, run, err);
     if (!r)
-        r = answer_in_mode(&bench, &data->requests[0], SPEC_PLAIN, options->output_tokens < 8 ? 1 : 8, err);
+        r = answer_in_mode(&bench, &data->requests[0], SPEC_PLAIN, options->output_tokens < 8 ? 1 : 8, false, err);
     for (size_t i = 0; i < data->n && !r; i++)
         r = answer_request(&bench, i, err);
     return r || !options->plot ? r : draw(&bench, err);

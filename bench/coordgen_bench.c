@@ -134,7 +134,8 @@ static const Option option_table[] = {
                     "ttft: with an image of the weights, too (coordgend's weights-image); it is made beside\n"
                     "the package and removed" },
     [OPT_OPERATORS] = { "operators", 0, NULL,
-                        "pp, tg: on standard error, the time of every operator in the last repetition;\n"
+                        "pp, tg, spec: on standard error, the time of every operator in the last\n"
+                        "repetition (spec: the last request in the last mode);\n"
                         "ttft: what the last one was made of: begin, waits for reads, laying out, computing" },
     [OPT_TRACE] = { "trace", 0, "FILE",
                     "what ran when in the last repetitions, as JSON for chrome://tracing or Perfetto:\n"
@@ -193,8 +194,8 @@ static const char *const verbs_of[ARRAY_LEN(option_table)] = {
     [OPT_FLASH_LATENCY] = OF_OPENED ", flash, mobile",
     [OPT_RECIPE] = OF_MODELS,
     [OPT_IMAGE] = "ttft",
-    [OPT_OPERATORS] = "pp, tg, ttft",
-    [OPT_TRACE] = OF_MADE_UP ", mobile",
+    [OPT_OPERATORS] = "pp, tg, ttft, spec",
+    [OPT_TRACE] = OF_MADE_UP ", spec, mobile",
 };
 
 typedef struct Command {

@@ -278,8 +278,14 @@ class Bench(unittest.TestCase):
         report = self.report(*args, "--temperature=0.7", "--seed=5")
         self.assertEqual([result["mode"] for result in report["results"]], ["plain", "pld"])
         self.assertLessEqual(report["results"][1]["rows_per_step"], 3)
-        rows = list(csv.DictReader(io.StringIO(run_bench(*args, "--csv").stdout)))
+        with tempfile.TemporaryDirectory(prefix="coordgen-bench-") as folder:
+            path = Path(folder) / "trace.json"
+            run = run_bench(*args, "--csv", "--operators", "--trace", path)
+            steps = [event["args"]["rows"] for event in self.events(path) if event["name"] == "token_embd.weight"]
+        rows = list(csv.DictReader(io.StringIO(run.stdout)))
         self.assertEqual([(row["task"], row["mode"]) for row in rows], [("echo", "plain"), ("echo", "pld")])
+        self.assertIn("ffn_down.weight", run.stderr)
+        self.assertEqual(max(steps[1:]), 3, "of the mode with drafts, not of plain decoding")
         table = run_bench(*args).stdout.splitlines()
         self.assertEqual([line.split("|")[2].strip() for line in table[4:]], ["plain", "pld"])
 

@@ -13,8 +13,8 @@
 #define TABLE_SOURCES (1u << SPECULATION_TABLE | 1u << SPECULATION_CALIBRATION)
 
 enum {
-    PROMPT_OUTPUTS_PART = 8,        /* of the vocabulary */
-    PROMPT_OUTPUTS_MIN = 16 * 1024, /* of a small one all, or nearly */
+    TOP_OUTPUTS_PART = 8,        /* of the vocabulary */
+    TOP_OUTPUTS_MIN = 16 * 1024, /* of a small one all, or nearly */
 };
 
 /* For trees that are not weighed against their time: every row takes the same. */
@@ -196,9 +196,8 @@ bool drafting_wants_prompt(const Drafting *drafting) {
 /* Vocabularies are sorted: what was frequent in the text that they were made of comes first. Nearly all of what a model
  * goes on with is among a sixteenth of 150,000 tokens (docs/speculation.md), and looking at an eighth takes a fourth
  * of the time. Calibration is the paper's, with all tokens. */
-size_t drafting_prompt_outputs(const Drafting *drafting, size_t n_vocab) {
-    const size_t n =
-        n_vocab / PROMPT_OUTPUTS_PART > PROMPT_OUTPUTS_MIN ? n_vocab / PROMPT_OUTPUTS_PART : PROMPT_OUTPUTS_MIN;
+size_t drafting_top_outputs(const Drafting *drafting, size_t n_vocab) {
+    const size_t n = n_vocab / TOP_OUTPUTS_PART > TOP_OUTPUTS_MIN ? n_vocab / TOP_OUTPUTS_PART : TOP_OUTPUTS_MIN;
 
     if (speculator_sources(drafting->speculator) & 1u << SPECULATION_CALIBRATION)
         return 0;

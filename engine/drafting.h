@@ -56,8 +56,8 @@ DEFINE_CLEANUP(Drafting, drafting_free)
 
 /* Whether the likely tokens at every row of a prompt are wanted: drafting_learn_prompt(). */
 bool drafting_wants_prompt(const Drafting *drafting);
-/* Among how many of a vocabulary's first tokens these are looked for; 0: all. */
-size_t drafting_prompt_outputs(const Drafting *drafting, size_t n_vocab);
+/* Among how many of a vocabulary's first tokens these, and those of drafts, are looked for; 0: all. */
+size_t drafting_top_outputs(const Drafting *drafting, size_t n_vocab);
 /* before: the token before this row's, or CONTEXT_NO_TOKEN. */
 void drafting_learn_prompt(Drafting *drafting, uint32_t before, uint32_t token, const EngineTops *tops);
 /* A step with rows of prompts alone, so many, was computed in ns. */

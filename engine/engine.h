@@ -284,7 +284,7 @@ struct EngineSpan {
      * tokens alone. It may get them with logits NULL; the last bits of their shares may depend on the
      * threads. */
     size_t n_tops_only;
-    /* Of those rows only tokens below this need be looked at, the shares being of them alone; 0: all. */
+    /* The most probable tokens are looked for among those below this, their shares being of them alone; 0: of all. */
     size_t n_top_outputs;
     /* With take: logits of row 0, then of the row that take() puts into next_row, a later one than it got, and so on,
      * until it puts none there. Rows of several spans share the head's passes. n_logit_rows does not matter. */

@@ -59,7 +59,7 @@ static void learn_from_prompt(Generation *generation, EngineSpan *span) {
         return;
     span->n_logit_rows = span->n;
     span->n_tops_only = span->n - (span->tokens + span->n == generation->tokens.ids + generation->n_prompt);
-    span->n_top_outputs = drafting_prompt_outputs(generation->drafting, engine_info(generation->engine)->n_vocab);
+    span->n_top_outputs = drafting_top_outputs(generation->drafting, engine_info(generation->engine)->n_vocab);
     span->take = learn_prompt_row;
     span->wants_tops = true;
     span->arg = generation;
@@ -260,6 +260,7 @@ static void place_drafts(GenerationStep *step) {
         span->n = span->n_logit_rows = drafting->tree.n_rows;
         span->take = verify_row;
         span->wants_tops = drafting_wants_tops(drafting);
+        span->n_top_outputs = drafting_top_outputs(drafting, engine_info(step->turns[i]->generation->engine)->n_vocab);
         span->on_demand = drafting->options.head_on_demand && !span->wants_tops;
         span->arg = step->turns[i]->generation;
     }

@@ -112,9 +112,13 @@ static void find_block_tops(void *arg, size_t begin, size_t end, unsigned int wo
     HeadBlock *block = arg;
     const size_t n_vocab = block->step->engine->hparams.n_vocab;
 
-    for (size_t i = begin; i < end; i++)
-        if (span_of(block->step, block->rows[i])->wants_tops)
-            engine_tops(block->logits + i * n_vocab, n_vocab, &block->tops[i]);
+    for (size_t i = begin; i < end; i++) {
+        const EngineSpan *span = span_of(block->step, block->rows[i]);
+
+        if (span->wants_tops)
+            engine_tops(block->logits + i * n_vocab, span->n_top_outputs ? span->n_top_outputs : n_vocab,
+                        &block->tops[i]);
+    }
 }
 
 static bool wants_tops(const EngineStep *step) {

@@ -125,7 +125,7 @@ static int run_turns(OrdersBench *bench, const BenchRun *run, size_t n_tokens, E
             EngineQueueCounts after;
             double ms;
 
-            engine_set_op_order(bench->engine, orders_of[i].order, orders_of[i].steal_beyond);
+            engine_set_op_order(bench->engine, orders_of[i].order, orders_of[i].steal_beyond, OP_PLACEMENT_NPU);
             r = turn == run->options->repeats ? run_traced(bench, run, i, n_tokens, &ms, err)
                                               : run_prompt(bench, n_tokens, &ms, err);
             after = engine_queue_counts(bench->engine);

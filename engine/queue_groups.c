@@ -75,12 +75,12 @@ static bool is_whole(const QueueRun *run, const OpRef *ref) {
     return run->step->groups.groups[ref->group].rows == run->step->engine->backend->ops->prefill_rows;
 }
 
-/* A node has ended, on a side. */
-static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, const BackendTime *time, uint32_t lane) {
+/* A node has ended, on a side, at which it took so long. */
+static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, uint64_t took_ns, const BackendTime *time) {
     Engine *engine = run->step->engine;
     const RowGroup *group = &run->step->groups.groups[ref->group];
 
-    op_queues_end(&run->step->groups.queues, ref, side, is_whole(run, ref) ? time->end_ns - time->start_ns : 0);
+    op_queues_end(&run->step->groups.queues, ref, side, is_whole(run, ref) ? took_ns : 0);
     if (engine->trace)
         trace_add(engine->trace, &(TraceEvent){ .name = arch_op_name(engine->layer.nodes[ref->node].main),
                                                 .category = op_class_name(engine->layer.graph.nodes[ref->node].class),
@@ -89,7 +89,7 @@ static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, const Back
                                                 .layer = (int32_t)(run->step->groups.first_layer + ref->layer),
                                                 .row = (uint32_t)group->first,
                                                 .rows = (uint32_t)group->rows,
-                                                .lane = lane });
+                                                .lane = side == OP_QUEUE_NPU ? TRACE_LANE_NPU : TRACE_LANE_ENGINE });
     if (engine->heartbeat)
         atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
 }
@@ -118,7 +118,7 @@ static int end_oldest(QueueRun *run, ErrText *err) {
     engine->queue_counts.cpu_ns += behind_ns;
     if (is_whole(run, &slot->ref))
         op_times_took_beside(&run->step->groups.queues.times, slot->ref.node, slot->begin_ns, behind_ns);
-    node_ended(run, &slot->ref, OP_QUEUE_NPU, &time, TRACE_LANE_NPU);
+    node_ended(run, &slot->ref, OP_QUEUE_NPU, time.end_ns - time.start_ns, &time);
     return 0;
 }
 
@@ -128,10 +128,10 @@ static int run_here(QueueRun *run, const OpRef *ref, uint64_t *n_products, ErrTe
     const LayerNode *node = &engine->layer.nodes[ref->node];
     const WeightsLayer *weights = weights_of(run, ref);
     const bool is_queued = layer_node_is_queued(engine->backend, node, weights->linears);
-    BackendTime time = { .start_ns = clock_now_ns() };
+    BackendTime time = { .start_ns = clock_now_ns() }, product;
     RopeRows rope;
     LayerRows rows = rows_of(run, ref, &rope);
-    int r = is_queued ? layer_run_node_here(&rows, node, weights->linears, err)
+    int r = is_queued ? layer_run_node_here(&rows, node, weights->linears, &product, err)
                       : layer_run_node(&rows, node, weights->linears, weights->vectors, err);
 
     if (r) {
@@ -141,7 +141,12 @@ static int run_here(QueueRun *run, const OpRef *ref, uint64_t *n_products, ErrTe
     time.end_ns = clock_now_ns();
     engine->queue_counts.cpu_ns += time.end_ns - time.start_ns;
     *(is_queued ? n_products : &engine->queue_counts.n_others) += 1;
-    node_ended(run, ref, OP_QUEUE_CPU, &time, TRACE_LANE_ENGINE);
+    if (!is_queued)
+        product = time;
+    else if (is_whole(run, ref))
+        op_times_took_beside(&run->step->groups.queues.times, ref->node, product.start_ns - time.start_ns,
+                             time.end_ns - product.end_ns);
+    node_ended(run, ref, OP_QUEUE_CPU, product.end_ns - product.start_ns, &time);
     return 0;
 }
 

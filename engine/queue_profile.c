@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 
@@ -41,7 +42,7 @@ static void choose(QueueProfile *profile, const LayerGraph *layer, uint64_t prod
         !op_times_know(&profile->times, OP_QUEUE_CPU, products))
         return;
     op_placement_choose(&(OpPlacementCase){ setup, &profile->times, shares, n_slots }, &profile->placement);
-    if (before.placed_ns > 0 && before.whole == profile->placement.whole && before.part == profile->placement.part)
+    if (before.n_groups && !memcmp(before.on_npu, profile->placement.on_npu, sizeof(before.on_npu)))
         return;
     queue_profile_explain(profile, layer, text, sizeof(text));
     log_debug(TOPIC_ENGINE, "operators: %s", text);
@@ -56,11 +57,11 @@ void queue_profile_place(QueueProfile *profile, const LayerGraph *layer, const R
     for (size_t i = 0; i < groups->n; i++)
         shares[i] = (double)groups->groups[i].rows / (double)rows_of_graph;
     if (!profile->n_steps || profile->kind == OP_PLACEMENT_NPU)
-        profile->placement = (OpPlacement){ .whole = products, .part = products };
+        op_placement_init(&profile->placement, products);
     if (profile->kind == OP_PLACEMENT_PROFILE && is_first)
         choose(profile, layer, products, shares, n_slots, setup);
     profile->n_steps += is_first;
-    op_placement_fill(&profile->placement, shares, groups->n, setup->on_npu);
+    op_placement_fill(&profile->placement, groups->n, setup->on_npu);
     if (profile->kind == OP_PLACEMENT_PROFILE && is_first && products)
         take_turns(profile, products, shares, setup);
 }
@@ -89,11 +90,13 @@ __attribute__((format(printf, 4, 5))) static void add_text(char *text, size_t ro
         *np = *np + (size_t)n < room_bytes ? *np + (size_t)n : room_bytes - 1;
 }
 
-static const char *where(const QueueProfile *profile, size_t node) {
-    const bool whole = profile->placement.whole >> node & 1, part = profile->placement.part >> node & 1;
+/* Groups of the last choice in which the NPU has it. */
+static size_t groups_on_npu(const OpPlacement *placement, size_t node) {
+    size_t n = 0;
 
-    return whole ? (part ? "on the npu" : "on the npu, of few rows on the processors")
-                 : (part ? "on the processors, of few rows on the npu" : "on the processors");
+    for (size_t i = 0; i < placement->n_groups; i++)
+        n += placement->on_npu[i] >> node & 1;
+    return n;
 }
 
 static double ms(double ns) {
@@ -107,17 +110,20 @@ void queue_profile_explain(const QueueProfile *profile, const LayerGraph *layer,
 
     text[0] = 0;
     for (uint64_t left = op_queues_products(&layer->graph); left; left &= left - 1) {
-        const size_t node = (size_t)__builtin_ctzll(left);
+        const size_t node = (size_t)__builtin_ctzll(left), n_on_npu = groups_on_npu(placement, node);
 
-        add_text(text, room_bytes, &n, "%s%s %s", n ? "; " : "", arch_op_name(layer->nodes[node].main),
-                 profile->kind == OP_PLACEMENT_NPU || !profile->n_steps ? "on the npu" : where(profile, node));
-        add_text(text, room_bytes, &n, " (npu %.3f ms and %.3f beside it", ms(times->ns[OP_QUEUE_NPU][node]),
-                 ms(times->begin_ns[node] + times->end_ns[node]));
+        add_text(text, room_bytes, &n, "%s%s on the ", n ? "; " : "", arch_op_name(layer->nodes[node].main));
+        if (n_on_npu && n_on_npu < placement->n_groups)
+            add_text(text, room_bytes, &n, "npu in %zu groups of %zu", n_on_npu, placement->n_groups);
+        else
+            add_text(text, room_bytes, &n, n_on_npu || !placement->n_groups ? "npu" : "processors");
+        add_text(text, room_bytes, &n, " (npu %.3f ms", ms(times->ns[OP_QUEUE_NPU][node]));
         if (times->n[OP_QUEUE_CPU][node])
-            add_text(text, room_bytes, &n, ", processors %.3f ms", ms(times->ns[OP_QUEUE_CPU][node]));
-        add_text(text, room_bytes, &n, ")");
+            add_text(text, room_bytes, &n, ", processors %.3f", ms(times->ns[OP_QUEUE_CPU][node]));
+        add_text(text, room_bytes, &n, ", and %.3f of them beside either)",
+                 ms(times->begin_ns[node] + times->end_ns[node]));
     }
-    if (placement->placed_ns > 0)
+    if (placement->n_groups)
         add_text(text, room_bytes, &n, "; predicted for %d layers: %.2f ms, all on the npu %.2f ms",
                  OP_PLACEMENT_LAYERS, ms(placement->placed_ns), ms(placement->all_npu_ns));
     else

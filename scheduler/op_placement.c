@@ -4,8 +4,9 @@
  * free, runs an operator itself, and looks again. So what it predicts has the bubbles of the order in it, which sums of
  * times have not.
  *
- * Products move one at a time, the one that saves most first, until none saves enough. There are a handful. Most are
- * not simulated at all: neither side can be done sooner than its work takes.
+ * A product of one group in all layers is what moves, the one that saves most first, until none saves anything to speak
+ * of. There are a few dozen, and a simulation takes some 20 microseconds. Most moves are not simulated at all: neither
+ * side can be done sooner than its work takes.
  */
 #include "scheduler/op_placement.h"
 
@@ -13,7 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-#define LEAST_GAIN 0.02 /* of the time: below it, times that vary would move products back and forth */
+#define LEAST_MOVE 0.002 /* of the time: what a move saves */
+#define LEAST_GAIN 0.02  /* what all of them save: below it, times that vary would move products back and forth */
 
 static const char *const placement_names[] = {
     [OP_PLACEMENT_PROFILE] = "profile",
@@ -33,13 +35,21 @@ bool op_placement_named(const char *name, OpPlacementKind *kindp) {
     return false;
 }
 
-static bool is_whole(double share) {
-    return share >= 1;
+static size_t simulated_groups(size_t n_groups) {
+    return n_groups < OP_PLACEMENT_GROUPS ? n_groups : OP_PLACEMENT_GROUPS;
 }
 
-void op_placement_fill(const OpPlacement *placement, const double *shares, size_t n_groups, uint64_t *on_npu) {
+void op_placement_init(OpPlacement *placement, uint64_t products) {
+    *placement = (OpPlacement){ .n_groups = 0 };
+    for (size_t i = 0; i < OP_PLACEMENT_GROUPS; i++)
+        placement->on_npu[i] = products;
+}
+
+void op_placement_fill(const OpPlacement *placement, size_t n_groups, uint64_t *on_npu) {
+    const size_t n = simulated_groups(n_groups);
+
     for (size_t i = 0; i < n_groups; i++)
-        on_npu[i] = is_whole(shares[i]) ? placement->whole : placement->part;
+        on_npu[i] = placement->on_npu[i < n_groups - n ? i % n : i - (n_groups - n)];
 }
 
 /* --- the simulation ----------------------------------------------------------------------------------------------- */
@@ -58,10 +68,6 @@ typedef struct Sim {
     size_t oldest, n_busy;
     double now_ns, npu_free_ns;
 } Sim;
-
-static size_t simulated_groups(const OpPlacementCase *of) {
-    return of->queues->n_groups < OP_PLACEMENT_GROUPS ? of->queues->n_groups : OP_PLACEMENT_GROUPS;
-}
 
 static uint32_t simulated_layers(const OpPlacementCase *of) {
     return of->queues->n_layers < OP_PLACEMENT_LAYERS ? of->queues->n_layers : OP_PLACEMENT_LAYERS;
@@ -93,6 +99,11 @@ static void submit(Sim *sim, const OpRef *ref) {
         (SimSlot){ .ref = *ref, .until_ns = sim->npu_free_ns };
 }
 
+/* All of a node by the processors. */
+static double cpu_ns(const OpTimes *times, size_t node) {
+    return times->begin_ns[node] + times->ns[OP_QUEUE_CPU][node] + times->end_ns[node];
+}
+
 static void go_on(Sim *sim) {
     OpRef ref;
 
@@ -101,7 +112,7 @@ static void go_on(Sim *sim) {
     while (sim->n_busy < sim->of->n_slots && op_queues_take(&sim->queues, OP_QUEUE_NPU, &ref))
         submit(sim, &ref);
     if (op_queues_take(&sim->queues, OP_QUEUE_CPU, &ref) || op_queues_steal(&sim->queues, &ref)) {
-        sim->now_ns += sim->of->times->ns[OP_QUEUE_CPU][ref.node] * share_of(sim, ref.group);
+        sim->now_ns += cpu_ns(sim->of->times, ref.node) * share_of(sim, ref.group);
         op_queues_end(&sim->queues, &ref, OP_QUEUE_CPU, 0);
     } else if (sim->n_busy) {
         end_oldest(sim);
@@ -115,7 +126,7 @@ double op_placement_predict(const OpPlacementCase *of, const uint64_t *on_npu) {
 
     assert(of->n_slots && of->n_slots <= OP_PLACEMENT_SLOTS_MAX);
     setup.layers = layers;
-    setup.n_groups = simulated_groups(of);
+    setup.n_groups = simulated_groups(of->queues->n_groups);
     setup.n_layers = simulated_layers(of);
     sim.first_group = of->queues->n_groups - setup.n_groups;
     setup.continues = setup.continues >> sim.first_group & ~UINT64_C(1);
@@ -131,17 +142,18 @@ double op_placement_predict(const OpPlacementCase *of, const uint64_t *on_npu) {
 /* What either side has to do, whatever waits for whatever: the whole cannot be done sooner. */
 static double least_of(const OpPlacementCase *of, const uint64_t *on_npu) {
     const OpTimes *times = of->times;
-    double npu_ns = 0, cpu_ns = 0;
+    double npu = 0, cpu = 0;
 
-    for (size_t group = of->queues->n_groups - simulated_groups(of); group < of->queues->n_groups; group++)
+    for (size_t group = of->queues->n_groups - simulated_groups(of->queues->n_groups); group < of->queues->n_groups;
+         group++)
         for (size_t node = 0; node < of->queues->graph->n; node++)
             if (on_npu[group] >> node & 1) {
-                npu_ns += times->ns[OP_QUEUE_NPU][node];
-                cpu_ns += (times->begin_ns[node] + times->end_ns[node]) * of->shares[group];
+                npu += times->ns[OP_QUEUE_NPU][node];
+                cpu += (times->begin_ns[node] + times->end_ns[node]) * of->shares[group];
             } else {
-                cpu_ns += times->ns[OP_QUEUE_CPU][node] * of->shares[group];
+                cpu += cpu_ns(times, node) * of->shares[group];
             }
-    return (npu_ns > cpu_ns ? npu_ns : cpu_ns) * simulated_layers(of);
+    return (npu > cpu ? npu : cpu) * simulated_layers(of);
 }
 
 /* What is stolen is on neither side beforehand. */
@@ -154,7 +166,7 @@ static double time_of(const OpPlacementCase *of, const OpPlacement *placement, d
     uint64_t on_npu[OP_QUEUES_GROUPS_MAX];
     double ns;
 
-    op_placement_fill(placement, of->shares, of->queues->n_groups, on_npu);
+    op_placement_fill(placement, of->queues->n_groups, on_npu);
     if (!may_steal(of->queues) && least_of(of, on_npu) >= below_ns)
         return below_ns;
     ns = op_placement_predict(of, on_npu);
@@ -162,18 +174,17 @@ static double time_of(const OpPlacementCase *of, const OpPlacement *placement, d
 }
 
 /* Whether one move saves enough. */
-static bool move_best(const OpPlacementCase *of, uint64_t products, bool has_whole, bool has_part,
-                      OpPlacement *placement) {
-    double best_ns = placement->placed_ns * (1 - LEAST_GAIN);
+static bool move_best(const OpPlacementCase *of, uint64_t products, OpPlacement *placement) {
+    double best_ns = placement->placed_ns * (1 - LEAST_MOVE);
     OpPlacement best = *placement;
     bool moves = false;
 
-    for (uint64_t left = products; left; left &= left - 1)
-        for (int part = !has_whole; part <= has_part; part++) {
+    for (size_t group = 0; group < placement->n_groups; group++)
+        for (uint64_t left = products; left; left &= left - 1) {
             OpPlacement tried = *placement;
             double ns;
 
-            *(part ? &tried.part : &tried.whole) ^= left & -left;
+            tried.on_npu[group] ^= left & -left;
             ns = time_of(of, &tried, best_ns);
             if (ns < best_ns) {
                 best = tried;
@@ -187,15 +198,16 @@ static bool move_best(const OpPlacementCase *of, uint64_t products, bool has_who
 
 void op_placement_choose(const OpPlacementCase *of, OpPlacement *placement) {
     const uint64_t products = op_queues_products(of->queues->graph);
-    const OpPlacement all = { .whole = products, .part = products };
-    bool has_whole = false, has_part = false;
+    OpPlacement all, best;
 
-    for (size_t i = 0; i < of->queues->n_groups; i++) {
-        has_whole = has_whole || is_whole(of->shares[i]);
-        has_part = has_part || !is_whole(of->shares[i]);
-    }
-    placement->all_npu_ns = time_of(of, &all, HUGE_VAL);
+    op_placement_init(&all, products);
+    placement->n_groups = all.n_groups = simulated_groups(of->queues->n_groups);
+    all.placed_ns = time_of(of, &all, HUGE_VAL);
     placement->placed_ns = time_of(of, placement, HUGE_VAL);
-    while (move_best(of, products, has_whole, has_part, placement))
+    placement->all_npu_ns = all.all_npu_ns = all.placed_ns;
+    best = all.placed_ns < placement->placed_ns ? all : *placement;
+    while (move_best(of, products, &best))
         continue;
+    if (best.placed_ns < placement->placed_ns * (1 - LEAST_GAIN))
+        *placement = best;
 }

@@ -39,19 +39,22 @@ typedef struct OpPlacementCase {
     size_t n_slots;       /* of the NPU's queue: 1..OP_PLACEMENT_SLOTS_MAX */
 } OpPlacementCase;
 
-/* Nodes that the NPU runs, a bit each. A graph has one shape: a group of few rows takes the NPU as long as a whole one,
- * and the processors only so much of it as it has. */
+/* Nodes that the NPU runs of each simulated group, a bit each. A graph has one shape: a group of few rows takes the NPU
+ * as long as a whole one, and the processors only so much of it as it has. */
 typedef struct OpPlacement {
-    uint64_t whole, part;         /* of groups of all rows, and of the others */
+    uint64_t on_npu[OP_PLACEMENT_GROUPS];
+    size_t n_groups;              /* of the last choice; 0: there was none */
     double all_npu_ns, placed_ns; /* predicted, of the simulated layers: all on the NPU, and so */
 } OpPlacement;
 
-/* For the queues' setup. */
-void op_placement_fill(const OpPlacement *placement, const double *shares, size_t n_groups, uint64_t *on_npu);
+/* All on the NPU. */
+void op_placement_init(OpPlacement *placement, uint64_t products);
+/* For the queues' setup. Groups that are not simulated have the places of those that are, in turns. */
+void op_placement_fill(const OpPlacement *placement, size_t n_groups, uint64_t *on_npu);
 /* Simulated nanoseconds until all has ended, on_npu[n_groups]. */
 double op_placement_predict(const OpPlacementCase *of, const uint64_t *on_npu);
-/* From where the products are now; one moves where that saves 2 per cent of the time. All of their times must be known
- * (op_times_know()). */
+/* From where the products are now; they stay there unless other places save 2 per cent of the time. All of their times
+ * must be known (op_times_know()). */
 void op_placement_choose(const OpPlacementCase *of, OpPlacement *placement);
 
 #endif

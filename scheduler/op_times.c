@@ -19,10 +19,11 @@ void op_times_took(OpTimes *times, OpQueue by, size_t node, uint64_t ns) {
 }
 
 void op_times_took_beside(OpTimes *times, size_t node, uint64_t begin_ns, uint64_t end_ns) {
-    const uint32_t n_before = times->n[OP_QUEUE_NPU][node];
+    uint32_t *n = &times->n_beside[node];
 
-    times->begin_ns[node] = follow(times->begin_ns[node], n_before, begin_ns);
-    times->end_ns[node] = follow(times->end_ns[node], n_before, end_ns);
+    times->begin_ns[node] = follow(times->begin_ns[node], *n, begin_ns);
+    times->end_ns[node] = follow(times->end_ns[node], *n, end_ns);
+    *n += *n < OP_TIMES_FIRST;
 }
 
 bool op_times_know(const OpTimes *times, OpQueue by, uint64_t nodes) {

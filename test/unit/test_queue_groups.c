@@ -147,12 +147,12 @@ static void test_queue_groups_bits(void **state) {
                 assert_int_equal(n_stolen[order][i], 0);
 }
 
-/* Places of products by a profile that somebody has made up: of every kind, for whole groups and for others. */
+/* Places of products by a profile that somebody has made up: of every kind, and not the same in all groups. */
 static void test_queue_groups_placed(void **state) {
     uint64_t random = 20261130, n_placed = 0, n_products = 0, products = 0;
     char image[PATH_MAX], text[1024];
     EngineOptions options = prepare(*state, image);
-    size_t n_of_part = 0;
+    size_t n_of_one = 0;
     QueueProfile *profile;
     NpuEngine loaded;
 
@@ -176,14 +176,15 @@ static void test_queue_groups_placed(void **state) {
         after = engine_queue_counts(loaded.engine);
         n_placed += after.n_placed - before.n_placed;
         n_products += after.n_products - before.n_products;
-        n_of_part += profile->placement.part != profile->placement.whole;
-        assert_int_equal((profile->placement.part | profile->placement.whole) & ~products, 0);
+        n_of_one += profile->placement.on_npu[0] != profile->placement.on_npu[1];
+        for (size_t i = 0; i < OP_PLACEMENT_GROUPS; i++)
+            assert_int_equal(profile->placement.on_npu[i] & ~products, 0);
         engine_op_explain(loaded.engine, text, sizeof(text));
         assert_non_null(strstr(text, "predicted for"));
     }
-    if (!(n_placed > 100 && n_products > 100 && n_of_part > 3))
-        fail_msg("%u products on the processors, %u on the npu, others places for few rows %zu times",
-                 (unsigned int)n_placed, (unsigned int)n_products, n_of_part);
+    if (!(n_placed > 100 && n_products > 100 && n_of_one > 3))
+        fail_msg("%u products on the processors, %u on the npu, groups with places of their own %zu times",
+                 (unsigned int)n_placed, (unsigned int)n_products, n_of_one);
     /* All on the NPU again, for whoever asks for it. */
     engine_set_op_order(loaded.engine, OP_ORDER_OUT_OF_ORDER, OP_STEAL_NEVER, OP_PLACEMENT_NPU);
     n_placed = engine_queue_counts(loaded.engine).n_placed;
@@ -209,7 +210,7 @@ static void test_queue_groups_profile(void **state) {
                      OP_TIMES_FIRST * (uint64_t)__builtin_popcountll(products));
     assert_true(op_times_know(&loaded.engine->queue_profile.times, OP_QUEUE_CPU, products));
     assert_true(op_times_know(&loaded.engine->queue_profile.times, OP_QUEUE_NPU, products));
-    assert_true(loaded.engine->queue_profile.placement.placed_ns <= 0);
+    assert_true(loaded.engine->queue_profile.placement.n_groups == 0);
     for (int turn = 0; turn < 40; turn++) {
         answer(&loaded, false, given.first, given.second);
         check(false);

@@ -228,27 +228,37 @@ static void test_op_queues_times(void **state) {
     assert_false(op_order_named("best", &order));
 }
 
-/* In order, what was put back comes before what is behind it. */
-static void test_op_queues_put_back(void **state) {
-    OpQueueLayer layers[1];
+/* In a fixed order, what was put back comes before what is behind it. */
+static void check_put_back(OpOrder order) {
+    OpQueueLayer layers[2];
     OpQueues queues = { 0 };
     OpGraph graph = { 0 };
-    OpRef refs[2], ref;
+    OpRef refs[4], ref;
 
     for (size_t i = 0; i < 2; i++)
         op_graph_add(&graph, OP_CLASS_ELEMENT_WISE, 1, UINT64_C(2) << i, false);
     op_graph_close(&graph);
-    op_queues_begin(&queues,
-                    &(OpQueuesSetup){
-                        .graph = &graph, .layers = layers, .n_groups = 1, .n_layers = 1, .order = OP_ORDER_IN_ORDER });
-    for (size_t i = 0; i < 2; i++)
-        assert_true(op_queues_take(&queues, OP_QUEUE_CPU, &refs[i]) && refs[i].node == i);
+    op_queues_begin(
+        &queues, &(OpQueuesSetup){ .graph = &graph, .layers = layers, .n_groups = 2, .n_layers = 1, .order = order });
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(op_queues_take(&queues, OP_QUEUE_CPU, &refs[i]));
+        assert_int_equal(refs[i].node, order == OP_ORDER_STATIC ? i / 2 : i % 2);
+        assert_int_equal(refs[i].group, order == OP_ORDER_STATIC ? i % 2 : i / 2);
+    }
     assert_false(op_queues_take(&queues, OP_QUEUE_CPU, &ref));
-    op_queues_put_back(&queues, &refs[0], OP_QUEUE_CPU);
-    assert_true(op_queues_take(&queues, OP_QUEUE_CPU, &ref) && ref.node == 0);
-    op_queues_end(&queues, &ref, OP_QUEUE_CPU, 0);
-    op_queues_end(&queues, &refs[1], OP_QUEUE_CPU, 0);
+    op_queues_put_back(&queues, &refs[2], OP_QUEUE_CPU);
+    op_queues_put_back(&queues, &refs[1], OP_QUEUE_CPU);
+    for (size_t i = 1; i < 3; i++)
+        assert_true(op_queues_take(&queues, OP_QUEUE_CPU, &ref) && ref.node == refs[i].node &&
+                    ref.group == refs[i].group);
+    for (size_t i = 0; i < 4; i++)
+        op_queues_end(&queues, &refs[i], OP_QUEUE_CPU, 0);
     assert_true(op_queues_have_ended(&queues));
+}
+
+static void test_op_queues_put_back(void **state) {
+    check_put_back(OP_ORDER_IN_ORDER);
+    check_put_back(OP_ORDER_STATIC);
 }
 
 int main(void) {

@@ -141,7 +141,8 @@ static const Option option_table[] = {
     [OPT_FULL] = { "full", 0, NULL, "matrix: every instruction set with every chunk size and thread count" },
     [OPT_CELLS] = { "cells", 0, "WHICH",
                     "matrix: all (default); few: those that a format of weights can differ in, beside a\n"
-                    "model that has them all; or a company (\"after a restart\"), and the first cell" },
+                    "model that has them all; npu: those on that device; or a company (\"after a restart\");\n"
+                    "and the first cell" },
     [OPT_DUMP] = { "dump", 0, "FILE",
                    "matrix: instead, the tokens and logits of one run (--isa, --threads, --chunk) into FILE,\n"
                    "which has the same bytes on every machine" },

@@ -53,8 +53,8 @@ void op_placement_init(OpPlacement *placement, uint64_t products);
 void op_placement_fill(const OpPlacement *placement, size_t n_groups, uint64_t *on_npu);
 /* Simulated nanoseconds until all has ended, on_npu[n_groups]. */
 double op_placement_predict(const OpPlacementCase *of, const uint64_t *on_npu);
-/* From where the products are now; they stay there unless other places save 2 per cent of the time. All of their times
- * must be known (op_times_know()). */
+/* From where the products are now. They are on the NPU unless other places save 2 per cent of the time, and stay where
+ * they are unless others save as much again. All of their times must be known (op_times_know()). */
 void op_placement_choose(const OpPlacementCase *of, OpPlacement *placement);
 
 #endif

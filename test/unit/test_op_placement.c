@@ -181,7 +181,8 @@ static void test_op_placement_random(void **state) {
         assert_int_equal(chosen.n_groups, made.setup.n_groups);
         assert_true(chosen.placed_ns == op_placement_predict(&made.of, chosen.on_npu));
         assert_true(chosen.all_npu_ns == op_placement_predict(&made.of, all.on_npu));
-        assert_true(chosen.placed_ns * (1 - LEAST_GAIN) <= chosen.all_npu_ns);
+        assert_true(chosen.placed_ns < chosen.all_npu_ns * (1 - LEAST_GAIN) ||
+                    !memcmp(chosen.on_npu, all.on_npu, made.setup.n_groups * sizeof(*all.on_npu)));
         check_moves(&made.of, products, &chosen);
         n_moved += chosen.placed_ns < chosen.all_npu_ns;
         n_best += chosen.placed_ns <= best_of(&made.of, products) * (1 + 2 * LEAST_GAIN);
@@ -287,7 +288,7 @@ static void test_op_placement_worth(void **state) {
         placement = choose(fast_npu, cpu, order, shares, 4, PRODUCTS);
         assert_int_equal(n_on_npu(&placement), 16);
         placement = choose(fast_npu, cpu, order, shares, 4, 0);
-        assert_true(n_on_npu(&placement) >= 14); /* one at an end may wait for nobody */
+        assert_int_equal(n_on_npu(&placement), 16);
     }
     /* Twelve rows take the NPU as long as a whole graph, and a processor hardly anything. */
     placement = choose(slow_npu, cpu, OP_ORDER_STATIC, few, 4, PRODUCTS);

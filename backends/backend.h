@@ -240,7 +240,7 @@ typedef struct BackendOps {
      * prompts. submit begins what `linear` would do, of at most prefill_rows rows and matrices that are all queued, and
      * returns; is_over: end would not wait; end waits, says when the queue worked at it, and then y is whole: 0, or as
      * `linear`. From submit to end the caller leaves x, y and the matrices alone. here: the same product by the
-     * processors, as `linear`. Thread: the one that computes. */
+     * processors, as `linear`; it says when they worked at what the queue would have. Thread: the one that computes. */
     size_t product_slots;
     bool (*is_queued)(const BackendLinear *linear);
     void (*linear_submit)(Backend *backend, size_t slot, const BackendLinear *const *linears, size_t n, const float *x,
@@ -248,7 +248,7 @@ typedef struct BackendOps {
     bool (*linear_is_over)(const Backend *backend, size_t slot);
     int (*linear_end)(Backend *backend, size_t slot, BackendTime *time, ErrText *err);
     int (*linear_here)(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
-                       float *const *y, ErrText *err);
+                       float *const *y, BackendTime *time, ErrText *err);
 
     /* y[i] = x W[i]^T + bias[i] for n matrices, 3 at most, that share their input, its rotation and its activations:
      * each as it would be alone. 0; BACKEND_E_READ or -errno: y is undefined, and the next call is as if this had not

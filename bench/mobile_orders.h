@@ -11,24 +11,27 @@
 
 #include "base/err.h"
 
-#define MOBILE_ORDERS_N 4
+#define MOBILE_ORDERS_N 9
 #define MOBILE_ORDERS_PROMPTS_MAX 16
+#define MOBILE_ORDERS_WHY_BYTES 800
 
 /* One order on one prompt; the time is the median of the turns, the rest is of all of them. */
 typedef struct MobileOrder {
-    const char *name;
+    const char *name, *placement; /* "position, stealing", "npu" */
     size_t prompt_tokens;
     double prefill_ms;
-    double npu_bubble, cpu_bubble; /* parts of the time in which they had nothing to do */
-    double ideal_ms;               /* the longer of the two at work, had it never waited */
-    uint64_t n_products, n_stolen;
+    double npu_bubble, cpu_bubble;           /* parts of the time in which they had nothing to do */
+    double ideal_ms;                         /* the longer of the two at work, had it never waited */
+    uint64_t n_products, n_placed, n_stolen; /* of the NPU; of the processors, by placement or stolen */
 } MobileOrder;
 
 typedef struct MobileOrders {
-    MobileOrder rows[MOBILE_ORDERS_PROMPTS_MAX * MOBILE_ORDERS_N]; /* by prompt, then order; in order first */
+    MobileOrder
+        rows[MOBILE_ORDERS_PROMPTS_MAX * MOBILE_ORDERS_N]; /* by prompt, then order; in order first, then static */
     size_t n;
-    unsigned int n_threads; /* beside the NPU's */
-    size_t groups;          /* of a step, at most */
+    unsigned int n_threads;                                       /* beside the NPU's */
+    size_t groups;                                                /* of a step, at most */
+    char why[MOBILE_ORDERS_PROMPTS_MAX][MOBILE_ORDERS_WHY_BYTES]; /* of each prompt: the places by profile */
 } MobileOrders;
 
 struct BenchRun;

@@ -39,6 +39,7 @@ typedef struct Config { /* strings are owned and never NULL; "": not set */
     uint32_t graph_blocks;        /* 0: as many as are good */
     uint32_t graph_files;         /* GraphForm */
     uint32_t op_order;            /* OpOrder */
+    uint32_t op_placement;        /* OpPlacementKind */
     uint64_t graphs_memory_bytes; /* 0: the default */
     uint32_t threads;             /* 0: one for every processor this process may use */
     uint32_t chunk_tokens;

@@ -47,6 +47,13 @@ static const SettingChoice op_order_choices[] = {
     { "in-order", OP_ORDER_IN_ORDER },
     { "out-of-order", OP_ORDER_OUT_OF_ORDER },
     { "position", OP_ORDER_POSITION },
+    { "static", OP_ORDER_STATIC },
+    { NULL, 0 },
+};
+
+static const SettingChoice op_placement_choices[] = {
+    { "profile", OP_PLACEMENT_PROFILE },
+    { "npu", OP_PLACEMENT_NPU },
     { NULL, 0 },
 };
 
@@ -160,8 +167,13 @@ const Setting config_settings[] = {
           "limit of the memory for the graphs of a model; 0: 4G"),
     CHOICE(
         "op-order", op_order, RESTART, "out-of-order", op_order_choices,
-        "what the npu device and the processors beside it run next in steps of several chunks: in-order, out-of-order "
-        "(what gives the npu most to do), or position (earlier tokens first; idle processors take products)"),
+        "what the npu device and the processors beside it run next in steps of several chunks: in-order, static (each "
+        "operator for all chunks), out-of-order (what gives the npu most to do), or position (earlier tokens first; "
+        "idle processors take products)"),
+    CHOICE(
+        "op-placement", op_placement, RESTART, "profile", op_placement_choices,
+        "where products run in steps of several chunks of the npu device: profile (where the whole is measured to be "
+        "sooner done) or npu (all of them)"),
     CHOICE("isa", isa, RESTART, NULL, isa_choices,
            "instruction set to stay within: best, scalar, avx2, avx512vnni, amx, neon, neondot, i8mm"),
     NUMBER("threads", threads, 1, 256, OR_ZERO, RESTART, "0", "threads that compute; 0: one for every processor"),

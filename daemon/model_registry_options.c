@@ -100,6 +100,7 @@ void model_choose_options(Model *model, EngineOptions *options) {
                     .memory_bytes = config->graphs_memory_bytes },
         .op_order = (OpOrder)config->op_order,
         .steal_beyond = OP_STEAL_MEASURED,
+        .op_placement = (OpPlacementKind)config->op_placement,
     };
     if (may_stream(model))
         options->weights_memory = (WeightsMemory){

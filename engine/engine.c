@@ -288,6 +288,7 @@ int engine_new(Engine **enginep, const EngineOptions *options, ErrText *err) {
     engine->group_rows = options->group_rows;
     engine->op_order = options->op_order;
     engine->steal_beyond = options->steal_beyond;
+    engine->queue_profile.kind = options->op_placement;
     if (!device_of(options)->reads_packages) {
         r = options->fd ? gguf_open_fd(&engine->file, *options->fd, options->path, err)
                         : gguf_open(&engine->file, options->path, err);
@@ -471,9 +472,14 @@ EngineQueueCounts engine_queue_counts(const Engine *engine) {
     return engine->queue_counts;
 }
 
-void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond) {
+void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond, OpPlacementKind placement) {
     engine->op_order = order;
     engine->steal_beyond = steal_beyond;
+    engine->queue_profile.kind = placement;
+}
+
+void engine_op_explain(const Engine *engine, char *text, size_t room_bytes) {
+    queue_profile_explain(&engine->queue_profile, &engine->layer, text, room_bytes);
 }
 
 bool engine_graph_counts(const Engine *engine, WeightsGraphsCounts *counts) {

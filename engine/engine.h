@@ -15,6 +15,7 @@
 #include "base/worker_pool.h"
 #include "engine/prefix_cache.h"
 #include "spec/context_map.h"
+#include "scheduler/op_placement.h"
 #include "scheduler/op_queues.h"
 #include "scheduler/trace.h"
 #include "text/chat_template.h"
@@ -84,12 +85,13 @@ typedef struct EngineOptions {
     bool new_image;
     bool optional_image; /* one that is not needed is only made where the disk has room (weights/image_room) */
     ReadLimit flash_limit;
-    bool limits_all;           /* with graphs: all that is read of a package is as slow, together with them */
-    GraphsOptions graphs;      /* on a device of static graphs, which wants image_path too */
-    OpOrder op_order;          /* where products have a queue: what goes first */
-    size_t steal_beyond;       /* likewise, in the order of positions (OpQueuesSetup) */
-    Trace *trace;              /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
-    const char *chat_template; /* instead of the file's, until the engine is there; NULL: the file's */
+    bool limits_all;              /* with graphs: all that is read of a package is as slow, together with them */
+    GraphsOptions graphs;         /* on a device of static graphs, which wants image_path too */
+    OpOrder op_order;             /* where products have a queue: what goes first */
+    size_t steal_beyond;          /* likewise, in the order of positions (OpQueuesSetup) */
+    OpPlacementKind op_placement; /* likewise, who runs products */
+    Trace *trace;                 /* of the load, and then as engine_set_trace(); outlives the engine; NULL: none */
+    const char *chat_template;    /* instead of the file's, until the engine is there; NULL: the file's */
     size_t chat_template_bytes;
 } EngineOptions;
 
@@ -180,11 +182,16 @@ const char *engine_flash_way(const Engine *engine); /* "io_uring, direct"; "" wh
 typedef struct EngineQueueCounts {
     uint64_t wall_ns;
     uint64_t npu_ns, cpu_ns; /* at work; cpu_ns of the thread that computes */
-    uint64_t n_products, n_stolen, n_others;
+    uint64_t n_products;     /* of the NPU */
+    uint64_t n_placed;       /* products of the processors, that the profile has there or that are measured */
+    uint64_t n_stolen;       /* and those that they took from the NPU's queue */
+    uint64_t n_others;
 } EngineQueueCounts;
 EngineQueueCounts engine_queue_counts(const Engine *engine);
 /* From the next step on; as the options have it. */
-void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond);
+void engine_set_op_order(Engine *engine, OpOrder order, size_t steal_beyond, OpPlacementKind placement);
+/* How long products take on either side, and which has them, as a line. Thread: the one that computes. */
+void engine_op_explain(const Engine *engine, char *text, size_t room_bytes);
 
 /* How graphs have come and gone, on a device of static graphs; false: on another. And why they are loaded when they
  * are, as a line. Thread: the one that computes. */

@@ -9,6 +9,7 @@
 #include "engine/kv_page.h"
 #include "engine/layer_ops.h"
 #include "engine/prefix_cache.h"
+#include "engine/queue_profile.h"
 #include "engine/row_groups.h"
 #include "model/hparams.h"
 #include "model/package.h"
@@ -65,7 +66,7 @@ struct Engine {
     RowGroupDevices group_devices;
     OpOrder op_order; /* as EngineOptions has it */
     size_t steal_beyond;
-    OpTimes op_times; /* of groups of whole graphs */
+    QueueProfile queue_profile; /* likewise, and what is measured */
     EngineQueueCounts queue_counts;
     size_t n_positions;       /* the longest that a sequence was made for: its devices attend to so many */
     AccountedBlock head_rows; /* scratch of steps whose head runs at several rows, from the first one on */

@@ -155,9 +155,10 @@ void layer_submit_node(const LayerRows *rows, const LayerNode *node, BackendLine
                                       rows->rows, products.out);
 }
 
-int layer_run_node_here(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, ErrText *err) {
+int layer_run_node_here(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, BackendTime *time,
+                        ErrText *err) {
     const Products products = products_of(rows, node->main, linears);
 
     return rows->backend->ops->linear_here(rows->backend, products.linears, node->main->n, rows->slots[node->main->in],
-                                           rows->rows, products.out, err);
+                                           rows->rows, products.out, time, err);
 }

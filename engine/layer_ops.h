@@ -42,9 +42,10 @@ int layer_run_node(const LayerRows *rows, const LayerNode *node, BackendLinear *
                    ErrText *err);
 
 /* A node that is nothing but products, all of them the device's queue's: they begin in one of its slots, and end with
- * linear_end(); or they are the processors'. As layer_run_node() otherwise. */
+ * linear_end(); or they are the processors', as linear_here(). As layer_run_node() otherwise. */
 bool layer_node_is_queued(const Backend *backend, const LayerNode *node, BackendLinear *const *linears);
 void layer_submit_node(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, size_t slot);
-int layer_run_node_here(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, ErrText *err);
+int layer_run_node_here(const LayerRows *rows, const LayerNode *node, BackendLinear *const *linears, BackendTime *time,
+                        ErrText *err);
 
 #endif

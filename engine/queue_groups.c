@@ -21,6 +21,7 @@ enum {
 typedef struct QueueSlot {
     bool is_busy;
     OpRef ref;
+    uint64_t begin_ns; /* that this thread took to begin it */
 } QueueSlot;
 
 typedef struct QueueRun {
@@ -39,21 +40,22 @@ bool queue_groups_has_room(const EngineStep *step) {
 
 void queue_groups_begin(EngineStep *step, uint32_t n_layers) {
     RowGroups *groups = &step->groups;
-    const Engine *engine = step->engine;
+    Engine *engine = step->engine;
     OpQueuesSetup setup = {
         .graph = &engine->layer.graph,
         .layers = groups->queue_layers,
         .n_groups = groups->n,
         .n_layers = n_layers,
         .order = engine->op_order,
-        .on_npu = op_queues_products(&engine->layer.graph),
         .steal_beyond = engine->steal_beyond,
     };
 
     for (size_t i = 0; i < groups->n; i++)
         setup.continues |= (uint64_t)groups->groups[i].continues << i;
     groups->by_queues = true;
-    groups->queues.times = engine->op_times;
+    queue_profile_place(&engine->queue_profile, &engine->layer, groups, engine->backend->ops->prefill_rows,
+                        engine->backend->ops->product_slots, &setup);
+    groups->queues.times = engine->queue_profile.times;
     op_queues_begin(&groups->queues, &setup);
 }
 
@@ -68,13 +70,17 @@ static LayerRows rows_of(const QueueRun *run, const OpRef *ref, RopeRows *rope) 
                            step->engine->backend, rope);
 }
 
-/* A node has ended, on a side. Times are those of whole groups: others take less. */
-static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, const BackendTime *time, uint32_t lane) {
+/* Times are those of whole groups: others take less. */
+static bool is_whole(const QueueRun *run, const OpRef *ref) {
+    return run->step->groups.groups[ref->group].rows == run->step->engine->backend->ops->prefill_rows;
+}
+
+/* A node has ended, on a side, at which it took so long. */
+static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, uint64_t took_ns, const BackendTime *time) {
     Engine *engine = run->step->engine;
     const RowGroup *group = &run->step->groups.groups[ref->group];
-    const bool is_whole = group->rows == engine->backend->ops->prefill_rows;
 
-    op_queues_end(&run->step->groups.queues, ref, side, is_whole ? time->end_ns - time->start_ns : 0);
+    op_queues_end(&run->step->groups.queues, ref, side, is_whole(run, ref) ? took_ns : 0);
     if (engine->trace)
         trace_add(engine->trace, &(TraceEvent){ .name = arch_op_name(engine->layer.nodes[ref->node].main),
                                                 .category = op_class_name(engine->layer.graph.nodes[ref->node].class),
@@ -83,7 +89,7 @@ static void node_ended(QueueRun *run, const OpRef *ref, OpQueue side, const Back
                                                 .layer = (int32_t)(run->step->groups.first_layer + ref->layer),
                                                 .row = (uint32_t)group->first,
                                                 .rows = (uint32_t)group->rows,
-                                                .lane = lane });
+                                                .lane = side == OP_QUEUE_NPU ? TRACE_LANE_NPU : TRACE_LANE_ENGINE });
     if (engine->heartbeat)
         atomic_fetch_add_explicit(engine->heartbeat, 1, memory_order_relaxed);
 }
@@ -93,6 +99,7 @@ static int end_oldest(QueueRun *run, ErrText *err) {
     Engine *engine = run->step->engine;
     QueueSlot *slot = &run->slots[run->oldest];
     const uint64_t start_ns = clock_now_ns();
+    uint64_t behind_ns; /* of the processors, behind the wait */
     BackendTime time;
     int r;
 
@@ -107,24 +114,24 @@ static int end_oldest(QueueRun *run, ErrText *err) {
     }
     engine->queue_counts.npu_ns += time.end_ns - time.start_ns;
     engine->queue_counts.n_products++;
-    /* Behind the wait comes the processors' part. */
-    if (time.end_ns > start_ns)
-        engine->queue_counts.cpu_ns += clock_now_ns() - time.end_ns;
-    else
-        engine->queue_counts.cpu_ns += clock_now_ns() - start_ns;
-    node_ended(run, &slot->ref, OP_QUEUE_NPU, &time, TRACE_LANE_NPU);
+    behind_ns = clock_now_ns() - (time.end_ns > start_ns ? time.end_ns : start_ns);
+    engine->queue_counts.cpu_ns += behind_ns;
+    if (is_whole(run, &slot->ref))
+        op_times_took_beside(&run->step->groups.queues.times, slot->ref.node, slot->begin_ns, behind_ns);
+    node_ended(run, &slot->ref, OP_QUEUE_NPU, time.end_ns - time.start_ns, &time);
     return 0;
 }
 
-/* An operator on this thread; stolen: a product of the queue's. */
-static int run_here(QueueRun *run, const OpRef *ref, bool is_stolen, ErrText *err) {
+/* An operator on this thread. A product that could be the queue's counts to `n_products`. */
+static int run_here(QueueRun *run, const OpRef *ref, uint64_t *n_products, ErrText *err) {
     Engine *engine = run->step->engine;
     const LayerNode *node = &engine->layer.nodes[ref->node];
     const WeightsLayer *weights = weights_of(run, ref);
-    BackendTime time = { .start_ns = clock_now_ns() };
+    const bool is_queued = layer_node_is_queued(engine->backend, node, weights->linears);
+    BackendTime time = { .start_ns = clock_now_ns() }, product;
     RopeRows rope;
     LayerRows rows = rows_of(run, ref, &rope);
-    int r = is_stolen ? layer_run_node_here(&rows, node, weights->linears, err)
+    int r = is_queued ? layer_run_node_here(&rows, node, weights->linears, &product, err)
                       : layer_run_node(&rows, node, weights->linears, weights->vectors, err);
 
     if (r) {
@@ -133,14 +140,18 @@ static int run_here(QueueRun *run, const OpRef *ref, bool is_stolen, ErrText *er
     }
     time.end_ns = clock_now_ns();
     engine->queue_counts.cpu_ns += time.end_ns - time.start_ns;
-    engine->queue_counts.n_stolen += is_stolen;
-    engine->queue_counts.n_others += !is_stolen;
-    node_ended(run, ref, OP_QUEUE_CPU, &time, TRACE_LANE_ENGINE);
+    *(is_queued ? n_products : &engine->queue_counts.n_others) += 1;
+    if (!is_queued)
+        product = time;
+    else if (is_whole(run, ref))
+        op_times_took_beside(&run->step->groups.queues.times, ref->node, product.start_ns - time.start_ns,
+                             time.end_ns - product.end_ns);
+    node_ended(run, ref, OP_QUEUE_CPU, product.end_ns - product.start_ns, &time);
     return 0;
 }
 
 /* The queue gets what there is for it, as long as there is a slot. A product with a matrix that is not the queue's is
- * run here: the queue's own side has taken it, and nobody else may. */
+ * run here, and so is one whose time here is to be measured: the queue's own side has taken it, and nobody else may. */
 static int submit_products(QueueRun *run, ErrText *err) {
     Engine *engine = run->step->engine;
     OpRef ref;
@@ -153,27 +164,29 @@ static int submit_products(QueueRun *run, ErrText *err) {
         RopeRows rope;
         LayerRows rows;
 
-        if (!layer_node_is_queued(engine->backend, node, linears)) {
+        if (!layer_node_is_queued(engine->backend, node, linears) ||
+            (is_whole(run, &ref) &&
+             queue_profile_tries(&engine->queue_profile, &run->step->groups.queues.times, ref.node))) {
             int r;
 
             op_queues_give(&run->step->groups.queues, &ref);
-            r = run_here(run, &ref, false, err);
+            r = run_here(run, &ref, &engine->queue_counts.n_placed, err);
             if (r)
                 return r;
             continue;
         }
         rows = rows_of(run, &ref, &rope);
         layer_submit_node(&rows, node, linears, slot);
-        run->slots[slot] = (QueueSlot){ .is_busy = true, .ref = ref };
+        run->slots[slot] = (QueueSlot){ .is_busy = true, .ref = ref, .begin_ns = clock_now_ns() - start_ns };
         run->n_busy++;
-        engine->queue_counts.cpu_ns += clock_now_ns() - start_ns;
+        engine->queue_counts.cpu_ns += run->slots[slot].begin_ns;
     }
     return 0;
 }
 
 /* Something ends or is run, or all has ended. */
 static int go_on(QueueRun *run, ErrText *err) {
-    const Engine *engine = run->step->engine;
+    Engine *engine = run->step->engine;
     OpQueues *queues = &run->step->groups.queues;
     OpRef ref;
     int r = 0;
@@ -185,9 +198,9 @@ static int go_on(QueueRun *run, ErrText *err) {
     if (r)
         return r;
     if (op_queues_take(queues, OP_QUEUE_CPU, &ref))
-        return run_here(run, &ref, false, err);
+        return run_here(run, &ref, &engine->queue_counts.n_placed, err);
     if (op_queues_steal(queues, &ref))
-        return run_here(run, &ref, true, err);
+        return run_here(run, &ref, &engine->queue_counts.n_stolen, err);
     return run->n_busy ? end_oldest(run, err) : 0;
 }
 
@@ -216,7 +229,7 @@ int queue_groups_run(EngineStep *step, const EngineYield *yield, ErrText *err) {
                 *err = more;
         }
     }
-    engine->op_times = step->groups.queues.times;
+    engine->queue_profile.times = step->groups.queues.times;
     engine->queue_counts.wall_ns += clock_now_ns() - start_ns;
     return r;
 }

@@ -47,6 +47,7 @@ enum { /* indices into option_table */
     OPT_GRAPH_FILES,
     OPT_GRAPHS_MEMORY,
     OPT_OP_ORDER,
+    OPT_OP_PLACEMENT,
     OPT_RECIPE,
     OPT_CALIBRATION,
     OPT_JSON,
@@ -97,7 +98,11 @@ static const Option option_table[] = {
                           "npu: what graphs are loaded from: auto (default), packed (the package) or materialised" },
     [OPT_GRAPHS_MEMORY] = { "graphs-memory", 0, "SIZE", "npu: limit of the graphs' memory (default 4G)" },
     [OPT_OP_ORDER] = { "op-order", 0, "HOW",
-                       "npu: what runs next in steps of several chunks: in-order, out-of-order (default) or position" },
+                       "npu: what runs next in steps of several chunks: in-order, static, out-of-order (default)\n"
+                       "or position" },
+    [OPT_OP_PLACEMENT] = { "op-placement", 0, "HOW",
+                           "npu: where products of such steps run: profile (where the whole is sooner done, default)\n"
+                           "or npu" },
     [OPT_RECIPE] = { "recipe", 0, "SPEC",
                      "how a .gguf is imported: NAME[:BITS][:SWITCH...], e.g. int8 (default), int8:4.5,\n"
                      "compensated:4:-rotation; a SWITCH is + or - rotation, scale-search, smoothing,\n"
@@ -136,7 +141,8 @@ static const Option option_table[] = {
     [OPT_FULL] = { "full", 0, NULL, "matrix: every instruction set with every chunk size and thread count" },
     [OPT_CELLS] = { "cells", 0, "WHICH",
                     "matrix: all (default); few: those that a format of weights can differ in, beside a\n"
-                    "model that has them all; or a company (\"after a restart\"), and the first cell" },
+                    "model that has them all; npu: those on that device; or a company (\"after a restart\");\n"
+                    "and the first cell" },
     [OPT_DUMP] = { "dump", 0, "FILE",
                    "matrix: instead, the tokens and logits of one run (--isa, --threads, --chunk) into FILE,\n"
                    "which has the same bytes on every machine" },
@@ -233,8 +239,11 @@ static const char *take_option(int option, const char *value, EvalOptions *optio
         options->graphs.memory_bytes = memory.bytes;
         return NULL;
     case OPT_OP_ORDER:
-        return op_order_named(value, &options->op_order) ? NULL
-                                                         : "--op-order is in-order, out-of-order or position, not '%s'";
+        return op_order_named(value, &options->op_order)
+                   ? NULL
+                   : "--op-order is in-order, static, out-of-order or position, not '%s'";
+    case OPT_OP_PLACEMENT:
+        return op_placement_named(value, &options->op_placement) ? NULL : "--op-placement is profile or npu, not '%s'";
     case OPT_RECIPE:
         options->recipe_option = "--recipe";
         return recipe_spec_parse(&options->recipe, value, err) ? err->text : NULL;

@@ -37,6 +37,7 @@ typedef struct EvalOptions {
     GraphsOptions graphs;         /* of a device that has them; likewise */
     OpOrder op_order;             /* of one whose products have a queue; likewise */
     size_t steal_beyond;
+    OpPlacementKind op_placement;
     QuantRecipe recipe;        /* of the import that --device=cpu does for a .gguf */
     const char *recipe_option; /* that said something of it; NULL: nobody did */
     const char *calibration;   /* of recipes that need one: a text; NULL: the project's own */

@@ -16,6 +16,7 @@
 #include "engine/generation.h"
 #include "eval/eval.h"
 #include "eval/matrix_company.h"
+#include "eval/matrix_npu.h"
 #include "eval/matrix_output.h"
 #include "eval/matrix_way.h"
 
@@ -51,6 +52,7 @@ typedef struct Cell {
     size_t n_prompt;
     size_t way;            /* of drafting */
     uint32_t with_percent; /* of the layers in memory, and 1; 0: all */
+    const MatrixNpu *npu;  /* on that device; NULL: on the cpu device */
 } Cell;
 
 typedef struct Matrix {
@@ -254,6 +256,8 @@ static int open_for(Matrix *matrix, const Cell *cell, ErrText *err) {
     options.group_rows = 1; /* as small as they may be, whatever is fastest here */
     options.arriving = options.new_image = is_arriving(cell);
     options.prefix_cache = matrix->prefix_cache;
+    if (cell->npu)
+        matrix_npu_set(cell->npu, &options);
     if (cell->with_percent)
         options.weights_memory =
             (WeightsMemory){ .is_set = true, .is_percent = true, .percent = cell->with_percent - 1 };
@@ -321,6 +325,8 @@ static int run_restarted(Matrix *matrix, const Cell *cell, MatrixOutput *outputs
 static bool is_of_few(const Cell *cell) {
     bool sharing = !strcmp(cell->company, "sharing steps"), making_way = !strcmp(cell->company, "making way");
 
+    if (cell->npu)
+        return true;
     if (cell->threads == 1 || !strcmp(cell->company, "between others") || !strcmp(cell->company, "after cancelled"))
         return false;
     if (cell->way == WAY_PLAIN)
@@ -336,6 +342,8 @@ static bool is_chosen(const Matrix *matrix, const Cell *cell) {
 
     if (!cells || !strcmp(cells, "all") || !matrix->n_cells)
         return true;
+    if (!strcmp(cells, "npu"))
+        return cell->npu;
     return !strcmp(cells, "few") ? is_of_few(cell) : !strcmp(cells, cell->company);
 }
 
@@ -374,6 +382,8 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
             if (!r)
                 r = run_one(matrix, cell, run, &outputs[run], err);
         }
+    if (!r && cell->npu)
+        r = matrix_npu_check(matrix->model.engine, err);
     for (size_t run = 0; run < N_RUNS && !r; run++) {
         if (!golden[run].n) {
             golden[run] = outputs[run];
@@ -391,17 +401,18 @@ static int run_cell(Matrix *matrix, const Cell *cell, bool reopen, ErrText *err)
     matrix->n_cells++;
     matrix->n_different += different;
     if (matrix->options->json)
-        json_array_append_new(matrix->rows,
-                              json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:b, s:s, s:i}", "isa", isa_name(cell->isa),
-                                        "threads", (int)cell->threads, "chunk", (int)cell->chunk_tokens, "prompt",
-                                        (int)cell->n_prompt, "company", cell->company, "drafts",
-                                        matrix_ways[cell->way].name, "same", !different, "where", where,
-                                        "memory_percent", (int)memory_percent(cell)));
+        json_array_append_new(
+            matrix->rows,
+            json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:b, s:s, s:i, s:s}", "isa", isa_name(cell->isa), "threads",
+                      (int)cell->threads, "chunk", (int)cell->chunk_tokens, "prompt", (int)cell->n_prompt, "company",
+                      cell->company, "drafts", matrix_ways[cell->way].name, "same", !different, "where", where,
+                      "memory_percent", (int)memory_percent(cell), "npu", cell->npu ? cell->npu->name : ""));
     else
-        printf("%-11s %7u %6" PRIu32 " %6zu %5" PRIu32 "%%  %-16s %-10s  %s %6.1f s%s%s\n", isa_name(cell->isa),
+        printf("%-11s %7u %6" PRIu32 " %6zu %5" PRIu32 "%%  %-16s %-10s  %s %6.1f s%s%s%s%s\n", isa_name(cell->isa),
                cell->threads, cell->chunk_tokens, cell->n_prompt, memory_percent(cell), cell->company,
                matrix_ways[cell->way].name, different ? "DIFFERENT" : "same     ",
-               (double)(clock_now_ns() - start_ns) / 1e9, different ? "  " : "", where);
+               (double)(clock_now_ns() - start_ns) / 1e9, cell->npu ? "  npu: " : "", cell->npu ? cell->npu->name : "",
+               different ? "  " : "", where);
     fflush(stdout);
     return 0;
 }
@@ -427,7 +438,20 @@ static int run_streamed(Matrix *matrix, Isa isa, ErrText *err) {
         if (matrix->options->full || !cells[i].is_long)
             r = run_cell(matrix,
                          &(Cell){ isa, 2, ENGINE_CHUNK_DEFAULT, cells[i].company, PROMPT_WHOLE, cells[i].way,
-                                  cells[i].percent + 1 },
+                                  cells[i].percent + 1, NULL },
+                         true, err);
+    return r;
+}
+
+static int run_npu(Matrix *matrix, Isa isa, ErrText *err) {
+    bool has_cells = false;
+    int r = matrix_npu_has_cells(matrix->options->model, &has_cells, err);
+
+    for (size_t i = 0; has_cells && i < MATRIX_NPUS_N && !r; i++)
+        if (matrix->options->full || !matrix_npus[i].is_long)
+            r = run_cell(matrix,
+                         &(Cell){ isa, 2, MATRIX_NPU_CHUNK, matrix_npus[i].company, PROMPT_WHOLE, matrix_npus[i].way, 0,
+                                  &matrix_npus[i] },
                          true, err);
     return r;
 }
@@ -446,39 +470,43 @@ static int run_cells(Matrix *matrix, ErrText *err) {
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
         if (isa_present(isa))
             best = isa;
-    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, WAY_PLAIN, 0 }, true, err);
+    r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, WAY_PLAIN, 0, NULL }, true,
+                 err);
     for (size_t i = 0; i < ARRAY_LEN(companies) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE, WAY_PLAIN, 0 }, false,
-                     err);
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, companies[i], PROMPT_WHOLE, WAY_PLAIN, 0, NULL },
+                     false, err);
     for (size_t i = 0; i < ARRAY_LEN(drafting) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_TREE, 0 }, false,
-                     err);
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_TREE, 0, NULL },
+                     false, err);
     for (size_t i = 1; i < ARRAY_LEN(drafting) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_OURS, 0 }, false,
-                     err);
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_OURS, 0, NULL },
+                     false, err);
     for (size_t i = 1; i < ARRAY_LEN(drafting) && !r; i++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_PRUNED, 0 }, false,
-                     err);
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, drafting[i], PROMPT_WHOLE, WAY_PRUNED, 0, NULL },
+                     false, err);
     for (size_t way = WAY_TREE + 1; way < WAY_N && !r; way++)
-        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, way, 0 }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, ENGINE_CHUNK_DEFAULT, "alone", PROMPT_WHOLE, way, 0, NULL }, false, err);
     if (!r)
         r = run_streamed(matrix, best, err);
+    if (!r)
+        r = run_npu(matrix, best, err);
     if (!r) /* room for few drafts */
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, WAY_TREE, 0 }, true, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, WAY_TREE, 0, NULL }, true, err);
     for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && !full; i++)
-        r = run_cell(matrix,
-                     &(Cell){ best, 2, chunks[i], "alone", chunks[i] > 1 ? PROMPT_WHOLE : PROMPT_BRIEF, WAY_PLAIN, 0 },
-                     false, err);
+        r = run_cell(
+            matrix,
+            &(Cell){ best, 2, chunks[i], "alone", chunks[i] > 1 ? PROMPT_WHOLE : PROMPT_BRIEF, WAY_PLAIN, 0, NULL },
+            false, err);
     /* As many groups in the pipeline as threads; more; none. */
     for (unsigned int threads = 4; threads >= 2 && !r; threads--)
         r = run_cell(matrix,
                      &(Cell){ best, threads, ENGINE_CHUNK_DEFAULT, threads > 2 ? "alone" : "not pipelined",
-                              PROMPT_WHOLE, WAY_PLAIN, 0 },
+                              PROMPT_WHOLE, WAY_PLAIN, 0, NULL },
                      true, err);
     if (!r)
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, WAY_PLAIN, 0 }, true, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "sharing steps", PROMPT_BRIEF, WAY_PLAIN, 0, NULL }, true, err);
     if (!r)
-        r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF, WAY_PLAIN, 0 }, false, err);
+        r = run_cell(matrix, &(Cell){ best, 2, 7, "prefix reuse", PROMPT_BRIEF, WAY_PLAIN, 0, NULL }, false, err);
     for (int isa = (int)best; isa >= ISA_SCALAR && !r; isa--) {
         if (!isa_present((Isa)isa))
             continue;
@@ -486,13 +514,14 @@ static int run_cells(Matrix *matrix, ErrText *err) {
             if (!full && isa == ISA_SCALAR && threads == 1)
                 continue; /* what threads do is not the instructions' affair, and these take long */
             if (!full)    /* one chunk size that cuts the prompt unevenly */
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, WAY_PLAIN, 0 },
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, WAY_PLAIN, 0, NULL },
                              isa != (int)best || threads != 2, err);
             if (!r && threads == 2 && (full || isa != ISA_SCALAR)) /* test_tree_step has trees of all */
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, WAY_TREE, 0 }, full, err);
-            for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && full; i++)
-                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE, WAY_PLAIN, 0 }, !i,
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, 32, "alone", PROMPT_BRIEF, WAY_TREE, 0, NULL }, full,
                              err);
+            for (size_t i = 0; i < ARRAY_LEN(chunks) && !r && full; i++)
+                r = run_cell(matrix, &(Cell){ (Isa)isa, threads, chunks[i], "alone", PROMPT_WHOLE, WAY_PLAIN, 0, NULL },
+                             !i, err);
         }
     }
     return r;
@@ -507,7 +536,8 @@ static int run_dump(Matrix *matrix, ErrText *err) {
                   "alone",
                   options->brief ? PROMPT_BRIEF : PROMPT_WHOLE,
                   WAY_PLAIN,
-                  0 };
+                  0,
+                  NULL };
     int r = open_for(matrix, &cell, err);
 
     for (size_t run = 0; run < N_RUNS && !r; run++) {
@@ -553,8 +583,11 @@ int eval_matrix(const EvalOptions *options) {
     if (run_cells(&matrix, &err))
         return eval_fail(options, "%s", err.text);
     if (options->cells && matrix.n_cells == 1)
-        return eval_fail(options, "--cells is all, few, or a company of the matrix, as 'sharing steps', not '%s'",
-                         options->cells);
+        return eval_fail(
+            options,
+            "--cells is all, few, npu (with a package of static activations), or a company of the matrix, as "
+            "'sharing steps', not '%s'",
+            options->cells);
     for (Isa isa = ISA_SCALAR; isa < _ISA_N; isa++)
         if (!isa_present(isa))
             snprintf(absent + strlen(absent), sizeof(absent) - strlen(absent), "%s%s", *absent ? ", " : "",

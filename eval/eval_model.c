@@ -101,6 +101,7 @@ int eval_engine_open(Engine **enginep, const EvalOptions *options, WorkerPool *p
         .graphs = options->graphs,
         .op_order = options->op_order,
         .steal_beyond = options->steal_beyond,
+        .op_placement = options->op_placement,
         .pool = pool,
         .accounts = accounts,
     };

@@ -14,6 +14,7 @@ enum {
     WAY_SELF,       /* the first layers draft for all of them */
     WAY_OURS,       /* with a draft model */
     WAY_LEVER,
+    WAY_CHAIN, /* as a tree, but one after the other */
     WAY_N = 22
 };
 

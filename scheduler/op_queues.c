@@ -12,12 +12,11 @@
 #include <assert.h>
 #include <string.h>
 
-#define NEW_TIME 0.25 /* weight of a measurement beside those before */
-
 static const char *const order_names[] = {
     [OP_ORDER_OUT_OF_ORDER] = "out-of-order",
     [OP_ORDER_POSITION] = "position",
     [OP_ORDER_IN_ORDER] = "in-order",
+    [OP_ORDER_STATIC] = "static",
 };
 
 const char *op_order_name(OpOrder order) {
@@ -57,8 +56,8 @@ static OpQueueLayer *layer_of(const OpQueues *queues, size_t group, uint32_t lay
     return &queues->layers[group * queues->n_layers + layer];
 }
 
-static OpQueue queue_of(const OpQueues *queues, size_t node) {
-    return queues->on_npu & bit(node) ? OP_QUEUE_NPU : OP_QUEUE_CPU;
+static OpQueue queue_of(const OpQueues *queues, size_t group, size_t node) {
+    return queues->on_npu[group] & bit(node) ? OP_QUEUE_NPU : OP_QUEUE_CPU;
 }
 
 /* Whether the node waits for the same one of the group before. */
@@ -90,7 +89,7 @@ static void offer(OpQueues *queues, size_t group, uint32_t layer, size_t node) {
         return;
     at->offered |= bit(node);
     at->ready |= bit(node);
-    queues->n_ready[queue_of(queues, node)]++;
+    queues->n_ready[queue_of(queues, group, node)]++;
 }
 
 void op_queues_begin(OpQueues *queues, const OpQueuesSetup *setup) {
@@ -106,11 +105,11 @@ void op_queues_begin(OpQueues *queues, const OpQueuesSetup *setup) {
         .n_layers = setup->n_layers,
         .order = setup->order,
         .steal_beyond = setup->order == OP_ORDER_POSITION ? setup->steal_beyond : OP_STEAL_NEVER,
-        .on_npu = setup->on_npu,
         .continues = setup->continues,
         .n_left = setup->n_groups * setup->n_layers * graph->n,
         .times = times,
     };
+    memcpy(queues->on_npu, setup->on_npu, setup->n_groups * sizeof(*setup->on_npu));
     memset(queues->layers, 0, setup->n_groups * setup->n_layers * sizeof(*queues->layers));
     for (size_t i = 0; i < graph->n; i++)
         for (size_t j = 0; j < graph->n; j++) {
@@ -151,7 +150,7 @@ static void add_worth(void *arg, size_t group, uint32_t layer, size_t node) {
     const OpQueues *queues = worth->queues;
     const double ns = queues->times.ns[OP_QUEUE_NPU][node];
 
-    if (queue_of(queues, node) == OP_QUEUE_NPU && !(layer_of(queues, group, layer)->offered & bit(node)) &&
+    if (queue_of(queues, group, node) == OP_QUEUE_NPU && !(layer_of(queues, group, layer)->offered & bit(node)) &&
         may_run(queues, group, layer, node, worth->ref))
         worth->npu_ns += ns > 0 ? ns : 1; /* what is not known yet is as good as what else is not */
 }
@@ -165,7 +164,6 @@ static double worth_of(const OpQueues *queues, OpQueue queue, const OpRef *ref) 
 
 /* Of the nodes that may begin in a queue; by position the first one is all there is to look at. */
 static bool choose(const OpQueues *queues, OpQueue queue, bool by_worth, OpRef *best) {
-    const uint64_t of_queue = queue == OP_QUEUE_NPU ? queues->on_npu : ~queues->on_npu;
     double best_worth = 0;
     bool has_one = false;
 
@@ -173,7 +171,8 @@ static bool choose(const OpQueues *queues, OpQueue queue, bool by_worth, OpRef *
         return false;
     for (size_t group = 0; group < queues->n_groups; group++)
         for (uint32_t layer = 0; layer < queues->n_layers; layer++) {
-            uint64_t nodes = layer_of(queues, group, layer)->ready & of_queue;
+            const uint64_t on_npu = queues->on_npu[group];
+            uint64_t nodes = layer_of(queues, group, layer)->ready & (queue == OP_QUEUE_NPU ? on_npu : ~on_npu);
 
             while (nodes) {
                 const OpRef ref = { .group = group, .layer = layer, .node = next_bit(&nodes) };
@@ -191,15 +190,27 @@ static bool choose(const OpQueues *queues, OpQueue queue, bool by_worth, OpRef *
     return has_one;
 }
 
+/* Fixed orders count all nodes: a group's behind each other, or a node's of all groups. Whatever one waits for comes
+ * before it in both. */
 static OpRef ref_of(const OpQueues *queues, size_t index) {
-    const size_t n = queues->graph->n;
+    const size_t n = queues->graph->n, groups = queues->n_groups;
 
+    if (queues->order == OP_ORDER_STATIC)
+        return (OpRef){ .group = index % groups, .layer = (uint32_t)(index / groups / n), .node = index / groups % n };
     return (OpRef){ .group = index / n / queues->n_layers,
                     .layer = (uint32_t)(index / n % queues->n_layers),
                     .node = index % n };
 }
 
-/* The queue's next node as groups and graph have them, if it may begin. */
+static size_t index_of(const OpQueues *queues, const OpRef *ref) {
+    const size_t n = queues->graph->n;
+
+    if (queues->order == OP_ORDER_STATIC)
+        return (ref->layer * n + ref->node) * queues->n_groups + ref->group;
+    return (ref->group * queues->n_layers + ref->layer) * n + ref->node;
+}
+
+/* The queue's next node of a fixed order, if it may begin. */
 static bool choose_next(OpQueues *queues, OpQueue queue, OpRef *ref) {
     const size_t n = queues->n_groups * queues->n_layers * queues->graph->n;
 
@@ -208,7 +219,8 @@ static bool choose_next(OpQueues *queues, OpQueue queue, OpRef *ref) {
 
         *ref = ref_of(queues, queues->next[queue]);
         at = layer_of(queues, ref->group, ref->layer);
-        if (queue_of(queues, ref->node) == queue && (at->ready & bit(ref->node) || !(at->offered & bit(ref->node))))
+        if (queue_of(queues, ref->group, ref->node) == queue &&
+            (at->ready & bit(ref->node) || !(at->offered & bit(ref->node))))
             return at->ready & bit(ref->node);
     }
     return false;
@@ -216,11 +228,11 @@ static bool choose_next(OpQueues *queues, OpQueue queue, OpRef *ref) {
 
 static void take(OpQueues *queues, const OpRef *ref) {
     layer_of(queues, ref->group, ref->layer)->ready &= ~bit(ref->node);
-    queues->n_ready[queue_of(queues, ref->node)]--;
+    queues->n_ready[queue_of(queues, ref->group, ref->node)]--;
 }
 
 bool op_queues_take(OpQueues *queues, OpQueue queue, OpRef *ref) {
-    const bool has_one = queues->order == OP_ORDER_IN_ORDER
+    const bool has_one = queues->order == OP_ORDER_IN_ORDER || queues->order == OP_ORDER_STATIC
                              ? choose_next(queues, queue, ref)
                              : choose(queues, queue, queues->order == OP_ORDER_OUT_OF_ORDER, ref);
 
@@ -262,7 +274,6 @@ static void offer_waiting(void *arg, size_t group, uint32_t layer, size_t node) 
 
 void op_queues_end(OpQueues *queues, const OpRef *ref, OpQueue side, uint64_t ns) {
     OpQueueLayer *at = layer_of(queues, ref->group, ref->layer);
-    double *time_ns = &queues->times.ns[side][ref->node];
 
     assert(at->offered & bit(ref->node) && !(at->ready & bit(ref->node)) && !(at->done & bit(ref->node)));
     at->told |= bit(ref->node);
@@ -270,18 +281,18 @@ void op_queues_end(OpQueues *queues, const OpRef *ref, OpQueue side, uint64_t ns
     queues->n_left--;
     queues->n_running -= side == OP_QUEUE_NPU;
     if (ns)
-        *time_ns = *time_ns > 0 ? *time_ns + NEW_TIME * ((double)ns - *time_ns) : (double)ns;
+        op_times_took(&queues->times, side, ref->node, ns);
     for_waiting(queues, ref, offer_waiting, queues);
 }
 
 void op_queues_give(OpQueues *queues, const OpRef *ref) {
-    assert(queues->n_running && queue_of(queues, ref->node) == OP_QUEUE_NPU);
+    assert(queues->n_running && queue_of(queues, ref->group, ref->node) == OP_QUEUE_NPU);
     queues->n_running--;
 }
 
 void op_queues_put_back(OpQueues *queues, const OpRef *ref, OpQueue side) {
-    const size_t index = (ref->group * queues->n_layers + ref->layer) * queues->graph->n + ref->node;
-    const OpQueue queue = queue_of(queues, ref->node);
+    const size_t index = index_of(queues, ref);
+    const OpQueue queue = queue_of(queues, ref->group, ref->node);
 
     layer_of(queues, ref->group, ref->layer)->ready |= bit(ref->node);
     queues->n_ready[queue]++;

@@ -12,19 +12,15 @@
 #include <stdint.h>
 
 #include "scheduler/op_graph.h"
+#include "scheduler/op_times.h"
 
 #define OP_QUEUES_GROUPS_MAX 64
-
-typedef enum OpQueue {
-    OP_QUEUE_NPU,
-    OP_QUEUE_CPU,
-    _OP_QUEUE_N,
-} OpQueue;
 
 typedef enum OpOrder {
     OP_ORDER_OUT_OF_ORDER, /* what gives the NPU most to do (llm.npu 3.4, Eq. 5) */
     OP_ORDER_POSITION,     /* earlier rows first (EdgeFlow 4.3) */
     OP_ORDER_IN_ORDER,     /* each queue one node after the other, as the groups and the graph have them: waits */
+    OP_ORDER_STATIC,       /* likewise, but a node for all groups before the next node (EdgeFlow's static schedule) */
     _OP_ORDER_N,
 } OpOrder;
 
@@ -32,12 +28,7 @@ const char *op_order_name(OpOrder order); /* "out-of-order" */
 /* false: there is none of that name. */
 bool op_order_named(const char *name, OpOrder *orderp);
 
-/* How long nodes of the graph take, by who runs them, in nanoseconds; 0: not known yet. */
-typedef struct OpTimes {
-    double ns[_OP_QUEUE_N][OP_GRAPH_NODES_MAX];
-} OpTimes;
-
-/* What an NPU runs of a graph, a bit each. */
+/* What an NPU can run of a graph, a bit each. */
 uint64_t op_queues_products(const OpGraph *graph);
 
 /* OpQueuesSetup.steal_beyond: where the NPU has longer to compute at what it has than a processor at the one product.
@@ -67,10 +58,10 @@ typedef struct OpQueues {
     uint32_t n_layers;
     OpOrder order;
     size_t steal_beyond;
-    uint64_t on_npu;
+    uint64_t on_npu[OP_QUEUES_GROUPS_MAX];                               /* nodes of a group, a bit each */
     uint64_t continues;                                                  /* groups, a bit each */
     uint64_t after[OP_GRAPH_NODES_MAX], after_layer[OP_GRAPH_NODES_MAX]; /* who waits for a node */
-    size_t next[_OP_QUEUE_N]; /* in order: all nodes of the queue before this one, of all nodes, are taken */
+    size_t next[_OP_QUEUE_N]; /* in a fixed order: all nodes of the queue before this one, of all nodes, are taken */
     size_t n_ready[_OP_QUEUE_N], n_left;
     size_t n_running; /* taken from the NPU's queue by its own side, and not ended */
     OpTimes times;    /* kept from one begin to the next */
@@ -83,7 +74,7 @@ typedef struct OpQueuesSetup {
     uint32_t n_layers;
     uint64_t continues; /* groups that go on with what the one before works on, a bit each; not the first */
     OpOrder order;
-    uint64_t on_npu; /* nodes: of op_queues_products() */
+    uint64_t on_npu[OP_QUEUES_GROUPS_MAX]; /* nodes of each group, of op_queues_products() */
     /* In the order of positions: with more products in the NPU's queue than these, begun or not, a processor that has
      * nothing to do takes the first that is not begun. EdgeFlow: 5. Or OP_STEAL_MEASURED, OP_STEAL_NEVER. */
     size_t steal_beyond;

@@ -392,6 +392,17 @@ void cpu_static_run(void *arg) {
     }
 }
 
+void cpu_static_run_split(CpuStaticCall *call) {
+    ProductLoop product = { .self = call->self,
+                            .linears = call->linears,
+                            .n = call->n,
+                            .rows = &call->rows_in,
+                            .out = &(LinearOutput){ .y = call->y } };
+
+    assert(call->rows == call->rows_of_shape);
+    run_products(&product);
+}
+
 /* Return: as cpu_linear(). */
 int cpu_static_end(CpuStaticCall *call, ErrText *err) {
     const LinearInput in = { .x = call->x };

@@ -121,6 +121,9 @@ typedef struct CpuStaticCall {
 } CpuStaticCall;
 void cpu_static_begin(CpuStaticCall *call);
 void cpu_static_run(void *call); /* a CpuStaticCall */
+/* Instead of run, by all threads of the device's pool; rows_of_shape is rows, and `padded` and rows_at_once are not
+ * looked at. Thread: the one that computes. */
+void cpu_static_run_split(CpuStaticCall *call);
 int cpu_static_end(CpuStaticCall *call, ErrText *err);
 bool cpu_has_pieces(const BackendLinear *linear);
 int cpu_linear_pieces(Backend *backend, const BackendLinear *linear, const float *x, size_t rows, size_t n_outputs,

@@ -58,6 +58,6 @@ void npu_linear_submit(Backend *backend, size_t slot, const BackendLinear *const
 bool npu_linear_is_over(const Backend *backend, size_t slot);
 int npu_linear_end(Backend *backend, size_t slot, BackendTime *time, ErrText *err);
 int npu_linear_here(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
-                    float *const *y, ErrText *err);
+                    float *const *y, BackendTime *time, ErrText *err);
 
 #endif

@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 
+#include "base/clock.h"
+
 /* --- weights in parts --------------------------------------------------------------------------------------------- */
 
 static size_t n_blocks(const Matrix *matrix) {
@@ -323,13 +325,18 @@ static void check_queued(Rig *rig, const Products *products) {
         GUARDED second = guarded_new(rows[1] * n);
         GUARDED here = guarded_new(rows[2] * n);
         float *const ys[] = { first, second, here };
-        BackendTime time = { 0 };
+        BackendTime time = { 0 }, time_here = { 0 };
+        uint64_t start_ns;
 
         ops->linear_shape(products_on(products, rig)[0], s ? ops->decode_rows : ops->prefill_rows, 0);
         for (size_t i = 0; i < 2; i++)
             ops->linear_submit(rig->backend, i, &linear, 1, products->x + firsts[i] * k, rows[i], &ys[i]);
-        assert_int_equal(ops->linear_here(rig->backend, &linear, 1, products->x + firsts[2] * k, rows[2], &ys[2], &err),
-                         0);
+        start_ns = clock_now_ns();
+        assert_int_equal(
+            ops->linear_here(rig->backend, &linear, 1, products->x + firsts[2] * k, rows[2], &ys[2], &time_here, &err),
+            0);
+        assert_true(time_here.start_ns >= start_ns && time_here.end_ns >= time_here.start_ns);
+        assert_true(time_here.end_ns <= clock_now_ns());
         for (size_t i = 0; i < 2; i++) {
             const uint64_t before_ns = time.end_ns;
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "quant/ggml_type.h"
 
 /* The table without the fault, for those functions that have one. */
@@ -219,7 +220,8 @@ static int end_the_last(Backend *backend, size_t slot, BackendTime *time, ErrTex
 }
 
 static int here(Backend *backend, const BackendLinear *const *linears, size_t n, const float *x, size_t rows,
-                float *const *y, ErrText *err) {
+                float *const *y, BackendTime *time, ErrText *err) {
+    time->start_ns = time->end_ns = clock_now_ns();
     return real->linear(backend, linears, n, &(LinearInput){ .x = x }, rows, &(LinearOutput){ .y = y }, err);
 }
 

@@ -55,9 +55,9 @@ class Npu(unittest.TestCase):
         self.assertEqual(self.answers(self.start()), self.expected)
         one_kind = self.graphs_bytes()
         self.assertEqual(len(list((self.folder / "cache" / "images").glob("*.weights"))), 1)
-        self.assertEqual(self.answers(self.start("--graph-switch=none", "--graph-blocks=4", "--op-order=position")), self.expected)
+        self.assertEqual(self.answers(self.start("--graph-switch=none", "--graph-blocks=4", "--op-order=position", "--op-placement=npu")), self.expected)
         self.assertGreater(self.graphs_bytes(), one_kind * 16 // 10)
-        self.assertEqual(self.answers(self.start("--graph-switch=sync", f"--graphs-memory={one_kind}", "--op-order=in-order")),
+        self.assertEqual(self.answers(self.start("--graph-switch=sync", f"--graphs-memory={one_kind}", "--op-order=static")),
                          self.expected)
 
     def conversation(self, daemon, speculation):
@@ -104,16 +104,23 @@ class Npu(unittest.TestCase):
         self.assertLessEqual(rows["none"]["loads"], 5)  # those of decoding, where the first request was over before
         self.assertIn("5 blocks", rows["progressive"]["why"])
         orders = [row for row in results if row["test"] == "mobile-order"]
-        self.assertEqual([row["order"] for row in orders], ["in-order", "out-of-order", "position", "position, stealing"])
+        self.assertEqual([(row["order"], row["placement"]) for row in orders],
+                         [(order, "npu") for order in ("in-order", "static", "out-of-order", "position", "position, stealing past 5",
+                                                       "position, stealing")] +
+                         [(order, "profile") for order in ("static", "position, stealing", "out-of-order")])
         for row in orders:
+            self.assertTrue(row["placement"] == "profile" or not row["placed"], row)
+            self.assertTrue("stealing" in row["order"] or not row["stolen"], row)
+            self.assertEqual("predicted" in row["why"], row["placement"] == "profile", row)
+            self.assertEqual(row["products"] + row["placed"] + row["stolen"], orders[0]["products"], row)
             self.assertTrue(0 <= row["npu_bubble"] < 1 and 0 <= row["cpu_bubble"] < 1, row)
-            self.assertGreater(row["products"] + row["stolen"], 0)
+            self.assertGreater(row["products"], 0)
             self.assertGreater(row["prefill_ms"], 0)
         picture = xml.dom.minidom.parse(str(self.folder / "t.svg"))
         texts = [text.firstChild.data for text in picture.getElementsByTagName("text")]
         self.assertEqual([text.split(",")[0] for text in texts if text.startswith(("switching", "order"))],
                          ["switching none", "switching sync", "switching async", "switching progressive", "switching progressive",
-                          "order in-order", "order out-of-order", "order position", "order position"])
+                          "order in-order", "order static", "order out-of-order", "order position"])
         self.assertIn("loads", texts)
 
     def test_bench_table(self):

@@ -91,10 +91,62 @@ static void test_mobile_report_json(void **state) {
     bench_report_deinit(&report);
 }
 
+/* Two prompts in every order: each is beside the first and the second order of its own prompt. */
+static BenchReport made_orders(void) {
+    BenchReport report = made();
+    MobileOrders *orders = &report.mobile.orders;
+
+    *orders = (MobileOrders){ .n = 2 * MOBILE_ORDERS_N, .n_threads = 3, .groups = 4 };
+    for (size_t i = 0; i < orders->n; i++)
+        orders->rows[i] = (MobileOrder){ .name = i % MOBILE_ORDERS_N ? "position, stealing" : "in-order",
+                                         .placement = i % MOBILE_ORDERS_N < 6 ? "npu" : "profile",
+                                         .prompt_tokens = i < MOBILE_ORDERS_N ? 700 : 900,
+                                         .prefill_ms = i < MOBILE_ORDERS_N ? 50 : 100,
+                                         .npu_bubble = 0.25,
+                                         .cpu_bubble = 0.5,
+                                         .ideal_ms = 40,
+                                         .n_products = 30,
+                                         .n_placed = 20,
+                                         .n_stolen = 10 };
+    orders->rows[MOBILE_ORDERS_N + 1].prefill_ms = 80; /* static */
+    orders->rows[MOBILE_ORDERS_N + 7].prefill_ms = 64;
+    snprintf(orders->why[1], sizeof(orders->why[1]), "for another reason");
+    return report;
+}
+
+static void test_mobile_report_orders(void **state) {
+    BenchReport report = made_orders();
+    char *text = bench_written(&report, bench_report_table);
+    json_t *json, *row;
+
+    text_has(text, "all else on 3 more, 4 groups of 256 rows a step");
+    text_has(text, "| 700 | in-order | npu | 50.0 | +0.0 % | x1.000 | 25.0 % | 50.0 % | 40.0 | 30 | 20 | 10 |");
+    text_has(text, "| 900 | in-order | npu | 100.0 | +0.0 % | x0.800 | 25.0 % | 50.0 % | 40.0 | 30 | 20 | 10 |");
+    text_has(text, "| 900 | position, stealing | profile | 64.0 | -36.0 % | x1.250 |");
+    text_has(text, "Prompt of 900, by profile: for another reason.");
+    assert_null(strstr(text, "Prompt of 700, by profile"));
+    free(text);
+    report.machine = json_object();
+    json = bench_report_json(&report);
+    assert_int_equal(json_array_size(json_object_get(json, "results")), MOBILE_POLICIES + 2 * MOBILE_ORDERS_N);
+    row = json_array_get(json_object_get(json, "results"), MOBILE_POLICIES + MOBILE_ORDERS_N + 7);
+    assert_string_equal(json_string_value(json_object_get(row, "test")), "mobile-order");
+    assert_string_equal(json_string_value(json_object_get(row, "placement")), "profile");
+    assert_string_equal(json_string_value(json_object_get(row, "why")), "for another reason");
+    assert_true(json_real_value(json_object_get(row, "than_static")) > 1.249 &&
+                json_real_value(json_object_get(row, "than_static")) < 1.251);
+    assert_int_equal(json_integer_value(json_object_get(row, "placed")), 20);
+    row = json_array_get(json_object_get(json, "results"), MOBILE_POLICIES + MOBILE_ORDERS_N);
+    assert_string_equal(json_string_value(json_object_get(row, "why")), "");
+    json_decref(json);
+    bench_report_deinit(&report);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mobile_report_texts),
         cmocka_unit_test(test_mobile_report_json),
+        cmocka_unit_test(test_mobile_report_orders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "engine/engine.h"
+#include "engine/engine_private.h"
 #include "test/unit/import_fixture.h"
 #include "test/unit/npu_engine.h"
 #include "test/unit/patience.h"
@@ -118,6 +118,7 @@ static void test_queue_groups_bits(void **state) {
 
             options.steal_beyond = steal_beyond[i];
             options.graphs.policy = (GraphSwitchPolicy)((options.op_order + i) % _GRAPH_SWITCH_N);
+            options.op_placement = i ? OP_PLACEMENT_PROFILE : OP_PLACEMENT_NPU;
             npu_engine_load(&loaded, &options, 1 + i % 2);
             for (int turn = 0; turn < 3; turn++) {
                 answer(&loaded, turn % 2, given.first, given.second);
@@ -133,7 +134,9 @@ static void test_queue_groups_bits(void **state) {
             }
             n_stolen[options.op_order][i] = counts.n_stolen;
             /* All nodes of the steps with several groups, by whoever ran them. */
-            assert_int_equal((counts.n_products + counts.n_stolen + counts.n_others) % N_LAYERS, 0);
+            assert_int_equal((counts.n_products + counts.n_placed + counts.n_stolen + counts.n_others) % N_LAYERS, 0);
+            /* In the first step each product is measured on the processors. */
+            assert_int_equal(options.op_placement == OP_PLACEMENT_NPU, !counts.n_placed);
             assert_true(counts.n_products && counts.n_others > counts.n_products);
             assert_true(counts.npu_ns && counts.npu_ns <= counts.wall_ns && counts.cpu_ns <= counts.wall_ns);
             npu_engine_unload(&loaded);
@@ -142,6 +145,82 @@ static void test_queue_groups_bits(void **state) {
         for (size_t i = 0; i < ARRAY_LEN(steal_beyond); i++)
             if (order != OP_ORDER_POSITION || steal_beyond[i] == OP_STEAL_NEVER)
                 assert_int_equal(n_stolen[order][i], 0);
+}
+
+/* Places of products by a profile that somebody has made up: of every kind, and not the same in all groups. */
+static void test_queue_groups_placed(void **state) {
+    uint64_t random = 20261130, n_placed = 0, n_products = 0, products = 0;
+    char image[PATH_MAX], text[1024];
+    EngineOptions options = prepare(*state, image);
+    size_t n_of_one = 0;
+    QueueProfile *profile;
+    NpuEngine loaded;
+
+    npu_engine_load(&loaded, &options, 2);
+    engine_op_explain(loaded.engine, text, sizeof(text));
+    assert_non_null(strstr(text, "not everything is measured yet"));
+    profile = &loaded.engine->queue_profile;
+    products = op_queues_products(&loaded.engine->layer.graph);
+    for (int turn = 0; turn < 24; turn++) {
+        const EngineQueueCounts before = engine_queue_counts(loaded.engine);
+        EngineQueueCounts after;
+
+        engine_set_op_order(loaded.engine, (OpOrder)(turn % _OP_ORDER_N), OP_STEAL_NEVER, OP_PLACEMENT_PROFILE);
+        for (size_t node = 0; node < loaded.engine->layer.graph.n; node++)
+            for (size_t by = 0; by < _OP_QUEUE_N; by++) {
+                profile->times.ns[by][node] = (double)(1 + (test_random(&random) >> 33) % 1000) * 1e6;
+                profile->times.n[by][node] = OP_TIMES_FIRST;
+            }
+        answer(&loaded, turn % 2, given.first, given.second);
+        check(turn % 2);
+        after = engine_queue_counts(loaded.engine);
+        n_placed += after.n_placed - before.n_placed;
+        n_products += after.n_products - before.n_products;
+        n_of_one += profile->placement.on_npu[0] != profile->placement.on_npu[1];
+        for (size_t i = 0; i < OP_PLACEMENT_GROUPS; i++)
+            assert_int_equal(profile->placement.on_npu[i] & ~products, 0);
+        engine_op_explain(loaded.engine, text, sizeof(text));
+        assert_non_null(strstr(text, "predicted for"));
+    }
+    if (!(n_placed > 100 && n_products > 100 && n_of_one > 3))
+        fail_msg("%u products on the processors, %u on the npu, groups with places of their own %zu times",
+                 (unsigned int)n_placed, (unsigned int)n_products, n_of_one);
+    /* All on the NPU again, for whoever asks for it. */
+    engine_set_op_order(loaded.engine, OP_ORDER_OUT_OF_ORDER, OP_STEAL_NEVER, OP_PLACEMENT_NPU);
+    n_placed = engine_queue_counts(loaded.engine).n_placed;
+    answer(&loaded, false, given.first, given.second);
+    check(false);
+    assert_int_equal(engine_queue_counts(loaded.engine).n_placed, n_placed);
+    npu_engine_unload(&loaded);
+}
+
+/* Each product is measured three times on either side, then the places are chosen, and now and then one is measured
+ * once more. */
+static void test_queue_groups_profile(void **state) {
+    char image[PATH_MAX];
+    EngineOptions options = prepare(*state, image);
+    uint64_t products;
+    NpuEngine loaded;
+
+    npu_engine_load(&loaded, &options, 1);
+    products = op_queues_products(&loaded.engine->layer.graph);
+    answer(&loaded, false, given.first, given.second);
+    check(false);
+    assert_int_equal(engine_queue_counts(loaded.engine).n_placed,
+                     OP_TIMES_FIRST * (uint64_t)__builtin_popcountll(products));
+    assert_true(op_times_know(&loaded.engine->queue_profile.times, OP_QUEUE_CPU, products));
+    assert_true(op_times_know(&loaded.engine->queue_profile.times, OP_QUEUE_NPU, products));
+    assert_true(loaded.engine->queue_profile.placement.n_groups == 0);
+    for (int turn = 0; turn < 40; turn++) {
+        answer(&loaded, false, given.first, given.second);
+        check(false);
+        assert_true(loaded.engine->queue_profile.placement.placed_ns > 0);
+        assert_true(loaded.engine->queue_profile.placement.placed_ns <=
+                    loaded.engine->queue_profile.placement.all_npu_ns);
+    }
+    assert_true(engine_queue_counts(loaded.engine).n_placed >
+                OP_TIMES_FIRST * (uint64_t)__builtin_popcountll(products));
+    npu_engine_unload(&loaded);
 }
 
 /* Where nobody says how long steps are, they have four groups, but for the order that has no use for them. */
@@ -244,6 +323,7 @@ static void test_queue_groups_trace(void **state) {
 
     assert_int_equal(trace_new(&trace, 100000), 0);
     options.trace = trace;
+    options.op_placement = OP_PLACEMENT_NPU;
     npu_engine_load(&loaded, &options, 1);
     answer(&loaded, false, given.first, given.second);
     for (size_t i = 0; i < trace_n(trace); i++) {
@@ -266,6 +346,7 @@ static void test_queue_groups_trace(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        WITH_FOLDER(test_queue_groups_placed),   WITH_FOLDER(test_queue_groups_profile),
         WITH_FOLDER(test_queue_groups_bits),     WITH_FOLDER(test_queue_groups_chunk),
         WITH_FOLDER(test_queue_groups_make_way), WITH_FOLDER(test_queue_groups_cancelled),
         WITH_FOLDER(test_queue_groups_trace),

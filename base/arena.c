@@ -3,15 +3,20 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 
 enum {
     ALIGNMENT = 64,
     PAGE = 4096,
+    TRIES = 2,                 /* one may have been interrupted */
+    DEAR_NS = 1500000,         /* a huge page: 0.75 s a GB. Zeroing alone takes a tenth of that */
+    ASK_AGAIN_NS = 1000000000, /* what a load takes is asked for in far less */
 };
 
 static const size_t huge_bytes = (size_t)2 << 20, region_bytes = (size_t)64 << 20;
@@ -30,6 +35,9 @@ struct Arena {
     AccountTable *accounts;
     AccountId id;
     ArenaRegion *regions; /* the newest first: blocks are cut from it */
+    ArenaPages pages;
+    bool are_dear; /* huge pages, when that was looked at last */
+    uint64_t asked_ns;
 };
 
 static size_t align_up(size_t n, size_t alignment) {
@@ -67,8 +75,52 @@ Arena *arena_free(Arena *arena) {
     return NULL;
 }
 
+void arena_set_pages(Arena *arena, ArenaPages pages) {
+    arena->pages = pages;
+}
+
+/**
+ * huge_pages_are_dear() - whether a huge page takes longer to come than the small ones in its place would
+ * @data: of huge pages that nobody has touched; the first ones come
+ *
+ * A host that takes free memory back from a virtual machine does so in pieces of a huge page, and finds every page in
+ * them again when it is touched, one by one: 2.4 to 2.8 s a GB were seen. Small pages come from what is left of pieces
+ * that are in use, which was not taken back, as long as there is some; behind that they take no longer than huge ones.
+ */
+static bool huge_pages_are_dear(uint8_t *data, size_t len_bytes) {
+    bool are_dear = false;
+
+#ifdef MADV_POPULATE_WRITE
+    are_dear = len_bytes >= TRIES * huge_bytes;
+    for (size_t i = 0; i < TRIES && are_dear; i++) {
+        const uint64_t start_ns = clock_now_ns();
+
+        are_dear =
+            !madvise(data + i * huge_bytes, huge_bytes, MADV_POPULATE_WRITE) && clock_now_ns() - start_ns > DEAR_NS;
+    }
+#endif
+    return are_dear;
+}
+
+/* Which pages a new region is of. */
+static void choose_pages(Arena *arena, uint8_t *data, size_t len_bytes) {
+    const uint64_t now_ns = clock_now_ns();
+    bool are_small = arena->pages == ARENA_PAGES_SMALL;
+
+    (void)madvise(data, len_bytes, MADV_HUGEPAGE);
+    if (arena->pages == ARENA_PAGES_CHEAP) {
+        if (!arena->asked_ns || now_ns - arena->asked_ns > ASK_AGAIN_NS) {
+            arena->are_dear = huge_pages_are_dear(data, len_bytes);
+            arena->asked_ns = now_ns;
+        }
+        are_small = arena->are_dear;
+    }
+    if (are_small)
+        (void)madvise(data, len_bytes, MADV_NOHUGEPAGE);
+}
+
 /* Mapped a huge page longer than asked for and cut to its borders: older kernels give addresses in between. */
-static uint8_t *map_huge(size_t len_bytes) {
+static uint8_t *map_huge(Arena *arena, size_t len_bytes) {
     uint8_t *mapped =
         mmap(NULL, len_bytes + huge_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     size_t before;
@@ -79,7 +131,7 @@ static uint8_t *map_huge(size_t len_bytes) {
     if (before)
         munmap(mapped, before);
     munmap(mapped + before + len_bytes, huge_bytes - before);
-    (void)madvise(mapped + before, len_bytes, MADV_HUGEPAGE);
+    choose_pages(arena, mapped + before, len_bytes);
     return mapped + before;
 }
 
@@ -90,7 +142,7 @@ static int add_region(Arena *arena, size_t least_bytes) {
     if (!region)
         return err_raise(-ENOMEM);
     *region = (ArenaRegion){ .arena = arena, .next = arena->regions, .len_bytes = len_bytes };
-    region->data = map_huge(len_bytes);
+    region->data = map_huge(arena, len_bytes);
     if (!region->data) {
         free(region);
         return err_raise(-ENOMEM);

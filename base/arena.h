@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Memory of one account for many objects that live about as long: carved out of large regions on huge pages, so that
- * objects of less than a huge page are read as fast as large ones. */
+ * objects of less than a huge page are read as fast as large ones; on small ones where huge ones take long to come. */
 #ifndef COORDGEN_BASE_ARENA_H
 #define COORDGEN_BASE_ARENA_H
 
@@ -20,12 +20,20 @@ typedef struct ArenaBlock {
     Bill bill;
 } ArenaBlock;
 
+typedef enum ArenaPages {
+    ARENA_PAGES_CHEAP, /* what comes sooner */
+    ARENA_PAGES_HUGE,
+    ARENA_PAGES_SMALL,
+} ArenaPages;
+
 /* accounts outlives the arena. 0 or -ENOMEM. Thread: one at a time, for all functions. */
 int arena_new(Arena **arenap, AccountTable *accounts, AccountId id);
 /* All blocks must have been given back. */
 Arena *arena_free(Arena *arena);
 DEFINE_CLEANUP(Arena, arena_free)
 
+/* Of regions from now on; without this: ARENA_PAGES_CHEAP. */
+void arena_set_pages(Arena *arena, ArenaPages pages);
 int arena_take(Arena *arena, ArenaBlock *block, size_t len_bytes);
 void arena_give(ArenaBlock *block);
 

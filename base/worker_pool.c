@@ -62,6 +62,7 @@ struct WorkerPool {
     uint64_t own_ns, wait_ns; /* in this window: computing, waiting for workers */
     uint64_t last_end_ns;     /* of a loop with the workers */
     long n_preempted;         /* of the calling thread when the window began, or behind the last pause */
+    bool is_reading;
     unsigned int bad;
     uint64_t alone_until_ns, alone_ns;
 
@@ -232,13 +233,17 @@ int worker_pool_pin(WorkerPool *pool) {
     return 0;
 }
 
+void worker_pool_set_reading(WorkerPool *pool, bool is_reading) {
+    pool->is_reading = is_reading;
+}
+
 unsigned int worker_pool_n_threads(const WorkerPool *pool) {
     return pool->n_threads;
 }
 
 /* A window is bad when waiting ate what the workers brought (alone, the caller would need n_threads times its own
- * share), or when the system took the processor from the caller. One loop may be a window of seconds, in which that
- * happens to anybody: then it is how often that counts. */
+ * share), or when the system took the processor from the caller; while files are read it does so for moments, over and
+ * over. One loop may be a window of seconds, in which that happens to anybody: then it is how often that counts. */
 static void judge_workers(WorkerPool *pool, uint64_t own_ns, uint64_t wait_ns) {
     struct rusage usage;
     uint64_t window_ns;
@@ -252,7 +257,8 @@ static void judge_workers(WorkerPool *pool, uint64_t own_ns, uint64_t wait_ns) {
     is_bad = pool->wait_ns > pool->own_ns * (pool->n_threads - 1);
     pool->own_ns = pool->wait_ns = 0;
     if (!getrusage(RUSAGE_THREAD, &usage)) {
-        is_bad = is_bad || (uint64_t)(usage.ru_nivcsw - pool->n_preempted) > window_ns / PREEMPTION_NS;
+        is_bad = is_bad ||
+                 (!pool->is_reading && (uint64_t)(usage.ru_nivcsw - pool->n_preempted) > window_ns / PREEMPTION_NS);
         pool->n_preempted = usage.ru_nivcsw;
     }
     if (!is_bad) {

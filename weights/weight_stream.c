@@ -82,6 +82,8 @@ static uint64_t block_offset(const WeightStream *stream, size_t index, size_t bl
 WeightStream *weight_stream_free(WeightStream *stream) {
     if (!stream)
         return NULL;
+    if (stream->reader)
+        worker_pool_set_reading(stream->options.pool, false);
     extent_reader_free(stream->reader); /* before its buffers */
     for (size_t i = 0; stream->plans && i < stream->n; i++)
         pack_plan_deinit(&stream->plans[i]);
@@ -160,6 +162,7 @@ static int start_reader(WeightStream *stream, ErrText *err) {
 
     if (r)
         return r == EXTENT_E_REFUSED ? -EOPNOTSUPP : r;
+    worker_pool_set_reading(stream->options.pool, true);
     snprintf(stream->way, sizeof(stream->way), "%s%s", extent_reader_way(stream->reader),
              extent_reader_is_direct(stream->reader) ? ", direct" : "");
     return 0;

@@ -7,11 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "base/cleanup.h"
 
 enum {
     BLOCKS = 300,
@@ -140,12 +142,71 @@ static void test_arena_limit(void **state) {
     arena_free(arena);
 }
 
+/* Of the map that an address is in, whether the system has been told to use huge pages there: 'h', not to: 'n', or
+ * nothing: 0. */
+static char advice_at(const void *data) {
+    FILE *file = fopen("/proc/self/smaps", "re");
+    char line[4096], *rest, advice = 0;
+    unsigned long long begin, end;
+    bool is_here = false;
+
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file)) {
+        end = 0;
+        begin = strtoull(line, &rest, 16);
+        if (*rest == '-')
+            end = strtoull(rest + 1, &rest, 16);
+        if (end)
+            is_here = (uintptr_t)data >= begin && (uintptr_t)data < end;
+        else if (is_here && !strncmp(line, "VmFlags:", 8))
+            advice = strstr(line, " hg") ? 'h' : strstr(line, " nh") ? 'n' : 0;
+    }
+    fclose(file);
+    return advice;
+}
+
+/* Regions are of the pages that were asked for, zero on either; which ones come sooner is this machine's. */
+static void test_arena_pages(void **state) {
+    static const struct {
+        ArenaPages pages;
+        const char *advice;
+    } cases[] = { { ARENA_PAGES_HUGE, "h" }, { ARENA_PAGES_SMALL, "n" }, { ARENA_PAGES_CHEAP, "hn" } };
+    const size_t len_bytes = ((size_t)64 << 20) - 4096;
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        AccountTable accounts = { 0 };
+        ArenaBlock first, second;
+        Arena *arena;
+
+        account_table_init(&accounts);
+        assert_int_equal(arena_new(&arena, &accounts, ACCOUNT_WEIGHTS), 0);
+        arena_set_pages(arena, cases[i].pages);
+        assert_int_equal(arena_take(arena, &first, len_bytes), 0);
+        assert_int_equal(arena_take(arena, &second, len_bytes), 0);
+        assert_ptr_not_equal(first.region, second.region);
+        if (!advice_at(first.data)) {
+            print_message("left out: this system has no huge pages\n");
+            skip();
+        }
+        assert_non_null(strchr(cases[i].advice, advice_at(first.data)));
+        assert_int_equal(advice_at(second.data), advice_at(first.data)); /* what was found holds for a load */
+        for (size_t at = 0; at < len_bytes; at += 1 << 20) {
+            assert_int_equal(((const uint8_t *)first.data)[at], 0);
+            assert_int_equal(((const uint8_t *)second.data)[at], 0);
+        }
+        arena_give(&first);
+        arena_give(&second);
+        arena_free(arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arena_blocks_are_apart),
         cmocka_unit_test(test_arena_gives_memory_back),
         cmocka_unit_test(test_arena_end_of_a_region),
         cmocka_unit_test(test_arena_limit),
+        cmocka_unit_test(test_arena_pages),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

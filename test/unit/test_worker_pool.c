@@ -146,22 +146,38 @@ static void be_preempted(void) {
     sleep_ms(1);
 }
 
+/* The first piece of a loop is the caller's, or its second. */
+static void be_preempted_and_compute(void *arg, size_t begin, size_t end, unsigned int worker) {
+    if (!worker)
+        be_preempted();
+    compute_2_ms(arg, begin, end, worker);
+}
+
+typedef enum Preemptions {
+    PREEMPTED_NOT,
+    PREEMPTED_BETWEEN,        /* loops */
+    PREEMPTED_WITHIN_READING, /* loops, while files are read */
+} Preemptions;
+
+enum {
+    N_LOOPS = 60,
+    N_PIECES = 4, /* of 2 ms: every loop is long enough to be judged */
+};
+
 /* Of so many loops, those that had the worker's help. */
-static int loops_together(bool with_preemptions) {
-    enum {
-        N_LOOPS = 60,
-        N_PIECES = 4, /* of 2 ms: every loop is long enough to be judged */
-    };
+static int loops_together(Preemptions preemptions) {
     _cleanup_(worker_pool_freep) WorkerPool *pool = NULL;
     static SlowLoop loop;
     int n_together = 0;
 
     assert_int_equal(worker_pool_new(&pool, 2), 0);
+    worker_pool_set_reading(pool, preemptions == PREEMPTED_WITHIN_READING);
     for (int i = 0; i < N_LOOPS; i++) {
-        if (with_preemptions)
+        if (preemptions == PREEMPTED_BETWEEN)
             be_preempted();
         loop.by_workers = 0;
-        worker_pool_run(pool, compute_2_ms, &loop, N_PIECES, 1);
+        worker_pool_run(pool, preemptions == PREEMPTED_WITHIN_READING ? be_preempted_and_compute : compute_2_ms, &loop,
+                        N_PIECES, 1);
         n_together += loop.by_workers > 0;
     }
     return n_together;
@@ -173,12 +189,24 @@ static void test_worker_pool_preempted_between_loops(void **state) {
     int n_undisturbed = 0, n_preempted = 0;
 
     for (int round = 0; round < 5; round++) {
-        n_undisturbed = loops_together(false);
-        n_preempted = loops_together(true);
+        n_undisturbed = loops_together(PREEMPTED_NOT);
+        n_preempted = loops_together(PREEMPTED_BETWEEN);
         if (n_preempted >= n_undisturbed / 2)
             return;
     }
     fail_msg("%d loops together, %d without preemptions between them", n_preempted, n_undisturbed);
+}
+
+/* Nor does, while files are read, what happens to it within them. */
+static void test_worker_pool_preempted_by_reads(void **state) {
+    int n_together = 0;
+
+    for (int round = 0; round < 5; round++) {
+        n_together = loops_together(PREEMPTED_WITHIN_READING);
+        if (n_together > N_LOOPS / 2)
+            return;
+    }
+    fail_msg("%d loops of %d together", n_together, N_LOOPS);
 }
 
 static uint64_t process_cpu_ns(void) {
@@ -294,6 +322,7 @@ int main(void) {
         cmocka_unit_test(test_worker_pool_many_short_loops),
         cmocka_unit_test(test_worker_pool_long_loop_gets_workers),
         cmocka_unit_test(test_worker_pool_preempted_between_loops),
+        cmocka_unit_test(test_worker_pool_preempted_by_reads),
         cmocka_unit_test(test_worker_pool_idle_takes_no_time),
         cmocka_unit_test(test_worker_pool_refuses_counts),
         cmocka_unit_test(test_worker_pool_pins),

@@ -6,11 +6,11 @@
 #include "engine/queue_profile.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/str_buf.h"
 
 enum {
     STEPS_A_TRY = 8,
@@ -78,18 +78,6 @@ bool queue_profile_tries(QueueProfile *profile, const OpTimes *times, size_t nod
 
 /* --- in words ----------------------------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 4, 5))) static void add_text(char *text, size_t room_bytes, size_t *np,
-                                                           const char *format, ...) {
-    va_list args;
-    int n;
-
-    va_start(args, format);
-    n = vsnprintf(text + *np, room_bytes - *np, format, args);
-    va_end(args);
-    if (n > 0)
-        *np = *np + (size_t)n < room_bytes ? *np + (size_t)n : room_bytes - 1;
-}
-
 /* Groups of the last choice in which the NPU has it. */
 static size_t groups_on_npu(const OpPlacement *placement, size_t node) {
     size_t n = 0;
@@ -106,27 +94,26 @@ static double ms(double ns) {
 void queue_profile_explain(const QueueProfile *profile, const LayerGraph *layer, char *text, size_t room_bytes) {
     const OpTimes *times = &profile->times;
     const OpPlacement *placement = &profile->placement;
-    size_t n = 0;
+    _cleanup_(str_buf_deinit) StrBuf line = { 0 };
 
-    text[0] = 0;
     for (uint64_t left = op_queues_products(&layer->graph); left; left &= left - 1) {
         const size_t node = (size_t)__builtin_ctzll(left), n_on_npu = groups_on_npu(placement, node);
 
-        add_text(text, room_bytes, &n, "%s%s on the ", n ? "; " : "", arch_op_name(layer->nodes[node].main));
+        str_buf_addf(&line, "%s%s on the ", line.len_bytes ? "; " : "", arch_op_name(layer->nodes[node].main));
         if (n_on_npu && n_on_npu < placement->n_groups)
-            add_text(text, room_bytes, &n, "npu in %zu groups of %zu", n_on_npu, placement->n_groups);
+            str_buf_addf(&line, "npu in %zu groups of %zu", n_on_npu, placement->n_groups);
         else
-            add_text(text, room_bytes, &n, n_on_npu || !placement->n_groups ? "npu" : "processors");
-        add_text(text, room_bytes, &n, " (npu %.3f ms", ms(times->ns[OP_QUEUE_NPU][node]));
+            str_buf_add(&line, n_on_npu || !placement->n_groups ? "npu" : "processors");
+        str_buf_addf(&line, " (npu %.3f ms", ms(times->ns[OP_QUEUE_NPU][node]));
         if (times->n[OP_QUEUE_CPU][node])
-            add_text(text, room_bytes, &n, ", processors %.3f", ms(times->ns[OP_QUEUE_CPU][node]));
-        add_text(text, room_bytes, &n, ", and %.3f of them beside either)",
-                 ms(times->begin_ns[node] + times->end_ns[node]));
+            str_buf_addf(&line, ", processors %.3f", ms(times->ns[OP_QUEUE_CPU][node]));
+        str_buf_addf(&line, ", and %.3f of them beside either)", ms(times->begin_ns[node] + times->end_ns[node]));
     }
     if (placement->n_groups)
-        add_text(text, room_bytes, &n, "; predicted for %d layers: %.2f ms, all on the npu %.2f ms",
-                 OP_PLACEMENT_LAYERS, ms(placement->placed_ns), ms(placement->all_npu_ns));
+        str_buf_addf(&line, "; predicted for %d layers: %.2f ms, all on the npu %.2f ms", OP_PLACEMENT_LAYERS,
+                     ms(placement->placed_ns), ms(placement->all_npu_ns));
     else
-        add_text(text, room_bytes, &n, "; %s",
-                 profile->kind == OP_PLACEMENT_NPU ? "as it is asked for" : "not everything is measured yet");
+        str_buf_addf(&line, "; %s",
+                     profile->kind == OP_PLACEMENT_NPU ? "as it is asked for" : "not everything is measured yet");
+    snprintf(text, room_bytes, "%s", str_buf_failed(&line) ? "" : line.data);
 }

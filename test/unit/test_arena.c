@@ -172,6 +172,7 @@ static void test_arena_pages(void **state) {
         const char *advice;
     } cases[] = { { ARENA_PAGES_HUGE, "h" }, { ARENA_PAGES_SMALL, "n" }, { ARENA_PAGES_CHEAP, "hn" } };
     const size_t len_bytes = ((size_t)64 << 20) - 4096;
+    bool is_left_out = false;
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         AccountTable accounts = { 0 };
@@ -184,12 +185,11 @@ static void test_arena_pages(void **state) {
         assert_int_equal(arena_take(arena, &first, len_bytes), 0);
         assert_int_equal(arena_take(arena, &second, len_bytes), 0);
         assert_ptr_not_equal(first.region, second.region);
-        if (!advice_at(first.data)) {
-            print_message("left out: this system has no huge pages\n");
-            skip();
+        is_left_out = !advice_at(first.data);
+        if (!is_left_out) {
+            assert_non_null(strchr(cases[i].advice, advice_at(first.data)));
+            assert_int_equal(advice_at(second.data), advice_at(first.data)); /* what was found holds for a load */
         }
-        assert_non_null(strchr(cases[i].advice, advice_at(first.data)));
-        assert_int_equal(advice_at(second.data), advice_at(first.data)); /* what was found holds for a load */
         for (size_t at = 0; at < len_bytes; at += 1 << 20) {
             assert_int_equal(((const uint8_t *)first.data)[at], 0);
             assert_int_equal(((const uint8_t *)second.data)[at], 0);
@@ -197,6 +197,10 @@ static void test_arena_pages(void **state) {
         arena_give(&first);
         arena_give(&second);
         arena_free(arena);
+    }
+    if (is_left_out) {
+        print_message("left out: this system has no huge pages\n");
+        skip();
     }
 }
 

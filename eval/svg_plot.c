@@ -16,6 +16,9 @@
 #define LEGEND_TEXT 26 /* where its names begin */
 #define CHARACTER 7    /* the width of most, and of all on the average */
 #define TOP 50
+#define TITLE_CHARACTER 8.2 /* of the larger letters */
+#define TITLE_LINE 18
+#define TITLE_BYTES_MAX 511 /* of its first line */
 #define BOTTOM 60
 #define LOG_FROM 4.0
 #define TICKS 6
@@ -226,6 +229,30 @@ static int legend_width(const SvgPlot *plot) {
     return LEGEND_TEXT + (int)longest * CHARACTER > LEGEND_MIN ? LEGEND_TEXT + (int)longest * CHARACTER : LEGEND_MIN;
 }
 
+/* Where a title that is wider than the picture is broken in two: the last space of what fits; 0: it is not. */
+static size_t title_break(const char *title, int width) {
+    size_t most = (size_t)((width - LEFT) / TITLE_CHARACTER), at;
+
+    most = most < TITLE_BYTES_MAX ? most : TITLE_BYTES_MAX;
+    if (strlen(title) <= most)
+        return 0;
+    for (at = most; at && title[at] != ' '; at--) {}
+    return at;
+}
+
+static void put_title(StrBuf *text, const char *title, int width) {
+    const size_t first = title_break(title, width);
+    char line[TITLE_BYTES_MAX + 1];
+
+    if (first) {
+        snprintf(line, sizeof(line), "%.*s", (int)first, title);
+        put_text(text, LEFT, TOP - 14 - TITLE_LINE, "start", " font-size=\"15\"", line);
+        put_text(text, LEFT, TOP - 14, "start", " font-size=\"15\"", title + first + 1);
+        return;
+    }
+    put_text(text, LEFT, TOP - 20, "start", " font-size=\"15\"", title);
+}
+
 /**
  * svg_plot() - write a plot
  * @text: the document is appended; str_buf_failed() tells of a lack of memory
@@ -254,7 +281,7 @@ void svg_plot(StrBuf *text, const SvgPlot *plot) {
                  "font-family=\"sans-serif\" font-size=\"12\">\n"
                  "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
                  width, HEIGHT, width, HEIGHT, width, HEIGHT);
-    put_text(text, LEFT, TOP - 20, "start", " font-size=\"15\"", plot->title);
+    put_title(text, plot->title, width);
     if (x.logarithmic)
         put_x_ticks(text, plot, &x);
     else

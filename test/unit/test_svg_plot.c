@@ -92,6 +92,28 @@ static void test_svg_plot_logarithmic(void **state) {
     assert_true(fabs((y[0] - y[1]) - (y[1] - y[2])) < 0.2);
 }
 
+/* What is wider than the picture goes on in a second line, from a word's beginning on. */
+static void test_svg_plot_title(void **state) {
+    const char wide[] =
+        "a large model of the one kind with a small model of the other kind on a machine whose name is long";
+    SvgPlot plot = { .title = wide, .x_title = "x", .y_title = "y", .series = one, .n_series = 1 };
+    StrBuf text = STR_BUF_NULL;
+    double y[4];
+
+    svg_plot(&text, &plot);
+    assert_false(str_buf_failed(&text));
+    assert_int_equal(count(text.data, "font-size=\"15\""), 2);
+    assert_int_equal(
+        count(text.data, ">a large model of the one kind with a small model of the other kind on a machine<"), 1);
+    assert_int_equal(count(text.data, ">whose name is long<"), 1);
+    assert_true(numbers(strstr(text.data, "<text"), " y=\"", y, 2) == 2 && y[0] > 15 && y[0] + 15 < y[1] && y[1] < 50);
+    text.len_bytes = 0;
+    plot.title = "one_word_that_is_wider_than_the_picture_and_cannot_be_broken_anywhere_at_all_so_it_stays_as_it_is";
+    svg_plot(&text, &plot);
+    assert_int_equal(count(text.data, "font-size=\"15\""), 1);
+    str_buf_deinit(&text);
+}
+
 static void test_svg_plot_empty(void **state) {
     static const SvgPoint single[] = { { 5, 0, "z" } },
                           rounded[] = { { 250, 3, NULL }, { 250.00000000000003, 3, NULL } };
@@ -175,7 +197,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_svg_plot_points),      cmocka_unit_test(test_svg_plot_escapes),
         cmocka_unit_test(test_svg_plot_logarithmic), cmocka_unit_test(test_svg_plot_empty),
-        cmocka_unit_test(test_svg_plot_legend),      cmocka_unit_test(test_svg_plot_floors),
+        cmocka_unit_test(test_svg_plot_title),       cmocka_unit_test(test_svg_plot_legend),
+        cmocka_unit_test(test_svg_plot_floors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -307,12 +307,21 @@ json_t *flash_report_json(const FlashReport *report, json_t *machine) {
                      results_json(report), "means", means_json(report));
 }
 
-/* Where the disk is as fast as it is, what flash-ar has read a second says how fast. */
+/* Where the disk is as fast as it is, what flash-ar has read a second says how fast, to a whole number as rates are. */
 static double x_of(const FlashReport *report, size_t cell) {
     const double rate = (double)report->cells[cell].rate,
                  measured = mean_of(report, cell, 0, read_rate); /* of flash-ar */
 
-    return rate > 0 ? rate : isfinite(measured) && measured > 0 ? measured : 1;
+    return rate > 0 ? rate : isfinite(measured) && measured > 1 ? round(measured) : 1;
+}
+
+/* Lines go from left to right, in whatever order the rates were given; the disk's own may lie among them. */
+static void add_point(SvgSeries *line, SvgPoint *points, SvgPoint point) {
+    size_t at = line->n++;
+
+    for (; at && points[at - 1].x > point.x; at--)
+        points[at] = points[at - 1];
+    points[at] = point;
 }
 
 int flash_report_plot(const FlashReport *report, const char *title, const char *path, ErrText *err) {
@@ -351,7 +360,7 @@ int flash_report_plot(const FlashReport *report, const char *title, const char *
                          x = by_budget ? report->cells[cell].budget : x_of(report, cell);
 
             if ((by_budget || report->cells[cell].budget == report->cells[first].budget) && isfinite(y) && y > 0)
-                points[policy * report->n_cells + line->n++] = (SvgPoint){ x, y, NULL };
+                add_point(line, points + policy * report->n_cells, (SvgPoint){ x, y, NULL });
         }
     }
     svg_plot(&text, &plot);

@@ -146,32 +146,64 @@ static void test_flash_report_forms(void **state) {
     flash_report_deinit(&report);
 }
 
-/* Of the first budget that leaves something to read; the disk's own speed is where flash-ar has read at it. */
-static void test_flash_report_plot(void **state) {
-    char path[] = "/tmp/coordgen-plot-XXXXXX", text[1 << 16];
-    FlashReport report;
+static void plot(const FlashReport *report, char *text, size_t room) {
+    char path[] = "/tmp/coordgen-plot-XXXXXX";
     FILE *file;
     ErrText err;
 
     close(mkstemp(path));
+    assert_int_equal(flash_report_plot(report, "large with small", path, &err), 0);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, room - 1, file)] = 0;
+    fclose(file);
+    unlink(path);
+}
+
+/* Every line goes from left to right. */
+static void check_lines(const char *text) {
+    size_t n = 0;
+
+    for (const char *line = strstr(text, "<polyline"); line; line = strstr(line + 1, "<polyline"), n++) {
+        const char *at = strstr(line, "points=\"") + strlen("points=\"");
+        double before = 0;
+
+        while (*at != '"') {
+            char *end;
+            const double x = strtod(at, &end);
+
+            assert_true(x > before);
+            before = x;
+            at = end + strcspn(end, " \"");
+            at += *at == ' ';
+        }
+    }
+    assert_int_equal(n, N_POLICIES);
+}
+
+/* Of the first budget that leaves something to read; the disk's own speed is where flash-ar has read at it. */
+static void test_flash_report_plot(void **state) {
+    char text[1 << 16];
+    FlashReport report;
+
     make_report(&report);
     for (size_t task = 0; task < 2;
          task++) { /* a disk that is slower than it may be, and one that is as fast as it is */
         flash_report_scores(&report, 0, task)[0].flash_bytes /= 2;
         flash_report_scores(&report, 1, task)[0].flash_ns /= 10;
     }
-    assert_int_equal(flash_report_plot(&report, "large with small", path, &err), 0);
-    file = fopen(path, "r");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof(text) - 1, file)] = 0;
-    fclose(file);
+    plot(&report, text, sizeof(text));
     expect(text, ">ours<");
     expect(text, ">250<");
     expect(text, ">2500<");
     assert_null(strstr(text, ">125<"));
     expect(text, ">MB/s of the flash<");
     expect(text, "</svg>");
-    unlink(path);
+    check_lines(text);
+    report.cells[0].rate = 4000; /* more than the disk has, which comes behind it in the command and before it here */
+    plot(&report, text, sizeof(text));
+    expect(text, ">4000<");
+    check_lines(text);
     flash_report_deinit(&report);
 }
 

@@ -8,9 +8,10 @@
 
 enum {
     ROWS_MIN = 3, /* that stay, the root among them */
-    SIBLINGS = 3  /* behind the root */
+    SIBLINGS = 2  /* behind the root */
 };
 
+static const float backbone = 1.4F;      /* a quarter of the chance that others must have */
 static const float least_saving = 0.01F; /* of a step: what saves less is not done */
 
 void draft_pruning_init(DraftPruning *pruning) {
@@ -24,6 +25,8 @@ static ExitChoice choose_step(const Drafting *drafting) {
         return EXIT_REST;
     if (mode == GENERATION_PRUNING_ALWAYS)
         return EXIT_PRUNE;
+    if (mode == GENERATION_PRUNING_WATCHED)
+        return EXIT_TRIAL;
     /* beside rows of prompts, which are nobody's to prune, a row of ours takes next to nothing */
     return drafting->company.prompt_rows ? EXIT_REST : exit_control_choose(&drafting->pruning.control);
 }
@@ -35,13 +38,8 @@ static float share_behind(const Drafting *drafting) {
     return (float)(n_layers - engine_exit_layer(drafting->engine)) / (float)n_layers;
 }
 
-static PruningRule rule_of(const Drafting *drafting, uint32_t threshold) {
-    const float chosen = drafting->options.pruning_threshold;
-
-    return (PruningRule){ .weight = engine_exit_weight(drafting->engine),
-                          .threshold = chosen < 0 ? chosen : exit_thresholds[threshold],
-                          .rows_min = ROWS_MIN,
-                          .siblings = SIBLINGS };
+PruningRule draft_pruning_rule(float threshold) {
+    return (PruningRule){ .threshold = threshold, .backbone = backbone, .rows_min = ROWS_MIN, .siblings = SIBLINGS };
 }
 
 /* Rows that a threshold keeps; all of them where too little would be saved. */
@@ -49,7 +47,8 @@ static uint32_t keep(const Drafting *drafting, const float *scores, uint32_t thr
     const bool always = drafting->options.pruning == GENERATION_PRUNING_ALWAYS;
     const DraftTree *tree = &drafting->tree;
     const DraftCosts costs = always ? (DraftCosts){ 0 } : drafting_costs(drafting, drafting->company);
-    const PruningRule rule = rule_of(drafting, threshold);
+    const float chosen = drafting->options.pruning_threshold;
+    const PruningRule rule = draft_pruning_rule(chosen < 0 ? chosen : exit_thresholds[threshold]);
     uint32_t n = tree_pruning(tree, scores, &rule, costs, rows);
 
     *savedp = tree_pruning_saves_ms(costs, tree->n_rows, n, share_behind(drafting));
@@ -61,14 +60,14 @@ static uint32_t keep(const Drafting *drafting, const float *scores, uint32_t thr
     return tree->n_rows;
 }
 
-static void find_scores(const Drafting *drafting, float *scores) {
-    const DraftPruning *pruning = &drafting->pruning;
-    float log_shares[DRAFT_ROWS_MAX] = { 0 };
+static void find_scores(Drafting *drafting, float *scores) {
+    DraftPruning *pruning = &drafting->pruning;
 
+    pruning->row_shares[0] = 0;
     for (size_t i = 0; i < pruning->exit.n; i++)
         if (pruning->edges[i].child >= 0)
-            log_shares[pruning->edges[i].child] = pruning->log_shares[i];
-    tree_pruning_scores(&drafting->tree, log_shares, engine_exit_weight(drafting->engine), scores);
+            pruning->row_shares[pruning->edges[i].child] = pruning->log_shares[i];
+    tree_pruning_scores(&drafting->tree, pruning->row_shares, engine_exit_mix(drafting->engine), scores);
 }
 
 /* What each threshold would have done. */
@@ -97,7 +96,8 @@ static size_t choose_rows(EngineSpan *span, uint16_t *rows) {
     pruning->was_asked = true;
     find_scores(drafting, scores);
     if (pruning->choice == EXIT_TRIAL) {
-        try_all(drafting, scores);
+        if (drafting->options.pruning == GENERATION_PRUNING_CONTROLLED)
+            try_all(drafting, scores);
         return 0;
     }
     n = keep(drafting, scores, always ? 0 : exit_control_threshold(&pruning->control), rows, &saved_ms);
@@ -170,8 +170,12 @@ void draft_pruning_end(Drafting *drafting) {
         return;
     report->exit_ns += pruning->exit.ns;
     report->n_exit_trials += pruning->choice == EXIT_TRIAL;
-    if (pruning->choice == EXIT_TRIAL)
+    if (pruning->choice == EXIT_TRIAL && drafting->options.pruning == GENERATION_PRUNING_CONTROLLED)
         count_lost(drafting);
+    if (drafting->options.pruning == GENERATION_PRUNING_WATCHED && drafting->options.on_watched)
+        drafting->options.on_watched(
+            drafting->options.on_watched_arg,
+            &(GenerationWatched){ &drafting->tree, pruning->row_shares, drafting->path, drafting->n_path });
     if (!pruning->n_drafted)
         return;
     report->n_exit_steps++;

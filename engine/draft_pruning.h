@@ -24,10 +24,13 @@ typedef struct DraftPruning {
     DraftEdge edges[SHADOW_EDGES_MAX]; /* [exit.n] */
     uint32_t rows[SHADOW_EDGES_MAX], tokens[SHADOW_EDGES_MAX];
     float log_shares[SHADOW_EDGES_MAX];
+    float row_shares[DRAFT_ROWS_MAX]; /* of them, those of the rows of the tree */
     EngineExit exit;
 } DraftPruning;
 
 void draft_pruning_init(DraftPruning *pruning);
+/* What a generation prunes by, at that threshold. */
+PruningRule draft_pruning_rule(float threshold);
 /* Before the step, when its company is known: whether the span's rows are looked at. */
 void draft_pruning_begin(Drafting *drafting, EngineSpan *span);
 /* Whether a row of the tree has gone. */

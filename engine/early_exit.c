@@ -18,7 +18,7 @@ enum {
     LANES = 16           /* sums of a dot product beside each other: the same in every build */
 };
 
-static const float lens_weight = 0.25F; /* of an untrained lens, which knows far less than a draft model */
+static const PruningMix lens_mix = { 1, 0.25F, 0 }; /* an untrained lens knows far less than a draft model */
 static const float lens_tau = 1;
 
 void early_exit_deinit(EarlyExit *exit) {
@@ -77,7 +77,7 @@ static void take(Engine *engine, EarlyExit *exit) {
  * Thread: the one that computes, while no step has begun. Return: 0, -EINVAL, -EBUSY, ENGINE_E_MEMORY, with a text.
  */
 int engine_set_lens(Engine *engine, uint32_t layer, ErrText *err) {
-    _cleanup_(early_exit_deinit) EarlyExit exit = { .layer = layer, .weight = lens_weight, .tau = lens_tau };
+    _cleanup_(early_exit_deinit) EarlyExit exit = { .layer = layer, .mix = lens_mix, .tau = lens_tau };
     int r;
 
     if (layer >= engine->hparams.n_layers)
@@ -131,7 +131,7 @@ int engine_load_exit(Engine *engine, const char *path, ErrText *err) {
     if (r)
         return r == EXIT_MAP_E_MEMORY ? ENGINE_E_MEMORY : r > 0 ? ENGINE_E_MODEL : r;
     exit.layer = exit.map.layer;
-    exit.weight = exit.map.weight;
+    exit.mix = (PruningMix){ exit.map.by_q, exit.map.by_share, exit.map.offset };
     exit.tau = exit.map.tau;
     r = load_linear(engine, &exit, err);
     if (!r)
@@ -145,8 +145,8 @@ uint32_t engine_exit_layer(const Engine *engine) {
     return engine->early_exit.layer;
 }
 
-float engine_exit_weight(const Engine *engine) {
-    return engine->early_exit.weight;
+PruningMix engine_exit_mix(const Engine *engine) {
+    return engine->early_exit.mix;
 }
 
 /* --- shares ------------------------------------------------------------------------------------------------------- */

@@ -9,10 +9,11 @@
 
 /* Of an engine; all zero: it has none. */
 typedef struct EarlyExit {
-    uint32_t layer;    /* the state behind the first so many */
-    float weight, tau; /* ExitMap has them */
-    ExitMap map;       /* without a block: the hidden state as it is (logit lens) */
-    Backend *floats;   /* that the map is on; NULL without */
+    uint32_t layer;  /* the state behind the first so many */
+    PruningMix mix;  /* ExitMap has it, */
+    float tau;       /* and this */
+    ExitMap map;     /* without a block: the hidden state as it is (logit lens) */
+    Backend *floats; /* that the map is on; NULL without */
     BackendLinear *linear;
     AccountedBlock rows; /* scratch: early_exit.c has its parts */
 } EarlyExit;

@@ -15,6 +15,7 @@
 #include "base/worker_pool.h"
 #include "engine/prefix_cache.h"
 #include "spec/context_map.h"
+#include "spec/tree_pruning.h"
 #include "scheduler/op_placement.h"
 #include "scheduler/op_queues.h"
 #include "scheduler/trace.h"
@@ -237,7 +238,7 @@ typedef struct EngineSpan EngineSpan;
 int engine_set_lens(Engine *engine, uint32_t layer, ErrText *err);
 int engine_load_exit(Engine *engine, const char *path, ErrText *err);
 uint32_t engine_exit_layer(const Engine *engine); /* 0: there is none */
-float engine_exit_weight(const Engine *engine);   /* of log s beside log q (spec/tree_pruning.h) */
+PruningMix engine_exit_mix(const Engine *engine); /* of what it says with what the draft does */
 
 /* Candidates behind rows of a span, of which the predictor tells shares before the step goes on. */
 typedef struct EngineExit {

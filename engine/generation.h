@@ -36,7 +36,19 @@ typedef enum GenerationPruning {
     GENERATION_PRUNING_OFF,
     GENERATION_PRUNING_CONTROLLED, /* where that is seen to pay */
     GENERATION_PRUNING_ALWAYS,     /* as much as can be, whether or not it pays (tests, benchmarks) */
+    GENERATION_PRUNING_WATCHED,    /* the predictor is asked, nothing ends, and somebody hears of it (training) */
 } GenerationPruning;
+
+/* A step whose rows all went on: what the predictor said, and which rows the text went by (path[n_path], row 0 first;
+ * tokens behind the end of the generation may be among them). Valid during the call. Thread: the one that computes. */
+typedef struct GenerationWatched {
+    const DraftTree *tree;
+    const float *log_shares; /* f32[n_rows], as tree_pruning_scores() wants them */
+    const uint16_t *path;
+    uint32_t n_path;
+} GenerationWatched;
+
+typedef void GenerationWatchFn(void *arg, const GenerationWatched *watched);
 
 /* How a generation speculates: several tokens are computed a step, from drafts; what comes out is the same to the bit.
  * All zero: not at all. */
@@ -54,6 +66,8 @@ typedef struct GenerationSpeculation {
     GenerationPruning pruning;
     float pruning_threshold; /* of GENERATION_PRUNING_ALWAYS (spec/tree_pruning.h), below 0; 0: the highest that the
                               * control tries */
+    GenerationWatchFn *on_watched; /* of GENERATION_PRUNING_WATCHED */
+    void *on_watched_arg;
     History *history; /* of the user's earlier texts, for the source of that name; may go before the generation. NULL:
                         * none. Thread: the one that computes */
     DraftModel model; /* for the source of that name, of this generation alone: outlives it. Without ops: none. Thread:

@@ -10,23 +10,23 @@
 #include "base/cleanup.h"
 
 #define MAGIC "CGMEXIT"
-#define VERSION 1
+#define VERSION 2
 #define HEX_BYTES (SHA256_HEX_BYTES - 1)
 
-static const float most = 100; /* of weight and tau: more than that no training gives */
+static const float most = 100; /* of the mixture and tau: more than that no training gives */
 
 /* As it lies in the file. */
 typedef struct Head {
     char magic[8];
     uint32_t version, n_embd, n_layers, layer;
-    float weight, tau;
-    float quality[24];
+    float by_q, by_share, offset, tau;
+    float quality[22];
     char package_sha256[HEX_BYTES];
     uint8_t zeros[64];
 } Head;
 
 _Static_assert(sizeof(Head) == EXIT_MAP_HEAD_BYTES, "the head has no gaps");
-_Static_assert(_EXIT_QUALITY_N <= 24, "there is room for all figures");
+_Static_assert(_EXIT_QUALITY_N <= 22, "there is room for all figures");
 
 static size_t body_bytes(uint32_t n_embd) {
     return n_embd * sizeof(float) + (size_t)n_embd * n_embd * sizeof(uint16_t);
@@ -46,8 +46,9 @@ static int check_head(const Head *head, const char *path, const ExitMapModel *mo
     if (!head->n_embd || head->n_embd > EXIT_MAP_EMBD_MAX || !head->layer || head->layer >= head->n_layers)
         return err_set(err, EXIT_MAP_E_DAMAGED, "%s is damaged: layer %u of %u, %u values a row", path, head->layer,
                        head->n_layers, head->n_embd);
-    if (!(head->weight >= 0 && head->weight <= most) || !(head->tau > 0 && head->tau <= most))
-        return err_set(err, EXIT_MAP_E_DAMAGED, "%s is damaged: its weight or temperature is out of range", path);
+    if (!(head->by_q >= 0 && head->by_q <= most) || !(head->by_share >= 0 && head->by_share <= most) ||
+        !(fabsf(head->offset) <= most) || !(head->tau > 0 && head->tau <= most))
+        return err_set(err, EXIT_MAP_E_DAMAGED, "%s is damaged: its mixture or temperature is out of range", path);
     if (head->n_embd != model->n_embd || head->n_layers != model->n_layers ||
         strlen(model->package_sha256) != HEX_BYTES || memcmp(head->package_sha256, model->package_sha256, HEX_BYTES))
         return err_set(err, EXIT_MAP_E_FOREIGN, "%s belongs to another package: train it again", path);
@@ -102,7 +103,9 @@ static int read_all(ExitMap *map, AccountTable *accounts, int fd, const char *pa
     map->n_embd = head.n_embd;
     map->n_layers = head.n_layers;
     map->layer = head.layer;
-    map->weight = head.weight;
+    map->by_q = head.by_q;
+    map->by_share = head.by_share;
+    map->offset = head.offset;
     map->tau = head.tau;
     memcpy(map->quality, head.quality, sizeof(map->quality));
     memcpy(map->package_sha256, head.package_sha256, HEX_BYTES);
@@ -137,7 +140,9 @@ int exit_map_write(const ExitMap *map, const char *path, ErrText *err) {
         .n_embd = map->n_embd,
         .n_layers = map->n_layers,
         .layer = map->layer,
-        .weight = map->weight,
+        .by_q = map->by_q,
+        .by_share = map->by_share,
+        .offset = map->offset,
         .tau = map->tau,
     };
     int r;

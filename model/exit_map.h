@@ -37,7 +37,11 @@ typedef enum ExitQuality {
     EXIT_KEPT_98_MAP,
     EXIT_KEPT_95_MIXTURE,
     EXIT_KEPT_98_MIXTURE,
-    EXIT_N_EDGES, /* that this was measured on */
+    EXIT_N_EDGES,            /* that this was measured on */
+    EXIT_ROWS_SPECINFER,     /* of whole trees as these policies grow them: the share of the rows that went on, */
+    EXIT_ACCEPTED_SPECINFER, /* and that of the drafts that stayed of those that were right; 0: not tried */
+    EXIT_ROWS_OPT_TREE,
+    EXIT_ACCEPTED_OPT_TREE,
     _EXIT_QUALITY_N,
 } ExitQuality;
 
@@ -50,9 +54,9 @@ typedef struct ExitMapModel {
 /* Embedded. */
 typedef struct ExitMap {
     uint32_t n_embd, n_layers;
-    uint32_t layer; /* the state behind the first so many layers */
-    float weight;   /* of log s beside log q (spec/tree_pruning.h) */
-    float tau;      /* logits of candidates are divided by it */
+    uint32_t layer;               /* the state behind the first so many layers */
+    float tau;                    /* logits of candidates are divided by it */
+    float by_q, by_share, offset; /* of the mixture with the draft's share (spec/tree_pruning.h) */
     float quality[_EXIT_QUALITY_N];
     char package_sha256[SHA256_HEX_BYTES];
     const float *bias;   /* [n_embd], within `block` */

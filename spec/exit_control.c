@@ -13,7 +13,7 @@ static const float kept = 0.97F;         /* of the sums, at each trial */
 static const float kept_of_rest = 0.25F; /* of them, when it rests: the text behind a pause is another one */
 static const float prior_lost = 0.5F;    /* tokens that the trial before the first one is thought to have lost */
 
-const float exit_thresholds[EXIT_THRESHOLDS] = { -1.5F, -2.2F, -3, -4, -5.5F, -7.5F };
+const float exit_thresholds[EXIT_THRESHOLDS] = { -1, -1.7F, -2.4F, -3.2F, -4.2F, -5.5F };
 
 void exit_control_init(ExitControl *control) {
     *control = (ExitControl){ .pause_tokens = PAUSE_MIN, .n_trials_left = WARM };

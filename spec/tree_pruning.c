@@ -5,38 +5,51 @@
 #include <math.h>
 #include <string.h>
 
-static const float least_share = 1e-9F; /* a reach of nothing has a logarithm, too */
-static const float same_time = 1.002F;  /* row counts whose times differ by less are one tile */
+static const float least_log = -16;    /* of shares: a reach of nothing has a logarithm, too, */
+static const float most_log = -1e-6F;  /* and a share of all has odds */
+static const float same_time = 1.002F; /* row counts whose times differ by less are one tile */
 
 static float edge_share(const DraftTree *tree, uint32_t row) {
     const DraftNode *node = &tree->nodes[tree->node_of[row]];
     const float before = node->parent == DRAFT_ROOT ? 1 : tree->nodes[node->parent].reach;
-    const float share = before > 0 ? node->reach / before : 0;
 
-    return share > least_share ? share : least_share;
+    return before > 0 ? node->reach / before : 0;
 }
 
-void tree_pruning_scores(const DraftTree *tree, const float *log_shares, float weight, float *scores) {
+double tree_pruning_log_odds(float log_share) {
+    const double x = (double)(!(log_share > least_log) ? least_log : log_share > most_log ? most_log : log_share);
+
+    return x - log(-expm1(x));
+}
+
+float tree_pruning_log_chance(PruningMix mix, float log_q, float log_share) {
+    const double odds =
+        (double)mix.by_q * tree_pruning_log_odds(log_q) + (double)mix.by_share * tree_pruning_log_odds(log_share);
+
+    return (float)-log1p(exp(-odds - (double)mix.offset));
+}
+
+void tree_pruning_scores(const DraftTree *tree, const float *log_shares, PruningMix mix, float *scores) {
     scores[0] = 0;
     for (uint32_t row = 1; row < tree->n_rows; row++)
-        scores[row] = logf(edge_share(tree, row)) + weight * log_shares[row];
+        scores[row] =
+            scores[tree->parents[row]] + tree_pruning_log_chance(mix, logf(edge_share(tree, row)), log_shares[row]);
 }
 
-/* What stays whatever the predictor says: the chain of most probable children, and the first ones behind the root. */
-static uint32_t keep_always(const DraftTree *tree, uint32_t siblings, bool *is_kept) {
-    uint32_t n = 1, n_siblings = 0, chain_end = 0;
+/* Scores as the rule weighs them: those of the backbone are better by its margin, and what stays whatever the predictor
+ * says has no better one. */
+static void rank_rows(const DraftTree *tree, const float *scores, const PruningRule *rule, float *ranks) {
+    uint32_t n_siblings = 0, chain_end = 0;
 
-    memset(is_kept, 0, tree->n_rows * sizeof(*is_kept));
-    is_kept[0] = true;
     for (uint32_t row = 1; row < tree->n_rows; row++) {
         const bool is_chain = chain_end == row - 1 && tree->parents[row] == (int)row - 1;
 
         chain_end += is_chain;
         n_siblings += tree->parents[row] == 0;
-        is_kept[row] = is_chain || (tree->parents[row] == 0 && n_siblings <= siblings);
-        n += is_kept[row];
+        ranks[row] = tree->parents[row] == 0 && n_siblings <= rule->siblings ? INFINITY
+                     : is_chain                                              ? scores[row] + rule->backbone
+                                                                             : scores[row];
     }
-    return n;
 }
 
 /* Rows but row 0 by falling score, of equal ones the earlier row first. */
@@ -79,18 +92,20 @@ static uint32_t rows_of_time(DraftCosts costs, uint32_t n, uint32_t most) {
  * @scores: f32[n_rows], tree_pruning_scores()
  * @costs:  times of a step by its rows; without any, no row is free
  *
- * What always stays, then edges by falling score, each with the way to it: those at the threshold or above, more where
- * rows_min asks for them, and more as long as the step takes no longer for it, for a tile computes them anyway. So a
- * lower threshold never keeps fewer rows, and what it keeps is among them.
+ * Rows by falling score, each with the way to it: those at the threshold or above, more where rows_min asks for them,
+ * and more as long as the step takes no longer for it, for a tile computes them anyway. So a lower threshold never
+ * keeps fewer rows, and what it keeps is among them.
  */
 uint32_t tree_pruning(const DraftTree *tree, const float *scores, const PruningRule *rule, DraftCosts costs,
                       uint16_t rows[DRAFT_ROWS_MAX]) {
-    bool is_kept[DRAFT_ROWS_MAX];
+    bool is_kept[DRAFT_ROWS_MAX] = { true };
+    float ranks[DRAFT_ROWS_MAX];
     uint16_t order[DRAFT_ROWS_MAX];
-    uint32_t n = keep_always(tree, rule->siblings, is_kept), at = 0, most, n_rows = 0;
+    uint32_t n = 1, at = 0, most, n_rows = 0;
 
-    order_rows(tree, scores, order);
-    for (; at + 1 < tree->n_rows && (scores[order[at]] >= rule->threshold || n < rule->rows_min); at++) {
+    rank_rows(tree, scores, rule, ranks);
+    order_rows(tree, ranks, order);
+    for (; at + 1 < tree->n_rows && (ranks[order[at]] >= rule->threshold || n < rule->rows_min); at++) {
         n += n_missing(tree, is_kept, order[at]);
         keep_way(tree, is_kept, order[at]);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* coordgen-train-exit: trains the early-exit predictor of a model for its draft model. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@ enum {
     OPT_ANSWERS,
     OPT_OUTPUT,
     OPT_THREADS,
+    OPT_ISA,
     OPT_KEEP_WORK,
     OPT_VERBOSE,
     OPT_HELP,
@@ -39,17 +41,22 @@ static const Option option_table[] = {
     [OPT_DRAFT] = { "draft", 'd', "FILE", "the model that drafts for it: a .gguf or .cgm of the same tokens" },
     [OPT_TEXT] = { "text", 't', "FILE", "a text to learn from, up to 16 times (default: coordgen's own)" },
     [OPT_LAYER] = { "layer", 'l', "M",
-                    "behind the first M layers (default: what is worth most of half, two thirds\n"
-                    "and five sixths of them)" },
-    [OPT_EPOCHS] = { "epochs", 'e', "N", "passes of the refinement behind the least squares (default 3; 0: none)" },
+                    "behind the first M layers (default: what is worth most of half, two thirds,\n"
+                    "three quarters and five sixths of them)" },
+    [OPT_EPOCHS] = { "epochs", 'e', "N", "passes of the refinement behind the least squares (default 6; 0: none)" },
     [OPT_WINDOWS] = { "windows", 0, "N", "pieces of the text, at most (default 60); every fifth is held out" },
     [OPT_WINDOW] = { "window", 0, "N", "tokens of a piece, 32..1024 (default 256)" },
     [OPT_SAY] = { "say", 0, "N", "of them, those that the model says behind the text (default: a quarter)" },
-    [OPT_ANSWERS] = { "answers", 0, "N", "then answer so many of the held out pieces with and without it (default 0)" },
+    [OPT_ANSWERS] = { "answers", 0, "N",
+                      "then answer so many of the held out pieces, with it and without (default 0); half of\n"
+                      "them tune" },
     [OPT_OUTPUT] = { "output", 'o', "FILE",
                      "where the predictor goes (default: PACKAGE.exit, where it is looked for)" },
     [OPT_THREADS] = { "threads", 0, "N", "threads that compute (default: the processors)" },
-    [OPT_KEEP_WORK] = { "keep-work", 0, NULL, "leave FILE.part and FILE.checkpoint there" },
+    [OPT_ISA] = { "isa", 0, "NAME",
+                  "best (default), scalar, avx2, avx512vnni, amx, neon, neondot, i8mm; also COORDGEN_ISA:\n"
+                  "what a row costs, which decides what is saved" },
+    [OPT_KEEP_WORK] = { "keep-work", 0, NULL, "leave FILE.part and FILE.LAYER.checkpoint there" },
     [OPT_VERBOSE] = { "verbose", 0, NULL, "log to stderr" },
     [OPT_HELP] = { "help", 'h', NULL, "this text" },
     [OPT_VERSION] = { "version", 0, NULL, "the version" },
@@ -82,6 +89,8 @@ static bool parse_number(const char *text, uint64_t least, uint64_t most, uint32
 
 /* What is wrong with it, with %s for the value; NULL: nothing. */
 static const char *take_option(int option, const char *value, ExitTrainingOptions *options) {
+    ErrText err;
+
     switch (option) {
     case OPT_DRAFT:
         options->draft = value;
@@ -111,6 +120,10 @@ static const char *take_option(int option, const char *value, ExitTrainingOption
         return NULL;
     case OPT_THREADS:
         return parse_number(value, 1, 1024, &options->threads) ? NULL : "--threads is 1..1024, not '%s'";
+    case OPT_ISA:
+        return isa_parse(value, &options->isa, &err)
+                   ? "--isa is best, scalar, avx2, avx512vnni, amx, neon, neondot or i8mm, not '%s'"
+                   : NULL;
     case OPT_KEEP_WORK:
         options->keeps_work = true;
         return NULL;
@@ -135,23 +148,38 @@ static int version(void) {
 static void print_figures(const char *name, const ExitFigures *figures) {
     const float *quality = figures->quality;
 
-    printf("%-9s %5u  %.2f / %.2f  %.2f / %.2f  %.2f / %.2f  %.2f / %.2f  %6.2f  %6.3f\n", name, figures->layer,
-           (double)quality[EXIT_KEPT_95_Q], (double)quality[EXIT_KEPT_98_Q], (double)quality[EXIT_KEPT_95_LENS],
-           (double)quality[EXIT_KEPT_98_LENS], (double)quality[EXIT_KEPT_95_MAP], (double)quality[EXIT_KEPT_98_MAP],
-           (double)quality[EXIT_KEPT_95_MIXTURE], (double)quality[EXIT_KEPT_98_MIXTURE], (double)figures->weight,
-           (double)figures->worth);
+    printf("%-9s %5u  %.2f / %.2f  %.2f / %.2f  %.2f / %.2f  %.2f / %.2f  %.2f %.2f %5.2f  %6.3f\n", name,
+           figures->layer, (double)quality[EXIT_KEPT_95_Q], (double)quality[EXIT_KEPT_98_Q],
+           (double)quality[EXIT_KEPT_95_LENS], (double)quality[EXIT_KEPT_98_LENS], (double)quality[EXIT_KEPT_95_MAP],
+           (double)quality[EXIT_KEPT_98_MAP], (double)quality[EXIT_KEPT_95_MIXTURE],
+           (double)quality[EXIT_KEPT_98_MIXTURE], (double)figures->mix.by_q, (double)figures->mix.by_share,
+           (double)figures->mix.offset, (double)figures->worth);
+}
+
+/* Which part of the trees goes on, at 95 % of the drafts that were right. */
+static void print_kept(const ExitTrainingReport *report) {
+    printf("%-10s %-13s  %6s  %8s  %8s  %8s  %6s\n", "trees", "by", "rows %", "tiles %", "drafts %", "tokens %", "at");
+    for (uint32_t i = 0; i < report->n_trees; i++)
+        for (size_t way = 0; way < _EXIT_TREES_WAYS; way++) {
+            const ExitKept *kept = &report->trees[i].kept[way];
+
+            printf("%-10s %-13s  %6.1f  %8.1f  %8.1f  %8.1f  %6.2f\n", speculation_policy_name(report->policies[i]),
+                   exit_trees_ways[way], 100 * kept->rows, 100 * kept->tiles, 100 * kept->drafts, 100 * kept->tokens,
+                   (double)kept->threshold);
+        }
 }
 
 /* Of one policy, with the predictor beside without. */
 static void print_trees(const ExitTrainingReport *report, uint32_t i) {
-    const ExitTreesRun *without = &report->without[i], *with = &report->with[i];
+    const ExitTreesRun *without = &report->trees[i].without, *with = &report->trees[i].with;
+    const double before = (double)without->verify_ns / 1e6 / (double)without->n_steps,
+                 behind = (double)with->verify_ns / 1e6 / (double)with->n_steps;
 
-    printf("%-10s %6.1f  %6.1f  %5.2f  %5.2f  %8.1f  %8.1f  %5.1f\n", speculation_policy_name(report->policies[i]),
-           (double)without->n_rows / (double)without->n_steps, 100 - 100 * (double)with->n_gone / (double)with->n_rows,
-           (double)without->n_tokens / (double)without->n_steps, (double)with->n_tokens / (double)with->n_steps,
-           (double)without->verify_ns / 1e6 / (double)without->n_tokens,
-           (double)with->verify_ns / 1e6 / (double)with->n_tokens,
-           (double)with->exit_ns / 1e6 / (double)with->n_tokens);
+    printf("%-10s %6.1f  %6.1f  %5.2f  %5.2f  %8.1f  %8.1f  %6.1f  %5.1f\n",
+           speculation_policy_name(report->policies[i]), (double)without->n_rows / (double)without->n_steps,
+           100 - 100 * (double)with->n_gone / (double)with->n_rows,
+           (double)without->n_tokens / (double)without->n_steps, (double)with->n_tokens / (double)with->n_steps, before,
+           behind, 100 - 100 * behind / before, (double)with->exit_ns / 1e6 / (double)with->n_steps);
 }
 
 static void print_report(const ExitTrainingReport *report) {
@@ -159,18 +187,23 @@ static void print_report(const ExitTrainingReport *report) {
 
     printf("%u windows of %u tokens, %u held out; shares of edges that keep 95 / 98 %% of the true ones, of %.0f:\n",
            report->n_windows, report->window, report->n_held_out, (double)refined->quality[EXIT_N_EDGES]);
-    printf("%-9s %5s  %-11s  %-11s  %-11s  %-11s  %6s  %6s\n", "map", "layer", "draft q", "lens", "map alone",
-           "mixture", "weight", "worth");
+    printf("%-9s %5s  %-11s  %-11s  %-11s  %-11s  %-15s  %6s\n", "map", "layer", "draft q", "lens", "map alone",
+           "mixture", "of q, map, 1", "worth");
     for (uint32_t i = 0; i < report->n_measured; i++)
         print_figures("ridge", &report->layers[i]);
+    for (uint32_t i = 0; i < report->n_measured; i++)
+        if (report->refined_layers[i].layer)
+            print_figures("refined", &report->refined_layers[i]);
     print_figures("in file", refined);
     printf("without shadow candidates: %.2f at 95 %%\n", (double)refined->kept_95_without_shadows);
     printf("beside the draft's own share the predictor saves %.1f %% of the edges at 95 %%, behind layer %u of %u\n",
            100 * (double)(refined->quality[EXIT_KEPT_95_Q] - refined->quality[EXIT_KEPT_95_MIXTURE]), refined->layer,
            report->n_layers);
-    if (report->n_trees)
-        printf("%-10s %6s  %6s  %12s  %18s  %5s\n%-10s %6s  %6s  %5s  %5s  %8s  %8s\n", "trees", "rows", "kept %",
-               "tokens a step", "verifying, ms/token", "asked", "", "", "", "all", "kept", "all", "kept");
+    if (report->n_trees) {
+        print_kept(report);
+        printf("%-10s %6s  %6s  %12s  %18s  %6s  %5s\n%-10s %6s  %6s  %5s  %5s  %8s  %8s\n", "trees", "rows", "kept %",
+               "tokens a step", "verifying, ms/step", "less %", "asked", "", "", "", "all", "kept", "all", "kept");
+    }
     for (uint32_t i = 0; i < report->n_trees; i++)
         print_trees(report, i);
     printf("%s\n", report->path);
@@ -211,7 +244,8 @@ static bool read_words(int argc, char **argv, ExitTrainingOptions *options, int 
 }
 
 int main(int argc, char **argv) {
-    ExitTrainingOptions options = { .epochs = 3, .windows = 60, .window = 256, .say = UINT32_MAX };
+    ExitTrainingOptions options = { .epochs = 6, .windows = 60, .window = 256, .say = UINT32_MAX, .isa = ISA_BEST };
+    const char *isa = getenv("COORDGEN_ISA");
     ExitTrainingReport report;
     ErrText err = { 0 };
     int status;
@@ -219,6 +253,10 @@ int main(int argc, char **argv) {
     if (standard_io_secure()) {
         fputs("coordgen-train-exit: /dev/null cannot be opened in place of a closed standard descriptor\n", stderr);
         return TRAIN_FAILED;
+    }
+    if (isa && *isa && isa_parse(isa, &options.isa, &err)) {
+        fprintf(stderr, "coordgen-train-exit: environment variable COORDGEN_ISA: %s\n", err.text);
+        return TRAIN_USAGE;
     }
     if (!read_words(argc, argv, &options, &status))
         return status;

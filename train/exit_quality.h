@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
+#include "spec/tree_pruning.h"
 
 #define EXIT_EDGE_LEAST 0.02F /* share by the draft of a candidate that a tree has */
 
@@ -28,16 +29,17 @@ typedef struct ExitEdges {
 int exit_edges_add(ExitEdges *edges, const ExitEdge *edge); /* 0, -ENOMEM */
 void exit_edges_deinit(ExitEdges *edges);
 
-/* A score: by_q log q + by_lens log lens + ... */
+/* A score: by_q log q + by_lens log lens + by_map log map; or what a mixture makes of q and the map's share. */
 typedef struct ExitScore {
-    float by_q, by_lens, by_map, by_map_alone;
+    float by_q, by_lens, by_map;
+    const PruningMix *mix; /* NULL: none */
+    bool alone;            /* of the map's share among the candidates of a tree, for the mixture */
 } ExitScore;
 
 /* Share of all edges of that half whose score is at least the lowest that keeps `share` of the true ones; 1 without
  * true ones. *thresholdp gets that score; may be NULL. */
 double exit_edges_kept(const ExitEdges *edges, bool tunes, ExitScore score, double share, float *thresholdp);
-/* The weight of log s beside log q that keeps fewest edges for 95 % and 98 % of the true ones, of the half that
- * tunes. */
-float exit_edges_weight(const ExitEdges *edges, bool lens);
+/* The mixture under which the half that tunes is most likely; what would count against an edge does not count. */
+PruningMix exit_edges_fit(const ExitEdges *edges, bool alone);
 
 #endif

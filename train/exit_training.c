@@ -95,7 +95,7 @@ static int open_engine(Training *training, const char *package, Engine **enginep
     const EngineOptions options = {
         .path = package,
         .device = ENGINE_DEVICE_CPU,
-        .isa = ISA_BEST,
+        .isa = training->options->isa,
         .chunk_tokens = training->options->window,
         .pool = training->pool,
         .accounts = &training->accounts,
@@ -144,20 +144,23 @@ static int load_texts(Training *training, ErrText *err) {
 
 /* --- the set ------------------------------------------------------------------------------------------------------ */
 
-/* A few layers from the middle on: below it a model knows little of the next token, and near its end little is
- * saved. */
+/* A few layers from the middle on: below it a model knows little of the next token, and near its end little is saved.
+ * One that is asked for and is among them is chosen later, so that the work file serves any of them. */
 static int choose_layers(Training *training, ErrText *err) {
     const uint32_t n = engine_info(training->target)->n_layers, layer = training->options->layer;
-    const uint32_t some[] = { n / 2, 2 * n / 3, 5 * n / 6 };
+    const uint32_t some[] = { n / 2, 2 * n / 3, 3 * n / 4, 5 * n / 6 };
     ExitSetShape *shape = &training->shape;
 
     if (layer >= n || n < 2)
         return err_set(err, -EINVAL, "--layer %u: the model has %u layers, 1 to %u can be the exit", layer, n, n - 1);
-    for (size_t i = 0; !layer && i < ARRAY_LEN(some); i++)
+    for (size_t i = 0; i < ARRAY_LEN(some); i++)
         if (some[i] && (!shape->n_layers || some[i] > shape->layers[shape->n_layers - 1]))
             shape->layers[shape->n_layers++] = some[i];
-    if (layer)
-        shape->layers[shape->n_layers++] = layer;
+    for (size_t i = 0; i < shape->n_layers; i++)
+        if (!layer || shape->layers[i] == layer)
+            return 0;
+    shape->layers[0] = layer;
+    shape->n_layers = 1;
     return 0;
 }
 
@@ -346,13 +349,15 @@ static int measure(Training *training, uint32_t index, const float *map, ExitFig
     const uint32_t n_layers = engine_info(training->target)->n_layers, layer = training->shape.layers[index];
     _cleanup_(exit_edges_deinit) ExitEdges edges = { 0 };
     int r = find_edges(training, index, map, &edges, err);
-    ExitScore mixture = { .by_q = 1 };
+    const ExitScore mixture = { .mix = &figures->mix };
     float *quality = figures->quality;
+    PruningMix alone;
 
     if (r)
         return r;
     *figures = (ExitFigures){ .layer = layer };
-    figures->weight = mixture.by_map = exit_edges_weight(&edges, false);
+    figures->mix = exit_edges_fit(&edges, false);
+    alone = exit_edges_fit(&edges, true);
     for (int i = 0; i < 2; i++) {
         const double share = i ? 0.98 : 0.95;
 
@@ -364,8 +369,8 @@ static int measure(Training *training, uint32_t index, const float *map, ExitFig
     }
     quality[EXIT_N_EDGES] = (float)edges.n;
     figures->kept_95_without_shadows =
-        (float)exit_edges_kept(&edges, false, (ExitScore){ .by_q = 1, .by_map_alone = figures->weight }, 0.95, NULL);
-    (void)exit_edges_kept(&edges, false, mixture, 0.95, &figures->threshold_95);
+        (float)exit_edges_kept(&edges, false, (ExitScore){ .mix = &alone, .alone = true }, 0.95, NULL);
+    figures->mix_alone = alone;
     for (int i = 0; i < 2; i++)
         figures->worth += (quality[EXIT_KEPT_95_Q + i] - quality[EXIT_KEPT_95_MIXTURE + i]) / 2;
     figures->worth *= (float)(n_layers - layer) / (float)n_layers;
@@ -374,9 +379,8 @@ static int measure(Training *training, uint32_t index, const float *map, ExitFig
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
-static int solve_all(Training *training, uint32_t *bestp, ErrText *err) {
+static int solve_all(Training *training, ErrText *err) {
     ExitTrainingReport *report = training->report;
-    uint32_t best = 0;
 
     for (uint32_t i = 0; i < training->shape.n_layers; i++) {
         int r = solve_layer(training, i, err);
@@ -386,9 +390,7 @@ static int solve_all(Training *training, uint32_t *bestp, ErrText *err) {
         if (r)
             return r;
         report->n_measured++;
-        best = report->layers[i].worth > report->layers[best].worth ? i : best;
     }
-    *bestp = best;
     return 0;
 }
 
@@ -396,24 +398,61 @@ static void told(void *arg, uint64_t done, uint64_t all) {
     tell(arg, "refine", done, all);
 }
 
-/* The map that is best on what was held out takes the place of the one before. */
-static int refine(Training *training, uint32_t index, const char *path, ErrText *err) {
-    const size_t n_embd = training->shape.n_embd;
-    ExitRefine refine_;
-    int r;
+static int name_checkpoint(const Training *training, uint32_t index, char path[PATH_MAX], ErrText *err) {
+    const ExitTrainingReport *report = training->report;
 
-    if (!training->options->epochs)
-        return 0;
-    r = exit_refine_init(&refine_, training->target, training->pool, training->set, index, training->options->epochs,
+    return snprintf(path, PATH_MAX, "%s.%u.checkpoint", report->path, training->shape.layers[index]) < PATH_MAX
+               ? 0
+               : err_set(err, -ENAMETOOLONG, "%s: the path is too long", report->path);
+}
+
+/* The map that is best on what was held out takes the place of the one before. */
+static int refine_layer(Training *training, uint32_t index, ErrText *err) {
+    const size_t n_embd = training->shape.n_embd;
+    char path[PATH_MAX];
+    ExitRefine refine;
+    int r = name_checkpoint(training, index, path, err);
+
+    if (r)
+        return r;
+    r = exit_refine_init(&refine, training->target, training->pool, training->set, index, training->options->epochs,
                          training->maps[index], training->maps[index] + n_embd * n_embd, path, err);
     if (r)
         return r;
-    while (!r && refine_.epoch < refine_.epochs)
-        r = exit_refine_epoch(&refine_, told, training, err);
+    while (!r && refine.epoch < refine.epochs)
+        r = exit_refine_epoch(&refine, told, training, err);
     if (!r)
-        memcpy(training->maps[index], refine_.best, (n_embd + 1) * n_embd * sizeof(float));
-    exit_refine_deinit(&refine_);
+        memcpy(training->maps[index], refine.best, (n_embd + 1) * n_embd * sizeof(float));
+    exit_refine_deinit(&refine);
     return r;
+}
+
+/* All layers, or the one that was asked for: least squares say little of what refinement makes of a layer. *bestp: what
+ * is worth most. */
+static int refine_all(Training *training, uint32_t *bestp, ErrText *err) {
+    const uint32_t layer = training->options->layer;
+    ExitTrainingReport *report = training->report;
+    float most = -1;
+
+    *bestp = 0;
+    for (uint32_t i = 0; i < training->shape.n_layers; i++) {
+        int r = 0;
+
+        if (layer && training->shape.layers[i] != layer)
+            continue;
+        report->refined_layers[i] = report->layers[i];
+        if (training->options->epochs)
+            r = refine_layer(training, i, err);
+        if (!r && training->options->epochs)
+            r = measure(training, i, training->maps[i], &report->refined_layers[i], err);
+        if (r)
+            return r;
+        if (report->refined_layers[i].worth > most || layer) {
+            most = report->refined_layers[i].worth;
+            *bestp = i;
+        }
+    }
+    return 0;
 }
 
 /* As the file has it, so that figures are of what will be used. */
@@ -426,29 +465,23 @@ static void round_map(float *map, uint16_t *halves, size_t n) {
     }
 }
 
-static int finish(Training *training, uint32_t index, ErrText *err) {
+static int write_map(Training *training, uint32_t index, const uint16_t *halves, ErrText *err) {
     const size_t n_embd = training->shape.n_embd;
-    ExitTrainingReport *report = training->report;
-    float *map = training->maps[index];
-    _cleanup_(freep) uint16_t *halves = malloc(n_embd * n_embd * sizeof(*halves));
+    const ExitTrainingReport *report = training->report;
+    const ExitFigures *figures = &report->refined;
     ExitMap file = {
         .n_embd = (uint32_t)n_embd,
         .n_layers = engine_info(training->target)->n_layers,
         .layer = training->shape.layers[index],
         .tau = 1,
-        .bias = map + n_embd * n_embd,
+        .by_q = figures->mix.by_q,
+        .by_share = figures->mix.by_share,
+        .offset = figures->mix.offset,
+        .bias = training->maps[index] + n_embd * n_embd,
         .map = halves,
     };
-    int r;
 
-    if (!halves)
-        return err_set(err, -ENOMEM, "out of memory");
-    round_map(map, halves, n_embd * n_embd);
-    r = measure(training, index, map, &report->refined, err);
-    if (r)
-        return r;
-    file.weight = report->refined.weight;
-    memcpy(file.quality, report->refined.quality, sizeof(file.quality));
+    memcpy(file.quality, figures->quality, sizeof(file.quality));
     memcpy(file.package_sha256, engine_info(training->target)->package_sha256, sizeof(file.package_sha256));
     return exit_map_write(&file, report->path, err);
 }
@@ -457,46 +490,101 @@ static int finish(Training *training, uint32_t index, ErrText *err) {
 static int try_trees(Training *training, ErrText *err) {
     static const SpeculationPolicy policies[EXIT_POLICIES] = { POLICY_SPECINFER, POLICY_OPT_TREE, POLICY_OURS };
     const ExitTrainingOptions *options = training->options;
+    const size_t n_pairs = options->answers / 2;
     _cleanup_(freep) uint32_t *tokens = NULL;
+    _cleanup_(freep) const uint32_t **prompts = calloc(2 * n_pairs, sizeof(*prompts));
     ExitTrainingReport *report = training->report;
     ExitTreesWork work = { .target = training->target,
                            .pair = training->pair,
-                           .prompt_stride = EXIT_HELD_OUT * (size_t)options->window,
+                           .prompts = prompts,
                            .n_prompt = options->window - options->say,
-                           .n_output = options->window / 2,
-                           .threshold = report->refined.threshold_95 };
-    uint32_t n;
-    int r = options->answers ? cut_windows(training, &tokens, &n, err) : 0;
+                           .n_output = options->window / 4,
+                           .mix_alone = report->refined.mix_alone };
+    uint32_t n, n_there;
+    int r = prompts ? cut_windows(training, &tokens, &n, err) : err_set(err, -ENOMEM, "out of memory");
 
-    if (r || !options->answers)
+    if (r)
         return r;
-    work.prompts = tokens + (EXIT_HELD_OUT - 1) * (size_t)options->window;
-    work.n_prompts = options->answers < n / EXIT_HELD_OUT ? options->answers : n / EXIT_HELD_OUT;
+    n_there = n / EXIT_HELD_OUT / 2;
+    for (size_t i = 0; i < n_pairs && i < n_there; i++) { /* of all texts: the first of two tunes, as in training */
+        const size_t pair = n_pairs < n_there ? i * n_there / n_pairs : i;
+
+        for (size_t half = 0; half < 2; half++)
+            prompts[work.n_prompts++] =
+                tokens + ((2 * pair + half) * EXIT_HELD_OUT + EXIT_HELD_OUT - 1) * options->window;
+    }
     r = engine_load_exit(training->target, report->path, err);
     for (uint32_t i = 0; !r && i < EXIT_POLICIES; i++) {
         tell(training, "try", i, EXIT_POLICIES);
         report->policies[i] = policies[i];
-        r = exit_trees_run(&work, policies[i], &report->without[i], &report->with[i], err);
+        r = exit_trees_run(&work, policies[i], &report->trees[i], err);
         report->n_trees += !r;
     }
     return r;
 }
 
-static int name_files(Training *training, char set[PATH_MAX], char checkpoint[PATH_MAX], ErrText *err) {
+/* What trees brought is a part of what the file says of itself. */
+static void note_trees(ExitTrainingReport *report) {
+    float *quality = report->refined.quality;
+
+    for (uint32_t i = 0; i < report->n_trees; i++) {
+        const ExitKept *kept = &report->trees[i].kept[EXIT_TREES_MIXTURE];
+        const int at = report->policies[i] == POLICY_SPECINFER  ? EXIT_ROWS_SPECINFER
+                       : report->policies[i] == POLICY_OPT_TREE ? EXIT_ROWS_OPT_TREE
+                                                                : _EXIT_QUALITY_N;
+
+        if (at == _EXIT_QUALITY_N)
+            continue;
+        quality[at] = (float)kept->rows;
+        quality[at + 1] = (float)kept->drafts;
+    }
+}
+
+static int finish(Training *training, uint32_t index, ErrText *err) {
+    const size_t n_embd = training->shape.n_embd;
+    ExitTrainingReport *report = training->report;
+    float *map = training->maps[index];
+    _cleanup_(freep) uint16_t *halves = malloc(n_embd * n_embd * sizeof(*halves));
+    int r;
+
+    if (!halves)
+        return err_set(err, -ENOMEM, "out of memory");
+    round_map(map, halves, n_embd * n_embd);
+    r = measure(training, index, map, &report->refined, err);
+    if (!r)
+        r = write_map(training, index, halves, err);
+    if (r || training->options->answers < 2)
+        return r;
+    r = try_trees(training, err);
+    if (r)
+        return r;
+    note_trees(report);
+    return write_map(training, index, halves, err);
+}
+
+static int name_files(Training *training, char set[PATH_MAX], ErrText *err) {
     ExitTrainingReport *report = training->report;
     const char *output = training->options->output;
     const int n = output ? snprintf(report->path, PATH_MAX, "%s", output)
                          : snprintf(report->path, PATH_MAX, "%s" EXIT_MAP_SUFFIX, training->package);
 
-    if (n >= PATH_MAX || snprintf(set, PATH_MAX, "%s.part", report->path) >= PATH_MAX ||
-        snprintf(checkpoint, PATH_MAX, "%s.checkpoint", report->path) >= PATH_MAX)
+    if (n >= PATH_MAX || snprintf(set, PATH_MAX, "%s.part", report->path) >= PATH_MAX)
         return err_set(err, -ENAMETOOLONG, "%s: the path is too long", output ? output : training->package);
     return 0;
 }
 
+static void remove_work(const Training *training, const char *set) {
+    char path[PATH_MAX];
+
+    (void)unlink(set);
+    for (uint32_t i = 0; i < training->shape.n_layers; i++)
+        if (!name_checkpoint(training, i, path, NULL))
+            (void)unlink(path);
+}
+
 int exit_training_run(const ExitTrainingOptions *options, ExitTrainingReport *report, ErrText *err) {
     _cleanup_(training_deinit) Training training = { .options = options, .report = report };
-    char set[PATH_MAX], checkpoint[PATH_MAX];
+    char set[PATH_MAX];
     uint32_t best;
     int r;
 
@@ -507,25 +595,21 @@ int exit_training_run(const ExitTrainingOptions *options, ExitTrainingReport *re
     if (!r)
         r = load_texts(&training, err);
     if (!r)
-        r = name_files(&training, set, checkpoint, err);
+        r = name_files(&training, set, err);
     if (!r)
         r = make_set(&training, set, err);
     if (!r)
-        r = solve_all(&training, &best, err);
+        r = solve_all(&training, err);
     if (!r)
-        r = refine(&training, best, checkpoint, err);
+        r = refine_all(&training, &best, err);
     if (!r)
         r = finish(&training, best, err);
-    if (!r)
-        r = try_trees(&training, err);
     if (r)
         return r;
     report->n_windows = training.shape.n_windows;
     report->n_held_out = training.shape.n_windows / EXIT_HELD_OUT;
     report->n_layers = engine_info(training.target)->n_layers;
-    if (!options->keeps_work) {
-        (void)unlink(set);
-        (void)unlink(checkpoint);
-    }
+    if (!options->keeps_work)
+        remove_work(&training, set);
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cpu.h"
 #include "base/err.h"
 #include "model/exit_map.h"
 #include "train/exit_set.h"
@@ -33,6 +34,7 @@ typedef struct ExitTrainingOptions {
     uint32_t window;      /* tokens of each, */
     uint32_t say;         /* of which the last ones are what the model says behind the others */
     unsigned int threads; /* 0: the processors */
+    Isa isa;              /* of the kernels */
     uint32_t answers;     /* that the predictor is tried on in the end, of windows that are held out */
     bool keeps_work;      /* the work files stay */
     int progress_fd;      /* of a line of progress; -1: none */
@@ -43,21 +45,21 @@ typedef struct ExitFigures {
     uint32_t layer;
     float quality[_EXIT_QUALITY_N];
     float kept_95_without_shadows; /* by q and the map among the candidates of a tree alone */
-    float weight;                  /* that the mixture has */
+    PruningMix mix, mix_alone;     /* with shadows, and without */
     float worth;                   /* of rows times layers, what it saves beyond what q does; tiles aside */
-    float threshold_95;            /* of the mixture */
 } ExitFigures;
 
 typedef struct ExitTrainingReport {
     char path[PATH_MAX];
     uint32_t n_windows, n_held_out, window;
-    uint32_t n_layers; /* of the model */
-    ExitFigures layers[EXIT_LAYERS_MAX];
+    uint32_t n_layers;                           /* of the model */
+    ExitFigures layers[EXIT_LAYERS_MAX];         /* by least squares, */
+    ExitFigures refined_layers[EXIT_LAYERS_MAX]; /* and refined; all zero: another one was asked for */
     uint32_t n_measured;
     ExitFigures refined; /* the layer that was chosen; what is in the file */
     uint32_t n_trees;    /* policies that answers were tried with */
     SpeculationPolicy policies[EXIT_POLICIES];
-    ExitTreesRun without[EXIT_POLICIES], with[EXIT_POLICIES];
+    ExitTrees trees[EXIT_POLICIES];
 } ExitTrainingReport;
 
 /* 0, -errno or another code, with a text. */

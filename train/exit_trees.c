@@ -7,6 +7,15 @@
 
 #include "engine/draft_timeline.h"
 
+const char *const exit_trees_ways[_EXIT_TREES_WAYS] = {
+    [EXIT_TREES_MIXTURE] = "draft and map",
+    [EXIT_TREES_WITHOUT_SHADOWS] = "no shadows",
+    [EXIT_TREES_UNGUARDED] = "no safeguards",
+    [EXIT_TREES_DRAFT_ALONE] = "draft alone",
+};
+
+static const double tuned_share = 0.955; /* half a per cent more than what is to stay, as other text is another text */
+
 typedef struct Said {
     uint32_t *tokens;
     size_t n;
@@ -51,31 +60,77 @@ static int answer(const ExitTreesWork *work, const uint32_t *prompt, const Gener
     return 0;
 }
 
-int exit_trees_run(const ExitTreesWork *work, SpeculationPolicy policy, ExitTreesRun *without, ExitTreesRun *with,
+static GenerationSpeculation speculation_of(SpeculationPolicy policy, uint32_t sources) {
+    return (GenerationSpeculation){ .policy = policy, .sources = sources, .always = true };
+}
+
+static int watch(const ExitTreesWork *work, const GenerationSpeculation *plain, Said *said, ExitWatch *watch,
+                 ErrText *err) {
+    GenerationSpeculation watched = *plain;
+    ExitTreesRun run = { 0 };
+    int r = 0;
+
+    watched.pruning = GENERATION_PRUNING_WATCHED;
+    watched.on_watched = exit_watch_take;
+    watched.on_watched_arg = watch;
+    for (size_t i = 0; !r && i < work->n_prompts; i++) {
+        watch->tunes = i % 2 == 0;
+        r = answer(work, work->prompts[i], &watched, said, &run, err);
+    }
+    return r ? r : watch->failed ? err_set(err, -ENOMEM, "out of memory") : 0;
+}
+
+static void judge(const ExitTreesWork *work, const ExitWatch *watch, ExitTrees *trees) {
+    const PruningMix mix = engine_exit_mix(work->target), draft = { 1, 0, 0 };
+    const ExitWay ways[_EXIT_TREES_WAYS] = {
+        [EXIT_TREES_MIXTURE] = { .mix = mix },
+        [EXIT_TREES_WITHOUT_SHADOWS] = { .mix = work->mix_alone, .alone = true },
+        [EXIT_TREES_UNGUARDED] = { .mix = mix, .unguarded = true },
+        [EXIT_TREES_DRAFT_ALONE] = { .mix = draft },
+    };
+
+    for (size_t i = 0; i < _EXIT_TREES_WAYS; i++)
+        trees->kept[i] = exit_watch_kept(watch, false, &ways[i], exit_watch_threshold(watch, &ways[i], tuned_share));
+}
+
+/* Prompts for figures, without pruning and with it, the one first that the other was before. */
+static int compare(const ExitTreesWork *work, const GenerationSpeculation *plain, uint32_t *tokens, ExitTrees *trees,
                    ErrText *err) {
+    GenerationSpeculation pruned = *plain;
+    int r = 0;
+
+    pruned.pruning = GENERATION_PRUNING_ALWAYS;
+    pruned.pruning_threshold = trees->kept[EXIT_TREES_MIXTURE].threshold;
+    for (size_t i = 1; !r && i < work->n_prompts; i += 2) {
+        Said said = { tokens, 0 }, again = { tokens + work->n_output, 0 };
+        const bool turned = i / 2 % 2;
+
+        for (int turn = 0; !r && turn < 2; turn++)
+            r = (turn == 0) == turned ? answer(work, work->prompts[i], &pruned, &again, &trees->with, err)
+                                      : answer(work, work->prompts[i], plain, &said, &trees->without, err);
+        if (!r && (said.n != again.n || memcmp(said.tokens, again.tokens, said.n * sizeof(*tokens))))
+            r = err_set(err, -EPROTO, "pruned rows have changed an answer");
+    }
+    return r;
+}
+
+int exit_trees_run(const ExitTreesWork *work, SpeculationPolicy policy, ExitTrees *trees, ErrText *err) {
     _cleanup_(freep) uint32_t *tokens = malloc(2 * work->n_output * sizeof(*tokens));
-    GenerationSpeculation plain = { .policy = policy, .always = true };
+    _cleanup_(exit_watch_deinit) ExitWatch watched = { 0 };
+    GenerationSpeculation plain;
     SpeculationChoice choice;
+    Said said = { tokens, 0 };
     int r = speculation_parse(speculation_policy_name(policy), &choice, err);
 
     if (r)
         return r;
     if (!tokens)
         return err_set(err, -ENOMEM, "out of memory");
-    plain.sources = choice.sources;
-    *without = *with = (ExitTreesRun){ 0 };
-    for (size_t i = 0; !r && i < work->n_prompts; i++) {
-        const uint32_t *prompt = work->prompts + i * work->prompt_stride;
-        GenerationSpeculation pruned = plain;
-        Said said = { tokens, 0 }, again = { tokens + work->n_output, 0 };
-
-        pruned.pruning = GENERATION_PRUNING_ALWAYS;
-        pruned.pruning_threshold = work->threshold;
-        r = answer(work, prompt, &plain, &said, without, err);
-        if (!r)
-            r = answer(work, prompt, &pruned, &again, with, err);
-        if (!r && (said.n != again.n || memcmp(said.tokens, again.tokens, said.n * sizeof(*tokens))))
-            r = err_set(err, -EPROTO, "pruned rows have changed an answer");
-    }
-    return r;
+    *trees = (ExitTrees){ 0 };
+    plain = speculation_of(policy, choice.sources);
+    r = watch(work, &plain, &said, &watched, err);
+    if (r)
+        return r;
+    judge(work, &watched, trees);
+    return compare(work, &plain, tokens, trees, err);
 }

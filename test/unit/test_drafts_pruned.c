@@ -100,7 +100,7 @@ static void check_alone(EngineDevice device) {
                 else if (way == 0 || way == 2)
                     assert_true(given.report.n_exit_rows > (tiny_arch ? 0 : 50)); /* what is likely is the model's */
                 else if (way == 3)
-                    assert_int_equal(given.report.n_exit_rows, 0); /* the chain of most probable ones stays */
+                    assert_true(given.report.n_exit_rows > 0); /* the end of a chain, too, that hardly comes so far */
                 else if (way == 4)
                     assert_true(given.report.n_exit_trials > 0);
             }

@@ -48,7 +48,9 @@ static int teardown(void **state) {
 }
 
 static ExitMap example(void) {
-    ExitMap map = { .n_embd = N_EMBD, .n_layers = 30, .layer = 14, .weight = 0.5F, .tau = 2 };
+    ExitMap map = {
+        .n_embd = N_EMBD, .n_layers = 30, .layer = 14, .by_q = 1.5F, .by_share = 0.5F, .offset = -0.25F, .tau = 2
+    };
 
     for (uint32_t i = 0; i < N_EMBD; i++)
         bias[i] = (float)i / 8;
@@ -109,7 +111,7 @@ static void test_exit_map_round(void **state) {
     write_example();
     assert_int_equal(read_back(&map, &model, &err), 0);
     assert_int_equal(map.layer, 14);
-    assert_true(map.weight == 0.5F && map.tau == 2);
+    assert_true(map.by_q == 1.5F && map.by_share == 0.5F && map.offset == -0.25F && map.tau == 2);
     assert_memory_equal(map.quality, wrote.quality, sizeof(map.quality));
     assert_memory_equal(map.bias, bias, sizeof(bias));
     assert_memory_equal(map.map, values, sizeof(values));
@@ -176,16 +178,19 @@ static void test_exit_map_hostile(void **state) {
         uint32_t value;
         int r;
     } cases[] = {
-        { 8, 2, EXIT_MAP_E_FOREIGN },  /* version */
+        { 8, 1, EXIT_MAP_E_FOREIGN },  /* version */
         { 12, 0, EXIT_MAP_E_DAMAGED }, /* n_embd */
         { 12, 0x80000000, EXIT_MAP_E_DAMAGED },
         { 16, 14, EXIT_MAP_E_DAMAGED }, /* n_layers: the exit is behind the last one */
         { 20, 0, EXIT_MAP_E_DAMAGED },  /* layer */
         { 20, 30, EXIT_MAP_E_DAMAGED },
-        { 24, 0x7fc00000, EXIT_MAP_E_DAMAGED }, /* weight: NaN */
+        { 24, 0x7fc00000, EXIT_MAP_E_DAMAGED }, /* by_q: NaN */
         { 24, 0xbf800000, EXIT_MAP_E_DAMAGED }, /* -1 */
-        { 28, 0, EXIT_MAP_E_DAMAGED },          /* tau */
-        { 28, 0x7f800000, EXIT_MAP_E_DAMAGED },
+        { 28, 0xbf800000, EXIT_MAP_E_DAMAGED }, /* by_share */
+        { 32, 0x7fc00000, EXIT_MAP_E_DAMAGED }, /* offset */
+        { 32, 0xff800000, EXIT_MAP_E_DAMAGED },
+        { 36, 0, EXIT_MAP_E_DAMAGED }, /* tau */
+        { 36, 0x7f800000, EXIT_MAP_E_DAMAGED },
         { EXIT_MAP_HEAD_BYTES, 0x7f800000, EXIT_MAP_E_DAMAGED },
         { EXIT_MAP_HEAD_BYTES + 4 * N_EMBD + 8, 0x7c00, EXIT_MAP_E_DAMAGED },
         { EXIT_MAP_HEAD_BYTES + 4 * N_EMBD + 8, 0xffff0000, EXIT_MAP_E_DAMAGED },

@@ -48,12 +48,14 @@ static ExitTrainingOptions options_of(const char *output, uint32_t epochs) {
     return (ExitTrainingOptions){ .model = real_model_path(),
                                   .draft = real_model_path(),
                                   .output = output,
-                                  .layer = 20,
+                                  .layer = 19,
                                   .epochs = epochs,
                                   .windows = 10,
                                   .window = 32,
                                   .say = 8,
                                   .threads = 2,
+                                  .isa = ISA_BEST,
+                                  .answers = 2,
                                   .progress_fd = -1 };
 }
 
@@ -102,13 +104,27 @@ static void test_exit_model_resumed(void **state) {
     assert_int_equal(report.n_windows, 10);
     assert_int_equal(report.n_held_out, 2);
     assert_int_equal(report.n_measured, 1);
-    assert_int_equal(report.refined.layer, 20);
+    assert_int_equal(report.refined.layer, 19);
     assert_true(report.refined.quality[EXIT_N_EDGES] > 32);
-    for (int i = 0; i < EXIT_N_EDGES; i++)
-        assert_true(report.refined.quality[i] > 0 && report.refined.quality[i] <= 1);
+    for (int i = 0; i < _EXIT_QUALITY_N; i++)
+        assert_true(report.refined.quality[i] > 0 && (i == EXIT_N_EDGES || report.refined.quality[i] <= 1));
+    assert_int_equal(report.n_trees, EXIT_POLICIES);
+    for (uint32_t i = 0; i < EXIT_POLICIES; i++) {
+        const ExitTrees *trees = &report.trees[i];
+
+        assert_true(trees->with.n_tokens == 8 && trees->without.n_tokens == 8);
+        assert_true(trees->with.exit_ns && !trees->without.exit_ns && !trees->without.n_gone);
+        assert_true(trees->with.n_gone < trees->with.n_rows);
+        for (size_t way = 0; way < _EXIT_TREES_WAYS; way++) {
+            const ExitKept *kept = &trees->kept[way];
+
+            assert_true(kept->rows > 0 && kept->rows <= kept->tiles && kept->tiles <= 1);
+            assert_true(kept->drafts <= kept->tokens && kept->tokens <= 1);
+        }
+    }
     options = options_of(again, 2);
     snprintf(part, sizeof(part), "%s.part", again);
-    snprintf(checkpoint, sizeof(checkpoint), "%s.checkpoint", again);
+    snprintf(checkpoint, sizeof(checkpoint), "%s.19.checkpoint", again);
     train_and_kill(&options, part, 300);
     train_and_kill(&options, checkpoint, 0);
     assert_int_equal(size_of(again), 0);
@@ -193,7 +209,7 @@ static void test_exit_model_pruned(void **state) {
     assert_int_equal(plain.n, OUTPUT);
     if (engine_load_exit(model.engine, once, &err))
         fail_msg("%s", err.text);
-    assert_int_equal(engine_exit_layer(model.engine), 20);
+    assert_int_equal(engine_exit_layer(model.engine), 19);
     for (int way = 0; way < 3; way++) {
         const GenerationSpeculation speculation = { .sources = SPECULATION_AUTO,
                                                     .always = way < 2,
@@ -211,7 +227,7 @@ static void test_exit_model_pruned(void **state) {
     damage(again);
     assert_int_equal(engine_load_exit(model.engine, again, &err), ENGINE_E_MODEL);
     assert_non_null(strstr(err.text, "again.exit is damaged: its checksum is wrong"));
-    assert_int_equal(engine_exit_layer(model.engine), 20); /* as it was */
+    assert_int_equal(engine_exit_layer(model.engine), 19); /* as it was */
     real_model_close(&model);
 }
 

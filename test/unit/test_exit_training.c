@@ -26,6 +26,7 @@
 #include "train/exit_quality.h"
 #include "train/exit_refine.h"
 #include "train/exit_ridge.h"
+#include "train/exit_watch.h"
 
 static char folder[] = "/tmp/coordgen-train-XXXXXX";
 
@@ -49,6 +50,11 @@ static const char *path_of(const char *name) {
 
 static float draw(uint64_t *random) {
     return (float)(test_random(random) % 20001) / 10000 - 1;
+}
+
+/* Within (0, 1). */
+static float unit(uint64_t *random) {
+    return ((float)(test_random(random) % 9999) + 0.5F) / 9999;
 }
 
 /* --- loss --------------------------------------------------------------------------------------------------------- */
@@ -216,7 +222,6 @@ static void test_exit_training_ridge(void **state) {
 
 static void test_exit_training_kept(void **state) {
     _cleanup_(exit_edges_deinit) ExitEdges edges = { 0 };
-    uint64_t random = 13;
     float threshold = 0;
 
     assert_true(exit_edges_kept(&edges, true, (ExitScore){ .by_q = 1 }, 0.95, NULL) == 1);
@@ -235,11 +240,80 @@ static void test_exit_training_kept(void **state) {
     assert_true(threshold == 5);
     assert_true(exit_edges_kept(&edges, false, (ExitScore){ .by_q = 1, .by_map = 1 }, 1, NULL) == 0.5);
     assert_true(exit_edges_kept(&edges, false, (ExitScore){ .by_lens = 1 }, 1, NULL) == 1);
-    assert_true(exit_edges_weight(&edges, false) > 0); /* the map tells the odd ones */
-    assert_true(exit_edges_weight(&edges, true) == 0); /* the lens misleads */
-    for (size_t i = 0; i < edges.n; i++)
-        edges.edges[i].log_map = draw(&random) / 1000;
-    assert_true(exit_edges_weight(&edges, false) == 0); /* knows nothing */
+}
+
+/* Edges that are right as often as a mixture says: it is found again; a map that misleads is not listened to. */
+static void test_exit_training_fit(void **state) {
+    const PruningMix made = { 0.7F, 0.4F, -0.5F };
+    _cleanup_(exit_edges_deinit) ExitEdges edges = { 0 };
+    uint64_t random = 13;
+    PruningMix found = exit_edges_fit(&edges, false);
+
+    assert_true(found.by_q == 1 && found.by_share == 0 && found.offset == 0); /* nothing is known */
+    for (int i = 0; i < 40000; i++) {
+        const float q = unit(&random), s = unit(&random), alone = unit(&random);
+        const bool is_true = unit(&random) < expf(tree_pruning_log_chance(made, logf(q), logf(s)));
+
+        assert_int_equal(exit_edges_add(&edges, &(ExitEdge){ .log_q = logf(q),
+                                                             .log_map = logf(s),
+                                                             .log_map_alone = logf(is_true ? alone / 2 : alone),
+                                                             .is_true = i % 2 ? is_true : !is_true, /* not looked at */
+                                                             .tunes = i % 2 }),
+                         0);
+    }
+    found = exit_edges_fit(&edges, false);
+    assert_true(fabsf(found.by_q - made.by_q) < 0.05F);
+    assert_true(fabsf(found.by_share - made.by_share) < 0.05F);
+    assert_true(fabsf(found.offset - made.offset) < 0.05F);
+    found = exit_edges_fit(&edges, true);
+    assert_true(found.by_share == 0 && fabsf(found.by_q - made.by_q) < 0.1F);
+    /* the mixture's order is that of chances */
+    assert_true(exit_edges_kept(&edges, true, (ExitScore){ .mix = &made }, 0.9, NULL) <
+                exit_edges_kept(&edges, true, (ExitScore){ .by_q = 1 }, 0.9, NULL));
+    assert_true(exit_edges_kept(&edges, true, (ExitScore){ .mix = &made, .alone = true }, 0.9, NULL) >
+                exit_edges_kept(&edges, true, (ExitScore){ .mix = &made }, 0.9, NULL));
+}
+
+/* --- trees -------------------------------------------------------------------------------------------------------- */
+
+/* Behind the root a chain of two and an unlikely pair of siblings, one of which was right. */
+static void watch_step(ExitWatch *watch, bool right) {
+    float log_shares[5] = { 0, logf(0.8F), logf(0.9F), logf(0.1F), logf(0.05F) };
+    const uint16_t chain[] = { 0, 1, 2 }, other[] = { 0, 3 };
+    DraftTree tree;
+
+    draft_tree_init(&tree, 1);
+    draft_tree_add(&tree, &(DraftNode){ .token = 2, .parent = DRAFT_ROOT, .depth = 1, .reach = 0.8F });
+    draft_tree_add(&tree, &(DraftNode){ .token = 3, .parent = 0, .depth = 2, .reach = 0.7F });
+    draft_tree_add(&tree, &(DraftNode){ .token = 4, .parent = DRAFT_ROOT, .depth = 1, .reach = 0.1F });
+    draft_tree_add(&tree, &(DraftNode){ .token = 5, .parent = DRAFT_ROOT, .depth = 1, .reach = 0.05F });
+    draft_tree_order(&tree);
+    assert_int_equal(tree.n_rows, 5);
+    exit_watch_take(watch, &(GenerationWatched){ &tree, log_shares, right ? chain : other, right ? 3 : 2 });
+}
+
+static void test_exit_training_watch(void **state) {
+    const ExitWay way = { .mix = { 1, 0.5F, 0 }, .unguarded = true };
+    _cleanup_(exit_watch_deinit) ExitWatch watch = { 0 };
+    ExitKept kept = exit_watch_kept(&watch, true, &way, -1);
+    float threshold;
+
+    assert_true(kept.rows == 1 && kept.drafts == 1 && kept.tokens == 1 && kept.tiles == 1);
+    for (int half = 0; half < 2; half++) {
+        watch.tunes = half;
+        for (int i = 0; i < 100; i++)
+            watch_step(&watch, half ? i % 25 : i % 10); /* 192 + 4 of the half that tunes, 180 + 10 */
+    }
+    threshold = exit_watch_threshold(&watch, &way, 0.955);
+    kept = exit_watch_kept(&watch, true, &way, threshold);
+    assert_true(kept.rows == 0.6 && kept.drafts == 192.0 / 196 && kept.tokens == 292.0 / 296 && kept.tiles == 1);
+    kept = exit_watch_kept(&watch, false, &way, threshold);
+    assert_true(kept.threshold == threshold && kept.drafts == 180.0 / 190);
+    threshold = exit_watch_threshold(&watch, &way, 1);
+    kept = exit_watch_kept(&watch, true, &way, threshold);
+    assert_true(kept.rows == 0.8 && kept.drafts == 1); /* but the least likely one, which is never right */
+    kept = exit_watch_kept(&watch, true, &(ExitWay){ .mix = { 1, 0, 0 } }, -0.02F);
+    assert_true(kept.rows > 0.4); /* rows that a guarded tree has left at least */
 }
 
 /* --- the work file ------------------------------------------------------------------------------------------------ */
@@ -446,7 +520,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exit_training_gradient), cmocka_unit_test(test_exit_training_loss),
         cmocka_unit_test(test_exit_training_biases),   cmocka_unit_test(test_exit_training_ridge),
-        cmocka_unit_test(test_exit_training_kept),     cmocka_unit_test(test_exit_training_set),
+        cmocka_unit_test(test_exit_training_kept),     cmocka_unit_test(test_exit_training_fit),
+        cmocka_unit_test(test_exit_training_watch),    cmocka_unit_test(test_exit_training_set),
         cmocka_unit_test(test_exit_training_refine),
     };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows of a tree that stay: those of a naive version, closed under parents, with the backbone and the root's first
- * children, never fewer for a lower threshold; rows that a tile computes anyway; a tree that was cut is the one that
- * would have been drafted. */
+/* Scores are chances of the whole way; rows of a tree that stay: those of a naive version, closed under parents, with
+ * the backbone as far as its margin goes and the root's first children, never fewer for a lower threshold; rows that a
+ * tile computes anyway; a tree that was cut is the one that would have been drafted. */
 #undef NDEBUG
 #include <math.h>
 #include <setjmp.h>
@@ -19,6 +19,8 @@
 enum {
     ROUNDS = 2000
 };
+
+static const PruningMix mix = { 1, 0.3F, 0 };
 
 static void fill_tree(DraftTree *tree, uint64_t *random) {
     const uint32_t n = (uint32_t)(test_random(random) % (DRAFT_NODES_MAX + 1));
@@ -41,6 +43,10 @@ static void fill_shares(const DraftTree *tree, uint64_t *random, float *log_shar
         log_shares[row] = -(float)(test_random(random) % 500) / 100;
 }
 
+static double bounded(double share) {
+    return fmin(fmax(share, exp(-16)), exp(-1e-6));
+}
+
 static void test_tree_pruning_scores(void **state) {
     uint64_t random = 1;
 
@@ -50,16 +56,32 @@ static void test_tree_pruning_scores(void **state) {
 
         fill_tree(&tree, &random);
         fill_shares(&tree, &random, log_shares);
-        tree_pruning_scores(&tree, log_shares, 0.5F, scores);
+        tree_pruning_scores(&tree, log_shares, (PruningMix){ 0.75F, 0.5F, -0.25F }, scores);
         assert_true(scores[0] == 0);
         for (uint32_t row = 1; row < tree.n_rows; row++) {
             const DraftNode *node = &tree.nodes[tree.node_of[row]];
             const double before = node->parent < 0 ? 1 : (double)tree.nodes[node->parent].reach;
-            const double q = before > 0 ? (double)node->reach / before : 0;
+            const double q = bounded(before > 0 ? (double)node->reach / before : 0),
+                         s = bounded(exp((double)log_shares[row]));
+            const double odds = pow(q / (1 - q), 0.75) * sqrt(s / (1 - s)) * exp(-0.25);
+            const double score = (double)scores[tree.parents[row]] + log(odds / (1 + odds));
 
-            assert_true(fabs((double)scores[row] - (log(q > 1e-9 ? q : 1e-9) + 0.5 * (double)log_shares[row])) < 1e-4);
+            assert_true(fabs((double)scores[row] - score) < 1e-3 * fmax(1, fabs(score)));
         }
     }
+}
+
+/* The draft's share as it is, where nothing else counts; never more than certain, never less than a number. */
+static void test_tree_pruning_chance(void **state) {
+    const PruningMix plain = { 1, 0, 0 }, sure = { 1, 1, 3 };
+
+    for (float q = 0.01F; q < 1; q += 0.01F)
+        assert_true(fabsf(tree_pruning_log_chance(plain, logf(q), -3) - logf(q)) < 1e-4F * fabsf(logf(q)) + 1e-6F);
+    assert_true(tree_pruning_log_chance(sure, 0, 0) <= 0 && tree_pruning_log_chance(sure, 0, 0) > -1e-6F);
+    assert_true(isfinite(tree_pruning_log_chance(sure, -INFINITY, -INFINITY)));
+    assert_true(isfinite(tree_pruning_log_chance(sure, NAN, 0)));
+    assert_true(tree_pruning_log_chance(sure, -1, -1) > tree_pruning_log_chance(sure, -1, -2));
+    assert_true(tree_pruning_log_chance(sure, -1, -1) > tree_pruning_log_chance(sure, -2, -1));
 }
 
 /* Whether a row, or one below it, has a score at the threshold. */
@@ -93,6 +115,7 @@ static void test_tree_pruning_naive(void **state) {
     for (uint32_t round = 0; round < ROUNDS; round++) {
         float log_shares[DRAFT_ROWS_MAX], scores[DRAFT_ROWS_MAX];
         const PruningRule rule = { .threshold = -(float)(test_random(&random) % 80) / 10,
+                                   .backbone = round % 3 ? (float)(test_random(&random) % 60) / 10 : INFINITY,
                                    .siblings = (uint32_t)(test_random(&random) % 4) };
         uint16_t rows[DRAFT_ROWS_MAX];
         uint32_t n, at = 0;
@@ -100,10 +123,11 @@ static void test_tree_pruning_naive(void **state) {
 
         fill_tree(&tree, &random);
         fill_shares(&tree, &random, log_shares);
-        tree_pruning_scores(&tree, log_shares, 0.3F, scores);
+        tree_pruning_scores(&tree, log_shares, mix, scores);
         n = tree_pruning(&tree, scores, &rule, (DraftCosts){ 0 }, rows);
         for (uint32_t row = 0; row < tree.n_rows; row++) {
-            const bool stays = !row || leads_on(&tree, scores, rule.threshold, row) || is_backbone(&tree, row) ||
+            const bool stays = !row || leads_on(&tree, scores, rule.threshold, row) ||
+                               (is_backbone(&tree, row) && scores[row] + rule.backbone >= rule.threshold) ||
                                (tree.parents[row] == 0 && place_among_siblings(&tree, row) < rule.siblings);
 
             assert_int_equal(at < n && rows[at] == row, stays);
@@ -123,14 +147,14 @@ static void test_tree_pruning_monotone(void **state) {
     for (uint32_t round = 0; round < ROUNDS; round++) {
         float log_shares[DRAFT_ROWS_MAX], scores[DRAFT_ROWS_MAX];
         const DraftCosts costs = round % 2 ? (DraftCosts){ .ms = ms, .n_rows = DRAFT_ROWS_MAX } : (DraftCosts){ 0 };
-        PruningRule rule = { .siblings = 2, .rows_min = 1 + (uint32_t)(test_random(&random) % 9) };
+        PruningRule rule = { .siblings = 2, .backbone = 2, .rows_min = 1 + (uint32_t)(test_random(&random) % 9) };
         uint64_t before = 1;
         DraftTree tree;
 
         fill_tree(&tree, &random);
         fill_shares(&tree, &random, log_shares);
-        tree_pruning_scores(&tree, log_shares, 0.3F, scores);
-        for (rule.threshold = 0.5F; rule.threshold > -24; rule.threshold -= 0.5F) {
+        tree_pruning_scores(&tree, log_shares, mix, scores);
+        for (rule.threshold = 0.5F; rule.threshold > -2000; rule.threshold -= 0.5F - rule.threshold / 16) {
             uint16_t rows[DRAFT_ROWS_MAX];
             const uint32_t n = tree_pruning(&tree, scores, &rule, costs, rows);
             uint64_t kept = 0;
@@ -144,7 +168,7 @@ static void test_tree_pruning_monotone(void **state) {
             assert_int_equal(kept & before, before);
             before = kept;
             for (uint32_t row = 0; row < tree.n_rows && is_backbone(&tree, row); row++)
-                assert_true(kept >> row & 1);
+                assert_true(kept >> row & 1 || scores[row] + rule.backbone < rule.threshold);
         }
         assert_int_equal(before, tree.n_rows == 64 ? UINT64_MAX : (UINT64_C(1) << tree.n_rows) - 1);
     }
@@ -187,7 +211,7 @@ static void test_tree_pruning_cut(void **state) {
         fill_tree(&tree, &random);
         fill_shares(&tree, &random, log_shares);
         before = tree;
-        tree_pruning_scores(&tree, log_shares, 0.3F, scores);
+        tree_pruning_scores(&tree, log_shares, mix, scores);
         n = tree_pruning(&tree, scores, &rule, (DraftCosts){ 0 }, rows);
         tree_pruning_cut(&tree, rows, n);
         assert_int_equal(tree.n_rows, n);
@@ -206,9 +230,9 @@ static void test_tree_pruning_cut(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tree_pruning_scores),   cmocka_unit_test(test_tree_pruning_naive),
-        cmocka_unit_test(test_tree_pruning_monotone), cmocka_unit_test(test_tree_pruning_tiles),
-        cmocka_unit_test(test_tree_pruning_cut),
+        cmocka_unit_test(test_tree_pruning_scores), cmocka_unit_test(test_tree_pruning_chance),
+        cmocka_unit_test(test_tree_pruning_naive),  cmocka_unit_test(test_tree_pruning_monotone),
+        cmocka_unit_test(test_tree_pruning_tiles),  cmocka_unit_test(test_tree_pruning_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

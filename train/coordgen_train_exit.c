@@ -114,7 +114,9 @@ static const char *take_option(int option, const char *value, ExitTrainingOption
     case OPT_SAY:
         return parse_number(value, 0, EXIT_WINDOW_MAX, &options->say) ? NULL : "--say is 0..1024, not '%s'";
     case OPT_ANSWERS:
-        return parse_number(value, 0, 1000, &options->answers) ? NULL : "--answers is 0..1000, not '%s'";
+        return parse_number(value, 0, 1000, &options->answers) && options->answers != 1
+                   ? NULL
+                   : "--answers is 0 or 2..1000, not '%s'";
     case OPT_OUTPUT:
         options->output = value;
         return NULL;

@@ -27,16 +27,19 @@ class Training(unittest.TestCase):
         self.output = self.folder / "model.exit"
 
     def test_figures_and_file(self):
-        run = train(MODEL, "--draft", MODEL, "-o", self.output, "--windows=10", "--window=32", "--epochs=1", "--layer=20",
-                    "--answers=1")
+        run = train(MODEL, "--draft", MODEL, "-o", self.output, "--windows=10", "--window=32", "--epochs=1", "--layer=19",
+                    "--answers=2")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual(run.stderr, "")
         lines = run.stdout.splitlines()
         self.assertRegex(lines[0], r"^10 windows of 32 tokens, 2 held out; ")
-        self.assertRegex(lines[2], r"^ridge +20( +[01]\.\d\d / [01]\.\d\d){4} +\d\.\d\d +-?\d\.\d{3}$")
-        self.assertRegex(lines[3], r"^in file +20 ")
+        self.assertRegex(lines[2], r"^ridge +19( +[01]\.\d\d / [01]\.\d\d){4} +\d+\.\d\d \d+\.\d\d +-?\d+\.\d\d +-?\d\.\d{3}$")
+        self.assertRegex(lines[3], r"^refined +19 ")
+        self.assertRegex(lines[4], r"^in file +19 ")
         for name in ("specinfer", "opt-tree", "ours"):
-            self.assertRegex(run.stdout, rf"(?m)^{name} +\d+\.\d( +\d+\.\d+){{6}}$")
+            for way in ("draft and map", "no shadows", "no safeguards", "draft alone"):
+                self.assertRegex(run.stdout, rf"(?m)^{name} +{way}( +\d+\.\d){{4}} +-\d+\.\d\d$")
+            self.assertRegex(run.stdout, rf"(?m)^{name} +\d+\.\d( +-?\d+\.\d+){{7}}$")
         self.assertEqual(lines[-1], str(self.output))
         self.assertEqual(self.output.read_bytes()[:8], b"CGMEXIT\0")
         self.assertEqual([path.name for path in self.folder.iterdir()], ["model.exit"])
@@ -53,6 +56,8 @@ class Training(unittest.TestCase):
         for words, expected in (((), "MODEL is missing"), ((MODEL,), "--draft is missing"),
                                 ((MODEL, MODEL, "--draft", MODEL), "unexpected argument"),
                                 ((MODEL, "--draft", MODEL, "--layer=0"), "--layer is a number from 1 on, not '0'"),
+                                ((MODEL, "--draft", MODEL, "--answers=1"), "--answers is 0 or 2..1000, not '1'"),
+                                ((MODEL, "--draft", MODEL, "--isa=mmx"), "--isa is best, scalar, avx2, avx512vnni"),
                                 ((MODEL, "--draft", MODEL, "--say=200"), "--say is at most half of --window"),
                                 ((MODEL, "--draft", MODEL, "--windows=9"), "--windows is 10..4096, not '9'")):
             with self.subTest(words=words):

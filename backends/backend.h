@@ -208,6 +208,9 @@ typedef struct BackendOps {
     void (*linear_fill)(const Backend *backend, BackendLinear *linear, size_t block_begin, size_t block_end,
                         const void *bytes);
     int (*linear_finish)(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err);
+    /* All matrices of a load that will be filled have been begun: their memory may be brought ahead of that. NULL: a
+     * device without need for it. */
+    void (*linears_begun)(Backend *backend);
     BackendLinear *(*linear_free)(BackendLinear *linear); /* also one that was not finished; NULL is none */
     /* The integers of a matrix that is finished, as they lie in memory. linear_begin() takes them back in place of what
      * fill would bring (the source is the same otherwise, finish follows). They are only multiplied with: nothing in

@@ -10,12 +10,12 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/page_populator.h"
 
 enum {
     ALIGNMENT = 64,
     PAGE = 4096,
     TRIES = 2,                 /* one may have been interrupted */
-    DEAR_NS = 1500000,         /* a huge page: 0.75 s a GB. Zeroing alone takes a tenth of that */
     ASK_AGAIN_NS = 1000000000, /* what a load takes is asked for in far less */
 };
 
@@ -29,6 +29,7 @@ struct ArenaRegion {
     uint8_t *data;
     size_t len_bytes, used_bytes;
     size_t n_blocks; /* not given back yet */
+    bool is_huge;    /* huge pages were asked for */
 };
 
 struct Arena {
@@ -38,6 +39,7 @@ struct Arena {
     ArenaPages pages;
     bool are_dear; /* huge pages, when that was looked at last */
     uint64_t asked_ns;
+    PagePopulator *populator; /* NULL: none */
 };
 
 static size_t align_up(size_t n, size_t alignment) {
@@ -67,6 +69,7 @@ static void region_drop(ArenaRegion *region) {
 Arena *arena_free(Arena *arena) {
     if (!arena)
         return NULL;
+    page_populator_free(arena->populator);
     while (arena->regions) {
         assert(!arena->regions->n_blocks);
         region_drop(arena->regions);
@@ -95,15 +98,15 @@ static bool huge_pages_are_dear(uint8_t *data, size_t len_bytes) {
     for (size_t i = 0; i < TRIES && are_dear; i++) {
         const uint64_t start_ns = clock_now_ns();
 
-        are_dear =
-            !madvise(data + i * huge_bytes, huge_bytes, MADV_POPULATE_WRITE) && clock_now_ns() - start_ns > DEAR_NS;
+        are_dear = !madvise(data + i * huge_bytes, huge_bytes, MADV_POPULATE_WRITE) &&
+                   page_populator_is_dear(clock_now_ns() - start_ns);
     }
 #endif
     return are_dear;
 }
 
-/* Which pages a new region is of. */
-static void choose_pages(Arena *arena, uint8_t *data, size_t len_bytes) {
+/* Which pages a new region is of; true: huge ones. */
+static bool choose_pages(Arena *arena, uint8_t *data, size_t len_bytes) {
     const uint64_t now_ns = clock_now_ns();
     bool are_small = arena->pages == ARENA_PAGES_SMALL;
 
@@ -117,10 +120,11 @@ static void choose_pages(Arena *arena, uint8_t *data, size_t len_bytes) {
     }
     if (are_small)
         (void)madvise(data, len_bytes, MADV_NOHUGEPAGE);
+    return !are_small;
 }
 
 /* Mapped a huge page longer than asked for and cut to its borders: older kernels give addresses in between. */
-static uint8_t *map_huge(Arena *arena, size_t len_bytes) {
+static uint8_t *map_huge(Arena *arena, size_t len_bytes, bool *is_hugep) {
     uint8_t *mapped =
         mmap(NULL, len_bytes + huge_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     size_t before;
@@ -131,7 +135,7 @@ static uint8_t *map_huge(Arena *arena, size_t len_bytes) {
     if (before)
         munmap(mapped, before);
     munmap(mapped + before + len_bytes, huge_bytes - before);
-    choose_pages(arena, mapped + before, len_bytes);
+    *is_hugep = choose_pages(arena, mapped + before, len_bytes);
     return mapped + before;
 }
 
@@ -142,7 +146,7 @@ static int add_region(Arena *arena, size_t least_bytes) {
     if (!region)
         return err_raise(-ENOMEM);
     *region = (ArenaRegion){ .arena = arena, .next = arena->regions, .len_bytes = len_bytes };
-    region->data = map_huge(arena, len_bytes);
+    region->data = map_huge(arena, len_bytes, &region->is_huge);
     if (!region->data) {
         free(region);
         return err_raise(-ENOMEM);
@@ -188,9 +192,29 @@ int arena_take(Arena *arena, ArenaBlock *block, size_t len_bytes) {
     return 0;
 }
 
+void arena_populate(Arena *arena) {
+    _cleanup_(freep) PageRange *ranges = NULL;
+    size_t n = 0, at;
+
+    arena->populator = page_populator_free(arena->populator);
+    for (const ArenaRegion *region = arena->regions; region; region = region->next)
+        n++;
+    ranges = n ? calloc(n, sizeof(*ranges)) : NULL;
+    if (!ranges)
+        return;
+    at = n;
+    for (const ArenaRegion *region = arena->regions; region; region = region->next)
+        ranges[--at] = (PageRange){ .data = region->data,
+                                    .len_bytes = align_up(region->used_bytes, PAGE),
+                                    .is_huge = region->is_huge && arena->pages == ARENA_PAGES_CHEAP };
+    (void)page_populator_new(&arena->populator, ranges, n);
+}
+
 void arena_give(ArenaBlock *block) {
     ArenaRegion *region = block->region;
 
+    if (region)
+        region->arena->populator = page_populator_free(region->arena->populator);
     if (region && !--region->n_blocks) {
         region_drop(region);
     } else if (region) { /* whole pages go back now: others may keep the region for long */

@@ -35,6 +35,9 @@ DEFINE_CLEANUP(Arena, arena_free)
 /* Of regions from now on; without this: ARENA_PAGES_CHEAP. */
 void arena_set_pages(Arena *arena, ArenaPages pages);
 int arena_take(Arena *arena, ArenaBlock *block, size_t len_bytes);
+/* The memory of all blocks that were taken comes ahead of its use, the oldest first, by a thread of its own
+ * (base/page_populator), until that is done or a block is given back. It costs nothing if it cannot be. */
+void arena_populate(Arena *arena);
 void arena_give(ArenaBlock *block);
 
 #endif

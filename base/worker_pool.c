@@ -62,7 +62,7 @@ struct WorkerPool {
     uint64_t own_ns, wait_ns; /* in this window: computing, waiting for workers */
     uint64_t last_end_ns;     /* of a loop with the workers */
     long n_preempted;         /* of the calling thread when the window began, or behind the last pause */
-    bool is_reading;
+    unsigned int n_reading;   /* who read files */
     unsigned int bad;
     uint64_t alone_until_ns, alone_ns;
 
@@ -233,8 +233,13 @@ int worker_pool_pin(WorkerPool *pool) {
     return 0;
 }
 
-void worker_pool_set_reading(WorkerPool *pool, bool is_reading) {
-    pool->is_reading = is_reading;
+void worker_pool_begin_reading(WorkerPool *pool) {
+    pool->n_reading++;
+}
+
+void worker_pool_end_reading(WorkerPool *pool) {
+    assert(pool->n_reading);
+    pool->n_reading--;
 }
 
 unsigned int worker_pool_n_threads(const WorkerPool *pool) {
@@ -257,8 +262,8 @@ static void judge_workers(WorkerPool *pool, uint64_t own_ns, uint64_t wait_ns) {
     is_bad = pool->wait_ns > pool->own_ns * (pool->n_threads - 1);
     pool->own_ns = pool->wait_ns = 0;
     if (!getrusage(RUSAGE_THREAD, &usage)) {
-        is_bad = is_bad ||
-                 (!pool->is_reading && (uint64_t)(usage.ru_nivcsw - pool->n_preempted) > window_ns / PREEMPTION_NS);
+        is_bad =
+            is_bad || (!pool->n_reading && (uint64_t)(usage.ru_nivcsw - pool->n_preempted) > window_ns / PREEMPTION_NS);
         pool->n_preempted = usage.ru_nivcsw;
     }
     if (!is_bad) {

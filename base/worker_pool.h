@@ -3,7 +3,6 @@
 #ifndef COORDGEN_BASE_WORKER_POOL_H
 #define COORDGEN_BASE_WORKER_POOL_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/cleanup.h"
@@ -21,9 +20,10 @@ DEFINE_CLEANUP(WorkerPool, worker_pool_free)
 /* Keeps each worker on a processor of its own, where there are exactly as many threads as processors for this process:
  * then nobody has a better place for them. 0, -errno: nothing changes. */
 int worker_pool_pin(WorkerPool *pool);
-/* From now on files are read, or no longer: the kernel's threads for that take the processor from the caller for
- * moments, which says nothing about the workers. How long it waits for them counts as ever. Thread: the caller. */
-void worker_pool_set_reading(WorkerPool *pool, bool is_reading);
+/* Between the two somebody reads files, as others may: the kernel's threads for that take the processor from the caller
+ * for moments, which says nothing about the workers. How long it waits for them counts as ever. Thread: the caller. */
+void worker_pool_begin_reading(WorkerPool *pool);
+void worker_pool_end_reading(WorkerPool *pool);
 unsigned int worker_pool_n_threads(const WorkerPool *pool);
 /* Splits [0, n) into ranges whose borders are multiples of grain; returns when all are done. One caller at a time. */
 void worker_pool_run(WorkerPool *pool, WorkerFn *fn, void *arg, size_t n, size_t grain);

@@ -36,7 +36,7 @@ typedef struct BenchOptions {
     size_t repeats;
     uint64_t memory_bytes; /* mobile: the budget of the process; 0: none */
     bool cold;             /* mobile: from a cold page cache to the first token, in place of all else */
-    const char *timeline;  /* mobile: SVG; NULL: none */
+    const char *timeline;  /* mobile: SVG, or JSON by its name; NULL: none */
     const char *trace;     /* file for what the last turns did; NULL: none */
     bool image;            /* ttft: with an image of the weights, too */
     bool operators;        /* the time of every operator in the last turn */

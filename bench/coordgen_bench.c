@@ -120,7 +120,8 @@ static const Option option_table[] = {
     [OPT_MEMORY] = { "memory", 0, "SIZE",
                      "mobile: the requests within so many bytes, K, M, G or T behind, of the process as a whole" },
     [OPT_TIMELINE] = { "timeline", 0, "FILE",
-                       "mobile: an SVG of what ran when in the last repetitions: the NPU, the processors, loads" },
+                       "mobile: an SVG of what ran when in the last repetitions: the NPU, the processors, loads;\n"
+                       "the same in numbers where its name ends in .json" },
     [OPT_GRAPH_FILES] = { "graph-files", 0, "HOW",
                           "mobile: what graphs are loaded from: auto (default), packed (the package) or materialised" },
     [OPT_COLD] = { "cold", 0, NULL,

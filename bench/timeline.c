@@ -284,9 +284,53 @@ void timeline_svg(StrBuf *text, const Timeline *timeline, const char *title) {
     str_buf_add(text, "</svg>\n");
 }
 
+/* --- the same in numbers ------------------------------------------------------------------------------------------ */
+
+static double ms_of(uint64_t ns) {
+    return (double)ns / 1e6;
+}
+
+static json_t *band_json(const TimelineBand *band) {
+    json_t *spans = json_array();
+
+    for (size_t i = 0; i < band->n; i++) {
+        const TimelineSpan *span = &band->spans[i];
+
+        json_array_append_new(spans, json_pack("{s:s, s:s, s:f, s:f}", "line", line_names[span->line], "kind",
+                                               kinds[span->kind].name, "start_ms", ms_of(span->start_ns), "end_ms",
+                                               ms_of(span->end_ns)));
+    }
+    return json_pack("{s:s, s:f, s:o*, s:o}", "name", band->name, "ms", ms_of(band->len_ns), "prompt_ms",
+                     band->prompt_end_ns ? json_real(ms_of(band->prompt_end_ns)) : NULL, "spans", spans);
+}
+
+json_t *timeline_json(const Timeline *timeline, const char *title) {
+    json_t *bands = json_array();
+
+    for (size_t i = 0; i < timeline->n; i++)
+        json_array_append_new(bands, band_json(&timeline->bands[i]));
+    return json_pack("{s:s, s:o}", "title", title, "bands", bands);
+}
+
+/* A missing memory shows as a missing document. */
+static void put_json(StrBuf *text, const Timeline *timeline, const char *title) {
+    json_t *document = timeline_json(timeline, title);
+    _cleanup_(freep) char *dumped = document ? json_dumps(document, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+
+    json_decref(document);
+    if (dumped)
+        str_buf_addf(text, "%s\n", dumped);
+}
+
 int timeline_write(const Timeline *timeline, const char *title, const char *path, ErrText *err) {
     _cleanup_(str_buf_deinit) StrBuf text = STR_BUF_NULL;
+    const size_t n = strlen(path), n_end = strlen(".json");
 
-    timeline_svg(&text, timeline, title);
+    if (n > n_end && !strcmp(path + n - n_end, ".json"))
+        put_json(&text, timeline, title);
+    else
+        timeline_svg(&text, timeline, title);
+    if (!text.len_bytes)
+        return err_set(err, -ENOMEM, "out of memory");
     return svg_write(&text, path, err);
 }

@@ -4,6 +4,8 @@
 #ifndef COORDGEN_BENCH_TIMELINE_H
 #define COORDGEN_BENCH_TIMELINE_H
 
+#include <jansson.h>
+
 #include "base/err.h"
 #include "base/str_buf.h"
 #include "scheduler/trace.h"
@@ -40,7 +42,10 @@ int timeline_add(Timeline *timeline, size_t place, const char *name, const Trace
                  uint64_t start_ns, uint64_t prompt_end_ns, uint64_t end_ns);
 /* Appends the document, in which a pixel is of what ran longest in it. Same bands, same bytes. */
 void timeline_svg(StrBuf *text, const Timeline *timeline, const char *title);
-/* The document as a file, whole or not at all. 0, -errno with a text. */
+/* The bands in the picture's order, each with all that ran in it, in milliseconds since its begin. The caller's; NULL
+ * without memory. */
+json_t *timeline_json(const Timeline *timeline, const char *title);
+/* The picture as a file, or the numbers where its name ends in .json; whole or not at all. 0, -errno with a text. */
 int timeline_write(const Timeline *timeline, const char *title, const char *path, ErrText *err);
 
 #endif

@@ -18,10 +18,15 @@ int graph_arena_init(GraphArena *arena, AccountTable *accounts, size_t n_slots, 
         return r == ACCOUNT_E_LIMIT ? GRAPH_ARENA_E_LIMIT : r;
     arena->slots =
         (uint8_t *)arena->memory.data + (EXTENT_ALIGNMENT - (uintptr_t)arena->memory.data % EXTENT_ALIGNMENT);
+    /* Graphs are loaded into the first slots first. */
+    (void)page_populator_new(
+        &arena->populator,
+        &(PageRange){ .data = arena->memory.data, .len_bytes = arena->memory.len_bytes, .is_huge = true }, 1);
     return 0;
 }
 
 void graph_arena_deinit(GraphArena *arena) {
+    page_populator_free(arena->populator);
     accounted_block_deinit(&arena->memory);
     *arena = (GraphArena){ 0 };
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/account.h"
+#include "base/page_populator.h"
 
 #define GRAPH_SLOTS_MAX 128
 #define GRAPH_SLOT_NONE SIZE_MAX
@@ -20,7 +21,8 @@ enum {
 /* One thread. Zero: nothing to free. */
 typedef struct GraphArena {
     AccountedBlock memory;
-    uint8_t *slots; /* [n_slots][slot_bytes] in it, aligned as reads want it */
+    PagePopulator *populator; /* brings it ahead of the first loads; or NULL */
+    uint8_t *slots;           /* [n_slots][slot_bytes] in it, aligned as reads want it */
     size_t slot_bytes, n_slots;
     bool is_taken[GRAPH_SLOTS_MAX];
     uint64_t limit_bytes, used_bytes, peak_bytes; /* of slots that are taken */

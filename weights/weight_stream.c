@@ -83,7 +83,7 @@ WeightStream *weight_stream_free(WeightStream *stream) {
     if (!stream)
         return NULL;
     if (stream->reader)
-        worker_pool_set_reading(stream->options.pool, false);
+        worker_pool_end_reading(stream->options.pool);
     extent_reader_free(stream->reader); /* before its buffers */
     for (size_t i = 0; stream->plans && i < stream->n; i++)
         pack_plan_deinit(&stream->plans[i]);
@@ -162,7 +162,7 @@ static int start_reader(WeightStream *stream, ErrText *err) {
 
     if (r)
         return r == EXTENT_E_REFUSED ? -EOPNOTSUPP : r;
-    worker_pool_set_reading(stream->options.pool, true);
+    worker_pool_begin_reading(stream->options.pool);
     snprintf(stream->way, sizeof(stream->way), "%s%s", extent_reader_way(stream->reader),
              extent_reader_is_direct(stream->reader) ? ", direct" : "");
     return 0;

@@ -234,6 +234,8 @@ static int weights_load(WeightsLoader *loader, const Hparams *hparams, Backend *
         r = weights_plan(loader);
     if (!r)
         r = hparams_each_tensor(hparams, load_tensor, loader);
+    if (!r && loader->package && !weights->image && backend->ops->linears_begun)
+        backend->ops->linears_begun(backend);
     if (!r && (weights->ring_image || weights->graphs_are_packed) && !loader->comes_whole)
         r = weights_start_ring(weights, loader->err);
     if (r)

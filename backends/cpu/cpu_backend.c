@@ -270,6 +270,7 @@ static const BackendOps cpu_ops = {
     .linear_begin = cpu_linear_begin,
     .linear_fill = cpu_linear_fill,
     .linear_finish = cpu_linear_finish,
+    .linears_begun = cpu_linears_begun,
     .linear_image = cpu_linear_image,
     .linear_image_bytes = cpu_linear_image_bytes,
     .linear_at = cpu_linear_at,

@@ -85,6 +85,7 @@ int cpu_linear_begin(Backend *backend, BackendLinear **linearp, const LinearSour
 void cpu_linear_fill(const Backend *backend, BackendLinear *linear, size_t block_begin, size_t block_end,
                      const void *bytes);
 int cpu_linear_finish(Backend *backend, BackendLinear *linear, const LinearSource *source, ErrText *err);
+void cpu_linears_begun(Backend *backend);
 int cpu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err);
 BackendLinear *cpu_linear_free(BackendLinear *linear);
 #define CPU_IMAGE_LAYOUT "cpu 1" /* of BackendLinear.integers */

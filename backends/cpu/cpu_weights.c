@@ -325,6 +325,10 @@ static void fill_packed(const PackedKernels *kernels, BackendLinear *linear, siz
     }
 }
 
+void cpu_linears_begun(Backend *backend) {
+    arena_populate(((CpuBackend *)backend)->weights);
+}
+
 static void finish_packed(const BackendLinear *linear, const LinearSource *source) {
     const LinearFilling *filling = linear->filling;
     const size_t n_padded = linear->n_blocks * INT8_TILE_OUTPUTS;

@@ -141,6 +141,11 @@ static int npu_linear_finish(Backend *backend, BackendLinear *linear, const Line
     return cpu_linear_finish(owner_of(backend, is_static(source)), linear, source, err);
 }
 
+/* What lies outside the graphs. */
+static void npu_linears_begun(Backend *backend) {
+    cpu_linears_begun(owner_of(backend, false));
+}
+
 static int npu_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
     BackendLinear *linear = NULL;
     int r = cpu_linear_new(owner_of(backend, is_static(source)), &linear, source, err);
@@ -300,6 +305,7 @@ static const BackendOps npu_ops = {
     .linear_begin = npu_linear_begin,
     .linear_fill = npu_linear_fill,
     .linear_finish = npu_linear_finish,
+    .linears_begun = npu_linears_begun,
     .linear_image = cpu_linear_image,
     .linear_image_bytes = cpu_linear_image_bytes,
     .linear_at = cpu_linear_at,

@@ -81,6 +81,8 @@ static BackendLinear *begin(Rig *rig, const LinearSource *source) {
 
     if (rig->ops->linear_begin(rig->backend, &linear, source, &err))
         fail_msg("a matrix that the device takes does not begin: %s", err.text);
+    if (rig->ops->linears_begun) /* it changes nothing that can be seen */
+        rig->ops->linears_begun(rig->backend);
     return linear;
 }
 

@@ -7,12 +7,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "bench/timeline.h"
+#include "test/unit/model_maker.h"
 
 #define MS UINT64_C(1000000)
 #define BEGIN (5000 * MS)
@@ -110,6 +112,65 @@ static void test_timeline_queue(void **state) {
     timeline_free(timeline);
 }
 
+/* The same in numbers, each event by itself. */
+static void test_timeline_json(void **state) {
+    Timeline *timeline;
+    json_t *document, *band, *span;
+    const char *line, *kind;
+    double start_ms, end_ms;
+
+    assert_int_equal(timeline_new(&timeline), 0);
+    add("ffn_up", "product", TRACE_LANE_NPU, 3, 10, 30);
+    add("attention", "attention", TRACE_LANE_ENGINE, 3, 30, 70);
+    assert_int_equal(timeline_add(timeline, 7, "later", trace, 0, BEGIN + 5 * MS, 0, BEGIN + 60 * MS), 0);
+    assert_int_equal(timeline_add(timeline, 3, "earlier", trace, 2, BEGIN, BEGIN + 4 * MS, BEGIN + 8 * MS), 0);
+    document = timeline_json(timeline, "title");
+    assert_non_null(document);
+    assert_string_equal(json_string_value(json_object_get(document, "title")), "title");
+    band = json_array_get(json_object_get(document, "bands"), 0);
+    assert_string_equal(json_string_value(json_object_get(band, "name")), "earlier");
+    assert_true(json_real_value(json_object_get(band, "prompt_ms")) == 4);
+    assert_int_equal(json_array_size(json_object_get(band, "spans")), 0);
+    band = json_array_get(json_object_get(document, "bands"), 1);
+    assert_true(json_real_value(json_object_get(band, "ms")) == 55);
+    assert_null(json_object_get(band, "prompt_ms"));
+    span = json_array_get(json_object_get(band, "spans"), 1);
+    assert_int_equal(json_unpack(span, "{s:s, s:s, s:F, s:F}", "line", &line, "kind", &kind, "start_ms", &start_ms,
+                                 "end_ms", &end_ms),
+                     0);
+    assert_string_equal(line, "processors");
+    assert_string_equal(kind, "attention");
+    assert_true(start_ms == 25 && end_ms == 55); /* past the band's end it is cut */
+    json_decref(document);
+    timeline_free(timeline);
+}
+
+/* What a file has is told by its name. */
+static void test_timeline_files(void **state) {
+    static const struct {
+        const char *name, *begin;
+    } files[] = { { "t.svg", "<svg" }, { "t.json", "{" }, { "json", "<svg" } };
+    char folder[256], path[300], begin[8] = "";
+    Timeline *timeline;
+    ErrText err;
+
+    test_folder_make(folder);
+    assert_int_equal(timeline_new(&timeline), 0);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        FILE *file;
+
+        snprintf(path, sizeof(path), "%s/%s", folder, files[i].name);
+        assert_int_equal(timeline_write(timeline, "title", path, &err), 0);
+        file = fopen(path, "r");
+        assert_non_null(file);
+        assert_non_null(fgets(begin, sizeof(begin), file));
+        assert_memory_equal(begin, files[i].begin, strlen(files[i].begin));
+        fclose(file);
+    }
+    timeline_free(timeline);
+    test_folder_remove(folder);
+}
+
 /* Of operators that are shorter than a pixel what ran longest in it. */
 static void test_timeline_short(void **state) {
     Timeline *timeline;
@@ -132,6 +193,8 @@ static void test_timeline_short(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_timeline_lines, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_timeline_json, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_timeline_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_timeline_queue, setup, teardown),
         cmocka_unit_test_setup_teardown(test_timeline_short, setup, teardown),
     };

@@ -171,7 +171,11 @@ static int loops_together(Preemptions preemptions) {
     int n_together = 0;
 
     assert_int_equal(worker_pool_new(&pool, 2), 0);
-    worker_pool_set_reading(pool, preemptions == PREEMPTED_WITHIN_READING);
+    if (preemptions == PREEMPTED_WITHIN_READING) {
+        worker_pool_begin_reading(pool);
+        worker_pool_begin_reading(pool);
+        worker_pool_end_reading(pool); /* the other one reads on */
+    }
     for (int i = 0; i < N_LOOPS; i++) {
         if (preemptions == PREEMPTED_BETWEEN)
             be_preempted();

@@ -31,6 +31,7 @@ enum {
 };
 
 static const size_t huge_bytes = (size_t)2 << 20;
+static const size_t small_bytes = (size_t)64 << 10; /* at a time, of small pages */
 
 struct PagePopulator {
     PageRange *ranges;
@@ -61,9 +62,11 @@ static void give_huge_up(PagePopulator *populator, const PageRange *range, size_
     populator->gave_huge_up = true;
 }
 
-/* Up to where huge pages begin, then one of them at a time. */
-static size_t step_of(const PageRange *range, size_t at_bytes) {
-    const size_t step_bytes = huge_bytes - (uintptr_t)(range->data + at_bytes) % huge_bytes;
+/* Up to where huge pages begin, then one of them at a time. Of small pages far less: the system keeps the process from
+ * mapping and unmapping meanwhile, and at the lowest priority that may take a while. */
+static size_t step_of(const PagePopulator *populator, const PageRange *range, size_t at_bytes) {
+    const size_t unit_bytes = populator->gave_huge_up ? small_bytes : huge_bytes,
+                 step_bytes = unit_bytes - (uintptr_t)(range->data + at_bytes) % unit_bytes;
 
     return range->len_bytes - at_bytes < step_bytes ? range->len_bytes - at_bytes : step_bytes;
 }
@@ -77,7 +80,7 @@ static int populate_range(PagePopulator *populator, const PageRange *range) {
     for (size_t at = 0; at < range->len_bytes && !atomic_load(&populator->is_stopping); at += step_bytes) {
         const uint64_t start_ns = clock_now_ns();
 
-        step_bytes = step_of(range, at);
+        step_bytes = step_of(populator, range, at);
         if (madvise(range->data + at, step_bytes, MADV_POPULATE_WRITE))
             return -errno;
         populator->done_bytes += step_bytes;

@@ -39,7 +39,7 @@ typedef struct ExitScore {
 /* Share of all edges of that half whose score is at least the lowest that keeps `share` of the true ones; 1 without
  * true ones. *thresholdp gets that score; may be NULL. */
 double exit_edges_kept(const ExitEdges *edges, bool tunes, ExitScore score, double share, float *thresholdp);
-/* The mixture under which the half that tunes is most likely; what would count against an edge does not count. */
+/* The mixture under which the half that tunes is most likely. A power that came out below 0 is 0. */
 PruningMix exit_edges_fit(const ExitEdges *edges, bool alone);
 
 #endif

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "weights/weights_image_file.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +15,8 @@
 #include <unistd.h>
 
 enum {
-    STEPS_UNDER_WAY = 8,
-    DIGITS = 8, /* of a temporary name */
+    DIGITS = 8,              /* of a temporary name */
+    DIGEST_BYTES = 64 << 10, /* at a time: they are in the processor's cache when they are copied then */
 };
 
 /* --- the folder --------------------------------------------------------------------------------------------------- */
@@ -89,6 +90,7 @@ static int write_error(const ImageFile *file, int r, ErrText *err) {
 }
 
 void image_file_deinit(ImageFile *file) {
+    behind_writer_free(file->writer); /* it writes to the file */
     atomic_file_free(file->file);
     free(file->head);
     free(file->path);
@@ -176,43 +178,52 @@ int image_file_begin(ImageFile *file, ErrText *err) {
     (void)flock(fd, LOCK_EX | LOCK_NB);
     (void)fchmod(fd, 0600); /* whatever the umask: one that others may write to would not be used */
     r = file_write_at(fd, file->head, (size_t)file->head_bytes, 0);
+    file->at_bytes = places_of(file)[0].offset_bytes;
+    if (!r)
+        r = behind_writer_new(&file->writer, fd, file->at_bytes);
     return r ? write_error(file, r, err) : 0;
 }
 
-/* Begins the way of [at, at + len) to the disk, and waits for what was written some steps before. */
-static void pace(int fd, uint64_t at_bytes, size_t len_bytes) {
-    const uint64_t behind_bytes = (uint64_t)STEPS_UNDER_WAY * IMAGE_STEP_BYTES;
+/* Up to where the part begins. */
+static int put_padding(ImageFile *file, const ImagePlace *place) {
+    static const uint8_t zeros[IMAGE_ALIGNMENT];
+    const size_t n = (size_t)(place->offset_bytes - file->at_bytes);
+    int r;
 
-    (void)sync_file_range(fd, (off_t)at_bytes, (off_t)len_bytes, SYNC_FILE_RANGE_WRITE);
-    if (at_bytes < behind_bytes)
-        return;
-    (void)sync_file_range(fd, (off_t)(at_bytes - behind_bytes), IMAGE_STEP_BYTES,
-                          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-    (void)posix_fadvise(fd, (off_t)(at_bytes - behind_bytes), IMAGE_STEP_BYTES, POSIX_FADV_DONTNEED);
+    assert(n < sizeof(zeros)); /* parts come in their order */
+    r = behind_writer_put(file->writer, zeros, n);
+    file->at_bytes += r ? 0 : n;
+    return r;
 }
 
 int image_file_write(ImageFile *file, size_t part, size_t at_bytes, const void *data, size_t len_bytes, ErrText *err) {
     ImagePlace *place = &places_of(file)[part];
-    const uint64_t offset_bytes = place->offset_bytes + at_bytes;
-    const int fd = atomic_file_fd(file->file);
-    int r = file_write_at(fd, data, len_bytes, offset_bytes);
+    int r = 0;
 
+    if (!at_bytes) {
+        r = put_padding(file, place);
+        sha256_init(&file->context);
+    }
+    for (size_t done = 0, n; !r && done < len_bytes; done += n) {
+        n = len_bytes - done < DIGEST_BYTES ? len_bytes - done : DIGEST_BYTES;
+        sha256_update(&file->context, n, (const uint8_t *)data + done);
+        r = behind_writer_put(file->writer, (const uint8_t *)data + done, n);
+    }
     if (r)
         return write_error(file, r, err);
-    if (!at_bytes)
-        sha256_init(&file->context);
-    sha256_update(&file->context, len_bytes, data);
+    file->at_bytes += len_bytes;
     if (at_bytes + len_bytes == place->len_bytes)
         sha256_digest(&file->context, sizeof(place->sha256), place->sha256);
-    pace(fd, offset_bytes, len_bytes);
     return 0;
 }
 
 int image_file_commit(ImageFile *file, ErrText *err) {
     const int fd = atomic_file_fd(file->file);
     ImageHead *head = file->head;
-    int r;
+    int r = behind_writer_end(file->writer);
 
+    if (r)
+        return write_error(file, r, err);
     if (ftruncate(fd, (off_t)file->len_bytes) < 0) /* the last part may be empty */
         return write_error(file, -errno, err);
     image_digest(head, (size_t)file->head_bytes, head->sha256);

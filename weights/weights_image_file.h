@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The file of a weights image while it is written, part by part. Each step is sent on its way to the disk before the
- * next ones are written, so that little is left for the fsync() at the end and nobody else's writes stand behind
- * gigabytes; what has reached the disk leaves the page cache again. Private to weights/. */
+/* The file of a weights image while it is written, part by part, past the page cache (base/behind_writer): a digest of
+ * the next bytes is made while the disk takes the last ones. Private to weights/. */
 #ifndef COORDGEN_WEIGHTS_WEIGHTS_IMAGE_FILE_H
 #define COORDGEN_WEIGHTS_WEIGHTS_IMAGE_FILE_H
 
+#include "base/behind_writer.h"
 #include "weights/image_room.h"
 #include "weights/weights_image_private.h"
 
@@ -18,6 +18,8 @@ typedef struct ImageFile {
     ImageRoom room;
     struct sha256_ctx context; /* of the part that is being written */
     AtomicFile *file;          /* from begin on */
+    BehindWriter *writer;      /* of the parts; from begin on */
+    uint64_t at_bytes;         /* of the file, where the next of them go */
 } ImageFile;
 
 /* The places of n_parts parts of such sizes; nothing is written yet. 0, -EINVAL, -ENOMEM; image_file_deinit() is for
@@ -30,8 +32,8 @@ const ImagePlace *image_file_places(const ImageFile *file);
 /* Tidies the folder, removes what has the name, and writes the head. 0, -ENOSPC with lacks_room: it would take too much
  * of the disk (weights/image_room); -errno. */
 int image_file_begin(ImageFile *file, ErrText *err);
-/* Bytes of a part from at_bytes on, IMAGE_STEP_BYTES at most; of each part from its begin to its end. It waits for the
- * disk. 0, -errno. */
+/* Bytes of a part from at_bytes on; the parts in their order, each from its begin to its end. It waits for the disk, and
+ * tells of an error of earlier bytes. 0, -errno. */
 int image_file_write(ImageFile *file, size_t part, size_t at_bytes, const void *data, size_t len_bytes, ErrText *err);
 /* All parts were written: the file is on the disk and has its name. 0, -errno. */
 int image_file_commit(ImageFile *file, ErrText *err);

@@ -86,7 +86,7 @@ typedef struct EngineOptions {
     bool new_image;
     bool optional_image; /* one that is not needed is only made where the disk has room (weights/image_room) */
     ReadLimit flash_limit;
-    bool limits_all;              /* with graphs: all that is read of a package is as slow, together with them */
+    bool limits_all;              /* all that is read of a package is as slow, together with them */
     GraphsOptions graphs;         /* on a device of static graphs, which wants image_path too */
     OpOrder op_order;             /* where products have a queue: what goes first */
     size_t steal_beyond;          /* likewise, in the order of positions (OpQueuesSetup) */

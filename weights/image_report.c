@@ -24,7 +24,8 @@ void image_report_text(const ImageReport *report, bool with_disk, char *text, si
         snprintf(text, room_bytes, "layers are read from it");
         break;
     case IMAGE_WRITING:
-        snprintf(text, room_bytes, "being written, %" PRIu64 " MB", mb);
+        snprintf(text, room_bytes, "being written, %" PRIu64 " of %" PRIu64 " MB", megabytes(report->written_bytes),
+                 mb);
         break;
     case IMAGE_WRITTEN:
         snprintf(text, room_bytes, "written, %" PRIu64 " MB: the next load maps it", mb);

@@ -4,6 +4,7 @@
 #define COORDGEN_WEIGHTS_IMAGE_REPORT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "weights/image_room.h"
 
@@ -20,8 +21,9 @@ typedef enum ImageState {
 typedef struct ImageReport {
     ImageState state;
     uint64_t len_bytes;
-    ImageRoom room; /* IMAGE_NO_ROOM */
-    int result;     /* IMAGE_FAILED: -errno */
+    uint64_t written_bytes; /* IMAGE_WRITING: of these */
+    ImageRoom room;         /* IMAGE_NO_ROOM */
+    int result;             /* IMAGE_FAILED: -errno */
 } ImageReport;
 
 /* In one line: "mapped, 1704 MB". with_disk: also what is free. Of IMAGE_NONE nothing. */

@@ -32,6 +32,7 @@ enum {
     COPY_BYTES = 256 << 10,
     READ_BYTES = 2 << 20, /* of one request to the disk */
     WAIT_NS = 2000000,
+    WAITING_SHARE = 4, /* a good share of the time: one part in so many */
 };
 
 typedef struct StreamPiece {
@@ -56,6 +57,7 @@ struct WeightStream {
     AccountedBlock copies;  /* [n_threads][copy_bytes] */
     ExtentReader *reader;   /* NULL until something must be read ahead */
     uint64_t cached_bytes, read_bytes;
+    uint64_t start_ns, waited_ns; /* since when, and how long for reads */
     char way[32];
 };
 
@@ -111,6 +113,7 @@ int weight_stream_new(WeightStream **streamp, const WeightStreamOptions *options
     if (!stream || !stream->plans)
         return err_set(err, -ENOMEM, "out of memory");
     stream->options = *options;
+    stream->start_ns = clock_now_ns();
     stream->matrices = matrices;
     stream->n = n;
     for (size_t i = 0; i < n; i++) {
@@ -138,6 +141,10 @@ int weight_stream_new(WeightStream **streamp, const WeightStreamOptions *options
 
 uint64_t weight_stream_cached_bytes(const WeightStream *stream) {
     return stream->cached_bytes;
+}
+
+bool weight_stream_waits_for_disk(const WeightStream *stream) {
+    return stream->waited_ns > (clock_now_ns() - stream->start_ns) / WAITING_SHARE;
 }
 
 uint64_t weight_stream_read_bytes(const WeightStream *stream) {
@@ -343,6 +350,7 @@ static int fill_piece(WeightStream *stream, StreamPiece *piece, WeightFillFn *fn
     if (!piece->is_cached) {
         start_ns = clock_now_ns();
         r = extent_reader_wait(stream->reader, &piece->extent, err);
+        stream->waited_ns += clock_now_ns() - start_ns;
         trace_wait(stream, start_ns);
         if (r)
             return r == EXTENT_E_SHORT ? WEIGHT_STREAM_E_FILE : r;
@@ -370,7 +378,7 @@ static int fill_piece(WeightStream *stream, StreamPiece *piece, WeightFillFn *fn
 }
 
 /* Of a disk that is to be slower; waits a little for it, so that whoever wants the piece can look about meanwhile. */
-static bool has_come(const StreamPiece *piece) {
+static bool has_come(WeightStream *stream, const StreamPiece *piece) {
     const uint64_t now_ns = clock_now_ns();
 
     if (piece->is_cached || now_ns >= piece->due_ns)
@@ -378,6 +386,7 @@ static bool has_come(const StreamPiece *piece) {
     (void)nanosleep(
         &(struct timespec){ .tv_nsec = (long)(piece->due_ns - now_ns < WAIT_NS ? piece->due_ns - now_ns : WAIT_NS) },
         NULL);
+    stream->waited_ns += clock_now_ns() - now_ns;
     return clock_now_ns() >= piece->due_ns;
 }
 
@@ -406,7 +415,7 @@ int weight_stream_advance(WeightStream *stream, WeightFillFn *fn, void *arg, boo
     if (r)
         return r;
     assert(piece->matrix == stream->at);
-    if (!has_come(piece)) {
+    if (!has_come(stream, piece)) {
         *is_wholep = false;
         return 0;
     }

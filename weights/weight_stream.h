@@ -69,6 +69,8 @@ int weight_stream_advance(WeightStream *stream, WeightFillFn *fn, void *arg, boo
 /* So far: bytes that were in the page cache, and those that were read ahead. */
 uint64_t weight_stream_cached_bytes(const WeightStream *stream);
 uint64_t weight_stream_read_bytes(const WeightStream *stream);
+/* Whether a good share of the time so far whoever takes them in has waited for the disk. */
+bool weight_stream_waits_for_disk(const WeightStream *stream);
 /* "io_uring", "threads"; with ", direct"; "page cache" when nothing was read ahead. */
 const char *weight_stream_way(const WeightStream *stream);
 

@@ -45,21 +45,6 @@ Weights *weights_free(Weights *weights) {
     return NULL;
 }
 
-/* An image of what has come without one, for the next time; a load that has gone well does not fail by it. */
-static void begin_image(Weights *weights) {
-    ErrText why = { "" };
-    size_t n_parts;
-    _cleanup_(freep) WeightsImagePart *parts = weights_arrival_images(weights->arrival, &n_parts);
-
-    if (!parts)
-        weights->image_result = err_set(&why, -ENOMEM, "out of memory");
-    else
-        weights->image_result = weights_image_write(&weights->image_writer, weights->image_path, &weights->image_key,
-                                                    parts, n_parts, weights->image_how, &why);
-    if (weights->image_result)
-        log_warn(TOPIC_ENGINE, "no image of the weights: %s", why.text);
-}
-
 /* The image that the ring will read is whole. */
 static int end_image_file(Weights *weights, ErrText *err) {
     const size_t n_parts = weights->image_file->n_parts;
@@ -116,8 +101,8 @@ static int end_arrival(Weights *weights, ErrText *err) {
         r = end_image_file(weights, &why);
     if (!r && (weights->ring_image || (weights->graphs_are_packed && weights->graph_pieces.pieces))) {
         r = weights_start_ring(weights, &why);
-    } else if (weights->image_path && !weights->image && !weights->ring && !weights->graphs) {
-        begin_image(weights);
+    } else if (!r && weights->image_writer) {
+        weights_image_writer_complete(weights->image_writer);
     }
     if (r)
         return weights_arrival_fail(weights->arrival, r, &why, err);

@@ -75,7 +75,7 @@ typedef struct WeightsOptions {
     bool new_image;              /* one that is there is not used, but made anew */
     WeightsMemory memory;        /* of a package; where that is not all, image_path must say where an image may be */
     ReadLimit flash_limit;       /* how fast layers that are not in memory are read at most, and graphs */
-    bool limits_all;             /* with graphs: and all that comes of the package together with them */
+    bool limits_all;             /* and all that comes of the package, together with them */
     GraphsOptions graphs;        /* on a device of static graphs, which wants image_path too */
     Trace *const *tracep;        /* where a trace stands when there is one; may be NULL */
 } WeightsOptions;

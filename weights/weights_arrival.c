@@ -20,14 +20,16 @@ struct WeightsArrival {
     const char *path;
     _Atomic uint64_t *heartbeat;
     Trace *const *tracep;
-    WeightStream *stream;   /* NULL with an image */
-    WeightsImage *image;    /* the weights'; or NULL */
-    size_t n_there;         /* of the image's parts */
-    ImageFile *image_file;  /* the weights'; or NULL */
-    bool is_finished;       /* the matrix at `at`: its image is being written */
-    size_t written_bytes;   /* of that */
-    StreamMatrix *matrices; /* [n], of the stream */
-    PlacedMatrix *placed;   /* [n] */
+    WeightStream *stream;             /* NULL with an image */
+    WeightsImage *image;              /* the weights'; or NULL */
+    size_t n_there;                   /* of the image's parts */
+    ImageFile *image_file;            /* the weights'; or NULL */
+    WeightsImageWriter *image_writer; /* the weights'; or NULL */
+    size_t n_brought;                 /* to that, of the matrices */
+    bool is_finished;                 /* the matrix at `at`: its image is being written */
+    size_t written_bytes;             /* of that */
+    StreamMatrix *matrices;           /* [n], of the stream */
+    PlacedMatrix *placed;             /* [n] */
     size_t n, n_placed;
     size_t at; /* the matrix that comes next */
     int result;
@@ -53,7 +55,7 @@ static int stream_error(int r) {
 
 int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const WeightStreamOptions *options,
                         const StreamMatrix *matrices, size_t n, WeightsImage *image, ImageFile *image_file,
-                        ErrText *err) {
+                        WeightsImageWriter *image_writer, ErrText *err) {
     _cleanup_(weights_arrival_freep) WeightsArrival *arrival = calloc(1, sizeof(*arrival));
     int r = 0;
 
@@ -65,6 +67,7 @@ int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const Weigh
     arrival->tracep = options->tracep;
     arrival->image = image;
     arrival->image_file = image_file;
+    arrival->image_writer = image_writer;
     arrival->n = n;
     arrival->matrices = calloc(n + 1, sizeof(*arrival->matrices));
     arrival->placed = calloc(n + 1, sizeof(*arrival->placed));
@@ -147,16 +150,6 @@ WeightsArrivalWay weights_arrival_way(const WeightsArrival *arrival) {
     return way;
 }
 
-WeightsImagePart *weights_arrival_images(const WeightsArrival *arrival, size_t *n_partsp) {
-    WeightsImagePart *parts = calloc(arrival->n + 1, sizeof(*parts));
-
-    assert(arrival->at == arrival->n);
-    for (size_t i = 0; parts && i < arrival->n; i++)
-        parts[i].data = arrival->backend->ops->linear_image(arrival->placed[i].linear, &parts[i].len_bytes);
-    *n_partsp = arrival->n;
-    return parts;
-}
-
 static void fill_blocks(void *arg, size_t block_begin, size_t block_end, const void *bytes) {
     const WeightsArrival *arrival = arg;
 
@@ -227,6 +220,20 @@ static int write_on(WeightsArrival *arrival, bool *is_wholep, ErrText *err) {
     return r;
 }
 
+/* What has come goes into an image for the next time, unless the load waits for the disk that it is written to: then
+ * it does so behind the last one. */
+static void bring_to_image(WeightsArrival *arrival) {
+    if (!arrival->image_writer || (arrival->at < arrival->n && weight_stream_waits_for_disk(arrival->stream)))
+        return;
+    for (; arrival->n_brought < arrival->at; arrival->n_brought++) {
+        const BackendLinear *linear = arrival->placed[arrival->n_brought].linear;
+        size_t len_bytes;
+        const void *data = arrival->backend->ops->linear_image(linear, &len_bytes);
+
+        weights_image_writer_bring(arrival->image_writer, data, len_bytes);
+    }
+}
+
 static int advance(WeightsArrival *arrival, ErrText *err) {
     bool is_whole = !arrival->image_file;
     int r = arrival->is_finished ? write_on(arrival, &is_whole, err) : finish(arrival, err);
@@ -236,6 +243,7 @@ static int advance(WeightsArrival *arrival, ErrText *err) {
     arrival->at++;
     arrival->is_finished = false;
     arrival->written_bytes = 0;
+    bring_to_image(arrival);
     return 0;
 }
 

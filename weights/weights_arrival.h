@@ -13,11 +13,11 @@ typedef struct WeightsArrival WeightsArrival; /* one thread, the one that owns t
 
 /* For matrices that lie in this order in the file; [n], copied. Reads begin at once. image: theirs, which is being read
  * ahead, or NULL;
- * image_file: where their images are written to as they come, its parts are theirs, or NULL; both outlive the arrival.
- * 0, BACKEND_E_*, -errno. */
+ * image_file: where their images are written to as they come, its parts are theirs, or NULL; image_writer: the same,
+ * behind them and without a wait, or NULL; all outlive the arrival. 0, BACKEND_E_*, -errno. */
 int weights_arrival_new(WeightsArrival **arrivalp, Backend *backend, const WeightStreamOptions *options,
                         const StreamMatrix *matrices, size_t n, WeightsImage *image, ImageFile *image_file,
-                        ErrText *err);
+                        WeightsImageWriter *image_writer, ErrText *err);
 WeightsArrival *weights_arrival_free(WeightsArrival *arrival);
 DEFINE_CLEANUP(WeightsArrival, weights_arrival_free)
 
@@ -44,7 +44,5 @@ typedef struct WeightsArrivalWay {
     char way[32];
 } WeightsArrivalWay;
 WeightsArrivalWay weights_arrival_way(const WeightsArrival *arrival);
-/* The images of the matrices, when all are there; the caller frees the list, *n_partsp long. NULL: out of memory. */
-WeightsImagePart *weights_arrival_images(const WeightsArrival *arrival, size_t *n_partsp);
 
 #endif

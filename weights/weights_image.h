@@ -90,13 +90,18 @@ typedef enum WeightsImageHow {
     WEIGHTS_IMAGE_ANEW = 2,     /* even where one of this key is there by now */
 } WeightsImageHow;              /* flags */
 
-/* A thread of low priority writes the parts (copied list, data stay the caller's, as does what the key points to) and
- * tidies the folder. 0 or -errno. */
+/* A thread of low priority tidies the folder and writes the parts, of such sizes, as they come. What the key points to
+ * stays the caller's. 0 or -errno. */
 int weights_image_write(WeightsImageWriter **writerp, const char *path, const WeightsImageKey *key,
-                        const WeightsImagePart *parts, size_t n_parts, WeightsImageHow how, ErrText *err);
+                        const size_t *part_bytes, size_t n_parts, WeightsImageHow how, ErrText *err);
+/* The next part has come: it does not change any more, and its memory stays until weights_image_writer_free(). Waits
+ * for nothing. */
+void weights_image_writer_bring(WeightsImageWriter *writer, const void *data, size_t len_bytes);
+/* All have come, and all is well with them: the image may take its name. */
+void weights_image_writer_complete(WeightsImageWriter *writer);
 /* Any thread. */
 ImageReport weights_image_writer_report(const WeightsImageWriter *writer);
-/* Waits until it has ended. 0 or -errno, with a text. */
+/* Waits until it has ended; behind weights_image_writer_complete(). 0 or -errno, with a text. */
 int weights_image_writer_wait(WeightsImageWriter *writer, ErrText *err);
 /* Gives up what is not written yet. Parts may go behind it. */
 WeightsImageWriter *weights_image_writer_free(WeightsImageWriter *writer);

@@ -89,9 +89,13 @@ static int write_error(const ImageFile *file, int r, ErrText *err) {
                    (double)file->len_bytes / 1e6, strerror(-r));
 }
 
+void image_file_drop(ImageFile *file) {
+    file->writer = behind_writer_free(file->writer); /* it writes to the file */
+    file->file = atomic_file_free(file->file);
+}
+
 void image_file_deinit(ImageFile *file) {
-    behind_writer_free(file->writer); /* it writes to the file */
-    atomic_file_free(file->file);
+    image_file_drop(file);
     free(file->head);
     free(file->path);
     *file = (ImageFile){ 0 };

@@ -28,12 +28,14 @@ int image_file_init(ImageFile *file, const char *path, const WeightsImageKey *ke
                     size_t n_parts, ErrText *err);
 /* What was not committed is gone. */
 void image_file_deinit(ImageFile *file);
+/* The same, when it is known that there will be no commit: what was written takes room. */
+void image_file_drop(ImageFile *file);
 const ImagePlace *image_file_places(const ImageFile *file);
 /* Tidies the folder, removes what has the name, and writes the head. 0, -ENOSPC with lacks_room: it would take too much
  * of the disk (weights/image_room); -errno. */
 int image_file_begin(ImageFile *file, ErrText *err);
-/* Bytes of a part from at_bytes on; the parts in their order, each from its begin to its end. It waits for the disk, and
- * tells of an error of earlier bytes. 0, -errno. */
+/* Bytes of a part from at_bytes on; the parts in their order, each from its begin to its end. It waits for the disk,
+ * and tells of an error of earlier bytes. 0, -errno. */
 int image_file_write(ImageFile *file, size_t part, size_t at_bytes, const void *data, size_t len_bytes, ErrText *err);
 /* All parts were written: the file is on the disk and has its name. 0, -errno. */
 int image_file_commit(ImageFile *file, ErrText *err);

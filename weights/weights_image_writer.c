@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Writes an image behind a load: a thread at the lowest priorities, step by step. The process has the matrices in
- * memory once already, so the page cache need not; a process that comes later and maps the image brings it back.
+ * Writes an image behind a load, a thread at the lowest priorities: each matrix as it comes, as far as the load leaves
+ * processors idle, and the rest behind it. The image gets its name when the whole load has gone well.
  */
 #define _GNU_SOURCE
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -27,8 +29,11 @@ struct WeightsImageWriter {
     ImageFile file;
     WeightsImageKey key;
     WeightsImageHow how;
+    _Atomic uint64_t written_bytes;
     _Atomic ImageState state; /* the file's room does not change any more when it says that there is none */
     WeightsImagePart *parts;  /* [n_parts]; data are the caller's */
+    size_t n_brought;         /* the caller's: parts that have come */
+    sem_t came;               /* once for each of them, and once when all is well with them; or it is given up */
     pthread_t thread;
     bool has_thread;
     _Atomic bool stop;
@@ -42,9 +47,20 @@ static int given_up(WeightsImageWriter *writer) {
     return err_set(&writer->failure, -ECANCELED, "%s: given up", writer->file.path);
 }
 
+/* For the next part, or behind the last one for the word that all is well. No lock: whoever brings them must not wait
+ * for a thread of this priority. */
+static int wait_for_caller(WeightsImageWriter *writer) {
+    while (sem_wait(&writer->came))
+        ;
+    return atomic_load(&writer->stop) ? given_up(writer) : 0;
+}
+
 static int write_part(WeightsImageWriter *writer, size_t part) {
     const WeightsImagePart *from = &writer->parts[part];
 
+    if (from->len_bytes != image_file_places(&writer->file)[part].len_bytes)
+        return err_set(&writer->failure, -EINVAL, "%s: matrix %zu has %zu bytes in memory, and another number was said",
+                       writer->file.path, part, from->len_bytes);
     for (size_t done = 0, n; done < from->len_bytes; done += n) {
         int r;
 
@@ -54,11 +70,12 @@ static int write_part(WeightsImageWriter *writer, size_t part) {
         r = image_file_write(&writer->file, part, done, (const uint8_t *)from->data + done, n, &writer->failure);
         if (r)
             return r;
+        atomic_fetch_add(&writer->written_bytes, n);
     }
     return 0;
 }
 
-/* Whether another process, which had no image to map either, was faster. */
+/* Whether another load, which had no image to map either, was faster. */
 static bool is_there(const WeightsImageWriter *writer) {
     _cleanup_(weights_image_freep) WeightsImage *image = NULL;
 
@@ -66,18 +83,27 @@ static bool is_there(const WeightsImageWriter *writer) {
            !weights_image_open(&image, writer->file.path, &writer->key, writer->file.n_parts, NULL);
 }
 
+static int write_parts(WeightsImageWriter *writer) {
+    int r = image_file_begin(&writer->file, &writer->failure);
+
+    for (size_t i = 0; i < writer->file.n_parts && !r; i++) {
+        r = wait_for_caller(writer);
+        if (!r)
+            r = write_part(writer, i);
+    }
+    return r ? r : wait_for_caller(writer);
+}
+
 static int write_all(WeightsImageWriter *writer) {
     int r;
 
     if (is_there(writer))
         return 0;
-    r = image_file_begin(&writer->file, &writer->failure);
-
-    for (size_t i = 0; i < writer->file.n_parts && !r; i++)
-        r = write_part(writer, i);
-    if (!r && atomic_load(&writer->stop))
-        r = given_up(writer);
-    return r ? r : image_file_commit(&writer->file, &writer->failure);
+    r = write_parts(writer);
+    if (!r && !is_there(writer))
+        r = image_file_commit(&writer->file, &writer->failure);
+    image_file_drop(&writer->file);
+    return r;
 }
 
 static void *write_main(void *arg) {
@@ -106,22 +132,37 @@ WeightsImageWriter *weights_image_writer_free(WeightsImageWriter *writer) {
     if (!writer)
         return NULL;
     atomic_store(&writer->stop, true);
+    (void)sem_post(&writer->came);
     if (writer->has_thread)
         pthread_join(writer->thread, NULL);
     image_file_deinit(&writer->file);
+    (void)sem_destroy(&writer->came);
     free(writer->parts);
     free(writer);
     return NULL;
 }
 
 ImageReport weights_image_writer_report(const WeightsImageWriter *writer) {
-    ImageReport report = { .state = atomic_load(&writer->state), .len_bytes = writer->file.len_bytes };
+    ImageReport report = { .state = atomic_load(&writer->state),
+                           .len_bytes = writer->file.len_bytes,
+                           .written_bytes = atomic_load(&writer->written_bytes) };
 
     if (report.state == IMAGE_NO_ROOM)
         report.room = writer->file.room;
     if (report.state == IMAGE_FAILED)
         report.result = writer->result;
     return report;
+}
+
+void weights_image_writer_bring(WeightsImageWriter *writer, const void *data, size_t len_bytes) {
+    assert(writer->n_brought < writer->file.n_parts);
+    writer->parts[writer->n_brought++] = (WeightsImagePart){ data, len_bytes };
+    (void)sem_post(&writer->came);
+}
+
+void weights_image_writer_complete(WeightsImageWriter *writer) {
+    assert(writer->n_brought == writer->file.n_parts);
+    (void)sem_post(&writer->came);
 }
 
 int weights_image_writer_wait(WeightsImageWriter *writer, ErrText *err) {
@@ -135,27 +176,25 @@ int weights_image_writer_wait(WeightsImageWriter *writer, ErrText *err) {
 
 /**
  * weights_image_write() - begin to write an image, which takes the name `path` when it is whole and on the disk
- * @parts: none of them changes, nor its memory goes, before weights_image_writer_free()
+ * @part_bytes: [n_parts], of what weights_image_writer_bring() will bring
  *
  * An earlier file of that name goes first, for what is free counts without it; who has mapped it keeps it.
  * Return: 0, or -errno; what the writing itself runs into, weights_image_writer_wait() tells.
  */
 int weights_image_write(WeightsImageWriter **writerp, const char *path, const WeightsImageKey *key,
-                        const WeightsImagePart *parts, size_t n_parts, WeightsImageHow how, ErrText *err) {
+                        const size_t *part_bytes, size_t n_parts, WeightsImageHow how, ErrText *err) {
     _cleanup_(weights_image_writer_freep) WeightsImageWriter *writer = calloc(1, sizeof(*writer));
-    _cleanup_(freep) size_t *part_bytes = calloc(n_parts + 1, sizeof(*part_bytes));
     int r;
 
-    if (writer)
-        writer->parts = calloc(n_parts + 1, sizeof(*parts));
-    if (!writer || !part_bytes || !writer->parts)
+    if (!writer)
+        return err_set(err, -ENOMEM, "out of memory");
+    (void)sem_init(&writer->came, 0, 0);
+    writer->parts = calloc(n_parts + 1, sizeof(*writer->parts));
+    if (!writer->parts)
         return err_set(err, -ENOMEM, "out of memory");
     writer->key = *key;
     writer->how = how;
     writer->state = IMAGE_WRITING;
-    memcpy(writer->parts, parts, n_parts * sizeof(*parts));
-    for (size_t i = 0; i < n_parts; i++)
-        part_bytes[i] = parts[i].len_bytes;
     r = image_file_init(&writer->file, path, key, part_bytes, n_parts, err);
     if (r)
         return r;

@@ -30,6 +30,11 @@ static bool has_graphs(const WeightsLoader *loader) {
     return loader->weights->backend->ops->linear_shape;
 }
 
+/* For who comes later; a ring and graphs want one themselves. */
+static bool wants_image(const WeightsLoader *loader) {
+    return loader->options->image_path && loader->weights->backend->ops->linear_image;
+}
+
 static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
     WeightsLoader *loader = arg;
     const BackendOps *ops = loader->weights->backend->ops;
@@ -58,7 +63,7 @@ static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
         },
         .layer = layer,
     };
-    if (!wants_ring(loader) && !has_graphs(loader))
+    if (!wants_ring(loader) && !has_graphs(loader) && !wants_image(loader))
         return 0;
     return ops->linear_image_bytes(
         &(LinearSource){
@@ -142,12 +147,34 @@ static void open_image(const WeightsLoader *loader, WeightsImage **imagep) {
         log_info(TOPIC_ENGINE, "no image of the weights: %s", why.text);
 }
 
+static size_t *list_part_bytes(const WeightsLoader *loader) {
+    size_t *part_bytes = calloc(loader->n_matrices + 1, sizeof(*part_bytes));
+
+    for (size_t i = 0; part_bytes && i < loader->n_matrices; i++)
+        part_bytes[i] = loader->matrices[i].image_bytes;
+    return part_bytes;
+}
+
+/* An image of what comes without one, for the next time. */
+static void make_image(WeightsLoader *loader) {
+    Weights *weights = loader->weights;
+    _cleanup_(freep) size_t *part_bytes = list_part_bytes(loader);
+    ErrText why = { "" };
+
+    weights->image_result = part_bytes
+                                ? weights_image_write(&weights->image_writer, weights->image_path, &weights->image_key,
+                                                      part_bytes, loader->n_matrices, weights->image_how, &why)
+                                : err_set(&why, -ENOMEM, "out of memory");
+    if (weights->image_result)
+        log_warn(TOPIC_ENGINE, "no image of the weights: %s", why.text);
+}
+
 /* All that is in memory is mapped from it, if there is one. A load does not fail by it. */
 static void use_image(WeightsLoader *loader) {
     WeightsImage **image = &loader->weights->image;
     ErrText why = { "" };
 
-    if (!loader->options->image_path || !loader->weights->backend->ops->linear_image)
+    if (!wants_image(loader))
         return;
     if (place_image(loader, &why)) {
         log_warn(TOPIC_ENGINE, "%s", why.text);
@@ -158,6 +185,8 @@ static void use_image(WeightsLoader *loader) {
         log_warn(TOPIC_ENGINE, "%s", why.text);
         *image = weights_image_free(*image);
     }
+    if (!*image)
+        make_image(loader);
 }
 
 /* --- the ring ----------------------------------------------------------------------------------------------------- */
@@ -172,14 +201,12 @@ static void end_image_file(Weights *weights) {
 /* The image that the ring will read is made by this load. */
 static int begin_image_file(WeightsLoader *loader) {
     Weights *weights = loader->weights;
-    _cleanup_(freep) size_t *part_bytes = calloc(loader->n_matrices + 1, sizeof(*part_bytes));
+    _cleanup_(freep) size_t *part_bytes = list_part_bytes(loader);
     _cleanup_(freep) ImageFile *file = calloc(1, sizeof(*file));
     int r;
 
     if (!part_bytes || !file)
         return err_set(loader->err, -ENOMEM, "out of memory");
-    for (size_t i = 0; i < loader->n_matrices; i++)
-        part_bytes[i] = loader->matrices[i].image_bytes;
     r = image_file_init(file, weights->image_path, &weights->image_key, part_bytes, loader->n_matrices, loader->err);
     if (r)
         return r;
@@ -294,7 +321,7 @@ static int begin_arrival(WeightsLoader *loader) {
         .accounts = loader->options->accounts,
         .checksum = comes_whole ? weights_check_layers(loader->options->check) : NULL,
         .heartbeat = loader->options->heartbeat,
-        .disk = weights->graphs && weights->limits_all ? &weights->disk : NULL,
+        .disk = weights->limits_all ? &weights->disk : NULL,
         .tracep = loader->options->tracep,
     };
     _cleanup_(freep) StreamMatrix *matrices = calloc(loader->n_matrices + 1, sizeof(*matrices));
@@ -311,7 +338,7 @@ static int begin_arrival(WeightsLoader *loader) {
         weights_image_read_ahead(weights->image, reads_embedding_late(weights) ? 1 : 0,
                                  options.tracep ? *options.tracep : NULL);
     return weights_arrival_new(&weights->arrival, weights->backend, &options, matrices, n, weights->image,
-                               weights->image_file, loader->err);
+                               weights->image_file, weights->image_writer, loader->err);
 }
 
 int weights_plan(WeightsLoader *loader) {

@@ -2,6 +2,7 @@
 """Programs whose standard descriptors are closed, full or broken: an error with a message, and nothing in the wrong place."""
 
 import os
+import socket
 import subprocess
 import tempfile
 import time
@@ -87,6 +88,12 @@ class Output(DaemonCase):
 
 
 class ClosedDaemon(unittest.TestCase):
+    @staticmethod
+    def listens(path):
+        """A socket has its name a moment before anyone listens on it."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            return not connection.connect_ex(str(path))
+
     def test_log_stays_out_of_the_sockets(self):
         with tempfile.TemporaryDirectory(prefix="coordgen-") as folder:
             path = Path(folder, "api.sock")
@@ -95,7 +102,7 @@ class ClosedDaemon(unittest.TestCase):
                                       preexec_fn=lambda: os.closerange(0, 3))
             self.addCleanup(daemon.kill)
             deadline = time.monotonic() + 60 * SLOW
-            while not path.exists() and time.monotonic() < deadline:
+            while not self.listens(path) and time.monotonic() < deadline:
                 self.assertIsNone(daemon.poll())
                 time.sleep(0.02)
             with Connection(path) as one, Connection(path) as other:

@@ -82,7 +82,7 @@ class WeightsImage(unittest.TestCase):
         """Without a word of it: made where the disk has room, then mapped, and told at every stage."""
         daemon = Daemon(*AUTO, cache=self.cache)
         expected = self.answer(daemon)
-        self.assertRegex(self.image(daemon), r"^(being written|written), \d+ MB")
+        self.assertRegex(self.image(daemon), r"^(being written, \d+ of 135|written, 135) MB")
         self.wait_image()
         deadline = time.monotonic() + 10 * SLOW
         while not self.image(daemon).startswith("written"):  # it has its name a moment before that is said

@@ -302,6 +302,7 @@ struct Backend {
     const BackendOps *ops;
     WorkerPool *pool;
     AccountTable *accounts;
+    Backend *host; /* the device's own, which has the operators that it borrows (backends/borrowed_ops); or NULL */
 };
 
 /* How a device is made. */

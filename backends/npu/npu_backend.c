@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/borrowed_ops.h"
 #include "backends/npu/npu_private.h"
 #include "base/clock.h"
 
@@ -26,7 +27,7 @@ static Backend *npu_free(Backend *backend) {
 
     npu_queue_free(self->queue);
     npu_slots_deinit(self);
-    backend_free(self->host);
+    backend_free(self->backend.host);
     backend_free(self->unit);
     accounted_block_deinit(&self->padded);
     free(self);
@@ -54,7 +55,7 @@ static int reserve_padded(NpuBackend *self, ErrText *err) {
 static int npu_reserve(Backend *backend, const BackendShape *shape, ErrText *err) {
     NpuBackend *self = npu(backend);
     BackendShape of_graph = *shape;
-    int r = self->host->ops->reserve(self->host, shape, err);
+    int r = self->backend.host->ops->reserve(self->backend.host, shape, err);
 
     of_graph.rows = NPU_PREFILL_ROWS;
     if (!r)
@@ -64,10 +65,6 @@ static int npu_reserve(Backend *backend, const BackendShape *shape, ErrText *err
     if (!r)
         r = reserve_padded(self, err);
     return r ? r : npu_slots_reserve(self, &of_graph, err);
-}
-
-static int npu_reserve_positions(Backend *backend, size_t n_positions, ErrText *err) {
-    return npu(backend)->host->ops->reserve_positions(npu(backend)->host, n_positions, err);
 }
 
 static void npu_shadow_counts(const Backend *backend, ShadowCounts *counts) {
@@ -94,7 +91,7 @@ static bool is_static(const LinearSource *source) {
 
 /* Which of the two has the matrix. */
 static Backend *owner_of(Backend *backend, bool of_static_tensor) {
-    return of_static_tensor ? npu(backend)->unit : npu(backend)->host;
+    return of_static_tensor ? npu(backend)->unit : backend->host;
 }
 
 /* Room for its products where a call has fewer rows than the graph. Until somebody says otherwise it is one for few
@@ -209,7 +206,7 @@ static int npu_linear(Backend *backend, const BackendLinear *const *linears, siz
 
     assert(!in->norm && !out->gate); /* this device does not fuse */
     if (!rows_of_graph)
-        return cpu_linear(self->host, linears, n, in, rows, out, err);
+        return cpu_linear(self->backend.host, linears, n, in, rows, out, err);
     for (size_t i = 0; i < n; i++)
         assert(linears[i]->static_rows == rows_of_graph && linears[i]->rows_at_once == linears[0]->rows_at_once);
     for (size_t first = 0; !r && first < rows; first += rows_of_graph) {
@@ -230,62 +227,12 @@ static bool npu_has_pieces(const BackendLinear *linear) {
 
 static int npu_linear_pieces(Backend *backend, const BackendLinear *linear, const float *x, size_t rows,
                              size_t n_outputs, float *scratch, LinearPieceFn *take, void *arg, ErrText *err) {
-    return cpu_linear_pieces(npu(backend)->host, linear, x, rows, n_outputs, scratch, take, arg, err);
+    return cpu_linear_pieces(backend->host, linear, x, rows, n_outputs, scratch, take, arg, err);
 }
-
-/* --- operators of the processors ---------------------------------------------------------------------------------- */
 
 static void npu_embed(Backend *backend, const BackendLinear *embedding, const uint32_t *tokens, size_t rows,
                       float factor, float *y) {
-    cpu_embed(npu(backend)->host, embedding, tokens, rows, factor, y);
-}
-
-static void npu_norm(Backend *backend, const float *x, const float *w, float eps, size_t rows, size_t n, float *y) {
-    Backend *host = npu(backend)->host;
-
-    host->ops->norm(host, x, w, eps, rows, n, y);
-}
-
-static void npu_layer_norm(Backend *backend, const float *x, const float *w, const float *bias, float eps, size_t rows,
-                           size_t n, float *y) {
-    Backend *host = npu(backend)->host;
-
-    host->ops->layer_norm(host, x, w, bias, eps, rows, n, y);
-}
-
-static void npu_rope(Backend *backend, float *x, const float *cos, const float *sin, size_t rows, size_t n_heads,
-                     size_t head_size, size_t n_rot, bool neox) {
-    Backend *host = npu(backend)->host;
-
-    host->ops->rope(host, x, cos, sin, rows, n_heads, head_size, n_rot, neox);
-}
-
-static void npu_kv_store(Backend *backend, const AttentionCall *call) {
-    cpu_kv_store(npu(backend)->host, call);
-}
-
-static void npu_attention(Backend *backend, const AttentionCall *call) {
-    cpu_attention(npu(backend)->host, call);
-}
-
-static void npu_kv_move(Backend *backend, const KvLayer *layer, const KvMove *moves, size_t n_moves) {
-    cpu_kv_move(npu(backend)->host, layer, moves, n_moves);
-}
-
-static void npu_gated(Backend *backend, float *gate, const float *up, size_t rows, size_t n, bool gelu) {
-    cpu_gated(npu(backend)->host, gate, up, rows, n, gelu);
-}
-
-static void npu_activate(Backend *backend, float *x, size_t rows, size_t n, bool gelu) {
-    Backend *host = npu(backend)->host;
-
-    host->ops->activate(host, x, rows, n, gelu);
-}
-
-static void npu_add(Backend *backend, float *x, const float *y, size_t rows, size_t n) {
-    Backend *host = npu(backend)->host;
-
-    host->ops->add(host, x, y, rows, n);
+    cpu_embed(backend->host, embedding, tokens, rows, factor, y);
 }
 
 /* --- the device --------------------------------------------------------------------------------------------------- */
@@ -300,7 +247,6 @@ static const BackendOps npu_ops = {
     .reserve = npu_reserve,
     .step_rows = npu_step_rows,
     .idle_rows = npu_idle_rows,
-    .reserve_positions = npu_reserve_positions,
     .linear_new = npu_linear_new,
     .linear_begin = npu_linear_begin,
     .linear_fill = npu_linear_fill,
@@ -326,15 +272,7 @@ static const BackendOps npu_ops = {
     .linear_pieces = npu_linear_pieces,
     .shadow_counts = npu_shadow_counts,
     .embed = npu_embed,
-    .norm = npu_norm,
-    .layer_norm = npu_layer_norm,
-    .rope = npu_rope,
-    .kv_store = npu_kv_store,
-    .attention = npu_attention,
-    .kv_move = npu_kv_move,
-    .gated = npu_gated,
-    .activate = npu_activate,
-    .add = npu_add,
+    BORROWED_OPERATORS,
 };
 
 int backend_npu_new(Backend **backendp, uint32_t features, WorkerPool *pool, AccountTable *accounts, ErrText *err) {
@@ -344,7 +282,7 @@ int backend_npu_new(Backend **backendp, uint32_t features, WorkerPool *pool, Acc
     if (!made)
         return err_set(err, -ENOMEM, "out of memory");
     made->backend = (Backend){ .ops = &npu_ops, .pool = pool, .accounts = accounts };
-    r = backend_cpu_new(&made->host, features, pool, accounts, err);
+    r = backend_cpu_new(&made->backend.host, features, pool, accounts, err);
     if (!r)
         r = backend_cpu_new(&made->unit, features, pool, accounts, err);
     if (!r && (r = npu_queue_new(&made->queue)))

@@ -33,7 +33,7 @@ typedef struct NpuSlot {
 
 typedef struct NpuBackend {
     Backend backend;
-    Backend *host, *unit;
+    Backend *unit; /* backend.host has the rest */
     NpuQueue *queue;
     NpuShapes shapes;
     bool is_reserved;

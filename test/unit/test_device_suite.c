@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What every device must keep (test/device/device_suite.h), on all devices: the reference device, the cpu device with
- * every instruction set of the machine, which all give the same bits, the npu device, and the toy. */
+ * every instruction set of the machine, which all give the same bits, the npu device, and the toys. */
 #undef NDEBUG
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +18,7 @@
 #include "engine/engine.h"
 #include "test/device/allocation_wrap.h"
 #include "test/device/toy_device.h"
+#include "test/device/toy_npu.h"
 #include "test/unit/patience.h"
 
 static DeviceUnderTest reference_device(uint32_t cpu, const char *name) {
@@ -153,6 +154,7 @@ static void run_subsets(void) {
 
 int main(void) {
     run(&toy_device, DEVICE_SCOPE_ALL);
+    run(&toy_npu_device, DEVICE_SCOPE_ALL);
     run_levels(reference_device, "reference");
     run_levels(cpu_device, "cpu");
     run_npu();

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "test/device/toy_device.h"
+#include "test/device/toy_npu.h"
 #include "test/unit/patience.h"
 #include "test/unit/real_model.h"
 #include "test/unit/tiny_engine.h"
@@ -81,13 +82,16 @@ static void same_answer(Answer *toy, Answer *reference) {
     free(reference->logits);
 }
 
-static void open_tiny(TinyEngine *tiny, bool is_toy) {
-    tiny->own_device = is_toy ? &toy_device.device : NULL;
+/* own: NULL: the reference device. */
+static void open_tiny(TinyEngine *tiny, const DeviceUnderTest *own) {
+    tiny->own_device = own ? &own->device : NULL;
     tiny_engine_open(tiny, ENGINE_DEVICE_REFERENCE, CHUNK);
-    assert_string_equal(engine_info(tiny->engine)->device, is_toy ? "toy" : "reference");
+    assert_string_equal(engine_info(tiny->engine)->device, own ? own->name : "reference");
 }
 
-static void test_device_toy_tokens(void **state) {
+static void same_tokens(const DeviceUnderTest *own) {
+    const DeviceUnderTest *devices[] = { own, NULL };
+
     for (uint32_t text = 0; text < 5; text++) {
         Answer answers[2];
 
@@ -95,7 +99,7 @@ static void test_device_toy_tokens(void **state) {
             TinyEngine tiny = { 0 };
             uint32_t prompt[PROMPT];
 
-            open_tiny(&tiny, i == 0);
+            open_tiny(&tiny, devices[i]);
             for (size_t p = 0; p < PROMPT; p++)
                 prompt[p] = tree_case_token(tiny.engine, text, p);
             answer(tiny.engine, prompt, PROMPT - 10 * text, ANSWER, &answers[i]);
@@ -105,6 +109,15 @@ static void test_device_toy_tokens(void **state) {
     }
 }
 
+static void test_device_toy_tokens(void **state) {
+    same_tokens(&toy_device);
+}
+
+/* One that has products of its own and borrows the rest. */
+static void test_device_toy_npu_tokens(void **state) {
+    same_tokens(&toy_npu_device);
+}
+
 /* Trees of every shape that a step verifies, and what is kept of them. */
 static void test_device_toy_trees(void **state) {
     TinyEngine tiny = { 0 };
@@ -112,7 +125,7 @@ static void test_device_toy_trees(void **state) {
     uint64_t random = 20261127;
     TreeCase tree;
 
-    open_tiny(&tiny, true);
+    open_tiny(&tiny, &toy_device);
     tree_case_init(&tree, tiny.engine);
     assert_int_equal(sequence_new(&sequence, tiny.engine, TINY_CONTEXT, NULL), 0);
     assert_int_equal(sequence_new(&plain, tiny.engine, TINY_CONTEXT, NULL), 0);
@@ -287,7 +300,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_device_toy_tokens),     cmocka_unit_test(test_device_toy_trees),
         cmocka_unit_test(test_device_toy_threads),    WITH_FOLDER(test_device_toy_is_named),
-        cmocka_unit_test(test_device_toy_real_model),
+        cmocka_unit_test(test_device_toy_real_model), cmocka_unit_test(test_device_toy_npu_tokens),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@
 #include "engine/generation.h"
 #include "model/package.h"
 #include "test/unit/loaded_engine.h"
+#include "weights/weights_image.h"
 
 /* The first step makes way before every operator, and there a part of the weights is taken in from outside of it. */
 static int forward_making_way(Loaded *loaded, float *logits, ErrText *err) {
@@ -232,6 +233,83 @@ static void test_arrival_columns_cut_short(void **state) {
     loaded_deinit(&loaded);
 }
 
+/* --- memory ahead ------------------------------------------------------------------------------------------------- */
+
+/* The cpu device, and how many matrices had been begun, and how many blocks filled, when it was told that all are. */
+static BackendOps told_ops;
+static int (*cpu_begin)(Backend *, BackendLinear **, const LinearSource *, ErrText *);
+static void (*cpu_fill)(const Backend *, BackendLinear *, size_t, size_t, const void *);
+static void (*cpu_begun)(Backend *);
+static size_t n_begun, n_told, n_begun_when_told, n_filled_when_told;
+static _Atomic size_t n_filled;
+
+static int told_begin(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
+    n_begun++;
+    return cpu_begin(backend, linearp, source, err);
+}
+
+static void told_fill(const Backend *backend, BackendLinear *linear, size_t begin, size_t end, const void *bytes) {
+    n_filled++;
+    cpu_fill(backend, linear, begin, end, bytes);
+}
+
+static void told_begun(Backend *backend) {
+    n_told++;
+    n_begun_when_told = n_begun;
+    n_filled_when_told = n_filled;
+    cpu_begun(backend);
+}
+
+static int told_new(Backend **backendp, uint32_t cpu, WorkerPool *pool, AccountTable *accounts, ErrText *err) {
+    const int r = backend_cpu_new(backendp, cpu, pool, accounts, err);
+
+    if (r)
+        return r;
+    told_ops = *(*backendp)->ops;
+    cpu_begin = told_ops.linear_begin;
+    cpu_fill = told_ops.linear_fill;
+    cpu_begun = told_ops.linears_begun;
+    told_ops.linear_begin = told_begin;
+    told_ops.linear_fill = told_fill;
+    told_ops.linears_begun = told_begun;
+    (*backendp)->ops = &told_ops;
+    n_begun = n_told = n_filled = 0;
+    return 0;
+}
+
+/* The device is told once that the matrices of a load are all begun, before the first of them is filled: then their
+ * memory can come ahead. With an image there is none to come. */
+static void test_arrival_memory_ahead(void **state) {
+    static const BackendDevice device = { "told", true, told_new, false };
+    ImportFixture *fixture = *state;
+    char path[PATH_MAX], image[PATH_MAX];
+
+    loaded_make_package(fixture, 8, false, false, path);
+    assert_int_equal(weights_image_path(image, sizeof(image), fixture->cache, path), 0);
+    for (int with_image = 0; with_image < 2; with_image++) {
+        Loaded loaded = { .image_path = image };
+        EngineOptions options;
+        ErrText err = { "" };
+
+        account_table_init(&loaded.accounts);
+        assert_int_equal(worker_pool_new(&loaded.pool, 2), 0);
+        options = loaded_options(&loaded, path, 0);
+        options.own_device = &device;
+        if (engine_new(&loaded.engine, &options, &err))
+            fail_msg("%s", err.text);
+        assert_true(n_begun > 20);
+        assert_int_equal(n_told, with_image ? 0 : 1);
+        if (!with_image) {
+            assert_int_equal(n_begun_when_told, n_begun);
+            assert_int_equal(n_filled_when_told, 0);
+            assert_true(n_filled > 0);
+        }
+        assert_int_equal(engine_wait_image(loaded.engine, &err), 0);
+        engine_free(loaded.engine);
+        worker_pool_free(loaded.pool);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_arrival_bits),
@@ -241,6 +319,7 @@ int main(void) {
         WITH_FOLDER(test_arrival_cut_short),
         WITH_FOLDER(test_arrival_takes_no_memory),
         WITH_FOLDER(test_arrival_columns_cut_short),
+        WITH_FOLDER(test_arrival_memory_ahead),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

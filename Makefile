@@ -59,7 +59,7 @@ endif
 WERROR ?= $(if $(wildcard .git),-Werror)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wundef -Wvla \
         -Wno-unused-parameter -Wno-psabi $(WERROR)
-OPT ?= $(if $(SAN),-O1,-O3) -g
+OPT ?= $(if $(SAN),-O1 -g1,-O3 -g)
 # No contraction of a * b + c and no -ffast-math: the bits of a float operator are the source's.
 FLAGS = -std=gnu11 $(OPT) $(WARN) -fno-common -fvisibility=hidden -ffp-contract=off -fPIC -pthread -MMD -MP -I. \
         -I$(OBJ)/gen -DCOORDGEN_VERSION='"$(VERSION)"' \

@@ -19,8 +19,8 @@ typedef struct BehindWriter BehindWriter;
 /* From a byte of the file on. fd: open for writing; the caller's, who does nothing with it before the end. The thread
  * has the priorities of the one that calls. 0 or -errno. */
 int behind_writer_new(BehindWriter **writerp, int fd, uint64_t at_bytes);
-/* The next bytes; they are copied. Waits while the disk is two buffers behind. 0, or -errno of any write so far: then
- * no more of the file is written. */
+/* The next bytes; they are copied. Waits while the disk is two buffers behind. 0, or -errno of a write, of these bytes
+ * or of some before them: then no more of the file is written. */
 int behind_writer_put(BehindWriter *writer, const void *data, size_t len_bytes);
 /* Waits until all is written, if not synced, and gives the file back. Zeros may follow the last byte up to the
  * alignment: the caller sets the file's length. 0 or -errno. */

@@ -10,7 +10,7 @@
 typedef struct PlannedMatrix {
     StreamMatrix matrix;
     int layer;          /* -1: outside */
-    size_t image_bytes; /* of its integers, as memory has them; 0 where nobody wants to know */
+    size_t image_bytes; /* of its integers, as memory has them; 0 where nobody has asked */
 } PlannedMatrix;
 
 typedef struct WeightsLoader {

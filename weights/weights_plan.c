@@ -30,14 +30,21 @@ static bool has_graphs(const WeightsLoader *loader) {
     return loader->weights->backend->ops->linear_shape;
 }
 
-/* For who comes later; a ring and graphs want one themselves. */
-static bool wants_image(const WeightsLoader *loader) {
-    return loader->options->image_path && loader->weights->backend->ops->linear_image;
+static int find_image_bytes(const WeightsLoader *loader, PlannedMatrix *planned, const char *name, ErrText *err) {
+    return loader->weights->backend->ops->linear_image_bytes(
+        &(LinearSource){
+            .name = name,
+            .n = planned->matrix.n,
+            .k = planned->matrix.k,
+            .bits = planned->matrix.bits,
+            .grid = planned->matrix.grid,
+            .expanded = has_graphs(loader) && planned->layer >= 0,
+        },
+        &planned->image_bytes, err);
 }
 
 static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
     WeightsLoader *loader = arg;
-    const BackendOps *ops = loader->weights->backend->ops;
     PlannedMatrix *planned = &loader->matrices[loader->n_matrices];
     const GgufTensor *tensor;
     char name[GGUF_TENSOR_NAME_MAX];
@@ -63,18 +70,7 @@ static int list_matrix(void *arg, const ArchTensor *expected, int layer) {
         },
         .layer = layer,
     };
-    if (!wants_ring(loader) && !has_graphs(loader) && !wants_image(loader))
-        return 0;
-    return ops->linear_image_bytes(
-        &(LinearSource){
-            .name = name,
-            .n = linear.n,
-            .k = linear.k,
-            .bits = planned->matrix.bits,
-            .grid = linear.grid,
-            .expanded = has_graphs(loader) && layer >= 0,
-        },
-        &planned->image_bytes, loader->err);
+    return wants_ring(loader) || has_graphs(loader) ? find_image_bytes(loader, planned, name, loader->err) : 0;
 }
 
 static int list_matrices(WeightsLoader *loader) {
@@ -155,16 +151,28 @@ static size_t *list_part_bytes(const WeightsLoader *loader) {
     return part_bytes;
 }
 
-/* An image of what comes without one, for the next time. */
+static int begin_image(WeightsLoader *loader, ErrText *err) {
+    Weights *weights = loader->weights;
+    _cleanup_(freep) size_t *part_bytes = NULL;
+    int r = 0;
+
+    for (size_t i = 0; i < loader->n_matrices && !r; i++)
+        r = find_image_bytes(loader, &loader->matrices[i], "", err);
+    if (r)
+        return r == -ENOMEM ? r : -EINVAL;
+    part_bytes = list_part_bytes(loader);
+    if (!part_bytes)
+        return err_set(err, -ENOMEM, "out of memory");
+    return weights_image_write(&weights->image_writer, weights->image_path, &weights->image_key, part_bytes,
+                               loader->n_matrices, weights->image_how, err);
+}
+
+/* An image of what comes without one, for the next time. A load does not fail by it. */
 static void make_image(WeightsLoader *loader) {
     Weights *weights = loader->weights;
-    _cleanup_(freep) size_t *part_bytes = list_part_bytes(loader);
     ErrText why = { "" };
 
-    weights->image_result = part_bytes
-                                ? weights_image_write(&weights->image_writer, weights->image_path, &weights->image_key,
-                                                      part_bytes, loader->n_matrices, weights->image_how, &why)
-                                : err_set(&why, -ENOMEM, "out of memory");
+    weights->image_result = begin_image(loader, &why);
     if (weights->image_result)
         log_warn(TOPIC_ENGINE, "no image of the weights: %s", why.text);
 }
@@ -174,7 +182,7 @@ static void use_image(WeightsLoader *loader) {
     WeightsImage **image = &loader->weights->image;
     ErrText why = { "" };
 
-    if (!wants_image(loader))
+    if (!loader->options->image_path || !loader->weights->backend->ops->linear_image)
         return;
     if (place_image(loader, &why)) {
         log_warn(TOPIC_ENGINE, "%s", why.text);

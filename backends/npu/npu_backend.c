@@ -55,7 +55,7 @@ static int reserve_padded(NpuBackend *self, ErrText *err) {
 static int npu_reserve(Backend *backend, const BackendShape *shape, ErrText *err) {
     NpuBackend *self = npu(backend);
     BackendShape of_graph = *shape;
-    int r = self->backend.host->ops->reserve(self->backend.host, shape, err);
+    int r = borrowed_reserve(backend, shape, err);
 
     of_graph.rows = NPU_PREFILL_ROWS;
     if (!r)
@@ -206,7 +206,7 @@ static int npu_linear(Backend *backend, const BackendLinear *const *linears, siz
 
     assert(!in->norm && !out->gate); /* this device does not fuse */
     if (!rows_of_graph)
-        return cpu_linear(self->backend.host, linears, n, in, rows, out, err);
+        return cpu_linear(backend->host, linears, n, in, rows, out, err);
     for (size_t i = 0; i < n; i++)
         assert(linears[i]->static_rows == rows_of_graph && linears[i]->rows_at_once == linears[0]->rows_at_once);
     for (size_t first = 0; !r && first < rows; first += rows_of_graph) {

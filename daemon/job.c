@@ -72,12 +72,14 @@ int job_encode(const Job *job, TokenList *list, ErrText *err) {
     return r > 0 ? JOB_E_TOO_LONG : r;
 }
 
-/* Whether its user's share has room for the draft's keys and values beside the target's. */
+/* Whether its user's share has room for the draft's keys and values beside the target's, and for the trees of both. */
 static bool draft_is_within_share(const Job *job, size_t capacity_tokens, uint64_t kv_max_bytes) {
-    const uint64_t target_bytes = engine_kv_bytes(job->engine, capacity_tokens),
-                   draft_bytes = engine_kv_bytes(job->draft_engine, capacity_tokens);
+    const Engine *engines[] = { job->engine, job->draft_engine };
+    uint64_t both_bytes = 0;
 
-    return !kv_max_bytes || (target_bytes < kv_max_bytes && draft_bytes <= kv_max_bytes - target_bytes);
+    for (size_t i = 0; i < 2; i++)
+        both_bytes += engine_kv_bytes(engines[i], capacity_tokens) + engine_kv_tree_bytes(engines[i]);
+    return !kv_max_bytes || both_bytes <= kv_max_bytes;
 }
 
 void job_begin_draft(Job *job, size_t n_prompt, GenerationOptions *options) {

@@ -249,7 +249,8 @@ uint64_t draft_timeline_kv_bytes(const DraftModel *model) {
 
     if (!model->ops || !timeline->sequence)
         return 0;
-    return engine_kv_bytes(timeline->pair->engine, timeline->capacity_tokens);
+    return engine_kv_bytes(timeline->pair->engine, timeline->capacity_tokens) +
+           engine_kv_tree_bytes(timeline->pair->engine);
 }
 
 void draft_timeline_set_cancel(const DraftModel *model, const _Atomic bool *cancelled) {

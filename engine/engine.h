@@ -207,8 +207,9 @@ void engine_set_flash_limit(Engine *engine, ReadLimit limit);
 /* Takes effect at the next step (tests: the bits do not depend on it); -EBUSY while one has made way. */
 int engine_set_chunk_tokens(Engine *engine, uint32_t chunk_tokens, ErrText *err);
 
-/* What a timeline of so many positions takes of the kv account; one that had a tree with branches, a block more. */
+/* What a timeline of so many positions takes of the kv account, and what more from its first tree with branches on. */
 uint64_t engine_kv_bytes(const Engine *engine, size_t capacity_tokens);
+uint64_t engine_kv_tree_bytes(const Engine *engine);
 /* A timeline with room for capacity_tokens positions (at most n_context), reserved from the kv account. */
 int sequence_new(Sequence **sequencep, Engine *engine, size_t capacity_tokens, ErrText *err);
 /* Begins with what is kept of the prompt for this user; why not with more. */

@@ -88,6 +88,22 @@ static int new_sequence(Generation *generation, const uint32_t *prompt, ErrText 
     return r;
 }
 
+/* What trees take counts from the start, for nobody knows when one will pay. Where it is beyond the user's share,
+ * drafts are chains; the model's own layers would take it for any. */
+static void reserve_trees(Generation *generation) {
+    GenerationSpeculation *speculation = &generation->options.speculation;
+    const uint64_t tree_bytes = engine_kv_tree_bytes(generation->engine), max_bytes = generation->options.kv_max_bytes;
+
+    if (!speculation->sources || speculation->chains)
+        return;
+    if (!max_bytes || tree_bytes <= max_bytes - generation_kv_bytes(generation)) {
+        generation->tree_bytes = tree_bytes;
+        return;
+    }
+    speculation->chains = true;
+    speculation->self_layers = 0;
+}
+
 /* Drafts, where they are wanted. */
 static int begin_drafts(Generation *generation, ErrText *err) {
     GenerationSpeculation *speculation = &generation->options.speculation;
@@ -151,6 +167,7 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
                        "the KV cache of %zu tokens takes %" PRIu64 " bytes, and %" PRIu64
                        " are left of what one user may hold (kv-user-share)",
                        generation->capacity_tokens, generation_kv_bytes(generation), options->kv_max_bytes);
+    reserve_trees(generation);
     state_bytes = n_vocab * (sizeof(float) + sizeof(SamplerCandidate)) + generation->capacity_tokens * sizeof(uint32_t);
     engine_make_room(engine, ACCOUNT_ACTIVATIONS, state_bytes);
     if (account_charge(engine_accounts(engine), ACCOUNT_ACTIVATIONS, &generation->bill, state_bytes))
@@ -176,7 +193,7 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
 }
 
 uint64_t generation_kv_bytes(const Generation *generation) {
-    return engine_kv_bytes(generation->engine, generation->capacity_tokens);
+    return engine_kv_bytes(generation->engine, generation->capacity_tokens) + generation->tree_bytes;
 }
 
 void generation_cancel(Generation *generation) {

@@ -89,7 +89,7 @@ typedef struct GenerationOptions {
     bool is_answer;          /* in a chat: the space that the tokenizer puts before a text is no part of it */
     uint64_t user;           /* uid: what is kept of prompts is kept for this user, and taken from what was kept so */
     bool no_reuse;           /* neither */
-    uint64_t kv_max_bytes;   /* that its keys and values may take; 0: what the kv account has */
+    uint64_t kv_max_bytes;   /* that its keys and values may take, trees among them; 0: what the kv account has */
     PrefixPin *pin;          /* of a session, or NULL: holds what is kept; outlives the generation */
     SamplerOptions sampler;
     const char *stops[GENERATION_STOPS_MAX];
@@ -151,7 +151,7 @@ int generation_new(Generation **generationp, Engine *engine, const uint32_t *pro
 Generation *generation_free(Generation *generation);
 DEFINE_CLEANUP(Generation, generation_free)
 
-/* What its keys and values take, with those that it shares. */
+/* What its keys and values take at most, with those that it shares. */
 uint64_t generation_kv_bytes(const Generation *generation);
 
 /* From any thread: the next step (or the one that runs, at its next operator) ends with GENERATION_END_CANCELLED. */

@@ -17,6 +17,7 @@ struct Generation {
     TokenList tokens;      /* prompt, then output */
     size_t n_prompt;
     size_t capacity_tokens; /* prompt and output together */
+    uint64_t tree_bytes;    /* what its trees may take of the kv account beside that */
     float *logits;          /* f32[n_vocab] */
     SamplerCandidate *candidates;
     DraftModel self_draft; /* of the sequence; without ops: none */

@@ -17,6 +17,10 @@ uint64_t engine_kv_bytes(const Engine *engine, size_t capacity_tokens) {
     return (uint64_t)n_pages * kv_page_charge_bytes(engine->kv_page_bytes);
 }
 
+uint64_t engine_kv_tree_bytes(const Engine *engine) {
+    return kv_page_charge_bytes(engine->kv_page_bytes);
+}
+
 static int no_memory(const Engine *engine, int r, size_t n_pages, ErrText *err) {
     return err_set(err, r < 0 ? r : ENGINE_E_MEMORY, "no memory for the KV cache of %zu tokens (%zu bytes)",
                    n_pages * page_positions(engine), n_pages * engine->kv_page_bytes);
@@ -218,7 +222,7 @@ int sequence_make_side(Sequence *sequence, ErrText *err) {
 
     if (sequence->side)
         return 0;
-    engine_make_room(engine, ACCOUNT_KV, kv_page_charge_bytes(engine->kv_page_bytes));
+    engine_make_room(engine, ACCOUNT_KV, engine_kv_tree_bytes(engine));
     r = kv_page_new(&sequence->side, engine->accounts, engine->kv_page_bytes);
     return r ? no_memory(engine, r, 1, err) : 0;
 }

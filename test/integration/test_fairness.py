@@ -97,10 +97,9 @@ class TwoPlaces(FairCase):
 
 @unittest.skipIf(os.geteuid() != 0, "only root can be two users")
 class MemoryShare(FairCase):
-    """Room for 1,400 tokens, of which one user may have 1,050. Without drafts: a generation that verifies a tree takes a page
-    beside its cache for it, when trees pay by measured times, and the room left here is less than two of these."""
+    """Room for 1,400 tokens, of which one user may have 1,050: what trees of drafts take is among them."""
 
-    flags = ("--kv-memory-limit=32M", "--max-active-interactive=4", "--speculation=off")
+    flags = ("--kv-memory-limit=32M", "--max-active-interactive=4")
 
     def test_others_find_some(self):
         greedy, other = self.connect_nobody(), self.connect()

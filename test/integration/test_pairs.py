@@ -456,15 +456,15 @@ class Loaded(Case):
 
     def test_draft_model_beyond_the_share(self):
         """What a draft model keeps of a text counts for its user's share of KV memory, and keeps no request out of it."""
-        daemon = self.start("--kv-memory-limit=24M", "--kv-user-share=50", "--prefix-cache-max=0", "--context-tokens=4000")
+        daemon = self.start("--kv-memory-limit=48M", "--kv-user-share=50", "--prefix-cache-max=0", "--context-tokens=4000")
         admin = daemon.connect(admin=True)
         pair(admin, "big", "small")
         admin.load("big")
         self.wait(daemon, admin, READY)
-        share = (12 << 20) // show(admin, "big").kv_bytes_per_token
+        share = (24 << 20) // show(admin, "big").kv_bytes_per_token
         ask = lambda part: prompt("The harbour was quiet, and", int(part * share), model="big", ignore_end=True,
                                   explain=True, speculation="model", no_history=True)
-        running = daemon.connect().start(ask(0.4))
+        running = daemon.connect().start(ask(0.3))
         running.until("generate_delta")
         error = self.assertRefused(pb.ERROR_CODE_QUOTA_EXCEEDED, daemon.connect().generate, ask(0.3))
         self.assertIn("kv-user-share", error.message)

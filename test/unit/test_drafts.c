@@ -421,6 +421,36 @@ static void test_drafts_memory_for_trees(void **state) {
     assert_true(given.usage.n_accepted_tokens > 0);
 }
 
+/* What they take is counted before the first one, and where it is beyond what the user may hold nothing takes it. */
+static void test_drafts_share_for_trees(void **state) {
+    AccountTable *accounts = engine_accounts(tiny.engine);
+    const uint64_t cache_bytes = engine_kv_bytes(tiny.engine, N_PROMPT + OUTPUT),
+                   tree_bytes = engine_kv_tree_bytes(tiny.engine);
+    Given plain, given;
+    GenerationOptions options = options_of(0, 0, OUTPUT, &plain);
+
+    assert_int_equal(accounts->used_bytes[ACCOUNT_KV], 0);
+    run(&options, &plain);
+    for (int has_room = 0; has_room < 2; has_room++) {
+        Generation *generation;
+
+        options = options_of(0, 1, OUTPUT, &given);
+        options.kv_max_bytes = cache_bytes + (has_room ? tree_bytes : tree_bytes - 1);
+        generation = generation_of(&options);
+        assert_int_equal(generation_kv_bytes(generation), cache_bytes + (has_room ? tree_bytes : 0));
+        generation_free(generation);
+        accounts->peak_bytes[ACCOUNT_KV] = 0;
+        run(&options, &given);
+        assert_int_equal(accounts->peak_bytes[ACCOUNT_KV], cache_bytes + (has_room ? tree_bytes : 0));
+        check_same(&given, &plain);
+        assert_true(given.usage.n_accepted_tokens > 0);
+    }
+    options = options_of(0, 0, OUTPUT, &given); /* without drafts there are none */
+    options.kv_max_bytes = cache_bytes;
+    run(&options, &given);
+    check_same(&given, &plain);
+}
+
 static BackendOps counting_ops;
 static const BackendOps *real_ops;
 static size_t n_head_rows;
@@ -487,6 +517,7 @@ int main(void) {
         cmocka_unit_test(test_drafts_memory),
         cmocka_unit_test(test_drafts_history),
         cmocka_unit_test(test_drafts_memory_for_trees),
+        cmocka_unit_test(test_drafts_share_for_trees),
         cmocka_unit_test(test_drafts_times),
         cmocka_unit_test(test_drafts_head_on_demand),
         cmocka_unit_test(test_drafts_head_on_demand_leaves_nothing),

@@ -3,13 +3,16 @@
 #include "daemon/listener.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <systemd/sd-daemon.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -20,6 +23,13 @@
 #define BACKLOG 128
 #define RETRY_S 1
 #define ACCEPTS_AT_ONCE 16 /* then the connections that there are have their turn */
+
+enum {
+    LOCK_TRIES = 100,
+    LOCK_TRY_NS = 10000000,
+};
+
+typedef char SocketPath[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 
 static int address_of(const char *address, struct sockaddr_un *to, ErrText *err) {
     const char *path = !strncmp(address, "unix:", 5) ? address + 5 : address;
@@ -37,9 +47,20 @@ static int address_of(const char *address, struct sockaddr_un *to, ErrText *err)
     return 0;
 }
 
+static void folder_of(const struct sockaddr_un *address, SocketPath folder) {
+    char *slash;
+
+    snprintf(folder, sizeof(SocketPath), "%s", address->sun_path);
+    slash = strrchr(folder, '/');
+    if (!slash)
+        snprintf(folder, sizeof(SocketPath), ".");
+    else
+        slash[slash == folder] = 0;
+}
+
 int listener_check(const char *address, ErrText *err) {
-    char folder[sizeof(((struct sockaddr_un *)NULL)->sun_path)], *slash;
     struct sockaddr_un to;
+    SocketPath folder;
     struct stat info;
     int r = address_of(address, &to, err);
 
@@ -48,12 +69,7 @@ int listener_check(const char *address, ErrText *err) {
     if (!lstat(to.sun_path, &info) && !S_ISSOCK(info.st_mode))
         return err_set(err, LISTENER_E_PATH, "%s: is there and is not a socket: remove it or choose another path",
                        to.sun_path);
-    snprintf(folder, sizeof(folder), "%s", to.sun_path);
-    slash = strrchr(folder, '/');
-    if (!slash)
-        snprintf(folder, sizeof(folder), ".");
-    else
-        slash[slash == folder] = 0;
+    folder_of(&to, folder);
     if (stat(folder, &info) < 0)
         return err_set(err, -errno, "%s: its folder: %s: make it or choose another path", to.sun_path, strerror(errno));
     if (!S_ISDIR(info.st_mode))
@@ -87,33 +103,58 @@ static int remove_stale(const struct sockaddr_un *address, ErrText *err) {
     return 0;
 }
 
-int listener_open(Listener *listener, const char *address, bool is_admin, ErrText *err) {
+/* A socket has its name before anybody listens, and would be stale for another daemon that starts in that moment: they
+ * go one by one. Whoever may read the folder can lock it, so nobody waits for long, nor fails by it. */
+static int lock_folder(const struct sockaddr_un *address) {
     _cleanup_(closep) int fd = -1;
+    SocketPath folder;
+
+    folder_of(address, folder);
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
+        if (!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+            break;
+        nanosleep(&(struct timespec){ .tv_nsec = LOCK_TRY_NS }, NULL);
+    }
+    return steal_fd(&fd);
+}
+
+/* The mode must be right from the first moment: by the umask, while there is no other thread. */
+static int bind_and_listen(int fd, const struct sockaddr_un *to, bool is_admin, struct stat *info, ErrText *err) {
+    const mode_t mask = umask(is_admin ? 0177 : 0117);
+    int r = bind(fd, (const struct sockaddr *)to, sizeof(*to)) < 0 ? -errno : 0;
+
+    umask(mask);
+    if (r)
+        return err_set(err, r, "%s: cannot make the socket: %s", to->sun_path, strerror(-r));
+    if (lstat(to->sun_path, info) < 0 || listen(fd, BACKLOG) < 0) {
+        r = -errno;
+        unlink(to->sun_path);
+        return err_set(err, r, "%s: cannot listen: %s", to->sun_path, strerror(-r));
+    }
+    return 0;
+}
+
+int listener_open(Listener *listener, const char *address, bool is_admin, ErrText *err) {
+    _cleanup_(closep) int fd = -1, lock = -1;
     struct sockaddr_un to;
     struct stat info;
-    mode_t mask;
     int r;
 
     *listener = (Listener){ .fd = -1, .is_admin = is_admin };
     r = address_of(address, &to, err);
-    if (!r)
-        r = remove_stale(&to, err);
+    if (r)
+        return r;
+    lock = lock_folder(&to);
+    r = remove_stale(&to, err);
     if (r)
         return r;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return err_set(err, -errno, "socket: %s", strerror(errno));
-    /* The mode must be right from the first moment: by the umask, while there is no other thread. */
-    mask = umask(is_admin ? 0177 : 0117);
-    r = bind(fd, (const struct sockaddr *)&to, sizeof(to)) < 0 ? -errno : 0;
-    umask(mask);
+    r = bind_and_listen(fd, &to, is_admin, &info, err);
     if (r)
-        return err_set(err, r, "%s: cannot make the socket: %s", to.sun_path, strerror(-r));
-    if (lstat(to.sun_path, &info) < 0 || listen(fd, BACKLOG) < 0) {
-        r = -errno;
-        unlink(to.sun_path);
-        return err_set(err, r, "%s: cannot listen: %s", to.sun_path, strerror(-r));
-    }
+        return r;
     listener->path = strdup(to.sun_path);
     if (!listener->path) {
         unlink(to.sun_path);

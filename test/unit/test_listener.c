@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Listening sockets at a path: modes, stale ones, served ones, and whose file is removed at the end. */
 #undef NDEBUG
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,13 +9,17 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/listener.h"
@@ -121,6 +126,40 @@ static void test_listener_refuses_a_served_socket(void **state) {
     listener_close(&first);
 }
 
+static void *open_it(void *arg) {
+    const Folder *folder = arg;
+    Listener listener;
+    ErrText err;
+    int r = listener_open(&listener, folder->socket, false, &err);
+
+    listener_close(&listener);
+    return (void *)(intptr_t)r;
+}
+
+/* A socket that has its name, and nobody listens yet, is no stale one. */
+static void test_listener_waits_for_one_that_starts(void **state) {
+    Folder *folder = *state;
+    struct sockaddr_un to = { .sun_family = AF_UNIX };
+    int lock = open(folder->path, O_RDONLY | O_DIRECTORY), fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    pthread_t thread;
+    void *r;
+
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    snprintf(to.sun_path, sizeof(to.sun_path), "%s", folder->socket);
+    assert_int_equal(bind(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    assert_int_equal(pthread_create(&thread, NULL, open_it, folder), 0);
+    nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(flock(lock, LOCK_UN), 0);
+    assert_int_equal(pthread_join(thread, &r), 0);
+    assert_int_equal((intptr_t)r, LISTENER_E_SERVED);
+    close(fd);
+
+    assert_int_equal(flock(lock, LOCK_EX), 0); /* whoever never lets go keeps nobody out */
+    assert_null(open_it(folder));
+    close(lock);
+}
+
 static void test_listener_refuses_paths(void **state) {
     const Folder *folder = *state;
     char longer[200];
@@ -152,6 +191,7 @@ int main(void) {
         TEST(test_listener_replaces_a_stale_socket),
         TEST(test_listener_leaves_what_is_not_its_own),
         TEST(test_listener_refuses_a_served_socket),
+        TEST(test_listener_waits_for_one_that_starts),
         TEST(test_listener_refuses_paths),
     };
 

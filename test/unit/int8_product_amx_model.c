@@ -6,9 +6,17 @@
 #include "backends/cpu/int8_product_amx_impl.h"
 #include "test/unit/int8_product_amx_model.h"
 
-/* The source of int8_product__amx on the portable model of its instructions, for any machine. */
+#ifdef __x86_64__
+#define NEEDS 0
+#else
+#define NEEDS UINT32_MAX
+#endif
+
+/* The source of int8_product__amx on the portable model of its instructions, for any machine that may have siblings
+ * with AMX: elsewhere nothing of it is used. */
 const Int8ProductKernel int8_product_amx_model = {
     .name = "int8_product__amx (tile model)",
+    .need = NEEDS,
     .tile_rows = INT8_TILE_ROWS,
     .scratch_bytes = INT8_TILE_SCRATCH_BYTES,
     .source_rows = INT8_TILE_SOURCE_ROWS,

@@ -4,7 +4,7 @@
 
 #include "backends/cpu/int8_product.h"
 
-/* The AMX kernel on a portable model of the tile instructions; needs nothing. */
+/* The AMX kernel on a portable model of the tile instructions; on x86-64 it needs nothing. */
 extern const Int8ProductKernel int8_product_amx_model;
 
 #endif

@@ -213,10 +213,14 @@ static void check_call(const Case *c, const Call *call, const float *expected, s
         case_check(c, call, expected, 1, c->weights.n_blocks - 1, gap, shift);
 }
 
-/* The kernels of the machine, and the tile model behind them; NULL: not on this machine. */
+/* All kernels, and the tile model behind them. */
+static const Int8ProductKernel *all_kernels_at(size_t i) {
+    return i < int8_product_n_kernels() ? int8_product_kernel_at(i) : &int8_product_amx_model;
+}
+
+/* NULL: not on this machine. */
 static const Int8ProductKernel *kernel_at(size_t i) {
-    const Int8ProductKernel *kernel =
-        i < int8_product_n_kernels() ? int8_product_kernel_at(i) : &int8_product_amx_model;
+    const Int8ProductKernel *kernel = all_kernels_at(i);
 
     return kernel->need & ~cpu_features() ? NULL : kernel;
 }
@@ -471,9 +475,7 @@ int main(void) {
 
     seed = env ? strtoull(env, NULL, 0) : 20240607;
     printf("seed %llu (TEST_SEED sets another)\n", (unsigned long long)seed);
-    for (size_t i = 0; i < int8_product_n_kernels(); i++)
-        printf("%s: %s\n", int8_product_kernel_at(i)->name,
-               int8_product_kernel_at(i)->need & ~cpu_features() ? "absent on this machine" : "tested");
-    printf("%s: tested\n", int8_product_amx_model.name);
+    for (size_t i = 0; i <= int8_product_n_kernels(); i++)
+        printf("%s: %s\n", all_kernels_at(i)->name, kernel_at(i) ? "tested" : "absent on this machine");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,8 +69,9 @@ static void check_threads(Rig rigs[2], const Products *products, const float *no
     }
     for (size_t i = 0; i < RIG_THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, &works[i]), 0);
-    for (size_t i = 0; i < RIG_THREADS; i++) {
+    for (size_t i = 0; i < RIG_THREADS; i++) /* all, before one may fail: their work lies on this stack */
         assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (size_t i = 0; i < RIG_THREADS; i++) {
         if (works[i].n_wrong)
             fail_msg("%zu of %d rounds on thread %zu gave other bits", works[i].n_wrong, ROUNDS, i);
         backend_free(works[i].backend);

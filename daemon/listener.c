@@ -103,8 +103,9 @@ static int remove_stale(const struct sockaddr_un *address, ErrText *err) {
     return 0;
 }
 
-/* A socket has its name before anybody listens, and would be stale for another daemon that starts in that moment: they
- * go one by one. Whoever may read the folder can lock it, so nobody waits for long, nor fails by it. */
+/* Daemons that start at once make their sockets one by one: a socket has its name before anybody listens, and another
+ * daemon would take it for stale then. Whoever may read the folder can lock it too, so this waits for a second at most
+ * and then does without. Returns the lock, or -1; closing it unlocks. */
 static int lock_folder(const struct sockaddr_un *address) {
     _cleanup_(closep) int fd = -1;
     SocketPath folder;

@@ -89,7 +89,7 @@ static int new_sequence(Generation *generation, const uint32_t *prompt, ErrText 
 }
 
 /* What trees take counts from the start, for nobody knows when one will pay. Where it is beyond the user's share,
- * drafts are chains; the model's own layers would take it for any. */
+ * drafts are chains, and the model's own layers do not draft: their passes need that memory for chains, too. */
 static void reserve_trees(Generation *generation) {
     GenerationSpeculation *speculation = &generation->options.speculation;
     const uint64_t tree_bytes = engine_kv_tree_bytes(generation->engine), max_bytes = generation->options.kv_max_bytes;

@@ -24,10 +24,6 @@
 #include "test/unit/image_loads.h"
 #include "weights/weights_image.h"
 
-enum {
-    SLOWER = 8
-}; /* a disk than a processor, so that a load waits for it whatever else the machine does */
-
 /* A load that has gone well does not fail by its image, and nothing is left of one that was not finished. */
 static void test_image_writing_not_written(void **state) {
     ImportFixture *fixture = *state;

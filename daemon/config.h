@@ -24,7 +24,7 @@ typedef struct ConfigMemory {
 } ConfigMemory;
 
 typedef struct Config { /* strings are owned and never NULL; "": not set */
-    bool is_users; /* --user: a user's own service; all files and sockets are in the user's folders. No setting. */
+    bool is_users;      /* --user: a user's own service; all files and sockets are in the user's folders. No setting. */
     char *listen;
     char *admin_listen;
     char *model;

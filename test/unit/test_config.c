@@ -271,8 +271,8 @@ static void test_config_actions(void **state) {
 
 /* A user's own service reads the user's files and has the user's folders, for root too, and nothing of the system's. */
 static void test_config_of_a_user(void **state) {
-    static const char *const names[] = { "HOME",           "XDG_CONFIG_HOME", "XDG_DATA_HOME",
-                                         "XDG_STATE_HOME", "XDG_CACHE_HOME" };
+    static const char *const names[] = { "HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
+                                         "XDG_CACHE_HOME" };
     const Root *root = *state;
     char *before[ARRAY_LEN(names)], home[sizeof(root->path) + 16], expected[sizeof(root->path) + 64];
     Config *config;

@@ -201,7 +201,7 @@ typedef struct CoordgenGenerateOptions {
     const char *prompt; /* raw: no template, and no mark in it is a control token */
 
     uint32_t max_tokens;      /* 0: as many as fit */
-    const char *const *stops; /* at most 8 of at most 256 bytes; not part of the output */
+    const char *const *stops; /* at most 8 of at most 256 bytes, control tokens by name too; no part of the output */
     size_t n_stops;
     float temperature;          /* 0: greedy (the default); up to 100 */
     uint32_t top_k;             /* 0: off */

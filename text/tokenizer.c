@@ -499,6 +499,16 @@ bool tokenizer_is_control(const Tokenizer *tokenizer, uint32_t id) {
            (tokenizer->vocab.types[id] == TOKEN_CONTROL || tokenizer->vocab.types[id] == TOKEN_UNKNOWN);
 }
 
+bool tokenizer_is_control_named(const Tokenizer *tokenizer, uint32_t id, const char *text) {
+    uint32_t len_bytes;
+    const char *own;
+
+    if (!tokenizer_is_control(tokenizer, id))
+        return false;
+    own = vocab_text(&tokenizer->vocab, id, &len_bytes);
+    return strlen(text) == len_bytes && !memcmp(own, text, len_bytes);
+}
+
 bool tokenizer_is_mark(const Tokenizer *tokenizer, uint32_t id) {
     return tokenizer_is_control(tokenizer, id) ||
            (id < tokenizer->vocab.n_tokens && tokenizer->vocab.types[id] == TOKEN_USER_DEFINED);

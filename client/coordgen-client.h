@@ -224,6 +224,7 @@ typedef struct CoordgenGenerateOptions {
     /* With messages: JSON, for chat templates that have tools or documents; of this request alone. */
     const char *tools;
     const char *documents;
+    bool no_generation_prompt; /* with messages: the prompt ends behind the last one, not where the answer begins */
 } CoordgenGenerateOptions;
 
 /* A session: the service remembers what was said, so that each request sends only what is new, and holds on to what it
@@ -254,6 +255,7 @@ typedef struct CoordgenTokenizeOptions {
     bool count_only;    /* how many they are only: neither ids nor pieces, which may be too many for one reply */
     const char *tools;  /* messages: JSON, as with generate */
     const char *documents;
+    bool no_generation_prompt; /* likewise */
 } CoordgenTokenizeOptions;
 
 typedef struct CoordgenDetokenizeOptions {

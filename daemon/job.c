@@ -36,6 +36,7 @@ static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
         .tools_bytes = job->tools ? strlen(job->tools) : 0,
         .documents = job->documents,
         .documents_bytes = job->documents ? strlen(job->documents) : 0,
+        .no_generation_prompt = job->no_generation_prompt,
         .now_s = job->now_s,
     };
     int r = engine_encode_chat(job->engine, &input, list, err);

@@ -74,9 +74,10 @@ struct Job {
     DraftPair **draft_pairp;     /* with it: of the two, which generations share; the first one makes it */
     const ChatMessage *messages; /* n_messages > 0, or text */
     size_t n_messages;
-    int64_t now_s;         /* with messages: when the request came, for templates that write the date */
-    const char *tools;     /* with messages: JSON; NULL: none */
-    const char *documents; /* likewise */
+    int64_t now_s;             /* with messages: when the request came, for templates that write the date */
+    const char *tools;         /* with messages: JSON; NULL: none */
+    const char *documents;     /* likewise */
+    bool no_generation_prompt; /* with messages: nothing behind the last one */
     const char *text;
     size_t text_bytes;
     unsigned int tokenize_flags; /* TokenizeFlags */

@@ -171,7 +171,7 @@ static int render_chat(const ChatTemplate *chat, const Tokenizer *tokenizer, con
     if (r)
         return chat_error(r, err);
     put_messages(rendering, input);
-    jinja_put_bool(rendering, jinja_variable(rendering, "add_generation_prompt"), true);
+    jinja_put_bool(rendering, jinja_variable(rendering, "add_generation_prompt"), !input->no_generation_prompt);
     r = put_json(rendering, "tools", input->tools, input->tools_bytes, err);
     if (!r)
         r = put_json(rendering, "documents", input->documents, input->documents_bytes, err);

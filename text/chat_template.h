@@ -39,8 +39,9 @@ typedef struct ChatInput {
     size_t tools_bytes;
     const char *documents; /* likewise */
     size_t documents_bytes;
-    int64_t now_s;          /* the time of the request, for templates that write the date: seconds since 1970 */
-    AccountTable *accounts; /* for the memory that it takes meanwhile; NULL: on none */
+    bool no_generation_prompt; /* the prompt ends behind the last message, not where the answer begins */
+    int64_t now_s;             /* the time of the request, for templates that write the date: seconds since 1970 */
+    AccountTable *accounts;    /* for the memory that it takes meanwhile; NULL: on none */
     AccountId account;
 } ChatInput;
 
@@ -61,7 +62,7 @@ void chat_template_deinit(ChatTemplate *chat);
 /* "template", "none", or "refused: " with the reason. */
 void chat_template_describe(const ChatTemplate *chat, char *text, size_t room_bytes);
 const char *chat_role_name(ChatRole role);
-/* Its own marks become control tokens, message texts never do. With the generation prompt at the end; appended to list.
+/* Its own marks become control tokens, message texts never do. Appended to list.
  * 0, CHAT_E_*, -errno; on error the list is as it was. */
 int chat_template_encode(const ChatTemplate *chat, const Tokenizer *tokenizer, const ChatInput *input, TokenList *list,
                          ErrText *err);

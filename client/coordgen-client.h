@@ -221,7 +221,8 @@ typedef struct CoordgenGenerateOptions {
     const char *speculation;
     bool explain;    /* the reply says what drafts have brought: coordgen_reply_explanation() */
     bool no_history; /* no drafts from the user's earlier answers, and this one is not stored for later ones */
-    /* With messages: JSON, for chat templates that have tools or documents; of this request alone. */
+    /* With messages: JSON, for chat templates that have tools or documents; of this request alone. What the template
+     * ignores is refused (COORDGEN_E_INVALID_ARGUMENT). */
     const char *tools;
     const char *documents;
     bool no_generation_prompt; /* with messages: the prompt ends behind the last one, not where the answer begins */
@@ -609,6 +610,8 @@ typedef struct CoordgenModel { /* texts are never NULL */
     uint64_t sweep_bytes;      /* that a step reads */
     uint64_t read_bytes_per_s; /* of the reads so far, while there were any */
     const char *image; /* what became of the image of its weights: "mapped, 1704 MB", "none: " and why; for people */
+    size_t n_chat_takes;
+    const char *const *chat_takes; /* of "tools" and "documents": what its chat template reads beside messages */
 } CoordgenModel;
 
 typedef struct CoordgenMemory {

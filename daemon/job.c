@@ -48,6 +48,7 @@ static int encode_chat(const Job *job, TokenList *list, ErrText *err) {
     case CHAT_E_NO_TEMPLATE:
         return JOB_E_NO_TEMPLATE;
     case CHAT_E_TOOLS:
+    case CHAT_E_UNUSED:
         return JOB_E_TOOLS;
     case CHAT_E_MEMORY:
         return JOB_E_MEMORY;

@@ -113,7 +113,27 @@ class Given(DaemonCase):
         run = run_ctl(self.daemon, "generate", "no")
         self.assertIn("This template says no", run.stderr)
         run = run_ctl(self.daemon, "model", "show")
-        self.assertRegex(run.stdout, r"(?m)^Chat format +template$")
+        self.assertRegex(run.stdout, r"(?m)^Chat format +template \(takes tools, documents\)$")
+        shown = json.loads(run_ctl(self.daemon, "model", "show", "--json=short").stdout)
+        self.assertEqual(shown["chat_takes"], ["tools", "documents"])
+
+
+class Own(DaemonCase):
+    """The model's own template, which takes neither tools nor documents: they are refused, never dropped in silence."""
+
+    def test_ignored(self):
+        for field in ("tools", "documents"):
+            given = {field: '[{"name": "f"}]'}
+            refused = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, self.connect().generate, chat("Hi", 2, **given))
+            self.assertEqual(refused.field, f"generate.{field}")
+            self.assertRegex(refused.message, rf"^{field}: the model's chat template ignores them.*\(model smollm2-135m\)$")
+            refused = self.assertRefused(pb.ERROR_CODE_INVALID_ARGUMENT, self.connect().call,
+                                         tokenize=pb.TokenizeRequest(messages=messages_of([("user", "Hi")]), **given))
+            self.assertEqual(refused.field, f"tokenize.{field}")
+            self.assertTrue(self.connect().generate(chat("Hi", 2, **{field: "[]"})).done)
+        run = run_ctl(self.daemon, "generate", "Hi", "--tools", "-", input='[{"name": "f"}]')
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("ignores them", run.stderr)
 
 
 class Refused(unittest.TestCase):

@@ -113,7 +113,8 @@ static void test_generation_stop_strings(void **state) {
     str_buf_deinit(&whole.text);
 }
 
-/* Ends an answer at a control token, which no output shows: all of the text before it comes, with drafts and without. */
+/* Ends an answer at a control token, which no output shows. All of the text before it comes, with drafts and
+ * without. */
 static void test_generation_stops_at_marks(void **state) {
     static const char short_question[] = "Answer with one word: what colour is the sky on a clear day?";
     GenerationOptions options = { .max_tokens = 120, .sampler = SAMPLER_OPTIONS_GREEDY };

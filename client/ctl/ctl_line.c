@@ -72,7 +72,7 @@ static int getc_interruptible(EditLine *edit, wchar_t *charp) {
 
 /* --- the terminal ------------------------------------------------------------------------------------------------- */
 
-/* Bracketed paste (xterm, and all that follow it): what is pasted comes between two sequences. Others pass over both. */
+/* --- the terminal ------------------------------------------------------------------------------------------------ */
 #define PASTES_ON "\033[?2004h"
 #define PASTES_OFF "\033[?2004l"
 

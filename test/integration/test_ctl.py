@@ -349,8 +349,6 @@ class Ctl(DaemonCase):
                 terminal.read_until(PROMPT)
                 terminal.write(end)
                 if status:
-                    if end:
-                        time.sleep(0.2)  # what is typed is on its way or in the line: both must do
                     child, = Path(f"/proc/{terminal.pid}/task/{terminal.pid}/children").read_text().split()
                     os.kill(int(child), status)
                 terminal.read_until(rf"ended {128 + status if status else 0}")

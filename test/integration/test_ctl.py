@@ -198,6 +198,10 @@ class Ctl(DaemonCase):
                 (("generate", "--max-tokens=many", "Hello"), 2, "many"),
                 (("generate", "--no-such-option"), 2, "no-such-option"),
                 (("no-such-command",), 2, "no-such-command"), ((), 2, "coordgenctl"),
+                (("modle", "list"), 2, "unknown command 'modle': did you mean 'model'?"),
+                (("model", "lsit"), 2, "unknown command 'model lsit': did you mean 'list'?"),
+                (("generate", "-m", "smolm2", "Hello"), 1, "there is no model 'smolm2': did you mean 'smollm2-135m'?"),
+                (("model", "show", "gpt"), 1, "there is no model 'gpt': see coordgenctl model list"),
                 (("status", "--json=yaml"), 2, "yaml"), (("model",), 2, "model"),
                 (("model", "show", "/nonexistent.gguf"), 1, "/nonexistent.gguf"),
                 (("tokenize", "--detokenize", "12x"), 2, "12x")):

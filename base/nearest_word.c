@@ -48,8 +48,8 @@ static Distance edit_distance(const char *a, const char *b) {
 /**
  * nearest_word() - find the name that somebody may have meant
  *
- * The name differs from the word by fewer letters than would make it another word, or begins with the word. A longer word
- * may be one letter off such a beginning. Time: n times the product of two lengths, of at most LEN_MAX each.
+ * The name differs from the word by fewer letters than would make it another word, or begins with the word. A longer
+ * word may be one letter off such a beginning. Time: n times the product of two lengths, of at most LEN_MAX each.
  */
 const char *nearest_word(const char *word, const char *const *names, size_t n) {
     return nearest_word_in(word, names, sizeof(*names), n);

@@ -268,8 +268,8 @@ typedef struct CoordgenDetokenizeOptions {
     bool with_special; /* print control tokens too */
 } CoordgenDetokenizeOptions;
 
-/* Names a user's part of the draft database, which has what finished generations have answered. What is kept, and for how
- * long: share/doc/coordgen/privacy.md. */
+/* Names a user's part of the draft database, which has what finished generations have answered. What is kept, and for
+ * how long: share/doc/coordgen/privacy.md. */
 typedef struct CoordgenDraftDbOptions {
     size_t struct_bytes;
     int timeout_ms;

@@ -13,6 +13,7 @@
 #include "base/file_io.h"
 #include "base/log.h"
 #include "base/machine_limits.h"
+#include "base/nearest_word.h"
 #include "base/options.h"
 #include "base/printable.h"
 #include "base/str_buf.h"
@@ -129,11 +130,21 @@ int config_new(Config **configp, bool is_users, ErrText *err) {
     return 0;
 }
 
+/* Says that there is no setting of this name, and which one may be meant. */
+static int refuse_name(const char *name, ErrText *err) {
+    const char *near = nearest_word_in(name, &config_settings[0].name, sizeof(*config_settings), n_config_settings);
+
+    if (near)
+        return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s': did you mean '%s'?", UTF8_PREFIX(name, 64),
+                       near);
+    return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s': see coordgend --help", UTF8_PREFIX(name, 64));
+}
+
 int config_set(Config *config, const char *name, const char *value, ErrText *err) {
     const Setting *setting = setting_find(name);
 
     if (!setting)
-        return err_set(err, CONFIG_E_SETTING, "unknown setting '%.*s': see coordgend --help", UTF8_PREFIX(name, 64));
+        return refuse_name(name, err);
     return setting_parse(setting, config, value, err);
 }
 

@@ -65,6 +65,21 @@ class Install(DaemonCase):
                         r"usr/share/doc/coordgen/protocol\.md", r"usr/share/doc/coordgen/LICENSE"):
             self.path(pattern)
 
+    def test_documents_that_are_named_are_there(self):
+        """Each document that an installed page, header or configuration names, and each that a document shows."""
+        documents = {path.name for path in (self.root / "usr/share/doc/coordgen").iterdir()}
+        named = set()
+        for name in self.files():
+            path = self.root / name
+            if path.suffix in (".1", ".3", ".5", ".8", ".h", ".conf", ".proto"):
+                text = path.read_text().replace("\\-", "-")
+                self.assertNotRegex(text, r"\bdocs/\w", f"{name}: the documents are in share/doc/coordgen")
+                named |= set(re.findall(r"[\w.-]+\.md\b", text))
+            elif path.parent.name == "coordgen" and path.suffix == ".md":
+                named |= set(re.findall(r"\]\(([\w.-]+\.(?:md|svg|csv))[#)]", path.read_text()))
+        self.assertLessEqual({"privacy.md", "speculation.md", "protocol.md", "performance.md", "prefill.svg"}, named)
+        self.assertEqual(named - documents, set())
+
     def test_wire_contract_is_where_pkg_config_says(self):
         [found] = self.pkg_config("--variable=protofile")
         found = found.removeprefix(str(self.root))  # some versions of pkg-config put the sysroot before it

@@ -676,9 +676,24 @@ static void test_config_isa_of_environment(void **state) {
     assert_int_equal(unsetenv("COORDGEN_ISA"), 0);
 }
 
+/* A setting that there is not is told with the one that may be meant. */
+static void test_config_unknown_settings(void **state) {
+    _cleanup_(config_freep) Config *config = NULL;
+    ErrText err = { "" };
+
+    assert_int_equal(config_new(&config, &err), 0);
+    assert_int_equal(config_set(config, "thread", "2", &err), CONFIG_E_SETTING);
+    assert_string_equal(err.text, "unknown setting 'thread': did you mean 'threads'?");
+    assert_int_equal(config_set(config, "max-qeue", "2", &err), CONFIG_E_SETTING);
+    assert_string_equal(err.text, "unknown setting 'max-qeue': did you mean 'max-queue'?");
+    assert_int_equal(config_set(config, "nonsense", "2", &err), CONFIG_E_SETTING);
+    assert_string_equal(err.text, "unknown setting 'nonsense': see coordgend --help");
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_root, teardown_root)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_config_unknown_settings),
         TEST(test_config_defaults),
         TEST(test_config_order),
         TEST(test_config_file_replaces_defaults),

@@ -86,6 +86,8 @@ static int chat_event(void *arg, const CoordgenEvent *event) {
     Chat *chat = arg;
 
     if (event->kind == COORDGEN_EVENT_PROGRESS) {
+        if (ctl_loading(chat->ctl, event, ""))
+            return 0;
         if (event->queue_position)
             ctl_progress_queued(chat->ctl, event->queue_position);
         else if (event->prompt_tokens && event->prompt_tokens > 256)
@@ -320,6 +322,8 @@ static int chat_run(Ctl *ctl) {
         return CTL_EXIT_FAILED;
     }
     r = ctl_connect(ctl);
+    if (!r)
+        r = ctl_load_for_use(ctl, chat.model, isatty(STDIN_FILENO) && !ctl->quiet);
     if (r)
         return r;
     if (ctl_line_new(&line, ctl)) {

@@ -18,6 +18,8 @@ static int stream_event(void *arg, const CoordgenEvent *event) {
     json_t *line;
 
     if (event->kind == COORDGEN_EVENT_PROGRESS) {
+        if (ctl_loading(ctl, event, ""))
+            return 0;
         if (event->queue_position)
             ctl_progress_queued(ctl, event->queue_position);
         else if (event->prompt_tokens)

@@ -44,6 +44,7 @@ int model_demand(Model *model, ModelDemand demand, ErrText *err) {
             "the default model %.*s was unloaded by an administrator: a request that names it loads it again, "
             "or coordgenctl model load %.*s",
             UTF8_PREFIX(model->name, 64), UTF8_PREFIX(model->name, 64));
-    (void)model_load_with_room(model, err);
+    if (!model_load_with_room(model, err) && model->registry->config->load_on_demand == CONFIG_DEMAND_DEFAULT_ONLY)
+        model->makes_room = false; /* what an administrator has loaded would not come again */
     return 0;
 }

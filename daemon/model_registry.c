@@ -553,6 +553,8 @@ static void on_unloaded(Model *model) {
     ErrText err;
 
     model->engine = NULL;
+    model->registry->n_making_way -= model->makes_way;
+    model->makes_way = false;
     log_notice(TOPIC_DAEMON, "model %s: unloaded", model->name);
     set_stage(model, model->stage == MODEL_FAILED ? MODEL_FAILED : MODEL_AVAILABLE);
     if (model->stage == MODEL_FAILED && model->is_corrupt)

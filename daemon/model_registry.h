@@ -47,6 +47,7 @@ typedef struct Model { /* all loop */
     bool is_named;        /* a setting names its file: it is never forgotten */
     bool was_unloaded;    /* by someone, who wants its memory back: only who names it has it loaded again */
     bool makes_room;      /* its load may unload models that nobody uses */
+    bool makes_way;       /* it is being unloaded for others */
     bool is_wanted;       /* while it is being unloaded: it is to be loaded again */
     bool lacked_memory;   /* why it failed: the next request tries again */
     bool may_fit_later;   /* then: when those have gone that use other models */
@@ -95,6 +96,7 @@ struct ModelRegistry {
     void *on_change_arg;  /* of both */
     ModelList models;
     size_t n_models;
+    unsigned int n_making_way; /* models that are being unloaded for others */
     void *by_name, *by_path; /* the same, in trees of tsearch(3) */
     Model *default_model;    /* of the setting, where it names a path; NULL: it does not */
     ModelDefault *def;       /* the default model by its name */
@@ -138,6 +140,8 @@ bool model_is_default(const Model *model);
 int model_load(Model *model, ErrText *err);
 /* The same, and models that nobody uses are unloaded where memory is short. One that is being unloaded comes again. */
 int model_load_with_room(Model *model, ErrText *err);
+/* Has a model unloaded that nobody uses, where that gives room for keys and values; n_making_way until it is. */
+bool model_make_room_for_kv(ModelRegistry *registry);
 /* Whether a request may wait for it: on its way, or wanted while it is being unloaded. */
 bool model_will_come(const Model *model);
 int model_unload(Model *model, ErrText *err);              /* its one user is who asks; MODEL_E_STATE */

@@ -2,6 +2,7 @@
 /* Room for a model that is to be loaded: models that nobody uses give their memory back. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "base/log.h"
 #include "base/printable.h"
@@ -24,7 +25,8 @@ static Model *find_idle(ModelRegistry *registry) {
     return oldest;
 }
 
-static bool evict(Model *model, const Model *wanting) {
+/* Has a model unloaded, and the one that drafts for it alone. what: who needs its memory, for the log. */
+static bool evict(Model *model, const char *what) {
     Model *draft = model->draft;
     ErrText err = { "out of memory" };
 
@@ -32,20 +34,54 @@ static bool evict(Model *model, const Model *wanting) {
         log_error(TOPIC_DAEMON, "model %s: it stays loaded: %s", model->name, err.text);
         return false;
     }
-    log_notice(TOPIC_DAEMON, "model %s: unloaded to make room for %s: nobody used it", model->name, wanting->name);
+    model->makes_way = true;
+    model->registry->n_making_way++;
+    log_notice(TOPIC_DAEMON, "model %s: unloaded to make room for %s: nobody used it", model->name, what);
     if (draft && draft->is_loaded_as_draft && is_idle(draft)) /* it came with this one */
-        (void)evict(draft, wanting);
+        (void)evict(draft, what);
     return true;
+}
+
+/* Tells whether the model could have room if all went that nobody uses; weights take about what their package does.
+ * Without that one model that is far too large would drive all others out in vain. */
+static bool may_fit(const Model *wanting) {
+    const ModelRegistry *registry = wanting->registry;
+    const uint64_t limit_bytes = registry->accounts->others_limit_bytes;
+    uint64_t held_bytes = 0;
+    const Model *model;
+    struct stat file;
+
+    if (model_device(wanting)->has_graphs || config_weights_memory(registry->config, wanting->name).is_set ||
+        limit_bytes == UINT64_MAX ||
+        (wanting->fd >= 0 ? fstat(wanting->fd, &file) : stat(wanting->package_path, &file)))
+        return true;
+    TAILQ_FOREACH(model, &registry->models, link)
+    if (model->stage == MODEL_READY && !is_idle(model))
+        held_bytes += engine_info(model->engine)->weights_bytes;
+    return held_bytes < limit_bytes && (uint64_t)file.st_size / 8 * 7 <= limit_bytes - held_bytes;
+}
+
+bool model_make_room_for_kv(ModelRegistry *registry) {
+    Model *model;
+
+    assert_on_loop(registry->loop);
+    /* Whoever uses it next gets it again, and it is not the limit on keys and values alone that is reached. */
+    if (registry->config->load_on_demand != CONFIG_DEMAND_ALL ||
+        account_shared_room_bytes(registry->accounts, ACCOUNT_KV) >=
+            account_own_room_bytes(registry->accounts, ACCOUNT_KV))
+        return false;
+    model = find_idle(registry);
+    return model && evict(model, "the keys and values of requests");
 }
 
 bool model_make_room(Model *wanting) {
     Model *model;
 
     assert_on_loop(wanting->registry->loop);
-    if (!wanting->makes_room)
+    if (!wanting->makes_room || !may_fit(wanting))
         return false;
     model = find_idle(wanting->registry);
-    return model && evict(model, wanting);
+    return model && evict(model, wanting->name);
 }
 
 void model_tell_room(Model *wanting, ErrText *err) {

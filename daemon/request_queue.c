@@ -83,6 +83,10 @@ bool request_wait_for_memory(Request *request) {
 
     if (!request->peer)
         return false;
+    if (model_make_room_for_kv(request->model->registry)) {
+        admission_wait_again(admission, request);
+        return true;
+    }
     holder = admission_find_holder(admission, request->user);
     if (holder)
         end_stalled(holder, "memory");

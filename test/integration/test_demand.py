@@ -304,7 +304,7 @@ class Room(Case):
 
     def setUp(self):
         super().setUp()
-        self.daemon = self.start("--memory-limit=470M", "--prefix-cache-max=0", "--weights-image=off")
+        self.daemon = self.start("--memory-limit=470M", "--prefix-cache-max=0", "--weights-image=off", "--context-tokens=8192")
         self.admin = self.daemon.connect(admin=True)
 
     def loaded(self):
@@ -337,6 +337,18 @@ class Room(Case):
         self.assertEqual(self.loaded(), {"a", "last"})
         busy.cancel(generation.id)
         generation.finish()
+        self.daemon.stop()
+
+    def test_keys_and_values(self):
+        """A model that nobody uses makes way for a long request, too."""
+        self.assertEqual(answered_by(self.admin, "a"), "a")
+        self.assertEqual(answered_by(self.admin, "b"), "b")
+        self.wait_ready(self.daemon, self.admin, "a", "b")
+        generation = self.admin.start(prompt("Count: 1 2 3", 8000, model="b", ignore_end=True)).until("generate_delta")
+        self.assertEqual(self.loaded(), {"b"})
+        self.admin.cancel(generation.id)
+        generation.finish()
+        self.assertIn("model a: unloaded to make room for the keys and values of requests", self.daemon.log())
         self.daemon.stop()
 
     def test_one_that_is_going_comes_again(self):

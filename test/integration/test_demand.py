@@ -366,6 +366,17 @@ class Room(Case):
         self.assertRefused(pb.ERROR_CODE_MODEL_NOT_READY, r"memory-limit \(100 MiB\) is too low for it", answered_by,
                            daemon.connect(), "a")
         daemon.stop()
+        # One that cannot fit drives nobody out.
+        run = run_ctl("model", "import", "--bits", "2", MODEL, "-o", self.models / "small.cgm")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        daemon = self.start("--memory-limit=130M", "--prefix-cache-max=0", "--weights-image=off", "--threads=1",
+                            "--chunk-tokens=64", "--preemption=no")
+        user = daemon.connect()
+        self.assertEqual(answered_by(user, "small"), "small")
+        self.wait_ready(daemon, user, "small")
+        self.assertRefused(pb.ERROR_CODE_MODEL_NOT_READY, r"memory-limit \(130 MiB\)", answered_by, user, "a")
+        self.assertEqual(show(user, "small").state, READY)
+        daemon.stop()
 
 
 class Sections(Case):

@@ -298,7 +298,8 @@ void handle_model_load(Peer *peer, Coordgen__V1__Request **messagep, size_t len_
         model->is_loaded_as_draft = false; /* somebody wants it for itself, who may have it so */
     if (must_load)
         model_take_file(model, &peer->connection->frame_fd);
-    if (must_load && model_load_with_room(model, &err)) {
+    /* The open file is for a load that begins now. */
+    if (must_load && (with_file && model->stage == MODEL_UNLOADING ? model_load : model_load_with_room)(model, &err)) {
         request_fail(request, COORDGEN__V1__ERROR_CODE__ERROR_CODE_MODEL_IN_USE,
                      admission_retry_ms(&service->requests.admission), "", "%s", err.text);
         return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,9 +161,12 @@ static int answer(Chat *chat) {
     if (result->end_reason == COORDGEN_END_CANCELLED)
         fputs("(cancelled)\n", stderr);
     if (result->end_reason == COORDGEN_END_CONTEXT_FULL)
-        fputs("The context is full: the answer ends here. /reset begins a new conversation, /drop forgets the oldest "
-              "question and answer.\n",
-              stderr);
+        fprintf(stderr,
+                "The context is full: the answer ends here, at %" PRIu32
+                " tokens with all before it. /reset begins a new "
+                "conversation, /drop forgets the oldest question and answer; coordgenctl model show tells what raises "
+                "the limit.\n",
+                result->prompt_tokens + result->output_tokens);
     ctl_print_timings(chat->ctl, result);
     if (!result->text_bytes) {
         chat_drop_last(chat);

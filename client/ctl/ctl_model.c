@@ -148,7 +148,8 @@ static int show_print(Ctl *ctl, CoordgenReply *reply) {
     row(ctl, "Model", model->name);
     row(ctl, "State", coordgen_model_state_name(model->state));
     row(ctl, "Detail", model->detail);
-    row(ctl, "Default", model->is_default ? "yes" : "no");
+    snprintf(text, sizeof(text), "yes (%s)", coordgen_model_default_by_name((int)model->default_by));
+    row(ctl, "Default", model->is_default ? text : "no");
     row(ctl, "Path", model->path);
     row(ctl, "Architecture", model->architecture);
     row(ctl, "Chat format", model->chat_format);
@@ -264,7 +265,8 @@ const CtlVerb ctl_verb_model_list = {
     .alias = "ls",
     .arguments = "",
     .summary = "list the models that the service has",
-    .more = "* marks the default.\n"
+    .more = "* marks the default. CONTEXT is what prompt and answer of a request may have together in\n"
+            "tokens, TRAINED what the model was trained for.\n"
             "\nExamples\n"
             "  coordgenctl model list\n"
             "  coordgenctl model list --json=short | jq -r '.models[].name'\n",

@@ -97,11 +97,11 @@ struct ModelRegistry {
     ModelList models;
     size_t n_models;
     unsigned int n_making_way; /* models that are being unloaded for others */
-    void *by_name, *by_path; /* the same, in trees of tsearch(3) */
-    Model *default_model;    /* of the setting, where it names a path; NULL: it does not */
-    ModelDefault *def;       /* the default model by its name */
-    const ModelPairs *pairs; /* who drafts for whom, by name */
-    char *chat_template;     /* instead of each model's own; NULL: theirs */
+    void *by_name, *by_path;   /* the same, in trees of tsearch(3) */
+    Model *default_model;      /* of the setting, where it names a path; NULL: it does not */
+    ModelDefault *def;         /* the default model by its name */
+    const ModelPairs *pairs;   /* who drafts for whom, by name */
+    char *chat_template;       /* instead of each model's own; NULL: theirs */
     size_t chat_template_bytes;
     bool is_unsettled; /* stages or users have changed: see model_drafts_settle() */
     ModelImportList abandoned;

@@ -26,6 +26,7 @@ typedef struct ConfigMemory {
 typedef struct ConfigModel ConfigModel;
 
 typedef struct Config { /* strings are owned and never NULL; "": not set */
+    bool is_users;      /* --user: a user's own service; all files and sockets are in the user's folders. No setting. */
     char *listen;
     char *admin_listen;
     char *model;   /* an absolute path, or a name: see config_is_path() */
@@ -111,7 +112,7 @@ typedef enum ConfigAction { /* what the flags ask for */
     CONFIG_VERSION,
 } ConfigAction;
 
-int config_new(Config **configp, ErrText *err); /* built-in values */
+int config_new(Config **configp, bool is_users, ErrText *err); /* built-in values */
 Config *config_free(Config *config);
 DEFINE_CLEANUP(Config, config_free)
 
@@ -124,7 +125,7 @@ bool config_is_path(const char *model);
 const char *config_next_model(const char *list, char *room, size_t room_bytes);
 int config_set(Config *config, const char *name, const char *value, ErrText *err);
 int config_read_file(Config *config, const char *path, bool must_exist, ErrText *err);
-int config_read_files(Config *config, const char *root, ErrText *err);
+int config_read_files(Config *config, const char *root, ErrText *err); /* the system's, or those of a user */
 void config_print(const Config *config, FILE *to);
 void config_print_help(FILE *to);
 

@@ -112,6 +112,8 @@ void handle_model_list(Peer *peer, uint64_t request_id) {
     if (await_folder(peer))
         return;
     connection_spend(peer->connection, registry->n_models / MODELS_A_UNIT);
+    if (!model_registry_default(registry))
+        (void)model_registry_choose_default(registry); /* the list shows it */
     entries = calloc(registry->n_models + 1, sizeof(*entries));
     list = calloc(registry->n_models + 1, sizeof(*list));
     if (!entries || !list) {

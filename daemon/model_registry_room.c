@@ -94,7 +94,7 @@ void model_tell_room(Model *wanting, ErrText *err) {
     if (accounts->total_limit_bytes != UINT64_MAX)
         snprintf(limit, sizeof(limit), " (%" PRIu64 " MiB)", accounts->total_limit_bytes >> 20);
     TAILQ_FOREACH(model, &wanting->registry->models, link) {
-        if (model == wanting || model->stage != MODEL_READY || n_bytes + 2 >= sizeof(others))
+        if (model == wanting || !model->engine || n_bytes + 2 >= sizeof(others))
             continue;
         n_bytes += (size_t)snprintf(others + n_bytes, sizeof(others) - n_bytes, "%s%.*s", n_bytes ? ", " : "",
                                     UTF8_PREFIX(model->name, 40));
@@ -102,7 +102,7 @@ void model_tell_room(Model *wanting, ErrText *err) {
     wanting->may_fit_later = *others && wanting->makes_room;
     if (*others)
         err_set(err, 0, "%.400s: memory-limit%s holds it only without %s%s", before.text, limit, others,
-                wanting->makes_room ? ", which requests or sessions use" : "");
+                wanting->makes_room ? ", which are in use or being loaded" : "");
     else
         err_set(err, 0, "%.400s: memory-limit%s is too low for it, also when no other model is loaded", before.text,
                 limit);

@@ -327,7 +327,7 @@ class Room(Case):
         holder.open_session(model="b")
         self.wait_ready(self.daemon, self.admin, "b")
         error = self.assertRefused(pb.ERROR_CODE_MODEL_NOT_READY,
-                                   r"last could not be loaded.*memory-limit \(470 MiB\).*(a, b|b, a), which requests or sessions",
+                                   r"last could not be loaded.*memory-limit \(470 MiB\).*(a, b|b, a), which are in use",
                                    answered_by, self.admin, "last")
         self.assertGreater(error.retry_after_ms, 0)
         self.assertEqual(self.loaded(), {"a", "b"})

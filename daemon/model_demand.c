@@ -39,11 +39,10 @@ int model_demand(Model *model, ModelDemand demand, ErrText *err) {
                        UTF8_PREFIX(model->name, 64), why, UTF8_PREFIX(model->name, 64));
     /* Apps that name no model would take the memory again at once that somebody wanted back. */
     if (model->was_unloaded && !demand.is_named)
-        return err_set(
-            err, MODEL_DEMAND_E_DENIED,
-            "the default model %.*s was unloaded by an administrator: a request that names it loads it again, "
-            "or coordgenctl model load %.*s",
-            UTF8_PREFIX(model->name, 64), UTF8_PREFIX(model->name, 64));
+        return err_set(err, MODEL_DEMAND_E_DENIED,
+                       "the default model %.*s was unloaded by a command: a request that names it loads it again, "
+                       "or coordgenctl model load %.*s",
+                       UTF8_PREFIX(model->name, 64), UTF8_PREFIX(model->name, 64));
     if (!model_load_with_room(model, err) && model->registry->config->load_on_demand == CONFIG_DEMAND_DEFAULT_ONLY)
         model->makes_room = false; /* what an administrator has loaded would not come again */
     return 0;

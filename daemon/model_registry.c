@@ -585,5 +585,5 @@ void model_on_news(Model *model, Job *job, JobNews *news) {
 }
 
 const char *model_failure(const Model *model, bool with_paths) {
-    return with_paths ? model->failure.text : "administrators see why";
+    return with_paths ? model->failure.text : model->lacked_memory ? model->no_room.text : "administrators see why";
 }

@@ -59,6 +59,7 @@ typedef struct Model { /* all loop */
     uint32_t permille; /* of the import, or of the weights that a load brings */
     bool is_corrupt;   /* why it failed */
     ErrText failure;
+    ErrText no_room; /* with lacked_memory: what everybody may know of that */
     /* The engine thread computes with it; the loop only carries the pointer and, when it is ready, reads its info.
      * There before the model is ready, when its weights are on their way; and still there after that has failed, until
      * the last request has let go. */

@@ -56,7 +56,7 @@ static bool may_fit(const Model *wanting) {
         (wanting->fd >= 0 ? fstat(wanting->fd, &file) : stat(wanting->package_path, &file)))
         return true;
     TAILQ_FOREACH(model, &registry->models, link)
-    if (model->stage == MODEL_READY && !is_idle(model))
+    if (model->stage == MODEL_READY && !is_idle(model) && !model->is_loaded_as_draft)
         held_bytes += engine_info(model->engine)->weights_bytes;
     return held_bytes < limit_bytes && (uint64_t)file.st_size / 8 * 7 <= limit_bytes - held_bytes;
 }
@@ -86,10 +86,10 @@ bool model_make_room(Model *wanting) {
 
 void model_tell_room(Model *wanting, ErrText *err) {
     const AccountTable *accounts = wanting->registry->accounts;
-    const ErrText before = *err;
     char limit[64] = "", others[160] = "";
     size_t n_bytes = 0;
     const Model *model;
+    ErrText whole;
 
     if (accounts->total_limit_bytes != UINT64_MAX)
         snprintf(limit, sizeof(limit), " (%" PRIu64 " MiB)", accounts->total_limit_bytes >> 20);
@@ -101,9 +101,11 @@ void model_tell_room(Model *wanting, ErrText *err) {
     }
     wanting->may_fit_later = *others && wanting->makes_room;
     if (*others)
-        err_set(err, 0, "%.400s: memory-limit%s holds it only without %s%s", before.text, limit, others,
+        err_set(&wanting->no_room, 0, "memory-limit%s holds it only without %s%s", limit, others,
                 wanting->makes_room ? ", which are in use or being loaded" : "");
     else
-        err_set(err, 0, "%.400s: memory-limit%s is too low for it, also when no other model is loaded", before.text,
-                limit);
+        err_set(&wanting->no_room, 0, "memory-limit%s is too low for it, also when no other model is loaded", limit);
+    whole = wanting->no_room;
+    err_prefix(&whole, "%.400s", err->text);
+    *err = whole;
 }

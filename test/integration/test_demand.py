@@ -330,6 +330,8 @@ class Room(Case):
                                    r"last could not be loaded.*memory-limit \(470 MiB\).*(a, b|b, a), which are in use",
                                    answered_by, self.admin, "last")
         self.assertGreater(error.retry_after_ms, 0)
+        self.assertRefused(pb.ERROR_CODE_MODEL_NOT_READY, r"could not be loaded: memory-limit \(470 MiB\) holds it only without",
+                           answered_by, self.user(self.daemon), "last")
         self.assertEqual(self.loaded(), {"a", "b"})
         holder.close()
         self.daemon.wait_until(lambda status: status.sessions == 0, "the session has gone")

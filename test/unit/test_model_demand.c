@@ -97,7 +97,7 @@ static void test_model_demand_unloaded(void **state) {
     assert_true(is_allowed(fixture->model, (ModelDemand){ .is_named = false }, &err));
     fixture->model->was_unloaded = true;
     assert_false(is_allowed(fixture->model, (ModelDemand){ .is_named = false }, &err));
-    assert_non_null(strstr(err.text, "was unloaded by an administrator"));
+    assert_non_null(strstr(err.text, "was unloaded by a command"));
     assert_true(is_allowed(fixture->model, (ModelDemand){ .is_named = true }, &err));
 }
 

@@ -118,10 +118,10 @@ DEFINE_CLEANUP(Config, config_free)
 
 /* Files, then flags, as main() and a reload want them. root: "" or a folder that stands for / (tests). */
 int config_load(Config **configp, const char *root, int argc, char *const argv[], ConfigAction *actionp, ErrText *err);
-/* Whether a value that stands for a model is the path of its file; else it is a name. */
+/* Tells whether a value that stands for a model is the path of its file; else it is a name. */
 bool config_is_path(const char *model);
-/* The next model of a list, copied into room, without blanks around it. Return: where the rest begins; NULL: there was
- * none. Too long for room: it is cut short. */
+/* Copies the next model of a list into room, without blanks around it and cut short where it is too long. Return: where
+ * the rest begins; NULL: there was none. */
 const char *config_next_model(const char *list, char *room, size_t room_bytes);
 int config_set(Config *config, const char *name, const char *value, ErrText *err);
 int config_read_file(Config *config, const char *path, bool must_exist, ErrText *err);

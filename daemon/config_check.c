@@ -72,7 +72,7 @@ static int check_weights_memory(const Config *config, ErrText *err) {
     return r;
 }
 
-/* A name is that of a file in model-dir, but for its ending. */
+/* Tells whether a name is that of a file in model-dir, but for its ending. */
 static bool is_in_folder(const Config *config, const char *name) {
     static const char *const endings[] = { ".cgm", ".gguf" };
     char path[PATH_MAX + 512];
@@ -99,7 +99,7 @@ static void check_sections(const Config *config) {
     }
 }
 
-/* A model that a setting names, by its path or its name. */
+/* Checks a model that a setting names, by its path or its name. */
 static int check_model(const char *setting, const Config *config, const char *model, ErrText *err) {
     struct stat info;
 

@@ -147,7 +147,7 @@ int config_model_set(ConfigModel *model, const char *name, const char *value, Er
 
 /* ---- what they say ----------------------------------------------------------------------------------------------- */
 
-/* The configuration that a setting of a model stands in. */
+/* Finds the configuration that a setting of a model stands in. */
 static const Config *config_of(const Config *config, const char *name, int setting) {
     const ConfigModel *model = find(config, name);
 
@@ -188,7 +188,7 @@ void config_models_print(const Config *config, FILE *to) {
 
 /* ---- reloads ----------------------------------------------------------------------------------------------------- */
 
-/* What differs of one model. */
+/* Compares the settings of one model. */
 static void compare(const char *name, const Config *from, const Config *to, ConfigChangeFn *fn, void *arg) {
     char old_value[256], new_value[256], title[SECTION_NAME_BYTES_MAX + 64];
 

@@ -21,7 +21,8 @@ static bool is_allowed(const Model *model, ModelDemand demand, const char **whyp
     return false;
 }
 
-/* A load that found no memory may find some now; one that failed otherwise would fail again. */
+/* Tells whether a load may help: one that found no memory may find some now, one that failed otherwise would fail
+ * again. */
 static bool is_absent(const Model *model) {
     return model->stage == MODEL_AVAILABLE || model->stage == MODEL_UNLOADING ||
            (model->stage == MODEL_FAILED && model->lacked_memory && !model->engine);

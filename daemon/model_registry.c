@@ -154,7 +154,8 @@ bool model_can_serve(const Model *model) {
 
 /* ---- what there is ----------------------------------------------------------------------------------------------- */
 
-/* The name in a path, as it is shown and typed: a file's name may be any bytes, a model's is text. NULL: no memory. */
+/* Makes a model's name of a path: a file's name may be any bytes, a model's is text, which is sent and typed. NULL: no
+ * memory. */
 static char *name_of_path(const char *path) {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path, *dot = strrchr(file, '.');
     _cleanup_(freep) char *stem = strndup(file, dot ? (size_t)(dot - file) : strlen(file));
@@ -548,7 +549,7 @@ static void on_loaded(Model *model, JobNews *news) {
     set_stage(model, MODEL_READY);
 }
 
-/* Its engine has gone; who has come meanwhile waits for a new one. */
+/* Forgets the engine that has gone, and loads the model again for those who have come meanwhile. */
 static void on_unloaded(Model *model) {
     ErrText err;
 

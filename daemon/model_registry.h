@@ -130,20 +130,22 @@ void model_take_file(Model *model, int *fdp);
 int model_registry_add(ModelRegistry *registry, const char *path, Model **modelp, ErrText *err);
 Model *model_registry_find(ModelRegistry *registry, const char *name); /* "": the default; NULL: none */
 Model *model_registry_default(const ModelRegistry *registry);          /* NULL: there is none */
-/* Where nobody has said which one, and there is only one model: that stays the default when others come. */
+/* Makes the only model the default, unless somebody has said which one is: the model stays it when others come. */
 void model_registry_note_default(ModelRegistry *registry);
-/* The same where there are several: the one that came first. NULL: an administrator's word or a setting is missed. */
+/* Makes the model the default that came first. NULL: there is none, or somebody has said which model is the default,
+ * and that is missing. */
 Model *model_registry_choose_default(ModelRegistry *registry);
 ModelDefaultBy model_registry_default_by(const ModelRegistry *registry);
 bool model_is_default(const Model *model);
 
 /* 0 when it is ready or on its way, MODEL_E_STATE while it is being unloaded. Failures come as a change of stage. */
 int model_load(Model *model, ErrText *err);
-/* The same, and models that nobody uses are unloaded where memory is short. One that is being unloaded comes again. */
+/* Loads as model_load() does, and has models unloaded that nobody uses where memory is short. A model that is being
+ * unloaded comes again. */
 int model_load_with_room(Model *model, ErrText *err);
 /* Has a model unloaded that nobody uses, where that gives room for keys and values; n_making_way until it is. */
 bool model_make_room_for_kv(ModelRegistry *registry);
-/* Whether a request may wait for it: on its way, or wanted while it is being unloaded. */
+/* Tells whether a request may wait for it: on its way, or wanted while it is being unloaded. */
 bool model_will_come(const Model *model);
 int model_unload(Model *model, ErrText *err);              /* its one user is who asks; MODEL_E_STATE */
 int model_unload_unused(Model *model, ErrText *err);       /* nobody has asked for its memory; nobody may use it */

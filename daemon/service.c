@@ -50,7 +50,7 @@ static void on_model_change(void *arg, Model *model) {
     loop_pump(&service->loop);
 }
 
-/* A session holds its model: its next request is to find it there. */
+/* Tells whether a session holds the model, whose next request is to find it there. */
 static bool is_held_by_session(void *arg, const Model *model) {
     const Service *service = arg;
     const User *user = NULL;
@@ -159,7 +159,7 @@ int service_init(Service *service, Config **configp, ErrText *err) {
     return r ? r : make_prefix_cache(service, err);
 }
 
-/* A file that a setting names. 0 or -errno with a text. */
+/* Adds a file that a setting names. 0 or -errno with a text. */
 static int add_file(Service *service, const char *path, Model **modelp, ErrText *err) {
     int r = model_registry_add(&service->models, path, modelp, err);
 

@@ -20,7 +20,7 @@ typedef struct StateFile { /* zero keeps nothing */
     bool is_unreadable;    /* there is something that could not be read: it is not written over */
 } StateFile;
 
-/* The body, which it may change. 0, STATE_FILE_E_DAMAGED, -ENOMEM. */
+/* Parses the body, which it may change. 0, STATE_FILE_E_DAMAGED, -ENOMEM. */
 typedef int StateFileParseFn(void *arg, char *body);
 
 /* Removes what writers left behind that were killed. dir "": nothing is kept. 0 or -ENOMEM. */

@@ -42,7 +42,7 @@ static json_t *text_of(const char *text) {
     return ctl_json_text(text, strlen(text));
 }
 
-/* What a model has only when it is loaded. */
+/* Makes JSON of a number that is known of loaded models alone: null for the others. */
 static json_t *known(uint64_t number) {
     return number ? json_integer((json_int_t)number) : json_null();
 }

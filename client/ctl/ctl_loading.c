@@ -11,7 +11,7 @@ enum {
     SHOW_TIMEOUT_MS = 10000
 };
 
-/* Control characters of a name would move the cursor. */
+/* Copies a name without control characters, which would move the cursor. */
 static void name_text(char *room, size_t room_bytes, const char *name) {
     snprintf(room, room_bytes, "%s", name);
     for (char *at = room; *at; at++)

@@ -21,7 +21,7 @@ static void put_draft(const Ctl *ctl, const CoordgenModel *model) {
         printf("  %" PRIu32 " of %" PRIu32 " layers from the disk", model->streamed_layers, model->layers);
 }
 
-/* What is not known of a model before it is loaded. */
+/* Writes a number; a dash stands for one that is known of loaded models alone. */
 static const char *number_or_dash(char *room, size_t room_bytes, uint32_t number) {
     snprintf(room, room_bytes, "%" PRIu32, number);
     return number ? room : "-";
@@ -116,7 +116,7 @@ static void show_streaming(Ctl *ctl, const CoordgenModel *model) {
     row(ctl, "Read at", text);
 }
 
-/* What a request may use, what the model could, and what stands between them. */
+/* Shows what a request may use, what the model could, and what stands between them. */
 static void show_context(Ctl *ctl, const CoordgenModel *model) {
     char text[160];
 

@@ -165,7 +165,7 @@ static int read_window_pattern(const KeyReader *reader, Hparams *hparams) {
 
     if (key && key->type == GGUF_ARRAY)
         return read_window_list(reader, hparams);
-    return key_reader_u32(reader, "attention.sliding_window_pattern", 1, HPARAMS_LAYERS_MAX,
+    return key_reader_u32(reader, "attention.sliding_window_pattern", 0, HPARAMS_LAYERS_MAX,
                           &hparams->arch->window_pattern, &hparams->window_pattern);
 }
 

@@ -10,14 +10,6 @@
 
 #define WARNINGS_MAX 16 /* lines of a file: it may have very many keys */
 
-typedef enum KeyKind {
-    KEY_INTEGER,
-    KEY_NUMBER,
-    KEY_BOOL,
-    KEY_STRING,
-    KEY_ANY,
-} KeyKind;
-
 typedef struct KnownKey {
     const char *suffix; /* behind "ARCH." */
     KeyKind kind;
@@ -98,6 +90,13 @@ static const KnownKey known_keys[] = {
     NEUTRAL("swin_norm", KEY_BOOL, 0, "norms behind the layers"),
     NEUTRAL("rescale_every_n_layers", KEY_INTEGER, 0, "rescaled layers"),
 };
+
+const char *hparams_key_at(size_t index, KeyKind *kindp) {
+    if (index >= ARRAY_LEN(known_keys))
+        return NULL;
+    *kindp = known_keys[index].kind;
+    return known_keys[index].suffix;
+}
 
 /* Gets the value as a number, where it is one. Return: 0, GGUF_E_* with key, found type and what is wanted. */
 static int get_value(const GgufFile *file, const char *name, KeyKind kind, double *valuep, ErrText *err) {

@@ -44,23 +44,23 @@ void token_list_deinit(TokenList *list) {
 /* Reads the id of a special token; *idp keeps its default when the file has no such key, or a number that is no token:
  * converters write -1 for "none". Whoever needs the token refuses the file where there is none. */
 static int get_id(const Tokenizer *tokenizer, const GgufFile *file, const char *key, uint32_t *idp, ErrText *err) {
-    uint32_t id = TOKEN_NONE;
+    int64_t id = -1;
     ErrText why = { "" };
     int r;
 
-    r = gguf_get_u32(file, key, &id, &why);
+    r = gguf_get_i64(file, key, &id, &why);
     if (r == GGUF_E_MISSING)
         return 0;
     if (r && r != GGUF_E_RANGE)
         return err_set(err, r > 0 ? TOKENIZER_E_CORRUPT : r, "%s", why.text);
-    if (id >= tokenizer->vocab.n_tokens) {
+    if (id < 0 || id >= tokenizer->vocab.n_tokens) {
         if (!r)
-            (void)err_set(&why, 0, "%s: key '%s' is %" PRIu32, gguf_path(file), key, id);
+            (void)err_set(&why, 0, "%s: key '%s' is %" PRId64, gguf_path(file), key, id);
         log_warn(TOPIC_ENGINE, "%s; the model has tokens 0 to %" PRIu32 ": the key is ignored", why.text,
                  tokenizer->vocab.n_tokens - 1);
         return 0;
     }
-    *idp = id;
+    *idp = (uint32_t)id;
     return 0;
 }
 

@@ -225,6 +225,8 @@ static int read_types(Vocab *vocab, const GgufFile *file, const GgufArray *token
         if (!types && !vocab->byte_level && byte_of_text(text->data, text->len_bytes) >= 0)
             type = TOKEN_BYTE;
         vocab->roles[id] = (uint8_t)role_of_text(text->data, text->len_bytes, (int32_t)type, marks);
+        if (vocab->roles[id] != TOKEN_ROLE_NONE && chat_marks_has(marks, text->data, text->len_bytes))
+            vocab->n_chat = id + 1;
         /* Text that everyone takes for a mark must not be open to a user who types it: with the marks of the model's
          * own template a message could take another role. Converters write added tokens as user defined. */
         if (vocab->roles[id] == TOKEN_ROLE_MARK || vocab->roles[id] == TOKEN_ROLE_END ||

@@ -64,7 +64,8 @@ static int refuse(const LinearSource *source, const char *why, ErrText *err) {
     return err_set(err, BACKEND_E_WEIGHTS, "tensor '%s': %s", source->name, why);
 }
 
-/* Never take one form for another: whatever is not an int8 matrix of this device is refused, and the text says why. */
+/* Refuses whatever is not an int8 matrix of this device, with a text that says why: a device never takes one form for
+ * another. */
 static int check_source(const LinearSource *source, ErrText *err) {
     const float scale = source->activations.scale;
 
@@ -130,7 +131,7 @@ static bool has_good_weights(const int8_t *row, size_t k) {
     return !memchr(row, -128, k);
 }
 
-/* One block of 16 outputs. A package has them as rows, or packed in an order of its own. */
+/* Expands one block of 16 outputs. A package has them as rows, or packed in an order of its own. */
 static bool expand_block(const BackendLinear *linear, size_t block, size_t first, const void *bytes, int8_t *weights) {
     const bool is_packed = linear->plan.offsets;
     bool is_good = true;
@@ -169,7 +170,7 @@ static int graphs_linear_finish(Backend *backend, BackendLinear *linear, const L
     return linear->is_bad ? refuse(source, "it holds the value -128: import the model again", err) : 0;
 }
 
-/* A matrix that is there as a whole is one of which all blocks are filled at once. */
+/* Makes a matrix that is there as a whole: all of its blocks are filled at once. */
 static int graphs_linear_new(Backend *backend, BackendLinear **linearp, const LinearSource *source, ErrText *err) {
     _cleanup_(graphs_linear_freep) BackendLinear *linear = NULL;
     int r;
@@ -259,7 +260,7 @@ static int run_graph(ToyGraphs *self, const BackendLinear *graph, const float *x
     return 0;
 }
 
-/* More rows than the graph has: it runs again. */
+/* Runs graphs of a call, each as often as the call has more rows than it has. */
 static int graphs_linear(Backend *backend, const BackendLinear *const *linears, size_t n, const LinearInput *in,
                          size_t rows, const LinearOutput *out, ErrText *err) {
     int r = 0;
@@ -291,8 +292,8 @@ static int graphs_linear_here(Backend *backend, const BackendLinear *const *line
     return r;
 }
 
-/* A port makes the inputs ready, gives them to its driver and returns at once. This driver has no thread: the product
- * is over when it has been submitted. What fails is told at its end. */
+/* Begins a product. A port makes the inputs ready, gives them to its driver and returns at once. This driver has no
+ * thread, so the product is over when it has been submitted; a failure is told at its end. */
 static void graphs_linear_submit(Backend *backend, size_t slot, const BackendLinear *const *linears, size_t n,
                                  const float *x, size_t rows, float *const *y) {
     Slot *product = &((ToyGraphs *)backend)->slots[slot];

@@ -468,7 +468,7 @@ static void test_turns_store_nothing_of_what_is_cancelled(void **state) {
     }
 }
 
-/* --- a device that fails ------------------------------------------------------------------------------------------- */
+/* --- a device that fails ------------------------------------------------------------------------------------------ */
 
 static BackendOps lost_ops;
 
